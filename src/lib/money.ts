@@ -1,0 +1,32 @@
+/**
+ * All money is a whole number of nano-roubles (1e-9 rouble) in a bigint. People read and type
+ * roubles; text is turned into digits and back, never through floating point.
+ */
+
+/** No amount that enters the system may be larger; sums of two stay inside 64 bits. */
+export const NANO_ROUBLES_MAX = 4_000_000_000_000_000_000n;
+
+const NANO_PER_ROUBLE = 1_000_000_000n;
+const FRACTION_DIGITS = 9;
+const ROUBLES_TEXT = /^(-?)(\d{1,10})(?:\.(\d{1,9}))?$/;
+
+/** Reads `100`, `12.5` or `-0.000000001` as nano-roubles; undefined for anything else or beyond the maximum. */
+export function parseRoubles(text: string): bigint | undefined {
+  const match = ROUBLES_TEXT.exec(text);
+  if (!match) return undefined;
+  const [, sign, whole = "", fraction = ""] = match;
+  const nano = BigInt(whole) * NANO_PER_ROUBLE + BigInt(fraction.padEnd(FRACTION_DIGITS, "0"));
+  if (nano > NANO_ROUBLES_MAX) return undefined;
+  return sign === "-" ? -nano : nano;
+}
+
+/** Roubles as a plain decimal without trailing zeros: `"12.5"`, `"-3"`, `"0"`. */
+export function formatRoubles(nano: bigint): string {
+  const sign = nano < 0n ? "-" : "";
+  const digits = nano < 0n ? -nano : nano;
+  const whole = digits / NANO_PER_ROUBLE;
+  const fraction = digits % NANO_PER_ROUBLE;
+  if (fraction === 0n) return `${sign}${whole}`;
+  const decimals = fraction.toString().padStart(FRACTION_DIGITS, "0").replace(/0+$/, "");
+  return `${sign}${whole}.${decimals}`;
+}

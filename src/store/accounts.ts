@@ -1,0 +1,64 @@
+import { and, asc, eq, sql } from "drizzle-orm";
+import { accounts, newRowId, requests } from "./schema.ts";
+import type { Connection } from "./sqlite.ts";
+
+/** `held` is the sum of the account's open holds; all amounts are nano-roubles. */
+export interface AccountRow {
+  id: number;
+  name: string;
+  balance: bigint;
+  overdraft: bigint;
+  held: bigint;
+  disabled: boolean;
+  createdAt: number;
+}
+
+export interface AccountTable {
+  insert(account: { name: string; overdraft: bigint; createdAt: number }): AccountRow;
+  find(name: string): AccountRow | undefined;
+  list(): AccountRow[];
+  setOverdraft(id: number, overdraft: bigint): void;
+  setDisabled(id: number, disabled: boolean): void;
+}
+
+/** What the account may still spend. */
+export function available(account: { balance: bigint; overdraft: bigint; held: bigint }): bigint {
+  return account.balance + account.overdraft - account.held;
+}
+
+export function accountTable({ db }: Connection): AccountTable {
+  const held = db
+    .select({ held: sql<bigint>`coalesce(sum(${requests.hold}), 0)`.mapWith(BigInt) })
+    .from(requests)
+    .where(and(eq(requests.accountId, accounts.id), sql`${requests.status} = 'running'`));
+  const columns = {
+    id: accounts.id,
+    name: accounts.name,
+    balance: accounts.balance,
+    overdraft: accounts.overdraft,
+    held: sql<bigint>`(${held})`.mapWith(BigInt),
+    disabled: accounts.disabled,
+    createdAt: accounts.createdAt,
+  };
+  const select = db.select(columns).from(accounts);
+  const all = db.select(columns).from(accounts).orderBy(asc(accounts.name)).prepare();
+  const byName = select.where(eq(accounts.name, sql.placeholder("name"))).prepare();
+  return {
+    insert(account) {
+      const row = db
+        .insert(accounts)
+        .values({ ...account, id: newRowId })
+        .returning({ id: accounts.id })
+        .get();
+      return { ...account, id: row.id, balance: 0n, held: 0n, disabled: false };
+    },
+    find: (name) => byName.get({ name }),
+    list: () => all.all(),
+    setOverdraft(id, overdraft) {
+      db.update(accounts).set({ overdraft }).where(eq(accounts.id, id)).run();
+    },
+    setDisabled(id, disabled) {
+      db.update(accounts).set({ disabled }).where(eq(accounts.id, id)).run();
+    },
+  };
+}

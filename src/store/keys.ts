@@ -1,0 +1,130 @@
+import { asc, eq, isNull, sql, and } from "drizzle-orm";
+import { accounts, keys, newRowId } from "./schema.ts";
+import type { Connection } from "./sqlite.ts";
+
+/** A limit that is null is the config's. `models` null: all models. */
+export interface KeyRow {
+  id: number;
+  publicId: string;
+  accountId: number;
+  account: string;
+  accountDisabled: boolean;
+  prefix: string;
+  label: string | null;
+  createdAt: number;
+  expiresAt: number | null;
+  revokedAt: number | null;
+  lastUsedAt: number | null;
+  requestsPerMinute: number | null;
+  tokensPerMinute: number | null;
+  concurrentRequests: number | null;
+  models: readonly string[] | null;
+  budget: bigint | null;
+  spent: bigint;
+}
+
+/** A key as authentication finds it, with the digest to compare. */
+export interface KeySecretRow extends KeyRow {
+  hash: Uint8Array;
+}
+
+export interface NewKey {
+  publicId: string;
+  accountId: number;
+  hash: Uint8Array;
+  prefix: string;
+  label: string | null;
+  createdAt: number;
+  expiresAt: number | null;
+  requestsPerMinute: number | null;
+  tokensPerMinute: number | null;
+  concurrentRequests: number | null;
+  models: readonly string[] | null;
+  budget: bigint | null;
+}
+
+/** What admission decides by, read afresh for each request; nano-roubles. */
+export interface Funds {
+  balance: bigint;
+  overdraft: bigint;
+  budget: bigint | null;
+  spent: bigint;
+}
+
+export interface KeyTable {
+  insert(key: NewKey): void;
+  /** By the SHA-256 of the whole key: one point read. */
+  findByHash(hash: Uint8Array): KeySecretRow | undefined;
+  find(publicId: string): KeyRow | undefined;
+  list(account: string | undefined): KeyRow[];
+  /** Marks the key revoked, once; false when it was before. */
+  revoke(id: number, at: number): boolean;
+  /** The account's and the key's money at this moment: one point read. */
+  funds(keyId: number): Funds | undefined;
+}
+
+export function keyTable({ db }: Connection): KeyTable {
+  const columns = {
+    id: keys.id,
+    publicId: keys.publicId,
+    accountId: keys.accountId,
+    account: accounts.name,
+    accountDisabled: accounts.disabled,
+    prefix: keys.prefix,
+    label: keys.label,
+    createdAt: keys.createdAt,
+    expiresAt: keys.expiresAt,
+    revokedAt: keys.revokedAt,
+    lastUsedAt: keys.lastUsedAt,
+    requestsPerMinute: keys.requestsPerMinute,
+    tokensPerMinute: keys.tokensPerMinute,
+    concurrentRequests: keys.concurrentRequests,
+    models: sql<readonly string[] | null>`${keys.models}`.mapWith(modelsFromText),
+    budget: keys.budget,
+    spent: keys.spent,
+  };
+  const joined = <T extends typeof columns>(selected: T) =>
+    db.select(selected).from(keys).innerJoin(accounts, eq(keys.accountId, accounts.id));
+  const byHash = joined({ ...columns, hash: keys.hash })
+    .where(eq(keys.hash, sql.placeholder("hash")))
+    .prepare();
+  const funds = db
+    .select({
+      balance: accounts.balance,
+      overdraft: accounts.overdraft,
+      budget: keys.budget,
+      spent: keys.spent,
+    })
+    .from(keys)
+    .innerJoin(accounts, eq(keys.accountId, accounts.id))
+    .where(eq(keys.id, sql.placeholder("keyId")))
+    .prepare();
+  return {
+    insert(key) {
+      const models = key.models && JSON.stringify(key.models);
+      db.insert(keys)
+        .values({ ...key, id: newRowId, hash: Buffer.from(key.hash), models })
+        .run();
+    },
+    findByHash: (hash) => byHash.get({ hash }),
+    find: (publicId) => joined(columns).where(eq(keys.publicId, publicId)).get(),
+    list: (account) =>
+      joined(columns)
+        .where(account === undefined ? undefined : eq(accounts.name, account))
+        .orderBy(asc(keys.id))
+        .all(),
+    revoke: (id, at) =>
+      db
+        .update(keys)
+        .set({ revokedAt: at })
+        .where(and(eq(keys.id, id), isNull(keys.revokedAt)))
+        .returning({ id: keys.id })
+        .get() !== undefined,
+    funds: (keyId) => funds.get({ keyId }),
+  };
+}
+
+/** Drizzle maps NULL by itself; only text reaches this. */
+function modelsFromText(text: string): readonly string[] {
+  return JSON.parse(text) as string[];
+}

@@ -1,0 +1,46 @@
+import { Database } from "bun:sqlite";
+import { closeSync, openSync } from "node:fs";
+import { sqliteCode, StoreError } from "./sqlite.ts";
+
+/** A command that only asks whether a gateway runs holds the lock for less than this. */
+const LOCK_WAIT_MS = 200;
+
+/** Held by the one `serve` of a database for its life. Keep it reachable: once collected, the lock is gone. */
+export interface InstanceLock {
+  release(): void;
+}
+
+/**
+ * Takes the lock on a second file beside the database; undefined when another process has it. The
+ * kernel frees it however the process ends, so there is nothing to clean up after `kill -9`.
+ */
+export function takeInstanceLock(databasePath: string): InstanceLock | undefined {
+  const path = `${databasePath}.lock`;
+  let database: Database;
+  try {
+    closeSync(openSync(path, "a", 0o600));
+    database = new Database(path, { readwrite: true, create: true });
+  } catch (cause) {
+    throw new StoreError(`database is not writable: ${path}`, { cause });
+  }
+  try {
+    database.run(`PRAGMA busy_timeout = ${LOCK_WAIT_MS}`);
+    database.run("BEGIN EXCLUSIVE");
+  } catch (cause) {
+    database.close();
+    if (sqliteCode(cause)?.startsWith("SQLITE_BUSY")) return undefined;
+    throw new StoreError(`database is not writable: ${path}`, { cause });
+  }
+  return {
+    release() {
+      database.close();
+    },
+  };
+}
+
+/** Whether some process holds the instance lock now. */
+export function isGatewayRunning(databasePath: string): boolean {
+  const lock = takeInstanceLock(databasePath);
+  lock?.release();
+  return lock === undefined;
+}

@@ -1,0 +1,46 @@
+import { readMigrationFiles } from "drizzle-orm/migrator";
+import { join } from "node:path";
+import type { Connection } from "./sqlite.ts";
+import { StoreError } from "./sqlite.ts";
+
+/** In the compiled binary the SQL files are embedded beside the entry; every module's folder is the root there. */
+function migrationsFolder(): string {
+  return Bun.isStandaloneExecutable
+    ? join(import.meta.dir, "drizzle")
+    : join(import.meta.dir, "../../drizzle");
+}
+
+/**
+ * Brings the store to this program's schema, in one transaction: of several processes that start on
+ * a new file one migrates, the others find it done. The number of applied migrations is SQLite's own
+ * `user_version`, so that a store without change costs one read. Throws StoreError for a store that
+ * is newer than the program, and, where `mayMigrate` says no, for one that is older.
+ */
+export function migrate({ sqlite }: Connection, mayMigrate: () => boolean): void {
+  const migrations = readMigrationFiles({ migrationsFolder: migrationsFolder() });
+  const applied = userVersion(sqlite);
+  if (applied > migrations.length) {
+    throw new StoreError(
+      "database was written by a newer version of tollgate: use that version, or a backup",
+    );
+  }
+  if (applied === migrations.length) return;
+  if (!mayMigrate()) {
+    throw new StoreError(
+      "database has another version's schema and a gateway is running on it: restart the gateway first",
+    );
+  }
+  sqlite
+    .transaction(() => {
+      for (const migration of migrations.slice(userVersion(sqlite))) {
+        for (const statement of migration.sql) sqlite.run(statement);
+      }
+      sqlite.run(`PRAGMA user_version = ${migrations.length}`);
+    })
+    .immediate();
+}
+
+function userVersion(sqlite: Connection["sqlite"]): number {
+  const row = sqlite.query<{ user_version: bigint }, []>("PRAGMA user_version").get();
+  return Number(row?.user_version ?? 0);
+}

@@ -1,0 +1,79 @@
+import { Database } from "bun:sqlite";
+import { drizzle, type BunSQLiteDatabase } from "drizzle-orm/bun-sqlite";
+import { closeSync, openSync } from "node:fs";
+
+/** `power`: a commit survives a power cut. `process`: it survives `kill -9` only. */
+export type Durability = "power" | "process";
+
+/** One connection: `db` for queries, `sqlite` for what Drizzle cannot say. */
+export interface Connection {
+  readonly db: BunSQLiteDatabase;
+  readonly sqlite: Database;
+}
+
+/** How long a connection waits for another process that writes, before it fails with SQLITE_BUSY. */
+const BUSY_TIMEOUT_MS = 5000;
+const WAL_BYTES_KEPT = 16 * 1024 * 1024;
+const OWNER_ONLY = 0o600;
+
+/** The store cannot be used; the message is one line that says what to do. */
+export class StoreError extends Error {
+  override readonly name = "StoreError";
+}
+
+/** Opens the file, made if absent and readable by its owner alone. Integers are read as bigint. */
+export function connect(path: string, durability: Durability): Connection {
+  let sqlite: Database;
+  try {
+    // SQLite gives the files beside the database (-wal, -shm) the same mode.
+    closeSync(openSync(path, "a", OWNER_ONLY));
+    sqlite = new Database(path, {
+      readwrite: true,
+      create: true,
+      safeIntegers: true,
+      strict: true,
+    });
+  } catch (cause) {
+    throw new StoreError(`database is not writable: ${path}`, { cause });
+  }
+  try {
+    prepareConnection(sqlite, durability);
+  } catch (cause) {
+    sqlite.close();
+    throw unusable(path, cause);
+  }
+  return { db: drizzle({ client: sqlite }), sqlite };
+}
+
+/** The code of an SQLite failure, such as `SQLITE_FULL`; undefined for any other error. */
+export function sqliteCode(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !("code" in error)) return undefined;
+  return typeof error.code === "string" && error.code.startsWith("SQLITE_")
+    ? error.code
+    : undefined;
+}
+
+function prepareConnection(sqlite: Database, durability: Durability): void {
+  sqlite.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
+  sqlite.run("PRAGMA journal_mode = WAL");
+  sqlite.run(`PRAGMA synchronous = ${durability === "power" ? "FULL" : "NORMAL"}`);
+  sqlite.run(`PRAGMA journal_size_limit = ${WAL_BYTES_KEPT}`);
+  sqlite.run("PRAGMA foreign_keys = ON");
+  sqlite.run("PRAGMA trusted_schema = OFF");
+  sqlite.run("PRAGMA cell_size_check = ON");
+  sqlite.run("PRAGMA mmap_size = 0");
+}
+
+function unusable(path: string, cause: unknown): StoreError {
+  const code = sqliteCode(cause) ?? "";
+  if (code.startsWith("SQLITE_NOTADB") || code.startsWith("SQLITE_CORRUPT")) {
+    return new StoreError(
+      `database is damaged or not a database: ${path}; it was left untouched, put a backup in its place`,
+      { cause },
+    );
+  }
+  if (code.startsWith("SQLITE_BUSY")) {
+    return new StoreError(`database is locked by another process: ${path}; try again`, { cause });
+  }
+  return new StoreError(`database is not writable: ${path}`, { cause });
+}

@@ -1,0 +1,67 @@
+import { accountTable, type AccountTable } from "./accounts.ts";
+import { admin, type Admin } from "./admin.ts";
+import { auditStore, type AuditReport } from "./audit.ts";
+import { keyTable, type KeyTable } from "./keys.ts";
+import { ledgerTable, type LedgerTable } from "./ledger.ts";
+import { isGatewayRunning } from "./lock.ts";
+import { migrate } from "./migrations.ts";
+import { ownerTable, type OwnerTable } from "./owners.ts";
+import { requestTable, type RequestTable } from "./requests.ts";
+import { connect, type Durability } from "./sqlite.ts";
+import { usageReport, type UsageFilter, type UsageGrouping, type UsageRow } from "./usage.ts";
+
+/** The face of the store: what is read, and what a person changes. A serving gateway writes by its Writer. */
+export interface Store {
+  readonly accounts: Pick<AccountTable, "find" | "list">;
+  readonly keys: Pick<KeyTable, "find" | "findByHash" | "funds" | "list">;
+  readonly ledger: Pick<LedgerTable, "history">;
+  readonly requests: RequestTable;
+  readonly owners: OwnerTable;
+  readonly admin: Admin;
+  usage(by: UsageGrouping, filter: UsageFilter): UsageRow[];
+  audit(): AuditReport;
+  close(): void;
+}
+
+/**
+ * Opens the store, made and brought to this version's schema if need be. `serving`: the caller holds
+ * the instance lock. Throws StoreError.
+ */
+export function openStore(options: {
+  path: string;
+  durability: Durability;
+  serving: boolean;
+}): Store {
+  const connection = connect(options.path, options.durability);
+  try {
+    migrate(connection, () => options.serving || !isGatewayRunning(options.path));
+  } catch (error) {
+    connection.sqlite.close();
+    throw error;
+  }
+  return {
+    accounts: accountTable(connection),
+    keys: keyTable(connection),
+    ledger: ledgerTable(connection),
+    requests: requestTable(connection),
+    owners: ownerTable(connection),
+    admin: admin(connection),
+    usage: (by, filter) => usageReport(connection, by, filter),
+    audit: () => auditStore(connection, { atRest: !isGatewayRunning(options.path) }),
+    close() {
+      connection.sqlite.close();
+    },
+  };
+}
+
+export { available, type AccountRow } from "./accounts.ts";
+export type { Actor } from "./admin.ts";
+export type { AuditReport } from "./audit.ts";
+export type { Funds, KeyRow, KeySecretRow } from "./keys.ts";
+export type { LedgerRow } from "./ledger.ts";
+export { takeInstanceLock, type InstanceLock } from "./lock.ts";
+export type { AttemptRecord, OpenedRequest, RequestEnd, WriteResult } from "./operations.ts";
+export { requestStatuses, type RequestRow, type RequestStatus } from "./requests.ts";
+export { StoreError } from "./sqlite.ts";
+export { usageGroupings, type UsageFilter, type UsageGrouping, type UsageRow } from "./usage.ts";
+export { startWriter, WriteError, type Writer } from "./writerClient.ts";

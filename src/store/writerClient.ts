@@ -1,0 +1,112 @@
+import type { WriteOperation, WriteResult } from "./operations.ts";
+import type { Durability } from "./sqlite.ts";
+import type {
+  WriteFailure,
+  WriteReply,
+  WriterBatch,
+  WriterMessage,
+  WriterStart,
+} from "./writer.ts";
+
+/** The writer could not do what it was asked; nothing of the operation is in the store. */
+export class WriteError extends Error {
+  override readonly name = "WriteError";
+  constructor(
+    readonly failure: WriteFailure,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+/** The one way in which a serving gateway writes. */
+export interface Writer {
+  /** Resolves once the operation is committed; rejects with WriteError. Operations keep their order. */
+  write(operation: WriteOperation): Promise<WriteResult>;
+  /** Waits for what was asked so far, then ends the Worker. */
+  close(): Promise<void>;
+}
+
+interface Waiting {
+  operation: WriteOperation;
+  resolve(result: WriteResult): void;
+  reject(error: Error): void;
+}
+
+/**
+ * Starts the Worker. `onFatal` is called when it can no longer be trusted with money (an I/O error, a
+ * crash): the process has to stop; what was under way then stays unanswered.
+ */
+export function startWriter(
+  options: { path: string; durability: Durability },
+  onFatal: (message: string) => void,
+): Writer {
+  const worker = new Worker(writerUrl());
+  let waiting: Waiting[] = [];
+  let underWay: Waiting[] = [];
+  let ready = false;
+  let closing = false;
+  let idle: (() => void) | undefined;
+
+  const sendNext = (): void => {
+    if (!ready || underWay.length > 0) return;
+    if (waiting.length === 0) {
+      idle?.();
+      return;
+    }
+    underWay = waiting;
+    waiting = [];
+    worker.postMessage({
+      operations: underWay.map(({ operation }) => operation),
+    } satisfies WriterBatch);
+  };
+  const settle = (replies: readonly WriteReply[]): void => {
+    const answered = underWay;
+    underWay = [];
+    sendNext();
+    answered.forEach((one, at) => settleOne(one, replies[at]));
+  };
+  worker.onmessage = ({ data }: MessageEvent<WriterMessage>) => {
+    if (data.kind === "fatal") return onFatal(data.message);
+    if (data.kind === "replies") return settle(data.replies);
+    ready = true;
+    sendNext();
+  };
+  worker.onerror = (event) => onFatal(event.message);
+  worker.addEventListener("close", () => {
+    if (!closing) onFatal("the writer ended by itself");
+  });
+  worker.postMessage({ ...options } satisfies WriterStart);
+
+  return {
+    write(operation) {
+      return new Promise((resolve, reject) => {
+        waiting.push({ operation, resolve, reject });
+        sendNext();
+      });
+    },
+    async close() {
+      await new Promise<void>((resolve) => {
+        idle = resolve;
+        sendNext();
+      });
+      closing = true;
+      worker.terminate();
+    },
+  };
+}
+
+function settleOne(one: Waiting, reply: WriteReply | undefined): void {
+  if (reply?.ok) one.resolve(reply.result);
+  else
+    one.reject(
+      new WriteError(reply?.failure ?? "refused", reply?.message ?? "the writer gave no answer"),
+    );
+}
+
+/** In the compiled binary a Worker is named from the entry, not from the module that starts it. */
+function writerUrl(): string {
+  return Bun.isStandaloneExecutable
+    ? "./store/writer.ts"
+    : new URL("./writer.ts", import.meta.url).href;
+}
