@@ -6,7 +6,7 @@
 /** No amount that enters the system may be larger; sums of two stay inside 64 bits. */
 export const NANO_ROUBLES_MAX = 4_000_000_000_000_000_000n;
 
-const NANO_PER_ROUBLE = 1_000_000_000n;
+export const NANO_ROUBLES_PER_ROUBLE = 1_000_000_000n;
 const FRACTION_DIGITS = 9;
 const ROUBLES_TEXT = /^(-?)(\d{1,10})(?:\.(\d{1,9}))?$/;
 
@@ -15,7 +15,8 @@ export function parseRoubles(text: string): bigint | undefined {
   const match = ROUBLES_TEXT.exec(text);
   if (!match) return undefined;
   const [, sign, whole = "", fraction = ""] = match;
-  const nano = BigInt(whole) * NANO_PER_ROUBLE + BigInt(fraction.padEnd(FRACTION_DIGITS, "0"));
+  const nano =
+    BigInt(whole) * NANO_ROUBLES_PER_ROUBLE + BigInt(fraction.padEnd(FRACTION_DIGITS, "0"));
   if (nano > NANO_ROUBLES_MAX) return undefined;
   return sign === "-" ? -nano : nano;
 }
@@ -24,8 +25,8 @@ export function parseRoubles(text: string): bigint | undefined {
 export function formatRoubles(nano: bigint): string {
   const sign = nano < 0n ? "-" : "";
   const digits = nano < 0n ? -nano : nano;
-  const whole = digits / NANO_PER_ROUBLE;
-  const fraction = digits % NANO_PER_ROUBLE;
+  const whole = digits / NANO_ROUBLES_PER_ROUBLE;
+  const fraction = digits % NANO_ROUBLES_PER_ROUBLE;
   if (fraction === 0n) return `${sign}${whole}`;
   const decimals = fraction.toString().padStart(FRACTION_DIGITS, "0").replace(/0+$/, "");
   return `${sign}${whole}.${decimals}`;

@@ -32,7 +32,9 @@ export function migrate({ sqlite }: Connection, mayMigrate: () => boolean): void
   }
   sqlite
     .transaction(() => {
-      for (const migration of migrations.slice(userVersion(sqlite))) {
+      const done = userVersion(sqlite);
+      if (done === 0) refuseForeignTables(sqlite);
+      for (const migration of migrations.slice(done)) {
         for (const statement of migration.sql) sqlite.run(statement);
       }
       sqlite.run(`PRAGMA user_version = ${migrations.length}`);
@@ -43,4 +45,12 @@ export function migrate({ sqlite }: Connection, mayMigrate: () => boolean): void
 function userVersion(sqlite: Connection["sqlite"]): number {
   const row = sqlite.query<{ user_version: bigint }, []>("PRAGMA user_version").get();
   return Number(row?.user_version ?? 0);
+}
+
+/** Only a new file has version 0; tables in it are another program's, and none of ours may join them. */
+function refuseForeignTables(sqlite: Connection["sqlite"]): void {
+  if (sqlite.query("SELECT 1 FROM sqlite_schema LIMIT 1").get() === null) return;
+  throw new StoreError(
+    "database belongs to another program: name another file as the path of [database]",
+  );
 }

@@ -40,7 +40,7 @@ export function connect(path: string, durability: Durability): Connection {
     prepareConnection(sqlite, durability);
   } catch (cause) {
     sqlite.close();
-    throw unusable(path, cause);
+    throw explainFailure(path, cause);
   }
   return { db: drizzle({ client: sqlite }), sqlite };
 }
@@ -64,16 +64,23 @@ function prepareConnection(sqlite: Database, durability: Durability): void {
   sqlite.run("PRAGMA mmap_size = 0");
 }
 
-function unusable(path: string, cause: unknown): StoreError {
-  const code = sqliteCode(cause) ?? "";
-  if (code.startsWith("SQLITE_NOTADB") || code.startsWith("SQLITE_CORRUPT")) {
-    return new StoreError(
-      `database is damaged or not a database: ${path}; it was left untouched, put a backup in its place`,
-      { cause },
-    );
-  }
-  if (code.startsWith("SQLITE_BUSY")) {
-    return new StoreError(`database is locked by another process: ${path}; try again`, { cause });
-  }
-  return new StoreError(`database is not writable: ${path}`, { cause });
+/**
+ * What SQLite reported about the file at `path`, as a StoreError that says what to do. Any other
+ * error, and a broken constraint, which is a bug of ours, is returned as it is.
+ */
+export function explainFailure(path: string, error: unknown): unknown {
+  const code = sqliteCode(error);
+  if (code === undefined || code.startsWith("SQLITE_CONSTRAINT")) return error;
+  return new StoreError(explanation(path, code), { cause: error });
+}
+
+function explanation(path: string, code: string): string {
+  if (code.startsWith("SQLITE_NOTADB") || code.startsWith("SQLITE_CORRUPT"))
+    return `database is damaged or not a database: ${path}; it was left untouched, put a backup in its place`;
+  if (code.startsWith("SQLITE_BUSY"))
+    return `database is locked by another process: ${path}; try again`;
+  if (code.startsWith("SQLITE_FULL")) return `database has no room left on its disk: ${path}`;
+  if (code.startsWith("SQLITE_READONLY") || code.startsWith("SQLITE_CANTOPEN"))
+    return `database is not writable: ${path}`;
+  return `database cannot be used: ${path} (${code})`;
 }

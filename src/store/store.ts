@@ -7,7 +7,7 @@ import { isGatewayRunning } from "./lock.ts";
 import { migrate } from "./migrations.ts";
 import { ownerTable, type OwnerTable } from "./owners.ts";
 import { requestTable, type RequestTable } from "./requests.ts";
-import { connect, type Durability } from "./sqlite.ts";
+import { connect, explainFailure, type Connection, type Durability } from "./sqlite.ts";
 import { usageReport, type UsageFilter, type UsageGrouping, type UsageRow } from "./usage.ts";
 
 /** The face of the store: what is read, and what a person changes. A serving gateway writes by its Writer. */
@@ -20,6 +20,8 @@ export interface Store {
   readonly admin: Admin;
   usage(by: UsageGrouping, filter: UsageFilter): UsageRow[];
   audit(): AuditReport;
+  /** Throws when the store cannot be read. */
+  probe(): void;
   close(): void;
 }
 
@@ -35,10 +37,14 @@ export function openStore(options: {
   const connection = connect(options.path, options.durability);
   try {
     migrate(connection, () => options.serving || !isGatewayRunning(options.path));
+    return storeOver(connection, options.path);
   } catch (error) {
     connection.sqlite.close();
-    throw error;
+    throw explainFailure(options.path, error);
   }
+}
+
+function storeOver(connection: Connection, path: string): Store {
   return {
     accounts: accountTable(connection),
     keys: keyTable(connection),
@@ -47,7 +53,10 @@ export function openStore(options: {
     owners: ownerTable(connection),
     admin: admin(connection),
     usage: (by, filter) => usageReport(connection, by, filter),
-    audit: () => auditStore(connection, { atRest: !isGatewayRunning(options.path) }),
+    audit: () => auditStore(connection, { atRest: !isGatewayRunning(path) }),
+    probe() {
+      connection.sqlite.query("SELECT 1 FROM accounts LIMIT 1").get();
+    },
     close() {
       connection.sqlite.close();
     },
@@ -62,6 +71,6 @@ export type { LedgerRow } from "./ledger.ts";
 export { takeInstanceLock, type InstanceLock } from "./lock.ts";
 export type { AttemptRecord, OpenedRequest, RequestEnd, WriteResult } from "./operations.ts";
 export { requestStatuses, type RequestRow, type RequestStatus } from "./requests.ts";
-export { StoreError } from "./sqlite.ts";
+export { explainFailure, StoreError } from "./sqlite.ts";
 export { usageGroupings, type UsageFilter, type UsageGrouping, type UsageRow } from "./usage.ts";
 export { startWriter, WriteError, type Writer } from "./writerClient.ts";

@@ -1,0 +1,60 @@
+/** Compiles the gateway into one executable: `bun scripts/build.ts` makes dist/tollgate. */
+import { mkdir, rename, rm, stat } from "node:fs/promises";
+import { join, resolve } from "node:path";
+
+const projectRoot = resolve(import.meta.dir, "..");
+const executable = join(projectRoot, "dist", "tollgate");
+
+/**
+ * Builds dist/tollgate and returns its path. The executable appears whole or not at all, so two builds at
+ * once, or a test that starts it meanwhile, never meet half a file. Throws what Bun.build throws.
+ */
+async function build(): Promise<string> {
+  // The name inside the folder stays "tollgate": the same inputs under the same name give the same bytes.
+  const workshop = join(projectRoot, "dist", `build-${process.pid}`);
+  const outfile = join(workshop, "tollgate");
+  await mkdir(workshop, { recursive: true });
+  try {
+    await compile(outfile);
+    await rename(outfile, executable);
+  } finally {
+    // The map that Bun lays beside the executable goes too: the copy inside already names lines in stacks.
+    await rm(workshop, { recursive: true, force: true });
+  }
+  return executable;
+}
+
+async function compile(outfile: string): Promise<void> {
+  const { version } = (await Bun.file(join(projectRoot, "package.json")).json()) as {
+    version: string;
+  };
+  process.chdir(projectRoot); // Assets keep the path that they have from here.
+  await Bun.build({
+    // Every Worker is an entry point, or the executable lacks it. No `root`: it would move the Worker's path.
+    entrypoints: ["src/main.ts", "src/store/writer.ts"],
+    compile: {
+      outfile,
+      assets: ["./drizzle"],
+      // By default an executable obeys a .env and a bunfig.toml of whatever folder it is started in.
+      autoloadDotenv: false,
+      autoloadBunfig: false,
+    },
+    bytecode: true,
+    format: "esm", // Bytecode alone means CommonJS, which has no top-level await.
+    sourcemap: "inline",
+    // Elysia reads the source text of handlers to learn which fields they use, so names must survive.
+    minify: { whitespace: true, syntax: true, identifiers: false },
+    define: {
+      TOLLGATE_VERSION: JSON.stringify(version),
+      "process.env.NODE_ENV": '"production"',
+    },
+  });
+}
+
+if (import.meta.main) {
+  const startedMs = performance.now();
+  const path = await build();
+  const { size } = await stat(path);
+  const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
+  console.log(`dist/tollgate: ${(size / 1_000_000).toFixed(1)} MB, built in ${seconds} s`);
+}

@@ -1,0 +1,73 @@
+/** All that must hold before a change is taken: checks, the executable, the tests. Its last line is the verdict. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { runChecks } from "./check.ts";
+
+const projectRoot = resolve(import.meta.dir, "..");
+const buildTimeoutMs = 5 * 60_000;
+const testTimeoutMs = 30 * 60_000;
+
+interface Tally {
+  readonly passed: number;
+  readonly failed: number;
+}
+
+/** Runs everything, also after a failure: the tests tell more about a broken build than silence does. */
+async function ci(testArguments: readonly string[]): Promise<Tally> {
+  const broken = (await runChecks()).filter((result) => !result.ok).map((result) => result.name);
+  if ((await run(["scripts/build.ts"], buildTimeoutMs)) !== 0) broken.push("build");
+  const tests = await runTests(testArguments);
+  for (const name of broken) console.log(`FAILED ${name}`);
+  return { passed: tests.passed, failed: tests.failed + broken.length };
+}
+
+async function runTests(testArguments: readonly string[]): Promise<Tally> {
+  const folder = await mkdtemp(join(tmpdir(), "tollgate-tests-"));
+  try {
+    const report = join(folder, "junit.xml");
+    const reporter = ["--reporter=junit", `--reporter-outfile=${report}`];
+    const status = await run(["test", ...reporter, ...testArguments], testTimeoutMs);
+    return tally(status, await readIfThere(report));
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** No report means that a test crashed the run or ended the process, which `bun test` itself may call a success. */
+function tally(status: number, report: string | undefined): Tally {
+  const summary = /<testsuites\b[^>]*>/.exec(report ?? "")?.[0] ?? "";
+  const count = (name: string): number =>
+    Number(new RegExp(`\\b${name}="(\\d+)"`).exec(summary)?.[1] ?? 0);
+  const failed = count("failures") + count("errors");
+  const passed = count("tests") - failed - count("skipped");
+  const silentFailure = failed === 0 && (status !== 0 || summary === "" || passed === 0);
+  if (silentFailure)
+    console.log(`FAILED bun test ended with status ${status} without naming a failed test`);
+  return { passed, failed: silentFailure ? 1 : failed };
+}
+
+async function readIfThere(path: string): Promise<string | undefined> {
+  const file = Bun.file(path);
+  return (await file.exists()) ? await file.text() : undefined;
+}
+
+/** Both outputs are inherited: Bun's own summary goes to stderr, and the verdict must come after it. */
+async function run(args: readonly string[], timeoutMs: number): Promise<number> {
+  const command = [process.execPath, ...args];
+  const child = Bun.spawn(command, {
+    cwd: projectRoot,
+    stdio: ["ignore", "inherit", "inherit"],
+    timeout: timeoutMs,
+  });
+  return await child.exited;
+}
+
+if (import.meta.main) {
+  const { passed, failed } = await ci(process.argv.slice(2)).catch((error: unknown): Tally => {
+    console.error(error);
+    return { passed: 0, failed: 1 };
+  });
+  console.log(`${passed} passed, ${failed} failed`);
+  process.exit(failed === 0 ? 0 : 1);
+}

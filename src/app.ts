@@ -1,0 +1,139 @@
+import { createHolds } from "./billing/holds.ts";
+import type { Config } from "./config/schema.ts";
+import { createCatalog } from "./gateway/catalog.ts";
+import type { Gateway } from "./gateway/gateway.ts";
+import { systemClock, type Clock } from "./lib/clock.ts";
+import { idMaker, type NewId } from "./lib/id.ts";
+import { formatRoubles } from "./lib/money.ts";
+import { systemRandom, type Random } from "./lib/random.ts";
+import { createFailedKeys, type FailedKeys } from "./limits/failedKeys.ts";
+import { createLimiter, type Limiter } from "./limits/keyLimits.ts";
+import { UpstreamError, type UpstreamExchange } from "./providers/upstream.ts";
+import { createCooldowns } from "./routing/cooldown.ts";
+import { openStore, startWriter, StoreError, takeInstanceLock } from "./store/store.ts";
+import { createLog, type Log } from "./telemetry/log.ts";
+
+/** What a test may put in the place of the outside world. */
+export interface Edges {
+  clock: Clock;
+  random: Random;
+  /** Takes the log's lines, each with its line end. */
+  writeLog(line: string): void;
+  /** The store can no longer be trusted: the process has to end now. */
+  fatal(message: string): void;
+}
+
+export function systemEdges(fatal: Edges["fatal"]): Edges {
+  return {
+    clock: systemClock,
+    random: systemRandom,
+    writeLog: (line) => process.stdout.write(line),
+    fatal,
+  };
+}
+
+/** Requests that were let in and are not over. */
+export interface RequestCount {
+  begin(): void;
+  end(): void;
+  /** Resolves when none is open; one at a time may wait. */
+  whenNone(): Promise<void>;
+}
+
+/** A gateway that is open for business: everything but the HTTP server in front of it. */
+export interface App {
+  readonly gateway: Gateway;
+  readonly limiter: Limiter;
+  readonly failedKeys: FailedKeys;
+  readonly log: Log;
+  readonly newId: NewId;
+  readonly clock: Clock;
+  /** True from the moment the gateway takes no new requests. */
+  isDraining: boolean;
+  readonly requests: RequestCount;
+  /** Puts another config's providers, models, prices and limits in force; requests under way keep theirs. */
+  reload(config: Config): void;
+  /** Cuts off every request that is still under way: it fails, and nothing is charged. */
+  cut(): void;
+  /** Ends what was opened, in reverse order. Requests under way should be over. */
+  close(): Promise<void>;
+}
+
+/** The composition root. Throws StoreError when the store cannot be served. */
+export function openApp(config: Config, edges: Edges): App {
+  const { clock, random } = edges;
+  const log = createLog(config.log, (line) => edges.writeLog(line));
+  const { path, durability } = config.database;
+  const lock = takeInstanceLock(path);
+  if (!lock) throw new StoreError(`another gateway is running on this database: ${path}`);
+  const store = openStore({ path, durability, serving: true });
+  const interrupted = store.requests.interruptRunning();
+  if (interrupted.count > 0) {
+    const fields = { count: interrupted.count, held_rub: formatRoubles(interrupted.held) };
+    log.warn("requests of an earlier run were interrupted, their holds are released", fields);
+  }
+  const writer = startWriter({ path, durability }, (message) => edges.fatal(message));
+  const current = (next: Config): Gateway["current"] => ({
+    config: next,
+    catalog: createCatalog(next, clock),
+    cooldowns: createCooldowns(clock),
+  });
+  const gateway = {
+    current: current(config),
+    store,
+    writer,
+    holds: createHolds(),
+    clock,
+    random,
+    log,
+    detached: { count: 0 },
+    traffic: { exchanges: new Set<UpstreamExchange>(), isCut: false },
+  };
+  return {
+    gateway,
+    limiter: createLimiter(clock),
+    failedKeys: createFailedKeys(clock),
+    log,
+    newId: idMaker(clock, random),
+    clock,
+    isDraining: false,
+    requests: countRequests(),
+    reload(next) {
+      const { catalog } = gateway.current;
+      gateway.current = current(next);
+      catalog.close();
+    },
+    cut() {
+      gateway.traffic.isCut = true;
+      for (const exchange of gateway.traffic.exchanges) {
+        exchange.abort(new UpstreamError("shutdown", "shutdown"));
+      }
+    },
+    async close() {
+      gateway.current.catalog.close();
+      await writer.close();
+      store.close();
+      lock.release();
+      log.flush();
+    },
+  };
+}
+
+function countRequests(): RequestCount {
+  let open = 0;
+  let none: (() => void) | undefined;
+  return {
+    begin() {
+      open += 1;
+    },
+    end() {
+      open -= 1;
+      if (open === 0) none?.();
+    },
+    whenNone: () =>
+      new Promise((resolve) => {
+        none = resolve;
+        if (open === 0) resolve();
+      }),
+  };
+}

@@ -1,0 +1,50 @@
+import type { Random } from "../lib/random.ts";
+
+/**
+ * A key is `sk-tg-`, 256 random bits in 43 base62 characters, and a checksum of 6: a scanner finds a
+ * leaked one, and a mistyped one is known without a look into the store.
+ */
+export interface IssuedKey {
+  /** The whole secret; shown once, never kept. */
+  key: string;
+  hash: Uint8Array;
+  /** The part that lists show. */
+  prefix: string;
+}
+
+const HEAD = "sk-tg-";
+const SECRET_BYTES = 32;
+const SECRET_CHARS = 43;
+const CHECKSUM_CHARS = 6;
+const PREFIX_CHARS = 12;
+const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const FORM = /^sk-tg-[0-9A-Za-z]{49}$/;
+
+export function issueKey(random: Random): IssuedKey {
+  const secret = BigInt(`0x${Buffer.from(random.bytes(SECRET_BYTES)).toString("hex")}`);
+  const body = HEAD + base62(secret, SECRET_CHARS);
+  const key = body + checksum(body);
+  return { key, hash: hashKey(key), prefix: key.slice(0, PREFIX_CHARS) };
+}
+
+/** Whether the text can be a key at all; only such a text is worth a hash and a read. */
+export function isKeyForm(text: string): boolean {
+  return (
+    FORM.test(text) && checksum(text.slice(0, -CHECKSUM_CHARS)) === text.slice(-CHECKSUM_CHARS)
+  );
+}
+
+/** SHA-256: fast is right for a secret of 256 bits, and slow would let a stranger spend our time. */
+export function hashKey(key: string): Uint8Array {
+  return new Uint8Array(Bun.SHA256.hash(key).buffer);
+}
+
+function checksum(text: string): string {
+  return base62(BigInt(Bun.hash.crc32(text)), CHECKSUM_CHARS);
+}
+
+function base62(number: bigint, length: number): string {
+  let text = "";
+  for (let rest = number; rest > 0n; rest /= 62n) text = ALPHABET.charAt(Number(rest % 62n)) + text;
+  return text.padStart(length, "0");
+}

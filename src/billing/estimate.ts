@@ -1,0 +1,24 @@
+import type { Usage } from "../contract/usage.ts";
+import type { Ceiling } from "./ceiling.ts";
+
+const BYTES_PER_TOKEN = 4;
+const TOKENS_PER_OTHER_PART = 1000;
+
+/** Tokens of so many bytes of text and so many parts that are not text. Linear, whatever the text. */
+export function estimateTokens(textBytes: number, otherParts = 0): number {
+  return Math.ceil(textBytes / BYTES_PER_TOKEN) + otherParts * TOKENS_PER_OTHER_PART;
+}
+
+/** What is billed where the provider gave no usable figure. It never costs more than was held. */
+export function estimateUsage(
+  promptTokens: number,
+  completionTokens: number,
+  ceiling: Ceiling,
+): Usage {
+  return {
+    promptTokens: Math.min(promptTokens, ceiling.promptTokens),
+    completionTokens: Math.min(completionTokens, ceiling.completionTokens),
+    cachedTokens: 0,
+    cacheWriteTokens: 0,
+  };
+}

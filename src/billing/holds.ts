@@ -1,0 +1,74 @@
+import { assert } from "../lib/assert.ts";
+import type { Funds } from "../store/store.ts";
+
+/** Why money could not be held: `short` can never fit, `busy` would but for other open requests. */
+export type HoldRefusal =
+  | { ok: false; reason: "short"; required: bigint; available: bigint }
+  | { ok: false; reason: "busy" };
+
+/** Money promised to one open request, in nano-roubles. */
+export interface Hold {
+  readonly amount: bigint;
+  /** Gives the promise back; the second call of the same hold is a bug. */
+  release(): void;
+}
+
+export interface Holds {
+  /** `funds` were read in the same turn of the event loop: that makes reading and holding one step. */
+  take(
+    owner: { accountId: number; keyId: number },
+    amount: bigint,
+    funds: Funds,
+  ): { ok: true; hold: Hold } | HoldRefusal;
+  /** The sum of all open holds; 0 at rest. */
+  total(): bigint;
+}
+
+/** The open holds of a serving gateway, in memory: one thread decides, so no two promises share a rouble. */
+export function createHolds(): Holds {
+  const byAccount = new Map<number, bigint>();
+  const byKey = new Map<number, bigint>();
+  return {
+    take({ accountId, keyId }, amount, funds) {
+      assert(amount >= 0n, "a negative hold");
+      const spendable = funds.balance + funds.overdraft;
+      const accountHeld = byAccount.get(accountId) ?? 0n;
+      if (amount > spendable) {
+        return {
+          ok: false,
+          reason: "short",
+          required: amount,
+          available: positive(spendable - accountHeld),
+        };
+      }
+      if (funds.budget !== null) {
+        const left = funds.budget - funds.spent - (byKey.get(keyId) ?? 0n);
+        if (amount > left)
+          return { ok: false, reason: "short", required: amount, available: positive(left) };
+      }
+      if (amount > spendable - accountHeld) return { ok: false, reason: "busy" };
+      add(byAccount, accountId, amount);
+      add(byKey, keyId, amount);
+      let open = true;
+      const release = (): void => {
+        assert(open, "a hold is released twice");
+        open = false;
+        add(byAccount, accountId, -amount);
+        add(byKey, keyId, -amount);
+      };
+      return { ok: true, hold: { amount, release } };
+    },
+    total: () => byAccount.values().reduce((sum, held) => sum + held, 0n),
+  };
+}
+
+function add(sums: Map<number, bigint>, id: number, amount: bigint): void {
+  const sum = (sums.get(id) ?? 0n) + amount;
+  assert(sum >= 0n, "less than nothing is held");
+  if (sum === 0n) sums.delete(id);
+  else sums.set(id, sum);
+}
+
+function positive(amount: bigint): bigint {
+  return amount > 0n ? amount : 0n;
+}

@@ -1,0 +1,124 @@
+import type { Price } from "../config/schema.ts";
+import { noUsage, type Usage } from "../contract/usage.ts";
+import { assert } from "../lib/assert.ts";
+import type { Clock } from "../lib/clock.ts";
+import type { AttemptRecord, OpenedRequest, RequestEnd, Writer } from "../store/store.ts";
+import type { Hold } from "./holds.ts";
+import { costOf, operatorCostOf } from "./price.ts";
+
+/** Tokens to be charged, and whether they are our own estimate. */
+export interface BilledUsage {
+  tokens: Usage;
+  estimated: boolean;
+}
+
+/** How a request ended. `cancelled`: its client went away. Without `usage` nothing is billed. */
+export interface Ending {
+  status: "done" | "failed" | "cancelled";
+  usage?: BilledUsage | undefined;
+  provider?: string | undefined;
+  /** The operator's own prices on the route that answered, where configured. */
+  operatorPrice?: { input: bigint; output: bigint } | undefined;
+}
+
+/** What the books say of an ended request; nano-roubles. */
+export interface Receipt {
+  status: Ending["status"];
+  usage: Usage;
+  estimated: boolean;
+  charge: bigint;
+  writeOff: bigint;
+  provider: string | undefined;
+  attempts: readonly AttemptRecord[];
+  durationMs: number;
+  firstByteMs: number | undefined;
+}
+
+/** The taximeter of one request: started with its hold, finished exactly once. */
+export interface Meter {
+  /** Settled once the request's row is committed; awaited before the first byte to the client. */
+  readonly opened: Promise<void>;
+  attempted(attempt: AttemptRecord): void;
+  /** The last attempt began well and then failed: its outcome is this after all. */
+  amendAttempt(outcome: string): void;
+  /** The first byte for the client is there. */
+  firstByte(): void;
+  /**
+   * Replaces the hold by the charge in one transaction and resolves once that is committed. Rejects
+   * with WriteError when it cannot be; the money then stays held, and the answer's end must not leave.
+   */
+  finish(ending: Ending): Promise<Receipt>;
+}
+
+export function startMeter(options: {
+  writer: Writer;
+  clock: Clock;
+  hold: Hold;
+  price: Price;
+  request: OpenedRequest;
+}): Meter {
+  const { writer, clock, hold, price, request } = options;
+  const startedMs = clock.monotonicMs();
+  const attempts: AttemptRecord[] = [];
+  let firstByteMs: number | undefined;
+  let finished = false;
+  const opened = writer.write({ kind: "open", request }).then(() => undefined);
+  const isOpened = opened.then(
+    () => true,
+    () => false,
+  );
+  const elapsedMs = (): number => Math.round(clock.monotonicMs() - startedMs);
+
+  return {
+    opened,
+    attempted(attempt) {
+      attempts.push(attempt);
+    },
+    amendAttempt(outcome) {
+      const last = attempts.pop();
+      if (last) attempts.push({ ...last, outcome });
+    },
+    firstByte() {
+      firstByteMs ??= elapsedMs();
+    },
+    async finish({ status, usage, provider, operatorPrice }) {
+      assert(!finished, "a request is finished twice");
+      finished = true;
+      const tokens = usage?.tokens ?? noUsage;
+      const estimated = usage?.estimated ?? false;
+      const durationMs = elapsedMs();
+      const end: RequestEnd = {
+        publicId: request.publicId,
+        at: clock.epochMs(),
+        status,
+        provider: provider ?? null,
+        ...tokens,
+        cost: costOf(tokens, price),
+        estimated,
+        operatorCost: operatorPrice && usage ? operatorCostOf(tokens, operatorPrice) : null,
+        attempts,
+        durationMs,
+        firstByteMs: firstByteMs ?? null,
+      };
+      const { charge, writeOff } = await writer
+        .write({ kind: "end", end })
+        .catch(async (error: unknown) => {
+          // Without a row nothing is promised; with one, the store still says that the money is held.
+          if (!(await isOpened)) hold.release();
+          throw error;
+        });
+      hold.release();
+      return {
+        status,
+        usage: tokens,
+        estimated,
+        charge,
+        writeOff,
+        provider,
+        attempts,
+        durationMs,
+        firstByteMs,
+      };
+    },
+  };
+}

@@ -1,0 +1,145 @@
+import type { Command } from "commander";
+import { formatRoubles } from "../lib/money.ts";
+import { available, type AccountRow } from "../store/store.ts";
+import { accountName, overdraft } from "./arguments.ts";
+import { fields, table, type Result } from "./print.ts";
+import { findAccount, withSession } from "./session.ts";
+import { isoTime, shortTime } from "./times.ts";
+
+interface OverdraftOption {
+  readonly overdraft: bigint;
+}
+
+/** Registers `tollgate accounts`. */
+export function addAccounts(program: Command): void {
+  const accounts = program.command("accounts").description("create, list and change accounts");
+  accounts
+    .command("create")
+    .description("make an account, with a balance of 0")
+    .argument("<name>", "1 to 64 of letters, digits and . _ - @", accountName)
+    .option("--overdraft <roubles>", "how far below 0 its balance may go", overdraft, 0n)
+    .action((name: string, options: OverdraftOption, command: Command) =>
+      withSession(command, ({ store, actor }) =>
+        created(store.admin.createAccount(actor, name, options.overdraft)),
+      ),
+    );
+  accounts
+    .command("list")
+    .description("show all accounts")
+    .action((_: unknown, command: Command) =>
+      withSession(command, ({ store }) => listed(store.accounts.list())),
+    );
+  accounts
+    .command("show")
+    .description("show one account")
+    .argument("<name>")
+    .action((name: string, _: unknown, command: Command) =>
+      withSession(command, (session) => shown(findAccount(session, name))),
+    );
+  addChanges(accounts);
+}
+
+function addChanges(accounts: Command): void {
+  accounts
+    .command("set")
+    .description("change an account")
+    .argument("<name>")
+    .requiredOption(
+      "--overdraft <roubles>",
+      "how far below 0 its balance may go, or none",
+      overdraft,
+    )
+    .action((name: string, options: OverdraftOption, command: Command) =>
+      withSession(command, ({ store, actor }) =>
+        shown(store.admin.setOverdraft(actor, name, options.overdraft)),
+      ),
+    );
+  accounts
+    .command("disable")
+    .description("refuse all keys of an account from the next request on")
+    .argument("<name>")
+    .action((name: string, _: unknown, command: Command) =>
+      withSession(command, ({ store, actor }) => shown(store.admin.setDisabled(actor, name, true))),
+    );
+  accounts
+    .command("enable")
+    .description("accept the keys of a disabled account again")
+    .argument("<name>")
+    .action((name: string, _: unknown, command: Command) =>
+      withSession(command, ({ store, actor }) =>
+        shown(store.admin.setDisabled(actor, name, false)),
+      ),
+    );
+}
+
+function accountDocument(account: AccountRow) {
+  return {
+    name: account.name,
+    balance_rub: formatRoubles(account.balance),
+    held_rub: formatRoubles(account.held),
+    available_rub: formatRoubles(available(account)),
+    overdraft_rub: formatRoubles(account.overdraft),
+    disabled: account.disabled,
+    created_at: isoTime(account.createdAt),
+  };
+}
+
+function created(account: AccountRow): Result {
+  return {
+    document: accountDocument(account),
+    text: () =>
+      [
+        `created account ${account.name}`,
+        `next: tollgate balance credit ${account.name} 100`,
+        `      tollgate keys create --account ${account.name}`,
+      ].join("\n"),
+  };
+}
+
+function shown(account: AccountRow): Result {
+  return {
+    document: accountDocument(account),
+    text: () =>
+      fields([
+        ["account", account.name],
+        ["state", state(account)],
+        ["balance, RUB", formatRoubles(account.balance)],
+        ["held, RUB", formatRoubles(account.held)],
+        ["overdraft, RUB", formatRoubles(account.overdraft)],
+        ["available, RUB", formatRoubles(available(account))],
+        ["created", shortTime(account.createdAt)],
+      ]),
+  };
+}
+
+function listed(accounts: readonly AccountRow[]): Result {
+  const columns = [
+    { head: "account" },
+    { head: "balance, RUB", kind: "money" },
+    { head: "held, RUB", kind: "money" },
+    { head: "overdraft, RUB", kind: "money" },
+    { head: "available, RUB", kind: "money" },
+    { head: "state" },
+    { head: "created" },
+  ] as const;
+  const cells = (account: AccountRow) => [
+    account.name,
+    formatRoubles(account.balance),
+    formatRoubles(account.held),
+    formatRoubles(account.overdraft),
+    formatRoubles(available(account)),
+    state(account),
+    shortTime(account.createdAt),
+  ];
+  return {
+    document: accounts.map(accountDocument),
+    text: () =>
+      accounts.length === 0
+        ? "no accounts yet: tollgate accounts create NAME"
+        : table(columns, accounts.map(cells)),
+  };
+}
+
+function state(account: AccountRow): string {
+  return account.disabled ? "disabled" : "active";
+}

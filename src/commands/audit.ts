@@ -1,0 +1,32 @@
+import type { Command } from "commander";
+import type { AuditReport } from "../store/store.ts";
+import { CommandFailure } from "./failure.ts";
+import { printResult, visible, type Result } from "./print.ts";
+import { globalOptions, runSession } from "./session.ts";
+
+/** Registers `tollgate audit`. */
+export function addAudit(program: Command): void {
+  program
+    .command("audit")
+    .description("prove that the books add up; exit status 1 and the problems if not")
+    .action((_: unknown, command: Command) => {
+      const { config, json } = globalOptions(command);
+      const report = runSession(config, ({ store }) => store.audit());
+      printResult(audited(report), json === true);
+      if (report.problems.length > 0) throw new CommandFailure(notInOrder(report));
+    });
+}
+
+function audited({ accounts, requests, problems }: AuditReport): Result {
+  return {
+    document: { ok: problems.length === 0, accounts, requests, problems },
+    text: () =>
+      problems.length === 0
+        ? `the books add up (accounts: ${accounts}, requests: ${requests})`
+        : problems.map(visible).join("\n"),
+  };
+}
+
+function notInOrder({ problems }: AuditReport): string {
+  return `the books do not add up (problems: ${problems.length}): keep a copy of the database and compare it with a backup`;
+}

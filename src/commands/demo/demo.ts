@@ -1,0 +1,231 @@
+import type { Command } from "commander";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { issueKey } from "../../auth/key.ts";
+import { parseListen } from "../../config/address.ts";
+import { checkEnvironment, forgetProxyEnvironment, loadConfig } from "../../config/load.ts";
+import type { Listen } from "../../config/schema.ts";
+import { NANO_ROUBLES_PER_ROUBLE } from "../../lib/money.ts";
+import { systemRandom } from "../../lib/random.ts";
+import { CommandFailure } from "../failure.ts";
+import type { GatewayServer } from "../gatewayServer.ts";
+import { printResult, printText } from "../print.ts";
+import { untilStopped } from "../serve.ts";
+import { globalOptions } from "../session.ts";
+import { startDemoProvider, type DemoProvider } from "./provider.ts";
+
+interface DemoOptions {
+  readonly listen?: string;
+  readonly providerOnly?: true;
+}
+
+const LISTEN_DEFAULT = "127.0.0.1:8080";
+const PROVIDER_LISTEN_DEFAULT = "127.0.0.1:4010";
+const ACCOUNT = "demo";
+const FUNDS = 100n * NANO_ROUBLES_PER_ROUBLE;
+
+/** Registers `tollgate demo`. */
+export function addDemo(program: Command): void {
+  program
+    .command("demo")
+    .description("run the gateway with a throw-away store in front of a demo provider")
+    .option(
+      "--listen <address>",
+      `where to listen; default: ${LISTEN_DEFAULT}, or any free port if that is taken`,
+    )
+    .option(
+      "--provider-only",
+      `run the demo provider alone, on ${PROVIDER_LISTEN_DEFAULT} unless --listen says otherwise`,
+    )
+    .action(async (options: DemoOptions, command: Command) => {
+      checkEnvironment();
+      forgetProxyEnvironment();
+      const asJson = globalOptions(command).json === true;
+      if (options.providerOnly)
+        await runProvider(options.listen ?? PROVIDER_LISTEN_DEFAULT, asJson);
+      else await runDemo(options.listen, asJson);
+    });
+}
+
+async function runProvider(listen: string, asJson: boolean): Promise<void> {
+  const { host, port } = tcpAddress(listen);
+  const provider = openProvider({ hostname: host, port });
+  const text = (): string =>
+    [
+      "The demo provider listens. A config reaches it with:",
+      "",
+      providerToml(provider.url),
+      modelToml("demo-large"),
+    ].join("\n");
+  printResult({ document: { base_url: provider.url }, text }, asJson);
+  await untilSignal();
+  await provider.stop();
+}
+
+async function runDemo(listen: string | undefined, asJson: boolean): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), "tollgate-demo-"));
+  const provider = openProvider({});
+  try {
+    const gateway = await openGateway(folder, provider, listen);
+    printResult(welcome(gateway, fundedKey(gateway), join(folder, "config.toml")), asJson);
+    await untilStopped(gateway);
+  } finally {
+    await provider.stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Without an address of the user's choice, a port that is taken is no reason to fail. */
+async function openGateway(
+  folder: string,
+  provider: DemoProvider,
+  listen: string | undefined,
+): Promise<GatewayServer> {
+  const { startGateway } = await import("../gatewayServer.ts");
+  const file = join(folder, "config.toml");
+  const open = (address: string): Promise<GatewayServer> => {
+    writeFileSync(file, configToml(address, provider.url), { mode: 0o600 });
+    return startGateway(loadConfig({ path: file }).config);
+  };
+  if (listen !== undefined) {
+    tcpAddress(listen);
+    return open(listen);
+  }
+  try {
+    return await open(LISTEN_DEFAULT);
+  } catch (error) {
+    if (!(error instanceof CommandFailure)) throw error;
+    return open("127.0.0.1:0");
+  }
+}
+
+/** An account with money and a key to it; the key is returned, and known to nobody else. */
+function fundedKey({ app }: GatewayServer): string {
+  const actor = { name: "demo", at: app.clock.epochMs() };
+  const issued = issueKey(systemRandom);
+  app.gateway.store.admin.createKey(actor, ACCOUNT, {
+    publicId: app.newId("key"),
+    hash: issued.hash,
+    prefix: issued.prefix,
+    label: "demo",
+    createdAt: actor.at,
+    expiresAt: null,
+    requestsPerMinute: null,
+    tokensPerMinute: null,
+    concurrentRequests: null,
+    models: null,
+    budget: null,
+  });
+  app.gateway.store.admin.book(actor, {
+    account: ACCOUNT,
+    kind: "credit",
+    amount: FUNDS,
+    ref: null,
+    note: "demo",
+  });
+  return issued.key;
+}
+
+function welcome(gateway: GatewayServer, key: string, config: string) {
+  const url = `${gateway.address}/v1`;
+  const auth = `-H 'Authorization: Bearer ${key}'`;
+  const body = JSON.stringify({
+    model: "demo-large",
+    stream: true,
+    messages: [{ role: "user", content: "Hello, who are you?" }],
+  });
+  const commands = {
+    chat: `curl -sN ${url}/chat/completions ${auth} -H 'Content-Type: application/json' -d '${body}'`,
+    models: `curl -s ${url}/models ${auth}`,
+    balance: `${self()} balance history ${ACCOUNT} --config ${quoted(config)}`,
+    usage: `${self()} usage --config ${quoted(config)}`,
+    audit: `${self()} audit --config ${quoted(config)}`,
+  };
+  const text = (): string =>
+    [
+      "Tollgate runs, with a demo provider behind it and 100 roubles on the account `demo`.",
+      "",
+      `base URL  ${url}`,
+      `key       ${key}`,
+      "",
+      "Paste these into another terminal. A streamed answer:",
+      `  ${commands.chat}`,
+      "The models and their prices:",
+      `  ${commands.models}`,
+      "The balance, charge by charge:",
+      `  ${commands.balance}`,
+      "What was used, and the proof that the books add up:",
+      `  ${commands.usage}`,
+      `  ${commands.audit}`,
+      "",
+      "Ctrl-C ends it and removes its folder. The log follows.",
+    ].join("\n");
+  return { document: { base_url: url, key, account: ACCOUNT, config, commands }, text };
+}
+
+/** How this very program is called again, from any folder and without anything on the PATH. */
+function self(): string {
+  const program = Bun.isStandaloneExecutable ? [process.execPath] : [process.execPath, Bun.main];
+  return program.map(quoted).join(" ");
+}
+
+function quoted(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
+}
+
+function configToml(listen: string, providerUrl: string): string {
+  return [
+    `[server]\nlisten = "${listen}"\nshutdown_grace = "2s"\n`,
+    `[database]\npath = "demo.db"\n`,
+    `[log]\nformat = "pretty"\n`,
+    providerToml(providerUrl),
+    modelToml("demo-large"),
+    modelToml("demo-small"),
+  ].join("\n");
+}
+
+function providerToml(url: string): string {
+  return `[[providers]]\nid = "demo"\nbase_url = "${url}"\n`;
+}
+
+function modelToml(id: string): string {
+  const price = id === "demo-large" ? 250_000 : 50_000;
+  return [
+    "[[models]]",
+    `id = "${id}"`,
+    `rub_input_per_1m = ${price}`,
+    `rub_output_per_1m = ${price * 8}`,
+    "max_output_tokens = 4096",
+    "",
+    "[[models.routes]]",
+    'provider = "demo"',
+    "responses = true",
+    "",
+  ].join("\n");
+}
+
+function openProvider(options: { hostname?: string; port?: number }): DemoProvider {
+  try {
+    return startDemoProvider(options);
+  } catch (cause) {
+    throw new CommandFailure(
+      "the demo provider cannot listen there: choose another address with --listen",
+      { cause },
+    );
+  }
+}
+
+function tcpAddress(text: string): Extract<Listen, { kind: "tcp" }> {
+  const listen = parseListen(text);
+  if (listen?.kind === "tcp") return listen;
+  throw new CommandFailure("--listen takes an address such as 127.0.0.1:8080", { status: 2 });
+}
+
+async function untilSignal(): Promise<void> {
+  await new Promise<void>((resolve) => {
+    process.once("SIGINT", resolve);
+    process.once("SIGTERM", resolve);
+  });
+  printText("");
+}

@@ -1,0 +1,46 @@
+import { isFields } from "./body.ts";
+import { countTokens } from "./tokens.ts";
+
+/** What the demo provider understands of a prompt: how long it is. */
+export interface Prompt {
+  readonly tokens: number;
+  /** Those of `tokens` that are reported as read from a cache. */
+  readonly cachedTokens: number;
+  /** The words of all messages of the user. */
+  readonly userWords: number;
+}
+
+const messageTokens = 3;
+const cacheMinimumTokens = 1024;
+const cacheStepTokens = 128;
+
+/**
+ * Measures messages: the tokens of their texts and three more for each message. Parts that are not text count
+ * nothing. There is no cache, but there are prices for one: half of a prompt of 1,024 tokens or more is reported as
+ * cached, in steps of 128, so that the same request always costs the same.
+ */
+export function measurePrompt(messages: readonly unknown[]): Prompt {
+  let tokens = 0;
+  let userWords = 0;
+  for (const message of messages) {
+    if (!isFields(message)) continue;
+    const text = textOf(message["content"]);
+    tokens += messageTokens + countTokens(text);
+    if (message["role"] === "user") userWords += countWords(text);
+  }
+  const cachedTokens =
+    tokens < cacheMinimumTokens ? 0 : Math.floor(tokens / 2 / cacheStepTokens) * cacheStepTokens;
+  return { tokens, cachedTokens, userWords };
+}
+
+/** The text of a message: its content, or that of its content's parts, one a line. */
+function textOf(content: unknown): string {
+  if (typeof content === "string") return content;
+  if (!Array.isArray(content)) return "";
+  const texts = content.map((part: unknown) => (isFields(part) ? part["text"] : undefined));
+  return texts.filter((text) => typeof text === "string").join("\n");
+}
+
+function countWords(text: string): number {
+  return text.match(/\S+/gu)?.length ?? 0;
+}

@@ -1,0 +1,139 @@
+import { composeAnswer, type Answer } from "./answer.ts";
+import { missing, readCount, readModel, wrongType, type Fields } from "./body.ts";
+import { eventStream, type StreamedEvent } from "./eventStream.ts";
+import { measurePrompt, type Prompt } from "./prompt.ts";
+import { Refusal } from "./refusal.ts";
+
+/** Answers POST /v1/responses, as JSON or as a stream. Throws a Refusal for a request that makes no sense. */
+export function answerResponses(fields: Fields, wordDelayMs: number): Response {
+  const head = heading(fields, readModel(fields));
+  const prompt = measurePrompt(readInput(fields));
+  const answer = composeAnswer(prompt.userWords, 0, {
+    tokensMax: readCount(fields, "max_output_tokens"),
+  });
+  if (fields["stream"] !== true)
+    return Response.json(finished(head, prompt, answer, message(answer)));
+  return eventStream(responseEvents(head, prompt, answer), wordDelayMs);
+}
+
+/** The input as messages. A plain text is one message of the user, and instructions are one of the system. */
+function readInput(fields: Fields): readonly unknown[] {
+  const { input, instructions } = fields;
+  const continued = readPreviousId(fields) !== undefined;
+  if (input === undefined || input === null) {
+    if (!continued) throw missing("input");
+  } else if (typeof input !== "string" && !Array.isArray(input)) {
+    throw wrongType("input", "a string or an array of input items");
+  }
+  const system =
+    typeof instructions === "string" ? [{ role: "system", content: instructions }] : [];
+  const items: readonly unknown[] = Array.isArray(input)
+    ? input
+    : [{ role: "user", content: input }];
+  return [...system, ...items];
+}
+
+/** Nothing is stored, so every id of the form that this provider gives out counts as one of its own. */
+function readPreviousId(fields: Fields): string | undefined {
+  const id = fields["previous_response_id"];
+  if (id === undefined || id === null) return undefined;
+  if (typeof id !== "string") throw wrongType("previous_response_id", "a string");
+  if (!/^resp_[0-9a-f]{32}$/.test(id)) {
+    const details = { param: "previous_response_id", code: "previous_response_not_found" };
+    throw new Refusal(400, `Previous response with id '${id}' not found.`, details);
+  }
+  return id;
+}
+
+/** The events of a stream, in the order and with the fields of OpenAI's interface. */
+function* responseEvents(head: Fields, prompt: Prompt, answer: Answer): Generator<StreamedEvent> {
+  let sequenceNumber = 0;
+  const event = (type: string, fields: Fields, isWord = false): StreamedEvent => {
+    const data = JSON.stringify({ type, sequence_number: sequenceNumber++, ...fields });
+    return { frame: `event: ${type}\ndata: ${data}\n\n`, isWord };
+  };
+  const item = message(answer);
+  const place = { item_id: item.id, output_index: 0, content_index: 0 };
+  const emptyItem = { ...item, status: "in_progress", content: [] };
+
+  yield event("response.created", { response: head });
+  yield event("response.in_progress", { response: head });
+  yield event("response.output_item.added", { output_index: 0, item: emptyItem });
+  yield event("response.content_part.added", { ...place, part: textPart("") });
+  for (const word of answer.words) {
+    yield event("response.output_text.delta", { ...place, delta: word, logprobs: [] }, true);
+  }
+  yield event("response.output_text.done", { ...place, text: answer.text, logprobs: [] });
+  yield event("response.content_part.done", { ...place, part: textPart(answer.text) });
+  yield event("response.output_item.done", { output_index: 0, item });
+  yield event(`response.${statusOf(answer)}`, { response: finished(head, prompt, answer, item) });
+}
+
+/** A response of which nothing has been said yet. Settings that the request does not name have their defaults. */
+function heading(fields: Fields, model: string): Fields {
+  return {
+    id: newId("resp"),
+    object: "response",
+    created_at: Math.floor(Date.now() / 1000),
+    status: "in_progress",
+    background: false,
+    error: null,
+    incomplete_details: null,
+    instructions: fields["instructions"] ?? null,
+    max_output_tokens: fields["max_output_tokens"] ?? null,
+    model,
+    output: [],
+    parallel_tool_calls: fields["parallel_tool_calls"] ?? true,
+    previous_response_id: fields["previous_response_id"] ?? null,
+    reasoning: { effort: null, summary: null },
+    service_tier: "default",
+    store: fields["store"] ?? true,
+    temperature: fields["temperature"] ?? 1,
+    text: { format: { type: "text" } },
+    tool_choice: fields["tool_choice"] ?? "auto",
+    tools: fields["tools"] ?? [],
+    top_p: fields["top_p"] ?? 1,
+    truncation: "disabled",
+    usage: null,
+    user: null,
+    metadata: fields["metadata"] ?? {},
+  };
+}
+
+function finished(head: Fields, prompt: Prompt, answer: Answer, item: Fields): Fields {
+  return {
+    ...head,
+    status: statusOf(answer),
+    incomplete_details: answer.finish === "length" ? { reason: "max_output_tokens" } : null,
+    output: [item],
+    usage: {
+      input_tokens: prompt.tokens,
+      input_tokens_details: { cached_tokens: prompt.cachedTokens },
+      output_tokens: answer.tokens,
+      output_tokens_details: { reasoning_tokens: 0 },
+      total_tokens: prompt.tokens + answer.tokens,
+    },
+  };
+}
+
+function message(answer: Answer): Fields & { readonly id: string } {
+  return {
+    id: newId("msg"),
+    type: "message",
+    status: statusOf(answer),
+    role: "assistant",
+    content: [textPart(answer.text)],
+  };
+}
+
+function statusOf(answer: Answer): "completed" | "incomplete" {
+  return answer.finish === "length" ? "incomplete" : "completed";
+}
+
+function textPart(text: string): Fields {
+  return { type: "output_text", text, annotations: [], logprobs: [] };
+}
+
+function newId(prefix: string): string {
+  return `${prefix}_${crypto.randomUUID().replaceAll("-", "")}`;
+}

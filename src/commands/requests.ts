@@ -1,0 +1,195 @@
+import { Option, type Command } from "commander";
+import { formatRoubles } from "../lib/money.ts";
+import {
+  requestStatuses,
+  type AttemptRecord,
+  type RequestRow,
+  type RequestStatus,
+} from "../store/store.ts";
+import { listLimit } from "./arguments.ts";
+import { CommandFailure } from "./failure.ts";
+import { pricePerMillion } from "./prices.ts";
+import { fields, table, type Result } from "./print.ts";
+import { findAccount, withSession, type Session } from "./session.ts";
+import { isoTime, shortTime } from "./times.ts";
+
+interface ListOptions {
+  readonly account?: string;
+  readonly status?: RequestStatus;
+  readonly limit: number;
+}
+
+const LIST_DEFAULT = 50;
+
+/** Registers `tollgate requests` and `tollgate requests show`. */
+export function addRequests(program: Command): void {
+  const requests = program
+    .command("requests")
+    .description("show requests and what became of them, newest first")
+    .option("--account <name>", "only this account's")
+    .addOption(new Option("--status <status>", "only those that ended so").choices(requestStatuses))
+    .option("--limit <count>", "how many at most", listLimit, LIST_DEFAULT)
+    .action((options: ListOptions, command: Command) =>
+      withSession(command, (session) => list(session, options)),
+    );
+  requests
+    .command("show")
+    .description("show one request with its attempts and prices")
+    .argument("<id>", "such as req_01jd..., the x-request-id of its answer")
+    .action((id: string, _: unknown, command: Command) =>
+      withSession(command, (session) => show(session, id)),
+    );
+}
+
+function list(session: Session, options: ListOptions): Result {
+  if (options.account !== undefined) findAccount(session, options.account);
+  const rows = session.store.requests.list(options);
+  return {
+    document: rows.map(requestDocument),
+    text: () => (rows.length === 0 ? nothing(options) : listText(rows)),
+  };
+}
+
+function nothing({ account, status }: ListOptions): string {
+  return account === undefined && status === undefined
+    ? "no requests yet: tollgate keys create --account NAME issues a key for them"
+    : "no such requests: leave --account or --status out to see all";
+}
+
+function listText(rows: readonly RequestRow[]): string {
+  const columns = [
+    { head: "time" },
+    { head: "id" },
+    { head: "account" },
+    { head: "model" },
+    { head: "provider" },
+    { head: "status" },
+    { head: "prompt", kind: "number" },
+    { head: "completion", kind: "number" },
+    { head: "cost, RUB", kind: "money" },
+    { head: "ms", kind: "number" },
+  ] as const;
+  return table(
+    columns,
+    rows.map((row) => [
+      shortTime(row.at),
+      row.id,
+      row.account,
+      row.model,
+      row.provider ?? "-",
+      row.status,
+      String(row.promptTokens),
+      String(row.completionTokens),
+      formatRoubles(row.charge),
+      milliseconds(row.durationMs),
+    ]),
+  );
+}
+
+function show({ store }: Session, id: string): Result {
+  const request = store.requests.find(id);
+  if (request === undefined) {
+    throw new CommandFailure(
+      `there is no request ${JSON.stringify(id)}: \`tollgate requests\` shows the latest`,
+    );
+  }
+  const attempts = store.requests.attempts(id);
+  return {
+    document: {
+      ...requestDocument(request),
+      hold_rub: formatRoubles(request.hold),
+      operator_cost_rub: request.operatorCost === null ? null : formatRoubles(request.operatorCost),
+      rub_input_per_1m: Number(request.priceInput),
+      rub_output_per_1m: Number(request.priceOutput),
+      rub_cached_input_per_1m: Number(request.priceCachedInput),
+      rub_cache_write_per_1m: Number(request.priceCacheWrite),
+      attempts: attempts.map(attemptDocument),
+    },
+    text: () => `${requestText(request)}\n\n${attemptsText(attempts)}`,
+  };
+}
+
+function requestDocument(row: RequestRow) {
+  return {
+    id: row.id,
+    at: isoTime(row.at),
+    account: row.account,
+    key_id: row.key,
+    endpoint: row.endpoint,
+    model: row.model,
+    provider: row.provider,
+    stream: row.stream,
+    status: row.status,
+    prompt_tokens: row.promptTokens,
+    cached_tokens: row.cachedTokens,
+    cache_write_tokens: row.cacheWriteTokens,
+    completion_tokens: row.completionTokens,
+    estimated: row.estimated,
+    cost_rub: formatRoubles(row.charge),
+    write_off_rub: formatRoubles(row.writeOff),
+    attempt_count: row.attemptCount,
+    duration_ms: row.durationMs,
+    first_byte_ms: row.firstByteMs,
+  };
+}
+
+function attemptDocument(attempt: AttemptRecord, at: number) {
+  return {
+    n: at + 1,
+    provider: attempt.provider,
+    outcome: attempt.outcome,
+    status: attempt.status,
+    duration_ms: attempt.durationMs,
+  };
+}
+
+function requestText(row: RequestRow): string {
+  const tokens = (count: number, price: bigint) =>
+    `${count} tokens at ${pricePerMillion(price)} RUB per 1M`;
+  const uncached = row.promptTokens - row.cachedTokens - row.cacheWriteTokens;
+  return fields([
+    ["request", row.id],
+    ["time", shortTime(row.at)],
+    ["account", row.account],
+    ["key", row.key],
+    ["endpoint", row.stream ? `${row.endpoint}, streamed` : row.endpoint],
+    ["model", row.model],
+    ["provider", row.provider ?? "-"],
+    ["status", row.status],
+    ["input", tokens(uncached, row.priceInput)],
+    ["cached input", tokens(row.cachedTokens, row.priceCachedInput)],
+    ["cache write", tokens(row.cacheWriteTokens, row.priceCacheWrite)],
+    ["output", tokens(row.completionTokens, row.priceOutput)],
+    ["cost, RUB", `${formatRoubles(row.charge)}${row.estimated ? " (estimated)" : ""}`],
+    ["write-off, RUB", formatRoubles(row.writeOff)],
+    ["held, RUB", formatRoubles(row.hold)],
+    ["own cost, RUB", row.operatorCost === null ? "-" : formatRoubles(row.operatorCost)],
+    ["first byte, ms", milliseconds(row.firstByteMs)],
+    ["duration, ms", milliseconds(row.durationMs)],
+  ]);
+}
+
+function attemptsText(attempts: readonly AttemptRecord[]): string {
+  if (attempts.length === 0) return "no attempt at a provider has ended";
+  const columns = [
+    { head: "attempt", kind: "number" },
+    { head: "provider" },
+    { head: "outcome" },
+    { head: "status", kind: "number" },
+    { head: "ms", kind: "number" },
+  ] as const;
+  return table(
+    columns,
+    attempts.map((attempt, at) => [
+      String(at + 1),
+      attempt.provider,
+      attempt.outcome,
+      attempt.status === null ? "-" : String(attempt.status),
+      String(attempt.durationMs),
+    ]),
+  );
+}
+
+function milliseconds(durationMs: number | null): string {
+  return durationMs === null ? "-" : String(durationMs);
+}

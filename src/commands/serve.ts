@@ -1,0 +1,56 @@
+import type { Command } from "commander";
+import {
+  checkEnvironment,
+  ConfigError,
+  forgetProxyEnvironment,
+  loadConfig,
+} from "../config/load.ts";
+import type { GatewayServer } from "./gatewayServer.ts";
+import { globalOptions } from "./session.ts";
+
+/** Registers `tollgate serve`. */
+export function addServe(program: Command): void {
+  program
+    .command("serve")
+    .description("run the gateway")
+    .action(async (_: unknown, command: Command) => {
+      const { startGateway } = await import("./gatewayServer.ts");
+      checkEnvironment();
+      forgetProxyEnvironment();
+      const path = globalOptions(command).config;
+      const { config, warnings } = loadConfig({ path });
+      const gateway = await startGateway(config);
+      for (const problem of warnings) gateway.app.log.warn("config", { problem });
+      process.on("SIGHUP", () => reload(gateway, config.file));
+      await untilStopped(gateway);
+    });
+}
+
+/** Runs until a signal asks for the end, or the gateway breaks. The second signal ends the grace. */
+export async function untilStopped(gateway: GatewayServer): Promise<void> {
+  const asked = Promise.withResolvers<void>();
+  let signals = 0;
+  const onSignal = (): void => {
+    signals += 1;
+    if (signals === 1) asked.resolve();
+    else gateway.hurry();
+  };
+  process.on("SIGTERM", onSignal);
+  process.on("SIGINT", onSignal);
+  await Promise.race([asked.promise, gateway.broken]);
+  await Promise.race([gateway.stop(), gateway.broken]);
+}
+
+/** Puts the file's providers, models, prices and limits in force; a bad file changes nothing. */
+function reload({ app }: GatewayServer, file: string): void {
+  try {
+    const { config, warnings } = loadConfig({ path: file });
+    app.reload(config);
+    app.log.info("config reloaded", { count: config.models.length });
+    for (const problem of warnings) app.log.warn("config", { problem });
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    for (const problem of error.problems)
+      app.log.error("config refused, the old one stays", { problem });
+  }
+}

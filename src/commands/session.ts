@@ -1,0 +1,77 @@
+import type { Command } from "commander";
+import { userInfo } from "node:os";
+import { loadConfig } from "../config/load.ts";
+import type { Config } from "../config/schema.ts";
+import { systemClock } from "../lib/clock.ts";
+import {
+  explainFailure,
+  openStore,
+  type AccountRow,
+  type Actor,
+  type Store,
+} from "../store/store.ts";
+import { CommandFailure } from "./failure.ts";
+import { printResult, type Result } from "./print.ts";
+
+/** The options that every command takes. */
+export interface GlobalOptions {
+  readonly config?: string;
+  readonly json?: true;
+}
+
+/** What a command that works on the store is given. */
+export interface Session {
+  readonly config: Config;
+  readonly store: Store;
+  /** Who runs the command, and when. */
+  readonly actor: Actor;
+}
+
+/** The options of every command, wherever on the line they stood. */
+export function globalOptions(command: Command): GlobalOptions {
+  return command.optsWithGlobals<GlobalOptions>();
+}
+
+/**
+ * Opens the config and the store, prints what `work` returns, and closes the store, also after a
+ * failure. Throws ConfigError, StoreError, and what `work` throws.
+ */
+export function withSession(command: Command, work: (session: Session) => Result): void {
+  const options = globalOptions(command);
+  printResult(runSession(options.config, work), options.json === true);
+}
+
+/** The same without printing: returns what `work` returns. */
+export function runSession<T>(configPath: string | undefined, work: (session: Session) => T): T {
+  const { config } = loadConfig({ path: configPath });
+  const { path, durability } = config.database;
+  const store = openStore({ path, durability, serving: false });
+  try {
+    return work({ config, store, actor: { name: actorName(), at: systemClock.epochMs() } });
+  } catch (error) {
+    throw explainFailure(path, error);
+  } finally {
+    store.close();
+  }
+}
+
+/** The account of this name. Throws CommandFailure, which says how to come by one. */
+export function findAccount({ store }: Pick<Session, "store">, name: string): AccountRow {
+  const account = store.accounts.find(name);
+  if (account !== undefined) return account;
+  throw new CommandFailure(
+    `there is no account ${JSON.stringify(name)}: \`tollgate accounts list\` shows all, \`tollgate accounts create\` makes one`,
+  );
+}
+
+/** The number says it for certain; the name is easier to read, and the environment may have set it. */
+function actorName(): string {
+  const uid = process.getuid?.();
+  const suffix = uid === undefined ? "" : ` (uid ${uid})`;
+  try {
+    return `${userInfo().username}${suffix}`;
+  } catch {
+    // In a container the user often has a number only.
+    return `unknown${suffix}`;
+  }
+}

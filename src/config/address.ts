@@ -1,0 +1,82 @@
+import { isIP } from "node:net";
+import type { Listen } from "./schema.ts";
+
+/** The longest path that the kernels' socket addresses hold (macOS: 104 bytes with the closing zero). */
+const socketPathBytesMax = 103;
+
+/** `"host:port"`, `"[::1]:port"` or `"unix:/path"`; undefined for any other form. A unix path is returned as it is. */
+export function parseListen(text: string): Listen | undefined {
+  if (text.startsWith("unix:")) {
+    const path = text.slice("unix:".length);
+    return path !== "" && !path.includes("\0") ? { kind: "unix", path } : undefined;
+  }
+  const match = /^(?:\[([0-9A-Fa-f:.]+)\]|([^:[\]]+)):(\d{1,5})$/.exec(text);
+  if (match === null) return undefined;
+  const [, ipv6, name, digits] = match;
+  const port = Number(digits);
+  const host = ipv6 ?? name ?? "";
+  const valid = ipv6 === undefined ? isHostName(host) : isIP(ipv6) === 6;
+  return valid && port <= 65_535 ? { kind: "tcp", host, port } : undefined;
+}
+
+/** Whether a unix socket's absolute path fits into a socket address. */
+export function fitsSocketPath(path: string): boolean {
+  return Buffer.byteLength(path) <= socketPathBytesMax;
+}
+
+/** Whether nothing outside this machine can reach, or be reached at, the address or name. */
+export function isLoopback(host: string): boolean {
+  const bare = bareHost(host);
+  if (bare === "localhost" || bare.endsWith(".localhost") || bare === "::1") return true;
+  return isIP(bare) === 4 && bare.startsWith("127.");
+}
+
+/**
+ * Whether the address or name is this machine or one of a private network: the ranges set aside for
+ * private use (https://www.rfc-editor.org/rfc/rfc1918, rfc4193, and rfc6598 for overlay networks), names
+ * without a dot, and the endings that the public name system leaves to private use.
+ */
+export function isPrivate(host: string): boolean {
+  const bare = bareHost(host);
+  if (isLoopback(bare)) return true;
+  if (isIP(bare) === 4) return isPrivateIpv4(bare);
+  if (isIP(bare) === 6) return /^f[cd]/.test(bare);
+  return !bare.includes(".") || /\.(?:local|internal|lan|home\.arpa)$/.test(bare);
+}
+
+/** An IP address in its shortest form, one of IPv4 that is wrapped in IPv6 unwrapped; undefined if it is none. */
+export function canonicalIp(text: string): string | undefined {
+  const family = isIP(text);
+  if (family === 4) return text;
+  if (family !== 6 || text.includes("%")) return undefined;
+  const short = withoutBrackets(new URL(`http://[${text}]`).hostname);
+  const wrapped = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(short);
+  if (wrapped === null) return short;
+  const [high, low] = [
+    Number.parseInt(wrapped[1] ?? "", 16),
+    Number.parseInt(wrapped[2] ?? "", 16),
+  ];
+  return [high >> 8, high & 255, low >> 8, low & 255].join(".");
+}
+
+function isPrivateIpv4(address: string): boolean {
+  const [first = 0, second = 0] = address.split(".").map(Number);
+  if (first === 10) return true;
+  if (first === 172) return second >= 16 && second <= 31;
+  if (first === 192) return second === 168;
+  return first === 100 && second >= 64 && second <= 127;
+}
+
+function isHostName(host: string): boolean {
+  if (/^[\d.]+$/.test(host)) return isIP(host) === 4;
+  return host.length <= 253 && /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$/.test(host);
+}
+
+function bareHost(host: string): string {
+  const bare = withoutBrackets(host).toLowerCase();
+  return canonicalIp(bare) ?? bare;
+}
+
+function withoutBrackets(host: string): string {
+  return host.startsWith("[") ? host.slice(1, -1) : host;
+}

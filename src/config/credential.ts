@@ -1,0 +1,107 @@
+import { readNamedFile } from "./files.ts";
+import { joinKey } from "./inspection.ts";
+import type { Inspection } from "./inspection.ts";
+import type { ProviderFile } from "./shape.ts";
+
+const headersMax = 64;
+
+/** Headers that the gateway or the HTTP connection itself decides. */
+const ownedHeaders: ReadonlySet<string> = new Set([
+  "accept",
+  "accept-encoding",
+  "connection",
+  "content-encoding",
+  "content-length",
+  "content-type",
+  "expect",
+  "host",
+  "keep-alive",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+  "x-request-id",
+]);
+
+/** What a provider is to be shown of who we are. */
+export interface Credential {
+  readonly apiKey: string | undefined;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Whether there is a key, or a header that looks like one. */
+  readonly present: boolean;
+}
+
+/** The key and the headers of one provider, judged together: only one of them may speak for us. */
+export function readCredential(file: ProviderFile, at: string, inspection: Inspection): Credential {
+  const apiKey = readApiKey(file, at, inspection);
+  const headers = readHeaders(file.headers ?? {}, `${at}.headers`, inspection);
+  if (apiKey !== undefined && "authorization" in headers) {
+    inspection.problem(`${at}.headers`, "must not hold authorization beside an api_key: keep one");
+  }
+  const present = apiKey !== undefined || Object.keys(headers).some(holdsSecret);
+  return { apiKey, headers, present };
+}
+
+function readApiKey(file: ProviderFile, at: string, inspection: Inspection): string | undefined {
+  const literal = file.api_key ?? "";
+  const path = file.api_key_file ?? "";
+  if (literal !== "") inspection.markSecret(`${at}.api_key`);
+  if (literal !== "" && path !== "") {
+    inspection.problem(`${at}.api_key_file`, "must not stand beside api_key: keep one of them");
+    return literal;
+  }
+  if (literal !== "") return checkKey(literal, `${at}.api_key`, inspection);
+  if (path === "") return undefined;
+  const content = readNamedFile(inspection, `${at}.api_key_file`, path);
+  return content === undefined
+    ? undefined
+    : checkKey(content.trim(), `${at}.api_key_file`, inspection);
+}
+
+function checkKey(apiKey: string, key: string, inspection: Inspection): string {
+  if (apiKey === "") inspection.problem(key, "its file is empty: put the key into it");
+  else if (!/^[\x21-\x7e]{1,8192}$/.test(apiKey)) {
+    inspection.problem(
+      key,
+      "holds a blank or a character that no key has: look for a copying slip",
+    );
+  }
+  return apiKey;
+}
+
+function readHeaders(
+  file: Readonly<Record<string, string | undefined>>,
+  at: string,
+  inspection: Inspection,
+): Readonly<Record<string, string>> {
+  const headers = new Map<string, string>();
+  for (const [name, value] of Object.entries(file)) {
+    const key = joinKey(at, name);
+    const lower = name.toLowerCase();
+    const fault = faultOfHeader(lower, value ?? "");
+    if (fault !== undefined) inspection.problem(key, fault);
+    else if (headers.has(lower))
+      inspection.problem(key, "stands twice: names are the same in any case");
+    if (holdsSecret(lower) && value !== "") inspection.markSecret(key);
+    headers.set(lower, value ?? "");
+  }
+  if (headers.size > headersMax) inspection.problem(at, `must have at most ${headersMax} entries`);
+  return Object.fromEntries(headers);
+}
+
+function faultOfHeader(name: string, value: string): string | undefined {
+  // A token (https://www.rfc-editor.org/rfc/rfc9110#name-tokens) that begins like every real name; __proto__ does not.
+  if (!/^[a-z0-9][a-z0-9!#$%&'*+.^_`|~-]{0,127}$/.test(name))
+    return "is not a valid name of a header";
+  if (ownedHeaders.has(name)) return "is a header that the gateway sets itself: remove it";
+  if (!/^[\t\x20-\x7e]*$/.test(value)) {
+    return "must have a value of plain ASCII text on one line";
+  }
+  return undefined;
+}
+
+function holdsSecret(name: string): boolean {
+  return /auth|key|token|secret|cookie|password/.test(name);
+}

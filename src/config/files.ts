@@ -1,0 +1,45 @@
+import { readFileSync } from "node:fs";
+import type { Inspection } from "./inspection.ts";
+
+const fileBytesMax = 1024 ** 2;
+
+/**
+ * The text of a file that the config names under `key`; undefined, and a problem, when it cannot be read.
+ * The path is not repeated in the problem: someone may have pasted a secret where its file's name belongs.
+ */
+export function readNamedFile(
+  inspection: Inspection,
+  key: string,
+  path: string,
+): string | undefined {
+  let bytes: Buffer;
+  try {
+    bytes = readFileSync(inspection.absolutePath(path));
+  } catch (error) {
+    inspection.problem(
+      key,
+      `its file cannot be read: ${failureOf(error)} (a relative path starts at the config's folder)`,
+    );
+    return undefined;
+  }
+  if (bytes.length <= fileBytesMax) return bytes.toString("utf8");
+  inspection.problem(key, "its file is larger than 1MB: name another");
+  return undefined;
+}
+
+/** Why the system refused to read a file, in words and without its path. */
+export function failureOf(error: unknown): string {
+  const code = error instanceof Error && "code" in error ? String(error.code) : "unknown";
+  switch (code) {
+    case "ENOENT":
+    case "ENOTDIR":
+      return "no such file";
+    case "EACCES":
+    case "EPERM":
+      return "permission denied";
+    case "EISDIR":
+      return "it is a folder";
+    default:
+      return `error ${code}`;
+  }
+}

@@ -1,0 +1,115 @@
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { TomlError, parse } from "smol-toml";
+import { failureOf } from "./files.ts";
+import { ConfigError, Inspection } from "./inspection.ts";
+import { interpolate } from "./interpolate.ts";
+import { readModels } from "./models.ts";
+import { readProviders } from "./providers.ts";
+import type { Config } from "./schema.ts";
+import { readSettings } from "./settings.ts";
+import { checkShape } from "./shape.ts";
+
+export { ConfigError } from "./inspection.ts";
+
+const fileBytesMax = 16 * 1024 ** 2;
+const groupAndOthers = 0o077;
+
+/** The variables by which the runtime would send requests through a proxy that no config names. */
+const proxyVariables: readonly string[] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"];
+
+/**
+ * Finds, reads and checks the config file: the given path, else $TOLLGATE_CONFIG, else ./config.toml,
+ * else /etc/tollgate/config.toml. It reads every file that the config names but changes nothing, so it
+ * serves a reload as well. Warnings are one line each. Throws {@link ConfigError} with every problem at
+ * once; no message holds the value of a secret.
+ */
+export function loadConfig(options: { path?: string | undefined }): {
+  config: Config;
+  warnings: readonly string[];
+} {
+  const file = findFile(options.path);
+  const tree = parseToml(file, readText(file));
+  const inspection = new Inspection(dirname(file));
+  const sound = checkShape(interpolate(tree, process.env, inspection), inspection);
+  const settings = readSettings(sound, inspection);
+  const providers = readProviders(sound, inspection);
+  const models = readModels(sound, providers, inspection);
+  if (inspection.problems.length > 0) throw new ConfigError(inspection.problems);
+  if (models.length === 0) inspection.warning(file, "has no [[models]]: no request can be served");
+  warnAboutReaders(file, inspection);
+  return { config: { file, ...settings, providers, models }, warnings: inspection.warnings };
+}
+
+/**
+ * Refuses an environment that changes the runtime behind the config's back. Throws {@link ConfigError}
+ * when the verification of certificates is switched off or options are slipped to the runtime.
+ */
+export function checkEnvironment(): void {
+  const problems: string[] = [];
+  if (process.env["NODE_TLS_REJECT_UNAUTHORIZED"] === "0") {
+    problems.push(
+      "NODE_TLS_REJECT_UNAUTHORIZED: 0 would accept any certificate; unset it, and give a provider with a certificate authority of its own a ca_file",
+    );
+  }
+  if ((process.env["BUN_OPTIONS"] ?? "") !== "") {
+    problems.push("BUN_OPTIONS: it can run foreign code inside this program; unset it");
+  }
+  if (problems.length > 0) throw new ConfigError(problems);
+}
+
+/** Makes the runtime forget the environment's proxies: only a provider's own `proxy` counts. To be called once, at the start. */
+export function forgetProxyEnvironment(): void {
+  for (const name of proxyVariables) {
+    delete process.env[name];
+    delete process.env[name.toLowerCase()];
+  }
+}
+
+function findFile(given: string | undefined): string {
+  const named = given ?? (process.env["TOLLGATE_CONFIG"] || undefined);
+  if (named !== undefined) return resolve(named);
+  const found = ["config.toml", "/etc/tollgate/config.toml"].find((path) => existsSync(path));
+  if (found !== undefined) return resolve(found);
+  throw new ConfigError([
+    "no config: neither ./config.toml nor /etc/tollgate/config.toml exists; `tollgate init` creates one, --config or TOLLGATE_CONFIG names another",
+  ]);
+}
+
+function readText(file: string): string {
+  let bytes: Buffer;
+  try {
+    bytes = readFileSync(file);
+  } catch (error) {
+    const reason = failureOf(error);
+    const advice = reason === "no such file" ? `; \`tollgate init ${file}\` creates it` : "";
+    throw new ConfigError([`${file}: cannot be read: ${reason}${advice}`], { cause: error });
+  }
+  if (bytes.length > fileBytesMax) throw new ConfigError([`${file}: is larger than 16MB`]);
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch (error) {
+    throw new ConfigError([`${file}: is not UTF-8 text: save it as UTF-8`], { cause: error });
+  }
+}
+
+/** The parser's message ends with the lines around the fault, which may hold a secret: only its first line is kept, and no cause. */
+function parseToml(file: string, text: string): unknown {
+  try {
+    return parse(text, { integersAsBigInt: true, maxDepth: 100 });
+  } catch (error) {
+    if (!(error instanceof TomlError)) throw error;
+    const what = (error.message.split("\n")[0] ?? "").replace(/^Invalid TOML document: /, "");
+    throw new ConfigError([`${file}: line ${error.line}, column ${error.column}: ${what}`]);
+  }
+}
+
+function warnAboutReaders(file: string, inspection: Inspection): void {
+  // Windows has no such modes: there every file looks readable.
+  if (inspection.plainSecrets.length === 0 || process.platform === "win32") return;
+  if ((statSync(file).mode & groupAndOthers) === 0) return;
+  inspection.warning(
+    file,
+    `is open to other users, and it holds ${inspection.plainSecrets.join(", ")}: chmod 600 it, or use \${NAME} or api_key_file`,
+  );
+}

@@ -1,0 +1,177 @@
+import type { Inspection } from "./inspection.ts";
+import { nearest } from "./nearest.ts";
+import { availableChatApis } from "./schema.ts";
+import type { ConfigFile, ModelConfig, Price, ProviderConfig, RouteConfig } from "./schema.ts";
+import type { ModelFile, Sound } from "./shape.ts";
+
+type RouteFile = NonNullable<NonNullable<ModelFile["routes"]>[number]>;
+
+const contextTokensDefault = 200_000n;
+
+/** Models with their prices and routes, in the order of the file. Problems go to the inspection. */
+export function readModels(
+  file: Sound<ConfigFile>,
+  providers: readonly ProviderConfig[],
+  inspection: Inspection,
+): readonly ModelConfig[] {
+  const seen = new Map<string, string>();
+  return (file.models ?? []).map((model = {}, index) => {
+    const at = `models[${index}]`;
+    checkId(model.id, at, seen, inspection);
+    return readModel(model, at, providers, inspection);
+  });
+}
+
+function readModel(
+  file: ModelFile,
+  at: string,
+  providers: readonly ProviderConfig[],
+  inspection: Inspection,
+): ModelConfig {
+  const id = file.id ?? "";
+  const routes = (file.routes ?? []).map((route = {}, index) =>
+    readRoute(route, `${at}.routes[${index}]`, id, providers, inspection),
+  );
+  warnAboutTwins(routes, at, inspection);
+  const ownedBy = file.owned_by ?? routes[0]?.provider ?? "";
+  if (file.owned_by !== undefined) checkName(file.owned_by, `${at}.owned_by`, inspection);
+  return {
+    id,
+    ownedBy,
+    price: readPrice(file, at, inspection),
+    maxOutputTokens: Number(file.max_output_tokens ?? 0n),
+    contextTokens: Number(file.context_tokens ?? contextTokensDefault),
+    routes,
+  };
+}
+
+function checkId(
+  id: string | undefined,
+  at: string,
+  seen: Map<string, string>,
+  inspection: Inspection,
+): void {
+  if (id === undefined) return;
+  const key = `${at}.id`;
+  checkName(id, key, inspection);
+  // A comma parts the models of a key, and a * stands for any text there.
+  if (/[\s,*]/u.test(id)) inspection.problem(key, "must not contain blanks, commas or *");
+  const first = seen.get(id);
+  if (first === undefined) seen.set(id, at);
+  else inspection.problem(key, `${inspection.quote(key, id)} is already the id of ${first}`);
+}
+
+function checkName(name: string, key: string, inspection: Inspection): void {
+  const invisible = /[\p{C}\p{Zl}\p{Zp}]/u.test(name);
+  if (name === "" || name.length > 256 || invisible) {
+    inspection.problem(key, "must have 1 to 256 characters, all of them visible");
+  }
+}
+
+type PriceKey = keyof ModelFile & `rub_${string}`;
+
+function readPrice(file: ModelFile, at: string, inspection: Inspection): Price {
+  const read = (name: PriceKey, fallback?: bigint): bigint => {
+    const price = file[name];
+    const key = `${at}.${name}`;
+    if (price === 0n && file.free !== true) {
+      inspection.problem(key, "is 0: write free = true too, if it is meant to cost nothing");
+    }
+    if (price === undefined && fallback === undefined && file.free !== true) {
+      inspection.problem(
+        key,
+        "is required: a whole number of thousandths of a rouble per 1,000,000 tokens (25 roubles are 25000), or write free = true",
+      );
+    }
+    return price ?? fallback ?? 0n;
+  };
+  const input = read("rub_input_per_1m");
+  const price = {
+    input,
+    output: read("rub_output_per_1m"),
+    cachedInput: read("rub_cached_input_per_1m", input),
+    cacheWrite: read("rub_cache_write_per_1m", input),
+  };
+  if (file.free === true && Object.values(price).every((amount) => amount > 0n)) {
+    inspection.problem(`${at}.free`, "contradicts the prices: remove it, or set a price to 0");
+  }
+  return price;
+}
+
+function readRoute(
+  file: RouteFile,
+  at: string,
+  modelId: string,
+  providers: readonly ProviderConfig[],
+  inspection: Inspection,
+): RouteConfig {
+  const api = file.api ?? "chat";
+  const responses = file.responses ?? false;
+  if (!availableChatApis.includes(api)) {
+    inspection.problem(`${at}.api`, `api "${api}" is not available in this version`);
+  }
+  checkProvider(file, at, providers, inspection);
+  if (file.model !== undefined) checkName(file.model, `${at}.model`, inspection);
+  return {
+    provider: file.provider ?? "",
+    model: file.model ?? modelId,
+    api,
+    responses,
+    priority: Number(file.priority ?? 1n),
+    weight: Number(file.weight ?? 1n),
+    cost: readCost(file, at, inspection),
+  };
+}
+
+function checkProvider(
+  file: RouteFile,
+  at: string,
+  providers: readonly ProviderConfig[],
+  inspection: Inspection,
+): void {
+  if (file.provider === undefined) return;
+  const key = `${at}.provider`;
+  const provider = providers.find(({ id }) => id === file.provider);
+  if (provider === undefined) {
+    const meant = nearest(
+      file.provider,
+      providers.map(({ id }) => id),
+    );
+    const advice = meant === undefined ? "add one under [[providers]]" : `did you mean "${meant}"?`;
+    inspection.problem(
+      key,
+      `no provider has the id ${inspection.quote(key, file.provider)}; ${advice}`,
+    );
+    return;
+  }
+  if (provider.kind === "openai") return;
+  const fault = `needs a provider of kind openai, and this one is of kind ${provider.kind}`;
+  if (file.api === "responses") inspection.problem(`${at}.api`, fault);
+  if (file.responses === true) inspection.problem(`${at}.responses`, fault);
+}
+
+function readCost(file: RouteFile, at: string, inspection: Inspection): RouteConfig["cost"] {
+  const { rub_cost_input_per_1m: input, rub_cost_output_per_1m: output } = file;
+  if (input === undefined && output === undefined) return undefined;
+  if (input === undefined || output === undefined) {
+    const [missing, given] = input === undefined ? ["input", "output"] : ["output", "input"];
+    inspection.problem(
+      `${at}.rub_cost_${missing}_per_1m`,
+      `is required with rub_cost_${given}_per_1m: set both or neither`,
+    );
+    return undefined;
+  }
+  return { input, output };
+}
+
+/** Two routes that lead to the same place do not make a failover: the second try meets the same fault. */
+function warnAboutTwins(routes: readonly RouteConfig[], at: string, inspection: Inspection): void {
+  const seen = new Map<string, number>();
+  for (const [index, { provider, model }] of routes.entries()) {
+    const place = JSON.stringify([provider, model]);
+    const first = seen.get(place);
+    if (first === undefined) seen.set(place, index);
+    else
+      inspection.warning(`${at}.routes[${index}]`, `leads to the same place as routes[${first}]`);
+  }
+}

@@ -1,0 +1,156 @@
+import { isPrivate } from "./address.ts";
+import { readCredential } from "./credential.ts";
+import { readNamedFile } from "./files.ts";
+import type { Inspection } from "./inspection.ts";
+import { readDurationMs } from "./quantity.ts";
+import { availableKinds } from "./schema.ts";
+import type { ConfigFile, ProviderConfig } from "./schema.ts";
+import type { ProviderFile, Sound } from "./shape.ts";
+import { isCertificate } from "./tls.ts";
+
+/** Providers with their defaults, in the order of the file. Problems go to the inspection. */
+export function readProviders(
+  file: Sound<ConfigFile>,
+  inspection: Inspection,
+): readonly ProviderConfig[] {
+  const seen = new Map<string, string>();
+  return (file.providers ?? []).map((provider = {}, index) => {
+    const at = `providers[${index}]`;
+    checkId(provider.id, at, seen, inspection);
+    return readProvider(provider, at, inspection);
+  });
+}
+
+function readProvider(file: ProviderFile, at: string, inspection: Inspection): ProviderConfig {
+  const kind = file.kind ?? "openai";
+  if (!availableKinds.includes(kind)) {
+    inspection.problem(`${at}.kind`, `kind "${kind}" is not available in this version`);
+  }
+  const baseUrl = readBaseUrl(file.base_url, `${at}.base_url`, inspection);
+  const credential = readCredential(file, at, inspection);
+  if (baseUrl !== undefined && !credential.present && !isPrivate(baseUrl.hostname)) {
+    inspection.warning(at, "has no api_key and no header that could hold one; is that right?");
+  }
+  return {
+    id: file.id ?? "",
+    kind,
+    baseUrl:
+      baseUrl === undefined ? "" : `${baseUrl.origin}${baseUrl.pathname.replace(/\/+$/, "")}`,
+    apiKey: credential.apiKey,
+    headers: credential.headers,
+    proxyUrl: readProxy(file.proxy ?? "", `${at}.proxy`, inspection),
+    ca: readAuthority(file.ca_file ?? "", `${at}.ca_file`, inspection),
+    maxTokensField: readMaxTokensField(file.max_tokens_field, at, inspection),
+    ...readTimeouts(file, at, inspection),
+    maxConcurrent: Number(file.max_concurrent ?? 0n),
+  };
+}
+
+function checkId(
+  id: string | undefined,
+  at: string,
+  seen: Map<string, string>,
+  inspection: Inspection,
+): void {
+  if (id === undefined) return;
+  const key = `${at}.id`;
+  if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(id)) {
+    inspection.problem(key, "must be 1 to 64 letters, digits, dots, underscores or hyphens");
+  }
+  const first = seen.get(id);
+  if (first === undefined) seen.set(id, at);
+  else inspection.problem(key, `${inspection.quote(key, id)} is already the id of ${first}`);
+}
+
+function readBaseUrl(
+  text: string | undefined,
+  key: string,
+  inspection: Inspection,
+): URL | undefined {
+  if (text === undefined) return undefined;
+  const url = readUrl(text, key, inspection);
+  if (url === undefined) return undefined;
+  if (url.username !== "" || url.password !== "") {
+    inspection.problem(key, "must not contain a user or password: use api_key or headers");
+  }
+  if (/[?#]/.test(text)) inspection.problem(key, "must not contain a query (?) or fragment (#)");
+  if (/\/(?:chat\/completions|responses)\/*$/.test(url.pathname)) {
+    inspection.problem(
+      key,
+      "must end before /chat/completions or /responses: they are added to it",
+    );
+  }
+  if (url.protocol === "http:" && !isPrivate(url.hostname)) {
+    inspection.warning(
+      key,
+      "is http:// to a public address: the key and all texts travel in the clear",
+    );
+  }
+  return url;
+}
+
+function readProxy(text: string, key: string, inspection: Inspection): string | undefined {
+  if (text === "") return undefined;
+  const url = readUrl(text, key, inspection);
+  if (url === undefined) return undefined;
+  if (url.username !== "" || url.password !== "") inspection.markSecret(key);
+  if (url.pathname !== "/" || /[?#]/.test(text)) {
+    inspection.problem(
+      key,
+      'must be of the form "http://user:password@host:port" and nothing more',
+    );
+  }
+  return url.href.replace(/\/$/, "");
+}
+
+/** An http or https address. The URL parser forgives blanks, control characters and backslashes; a config should not need that. */
+function readUrl(text: string, key: string, inspection: Inspection): URL | undefined {
+  const wellFormed = /^https?:\/\/[^\s\\\p{Cc}]+$/iu.test(text) && URL.canParse(text);
+  if (wellFormed) return new URL(text);
+  inspection.problem(key, "must be an address that begins with https:// or http://");
+  return undefined;
+}
+
+function readAuthority(path: string, key: string, inspection: Inspection): string | undefined {
+  if (path === "") return undefined;
+  const pem = readNamedFile(inspection, key, path);
+  if (pem !== undefined && !isCertificate(pem)) {
+    inspection.problem(key, "its file is not a certificate in PEM form");
+  }
+  return pem;
+}
+
+function readMaxTokensField(value: string | undefined, at: string, inspection: Inspection): string {
+  const name = value ?? "max_tokens";
+  const key = `${at}.max_tokens_field`;
+  if (!/^[A-Za-z_][A-Za-z0-9_]{0,63}$/.test(name)) {
+    inspection.problem(key, 'must be the name of a field, such as "max_completion_tokens"');
+  } else if (name !== "max_tokens" && name !== "max_completion_tokens") {
+    inspection.warning(
+      key,
+      "is a name that few providers know; one that ignores it answers at any length, beyond what is held",
+    );
+  }
+  return name;
+}
+
+type Timeouts = Pick<
+  ProviderConfig,
+  "connectTimeoutMs" | "firstByteTimeoutMs" | "idleTimeoutMs" | "totalTimeoutMs"
+>;
+
+function readTimeouts(file: ProviderFile, at: string, inspection: Inspection): Timeouts {
+  // The runtime's timers fire at once beyond 2^31 - 1 ms (24.8 days); a day is far from it and long enough.
+  const read = (name: keyof ProviderFile & `${string}_timeout`, fallback: string) =>
+    readDurationMs(inspection, `${at}.${name}`, file[name], {
+      fallback,
+      least: "1ms",
+      most: "24h",
+    });
+  return {
+    connectTimeoutMs: read("connect_timeout", "5s"),
+    firstByteTimeoutMs: read("first_byte_timeout", "120s"),
+    idleTimeoutMs: read("idle_timeout", "120s"),
+    totalTimeoutMs: read("total_timeout", "10m"),
+  };
+}

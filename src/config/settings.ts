@@ -1,0 +1,193 @@
+import { canonicalIp, fitsSocketPath, isLoopback, parseListen } from "./address.ts";
+import type { Inspection } from "./inspection.ts";
+import { readDurationMs, readSizeBytes } from "./quantity.ts";
+import type { Config, ConfigFile, Listen } from "./schema.ts";
+import type { Sound } from "./shape.ts";
+import { readTls } from "./tls.ts";
+
+/** Everything of the config but the providers and the models. */
+export type Settings = Omit<Config, "file" | "providers" | "models">;
+
+/** Fields without which there is no request: refusing one of them would refuse everything. */
+const indispensableFields: ReadonlySet<string> = new Set(["model", "messages", "input"]);
+
+/** Fills the defaults in and judges what the schema could not. Problems go to the inspection. */
+export function readSettings(file: Sound<ConfigFile>, inspection: Inspection): Settings {
+  const settings = {
+    server: readServer(file.server ?? {}, inspection),
+    database: readDatabase(file.database ?? {}, inspection),
+    api: readApi(file.api ?? {}, inspection),
+    billing: readBilling(file.billing ?? {}, inspection),
+    limits: readLimits(file.limits ?? {}, inspection),
+    log: { level: file.log?.level ?? "info", format: file.log?.format ?? "json" } as const,
+    metrics: readMetrics(file.metrics, inspection),
+  };
+  warnAboutListening(settings, inspection);
+  return settings;
+}
+
+type Section<Name extends keyof ConfigFile> = NonNullable<Sound<ConfigFile>[Name]>;
+
+function readServer(server: Section<"server">, inspection: Inspection): Settings["server"] {
+  return {
+    listen: readListen(inspection, "server.listen", server.listen ?? "127.0.0.1:8080"),
+    maxBodyBytes: readSizeBytes(inspection, "server.max_body", server.max_body, {
+      fallback: "20MB",
+      least: "1KB",
+      most: "1GB",
+    }),
+    tls: readTls(server.tls_cert ?? "", server.tls_key ?? "", inspection),
+    shutdownGraceMs: readDurationMs(inspection, "server.shutdown_grace", server.shutdown_grace, {
+      fallback: "30s",
+      least: "0s",
+      most: "1h",
+    }),
+    sseKeepaliveMs: readDurationMs(inspection, "server.sse_keepalive", server.sse_keepalive, {
+      fallback: "15s",
+      least: "0s",
+      most: "1h",
+    }),
+  };
+}
+
+function readDatabase(database: Section<"database">, inspection: Inspection): Settings["database"] {
+  const path = database.path ?? "tollgate.db";
+  if (path === "" || path.includes("\0") || path.startsWith(":memory:")) {
+    inspection.problem("database.path", "must name a file: balances have to outlive the process");
+  }
+  return {
+    path: inspection.absolutePath(path),
+    keepRequestsMs: readDurationMs(inspection, "database.keep_requests", database.keep_requests, {
+      fallback: "365d",
+      least: "1h",
+      most: "36500d",
+    }),
+    durability: database.durability ?? "power",
+  };
+}
+
+function readApi(api: Section<"api">, inspection: Inspection): Settings["api"] {
+  const refused = [
+    "models",
+    "route",
+    "provider",
+    "plugins",
+    "web_search_options",
+    "speed",
+  ] as const;
+  return {
+    unknownFields: api.unknown_fields ?? "forward",
+    refusedFields: readNames(
+      inspection,
+      "api.refused_fields",
+      api.refused_fields ?? refused,
+      (name) =>
+        indispensableFields.has(name) ? "names a field that requests cannot do without" : undefined,
+    ),
+    sharedObjects: readNames(inspection, "api.shared_objects", api.shared_objects ?? []),
+  };
+}
+
+function readBilling(billing: Section<"billing">, inspection: Inspection): Settings["billing"] {
+  return {
+    minOutputTokens: Number(billing.min_output_tokens ?? 16n),
+    holdWaitMs: readDurationMs(inspection, "billing.hold_wait", billing.hold_wait, {
+      fallback: "2s",
+      least: "0s",
+      most: "5m",
+    }),
+    disconnectGraceMs: readDurationMs(
+      inspection,
+      "billing.disconnect_grace",
+      billing.disconnect_grace,
+      { fallback: "1s", least: "0s", most: "10m" },
+    ),
+  };
+}
+
+function readLimits(limits: Section<"limits">, inspection: Inspection): Settings["limits"] {
+  const proxies = readNames(
+    inspection,
+    "limits.trusted_proxies",
+    limits.trusted_proxies ?? [],
+    (name) =>
+      canonicalIp(name) === undefined
+        ? 'must be one IP address, such as "10.0.0.5" (not a network, not a name)'
+        : undefined,
+  );
+  return {
+    requestsPerMinute: Number(limits.requests_per_minute ?? 600n),
+    tokensPerMinute: Number(limits.tokens_per_minute ?? 0n),
+    concurrentRequests: Number(limits.concurrent_requests ?? 64n),
+    failedKeysPerMinute: Number(limits.failed_keys_per_minute ?? 60n),
+    trustedProxies: proxies.map((address) => canonicalIp(address) ?? address),
+  };
+}
+
+function readMetrics(
+  metrics: Section<"metrics"> | undefined,
+  inspection: Inspection,
+): Settings["metrics"] {
+  if (metrics?.listen === undefined) return undefined;
+  return { listen: readListen(inspection, "metrics.listen", metrics.listen) };
+}
+
+function readListen(inspection: Inspection, key: string, text: string): Listen {
+  const listen = parseListen(text);
+  if (listen === undefined) {
+    inspection.problem(
+      key,
+      'must be "ADDRESS:PORT" ("0.0.0.0:8080" is every address of this machine) or "unix:/path"',
+    );
+    return { kind: "tcp", host: "127.0.0.1", port: 0 };
+  }
+  if (listen.kind === "tcp") return listen;
+  const path = inspection.absolutePath(listen.path);
+  if (!fitsSocketPath(path)) {
+    inspection.problem(key, "is too long for a unix socket: choose a path of at most 103 bytes");
+  }
+  return { kind: "unix", path };
+}
+
+/** The items of a list of names, each judged: a name is not empty and has no control characters. */
+function readNames(
+  inspection: Inspection,
+  key: string,
+  names: readonly (string | undefined)[],
+  faultOf: (name: string) => string | undefined = () => undefined,
+): readonly string[] {
+  return names.map((name = "", index) => {
+    const plain = name !== "" && !/\p{Cc}/u.test(name);
+    const fault = plain ? faultOf(name) : "must be a name without control characters";
+    if (fault !== undefined) inspection.problem(`${key}[${index}]`, fault);
+    return name;
+  });
+}
+
+function warnAboutListening(settings: Settings, inspection: Inspection): void {
+  const { server, metrics } = settings;
+  if (reachesBeyond(server.listen) && server.tls === undefined) {
+    inspection.warning(
+      "server.listen",
+      "listens beyond this machine without TLS, so keys travel in the clear; set tls_cert and tls_key, or put a proxy with TLS in front",
+    );
+  }
+  if (metrics === undefined) return;
+  if (reachesBeyond(metrics.listen)) {
+    inspection.warning("metrics.listen", "shows the metrics to other machines, without a key");
+  }
+  if (samePlace(server.listen, metrics.listen)) {
+    inspection.problem("metrics.listen", "must differ from server.listen");
+  }
+}
+
+function reachesBeyond(listen: Listen): boolean {
+  return listen.kind === "tcp" && !isLoopback(listen.host);
+}
+
+function samePlace(one: Listen, other: Listen): boolean {
+  if (one.kind === "unix" || other.kind === "unix") {
+    return one.kind === "unix" && other.kind === "unix" && one.path === other.path;
+  }
+  return one.port !== 0 && one.port === other.port && one.host === other.host;
+}

@@ -1,0 +1,60 @@
+import { X509Certificate, createPrivateKey } from "node:crypto";
+import { readNamedFile } from "./files.ts";
+import type { Inspection } from "./inspection.ts";
+import type { Config } from "./schema.ts";
+
+/**
+ * The certificate and key files of the public listener, proven to be readable and to belong together;
+ * undefined when neither is set. Their texts are read again by the server, which rereads them on a reload.
+ */
+export function readTls(
+  certPath: string,
+  keyPath: string,
+  inspection: Inspection,
+): Config["server"]["tls"] {
+  if (certPath === "" && keyPath === "") return undefined;
+  if (certPath === "" || keyPath === "") {
+    const [missing, given] = certPath === "" ? ["cert", "key"] : ["key", "cert"];
+    inspection.problem(
+      `server.tls_${missing}`,
+      `is required with tls_${given}: set both or neither`,
+    );
+    return undefined;
+  }
+  const cert = readNamedFile(inspection, "server.tls_cert", certPath);
+  const key = readNamedFile(inspection, "server.tls_key", keyPath);
+  if (cert !== undefined && key !== undefined) checkPair(cert, key, inspection);
+  return {
+    certFile: inspection.absolutePath(certPath),
+    keyFile: inspection.absolutePath(keyPath),
+  };
+}
+
+/** Whether the text holds a certificate in PEM form. */
+export function isCertificate(pem: string): boolean {
+  return attempt(() => new X509Certificate(pem)) !== undefined;
+}
+
+function checkPair(cert: string, key: string, inspection: Inspection): void {
+  const certificate = attempt(() => new X509Certificate(cert));
+  const privateKey = attempt(() => createPrivateKey(key));
+  if (certificate === undefined) {
+    inspection.problem("server.tls_cert", "its file is not a certificate in PEM form");
+  }
+  if (privateKey === undefined) {
+    inspection.problem("server.tls_key", "its file is not an unencrypted private key in PEM form");
+  }
+  if (certificate === undefined || privateKey === undefined) return;
+  if (!certificate.checkPrivateKey(privateKey)) {
+    inspection.problem("server.tls_key", "is not the key of the certificate in tls_cert");
+  }
+}
+
+/** The outcome, or undefined if it throws: here "does it parse" is a question, not an error. */
+function attempt<Value>(parse: () => Value): Value | undefined {
+  try {
+    return parse();
+  } catch {
+    return undefined;
+  }
+}

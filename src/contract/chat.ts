@@ -1,0 +1,168 @@
+import { Type, type Static } from "@sinclair/typebox";
+import { TypeCompiler, type TypeCheck } from "@sinclair/typebox/compiler";
+import { measurePrompt, type PromptMeasure } from "./chatPrompt.ts";
+import { invalidRequest } from "./errors.ts";
+import { firstProblem, type Annotations } from "./humanError.ts";
+import {
+  choiceCountOf,
+  holdFields,
+  modelField,
+  nullable,
+  oneOf,
+  refuseDifferentBounds,
+  refuseFields,
+} from "./sharedFields.ts";
+
+const MESSAGES_MAX = 10_000;
+
+const role = oneOf(["system", "user", "assistant", "developer", "tool"]);
+const stopSequences = Type.Array(Type.String({ minLength: 1 }), {
+  minItems: 1,
+  maxItems: 4,
+  described: "an array of strings",
+  range: "1 to 4 items",
+} satisfies Annotations & Record<string, unknown>);
+
+/** The optional fields of the request's table, in its order: the first problem is looked for in this order. */
+const listedFields = {
+  stream: nullable(Type.Boolean()),
+  max_tokens: holdFields.max_tokens,
+  reasoning_effort: nullable(oneOf(["low", "medium", "high", "xhigh"])),
+  verbosity: nullable(oneOf(["low", "medium", "high"])),
+  reasoningSummary: nullable(oneOf(["auto", "detail", "concise"])),
+  temperature: nullable(Type.Number({ minimum: 0, maximum: 2 })),
+  top_p: nullable(Type.Number({ minimum: 0, maximum: 1 })),
+  stop: nullable(Type.Union([Type.String({ minLength: 1 }), stopSequences])),
+};
+
+/** One part of a message's content. What is not text is the provider's to judge. */
+export type ContentPart = Static<typeof ContentPart>;
+export const ContentPart = Type.Object(
+  { type: Type.String(), text: Type.Optional(Type.Unknown()) },
+  { problem: textPartProblem } satisfies Annotations,
+);
+
+/** A message of a request. Fields that are not listed pass through. */
+export type RequestMessage = Static<typeof RequestMessage>;
+export const RequestMessage = Type.Object(
+  {
+    role,
+    content: Type.Optional(
+      Type.Union([
+        Type.String(),
+        Type.Array(ContentPart, { described: "an array of parts" } satisfies Annotations),
+        Type.Null(),
+      ]),
+    ),
+  },
+  { problem: contentProblem } satisfies Annotations,
+);
+
+/** The body of POST /v1/chat/completions. Fields that are not listed pass through. */
+export type ChatRequestBody = Static<typeof ChatRequestBody>;
+export const ChatRequestBody = Type.Object({
+  model: modelField,
+  messages: Type.Array(RequestMessage, { minItems: 1, maxItems: MESSAGES_MAX }),
+  ...listedFields,
+  ...holdFields,
+  stream_options: nullable(Type.Object({ include_usage: nullable(Type.Boolean()) })),
+});
+
+/** The same with `unknown_fields = "reject"`: the fields of the request's table, and no others at any depth. */
+export type StrictChatRequestBody = Static<typeof StrictChatRequestBody>;
+export const StrictChatRequestBody = Type.Object(
+  {
+    model: modelField,
+    messages: Type.Array(
+      Type.Object({ role, content: Type.String() }, { additionalProperties: false }),
+      { minItems: 1, maxItems: MESSAGES_MAX },
+    ),
+    ...listedFields,
+  },
+  { additionalProperties: false },
+);
+
+/** A checked request: what the gateway itself needs, and the parsed body for the adapters. */
+export interface ChatRequest extends PromptMeasure {
+  readonly model: string;
+  readonly stream: boolean;
+  /** The caller wants usage in its stream. */
+  readonly includeUsage: boolean;
+  readonly choiceCount: number;
+  /** The bound of each choice's tokens, under whichever name it came; undefined where the caller gave none. */
+  readonly outputTokensBound: number | undefined;
+  /** The stop sequences, none of them empty. */
+  readonly stop: readonly string[];
+  readonly body: ChatRequestBody;
+}
+
+/** How the operator wants bodies read. `refusedFields` are names at the top level. */
+export interface ChatRequestRules {
+  readonly unknownFields: "forward" | "reject";
+  readonly refusedFields: readonly string[];
+}
+
+/** Checks a body that `parseJsonObject` accepted. Throws ApiError 400 with the first problem in words. */
+export function checkChatRequest(
+  value: Readonly<Record<string, unknown>>,
+  rules: ChatRequestRules,
+): ChatRequest {
+  const body = rules.unknownFields === "reject" ? checkStrictly(value) : checkOpenly(value);
+  refuseFields(value, rules.refusedFields);
+  refuseDifferentBounds(body);
+  return {
+    model: body.model,
+    stream: body.stream ?? false,
+    includeUsage: body.stream_options?.include_usage ?? false,
+    choiceCount: choiceCountOf(body),
+    outputTokensBound:
+      body.max_tokens ?? body.max_completion_tokens ?? body.max_output_tokens ?? undefined,
+    stop: typeof body.stop === "string" ? [body.stop] : (body.stop ?? []),
+    ...measurePrompt(body),
+    body,
+  };
+}
+
+function checkOpenly(value: unknown): ChatRequestBody {
+  const schema = ChatRequestBody;
+  openCheck ??= TypeCompiler.Compile(schema);
+  if (!openCheck.Check(value)) throw invalidRequest(firstProblem(schema, value) ?? UNEXPLAINED);
+  for (const [index, message] of value.messages.entries()) {
+    // What TypeBox cannot say concerns only content that is not plain text.
+    if (typeof message.content === "string") continue;
+    const problem = firstProblem(RequestMessage, message, `messages[${index}]`);
+    if (problem !== undefined) throw invalidRequest(problem);
+  }
+  return value;
+}
+
+function checkStrictly(value: unknown): ChatRequestBody {
+  const schema = StrictChatRequestBody;
+  strictCheck ??= TypeCompiler.Compile(schema);
+  if (strictCheck.Check(value)) return value;
+  throw invalidRequest(firstProblem(schema, value) ?? UNEXPLAINED);
+}
+
+const UNEXPLAINED = "body is not a valid request";
+
+// Compiled at the first request, because nothing happens at import time.
+let openCheck: TypeCheck<typeof ChatRequestBody> | undefined;
+let strictCheck: TypeCheck<typeof StrictChatRequestBody> | undefined;
+
+/** Only an assistant's message that calls tools may do without content. */
+function contentProblem(message: object, path: string): string | undefined {
+  const { role, content, tool_calls } = message as RequestMessage & { tool_calls?: unknown };
+  if (content !== undefined && content !== null) return undefined;
+  if (role === "assistant" && Array.isArray(tool_calls) && tool_calls.length > 0) return undefined;
+  return content === undefined
+    ? `${path}.content is required`
+    : `${path}.content must be a string or an array of parts`;
+}
+
+function textPartProblem(part: object, path: string): string | undefined {
+  const { type, text } = part as ContentPart;
+  if (type !== "text" || typeof text === "string") return undefined;
+  return text === undefined || text === null
+    ? `${path}.text is required`
+    : `${path}.text must be a string`;
+}

@@ -1,0 +1,141 @@
+import { isJsonObject } from "../lib/json.ts";
+
+/** Why an answer ended. */
+export type FinishReason = "stop" | "length" | "content_filter" | "tool_calls" | "error";
+
+const FINISH_REASONS: ReadonlySet<unknown> = new Set<FinishReason>([
+  "stop",
+  "length",
+  "content_filter",
+  "tool_calls",
+  "error",
+]);
+
+/** Fields that the contract does not list stay where they are, unread. */
+interface Open {
+  readonly [field: string]: unknown;
+}
+
+export interface AnswerMessage extends Open {
+  readonly role: "assistant";
+  readonly content: string;
+}
+
+export interface Choice extends Open {
+  readonly index: number;
+  readonly finish_reason: FinishReason;
+  readonly message: AnswerMessage;
+}
+
+/** A whole answer of POST /v1/chat/completions. `created` is in seconds since 1970. */
+export interface ChatCompletion extends Open {
+  readonly id: string;
+  readonly object: "chat.completion";
+  readonly created: number;
+  readonly model: string;
+  readonly choices: readonly Choice[];
+  readonly usage: Open;
+}
+
+/** What a chunk adds to a message. Never null: a field is there or it is not. */
+export interface Delta extends Open {
+  readonly role?: "assistant";
+  readonly content?: string;
+}
+
+export interface ChunkChoice extends Open {
+  readonly index: number;
+  readonly delta: Delta;
+  readonly finish_reason: FinishReason | null;
+}
+
+/** One event of a chat stream. It has at least one choice. */
+export interface ChatChunk extends Open {
+  readonly id: string;
+  readonly object: "chat.completion.chunk";
+  readonly created: number;
+  readonly model: string;
+  readonly choices: readonly ChunkChoice[];
+  readonly usage?: Open;
+}
+
+/** The last event of every chat stream. */
+export const DONE = "[DONE]";
+
+/** The reason of a finished answer, whatever the provider wrote. `error` stays: it counts as the provider's failure. */
+export function finishReasonOf(reported: unknown, calledTool: boolean): FinishReason {
+  if (FINISH_REASONS.has(reported)) return reported as FinishReason;
+  return calledTool ? "tool_calls" : "stop";
+}
+
+/** True where a chunk bears content: text, reasoning, a tool call, a finish reason. A role, or an empty text, is none. */
+export function bearsContent(chunk: ChatChunk): boolean {
+  return chunk.choices.some(
+    ({ delta, finish_reason }) =>
+      finish_reason !== null ||
+      Object.entries(delta).some(([field, value]) => field !== "role" && !isEmpty(value)),
+  );
+}
+
+/** The chunk that ends a stream whose provider failed after the answer began. It precedes `DONE`. */
+export function failureChunk(answer: Pick<ChatChunk, "id" | "created" | "model">): ChatChunk {
+  return {
+    id: answer.id,
+    object: "chat.completion.chunk",
+    created: answer.created,
+    model: answer.model,
+    choices: [{ index: 0, delta: {}, finish_reason: "error" }],
+    error: { message: "upstream provider failure", type: "provider_error" },
+  };
+}
+
+/** The answer with the fields that the contract lists, and no others: for `unknown_fields = "reject"`. */
+export function onlyListedFields(answer: ChatCompletion): ChatCompletion {
+  return {
+    ...pick(answer, ["id", "object", "created", "model"]),
+    choices: answer.choices.map((choice) => ({
+      ...pick(choice, ["index", "finish_reason"]),
+      message: pick(choice.message, ["role", "content"]),
+    })),
+    usage: onlyListedUsage(answer.usage),
+  };
+}
+
+/** The same for a chunk. The `error` of a failed stream is the gateway's own, and stays. */
+export function onlyListedChunkFields(chunk: ChatChunk): ChatChunk {
+  return {
+    ...pick(chunk, ["id", "object", "created", "model"]),
+    choices: chunk.choices.map((choice) => ({
+      ...pick(choice, ["index", "finish_reason"]),
+      delta: pick(choice.delta, ["role", "content"]),
+    })),
+    ...(chunk.usage === undefined ? {} : { usage: onlyListedUsage(chunk.usage) }),
+    ...pick(chunk, ["error"]),
+  };
+}
+
+function onlyListedUsage(usage: Open): Open {
+  const listed = pick(usage, ["prompt_tokens", "completion_tokens", "total_tokens"]);
+  const details = usage["prompt_tokens_details"];
+  if (!isJsonObject(details)) return listed;
+  return {
+    ...listed,
+    prompt_tokens_details: pick(details, ["cached_tokens", "cache_write_tokens"]),
+  };
+}
+
+function pick<Source extends Open, const Field extends keyof Source & string>(
+  source: Source,
+  fields: readonly Field[],
+): Pick<Source, Field> {
+  const entries = fields.filter((field) => Object.hasOwn(source, field));
+  return Object.fromEntries(entries.map((field) => [field, source[field]])) as Pick<Source, Field>;
+}
+
+function isEmpty(value: unknown): boolean {
+  return value === undefined || value === null || value === "" || isEmptyArray(value);
+}
+
+function isEmptyArray(value: unknown): boolean {
+  return Array.isArray(value) && value.length === 0;
+}

@@ -1,0 +1,115 @@
+/** The only values of `error.type` that clients see. */
+export type ErrorType =
+  | "invalid_request_error"
+  | "auth_error"
+  | "billing_error"
+  | "rate_limit_error"
+  | "provider_error";
+
+/** The only statuses of errors under /v1. */
+export type ErrorStatus = 400 | 401 | 402 | 404 | 429 | 502;
+
+/** Fields that may stand in `error` beside `message` and `type`. Amounts are roubles as decimal strings. */
+export interface ErrorExtra {
+  readonly code?: string | number | null;
+  readonly param?: string | null;
+  readonly required_rub?: string;
+  readonly available_rub?: string;
+}
+
+/** The body of every error. */
+export interface ErrorBody {
+  readonly error: { readonly message: string; readonly type: ErrorType } & ErrorExtra;
+}
+
+/**
+ * The only error that a client sees; everything else that is thrown becomes `serviceUnavailable`.
+ * Its message is for the client. Its `cause` is for the log, and never holds text of a request.
+ */
+export class ApiError extends Error {
+  override readonly name = "ApiError";
+  readonly status: ErrorStatus;
+  readonly type: ErrorType;
+  readonly extra: ErrorExtra;
+  /** The value of the `retry-after` header: whole seconds, at least 1. */
+  readonly retryAfterSeconds: number | undefined;
+
+  constructor(
+    status: ErrorStatus,
+    type: ErrorType,
+    message: string,
+    options: { extra?: ErrorExtra; retryAfterSeconds?: number | undefined; cause?: unknown } = {},
+  ) {
+    super(message, "cause" in options ? { cause: options.cause } : {});
+    this.status = status;
+    this.type = type;
+    this.extra = options.extra ?? {};
+    this.retryAfterSeconds =
+      options.retryAfterSeconds === undefined ? undefined : wholeSeconds(options.retryAfterSeconds);
+  }
+
+  /** What the client is sent, as JSON. */
+  toBody(): ErrorBody {
+    return { error: { message: this.message, type: this.type, ...this.extra } };
+  }
+}
+
+/** 400: the request itself is at fault, in our words or, with its `code` and `param`, in the provider's. */
+export function invalidRequest(message: string, extra: ErrorExtra = {}): ApiError {
+  return new ApiError(400, "invalid_request_error", message, { extra });
+}
+
+/** 401: the key is missing, malformed, unknown, revoked, expired, or its account is disabled. All look the same. */
+export function invalidApiKey(): ApiError {
+  return new ApiError(401, "auth_error", "invalid api key");
+}
+
+/** 402: the hold can never fit. Both amounts are roubles as decimal strings. */
+export function insufficientBalance(requiredRub: string, availableRub: string): ApiError {
+  return new ApiError(402, "billing_error", "insufficient balance", {
+    extra: {
+      code: "insufficient_balance",
+      required_rub: requiredRub,
+      available_rub: availableRub,
+    },
+  });
+}
+
+/** 404: no such model, or none that the key may use. */
+export function modelNotFound(): ApiError {
+  return new ApiError(404, "invalid_request_error", "model not found");
+}
+
+/** 404: no such path, or not with this method. */
+export function notFound(): ApiError {
+  return new ApiError(404, "invalid_request_error", "not found");
+}
+
+/** 404: a `previous_response_id` that this account did not make, or that never was. */
+export function responseNotFound(): ApiError {
+  return new ApiError(404, "invalid_request_error", "response not found");
+}
+
+/** 404: another stored object that this account may not name, or that never was. */
+export function resourceNotFound(): ApiError {
+  return new ApiError(404, "invalid_request_error", "resource not found");
+}
+
+/** 429: a limit of the gateway's own. The wait is rounded up to whole seconds, at least 1. */
+export function rateLimitExceeded(retryAfterSeconds: number): ApiError {
+  return new ApiError(429, "rate_limit_error", "rate limit exceeded", { retryAfterSeconds });
+}
+
+/** 502: no route is left. `retryAfterSeconds`, where known, is the soonest that one is worth another try. */
+export function allProvidersUnavailable(retryAfterSeconds?: number): ApiError {
+  return new ApiError(502, "provider_error", "all providers unavailable", { retryAfterSeconds });
+}
+
+/** 502: a fault of our own. The cause is for the log only. */
+export function serviceUnavailable(cause: unknown): ApiError {
+  return new ApiError(502, "provider_error", "service temporarily unavailable", { cause });
+}
+
+function wholeSeconds(seconds: number): number {
+  return Number.isFinite(seconds) ? Math.max(1, Math.ceil(seconds)) : 1;
+}

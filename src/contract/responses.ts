@@ -1,0 +1,64 @@
+import { Type, type Static } from "@sinclair/typebox";
+import { TypeCompiler, type TypeCheck } from "@sinclair/typebox/compiler";
+import { invalidRequest } from "./errors.ts";
+import { firstProblem } from "./humanError.ts";
+import {
+  choiceCountOf,
+  holdFields,
+  modelField,
+  nullable,
+  refuseDifferentBounds,
+  refuseFields,
+} from "./sharedFields.ts";
+import { findStoredObjects, type StoredObjects } from "./storedObjects.ts";
+
+/** The body of POST /v1/responses, as far as it is checked. The provider judges the rest. */
+export type ResponsesRequestBody = Static<typeof ResponsesRequestBody>;
+export const ResponsesRequestBody = Type.Object({
+  model: modelField,
+  stream: nullable(Type.Boolean()),
+  ...holdFields,
+  previous_response_id: nullable(Type.String()),
+});
+
+/** A checked request: what the gateway itself needs. What is sent is the client's own text. */
+export interface ResponsesRequest extends StoredObjects {
+  readonly model: string;
+  readonly stream: boolean;
+  readonly choiceCount: number;
+  /** The caller's bound of the answer's tokens. Only `max_output_tokens` binds this interface. */
+  readonly outputTokensBound: number | undefined;
+  /** The response that this one continues; undefined where the caller named none. It may be any string, the empty one too. */
+  readonly previousResponseId: string | undefined;
+}
+
+/** Checks a body that `parseJsonObject` accepted. Throws ApiError 400 with the first problem in words. */
+export function checkResponsesRequest(
+  value: Readonly<Record<string, unknown>>,
+  rules: { readonly refusedFields: readonly string[] },
+): ResponsesRequest {
+  const body = checkBody(value);
+  refuseFields(value, rules.refusedFields);
+  refuseDifferentBounds(body);
+  const stored = findStoredObjects(value);
+  const previousResponseId = body.previous_response_id ?? undefined;
+  return {
+    model: body.model,
+    stream: body.stream ?? false,
+    choiceCount: choiceCountOf(body),
+    outputTokensBound: body.max_output_tokens ?? undefined,
+    previousResponseId,
+    objectIds: stored.objectIds,
+    needsWholeContext: stored.needsWholeContext || previousResponseId !== undefined,
+  };
+}
+
+function checkBody(value: unknown): ResponsesRequestBody {
+  const schema = ResponsesRequestBody;
+  check ??= TypeCompiler.Compile(schema);
+  if (check.Check(value)) return value;
+  throw invalidRequest(firstProblem(schema, value) ?? "body is not a valid request");
+}
+
+// Compiled at the first request, because nothing happens at import time.
+let check: TypeCheck<typeof ResponsesRequestBody> | undefined;

@@ -1,0 +1,81 @@
+import { Type, type TSchema } from "@sinclair/typebox";
+import type { Annotations } from "./humanError.ts";
+import { invalidRequest } from "./errors.ts";
+
+const CHOICES_MAX = 8;
+const MODEL_CHARACTERS_MAX = 256;
+
+/** The service tiers that cost what the price list says. */
+const PLAIN_SERVICE_TIERS: ReadonlySet<unknown> = new Set(["auto", "default"]);
+
+/** An optional field, in which null means the same as its absence. */
+export function nullable<Schema extends TSchema>(schema: Schema) {
+  return Type.Optional(Type.Union([schema, Type.Null()]));
+}
+
+/** One of a few strings. */
+export function oneOf<const Values extends readonly string[]>(values: Values) {
+  return Type.Unsafe<Values[number]>(Type.Union(values.map((value) => Type.Literal(value))));
+}
+
+/** A count of tokens that the caller allows: exact in a double, so that what is held and what is sent cannot differ. */
+const bound = Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER });
+
+/** `model` as clients may send it. Whether there is such a model is not asked here. */
+export const modelField = Type.String({
+  minLength: 1,
+  maxLength: MODEL_CHARACTERS_MAX,
+  pattern: "^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
+  patternMessage: "not contain control characters",
+} satisfies Annotations & Record<string, unknown>);
+
+/** The fields of any request that decide how much is held, beside those that a request's own table lists. */
+export const holdFields = {
+  max_tokens: nullable(bound),
+  max_completion_tokens: nullable(bound),
+  max_output_tokens: nullable(bound),
+  n: nullable(Type.Integer({ minimum: 1, maximum: CHOICES_MAX })),
+};
+
+/** The values of `holdFields`, checked. */
+export interface HoldFields {
+  readonly max_tokens?: number | null;
+  readonly max_completion_tokens?: number | null;
+  readonly max_output_tokens?: number | null;
+  readonly n?: number | null;
+}
+
+/** How many choices the caller asks for: 1 unless it says otherwise. */
+export function choiceCountOf(body: HoldFields): number {
+  return body.n ?? 1;
+}
+
+/** Throws ApiError 400 where two of the names of one bound are given different values: which of them counts is not ours to guess. */
+export function refuseDifferentBounds(body: HoldFields): void {
+  const names = ["max_tokens", "max_completion_tokens", "max_output_tokens"] as const;
+  const [first, ...others] = names.filter((name) => typeof body[name] === "number");
+  const other = others.find((name) => first !== undefined && body[name] !== body[first]);
+  if (other !== undefined) throw invalidRequest(`${first} and ${other} must not differ`);
+}
+
+/** Throws ApiError 400 for a field that would change the price or the provider unseen. A null one counts as absent. */
+export function refuseFields(
+  body: Readonly<Record<string, unknown>>,
+  refusedFields: readonly string[],
+): void {
+  const refused = refusedFields.find((name) => ownValue(body, name) !== undefined);
+  if (refused !== undefined) throw invalidRequest(`${refused} is not supported`);
+  const background = ownValue(body, "background");
+  if (background !== undefined && background !== false) {
+    throw invalidRequest("background is not supported");
+  }
+  const tier = ownValue(body, "service_tier");
+  if (tier !== undefined && !PLAIN_SERVICE_TIERS.has(tier)) {
+    throw invalidRequest("service_tier is not supported");
+  }
+}
+
+/** A client's own field: undefined where it is absent or null, and for what every object inherits. */
+export function ownValue(body: Readonly<Record<string, unknown>>, key: string): unknown {
+  return Object.hasOwn(body, key) ? (body[key] ?? undefined) : undefined;
+}

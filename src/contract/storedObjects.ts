@@ -1,0 +1,173 @@
+import { isJsonObject } from "../lib/json.ts";
+import { invalidRequest } from "./errors.ts";
+import { ownValue } from "./sharedFields.ts";
+
+/** Items and parts of an input whose whole text stands in the request. Any other may stand for more than its bytes. */
+const TEXT_TYPES: ReadonlySet<unknown> = new Set([
+  "message",
+  "input_text",
+  "output_text",
+  "text",
+  "refusal",
+  "reasoning",
+  "summary_text",
+  "reasoning_text",
+  "function_call",
+  "function_call_output",
+  "custom_tool_call",
+  "custom_tool_call_output",
+]);
+
+/** Items that a provider reads from the request, even where they bear the id of one that it keeps. */
+const SELF_CONTAINED_ITEMS: ReadonlySet<unknown> = new Set([
+  "message",
+  "function_call",
+  "function_call_output",
+  "custom_tool_call",
+  "custom_tool_call_output",
+]);
+
+/** Tools that the caller runs itself. What stands in their definitions names nothing at the provider. */
+const CALLER_TOOLS: ReadonlySet<unknown> = new Set(["function", "custom"]);
+
+/** Remarks on a text that was written earlier. A provider takes nothing from its store for them. */
+const OUTPUT_TEXT_REMARKS: ReadonlySet<string> = new Set(["annotations", "logprobs"]);
+
+const INPUT_ID_KEYS: ReadonlySet<string> = new Set([
+  "file_id",
+  "file_ids",
+  "vector_store_ids",
+  "container",
+  "approval_request_id",
+]);
+
+const TOOL_ID_KEYS: ReadonlySet<string> = new Set([...INPUT_ID_KEYS, "container_id", "skill_id"]);
+
+/** What a responses request takes from the provider's store. */
+export interface StoredObjects {
+  /** Ids as the client wrote them, each once: output items, conversations, prompts, files, vector stores, containers. */
+  readonly objectIds: readonly string[];
+  /** The prompt may be larger than the request's own text. */
+  readonly needsWholeContext: boolean;
+}
+
+/**
+ * Finds the stored objects that a responses request names, apart from `previous_response_id`.
+ * Throws ApiError 400 where an id is of a kind that cannot be checked: what cannot be checked is not sent.
+ */
+export function findStoredObjects(body: Readonly<Record<string, unknown>>): StoredObjects {
+  const finding = new Finding();
+  finding.readInput(ownValue(body, "input"));
+  finding.readInput(ownValue(body, "instructions"));
+  finding.readTools(ownValue(body, "tools"));
+  finding.readOwner("prompt", ownValue(body, "prompt"));
+  finding.readOwner("conversation", ownValue(body, "conversation"));
+  return { objectIds: [...finding.ids], needsWholeContext: finding.needsWholeContext };
+}
+
+/** What was found so far. Clients choose how deep they nest, so what is left to look at stands on a stack of our own. */
+class Finding {
+  readonly ids = new Set<string>();
+  needsWholeContext = false;
+  readonly #left: unknown[] = [];
+
+  /** Reads an input: a text, or an array of items. A lone item is read as an array of one: a lax provider may do the same. */
+  readInput(input: unknown): void {
+    for (const item of Array.isArray(input) ? input : [input]) {
+      if (isJsonObject(item)) this.#readItem(item);
+      else if (Array.isArray(item)) this.#left.push(item);
+    }
+    this.#readLeft((object, isElement) => {
+      const type = ownValue(object, "type");
+      const isText = type === undefined ? !isElement : TEXT_TYPES.has(type);
+      if (!isText) this.needsWholeContext = true;
+      this.#readMembers(
+        object,
+        INPUT_ID_KEYS,
+        type === "output_text" ? OUTPUT_TEXT_REMARKS : undefined,
+      );
+    });
+  }
+
+  /** Reads tool definitions. A tool that the provider runs brings in more than the request's text. */
+  readTools(tools: unknown): void {
+    if (tools === undefined) return;
+    this.#left.push(tools);
+    this.#readLeft((object) => {
+      if (CALLER_TOOLS.has(ownValue(object, "type"))) return;
+      this.needsWholeContext = true;
+      this.#readMembers(object, TOOL_ID_KEYS);
+    });
+  }
+
+  /** Reads a field that is an id or an object with one: `prompt` (with variables that may be parts), `conversation`. */
+  readOwner(key: string, value: unknown): void {
+    if (value === undefined) return;
+    this.needsWholeContext = true;
+    if (!isJsonObject(value)) return this.#addId(key, value);
+    this.#addId(`${key}.id`, ownValue(value, "id"));
+    const variables = ownValue(value, "variables");
+    // The names of variables are the caller's own: only what they hold can be a part.
+    this.readInput(isJsonObject(variables) ? Object.values(variables) : variables);
+  }
+
+  /** Reads one item of an input. Without a type it is a message if it has content, and else a reference to a stored item. */
+  #readItem(item: Record<string, unknown>): void {
+    const type = ownValue(item, "type");
+    const isMessage =
+      type === undefined &&
+      ownValue(item, "role") !== undefined &&
+      ownValue(item, "content") !== undefined;
+    const isSelfContained =
+      isMessage ||
+      SELF_CONTAINED_ITEMS.has(type) ||
+      (type === "reasoning" && ownValue(item, "encrypted_content") !== undefined);
+    if (!isSelfContained) {
+      this.needsWholeContext = true;
+      const id = ownValue(item, "id");
+      if (id !== undefined) this.#addId("id", id);
+    }
+    this.#readMembers(item, INPUT_ID_KEYS);
+  }
+
+  /** Takes the ids among an object's members, and puts the rest on the stack. */
+  #readMembers(
+    object: Record<string, unknown>,
+    idKeys: ReadonlySet<string>,
+    passedOver?: ReadonlySet<string>,
+  ): void {
+    for (const [key, value] of Object.entries(object)) {
+      if (passedOver?.has(key) === true) continue;
+      if (idKeys.has(key)) this.#readIds(key, value);
+      else if (typeof value === "object") this.#left.push(value);
+    }
+  }
+
+  /** Reads the value of a key that holds ids. An object is no id, but may hold some: a container, or a schema's property. */
+  #readIds(key: string, value: unknown): void {
+    if (value === null) return;
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (typeof one === "object") this.#left.push(one);
+      else this.#addId(key, one);
+    }
+  }
+
+  #addId(key: string, id: unknown): void {
+    if (typeof id !== "string") throw invalidRequest(`${key} must be a string`);
+    this.ids.add(id);
+  }
+
+  /** Shows every object on the stack, and what is put there meanwhile. `isElement`: it stands in an array. */
+  #readLeft(read: (object: Record<string, unknown>, isElement: boolean) => void): void {
+    while (this.#left.length > 0) {
+      const next = this.#left.pop();
+      if (isJsonObject(next)) read(next, false);
+      else if (Array.isArray(next)) {
+        for (const element of next) {
+          if (isJsonObject(element)) read(element, true);
+          else if (Array.isArray(element)) this.#left.push(element);
+        }
+      }
+    }
+  }
+}

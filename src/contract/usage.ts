@@ -1,0 +1,91 @@
+/**
+ * Tokens of one answer as they are billed. Cached and cache-write tokens are part of the prompt's;
+ * reasoning tokens are part of the completion's. An unknown usage is `undefined`, never zeros.
+ */
+export interface Usage {
+  promptTokens: number;
+  cachedTokens: number;
+  cacheWriteTokens: number;
+  completionTokens: number;
+}
+
+/** A figure above this is taken for a provider's mistake. */
+const TOKENS_MAX = 1_000_000_000;
+
+export const noUsage: Usage = {
+  promptTokens: 0,
+  cachedTokens: 0,
+  cacheWriteTokens: 0,
+  completionTokens: 0,
+};
+
+/** Reads the `usage` of a chat completion; undefined when it is missing or impossible. */
+export function readChatUsage(value: unknown): Usage | undefined {
+  if (!isRecord(value)) return undefined;
+  const details = isRecord(value["prompt_tokens_details"]) ? value["prompt_tokens_details"] : {};
+  return billable(value["prompt_tokens"], value["completion_tokens"], details);
+}
+
+/** Reads the `usage` of a response; undefined when it is missing or impossible. */
+export function readResponsesUsage(value: unknown): Usage | undefined {
+  if (!isRecord(value)) return undefined;
+  const details = isRecord(value["input_tokens_details"]) ? value["input_tokens_details"] : value;
+  return billable(value["input_tokens"], value["output_tokens"], details);
+}
+
+/** Of two reports on one answer the larger: usage only grows while an answer does. */
+export function laterUsage(before: Usage | undefined, now: Usage | undefined): Usage | undefined {
+  if (!before || !now) return now ?? before;
+  return totalTokens(now) >= totalTokens(before) ? now : before;
+}
+
+export function totalTokens(usage: Usage): number {
+  return usage.promptTokens + usage.completionTokens;
+}
+
+/**
+ * The usage object of the public contract. What else the provider put into its own (`reported`) is
+ * kept; the figures that are billed take the place of the provider's.
+ */
+export function usageObject(usage: Usage, reported: unknown): Record<string, unknown> {
+  const other = isRecord(reported) ? reported : {};
+  const details = isRecord(other["prompt_tokens_details"]) ? other["prompt_tokens_details"] : {};
+  return {
+    ...other,
+    prompt_tokens: usage.promptTokens,
+    completion_tokens: usage.completionTokens,
+    total_tokens: totalTokens(usage),
+    prompt_tokens_details: {
+      ...details,
+      cached_tokens: usage.cachedTokens,
+      cache_write_tokens: usage.cacheWriteTokens,
+    },
+  };
+}
+
+/** Cached parts over the prompt are cut: first the cached ones, then the written, to what is left. */
+function billable(
+  prompt: unknown,
+  completion: unknown,
+  details: Record<string, unknown>,
+): Usage | undefined {
+  const promptTokens = tokens(prompt);
+  const completionTokens = tokens(completion);
+  if (promptTokens === undefined || completionTokens === undefined) return undefined;
+  const cachedTokens = Math.min(tokens(details["cached_tokens"]) ?? 0, promptTokens);
+  const cacheWriteTokens = Math.min(
+    tokens(details["cache_write_tokens"]) ?? 0,
+    promptTokens - cachedTokens,
+  );
+  return { promptTokens, cachedTokens, cacheWriteTokens, completionTokens };
+}
+
+function tokens(value: unknown): number | undefined {
+  const possible =
+    typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= TOKENS_MAX;
+  return possible ? Math.abs(value) : undefined;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

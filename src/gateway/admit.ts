@@ -1,0 +1,84 @@
+import { ceilingOf, promptTokensMax, type Ceiling, type PromptSize } from "../billing/ceiling.ts";
+import { startMeter, type Meter } from "../billing/meter.ts";
+import { insufficientBalance, modelNotFound, rateLimitExceeded } from "../contract/errors.ts";
+import { assert } from "../lib/assert.ts";
+import { formatRoubles } from "../lib/money.ts";
+import { mayUse, type CatalogModel } from "./catalog.ts";
+import type { Gateway, Visit } from "./gateway.ts";
+
+/** What a checked body asks for, as far as admission decides by it. */
+export interface Ask {
+  endpoint: "chat" | "responses";
+  stream: boolean;
+  prompt: PromptSize;
+  /** Tokens of the prompt by the estimate, for the token rate. */
+  promptEstimate: number;
+  /** The caller's bound of one choice's tokens. */
+  outputTokensBound: number | undefined;
+  choiceCount: number;
+}
+
+/** A request whose money is held. From here on its meter must be finished, however it ends. */
+export interface Admitted {
+  meter: Meter;
+  ceiling: Ceiling;
+  promptEstimate: number;
+}
+
+const BUSY_RETRY_SECONDS = 1;
+
+/** The model of this id, if there is one and the key may use it. Throws ApiError 404. */
+export function findModel(gateway: Gateway, visit: Visit, modelId: string): CatalogModel {
+  const model = gateway.current.catalog.models.get(modelId);
+  if (!model || !mayUse(visit.caller.models, modelId)) throw modelNotFound();
+  return model;
+}
+
+/**
+ * Takes the prompt's estimate from the token rate (429) and holds the most that the request can cost
+ * (402). Reading the balance and holding happen in one turn, so that two requests never share money.
+ */
+export function admit(gateway: Gateway, visit: Visit, model: CatalogModel, ask: Ask): Admitted {
+  const { caller, passage } = visit;
+  const rated = passage.takeTokens(ask.promptEstimate);
+  if (!rated.ok) throw rateLimitExceeded(rated.retryAfterMs / 1000);
+
+  const { config } = model;
+  const promptTokens = promptTokensMax(ask.prompt, config.contextTokens);
+  const completionTokens = (ask.outputTokensBound ?? config.maxOutputTokens) * ask.choiceCount;
+  const ceiling = ceilingOf(promptTokens, completionTokens, config.price);
+
+  const funds = gateway.store.keys.funds(caller.id);
+  assert(funds !== undefined, "a caller without an account");
+  const held = gateway.holds.take(
+    { accountId: caller.accountId, keyId: caller.id },
+    ceiling.amount,
+    funds,
+  );
+  if (!held.ok) {
+    passage.correctTokens(0);
+    if (held.reason === "busy") throw rateLimitExceeded(BUSY_RETRY_SECONDS);
+    throw insufficientBalance(formatRoubles(held.required), formatRoubles(held.available));
+  }
+  const meter = startMeter({
+    writer: gateway.writer,
+    clock: gateway.clock,
+    hold: held.hold,
+    price: config.price,
+    request: {
+      publicId: visit.requestId,
+      at: gateway.clock.epochMs(),
+      accountId: caller.accountId,
+      keyId: caller.id,
+      endpoint: ask.endpoint,
+      model: config.id,
+      stream: ask.stream,
+      priceInput: config.price.input,
+      priceCachedInput: config.price.cachedInput,
+      priceCacheWrite: config.price.cacheWrite,
+      priceOutput: config.price.output,
+      hold: ceiling.amount,
+    },
+  });
+  return { meter, ceiling, promptEstimate: ask.promptEstimate };
+}

@@ -1,0 +1,36 @@
+import type { Usage } from "../contract/usage.ts";
+
+/** A piece of an answer on its way to the client. */
+export type Piece = string | Uint8Array;
+
+/**
+ * Reads a provider's stream and says what the client gets of it. Pure: bytes go in, pieces come out.
+ * `push` and `end` throw AnswerError, SseLimitError or SseEncodingError for what the interface does not promise.
+ */
+export interface AnswerDecoder {
+  push(bytes: Uint8Array): void;
+  /** The stream ended. What was complete by then is finished, even without the interface's own terminator. */
+  end(): void;
+  /** What may go to the client now; undefined when there is nothing. The answer's end is not among it. */
+  take(): Piece | undefined;
+  /** The first content has come: the answer belongs to this provider now. */
+  readonly hasContent: boolean;
+  /** The answer is whole; its usage may still follow. */
+  readonly isFinished: boolean;
+  /** Nothing that matters follows. */
+  readonly isClosed: boolean;
+  /** The provider itself reports, in the answer's form, that it failed: relayed as it is, and not charged. */
+  readonly isRefused: boolean;
+  readonly usage: Usage | undefined;
+  /** UTF-8 bytes of the text that was generated so far, for the estimate. */
+  readonly textBytes: number;
+  /** Ids of stored objects that the answer has named since the last call. */
+  takeObjectIds(): readonly string[];
+  /** The end that was kept back, for after the charge. */
+  ending(billed: Usage): Piece;
+  /** How the stream ends when its provider failed after content. */
+  failure(): Piece;
+}
+
+/** The largest event that a provider may send. */
+export const EVENT_BYTES_MAX = 4 * 1024 * 1024;

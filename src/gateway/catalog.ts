@@ -1,0 +1,59 @@
+import type { Config, ModelConfig } from "../config/schema.ts";
+import type { Clock } from "../lib/clock.ts";
+import { createProvider, type Provider } from "../providers/registry.ts";
+import type { Candidate } from "../routing/order.ts";
+
+/** A model that can be asked for, and the ways to serve each endpoint. */
+export interface CatalogModel {
+  readonly config: ModelConfig;
+  readonly chat: readonly Candidate[];
+  /** Empty where no route serves the responses interface. */
+  readonly responses: readonly Candidate[];
+}
+
+/** Everything that the config's providers and models offer, by public model id. */
+export interface Catalog {
+  readonly models: ReadonlyMap<string, CatalogModel>;
+  /** Lets go of the providers' idle connections; requests under way go on. */
+  close(): void;
+}
+
+export function createCatalog(config: Config, clock: Clock): Catalog {
+  const providers = new Map<string, Provider>(
+    config.providers.map((provider) => [provider.id, createProvider(provider, clock)]),
+  );
+  const models = config.models.map((model): [string, CatalogModel] => {
+    const candidates = model.routes.flatMap((route): Candidate[] => {
+      const provider = providers.get(route.provider);
+      return provider ? [{ provider, route }] : [];
+    });
+    const responses = candidates.filter(({ route }) => route.responses);
+    return [model.id, { config: model, chat: candidates, responses }];
+  });
+  return {
+    models: new Map(models),
+    close() {
+      for (const provider of providers.values()) provider.upstream.close();
+    },
+  };
+}
+
+/** Whether a key limited to `allowed` may use the model; a `*` in an entry stands for any text. */
+export function mayUse(allowed: readonly string[] | null, modelId: string): boolean {
+  return allowed === null || allowed.some((pattern) => matches(pattern, modelId));
+}
+
+function matches(pattern: string, text: string): boolean {
+  const [head = "", ...rest] = pattern.split("*");
+  const tail = rest.pop();
+  if (tail === undefined) return pattern === text;
+  if (!text.startsWith(head) || text.length < head.length + tail.length || !text.endsWith(tail))
+    return false;
+  let at = head.length;
+  for (const part of rest) {
+    const found = text.indexOf(part, at);
+    if (found < 0) return false;
+    at = found + part.length;
+  }
+  return at <= text.length - tail.length;
+}

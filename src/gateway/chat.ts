@@ -1,0 +1,114 @@
+import { estimateTokens } from "../billing/estimate.ts";
+import type { BilledUsage } from "../billing/meter.ts";
+import type { ChatRequest } from "../contract/chat.ts";
+import { invalidRequest, resourceNotFound } from "../contract/errors.ts";
+import { noUsage } from "../contract/usage.ts";
+import type { JsonObjectText } from "../lib/json.ts";
+import { formatRoubles } from "../lib/money.ts";
+import type { Candidate } from "../routing/order.ts";
+import { admit, findModel } from "./admit.ts";
+import { publicCompletion, type AnswerIdentity } from "./chatAnswer.ts";
+import { ChatDecoder } from "./chatDecoder.ts";
+import { conclude } from "./conclude.ts";
+import type { Answer, Gateway, Visit } from "./gateway.ts";
+import { collectAnswer, openStream, type Journey } from "./journey.ts";
+import { estimatedUsage } from "./relay.ts";
+
+/** A checked chat request with the client's own text. */
+export interface ChatBody {
+  readonly request: ChatRequest;
+  readonly object: JsonObjectText;
+  readonly bodyBytes: number;
+}
+
+/**
+ * The path of a chat request: find the model, hold the money, let the routes answer, charge, and only
+ * then give out the end of the answer. Throws ApiError; by then nothing is held any more.
+ */
+export async function chat(gateway: Gateway, visit: Visit, body: ChatBody): Promise<Answer> {
+  const { request } = body;
+  const model = findModel(gateway, visit, request.model);
+  refuseForeignObjects(gateway, request);
+  const admitted = admit(gateway, visit, model, {
+    endpoint: "chat",
+    stream: request.stream,
+    prompt: {
+      bodyBytes: body.bodyBytes,
+      messageCount: request.messageCount,
+      unbounded: request.nonTextPartCount > 0,
+    },
+    promptEstimate: estimateTokens(request.promptTextBytes, request.nonTextPartCount),
+    outputTokensBound: request.outputTokensBound,
+    choiceCount: request.choiceCount,
+  });
+  const journey: Journey = {
+    gateway,
+    visit,
+    admitted,
+    candidates: model.chat,
+    encode: ({ provider, route }) =>
+      provider.adapter.encodeChat({
+        request,
+        object: body.object,
+        model: route.model,
+        outputTokensBound: request.outputTokensBound,
+        maxTokensField: provider.config.maxTokensField,
+      }),
+    callerFault: ({ shown }) => shown && invalidRequest(shown.message, shown.extra),
+    own: () => Promise.resolve(),
+  };
+  const identity: AnswerIdentity = {
+    id: visit.requestId.replace("req_", "chatcmpl-"),
+    model: request.model,
+    created: Math.floor(gateway.clock.epochMs() / 1000),
+    unknownFields: gateway.current.config.api.unknownFields,
+  };
+  return request.stream ? streamAnswer(journey, request, identity) : jsonAnswer(journey, identity);
+}
+
+async function streamAnswer(
+  journey: Journey,
+  request: ChatRequest,
+  identity: AnswerIdentity,
+): Promise<Answer> {
+  const { choiceCount, includeUsage } = request;
+  const decoderFor = ({ provider }: Candidate): ChatDecoder =>
+    new ChatDecoder({
+      readEvent: provider.adapter.chatEvents(),
+      identity,
+      choiceCount,
+      includeUsage,
+    });
+  return { kind: "stream", relay: await openStream(journey, decoderFor) };
+}
+
+async function jsonAnswer(journey: Journey, identity: AnswerIdentity): Promise<Answer> {
+  const { visit, admitted } = journey;
+  const { read, candidate, isGone } = await collectAnswer(journey, (text, { provider }) => {
+    const { completion, usage } = provider.adapter.readChat(text);
+    let billed: BilledUsage = { tokens: usage ?? noUsage, estimated: false };
+    // Brought into form before it is charged: an answer that cannot be shown is the provider's failure.
+    const answer = publicCompletion(completion, identity, (textBytes) => {
+      if (!usage) billed = estimatedUsage(admitted, textBytes);
+      return billed.tokens;
+    });
+    return { answer, billed };
+  });
+  const receipt = await conclude(visit, admitted, {
+    status: isGone ? "cancelled" : "done",
+    usage: read.billed,
+    provider: candidate.provider.id,
+    operatorPrice: candidate.route.cost,
+  });
+  return {
+    kind: "json",
+    text: JSON.stringify(read.answer),
+    costRub: formatRoubles(receipt.charge),
+  };
+}
+
+/** A chat's prompt may name the provider's files too; those are not told apart by account. */
+function refuseForeignObjects(gateway: Gateway, request: ChatRequest): void {
+  const { sharedObjects } = gateway.current.config.api;
+  if (request.storedObjectIds.some((id) => !sharedObjects.includes(id))) throw resourceNotFound();
+}

@@ -1,0 +1,159 @@
+import {
+  finishReasonOf,
+  onlyListedChunkFields,
+  onlyListedFields,
+  type ChatChunk,
+  type ChatCompletion,
+  type Choice,
+  type ChunkChoice,
+  type Delta,
+} from "../contract/chatAnswer.ts";
+import { usageObject, type Usage } from "../contract/usage.ts";
+import { isJsonObject } from "../lib/json.ts";
+import { AnswerError } from "../providers/provider.ts";
+
+/** What an answer shows of itself, whichever provider made it. */
+export interface AnswerIdentity {
+  readonly id: string;
+  /** The model id that the client asked for. */
+  readonly model: string;
+  /** Seconds since 1970, where the provider gives none. */
+  readonly created: number;
+  readonly unknownFields: "forward" | "reject";
+}
+
+type Unchecked = Readonly<Record<string, unknown>>;
+
+/**
+ * The public form of a provider's completion. `usageOf` is told the bytes of what was said, and gives
+ * the usage to show. Throws AnswerError where it is no finished answer.
+ */
+export function publicCompletion(
+  reply: Unchecked,
+  identity: AnswerIdentity,
+  usageOf: (textBytes: number) => Usage,
+): ChatCompletion {
+  const choices = choicesOf(reply).map(publicChoice);
+  if (choices.length === 0) throw new AnswerError("the answer has no choices");
+  const textBytes = choices.reduce((sum, { message }) => sum + spokenBytes(message), 0);
+  const completion: ChatCompletion = {
+    ...reply,
+    id: identity.id,
+    object: "chat.completion",
+    created: createdOf(reply, identity),
+    model: identity.model,
+    choices,
+    usage: usageObject(usageOf(textBytes), reply["usage"]),
+  };
+  return identity.unknownFields === "forward" ? completion : onlyListedFields(completion);
+}
+
+/** The public form of a provider's chunk, without usage; its choices may be none. Throws AnswerError. */
+export function publicChunk(
+  reply: Unchecked,
+  identity: AnswerIdentity,
+  calledTool: (index: number) => boolean,
+): ChatChunk {
+  const { usage: _, ...rest } = reply;
+  const chunk: ChatChunk = {
+    ...rest,
+    id: identity.id,
+    object: "chat.completion.chunk",
+    created: createdOf(reply, identity),
+    model: identity.model,
+    choices: choicesOf(reply).map((choice, at) => publicChunkChoice(choice, at, calledTool)),
+  };
+  return identity.unknownFields === "forward" ? chunk : onlyListedChunkFields(chunk);
+}
+
+/** UTF-8 bytes of what a message or a delta says: text, reasoning, refusals, calls. */
+export function spokenBytes(said: Unchecked): number {
+  let bytes = 0;
+  for (const name in said) {
+    const value = said[name];
+    if (name === "role" || value === null || value === undefined) continue;
+    bytes += Buffer.byteLength(typeof value === "string" ? value : JSON.stringify(value));
+  }
+  return bytes;
+}
+
+export function callsTool(said: Unchecked): boolean {
+  const calls = said["tool_calls"];
+  return (Array.isArray(calls) && calls.length > 0) || isJsonObject(said["function_call"]);
+}
+
+function publicChoice(choice: unknown, at: number): Choice {
+  if (!isJsonObject(choice) || !isJsonObject(choice["message"])) {
+    throw new AnswerError("a choice has no message");
+  }
+  const message = choice["message"];
+  return {
+    ...choice,
+    index: indexOf(choice, at),
+    finish_reason: finishReason(choice["finish_reason"], callsTool(message)),
+    message: { ...message, role: "assistant", content: textOf(message["content"]) },
+  };
+}
+
+function publicChunkChoice(
+  choice: unknown,
+  at: number,
+  calledTool: (index: number) => boolean,
+): ChunkChoice {
+  if (!isJsonObject(choice)) throw new AnswerError("a choice is not an object");
+  const index = indexOf(choice, at);
+  const delta = isJsonObject(choice["delta"]) ? publicDelta(choice["delta"]) : {};
+  const reason = choice["finish_reason"] ?? null;
+  return {
+    ...choice,
+    index,
+    delta,
+    finish_reason:
+      reason === null ? null : finishReason(reason, calledTool(index) || callsTool(delta)),
+  };
+}
+
+function publicDelta(delta: Readonly<Record<string, unknown>>): Delta {
+  const { role, content, ...rest } = delta;
+  return {
+    ...(role === undefined || role === null ? {} : { role: "assistant" }),
+    ...(content === undefined || content === null ? {} : { content: textOf(content) }),
+    ...rest,
+  };
+}
+
+/** Some providers give a list of parts where the convention has one text. */
+function textOf(content: unknown): string {
+  if (typeof content === "string") return content;
+  if (content === null || content === undefined) return "";
+  if (!Array.isArray(content)) throw new AnswerError("the content is not text");
+  return content
+    .map((part: unknown) =>
+      isJsonObject(part) && typeof part["text"] === "string" ? part["text"] : "",
+    )
+    .join("");
+}
+
+function finishReason(reported: unknown, calledTool: boolean): ReturnType<typeof finishReasonOf> {
+  const reason = finishReasonOf(reported, calledTool);
+  if (reason === "error") throw new AnswerError("the provider failed to finish");
+  return reason;
+}
+
+function choicesOf(reply: Unchecked): readonly unknown[] {
+  const choices = reply["choices"] ?? [];
+  if (!Array.isArray(choices)) throw new AnswerError("the choices are not a list");
+  return choices;
+}
+
+function indexOf(choice: Unchecked, at: number): number {
+  const index = choice["index"];
+  return typeof index === "number" && Number.isInteger(index) && index >= 0 ? index : at;
+}
+
+function createdOf(reply: Unchecked, identity: AnswerIdentity): number {
+  const created = reply["created"];
+  return typeof created === "number" && Number.isInteger(created) && created > 0
+    ? created
+    : identity.created;
+}

@@ -1,0 +1,113 @@
+import { bearsContent, DONE, failureChunk, type ChatChunk } from "../contract/chatAnswer.ts";
+import { laterUsage, usageObject, type Usage } from "../contract/usage.ts";
+import { createSseSplitter, type SseSplitter } from "../lib/sse.ts";
+import type { SseEvent } from "../lib/sseEvent.ts";
+import type { ReadChatEvent } from "../providers/provider.ts";
+import { EVENT_BYTES_MAX, type AnswerDecoder } from "./answerDecoder.ts";
+import { callsTool, publicChunk, spokenBytes, type AnswerIdentity } from "./chatAnswer.ts";
+
+/** A chat stream: every chunk is read, brought into the public form and written anew. */
+export class ChatDecoder implements AnswerDecoder {
+  hasContent = false;
+  isClosed = false;
+  readonly isRefused = false;
+  usage: Usage | undefined;
+  textBytes = 0;
+  readonly #readEvent: ReadChatEvent;
+  readonly #identity: AnswerIdentity;
+  readonly #choiceCount: number;
+  readonly #includeUsage: boolean;
+  readonly #splitter: SseSplitter = createSseSplitter({ eventBytesMax: EVENT_BYTES_MAX });
+  readonly #finishedChoices = new Set<number>();
+  readonly #callingChoices = new Set<number>();
+  /** The chunks that bear a finish reason: they leave only after the charge. */
+  readonly #keptBack: ChatChunk[] = [];
+  #reportedUsage: unknown;
+  #output = "";
+
+  constructor(options: {
+    readEvent: ReadChatEvent;
+    identity: AnswerIdentity;
+    choiceCount: number;
+    includeUsage: boolean;
+  }) {
+    this.#readEvent = options.readEvent;
+    this.#identity = options.identity;
+    this.#choiceCount = options.choiceCount;
+    this.#includeUsage = options.includeUsage;
+  }
+
+  get isFinished(): boolean {
+    return (
+      this.#finishedChoices.size > 0 &&
+      (this.isClosed || this.#finishedChoices.size >= this.#choiceCount)
+    );
+  }
+
+  push(bytes: Uint8Array): void {
+    for (const event of this.#splitter.push(bytes)) this.#read(event);
+  }
+
+  end(): void {
+    const last = this.#splitter.end();
+    // An event that the end cut off is whole only if it can be read.
+    if (last?.data === DONE) this.#read(last);
+    this.isClosed = true;
+  }
+
+  take(): string | undefined {
+    const output = this.#output;
+    this.#output = "";
+    return output === "" ? undefined : output;
+  }
+
+  takeObjectIds(): readonly string[] {
+    return [];
+  }
+
+  ending(billed: Usage): string {
+    const last = this.#keptBack.at(-1);
+    const chunks = this.#keptBack.map((chunk) =>
+      chunk === last && this.#includeUsage
+        ? { ...chunk, usage: usageObject(billed, this.#reportedUsage) }
+        : chunk,
+    );
+    return `${chunks.map(eventOf).join("")}data: ${DONE}\n\n`;
+  }
+
+  failure(): string {
+    return `${eventOf(failureChunk(this.#identity))}data: ${DONE}\n\n`;
+  }
+
+  #read({ event, data }: SseEvent): void {
+    if (data === undefined || this.isClosed) return;
+    const read = this.#readEvent({ event, data });
+    if (read.kind === "done") this.isClosed = true;
+    if (read.kind !== "chunk") return;
+    if (read.usage) this.#reportedUsage = read.chunk["usage"];
+    this.usage = laterUsage(this.usage, read.usage);
+    const chunk = publicChunk(read.chunk, this.#identity, (index) =>
+      this.#callingChoices.has(index),
+    );
+    // A chunk without choices bears usage only, and that is the gateway's to give.
+    if (chunk.choices.length > 0) this.#relay(chunk);
+  }
+
+  #relay(chunk: ChatChunk): void {
+    let isFinishing = false;
+    for (const { index, delta, finish_reason } of chunk.choices) {
+      this.textBytes += spokenBytes(delta);
+      if (callsTool(delta)) this.#callingChoices.add(index);
+      if (finish_reason === null) continue;
+      isFinishing = true;
+      this.#finishedChoices.add(index);
+    }
+    this.hasContent ||= bearsContent(chunk);
+    if (isFinishing) this.#keptBack.push(chunk);
+    else if (!this.isFinished) this.#output += eventOf(chunk);
+  }
+}
+
+function eventOf(chunk: ChatChunk): string {
+  return `data: ${JSON.stringify(chunk)}\n\n`;
+}

@@ -1,0 +1,75 @@
+import type { Ending, Receipt } from "../billing/meter.ts";
+import { serviceUnavailable } from "../contract/errors.ts";
+import { formatRoubles } from "../lib/money.ts";
+import type { UpstreamError } from "../providers/upstream.ts";
+import type { Candidate } from "../routing/order.ts";
+import { WriteError } from "../store/store.ts";
+import { errorClass, type LogFields } from "../telemetry/log.ts";
+import type { Admitted } from "./admit.ts";
+import type { Gateway, Visit } from "./gateway.ts";
+
+/** What the log line of a request says of its end. */
+export function receiptFields(receipt: Receipt): LogFields {
+  return {
+    outcome: receipt.status,
+    prompt_tokens: receipt.usage.promptTokens,
+    completion_tokens: receipt.usage.completionTokens,
+    cost_rub: formatRoubles(receipt.charge),
+    attempts: receipt.attempts.length,
+    ...(receipt.provider === undefined ? {} : { provider: receipt.provider }),
+    ...(receipt.estimated ? { estimated: true } : {}),
+    ...(receipt.writeOff > 0n ? { write_off_rub: formatRoubles(receipt.writeOff) } : {}),
+    ...(receipt.firstByteMs === undefined ? {} : { first_byte_ms: receipt.firstByteMs }),
+  };
+}
+
+/**
+ * Finishes the meter of a request and tells the visit's log line. Throws ApiError 502 when the ending
+ * cannot be committed: then nothing that looks whole may reach the client.
+ */
+export async function conclude(visit: Visit, admitted: Admitted, ending: Ending): Promise<Receipt> {
+  try {
+    const receipt = await admitted.meter.finish(ending);
+    noteReceipt(visit, admitted, receipt);
+    return receipt;
+  } catch (error) {
+    throw error instanceof WriteError ? serviceUnavailable(error) : error;
+  }
+}
+
+/** The token rate gets what was really used, and the log line what was charged. */
+export function noteReceipt(visit: Visit, admitted: Admitted, receipt: Receipt): void {
+  const { promptTokens, completionTokens } = receipt.usage;
+  const isBilled = promptTokens + completionTokens > 0;
+  visit.passage.correctTokens(isBilled ? promptTokens + completionTokens : admitted.promptEstimate);
+  visit.note(receiptFields(receipt));
+}
+
+/** Tells the operator of a failed attempt; loudly when it is the operator's own account that is refused. */
+export function logFailedAttempt(
+  gateway: Gateway,
+  visit: Visit,
+  candidate: Candidate,
+  failure: { error: UpstreamError; cooldownMs: number },
+): void {
+  const { error, cooldownMs } = failure;
+  const fields: LogFields = {
+    request_id: visit.requestId,
+    provider: candidate.provider.id,
+    model: candidate.route.model,
+    outcome: error.outcome,
+    ...(error.status === undefined ? {} : { status: error.status }),
+    ...(error.cause === undefined ? {} : { error: errorClass(error.cause) }),
+    ...(cooldownMs > 0 ? { cooldown_ms: cooldownMs } : {}),
+  };
+  if (error.fault === "account") {
+    gateway.log.error(
+      "the provider refuses the account of its configured key, or it is empty",
+      fields,
+    );
+  } else if (error.fault === "missing") {
+    gateway.log.error("the provider does not know the model of a route", fields);
+  } else if (error.fault !== "caller") {
+    gateway.log.warn("an attempt failed", fields);
+  }
+}

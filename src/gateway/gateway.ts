@@ -1,0 +1,58 @@
+import type { Holds } from "../billing/holds.ts";
+import type { Caller } from "../auth/authenticate.ts";
+import type { Config } from "../config/schema.ts";
+import type { Clock } from "../lib/clock.ts";
+import type { Random } from "../lib/random.ts";
+import type { Passage } from "../limits/keyLimits.ts";
+import type { UpstreamExchange } from "../providers/upstream.ts";
+import type { Cooldowns } from "../routing/cooldown.ts";
+import type { Store, Writer } from "../store/store.ts";
+import type { Log, LogFields } from "../telemetry/log.ts";
+import type { Catalog } from "./catalog.ts";
+import type { Relay } from "./relay.ts";
+
+/** What the path of a request needs of the house. */
+export interface Gateway {
+  /** What the config says now; a reload puts another in its place, and a request keeps the one it met. */
+  readonly current: {
+    readonly config: Config;
+    readonly catalog: Catalog;
+    readonly cooldowns: Cooldowns;
+  };
+  readonly store: Store;
+  readonly writer: Writer;
+  readonly holds: Holds;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  /** JSON answers that are read to their end though nobody waits for them any more. */
+  readonly detached: { count: number };
+  /** What is under way now, and whether the gateway has begun to cut it off. */
+  readonly traffic: Traffic;
+}
+
+/** The exchanges with providers that are under way, so that a shutdown can end them. */
+export interface Traffic {
+  readonly exchanges: Set<UpstreamExchange>;
+  isCut: boolean;
+}
+
+/** One request that passed authentication and its rate limits. */
+export interface Visit {
+  readonly requestId: string;
+  readonly caller: Caller;
+  readonly passage: Passage;
+  /** Fires when the client goes away. */
+  readonly signal: AbortSignal;
+  /** Adds to the request's log line. */
+  note(fields: LogFields): void;
+  /** Says in the log line why the request failed, after its answer began. */
+  fail(error: unknown): void;
+  /** A streamed answer is over: its place is free again. A JSON answer is over when it is returned. */
+  over(): void;
+}
+
+/** What a client is answered with 200: a whole JSON text with its cost, or a stream. */
+export type Answer =
+  | { readonly kind: "json"; readonly text: string; readonly costRub: string }
+  | { readonly kind: "stream"; readonly relay: Relay };

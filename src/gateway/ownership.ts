@@ -1,0 +1,63 @@
+import { resourceNotFound, responseNotFound } from "../contract/errors.ts";
+import type { ResponsesRequest } from "../contract/responses.ts";
+import type { Candidate } from "../routing/order.ts";
+import type { Gateway, Visit } from "./gateway.ts";
+
+/** How long an account may name what a provider made for it. */
+const OWNED_MS = 31 * 24 * 3_600_000;
+
+/**
+ * The candidates that may serve a request which names stored objects: only the provider that made
+ * them. Throws ApiError 404 for any object that this account did not make and that is not shared;
+ * the words are the same for a foreign one and for one that never was.
+ */
+export function pinToOwner(
+  gateway: Gateway,
+  visit: Visit,
+  request: ResponsesRequest,
+  candidates: readonly Candidate[],
+): readonly Candidate[] {
+  const { sharedObjects } = gateway.current.config.api;
+  const owners = new Set<string>();
+  const find = (objectId: string): string | undefined =>
+    gateway.store.owners.findProvider(
+      hashOf(objectId),
+      visit.caller.accountId,
+      gateway.clock.epochMs(),
+    );
+  if (request.previousResponseId !== undefined) {
+    const owner = find(request.previousResponseId);
+    if (owner === undefined) throw responseNotFound();
+    owners.add(owner);
+  }
+  for (const objectId of request.objectIds) {
+    if (sharedObjects.includes(objectId)) continue;
+    const owner = find(objectId);
+    if (owner === undefined) throw resourceNotFound();
+    owners.add(owner);
+  }
+  return candidates.filter(({ provider }) => [...owners].every((owner) => owner === provider.id));
+}
+
+/** Records what an answer made as the account's own; settles when that is committed. */
+export async function ownObjects(
+  gateway: Gateway,
+  visit: Visit,
+  objectIds: readonly string[],
+  provider: string,
+): Promise<void> {
+  const expiresAt = gateway.clock.epochMs() + OWNED_MS;
+  const { accountId } = visit.caller;
+  await Promise.all(
+    objectIds.map((objectId) =>
+      gateway.writer.write({
+        kind: "own",
+        object: { hash: hashOf(objectId), accountId, provider, expiresAt },
+      }),
+    ),
+  );
+}
+
+function hashOf(objectId: string): Uint8Array {
+  return new Uint8Array(Bun.SHA256.hash(objectId).buffer);
+}

@@ -1,0 +1,121 @@
+import { laterUsage, readResponsesUsage, type Usage } from "../contract/usage.ts";
+import { isJsonObject } from "../lib/json.ts";
+import { createSseSplitter, type SseSplitter } from "../lib/sse.ts";
+import type { SseEvent } from "../lib/sseEvent.ts";
+import { AnswerError } from "../providers/provider.ts";
+import { EVENT_BYTES_MAX, type AnswerDecoder } from "./answerDecoder.ts";
+
+/** Events that only say that a response was begun; another provider may still begin it anew. */
+const OPENING_EVENTS = new Set(["response.created", "response.queued", "response.in_progress"]);
+const TERMINAL_EVENTS = new Set(["response.completed", "response.incomplete", "response.failed"]);
+
+/** A responses stream: the provider's own bytes, with the terminal event kept back until the charge. */
+export class ResponsesDecoder implements AnswerDecoder {
+  hasContent = false;
+  isFinished = false;
+  isRefused = false;
+  usage: Usage | undefined;
+  textBytes = 0;
+  readonly #splitter: SseSplitter = createSseSplitter({ eventBytesMax: EVENT_BYTES_MAX });
+  #output: Uint8Array[] = [];
+  #keptBack: Uint8Array[] = [];
+  #objectIds: string[] = [];
+  #eventCount = 0;
+
+  get isClosed(): boolean {
+    return this.isFinished;
+  }
+
+  push(bytes: Uint8Array): void {
+    for (const event of this.#splitter.push(bytes)) this.#read(event);
+  }
+
+  end(): void {
+    const last = this.#splitter.end();
+    if (last) this.#read(last);
+  }
+
+  take(): Uint8Array | undefined {
+    if (this.#output.length === 0) return undefined;
+    const output = this.#output;
+    this.#output = [];
+    return output.length === 1 ? output[0] : Buffer.concat(output);
+  }
+
+  takeObjectIds(): readonly string[] {
+    const ids = this.#objectIds;
+    this.#objectIds = [];
+    return ids;
+  }
+
+  ending(): Uint8Array {
+    return Buffer.concat(this.#keptBack);
+  }
+
+  failure(): string {
+    const error = {
+      type: "error",
+      code: "provider_error",
+      message: "upstream provider failure",
+      param: null,
+      sequence_number: this.#eventCount,
+    };
+    return `event: error\ndata: ${JSON.stringify(error)}\n\n`;
+  }
+
+  #read(event: SseEvent): void {
+    // What follows the terminal event is no part of the answer.
+    if (this.isFinished) return;
+    const type = event.event ?? typeOf(event);
+    if (type === "error") throw new AnswerError("the stream reports an error");
+    if (type !== undefined) this.#eventCount += 1;
+    if (type !== undefined && TERMINAL_EVENTS.has(type)) {
+      this.#finish(type, event);
+      return;
+    }
+    this.#output.push(event.raw);
+    if (type === undefined) return;
+    if (!OPENING_EVENTS.has(type)) this.hasContent = true;
+    if (type === "response.created") this.#objectIds.push(...objectIdsOf(responseOf(event)));
+    else if (type.endsWith(".delta")) this.textBytes += event.raw.byteLength;
+  }
+
+  #finish(type: string, event: SseEvent): void {
+    const response = responseOf(event);
+    this.#keptBack.push(event.raw);
+    this.#objectIds.push(...objectIdsOf(response));
+    this.usage = laterUsage(this.usage, readResponsesUsage(response["usage"]));
+    this.isRefused = type === "response.failed";
+    this.hasContent = true;
+    this.isFinished = true;
+  }
+}
+
+/** The ids of a response and of its output items: what its account may name again. */
+export function objectIdsOf(response: Readonly<Record<string, unknown>>): string[] {
+  const output: readonly unknown[] = Array.isArray(response["output"]) ? response["output"] : [];
+  return [response, ...output].flatMap((object) =>
+    isJsonObject(object) && typeof object["id"] === "string" ? [object["id"]] : [],
+  );
+}
+
+function typeOf(event: SseEvent): string | undefined {
+  const data = parse(event);
+  return typeof data["type"] === "string" ? data["type"] : undefined;
+}
+
+function responseOf(event: SseEvent): Readonly<Record<string, unknown>> {
+  const response = parse(event)["response"];
+  if (!isJsonObject(response)) throw new AnswerError("a response event has no response");
+  return response;
+}
+
+function parse({ data }: SseEvent): Readonly<Record<string, unknown>> {
+  if (data === undefined) return {};
+  try {
+    const value: unknown = JSON.parse(data);
+    return isJsonObject(value) ? value : {};
+  } catch {
+    return {};
+  }
+}

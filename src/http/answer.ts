@@ -1,0 +1,56 @@
+import type { ApiError } from "../contract/errors.ts";
+import type { LimitState } from "../limits/bucket.ts";
+import type { Trace } from "./trace.ts";
+
+const JSON_TYPE = "application/json";
+const STREAM_TYPE = "text/event-stream";
+
+/** An answer in JSON; `body` is the text. Ends the request's trace. */
+export function jsonAnswer(
+  trace: Trace,
+  status: number,
+  body: string,
+  extra: Readonly<Record<string, string>> = {},
+): Response {
+  trace.end(status);
+  const headers = { ...commonHeaders(trace), "content-type": JSON_TYPE, ...extra };
+  return new Response(body, { status, headers });
+}
+
+/** An answer in events. The trace ends with the stream, not here. */
+export function streamAnswer(trace: Trace, body: ReadableStream<Uint8Array>): Response {
+  return new Response(body, {
+    headers: { ...commonHeaders(trace), "content-type": STREAM_TYPE, "x-accel-buffering": "no" },
+  });
+}
+
+export function errorAnswer(
+  trace: Trace,
+  error: ApiError,
+  extra: Readonly<Record<string, string>> = {},
+): Response {
+  const { retryAfterSeconds } = error;
+  return jsonAnswer(trace, error.status, JSON.stringify(error.toBody()), {
+    ...(retryAfterSeconds === undefined ? {} : { "retry-after": String(retryAfterSeconds) }),
+    ...extra,
+  });
+}
+
+/** Every answer's headers, built from nothing: none of a provider's ever passes. */
+function commonHeaders(trace: Trace): Record<string, string> {
+  const headers: Record<string, string> = {
+    "x-request-id": trace.id,
+    "cache-control": "no-store",
+    vary: "authorization",
+  };
+  const states = trace.limitStates?.();
+  if (states?.requests) addLimit(headers, "requests", states.requests);
+  if (states?.tokens) addLimit(headers, "tokens", states.tokens);
+  return headers;
+}
+
+function addLimit(headers: Record<string, string>, of: string, state: LimitState): void {
+  headers[`x-ratelimit-limit-${of}`] = String(state.limit);
+  headers[`x-ratelimit-remaining-${of}`] = String(state.remaining);
+  headers[`x-ratelimit-reset-${of}`] = `${Math.ceil(state.resetMs / 1000)}s`;
+}

@@ -1,0 +1,88 @@
+import { bearer } from "@elysiajs/bearer";
+import { Elysia } from "elysia";
+import type { App } from "../app.ts";
+import { authenticate } from "../auth/authenticate.ts";
+import { invalidApiKey, rateLimitExceeded, serviceUnavailable } from "../contract/errors.ts";
+import type { KeyLimits, Passage } from "../limits/keyLimits.ts";
+import type { Caller } from "../auth/authenticate.ts";
+import { clientAddress } from "./address.ts";
+import { errorClass } from "../telemetry/log.ts";
+import type { Trace } from "./trace.ts";
+import type { TraceOf } from "./traces.ts";
+
+/** The one form in which the bearer plugin is shown a key. */
+const CANONICAL = /^Bearer [^\s,]+$/;
+/** What counts as that form: the scheme in any case, one or more spaces, trailing blanks. */
+const ACCEPTED = /^bearer +([^\s,]+)[ \t]*$/i;
+
+/** Every /v1 request passes here before its body is touched: who it is (401), and its rate (429). */
+export function caller(app: App, traceOf: TraceOf) {
+  return new Elysia({ name: "caller" })
+    .onRequest(({ request }) => {
+      normalizeAuthorization(request.headers);
+    })
+    .use(bearer())
+    .derive({ as: "scoped" }, ({ request, server, headers, bearer }) => {
+      const trace = traceOf(request);
+      if (app.isDraining) throw serviceUnavailable(new Error("draining"));
+      // The plugin also takes a key from the URL: only where a header gave one may it be asked.
+      const token = headers["authorization"] === undefined ? undefined : bearer;
+      const who = identify(app, token, () =>
+        clientAddress(request, server, app.gateway.current.config.limits.trustedProxies),
+      );
+      trace.caller = who;
+      return { caller: who, passage: letIn(app, trace, who) };
+    });
+}
+
+/** Brings an accepted header into the form the plugin reads, and removes every other one. */
+function normalizeAuthorization(headers: Headers): void {
+  const authorization = headers.get("authorization");
+  if (authorization === null || CANONICAL.test(authorization)) return;
+  const token = ACCEPTED.exec(authorization)?.[1];
+  if (token === undefined) headers.delete("authorization");
+  else headers.set("authorization", `Bearer ${token}`);
+}
+
+function identify(app: App, token: string | undefined, address: () => string): Caller {
+  const { store, clock, current } = app.gateway;
+  const known = authenticate(token, (hash) => store.keys.findByHash(hash), clock.epochMs());
+  if (known) {
+    touch(app, known);
+    return known;
+  }
+  const failed = app.failedKeys.count(address(), current.config.limits.failedKeysPerMinute);
+  throw failed.ok ? invalidApiKey() : rateLimitExceeded(failed.retryAfterMs / 1000);
+}
+
+function letIn(app: App, trace: Trace, who: Caller): Passage {
+  const admission = app.limiter.admit(who.id, limitsOf(app, who));
+  if (!admission.ok) {
+    trace.limitStates = () => admission.states;
+    throw rateLimitExceeded(admission.retryAfterMs / 1000);
+  }
+  trace.limitStates = () => admission.passage.states();
+  return admission.passage;
+}
+
+function limitsOf(app: App, who: Caller): KeyLimits {
+  const { limits } = app.gateway.current.config;
+  return {
+    requestsPerMinute: who.requestsPerMinute ?? limits.requestsPerMinute,
+    tokensPerMinute: who.tokensPerMinute ?? limits.tokensPerMinute,
+    concurrentRequests: who.concurrentRequests ?? limits.concurrentRequests,
+  };
+}
+
+/** How exact `last_used_at` is: more would write for every request. */
+const LAST_USED_STEP_MS = 60_000;
+
+function touch(app: App, who: Caller): void {
+  const at = app.clock.epochMs();
+  if (who.lastUsedAt !== null && at - who.lastUsedAt < LAST_USED_STEP_MS) return;
+  app.gateway.writer.write({ kind: "touch", keyId: who.id, at }).catch((error: unknown) => {
+    app.log.warn("the time of a key's last use was not written", {
+      error: errorClass(error),
+    });
+  });
+}

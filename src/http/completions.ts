@@ -1,0 +1,82 @@
+import type { App } from "../app.ts";
+import type { Caller } from "../auth/authenticate.ts";
+import { checkChatRequest } from "../contract/chat.ts";
+import { parseJsonObject, readBody } from "../contract/read.ts";
+import { checkResponsesRequest } from "../contract/responses.ts";
+import { chat } from "../gateway/chat.ts";
+import type { Answer, Visit } from "../gateway/gateway.ts";
+import { responses } from "../gateway/responses.ts";
+import type { Passage } from "../limits/keyLimits.ts";
+import { errorClass } from "../telemetry/log.ts";
+import { jsonAnswer, streamAnswer } from "./answer.ts";
+import { streamBody } from "./stream.ts";
+import type { Trace } from "./trace.ts";
+
+/** A request that was let in, as a route's handler gets it. */
+export interface Entry {
+  request: Request;
+  trace: Trace;
+  caller: Caller;
+  passage: Passage;
+  /** Bun's server: it cuts a silent connection unless it is told not to. */
+  server: { timeout(request: Request, seconds: number): void } | null;
+}
+
+export function postChat(app: App, entry: Entry): Promise<Response> {
+  return serve(app, entry, async (visit, text) => {
+    const { value, object } = parseJsonObject(text);
+    const request = checkChatRequest(value, app.gateway.current.config.api);
+    entry.trace.note({ endpoint: "chat", model: request.model, stream: request.stream });
+    return chat(app.gateway, visit, { request, object, bodyBytes: Buffer.byteLength(text) });
+  });
+}
+
+export function postResponses(app: App, entry: Entry): Promise<Response> {
+  return serve(app, entry, async (visit, text) => {
+    const { value, object } = parseJsonObject(text);
+    const request = checkResponsesRequest(value, app.gateway.current.config.api);
+    entry.trace.note({ endpoint: "responses", model: request.model, stream: request.stream });
+    return responses(app.gateway, visit, { request, object, bodyBytes: Buffer.byteLength(text) });
+  });
+}
+
+/** Reads the body, lets the gateway answer, and gives the caller's place back when all is over. */
+async function serve(
+  app: App,
+  entry: Entry,
+  answer: (visit: Visit, text: string) => Promise<Answer>,
+): Promise<Response> {
+  const { request, trace, passage } = entry;
+  const { server } = app.gateway.current.config;
+  app.requests.begin();
+  const over = (): void => {
+    passage.release();
+    app.requests.end();
+  };
+  const visit: Visit = {
+    requestId: trace.id,
+    caller: entry.caller,
+    passage,
+    signal: request.signal,
+    note: (fields) => trace.note(fields),
+    fail: (error) => trace.fail(errorClass(error)),
+    over() {
+      over();
+      trace.end(200);
+    },
+  };
+  try {
+    const text = await readBody(request, server.maxBodyBytes);
+    // From here on the gateway's own time-outs count: Bun's would cut a provider that thinks.
+    entry.server?.timeout(request, 0);
+    const answered = await answer(visit, text);
+    if (answered.kind === "stream") {
+      return streamAnswer(trace, streamBody(answered.relay, app.clock, server.sseKeepaliveMs));
+    }
+    over();
+    return jsonAnswer(trace, 200, answered.text, { "x-tollgate-cost-rub": answered.costRub });
+  } catch (error) {
+    over();
+    throw error;
+  }
+}

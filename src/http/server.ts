@@ -1,0 +1,76 @@
+import { Elysia } from "elysia";
+import type { App } from "../app.ts";
+import { ApiError, invalidRequest, notFound, serviceUnavailable } from "../contract/errors.ts";
+import { errorClass } from "../telemetry/log.ts";
+import { errorAnswer, jsonAnswer } from "./answer.ts";
+import { caller } from "./caller.ts";
+import { health } from "./health.ts";
+import { postChat, postResponses } from "./completions.ts";
+import { listModels, showModel } from "./models.ts";
+import { createTraces } from "./traces.ts";
+
+/** How long a body may be silent while it is read; afterwards the gateway's own time-outs count. */
+const BODY_TIMEOUT_SECONDS = 60;
+/** Bun answers a larger body with a bare 413; ours is refused in words, long before. */
+const BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER;
+
+/** A Host that could move the path: the rest of the URL is read from behind it. */
+const FOREIGN_HOST = /[/?#@\\\s]/;
+
+/** The HTTP surface, whole. */
+export function createServer(app: App) {
+  const traceOf = createTraces(app);
+  return new Elysia({
+    strictPath: true,
+    normalize: false,
+    serve: {
+      idleTimeout: BODY_TIMEOUT_SECONDS,
+      maxRequestBodySize: BODY_BYTES_MAX,
+      reusePort: false,
+    },
+  })
+    .onRequest(({ request }) => {
+      const isForeign = FOREIGN_HOST.test(request.headers.get("host") ?? "");
+      return isForeign
+        ? errorAnswer(traceOf(request), invalidRequest("invalid host header"))
+        : undefined;
+    })
+    .onError(({ request, error, code }) => {
+      const trace = traceOf(request);
+      const shown = code === "NOT_FOUND" ? notFound() : apiErrorOf(error);
+      if (shown.cause !== undefined) trace.fail(errorClass(shown.cause));
+      return errorAnswer(trace, shown, app.isDraining ? { connection: "close" } : {});
+    })
+    .get("/healthz", ({ request }) => {
+      const { status, body } = health(app);
+      return jsonAnswer(traceOf(request), status, body);
+    })
+    .group("/v1", (v1) =>
+      v1
+        .use(caller(app, traceOf))
+        .post(
+          "/chat/completions",
+          ({ request, server, caller, passage }) =>
+            postChat(app, { request, server, caller, passage, trace: traceOf(request) }),
+          { parse: "none" },
+        )
+        .post(
+          "/responses",
+          ({ request, server, caller, passage }) =>
+            postResponses(app, { request, server, caller, passage, trace: traceOf(request) }),
+          { parse: "none" },
+        )
+        .get("/models", ({ request, caller, passage }) => {
+          passage.release();
+          return jsonAnswer(traceOf(request), 200, listModels(app, caller));
+        })
+        .get("/models/*", ({ request, caller, passage, params }) => {
+          passage.release();
+          return jsonAnswer(traceOf(request), 200, showModel(app, caller, params["*"]));
+        }),
+    );
+}
+
+function apiErrorOf(error: unknown): ApiError {
+  return error instanceof ApiError ? error : serviceUnavailable(error);
+}

@@ -1,0 +1,55 @@
+import type { Relay } from "../gateway/relay.ts";
+import type { Clock } from "../lib/clock.ts";
+import { createDeadline } from "../lib/deadline.ts";
+
+/** A comment that clients skip and that keeps the connection in use. */
+const KEEP_ALIVE = Buffer.from(": keep-alive\n\n");
+
+/**
+ * The body of a streamed answer. It is pulled: one piece of the relay for one write, and nothing is
+ * read of a provider while its client does not read. `keepaliveMs` 0 sends no comments.
+ */
+export function streamBody(
+  relay: Relay,
+  clock: Clock,
+  keepaliveMs: number,
+): ReadableStream<Uint8Array> {
+  let isPulling = false;
+  let controller: ReadableStreamDefaultController<Uint8Array> | undefined;
+  const quiet = createDeadline(clock, () => {
+    // A client that does not read needs no comment either.
+    if (isPulling) controller?.enqueue(KEEP_ALIVE);
+    quiet.set(keepaliveMs);
+  });
+  return new ReadableStream<Uint8Array>(
+    {
+      start(started) {
+        controller = started;
+        if (keepaliveMs > 0) quiet.set(keepaliveMs);
+      },
+      async pull(pulled) {
+        isPulling = true;
+        try {
+          const piece = await relay.next();
+          if (piece === undefined) {
+            quiet.clear();
+            pulled.close();
+          } else {
+            if (keepaliveMs > 0) quiet.set(keepaliveMs);
+            pulled.enqueue(typeof piece === "string" ? Buffer.from(piece) : piece);
+          }
+        } catch (error) {
+          quiet.clear();
+          throw error;
+        } finally {
+          isPulling = false;
+        }
+      },
+      cancel() {
+        quiet.clear();
+        controller = undefined;
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}

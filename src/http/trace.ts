@@ -1,0 +1,53 @@
+import type { Caller } from "../auth/authenticate.ts";
+import type { App } from "../app.ts";
+import type { LimitStates } from "../limits/keyLimits.ts";
+import type { LogFields } from "../telemetry/log.ts";
+
+/** What is known of one request while it is on its way; at its end it becomes one log line. */
+export class Trace {
+  readonly id: string;
+  caller: Caller | undefined;
+  limitStates: (() => LimitStates) | undefined;
+  readonly #app: App;
+  readonly #startedMs: number;
+  readonly #fields: LogFields;
+  #problem: string | undefined;
+  #isOver = false;
+
+  constructor(app: App, request: Request) {
+    this.#app = app;
+    this.id = app.newId("req");
+    this.#startedMs = app.clock.monotonicMs();
+    this.#fields = { request_id: this.id, method: request.method, path: pathOf(request.url) };
+  }
+
+  note(fields: LogFields): void {
+    Object.assign(this.#fields, fields);
+  }
+
+  /** The request failed by a fault that is not its client's; the line is written as an error. */
+  fail(problem: string): void {
+    this.#problem = problem;
+  }
+
+  /** Writes the log line, once. */
+  end(status: number): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    const line: LogFields = {
+      ...this.#fields,
+      status,
+      duration_ms: Math.round(this.#app.clock.monotonicMs() - this.#startedMs),
+      ...(this.caller ? { account: this.caller.account, key: this.caller.publicId } : {}),
+    };
+    if (this.#problem === undefined) this.#app.log.info("request", line);
+    else this.#app.log.error("request", { ...line, error: this.#problem });
+  }
+}
+
+/** Without the query: there somebody may have put a key. */
+function pathOf(url: string): string {
+  const start = url.indexOf("/", url.indexOf("//") + 2);
+  const query = url.indexOf("?", start);
+  return start < 0 ? "" : url.slice(start, query < 0 ? undefined : query);
+}

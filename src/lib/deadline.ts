@@ -1,0 +1,42 @@
+import type { Clock } from "./clock.ts";
+
+/** One moment by which something must have happened; it may be moved often at almost no cost. */
+export interface Deadline {
+  /** Puts the moment so many milliseconds ahead of now. */
+  set(afterMs: number): void;
+  clear(): void;
+}
+
+/**
+ * Moving the moment only notes it. The one timer behind it looks again when it fires, so an event of
+ * a stream costs no timer of its own. `onPassed` is called once for each moment that passes.
+ */
+export function createDeadline(clock: Clock, onPassed: () => void): Deadline {
+  let dueMs = Infinity;
+  let timer: Timer | undefined;
+  let timerDueMs = Infinity;
+  const look = (): void => {
+    timer = undefined;
+    if (dueMs === Infinity) return;
+    const leftMs = dueMs - clock.monotonicMs();
+    if (leftMs > 0) return arm(leftMs);
+    dueMs = Infinity;
+    onPassed();
+  };
+  const arm = (afterMs: number): void => {
+    clearTimeout(timer);
+    timerDueMs = clock.monotonicMs() + afterMs;
+    timer = setTimeout(look, Math.ceil(afterMs));
+  };
+  return {
+    set(afterMs) {
+      dueMs = clock.monotonicMs() + afterMs;
+      if (timer === undefined || dueMs < timerDueMs) arm(afterMs);
+    },
+    clear() {
+      dueMs = Infinity;
+      clearTimeout(timer);
+      timer = undefined;
+    },
+  };
+}

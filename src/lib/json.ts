@@ -1,0 +1,248 @@
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const COLON = 0x3a;
+const BACKSLASH = 0x5c;
+const OPEN_OBJECT = 0x7b;
+const CLOSE_OBJECT = 0x7d;
+
+/** An object with more keys than this, or with a longer or an escaped key, is watched with a Set. */
+const PLAIN_KEYS_MAX = 16;
+const PLAIN_KEY_CHARACTERS_MAX = 32;
+
+/** One member of the top-level object. Offsets are UTF-16 units of the text; the ends are exclusive. */
+export interface Member {
+  /** The key after unescaping. */
+  readonly key: string;
+  /** Where the key's opening quote stands. */
+  readonly keyStart: number;
+  readonly valueStart: number;
+  readonly valueEnd: number;
+}
+
+/** Where things stand in the text of a JSON object. `duplicateKey` is the first key found twice in one object, at any depth. */
+export interface JsonObjectText {
+  readonly text: string;
+  /** The top-level members in the order of the text. Incomplete when there is a `duplicateKey`. */
+  readonly members: readonly Member[];
+  readonly duplicateKey: string | undefined;
+}
+
+/**
+ * Finds the top-level members and the first key that stands twice in any object, in one pass.
+ * It never recurses, and takes time and memory linear in the text. `text` must have been accepted by JSON.parse and
+ * hold an object: for other text the answer means nothing, and an Error may be thrown.
+ *
+ * In valid JSON a string before a colon is a key of the innermost open object, so arrays need not be followed at all.
+ */
+export function scanObject(text: string): JsonObjectText {
+  const members: { -readonly [Field in keyof Member]: Member[Field] }[] = [];
+  let last: (typeof members)[number] | undefined;
+  const open = new OpenObjects(text);
+  for (let at = text.indexOf("{"); at < text.length; at++) {
+    const unit = text.charCodeAt(at);
+    if (unit === QUOTE) {
+      // Short strings are walked and hashed here: a call of indexOf costs more, and most of them are keys.
+      let end = at + 1;
+      let hash = 0;
+      const near = end + PLAIN_KEY_CHARACTERS_MAX;
+      for (; end < near; end++) {
+        const unit = text.charCodeAt(end);
+        if (unit === QUOTE || unit === BACKSLASH) break;
+        hash = (Math.imul(hash, 31) + unit) | 0;
+      }
+      const plain = text.charCodeAt(end) === QUOTE;
+      if (!plain) end = closingQuote(text, at);
+      const next = skipSpace(text, end + 1);
+      if (text.charCodeAt(next) !== COLON) {
+        at = next - 1;
+        continue;
+      }
+      if (open.addKey(at + 1, end, plain ? hash : undefined)) {
+        return { text, members, duplicateKey: keyText(text, at + 1, end) };
+      }
+      if (open.depth === 1) {
+        if (last !== undefined) last.valueEnd = valueEndBefore(text, at);
+        const valueStart = skipSpace(text, next + 1);
+        const key = keyText(text, at + 1, end);
+        last = { key, keyStart: at, valueStart, valueEnd: valueStart };
+        members.push(last);
+      }
+      at = next;
+    } else if (unit === OPEN_OBJECT) {
+      open.enter();
+    } else if (unit === CLOSE_OBJECT) {
+      open.leave();
+      if (open.depth === 0) {
+        if (last !== undefined) last.valueEnd = valueEndBefore(text, at);
+        break;
+      }
+    }
+  }
+  return { text, members, duplicateKey: undefined };
+}
+
+/** True for what JSON calls an object: neither an array nor null. */
+export function isJsonObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** The raw text of a top-level member's value, or undefined where the object has no such key. */
+export function rawValue(object: JsonObjectText, key: string): string | undefined {
+  const member = object.members.find((member) => member.key === key);
+  return member === undefined ? undefined : object.text.slice(member.valueStart, member.valueEnd);
+}
+
+/**
+ * Returns the text with values replaced, members removed or added; everything else keeps its bytes.
+ * `set` holds raw JSON text for each key: it replaces the value where the key stands, else the member is added at the
+ * end of the object. A removed member takes one comma with it. A key that is both set and removed is set.
+ */
+export function splice(
+  object: JsonObjectText,
+  edits: { readonly set?: Readonly<Record<string, string>>; readonly remove?: readonly string[] },
+): string {
+  const { text, members } = object;
+  const set = new Map(Object.entries(edits.set ?? {}));
+  const remove = new Set(edits.remove);
+  let result = "";
+  let copied = 0;
+  let keptEnd: number | undefined;
+  for (const [index, member] of members.entries()) {
+    const raw = set.get(member.key);
+    if (raw === undefined && remove.has(member.key)) {
+      // Behind a kept member the comma before goes too; else the one after, as far as the next key.
+      const before = keptEnd === undefined ? undefined : members[index - 1];
+      result += text.slice(copied, before?.valueEnd ?? member.keyStart);
+      const next = before === undefined ? members[index + 1] : undefined;
+      copied = next?.keyStart ?? member.valueEnd;
+      continue;
+    }
+    if (raw !== undefined) {
+      result += text.slice(copied, member.valueStart) + raw;
+      copied = member.valueEnd;
+      set.delete(member.key);
+    }
+    keptEnd = member.valueEnd;
+  }
+  if (set.size > 0) {
+    const end = members.at(-1)?.valueEnd ?? text.indexOf("{") + 1;
+    const added = Array.from(set, ([key, raw]) => `${JSON.stringify(key)}:${raw}`).join(",");
+    result += text.slice(copied, end) + (keptEnd === undefined ? "" : ",") + added;
+    copied = end;
+  }
+  return result + text.slice(copied);
+}
+
+/** The keys of the objects that are open at one point of the text, as spans: an object with few keys allocates nothing. */
+class OpenObjects {
+  depth = 0;
+  readonly #text: string;
+  readonly #starts: number[] = [];
+  readonly #ends: number[] = [];
+  readonly #hashes: number[] = [];
+  /** How much of the lists above is in use. They are never cut, which would cost more than the scan itself. */
+  #count = 0;
+  /** By depth, the index in those lists of the object's first key. */
+  readonly #firsts: number[] = [0];
+  /** By depth, the keys of the objects that outgrew the lists. */
+  readonly #large = new Map<number, Set<string>>();
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  enter(): void {
+    this.depth++;
+    this.#firsts[this.depth] = this.#count;
+  }
+
+  leave(): void {
+    if (this.#large.size > 0) this.#large.delete(this.depth);
+    this.#count = this.#firsts[this.depth] ?? 0;
+    this.depth--;
+  }
+
+  /** Adds a key to the innermost object; true when it stood there already. `hash` is undefined for a long or escaped key. */
+  addKey(start: number, end: number, hash: number | undefined): boolean {
+    const large = this.#large.size > 0 ? this.#large.get(this.depth) : undefined;
+    if (large !== undefined) return this.#addToSet(large, start, end);
+    const first = this.#firsts[this.depth] ?? 0;
+    const count = this.#count;
+    if (hash === undefined || count - first >= PLAIN_KEYS_MAX) {
+      return this.#addToSet(this.#outgrow(first), start, end);
+    }
+    const hashes = this.#hashes;
+    for (let index = first; index < count; index++) {
+      if (hashes[index] === hash && this.#isSame(index, start, end)) return true;
+    }
+    this.#starts[count] = start;
+    this.#ends[count] = end;
+    hashes[count] = hash;
+    this.#count = count + 1;
+    return false;
+  }
+
+  #isSame(index: number, start: number, end: number): boolean {
+    const text = this.#text;
+    return text.slice(this.#starts[index], this.#ends[index]) === text.slice(start, end);
+  }
+
+  #outgrow(first: number): Set<string> {
+    const keys = new Set<string>();
+    for (let index = first; index < this.#count; index++) {
+      keys.add(this.#text.slice(this.#starts[index], this.#ends[index]));
+    }
+    this.#count = first;
+    this.#large.set(this.depth, keys);
+    return keys;
+  }
+
+  #addToSet(keys: Set<string>, start: number, end: number): boolean {
+    const count = keys.size;
+    return keys.add(keyText(this.#text, start, end)).size === count;
+  }
+}
+
+function keyText(text: string, start: number, end: number): string {
+  const raw = text.slice(start, end);
+  return raw.includes("\\") ? String(JSON.parse(`"${raw}"`)) : raw;
+}
+
+/** Where the value ends that stands before the next key, or before the closing brace, at `at`. */
+function valueEndBefore(text: string, at: number): number {
+  const end = skipSpaceBack(text, at);
+  return text.charCodeAt(end - 1) === COMMA ? skipSpaceBack(text, end - 1) : end;
+}
+
+/** Where the string that opens at `open` closes: at the first quote behind an even number of backslashes. */
+function closingQuote(text: string, open: number): number {
+  let quote = open;
+  do {
+    quote = text.indexOf('"', quote + 1);
+    if (quote < 0) throw new Error("the text is not valid JSON: a string does not end");
+  } while (isEscaped(text, quote));
+  return quote;
+}
+
+/** True behind an odd number of backslashes: what stands at `at` is then part of an escape. */
+export function isEscaped(text: string, at: number): boolean {
+  let first = at;
+  while (text.charCodeAt(first - 1) === BACKSLASH) first--;
+  return (at - first) % 2 === 1;
+}
+
+function skipSpace(text: string, from: number): number {
+  let at = from;
+  while (isSpace(text.charCodeAt(at))) at++;
+  return at;
+}
+
+function skipSpaceBack(text: string, from: number): number {
+  let at = from;
+  while (isSpace(text.charCodeAt(at - 1))) at--;
+  return at;
+}
+
+function isSpace(unit: number): boolean {
+  return unit === 0x20 || unit === 0x0a || unit === 0x0d || unit === 0x09;
+}

@@ -1,0 +1,132 @@
+import { ConnectionError } from "./connectionError.ts";
+import { ConnectionPool } from "./connectionPool.ts";
+import { connectionTarget } from "./connectionTarget.ts";
+import { Exchange } from "./exchange.ts";
+import type { HttpExchange } from "./exchange.ts";
+
+export { ConnectionError } from "./connectionError.ts";
+export type { HttpExchange, HttpResponse } from "./exchange.ts";
+
+export interface HttpClientOptions {
+  /** `http(s)://host[:port][/path][?query]`, already validated. */
+  readonly baseUrl: string;
+  /** `http://user:pass@host:port`. https targets are reached by CONNECT, http ones by absolute-form. */
+  readonly proxyUrl?: string | undefined;
+  /** PEM text that replaces the built-in certificate authorities. */
+  readonly ca?: string | undefined;
+  /** DNS, TCP, proxy and TLS together. */
+  readonly connectTimeoutMs: number;
+}
+
+/** A request; the method is always POST. */
+export interface HttpRequest {
+  /** Starts with "/" and is appended to the path of the base URL. */
+  readonly path: string;
+  /** Host, Content-Length, Transfer-Encoding and Connection are the client's own and refused here. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** Sent as UTF-8. */
+  readonly body: string;
+}
+
+/**
+ * The HTTP/1.1 client of one provider: keep-alive, no limit on exchanges at once, no redirects, no
+ * decompression, no proxies of the environment, TLS always verified.
+ */
+export interface HttpClient {
+  /** Never throws: what is wrong with the request rejects `response` with the code "request". */
+  send(request: HttpRequest): HttpExchange;
+  /** Exchanges under way: sent, and neither ended, failed nor aborted. */
+  readonly openCount: number;
+  /**
+   * Closes the idle connections and refuses new exchanges. Those under way go on, so that a reload of
+   * the config drops nothing; their connections are closed as they end.
+   */
+  close(): void;
+}
+
+/** Above this a body is turned into bytes before it is written, for it may have to be sent in parts. */
+const TEXT_BYTES_MAX = 65_536;
+
+const PATH = /^\/[\x21-\x7e]*$/;
+const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+const HEADER_VALUE = /^[\t\x20-\x7e]*$/;
+const OWN_HEADERS = /^(?:host|content-length|transfer-encoding|connection|proxy-authorization)$/i;
+
+/** Makes the client of one provider. It dials nothing until the first request. */
+export function createHttpClient(options: HttpClientOptions): HttpClient {
+  return new PooledClient(options);
+}
+
+class PooledClient implements HttpClient {
+  private readonly pool: ConnectionPool;
+  private readonly targetPrefix: string;
+  private readonly targetSuffix: string;
+  private readonly fixedHeaders: string;
+  private isClosed = false;
+  openCount = 0;
+  private readonly onEnd = (): void => {
+    this.openCount -= 1;
+  };
+
+  constructor(options: HttpClientOptions) {
+    const url = new URL(options.baseUrl);
+    const target = connectionTarget(url, options);
+    const isForwarded = target.proxy !== undefined && !target.secure;
+    this.pool = new ConnectionPool(target);
+    this.targetPrefix = (isForwarded ? url.origin : "") + url.pathname.replace(/\/$/, "");
+    this.targetSuffix = url.search;
+    this.fixedHeaders =
+      `Host: ${url.host}\r\n` +
+      (isForwarded && target.proxy?.authorization !== undefined
+        ? `Proxy-Authorization: ${target.proxy.authorization}\r\n`
+        : "");
+  }
+
+  send(request: HttpRequest): HttpExchange {
+    const problem = this.isClosed ? "the client is closed" : problemOf(request);
+    if (problem !== undefined) {
+      return refusedExchange(problem);
+    }
+    const exchange = new Exchange(this.pool, this.encode(request), this.onEnd);
+    this.openCount += 1;
+    exchange.start();
+    return exchange;
+  }
+
+  close(): void {
+    this.isClosed = true;
+    this.pool.close();
+  }
+
+  private encode({ path, headers, body }: HttpRequest): Buffer | string {
+    const bodyBytes = Buffer.byteLength(body);
+    let head = `POST ${this.targetPrefix}${path}${this.targetSuffix} HTTP/1.1\r\n${this.fixedHeaders}`;
+    for (const name in headers) {
+      head += `${name}: ${headers[name]}\r\n`;
+    }
+    head += `Content-Length: ${bodyBytes}\r\n\r\n`;
+    return bodyBytes > TEXT_BYTES_MAX ? Buffer.from(head + body) : head + body;
+  }
+}
+
+/** What must not be written to a socket, because it would be read as more than was meant. */
+function problemOf({ path, headers }: HttpRequest): string | undefined {
+  if (!PATH.test(path)) {
+    return "the path of the request has a forbidden character";
+  }
+  for (const name in headers) {
+    if (!HEADER_NAME.test(name) || OWN_HEADERS.test(name)) {
+      return "the request has a header that may not be set";
+    }
+    if (!HEADER_VALUE.test(headers[name] ?? "")) {
+      return "the request has a forbidden character in a header";
+    }
+  }
+  return undefined;
+}
+
+function refusedExchange(problem: string): HttpExchange {
+  const response = Promise.reject(new ConnectionError("request", problem));
+  response.catch(() => {});
+  return { response, abort: () => {} };
+}

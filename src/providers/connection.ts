@@ -1,0 +1,237 @@
+import type { Socket, SocketHandler } from "bun";
+import { ConnectionError, dialError } from "./connectionError.ts";
+import { connectRequest, tlsOptions } from "./connectionTarget.ts";
+import type { ConnectionTarget } from "./connectionTarget.ts";
+import { ResponseDecoder } from "./http1.ts";
+
+/** Whoever has the connection at the moment: an exchange, or the pool while it is idle. */
+export interface ConnectionOwner {
+  /** The connection is ready for a request. */
+  opened(connection: Connection): void;
+  /** One network read. The bytes are the owner's to keep and to change. */
+  received(connection: Connection, bytes: Buffer): void;
+  /** The connection is gone, by itself. No failure: the other side closed it in good order. */
+  closed(connection: Connection, failure: ConnectionError | undefined): void;
+}
+
+type Stage = "dialling" | "asking the proxy" | "handshake" | "open" | "closed";
+
+/**
+ * One TCP or TLS connection, dialled on construction. Bun's `fetch` is not used because it runs no more
+ * than 256 requests at once in a process and keeps 64 idle sockets for all hosts together;
+ * `bench/upstreamClients.ts` measures what that and the alternatives cost.
+ *
+ * After `destroy` and `close` the owner hears nothing more.
+ */
+export class Connection {
+  owner: ConnectionOwner;
+  /** It has carried a whole exchange already. */
+  reused = false;
+  /** When it became idle, on the monotonic clock. */
+  idleSinceMs = 0;
+  private readonly target: ConnectionTarget;
+  private stage: Stage = "dialling";
+  private socket: Socket<Connection> | undefined;
+  private dialTimer: ReturnType<typeof setTimeout> | undefined;
+  private proxyDecoder: ResponseDecoder | undefined;
+  private unsent: Buffer | undefined;
+  private closedInOrder = false;
+  private paused = false;
+
+  constructor(target: ConnectionTarget, owner: ConnectionOwner) {
+    this.target = target;
+    this.owner = owner;
+    this.dialTimer = setTimeout(() => {
+      this.fail(new ConnectionError("timeout", "the connection was not ready in time"));
+    }, target.timeoutMs);
+    this.dial();
+  }
+
+  get isOpen(): boolean {
+    return this.stage === "open";
+  }
+
+  /** Part of what was written has not been taken by the system yet. */
+  get isSending(): boolean {
+    return this.unsent !== undefined;
+  }
+
+  /** Sends everything, at the pace of the other side. Once at a time; text is sent as UTF-8. */
+  write(data: Buffer | string): void {
+    const writtenBytes = this.socket?.write(data) ?? -1;
+    const totalBytes = typeof data === "string" ? Buffer.byteLength(data) : data.length;
+    if (writtenBytes < totalBytes) {
+      const buffer = typeof data === "string" ? Buffer.from(data) : data;
+      // On -1 the socket is closed, and its close event is on its way.
+      this.unsent = buffer.subarray(Math.max(writtenBytes, 0));
+    }
+  }
+
+  /** Stops reading, so that the other side has to wait once the system's buffers are full. */
+  pause(): void {
+    if (!this.paused) {
+      this.paused = true;
+      this.socket?.pause();
+    }
+  }
+
+  resume(): void {
+    if (this.paused) {
+      this.paused = false;
+      this.socket?.resume();
+    }
+  }
+
+  /** Closes at once, at any stage; what was not sent is lost. */
+  destroy(): void {
+    if (this.leave()) {
+      this.socket?.terminate();
+    }
+  }
+
+  /** Closes in good order. For connections on which nothing is under way. */
+  close(): void {
+    if (this.leave()) {
+      // Not `end`: over TLS it waits for the other side, which may never answer.
+      this.socket?.close();
+    }
+  }
+
+  /** @returns false if it was closed before */
+  private leave(): boolean {
+    const wasOpen = this.stage !== "closed";
+    this.stage = "closed";
+    this.unsent = undefined;
+    clearTimeout(this.dialTimer);
+    return wasOpen;
+  }
+
+  private fail(failure: ConnectionError | undefined): void {
+    if (this.stage !== "closed") {
+      this.destroy();
+      this.owner.closed(this, failure);
+    }
+  }
+
+  private dial(): void {
+    const { proxy, secure } = this.target;
+    const { host, port } = proxy ?? this.target;
+    const direct = secure && proxy === undefined ? { tls: tlsOptions(this.target) } : {};
+    const options = { hostname: host, port, data: this, socket: SOCKET_HANDLERS, ...direct };
+    // An unusable certificate authority is thrown, all else rejects.
+    Promise.try(() => Bun.connect<Connection>(options)).catch((error: unknown) => {
+      this.fail(dialError(error));
+    });
+  }
+
+  private ready(): void {
+    this.stage = "open";
+    clearTimeout(this.dialTimer);
+    this.owner.opened(this);
+  }
+
+  /** A socket came about. With TLS this is before the handshake. */
+  onOpen(socket: Socket<Connection>): void {
+    if (this.stage === "closed") {
+      // A dial cannot be called off in Bun 1.4.5; what came of one that was given up is closed here.
+      socket.terminate();
+      return;
+    }
+    if (this.stage !== "dialling") {
+      return;
+    }
+    this.socket = socket;
+    if (!this.target.secure) {
+      this.ready();
+    } else if (this.target.proxy === undefined) {
+      this.stage = "handshake";
+    } else {
+      this.stage = "asking the proxy";
+      this.proxyDecoder = new ResponseDecoder({ bodyless: true });
+      this.write(connectRequest(this.target));
+    }
+  }
+
+  onHandshake(socket: Socket<Connection>, succeeded: boolean, problem: Error | null): void {
+    if (this.stage !== "handshake" || socket !== this.socket) {
+      return;
+    }
+    if (succeeded && socket.authorized && problem === null) {
+      this.ready();
+    } else {
+      const options = { cause: problem };
+      this.fail(new ConnectionError("tls", "the certificate could not be verified", options));
+    }
+  }
+
+  onData(socket: Socket<Connection>, bytes: Buffer): void {
+    // The socket below a tunnelled TLS connection goes on reporting its encrypted bytes.
+    if (socket !== this.socket) {
+      return;
+    }
+    if (this.stage === "open") {
+      this.owner.received(this, bytes);
+    } else if (this.stage === "asking the proxy" && this.proxyDecoder !== undefined) {
+      this.readProxyAnswer(socket, this.proxyDecoder, bytes);
+    }
+  }
+
+  private readProxyAnswer(
+    socket: Socket<Connection>,
+    decoder: ResponseDecoder,
+    bytes: Buffer,
+  ): void {
+    decoder.push(bytes);
+    const status = decoder.head?.status;
+    const hasSucceeded = status !== undefined && status < 300 && !decoder.hasSurplus;
+    if (decoder.violation !== undefined || (status !== undefined && !hasSucceeded)) {
+      const answer = status === undefined ? "no HTTP response" : `status ${status}`;
+      this.fail(new ConnectionError("proxy", `the proxy answered the CONNECT with ${answer}`));
+    } else if (hasSucceeded) {
+      this.proxyDecoder = undefined;
+      this.stage = "handshake";
+      const upgrade = { tls: tlsOptions(this.target), data: this, socket: SOCKET_HANDLERS };
+      [, this.socket] = socket.upgradeTLS<Connection>(upgrade);
+    }
+  }
+
+  onDrain(socket: Socket<Connection>): void {
+    if (socket !== this.socket || this.unsent === undefined) {
+      return;
+    }
+    const writtenBytes = Math.max(socket.write(this.unsent), 0);
+    this.unsent =
+      writtenBytes < this.unsent.length ? this.unsent.subarray(writtenBytes) : undefined;
+  }
+
+  onEnd(socket: Socket<Connection>): void {
+    this.closedInOrder ||= socket === this.socket;
+  }
+
+  onClose(socket: Socket<Connection>, error: Error | undefined): void {
+    if (socket !== this.socket) {
+      return;
+    }
+    if (this.stage === "handshake") {
+      this.fail(new ConnectionError("tls", "the TLS handshake failed", { cause: error }));
+    } else if (this.stage === "asking the proxy") {
+      this.fail(new ConnectionError("proxy", "the proxy closed the connection", { cause: error }));
+    } else if (this.closedInOrder && error === undefined) {
+      this.fail(undefined);
+    } else {
+      this.fail(new ConnectionError("closed", "the connection was reset", { cause: error }));
+    }
+  }
+}
+
+/** Shared by all sockets; the connection travels as the socket's data. */
+const SOCKET_HANDLERS: SocketHandler<Connection> = {
+  open: (socket) => socket.data.onOpen(socket),
+  handshake: (socket, succeeded, problem) => socket.data.onHandshake(socket, succeeded, problem),
+  data: (socket, bytes) => socket.data.onData(socket, bytes),
+  drain: (socket) => socket.data.onDrain(socket),
+  end: (socket) => socket.data.onEnd(socket),
+  close: (socket, error) => socket.data.onClose(socket, error),
+  // The close event follows and carries the failure; without this handler Bun prints the error.
+  error: () => {},
+};

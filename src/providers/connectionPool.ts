@@ -1,0 +1,134 @@
+import { Connection } from "./connection.ts";
+import type { ConnectionOwner } from "./connection.ts";
+import type { ConnectionTarget } from "./connectionTarget.ts";
+
+/**
+ * How long a connection is kept for the next request. Below the idle time of the usual servers in front
+ * of providers (AWS load balancers 60 s, nginx 75 s, Cloudflare 400 s), so that they rarely close one
+ * under a request; the few that close after 5 s (Node, uvicorn) are covered by the retry of an exchange.
+ */
+export const IDLE_MS_MAX = 30_000;
+
+/** Idle connections kept for one provider. */
+export const IDLE_CONNECTIONS_MAX = 512;
+
+/** The keep-alive connections to one target. There is no limit on those in use. */
+export class ConnectionPool implements ConnectionOwner {
+  private readonly target: ConnectionTarget;
+  private readonly idleMsMax: number;
+  /** The longest idle first; the last is taken first, so that surplus ones grow old and go. */
+  private readonly idle: Connection[] = [];
+  private sweepTimer: ReturnType<typeof setTimeout> | undefined;
+  private leased: Connection[] = [];
+  private settling: Connection[] = [];
+  private isClosed = false;
+
+  constructor(target: ConnectionTarget, idleMsMax = IDLE_MS_MAX) {
+    this.target = target;
+    this.idleMsMax = idleMsMax;
+  }
+
+  get idleCount(): number {
+    return this.idle.length;
+  }
+
+  /**
+   * An idle connection, else a new one. It reports `opened` to its owner when a request may be written:
+   * a new one after its dial, an idle one after the event loop has looked at the network once more. Bytes
+   * or a close that lay unseen in the system's buffers, as after a busy spell of this process, are thereby
+   * seen before the request is written and cannot be taken for its answer.
+   */
+  lease(owner: ConnectionOwner): Connection {
+    const connection = this.idle.pop();
+    if (connection === undefined) {
+      return this.dial(owner);
+    }
+    connection.owner = owner;
+    if (this.leased.length === 0 && this.settling.length === 0) {
+      setImmediate(this.turn);
+    }
+    this.leased.push(connection);
+    return connection;
+  }
+
+  dial(owner: ConnectionOwner): Connection {
+    return new Connection(this.target, owner);
+  }
+
+  /** Takes back a connection whose exchange has ended exactly. */
+  release(connection: Connection): void {
+    if (this.isClosed || this.idle.length >= IDLE_CONNECTIONS_MAX) {
+      connection.close();
+      return;
+    }
+    connection.resume();
+    connection.owner = this;
+    connection.reused = true;
+    connection.idleSinceMs = performance.now();
+    this.idle.push(connection);
+    this.sweepTimer ??= this.sweepIn(this.idleMsMax);
+  }
+
+  /** Closes the idle connections; those in use are closed when they come back. */
+  close(): void {
+    this.isClosed = true;
+    clearTimeout(this.sweepTimer);
+    this.sweepTimer = undefined;
+    for (const connection of this.idle.splice(0)) {
+      connection.close();
+    }
+  }
+
+  /** Idle connections are open already. */
+  opened(): void {}
+
+  /** Nothing was asked on an idle connection, so whatever comes is not an answer to anybody. */
+  received(connection: Connection): void {
+    connection.destroy();
+    this.forget(connection);
+  }
+
+  closed(connection: Connection): void {
+    this.forget(connection);
+  }
+
+  private forget(connection: Connection): void {
+    const index = this.idle.indexOf(connection);
+    if (index >= 0) {
+      this.idle.splice(index, 1);
+    }
+  }
+
+  /** Two turns from a lease to `opened`: Bun looks at the network between two immediates, not before one. */
+  private readonly turn = (): void => {
+    const settled = this.settling;
+    this.settling = this.leased;
+    this.leased = [];
+    if (this.settling.length > 0) {
+      setImmediate(this.turn);
+    }
+    for (const connection of settled) {
+      if (connection.isOpen) {
+        connection.owner.opened(connection);
+      }
+    }
+  };
+
+  private sweepIn(delayMs: number): ReturnType<typeof setTimeout> {
+    const timer = setTimeout(() => this.sweep(), delayMs);
+    timer.unref();
+    return timer;
+  }
+
+  private sweep(): void {
+    const cutoffMs = performance.now() - this.idleMsMax;
+    const firstToKeep = this.idle.findIndex((connection) => connection.idleSinceMs > cutoffMs);
+    const expired = this.idle.splice(0, firstToKeep < 0 ? this.idle.length : firstToKeep);
+    for (const connection of expired) {
+      connection.close();
+    }
+    const oldest = this.idle[0];
+    this.sweepTimer =
+      oldest === undefined ? undefined : this.sweepIn(oldest.idleSinceMs - cutoffMs + 1);
+  }
+}

@@ -1,0 +1,162 @@
+import type { Connection, ConnectionOwner } from "./connection.ts";
+import { ConnectionError } from "./connectionError.ts";
+import type { ConnectionPool } from "./connectionPool.ts";
+import { ResponseDecoder } from "./http1.ts";
+import { IncomingBody } from "./incomingBody.ts";
+import type { ResponseHead } from "./responseHead.ts";
+
+/** A response whose head has arrived. Its body must be read to the end, or the exchange aborted. */
+export interface HttpResponse {
+  readonly status: number;
+  /** The value of a header, by its lower-case name; several of one name are joined by ", ". */
+  header(name: string): string | undefined;
+  /**
+   * The next bytes of the body as they came, never empty; undefined at its proper end. Rejects with
+   * ConnectionError when the body is cut or breaks its framing, after all that came before has been read.
+   * One read at a time. While nobody reads, little more than 64 KiB and one network read is kept, and
+   * the provider has to wait. The bytes are the caller's to keep.
+   */
+  read(): Promise<Uint8Array | undefined>;
+}
+
+/** One request and its response. */
+export interface HttpExchange {
+  /** Settles with the head of the response; rejects with ConnectionError. */
+  readonly response: Promise<HttpResponse>;
+  /**
+   * Ends the exchange at once wherever it is: the socket is closed, pending promises and later reads
+   * reject with the reason. Does nothing after the proper end, or a second time.
+   */
+  abort(reason: Error): void;
+}
+
+/** The life of one request: a connection, the bytes out, the response in, and one end. */
+export class Exchange implements HttpExchange, ConnectionOwner {
+  readonly response: Promise<HttpResponse>;
+  private readonly pool: ConnectionPool;
+  private readonly onEnd: () => void;
+  private readonly request: Buffer | string;
+  private readonly settle: PromiseWithResolvers<HttpResponse>;
+  private connection: Connection | undefined;
+  private decoder = new ResponseDecoder();
+  private body: IncomingBody | undefined;
+  private hasWritten = false;
+  private hasReceived = false;
+  private hasRetried = false;
+  private isOver = false;
+
+  /** `request` is the whole of it, head and body; `onEnd` is called once, however the exchange ends. */
+  constructor(pool: ConnectionPool, request: Buffer | string, onEnd: () => void) {
+    this.pool = pool;
+    this.request = request;
+    this.onEnd = onEnd;
+    this.settle = Promise.withResolvers();
+    this.response = this.settle.promise;
+  }
+
+  /** Called once, after construction. */
+  start(): void {
+    this.connection = this.pool.lease(this);
+  }
+
+  abort(reason: Error): void {
+    if (!this.isOver) {
+      this.body?.drop();
+      this.fail(reason);
+    }
+  }
+
+  opened(connection: Connection): void {
+    this.hasWritten = true;
+    connection.write(this.request);
+  }
+
+  received(connection: Connection, bytes: Buffer): void {
+    if (!this.hasWritten) {
+      // An answer before the question: it was meant for somebody else, or for nobody.
+      connection.destroy();
+      this.start();
+      return;
+    }
+    this.hasReceived = true;
+    const piece = this.decoder.push(bytes);
+    if (this.body === undefined && this.decoder.head !== undefined) {
+      this.body = new IncomingBody(connection);
+      this.settle.resolve(new ArrivedResponse(this.decoder.head, this.body));
+    }
+    if (piece.length > 0) {
+      this.body?.push(piece);
+    }
+    if (this.decoder.violation !== undefined) {
+      this.fail(new ConnectionError("protocol", this.decoder.violation));
+    } else if (this.decoder.ended) {
+      this.finish(connection);
+    } else if (this.body?.isFull === true) {
+      connection.pause();
+    }
+  }
+
+  closed(connection: Connection, failure: ConnectionError | undefined): void {
+    if (!this.hasWritten && connection.reused) {
+      this.start();
+    } else if (connection.reused && !this.hasReceived && !this.hasRetried) {
+      // The provider closed an idle connection while the request was on its way: it has not seen it.
+      // Only this once, and only on a fresh connection, where the same cannot happen.
+      this.hasRetried = true;
+      this.hasWritten = false;
+      this.connection = this.pool.dial(this);
+    } else if (failure === undefined && this.decoder.finish()) {
+      this.finish(connection);
+    } else {
+      this.fail(
+        failure ?? new ConnectionError("closed", "the connection closed before the response ended"),
+      );
+    }
+  }
+
+  private finish(connection: Connection): void {
+    this.isOver = true;
+    if (this.decoder.reusable && !connection.isSending) {
+      this.pool.release(connection);
+    } else if (connection.isSending) {
+      connection.destroy();
+    } else {
+      connection.close();
+    }
+    this.onEnd();
+    this.body?.end();
+  }
+
+  private fail(failure: Error): void {
+    this.isOver = true;
+    this.connection?.destroy();
+    this.onEnd();
+    if (this.body === undefined) {
+      // Whoever aborts need not be waiting for the response as well.
+      this.response.catch(() => {});
+      this.settle.reject(failure);
+    } else {
+      this.body.fail(failure);
+    }
+  }
+}
+
+class ArrivedResponse implements HttpResponse {
+  readonly status: number;
+  private readonly headers: ReadonlyMap<string, string>;
+  private readonly body: IncomingBody;
+
+  constructor(head: ResponseHead, body: IncomingBody) {
+    this.status = head.status;
+    this.headers = head.headers;
+    this.body = body;
+  }
+
+  header(name: string): string | undefined {
+    return this.headers.get(name);
+  }
+
+  read(): Promise<Uint8Array | undefined> {
+    return this.body.read();
+  }
+}

@@ -1,0 +1,168 @@
+import { ChunkedBody } from "./chunkedBody.ts";
+import { framingOf, keepsAlive, parseResponseHead } from "./responseHead.ts";
+import type { Framing, ResponseHead } from "./responseHead.ts";
+
+/** Most bytes before the body: status line and headers, those of skipped 1xx responses included. */
+export const HEAD_BYTES_MAX = 65_536;
+
+const NOTHING = new Uint8Array(0);
+const HEAD_END = "\r\n\r\n";
+const HEAD_START = "HTTP/1.";
+const LF = 0x0a;
+const CR = 0x0d;
+
+/**
+ * Push decoder of one HTTP/1.1 response to a POST: bytes in, body bytes out; `head`, `ended` and
+ * `violation` say how far it got. It does no I/O and keeps no more than an unfinished head.
+ *
+ * It is strict. Of a response that could be read in two ways, the next request on the same connection
+ * would get a part as its own answer.
+ */
+export class ResponseDecoder {
+  /** Set once the final head is complete and its framing is sound. 1xx responses are skipped. */
+  head: ResponseHead | undefined;
+  /** The response came to its proper end. */
+  ended = false;
+  /** What is wrong with the response; nothing is decoded after it. */
+  violation: string | undefined;
+  private framing: Framing | undefined;
+  private surplus = false;
+  private unfinishedHead: Buffer | undefined;
+  private headBytes = 0;
+  private remainingBytes = 0;
+  private chunked: ChunkedBody | undefined;
+  private readonly bodyless: boolean;
+
+  /** `bodyless`: a successful response ends with its head, whatever its headers say (CONNECT). */
+  constructor(options: { bodyless: boolean } = { bodyless: false }) {
+    this.bodyless = options.bodyless;
+  }
+
+  /** The response ended exactly, and the sender keeps the connection open for another request. */
+  get reusable(): boolean {
+    return this.ended && !this.surplus && this.head !== undefined && keepsAlive(this.head)
+      ? this.framing?.kind !== "close"
+      : false;
+  }
+
+  /** Bytes came after the proper end. */
+  get hasSurplus(): boolean {
+    return this.surplus;
+  }
+
+  /**
+   * Takes one network read and returns what of the body was in it, all together; often nothing.
+   * The decoder takes `bytes` over: the result is a view of them, and framing inside is overwritten.
+   */
+  push(bytes: Buffer): Uint8Array {
+    if (this.violation !== undefined || bytes.length === 0) {
+      return NOTHING;
+    }
+    if (this.framing !== undefined) {
+      return this.pushBody(bytes, 0);
+    }
+    const input =
+      this.unfinishedHead === undefined ? bytes : Buffer.concat([this.unfinishedHead, bytes]);
+    const bodyStart = this.pushHead(input);
+    return this.framing === undefined ? NOTHING : this.pushBody(input, bodyStart);
+  }
+
+  /** The sender closed its side in good order. @returns whether the response is complete */
+  finish(): boolean {
+    if (this.violation === undefined && this.framing?.kind === "close") {
+      this.ended = true;
+    }
+    return this.ended;
+  }
+
+  /** @returns where the body starts, if the head is complete */
+  private pushHead(input: Buffer): number {
+    let start = 0;
+    while (this.violation === undefined) {
+      const end = input.indexOf(HEAD_END, start);
+      if (end < 0) {
+        this.keepUnfinished(start === 0 ? input : input.subarray(start));
+        return 0;
+      }
+      const next = end + HEAD_END.length;
+      this.headBytes += next - start;
+      if (this.headBytes > HEAD_BYTES_MAX) {
+        this.violation = "the response head is too large";
+        return 0;
+      }
+      const head = parseResponseHead(input.toString("latin1", start, end));
+      if (typeof head === "string") {
+        this.violation = head;
+      } else if (head.status === 101) {
+        this.violation = "the response switches to a protocol that was not asked for";
+      } else if (head.status >= 200) {
+        this.accept(head);
+        return next;
+      }
+      start = next;
+    }
+    return 0;
+  }
+
+  /** Refuses at once what cannot become a head, instead of waiting for its end until a time-out. */
+  private keepUnfinished(rest: Buffer): void {
+    const prefix = rest.toString("latin1", 0, HEAD_START.length);
+    const firstLF = rest.indexOf(LF);
+    if (!HEAD_START.startsWith(prefix)) {
+      this.violation = "the response does not start as HTTP/1.1";
+    } else if (firstLF >= 0 && rest[firstLF - 1] !== CR) {
+      this.violation = "the response has a line that does not end with CRLF";
+    } else if (this.headBytes + rest.length > HEAD_BYTES_MAX) {
+      this.violation = "the response head is too large";
+    }
+    this.unfinishedHead = rest;
+  }
+
+  private accept(head: ResponseHead): void {
+    const succeeded = head.status < 300;
+    const framing: Framing | string =
+      this.bodyless && succeeded ? { kind: "none" } : framingOf(head);
+    if (typeof framing === "string") {
+      this.violation = framing;
+      return;
+    }
+    this.unfinishedHead = undefined;
+    this.head = head;
+    this.framing = framing;
+    if (framing.kind === "length") {
+      this.remainingBytes = framing.bytes;
+    } else if (framing.kind === "chunked") {
+      this.chunked = new ChunkedBody();
+    }
+    this.ended =
+      framing.kind === "none" || (framing.kind === "length" && this.remainingBytes === 0);
+  }
+
+  private pushBody(bytes: Buffer, start: number): Uint8Array {
+    if (this.ended) {
+      this.surplus ||= start < bytes.length;
+      return NOTHING;
+    }
+    if (this.chunked !== undefined) {
+      return this.pushChunked(bytes, start, this.chunked);
+    }
+    if (this.framing?.kind === "close") {
+      return start === 0 ? bytes : bytes.subarray(start);
+    }
+    const end = Math.min(start + this.remainingBytes, bytes.length);
+    this.remainingBytes -= end - start;
+    this.ended = this.remainingBytes === 0;
+    this.surplus = end < bytes.length;
+    return bytes.subarray(start, end);
+  }
+
+  private pushChunked(bytes: Buffer, start: number, chunked: ChunkedBody): Uint8Array {
+    const { payload, position } = chunked.push(bytes, start);
+    if (chunked.broken) {
+      this.violation = "the response has a malformed chunk";
+    }
+    this.ended = chunked.ended;
+    this.surplus = chunked.ended && position < bytes.length;
+    return payload;
+  }
+}

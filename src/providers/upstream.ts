@@ -1,0 +1,237 @@
+import type { ProviderConfig } from "../config/schema.ts";
+import type { Clock } from "../lib/clock.ts";
+import { createDeadline, type Deadline } from "../lib/deadline.ts";
+import { version } from "../lib/version.ts";
+import {
+  ConnectionError,
+  createHttpClient,
+  type HttpExchange,
+  type HttpResponse,
+} from "./client.ts";
+import { errorOfReply } from "./errorReply.ts";
+import { AnswerError, type EncodedRequest, type ProviderAdapter } from "./provider.ts";
+import type { Secrets } from "./scrub.ts";
+import { UpstreamError } from "./upstreamError.ts";
+
+export { UpstreamError } from "./upstreamError.ts";
+
+/** One request to a provider. `requestId` is ours; it helps the operator to find it in the provider's own logs. */
+export interface UpstreamRequest extends EncodedRequest {
+  readonly stream: boolean;
+  readonly requestId: string;
+}
+
+/** One request and its answer. All its failures are UpstreamErrors. */
+export interface UpstreamExchange {
+  /** Resolves when the head of an answer with status 200 is there. */
+  readonly head: Promise<void>;
+  /** The next bytes of the answer; undefined at its proper end. One at a time; not before `head`. */
+  read(): Promise<Uint8Array | undefined>;
+  /** From now on each read may wait so long. Until then a stream waits for its first content. */
+  setReadTimeout(afterMs: number): void;
+  /** The answer is complete: the connection is kept if the body ends soon, else closed. */
+  finished(): void;
+  /** Ends it at once, wherever it is. */
+  abort(reason: UpstreamError): void;
+}
+
+/** The one way out to one provider. */
+export interface Upstream {
+  /** Requests under way. */
+  readonly openCount: number;
+  send(request: UpstreamRequest): UpstreamExchange;
+  /** Idle connections are closed now, the others as they end. */
+  close(): void;
+}
+
+/** What is read of an error's body. */
+const ERROR_BYTES_MAX = 64 * 1024;
+const ERROR_BODY_TIMEOUT_MS = 5000;
+/** How long a complete answer may take to end its framing, so that the connection can be used again. */
+const ENDING_TIMEOUT_MS = 1000;
+
+/**
+ * The own HTTP/1.1 client is used, not `fetch`: that runs at most 256 requests at once in a process,
+ * all providers together, keeps 64 idle sockets, takes a cut answer for a whole one and inflates what
+ * nobody asked to be compressed. `bench/upstreamClients.ts` compares what each costs.
+ */
+export function createUpstream(
+  provider: ProviderConfig,
+  adapter: ProviderAdapter,
+  clock: Clock,
+): Upstream {
+  const client = createHttpClient(provider);
+  const secrets = secretsOf(provider);
+  const fixedHeaders = {
+    ...(provider.apiKey === undefined ? {} : adapter.credential(provider.apiKey)),
+    ...provider.headers,
+    "content-type": "application/json",
+    "accept-encoding": "identity",
+    "user-agent": `tollgate/${version()}`,
+  };
+  return {
+    get openCount() {
+      return client.openCount;
+    },
+    send({ path, body, stream, requestId }) {
+      const accept = stream ? "text/event-stream" : "application/json";
+      const headers = { ...fixedHeaders, accept, "x-request-id": requestId };
+      return new ProviderExchange(client.send({ path, headers, body }), {
+        provider,
+        secrets,
+        stream,
+        clock,
+      });
+    },
+    close() {
+      client.close();
+    },
+  };
+}
+
+interface ExchangeOptions {
+  provider: ProviderConfig;
+  secrets: Secrets;
+  stream: boolean;
+  clock: Clock;
+}
+
+class ProviderExchange implements UpstreamExchange {
+  readonly head: Promise<void>;
+  readonly #http: HttpExchange;
+  readonly #options: ExchangeOptions;
+  readonly #deadline: Deadline;
+  readonly #endsAtMs: number;
+  #response: HttpResponse | undefined;
+  #readTimeoutMs: number | undefined;
+
+  constructor(http: HttpExchange, options: ExchangeOptions) {
+    const { provider, stream, clock } = options;
+    this.#http = http;
+    this.#options = options;
+    this.#endsAtMs = clock.monotonicMs() + provider.totalTimeoutMs;
+    this.#deadline = createDeadline(clock, () => this.#http.abort(timedOut()));
+    this.#expectWithin(stream ? provider.firstByteTimeoutMs : provider.totalTimeoutMs);
+    this.head = this.#receiveHead();
+  }
+
+  async read(): Promise<Uint8Array | undefined> {
+    if (this.#readTimeoutMs !== undefined) this.#expectWithin(this.#readTimeoutMs);
+    try {
+      const bytes = await this.#response?.read();
+      if (bytes === undefined) this.#deadline.clear();
+      else if (this.#readTimeoutMs !== undefined) this.#expectWithin(Infinity);
+      return bytes;
+    } catch (error) {
+      this.#deadline.clear();
+      throw upstreamErrorOf(error);
+    }
+  }
+
+  setReadTimeout(afterMs: number): void {
+    this.#readTimeoutMs = afterMs;
+    this.#expectWithin(Infinity);
+  }
+
+  finished(): void {
+    this.#deadline.set(ENDING_TIMEOUT_MS);
+    void this.#endQuietly();
+  }
+
+  abort(reason: UpstreamError): void {
+    this.#deadline.clear();
+    this.#http.abort(reason);
+  }
+
+  /** What comes behind the end of an answer belongs to nobody, and neither does its connection. */
+  async #endQuietly(): Promise<void> {
+    try {
+      const surplus = await this.#response?.read();
+      if (surplus !== undefined) this.#http.abort(new UpstreamError("provider", "surplus"));
+    } catch {
+      // The answer was complete before; of its connection nothing is left to be saved.
+    } finally {
+      this.#deadline.clear();
+    }
+  }
+
+  /** The whole attempt's deadline counts always, besides the one of the moment. */
+  #expectWithin(afterMs: number): void {
+    this.#deadline.set(Math.min(afterMs, this.#endsAtMs - this.#options.clock.monotonicMs()));
+  }
+
+  async #receiveHead(): Promise<void> {
+    try {
+      const response = await this.#http.response;
+      this.#response = response;
+      if (response.status !== 200) throw await this.#errorOf(response);
+      this.#checkHead(response);
+    } catch (error) {
+      const failure = upstreamErrorOf(error);
+      this.abort(failure);
+      throw failure;
+    }
+  }
+
+  #checkHead(response: HttpResponse): void {
+    const encoding = response.header("content-encoding") ?? "identity";
+    if (encoding.trim().toLowerCase() !== "identity") {
+      throw new UpstreamError("provider", "compressed", { status: response.status });
+    }
+    const mediaType = (response.header("content-type") ?? "")
+      .split(";", 1)[0]
+      ?.trim()
+      .toLowerCase();
+    const isStream = mediaType === "text/event-stream";
+    const isOther = mediaType === "application/json" || mediaType === "text/html";
+    if (this.#options.stream ? isOther : isStream) {
+      throw new UpstreamError("provider", "content type", { status: response.status });
+    }
+  }
+
+  async #errorOf(response: HttpResponse): Promise<UpstreamError> {
+    this.#expectWithin(ERROR_BODY_TIMEOUT_MS);
+    const pieces: Uint8Array[] = [];
+    let length = 0;
+    try {
+      while (length < ERROR_BYTES_MAX) {
+        const piece = await response.read();
+        if (!piece) break;
+        pieces.push(piece);
+        length += piece.byteLength;
+      }
+    } catch {
+      // The status says enough; a body that is cut leaves only the words shorter.
+    }
+    const text = Buffer.concat(pieces).subarray(0, ERROR_BYTES_MAX).toString();
+    return errorOfReply(
+      response.status,
+      response.header("retry-after"),
+      text,
+      this.#options.secrets,
+    );
+  }
+}
+
+function timedOut(): UpstreamError {
+  return new UpstreamError("provider", "timeout");
+}
+
+/** Whatever went wrong with an attempt, in the gateway's terms. */
+export function upstreamErrorOf(error: unknown): UpstreamError {
+  if (error instanceof UpstreamError) return error;
+  if (error instanceof ConnectionError)
+    return new UpstreamError("provider", error.code, { cause: error });
+  if (error instanceof AnswerError)
+    return new UpstreamError("provider", "answer", { cause: error });
+  throw error;
+}
+
+function secretsOf(provider: ProviderConfig): Secrets {
+  const key = provider.apiKey === undefined ? [] : [provider.apiKey];
+  const urls = [provider.baseUrl, ...(provider.proxyUrl === undefined ? [] : [provider.proxyUrl])];
+  return {
+    values: [...key, ...Object.values(provider.headers)],
+    hosts: urls.flatMap((url) => [new URL(url).host, new URL(url).hostname]),
+  };
+}

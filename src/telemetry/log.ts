@@ -1,0 +1,108 @@
+import { pino, type Logger } from "pino";
+
+/**
+ * What a log line may carry, and nothing else: no header, no body, no text of a client or a provider.
+ * Amounts are roubles as decimal strings.
+ */
+export interface LogFields {
+  request_id?: string;
+  method?: string;
+  path?: string;
+  account?: string;
+  key?: string;
+  endpoint?: string;
+  model?: string;
+  provider?: string;
+  stream?: boolean;
+  status?: number;
+  outcome?: string;
+  prompt_tokens?: number;
+  completion_tokens?: number;
+  estimated?: boolean;
+  cost_rub?: string;
+  write_off_rub?: string;
+  attempts?: number;
+  duration_ms?: number;
+  first_byte_ms?: number;
+  cooldown_ms?: number;
+  error?: string;
+  address?: string;
+  version?: string;
+  count?: number;
+  held_rub?: string;
+  problem?: string;
+}
+
+export interface Log {
+  debug(message: string, fields?: LogFields): void;
+  info(message: string, fields?: LogFields): void;
+  warn(message: string, fields?: LogFields): void;
+  error(message: string, fields?: LogFields): void;
+  /** Writes out what is buffered; called before the process ends. */
+  flush(): void;
+}
+
+export interface LogOptions {
+  level: "debug" | "info" | "warn" | "error" | "silent";
+  format: "json" | "pretty";
+}
+
+const TEXT_CHARS_MAX = 256;
+
+/** Writes lines to standard output. pino without transports: their Workers do not run in a compiled binary. */
+export function createLog(options: LogOptions, write: (line: string) => void): Log {
+  const logger: Logger = pino(
+    {
+      level: options.level,
+      base: null,
+      timestamp: () => `,"time":"${new Date().toISOString()}"`,
+      formatters: { level: (label) => ({ level: label }) },
+    },
+    { write: options.format === "json" ? write : (line) => write(prettyLine(line)) },
+  );
+  const line =
+    (level: "debug" | "info" | "warn" | "error") =>
+    (message: string, fields: LogFields = {}): void => {
+      logger[level](capped(fields), message);
+    };
+  return {
+    debug: line("debug"),
+    info: line("info"),
+    warn: line("warn"),
+    error: line("error"),
+    flush: () => logger.flush(),
+  };
+}
+
+/** The names of an error and its causes. Messages stay out: some quote what they met. */
+export function errorClass(error: unknown): string {
+  const names: string[] = [];
+  for (let one = error; one instanceof Error && names.length < 4; one = one.cause) {
+    const code = "code" in one && typeof one.code === "string" ? ` ${one.code}` : "";
+    names.push(one.name + code);
+  }
+  return names.length > 0 ? names.join(" < ") : typeof error;
+}
+
+function capped(fields: LogFields): LogFields {
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, value]) => [
+      name,
+      typeof value === "string" && value.length > TEXT_CHARS_MAX
+        ? value.slice(0, TEXT_CHARS_MAX)
+        : value,
+    ]),
+  );
+}
+
+/** `12:00:01 info  request  account=alice status=200`, with control characters still escaped as in JSON. */
+function prettyLine(line: string): string {
+  const { time, level, msg, ...fields } = JSON.parse(line) as Record<string, unknown>;
+  const shown = Object.entries(fields).map(([name, value]) => `${name}=${plainOrJson(value)}`);
+  return `${String(time).slice(11, 19)} ${String(level).padEnd(5)} ${plainOrJson(msg)}  ${shown.join(" ")}\n`;
+}
+
+function plainOrJson(value: unknown): string {
+  if (typeof value !== "string") return JSON.stringify(value);
+  return /^[\x21-\x7e ]*$/.test(value) ? value : JSON.stringify(value);
+}

@@ -1,0 +1,133 @@
+import { describe, expect, test } from "bun:test";
+import { configOf, loadText } from "./loadText.ts";
+import { key, problemsOf, provider, providerOf, warningsOf } from "./oneProvider.ts";
+
+describe("the key", () => {
+  test("stands in the file, comes from the environment, or is the trimmed content of a file", () => {
+    expect(providerOf(key)?.apiKey).toBe("sk-secret");
+    const fromFile = configOf(provider('api_key_file = "key.txt"'), {
+      files: { "key.txt": "  sk-filed\r\n" },
+    });
+    expect(fromFile.providers[0]?.apiKey).toBe("sk-filed");
+    const fromEnvironment = configOf(provider('api_key = "${K}"'), {
+      environment: { K: "sk-env" },
+    });
+    expect(fromEnvironment.providers[0]?.apiKey).toBe("sk-env");
+  });
+
+  test("may be missing: silently near by, with a warning far away", () => {
+    expect(providerOf("", "http://localhost:11434/v1")?.apiKey).toBeUndefined();
+    expect(providerOf('api_key = ""\napi_key_file = ""')?.apiKey).toBeUndefined();
+    expect(warningsOf("", "http://localhost:11434/v1")).toEqual([]);
+    expect(warningsOf("")).toEqual([
+      "providers[0]: has no api_key and no header that could hold one; is that right?",
+    ]);
+    expect(warningsOf('headers = { api-key = "${ONE_KEY}" }')).toEqual([]);
+  });
+
+  test.each([
+    [
+      'api_key = "canary"\napi_key_file = "x"',
+      "api_key_file: must not stand beside api_key: keep one of them",
+    ],
+    [
+      'api_key = "canary key"',
+      "api_key: holds a blank or a character that no key has: look for a copying slip",
+    ],
+    [
+      'api_key = "canary\\n"',
+      "api_key: holds a blank or a character that no key has: look for a copying slip",
+    ],
+    [
+      'api_key = "canarÿ"',
+      "api_key: holds a blank or a character that no key has: look for a copying slip",
+    ],
+    ["api_key = 123", "api_key: must be a text in quotes"],
+    [`api_key = "${"k".repeat(8193)}"`, "api_key: must have at most 8192 characters"],
+    [
+      'api_key_file = "sk-canary"',
+      "api_key_file: its file cannot be read: no such file (a relative path starts at the config's folder)",
+    ],
+    [
+      'api_key_file = "."',
+      "api_key_file: its file cannot be read: it is a folder (a relative path starts at the config's folder)",
+    ],
+    ['api_key_file = "empty"', "api_key_file: its file is empty: put the key into it"],
+    [
+      'api_key_file = "two"',
+      "api_key_file: holds a blank or a character that no key has: look for a copying slip",
+    ],
+    ['api_key_file = "large"', "api_key_file: its file is larger than 1MB: name another"],
+    [
+      'api_key = "canary"\nheaders = { Authorization = "Bearer canary" }',
+      "headers: must not hold authorization beside an api_key: keep one",
+    ],
+  ])("%.70j is refused, and not repeated", (lines, problem) => {
+    const files = {
+      empty: " \n",
+      two: "canary one\ncanary two\n",
+      large: "x".repeat(1024 ** 2 + 1),
+    };
+    expect(loadText(provider(lines), { files }).problems).toEqual([`providers[0].${problem}`]);
+  });
+});
+
+describe("headers", () => {
+  test("are read with their names in lower case", () => {
+    const lines = 'headers = { "X-Team" = "a b", api-key = "${ONE_KEY}", x-empty = "" }';
+    expect(providerOf(lines)?.headers).toEqual({
+      "x-team": "a b",
+      "api-key": "sk-one",
+      "x-empty": "",
+    });
+  });
+  test.each([
+    ['"a b" = "v"', '."a b": is not a valid name of a header'],
+    ['"" = "v"', '."": is not a valid name of a header'],
+    ['"a:b" = "v"', '."a:b": is not a valid name of a header'],
+    ['"a\\nb" = "v"', '."a\\nb": is not a valid name of a header'],
+    ['"__proto__" = "v"', ".__proto__: is not a valid name of a header"],
+    ['x-a = "canary\\r\\nx-b: c"', ".x-a: must have a value of plain ASCII text on one line"],
+    ['x-a = "канарейка"', ".x-a: must have a value of plain ASCII text on one line"],
+    ["x-a = 1", ".x-a: must be a text in quotes"],
+    ['"a\\nb" = 1', '."a\\nb": must be a text in quotes'],
+    ['x-a = "1", X-A = "2"', ".X-A: stands twice: names are the same in any case"],
+  ])("{ %s } is refused", (entries, problem) => {
+    expect(problemsOf(`headers = { ${entries} }`)).toEqual([`providers[0].headers${problem}`]);
+  });
+  test.each([
+    "Host",
+    "Content-Length",
+    "Connection",
+    "Transfer-Encoding",
+    "Content-Type",
+    "Accept",
+    "Accept-Encoding",
+    "Content-Encoding",
+    "TE",
+    "Trailer",
+    "Upgrade",
+    "Expect",
+    "Keep-Alive",
+    "Proxy-Authorization",
+    "Proxy-Connection",
+    "X-Request-Id",
+  ])("%s is the gateway's own", (name) => {
+    expect(problemsOf(`headers = { ${name} = "v" }`)).toEqual([
+      `providers[0].headers.${name}: is a header that the gateway sets itself: remove it`,
+    ]);
+  });
+  test("are at most 64", () => {
+    const entries = (count: number) =>
+      Array.from({ length: count }, (_, index) => `x-${index} = "v"`).join(", ");
+    expect(problemsOf(`headers = { ${entries(64)} }`)).toEqual([]);
+    expect(problemsOf(`headers = { ${entries(65)} }`)).toEqual([
+      "providers[0].headers: must have at most 64 entries",
+    ]);
+  });
+  test("are a table", () => {
+    expect(problemsOf('headers = "x: y"')).toEqual([
+      'providers[0].headers: must be a table, such as { "x-team" = "search" }',
+    ]);
+  });
+});

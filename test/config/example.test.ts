@@ -1,0 +1,69 @@
+import { expect, test } from "bun:test";
+import { exampleConfig } from "../../src/config/example.ts";
+import { ConfigFile } from "../../src/config/schema.ts";
+import { configOf, loadText, minimal } from "./loadText.ts";
+
+const environment = { OPENAI_API_KEY: "sk-openai" };
+
+/** The example with every setting that is switched off switched on. */
+const complete = exampleConfig().replaceAll(/^#(?! )/gm, "");
+
+test("the example loads as it stands, with nothing to warn of", () => {
+  const { config, problems, warnings } = loadText(exampleConfig(), { environment, mode: 0o644 });
+  expect(problems).toEqual([]);
+  expect(warnings).toEqual([]);
+  expect(config?.models.map(({ id }) => id)).toEqual(["gpt-5-mini", "gpt-5-nano", "llama3.2"]);
+});
+
+test("it also loads with every setting switched on", () => {
+  const text = complete.replace("/run/secrets/openrouter", "openrouter.key");
+  const { config, problems, warnings } = loadText(text, {
+    environment,
+    files: { "openrouter.key": "sk-router\n" },
+  });
+  expect(problems).toEqual([]);
+  expect(warnings).toEqual([]);
+  expect(config?.metrics?.listen).toEqual({ kind: "tcp", host: "127.0.0.1", port: 9090 });
+  expect(config?.models[0]?.routes.map(({ provider }) => provider)).toEqual([
+    "openai",
+    "openrouter",
+  ]);
+});
+
+test("the settings that it shows are the defaults", () => {
+  const shown = configOf(exampleConfig(), { environment });
+  const defaults = configOf(minimal);
+  for (const section of ["server", "api", "billing", "limits", "log", "metrics"] as const) {
+    expect(shown[section]).toEqual(defaults[section]);
+  }
+  expect({ ...shown.database, path: "" }).toEqual({ ...defaults.database, path: "" });
+  const [openai] = shown.providers;
+  const [one] = defaults.providers;
+  const own = { id: "", baseUrl: "", apiKey: "", maxTokensField: "" };
+  expect({ ...openai, ...own }).toEqual({ ...one, ...own } as typeof openai & typeof own);
+});
+
+test("it names every key that the file may have", () => {
+  const keys = keysOf(ConfigFile);
+  expect(keys.size).toBeGreaterThan(50);
+  for (const key of keys)
+    expect(complete).toMatch(new RegExp(`^(?:\\[+)?(?:\\w+\\.)?${key}\\b`, "m"));
+});
+
+/** The names of all keys in a schema, at any depth. */
+function keysOf(schema: unknown): Set<string> {
+  const found = new Set<string>();
+  const visit = (value: unknown): void => {
+    if (typeof value !== "object" || value === null) return;
+    const properties: unknown = Reflect.get(value, "properties");
+    if (typeof properties === "object" && properties !== null) {
+      for (const [key, child] of Object.entries(properties)) {
+        found.add(key);
+        visit(child);
+      }
+    }
+    visit(Reflect.get(value, "items"));
+  };
+  visit(schema);
+  return found;
+}

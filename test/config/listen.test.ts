@@ -1,0 +1,105 @@
+import { describe, expect, test } from "bun:test";
+import { configOf, loadText, minimal } from "./loadText.ts";
+
+describe("server.listen", () => {
+  const tcp = (host: string, port: number) => ({ kind: "tcp", host, port });
+  test.each([
+    ["127.0.0.1:0", tcp("127.0.0.1", 0)],
+    ["0.0.0.0:65535", tcp("0.0.0.0", 65_535)],
+    ["localhost:80", tcp("localhost", 80)],
+    ["gateway.example.org:8080", tcp("gateway.example.org", 8080)],
+    ["[::1]:8080", tcp("::1", 8080)],
+    ["[::]:8080", tcp("::", 8080)],
+    ["unix:/run/tollgate.sock", { kind: "unix", path: "/run/tollgate.sock" }],
+  ])("%s", (text, listen) => {
+    expect(configOf(`server.listen = "${text}"\n${minimal}`).server.listen).toMatchObject(listen);
+  });
+
+  test.each([
+    "",
+    ":8080",
+    "8080",
+    "127.0.0.1",
+    "127.0.0.1:65536",
+    "127.0.0.1:-1",
+    "127.0.0.1:http",
+    "127.0.0.256:80",
+    "1.2.3:80",
+    "::1:8080",
+    "[::1]",
+    "[::zz]:80",
+    "[127.0.0.1]:80",
+    "*:80",
+    "http://127.0.0.1:80",
+    "a b:80",
+    "-a:80",
+    "unix:",
+    "127.0.0.1:80 ",
+  ])("%j is refused", (text) => {
+    expect(loadText(`server.listen = "${text}"\n${minimal}`).problems).toEqual([
+      'server.listen: must be "ADDRESS:PORT" ("0.0.0.0:8080" is every address of this machine) or "unix:/path"',
+    ]);
+  });
+
+  test("a unix socket lies in the config's folder, or at an absolute path of at most 103 bytes", () => {
+    const config = configOf(`server.listen = "unix:gate.sock"\n${minimal}`);
+    expect(config.server.listen).toEqual({
+      kind: "unix",
+      path: config.file.replace("config.toml", "gate.sock"),
+    });
+    const longest = `/${"s".repeat(102)}`;
+    expect(configOf(`server.listen = "unix:${longest}"\n${minimal}`).server.listen).toEqual({
+      kind: "unix",
+      path: longest,
+    });
+    expect(loadText(`server.listen = "unix:${longest}s"\n${minimal}`).problems).toEqual([
+      "server.listen: is too long for a unix socket: choose a path of at most 103 bytes",
+    ]);
+  });
+
+  const warning =
+    "server.listen: listens beyond this machine without TLS, so keys travel in the clear; set tls_cert and tls_key, or put a proxy with TLS in front";
+  test.each(["0.0.0.0:80", "[::]:80", "10.0.0.1:80", "gateway.example.org:80", "128.0.0.1:80"])(
+    "%s without TLS is warned of",
+    (text) => {
+      expect(loadText(`server.listen = "${text}"\n${minimal}`).warnings).toEqual([warning]);
+    },
+  );
+  test.each([
+    "127.0.0.1:80",
+    "127.9.9.9:80",
+    "[::1]:80",
+    "[::ffff:127.0.0.1]:80",
+    "localhost:80",
+    "unix:/run/a",
+  ])("%s is not", (text) => {
+    expect(loadText(`server.listen = "${text}"\n${minimal}`).warnings).toEqual([]);
+  });
+});
+
+describe("metrics", () => {
+  test("have a listener of their own", () => {
+    expect(configOf(`metrics.listen = "127.0.0.1:9090"\n${minimal}`).metrics).toEqual({
+      listen: { kind: "tcp", host: "127.0.0.1", port: 9090 },
+    });
+  });
+  test.each([
+    ['metrics.listen = "127.0.0.1:8080"', "must differ from server.listen"],
+    [
+      'metrics.listen = "unix:/run/one"\nserver.listen = "unix:/run/../run/one"',
+      "must differ from server.listen",
+    ],
+    ["[metrics]", 'is required: an address in quotes, such as "127.0.0.1:9090"'],
+  ])("%j is refused", (text, problem) => {
+    expect(loadText(`${text}\n${minimal}`).problems).toEqual([`metrics.listen: ${problem}`]);
+  });
+  test("both on port 0 do not collide", () => {
+    const text = 'server.listen = "127.0.0.1:0"\nmetrics.listen = "127.0.0.1:0"';
+    expect(loadText(`${text}\n${minimal}`).problems).toEqual([]);
+  });
+  test("shown to other machines are warned of", () => {
+    expect(loadText(`metrics.listen = "0.0.0.0:9090"\n${minimal}`).warnings).toEqual([
+      "metrics.listen: shows the metrics to other machines, without a key",
+    ]);
+  });
+});

@@ -1,0 +1,252 @@
+import { describe, expect, test } from "bun:test";
+import type { ModelConfig } from "../../src/config/schema.ts";
+import { configOf, loadText } from "./loadText.ts";
+
+const provider = '[[providers]]\nid = "one"\nbase_url = "http://localhost/v1"\n';
+const prices = { rub_input_per_1m: "10", rub_output_per_1m: "20" };
+
+/** One model: these keys (undefined leaves one out) over sound ones, and these lines in its only route. */
+function model(
+  keys: Readonly<Record<string, string | undefined>>,
+  route = 'provider = "one"',
+): string {
+  const all = { id: '"small"', max_output_tokens: "100", ...prices, ...keys };
+  const lines = Object.entries(all).flatMap(([name, value]) =>
+    value === undefined ? [] : [`${name} = ${value}`],
+  );
+  return `[[models]]\n${lines.join("\n")}\n[[models.routes]]\n${route}\n`;
+}
+
+function modelOf(
+  keys: Readonly<Record<string, string | undefined>>,
+  route?: string,
+): ModelConfig | undefined {
+  return configOf(provider + model(keys, route)).models[0];
+}
+
+function problemsOf(
+  keys: Readonly<Record<string, string | undefined>>,
+  route?: string,
+): readonly string[] {
+  return loadText(provider + model(keys, route)).problems;
+}
+
+describe("id", () => {
+  test.each([
+    "a",
+    "gpt-5-mini",
+    "openai/gpt-4o",
+    "llama3.2:1b",
+    "hf.co/x/y:Q4_K_M",
+    "модель",
+    "m".repeat(256),
+  ])("%s is accepted", (id) => expect(modelOf({ id: `"${id}"` })?.id).toBe(id));
+  test.each(["a b", " a", "a,b", "gpt-*", "*"])("%j is refused", (id) => {
+    expect(problemsOf({ id: `"${id}"` })).toEqual([
+      "models[0].id: must not contain blanks, commas or *",
+    ]);
+  });
+  test.each(["", "a\\nb", "a\\u0000", "a\\u202eb", "a\\u200bb", "m".repeat(257)])(
+    "%j is refused",
+    (id) => {
+      expect(problemsOf({ id: `"${id}"` })).toEqual([
+        "models[0].id: must have 1 to 256 characters, all of them visible",
+      ]);
+    },
+  );
+  test("is required and stands once", () => {
+    expect(loadText(provider + model({}) + model({ id: undefined }) + model({})).problems).toEqual([
+      "models[1].id: is required: the name that clients ask for, in quotes",
+      'models[2].id: "small" is already the id of models[0]',
+    ]);
+  });
+});
+
+test("owned_by is the first route's provider unless it is given", () => {
+  expect(modelOf({})?.ownedBy).toBe("one");
+  expect(modelOf({ owned_by: '"Meta AI"' })?.ownedBy).toBe("Meta AI");
+  expect(problemsOf({ owned_by: '""' })).toEqual([
+    "models[0].owned_by: must have 1 to 256 characters, all of them visible",
+  ]);
+});
+
+describe("prices", () => {
+  const unit =
+    "a whole number of thousandths of a rouble per 1,000,000 tokens (25 roubles are 25000)";
+
+  test("are nano-roubles for one token; those of the cache are the input's unless given", () => {
+    expect(modelOf({})?.price).toEqual({
+      input: 10n,
+      output: 20n,
+      cachedInput: 10n,
+      cacheWrite: 10n,
+    });
+    const cache = { rub_cached_input_per_1m: "1", rub_cache_write_per_1m: "1000000000" };
+    expect(modelOf(cache)?.price).toEqual({
+      input: 10n,
+      output: 20n,
+      cachedInput: 1n,
+      cacheWrite: 1_000_000_000n,
+    });
+  });
+
+  describe.each([
+    "rub_input_per_1m",
+    "rub_output_per_1m",
+    "rub_cached_input_per_1m",
+    "rub_cache_write_per_1m",
+  ])("%s", (name) => {
+    test.each(["1", "1000000000"])("%s is accepted", (value) => {
+      expect(problemsOf({ [name]: value })).toEqual([]);
+    });
+    test.each([
+      "-1",
+      "1000000001",
+      "9223372036854775808",
+      "25.0",
+      "2.5e4",
+      "nan",
+      '"25000"',
+      "true",
+    ])("%s is refused", (value) => {
+      expect(problemsOf({ [name]: value })).toEqual([
+        `models[0].${name}: must be ${unit} from 0 to 1000000000`,
+      ]);
+    });
+    test("0 needs free = true", () => {
+      const problem = "is 0: write free = true too, if it is meant to cost nothing";
+      expect(problemsOf({ [name]: "0" })).toEqual([`models[0].${name}: ${problem}`]);
+      expect(problemsOf({ [name]: "0", free: "false" })).toEqual([`models[0].${name}: ${problem}`]);
+      expect(problemsOf({ [name]: "0", free: "true" })).toEqual([]);
+    });
+  });
+
+  test("of input and output are required, but not of a free model", () => {
+    const none = { rub_input_per_1m: undefined, rub_output_per_1m: undefined };
+    expect(problemsOf(none)).toEqual([
+      `models[0].rub_input_per_1m: is required: ${unit}, or write free = true`,
+      `models[0].rub_output_per_1m: is required: ${unit}, or write free = true`,
+    ]);
+    expect(modelOf({ ...none, free: "true" })?.price).toEqual({
+      input: 0n,
+      output: 0n,
+      cachedInput: 0n,
+      cacheWrite: 0n,
+    });
+  });
+
+  test("and free = true must not contradict each other", () => {
+    expect(problemsOf({ free: "true" })).toEqual([
+      "models[0].free: contradicts the prices: remove it, or set a price to 0",
+    ]);
+    expect(problemsOf({ free: '"yes"' })).toEqual([
+      "models[0].free: must be true or false, without quotes",
+    ]);
+  });
+});
+
+describe("tokens", () => {
+  test.each(["1", "100000000"])("%s is accepted", (value) => {
+    expect(modelOf({ max_output_tokens: value })?.maxOutputTokens).toBe(Number(value));
+    expect(modelOf({ context_tokens: value })?.contextTokens).toBe(Number(value));
+  });
+  test.each(["0", "-1", "100000001", "1.0", '"1"'])("%s is refused", (value) => {
+    expect(problemsOf({ max_output_tokens: value, context_tokens: value })).toEqual([
+      "models[0].context_tokens: must be a whole number from 1 to 100000000",
+      "models[0].max_output_tokens: must be the provider's true maximum, a whole number from 1 to 100000000",
+    ]);
+  });
+  test("max_output_tokens is required", () => {
+    expect(problemsOf({ max_output_tokens: undefined })).toEqual([
+      "models[0].max_output_tokens: is required: the provider's true maximum, a whole number from 1 to 100000000",
+    ]);
+  });
+});
+
+describe("routes", () => {
+  const route = 'provider = "one"\n';
+
+  test("have every key", () => {
+    const lines = `${route}model = "Small v2"\napi = "chat"\nresponses = true\npriority = 0\nweight = 3\nrub_cost_input_per_1m = 0\nrub_cost_output_per_1m = 7`;
+    expect(modelOf({}, lines)?.routes).toEqual([
+      {
+        provider: "one",
+        model: "Small v2",
+        api: "chat",
+        responses: true,
+        priority: 0,
+        weight: 3,
+        cost: { input: 0n, output: 7n },
+      },
+    ]);
+  });
+
+  const money =
+    "must be a whole number of thousandths of a rouble per 1,000,000 tokens (25 roubles are 25000) from 0 to 1000000000";
+  test.each([
+    ['model = "x"', "provider: is required: the id of a provider, in quotes"],
+    ['provider = "two"', 'provider: no provider has the id "two"; add one under [[providers]]'],
+    ['provider = "oen"', 'provider: no provider has the id "oen"; did you mean "one"?'],
+    ['provider = ""', 'provider: no provider has the id ""; add one under [[providers]]'],
+    [
+      'provider = "${ONE_KEY}"',
+      "provider: no provider has the id (from the environment); add one under [[providers]]",
+    ],
+    [`${route}model = ""`, "model: must have 1 to 256 characters, all of them visible"],
+    [`${route}model = "a\\tb"`, "model: must have 1 to 256 characters, all of them visible"],
+    [`${route}api = "responses"`, 'api: api "responses" is not available in this version'],
+    [`${route}api = "completions"`, 'api: must be one of: "chat", "responses"'],
+    [`${route}responses = "yes"`, "responses: must be true or false, without quotes"],
+    [`${route}priority = -1`, "priority: must be a whole number from 0 to 1000000"],
+    [`${route}priority = 1000001`, "priority: must be a whole number from 0 to 1000000"],
+    [`${route}weight = 0`, "weight: must be a whole number from 1 to 1000000"],
+    [`${route}weight = 1000001`, "weight: must be a whole number from 1 to 1000000"],
+    [`${route}weight = 0.5`, "weight: must be a whole number from 1 to 1000000"],
+    [
+      `${route}rub_cost_input_per_1m = 1`,
+      "rub_cost_output_per_1m: is required with rub_cost_input_per_1m: set both or neither",
+    ],
+    [
+      `${route}rub_cost_output_per_1m = 1`,
+      "rub_cost_input_per_1m: is required with rub_cost_output_per_1m: set both or neither",
+    ],
+    [
+      `${route}rub_cost_input_per_1m = 1000000001\nrub_cost_output_per_1m = 1`,
+      `rub_cost_input_per_1m: ${money}`,
+    ],
+    [`${route}wieght = 1`, "wieght: unknown key; did you mean weight?"],
+  ])("%j is refused", (lines, problem) => {
+    expect(problemsOf({}, lines)).toEqual([`models[0].routes[0].${problem}`]);
+  });
+
+  test.each(["anthropic", "gemini"])("a provider of kind %s has no responses interface", (kind) => {
+    const other = provider.replace('id = "one"', `id = "two"\nkind = "${kind}"`);
+    const lines = 'provider = "two"\napi = "responses"\nresponses = true';
+    const { problems } = loadText(other + model({}, lines));
+    expect(problems).toContain(
+      `models[0].routes[0].responses: needs a provider of kind openai, and this one is of kind ${kind}`,
+    );
+    expect(problems).toContainEqual(expect.stringMatching(/^models\[0\]\.routes\[0\]\.api: /));
+  });
+
+  test.each([
+    ["", "models[0].routes: is required: at least one route: write [[models.routes]]"],
+    ["routes = []", "models[0].routes: must be at least one route: write [[models.routes]]"],
+    ["routes = 1", "models[0].routes: must be at least one route: write [[models.routes]]"],
+    [
+      `routes = [${'{provider="one"},'.repeat(101)}]`,
+      "models[0].routes: must have at most 100 items",
+    ],
+  ])("a model with %.20j is refused", (line, problem) => {
+    const text = `${provider}[[models]]\nid = "a"\nfree = true\nmax_output_tokens = 1\n${line}`;
+    expect(loadText(text).problems).toEqual([problem]);
+  });
+
+  test("two that lead to the same place are warned of", () => {
+    const again = '\n[[models.routes]]\nprovider = "one"\nmodel = ';
+    const lines = `${route}${again}"other"${again}"small"`;
+    expect(loadText(provider + model({}, lines)).warnings).toEqual([
+      "models[0].routes[2]: leads to the same place as routes[0]",
+    ]);
+  });
+});

@@ -1,0 +1,231 @@
+import { describe, expect, test } from "bun:test";
+import { join } from "node:path";
+import { configOf, inScratchFolder, loadText } from "./loadText.ts";
+import { makeCertificate } from "./makeCertificate.ts";
+import { key, problemsOf, provider, providerOf, warningsOf } from "./oneProvider.ts";
+
+describe("id", () => {
+  test.each(["a", "openai", "Open.AI_2-x", "0", "a".repeat(64)])("%s is accepted", (id) => {
+    const text = `[[providers]]\nid = "${id}"\nbase_url = "http://localhost"`;
+    expect(configOf(text).providers[0]?.id).toBe(id);
+  });
+  test.each(["", "a b", "-a", ".a", "a/b", "é", "a".repeat(65)])("%j is refused", (id) => {
+    const text = `[[providers]]\nid = "${id}"\nbase_url = "http://localhost"`;
+    expect(loadText(text).problems).toEqual([
+      "providers[0].id: must be 1 to 64 letters, digits, dots, underscores or hyphens",
+    ]);
+  });
+  test("stands once; one that came from the environment is not repeated in the problem", () => {
+    const text = provider(key) + provider(key).replace('"one"', '"${ID}"') + provider(key);
+    expect(loadText(text, { environment: { ID: "one" } }).problems).toEqual([
+      "providers[1].id: (from the environment) is already the id of providers[0]",
+      'providers[2].id: "one" is already the id of providers[0]',
+    ]);
+  });
+});
+
+describe("kind", () => {
+  test("openai is the default", () =>
+    expect(providerOf(`${key}\nkind = "openai"`)).toEqual(providerOf(key)));
+  test.each(["anthropic", "gemini"])("%s is known, and not yet available", (kind) => {
+    expect(problemsOf(`kind = "${kind}"`)).toEqual([
+      `providers[0].kind: kind "${kind}" is not available in this version`,
+    ]);
+  });
+  test("any other is refused", () => {
+    expect(problemsOf('kind = "OpenAI"')).toEqual([
+      'providers[0].kind: must be one of: "openai", "anthropic", "gemini"',
+    ]);
+  });
+});
+
+describe("base_url", () => {
+  test.each([
+    ["https://api.openai.com/v1", "https://api.openai.com/v1"],
+    ["https://api.openai.com/v1/", "https://api.openai.com/v1"],
+    ["https://api.openai.com", "https://api.openai.com"],
+    ["https://api.openai.com//", "https://api.openai.com"],
+    ["HTTPS://API.example:443/V1", "https://api.example/V1"],
+    ["http://[::1]:11434/v1", "http://[::1]:11434/v1"],
+  ])("%s is read as %s", (text, url) => {
+    expect(providerOf(key, text)?.baseUrl).toBe(url);
+  });
+
+  test.each([
+    ["", "must be an address that begins with https:// or http://"],
+    ["api.openai.com/v1", "must be an address that begins with https:// or http://"],
+    ["ftp://one.example", "must be an address that begins with https:// or http://"],
+    ["file:///etc/passwd", "must be an address that begins with https:// or http://"],
+    ["https://", "must be an address that begins with https:// or http://"],
+    ["https:one.example", "must be an address that begins with https:// or http://"],
+    ["https://one.example:99999", "must be an address that begins with https:// or http://"],
+    ["https://one.example/v1 ", "must be an address that begins with https:// or http://"],
+    ["https://one.exa\nmple/v1", "must be an address that begins with https:// or http://"],
+    ["https:\\\\one.example/v1", "must be an address that begins with https:// or http://"],
+    [
+      "https://canary@one.example/v1",
+      "must not contain a user or password: use api_key or headers",
+    ],
+    [
+      "https://:canary@one.example/v1",
+      "must not contain a user or password: use api_key or headers",
+    ],
+    ["https://one.example/v1?key=canary", "must not contain a query (?) or fragment (#)"],
+    ["https://one.example/v1?", "must not contain a query (?) or fragment (#)"],
+    ["https://one.example/v1#canary", "must not contain a query (?) or fragment (#)"],
+    [
+      "https://one.example/v1/chat/completions",
+      "must end before /chat/completions or /responses: they are added to it",
+    ],
+    [
+      "https://one.example/v1/responses/",
+      "must end before /chat/completions or /responses: they are added to it",
+    ],
+  ])("%j is refused", (text, problem) => {
+    expect(problemsOf(key, text)).toEqual([`providers[0].base_url: ${problem}`]);
+  });
+
+  test.each([
+    "http://localhost:1",
+    "http://a.localhost",
+    "http://127.1.2.3",
+    "http://[::1]",
+    "http://10.255.0.1",
+    "http://172.16.0.1",
+    "http://172.31.9.9",
+    "http://192.168.0.1",
+    "http://100.64.0.1",
+    "http://[fd00::1]",
+    "http://[::ffff:10.0.0.1]",
+    "http://ollama:11434",
+    "http://host.docker.internal",
+    "http://nas.local",
+    "http://box.home.arpa",
+    "https://one.example",
+  ])("%s is not warned of", (text) => {
+    expect(warningsOf(key, text)).toEqual([]);
+  });
+
+  test.each([
+    "http://one.example",
+    "http://8.8.8.8",
+    "http://172.15.0.1",
+    "http://172.32.0.1",
+    "http://192.169.0.1",
+    "http://100.63.0.1",
+    "http://100.128.0.1",
+    "http://11.0.0.1",
+    "http://[2001:db8::1]",
+    "http://[::ffff:8.8.8.8]",
+    "http://10.0.0.1.example",
+    "http://169.254.169.254",
+  ])("%s is warned of", (text) => {
+    expect(warningsOf(key, text)).toEqual([
+      "providers[0].base_url: is http:// to a public address: the key and all texts travel in the clear",
+    ]);
+  });
+});
+
+describe("proxy", () => {
+  test.each([
+    ["", undefined],
+    ["http://proxy.example:3128", "http://proxy.example:3128"],
+    ["http://user:pa%24s@proxy.example:3128/", "http://user:pa%24s@proxy.example:3128"],
+    ["https://proxy.example", "https://proxy.example"],
+  ])("%j", (text, url) => {
+    expect(providerOf(`proxy = "${text}"`)?.proxyUrl).toBe(url);
+  });
+  test.each([
+    ["proxy.example:3128", "must be an address that begins with https:// or http://"],
+    [
+      "socks5://canary@proxy.example:1080",
+      "must be an address that begins with https:// or http://",
+    ],
+    [
+      "http://proxy.example/canary",
+      'must be of the form "http://user:password@host:port" and nothing more',
+    ],
+    [
+      "http://proxy.example?canary",
+      'must be of the form "http://user:password@host:port" and nothing more',
+    ],
+  ])("%j is refused", (text, problem) => {
+    expect(problemsOf(`proxy = "${text}"`)).toEqual([`providers[0].proxy: ${problem}`]);
+  });
+});
+
+describe("ca_file", () => {
+  test("is read as text", () => {
+    inScratchFolder((folder) => {
+      const pem = makeCertificate(folder, "ca.pem", "ca.key");
+      const text = provider(`${key}\nca_file = "${join(folder, "ca.pem")}"`);
+      expect(configOf(text).providers[0]?.ca).toBe(pem);
+    });
+  });
+  test("holds a certificate", () => {
+    expect(loadText(provider('ca_file = "a"'), { files: { a: "canary" } }).problems).toEqual([
+      "providers[0].ca_file: its file is not a certificate in PEM form",
+    ]);
+  });
+  test("exists", () => {
+    expect(problemsOf('ca_file = "lost.pem"')).toEqual([
+      "providers[0].ca_file: its file cannot be read: no such file (a relative path starts at the config's folder)",
+    ]);
+  });
+});
+
+describe("max_tokens_field", () => {
+  test.each(["max_tokens", "max_completion_tokens"])("%s is well known", (name) => {
+    expect(providerOf(`max_tokens_field = "${name}"`)?.maxTokensField).toBe(name);
+    expect(warningsOf(`${key}\nmax_tokens_field = "${name}"`)).not.toContainEqual(
+      expect.stringContaining("max_tokens_field"),
+    );
+  });
+  test("another is taken with a warning", () => {
+    expect(providerOf('max_tokens_field = "max_token"')?.maxTokensField).toBe("max_token");
+    expect(warningsOf(`${key}\nmax_tokens_field = "max_token"`)).toContain(
+      "providers[0].max_tokens_field: is a name that few providers know; one that ignores it answers at any length, beyond what is held",
+    );
+  });
+  test.each(["", "max tokens", "0a", 'a\\"b', "a".repeat(65)])("%j is refused", (name) => {
+    expect(problemsOf(`max_tokens_field = "${name}"`)).toEqual([
+      'providers[0].max_tokens_field: must be the name of a field, such as "max_completion_tokens"',
+    ]);
+  });
+});
+
+describe.each([
+  ["connect_timeout", "connectTimeoutMs"],
+  ["first_byte_timeout", "firstByteTimeoutMs"],
+  ["idle_timeout", "idleTimeoutMs"],
+  ["total_timeout", "totalTimeoutMs"],
+] as const)("%s", (name, field) => {
+  test.each([
+    ["1ms", 1],
+    ["7s", 7000],
+    ["24h", 86_400_000],
+    ["1d", 86_400_000],
+  ])("%s is accepted", (text, timeoutMs) => {
+    expect(providerOf(`${name} = "${text}"`)?.[field]).toBe(timeoutMs);
+  });
+  test.each(["0ms", "0s", "25h", "25d", "-1s", "5"])("%s is refused", (text) => {
+    expect(problemsOf(`${name} = "${text}"`)).toEqual([
+      `providers[0].${name}: must be a duration in the form "500ms", "30s", "5m", "24h" or "90d", from 1ms to 24h`,
+    ]);
+  });
+  test("a number without a unit is refused", () => {
+    expect(problemsOf(`${name} = 5`)).toEqual([
+      `providers[0].${name}: must be a duration in quotes, such as "30s"`,
+    ]);
+  });
+});
+
+test("max_concurrent lies between 0 and a million", () => {
+  expect(providerOf("max_concurrent = 0")?.maxConcurrent).toBe(0);
+  expect(providerOf("max_concurrent = 1000000")?.maxConcurrent).toBe(1_000_000);
+  for (const wrong of ["-1", "1000001", "1.0", '"1"']) {
+    expect(problemsOf(`max_concurrent = ${wrong}`)).toEqual([
+      "providers[0].max_concurrent: must be a whole number from 0 to 1000000",
+    ]);
+  }
+});

@@ -1,0 +1,153 @@
+import { describe, expect, test } from "bun:test";
+import { configOf, loadText, minimal } from "./loadText.ts";
+
+const day = 86_400_000;
+
+test("the shortest file gets every default", () => {
+  const { file, ...config } = configOf(minimal);
+  expect(config).toEqual({
+    server: {
+      listen: { kind: "tcp", host: "127.0.0.1", port: 8080 },
+      maxBodyBytes: 20 * 1024 ** 2,
+      tls: undefined,
+      shutdownGraceMs: 30_000,
+      sseKeepaliveMs: 15_000,
+    },
+    database: {
+      path: file.replace("config.toml", "tollgate.db"),
+      keepRequestsMs: 365 * day,
+      durability: "power",
+    },
+    api: {
+      unknownFields: "forward",
+      refusedFields: ["models", "route", "provider", "plugins", "web_search_options", "speed"],
+      sharedObjects: [],
+    },
+    billing: { minOutputTokens: 16, holdWaitMs: 2000, disconnectGraceMs: 1000 },
+    limits: {
+      requestsPerMinute: 600,
+      tokensPerMinute: 0,
+      concurrentRequests: 64,
+      failedKeysPerMinute: 60,
+      trustedProxies: [],
+    },
+    log: { level: "info", format: "json" },
+    metrics: undefined,
+    providers: [
+      {
+        id: "one",
+        kind: "openai",
+        baseUrl: "https://one.example/v1",
+        apiKey: "sk-one",
+        headers: {},
+        proxyUrl: undefined,
+        ca: undefined,
+        maxTokensField: "max_tokens",
+        connectTimeoutMs: 5000,
+        firstByteTimeoutMs: 120_000,
+        idleTimeoutMs: 120_000,
+        totalTimeoutMs: 600_000,
+        maxConcurrent: 0,
+      },
+    ],
+    models: [
+      {
+        id: "small",
+        ownedBy: "one",
+        price: { input: 1n, output: 2n, cachedInput: 1n, cacheWrite: 1n },
+        maxOutputTokens: 100,
+        contextTokens: 200_000,
+        routes: [
+          {
+            provider: "one",
+            model: "small",
+            api: "chat",
+            responses: false,
+            priority: 1,
+            weight: 1,
+            cost: undefined,
+          },
+        ],
+      },
+    ],
+  });
+});
+
+describe("a word from a list", () => {
+  test.each([
+    ["database.durability", ["power", "process"]],
+    ["api.unknown_fields", ["forward", "reject"]],
+    ["log.level", ["debug", "info", "warn", "error", "silent"]],
+    ["log.format", ["json", "pretty"]],
+  ])("%s", (key, words) => {
+    const [section = "", name = ""] = key.split(".");
+    for (const word of words) {
+      const config = configOf(`${key} = "${word}"\n${minimal}`);
+      const field = name === "unknown_fields" ? "unknownFields" : name;
+      expect(config).toHaveProperty([section, field], word);
+    }
+    const list = words.map((word) => `"${word}"`).join(", ");
+    for (const wrong of ['"other"', '""', `"${words[0]?.toUpperCase()}"`, "1", "true"]) {
+      expect(loadText(`${key} = ${wrong}\n${minimal}`).problems).toEqual([
+        `${key}: must be one of: ${list}`,
+      ]);
+    }
+  });
+});
+
+describe("lists of names", () => {
+  test.each([
+    [
+      'api.refused_fields = ["model"]',
+      "api.refused_fields[0]: names a field that requests cannot do without",
+    ],
+    [
+      'api.refused_fields = ["a", ""]',
+      "api.refused_fields[1]: must be a name without control characters",
+    ],
+    ['api.refused_fields = ["a", 1]', "api.refused_fields[1]: must be a text in quotes"],
+    ['api.refused_fields = "a"', 'api.refused_fields: must be a list, such as ["one", "two"]'],
+    [
+      'api.shared_objects = ["a\\nb"]',
+      "api.shared_objects[0]: must be a name without control characters",
+    ],
+    [
+      'limits.trusted_proxies = ["10.0.0.0/8"]',
+      'limits.trusted_proxies[0]: must be one IP address, such as "10.0.0.5" (not a network, not a name)',
+    ],
+    [
+      'limits.trusted_proxies = ["proxy"]',
+      'limits.trusted_proxies[0]: must be one IP address, such as "10.0.0.5" (not a network, not a name)',
+    ],
+    [
+      `api.shared_objects = [${'"a", '.repeat(1001)}]`,
+      "api.shared_objects: must have at most 1000 items",
+    ],
+  ])("%.60s", (text, problem) => {
+    expect(loadText(`${text}\n${minimal}`).problems).toEqual([problem]);
+  });
+
+  test("are read in their order, addresses in their shortest form", () => {
+    const config = configOf(`
+api.refused_fields = []
+api.shared_objects = ["file-1", "vs_2"]
+limits.trusted_proxies = ["10.0.0.5", "FD00:0:0::1", "::ffff:10.0.0.6"]
+${minimal}`);
+    expect(config.api.refusedFields).toEqual([]);
+    expect(config.api.sharedObjects).toEqual(["file-1", "vs_2"]);
+    expect(config.limits.trustedProxies).toEqual(["10.0.0.5", "fd00::1", "10.0.0.6"]);
+  });
+});
+
+describe("database.path", () => {
+  test("may be absolute", () => {
+    expect(configOf(`database.path = "/var/lib/t.db"\n${minimal}`).database.path).toBe(
+      "/var/lib/t.db",
+    );
+  });
+  test.each(['""', '":memory:"', '"a\\u0000b"'])("%s is refused", (value) => {
+    expect(loadText(`database.path = ${value}\n${minimal}`).problems).toEqual([
+      "database.path: must name a file: balances have to outlive the process",
+    ]);
+  });
+});

@@ -1,0 +1,68 @@
+import { describe, expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { inScratchFolder, loadText, minimal, outcomeOf, withEnvironment } from "./loadText.ts";
+import { makeCertificate } from "./makeCertificate.ts";
+
+describe("TLS", () => {
+  const both = 'server.tls_cert = "cert.pem"\nserver.tls_key = "key.pem"\n';
+
+  test("takes a certificate and its key, from the config's folder, and silences the warning", () => {
+    inScratchFolder((folder) => {
+      makeCertificate(folder, "cert.pem", "key.pem");
+      const file = join(folder, "config.toml");
+      const text = `server.listen = "0.0.0.0:443"\n${both}${minimal}`;
+      const { config, warnings } = loadFile(file, text);
+      expect(warnings).toEqual([]);
+      expect(config?.server.tls).toEqual({
+        certFile: join(folder, "cert.pem"),
+        keyFile: join(folder, "key.pem"),
+      });
+    });
+  });
+
+  test("refuses the key of another certificate", () => {
+    inScratchFolder((folder) => {
+      makeCertificate(folder, "cert.pem", "other.pem");
+      makeCertificate(folder, "another.pem", "key.pem");
+      expect(loadFile(join(folder, "config.toml"), both + minimal).problems).toEqual([
+        "server.tls_key: is not the key of the certificate in tls_cert",
+      ]);
+    });
+  });
+
+  test.each([
+    [
+      'server.tls_cert = "cert.pem"\n',
+      ["server.tls_key: is required with tls_cert: set both or neither"],
+    ],
+    [
+      'server.tls_key = "key.pem"\n',
+      ["server.tls_cert: is required with tls_key: set both or neither"],
+    ],
+    [
+      both,
+      [
+        "server.tls_cert: its file is not a certificate in PEM form",
+        "server.tls_key: its file is not an unencrypted private key in PEM form",
+      ],
+    ],
+    [
+      both.replaceAll(".pem", ".lost"),
+      [
+        "server.tls_cert: its file cannot be read: no such file (a relative path starts at the config's folder)",
+        "server.tls_key: its file cannot be read: no such file (a relative path starts at the config's folder)",
+      ],
+    ],
+  ])("%j", (text, problems) => {
+    const files = { "cert.pem": "no certificate", "key.pem": "no key" };
+    expect(loadText(text + minimal, { files }).problems).toEqual(problems);
+  });
+});
+
+function loadFile(file: string, text: string): ReturnType<typeof outcomeOf> {
+  return withEnvironment({ ONE_KEY: "sk-one" }, () => {
+    writeFileSync(file, text, { mode: 0o600 });
+    return outcomeOf(file);
+  });
+}

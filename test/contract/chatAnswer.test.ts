@@ -1,0 +1,117 @@
+import { describe, expect, test } from "bun:test";
+import {
+  bearsContent,
+  failureChunk,
+  finishReasonOf,
+  onlyListedChunkFields,
+  onlyListedFields,
+  type ChatChunk,
+  type ChatCompletion,
+  type Delta,
+  type FinishReason,
+} from "../../src/contract/chatAnswer.ts";
+
+const head = { id: "c-1", created: 1_700_000_000, model: "m" };
+
+function chunk(delta: Delta, finishReason: FinishReason | null = null): ChatChunk {
+  return {
+    ...head,
+    object: "chat.completion.chunk",
+    choices: [{ index: 0, delta, finish_reason: finishReason }],
+  };
+}
+
+test.each([
+  ["stop", false, "stop"],
+  ["stop", true, "stop"],
+  ["length", false, "length"],
+  ["content_filter", false, "content_filter"],
+  ["tool_calls", false, "tool_calls"],
+  ["error", false, "error"],
+  ["end_turn", false, "stop"],
+  ["end_turn", true, "tool_calls"],
+  [null, false, "stop"],
+  [null, true, "tool_calls"],
+  [undefined, false, "stop"],
+  [7, false, "stop"],
+  ["", true, "tool_calls"],
+] as const)(
+  "the finish reason %p of an answer that called a tool (%p) is %p",
+  (reported, calledTool, expected) => {
+    expect(finishReasonOf(reported, calledTool)).toBe(expected);
+  },
+);
+
+describe("a chunk bears content", () => {
+  const rows: [name: string, chunk: ChatChunk, expected: boolean][] = [
+    ["not with a role alone", chunk({ role: "assistant" }), false],
+    ["not with an empty text", chunk({ role: "assistant", content: "" }), false],
+    ["not with empty unknown fields", chunk({ refusal: null, tool_calls: [] }), false],
+    ["not with nothing", chunk({}), false],
+    ["not without choices", { ...chunk({}), choices: [] }, false],
+    ["with a text", chunk({ content: " " }), true],
+    ["with reasoning", chunk({ reasoning_content: "hm" }), true],
+    ["with a tool call", chunk({ tool_calls: [{ index: 0 }] }), true],
+    ["with a finish reason", chunk({}, "stop"), true],
+  ];
+  test.each(rows)("%s", (_, given, expected) => expect(bearsContent(given)).toBe(expected));
+});
+
+test("the chunk of a failed stream has the chunk's form and an error of the contract's", () => {
+  expect(failureChunk(chunk({ content: "secret" }))).toEqual({
+    ...head,
+    object: "chat.completion.chunk",
+    choices: [{ index: 0, delta: {}, finish_reason: "error" }],
+    error: { message: "upstream provider failure", type: "provider_error" },
+  });
+});
+
+const usage = {
+  prompt_tokens: 3,
+  completion_tokens: 2,
+  total_tokens: 5,
+  prompt_tokens_details: { cached_tokens: 1, cache_write_tokens: 1, audio_tokens: 9 },
+  completion_tokens_details: { reasoning_tokens: 1 },
+};
+const listedUsage = {
+  prompt_tokens: 3,
+  completion_tokens: 2,
+  total_tokens: 5,
+  prompt_tokens_details: { cached_tokens: 1, cache_write_tokens: 1 },
+};
+
+test("an answer is reduced to the fields of the contract, and is not changed itself", () => {
+  const answer: ChatCompletion = {
+    ...head,
+    object: "chat.completion",
+    system_fingerprint: "fp",
+    choices: [
+      {
+        index: 0,
+        finish_reason: "stop",
+        logprobs: null,
+        message: { role: "assistant", content: "a", reasoning_content: "b", tool_calls: [] },
+      },
+    ],
+    usage,
+  };
+  const before = structuredClone(answer);
+  expect(onlyListedFields(answer)).toEqual({
+    ...head,
+    object: "chat.completion",
+    choices: [{ index: 0, finish_reason: "stop", message: { role: "assistant", content: "a" } }],
+    usage: listedUsage,
+  });
+  expect(answer).toEqual(before);
+});
+
+test("so is a chunk, with its usage and the error of a failed stream", () => {
+  const open: ChatChunk = {
+    ...chunk({ content: "a", reasoning_content: "b" }),
+    service_tier: "x",
+    usage,
+  };
+  expect(onlyListedChunkFields(open)).toEqual({ ...chunk({ content: "a" }), usage: listedUsage });
+  expect(onlyListedChunkFields(chunk({ role: "assistant" }))).toEqual(chunk({ role: "assistant" }));
+  expect(onlyListedChunkFields(failureChunk(head))).toEqual(failureChunk(head));
+});

@@ -1,0 +1,380 @@
+import { describe, expect, test } from "bun:test";
+import { checkResponsesRequest } from "../../src/contract/responses.ts";
+import { refusalOf } from "./refusal.ts";
+
+const rules = { refusedFields: ["models", "speed"] };
+type Fields = Record<string, unknown>;
+
+const check = (fields: Fields) =>
+  checkResponsesRequest(JSON.parse(JSON.stringify({ model: "m", ...fields })), rules);
+
+describe("fields that are checked", () => {
+  const tooLarge = "must be at most 9007199254740991";
+  const rows: [fields: Fields, message: string | undefined][] = [
+    [{}, undefined],
+    [{ model: undefined }, "model is required"],
+    [{ model: 1 }, "model must be a string"],
+    [{ model: "" }, "model must not be empty"],
+    [{ model: "m".repeat(256) }, undefined],
+    [{ model: "m".repeat(257) }, "model must be at most 256 characters long"],
+    [{ model: "a\r\nb" }, "model must not contain control characters"],
+    [{ stream: true }, undefined],
+    [{ stream: null }, undefined],
+    [{ stream: "true" }, "stream must be a boolean"],
+    ...["max_output_tokens", "max_tokens", "max_completion_tokens"].flatMap(
+      (name): [Fields, string | undefined][] => [
+        [{ [name]: null }, undefined],
+        [{ [name]: 1 }, undefined],
+        [{ [name]: 0 }, `${name} must be at least 1`],
+        [{ [name]: 1.5 }, `${name} must be an integer`],
+        [{ [name]: "1" }, `${name} must be an integer`],
+        [{ [name]: 2 ** 53 }, `${name} ${tooLarge}`],
+      ],
+    ),
+    [{ max_tokens: 5, max_output_tokens: 5 }, undefined],
+    [{ max_tokens: 5, max_output_tokens: 6 }, "max_tokens and max_output_tokens must not differ"],
+    [{ n: 8 }, undefined],
+    [{ n: 9 }, "n must be between 1 and 8"],
+    [{ background: null }, undefined],
+    [{ background: false }, undefined],
+    [{ background: true }, "background is not supported"],
+    [{ background: 1 }, "background is not supported"],
+    [{ service_tier: null }, undefined],
+    [{ service_tier: "auto" }, undefined],
+    [{ service_tier: "default" }, undefined],
+    [{ service_tier: "flex" }, "service_tier is not supported"],
+    [{ models: ["a"] }, "models is not supported"],
+    [{ speed: null }, undefined],
+    [{ previous_response_id: null }, undefined],
+    [{ previous_response_id: 5 }, "previous_response_id must be a string"],
+    [{ previous_response_id: {} }, "previous_response_id must be a string"],
+    [{ input: 5, temperature: "hot", made_up: { a: [] }, tools: null }, undefined],
+    [{ prompt: 5 }, "prompt must be a string"],
+    [{ prompt: {} }, "prompt.id must be a string"],
+    [{ prompt: { id: ["pmpt_1"] } }, "prompt.id must be a string"],
+    [{ conversation: true }, "conversation must be a string"],
+    [{ conversation: ["conv_1"] }, "conversation must be a string"],
+    [{ conversation: { id: null } }, "conversation.id must be a string"],
+    [{ input: [{ type: "item_reference", id: 5 }] }, "id must be a string"],
+    [
+      { input: [{ role: "user", content: [{ type: "input_file", file_id: 5 }] }] },
+      "file_id must be a string",
+    ],
+    [
+      { tools: [{ type: "file_search", vector_store_ids: ["vs_1", 5] }] },
+      "vector_store_ids must be a string",
+    ],
+    [{ tools: [{ type: "code_interpreter", container: true }] }, "container must be a string"],
+  ];
+  for (const [fields, expected] of rows) {
+    const text = JSON.stringify(fields).slice(0, 90);
+    test(`${text}: ${expected ?? "accepted"}`, async () => {
+      const refusal = await refusalOf(() => check(fields));
+      expect(refusal?.message).toBe(expected);
+      if (refusal !== undefined) expect(refusal.status).toBe(400);
+    });
+  }
+});
+
+describe("the result", () => {
+  test("of a plain request", () => {
+    expect(check({ input: "hello" })).toEqual({
+      model: "m",
+      stream: false,
+      choiceCount: 1,
+      outputTokensBound: undefined,
+      previousResponseId: undefined,
+      objectIds: [],
+      needsWholeContext: false,
+    });
+  });
+
+  test("takes the bound of max_output_tokens alone: the interface knows no other", () => {
+    expect(check({ max_output_tokens: 7 }).outputTokensBound).toBe(7);
+    expect(check({ max_tokens: 7, max_completion_tokens: 7 }).outputTokensBound).toBeUndefined();
+  });
+
+  test("bears stream, choices and the previous response, whatever string it is", () => {
+    expect(check({ stream: true, n: 2 })).toMatchObject({ stream: true, choiceCount: 2 });
+    for (const id of ["resp_1", "", "../x"]) {
+      expect(check({ previous_response_id: id })).toMatchObject({
+        previousResponseId: id,
+        needsWholeContext: true,
+      });
+    }
+  });
+});
+
+describe("what needs the whole context, and which stored objects are named", () => {
+  const content = (...parts: unknown[]): Fields => ({ input: [{ role: "user", content: parts }] });
+  const text = { type: "input_text", text: "hi" };
+  const schema = {
+    type: "object",
+    properties: { file_id: { type: "string" }, container: { type: "object" } },
+  };
+  const rows: [name: string, fields: Fields, whole: boolean, ids: string[]][] = [
+    ["a text", { input: "file_id: file-1" }, false, []],
+    ["no input", {}, false, []],
+    [
+      "messages with texts",
+      {
+        input: [
+          { role: "user", content: "a" },
+          { type: "message", role: "user", content: [text] },
+        ],
+      },
+      false,
+      [],
+    ],
+    ["a null type and a role", { input: [{ type: null, role: "user", content: "a" }] }, false, []],
+    [
+      "an own answer sent back, with remarks on its text",
+      {
+        input: [
+          {
+            type: "message",
+            id: "msg_1",
+            role: "assistant",
+            status: "completed",
+            content: [
+              {
+                type: "output_text",
+                text: "a",
+                annotations: [{ type: "file_citation", file_id: "file-9" }],
+                logprobs: [{ token: "a", top_logprobs: [{ token: "a" }] }],
+              },
+            ],
+          },
+        ],
+      },
+      false,
+      [],
+    ],
+    [
+      "function calls and their outputs",
+      {
+        input: [
+          {
+            type: "function_call",
+            id: "fc_1",
+            call_id: "c",
+            name: "f",
+            arguments: '{"file_id":"x"}',
+          },
+          {
+            type: "function_call_output",
+            call_id: "c",
+            output: [{ type: "input_text", text: "a" }],
+          },
+          { type: "custom_tool_call", id: "ctc_1", call_id: "d", input: "a" },
+          { type: "custom_tool_call_output", call_id: "d", output: "a" },
+        ],
+      },
+      false,
+      [],
+    ],
+    [
+      "tools of the caller",
+      {
+        tools: [
+          { type: "function", parameters: schema },
+          { type: "custom", format: schema },
+        ],
+      },
+      false,
+      [],
+    ],
+    ["no tools", { tools: [] }, false, []],
+    [
+      "fields that are none of the store's",
+      { metadata: { file_id: "a", container: "b" }, text: { format: schema } },
+      false,
+      [],
+    ],
+
+    [
+      "an image by address",
+      content(text, { type: "input_image", image_url: "https://x" }),
+      true,
+      [],
+    ],
+    ["an image by id", content({ type: "input_image", file_id: "file-1" }), true, ["file-1"]],
+    ["a file by id", content({ type: "input_file", file_id: "file-1" }), true, ["file-1"]],
+    ["a file by its data", content({ type: "input_file", file_data: "data:" }), true, []],
+    ["sound", content({ type: "input_audio" }), true, []],
+    ["a part that nobody knows", content({ type: "made_up" }), true, []],
+    ["a part in other letter case", content({ type: "Input_Text" }), true, []],
+    ["a part without a type", content({ image_url: "https://x" }), true, []],
+    [
+      "a file in a function's output",
+      {
+        input: [
+          { type: "function_call_output", output: [{ type: "input_file", file_id: "file-2" }] },
+        ],
+      },
+      true,
+      ["file-2"],
+    ],
+    ["a lone item", { input: { type: "item_reference", id: "msg_1" } }, true, ["msg_1"]],
+    [
+      "items within an array within the input",
+      { input: [[{ type: "input_file", file_id: "file-1" }]] },
+      true,
+      ["file-1"],
+    ],
+
+    ["a reference", { input: [{ type: "item_reference", id: "msg_1" }] }, true, ["msg_1"]],
+    ["a reference without a type", { input: [{ id: "msg_1" }] }, true, ["msg_1"]],
+    ["a reference with a null type", { input: [{ type: null, id: "msg_1" }] }, true, ["msg_1"]],
+    [
+      "a reference that pretends to be a message",
+      { input: [{ role: "user", id: "msg_1" }] },
+      true,
+      ["msg_1"],
+    ],
+    ["an empty id", { input: [{ type: "item_reference", id: "" }] }, true, [""]],
+    [
+      "reasoning that only the provider has",
+      { input: [{ type: "reasoning", id: "rs_1", summary: [] }] },
+      true,
+      ["rs_1"],
+    ],
+    [
+      "reasoning that the request bears",
+      { input: [{ type: "reasoning", id: "rs_1", summary: [], encrypted_content: "x" }] },
+      false,
+      [],
+    ],
+    [
+      "a picture made earlier",
+      { input: [{ type: "image_generation_call", id: "ig_1" }] },
+      true,
+      ["ig_1"],
+    ],
+    [
+      "an approval",
+      { input: [{ type: "mcp_approval_response", approval_request_id: "mcpr_1", approve: true }] },
+      true,
+      ["mcpr_1"],
+    ],
+
+    ["a conversation", { conversation: "conv_1" }, true, ["conv_1"]],
+    ["a conversation as an object", { conversation: { id: "conv_1" } }, true, ["conv_1"]],
+    [
+      "a prompt, with a file among its variables",
+      {
+        prompt: {
+          id: "pmpt_1",
+          version: "2",
+          variables: { file_id: "just a word", doc: { type: "input_file", file_id: "file-1" } },
+        },
+      },
+      true,
+      ["pmpt_1", "file-1"],
+    ],
+
+    ["a hosted tool", { tools: [{ type: "web_search" }] }, true, []],
+    ["a tool without a type", { tools: [{ name: "f" }] }, true, []],
+    [
+      "a hosted tool among the caller's",
+      { tools: [{ type: "function" }, { type: "web_search_preview" }] },
+      true,
+      [],
+    ],
+    [
+      "tools that are no array",
+      { tools: { type: "file_search", vector_store_ids: ["vs_1"] } },
+      true,
+      ["vs_1"],
+    ],
+    [
+      "a search in stores",
+      { tools: [{ type: "file_search", vector_store_ids: ["vs_1", "vs_2"] }] },
+      true,
+      ["vs_1", "vs_2"],
+    ],
+    [
+      "stores as a lone string",
+      { tools: [{ type: "file_search", vector_store_ids: "vs_1" }] },
+      true,
+      ["vs_1"],
+    ],
+    [
+      "a container",
+      { tools: [{ type: "code_interpreter", container: "cntr_1" }] },
+      true,
+      ["cntr_1"],
+    ],
+    [
+      "a new container with files",
+      {
+        tools: [
+          { type: "code_interpreter", container: { type: "auto", file_ids: ["file-1", "file-2"] } },
+        ],
+      },
+      true,
+      ["file-1", "file-2"],
+    ],
+    [
+      "a shell in a container, with a skill",
+      {
+        tools: [
+          {
+            type: "shell",
+            environment: {
+              type: "container_reference",
+              container_id: "cntr_1",
+              skills: [{ skill_id: "skill_1" }],
+            },
+          },
+        ],
+      },
+      true,
+      ["cntr_1", "skill_1"],
+    ],
+    [
+      "a mask",
+      { tools: [{ type: "image_generation", input_image_mask: { file_id: "file-1" } }] },
+      true,
+      ["file-1"],
+    ],
+    [
+      "a function within a hosted tool: its schema names nothing",
+      {
+        tools: [
+          {
+            type: "namespace",
+            tools: [{ type: "function", parameters: { properties: { file_id: "x" } } }],
+          },
+        ],
+      },
+      true,
+      [],
+    ],
+    [
+      "instructions that are items",
+      { instructions: [{ type: "item_reference", id: "msg_1" }] },
+      true,
+      ["msg_1"],
+    ],
+    [
+      "one id twice",
+      content({ type: "input_file", file_id: "file-1" }, { type: "input_file", file_id: "file-1" }),
+      true,
+      ["file-1"],
+    ],
+  ];
+  test.each(rows)("%s", (_, fields, whole, ids) => {
+    const { needsWholeContext, objectIds } = check(fields);
+    expect(needsWholeContext).toBe(whole);
+    expect(objectIds.toSorted()).toEqual(ids.toSorted());
+  });
+
+  test("an id a million levels down: no recursion", () => {
+    const depth = 1_000_000;
+    const nested = `${'{"a":['.repeat(depth)}{"type":"input_file","file_id":"file-1"}${"]}".repeat(depth)}`;
+    const body = JSON.parse(`{"model":"m","input":[${nested}],"tools":[${nested}]}`);
+    const { needsWholeContext, objectIds } = checkResponsesRequest(body, rules);
+    expect([needsWholeContext, objectIds]).toEqual([true, ["file-1"]]);
+  });
+});

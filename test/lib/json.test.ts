@@ -1,0 +1,260 @@
+import { describe, expect, test } from "bun:test";
+import { rawValue, scanObject, splice, type JsonObjectText } from "../../src/lib/json.ts";
+import { seededRandom } from "./seededRandom.ts";
+
+/** What the members look like from outside: key and raw value. */
+function pairs(object: JsonObjectText): [string, string][] {
+  return object.members.map(({ key, valueStart, valueEnd }) => [
+    key,
+    object.text.slice(valueStart, valueEnd),
+  ]);
+}
+
+describe("scanObject finds the members of the top level", () => {
+  const cases: [name: string, text: string, expected: [string, string][]][] = [
+    ["no member", "{}", []],
+    ["no member but space", " \n{ \t}\r ", []],
+    ["one", '{"a":1}', [["a", "1"]]],
+    [
+      "every kind of value",
+      '{"a":"x","b":-1.5e+3,"c":true,"d":null,"e":[1,{"a":2}],"f":{"a":{}}}',
+      [
+        ["a", '"x"'],
+        ["b", "-1.5e+3"],
+        ["c", "true"],
+        ["d", "null"],
+        ["e", '[1,{"a":2}]'],
+        ["f", '{"a":{}}'],
+      ],
+    ],
+    [
+      "space everywhere",
+      ' { "a" : 1 , "b"\n:\t[ 1 , 2 ] \r\n, "c" : "x" } ',
+      [
+        ["a", "1"],
+        ["b", "[ 1 , 2 ]"],
+        ["c", '"x"'],
+      ],
+    ],
+    ["an escaped key", String.raw`{"mod\u0065l":"x"}`, [["model", '"x"']]],
+    ["an empty key", '{"":0}', [["", "0"]]],
+    ["a key as every object inherits it", '{"__proto__":{"a":1}}', [["__proto__", '{"a":1}']]],
+    [
+      "structure within strings",
+      String.raw`{"a":"{\"b\":1},","c":"\\","d":"\\\"}"}`,
+      [
+        ["a", String.raw`"{\"b\":1},"`],
+        ["c", String.raw`"\\"`],
+        ["d", String.raw`"\\\"}"`],
+      ],
+    ],
+    [
+      "a string in an array before a key",
+      '{"a":["x","y"],"b":0}',
+      [
+        ["a", '["x","y"]'],
+        ["b", "0"],
+      ],
+    ],
+    ["text beyond Latin", '{"ключ":"значение 😀"}', [["ключ", '"значение 😀"']]],
+  ];
+  test.each(cases)("%s", (_, text, expected) => {
+    expect(JSON.parse(text)).toBeDefined();
+    const object = scanObject(text);
+    expect(object.duplicateKey).toBeUndefined();
+    expect(pairs(object)).toEqual(expected);
+    for (const { key, keyStart } of object.members) {
+      expect(text.startsWith('"', keyStart)).toBe(true);
+      expect(rawValue(object, key)).toBe(pairs(object).find(([name]) => name === key)?.[1]);
+    }
+  });
+
+  test("rawValue of an absent key is undefined", () => {
+    expect(rawValue(scanObject('{"a":{"b":1}}'), "b")).toBeUndefined();
+  });
+});
+
+describe("scanObject finds a key that stands twice", () => {
+  const wide = Array.from({ length: 40 }, (_, index) => `"key${index}":${index}`).join(",");
+  const long = "k".repeat(100);
+  const cases: [name: string, text: string, duplicate: string | undefined][] = [
+    ["at the top", '{"a":1,"a":2}', "a"],
+    ["escaped the second time", String.raw`{"model":1,"mod\u0065l":2}`, "model"],
+    ["escaped the first time", String.raw`{"mod\u0065l":1,"model":2}`, "model"],
+    ["escaped in two ways", String.raw`{"\u0061":1,"\u0061":2}`, "a"],
+    ["with an escaped slash", String.raw`{"a/b":1,"a\/b":2}`, "a/b"],
+    ["empty", '{"":1,"":2}', ""],
+    ["deep in objects", '{"a":{"b":{"c":1,"d":2,"c":3}}}', "c"],
+    ["deep in arrays", '{"a":[[{"b":1},{"b":1,"b":2}]]}', "b"],
+    ["after an inner object with the same key", '{"a":{"a":1},"b":2,"a":3}', "a"],
+    ["a long one", `{"${long}":1,"${long}":2}`, long],
+    ["a long one after short ones", `{"a":1,"${long}":1,"a":2}`, "a"],
+    ["among many, the first", `{${wide},"key0":0}`, "key0"],
+    ["among many, the last", `{${wide},"key39":0}`, "key39"],
+    ["in an object after one with many", `{"a":{${wide}},"b":{"x":1,"x":2}}`, "x"],
+    ["in an object around one with many", `{"a":{${wide}},"b":1,"a":2}`, "a"],
+    ["the first of two", '{"a":{"x":1,"x":2},"b":1,"b":2}', "x"],
+    ["as every object inherits it", '{"__proto__":1,"__proto__":2}', "__proto__"],
+    ["none: siblings", '{"a":[{"b":1},{"b":2}],"c":{"a":1}}', undefined],
+    ["none: other letter case", '{"a":1,"A":2}', undefined],
+    ["none: strings that are values", '{"a":"a","b":["a","a"]}', undefined],
+    ["none: equal hash", '{"Aa":1,"BB":2}', undefined],
+    ["none: an escape that spells another key", String.raw`{"a":1,"\\u0061":2}`, undefined],
+    ["none: many twice in two objects", `{"a":{${wide}},"b":{${wide}}}`, undefined],
+  ];
+  test.each(cases)("%s", (_, text, duplicate) => {
+    expect(JSON.parse(text)).toBeDefined();
+    expect(scanObject(text).duplicateKey).toBe(duplicate);
+  });
+});
+
+describe("scanObject survives hostile shapes", () => {
+  test("millions of nested arrays", () => {
+    const depth = 2_000_000;
+    const object = scanObject(`{"a":${"[".repeat(depth)}${"]".repeat(depth)},"b":1}`);
+    expect(object.members.map(({ key }) => key)).toEqual(["a", "b"]);
+  });
+
+  test("a million nested objects, with a duplicate at the bottom", () => {
+    const depth = 1_000_000;
+    const text = `{"a":${'{"a":'.repeat(depth)}{"x":1,"x":2}${"}".repeat(depth)}}`;
+    expect(scanObject(text).duplicateKey).toBe("x");
+  });
+
+  test("a string of backslashes and quotes takes linear time", () => {
+    const text = JSON.stringify({ a: '\\"'.repeat(1_000_000), b: "\\".repeat(2_000_000) });
+    const startedMs = performance.now();
+    expect(scanObject(text).members).toHaveLength(2);
+    // A quadratic scan of six million characters would take hours.
+    expect(performance.now() - startedMs).toBeLessThan(3_000);
+  });
+});
+
+describe("splice", () => {
+  const text = ' { "a" : 1 , "b":2,\n"c" : [3] } ';
+  const cases: [name: string, edits: Parameters<typeof splice>[1], expected: string][] = [
+    ["changes nothing", {}, text],
+    ["replaces in place", { set: { b: '"x"' } }, ' { "a" : 1 , "b":"x",\n"c" : [3] } '],
+    ["replaces all", { set: { a: "0", b: "0", c: "0" } }, ' { "a" : 0 , "b":0,\n"c" : 0 } '],
+    ["adds at the end", { set: { d: "{}" } }, ' { "a" : 1 , "b":2,\n"c" : [3],"d":{} } '],
+    ["removes the first", { remove: ["a"] }, ' { "b":2,\n"c" : [3] } '],
+    ["removes the middle", { remove: ["b"] }, ' { "a" : 1,\n"c" : [3] } '],
+    ["removes the last", { remove: ["c"] }, ' { "a" : 1 , "b":2 } '],
+    ["removes the first two", { remove: ["a", "b"] }, ' { "c" : [3] } '],
+    ["removes the last two", { remove: ["c", "b"] }, ' { "a" : 1 } '],
+    ["removes the outer two", { remove: ["a", "c"] }, ' { "b":2 } '],
+    ["removes all", { remove: ["a", "b", "c"] }, " {  } "],
+    ["removes what is not there", { remove: ["d"] }, text],
+    ["removes all and adds", { remove: ["a", "b", "c"], set: { d: "4" } }, ' { "d":4 } '],
+    [
+      "removes the last and adds",
+      { remove: ["c"], set: { d: "4" } },
+      ' { "a" : 1 , "b":2,"d":4 } ',
+    ],
+    [
+      "sets what is removed too",
+      { remove: ["a"], set: { a: "9" } },
+      ' { "a" : 9 , "b":2,\n"c" : [3] } ',
+    ],
+  ];
+  test.each(cases)("%s", (_, edits, expected) => {
+    expect(splice(scanObject(text), edits)).toBe(expected);
+    expect(JSON.parse(expected)).toBeDefined();
+  });
+
+  test("adds to an empty object", () => {
+    expect(splice(scanObject(" { } "), { set: { a: "1", b: "2" } })).toBe(' {"a":1,"b":2 } ');
+  });
+
+  test("keeps digits, escapes and order of all it does not touch", () => {
+    const body = String.raw`{"z":12345678901234567890,"a":-0,"s":"\u0041\/","model":"x","e":1E400}`;
+    expect(splice(scanObject(body), { set: { model: '"y"' } })).toBe(body.replace('"x"', '"y"'));
+  });
+
+  test("writes an added key so that it reads as given", () => {
+    const spliced = splice(scanObject("{}"), { set: { 'a"\n': "1" } });
+    expect(JSON.parse(spliced)).toEqual({ 'a"\n': 1 });
+  });
+});
+
+describe("splice agrees with the same edits on the parsed object", () => {
+  const keys = [
+    "a",
+    "b",
+    "c",
+    "model",
+    "stream",
+    "é",
+    'q"',
+    "longer_than_most_keys_are_in_a_body_",
+    "",
+  ];
+  for (let seed = 1; seed <= 20; seed++) {
+    test(`seed ${seed}`, () => {
+      const random = seededRandom(seed);
+      for (let round = 0; round < 200; round++) {
+        const members = keys
+          .filter(() => random.chance(0.5))
+          .map((key) => [key, randomRaw(random, 3)] as const);
+        const space = (): string => random.pick(["", "", " ", "\n\t", "\r\n  "]);
+        const written = members.map(
+          ([key, raw]) =>
+            `${space()}${randomKey(random, key)}${space()}:${space()}${raw}${space()}`,
+        );
+        const text = `${space()}{${written.join(",") || space()}}${space()}`;
+        const set = Object.fromEntries(
+          keys.filter(() => random.chance(0.2)).map((key) => [key, randomRaw(random, 1)]),
+        );
+        const remove = keys.filter((key) => random.chance(0.3) && !Object.hasOwn(set, key));
+
+        const object = scanObject(text);
+        expect(pairs(object)).toEqual(members.map(([key, raw]) => [key, raw]));
+        const spliced = splice(object, { set, remove });
+        expect(JSON.parse(spliced)).toEqual(edited(JSON.parse(text), set, remove));
+        // What is neither set nor removed keeps its bytes and its order.
+        const untouched = (of: JsonObjectText): [string, string][] =>
+          pairs(of).filter(([key]) => !Object.hasOwn(set, key) && !remove.includes(key));
+        expect(untouched(scanObject(spliced))).toEqual(untouched(object));
+      }
+    });
+  }
+});
+
+function edited(
+  value: Record<string, unknown>,
+  set: Record<string, string>,
+  remove: readonly string[],
+) {
+  const result = new Map(Object.entries(value).filter(([key]) => !remove.includes(key)));
+  for (const [key, raw] of Object.entries(set)) result.set(key, JSON.parse(raw));
+  return Object.fromEntries(result);
+}
+
+/** A key as some client might write it: as it is, or with its first character escaped. */
+function randomKey(random: ReturnType<typeof seededRandom>, key: string): string {
+  if (key === "" || random.chance(0.7)) return JSON.stringify(key);
+  const code = key.charCodeAt(0).toString(16).padStart(4, "0");
+  return `"\\u${code}${JSON.stringify(key.slice(1)).slice(1)}`;
+}
+
+function randomRaw(random: ReturnType<typeof seededRandom>, depth: number): string {
+  const leaves = [
+    "0",
+    "-0",
+    "1.50",
+    "12345678901234567890",
+    "true",
+    "null",
+    '""',
+    '"a,b}"',
+    String.raw`"\\\""`,
+    '"😀"',
+    "[]",
+    "{}",
+  ];
+  if (depth === 0 || random.chance(0.6)) return random.pick(leaves);
+  const inner = Array.from({ length: 3 }, () => randomRaw(random, depth - 1));
+  return random.chance(0.5)
+    ? `[ ${inner.join(" ,")}]`
+    : `{${inner.map((raw, index) => `"k${index}" :${raw}`).join(", ")} }`;
+}

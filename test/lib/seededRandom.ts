@@ -1,0 +1,21 @@
+/** A small generator of repeatable randomness for tests: the same seed gives the same run. */
+export function seededRandom(seed: number) {
+  let state = seed >>> 0;
+  /** mulberry32: at least 0, below 1. */
+  const next = (): number => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+  const below = (limit: number): number => Math.floor(next() * limit);
+  return {
+    chance: (probability: number): boolean => next() < probability,
+    below,
+    pick: <Item>(items: readonly Item[]): Item => {
+      const item = items[below(items.length)];
+      if (item === undefined) throw new Error("there is nothing to pick from");
+      return item;
+    },
+  };
+}

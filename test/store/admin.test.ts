@@ -1,0 +1,121 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { Database } from "bun:sqlite";
+import { NANO_ROUBLES_MAX } from "../../src/lib/money.ts";
+import { actor, fund, opened, openStoreFolder, type StoreFolder } from "../support/storeFolder.ts";
+
+let books: StoreFolder;
+beforeEach(async () => {
+  books = await openStoreFolder();
+});
+afterEach(async () => {
+  const { problems } = books.store.audit();
+  await books.close();
+  expect(problems.filter((problem) => !problem.includes("still held"))).toEqual([]);
+});
+
+function book(
+  kind: "credit" | "debit",
+  amount: bigint,
+  ref: string | null = null,
+  account = "alice",
+) {
+  return books.store.admin.book(actor, { account, kind, amount, ref, note: null });
+}
+
+describe("a booking", () => {
+  test("with the ref and amount of one that stands changes nothing", () => {
+    fund(books.store, "alice", 0n);
+    expect(book("credit", 5n, "pay")).toMatchObject({ applied: true, account: { balance: 5n } });
+    expect(book("credit", 5n, "pay")).toMatchObject({ applied: false, account: { balance: 5n } });
+    expect(books.store.ledger.history(1, 10)).toHaveLength(1);
+  });
+
+  test.each([
+    ["another amount", "credit", 6n, "alice"],
+    ["another account", "credit", 5n, "bob"],
+    ["another kind", "debit", 5n, "alice"],
+  ] as const)("with a ref that was used for %s is refused", (_, kind, amount, account) => {
+    fund(books.store, "alice", 100n);
+    fund(books.store, "bob", 100n);
+    book("credit", 5n, "pay");
+    expect(() => book(kind, amount, "pay", account)).toThrow("was used before");
+    expect(books.store.accounts.list().map(({ balance }) => balance)).toEqual([105n, 100n]);
+  });
+
+  test("debits what is available and not a nano-rouble more", async () => {
+    const { store, writer } = books;
+    const owner = fund(store, "alice", 1000n);
+    store.admin.setOverdraft(actor, "alice", 50n);
+    await writer.write({ kind: "open", request: opened("req_1", owner, { hold: 300n }) });
+    expect(() => book("debit", 751n)).toThrow("available");
+    expect(book("debit", 750n).account.balance).toBe(250n);
+    expect(() => book("debit", 1n)).toThrow("available");
+  });
+
+  test("that would leave 64 bits is refused", () => {
+    fund(books.store, "alice", 0n);
+    book("credit", NANO_ROUBLES_MAX);
+    book("credit", NANO_ROUBLES_MAX);
+    expect(() => book("credit", NANO_ROUBLES_MAX)).toThrow("larger than can be kept");
+    expect(books.store.accounts.find("alice")?.balance).toBe(NANO_ROUBLES_MAX * 2n);
+  });
+
+  test("on an account that is not there is refused", () => {
+    expect(() => book("credit", 1n)).toThrow('no account "alice"');
+  });
+});
+
+describe("an account", () => {
+  test("exists once", () => {
+    books.store.admin.createAccount(actor, "alice", 7n);
+    expect(() => books.store.admin.createAccount(actor, "alice", 0n)).toThrow("exists already");
+    expect(books.store.accounts.list()).toMatchObject([{ name: "alice", overdraft: 7n }]);
+  });
+
+  test("keeps the overdraft that is spent or held", async () => {
+    const { store, writer } = books;
+    const owner = fund(store, "alice", 0n);
+    store.admin.setOverdraft(actor, "alice", 100n);
+    book("debit", 40n);
+    await writer.write({ kind: "open", request: opened("req_1", owner, { hold: 30n }) });
+    expect(() => store.admin.setOverdraft(actor, "alice", 69n)).toThrow("spent or held");
+    expect(store.admin.setOverdraft(actor, "alice", 70n).overdraft).toBe(70n);
+  });
+});
+
+describe("a key", () => {
+  test("is revoked once, and stays as it was then", () => {
+    fund(books.store, "alice", 0n);
+    const first = books.store.admin.revokeKey({ ...actor, at: 5 }, "key_alice");
+    const second = books.store.admin.revokeKey({ ...actor, at: 9 }, "key_alice");
+    expect([first.applied, second.applied]).toEqual([true, false]);
+    expect(second.key.revokedAt).toBe(5);
+  });
+
+  test("belongs to the account that was there, or to a new one", () => {
+    books.store.admin.createAccount(actor, "alice", 0n);
+    fund(books.store, "alice", 0n);
+    fund(books.store, "bob", 0n);
+    expect(books.store.keys.list(undefined).map(({ account }) => account)).toEqual([
+      "alice",
+      "bob",
+    ]);
+    expect(books.store.keys.list("bob").map(({ publicId }) => publicId)).toEqual(["key_bob"]);
+  });
+});
+
+test("the admin log tells who changed what, and nothing of a change that failed", () => {
+  fund(books.store, "alice", 12n);
+  expect(() => book("debit", 99n, "too-much")).toThrow();
+  books.store.admin.setDisabled(actor, "alice", true);
+  const sqlite = new Database(books.path, { readonly: true });
+  const rows = sqlite
+    .query("SELECT actor, command, subject, detail FROM admin_log ORDER BY id")
+    .all();
+  sqlite.close();
+  expect(rows).toEqual([
+    { actor: "tester", command: "keys create", subject: "key_alice", detail: "account alice" },
+    { actor: "tester", command: "balance credit", subject: "alice", detail: "0.000000012" },
+    { actor: "tester", command: "accounts disable", subject: "alice", detail: null },
+  ]);
+});

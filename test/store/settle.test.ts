@@ -1,0 +1,175 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import type { RequestEnd } from "../../src/store/store.ts";
+import {
+  actor,
+  costOfEnded,
+  ended,
+  fund,
+  opened,
+  openStoreFolder,
+  unbilled,
+  type StoreFolder,
+} from "../support/storeFolder.ts";
+
+let books: StoreFolder;
+beforeEach(async () => {
+  books = await openStoreFolder();
+});
+afterEach(async () => {
+  // Whatever a test did, what is left must add up.
+  const { problems } = books.store.audit();
+  await books.close();
+  expect(problems.filter((problem) => !problem.includes("still held"))).toEqual([]);
+});
+
+/** `others`: what is held by another open request of the account. */
+interface Case {
+  readonly balance: bigint;
+  readonly overdraft?: bigint;
+  readonly hold: bigint;
+  readonly others?: bigint;
+  readonly charge: bigint;
+  readonly writeOff: bigint;
+}
+
+describe("what a request costs is charged", () => {
+  test.each<[string, Case]>([
+    ["exactly", { balance: 50_000n, hold: 20_000n, charge: costOfEnded, writeOff: 0n }],
+    [
+      "from the overdraft too",
+      { balance: 0n, overdraft: 50_000n, hold: 20_000n, charge: costOfEnded, writeOff: 0n },
+    ],
+    [
+      "beyond the hold, from free money",
+      { balance: 50_000n, hold: 10n, charge: costOfEnded, writeOff: 0n },
+    ],
+    [
+      "up to the balance, the rest written off",
+      { balance: 10_000n, hold: 10_000n, charge: 10_000n, writeOff: 295n },
+    ],
+    [
+      "up to the overdraft, the rest written off",
+      { balance: 9_000n, overdraft: 1_000n, hold: 9_000n, charge: 10_000n, writeOff: 295n },
+    ],
+    [
+      "never with money held for another request",
+      { balance: 12_000n, others: 5_000n, hold: 1_000n, charge: 7_000n, writeOff: 3_295n },
+    ],
+    [
+      "at least up to its own hold",
+      { balance: 12_000n, others: 10_000n, hold: 2_000n, charge: 2_000n, writeOff: 8_295n },
+    ],
+  ])("%s", async (_, { balance, overdraft = 0n, hold, others, charge, writeOff }) => {
+    const { store, writer } = books;
+    const owner = fund(store, "alice", balance);
+    store.admin.setOverdraft(actor, "alice", overdraft);
+    if (others !== undefined) {
+      await writer.write({ kind: "open", request: opened("req_other", owner, { hold: others }) });
+    }
+    await writer.write({ kind: "open", request: opened("req_1", owner, { hold }) });
+    expect(store.accounts.find("alice")?.held).toBe(hold + (others ?? 0n));
+
+    expect(await writer.write({ kind: "end", end: ended("req_1") })).toEqual({ charge, writeOff });
+
+    expect(store.accounts.find("alice")).toMatchObject({
+      balance: balance - charge,
+      held: others ?? 0n,
+    });
+    expect(store.requests.find("req_1")).toMatchObject({ charge, writeOff, status: "done" });
+    expect(store.keys.funds(owner.keyId)?.spent).toBe(charge);
+    expect(store.ledger.history(owner.accountId, 1)).toMatchObject([
+      { kind: "charge", amount: -charge, ref: "req:req_1", balanceAfter: balance - charge },
+    ]);
+  });
+});
+
+describe("the ledger", () => {
+  test.each<[string, Partial<RequestEnd>, number]>([
+    ["bears a row for a done request that costs nothing", { ...unbilled, status: "done" }, 1],
+    [
+      "bears none for one that was cancelled free of charge",
+      { ...unbilled, status: "cancelled" },
+      0,
+    ],
+    ["bears one for one that was cancelled with a charge", { status: "cancelled" }, 1],
+    ["bears none for one that failed", unbilled, 0],
+  ])("%s", async (_, changes, rows) => {
+    const { store, writer } = books;
+    const owner = fund(store, "alice", 1_000_000n);
+    await writer.write({ kind: "open", request: opened("req_1", owner) });
+    await writer.write({ kind: "end", end: ended("req_1", changes) });
+    const charges = store.ledger
+      .history(owner.accountId, 10)
+      .filter(({ kind }) => kind === "charge");
+    expect(charges).toHaveLength(rows);
+  });
+
+  test("counts beyond 9 million roubles to the nano-rouble", async () => {
+    const { store, writer } = books;
+    const large = 2n ** 53n + 1n;
+    const owner = fund(store, "alice", large);
+    expect(store.accounts.find("alice")?.balance).toBe(large);
+    store.admin.book(actor, {
+      account: "alice",
+      kind: "credit",
+      amount: large,
+      ref: null,
+      note: null,
+    });
+    await writer.write({ kind: "open", request: opened("req_1", owner, { hold: large }) });
+    expect(store.accounts.find("alice")).toMatchObject({ balance: large * 2n, held: large });
+    await writer.write({ kind: "end", end: ended("req_1") });
+    expect(store.accounts.find("alice")?.balance).toBe(large * 2n - costOfEnded);
+    expect(
+      store.ledger.history(owner.accountId, 3).map(({ balanceAfter }) => balanceAfter),
+    ).toEqual([large * 2n - costOfEnded, large * 2n, large]);
+  });
+});
+
+describe("a request", () => {
+  test("ends once: a second end is refused and charges nothing", async () => {
+    const { store, writer } = books;
+    const owner = fund(store, "alice", 1_000_000n);
+    await writer.write({ kind: "open", request: opened("req_1", owner) });
+    await writer.write({ kind: "end", end: ended("req_1") });
+    const again = writer.write({ kind: "end", end: ended("req_1") });
+    expect(again).rejects.toMatchObject({ name: "WriteError", failure: "refused" });
+    await again.catch(() => undefined);
+    expect(store.accounts.find("alice")?.balance).toBe(1_000_000n - costOfEnded);
+  });
+
+  test("that claims another cost than its tokens have is refused and stays open", async () => {
+    const { store, writer } = books;
+    const owner = fund(store, "alice", 1_000_000n);
+    await writer.write({ kind: "open", request: opened("req_1", owner) });
+    const wrong = writer.write({ kind: "end", end: ended("req_1", { cost: costOfEnded + 1n }) });
+    expect(await wrong.catch((error: unknown) => error)).toMatchObject({ failure: "refused" });
+    expect(store.requests.find("req_1")).toMatchObject({ status: "running", charge: 0n });
+    expect(store.accounts.find("alice")).toMatchObject({ balance: 1_000_000n, held: 100_000n });
+  });
+
+  test("keeps its attempts in their order", async () => {
+    const { store, writer } = books;
+    const owner = fund(store, "alice", 1_000_000n);
+    await writer.write({ kind: "open", request: opened("req_1", owner) });
+    await writer.write({ kind: "end", end: ended("req_1") });
+    expect(store.requests.attempts("req_1")).toEqual([...ended("req_1").attempts]);
+    expect(store.requests.find("req_1")?.attemptCount).toBe(2);
+  });
+
+  test("that a crash left running is interrupted, its hold is gone, and nothing is charged", async () => {
+    const { store, writer } = books;
+    const owner = fund(store, "alice", 1_000_000n);
+    await writer.write({ kind: "open", request: opened("req_1", owner) });
+    await writer.write({ kind: "open", request: opened("req_2", owner) });
+    await writer.write({ kind: "end", end: ended("req_2") });
+    expect(store.requests.interruptRunning()).toEqual({ count: 1, held: 100_000n });
+    expect(store.requests.interruptRunning()).toEqual({ count: 0, held: 0n });
+    expect(store.requests.find("req_1")?.status).toBe("interrupted");
+    expect(store.accounts.find("alice")).toMatchObject({
+      balance: 1_000_000n - costOfEnded,
+      held: 0n,
+    });
+    expect(store.audit().problems).toEqual([]);
+  });
+});

@@ -1,0 +1,154 @@
+import { Database } from "bun:sqlite";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import {
+  ended,
+  fund,
+  opened,
+  openStoreFolder,
+  unbilled,
+  type StoreFolder,
+} from "../support/storeFolder.ts";
+
+let books: StoreFolder;
+let sqlite: Database;
+
+beforeAll(async () => {
+  books = await openStoreFolder();
+  const owner = fund(books.store, "alice", 1_000_000n);
+  fund(books.store, "bob", 5n);
+  await books.writer.write({ kind: "open", request: opened("req_done", owner) });
+  await books.writer.write({ kind: "end", end: ended("req_done") });
+  await books.writer.write({ kind: "open", request: opened("req_open", owner) });
+  await books.writer.write({ kind: "open", request: opened("req_failed", owner) });
+  await books.writer.write({ kind: "end", end: ended("req_failed", unbilled) });
+  sqlite = new Database(books.path, { readwrite: true, safeIntegers: true });
+});
+afterAll(async () => {
+  sqlite.close();
+  await books.close();
+});
+
+const ledgerInto =
+  "INSERT INTO ledger (account_id, seq, kind, amount, balance_after, ref, at) SELECT id, ";
+const requestInto =
+  "INSERT INTO requests (public_id, at, account_id, key_id, endpoint, model, stream, price_input, price_cached_input, price_cache_write, price_output, hold, status, charge, prompt_tokens) ";
+
+describe("whoever writes SQL past the program, the store refuses", () => {
+  test.each([
+    ["to change a ledger row", "UPDATE ledger SET note = 'x'", "never changed"],
+    ["to remove a ledger row", "DELETE FROM ledger", "never removed"],
+    ["to raise a balance", "UPDATE accounts SET balance = balance + 1", "follows the ledger"],
+    ["to lower a balance", "UPDATE accounts SET balance = 0", "follows the ledger"],
+    ["to move the ledger's counter", "UPDATE accounts SET ledger_seq = 0", "follows the ledger"],
+    ["to remove an account", "DELETE FROM accounts", "never removed"],
+    [
+      "an account that is born with money",
+      "INSERT INTO accounts (name, balance, created_at) VALUES ('rich', 5, 0)",
+      "empty ledger",
+    ],
+    [
+      "a gap in the ledger",
+      `${ledgerInto} ledger_seq + 2, 'credit', 1, balance + 1, NULL, 0 FROM accounts`,
+      "no such next row",
+    ],
+    [
+      "a ledger row twice",
+      `${ledgerInto} ledger_seq, 'credit', 1, balance + 1, NULL, 0 FROM accounts`,
+      "no such next row",
+    ],
+    [
+      "a balance that does not follow",
+      `${ledgerInto} ledger_seq + 1, 'credit', 1, balance + 2, NULL, 0 FROM accounts`,
+      "no such next row",
+    ],
+    [
+      "a debit that adds",
+      `${ledgerInto} ledger_seq + 1, 'debit', 1, balance + 1, NULL, 0 FROM accounts`,
+      "ledger_sign",
+    ],
+    [
+      "a credit that takes",
+      `${ledgerInto} ledger_seq + 1, 'credit', -1, balance - 1, NULL, 0 FROM accounts`,
+      "ledger_sign",
+    ],
+    [
+      "a credit under the name of a charge",
+      `${ledgerInto} ledger_seq + 1, 'credit', 1, balance + 1, 'req:x', 0 FROM accounts`,
+      "ledger_charge_ref",
+    ],
+    [
+      "a charge of no request",
+      `${ledgerInto} ledger_seq + 1, 'charge', -1, balance - 1, 'mine', 0 FROM accounts`,
+      "ledger_charge_ref",
+    ],
+    [
+      "a second charge of a request",
+      `${ledgerInto} ledger_seq + 1, 'charge', -1, balance - 1, 'req:req_done', 0 FROM accounts`,
+      "ledger.ref",
+    ],
+    [
+      "a balance below the overdraft",
+      `${ledgerInto} ledger_seq + 1, 'debit', -balance - 1, -1, NULL, 0 FROM accounts`,
+      "accounts_promise",
+    ],
+    ["a negative overdraft", "UPDATE accounts SET overdraft = -1", "accounts_overdraft"],
+    ["money as text", "UPDATE accounts SET overdraft = 'much'", "cannot store TEXT"],
+    [
+      "to open an ended request again",
+      "UPDATE requests SET status = 'running' WHERE public_id = 'req_done'",
+      "ends exactly once",
+    ],
+    [
+      "to end a request twice",
+      "UPDATE requests SET status = 'interrupted', charge = 0 WHERE public_id = 'req_failed'",
+      "ends exactly once",
+    ],
+    [
+      "to lower what is held",
+      "UPDATE requests SET status = 'done', hold = 1 WHERE public_id = 'req_open'",
+      "what was held",
+    ],
+    [
+      "to change the price of a request",
+      "UPDATE requests SET status = 'done', price_input = 1 WHERE public_id = 'req_open'",
+      "what was held",
+    ],
+    [
+      "to charge another than the price",
+      "UPDATE requests SET status = 'done', charge = 1 WHERE public_id = 'req_open'",
+      "requests_price",
+    ],
+    [
+      "to charge a request that failed",
+      "UPDATE requests SET status = 'failed', charge = 25, prompt_tokens = 1 WHERE public_id = 'req_open'",
+      "requests_unbilled",
+    ],
+    [
+      "more cached tokens than tokens",
+      "UPDATE requests SET status = 'done', cached_tokens = 1 WHERE public_id = 'req_open'",
+      "requests_amounts",
+    ],
+    [
+      "a request that is born charged",
+      `${requestInto} SELECT 'x', 0, account_id, key_id, 'chat', 'm', 0, 1, 1, 1, 1, 0, 'done', 1, 1 FROM requests`,
+      "starts running",
+    ],
+    ["to change the admin log", "UPDATE admin_log SET actor = 'nobody'", "never changed"],
+    ["to remove the admin log", "DELETE FROM admin_log", "never removed"],
+  ])("%s", (_, statement, reason) => {
+    const before = dump();
+    expect(() => sqlite.run(statement)).toThrow(reason);
+    expect(dump()).toEqual(before);
+  });
+
+  test("and its books still add up", () => {
+    const { problems } = books.store.audit();
+    expect(problems).toEqual(["request req_open: still held though no gateway is running"]);
+  });
+});
+
+function dump(): unknown[] {
+  return ["accounts", "ledger", "requests", "admin_log"].map((name) =>
+    sqlite.query(`SELECT * FROM ${name}`).all(),
+  );
+}

@@ -1,0 +1,93 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { hashKey } from "../../src/auth/key.ts";
+import {
+  actor,
+  costOfEnded,
+  ended,
+  fund,
+  opened,
+  openStoreFolder,
+  type StoreFolder,
+} from "../support/storeFolder.ts";
+
+let books: StoreFolder;
+beforeEach(async () => {
+  books = await openStoreFolder();
+});
+afterEach(() => books.close());
+
+describe("the writer", () => {
+  test("does the others of a batch in their order when one operation of it is refused", async () => {
+    const { store, writer } = books;
+    const owner = fund(store, "alice", 1_000_000n);
+    // Asked for in one turn, before the Worker can have begun, they are one batch.
+    const results = await Promise.allSettled([
+      writer.write({ kind: "open", request: opened("req_1", owner) }),
+      writer.write({ kind: "end", end: ended("req_unknown") }),
+      writer.write({ kind: "open", request: opened("req_1", owner) }),
+      writer.write({ kind: "end", end: ended("req_1") }),
+      writer.write({ kind: "end", end: ended("req_1") }),
+      writer.write({ kind: "touch", keyId: owner.keyId, at: 77 }),
+    ]);
+    expect(results.map(({ status }) => status)).toEqual([
+      "fulfilled",
+      "rejected",
+      "rejected",
+      "fulfilled",
+      "rejected",
+      "fulfilled",
+    ]);
+    expect(store.accounts.find("alice")?.balance).toBe(1_000_000n - costOfEnded);
+    expect(store.keys.find("key_alice")?.lastUsedAt).toBe(77);
+    expect(store.audit().problems).toEqual([]);
+  });
+
+  test("charges a thousand requests at once, each exactly once", async () => {
+    const { store, writer } = books;
+    const owner = fund(store, "alice", 1_000_000_000n);
+    const ids = Array.from({ length: 1000 }, (_, at) => `req_${at}`);
+    await Promise.all(
+      ids.flatMap((id) => [
+        writer.write({ kind: "open", request: opened(id, owner) }),
+        writer.write({ kind: "end", end: ended(id) }),
+      ]),
+    );
+    expect(store.accounts.find("alice")?.balance).toBe(1_000_000_000n - 1000n * costOfEnded);
+    expect(store.audit()).toEqual({ accounts: 1, requests: 1000, problems: [] });
+  });
+
+  test("has committed what it answered: another connection sees it at once", async () => {
+    const { store, writer } = books;
+    const owner = fund(store, "alice", 1_000_000n);
+    for (let at = 0; at < 20; at++) {
+      await writer.write({ kind: "open", request: opened(`req_${at}`, owner, { hold: 1n }) });
+      expect(store.requests.find(`req_${at}`)?.status).toBe("running");
+    }
+  });
+
+  test("ends only after what it was asked before", async () => {
+    const { folder, path, writer, store } = await openStoreFolder();
+    const owner = fund(store, "alice", 1_000_000n);
+    const open = writer.write({ kind: "open", request: opened("req_1", owner) });
+    const end = writer.write({ kind: "end", end: ended("req_1") });
+    await writer.close();
+    expect(await Promise.all([open, end])).toHaveLength(2);
+    expect(store.requests.find("req_1")?.status).toBe("done");
+    store.close();
+    expect(path).toStartWith(folder);
+  });
+
+  test("remembers who may name a stored object, for that account only and until it expires", async () => {
+    const { store, writer } = books;
+    const { accountId } = fund(store, "alice", 0n);
+    const other = fund(store, "bob", 0n).accountId;
+    const hash = hashKey("resp_1");
+    const object = { hash, accountId, provider: "local", expiresAt: actor.at + 10 };
+    await writer.write({ kind: "own", object });
+    await writer.write({ kind: "own", object: { ...object, accountId: other, provider: "thief" } });
+    expect(store.owners.findProvider(hash, accountId, actor.at)).toBe("local");
+    expect(store.owners.findProvider(hash, other, actor.at)).toBeUndefined();
+    expect(store.owners.findProvider(hash, accountId, actor.at + 10)).toBeUndefined();
+    expect(store.owners.findProvider(hashKey("resp_2"), accountId, actor.at)).toBeUndefined();
+  });
+});

@@ -1,0 +1,51 @@
+import { readdir, stat } from "node:fs/promises";
+import { join, resolve } from "node:path";
+
+const projectRoot = resolve(import.meta.dir, "../..");
+const executable = join(projectRoot, "dist", "tollgate");
+const sources = ["src", "drizzle", "package.json", "scripts/build.ts"];
+
+let found: Promise<string> | undefined;
+
+/**
+ * The path of an executable built from the tree as it stands: dist/tollgate, built first when it is missing or
+ * older than anything it is made of. Asked again in the same process it answers at once. Building takes about a
+ * second; give a `beforeAll` that calls this a time-out to match. Throws when the build fails, with its output.
+ */
+export async function binaryPath(): Promise<string> {
+  found ??= isUpToDate().then((upToDate) => (upToDate ? executable : build()));
+  return found;
+}
+
+async function isUpToDate(): Promise<boolean> {
+  const builtMs = await modifiedMs(executable).catch(() => undefined);
+  if (builtMs === undefined) return false;
+  const changedMs = await Promise.all(sources.map((source) => newestMs(join(projectRoot, source))));
+  return Math.max(...changedMs) <= builtMs;
+}
+
+/** When the newest file or folder under a path changed. A folder changes when a file in it goes away. */
+async function newestMs(path: string): Promise<number> {
+  const status = await stat(path);
+  if (!status.isDirectory()) return status.mtimeMs;
+  const inside = await Promise.all((await readdir(path)).map((name) => newestMs(join(path, name))));
+  return Math.max(status.mtimeMs, ...inside);
+}
+
+async function modifiedMs(path: string): Promise<number> {
+  return (await stat(path)).mtimeMs;
+}
+
+async function build(): Promise<string> {
+  const child = Bun.spawn([process.execPath, "scripts/build.ts"], {
+    cwd: projectRoot,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const [stdout, stderr, status] = await Promise.all([
+    child.stdout.text(),
+    child.stderr.text(),
+    child.exited,
+  ]);
+  if (status !== 0) throw new Error(`the build failed\n${stdout}${stderr}`);
+  return executable;
+}

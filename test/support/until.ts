@@ -1,0 +1,14 @@
+/** Resolves once the condition holds; fails after `timeoutMs` with what was waited for. */
+export async function until(
+  what: string,
+  condition: () => boolean,
+  timeoutMs = 4000,
+): Promise<void> {
+  const deadlineMs = performance.now() + timeoutMs;
+  while (!condition()) {
+    if (performance.now() > deadlineMs) {
+      throw new Error(`waited in vain: ${what}`);
+    }
+    await Bun.sleep(1);
+  }
+}
