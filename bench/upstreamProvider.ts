@@ -1,7 +1,7 @@
 // The provider that bench/upstreamClients.ts calls: raw TCP, so that it costs little and writes each event
 // of a stream by itself. It prints its port and runs until it is killed.
 //   POST /json       a JSON answer of about 1 KB
-//   POST /stream/N   EVENTS events of 250 bytes; they start when N streams are open, or after a second
+//   POST /stream/N   EVENTS events of 250 bytes; they start when N streams are open, or after START_MS_MAX
 //   POST /hold       the head and one event of a stream, then silence
 import type { Socket } from "bun";
 import { EVENT_BYTES, EVENTS_PER_SECOND, EVENTS_PER_STREAM } from "./upstreamLoad.ts";
@@ -13,7 +13,7 @@ const STREAM_HEAD =
 const EVENT = `data: ${"x".repeat(EVENT_BYTES - 8)}\n\n`;
 const EVENT_CHUNK = `${EVENT_BYTES.toString(16)}\r\n${EVENT}\r\n`;
 const LAST_CHUNK = "0\r\n\r\n";
-const START_MS_MAX = 1000;
+const START_MS_MAX = 4000;
 
 type Client = Socket<{ unread: string }>;
 let waiting: Client[] = [];

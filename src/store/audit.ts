@@ -104,7 +104,7 @@ export function auditStore({ sqlite }: Connection, options: { atRest: boolean })
   return sqlite.transaction((): AuditReport => {
     const problems = rows("SELECT integrity_check AS subject FROM pragma_integrity_check")
       .filter((line) => line !== "ok")
-      .map((line) => `database file: ${line}`);
+      .map((line) => `database file: ${line.replaceAll("\n", ": ")}`);
     for (const { problem, query } of checks) {
       const found = rows(`${query} LIMIT ${PROBLEMS_PER_CHECK_MAX}`);
       problems.push(...found.map((subject) => `${subject}: ${problem}`));

@@ -1,3 +1,4 @@
+import { lazy } from "../lib/lazy.ts";
 import { accountTable, type AccountTable } from "./accounts.ts";
 import { admin, type Admin } from "./admin.ts";
 import { auditStore, type AuditReport } from "./audit.ts";
@@ -44,14 +45,35 @@ export function openStore(options: {
   }
 }
 
+/** Each part prepares its statements when it is first used: a command, or a start, needs only a few. */
 function storeOver(connection: Connection, path: string): Store {
+  const parts = {
+    accounts: lazy(() => accountTable(connection)),
+    keys: lazy(() => keyTable(connection)),
+    ledger: lazy(() => ledgerTable(connection)),
+    requests: lazy(() => requestTable(connection)),
+    owners: lazy(() => ownerTable(connection)),
+    admin: lazy(() => admin(connection)),
+  };
   return {
-    accounts: accountTable(connection),
-    keys: keyTable(connection),
-    ledger: ledgerTable(connection),
-    requests: requestTable(connection),
-    owners: ownerTable(connection),
-    admin: admin(connection),
+    get accounts() {
+      return parts.accounts();
+    },
+    get keys() {
+      return parts.keys();
+    },
+    get ledger() {
+      return parts.ledger();
+    },
+    get requests() {
+      return parts.requests();
+    },
+    get owners() {
+      return parts.owners();
+    },
+    get admin() {
+      return parts.admin();
+    },
     usage: (by, filter) => usageReport(connection, by, filter),
     audit: () => auditStore(connection, { atRest: !isGatewayRunning(path) }),
     probe() {

@@ -23,7 +23,7 @@ export class WriteError extends Error {
 export interface Writer {
   /** Resolves once the operation is committed; rejects with WriteError. Operations keep their order. */
   write(operation: WriteOperation): Promise<WriteResult>;
-  /** Waits for what was asked so far, then ends the Worker. */
+  /** Waits for what was asked so far, then ends the Worker; after a fatal failure it does not wait. */
   close(): Promise<void>;
 }
 
@@ -46,14 +46,12 @@ export function startWriter(
   let underWay: Waiting[] = [];
   let ready = false;
   let closing = false;
+  let broken = false;
   let idle: (() => void) | undefined;
 
   const sendNext = (): void => {
-    if (!ready || underWay.length > 0) return;
-    if (waiting.length === 0) {
-      idle?.();
-      return;
-    }
+    if (broken || (ready && underWay.length === 0 && waiting.length === 0)) idle?.();
+    if (broken || !ready || underWay.length > 0 || waiting.length === 0) return;
     underWay = waiting;
     waiting = [];
     worker.postMessage({
@@ -66,15 +64,20 @@ export function startWriter(
     sendNext();
     answered.forEach((one, at) => settleOne(one, replies[at]));
   };
+  const fail = (message: string): void => {
+    broken = true;
+    idle?.();
+    onFatal(message);
+  };
   worker.onmessage = ({ data }: MessageEvent<WriterMessage>) => {
-    if (data.kind === "fatal") return onFatal(data.message);
+    if (data.kind === "fatal") return fail(data.message);
     if (data.kind === "replies") return settle(data.replies);
     ready = true;
     sendNext();
   };
-  worker.onerror = (event) => onFatal(event.message);
+  worker.onerror = (event) => fail(event.message);
   worker.addEventListener("close", () => {
-    if (!closing) onFatal("the writer ended by itself");
+    if (!closing && !broken) fail("the writer ended by itself");
   });
   worker.postMessage({ ...options } satisfies WriterStart);
 

@@ -1,0 +1,163 @@
+import { describe, expect, test } from "bun:test";
+import { InvalidArgumentError } from "commander";
+import {
+  accountName,
+  amount,
+  expiryTime,
+  label,
+  listLimit,
+  modelPatterns,
+  overdraft,
+  pastTime,
+  reference,
+  wholeNumber,
+} from "../../src/commands/arguments.ts";
+
+const now = Date.parse("2026-06-15T12:00:00Z");
+const DAY_MS = 86_400_000;
+
+describe.each<
+  [string, (text: string) => unknown, readonly (readonly [string, unknown])[], readonly string[]]
+>([
+  [
+    "an account's name",
+    accountName,
+    ["a", "alice", "team-7", "a.b_c@example.org", "_x", "9", "a".repeat(64)].map((name) => [
+      name,
+      name,
+    ]),
+    ["", " ", "-a", ".a", "@a", "a b", "a/b", "a\n", "a\u0000", "алиса", "a".repeat(65), "--json"],
+  ],
+  [
+    "an amount",
+    amount,
+    [
+      ["100", 100_000_000_000n],
+      ["0.000000001", 1n],
+      ["4000000000", 4_000_000_000_000_000_000n],
+    ],
+    [
+      "0",
+      "0.0",
+      "-5",
+      "-0",
+      "5,5",
+      "1e3",
+      "",
+      "abc",
+      "0.0000000001",
+      "4000000000.1",
+      "99999999999999999999",
+      "5 RUB",
+    ],
+  ],
+  [
+    "an overdraft",
+    overdraft,
+    [
+      ["0", 0n],
+      ["none", 0n],
+      ["2.5", 2_500_000_000n],
+    ],
+    ["-1", "all", "", "NONE"],
+  ],
+  [
+    "a ref",
+    reference,
+    ["invoice 7", "Счёт №5", "req", "r".repeat(128)].map((ref) => [ref, ref]),
+    ["", "req:1", "req:", "a\nb", "a\u001b[31m", "\u202e", "\ud800", "r".repeat(129)],
+  ],
+  ["a label", label, [["laptop", "laptop"]], ["", "a\tb", "\u2028", "l".repeat(129)]],
+  [
+    "a whole number",
+    wholeNumber(0, 600),
+    [
+      ["0", 0],
+      ["600", 600],
+      ["007", 7],
+    ],
+    ["-1", "601", "1.5", "1e2", "", " 1", "NaN", "0x10", "none", "9".repeat(30)],
+  ],
+  ["a limit of lines", listLimit, [["1", 1]], ["0", "100001"]],
+  [
+    "a past time",
+    (text: string) => pastTime(text, now),
+    [
+      ["7d", now - 7 * DAY_MS],
+      ["24h", now - DAY_MS],
+      ["0s", now],
+      ["2026-01-31", Date.parse("2026-01-31T00:00:00Z")],
+      ["2024-02-29", Date.parse("2024-02-29T00:00:00Z")],
+      ["2026-01-31T10:00Z", Date.parse("2026-01-31T10:00:00Z")],
+      ["2026-01-31T10:00:00.5+03:00", Date.parse("2026-01-31T07:00:00.500Z")],
+    ],
+    [
+      "",
+      "7",
+      "7w",
+      "-7d",
+      "d",
+      "yesterday",
+      "2026-02-30",
+      "2026-13-01",
+      "2026-00-10",
+      "2025-02-29",
+      "31.01.2026",
+      "2026-1-1",
+      "2026-01-31 10:00",
+      "2026-01-31T10:00",
+      "2026-01-31T25:00Z",
+      "999999999999d",
+    ],
+  ],
+  [
+    "an expiry",
+    (text: string) => expiryTime(text, now),
+    [
+      ["30d", now + 30 * DAY_MS],
+      ["500ms", now + 500],
+      ["2026-06-16", Date.parse("2026-06-16T00:00:00Z")],
+      ["36500d", now + 36_500 * DAY_MS],
+    ],
+    ["0d", "2026-06-15", "2020-01-01", "36501d", "999999999999d", "never", "2126-09-09"],
+  ],
+  [
+    "a list of models",
+    modelPatterns,
+    [
+      ["small", ["small"]],
+      ["small, gift", ["small", "gift"]],
+      ["small,small", ["small"]],
+      ["*", ["*"]],
+      ["openai/gpt-*", ["openai/gpt-*"]],
+    ],
+    [
+      "",
+      ",",
+      "a,,b",
+      "a,",
+      "a\nb",
+      "m".repeat(257),
+      Array.from({ length: 101 }, (_, at) => `m${at}`).join(","),
+    ],
+  ],
+])("%s", (_, read, good, bad) => {
+  test.each(good)("is read from %j", (text, value) => {
+    expect(read(text)).toEqual(value);
+  });
+
+  test.each(bad)("is not %j, and the error says in one line what is", (text) => {
+    const error = thrownBy(() => read(text));
+    expect(error).toBeInstanceOf(InvalidArgumentError);
+    expect(String(error)).toMatch(/^[\x20-\x7e]+\.$/);
+  });
+});
+
+function thrownBy(work: () => unknown): unknown {
+  try {
+    work();
+  } catch (error) {
+    return error;
+  }
+  return undefined;
+}

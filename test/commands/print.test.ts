@@ -1,0 +1,86 @@
+import { describe, expect, test } from "bun:test";
+import { csv } from "../../src/commands/csv.ts";
+import { fields, table, visible } from "../../src/commands/print.ts";
+
+describe("a table for people", () => {
+  test("aligns text left, numbers right and money at the point, with nothing at the ends of lines", () => {
+    const columns = [
+      { head: "name" },
+      { head: "n", kind: "number" },
+      { head: "RUB", kind: "money" },
+      { head: "x" },
+    ] as const;
+    const rows = [
+      ["a", "7", "100", ""],
+      ["long-name", "1234", "-0.000000001", "y"],
+      ["b", "0", "12.5", ""],
+    ];
+    expect(table(columns, rows).split("\n")).toEqual([
+      "name          n             RUB  x",
+      "a             7  100",
+      "long-name  1234   -0.000000001  y",
+      "b             0   12.5",
+    ]);
+  });
+
+  test("has as many columns for wide letters as they take", () => {
+    const lines = table(
+      [{ head: "a" }, { head: "b" }],
+      [
+        ["счёт", "1"],
+        ["模型", "2"],
+      ],
+    ).split("\n");
+    expect(lines).toEqual(["a     b", "счёт  1", "模型  2"]);
+  });
+
+  test("stays a table whatever the cells hold", () => {
+    const lines = table([{ head: "a" }, { head: "b" }], [["x\ny", "\u001b[31mred"]]).split("\n");
+    expect(lines).toEqual(["a     b", "x\\ny  \\u001b[31mred"]);
+  });
+});
+
+test("names and values stand under each other", () => {
+  expect(
+    fields([
+      ["a", "1"],
+      ["long", ""],
+      ["b", "x\r\ny"],
+    ]),
+  ).toBe("a     1\nlong\nb     x\\r\\ny");
+});
+
+describe("text from outside", () => {
+  test.each([
+    ["plain, даже так 模型 😀", "plain, даже так 模型 😀"],
+    ["a\u001b[2Jb", "a\\u001b[2Jb"],
+    ["\u009b31m", "\\u009b31m"],
+    ["\u202eabc", "\\u202eabc"],
+    ["a\tb\r\nc\u2028d", "a\\tb\\r\\nc\\u2028d"],
+    ["\ud800", "\\ud800"],
+    ["\u{e0001}", "\\udb40\\udc01"],
+    ["\u0000\u007f", "\\u0000\\u007f"],
+  ])("%j is shown as %j", (text, shown) => {
+    expect(visible(text)).toBe(shown);
+  });
+});
+
+describe("CSV", () => {
+  test("quotes what needs it and ends its lines by the standard", () => {
+    const rows = [
+      ["a", "b"],
+      ['say "hi"', "x,y"],
+      ["two\r\nlines", 3],
+      ["plain", 0.5],
+    ];
+    expect(csv(rows)).toBe('a,b\r\n"say ""hi""","x,y"\r\n"two\r\nlines",3\r\nplain,0.5');
+  });
+
+  test.each(["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])("takes the power from %j", (text) => {
+    expect(csv([[text]])).toMatch(/^"?'/);
+  });
+
+  test("leaves numbers alone", () => {
+    expect(csv([[-5, "5"]])).toBe("-5,5");
+  });
+});

@@ -1,0 +1,225 @@
+import { Database } from "bun:sqlite";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import {
+  chmodSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { openStore, startWriter, StoreError, takeInstanceLock } from "../../src/store/store.ts";
+import { fund } from "../support/storeFolder.ts";
+
+const storeModule = resolve(import.meta.dir, "../../src/store/store.ts");
+
+let folder: string;
+let path: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "tollgate-open-"));
+  path = join(folder, "tollgate.db");
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+function open(options: { serving?: boolean } = {}) {
+  return openStore({ path, durability: "process", serving: options.serving ?? false });
+}
+
+/** Runs the text as a program of its own that knows the store and its path; returns what it printed. */
+async function otherProcess(program: string): Promise<string> {
+  const head = `import { openStore, takeInstanceLock } from ${JSON.stringify(storeModule)};
+    const path = ${JSON.stringify(path)};`;
+  const child = Bun.spawn([process.execPath, "-e", head + program], {
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const [stdout, stderr] = await Promise.all([child.stdout.text(), child.stderr.text()]);
+  return stdout + stderr;
+}
+
+describe("a new store", () => {
+  test("is made by eight processes at once, and every one of them can use it", async () => {
+    const program = `
+      const store = openStore({ path, durability: "power", serving: false });
+      store.admin.createAccount({ name: "tester", at: 1 }, "account-" + process.pid, 0n);
+      store.close();`;
+    for (let round = 0; round < 3; round++) {
+      path = join(folder, `round-${round}.db`);
+      const outputs = await Promise.all(Array.from({ length: 8 }, () => otherProcess(program)));
+      expect(outputs).toEqual(Array.from({ length: 8 }, () => ""));
+      const store = open();
+      expect(store.accounts.list()).toHaveLength(8);
+      expect(store.audit()).toEqual({ accounts: 8, requests: 0, problems: [] });
+      store.close();
+    }
+  }, 60_000);
+
+  test("and every file beside it can be read by its owner alone", () => {
+    const store = open();
+    fund(store, "alice", 5n);
+    const lock = takeInstanceLock(path);
+    const modes = readdirSync(folder).map((name) => [
+      name,
+      statSync(join(folder, name)).mode & 0o777,
+    ]);
+    lock?.release();
+    store.close();
+    expect(Object.fromEntries(modes)).toEqual({
+      "tollgate.db": 0o600,
+      "tollgate.db-wal": 0o600,
+      "tollgate.db-shm": 0o600,
+      "tollgate.db.lock": 0o600,
+      "tollgate.db.lock-journal": 0o600,
+    });
+  });
+
+  test("is still itself when it is opened again", () => {
+    const first = open();
+    fund(first, "alice", 5n);
+    first.close();
+    const second = open();
+    expect(second.accounts.find("alice")?.balance).toBe(5n);
+    second.close();
+  });
+});
+
+/** Makes a store whose pages are all in the one file, and overwrites bytes of it. */
+function makeDamaged(from: number, to: number): void {
+  const whole = join(folder, "whole.db");
+  const store = openStore({ path: whole, durability: "process", serving: false });
+  const sqlite = new Database(whole);
+  sqlite.run(`VACUUM INTO '${path}'`);
+  sqlite.close();
+  store.close();
+  const bytes = readFileSync(path);
+  bytes.fill(0xff, from, to);
+  writeFileSync(path, bytes);
+}
+
+describe("a store that cannot be used is refused", () => {
+  /** Opening throws; every byte in the folder is as before. */
+  function refused(reason: string): void {
+    const before = readFileSync(path);
+    expect(() => open()).toThrow(StoreError);
+    expect(() => open()).toThrow(reason);
+    expect(readFileSync(path).equals(before)).toBe(true);
+  }
+
+  test("when it was written by a newer version", () => {
+    open().close();
+    const sqlite = new Database(path);
+    sqlite.run("PRAGMA user_version = 999");
+    sqlite.close();
+    refused("newer version");
+  });
+
+  test("when it is not a database", () => {
+    writeFileSync(path, "precious text\n".repeat(1000));
+    refused("damaged or not a database");
+  });
+
+  test("when its header is damaged", () => {
+    makeDamaged(0, 16);
+    refused("damaged or not a database");
+  });
+
+  test("when its tables are damaged", () => {
+    makeDamaged(100, 4096);
+    refused("damaged or not a database");
+  });
+
+  test("when it belongs to another program", () => {
+    const sqlite = new Database(path);
+    sqlite.run("PRAGMA journal_mode = WAL");
+    sqlite.run("CREATE TABLE places (url TEXT)");
+    sqlite.close();
+    refused("another program");
+    const again = new Database(path, { readonly: true });
+    expect(again.query("SELECT name FROM sqlite_schema").all()).toEqual([{ name: "places" }]);
+    again.close();
+  });
+
+  test("when its folder does not exist", () => {
+    path = join(folder, "missing", "tollgate.db");
+    expect(() => open()).toThrow(`database is not writable: ${path}`);
+  });
+
+  test.skipIf(process.getuid?.() === 0)("when it may not be written", () => {
+    open().close();
+    chmodSync(path, 0o400);
+    refused("not writable");
+  });
+});
+
+describe("the instance lock", () => {
+  test("is had by one at a time, also after a forced garbage collection", async () => {
+    const lock = takeInstanceLock(path);
+    expect(lock).toBeDefined();
+    for (let round = 0; round < 5; round++) {
+      Bun.gc(true);
+      await Bun.sleep(0);
+    }
+    const program = "console.log(takeInstanceLock(path) === undefined)";
+    expect(await otherProcess(program)).toBe("true\n");
+    expect(takeInstanceLock(path)).toBeUndefined();
+    lock?.release();
+    expect(await otherProcess(program)).toBe("false\n");
+  });
+
+  test("is free again once its holder is killed", async () => {
+    const holder = Bun.spawn(
+      [
+        process.execPath,
+        "-e",
+        `import { takeInstanceLock } from ${JSON.stringify(storeModule)};
+         globalThis.lock = takeInstanceLock(${JSON.stringify(path)});
+         console.log(globalThis.lock !== undefined);
+         setInterval(() => {}, 1000);`,
+      ],
+      { stdio: ["ignore", "pipe", "inherit"] },
+    );
+    const reader = holder.stdout.getReader();
+    expect(new TextDecoder().decode((await reader.read()).value)).toBe("true\n");
+    expect(takeInstanceLock(path)).toBeUndefined();
+    holder.kill("SIGKILL");
+    await holder.exited;
+    const lock = takeInstanceLock(path);
+    expect(lock).toBeDefined();
+    lock?.release();
+  });
+
+  test("lets nobody but its holder change the schema of a store that is in use", () => {
+    const lock = takeInstanceLock(path);
+    expect(() => open()).toThrow("restart the gateway first");
+    open({ serving: true }).close();
+    open().close();
+    lock?.release();
+  });
+
+  test("lets the audit tell a hold that is under way from one that was left behind", () => {
+    const store = open();
+    fund(store, "alice", 5n);
+    const sqlite = new Database(path);
+    sqlite.run(`INSERT INTO requests (public_id, at, account_id, key_id, endpoint, model, stream, status,
+      price_input, price_cached_input, price_cache_write, price_output, hold)
+      SELECT 'req_1', 0, account_id, id, 'chat', 'm', 0, 'running', 1, 1, 1, 1, 5 FROM keys`);
+    sqlite.close();
+    const lock = takeInstanceLock(path);
+    expect(store.audit().problems).toEqual([]);
+    lock?.release();
+    expect(store.audit().problems).toEqual([
+      "request req_1: still held though no gateway is running",
+    ]);
+    store.close();
+  });
+});
+
+test("a writer that cannot open its store says so and can still be closed", async () => {
+  writeFileSync(path, "precious text\n".repeat(1000));
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const writer = startWriter({ path, durability: "process" }, resolve);
+  expect(await promise).toContain("damaged or not a database");
+  await writer.close();
+});
