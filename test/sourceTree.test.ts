@@ -57,7 +57,8 @@ const powers: readonly Power[] = [
     name: "a socket of its own to the outside",
     packages: ["node:http", "node:https", "node:http2", "http", "https", "http2", "undici"],
     code: /\bBun\s*\.\s*connect\b|\{[^{}]*\bconnect\b[^{}]*\}\s*=\s*Bun\b|\b(?:net|tls)\s*\.\s*connect\b|\bcreateConnection\b|\bnew\s+WebSocket\b/,
-    owners: ["src/providers/connection.ts"],
+    // The second only asks whether anybody still listens on a unix socket of this machine.
+    owners: ["src/providers/connection.ts", "src/commands/staleSocket.ts"],
   },
   {
     // It runs 256 requests at once at most and decompresses without a bound. A method called fetch is no call of it.

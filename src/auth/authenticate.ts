@@ -1,4 +1,3 @@
-import { timingSafeEqual } from "node:crypto";
 import type { KeyRow, KeySecretRow } from "../store/store.ts";
 import { hashKey, isKeyForm } from "./key.ts";
 
@@ -20,7 +19,7 @@ export function authenticate(
   if (token === undefined || !isKeyForm(token)) return undefined;
   const hash = hashKey(token);
   const key = findKey(hash);
-  if (!key || !timingSafeEqual(hash, key.hash)) return undefined;
+  if (!key || !crypto.timingSafeEqual(hash, key.hash)) return undefined;
   if (key.revokedAt !== null && key.revokedAt <= nowMs) return undefined;
   if (key.expiresAt !== null && key.expiresAt <= nowMs) return undefined;
   return key.accountDisabled ? undefined : key;

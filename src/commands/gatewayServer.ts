@@ -1,9 +1,10 @@
-import { chmodSync, existsSync, rmSync } from "node:fs";
+import { chmodSync } from "node:fs";
 import { openApp, systemEdges, type App } from "../app.ts";
 import type { Config, Listen } from "../config/schema.ts";
 import { createServer } from "../http/server.ts";
 import { version } from "../lib/version.ts";
 import { CommandFailure } from "./failure.ts";
+import { removeStaleSocket } from "./staleSocket.ts";
 
 /** A gateway that answers on its address. */
 export interface GatewayServer {
@@ -74,17 +75,6 @@ async function listen(app: App, config: Config): Promise<Server> {
   if (!elysia.server) throw new Error("the server did not start");
   if (listen.kind === "unix") chmodSync(listen.path, SOCKET_MODE);
   return elysia.server;
-}
-
-/** A socket that nobody answers on was left behind by a crash. */
-async function removeStaleSocket(path: string): Promise<void> {
-  if (!existsSync(path)) return;
-  try {
-    const probe = await Bun.connect({ unix: path, socket: { data() {} } });
-    probe.end();
-  } catch {
-    rmSync(path);
-  }
 }
 
 async function stop(

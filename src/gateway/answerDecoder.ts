@@ -1,7 +1,5 @@
 import type { Usage } from "../contract/usage.ts";
-
-/** A piece of an answer on its way to the client. */
-export type Piece = string | Uint8Array;
+import type { Piece } from "./answer.ts";
 
 /**
  * Reads a provider's stream and says what the client gets of it. Pure: bytes go in, pieces come out.

@@ -10,7 +10,8 @@ import { admit, findModel } from "./admit.ts";
 import { publicCompletion, type AnswerIdentity } from "./chatAnswer.ts";
 import { ChatDecoder } from "./chatDecoder.ts";
 import { conclude } from "./conclude.ts";
-import type { Answer, Gateway, Visit } from "./gateway.ts";
+import type { Answer } from "./answer.ts";
+import type { Gateway, Visit } from "./gateway.ts";
 import { collectAnswer, openStream, type Journey } from "./journey.ts";
 import { estimatedUsage } from "./relay.ts";
 

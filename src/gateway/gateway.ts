@@ -9,7 +9,6 @@ import type { Cooldowns } from "../routing/cooldown.ts";
 import type { Store, Writer } from "../store/store.ts";
 import type { Log, LogFields } from "../telemetry/log.ts";
 import type { Catalog } from "./catalog.ts";
-import type { Relay } from "./relay.ts";
 
 /** What the path of a request needs of the house. */
 export interface Gateway {
@@ -51,8 +50,3 @@ export interface Visit {
   /** A streamed answer is over: its place is free again. A JSON answer is over when it is returned. */
   over(): void;
 }
-
-/** What a client is answered with 200: a whole JSON text with its cost, or a stream. */
-export type Answer =
-  | { readonly kind: "json"; readonly text: string; readonly costRub: string }
-  | { readonly kind: "stream"; readonly relay: Relay };

@@ -5,11 +5,12 @@ import { UpstreamError, upstreamErrorOf, type UpstreamExchange } from "../provid
 import { dispatch, type Dispatched } from "../routing/dispatch.ts";
 import { orderCandidates, type Candidate } from "../routing/order.ts";
 import type { Admitted } from "./admit.ts";
+import type { Relay } from "./answer.ts";
 import type { AnswerDecoder } from "./answerDecoder.ts";
 import { collectText, watchClient } from "./collect.ts";
 import { conclude, logFailedAttempt, noteReceipt } from "./conclude.ts";
 import type { Gateway, Visit } from "./gateway.ts";
-import { estimatedUsage, StreamRelay, type Relay } from "./relay.ts";
+import { estimatedUsage, StreamRelay } from "./relay.ts";
 
 /** One admitted request and the routes that can serve it: what both endpoints have in common. */
 export interface Journey {

@@ -9,13 +9,8 @@ import { AnswerError } from "../providers/provider.ts";
 import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
 import type { Candidate } from "../routing/order.ts";
 import type { Admitted } from "./admit.ts";
-import type { AnswerDecoder, Piece } from "./answerDecoder.ts";
-
-/** A stream on its way from a provider to the client. */
-export interface Relay {
-  /** The next piece; undefined at the end. Rejects when the client is to see a broken connection. */
-  next(): Promise<Piece | undefined>;
-}
+import type { Piece, Relay } from "./answer.ts";
+import type { AnswerDecoder } from "./answerDecoder.ts";
 
 export interface RelayOptions {
   exchange: UpstreamExchange;

@@ -1,4 +1,4 @@
-import type { Relay } from "../gateway/relay.ts";
+import type { Relay } from "../gateway/answer.ts";
 import type { Clock } from "../lib/clock.ts";
 import { createDeadline } from "../lib/deadline.ts";
 

@@ -1,4 +1,4 @@
-import { readMigrationFiles } from "drizzle-orm/migrator";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Connection } from "./sqlite.ts";
 import { StoreError } from "./sqlite.ts";
@@ -17,7 +17,7 @@ function migrationsFolder(): string {
  * is newer than the program, and, where `mayMigrate` says no, for one that is older.
  */
 export function migrate({ sqlite }: Connection, mayMigrate: () => boolean): void {
-  const migrations = readMigrationFiles({ migrationsFolder: migrationsFolder() });
+  const migrations = migrationTags();
   const applied = userVersion(sqlite);
   if (applied > migrations.length) {
     throw new StoreError(
@@ -34,12 +34,28 @@ export function migrate({ sqlite }: Connection, mayMigrate: () => boolean): void
     .transaction(() => {
       const done = userVersion(sqlite);
       if (done === 0) refuseForeignTables(sqlite);
-      for (const migration of migrations.slice(done)) {
-        for (const statement of migration.sql) sqlite.run(statement);
+      for (const tag of migrations.slice(done)) {
+        for (const statement of migrationStatements(tag)) sqlite.run(statement);
       }
       sqlite.run(`PRAGMA user_version = ${migrations.length}`);
     })
     .immediate();
+}
+
+/** The migrations in their order, as drizzle-kit's journal has them. Its own reader takes 10 ms of every start: it hashes. */
+function migrationTags(): readonly string[] {
+  const journal = JSON.parse(
+    readFileSync(join(migrationsFolder(), "meta/_journal.json"), "utf8"),
+  ) as {
+    entries: readonly { tag: string }[];
+  };
+  return journal.entries.map(({ tag }) => tag);
+}
+
+function migrationStatements(tag: string): readonly string[] {
+  return readFileSync(join(migrationsFolder(), `${tag}.sql`), "utf8").split(
+    "--> statement-breakpoint",
+  );
 }
 
 function userVersion(sqlite: Connection["sqlite"]): number {

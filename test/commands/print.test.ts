@@ -16,7 +16,7 @@ describe("a table for people", () => {
       ["b", "0", "12.5", ""],
     ];
     expect(table(columns, rows).split("\n")).toEqual([
-      "name          n             RUB  x",
+      "name          n            RUB  x",
       "a             7  100",
       "long-name  1234   -0.000000001  y",
       "b             0   12.5",

@@ -3,6 +3,8 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
 const entry = resolve(import.meta.dir, "../../src/main.ts");
+/** The program as it stands in the tree. */
+const fromSource = [process.execPath, entry];
 
 /** The least config that has a model to name; its store is `tollgate.db` beside it. */
 const minimalConfig = `
@@ -57,12 +59,18 @@ export interface Desk {
   remove(): Promise<void>;
 }
 
-/** Makes a desk. `config` takes the place of the minimal one; null: there is none. */
-export async function openDesk(config: string | null = minimalConfig): Promise<Desk> {
+/**
+ * Makes a desk. `config` takes the place of the minimal one; null: there is none. `program` is what runs,
+ * with the words that come before a command's own.
+ */
+export async function openDesk(
+  config: string | null = minimalConfig,
+  program: readonly string[] = fromSource,
+): Promise<Desk> {
   const folder = await mkdtemp(join(tmpdir(), "tollgate-desk-"));
   const file = join(folder, "config.toml");
   if (config !== null) await Bun.write(file, config);
-  const run = (...args: readonly string[]) => runCommand(folder, args);
+  const run = (...args: readonly string[]) => runCommand(folder, [...program, ...args]);
   return {
     folder,
     config: file,
@@ -77,8 +85,8 @@ export async function openDesk(config: string | null = minimalConfig): Promise<D
   };
 }
 
-async function runCommand(cwd: string, args: readonly string[]): Promise<CommandRun> {
-  const child = Bun.spawn([process.execPath, entry, ...args], {
+async function runCommand(cwd: string, command: readonly string[]): Promise<CommandRun> {
+  const child = Bun.spawn([...command], {
     cwd,
     env: { PATH: process.env["PATH"] ?? "" },
     stdio: ["ignore", "pipe", "pipe"],

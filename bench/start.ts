@@ -1,0 +1,69 @@
+/** How long the compiled binary takes from `exec` to its first answered request: `bun bench/start.ts`. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const RUNS = 10;
+const PORT = 18_181;
+const binary = join(import.meta.dir, "../dist/tollgate");
+
+const config = `
+[server]
+listen = "127.0.0.1:${PORT}"
+[[providers]]
+id = "none"
+base_url = "http://127.0.0.1:1/v1"
+[[models]]
+id = "none"
+rub_input_per_1m = 1
+rub_output_per_1m = 1
+max_output_tokens = 1
+[[models.routes]]
+provider = "none"
+`;
+
+/** Asks once by a bare socket; true when it was answered. A refused connection costs next to nothing. */
+async function isAnswered(): Promise<boolean> {
+  const answered = Promise.withResolvers<boolean>();
+  try {
+    const socket = await Bun.connect({
+      hostname: "127.0.0.1",
+      port: PORT,
+      socket: {
+        data: (_, bytes) => answered.resolve(bytes.toString().startsWith("HTTP/1.1 200")),
+        close: () => answered.resolve(false),
+      },
+    });
+    socket.write("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    const result = await answered.promise;
+    socket.end();
+    return result;
+  } catch {
+    return false;
+  }
+}
+
+async function startOnceMs(configFile: string): Promise<number> {
+  const startedMs = performance.now();
+  const gateway = Bun.spawn([binary, "serve", "--config", configFile], { stdout: "ignore" });
+  while (!(await isAnswered())) await Bun.sleep(1);
+  const tookMs = performance.now() - startedMs;
+  gateway.kill("SIGTERM");
+  await gateway.exited;
+  return tookMs;
+}
+
+const folder = mkdtempSync(join(tmpdir(), "tollgate-start-"));
+try {
+  const file = join(folder, "config.toml");
+  writeFileSync(file, config, { mode: 0o600 });
+  await startOnceMs(file);
+  const runs: number[] = [];
+  for (let run = 0; run < RUNS; run += 1) runs.push(await startOnceMs(file));
+  const sorted = runs.toSorted((a, b) => a - b);
+  const medianMs = ((sorted[RUNS / 2 - 1] ?? 0) + (sorted[RUNS / 2] ?? 0)) / 2;
+  console.log(`start to first answer, ms: ${runs.map((ms) => ms.toFixed(0)).join(" ")}`);
+  console.log(`median of ${RUNS}: ${medianMs.toFixed(1)} ms`);
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}

@@ -1,0 +1,13 @@
+/** A piece of an answer on its way to the client. */
+export type Piece = string | Uint8Array;
+
+/** A stream on its way from a provider to the client. */
+export interface Relay {
+  /** The next piece; undefined at the end. Rejects when the client is to see a broken connection. */
+  next(): Promise<Piece | undefined>;
+}
+
+/** What a client is answered with 200: a whole JSON text with its cost, or a stream. */
+export type Answer =
+  | { readonly kind: "json"; readonly text: string; readonly costRub: string }
+  | { readonly kind: "stream"; readonly relay: Relay };

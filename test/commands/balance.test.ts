@@ -1,0 +1,143 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { openDesk, type Desk } from "../support/cli.ts";
+import { costOfEnded, ended, fund, opened, openStoreFolder } from "../support/storeFolder.ts";
+
+let desk: Desk;
+beforeEach(async () => {
+  desk = await openDesk();
+  await desk.json("accounts", "create", "alice");
+});
+afterEach(() => desk.remove());
+
+const credited = {
+  account: "alice",
+  amount_rub: "100",
+  balance_rub: "100",
+  ref: null,
+  applied: true,
+};
+
+describe("balance", () => {
+  test("is credited, debited and shown to the nano-rouble", async () => {
+    expect(await desk.json("balance", "credit", "alice", "100")).toEqual(credited);
+    expect(await desk.json("balance", "credit", "alice", "9007199.254740993")).toMatchObject({
+      balance_rub: "9007299.254740993",
+    });
+    expect(await desk.json("balance", "debit", "alice", "0.000000001", "--ref", "fee")).toEqual({
+      account: "alice",
+      amount_rub: "0.000000001",
+      balance_rub: "9007299.254740992",
+      ref: "fee",
+      applied: true,
+    });
+    expect(await desk.json("balance", "show", "alice")).toEqual({
+      account: "alice",
+      balance_rub: "9007299.254740992",
+      held_rub: "0",
+      overdraft_rub: "0",
+      available_rub: "9007299.254740992",
+    });
+  }, 20_000);
+
+  test("changes once for one ref, however often it is asked for and by however many at once", async () => {
+    const credit = ["balance", "credit", "alice", "100", "--ref", "pay-1"];
+    const answers = await Promise.all(Array.from({ length: 8 }, () => desk.json(...credit)));
+    const applied = { ...credited, ref: "pay-1" };
+    expect(answers.filter((answer) => Bun.deepEquals(answer, applied))).toHaveLength(1);
+    expect(
+      answers.filter((answer) => Bun.deepEquals(answer, { ...applied, applied: false })),
+    ).toHaveLength(7);
+    const again = await desk.run(...credit);
+    expect(again).toMatchObject({ status: 0, stderr: "" });
+    expect(again.stdout).toContain("nothing changed, balance of alice: 100 roubles");
+    const other = await desk.run("balance", "credit", "alice", "101", "--ref", "pay-1");
+    expect(other).toMatchObject({ status: 1, stdout: "" });
+    expect(other.stderr).toContain("use a new ref");
+  }, 30_000);
+
+  test("has its history, newest first, with what was charged for which request", async () => {
+    await desk.json("balance", "credit", "alice", "100", "--ref", "pay-1", "--note", "Счёт 7");
+    await chargeOne();
+    await desk.json("balance", "debit", "alice", "1.5");
+    const time = expect.stringMatching(/^\d{4}-\d{2}-\d{2}T[\d:.]{12}Z$/);
+    const rows = [
+      {
+        kind: "debit",
+        amount_rub: "-1.5",
+        balance_rub: "98.499989705",
+        ref: null,
+        note: null,
+        request_id: null,
+      },
+      {
+        kind: "charge",
+        amount_rub: "-0.000010295",
+        balance_rub: "99.999989705",
+        ref: "req:req_1",
+        note: null,
+        request_id: "req_1",
+      },
+      {
+        kind: "credit",
+        amount_rub: "100",
+        balance_rub: "100",
+        ref: "pay-1",
+        note: "Счёт 7",
+        request_id: null,
+      },
+    ].map((row) => Object.assign(row, { id: expect.any(Number), at: time }));
+    expect(await desk.json("balance", "history", "alice")).toEqual(rows);
+    expect(await desk.json("balance", "history", "alice", "--limit", "1")).toEqual(
+      rows.slice(0, 1),
+    );
+    const { stdout } = await desk.run("balance", "history", "alice");
+    expect(stdout.split("\n").map((line) => line.slice("2026-01-01T00:00:00Z  ".length))).toEqual([
+      "kind      amount, RUB   balance, RUB  ref        note",
+      "debit    -1.5           98.499989705  -",
+      "charge   -0.000010295   99.999989705  req:req_1",
+      "credit  100            100            pay-1      Счёт 7",
+    ]);
+  }, 20_000);
+
+  /** As a serving gateway would. */
+  async function chargeOne(): Promise<void> {
+    const books = await openStoreFolder(desk.database);
+    const owner = fund(books.store, "alice", 0n);
+    await books.writer.write({ kind: "open", request: opened("req_1", owner) });
+    const end = books.writer.write({ kind: "end", end: ended("req_1") });
+    expect(await end).toEqual({ charge: costOfEnded, writeOff: 0n });
+    await books.close();
+  }
+
+  test.each([
+    [
+      ["credit", "nobody", "5"],
+      'there is no account "nobody": `tollgate accounts list` shows all, `tollgate accounts create` makes one',
+    ],
+    [["show", "nobody"], 'there is no account "nobody"'],
+    [["history", "nobody"], 'there is no account "nobody"'],
+    [
+      ["debit", "alice", "0.000000001"],
+      'account "alice" has 0 roubles available, less than 0.000000001',
+    ],
+  ])("fails with one line that says why: %j", async (args, message) => {
+    const { status, stdout, stderr } = await desk.run("balance", ...args);
+    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+    expect(stderr).toStartWith(`error: ${message}`);
+    expect(stderr).not.toContain("\n");
+  });
+
+  test("that is empty says how to fill it", async () => {
+    const { stdout } = await desk.run("balance", "history", "alice");
+    expect(stdout).toBe("nothing was booked on alice yet: tollgate balance credit alice 100");
+  });
+
+  test("never leaves 64 bits", async () => {
+    for (const _ of [1, 2]) await desk.json("balance", "credit", "alice", "4000000000");
+    const { status, stderr } = await desk.run("balance", "credit", "alice", "4000000000");
+    expect({ status, stderr }).toEqual({
+      status: 1,
+      stderr: "error: the balance would be larger than can be kept",
+    });
+  }, 20_000);
+});

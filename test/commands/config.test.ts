@@ -1,0 +1,188 @@
+import { Database } from "bun:sqlite";
+import { afterEach, describe, expect, test } from "bun:test";
+import { mkdirSync, readFileSync, realpathSync, statSync, writeFileSync } from "node:fs";
+import { userInfo } from "node:os";
+import { join } from "node:path";
+import { openDesk, type Desk } from "../support/cli.ts";
+
+const desks: Desk[] = [];
+afterEach(async () => {
+  for (const desk of desks.splice(0)) await desk.remove();
+});
+async function newDesk(config?: string | null): Promise<Desk> {
+  const desk = await openDesk(config);
+  desks.push(desk);
+  return desk;
+}
+
+describe("init", () => {
+  test("writes a config that only its owner can read, and never overwrites", async () => {
+    const desk = await newDesk(null);
+    const { status, stdout } = await desk.run("init");
+    expect(status).toBe(0);
+    expect(stdout).toContain("wrote ");
+    expect(stdout).toContain("      tollgate check\n");
+    expect(statSync(desk.config).mode & 0o777).toBe(0o600);
+    expect(readFileSync(desk.config, "utf8")).toStartWith("# Tollgate's config.");
+
+    writeFileSync(desk.config, "mine");
+    const again = await desk.run("init");
+    expect(again).toMatchObject({ status: 1, stdout: "" });
+    expect(again.stderr).toContain("exists already and was not changed");
+    expect(readFileSync(desk.config, "utf8")).toBe("mine");
+  });
+
+  test("writes where it is told: by its argument, else by --config", async () => {
+    const desk = await newDesk(null);
+    const folder = realpathSync(desk.folder);
+    expect(await desk.json("init", "a.toml", "--config", "b.toml")).toEqual({
+      file: join(folder, "a.toml"),
+    });
+    expect(await desk.json("init", "--config", "b.toml")).toEqual({ file: join(folder, "b.toml") });
+    const { status, stderr } = await desk.run("init", "missing/c.toml");
+    expect(status).toBe(1);
+    expect(stderr).toContain("its folder does not exist: make it first");
+  });
+});
+
+describe("check", () => {
+  test("finds a good config valid", async () => {
+    const desk = await newDesk();
+    const { status, stdout, stderr } = await desk.run("check");
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    expect(stdout).toEndWith("config.toml is valid (providers: 1, models: 2)");
+    expect(await desk.json("check")).toMatchObject({ ok: true, problems: [], warnings: [] });
+  });
+
+  test("tells people every problem in a line of its own, and scripts in the document", async () => {
+    const desk = await newDesk('[server]\nlisten = 5\nlistne = ""\n');
+    const { status, stdout, stderr } = await desk.run("check");
+    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+    const lines = stderr.split("\n");
+    expect(lines).toHaveLength(2);
+    for (const line of lines) expect(line).toMatch(/^error: server\.listn?e?n?e?: /);
+    const document = await desk.run("check", "--json");
+    expect(document.status).toBe(1);
+    expect(JSON.parse(document.stdout)).toEqual({
+      ok: false,
+      problems: lines.map((line) => line.slice("error: ".length)),
+      warnings: [],
+    });
+  });
+
+  test("tells warnings and is content", async () => {
+    const desk = await newDesk('[server]\nlisten = "0.0.0.0:8080"\n');
+    const { status, stderr } = await desk.run("check");
+    expect(status).toBe(0);
+    expect(stderr).toMatch(/^warning: server\.listen: .*TLS/);
+    const { ok, warnings } = (await desk.json("check")) as { ok: boolean; warnings: string[] };
+    expect(ok).toBe(true);
+    expect(warnings[0]).toStartWith("server.listen: ");
+  });
+});
+
+describe("models", () => {
+  test("are listed with prices and routes, in the order in which these are tried", async () => {
+    const desk = await newDesk();
+    expect(await desk.json("models")).toMatchObject([
+      {
+        id: "small",
+        rub_input_per_1m: 25_000,
+        rub_output_per_1m: 200_000,
+        rub_cached_input_per_1m: 2500,
+        rub_cache_write_per_1m: 25_000,
+        routes: [
+          {
+            provider: "local",
+            model: "small-2",
+            api: "chat",
+            responses: true,
+            priority: 1,
+            weight: 1,
+          },
+        ],
+      },
+      {
+        id: "gift",
+        rub_input_per_1m: 0,
+        rub_output_per_1m: 0,
+        routes: [
+          { provider: "local", model: "gift-first", api: "chat", priority: 1, weight: 3 },
+          { provider: "local", model: "gift", api: "chat", priority: 2, weight: 1 },
+        ],
+      },
+    ]);
+    const { stdout } = await desk.run("models");
+    const lines = stdout.split("\n").map((line) => line.trim().replace(/ +/g, " "));
+    expect(lines).toEqual([
+      "prices in roubles per 1M tokens",
+      "",
+      "model input cached cache write output priority weight provider its name there interfaces",
+      "small 25 2.5 25 200 1 1 local small-2 chat + /v1/responses",
+      "gift 0 0 0 0 1 3 local gift-first chat",
+      "2 1 local gift chat",
+    ]);
+  });
+
+  test("of which there are none are told in a sentence", async () => {
+    const desk = await newDesk("");
+    const { stdout } = await desk.run("models");
+    expect(stdout).toContain("no models yet: add [[models]] to ");
+  });
+});
+
+describe("a command that cannot open what it needs", () => {
+  test("says so in one line for a config that is not there", async () => {
+    const desk = await newDesk();
+    const { status, stdout, stderr } = await desk.run("audit", "--config", "other.toml");
+    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+    expect(stderr).toMatch(
+      /^error: \S+other\.toml: cannot be read: no such file; `tollgate init \S+` creates it$/,
+    );
+  });
+
+  test("says so in one line for a store that is damaged, and leaves it", async () => {
+    const desk = await newDesk();
+    writeFileSync(desk.database, "precious text\n".repeat(500));
+    for (const args of [["audit"], ["balance", "credit", "alice", "5"], ["accounts", "list"]]) {
+      const { status, stderr } = await desk.run(...args);
+      expect(status).toBe(1);
+      expect(stderr).toMatch(
+        /^error: database is damaged or not a database: \S+; it was left untouched, put a backup in its place$/,
+      );
+    }
+    expect(readFileSync(desk.database, "utf8")).toBe("precious text\n".repeat(500));
+  });
+
+  test("says so in one line for a store that is a folder", async () => {
+    const desk = await newDesk();
+    mkdirSync(desk.database);
+    const { status, stderr } = await desk.run("accounts", "list");
+    expect(status).toBe(1);
+    expect(stderr).toMatch(/^error: database is not writable: \S+$/);
+  });
+
+  test("waits for another process that writes, and gives up in one line", async () => {
+    const desk = await newDesk();
+    await desk.json("accounts", "create", "alice");
+    const sqlite = new Database(desk.database);
+    sqlite.run("BEGIN IMMEDIATE");
+    const waiting = desk.run("balance", "credit", "alice", "5");
+    const { status, stderr } = await waiting;
+    expect(status).toBe(1);
+    expect(stderr).toMatch(/^error: database is locked by another process: \S+; try again$/);
+    sqlite.run("ROLLBACK");
+    sqlite.close();
+    expect(await desk.json("balance", "credit", "alice", "5")).toMatchObject({ balance_rub: "5" });
+  }, 20_000);
+});
+
+test("the admin log names the person who ran the command, by number too", async () => {
+  const desk = await newDesk();
+  await desk.json("accounts", "create", "alice");
+  const sqlite = new Database(desk.database, { readonly: true });
+  const row = sqlite.query("SELECT actor, command, subject FROM admin_log").get();
+  sqlite.close();
+  expect(row).toMatchObject({ command: "accounts create", subject: "alice" });
+  expect((row as { actor: string }).actor).toEndWith(`(uid ${userInfo().uid})`);
+});

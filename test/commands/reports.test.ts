@@ -1,0 +1,279 @@
+import { Database } from "bun:sqlite";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { openDesk, type Desk } from "../support/cli.ts";
+import { actor, ended, fund, opened, openStoreFolder, unbilled } from "../support/storeFolder.ts";
+
+const hostile = "=cmd()\u001b[31m,\u009b2J\u202e";
+const DAY_MS = 86_400_000;
+
+let desk: Desk;
+beforeAll(async () => {
+  desk = await openDesk();
+  const books = await openStoreFolder(desk.database);
+  const alice = fund(books.store, "alice", 1_000_000_000n);
+  const bob = fund(books.store, "bob", 1_000_000_000n);
+  const { writer } = books;
+  await writer.write({ kind: "open", request: opened("req_1", alice) });
+  await writer.write({ kind: "end", end: ended("req_1") });
+  await writer.write({
+    kind: "open",
+    request: opened("req_2", alice, {
+      at: actor.at + DAY_MS,
+      model: hostile,
+      stream: true,
+      endpoint: "responses",
+    }),
+  });
+  await writer.write({
+    kind: "end",
+    end: ended("req_2", { status: "cancelled", estimated: true }),
+  });
+  await writer.write({ kind: "open", request: opened("req_3", bob, { at: actor.at + DAY_MS }) });
+  const failure = { ...unbilled, provider: null, attempts: [], durationMs: 9, firstByteMs: null };
+  await writer.write({ kind: "end", end: ended("req_3", failure) });
+  await writer.write({
+    kind: "open",
+    request: opened("req_4", bob, { at: actor.at + 2 * DAY_MS }),
+  });
+  await books.close();
+}, 20_000);
+afterAll(() => desk.remove());
+
+const billed = {
+  requests: 1,
+  prompt_tokens: 100,
+  cached_tokens: 10,
+  cache_write_tokens: 5,
+  completion_tokens: 40,
+  cost_rub: "0.000010295",
+  operator_cost_rub: "0.000004",
+  failed: 0,
+};
+const nothing = {
+  requests: 1,
+  prompt_tokens: 0,
+  cached_tokens: 0,
+  cache_write_tokens: 0,
+  completion_tokens: 0,
+  cost_rub: "0",
+  operator_cost_rub: "0",
+  failed: 0,
+};
+const both = {
+  requests: 2,
+  prompt_tokens: 200,
+  cached_tokens: 20,
+  cache_write_tokens: 10,
+  completion_tokens: 80,
+  cost_rub: "0.00002059",
+  operator_cost_rub: "0.000008",
+  failed: 0,
+};
+
+describe("usage", () => {
+  test.each([
+    [
+      "day, unless asked otherwise",
+      [],
+      [
+        { day: "2026-01-01", ...billed },
+        { day: "2026-01-02", ...billed, requests: 2, failed: 1 },
+        { day: "2026-01-03", ...nothing },
+      ],
+    ],
+    [
+      "model",
+      ["--by", "model"],
+      [
+        { model: hostile, ...billed },
+        { model: "small", ...billed, requests: 3, failed: 1 },
+      ],
+    ],
+    [
+      "provider",
+      ["--by", "provider"],
+      [
+        { provider: "", ...nothing, requests: 2, failed: 1 },
+        { provider: "local", ...both },
+      ],
+    ],
+    [
+      "account",
+      ["--by", "account"],
+      [
+        { account: "alice", ...both },
+        { account: "bob", ...nothing, requests: 2, failed: 1 },
+      ],
+    ],
+    [
+      "key",
+      ["--by", "key"],
+      [
+        { key: "key_alice", ...both },
+        { key: "key_bob", ...nothing, requests: 2, failed: 1 },
+      ],
+    ],
+    [
+      "day of one account",
+      ["--account", "bob"],
+      [
+        { day: "2026-01-02", ...nothing, failed: 1 },
+        { day: "2026-01-03", ...nothing },
+      ],
+    ],
+    [
+      "day since a day, which counts",
+      ["--since", "2026-01-03"],
+      [{ day: "2026-01-03", ...nothing }],
+    ],
+    [
+      "day until a day, which does not",
+      ["--until", "2026-01-02"],
+      [{ day: "2026-01-01", ...billed }],
+    ],
+    ["day in a time without requests", ["--since", "2025-01-01", "--until", "2025-02-01"], []],
+  ])("is summed up by %s", async (_, args, expected) => {
+    expect(await desk.json("usage", ...args)).toEqual(expected);
+  });
+
+  test("has a total for people, and escapes what came from outside", async () => {
+    const { stdout } = await desk.run("usage", "--by", "model");
+    const lines = stdout.split("\n").map((line) => line.replace(/ +/g, " "));
+    expect(lines).toEqual([
+      "model requests failed prompt cached cache write completion cost, RUB own cost, RUB",
+      "=cmd()\\u001b[31m,\\u009b2J\\u202e 1 0 100 10 5 40 0.000010295 0.000004",
+      "small 3 1 100 10 5 40 0.000010295 0.000004",
+      "total 4 1 200 20 10 80 0.00002059 0.000008",
+    ]);
+  });
+
+  test("is CSV for a spreadsheet, which can make no formula of it", async () => {
+    const { stdout } = await desk.run("usage", "--by", "model", "--csv");
+    expect(stdout.split("\r\n")).toEqual([
+      "model,requests,prompt_tokens,cached_tokens,cache_write_tokens,completion_tokens,cost_rub,operator_cost_rub,failed",
+      `"'${hostile}",1,100,10,5,40,0.000010295,0.000004,0`,
+      "small,3,100,10,5,40,0.000010295,0.000004,1",
+    ]);
+  });
+
+  test("of an account that is not there is a failure, not an empty table", async () => {
+    const { status, stderr } = await desk.run("usage", "--account", "alcie");
+    expect(status).toBe(1);
+    expect(stderr).toStartWith('error: there is no account "alcie"');
+  });
+});
+
+const first = {
+  id: "req_1",
+  at: "2026-01-01T00:00:00.000Z",
+  account: "alice",
+  key_id: "key_alice",
+  endpoint: "chat",
+  model: "small",
+  provider: "local",
+  stream: false,
+  status: "done",
+  prompt_tokens: 100,
+  cached_tokens: 10,
+  cache_write_tokens: 5,
+  completion_tokens: 40,
+  estimated: false,
+  cost_rub: "0.000010295",
+  write_off_rub: "0",
+  attempt_count: 2,
+  duration_ms: 357,
+  first_byte_ms: 40,
+};
+const second = {
+  ...first,
+  id: "req_2",
+  at: "2026-01-02T00:00:00.000Z",
+  endpoint: "responses",
+  model: hostile,
+  stream: true,
+  status: "cancelled",
+  estimated: true,
+};
+
+describe("requests", () => {
+  test.each([
+    ["all, newest first", [], ["req_4", "req_3", "req_2", "req_1"]],
+    ["so many", ["--limit", "2"], ["req_4", "req_3"]],
+    ["those of an account", ["--account", "alice"], ["req_2", "req_1"]],
+    ["those that ended so", ["--status", "failed"], ["req_3"]],
+    ["those of an account that ended so", ["--account", "alice", "--status", "running"], []],
+  ])("are %s", async (_, args, ids) => {
+    const rows = (await desk.json("requests", ...args)) as { id: string }[];
+    expect(rows.map(({ id }) => id)).toEqual(ids);
+  });
+
+  test("bear what became of them", async () => {
+    expect(await desk.json("requests", "--account", "alice")).toEqual([second, first]);
+    const { stdout } = await desk.run("requests", "--account", "alice");
+    expect(stdout).toContain("=cmd()\\u001b[31m");
+    expect(stdout).toMatch(
+      /2026-01-01T00:00:00Z +req_1 +alice +small +local +done +100 +40 +0\.000010295 +357$/,
+    );
+  });
+
+  test("are shown one by one with prices and attempts", async () => {
+    expect(await desk.json("requests", "show", "req_1")).toEqual({
+      ...first,
+      hold_rub: "0.0001",
+      operator_cost_rub: "0.000004",
+      rub_input_per_1m: 25,
+      rub_output_per_1m: 200,
+      rub_cached_input_per_1m: 2,
+      rub_cache_write_per_1m: 30,
+      attempts: [
+        { n: 1, provider: "other", outcome: "status", status: 503, duration_ms: 12 },
+        { n: 2, provider: "local", outcome: "done", status: 200, duration_ms: 345 },
+      ],
+    });
+    const { stdout } = await desk.run("requests", "show", "req_2");
+    expect(stdout).toContain("input           85 tokens at 0.025 RUB per 1M");
+    expect(stdout).toContain("cost, RUB       0.000010295 (estimated)");
+    expect(stdout).toContain("      2  local     done        200  345");
+  });
+
+  test("that are not there are a failure that says where to look", async () => {
+    const { status, stderr } = await desk.run("requests", "show", "req_x");
+    expect(status).toBe(1);
+    expect(stderr).toBe('error: there is no request "req_x": `tollgate requests` shows the latest');
+  });
+
+  test("of which there are none are told in a sentence", async () => {
+    const { stdout } = await desk.run("requests", "--account", "alice", "--status", "failed");
+    expect(stdout).toBe("no such requests: leave --account or --status out to see all");
+  });
+});
+
+describe("audit", () => {
+  test("ends with status 1 and the problems, and with 0 once there are none", async () => {
+    const problem = "request req_4: still held though no gateway is running";
+    const bad = await desk.run("audit");
+    expect(bad).toMatchObject({ status: 1, stdout: problem });
+    expect(bad.stderr).toStartWith("error: the books do not add up (problems: 1)");
+    const document = await desk.run("audit", "--json");
+    expect(document.status).toBe(1);
+    const report = { ok: false, accounts: 2, requests: 4, problems: [problem] };
+    expect(JSON.parse(document.stdout)).toEqual(report);
+
+    const sqlite = new Database(desk.database);
+    sqlite.run("UPDATE requests SET status = 'interrupted' WHERE public_id = 'req_4'");
+    sqlite.close();
+    const good = await desk.run("audit");
+    expect(good).toEqual({
+      status: 0,
+      stdout: "the books add up (accounts: 2, requests: 4)",
+      stderr: "",
+    });
+    expect(await desk.json("audit")).toEqual({ ok: true, accounts: 2, requests: 4, problems: [] });
+  });
+});
+
+test("JSON has no character that a terminal obeys", async () => {
+  const { stdout } = await desk.run("requests", "--json");
+  expect(stdout.replaceAll("\n", "")).not.toMatch(/\p{C}/u);
+  expect(stdout).toContain("\\u009b2J\\u202e");
+});

@@ -1,0 +1,116 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { existsSync } from "node:fs";
+import { openDesk, type CommandRun, type Desk } from "../support/cli.ts";
+
+/** Each is wrong before anything is opened or changed; the text is part of the one line on stderr. */
+const wrongLines: readonly (readonly [args: readonly string[], message: string])[] = [
+  [["acounts"], "unknown command 'acounts' (Did you mean accounts?)"],
+  [["accounts", "lst"], "unknown command 'lst' (Did you mean list?)"],
+  [["accounts", "list", "--jsn"], "unknown option '--jsn' (Did you mean --json?)"],
+  [["accounts", "list", "extra"], "too many arguments for 'list'"],
+  [["accounts", "create"], "missing required argument 'name'"],
+  [["accounts", "create", "a b"], "A name is 1 to 64 letters"],
+  [["accounts", "create", "x\n\u001b[31m"], "'x\\n\\u001b[31m'"],
+  [["accounts", "create", "a", "--overdraft", "-1"], "An overdraft is 0 or more"],
+  [["accounts", "set", "a"], "required option '--overdraft <roubles>' not specified"],
+  [["keys", "create"], "required option '--account <name>' not specified"],
+  [["keys", "create", "--account", "a", "--expires", "soon"], "Write a duration such as 30d"],
+  [["keys", "create", "--account", "a", "--expires", "2020-01-01"], "not in the future"],
+  [["keys", "create", "--account", "a", "--rpm", "-1"], "Write a whole number from 0"],
+  [["keys", "create", "--account", "a", "--tpm", "1.5"], "Write a whole number from 0"],
+  [["keys", "create", "--account", "a", "--concurrent", "many"], "Write a whole number from 0"],
+  [["keys", "create", "--account", "a", "--models", "a,,b"], "parted by commas"],
+  [["keys", "create", "--account", "a", "--budget", "0"], "An amount is more than 0"],
+  [["keys", "create", "--account", "a", "--label", "a\tb"], "none of them a control character"],
+  [["balance", "credit", "a"], "missing required argument 'roubles'"],
+  [["balance", "credit", "a", "0"], "An amount is more than 0"],
+  [["balance", "credit", "a", "1,5"], "Write roubles as a plain decimal"],
+  [["balance", "credit", "a", "0.0000000001"], "at most 9 digits after the point"],
+  [["balance", "credit", "a", "4000000000.000000001"], "The most is 4000000000 roubles"],
+  [["balance", "debit", "a", "-5"], "An amount is more than 0"],
+  [["balance", "debit", "--", "a", "-5"], "An amount is more than 0"],
+  [["balance", "debit", "a", "-5x"], "unknown option '-5x'"],
+  [["balance", "credit", "a", "5", "--ref", "req:1"], "What begins with req: is kept for charges"],
+  [["balance", "credit", "a", "5", "--ref"], "argument missing"],
+  [["balance", "history", "a", "--limit", "0"], "Write a whole number from 1"],
+  [["usage", "--by", "moon"], "Allowed choices are day, model, provider, account, key"],
+  [["usage", "--since", "2026-02-30"], "a date such as 2026-12-31"],
+  [
+    ["usage", "--since", "2026-02-02", "--until", "2026-02-02"],
+    "--since must be earlier than --until",
+  ],
+  [["usage", "--csv", "--json"], "--csv and --json are two forms"],
+  [
+    ["requests", "--status", "lost"],
+    "Allowed choices are running, done, failed, cancelled, interrupted",
+  ],
+  [["requests", "show"], "missing required argument 'id'"],
+  [["audit", "--config"], "option '--config <file>' argument missing"],
+];
+
+let desk: Desk;
+const runs = new Map<readonly string[], CommandRun>();
+beforeAll(async () => {
+  desk = await openDesk();
+  const lanes = [0, 1, 2, 3].map(async (lane) => {
+    for (const [args] of wrongLines.filter((_, at) => at % 4 === lane)) {
+      runs.set(args, await desk.run(...args));
+    }
+  });
+  await Promise.all(lanes);
+}, 60_000);
+afterAll(() => desk.remove());
+
+describe("a wrong command line ends with status 2 and one line on stderr", () => {
+  test.each(wrongLines.map(([args, message]) => [args.join(" "), args, message] as const))(
+    "%j",
+    (_, args, message) => {
+      const run = runs.get(args);
+      expect(run).toMatchObject({ status: 2, stdout: "" });
+      expect(run?.stderr).toContain(message);
+      expect(run?.stderr).toMatch(/^error: [^\p{C}]+$/u);
+    },
+  );
+
+  test("and has touched no store", () => expect(existsSync(desk.database)).toBe(false));
+});
+
+describe("help", () => {
+  test("is what a line without a command gets, as an error", async () => {
+    for (const args of [[], ["accounts"]]) {
+      const { status, stdout, stderr } = await desk.run(...args);
+      expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
+      expect(stderr).toStartWith(`Usage: tollgate ${args.join(" ")}`.trimEnd());
+    }
+  });
+
+  test("names every command, on request as a success", async () => {
+    const [root, option, balance] = await Promise.all([
+      desk.run("help"),
+      desk.run("--help"),
+      desk.run("help", "balance"),
+    ]);
+    expect(root).toEqual(option);
+    expect(root).toMatchObject({ status: 0, stderr: "" });
+    for (const name of [
+      "init",
+      "check",
+      "accounts",
+      "keys",
+      "balance",
+      "usage",
+      "requests",
+      "models",
+      "audit",
+    ]) {
+      expect(root.stdout).toMatch(new RegExp(`^  ${name}\\b`, "m"));
+    }
+    expect(balance.stdout).toContain("credit [options] <account> <roubles>");
+    expect(balance.stdout).toContain("--config <file>");
+  });
+
+  test("is not needed for the version", async () => {
+    const { status, stdout } = await desk.run("--version");
+    expect({ status, stdout }).toEqual({ status: 0, stdout: "dev" });
+  });
+});

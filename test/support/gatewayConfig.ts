@@ -1,0 +1,92 @@
+/** What a table of the config holds: all that a test needs of TOML is written the same in JSON. */
+type Section = Readonly<Record<string, string | number | boolean | readonly string[]>>;
+
+export interface ConfiguredModel {
+  readonly id: string;
+  /** In the order of their priority; `model` is the id unless given. */
+  readonly routes: readonly Section[];
+  readonly settings?: Section;
+}
+
+export interface GatewayConfig {
+  /** Base URLs, or whole tables, by provider id. */
+  readonly providers: Readonly<Record<string, string | Section>>;
+  readonly models: readonly ConfiguredModel[];
+  /** Tables such as `server`, put over the defaults of these tests. */
+  readonly sections?: Readonly<Record<string, Section>>;
+}
+
+/** Nano-roubles for one token of each model of a test, unless its settings say otherwise. */
+export const prices = { input: 25_000, output: 200_000, cachedInput: 2500, cacheWrite: 30_000 };
+
+const modelDefaults: Section = {
+  rub_input_per_1m: prices.input,
+  rub_output_per_1m: prices.output,
+  rub_cached_input_per_1m: prices.cachedInput,
+  rub_cache_write_per_1m: prices.cacheWrite,
+  max_output_tokens: 1000,
+};
+
+/** Any free port, no limits, and commits that need not survive a power cut. */
+const sectionDefaults: Readonly<Record<string, Section>> = {
+  server: { listen: "127.0.0.1:0" },
+  database: { path: "tollgate.db", durability: "process" },
+  limits: { requests_per_minute: 0, concurrent_requests: 0 },
+};
+
+/** The TOML text of a config. Routes serve the responses interface too, unless they say otherwise. */
+export function configText({ providers, models, sections = {} }: GatewayConfig): string {
+  const names = new Set([...Object.keys(sectionDefaults), ...Object.keys(sections)]);
+  return [
+    ...[...names].map((name) =>
+      tableText(`[${name}]`, { ...sectionDefaults[name], ...sections[name] }),
+    ),
+    ...Object.entries(providers).map(([id, provider]) =>
+      tableText("[[providers]]", {
+        id,
+        ...(typeof provider === "string" ? { base_url: provider } : provider),
+      }),
+    ),
+    ...models.map(({ id, routes, settings }) =>
+      [
+        tableText("[[models]]", { id, ...modelDefaults, ...settings }),
+        ...routes.map((route, at) =>
+          tableText("[[models.routes]]", { priority: at, responses: true, ...route }),
+        ),
+      ].join(""),
+    ),
+  ].join("");
+}
+
+/** One provider behind one model. */
+export function oneModel(
+  baseUrl: string,
+  sections: NonNullable<GatewayConfig["sections"]> = {},
+): GatewayConfig {
+  return {
+    providers: { local: baseUrl },
+    models: [{ id: "small", routes: [{ provider: "local" }] }],
+    sections,
+  };
+}
+
+/** What tokens cost at the prices of these tests, in nano-roubles. */
+export function costOf(tokens: {
+  prompt: number;
+  completion: number;
+  cached?: number;
+  cacheWrite?: number;
+}): bigint {
+  const { prompt, completion, cached = 0, cacheWrite = 0 } = tokens;
+  return (
+    BigInt(prompt - cached - cacheWrite) * BigInt(prices.input) +
+    BigInt(cached) * BigInt(prices.cachedInput) +
+    BigInt(cacheWrite) * BigInt(prices.cacheWrite) +
+    BigInt(completion) * BigInt(prices.output)
+  );
+}
+
+function tableText(head: string, section: Section): string {
+  const lines = Object.entries(section).map(([key, value]) => `${key} = ${JSON.stringify(value)}`);
+  return `${[head, ...lines].join("\n")}\n\n`;
+}

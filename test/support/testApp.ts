@@ -1,0 +1,168 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { openApp, type App } from "../../src/app.ts";
+import { issueKey } from "../../src/auth/key.ts";
+import { loadConfig } from "../../src/config/load.ts";
+import type { Config } from "../../src/config/schema.ts";
+import { createServer } from "../../src/http/server.ts";
+import { systemRandom } from "../../src/lib/random.ts";
+import { openStore, type RequestRow, type Store } from "../../src/store/store.ts";
+import { createTestClock, type TestClock } from "./testClock.ts";
+import { until } from "./until.ts";
+
+/** What a key may do; a limit that is not given is the config's. `balance` is put on its account, in nano-roubles. */
+export interface KeyOptions {
+  account?: string;
+  balance?: bigint;
+  overdraft?: bigint;
+  models?: readonly string[];
+  budget?: bigint;
+  requestsPerMinute?: number;
+  tokensPerMinute?: number;
+  concurrentRequests?: number;
+  expiresAt?: number;
+}
+
+export interface TestKey {
+  readonly key: string;
+  readonly id: string;
+  readonly account: string;
+}
+
+/** A gateway as it serves: a store of its own, and a listener on a port of its own. */
+export interface TestApp {
+  readonly app: App;
+  readonly port: number;
+  /** `http://127.0.0.1:PORT`. */
+  readonly url: string;
+  readonly path: string;
+  readonly store: Store;
+  readonly clock: TestClock;
+  /** The lines of the log so far, parsed. */
+  readonly log: readonly Readonly<Record<string, unknown>>[];
+  /** The log as it was written. */
+  readonly logText: () => string;
+  /** A key, by default of a new account with 1 rouble. */
+  key(options?: KeyOptions): TestKey;
+  /** Puts another config in force, as a reload does. */
+  reload(config: string): Promise<void>;
+  balance(key: TestKey): bigint;
+  /** The records of the account's requests, newest first, once none of them is running any more. */
+  records(key: TestKey, count: number): Promise<readonly RequestRow[]>;
+  /** Waits until no request is under way; throws where the books do not add up or anything is still held. */
+  checkBooks(): Promise<void>;
+  /** Closes everything, and checks the books once more. */
+  close(): Promise<void>;
+}
+
+const actor = { name: "tester", at: Date.now() } as const;
+const ROUBLE = 1_000_000_000n;
+
+/** `config` is the text of a config file without `[database]`; the address in it is not used. Close the app, also after a failure. */
+export async function openTestApp(config: string): Promise<TestApp> {
+  const folder = await mkdtemp(join(tmpdir(), "tollgate-app-"));
+  const lines: string[] = [];
+  const clock = createTestClock();
+  const fatal: string[] = [];
+  const app = openApp(await load(folder, config), {
+    clock,
+    random: systemRandom,
+    writeLog: (line) => lines.push(line),
+    fatal: (message) => fatal.push(message),
+  });
+  const { store } = app.gateway;
+  const path = app.gateway.current.config.database.path;
+  const server = createServer(app).listen({ hostname: "127.0.0.1", port: 0 }).server;
+  if (server?.port === undefined) throw new Error("the server did not start");
+
+  const checkBooks = async (): Promise<void> => {
+    const { holds, traffic } = app.gateway;
+    await until(
+      "every hold is released and every exchange over",
+      () =>
+        holds.total() === 0n &&
+        traffic.exchanges.size === 0 &&
+        store.requests.list({ status: "running", limit: 1 }).length === 0,
+    );
+    const { problems } = store.audit();
+    if (problems.length + fatal.length > 0) throw new Error([...problems, ...fatal].join("\n"));
+  };
+  return {
+    app,
+    port: server.port,
+    url: `http://127.0.0.1:${server.port}`,
+    path,
+    store,
+    clock,
+    get log() {
+      return lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+    },
+    logText: () => lines.join(""),
+    key: (options = {}) => makeKey(store, app.newId("key"), options),
+    async reload(next) {
+      app.reload(await load(folder, next));
+    },
+    balance: ({ account }) => store.accounts.find(account)?.balance ?? 0n,
+    async records({ account }, count) {
+      const list = () => store.requests.list({ account, limit: count + 1 });
+      await until(
+        `${count} ended requests of ${account}`,
+        () => list().length === count && list().every(({ status }) => status !== "running"),
+      );
+      return list();
+    },
+    checkBooks,
+    async close() {
+      try {
+        await checkBooks();
+      } finally {
+        await server.stop(true);
+        await app.close();
+        checkClosedBooks(path);
+        await rm(folder, { recursive: true, force: true });
+      }
+    },
+  };
+}
+
+async function load(folder: string, config: string): Promise<Config> {
+  const file = join(folder, "config.toml");
+  await Bun.write(file, `[database]\ndurability = "process"\n${config}`);
+  return loadConfig({ path: file }).config;
+}
+
+function makeKey(store: Store, id: string, options: KeyOptions): TestKey {
+  const { account = `account-of-${id}`, balance = ROUBLE } = options;
+  const { key, hash, prefix } = issueKey(systemRandom);
+  if (options.overdraft !== undefined) store.admin.createAccount(actor, account, options.overdraft);
+  store.admin.createKey(actor, account, {
+    publicId: id,
+    hash,
+    prefix,
+    label: null,
+    createdAt: actor.at,
+    expiresAt: options.expiresAt ?? null,
+    requestsPerMinute: options.requestsPerMinute ?? null,
+    tokensPerMinute: options.tokensPerMinute ?? null,
+    concurrentRequests: options.concurrentRequests ?? null,
+    models: options.models ?? null,
+    budget: options.budget ?? null,
+  });
+  if (balance > 0n) {
+    const kind = "credit";
+    store.admin.book(actor, { account, kind, amount: balance, ref: null, note: null });
+  }
+  return { key, id, account };
+}
+
+/** The audit of a store that no gateway serves adds that nothing may be held. */
+function checkClosedBooks(path: string): void {
+  const store = openStore({ path, durability: "process", serving: false });
+  try {
+    const { problems } = store.audit();
+    if (problems.length > 0) throw new Error(problems.join("\n"));
+  } finally {
+    store.close();
+  }
+}
