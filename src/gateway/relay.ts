@@ -59,6 +59,8 @@ export class StreamRelay implements Relay {
   #isGone = false;
   /** Given up because the client is gone, not because the provider failed. */
   #isGivenUp = false;
+  /** What broke the stream off, behind what came before it in the same read. */
+  #broken: UpstreamError | undefined;
   #silentMs = 0;
   #handedOverMs: number;
   #isOver = false;
@@ -160,6 +162,7 @@ export class StreamRelay implements Relay {
     const { isFinished } = this.#decoder;
     if (isFinished) this.#exchange.setReadTimeout(USAGE_TIMEOUT_MS);
     try {
+      if (this.#broken) throw this.#broken;
       const bytes = await this.#exchange.read();
       if (bytes) this.#push(bytes);
       else this.#endInput();
@@ -172,7 +175,13 @@ export class StreamRelay implements Relay {
   }
 
   #push(bytes: Uint8Array): void {
-    this.#decoder.push(bytes);
+    try {
+      this.#decoder.push(bytes);
+    } catch (error) {
+      // What came before it counts as if it had come alone, however the network cut the stream.
+      if (!this.#decoder.hasContent || !isReadFailure(error)) throw error;
+      this.#broken = readFailure(error);
+    }
   }
 
   #endInput(): void {
@@ -281,14 +290,4 @@ function readFailure(error: unknown): UpstreamError {
   if (error instanceof UpstreamError) return error;
   const outcome = isReadFailure(error) ? "answer" : "internal";
   return new UpstreamError("provider", outcome, { cause: error });
-}
-
-function joined(before: Piece | undefined, after: Piece): Piece {
-  if (before === undefined) return after;
-  if (typeof before === "string" && typeof after === "string") return before + after;
-  return Buffer.concat([bytesOf(before), bytesOf(after)]);
-}
-
-function bytesOf(piece: Piece): Uint8Array {
-  return typeof piece === "string" ? Buffer.from(piece) : piece;
 }

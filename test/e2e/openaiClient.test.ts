@@ -64,7 +64,7 @@ afterAll(async () => {
 
 /** The official client with nothing changed but the base URL and the key. */
 function client(apiKey = key): OpenAI {
-  return new OpenAI({ baseURL: `${gateway.address}/v1`, apiKey, maxRetries: 0 });
+  return new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey, maxRetries: 0 });
 }
 
 describe("the official client", () => {
@@ -84,7 +84,10 @@ describe("the official client", () => {
     expect(await gateway.request(id)).toMatchObject({ status: "done", cost_rub: charge });
   });
 
-  test.each([["does not ask for usage", undefined], ["asks for usage", { include_usage: true }]] as const)(
+  test.each([
+    ["does not ask for usage", undefined],
+    ["asks for usage", { include_usage: true }],
+  ] as const)(
     "follows a chat stream to its end, with usage only if it asks for it: it %s",
     async (_, streamOptions) => {
       const { data, response } = await client()

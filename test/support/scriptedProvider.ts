@@ -28,6 +28,8 @@ export interface ScriptedProvider {
   answer: ProviderAnswer;
   /** Resolves with the request of this index, when it has come. */
   request(index: number): Promise<ReceivedRequest>;
+  /** Drops the requests and the answer that were set for a test. */
+  forget(): void;
   stop(): void;
 }
 
@@ -52,6 +54,10 @@ export function startProvider(answer: ProviderAnswer = refuse): ScriptedProvider
       const found = requests[index];
       if (found === undefined) throw new Error("unreachable");
       return found;
+    },
+    forget() {
+      requests.length = 0;
+      provider.answer = answer;
     },
     stop: () => server.stop(),
   };

@@ -7,7 +7,10 @@ import { loadConfig } from "../../src/config/load.ts";
 import type { Config } from "../../src/config/schema.ts";
 import { createServer } from "../../src/http/server.ts";
 import { systemRandom } from "../../src/lib/random.ts";
-import { openStore, type RequestRow, type Store } from "../../src/store/store.ts";
+import { auditStore } from "../../src/store/audit.ts";
+import { connect } from "../../src/store/sqlite.ts";
+import type { RequestRow, Store } from "../../src/store/store.ts";
+import { configText, type GatewayConfig } from "./gatewayConfig.ts";
 import { createTestClock, type TestClock } from "./testClock.ts";
 import { until } from "./until.ts";
 
@@ -43,10 +46,10 @@ export interface TestApp {
   readonly log: readonly Readonly<Record<string, unknown>>[];
   /** The log as it was written. */
   readonly logText: () => string;
-  /** A key, by default of a new account with 1 rouble. */
+  /** A key, by default of a new account with 100 roubles. */
   key(options?: KeyOptions): TestKey;
   /** Puts another config in force, as a reload does. */
-  reload(config: string): Promise<void>;
+  reload(config: GatewayConfig): Promise<void>;
   balance(key: TestKey): bigint;
   /** The records of the account's requests, newest first, once none of them is running any more. */
   records(key: TestKey, count: number): Promise<readonly RequestRow[]>;
@@ -57,10 +60,10 @@ export interface TestApp {
 }
 
 const actor = { name: "tester", at: Date.now() } as const;
-const ROUBLE = 1_000_000_000n;
+export const rouble = 1_000_000_000n;
 
-/** `config` is the text of a config file without `[database]`; the address in it is not used. Close the app, also after a failure. */
-export async function openTestApp(config: string): Promise<TestApp> {
+/** Opens one over a store in a folder of its own. Close it, also after a failure. */
+export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
   const folder = await mkdtemp(join(tmpdir(), "tollgate-app-"));
   const lines: string[] = [];
   const clock = createTestClock();
@@ -73,9 +76,15 @@ export async function openTestApp(config: string): Promise<TestApp> {
   });
   const { store } = app.gateway;
   const path = app.gateway.current.config.database.path;
+  // The store's own audit first asks at length whether a gateway runs: this one knows.
+  const books = connect(path, "process");
   const server = createServer(app).listen({ hostname: "127.0.0.1", port: 0 }).server;
   if (server?.port === undefined) throw new Error("the server did not start");
 
+  const audit = (): void => {
+    const { problems } = auditStore(books, { atRest: true });
+    if (problems.length + fatal.length > 0) throw new Error([...problems, ...fatal].join("\n"));
+  };
   const checkBooks = async (): Promise<void> => {
     const { holds, traffic } = app.gateway;
     await until(
@@ -85,8 +94,7 @@ export async function openTestApp(config: string): Promise<TestApp> {
         traffic.exchanges.size === 0 &&
         store.requests.list({ status: "running", limit: 1 }).length === 0,
     );
-    const { problems } = store.audit();
-    if (problems.length + fatal.length > 0) throw new Error([...problems, ...fatal].join("\n"));
+    audit();
   };
   return {
     app,
@@ -119,21 +127,22 @@ export async function openTestApp(config: string): Promise<TestApp> {
       } finally {
         await server.stop(true);
         await app.close();
-        checkClosedBooks(path);
+        audit();
+        books.sqlite.close();
         await rm(folder, { recursive: true, force: true });
       }
     },
   };
 }
 
-async function load(folder: string, config: string): Promise<Config> {
+async function load(folder: string, config: GatewayConfig): Promise<Config> {
   const file = join(folder, "config.toml");
-  await Bun.write(file, `[database]\ndurability = "process"\n${config}`);
+  await Bun.write(file, configText(config));
   return loadConfig({ path: file }).config;
 }
 
 function makeKey(store: Store, id: string, options: KeyOptions): TestKey {
-  const { account = `account-of-${id}`, balance = ROUBLE } = options;
+  const { account = `account-of-${id}`, balance = 100n * rouble } = options;
   const { key, hash, prefix } = issueKey(systemRandom);
   if (options.overdraft !== undefined) store.admin.createAccount(actor, account, options.overdraft);
   store.admin.createKey(actor, account, {
@@ -154,15 +163,4 @@ function makeKey(store: Store, id: string, options: KeyOptions): TestKey {
     store.admin.book(actor, { account, kind, amount: balance, ref: null, note: null });
   }
   return { key, id, account };
-}
-
-/** The audit of a store that no gateway serves adds that nothing may be held. */
-function checkClosedBooks(path: string): void {
-  const store = openStore({ path, durability: "process", serving: false });
-  try {
-    const { problems } = store.audit();
-    if (problems.length > 0) throw new Error(problems.join("\n"));
-  } finally {
-    store.close();
-  }
 }

@@ -67,7 +67,7 @@ async function runDemo(listen: string | undefined, asJson: boolean): Promise<voi
   const folder = mkdtempSync(join(tmpdir(), "tollgate-demo-"));
   const provider = openProvider({});
   try {
-    const gateway = await openGateway(folder, provider, listen);
+    const gateway = await openGateway(folder, provider, { listen, asJson });
     printResult(welcome(gateway, fundedKey(gateway), join(folder, "config.toml")), asJson);
     await untilStopped(gateway);
   } finally {
@@ -80,12 +80,12 @@ async function runDemo(listen: string | undefined, asJson: boolean): Promise<voi
 async function openGateway(
   folder: string,
   provider: DemoProvider,
-  listen: string | undefined,
+  { listen, asJson }: { listen: string | undefined; asJson: boolean },
 ): Promise<GatewayServer> {
   const { startGateway } = await import("../gatewayServer.ts");
   const file = join(folder, "config.toml");
   const open = (address: string): Promise<GatewayServer> => {
-    writeFileSync(file, configToml(address, provider.url), { mode: 0o600 });
+    writeFileSync(file, configToml(address, provider.url, asJson), { mode: 0o600 });
     return startGateway(loadConfig({ path: file }).config);
   };
   if (listen !== undefined) {
@@ -174,11 +174,13 @@ function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
 }
 
-function configToml(listen: string, providerUrl: string): string {
+function configToml(listen: string, providerUrl: string, asJson: boolean): string {
+  // With --json the output is one JSON document, with no line of the log before or behind it.
+  const level = asJson ? "silent" : "info";
   return [
     `[server]\nlisten = "${listen}"\nshutdown_grace = "2s"\n`,
     `[database]\npath = "demo.db"\n`,
-    `[log]\nformat = "pretty"\n`,
+    `[log]\nlevel = "${level}"\nformat = "pretty"\n`,
     providerToml(providerUrl),
     modelToml("demo-large"),
     modelToml("demo-small"),

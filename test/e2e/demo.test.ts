@@ -1,0 +1,190 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { exists } from "node:fs/promises";
+import { dirname } from "node:path";
+import { binaryPath } from "../support/binary.ts";
+import { startTimeoutMs } from "../support/gatewayProcess.ts";
+import { until } from "../support/until.ts";
+
+/** What `tollgate demo --json` prints. */
+interface Welcome {
+  readonly base_url: string;
+  readonly key: string;
+  readonly config: string;
+  readonly commands: Readonly<Record<"chat" | "models" | "balance" | "usage" | "audit", string>>;
+}
+
+/** A demo that runs, with what it has printed so far. */
+interface Demo {
+  readonly text: string;
+  end(signal: NodeJS.Signals): Promise<number>;
+}
+
+const anywhere = ["--listen", "127.0.0.1:0"];
+let binary: string;
+
+beforeAll(async () => {
+  binary = await binaryPath();
+}, startTimeoutMs);
+
+async function startDemo(...flags: readonly string[]): Promise<Demo> {
+  const child = Bun.spawn([binary, "demo", ...flags], {
+    // Any folder will do, and it is not the demo's own.
+    cwd: "/",
+    env: { PATH: process.env["PATH"] ?? "" },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  let text = "";
+  const read = async (): Promise<void> => {
+    const decoder = new TextDecoder();
+    for await (const bytes of child.stdout) text += decoder.decode(bytes, { stream: true });
+  };
+  void read();
+  const demo = {
+    get text() {
+      return text;
+    },
+    async end(signal: NodeJS.Signals) {
+      child.kill(signal);
+      return child.exited;
+    },
+  };
+  const last = flags.includes("--json") ? /^\}$/m : /The log follows\./;
+  await until("the demo prints its welcome", () => last.test(text));
+  return demo;
+}
+
+/** Runs a line as it stands, the way a person would paste it. */
+async function paste(line: string): Promise<{ status: number; stdout: string; stderr: string }> {
+  const child = Bun.spawn(["bash", "-c", line], {
+    cwd: "/",
+    env: { PATH: process.env["PATH"] ?? "" },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const [stdout, stderr, status] = await Promise.all([
+    child.stdout.text(),
+    child.stderr.text(),
+    child.exited,
+  ]);
+  return { status, stdout, stderr };
+}
+
+/** The words that bash makes of a line. */
+async function wordsOf(line: string): Promise<string[]> {
+  const { stdout } = await paste(`printf '%s\\0' ${line}`);
+  return stdout.split("\0").slice(0, -1);
+}
+
+/** Does what a printed curl line says. Where there is no curl, its words are carried out here. */
+async function curl(line: string): Promise<string> {
+  if (Bun.which("curl") !== null) {
+    const { status, stdout, stderr } = await paste(line);
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    return stdout;
+  }
+  const [program, flags, url = "", ...rest] = await wordsOf(line);
+  expect([program, flags]).toEqual(["curl", expect.stringMatching(/^-sN?$/)]);
+  const headers = new Headers();
+  let body: string | undefined;
+  for (let at = 0; at < rest.length; at += 2) {
+    const [flag, value = ""] = rest.slice(at);
+    if (flag === "-d") body = value;
+    else headers.append(...(/^([^:]+): (.*)$/.exec(value)?.slice(1) as [string, string]));
+  }
+  const answer = await fetch(
+    url,
+    body === undefined ? { headers } : { method: "POST", headers, body },
+  );
+  return answer.text();
+}
+
+describe("tollgate demo --json", () => {
+  let demo: Demo;
+  let welcome: Welcome;
+
+  beforeAll(async () => {
+    demo = await startDemo("--json", ...anywhere);
+    welcome = JSON.parse(demo.text) as Welcome;
+  });
+  afterAll(() => demo.end("SIGKILL"));
+
+  test("prints a curl line that streams an answer as it stands, from any folder", async () => {
+    const answer = await curl(welcome.commands.chat);
+    expect(answer).toStartWith('data: {"id":"chatcmpl-');
+    expect(answer).toEndWith("data: [DONE]\n\n");
+    const text = answer
+      .split("\n\n")
+      .filter((event) => event.startsWith("data: {"))
+      .map(
+        (event) =>
+          (
+            JSON.parse(event.slice("data: ".length)) as {
+              choices: { delta: { content?: string } }[];
+            }
+          ).choices[0]?.delta.content ?? "",
+      )
+      .join("");
+    expect(text).toContain("Hello from the demo provider!");
+  });
+
+  test("prints a curl line that lists the models", async () => {
+    const { data } = JSON.parse(await curl(welcome.commands.models)) as { data: { id: string }[] };
+    expect(data.map(({ id }) => id)).toEqual(["demo-large", "demo-small"]);
+  });
+
+  test.each([
+    ["balance", /charge.*-0\.\d+.*\n(?:.*\n)*.*credit.*100/],
+    ["usage", /\b1\b/],
+    ["audit", /^the books add up/],
+  ] as const)(
+    "prints a %s command that runs as it stands, from any folder",
+    async (name, shown) => {
+      const { status, stdout, stderr } = await paste(welcome.commands[name]);
+      expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+      expect(stdout).toMatch(shown);
+    },
+  );
+
+  test("prints nothing but its one document", () =>
+    expect(() => JSON.parse(demo.text)).not.toThrow());
+
+  test("removes its folder when SIGINT ends it, with status 0", async () => {
+    expect(await exists(welcome.config)).toBe(true);
+    expect(await demo.end("SIGINT")).toBe(0);
+    expect(await exists(dirname(welcome.config))).toBe(false);
+  });
+});
+
+test("tollgate demo shows the key, and each command on a line of its own", async () => {
+  const demo = await startDemo(...anywhere);
+  try {
+    const { text } = demo;
+    const key = /^key +(sk-tg-[0-9A-Za-z]{40,})$/m.exec(text)?.[1];
+    const url = /^base URL +(http:\/\/127\.0\.0\.1:\d+\/v1)$/m.exec(text)?.[1];
+    expect([key, url]).not.toContain(undefined);
+    const lines = text.split("\n").map((line) => line.trim());
+    const commands = lines.filter(
+      (line) => line.startsWith("curl ") || line.includes(" --config "),
+    );
+    expect(commands).toHaveLength(5);
+    const models = await curl(commands.find((line) => line.includes(`${url}/models`)) ?? "");
+    expect(models).toContain("demo-large");
+    const audit = await paste(commands.at(-1) ?? "");
+    expect(audit).toMatchObject({ status: 0, stdout: expect.stringMatching(/^the books add up/) });
+  } finally {
+    expect(await demo.end("SIGTERM")).toBe(0);
+  }
+});
+
+test("tollgate demo --provider-only runs a provider that the config it prints can name", async () => {
+  const demo = await startDemo("--provider-only", "--json", ...anywhere);
+  try {
+    const { base_url: url } = JSON.parse(demo.text) as { base_url: string };
+    const answer = await fetch(`${url}/chat/completions`, {
+      method: "POST",
+      body: JSON.stringify({ model: "any", messages: [{ role: "user", content: "hi" }] }),
+    });
+    expect(await answer.json()).toMatchObject({ object: "chat.completion" });
+  } finally {
+    expect(await demo.end("SIGINT")).toBe(0);
+  }
+});

@@ -1,0 +1,120 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { copyFile, exists, mkdtemp, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { usual } from "../support/chatAnswers.ts";
+import { ask } from "../support/chatCalls.ts";
+import { configText, oneModel } from "../support/gatewayConfig.ts";
+import {
+  startGatewayProcess,
+  startTimeoutMs,
+  type GatewayProcess,
+} from "../support/gatewayProcess.ts";
+import { testAuthority } from "../support/rawServer.ts";
+import { startProvider } from "../support/scriptedProvider.ts";
+
+const provider = startProvider(usual);
+const providerUrl = `http://127.0.0.1:${provider.port}/v1`;
+const certificates = new URL("../support/certificates/", import.meta.url).pathname;
+
+afterAll(() => provider.stop());
+
+function chatRequest(key: string): RequestInit {
+  return {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}` },
+    body: JSON.stringify(ask()),
+  };
+}
+
+describe("a gateway on a unix socket", () => {
+  let folder: string;
+  let socket: string;
+  let gateway: GatewayProcess;
+  const config = () => oneModel(providerUrl, { server: { listen: `unix:${socket}` } });
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "tollgate-socket-"));
+    socket = join(folder, "gateway.sock");
+    gateway = await startGatewayProcess(config());
+  }, startTimeoutMs);
+  afterAll(async () => {
+    await gateway.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  test("answers there, and lets its owner and group in only", async () => {
+    expect(gateway.url).toBe(socket);
+    const key = await gateway.key("alice", "1");
+    const answer = await fetch("http://localhost/v1/chat/completions", {
+      ...chatRequest(key),
+      unix: socket,
+    });
+    expect(answer.status).toBe(200);
+    expect(((await stat(socket)).mode & 0o777).toString(8)).toBe("660");
+  });
+
+  test("is not pushed aside by another on the same socket", async () => {
+    const path = join(folder, "other.toml");
+    await Bun.write(
+      path,
+      configText({
+        ...config(),
+        sections: { ...config().sections, database: { path: "other.db" } },
+      }),
+    );
+    const { status, stderr } = await gateway.desk.run("serve", "--config", path);
+    expect(status).toBe(1);
+    expect(stderr).toContain(`cannot listen on ${socket}: another program listens there`);
+    expect((await fetch("http://localhost/healthz", { unix: socket })).status).toBe(200);
+  });
+
+  test("starts again over the socket that kill -9 left behind", async () => {
+    await gateway.kill();
+    expect(await exists(socket)).toBe(true);
+    await gateway.start();
+    expect((await fetch("http://localhost/healthz", { unix: socket })).status).toBe(200);
+  });
+});
+
+describe("a gateway with a certificate", () => {
+  let gateway: GatewayProcess;
+
+  beforeAll(async () => {
+    const sections = {
+      server: { listen: "127.0.0.1:0", tls_cert: "cert.pem", tls_key: "key.pem" },
+    };
+    gateway = await startGatewayProcess(oneModel(providerUrl, sections), {
+      prepare: async ({ folder }) => {
+        await copyFile(join(certificates, "localhost.pem"), join(folder, "cert.pem"));
+        await copyFile(join(certificates, "server.key"), join(folder, "key.pem"));
+      },
+    });
+  }, startTimeoutMs);
+  afterAll(() => gateway.close());
+
+  const address = () => gateway.url.replace("127.0.0.1", "localhost");
+
+  test("serves HTTPS to those who trust it", async () => {
+    expect(gateway.url).toStartWith("https://");
+    const key = await gateway.key("alice", "1");
+    const answer = await fetch(`${address()}/v1/chat/completions`, {
+      ...chatRequest(key),
+      tls: { ca: testAuthority() },
+    });
+    expect(answer.status).toBe(200);
+  });
+
+  test("is not trusted by others, and does not speak plain HTTP", async () => {
+    const untrusted = fetch(`${address()}/healthz`).then(
+      ({ status }) => status,
+      (error: unknown) => (error as { code?: string }).code,
+    );
+    expect(await untrusted).toBe("UNABLE_TO_VERIFY_LEAF_SIGNATURE");
+    const plain = fetch(`${address().replace("https:", "http:")}/healthz`).then(
+      ({ status }) => status,
+      () => "no answer",
+    );
+    expect(await plain).toBe("no answer");
+  });
+});

@@ -1,0 +1,105 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { helloEvent, roleEvent, streamed } from "../support/chatAnswers.ts";
+import { ask } from "../support/chatCalls.ts";
+import {
+  startGatewayProcess,
+  startTimeoutMs,
+  type GatewayProcess,
+  type RequestRecord,
+} from "../support/gatewayProcess.ts";
+import { piece, startProvider, streamHead } from "../support/scriptedProvider.ts";
+import { postRaw, type StreamClient } from "../support/streamClient.ts";
+import { until } from "../support/until.ts";
+
+const openStreams = 1000;
+/** Connections are begun in groups of this, so that none finds the listener's queue full. */
+const begunAtOnce = 50;
+const measurements = 9;
+const testTimeoutMs = 60_000;
+
+/** Says hello and then nothing, for as long as anybody listens. */
+const hanging = startProvider(async (peer) => {
+  await peer.send(Buffer.concat([Buffer.from(streamHead), piece(roleEvent + helloEvent)]));
+  await peer.closed;
+});
+const prompt = startProvider(streamed);
+let gateway: GatewayProcess;
+let key: string;
+
+beforeAll(async () => {
+  gateway = await startGatewayProcess({
+    providers: {
+      hanging: `http://127.0.0.1:${hanging.port}/v1`,
+      prompt: `http://127.0.0.1:${prompt.port}/v1`,
+    },
+    models: ["hanging", "prompt"].map((id) => ({ id, routes: [{ provider: id }] })),
+    sections: { billing: { disconnect_grace: "200ms" } },
+  });
+  key = await gateway.key("alice", "1000");
+}, startTimeoutMs);
+afterAll(async () => {
+  await gateway.close();
+  hanging.stop();
+  prompt.stop();
+});
+
+function open(model: string): Promise<StreamClient> {
+  return postRaw(gateway.url, "/v1/chat/completions", key, ask({ model, stream: true }));
+}
+
+/** The median time from the request to the first content of an answer of the prompt provider's. */
+async function firstContentMs(): Promise<number> {
+  const times: number[] = [];
+  for (let count = 0; count < measurements; count += 1) {
+    const startedMs = performance.now();
+    const client = await open("prompt");
+    await client.seen("Hello");
+    times.push(performance.now() - startedMs);
+    await client.seen("[DONE]");
+    client.close();
+  }
+  return times.sort((a, b) => a - b)[Math.floor(measurements / 2)] ?? NaN;
+}
+
+test(
+  `${openStreams} open streams at one provider do not slow another's, and all end when their clients leave`,
+  async () => {
+    await firstContentMs(); // Warms up.
+    const beforeMs = await firstContentMs();
+
+    const clients: StreamClient[] = [];
+    while (clients.length < openStreams) {
+      const group = await Promise.all(Array.from({ length: begunAtOnce }, () => open("hanging")));
+      await Promise.all(group.map((client) => client.seen("Hello", testTimeoutMs)));
+      clients.push(...group);
+    }
+    expect(hanging.openCount).toBe(openStreams);
+    expect(clients.filter(({ isClosed }) => isClosed)).toEqual([]);
+
+    const duringMs = await firstContentMs();
+    const figures = [beforeMs, duringMs].map((ms) => `${ms.toFixed(1)} ms`);
+    process.stdout.write(`first content, without and with open streams: ${figures.join(", ")}\n`);
+    expect(duringMs).toBeLessThan(3 * beforeMs + 20);
+
+    for (const client of clients) client.close();
+    await until("the provider is rid of all", () => hanging.openCount === 0, testTimeoutMs);
+    const isOver = ({ msg, model }: { msg: string; model?: unknown }) =>
+      msg === "request" && model === "hanging";
+    await until(
+      "all are ended",
+      () => gateway.log.filter(isOver).length === openStreams,
+      testTimeoutMs,
+    );
+    await gateway.checkBooks();
+    const records = (await gateway.desk.json(
+      "requests",
+      "--status",
+      "cancelled",
+      "--limit",
+      String(2 * openStreams),
+    )) as RequestRecord[];
+    expect(records).toHaveLength(openStreams);
+    expect(records.filter(({ provider }) => provider !== "hanging")).toEqual([]);
+  },
+  testTimeoutMs,
+);

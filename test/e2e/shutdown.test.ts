@@ -1,0 +1,168 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { binaryPath } from "../support/binary.ts";
+import {
+  doneEvent,
+  helloEvent,
+  roleEvent,
+  stopEvent,
+  thereEvent,
+  usageEvent,
+} from "../support/chatAnswers.ts";
+import { ask, call, chunksOf, openChat, type OpenReply } from "../support/chatCalls.ts";
+import { oneModel } from "../support/gatewayConfig.ts";
+import {
+  startGatewayProcess,
+  startTimeoutMs,
+  type GatewayProcess,
+} from "../support/gatewayProcess.ts";
+import { piece, startProvider, streamEnd, streamHead } from "../support/scriptedProvider.ts";
+import { until } from "../support/until.ts";
+import { responseEvent, responseObject } from "../support/upstreamText.ts";
+
+/** Begins a stream at once, and goes on when it is told; a JSON answer waits with all of it. */
+const provider = startProvider(async (peer, request) => {
+  if (request.json["stream"] !== true) return;
+  const isResponse = request.requestLine.includes("/responses");
+  const beginning = isResponse
+    ? responseEvent("response.created", { response: responseObject("resp_1") }) +
+      responseEvent("response.output_text.delta", { delta: "Hel" })
+    : roleEvent + helloEvent;
+  await peer.send(Buffer.concat([Buffer.from(streamHead), piece(beginning)]));
+  await goOn.promise;
+  await peer.send(piece(thereEvent + stopEvent + usageEvent + doneEvent));
+  await peer.send(streamEnd);
+});
+let goOn = Promise.withResolvers<void>();
+
+beforeAll(async () => {
+  await binaryPath();
+}, startTimeoutMs);
+afterAll(() => provider.stop());
+
+/** Runs a test against a gateway with this grace and one request under way, and ends the gateway whatever happens. */
+async function withGateway(
+  grace: string,
+  work: (gateway: GatewayProcess, key: string) => Promise<void>,
+): Promise<void> {
+  goOn = Promise.withResolvers();
+  const url = `http://127.0.0.1:${provider.port}/v1`;
+  const gateway = await startGatewayProcess(
+    oneModel(url, { server: { listen: "127.0.0.1:0", shutdown_grace: grace } }),
+  );
+  try {
+    await work(gateway, await gateway.key("alice", "100"));
+  } finally {
+    goOn.resolve();
+    await gateway.close();
+  }
+}
+
+async function openStream(gateway: GatewayProcess, key: string): Promise<OpenReply> {
+  const stream = await openChat(gateway, { key }, { stream: true });
+  await stream.seen("Hello");
+  return stream;
+}
+
+function drains(gateway: GatewayProcess) {
+  return gateway.logged("it drains", ({ msg }) => msg === "draining");
+}
+
+const over = (stream: OpenReply) => until("the stream is over", () => stream.isOver);
+
+describe("SIGTERM", () => {
+  test("lets an open stream finish, refuses what comes meanwhile, and ends with status 0", () =>
+    withGateway("30s", async (gateway, key) => {
+      const stream = await openStream(gateway, key);
+      gateway.signal("SIGTERM");
+      await drains(gateway);
+
+      const health = await call(gateway, undefined, { path: "/healthz" });
+      expect(health).toMatchObject({ status: 503, body: { status: "draining" } });
+      for (const [path, body] of [
+        ["/v1/chat/completions", ask()],
+        ["/v1/responses", { model: "small" }],
+        ["/v1/models", undefined],
+      ] as const) {
+        const refused = await call(gateway, { key }, { path, body });
+        expect(refused).toMatchObject({
+          status: 502,
+          body: { error: { message: "service temporarily unavailable", type: "provider_error" } },
+        });
+        expect(refused.headers.get("connection")).toBe("close");
+      }
+
+      goOn.resolve();
+      await over(stream);
+      expect(chunksOf(stream).at(-1)).toMatchObject({ choices: [{ finish_reason: "stop" }] });
+      expect(await gateway.ended).toBe(0);
+      expect(await gateway.request(stream.id)).toMatchObject({
+        status: "done",
+        prompt_tokens: 20,
+        completion_tokens: 7,
+        estimated: false,
+      });
+    }));
+
+  test("ends a stream that outlasts the grace with the error chunk, and does not charge it", () =>
+    withGateway("200ms", async (gateway, key) => {
+      const stream = await openStream(gateway, key);
+      gateway.signal("SIGTERM");
+      await over(stream);
+      expect(chunksOf(stream).at(-1)).toMatchObject({
+        choices: [{ index: 0, delta: {}, finish_reason: "error" }],
+        error: { type: "provider_error", message: expect.stringMatching(/.+/) },
+      });
+      expect(await gateway.ended).toBe(0);
+      expect(await gateway.request(stream.id)).toMatchObject({ status: "failed", cost_rub: "0" });
+    }));
+
+  test("ends a responses stream that outlasts the grace with its error event, and does not charge it", () =>
+    withGateway("500ms", async (gateway, key) => {
+      const body = { model: "small", input: "hello", stream: true };
+      const answered = call(gateway, { key }, { path: "/v1/responses", body });
+      const since = provider.requests.length;
+      await provider.request(since);
+      gateway.signal("SIGTERM");
+      const { text, id } = await answered;
+      expect(text).toEndWith('"sequence_number":2}\n\n');
+      expect(text).toContain('event: error\ndata: {"type":"error","code":"provider_error"');
+      expect(await gateway.ended).toBe(0);
+      expect(await gateway.request(id)).toMatchObject({ status: "failed", cost_rub: "0" });
+    }));
+
+  test("answers a JSON request that outlasts the grace with 502, and does not charge it", () =>
+    withGateway("200ms", async (gateway, key) => {
+      const since = provider.requests.length;
+      const answered = call(gateway, { key }, { path: "/v1/chat/completions", body: ask() });
+      await provider.request(since);
+      gateway.signal("SIGTERM");
+      const { status, body, id } = await answered;
+      expect({ status, body }).toEqual({
+        status: 502,
+        body: { error: { message: "service temporarily unavailable", type: "provider_error" } },
+      });
+      expect(await gateway.ended).toBe(0);
+      expect(await gateway.request(id)).toMatchObject({ status: "failed", cost_rub: "0" });
+    }));
+
+  test("without anything under way ends at once", () =>
+    withGateway("30s", async (gateway) => {
+      const startedMs = performance.now();
+      gateway.signal("SIGTERM");
+      expect(await gateway.ended).toBe(0);
+      expect(performance.now() - startedMs).toBeLessThan(3000);
+    }));
+});
+
+test("a second SIGINT ends the grace: what is open is cut off and not charged, and the status is 0", () =>
+  withGateway("1h", async (gateway, key) => {
+    const stream = await openStream(gateway, key);
+    gateway.signal("SIGINT");
+    await drains(gateway);
+    expect(stream.isOver).toBe(false);
+    gateway.signal("SIGINT");
+    await over(stream);
+    expect(chunksOf(stream).at(-1)).toMatchObject({ choices: [{ finish_reason: "error" }] });
+    expect(await gateway.ended).toBe(0);
+    expect(await gateway.request(stream.id)).toMatchObject({ status: "failed", cost_rub: "0" });
+  }));

@@ -1,0 +1,198 @@
+import { describe, expect, test } from "bun:test";
+import {
+  answered,
+  doneEvent,
+  helloEvent,
+  stopEvent,
+  thereEvent,
+  usage,
+  usageOnly,
+} from "../support/chatAnswers.ts";
+import { chat, chunksOf } from "../support/chatCalls.ts";
+import { costOf } from "../support/gatewayConfig.ts";
+import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
+import { raw, stream, streamHead, piece } from "../support/scriptedProvider.ts";
+import { chatEvent } from "../support/upstreamText.ts";
+
+const at = openOneModelBefore();
+
+interface Figures {
+  prompt: number;
+  completion: number;
+  cached?: number;
+  cacheWrite?: number;
+}
+
+/** The estimate of "hello" and "Hello there": a quarter of their bytes, rounded up. */
+const estimate: Figures = { prompt: 2, completion: 3 };
+const huge = 1_000_000_001;
+
+/** What the provider reports, as JSON, and what is billed; undefined stands for the estimate. */
+const reports: readonly (readonly [string | undefined, Figures | undefined])[] = [
+  [undefined, undefined],
+  ["null", undefined],
+  ["{}", undefined],
+  ["[]", undefined],
+  ['"20"', undefined],
+  ['{"prompt_tokens":20}', undefined],
+  ['{"completion_tokens":7}', undefined],
+  ['{"prompt_tokens":-1,"completion_tokens":7}', undefined],
+  ['{"prompt_tokens":20,"completion_tokens":-7}', undefined],
+  ['{"prompt_tokens":20.5,"completion_tokens":7}', undefined],
+  ['{"prompt_tokens":"20","completion_tokens":7}', undefined],
+  ['{"prompt_tokens":null,"completion_tokens":7}', undefined],
+  ['{"prompt_tokens":1e400,"completion_tokens":7}', undefined],
+  ['{"prompt_tokens":9007199254740993,"completion_tokens":7}', undefined],
+  [`{"prompt_tokens":${huge},"completion_tokens":7}`, undefined],
+  [`{"prompt_tokens":20,"completion_tokens":${huge}}`, undefined],
+  ['{"input_tokens":20,"output_tokens":7}', undefined],
+  ['{"prompt_tokens":0,"completion_tokens":0}', { prompt: 0, completion: 0 }],
+  ['{"prompt_tokens":20.0,"completion_tokens":7e0}', { prompt: 20, completion: 7 }],
+  ['{"prompt_tokens":20,"completion_tokens":7,"total_tokens":999}', { prompt: 20, completion: 7 }],
+  [
+    '{"prompt_tokens":20,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":25}}',
+    { prompt: 20, completion: 7, cached: 20 },
+  ],
+  [
+    '{"prompt_tokens":20,"completion_tokens":7,"prompt_tokens_details":{"cache_write_tokens":25}}',
+    { prompt: 20, completion: 7, cacheWrite: 20 },
+  ],
+  [
+    '{"prompt_tokens":20,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":15,"cache_write_tokens":15}}',
+    { prompt: 20, completion: 7, cached: 15, cacheWrite: 5 },
+  ],
+  [
+    '{"prompt_tokens":20,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":-5,"cache_write_tokens":"3"}}',
+    { prompt: 20, completion: 7 },
+  ],
+  ['{"prompt_tokens":20,"completion_tokens":7,"prompt_tokens_details":null}', { prompt: 20, completion: 7 }],
+];
+
+/** The usage object of the public contract for these figures. */
+function shown({ prompt, completion, cached = 0, cacheWrite = 0 }: Figures): object {
+  return {
+    prompt_tokens: prompt,
+    completion_tokens: completion,
+    total_tokens: prompt + completion,
+    prompt_tokens_details: { cached_tokens: cached, cache_write_tokens: cacheWrite },
+  };
+}
+
+const tooMany = { max_tokens: 1000 };
+
+describe.each([
+  ["JSON", false],
+  ["a stream", true],
+])("usage that is reported in %s", (_, isStream) => {
+  const request = isStream ? { stream: true, stream_options: { include_usage: true } } : {};
+  const answer = (reported: string | undefined) => {
+    if (!isStream) {
+      const text = JSON.stringify({
+        choices: [{ index: 0, finish_reason: "stop", message: { content: "Hello there" } }],
+        usage: "USAGE",
+      });
+      const body = text.replace(reported === undefined ? ',"usage":"USAGE"' : '"USAGE"', reported ?? "");
+      return raw(`HTTP/1.1 200 OK\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
+    }
+    const last = reported === undefined ? [] : [usageOnly("USAGE").replace('"USAGE"', reported)];
+    return stream(helloEvent, thereEvent, stopEvent, ...last, doneEvent);
+  };
+
+  test.each(reports)("as %s is billed as %j", async (reported, billed) => {
+    at.provider.answer = answer(reported);
+    const key = at.gateway.key();
+    const reply = await chat(at.gateway, key, { ...request, ...tooMany });
+    expect(reply.status).toBe(200);
+    const figures = billed ?? estimate;
+    const body = isStream ? chunksOf(reply).at(-1) : reply.body;
+    expect((body as { usage: object }).usage).toMatchObject(shown(figures));
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { status: "done", estimated: billed === undefined, charge: costOf(figures), writeOff: 0n },
+    ]);
+    expect(at.gateway.balance(key)).toBe(100_000_000_000n - costOf(figures));
+  });
+});
+
+describe("the estimate", () => {
+  test("counts a thousand tokens for each part that is not text", async () => {
+    at.provider.answer = answered({ usage: undefined });
+    const key = at.gateway.key();
+    const image = { type: "image_url", image_url: { url: "https://one.example/a.png" } };
+    const content = [{ type: "text", text: "12345678" }, image, image];
+    await chat(at.gateway, key, { messages: [{ role: "user", content }] });
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { estimated: true, promptTokens: 2002, completionTokens: 3 },
+    ]);
+  });
+
+  test("counts bytes of UTF-8, reasoning and tool calls too", async () => {
+    at.provider.answer = answered({
+      usage: undefined,
+      choices: [
+        {
+          index: 0,
+          finish_reason: "stop",
+          message: { content: "жжжж", reasoning_content: "12345678" },
+        },
+      ],
+    });
+    const key = at.gateway.key();
+    await chat(at.gateway, key, { messages: [{ role: "user", content: "жж" }] });
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { promptTokens: 1, completionTokens: 4 },
+    ]);
+  });
+
+  test("never exceeds what was held", async () => {
+    const content = "a".repeat(8000);
+    at.provider.answer = answered({
+      usage: undefined,
+      choices: [{ index: 0, finish_reason: "length", message: { content } }],
+    });
+    const key = at.gateway.key();
+    await chat(at.gateway, key, { max_tokens: 10 });
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { status: "done", estimated: true, completionTokens: 10, writeOff: 0n },
+    ]);
+  });
+});
+
+describe("usage in a stream", () => {
+  const report = (prompt: number, completion: number) =>
+    usageOnly({ prompt_tokens: prompt, completion_tokens: completion });
+  const inChunk = (completion_tokens: number) => ({ usage: { prompt_tokens: 20, completion_tokens } });
+
+  test.each([
+    ["in every chunk, growing: the last", [chatEvent({ content: "a" }, null, inChunk(1)), chatEvent({ content: "b" }, null, inChunk(2)), chatEvent({}, "stop", inChunk(3))], 3],
+    ["shrinking: the largest", [helloEvent, report(20, 9), stopEvent, report(20, 4)], 9],
+    ["first right, then broken: the right one", [helloEvent, stopEvent, report(20, 5), usageOnly(null)], 5],
+    ["on the finish chunk itself", [helloEvent, chatEvent({}, "stop", inChunk(6))], 6],
+    ["before the content", [report(20, 8), helloEvent, stopEvent], 8],
+  ])("%s", async (_, events, completionTokens) => {
+    at.provider.answer = stream(...events, doneEvent);
+    const key = at.gateway.key();
+    const reply = await chat(at.gateway, key, { stream: true });
+    expect(reply.text).not.toContain("usage");
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { status: "done", estimated: false, promptTokens: 20, completionTokens },
+    ]);
+  });
+
+  test("of a stream that is cut is not charged", async () => {
+    at.provider.answer = raw(streamHead, piece(helloEvent), piece(usageOnly(usage)), "x");
+    const key = at.gateway.key();
+    expect((await chat(at.gateway, key, { stream: true })).text).toContain('"finish_reason":"error"');
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { status: "failed", charge: 0n, promptTokens: 0, completionTokens: 0 },
+    ]);
+  });
+
+  test("that comes seconds too late is not waited for: the estimate is charged", async () => {
+    at.provider.answer = raw(streamHead, piece(helloEvent), piece(stopEvent));
+    const key = at.gateway.key();
+    expect((await chat(at.gateway, key, { stream: true })).text).toEndWith("data: [DONE]\n\n");
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { status: "done", estimated: true, promptTokens: 2, completionTokens: 2 },
+    ]);
+  });
+});

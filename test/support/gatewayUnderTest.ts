@@ -1,0 +1,65 @@
+import { afterAll, afterEach, beforeAll } from "bun:test";
+import { oneModel, type GatewayConfig } from "./gatewayConfig.ts";
+import { startProvider, type ScriptedProvider } from "./scriptedProvider.ts";
+import { openTestApp, type TestApp } from "./testApp.ts";
+
+/** A gateway with its scripted providers, for the tests of one describe block or file. */
+export interface GatewayUnderTest<Id extends string> {
+  /** There from the first test on. */
+  readonly gateway: TestApp;
+  readonly providers: Readonly<Record<Id, ScriptedProvider>>;
+}
+
+/**
+ * Opens a gateway before the tests around it, and closes it behind them. After each test the books
+ * must add up and nothing be held, and the providers forget what they were told.
+ */
+export function openBefore<Id extends string>(
+  ids: readonly Id[],
+  configOf: (urls: Readonly<Record<Id, string>>) => GatewayConfig,
+): GatewayUnderTest<Id> {
+  const started = ids.map((id) => [id, startProvider()] as const);
+  const providers = Object.fromEntries(started) as Record<Id, ScriptedProvider>;
+  const urls = Object.fromEntries(
+    started.map(([id, { port }]) => [id, `http://127.0.0.1:${port}/v1`]),
+  ) as Record<Id, string>;
+  let gateway: TestApp | undefined;
+  beforeAll(async () => {
+    gateway = await openTestApp(configOf(urls));
+  });
+  afterEach(async () => {
+    await gateway?.checkBooks();
+    for (const [, provider] of started) provider.forget();
+  });
+  afterAll(async () => {
+    await gateway?.close();
+    for (const [, provider] of started) provider.stop();
+  });
+  return {
+    get gateway() {
+      if (gateway === undefined) throw new Error("the gateway is not open yet");
+      return gateway;
+    },
+    providers,
+  };
+}
+
+/** The same with the model `small` on one provider, `local`. */
+export function openOneModelBefore(
+  sections: NonNullable<GatewayConfig["sections"]> = {},
+  settings: Readonly<Record<string, string | number>> = {},
+): { readonly gateway: TestApp; readonly provider: ScriptedProvider } {
+  const opened = openBefore(["local"], ({ local }) => ({
+    ...oneModel(local, sections),
+    providers: { local: { base_url: local, api_key: upstreamKey, ...settings } },
+  }));
+  return {
+    get gateway() {
+      return opened.gateway;
+    },
+    provider: opened.providers.local,
+  };
+}
+
+/** The key with which the gateway comes to its one provider. */
+export const upstreamKey = "sk-upstream-0123456789abcdef";
