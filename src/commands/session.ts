@@ -43,7 +43,7 @@ export function withSession(command: Command, work: (session: Session) => Result
 
 /** The same without printing: returns what `work` returns. */
 export function runSession<T>(configPath: string | undefined, work: (session: Session) => T): T {
-  const { config } = loadConfig({ path: configPath });
+  const { config } = loadConfig({ path: configPath, secrets: "unread" });
   const { path, durability } = config.database;
   const store = openStore({ path, durability, serving: false });
   try {

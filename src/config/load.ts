@@ -9,6 +9,7 @@ import { readProviders } from "./providers.ts";
 import type { Config } from "./schema.ts";
 import { readSettings } from "./settings.ts";
 import { checkShape } from "./shape.ts";
+import { withoutSecrets } from "./withoutSecrets.ts";
 
 export { ConfigError } from "./inspection.ts";
 
@@ -22,14 +23,16 @@ const proxyVariables: readonly string[] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PRO
  * Finds, reads and checks the config file: the given path, else $TOLLGATE_CONFIG, else ./config.toml,
  * else /etc/tollgate/config.toml. It reads every file that the config names but changes nothing, so it
  * serves a reload as well. Warnings are one line each. Throws {@link ConfigError} with every problem at
- * once; no message holds the value of a secret.
+ * once; no message holds the value of a secret. With `secrets` "unread" whatever is secret is passed
+ * over: who administers the store need not have the keys of the providers.
  */
-export function loadConfig(options: { path?: string | undefined }): {
+export function loadConfig(options: { path?: string | undefined; secrets?: "read" | "unread" }): {
   config: Config;
   warnings: readonly string[];
 } {
   const file = findFile(options.path);
-  const tree = parseToml(file, readText(file));
+  const whole = parseToml(file, readText(file));
+  const tree = options.secrets === "unread" ? withoutSecrets(whole) : whole;
   const inspection = new Inspection(dirname(file));
   const sound = checkShape(interpolate(tree, process.env, inspection), inspection);
   const settings = readSettings(sound, inspection);

@@ -11,3 +11,14 @@ export interface Relay {
 export type Answer =
   | { readonly kind: "json"; readonly text: string; readonly costRub: string }
   | { readonly kind: "stream"; readonly relay: Relay };
+
+/** Two pieces as one. */
+export function joined(before: Piece | undefined, after: Piece): Piece {
+  if (before === undefined) return after;
+  if (typeof before === "string" && typeof after === "string") return before + after;
+  return Buffer.concat([bytesOf(before), bytesOf(after)]);
+}
+
+function bytesOf(piece: Piece): Uint8Array {
+  return typeof piece === "string" ? Buffer.from(piece) : piece;
+}

@@ -32,14 +32,3 @@ export interface AnswerDecoder {
 
 /** The largest event that a provider may send. */
 export const EVENT_BYTES_MAX = 4 * 1024 * 1024;
-
-/** Two pieces as one. */
-export function joined(before: Piece | undefined, after: Piece): Piece {
-  if (before === undefined) return after;
-  if (typeof before === "string" && typeof after === "string") return before + after;
-  return Buffer.concat([bytesOf(before), bytesOf(after)]);
-}
-
-function bytesOf(piece: Piece): Uint8Array {
-  return typeof piece === "string" ? Buffer.from(piece) : piece;
-}

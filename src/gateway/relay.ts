@@ -9,7 +9,7 @@ import { AnswerError } from "../providers/provider.ts";
 import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
 import type { Candidate } from "../routing/order.ts";
 import type { Admitted } from "./admit.ts";
-import type { Piece, Relay } from "./answer.ts";
+import { joined, type Piece, type Relay } from "./answer.ts";
 import type { AnswerDecoder } from "./answerDecoder.ts";
 
 export interface RelayOptions {

@@ -7,8 +7,8 @@ import {
   type GatewayProcess,
   type RequestRecord,
 } from "../support/gatewayProcess.ts";
+import { chatBytes, connectRaw, type RawClient } from "../support/rawClient.ts";
 import { piece, startProvider, streamHead } from "../support/scriptedProvider.ts";
-import { postRaw, type StreamClient } from "../support/streamClient.ts";
 import { until } from "../support/until.ts";
 
 const openStreams = 1000;
@@ -43,8 +43,11 @@ afterAll(async () => {
   prompt.stop();
 });
 
-function open(model: string): Promise<StreamClient> {
-  return postRaw(gateway.url, "/v1/chat/completions", key, ask({ model, stream: true }));
+/** On a socket of its own: Bun's `fetch` runs 256 requests at once at most, in the whole process. */
+async function open(model: string): Promise<RawClient> {
+  const client = await connectRaw(Number(new URL(gateway.url).port));
+  client.send(chatBytes(key, JSON.stringify(ask({ model, stream: true }))));
+  return client;
 }
 
 /** The median time from the request to the first content of an answer of the prompt provider's. */
@@ -56,7 +59,7 @@ async function firstContentMs(): Promise<number> {
     await client.seen("Hello");
     times.push(performance.now() - startedMs);
     await client.seen("[DONE]");
-    client.close();
+    client.fin();
   }
   return times.sort((a, b) => a - b)[Math.floor(measurements / 2)] ?? NaN;
 }
@@ -67,10 +70,10 @@ test(
     await firstContentMs(); // Warms up.
     const beforeMs = await firstContentMs();
 
-    const clients: StreamClient[] = [];
+    const clients: RawClient[] = [];
     while (clients.length < openStreams) {
       const group = await Promise.all(Array.from({ length: begunAtOnce }, () => open("hanging")));
-      await Promise.all(group.map((client) => client.seen("Hello", testTimeoutMs)));
+      await Promise.all(group.map((client) => client.seen("Hello")));
       clients.push(...group);
     }
     expect(hanging.openCount).toBe(openStreams);
@@ -81,7 +84,7 @@ test(
     process.stdout.write(`first content, without and with open streams: ${figures.join(", ")}\n`);
     expect(duringMs).toBeLessThan(3 * beforeMs + 20);
 
-    for (const client of clients) client.close();
+    for (const client of clients) client.fin();
     await until("the provider is rid of all", () => hanging.openCount === 0, testTimeoutMs);
     const isOver = ({ msg, model }: { msg: string; model?: unknown }) =>
       msg === "request" && model === "hanging";

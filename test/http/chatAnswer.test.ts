@@ -88,7 +88,10 @@ describe("a whole answer", () => {
   });
 
   test("has a list of text parts as one text", async () => {
-    const content = [{ type: "text", text: "Hel" }, { type: "text", text: "lo" }];
+    const content = [
+      { type: "text", text: "Hel" },
+      { type: "text", text: "lo" },
+    ];
     expect(await firstChoice({ content })).toMatchObject({ message: { content: "Hello" } });
   });
 

@@ -86,7 +86,11 @@ describe("the error table", () => {
     } finally {
       store.keys.findByHash = findByHash;
     }
-    expect(at.gateway.log.at(-1)).toMatchObject({ level: "error", error: "RangeError", status: 502 });
+    expect(at.gateway.log.at(-1)).toMatchObject({
+      level: "error",
+      error: "RangeError",
+      status: 502,
+    });
     expect(at.gateway.logText()).not.toContain("the secret detail");
   });
 });

@@ -41,17 +41,11 @@ const fields: readonly (readonly [unknown, string | undefined])[] = [
   ...["low", "medium", "high", "xhigh"].map(
     (effort) => [ask({ reasoning_effort: effort }), accepted] as const,
   ),
-  [
-    ask({ reasoning_effort: "none" }),
-    "reasoning_effort must be one of: low, medium, high, xhigh",
-  ],
+  [ask({ reasoning_effort: "none" }), "reasoning_effort must be one of: low, medium, high, xhigh"],
   [ask({ verbosity: "low" }), accepted],
   [ask({ verbosity: "xhigh" }), "verbosity must be one of: low, medium, high"],
   [ask({ reasoningSummary: "concise" }), accepted],
-  [
-    ask({ reasoningSummary: "detailed" }),
-    "reasoningSummary must be one of: auto, detail, concise",
-  ],
+  [ask({ reasoningSummary: "detailed" }), "reasoningSummary must be one of: auto, detail, concise"],
   [ask({ temperature: -0.1 }), "temperature must be between 0 and 2"],
   [ask({ temperature: 0 }), accepted],
   [ask({ temperature: 2 }), accepted],
@@ -99,10 +93,7 @@ const openFields: readonly (readonly [unknown, string | undefined])[] = [
     ask({ messages: [{ role: "user", content: null }] }),
     "messages[0].content must be a string or an array of parts",
   ],
-  [
-    ask({ messages: [{ role: "assistant", content: null, tool_calls: [{ id: "1" }] }] }),
-    accepted,
-  ],
+  [ask({ messages: [{ role: "assistant", content: null, tool_calls: [{ id: "1" }] }] }), accepted],
   [ask({ messages: [{ role: "assistant", tool_calls: [{ id: "1" }] }] }), accepted],
 ];
 
@@ -116,7 +107,10 @@ const strictFields: readonly (readonly [unknown, string | undefined])[] = [
     ask({ messages: [{ role: "user", content: [{ type: "text", text: "x" }] }] }),
     "messages[0].content must be a string",
   ],
-  [ask({ messages: [{ role: "assistant", content: null }] }), "messages[0].content must be a string"],
+  [
+    ask({ messages: [{ role: "assistant", content: null }] }),
+    "messages[0].content must be a string",
+  ],
 ];
 
 /** Bodies that are no checked request at all, as they are sent. */
@@ -135,18 +129,42 @@ const texts: readonly (readonly [string, string | Uint8Array, string])[] = [
   ["half a surrogate pair", '{"model":"\\ud800"}', "invalid unicode"],
   ["bytes that are not UTF-8", Uint8Array.of(0x7b, 0xff, 0x7d), "request body is not valid UTF-8"],
   ["a NUL", '{"model":"sm\0all"}', "body is not valid JSON"],
-  ["2^53 + 1 tokens", JSON.stringify(ask()).replace("{", '{"max_tokens":9007199254740993,'), "max_tokens must be at most 9007199254740991"],
-  ["1e400 tokens", JSON.stringify(ask()).replace("{", '{"max_tokens":1e400,'), "max_tokens must be at most 9007199254740991"],
-  ["-0 tokens", JSON.stringify(ask()).replace("{", '{"max_tokens":-0,'), "max_tokens must be at least 1"],
-  ["a control character in the model", '{"model":"a\\nb","messages":[]}', "model must not contain control characters"],
-  ["a model of 10 KB", JSON.stringify(ask({ model: "m".repeat(10_240) })), "model must be at most 256 characters long"],
+  [
+    "2^53 + 1 tokens",
+    JSON.stringify(ask()).replace("{", '{"max_tokens":9007199254740993,'),
+    "max_tokens must be at most 9007199254740991",
+  ],
+  [
+    "1e400 tokens",
+    JSON.stringify(ask()).replace("{", '{"max_tokens":1e400,'),
+    "max_tokens must be at most 9007199254740991",
+  ],
+  [
+    "-0 tokens",
+    JSON.stringify(ask()).replace("{", '{"max_tokens":-0,'),
+    "max_tokens must be at least 1",
+  ],
+  [
+    "a control character in the model",
+    '{"model":"a\\nb","messages":[]}',
+    "model must not contain control characters",
+  ],
+  [
+    "a model of 10 KB",
+    JSON.stringify(ask({ model: "m".repeat(10_240) })),
+    "model must be at most 256 characters long",
+  ],
 ];
 
 const headers: readonly (readonly [string, string, string | undefined])[] = [
   ["content-type", "text/plain", "content-type must be application/json"],
   ["content-type", "multipart/form-data; boundary=x", "content-type must be application/json"],
   ["content-type", "application/x-www-form-urlencoded", "content-type must be application/json"],
-  ["content-type", "application/json; charset=utf-16", "content-type must be application/json in utf-8"],
+  [
+    "content-type",
+    "application/json; charset=utf-16",
+    "content-type must be application/json in utf-8",
+  ],
   ["content-type", "Application/JSON; charset=UTF-8", accepted],
   ["content-encoding", "gzip", "content-encoding is not supported"],
   ["content-encoding", "identity", accepted],

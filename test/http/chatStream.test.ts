@@ -102,7 +102,12 @@ describe("a stream", () => {
     const event = chatEvent({ content: "a", tool_calls: [{}] }, null, { system_fingerprint: "fp" });
     strict.provider.answer = stream(event, stopEvent, usageEvent, doneEvent);
     const reply = await chat(strict.gateway, strict.gateway.key(), { stream: true });
-    const head = { id: expect.any(String), object: "chat.completion.chunk", created: 1, model: "small" };
+    const head = {
+      id: expect.any(String),
+      object: "chat.completion.chunk",
+      created: 1,
+      model: "small",
+    };
     expect(chunksOf(reply)).toEqual([
       { ...head, choices: [{ index: 0, delta: { content: "a" }, finish_reason: null }] },
       { ...head, choices: [{ index: 0, delta: {}, finish_reason: "stop" }] },
@@ -110,7 +115,11 @@ describe("a stream", () => {
   });
 
   test.each([
-    ["content of null", { role: null, content: null, reasoning_content: "hm" }, { reasoning_content: "hm" }],
+    [
+      "content of null",
+      { role: null, content: null, reasoning_content: "hm" },
+      { reasoning_content: "hm" },
+    ],
     ["another role", { role: "model", content: "a" }, { role: "assistant", content: "a" }],
     ["a list of parts", { content: [{ type: "text", text: "a" }] }, { content: "a" }],
   ])("never has null or a stranger in a delta: %s", async (_, delta, shown) => {
@@ -119,7 +128,9 @@ describe("a stream", () => {
   });
 
   test("of tool calls is passed on piece by piece, and ends as tool_calls whatever the provider says", async () => {
-    const start = { tool_calls: [{ index: 0, id: "call_1", function: { name: "f", arguments: "" } }] };
+    const start = {
+      tool_calls: [{ index: 0, id: "call_1", function: { name: "f", arguments: "" } }],
+    };
     const more = { tool_calls: [{ index: 0, function: { arguments: '{"a":1}' } }] };
     const events = [chatEvent(start), chatEvent(more), chatEvent({}, "end_turn"), doneEvent];
     const chunks = await relayed(events);
@@ -142,7 +153,15 @@ describe("a stream", () => {
   test("of two choices ends when both have ended", async () => {
     const second = (delta: object, reason: string | null = null) =>
       chatEvent(delta, reason).replace('"index":0', '"index":1');
-    const events = [helloEvent, second({ content: "Hi" }), stopEvent, second({ content: "!" }), second({}, "length"), usageEvent, doneEvent];
+    const events = [
+      helloEvent,
+      second({ content: "Hi" }),
+      stopEvent,
+      second({ content: "!" }),
+      second({}, "length"),
+      usageEvent,
+      doneEvent,
+    ];
     const chunks = await relayed(events, { n: 2 });
     expect(said(chunks)).toEqual({ 0: ["Hello", "stop"], 1: ["Hi!", "length"] });
   });
@@ -161,12 +180,21 @@ describe("a stream", () => {
     go.resolve();
     await client.seen("[DONE]");
     const events = client.text.replaceAll(": keep-alive\n\n", "");
-    expect(said(chunksOf({ text: events }) as unknown as Chunk[])).toEqual({ 0: ["Hello", "stop"] });
+    expect(said(chunksOf({ text: events }) as unknown as Chunk[])).toEqual({
+      0: ["Hello", "stop"],
+    });
   });
 });
 
 describe("what the network or the provider's framing does changes nothing for the client", () => {
-  const events = [roleEvent, helloEvent, chatEvent({ content: " жук 🦆" }), stopEvent, usageEvent, doneEvent];
+  const events = [
+    roleEvent,
+    helloEvent,
+    chatEvent({ content: " жук 🦆" }),
+    stopEvent,
+    usageEvent,
+    doneEvent,
+  ];
   const whole = { 0: ["Hello жук 🦆", "stop"] } as Record<number, [string, string]>;
   const text = events.join("");
   const inCrlf = text.replaceAll("\n", "\r\n");
@@ -178,7 +206,10 @@ describe("what the network or the provider's framing does changes nothing for th
     ["with CRLF, byte by byte", [...Buffer.from(inCrlf)].map((byte) => Uint8Array.of(byte))],
     ["with CR", [text.replaceAll("\n", "\r")]],
     ["with a byte order mark", [`\ufeff${text}`]],
-    ["with comments, ids, retries and names", [`: hello\n\nid: 1\nretry: 5\n${text}`, "event: x\n\n"]],
+    [
+      "with comments, ids, retries and names",
+      [`: hello\n\nid: 1\nretry: 5\n${text}`, "event: x\n\n"],
+    ],
     ["without the blank behind the colon", [text.replaceAll("data: ", "data:")]],
     ["with empty events between", [text.replaceAll("\n\n", "\n\ndata:\n\n")]],
     ["with more behind [DONE]", [text, helloEvent, doneEvent]],
@@ -190,7 +221,11 @@ describe("what the network or the provider's framing does changes nothing for th
   });
 
   test("an event of several data lines is read as one", async () => {
-    const [first] = await relayed([helloEvent.replace(',"choices"', '\ndata: ,"choices"'), stopEvent, doneEvent]);
+    const [first] = await relayed([
+      helloEvent.replace(',"choices"', '\ndata: ,"choices"'),
+      stopEvent,
+      doneEvent,
+    ]);
     expect(first?.choices[0]?.delta).toEqual({ content: "Hello" });
   });
 

@@ -42,20 +42,37 @@ describe("a stream whose provider fails after content ends with one chunk that s
   test.each<[string, ProviderAnswer]>([
     ["it is cut within its framing", cut("fin", ...begun)],
     ["it is reset", cut("reset", ...begun)],
-    ["it ends without framing, without [DONE] and without a finish reason", cut("fin", closeDelimited + helloEvent)],
+    [
+      "it ends without framing, without [DONE] and without a finish reason",
+      cut("fin", closeDelimited + helloEvent),
+    ],
     ["it ends in good order, but without a finish reason", stream(helloEvent)],
     ["it says [DONE] without a finish reason", stream(helloEvent, doneEvent)],
     ["it is cut in the middle of an event", cut("fin", ...begun, piece(thereEvent.slice(0, 30)))],
     ["an event is not JSON", stream(helloEvent, "data: {nonsense\n\n", stopEvent, doneEvent)],
     ["an event is no object", stream(helloEvent, "data: 5\n\n", stopEvent, doneEvent)],
-    ["an event is not UTF-8", stream(helloEvent, Uint8Array.of(...Buffer.from("data: "), 0xff, 10, 10), stopEvent, doneEvent)],
-    ["an event is an error", stream(helloEvent, 'data: {"error":{"message":"secret"}}\n\n', doneEvent)],
+    [
+      "an event is not UTF-8",
+      stream(
+        helloEvent,
+        Uint8Array.of(...Buffer.from("data: "), 0xff, 10, 10),
+        stopEvent,
+        doneEvent,
+      ),
+    ],
+    [
+      "an event is an error",
+      stream(helloEvent, 'data: {"error":{"message":"secret"}}\n\n', doneEvent),
+    ],
     ["the finish reason is error", stream(helloEvent, chatEvent({}, "error"), doneEvent)],
     ["content is no text", stream(helloEvent, chatEvent({ content: 5 }), doneEvent)],
     ["choices are no list", stream(helloEvent, 'data: {"choices":5}\n\n', doneEvent)],
     ["its chunk framing is broken", raw(...begun, "zz\r\nnonsense")],
     ["it falls silent", raw(...begun)],
-    ["one event is larger than 4 MiB", stream(helloEvent, `data: ${"a".repeat(4 * 1024 * 1024)}`, "a\n\n")],
+    [
+      "one event is larger than 4 MiB",
+      stream(helloEvent, `data: ${"a".repeat(4 * 1024 * 1024)}`, "a\n\n"),
+    ],
   ])("%s", async (_, answer) => {
     at.provider.answer = answer;
     const key = at.gateway.key();
@@ -75,21 +92,27 @@ describe("a stream whose provider fails after content ends with one chunk that s
     expect(reply.text).not.toContain("secret");
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
     expect(at.gateway.balance(key)).toBe(100_000_000_000n);
-    expect(at.gateway.log.findLast(({ msg }) => msg === "request")).toMatchObject({ level: "error" });
+    expect(at.gateway.log.findLast(({ msg }) => msg === "request")).toMatchObject({
+      level: "error",
+    });
   });
 
-  test.each([1, 2, 3, 4, 5])("%d chunks of content reach the client, then the end", async (count) => {
-    const contents = Array.from({ length: count }, (_, index) => chatEvent({ content: `c${index}` }));
-    at.provider.answer = cut("fin", streamHead, ...contents.map(piece));
-    const key = at.gateway.key();
-    const reply = await chat(at.gateway, key, streaming);
-    const deltas = chunksOf(reply).map(({ choices }) => (choices as { delta: object }[])[0]?.delta);
-    expect(deltas).toEqual([
-      ...contents.map((_, index) => ({ content: `c${index}` })),
-      {},
-    ]);
-    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
-  });
+  test.each([1, 2, 3, 4, 5])(
+    "%d chunks of content reach the client, then the end",
+    async (count) => {
+      const contents = Array.from({ length: count }, (_, index) =>
+        chatEvent({ content: `c${index}` }),
+      );
+      at.provider.answer = cut("fin", streamHead, ...contents.map(piece));
+      const key = at.gateway.key();
+      const reply = await chat(at.gateway, key, streaming);
+      const deltas = chunksOf(reply).map(
+        ({ choices }) => (choices as { delta: object }[])[0]?.delta,
+      );
+      expect(deltas).toEqual([...contents.map((_, index) => ({ content: `c${index}` })), {}]);
+      expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+    },
+  );
 
   test("also when one of its two choices never ended", async () => {
     at.provider.answer = cut("fin", ...begun, piece(stopEvent));
@@ -102,15 +125,25 @@ describe("a stream is finished by its finish reason", () => {
   test.each<[string, ProviderAnswer, boolean]>([
     ["without [DONE], with usage", stream(helloEvent, stopEvent, usageEvent), false],
     ["without [DONE] and usage", stream(helloEvent, stopEvent), true],
-    ["with its connection cut right behind", cut("fin", ...begun, piece(stopEvent), piece(usageEvent)), false],
-    ["with its connection reset right behind", cut("reset", ...begun, piece(stopEvent), piece(usageEvent)), false],
+    [
+      "with its connection cut right behind",
+      cut("fin", ...begun, piece(stopEvent), piece(usageEvent)),
+      false,
+    ],
+    [
+      "with its connection reset right behind",
+      cut("reset", ...begun, piece(stopEvent), piece(usageEvent)),
+      false,
+    ],
     ["without framing", cut("fin", closeDelimited + helloEvent + stopEvent + usageEvent), false],
     ["with two [DONE]", stream(helloEvent, stopEvent, usageEvent, doneEvent, doneEvent), false],
   ])("%s", async (_, answer, estimated) => {
     at.provider.answer = answer;
     const key = at.gateway.key();
     const reply = await chat(at.gateway, key, streaming);
-    const reasons = chunksOf(reply).flatMap(({ choices }) => choices as { finish_reason: string }[]);
+    const reasons = chunksOf(reply).flatMap(
+      ({ choices }) => choices as { finish_reason: string }[],
+    );
     expect(reasons.at(-1)?.finish_reason).toBe("stop");
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", estimated }]);
   });
@@ -128,24 +161,33 @@ describe("a stream that fails before content", () => {
   const failures: readonly (readonly [string, ProviderAnswer])[] = [
     ["an error as its first event", stream('data: {"error":{"message":"overloaded"}}\n\n')],
     ["an error behind the role", stream(roleEvent, 'data: {"error":{"message":"overloaded"}}\n\n')],
-    ["a named error event", stream('event: error\ndata: {"error":{"type":"overloaded_error"}}\n\n')],
+    [
+      "a named error event",
+      stream('event: error\ndata: {"error":{"type":"overloaded_error"}}\n\n'),
+    ],
     ["nothing", stream()],
     ["a role alone", stream(roleEvent, doneEvent)],
     ["[DONE] alone", stream(doneEvent)],
     ["a role, then silence", raw(streamHead, piece(roleEvent))],
-    ["comments for ever", async (peer) => {
-      await peer.send(streamHead);
-      for (;;) {
-        await peer.send(piece(": still here\n\n"));
-        await Bun.sleep(5);
-      }
-    }],
+    [
+      "comments for ever",
+      async (peer) => {
+        await peer.send(streamHead);
+        for (;;) {
+          await peer.send(piece(": still here\n\n"));
+          await Bun.sleep(5);
+        }
+      },
+    ],
     ["a role, then a cut", cut("fin", streamHead, piece(roleEvent))],
     ["a JSON answer", json(completion())],
     ["a JSON error with status 200", json({ error: { message: "no" } })],
     ["HTML", text("<html>", { type: "text/html" })],
     ["an event that is not JSON", stream("data: <html>\n\n")],
-    ["a compressed stream", raw(streamHead.replace("\r\n\r\n", "\r\ncontent-encoding: gzip\r\n\r\n"), streamEnd)],
+    [
+      "a compressed stream",
+      raw(streamHead.replace("\r\n\r\n", "\r\ncontent-encoding: gzip\r\n\r\n"), streamEnd),
+    ],
     ["status 500", refusal(500)],
   ];
 

@@ -65,7 +65,10 @@ const reports: readonly (readonly [string | undefined, Figures | undefined])[] =
     '{"prompt_tokens":20,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":-5,"cache_write_tokens":"3"}}',
     { prompt: 20, completion: 7 },
   ],
-  ['{"prompt_tokens":20,"completion_tokens":7,"prompt_tokens_details":null}', { prompt: 20, completion: 7 }],
+  [
+    '{"prompt_tokens":20,"completion_tokens":7,"prompt_tokens_details":null}',
+    { prompt: 20, completion: 7 },
+  ],
 ];
 
 /** The usage object of the public contract for these figures. */
@@ -91,7 +94,10 @@ describe.each([
         choices: [{ index: 0, finish_reason: "stop", message: { content: "Hello there" } }],
         usage: "USAGE",
       });
-      const body = text.replace(reported === undefined ? ',"usage":"USAGE"' : '"USAGE"', reported ?? "");
+      const body = text.replace(
+        reported === undefined ? ',"usage":"USAGE"' : '"USAGE"',
+        reported ?? "",
+      );
       return raw(`HTTP/1.1 200 OK\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
     }
     const last = reported === undefined ? [] : [usageOnly("USAGE").replace('"USAGE"', reported)];
@@ -160,12 +166,26 @@ describe("the estimate", () => {
 describe("usage in a stream", () => {
   const report = (prompt: number, completion: number) =>
     usageOnly({ prompt_tokens: prompt, completion_tokens: completion });
-  const inChunk = (completion_tokens: number) => ({ usage: { prompt_tokens: 20, completion_tokens } });
+  const inChunk = (completion_tokens: number) => ({
+    usage: { prompt_tokens: 20, completion_tokens },
+  });
 
   test.each([
-    ["in every chunk, growing: the last", [chatEvent({ content: "a" }, null, inChunk(1)), chatEvent({ content: "b" }, null, inChunk(2)), chatEvent({}, "stop", inChunk(3))], 3],
+    [
+      "in every chunk, growing: the last",
+      [
+        chatEvent({ content: "a" }, null, inChunk(1)),
+        chatEvent({ content: "b" }, null, inChunk(2)),
+        chatEvent({}, "stop", inChunk(3)),
+      ],
+      3,
+    ],
     ["shrinking: the largest", [helloEvent, report(20, 9), stopEvent, report(20, 4)], 9],
-    ["first right, then broken: the right one", [helloEvent, stopEvent, report(20, 5), usageOnly(null)], 5],
+    [
+      "first right, then broken: the right one",
+      [helloEvent, stopEvent, report(20, 5), usageOnly(null)],
+      5,
+    ],
     ["on the finish chunk itself", [helloEvent, chatEvent({}, "stop", inChunk(6))], 6],
     ["before the content", [report(20, 8), helloEvent, stopEvent], 8],
   ])("%s", async (_, events, completionTokens) => {
@@ -181,7 +201,9 @@ describe("usage in a stream", () => {
   test("of a stream that is cut is not charged", async () => {
     at.provider.answer = raw(streamHead, piece(helloEvent), piece(usageOnly(usage)), "x");
     const key = at.gateway.key();
-    expect((await chat(at.gateway, key, { stream: true })).text).toContain('"finish_reason":"error"');
+    expect((await chat(at.gateway, key, { stream: true })).text).toContain(
+      '"finish_reason":"error"',
+    );
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { status: "failed", charge: 0n, promptTokens: 0, completionTokens: 0 },
     ]);

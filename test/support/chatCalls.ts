@@ -89,13 +89,22 @@ export interface OpenReply {
   leave(): void;
 }
 
-export async function openChat(
+export function openChat(
   gateway: Pick<TestApp, "url">,
   key: Pick<TestKey, "key">,
   changes: object = {},
 ): Promise<OpenReply> {
+  return openCall(gateway, key, { body: ask(changes) });
+}
+
+/** As `call`, but the answer is read as it comes. */
+export async function openCall(
+  gateway: Pick<TestApp, "url">,
+  key: Pick<TestKey, "key">,
+  given: NonNullable<Parameters<typeof call>[2]>,
+): Promise<OpenReply> {
   const client = new AbortController();
-  const response = await open(gateway, key, { body: ask(changes) }, client.signal);
+  const response = await open(gateway, key, given, client.signal);
   let text = "";
   let isOver = false;
   const read = async (): Promise<void> => {

@@ -1,0 +1,33 @@
+/** What only a serving gateway needs: it is often set in the environment of the service alone, or readable to it alone. */
+const serverKeys = new Set(["tls_cert", "tls_key"]);
+const providerKeys = new Set(["api_key", "api_key_file", "headers", "proxy", "ca_file"]);
+
+/** A copy of a parsed TOML tree without its secrets and the files they are in. */
+export function withoutSecrets(tree: unknown): unknown {
+  if (!isTable(tree)) return tree;
+  const { server, providers } = tree;
+  return {
+    ...tree,
+    ...(isTable(server) ? { server: omit(server, serverKeys) } : {}),
+    ...(Array.isArray(providers)
+      ? {
+          providers: providers.map((one: unknown) =>
+            isTable(one) ? omit(one, providerKeys) : one,
+          ),
+        }
+      : {}),
+  };
+}
+
+function isTable(value: unknown): value is Readonly<Record<string, unknown>> {
+  return (
+    typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date)
+  );
+}
+
+function omit(
+  table: Readonly<Record<string, unknown>>,
+  keys: ReadonlySet<string>,
+): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(table).filter(([key]) => !keys.has(key)));
+}
