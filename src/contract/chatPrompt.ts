@@ -1,4 +1,5 @@
 import { isJsonObject } from "../lib/json.ts";
+import { measureText } from "./textSize.ts";
 
 const TEXT_PARTS: ReadonlySet<string> = new Set(["text", "refusal"]);
 
@@ -16,8 +17,7 @@ export interface PromptMeasure {
 /** Measures a body that was checked. */
 export function measurePrompt(body: Prompt): PromptMeasure {
   const storedObjectIds: string[] = [];
-  let promptTextBytes =
-    textBytes(body.tools) + textBytes(body.functions) + textBytes(body.response_format);
+  let promptTextBytes = measureText([body.tools, body.functions, body.response_format]).textBytes;
   let nonTextPartCount = 0;
   for (const message of body.messages) {
     const { content } = message;
@@ -30,7 +30,8 @@ export function measurePrompt(body: Prompt): PromptMeasure {
         addId(storedObjectIds, part.file, "file_id");
       }
     }
-    if (message.tool_calls !== undefined) promptTextBytes += textBytes(message.tool_calls);
+    if (message.tool_calls !== undefined)
+      promptTextBytes += measureText(message.tool_calls).textBytes;
     if (isJsonObject(message.audio)) nonTextPartCount++;
     addId(storedObjectIds, message.audio, "id");
   }
@@ -73,23 +74,4 @@ function textOf(part: Part): string | undefined {
 function addId(ids: string[], value: unknown, key: string): void {
   const id = isJsonObject(value) ? value[key] : undefined;
   if (typeof id === "string") ids.push(id);
-}
-
-/** The bytes of all keys and strings in a value. Clients choose how deep it is nested: the stack is our own. */
-function textBytes(value: unknown): number {
-  if (value === undefined || value === null) return 0;
-  let bytes = 0;
-  const left: unknown[] = [value];
-  while (left.length > 0) {
-    const next = left.pop();
-    if (typeof next === "string") bytes += Buffer.byteLength(next);
-    else if (Array.isArray(next)) for (const item of next) left.push(item);
-    else if (isJsonObject(next)) {
-      for (const [key, item] of Object.entries(next)) {
-        bytes += Buffer.byteLength(key);
-        left.push(item);
-      }
-    }
-  }
-  return bytes;
 }

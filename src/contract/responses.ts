@@ -7,10 +7,12 @@ import {
   holdFields,
   modelField,
   nullable,
+  ownValue,
   refuseDifferentBounds,
   refuseFields,
 } from "./sharedFields.ts";
 import { findStoredObjects, type StoredObjects } from "./storedObjects.ts";
+import { measureText, type TextSize } from "./textSize.ts";
 
 /** The body of POST /v1/responses, as far as it is checked. The provider judges the rest. */
 export type ResponsesRequestBody = Static<typeof ResponsesRequestBody>;
@@ -30,6 +32,8 @@ export interface ResponsesRequest extends StoredObjects {
   readonly outputTokensBound: number | undefined;
   /** The response that this one continues; undefined where the caller named none. It may be any string, the empty one too. */
   readonly previousResponseId: string | undefined;
+  /** What the request's own text and parts come to, for the estimate. */
+  readonly promptSize: TextSize;
 }
 
 /** Checks a body that `parseJsonObject` accepted. Throws ApiError 400 with the first problem in words. */
@@ -48,9 +52,19 @@ export function checkResponsesRequest(
     choiceCount: choiceCountOf(body),
     outputTokensBound: body.max_output_tokens ?? undefined,
     previousResponseId,
+    promptSize: measureText(
+      ["input", "instructions", "tools", "text"].map((field) => ownValue(value, field)),
+      isOtherPart,
+    ),
     objectIds: stored.objectIds,
     needsWholeContext: stored.needsWholeContext || previousResponseId !== undefined,
   };
+}
+
+/** Images, files, sound: `input_text` is the only part of an input whose text is all of it. */
+function isOtherPart(part: Readonly<Record<string, unknown>>): boolean {
+  const type = ownValue(part, "type");
+  return typeof type === "string" && type.startsWith("input_") && type !== "input_text";
 }
 
 function checkBody(value: unknown): ResponsesRequestBody {

@@ -51,7 +51,7 @@ export async function responses(
     endpoint: "responses",
     stream: request.stream,
     prompt: { bodyBytes: body.bodyBytes, messageCount: 0, unbounded: request.needsWholeContext },
-    promptEstimate: estimateTokens(body.bodyBytes),
+    promptEstimate: estimateTokens(request.promptSize.textBytes, request.promptSize.otherParts),
     outputTokensBound: request.outputTokensBound,
     choiceCount: request.choiceCount,
   });

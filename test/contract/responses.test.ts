@@ -86,7 +86,26 @@ describe("the result", () => {
       previousResponseId: undefined,
       objectIds: [],
       needsWholeContext: false,
+      promptSize: { textBytes: 5, otherParts: 0 },
     });
+  });
+
+  test("measures the text of a prompt, and counts what is not text apart", () => {
+    const image = { type: "input_image", image_url: `data:image/png;base64,${"A".repeat(4000)}` };
+    const content = [{ type: "input_text", text: "четыре" }, image];
+    const { promptSize } = check({ input: [{ role: "user", content }], instructions: "be brief" });
+    const keysAndStrings = [
+      "role",
+      "user",
+      "content",
+      "type",
+      "input_text",
+      "text",
+      "четыре",
+      "be brief",
+    ];
+    const textBytes = Buffer.byteLength(keysAndStrings.join(""));
+    expect(promptSize).toEqual({ textBytes, otherParts: 1 });
   });
 
   test("takes the bound of max_output_tokens alone: the interface knows no other", () => {
