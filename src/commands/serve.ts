@@ -21,6 +21,11 @@ export function addServe(program: Command): void {
       const { config, warnings } = loadConfig({ path });
       const gateway = await startGateway(config);
       for (const problem of warnings) gateway.app.log.warn("config", { problem });
+      if (config.metrics) {
+        gateway.app.log.warn("config", {
+          problem: "metrics: this version does not serve them yet",
+        });
+      }
       process.on("SIGHUP", () => reload(gateway, config.file));
       await untilStopped(gateway);
     });

@@ -1,5 +1,6 @@
 import type { Ending, Receipt } from "../billing/meter.ts";
 import { serviceUnavailable } from "../contract/errors.ts";
+import { totalTokens } from "../contract/usage.ts";
 import { formatRoubles } from "../lib/money.ts";
 import type { UpstreamError } from "../providers/upstream.ts";
 import type { Candidate } from "../routing/order.ts";
@@ -9,7 +10,7 @@ import type { Admitted } from "./admit.ts";
 import type { Gateway, Visit } from "./gateway.ts";
 
 /** What the log line of a request says of its end. */
-export function receiptFields(receipt: Receipt): LogFields {
+function receiptFields(receipt: Receipt): LogFields {
   return {
     outcome: receipt.status,
     prompt_tokens: receipt.usage.promptTokens,
@@ -30,7 +31,7 @@ export function receiptFields(receipt: Receipt): LogFields {
 export async function conclude(visit: Visit, admitted: Admitted, ending: Ending): Promise<Receipt> {
   try {
     const receipt = await admitted.meter.finish(ending);
-    noteReceipt(visit, admitted, receipt);
+    noteReceipt(visit, receipt);
     return receipt;
   } catch (error) {
     throw error instanceof WriteError ? serviceUnavailable(error) : error;
@@ -38,10 +39,8 @@ export async function conclude(visit: Visit, admitted: Admitted, ending: Ending)
 }
 
 /** The token rate gets what was really used, and the log line what was charged. */
-export function noteReceipt(visit: Visit, admitted: Admitted, receipt: Receipt): void {
-  const { promptTokens, completionTokens } = receipt.usage;
-  const isBilled = promptTokens + completionTokens > 0;
-  visit.passage.correctTokens(isBilled ? promptTokens + completionTokens : admitted.promptEstimate);
+export function noteReceipt(visit: Visit, receipt: Receipt): void {
+  visit.passage.correctTokens(totalTokens(receipt.usage));
   visit.note(receiptFields(receipt));
 }
 

@@ -95,7 +95,7 @@ export async function openStream(
       own: (objectIds, providerId) => journey.own(objectIds, providerId),
       ended(receipt, error) {
         exchanges.delete(exchange);
-        if (receipt) noteReceipt(visit, admitted, receipt);
+        if (receipt) noteReceipt(visit, receipt);
         if (error !== undefined) visit.fail(error);
         visit.over();
       },

@@ -225,23 +225,24 @@ export class StreamRelay implements Relay {
     this.#grace.clear();
     this.#stall.clear();
     const { admitted, candidate } = this.#options;
-    const operatorPrice = candidate.route.cost;
+    let receipt: Receipt | undefined;
+    let problem: unknown = failure;
     try {
-      const receipt = await admitted.meter.finish({
+      const operatorPrice = candidate.route.cost;
+      receipt = await admitted.meter.finish({
         ...ending,
         provider: this.#providerId,
         operatorPrice,
       });
-      const isWhole = this.#decoder.isFinished && failure === undefined;
-      const last = isWhole ? this.#decoder.ending(receipt.usage) : this.#decoder.failure();
-      this.#output = joined(this.#output, last);
-      this.#options.ended(receipt, failure);
     } catch (error) {
       // Not committed: the client must not see an end that looks whole.
-      this.#output = joined(this.#output, this.#decoder.failure());
-      this.#options.ended(undefined, error);
+      problem = error;
     }
+    const isWhole = failure === undefined && this.#decoder.isFinished;
+    const last = receipt && isWhole ? this.#decoder.ending(receipt.usage) : this.#decoder.failure();
+    this.#output = joined(this.#output, last);
     this.#isOver = true;
+    this.#options.ended(receipt, problem);
   }
 
   #leave(): void {

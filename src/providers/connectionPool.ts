@@ -7,10 +7,10 @@ import type { ConnectionTarget } from "./connectionTarget.ts";
  * of providers (AWS load balancers 60 s, nginx 75 s, Cloudflare 400 s), so that they rarely close one
  * under a request; the few that close after 5 s (Node, uvicorn) are covered by the retry of an exchange.
  */
-export const IDLE_MS_MAX = 30_000;
+const IDLE_MS_MAX = 30_000;
 
 /** Idle connections kept for one provider. */
-export const IDLE_CONNECTIONS_MAX = 512;
+const IDLE_CONNECTIONS_MAX = 512;
 
 /** The keep-alive connections to one target. There is no limit on those in use. */
 export class ConnectionPool implements ConnectionOwner {

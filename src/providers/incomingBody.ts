@@ -1,5 +1,5 @@
 /** Bytes that a body keeps for a reader who does not come; with more the sender is made to wait. */
-export const BUFFERED_BYTES_MAX = 65_536;
+const BUFFERED_BYTES_MAX = 65_536;
 
 /** What a body does to the connection that it comes from. */
 export interface BodySource {

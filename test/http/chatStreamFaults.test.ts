@@ -9,7 +9,7 @@ import {
   thereEvent,
   usageEvent,
 } from "../support/chatAnswers.ts";
-import { chat, chunksOf, expectRefusal, noProvider } from "../support/chatCalls.ts";
+import { chat, chunksOf, expectRefusal, noProvider, openChat } from "../support/chatCalls.ts";
 import { openBefore, openOneModelBefore } from "../support/gatewayUnderTest.ts";
 import {
   json,
@@ -87,6 +87,7 @@ describe("a stream whose provider fails after content ends with one chunk that s
       choices: [{ index: 0, delta: {}, finish_reason: "error" }],
       error: { message: "upstream provider failure", type: "provider_error" },
     });
+    // What came before the fault reaches the client, in whichever read the fault came.
     expect(reply.text.match(/Hello/g)).toHaveLength(1);
     expect(reply.text.match(/"finish_reason":"(?!error)/g)).toBeNull();
     expect(reply.text).not.toContain("secret");
@@ -113,6 +114,22 @@ describe("a stream whose provider fails after content ends with one chunk that s
       expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
     },
   );
+
+  test("content right before the fault reaches the client, however the network cut the stream", async () => {
+    const gone = Promise.withResolvers<void>();
+    at.provider.answer = async (peer, request) => {
+      await raw(...begun)(peer, request);
+      await gone.promise;
+      await raw(piece(`${thereEvent}data: {nonsense\n\n`))(peer, request);
+    };
+    const client = await openChat(at.gateway, at.gateway.key(), streaming);
+    await client.seen("Hello");
+    gone.resolve();
+    await client.seen("[DONE]");
+    const chunks = chunksOf(client) as unknown as { choices: { delta: object }[] }[];
+    const deltas = chunks.map(({ choices }) => choices[0]?.delta);
+    expect(deltas.slice(1)).toEqual([{ content: "Hello" }, { content: " there" }, {}]);
+  });
 
   test("also when one of its two choices never ended", async () => {
     at.provider.answer = cut("fin", ...begun, piece(stopEvent));

@@ -1,0 +1,190 @@
+import { Database } from "bun:sqlite";
+import { describe, expect, test } from "bun:test";
+import { costOf } from "../support/gatewayConfig.ts";
+import { openBefore } from "../support/gatewayUnderTest.ts";
+import { created, delta, ended, responsesUsage, terminal } from "../support/responsesAnswers.ts";
+import { openResponse, respond } from "../support/responsesCalls.ts";
+import { json, piece, stream, streamEnd, streamHead } from "../support/scriptedProvider.ts";
+import type { TestKey } from "../support/testApp.ts";
+import { until } from "../support/until.ts";
+
+const at = openBefore(["local"], ({ local }) => ({
+  providers: { local },
+  models: [{ id: "small", routes: [{ provider: "local" }] }],
+}));
+
+const usual = costOf({ prompt: 20, cached: 5, cacheWrite: 3, completion: 7 });
+
+/** The amounts of the charges in an account's ledger, newest first. */
+function chargesOf({ account }: TestKey): bigint[] {
+  const id = at.gateway.store.accounts.find(account)?.id ?? 0;
+  const rows = at.gateway.store.ledger.history(id, 100);
+  return rows.filter(({ kind }) => kind === "charge").map(({ amount }) => amount);
+}
+
+/** How a response can end by its provider's word, and what the books make of it. */
+const ends = [
+  [
+    "completed",
+    {},
+    {
+      status: "done",
+      charge: usual,
+      promptTokens: 20,
+      cachedTokens: 5,
+      cacheWriteTokens: 3,
+      completionTokens: 7,
+      estimated: false,
+    },
+  ],
+  [
+    "incomplete",
+    { incomplete_details: { reason: "max_output_tokens" } },
+    { status: "done", charge: usual, estimated: false },
+  ],
+  [
+    "failed",
+    { error: { code: "server_error", message: "it failed" } },
+    { status: "failed", charge: 0n },
+  ],
+] as const;
+
+describe("a response that ends as", () => {
+  test.each(ends)(
+    "%s is relayed as it is, in JSON, and charged what is due",
+    async (status, fields, record) => {
+      const answer = ended("resp_1", { status, ...fields });
+      at.providers.local.answer = json(answer);
+      const key = at.gateway.key();
+      const reply = await respond(at.gateway, key);
+      expect([reply.status, reply.text]).toEqual([200, JSON.stringify(answer)]);
+      expect(await at.gateway.records(key, 1)).toMatchObject([record]);
+    },
+  );
+
+  test.each(ends)(
+    "%s is relayed as it is, as a stream, and charged what is due",
+    async (status, fields, record) => {
+      const events = [created(), delta, terminal(status, "resp_1", fields)];
+      at.providers.local.answer = stream(...events);
+      const key = at.gateway.key();
+      const reply = await respond(at.gateway, key, { stream: true });
+      expect([reply.status, reply.text]).toEqual([200, events.join("")]);
+      expect(await at.gateway.records(key, 1)).toMatchObject([record]);
+    },
+  );
+});
+
+/** What a provider may say of its usage, and what is billed; `undefined` is an estimate. */
+const usages = [
+  [
+    "without details",
+    { input_tokens: 20, output_tokens: 7 },
+    costOf({ prompt: 20, completion: 7 }),
+  ],
+  [
+    "with the cached tokens beside the others",
+    { input_tokens: 20, output_tokens: 7, cached_tokens: 5 },
+    costOf({ prompt: 20, cached: 5, completion: 7 }),
+  ],
+  [
+    "with more cached tokens than the prompt has",
+    { ...responsesUsage, input_tokens_details: { cached_tokens: 90, cache_write_tokens: 4 } },
+    costOf({ prompt: 20, cached: 20, completion: 7 }),
+  ],
+  ["of explicit zeros", { input_tokens: 0, output_tokens: 0 }, 0n],
+  ["that is null", null, undefined],
+  ["that is missing", undefined, undefined],
+  ["with a negative figure", { ...responsesUsage, output_tokens: -1 }, undefined],
+  ["with a fraction", { ...responsesUsage, input_tokens: 1.5 }, undefined],
+  ["with a text for a number", { ...responsesUsage, input_tokens: "20" }, undefined],
+  ["beyond all reason", { ...responsesUsage, output_tokens: 1_000_000_001 }, undefined],
+] as const;
+
+describe("a usage", () => {
+  test.each(usages)("%s is billed the same in JSON and in a stream", async (_, usage, charge) => {
+    const key = at.gateway.key();
+    at.providers.local.answer = json(ended("resp_1", { usage }));
+    const reply = await respond(at.gateway, key);
+    at.providers.local.answer = stream(
+      created(),
+      delta,
+      terminal("completed", "resp_1", { usage }),
+    );
+    await respond(at.gateway, key, { stream: true });
+    const records = await at.gateway.records(key, 2);
+    for (const record of records) {
+      expect(record).toMatchObject({ status: "done", estimated: charge === undefined });
+      if (charge === undefined) expect(record.charge).toBeGreaterThan(0n);
+      else expect(record.charge).toBe(charge);
+    }
+    expect(reply.headers.get("x-tollgate-cost-rub")).toMatch(/^\d+(\.\d+)?$/);
+    // A request that is done has a row in the ledger, also one of 0.
+    expect(chargesOf(key)).toEqual(records.map((record) => -record.charge));
+  });
+
+  test("that is missing is estimated from the texts, never above the hold", async () => {
+    const key = at.gateway.key();
+    const words = "word ".repeat(100);
+    at.providers.local.answer = json(ended("resp_1", { usage: null }));
+    await respond(at.gateway, key, { input: words, max_output_tokens: 3 });
+    const [record] = await at.gateway.records(key, 1);
+    expect(record).toMatchObject({ estimated: true, completionTokens: 3 });
+    expect(record?.promptTokens).toBeGreaterThanOrEqual(words.length / 4);
+    expect(record?.charge).toBeLessThanOrEqual(record?.hold ?? 0n);
+  });
+});
+
+test("the terminal event leaves only after the charge is committed", async () => {
+  const end = Promise.withResolvers<void>();
+  at.providers.local.answer = async (peer) => {
+    await peer.send(streamHead);
+    await peer.send(piece(created() + delta));
+    await end.promise;
+    await peer.send(Buffer.concat([piece(terminal()), Buffer.from(streamEnd)]));
+  };
+  const key = at.gateway.key();
+  const reply = await openResponse(at.gateway, key);
+  await reply.seen("Hello there");
+
+  // While another process holds the database's one write lock nothing can be committed.
+  const other = new Database(at.gateway.path);
+  other.run("BEGIN IMMEDIATE");
+  end.resolve();
+  await Bun.sleep(100);
+  expect(reply.text).toBe(created() + delta);
+  expect(at.gateway.store.requests.find(reply.id)?.status).toBe("running");
+  other.run("ROLLBACK");
+  other.close();
+
+  await reply.seen("response.completed");
+  expect(at.gateway.store.requests.find(reply.id)).toMatchObject({ status: "done", charge: usual });
+});
+
+test("a JSON answer leaves only after the charge is committed", async () => {
+  const end = Promise.withResolvers<void>();
+  at.providers.local.answer = async (peer, request) => {
+    await end.promise;
+    await json(ended())(peer, request);
+  };
+  const key = at.gateway.key();
+  let isAnswered = false;
+  const answered = respond(at.gateway, key).finally(() => (isAnswered = true));
+  await at.providers.local.request(0);
+  const { requests } = at.gateway.store;
+  await until(
+    "its row is committed",
+    () => requests.list({ account: key.account, limit: 1 }).length > 0,
+  );
+
+  const other = new Database(at.gateway.path);
+  other.run("BEGIN IMMEDIATE");
+  end.resolve();
+  await Bun.sleep(100);
+  expect(isAnswered).toBe(false);
+  other.run("ROLLBACK");
+  other.close();
+
+  const { id } = await answered;
+  expect(at.gateway.store.requests.find(id)).toMatchObject({ status: "done", charge: usual });
+});
