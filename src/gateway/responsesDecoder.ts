@@ -68,13 +68,13 @@ export class ResponsesDecoder implements AnswerDecoder {
     if (this.isFinished) return;
     const type = event.event ?? typeOf(event);
     if (type === "error") throw new AnswerError("the stream reports an error");
-    if (type !== undefined) this.#eventCount += 1;
     if (type !== undefined && TERMINAL_EVENTS.has(type)) {
       this.#finish(type, event);
       return;
     }
     this.#output.push(event.raw);
     if (type === undefined) return;
+    this.#eventCount += 1;
     if (!OPENING_EVENTS.has(type)) this.hasContent = true;
     if (type === "response.created") this.#objectIds.push(...objectIdsOf(responseOf(event)));
     else if (type.endsWith(".delta")) this.textBytes += event.raw.byteLength;

@@ -10,7 +10,9 @@ interface Welcome {
   readonly base_url: string;
   readonly key: string;
   readonly config: string;
-  readonly commands: Readonly<Record<"chat" | "models" | "balance" | "usage" | "audit", string>>;
+  readonly commands: Readonly<
+    Record<"chat" | "models" | "balance" | "history" | "usage" | "audit", string>
+  >;
 }
 
 /** A demo that runs, with what it has printed so far. */
@@ -132,7 +134,8 @@ describe("tollgate demo --json", () => {
   });
 
   test.each([
-    ["balance", /charge.*-0\.\d+.*\n(?:.*\n)*.*credit.*100/],
+    ["balance", /\b99\.\d+/],
+    ["history", /charge.*-0\.\d+.*\n(?:.*\n)*.*credit.*100/],
     ["usage", /\b1\b/],
     ["audit", /^the books add up/],
   ] as const)(
@@ -165,7 +168,7 @@ test("tollgate demo shows the key, and each command on a line of its own", async
     const commands = lines.filter(
       (line) => line.startsWith("curl ") || line.includes(" --config "),
     );
-    expect(commands).toHaveLength(5);
+    expect(commands).toHaveLength(6);
     const models = await curl(commands.find((line) => line.includes(`${url}/models`)) ?? "");
     expect(models).toContain("demo-large");
     const audit = await paste(commands.at(-1) ?? "");

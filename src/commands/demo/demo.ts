@@ -138,7 +138,8 @@ function welcome(gateway: GatewayServer, key: string, config: string) {
   const commands = {
     chat: `curl -sN ${url}/chat/completions ${auth} -H 'Content-Type: application/json' -d '${body}'`,
     models: `curl -s ${url}/models ${auth}`,
-    balance: `${self()} balance history ${ACCOUNT} --config ${quoted(config)}`,
+    balance: `${self()} balance show ${ACCOUNT} --config ${quoted(config)}`,
+    history: `${self()} balance history ${ACCOUNT} --config ${quoted(config)}`,
     usage: `${self()} usage --config ${quoted(config)}`,
     audit: `${self()} audit --config ${quoted(config)}`,
   };
@@ -153,8 +154,9 @@ function welcome(gateway: GatewayServer, key: string, config: string) {
       `  ${commands.chat}`,
       "The models and their prices:",
       `  ${commands.models}`,
-      "The balance, charge by charge:",
+      "The balance, and how it came about, charge by charge:",
       `  ${commands.balance}`,
+      `  ${commands.history}`,
       "What was used, and the proof that the books add up:",
       `  ${commands.usage}`,
       `  ${commands.audit}`,

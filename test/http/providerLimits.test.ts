@@ -1,0 +1,173 @@
+import { describe, expect, test } from "bun:test";
+import { answered, usual } from "../support/chatAnswers.ts";
+import { chat, expectRefusal, noProvider, tooOften, type Reply } from "../support/chatCalls.ts";
+import { openBefore } from "../support/gatewayUnderTest.ts";
+import { refusal, type ProviderAnswer } from "../support/scriptedProvider.ts";
+
+const ids = ["one", "two", "three", "four"] as const;
+const at = openBefore(ids, (urls) => ({
+  providers: { ...urls, narrow: { base_url: urls.one, max_concurrent: 1 } },
+  models: [
+    { id: "small", routes: [{ provider: "two", priority: 2 }, { provider: "one", priority: 1 }] },
+    { id: "wide", routes: ids.map((provider) => ({ provider })) },
+    { id: "narrow", routes: [{ provider: "narrow" }] },
+    { id: "relieved", routes: [{ provider: "narrow" }, { provider: "two" }] },
+    {
+      id: "even",
+      routes: [
+        { provider: "one", priority: 1, weight: 1000 },
+        { provider: "two", priority: 1, weight: 1 },
+      ],
+    },
+  ],
+}));
+
+const called = () => ids.map((id) => at.providers[id].requests.length);
+
+async function ask(model = "small"): Promise<Reply> {
+  at.gateway.clock.advance(600_000);
+  return chat(at.gateway, at.gateway.key(), { model });
+}
+
+/** The answer is a 502 that says when to come back. */
+function expectComeBack(reply: Reply, seconds: string): void {
+  const { headers } = reply;
+  expect(headers.get("retry-after")).toBe(seconds);
+  headers.delete("retry-after");
+  expectRefusal({ ...reply, headers }, noProvider);
+}
+
+function limited(retryAfter?: string): ProviderAnswer {
+  return refusal(429, "slow down", retryAfter === undefined ? {} : { "retry-after": retryAfter });
+}
+
+describe("the routes of a model", () => {
+  test("are tried by priority, the lower first", async () => {
+    at.providers.one.answer = refusal(500);
+    at.providers.two.answer = usual;
+    const reply = await ask();
+    expect(reply.status).toBe(200);
+    expect(at.gateway.store.requests.attempts(reply.id).map(({ provider }) => provider)).toEqual([
+      "one",
+      "two",
+    ]);
+  });
+
+  test("of one priority are tried by weight, and each is tried", async () => {
+    at.providers.one.answer = usual;
+    at.providers.two.answer = usual;
+    for (let round = 0; round < 30; round += 1) expect((await ask("even")).status).toBe(200);
+    expect(at.providers.one.requests.length).toBeGreaterThan(20);
+    at.providers.one.answer = refusal(500);
+    expect((await ask("even")).status).toBe(200);
+  });
+
+  test("are tried three times at most, each once", async () => {
+    for (const id of ids) at.providers[id].answer = refusal(500);
+    expectRefusal(await ask("wide"), noProvider);
+    expect(called()).toEqual([1, 1, 1, 0]);
+  });
+
+  test("all fail, and one charge follows where the last of them answers", async () => {
+    at.providers.one.answer = refusal(500);
+    at.providers.two.answer = refusal(503);
+    at.providers.three.answer = answered({ model: "x" });
+    const key = at.gateway.key();
+    const reply = await chat(at.gateway, key, { model: "wide" });
+    expect(reply.status).toBe(200);
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { provider: "three", attemptCount: 3, status: "done" },
+    ]);
+    const { id: accountId = 0 } = at.gateway.store.accounts.find(key.account) ?? {};
+    expect(at.gateway.store.ledger.history(accountId, 10).map(({ kind }) => kind)).toEqual([
+      "charge",
+      "credit",
+    ]);
+  });
+});
+
+describe("a provider's own rate limit", () => {
+  test("goes to the next route, and the route is left alone as long as it asked", async () => {
+    at.providers.one.answer = limited("7");
+    at.providers.two.answer = usual;
+    expect((await ask()).status).toBe(200);
+    const key = at.gateway.key();
+    expect((await chat(at.gateway, key)).status).toBe(200);
+    expect(called()).toEqual([1, 2, 0, 0]);
+    at.gateway.clock.advance(6500);
+    expect((await chat(at.gateway, key)).status).toBe(200);
+    expect(called()).toEqual([1, 3, 0, 0]);
+    at.gateway.clock.advance(600);
+    expect((await chat(at.gateway, key)).status).toBe(200);
+    expect(called()).toEqual([2, 4, 0, 0]);
+  });
+
+  test("everywhere is a 502 that names the soonest, and then no provider is called", async () => {
+    at.providers.one.answer = limited("40");
+    at.providers.two.answer = limited("7");
+    expectComeBack(await ask(), "7");
+    expectComeBack(await chat(at.gateway, at.gateway.key()), "7");
+    expect(called()).toEqual([1, 1, 0, 0]);
+  });
+
+  test.each([
+    [undefined, "1"],
+    ["0", "1"],
+    ["59", "59"],
+    ["86400", "60"],
+    ["banana", "1"],
+    ["-1", "1"],
+    ["1.5", "1"],
+    ["Fri, 31 Dec 2049 23:59:59 GMT", "1"],
+  ])("with retry-after %j is a wait of %s s", async (header, seconds) => {
+    at.providers.one.answer = limited(header);
+    at.providers.two.answer = limited("60");
+    expectComeBack(await ask(), seconds);
+  });
+
+  test("is never the client's own 429, also beside another failure", async () => {
+    at.providers.one.answer = limited("7");
+    at.providers.two.answer = refusal(500);
+    expectRefusal(await ask(), noProvider);
+  });
+});
+
+describe("a provider with max_concurrent", () => {
+  /** Asks for an answer that waits until it is let go. */
+  async function occupied<Result>(work: () => Promise<Result>): Promise<Result> {
+    const go = Promise.withResolvers<void>();
+    at.providers.one.answer = async (peer, request) => {
+      await go.promise;
+      await usual(peer, request);
+    };
+    const first = ask("narrow");
+    await at.providers.one.request(0);
+    try {
+      return await work();
+    } finally {
+      go.resolve();
+      expect((await first).status).toBe(200);
+    }
+  }
+
+  test("and no place left is a 429 where there is no other route", async () => {
+    await occupied(async () => {
+      const key = at.gateway.key();
+      const reply = await chat(at.gateway, key, { model: "narrow" });
+      expectRefusal(reply, tooOften);
+      expect(reply.headers.get("retry-after")).toBe("1");
+      expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+    });
+    expect(called()).toEqual([1, 0, 0, 0]);
+    expect((await ask("narrow")).status).toBe(200);
+  });
+
+  test("and no place left goes to the next route", async () => {
+    at.providers.two.answer = usual;
+    await occupied(async () => {
+      const reply = await chat(at.gateway, at.gateway.key(), { model: "relieved" });
+      expect(reply.status).toBe(200);
+    });
+    expect(called()).toEqual([1, 1, 0, 0]);
+  });
+});

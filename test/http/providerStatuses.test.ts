@@ -1,0 +1,186 @@
+import { describe, expect, test } from "bun:test";
+import { usual } from "../support/chatAnswers.ts";
+import { chat, expectRefusal, noProvider, type Reply } from "../support/chatCalls.ts";
+import { openBefore, upstreamKey } from "../support/gatewayUnderTest.ts";
+import { json, refusal, startProvider, text } from "../support/scriptedProvider.ts";
+
+const at = openBefore(["one", "two"], ({ one, two }) => ({
+  providers: {
+    one: { base_url: one, api_key: upstreamKey },
+    two: { base_url: two, api_key: "sk-second-key" },
+  },
+  models: [{ id: "small", routes: [{ provider: "one" }, { provider: "two" }] }],
+}));
+
+const isStream = [false, true];
+
+/** Asks afresh: what an earlier test put aside is forgotten. */
+async function ask(stream = false): Promise<Reply & { key: ReturnType<typeof at.gateway.key> }> {
+  at.gateway.clock.advance(600_000);
+  const key = at.gateway.key();
+  return { ...(await chat(at.gateway, key, { stream })), key };
+}
+
+function called(): readonly number[] {
+  return [at.providers.one.requests.length, at.providers.two.requests.length];
+}
+
+describe.each(isStream)("an attempt (stream: %j)", (stream) => {
+  test.each([400, 409, 413, 422])(
+    "that ends with %d is the caller's fault: 400 in the provider's words, and no other route",
+    async (status) => {
+      const error = { message: "the prompt is too long", code: "context_length", param: "messages" };
+      at.providers.one.answer = json({ error: { ...error, type: "some_type" } }, { status });
+      at.providers.two.answer = usual;
+      const reply = await ask(stream);
+      expectRefusal(reply, [400, "invalid_request_error", error.message], {
+        code: error.code,
+        param: error.param,
+      });
+      expect(called()).toEqual([1, 0]);
+      expect(await at.gateway.records(reply.key, 1)).toMatchObject([
+        { status: "failed", charge: 0n, attemptCount: 1 },
+      ]);
+      at.providers.one.answer = usual;
+      expect((await chat(at.gateway, reply.key, { stream })).status).toBe(200);
+      expect(called()).toEqual([2, 0]);
+    },
+  );
+
+  test.each([
+    401, 402, 403, 404, 405, 406, 408, 410, 418, 425, 429, 451, 500, 501, 502, 503, 504, 520, 529,
+    201, 202, 203, 204, 205, 206, 300, 304, 305, 599,
+  ])("that ends with %d is the provider's fault: the next route answers", async (status) => {
+    const body = status === 204 || status === 304 ? "" : '{"error":{"message":"secret words"}}';
+    at.providers.one.answer = text(body, { status });
+    at.providers.two.answer = usual;
+    const reply = await ask(stream);
+    expect(reply.status).toBe(200);
+    expect(called()).toEqual([1, 1]);
+    expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([
+      { provider: "one", outcome: `status ${status}`, status },
+      { provider: "two", outcome: "ok", status: 200 },
+    ]);
+    expect(await at.gateway.records(reply.key, 1)).toMatchObject([
+      { status: "done", provider: "two", attemptCount: 2 },
+    ]);
+  });
+
+  test.each([401, 402, 403, 404, 408, 500, 503, 529])(
+    "that ends with %d everywhere is a 502, and nothing of the providers' words is seen",
+    async (status) => {
+      at.providers.one.answer = refusal(status, "secret words");
+      at.providers.two.answer = refusal(status, "secret words");
+      const reply = await ask(stream);
+      const { headers } = reply;
+      const retryAfter = headers.get("retry-after");
+      headers.delete("retry-after");
+      expectRefusal({ ...reply, headers }, noProvider);
+      expect(retryAfter).toBe([401, 402, 403].includes(status) ? "300" : null);
+      expect(await at.gateway.records(reply.key, 1)).toMatchObject([
+        { status: "failed", charge: 0n, attemptCount: 2 },
+      ]);
+      expect(at.gateway.balance(reply.key)).toBe(100_000_000_000n);
+      expect(at.gateway.logText()).not.toContain("secret words");
+    },
+  );
+
+  test.each([301, 302, 303, 307, 308])(
+    "that ends with %d is not followed: its target hears nothing",
+    async (status) => {
+      const target = startProvider(usual);
+      const location = `http://127.0.0.1:${target.port}/v1/chat/completions`;
+      at.providers.one.answer = text("", { status, headers: { location } });
+      at.providers.two.answer = usual;
+      const reply = await ask(stream);
+      target.stop();
+      expect([reply.status, target.requests.length, ...called()]).toEqual([200, 0, 1, 1]);
+    },
+  );
+});
+
+describe("the operator's own account", () => {
+  test.each([
+    ["401", 401, "invalid key"],
+    ["402", 402, "pay"],
+    ["403", 403, "forbidden"],
+    ["429 insufficient_quota", 429, "You exceeded your current quota"],
+    ["400 with an empty balance", 400, "Your credit balance is too low"],
+    ["400 insufficient balance", 400, "Insufficient Balance"],
+  ])("refused with %s puts the provider aside for minutes and is logged loudly", async (_, status, words) => {
+    at.providers.one.answer = refusal(status, words);
+    at.providers.two.answer = usual;
+    const reply = await ask();
+    expect(reply.status).toBe(200);
+    expect((await chat(at.gateway, reply.key)).status).toBe(200);
+    expect(called()).toEqual([1, 2]);
+    at.gateway.clock.advance(299_000);
+    expect((await chat(at.gateway, reply.key)).status).toBe(200);
+    expect(called()).toEqual([1, 3]);
+    at.gateway.clock.advance(2000);
+    expect((await chat(at.gateway, reply.key)).status).toBe(200);
+    expect(called()).toEqual([2, 4]);
+    expect(at.gateway.log.filter(({ level, provider }) => level === "error" && provider === "one").at(-1)).toMatchObject({
+      msg: "the provider refuses the account of its configured key, or it is empty",
+      status,
+    });
+  });
+});
+
+describe("a provider's words", () => {
+  /** What the client is told when the provider refuses with this body. */
+  async function told(body: string, type?: string): Promise<string> {
+    at.providers.one.answer = text(body, { status: 400, ...(type === undefined ? {} : { type }) });
+    const reply = await ask();
+    expect(reply.status).toBe(400);
+    return (reply.body as { error: { message: string } }).error.message;
+  }
+  const error = (message: string) => told(JSON.stringify({ error: { message } }));
+
+  test.each<[string, () => string]>([
+    ["the provider's key", () => upstreamKey],
+    ["another key", () => "sk-proj-abc*****wxyz"],
+    ["an organisation", () => "org-AbCdEf123456"],
+    ["a project", () => "proj_AbCdEf123456"],
+    ["the provider's host", () => `127.0.0.1:${at.providers.one.port}`],
+    ["an address on the web", () => "https://platform.example/account?x=1"],
+    ["an IP address", () => "10.20.30.40:8080"],
+    ["a bearer token", () => "Bearer abc.def"],
+  ])("reach the client without %s", async (_, secretOf) => {
+    const message = await error(`before ${secretOf()} behind`);
+    expect(message).toBe("before *** behind");
+  });
+
+  test("reach the client with at most 512 characters, on one line", async () => {
+    expect(await error("a".repeat(5000))).toBe("a".repeat(512));
+    expect(await error("one\r\ntwo\u0000\u001b[31m")).toBe("one two [31m");
+    expect(await error(`${"a".repeat(508)}${upstreamKey}`)).toBe(`${"a".repeat(508)}***`);
+  });
+
+  test.each([
+    ["an HTML page", "<html>nginx</html>", "text/html"],
+    ["no JSON", "{broken", undefined],
+    ["nothing", "", undefined],
+    ["an error without words", '{"error":{}}', undefined],
+    ["a list", "[1]", undefined],
+  ])("that are %s become: invalid request", async (_, body, type) => {
+    expect(await told(body, type)).toBe("invalid request");
+  });
+
+  test.each([
+    ['{"error":"plain words"}', "plain words"],
+    ['{"message":"words at the top"}', "words at the top"],
+    ['[{"error":{"message":"in a list"}}]', "in a list"],
+    ['{"detail":"x","error":{"message":"ж"}}', "ж"],
+  ])("are found in %s", async (body, message) => {
+    expect(await told(body)).toBe(message);
+  });
+
+  test("of a gigantic error are read for their beginning only", async () => {
+    at.providers.one.answer = async (peer) => {
+      await peer.send("HTTP/1.1 400 X\r\ncontent-type: application/json\r\n\r\n");
+      for (;;) await peer.send("a".repeat(65_536));
+    };
+    expectRefusal(await ask(), [400, "invalid_request_error", "invalid request"]);
+  });
+});

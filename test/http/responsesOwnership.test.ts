@@ -1,0 +1,250 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { openBefore } from "../support/gatewayUnderTest.ts";
+import { created, delta, responds, terminal } from "../support/responsesAnswers.ts";
+import { openResponse, respond } from "../support/responsesCalls.ts";
+import {
+  piece,
+  refusal,
+  streamHead,
+  type ProviderAnswer,
+  type ReceivedRequest,
+} from "../support/scriptedProvider.ts";
+import type { TestKey } from "../support/testApp.ts";
+import { until } from "../support/until.ts";
+
+const sharedFile = "file_shared";
+const at = openBefore(["first", "second"], ({ first, second }) => ({
+  providers: { first, second },
+  models: [{ id: "small", routes: [{ provider: "first" }, { provider: "second" }] }],
+  sections: { api: { shared_objects: [sharedFile, "pmpt_shared"] } },
+}));
+
+let count = 0;
+/** Ids are new in each test: nothing is known from the test before. */
+const newId = () => `resp_${(count += 1)}`;
+
+/** What each provider got so far. */
+function got(): Record<"first" | "second", number> {
+  const { first, second } = at.providers;
+  return { first: first.requests.length, second: second.requests.length };
+}
+
+/** Has a response made by one of the providers, as JSON or as a stream, and forgets the providers' requests. */
+async function made(by: "first" | "second", key: TestKey, isStream = false): Promise<string> {
+  const id = newId();
+  at.providers.first.answer = by === "first" ? responds(id) : refusal(500);
+  at.providers.second.answer = by === "second" ? responds(id) : refusal(500);
+  const reply = await respond(at.gateway, key, { stream: isStream });
+  expect(reply.status).toBe(200);
+  expect(reply.text).toContain(id);
+  for (const provider of Object.values(at.providers)) provider.forget();
+  return id;
+}
+
+function answerBoth(answer: ProviderAnswer): void {
+  for (const provider of Object.values(at.providers)) provider.answer = answer;
+}
+
+const notFound = (what: string) => ({
+  status: 404,
+  body: { error: { message: `${what} not found`, type: "invalid_request_error" } },
+});
+
+describe("previous_response_id", () => {
+  test.each([
+    ["first", false],
+    ["first", true],
+    ["second", false],
+    ["second", true],
+  ] as const)(
+    "goes to the provider that made it, the %s, and to no other (stream: %p)",
+    async (by, isStream) => {
+      const key = at.gateway.key();
+      const id = await made(by, key, isStream);
+      answerBoth(responds(newId()));
+      for (const stream of [false, true]) {
+        const body = `{"model":"small","stream":${stream},"input":"go on","previous_response_id":"${id}"}`;
+        expect((await respond(at.gateway, key, body)).status).toBe(200);
+        expect(at.providers[by].requests.at(-1)?.body).toBe(body);
+      }
+      expect(got()).toEqual({ first: 0, second: 0, [by]: 2 });
+    },
+  );
+
+  test.each(["first", "second"] as const)(
+    "is a 502 while the provider that made it, the %s, is down",
+    async (by) => {
+      const key = at.gateway.key();
+      const id = await made(by, key);
+      answerBoth(responds(newId()));
+      at.providers[by].answer = refusal(500);
+      expect(await respond(at.gateway, key, { previous_response_id: id })).toMatchObject({
+        status: 502,
+        body: { error: { message: "all providers unavailable", type: "provider_error" } },
+      });
+      expect(got()).toEqual({ first: 0, second: 0, [by]: 1 });
+    },
+  );
+
+  test("may be a response that another key of the same account made", async () => {
+    const key = at.gateway.key();
+    const id = await made("second", key);
+    answerBoth(responds(newId()));
+    const other = at.gateway.key({ account: key.account });
+    expect((await respond(at.gateway, other, { previous_response_id: id })).status).toBe(200);
+    expect(got()).toEqual({ first: 0, second: 1 });
+  });
+
+  test("may be a response whose stream was cut: it is known before its first byte leaves", async () => {
+    const id = newId();
+    const key = at.gateway.key();
+    at.providers.first.answer = async (peer) => {
+      await peer.send(Buffer.concat([Buffer.from(streamHead), piece(created(id) + delta)]));
+      await until("the client has it", () => reply?.text.includes("Hello there") === true);
+      peer.reset();
+    };
+    let reply: Awaited<ReturnType<typeof openResponse>> | undefined;
+    reply = await openResponse(at.gateway, key);
+    await until("the stream is over", () => reply?.isOver === true);
+    expect(reply.text).not.toContain(terminal());
+    for (const provider of Object.values(at.providers)) provider.forget();
+
+    answerBoth(responds(newId()));
+    expect((await respond(at.gateway, key, { previous_response_id: id })).status).toBe(200);
+    expect(got()).toEqual({ first: 1, second: 0 });
+  });
+
+  const strangers = [
+    ["another account's", (_: TestKey, foreign: string) => foreign],
+    ["one that never was", () => "resp_never"],
+    ["an empty one", () => ""],
+    ["one with a blank behind it", (_: TestKey, __: string, own: string) => `${own} `],
+    ["one in other letters", (_: TestKey, __: string, own: string) => own.toUpperCase()],
+    ["a shared object's", () => sharedFile],
+  ] as const;
+
+  test.each(strangers)(
+    "that is %s is a 404 in the same words, and nothing is sent or held",
+    async (_, idOf) => {
+      const key = at.gateway.key();
+      const foreign = await made("first", at.gateway.key());
+      const own = await made("first", key);
+      answerBoth(responds(newId()));
+      for (const stream of [false, true]) {
+        const id = idOf(key, foreign, own);
+        const reply = await respond(at.gateway, key, { stream, previous_response_id: id });
+        expect(reply).toMatchObject(notFound("response"));
+      }
+      expect(got()).toEqual({ first: 0, second: 0 });
+      // The one that was made before is all that stands in the books.
+      expect(await at.gateway.records(key, 1)).toHaveLength(1);
+    },
+  );
+
+  test.each([[5], [{ id: "resp_1" }], [["resp_1"]], [true]])(
+    "of another type, %j, is a 400",
+    async (id) => {
+      const reply = await respond(at.gateway, at.gateway.key(), { previous_response_id: id });
+      expect(reply).toMatchObject({
+        status: 400,
+        body: { error: { message: "previous_response_id must be a string" } },
+      });
+    },
+  );
+});
+
+/** Ways to name a stored object by its id. */
+const references: readonly (readonly [name: string, body: (id: string) => object])[] = [
+  ["item_reference", (id) => ({ input: [{ type: "item_reference", id }] })],
+  ["an item without a type", (id) => ({ input: [{ id }] })],
+  ["conversation", (id) => ({ conversation: id })],
+  ["conversation.id", (id) => ({ conversation: { id } })],
+  ["prompt", (id) => ({ prompt: { id, version: "2" } })],
+  [
+    "file_id of a file",
+    (id) => ({ input: [{ role: "user", content: [{ type: "input_file", file_id: id }] }] }),
+  ],
+  [
+    "file_id of an image",
+    (id) => ({ input: [{ role: "user", content: [{ type: "input_image", file_id: id }] }] }),
+  ],
+  [
+    "vector_store_ids",
+    (id) => ({ tools: [{ type: "file_search", vector_store_ids: [sharedFile, id] }] }),
+  ],
+  ["container", (id) => ({ tools: [{ type: "code_interpreter", container: id }] })],
+  [
+    "a container's file_ids",
+    (id) => ({
+      tools: [{ type: "code_interpreter", container: { type: "auto", file_ids: [id] } }],
+    }),
+  ],
+  [
+    "a prompt's variable",
+    (id) => ({
+      prompt: { id: "pmpt_shared", variables: { doc: { type: "input_file", file_id: id } } },
+    }),
+  ],
+];
+
+describe("the id of a stored object", () => {
+  test.each(references)("of unknown origin is a 404, and nothing is sent: %s", async (_, body) => {
+    const foreign = `msg_${await made("first", at.gateway.key())}`;
+    answerBoth(responds(newId()));
+    for (const id of ["obj_never", foreign, ""]) {
+      const reply = await respond(at.gateway, at.gateway.key(), body(id));
+      expect(reply).toMatchObject(notFound("resource"));
+    }
+    expect(got()).toEqual({ first: 0, second: 0 });
+  });
+
+  test.each(references)(
+    "that the config shares is let through to any provider: %s",
+    async (_, body) => {
+      answerBoth(responds(newId()));
+      expect((await respond(at.gateway, at.gateway.key(), body(sharedFile))).status).toBe(200);
+      expect(got()).toEqual({ first: 1, second: 0 });
+    },
+  );
+
+  test.each(references)(
+    "of an item that the account's own response put out goes to its provider only: %s",
+    async (_, body) => {
+      const key = at.gateway.key();
+      for (const by of ["first", "second"] as const) {
+        const item = `msg_${await made(by, key, by === "first")}`;
+        answerBoth(responds(newId()));
+        const { requests } = at.providers[by];
+        expect((await respond(at.gateway, key, body(item))).status).toBe(200);
+        expect(got()).toEqual({ first: 0, second: 0, [by]: 1 });
+        expect((requests[0] as ReceivedRequest).body).toContain(item);
+      }
+    },
+  );
+
+  test("in a plain text, or in a message of the caller's own, is no reference", async () => {
+    answerBoth(responds(newId()));
+    for (const input of [
+      "msg_never",
+      [{ type: "message", id: "msg_never", role: "user", content: "file_id" }],
+    ]) {
+      expect((await respond(at.gateway, at.gateway.key(), { input })).status).toBe(200);
+    }
+  });
+});
+
+describe("after 31 days", () => {
+  afterEach(() => at.gateway.clock.advance(-32 * 24 * 3_600_000));
+
+  test("a response is not known any more", async () => {
+    const key = at.gateway.key();
+    const id = await made("first", key);
+    at.gateway.clock.advance(30 * 24 * 3_600_000);
+    answerBoth(responds(newId()));
+    expect((await respond(at.gateway, key, { previous_response_id: id })).status).toBe(200);
+    at.gateway.clock.advance(2 * 24 * 3_600_000);
+    expect(await respond(at.gateway, key, { previous_response_id: id })).toMatchObject(
+      notFound("response"),
+    );
+  });
+});
