@@ -72,7 +72,10 @@ async function serve(
     entry.server?.timeout(request, 0);
     const answered = await answer(visit, text);
     if (answered.kind === "stream") {
-      return streamAnswer(trace, streamBody(answered.relay, app.clock, server.sseKeepaliveMs));
+      return streamAnswer(
+        trace,
+        streamBody(answered.relay, app.clock, request.signal, server.sseKeepaliveMs),
+      );
     }
     over();
     return jsonAnswer(trace, 200, answered.text, { "x-tollgate-cost-rub": answered.costRub });

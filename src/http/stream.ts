@@ -12,11 +12,13 @@ const KEEP_ALIVE = Buffer.from(": keep-alive\n\n");
 export function streamBody(
   relay: Relay,
   clock: Clock,
+  signal: AbortSignal,
   keepaliveMs: number,
 ): ReadableStream<Uint8Array> {
   let isPulling = false;
   let controller: ReadableStreamDefaultController<Uint8Array> | undefined;
   const quiet = createDeadline(clock, () => {
+    if (signal.aborted) return;
     // A client that does not read needs no comment either.
     if (isPulling) controller?.enqueue(KEEP_ALIVE);
     quiet.set(keepaliveMs);

@@ -14,7 +14,8 @@ let gateway: GatewayProcess;
 let key: string;
 
 beforeAll(async () => {
-  gateway = await startGatewayProcess(oneModel(provider.url));
+  const sections = { database: { path: "tollgate.db", durability: "power" } };
+  gateway = await startGatewayProcess(oneModel(provider.url, sections));
   key = await gateway.key("alice", "1000");
 }, startTimeoutMs);
 afterAll(async () => {

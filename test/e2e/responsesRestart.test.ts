@@ -39,8 +39,8 @@ test.each([
 ] as const)(
   "previous_response_id goes to the provider that made it after %s, and no other account may name it",
   async (name, end) => {
-    const key = await gateway.key("alice", "1");
-    const stranger = await gateway.key("mallory", "1");
+    const key = await gateway.key("alice", "100");
+    const stranger = await gateway.key("mallory", "100");
     const ids = [`resp_json_${name}`, `resp_stream_${name}`];
     first.answer = refusal(500);
     for (const [at, id] of ids.entries()) {

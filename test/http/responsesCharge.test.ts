@@ -135,6 +135,27 @@ describe("a usage", () => {
   });
 });
 
+/** What `look` sees a while after `goOn`, while another process holds the one write lock: nothing can be committed. */
+async function whileLocked<Seen>(goOn: () => void, look: () => Seen): Promise<Seen> {
+  const other = new Database(at.gateway.path);
+  other.run("PRAGMA busy_timeout = 2000");
+  other.run("BEGIN IMMEDIATE");
+  try {
+    goOn();
+    // Much longer than a commit and a write to the client take.
+    await Bun.sleep(100);
+    return look();
+  } finally {
+    other.run("ROLLBACK");
+    other.close();
+  }
+}
+
+async function rowCommitted({ account }: TestKey): Promise<void> {
+  const { requests } = at.gateway.store;
+  await until("its row is committed", () => requests.list({ account, limit: 1 }).length > 0);
+}
+
 test("the terminal event leaves only after the charge is committed", async () => {
   const end = Promise.withResolvers<void>();
   at.providers.local.answer = async (peer) => {
@@ -143,21 +164,11 @@ test("the terminal event leaves only after the charge is committed", async () =>
     await end.promise;
     await peer.send(Buffer.concat([piece(terminal()), Buffer.from(streamEnd)]));
   };
-  const key = at.gateway.key();
-  const reply = await openResponse(at.gateway, key);
+  const reply = await openResponse(at.gateway, at.gateway.key());
   await reply.seen("Hello there");
-
-  // While another process holds the database's one write lock nothing can be committed.
-  const other = new Database(at.gateway.path);
-  other.run("BEGIN IMMEDIATE");
-  end.resolve();
-  await Bun.sleep(100);
-  expect(reply.text).toBe(created() + delta);
-  expect(at.gateway.store.requests.find(reply.id)?.status).toBe("running");
-  other.run("ROLLBACK");
-  other.close();
-
+  const seenBefore = await whileLocked(end.resolve, () => reply.text);
   await reply.seen("response.completed");
+  expect(seenBefore).toBe(created() + delta);
   expect(at.gateway.store.requests.find(reply.id)).toMatchObject({ status: "done", charge: usual });
 });
 
@@ -170,21 +181,28 @@ test("a JSON answer leaves only after the charge is committed", async () => {
   const key = at.gateway.key();
   let isAnswered = false;
   const answered = respond(at.gateway, key).finally(() => (isAnswered = true));
-  await at.providers.local.request(0);
-  const { requests } = at.gateway.store;
-  await until(
-    "its row is committed",
-    () => requests.list({ account: key.account, limit: 1 }).length > 0,
-  );
-
-  const other = new Database(at.gateway.path);
-  other.run("BEGIN IMMEDIATE");
-  end.resolve();
-  await Bun.sleep(100);
-  expect(isAnswered).toBe(false);
-  other.run("ROLLBACK");
-  other.close();
-
+  await rowCommitted(key);
+  const wasAnswered = await whileLocked(end.resolve, () => isAnswered);
   const { id } = await answered;
+  expect(wasAnswered).toBe(false);
   expect(at.gateway.store.requests.find(id)).toMatchObject({ status: "done", charge: usual });
+});
+
+test("not even the head of a stream leaves before the response is known as the account's own", async () => {
+  const begin = Promise.withResolvers<void>();
+  const end = Promise.withResolvers<void>();
+  at.providers.local.answer = async (peer) => {
+    await begin.promise;
+    await peer.send(Buffer.concat([Buffer.from(streamHead), piece(created() + delta)]));
+    await end.promise;
+    await peer.send(Buffer.concat([piece(terminal()), Buffer.from(streamEnd)]));
+  };
+  const key = at.gateway.key();
+  let isAnswered = false;
+  const opened = openResponse(at.gateway, key).finally(() => (isAnswered = true));
+  await rowCommitted(key);
+  const wasAnswered = await whileLocked(begin.resolve, () => isAnswered);
+  end.resolve();
+  await (await opened).seen("response.completed");
+  expect(wasAnswered).toBe(false);
 });

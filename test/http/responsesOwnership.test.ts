@@ -98,14 +98,16 @@ describe("previous_response_id", () => {
   test("may be a response whose stream was cut: it is known before its first byte leaves", async () => {
     const id = newId();
     const key = at.gateway.key();
+    let isSeen = false;
     at.providers.first.answer = async (peer) => {
       await peer.send(Buffer.concat([Buffer.from(streamHead), piece(created(id) + delta)]));
-      await until("the client has it", () => reply?.text.includes("Hello there") === true);
+      await until("the client has it", () => isSeen);
       peer.reset();
     };
-    let reply: Awaited<ReturnType<typeof openResponse>> | undefined;
-    reply = await openResponse(at.gateway, key);
-    await until("the stream is over", () => reply?.isOver === true);
+    const reply = await openResponse(at.gateway, key);
+    await reply.seen("Hello there");
+    isSeen = true;
+    await until("the stream is over", () => reply.isOver);
     expect(reply.text).not.toContain(terminal());
     for (const provider of Object.values(at.providers)) provider.forget();
 

@@ -169,10 +169,10 @@ describe("the hold", () => {
   );
 
   test("counts the whole context for a request that goes on from another", async () => {
-    at.providers.local.answer = responds("resp_1");
+    at.providers.local.answer = responds("resp_own");
     const key = at.gateway.key();
     await respond(at.gateway, key);
-    await respond(at.gateway, key, { previous_response_id: "resp_1" });
+    await respond(at.gateway, key, { previous_response_id: "resp_own" });
     const [record] = await at.gateway.records(key, 2);
     expect(record?.hold).toBe(holdOf(contextTokens, maxOutputTokens));
   });

@@ -1,0 +1,224 @@
+import { describe, expect, test } from "bun:test";
+import {
+  answered,
+  doneEvent,
+  helloEvent,
+  roleEvent,
+  stopEvent,
+  thereEvent,
+  usageEvent,
+} from "../support/chatAnswers.ts";
+import { ask } from "../support/chatCalls.ts";
+import { costOf } from "../support/gatewayConfig.ts";
+import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
+import { chatBytes, connectRaw, type RawClient } from "../support/rawClient.ts";
+import type { RawPeer } from "../support/rawServer.ts";
+import { piece, streamEnd, streamHead } from "../support/scriptedProvider.ts";
+import type { TestKey } from "../support/testApp.ts";
+
+const at = openOneModelBefore({ billing: { disconnect_grace: "120ms" } });
+const exact = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
+/** "hello" is 5 bytes: 2 tokens by the estimate. */
+const promptOnly = costOf({ prompt: 2, completion: 0 });
+
+const ways = ["fin", "reset"] as const;
+const NOTICE_MS = 20;
+
+/** Sends a chat request and hands over the provider's side of it, to be driven by hand. */
+async function begin(changes: object): Promise<{
+  key: TestKey;
+  client: RawClient;
+  /** Does what a provider would do next. */
+  provide: (...pieces: readonly (string | Uint8Array)[]) => Promise<void>;
+  /** Goes away; resolves when the gateway has surely noticed. */
+  leave: (way: (typeof ways)[number]) => Promise<void>;
+  /** Settles when the gateway has closed its connection to the provider. */
+  givenUp: Promise<void>;
+}> {
+  const reached = Promise.withResolvers<RawPeer>();
+  at.provider.answer = (peer) => reached.resolve(peer);
+  const key = at.gateway.key();
+  const client = await connectRaw(at.gateway.port);
+  client.send(chatBytes(key.key, JSON.stringify(ask(changes))));
+  const peer = await reached.promise;
+  return {
+    key,
+    client,
+    async provide(...pieces) {
+      for (const bytes of pieces) await peer.send(bytes);
+    },
+    async leave(way) {
+      client[way]();
+      await client.closed;
+      // Nothing outside shows that the gateway's own socket has told it.
+      await Bun.sleep(NOTICE_MS);
+    },
+    givenUp: peer.closed,
+  };
+}
+
+/** What the books say of the one request of this key. */
+async function expectRecord(key: TestKey, charge: bigint, changes: object): Promise<void> {
+  expect(await at.gateway.records(key, 1)).toMatchObject([
+    { status: "cancelled", charge, writeOff: 0n, ...changes },
+  ]);
+  expect(at.gateway.balance(key)).toBe(100_000_000_000n - charge);
+}
+
+describe.each(ways)("a client of a JSON answer that goes away (%s)", (way) => {
+  test("before the head: the answer is read to its end and charged exactly", async () => {
+    const { key, leave, provide } = await begin({});
+    await leave(way);
+    await Bun.sleep(200);
+    const text = JSON.stringify({
+      choices: [{ index: 0, finish_reason: "stop", message: { content: "x" } }],
+      usage: {
+        prompt_tokens: 20,
+        completion_tokens: 7,
+        prompt_tokens_details: { cached_tokens: 5, cache_write_tokens: 3 },
+      },
+    });
+    await provide(`HTTP/1.1 200 OK\r\ncontent-length: ${text.length}\r\n\r\n`);
+    await Bun.sleep(200);
+    await provide(text);
+    await expectRecord(key, exact, { estimated: false, promptTokens: 20, provider: "local" });
+  });
+
+  test("and whose provider then fails pays nothing", async () => {
+    const { key, leave, client, provide } = await begin({});
+    await leave(way);
+    await provide("HTTP/1.1 500 X\r\ncontent-length: 0\r\n\r\n");
+    await expectRecord(key, 0n, { promptTokens: 0 });
+  });
+});
+
+describe.each(ways)("a client of a stream that goes away (%s)", (way) => {
+  const streaming = { stream: true };
+
+  test("before the provider's head: the provider has its grace, then the prompt is charged", async () => {
+    const { key, leave, givenUp } = await begin(streaming);
+    const leftMs = performance.now();
+    await leave(way);
+    await givenUp;
+    expect(performance.now() - leftMs).toBeWithin(115, 1000);
+    await expectRecord(key, promptOnly, { estimated: true, promptTokens: 2, completionTokens: 0 });
+  });
+
+  test("when the provider had been silent for 30 s: nothing is charged", async () => {
+    const { key, leave, givenUp } = await begin(streaming);
+    at.gateway.clock.advance(30_000);
+    await leave(way);
+    await givenUp;
+    await expectRecord(key, 0n, { promptTokens: 0, completionTokens: 0 });
+  });
+
+  test("29 s into the provider's silence: the prompt is charged", async () => {
+    const { key, leave, givenUp } = await begin(streaming);
+    at.gateway.clock.advance(29_000);
+    await leave(way);
+    await givenUp;
+    await expectRecord(key, promptOnly, { estimated: true });
+  });
+
+  test("between head and content: the prompt is charged", async () => {
+    const { key, leave, provide, givenUp } = await begin(streaming);
+    await provide(streamHead, piece(roleEvent));
+    await leave(way);
+    await givenUp;
+    await expectRecord(key, promptOnly, { estimated: true });
+  });
+
+  test("before content, and the provider fails within the grace: nothing is charged", async () => {
+    const { key, leave, provide } = await begin(streaming);
+    await leave(way);
+    await provide("HTTP/1.1 500 X\r\ncontent-length: 0\r\n\r\n");
+    await expectRecord(key, 0n, { promptTokens: 0 });
+  });
+
+  test("before content, and the provider ends within the grace: charged exactly", async () => {
+    const { key, leave, provide } = await begin(streaming);
+    await leave(way);
+    const events = [helloEvent, stopEvent, usageEvent, doneEvent].map(piece);
+    await provide(streamHead, ...events, streamEnd);
+    await expectRecord(key, exact, { estimated: false });
+  });
+
+  test("amid the content, and the provider ends within the grace: charged exactly", async () => {
+    const { key, leave, client, provide } = await begin(streaming);
+    await provide(streamHead, piece(helloEvent));
+    await client.seen("Hello");
+    await leave(way);
+    await provide(...[thereEvent, stopEvent, usageEvent, doneEvent].map(piece), streamEnd);
+    await expectRecord(key, exact, { estimated: false });
+  });
+
+  test("amid the content, and the provider goes on: aborted after the grace, and what it sent is estimated", async () => {
+    const { key, leave, client, provide, givenUp } = await begin(streaming);
+    await provide(streamHead, piece(helloEvent));
+    await client.seen("Hello");
+    await leave(way);
+    await provide(piece(thereEvent));
+    await givenUp;
+    // "Hello" and " there" are 11 bytes, 3 tokens.
+    const charge = costOf({ prompt: 2, completion: 3 });
+    await expectRecord(key, charge, { estimated: true, promptTokens: 2, completionTokens: 3 });
+  });
+
+  test("amid the content, and the provider reports its usage but does not end: charged by its figure", async () => {
+    const { key, leave, client, provide, givenUp } = await begin(streaming);
+    await provide(streamHead, piece(helloEvent));
+    await client.seen("Hello");
+    await leave(way);
+    await provide(piece(usageEvent));
+    await givenUp;
+    await expectRecord(key, exact, { estimated: false });
+  });
+
+  test("amid the content, and the provider breaks off within the grace: nothing is charged", async () => {
+    const { key, leave, client, provide } = await begin(streaming);
+    await provide(streamHead, piece(helloEvent));
+    await client.seen("Hello");
+    await leave(way);
+    await provide("nonsense\r\n");
+    await expectRecord(key, 0n, { promptTokens: 0 });
+  });
+
+  test("behind the finish reason: the stream is finished and charged exactly", async () => {
+    const { key, leave, client, provide } = await begin(streaming);
+    await provide(streamHead, piece(helloEvent));
+    await client.seen("Hello");
+    await provide(piece(stopEvent));
+    await leave(way);
+    await provide(piece(usageEvent), piece(doneEvent), streamEnd);
+    await expectRecord(key, exact, { estimated: false });
+  });
+});
+
+describe("a client that has gone away", () => {
+  test("has its place in the concurrency back", async () => {
+    const { key, client, givenUp } = await begin({ stream: true });
+    client.fin();
+    await givenUp;
+    await at.gateway.records(key, 1);
+    await at.gateway.checkBooks();
+    expect(at.gateway.app.gateway.detached.count).toBe(0);
+  });
+
+  test("is not failed over: no further route is tried for nobody", async () => {
+    const { key, leave, provide } = await begin({ stream: true });
+    await leave("fin");
+    await provide("HTTP/1.1 503 X\r\ncontent-length: 0\r\n\r\n");
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ attemptCount: 1, status: "cancelled" }]);
+  });
+
+  test("leaves a gateway that serves the next one", async () => {
+    const { client, givenUp } = await begin({ stream: true });
+    client.reset();
+    await givenUp;
+    at.provider.answer = answered();
+    const next = await connectRaw(at.gateway.port);
+    next.send(chatBytes(at.gateway.key().key, JSON.stringify(ask())));
+    expect((await next.response()).status).toBe(200);
+    next.fin();
+  });
+});
