@@ -106,7 +106,7 @@ export function openApp(config: Config, edges: Edges): App {
     cut() {
       gateway.traffic.isCut = true;
       for (const exchange of gateway.traffic.exchanges) {
-        exchange.abort(new UpstreamError("shutdown", "shutdown"));
+        exchange.abort(new UpstreamError("gateway", "shutdown"));
       }
     },
     async close() {

@@ -3,6 +3,7 @@ import { noUsage, type Usage } from "../contract/usage.ts";
 import { assert } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { AttemptRecord, OpenedRequest, RequestEnd, Writer } from "../store/store.ts";
+import { commitEnd, voidEnd } from "./commitEnd.ts";
 import type { Hold } from "./holds.ts";
 import { costOf, operatorCostOf } from "./price.ts";
 
@@ -38,6 +39,8 @@ export interface Receipt {
 export interface Meter {
   /** Settled once the request's row is committed; awaited before the first byte to the client. */
   readonly opened: Promise<void>;
+  /** The request's row could not be committed: nothing may be done for it any more. */
+  readonly isRefused: boolean;
   attempted(attempt: AttemptRecord): void;
   /** The last attempt began well and then failed: its outcome is this after all. */
   amendAttempt(outcome: string): void;
@@ -45,9 +48,12 @@ export interface Meter {
   firstByte(): void;
   /**
    * Replaces the hold by the charge in one transaction and resolves once that is committed. Rejects
-   * with WriteError when it cannot be; the money then stays held, and the answer's end must not leave.
+   * with WriteError when it cannot be: then the answer's end must not leave, and the money stays held
+   * until the store can be told that nothing was charged.
    */
   finish(ending: Ending): Promise<Receipt>;
+  /** The last resort after a fault of our own: ends the request as failed if nothing has. Never rejects. */
+  abandon(): Promise<void>;
 }
 
 export function startMeter(options: {
@@ -63,14 +69,66 @@ export function startMeter(options: {
   let firstByteMs: number | undefined;
   let finished = false;
   const opened = writer.write({ kind: "open", request }).then(() => undefined);
+  let isRefused = false;
   const isOpened = opened.then(
     () => true,
-    () => false,
+    () => {
+      isRefused = true;
+      return false;
+    },
   );
   const elapsedMs = (): number => Math.round(clock.monotonicMs() - startedMs);
 
+  const endOf = ({ status, usage, provider, operatorPrice }: Ending): RequestEnd => {
+    const tokens = usage?.tokens ?? noUsage;
+    return {
+      publicId: request.publicId,
+      at: clock.epochMs(),
+      status,
+      provider: provider ?? null,
+      ...tokens,
+      cost: costOf(tokens, price),
+      estimated: usage?.estimated ?? false,
+      operatorCost: operatorPrice && usage ? operatorCostOf(tokens, operatorPrice) : null,
+      attempts,
+      durationMs: elapsedMs(),
+      firstByteMs: firstByteMs ?? null,
+    };
+  };
+  /** Without a row nothing is promised; with one, the store still says that the money is held. */
+  const releaseUncommitted = async (end: RequestEnd): Promise<void> => {
+    if (!(await isOpened) || (await voidEnd(writer, end))) hold.release();
+  };
+  const finish = async (ending: Ending): Promise<Receipt> => {
+    assert(!finished, "a request is finished twice");
+    finished = true;
+    const end = endOf(ending);
+    try {
+      const { charge, writeOff } = await commitEnd(writer, clock, end);
+      hold.release();
+      const { status, usage, provider } = ending;
+      return {
+        status,
+        usage: usage?.tokens ?? noUsage,
+        estimated: end.estimated,
+        charge,
+        writeOff,
+        provider,
+        attempts,
+        durationMs: end.durationMs,
+        firstByteMs,
+      };
+    } catch (error) {
+      void releaseUncommitted(end);
+      throw error;
+    }
+  };
+
   return {
     opened,
+    get isRefused() {
+      return isRefused;
+    },
     attempted(attempt) {
       attempts.push(attempt);
     },
@@ -81,44 +139,10 @@ export function startMeter(options: {
     firstByte() {
       firstByteMs ??= elapsedMs();
     },
-    async finish({ status, usage, provider, operatorPrice }) {
-      assert(!finished, "a request is finished twice");
-      finished = true;
-      const tokens = usage?.tokens ?? noUsage;
-      const estimated = usage?.estimated ?? false;
-      const durationMs = elapsedMs();
-      const end: RequestEnd = {
-        publicId: request.publicId,
-        at: clock.epochMs(),
-        status,
-        provider: provider ?? null,
-        ...tokens,
-        cost: costOf(tokens, price),
-        estimated,
-        operatorCost: operatorPrice && usage ? operatorCostOf(tokens, operatorPrice) : null,
-        attempts,
-        durationMs,
-        firstByteMs: firstByteMs ?? null,
-      };
-      const { charge, writeOff } = await writer
-        .write({ kind: "end", end })
-        .catch(async (error: unknown) => {
-          // Without a row nothing is promised; with one, the store still says that the money is held.
-          if (!(await isOpened)) hold.release();
-          throw error;
-        });
-      hold.release();
-      return {
-        status,
-        usage: tokens,
-        estimated,
-        charge,
-        writeOff,
-        provider,
-        attempts,
-        durationMs,
-        firstByteMs,
-      };
+    finish,
+    async abandon() {
+      if (finished) return;
+      await finish({ status: "failed" }).catch(() => undefined);
     },
   };
 }

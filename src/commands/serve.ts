@@ -46,11 +46,13 @@ export async function untilStopped(gateway: GatewayServer): Promise<void> {
   await Promise.race([gateway.stop(), gateway.broken]);
 }
 
-/** Puts the file's providers, models, prices and limits in force; a bad file changes nothing. */
-function reload({ app }: GatewayServer, file: string): void {
+/** Puts the file's providers, models, prices, limits and certificate in force; a bad file changes nothing. */
+function reload(gateway: GatewayServer, file: string): void {
+  const { app } = gateway;
   try {
     const { config, warnings } = loadConfig({ path: file });
     app.reload(config);
+    gateway.renewCertificate();
     app.log.info("config reloaded", { count: config.models.length });
     for (const problem of warnings) app.log.warn("config", { problem });
   } catch (error) {

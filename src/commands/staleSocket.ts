@@ -1,12 +1,16 @@
-import { existsSync, rmSync } from "node:fs";
+import { lstatSync, rmSync } from "node:fs";
 
-/** Removes a unix socket that a crash left behind. One that somebody answers on stays, and listening there fails. */
+/**
+ * Removes a unix socket that a crash left behind. One that somebody answers on stays, and so does a file
+ * that is no socket, which a mistaken path may name: listening there then fails.
+ */
 export async function removeStaleSocket(path: string): Promise<void> {
-  if (!existsSync(path)) return;
+  if (lstatSync(path, { throwIfNoEntry: false })?.isSocket() !== true) return;
   try {
     const probe = await Bun.connect({ unix: path, socket: { data() {} } });
     probe.end();
-  } catch {
-    rmSync(path);
+  } catch (error) {
+    // Any other failure, such as a socket that is another user's, does not say that nobody listens.
+    if (error instanceof Error && "code" in error && error.code === "ECONNREFUSED") rmSync(path);
   }
 }

@@ -1,6 +1,11 @@
 import { ceilingOf, promptTokensMax, type Ceiling, type PromptSize } from "../billing/ceiling.ts";
 import { startMeter, type Meter } from "../billing/meter.ts";
-import { insufficientBalance, modelNotFound, rateLimitExceeded } from "../contract/errors.ts";
+import {
+  insufficientBalance,
+  modelNotFound,
+  rateLimitExceeded,
+  serviceUnavailable,
+} from "../contract/errors.ts";
 import { assert } from "../lib/assert.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { mayUse, type CatalogModel } from "./catalog.ts";
@@ -40,6 +45,7 @@ export function findModel(gateway: Gateway, visit: Visit, modelId: string): Cata
  */
 export function admit(gateway: Gateway, visit: Visit, model: CatalogModel, ask: Ask): Admitted {
   const { caller, passage } = visit;
+  refuseWithoutBooks(gateway, visit);
   const rated = passage.takeTokens(ask.promptEstimate);
   if (!rated.ok) throw rateLimitExceeded(rated.retryAfterMs / 1000);
 
@@ -81,4 +87,12 @@ export function admit(gateway: Gateway, visit: Visit, model: CatalogModel, ask: 
     },
   });
   return { meter, ceiling, promptEstimate: ask.promptEstimate };
+}
+
+/** While nothing can be written, or the gateway ends, no provider is asked; one small write at a time finds out when it is over. */
+function refuseWithoutBooks(gateway: Gateway, visit: Visit): void {
+  if (gateway.traffic.isCut) throw serviceUnavailable(new Error("the gateway is shutting down"));
+  if (!gateway.writer.isFull) return;
+  gateway.writer.probe({ kind: "touch", keyId: visit.caller.id, at: gateway.clock.epochMs() });
+  throw serviceUnavailable(new Error("the store has no room"));
 }

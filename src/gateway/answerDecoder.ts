@@ -20,6 +20,8 @@ export interface AnswerDecoder {
   /** The provider itself reports, in the answer's form, that it failed: relayed as it is, and not charged. */
   readonly isRefused: boolean;
   readonly usage: Usage | undefined;
+  /** The usage is that of the whole answer, not an early figure of one that went on. */
+  readonly isUsageFinal: boolean;
   /** UTF-8 bytes of the text that was generated so far, for the estimate. */
   readonly textBytes: number;
   /** Ids of stored objects that the answer has named since the last call. */

@@ -4,16 +4,14 @@ import type { ChatRequest } from "../contract/chat.ts";
 import { invalidRequest, resourceNotFound } from "../contract/errors.ts";
 import { noUsage } from "../contract/usage.ts";
 import type { JsonObjectText } from "../lib/json.ts";
-import { formatRoubles } from "../lib/money.ts";
 import type { Candidate } from "../routing/order.ts";
 import { admit, findModel } from "./admit.ts";
-import { publicCompletion, type AnswerIdentity } from "./chatAnswer.ts";
+import { jsonOf, publicCompletion, type AnswerIdentity } from "./chatAnswer.ts";
 import { ChatDecoder } from "./chatDecoder.ts";
-import { conclude } from "./conclude.ts";
 import type { Answer } from "./answer.ts";
+import { estimatedUsage } from "./estimated.ts";
 import type { Gateway, Visit } from "./gateway.ts";
-import { collectAnswer, openStream, type Journey } from "./journey.ts";
-import { estimatedUsage } from "./relay.ts";
+import { answerJson, openStream, type Journey } from "./journey.ts";
 
 /** A checked chat request with the client's own text. */
 export interface ChatBody {
@@ -83,29 +81,16 @@ async function streamAnswer(
   return { kind: "stream", relay: await openStream(journey, decoderFor) };
 }
 
-async function jsonAnswer(journey: Journey, identity: AnswerIdentity): Promise<Answer> {
-  const { visit, admitted } = journey;
-  const { read, candidate, isGone } = await collectAnswer(journey, (text, { provider }) => {
+function jsonAnswer(journey: Journey, identity: AnswerIdentity): Promise<Answer> {
+  return answerJson(journey, (text, { provider }) => {
     const { completion, usage } = provider.adapter.readChat(text);
     let billed: BilledUsage = { tokens: usage ?? noUsage, estimated: false };
-    // Brought into form before it is charged: an answer that cannot be shown is the provider's failure.
     const answer = publicCompletion(completion, identity, (textBytes) => {
-      if (!usage) billed = estimatedUsage(admitted, textBytes);
+      if (!usage) billed = estimatedUsage(journey.admitted, textBytes);
       return billed.tokens;
     });
-    return { answer, billed };
+    return { text: jsonOf(answer), billed, objectIds: [] };
   });
-  const receipt = await conclude(visit, admitted, {
-    status: isGone ? "cancelled" : "done",
-    usage: read.billed,
-    provider: candidate.provider.id,
-    operatorPrice: candidate.route.cost,
-  });
-  return {
-    kind: "json",
-    text: JSON.stringify(read.answer),
-    costRub: formatRoubles(receipt.charge),
-  };
 }
 
 /** A chat's prompt may name the provider's files too; those are not told apart by account. */

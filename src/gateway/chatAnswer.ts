@@ -66,13 +66,22 @@ export function publicChunk(
   return identity.unknownFields === "forward" ? chunk : onlyListedChunkFields(chunk);
 }
 
+/** The JSON text of something that a provider gave. Throws AnswerError where it is nested too deep to be written. */
+export function jsonOf(value: unknown): string {
+  try {
+    return JSON.stringify(value);
+  } catch (cause) {
+    throw new AnswerError("the answer is nested too deep", { cause });
+  }
+}
+
 /** UTF-8 bytes of what a message or a delta says: text, reasoning, refusals, calls. */
 export function spokenBytes(said: Unchecked): number {
   let bytes = 0;
   for (const name in said) {
     const value = said[name];
     if (name === "role" || value === null || value === undefined) continue;
-    bytes += Buffer.byteLength(typeof value === "string" ? value : JSON.stringify(value));
+    bytes += Buffer.byteLength(typeof value === "string" ? value : jsonOf(value));
   }
   return bytes;
 }

@@ -4,7 +4,7 @@ import { createSseSplitter, type SseSplitter } from "../lib/sse.ts";
 import type { SseEvent } from "../lib/sseEvent.ts";
 import type { ReadChatEvent } from "../providers/provider.ts";
 import { EVENT_BYTES_MAX, type AnswerDecoder } from "./answerDecoder.ts";
-import { callsTool, publicChunk, spokenBytes, type AnswerIdentity } from "./chatAnswer.ts";
+import { callsTool, jsonOf, publicChunk, spokenBytes, type AnswerIdentity } from "./chatAnswer.ts";
 
 /** A chat stream: every chunk is read, brought into the public form and written anew. */
 export class ChatDecoder implements AnswerDecoder {
@@ -12,6 +12,7 @@ export class ChatDecoder implements AnswerDecoder {
   isClosed = false;
   readonly isRefused = false;
   usage: Usage | undefined;
+  isUsageFinal = false;
   textBytes = 0;
   readonly #readEvent: ReadChatEvent;
   readonly #identity: AnswerIdentity;
@@ -84,30 +85,40 @@ export class ChatDecoder implements AnswerDecoder {
     const read = this.#readEvent({ event, data });
     if (read.kind === "done") this.isClosed = true;
     if (read.kind !== "chunk") return;
-    if (read.usage) this.#reportedUsage = read.chunk["usage"];
+    if (read.usage && this.#includeUsage) {
+      // Written once now, so that writing it at the end, after the charge, cannot fail.
+      jsonOf(read.chunk["usage"]);
+      this.#reportedUsage = read.chunk["usage"];
+    }
     this.usage = laterUsage(this.usage, read.usage);
     const chunk = publicChunk(read.chunk, this.#identity, (index) =>
       this.#callingChoices.has(index),
     );
-    // A chunk without choices bears usage only, and that is the gateway's to give.
+    // A chunk without choices bears the usage of the whole answer, and that is the gateway's to give.
     if (chunk.choices.length > 0) this.#relay(chunk);
+    if (read.usage) this.isUsageFinal = chunk.choices.length === 0 || this.isFinished;
   }
 
   #relay(chunk: ChatChunk): void {
-    let isFinishing = false;
     for (const { index, delta, finish_reason } of chunk.choices) {
       this.textBytes += spokenBytes(delta);
       if (callsTool(delta)) this.#callingChoices.add(index);
-      if (finish_reason === null) continue;
-      isFinishing = true;
-      this.#finishedChoices.add(index);
+      if (finish_reason !== null) this.#finishedChoices.add(index);
     }
     this.hasContent ||= bearsContent(chunk);
-    if (isFinishing) this.#keptBack.push(chunk);
-    else if (!this.isFinished) this.#output += eventOf(chunk);
+    const finishing = chunk.choices.filter(({ finish_reason }) => finish_reason !== null);
+    if (finishing.length > 0) this.#keepBack({ ...chunk, choices: finishing });
+    const others = chunk.choices.filter(({ finish_reason }) => finish_reason === null);
+    if (others.length > 0) this.#output += eventOf({ ...chunk, choices: others });
+  }
+
+  #keepBack(chunk: ChatChunk): void {
+    // Written once now, so that writing it at the end, after the charge, cannot fail.
+    jsonOf(chunk);
+    this.#keptBack.push(chunk);
   }
 }
 
 function eventOf(chunk: ChatChunk): string {
-  return `data: ${JSON.stringify(chunk)}\n\n`;
+  return `data: ${jsonOf(chunk)}\n\n`;
 }

@@ -1,16 +1,19 @@
-import type { Ending } from "../billing/meter.ts";
+import type { BilledUsage, Ending } from "../billing/meter.ts";
 import { ApiError, allProvidersUnavailable, serviceUnavailable } from "../contract/errors.ts";
+import { formatRoubles } from "../lib/money.ts";
 import type { EncodedRequest } from "../providers/provider.ts";
-import { UpstreamError, upstreamErrorOf, type UpstreamExchange } from "../providers/upstream.ts";
+import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
 import { dispatch, type Dispatched } from "../routing/dispatch.ts";
 import { orderCandidates, type Candidate } from "../routing/order.ts";
 import type { Admitted } from "./admit.ts";
-import type { Relay } from "./answer.ts";
+import type { Answer, Relay } from "./answer.ts";
 import type { AnswerDecoder } from "./answerDecoder.ts";
 import { collectText, watchClient } from "./collect.ts";
 import { conclude, logFailedAttempt, noteReceipt } from "./conclude.ts";
 import type { Gateway, Visit } from "./gateway.ts";
-import { estimatedUsage, StreamRelay } from "./relay.ts";
+import { estimatedUsage } from "./estimated.ts";
+import { isReadFailure, readFailure } from "./readFailure.ts";
+import { StreamRelay } from "./relay.ts";
 
 /** One admitted request and the routes that can serve it: what both endpoints have in common. */
 export interface Journey {
@@ -26,42 +29,46 @@ export interface Journey {
   own(objectIds: readonly string[], providerId: string): Promise<void>;
 }
 
-/** A JSON answer that was read whole and is not charged yet. */
-export interface Collected<Read> {
-  readonly read: Read;
-  readonly candidate: Candidate;
-  /** Its client went away meanwhile. */
-  readonly isGone: boolean;
+/** A JSON answer that was read whole: everything that could fail about it is done before it is charged. */
+export interface ReadAnswer {
+  /** What the client gets. */
+  readonly text: string;
+  /** Undefined where the provider itself reports that it failed: relayed, and not charged. */
+  readonly billed: BilledUsage | undefined;
+  /** Ids that the account may name from now on. */
+  readonly objectIds: readonly string[];
 }
 
 /**
- * Gets a whole JSON answer from the first route that gives one which `read` accepts. A client that
- * goes away changes nothing about it. Otherwise finishes the meter and throws ApiError.
+ * Answers in JSON by the first route whose answer `read` accepts, and charges it. A client that goes
+ * away changes nothing about that. Throws ApiError; by then the meter is finished.
  */
-export async function collectAnswer<Read>(
+export async function answerJson(
   journey: Journey,
-  read: (text: string, candidate: Candidate) => Read,
-): Promise<Collected<Read>> {
-  const client = watchClient(journey.gateway, journey.visit.signal);
+  read: (text: string, candidate: Candidate) => ReadAnswer,
+): Promise<Answer> {
+  const { visit, admitted } = journey;
   const { exchanges } = journey.gateway.traffic;
-  const attempt = async (candidate: Candidate): Promise<Read> => {
+  const client = watchClient(journey.gateway, visit.signal);
+  const attempt = async (candidate: Candidate): Promise<ReadAnswer> => {
     const exchange = send(journey, candidate, false);
     client.watch(exchange);
     try {
       return read(await collectText(exchange), candidate);
     } catch (error) {
-      const failure = upstreamErrorOf(error);
+      const failure = readFailure(error);
       exchange.abort(failure);
-      throw failure;
+      throw isReadFailure(error) ? failure : error;
     } finally {
       exchanges.delete(exchange);
     }
   };
+  let answered: Dispatched<ReadAnswer>;
   try {
-    const { answer, candidate } = await walk(journey, () => client.isGivenUp, attempt);
-    return { read: answer, candidate, isGone: client.isGone };
+    answered = await walk(journey, () => client.isGivenUp, attempt);
+    await journey.own(answered.answer.objectIds, answered.candidate.provider.id);
   } catch (error) {
-    const usage = client.isGivenUp ? estimatedUsage(journey.admitted, 0) : undefined;
+    const usage = client.isGivenUp ? estimatedUsage(admitted, 0) : undefined;
     throw await concludeFailure(journey, error, {
       status: client.isGone ? "cancelled" : "failed",
       usage,
@@ -69,6 +76,15 @@ export async function collectAnswer<Read>(
   } finally {
     client.end();
   }
+  const { answer, candidate } = answered;
+  const status = client.isGone ? "cancelled" : answer.billed ? "done" : "failed";
+  const { charge } = await conclude(visit, admitted, {
+    status,
+    usage: answer.billed,
+    provider: candidate.provider.id,
+    operatorPrice: candidate.route.cost,
+  });
+  return { kind: "json", text: answer.text, costRub: formatRoubles(charge) };
 }
 
 /**
@@ -127,6 +143,8 @@ function send(journey: Journey, candidate: Candidate, stream: boolean): Upstream
     requestId,
   });
   journey.gateway.traffic.exchanges.add(exchange);
+  // A request that is not in the books costs nobody anything, so it must not cost the operator either.
+  journey.admitted.meter.opened.catch(() => exchange.abort(new UpstreamError("gateway", "store")));
   return exchange;
 }
 
@@ -146,7 +164,7 @@ function walk<Answer>(
       if (failure) logFailedAttempt(gateway, visit, candidate, failure);
     },
     callerFault: (error) => journey.callerFault(error),
-    isAbandoned: () => gateway.traffic.isCut || isAbandoned(),
+    isAbandoned: () => gateway.traffic.isCut || admitted.meter.isRefused || isAbandoned(),
   });
 }
 

@@ -1,16 +1,14 @@
-import { estimateTokens, estimateUsage } from "../billing/estimate.ts";
 import type { BilledUsage, Ending, Receipt } from "../billing/meter.ts";
-import { AssertionError } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";
 import { createDeadline, type Deadline } from "../lib/deadline.ts";
-import { SseLimitError } from "../lib/sse.ts";
-import { SseEncodingError } from "../lib/sseEvent.ts";
-import { AnswerError } from "../providers/provider.ts";
 import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
 import type { Candidate } from "../routing/order.ts";
 import type { Admitted } from "./admit.ts";
 import { joined, type Piece, type Relay } from "./answer.ts";
 import type { AnswerDecoder } from "./answerDecoder.ts";
+import { watchPace, type ClientPace } from "./clientPace.ts";
+import { estimatedUsage, partialUsage } from "./estimated.ts";
+import { isReadFailure, readFailure } from "./readFailure.ts";
 
 export interface RelayOptions {
   exchange: UpstreamExchange;
@@ -29,10 +27,6 @@ export interface RelayOptions {
 
 /** After the finish reason: how long the usage and the terminator may take. */
 const USAGE_TIMEOUT_MS = 2000;
-/** A client that reads nothing for so long has gone away. */
-const CLIENT_STALL_MS = 120_000;
-/** A failure right behind such a pause of the client's is the pause's, not the provider's. */
-const CLIENT_PAUSE_MS = 1000;
 /** A client that leaves a provider which said nothing for so long pays nothing. */
 const SILENCE_MS = 30_000;
 
@@ -50,7 +44,7 @@ export class StreamRelay implements Relay {
   readonly #decoder: AnswerDecoder;
   readonly #exchange: UpstreamExchange;
   readonly #startedMs: number;
-  readonly #stall: Deadline;
+  readonly #pace: ClientPace;
   readonly #grace: Deadline;
   #output: Piece | undefined;
   #hasHead = false;
@@ -62,7 +56,7 @@ export class StreamRelay implements Relay {
   /** What broke the stream off, behind what came before it in the same read. */
   #broken: UpstreamError | undefined;
   #silentMs = 0;
-  #handedOverMs: number;
+  #finishedAtMs: number | undefined;
   #isOver = false;
 
   constructor(options: RelayOptions) {
@@ -70,8 +64,7 @@ export class StreamRelay implements Relay {
     this.#decoder = options.decoder;
     this.#exchange = options.exchange;
     this.#startedMs = options.clock.monotonicMs();
-    this.#handedOverMs = this.#startedMs;
-    this.#stall = createDeadline(options.clock, () => this.#leave());
+    this.#pace = watchPace(options.clock, () => this.#leave());
     this.#grace = createDeadline(options.clock, () => this.#giveUp());
     if (options.signal.aborted) this.#leave();
     else options.signal.addEventListener("abort", () => this.#leave(), { once: true });
@@ -106,14 +99,13 @@ export class StreamRelay implements Relay {
   }
 
   async next(): Promise<Piece | undefined> {
-    this.#stall.clear();
-    const pausedMs = this.#options.clock.monotonicMs() - this.#handedOverMs;
-    if (this.#output === undefined && !this.#isOver && !this.#isGone) await this.#drain(pausedMs);
+    this.#pace.asks();
+    if (this.#output === undefined && !this.#isOver && !this.#isGone) await this.#drain();
     if (this.#isGone) throw new ClientGone("the client went away");
     const piece = this.#output;
     this.#output = undefined;
-    this.#handedOverMs = this.#options.clock.monotonicMs();
-    if (!this.#isOver) this.#stall.set(CLIENT_STALL_MS);
+    if (this.#isOver) this.#pace.stop();
+    else this.#pace.gets();
     return piece;
   }
 
@@ -126,17 +118,18 @@ export class StreamRelay implements Relay {
     return this.#options.candidate.provider.id;
   }
 
-  /** Goes on until there is something to hand over, or, when the client is gone, to the end. */
-  async #drain(pausedMs = 0): Promise<void> {
+  /** Goes on until there is something to hand over, or, when the client is gone, to the end. Never rejects. */
+  async #drain(): Promise<void> {
     if (this.#isStepping) return;
     this.#isStepping = true;
-    this.#collect();
-    let pauseBeforeMs = pausedMs;
-    while (!this.#isOver && this.#wantsMore()) {
-      await this.#step(pauseBeforeMs);
-      pauseBeforeMs = 0;
+    try {
+      this.#collect();
+      while (!this.#isOver && this.#wantsMore()) await this.#step();
+    } catch (error) {
+      this.#collapse(error);
+    } finally {
+      this.#isStepping = false;
     }
-    this.#isStepping = false;
   }
 
   /** The last piece waits for the end, so that a stream which came in one read leaves in one write. */
@@ -144,23 +137,24 @@ export class StreamRelay implements Relay {
     return this.#output === undefined || this.#isGone || this.#decoder.isClosed;
   }
 
-  async #step(pausedMs: number): Promise<void> {
+  async #step(): Promise<void> {
     try {
       if (!this.#decoder.isClosed) await this.#read();
       await this.#own();
       this.#collect();
     } catch (error) {
-      await this.#fail(error, pausedMs);
+      await this.#fail(error);
       return;
     }
-    if (this.#decoder.isFinished && this.#decoder.isClosed) await this.#complete();
-    else if (this.#decoder.isClosed)
-      await this.#fail(new UpstreamError("provider", "cut"), pausedMs);
+    this.#pace.goesOn();
+    if (!this.#decoder.isClosed) return;
+    if (this.#decoder.isFinished) await this.#complete();
+    else await this.#fail(new UpstreamError("provider", "cut"));
   }
 
   async #read(): Promise<void> {
     const { isFinished } = this.#decoder;
-    if (isFinished) this.#exchange.setReadTimeout(USAGE_TIMEOUT_MS);
+    if (isFinished) this.#exchange.setReadTimeout(this.#usageTimeoutMs());
     try {
       if (this.#broken) throw this.#broken;
       const bytes = await this.#exchange.read();
@@ -168,10 +162,17 @@ export class StreamRelay implements Relay {
       else this.#endInput();
     } catch (error) {
       // The answer was whole: what is missing is only its usage or its terminator.
-      if (!isFinished || error instanceof AssertionError) throw error;
+      if (!isFinished || !isReadFailure(error)) throw error;
       this.#exchange.abort(readFailure(error));
       this.#endInput();
     }
+  }
+
+  /** What is left of the time for the usage and the terminator, however much else still comes. */
+  #usageTimeoutMs(): number {
+    const now = this.#options.clock.monotonicMs();
+    this.#finishedAtMs ??= now;
+    return Math.max(1, this.#finishedAtMs + USAGE_TIMEOUT_MS - now);
   }
 
   #push(bytes: Uint8Array): void {
@@ -201,29 +202,30 @@ export class StreamRelay implements Relay {
 
   async #complete(): Promise<void> {
     this.#exchange.finished();
-    const { usage, isRefused } = this.#decoder;
+    const { usage, isRefused, textBytes } = this.#decoder;
     const status = this.#isGone ? "cancelled" : isRefused ? "failed" : "done";
-    const billed = usage ? { tokens: usage, estimated: false } : this.#estimate();
+    const billed = usage
+      ? { tokens: usage, estimated: false }
+      : estimatedUsage(this.#options.admitted, textBytes);
     await this.#finish({ status, usage: isRefused ? undefined : billed });
   }
 
-  async #fail(error: unknown, pausedMs: number): Promise<void> {
+  async #fail(error: unknown): Promise<void> {
     const failure = readFailure(error);
     this.#exchange.abort(failure);
-    const isClients =
-      this.#isGivenUp || (pausedMs >= CLIENT_PAUSE_MS && failure.fault !== "shutdown");
+    const isAway = this.#isGone || this.#pace.explains(failure.outcome);
+    const isClients = isAway && failure.fault !== "gateway";
     this.#options.admitted.meter.amendAttempt(isClients ? "client gone" : failure.outcome);
-    if (isClients || (this.#isGone && this.#decoder.usage)) {
-      await this.#finish({ status: "cancelled", usage: this.#abandonedUsage() });
-    } else {
-      await this.#finish({ status: this.#isGone ? "cancelled" : "failed" }, failure);
-    }
+    const ending: Ending = isClients
+      ? { status: "cancelled", usage: this.#abandonedUsage() }
+      : { status: "failed" };
+    await this.#finish(ending, failure);
   }
 
   /** Writes the ending, and puts what may leave only after that behind what is still to be handed over. */
   async #finish(ending: Ending, failure?: UpstreamError): Promise<void> {
     this.#grace.clear();
-    this.#stall.clear();
+    this.#pace.stop();
     const { admitted, candidate } = this.#options;
     let receipt: Receipt | undefined;
     let problem: unknown = failure;
@@ -245,11 +247,23 @@ export class StreamRelay implements Relay {
     this.#options.ended(receipt, problem);
   }
 
+  /** A fault of our own: the client sees a broken connection, and nothing of the request is left behind. */
+  #collapse(error: unknown): void {
+    this.#grace.clear();
+    this.#pace.stop();
+    this.#exchange.abort(readFailure(error));
+    this.#isGone = true;
+    if (this.#isOver) return;
+    this.#isOver = true;
+    void this.#options.admitted.meter.abandon();
+    this.#options.ended(undefined, error);
+  }
+
   #leave(): void {
     if (this.#isOver || this.#isGone) return;
     this.#isGone = true;
     this.#silentMs = this.#options.clock.monotonicMs() - this.#startedMs;
-    this.#stall.clear();
+    this.#pace.stop();
     this.#grace.set(this.#options.disconnectGraceMs);
     if (this.#hasBegun) void this.#drain();
   }
@@ -259,36 +273,10 @@ export class StreamRelay implements Relay {
     this.#exchange.abort(new UpstreamError("provider", "client gone"));
   }
 
-  #abandonedUsage(): BilledUsage | undefined {
-    if (this.#decoder.usage) return { tokens: this.#decoder.usage, estimated: false };
+  #abandonedUsage(): Ending["usage"] {
     if (!this.#hasHead && this.#silentMs >= SILENCE_MS) return undefined;
-    return this.#estimate();
+    const { usage, textBytes, isUsageFinal } = this.#decoder;
+    if (usage && isUsageFinal) return { tokens: usage, estimated: false };
+    return partialUsage(this.#options.admitted, textBytes, usage);
   }
-
-  #estimate(): BilledUsage {
-    return estimatedUsage(this.#options.admitted, this.#decoder.textBytes);
-  }
-}
-
-/** The estimate of a prompt and of so many bytes of answer. */
-export function estimatedUsage(admitted: Admitted, textBytes: number): BilledUsage {
-  const { promptEstimate, ceiling } = admitted;
-  const tokens = estimateUsage(promptEstimate, estimateTokens(textBytes), ceiling);
-  return { tokens, estimated: true };
-}
-
-/** Whether the provider's stream is to blame, and not our own code or store. */
-function isReadFailure(error: unknown): boolean {
-  return (
-    error instanceof UpstreamError ||
-    error instanceof AnswerError ||
-    error instanceof SseLimitError ||
-    error instanceof SseEncodingError
-  );
-}
-
-function readFailure(error: unknown): UpstreamError {
-  if (error instanceof UpstreamError) return error;
-  const outcome = isReadFailure(error) ? "answer" : "internal";
-  return new UpstreamError("provider", outcome, { cause: error });
 }

@@ -1,19 +1,18 @@
 import { estimateTokens } from "../billing/estimate.ts";
 import { invalidRequest, resourceNotFound, type ApiError } from "../contract/errors.ts";
 import type { ResponsesRequest } from "../contract/responses.ts";
+import { measureText } from "../contract/textSize.ts";
 import { readResponsesUsage } from "../contract/usage.ts";
 import { isJsonObject, type JsonObjectText } from "../lib/json.ts";
-import { formatRoubles } from "../lib/money.ts";
 import { AnswerError, type EncodedRequest } from "../providers/provider.ts";
 import type { UpstreamError } from "../providers/upstream.ts";
 import type { Candidate } from "../routing/order.ts";
 import { admit, findModel } from "./admit.ts";
-import { conclude } from "./conclude.ts";
 import type { Answer } from "./answer.ts";
+import { estimatedUsage } from "./estimated.ts";
 import type { Gateway, Visit } from "./gateway.ts";
-import { collectAnswer, openStream, type Journey } from "./journey.ts";
+import { answerJson, openStream, type Journey } from "./journey.ts";
 import { ownObjects, pinToOwner } from "./ownership.ts";
-import { estimatedUsage } from "./relay.ts";
 import { objectIdsOf, ResponsesDecoder } from "./responsesDecoder.ts";
 
 /** A checked responses request with the client's own text. */
@@ -21,12 +20,6 @@ export interface ResponsesBody {
   readonly request: ResponsesRequest;
   readonly object: JsonObjectText;
   readonly bodyBytes: number;
-}
-
-/** A response that was asked for as JSON, in its provider's own text. */
-interface NativeResponse {
-  readonly text: string;
-  readonly response: Readonly<Record<string, unknown>>;
 }
 
 /** The provider's codes for a model that it does not have, which is no fault of the caller's. */
@@ -70,38 +63,28 @@ export async function responses(
   return jsonAnswer(journey);
 }
 
-async function jsonAnswer(journey: Journey): Promise<Answer> {
-  const { visit, admitted } = journey;
-  const { read, candidate, isGone } = await collectAnswer(journey, readResponse);
-  const { text, response } = read;
-  const usage = readResponsesUsage(response["usage"]);
-  const billed = usage
-    ? { tokens: usage, estimated: false }
-    : estimatedUsage(admitted, Buffer.byteLength(JSON.stringify(response["output"] ?? "")));
-  const isRefused = response["status"] === "failed";
-  const [receipt] = await Promise.all([
-    conclude(visit, admitted, {
-      status: isGone ? "cancelled" : isRefused ? "failed" : "done",
-      usage: isRefused ? undefined : billed,
-      provider: candidate.provider.id,
-      operatorPrice: candidate.route.cost,
-    }),
-    journey.own(objectIdsOf(response), candidate.provider.id),
-  ]);
-  return { kind: "json", text, costRub: formatRoubles(receipt.charge) };
+function jsonAnswer(journey: Journey): Promise<Answer> {
+  return answerJson(journey, (text) => {
+    const response = parseResponse(text);
+    const usage = readResponsesUsage(response["usage"]);
+    const { textBytes } = measureText(response["output"]);
+    const billed = usage
+      ? { tokens: usage, estimated: false }
+      : estimatedUsage(journey.admitted, textBytes);
+    const isRefused = response["status"] === "failed";
+    return { text, billed: isRefused ? undefined : billed, objectIds: objectIdsOf(response) };
+  });
 }
 
-function readResponse(text: string): NativeResponse {
+function parseResponse(text: string): Readonly<Record<string, unknown>> {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
     throw new AnswerError("the answer is not JSON");
   }
-  if (!isJsonObject(value) || value["object"] !== "response") {
-    throw new AnswerError("the answer is not a response");
-  }
-  return { text, response: value };
+  if (isJsonObject(value) && value["object"] === "response") return value;
+  throw new AnswerError("the answer is not a response");
 }
 
 function encode(object: JsonObjectText, { provider, route }: Candidate): EncodedRequest {

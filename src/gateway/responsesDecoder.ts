@@ -22,6 +22,10 @@ export class ResponsesDecoder implements AnswerDecoder {
   #objectIds: string[] = [];
   #eventCount = 0;
 
+  get isUsageFinal(): boolean {
+    return this.isFinished;
+  }
+
   get isClosed(): boolean {
     return this.isFinished;
   }
@@ -66,7 +70,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   #read(event: SseEvent): void {
     // What follows the terminal event is no part of the answer.
     if (this.isFinished) return;
-    const type = event.event ?? typeOf(event);
+    const type = eventType(event);
     if (type === "error") throw new AnswerError("the stream reports an error");
     if (type !== undefined && TERMINAL_EVENTS.has(type)) {
       this.#finish(type, event);
@@ -97,6 +101,13 @@ export function objectIdsOf(response: Readonly<Record<string, unknown>>): string
   return [response, ...output].flatMap((object) =>
     isJsonObject(object) && typeof object["id"] === "string" ? [object["id"]] : [],
   );
+}
+
+/** The name of the event where it is one of this interface's; else its data says what it is. */
+function eventType(event: SseEvent): string | undefined {
+  const name = event.event;
+  if (name !== undefined && (name.startsWith("response.") || name === "error")) return name;
+  return typeOf(event) ?? name;
 }
 
 function typeOf(event: SseEvent): string | undefined {

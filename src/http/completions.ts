@@ -23,6 +23,9 @@ export interface Entry {
   server: { timeout(request: Request, seconds: number): void } | null;
 }
 
+/** How long a connection may be silent before and after the gateway's own time-outs count. */
+export const IDLE_TIMEOUT_SECONDS = 60;
+
 export function postChat(app: App, entry: Entry): Promise<Response> {
   return serve(app, entry, async (visit, text) => {
     const { value, object } = parseJsonObject(text);
@@ -50,9 +53,14 @@ async function serve(
   const { request, trace, passage } = entry;
   const { server } = app.gateway.current.config;
   app.requests.begin();
+  let isOver = false;
   const over = (): void => {
+    if (isOver) return;
+    isOver = true;
     passage.release();
     app.requests.end();
+    // The connection is an idle one again, and a client that never takes its last bytes is cut off.
+    entry.server?.timeout(request, IDLE_TIMEOUT_SECONDS);
   };
   const visit: Visit = {
     requestId: trace.id,

@@ -5,12 +5,10 @@ import { errorClass } from "../telemetry/log.ts";
 import { errorAnswer, jsonAnswer } from "./answer.ts";
 import { caller } from "./caller.ts";
 import { health } from "./health.ts";
-import { postChat, postResponses } from "./completions.ts";
+import { IDLE_TIMEOUT_SECONDS, postChat, postResponses } from "./completions.ts";
 import { listModels, showModel } from "./models.ts";
 import { createTraces } from "./traces.ts";
 
-/** How long a body may be silent while it is read; afterwards the gateway's own time-outs count. */
-const BODY_TIMEOUT_SECONDS = 60;
 /** Bun answers a larger body with a bare 413; ours is refused in words, long before. */
 const BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER;
 
@@ -24,7 +22,7 @@ export function createServer(app: App) {
     strictPath: true,
     normalize: false,
     serve: {
-      idleTimeout: BODY_TIMEOUT_SECONDS,
+      idleTimeout: IDLE_TIMEOUT_SECONDS,
       maxRequestBodySize: BODY_BYTES_MAX,
       reusePort: false,
     },

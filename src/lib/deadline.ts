@@ -26,7 +26,7 @@ export function createDeadline(clock: Clock, onPassed: () => void): Deadline {
   const arm = (afterMs: number): void => {
     clearTimeout(timer);
     timerDueMs = clock.monotonicMs() + afterMs;
-    timer = setTimeout(look, Math.ceil(afterMs));
+    timer = setTimeout(look, Math.max(0, Math.ceil(afterMs)));
   };
   return {
     set(afterMs) {

@@ -6,10 +6,10 @@ import type { ErrorExtra } from "../contract/errors.ts";
  * - `missing`: 404; the call decides
  * - `account`: the operator's own account is refused or empty
  * - `limited`: the provider's rate limit
- * - `shutdown`: our own, the gateway ends
+ * - `gateway`: our own; it ends, or cannot keep its books
  * - `provider`: everything else
  */
-export type UpstreamFault = "caller" | "missing" | "account" | "limited" | "shutdown" | "provider";
+export type UpstreamFault = "caller" | "missing" | "account" | "limited" | "gateway" | "provider";
 
 /** An attempt at a provider failed before its answer began, or in the midst of it. */
 export class UpstreamError extends Error {

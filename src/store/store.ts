@@ -91,7 +91,7 @@ export type { AuditReport } from "./audit.ts";
 export type { Funds, KeyRow, KeySecretRow } from "./keys.ts";
 export type { LedgerRow } from "./ledger.ts";
 export { takeInstanceLock } from "./lock.ts";
-export type { AttemptRecord, OpenedRequest, RequestEnd } from "./operations.ts";
+export type { AttemptRecord, OpenedRequest, RequestEnd, WriteResult } from "./operations.ts";
 export { requestStatuses, type RequestRow, type RequestStatus } from "./requests.ts";
 export { explainFailure, StoreError } from "./sqlite.ts";
 export { usageGroupings, type UsageFilter, type UsageGrouping, type UsageRow } from "./usage.ts";

@@ -23,6 +23,10 @@ export class WriteError extends Error {
 export interface Writer {
   /** Resolves once the operation is committed; rejects with WriteError. Operations keep their order. */
   write(operation: WriteOperation): Promise<WriteResult>;
+  /** The last write found no room on the disk. */
+  readonly isFull: boolean;
+  /** Tries a write whose outcome only `isFull` tells; one at a time. */
+  probe(operation: WriteOperation): void;
   /** Waits for what was asked so far, then ends the Worker; after a fatal failure it does not wait. */
   close(): Promise<void>;
 }
@@ -47,6 +51,8 @@ export function startWriter(
   let ready = false;
   let closing = false;
   let broken = false;
+  let isFull = false;
+  let isProbing = false;
   let idle: (() => void) | undefined;
 
   const sendNext = (): void => {
@@ -62,6 +68,7 @@ export function startWriter(
     const answered = underWay;
     underWay = [];
     sendNext();
+    for (const reply of replies) isFull = !reply.ok && reply.failure === "full";
     answered.forEach((one, at) => settleOne(one, replies[at]));
   };
   const fail = (message: string): void => {
@@ -81,12 +88,24 @@ export function startWriter(
   });
   worker.postMessage({ ...options } satisfies WriterStart);
 
+  const write = (operation: WriteOperation): Promise<WriteResult> =>
+    new Promise((resolve, reject) => {
+      waiting.push({ operation, resolve, reject });
+      sendNext();
+    });
+
   return {
-    write(operation) {
-      return new Promise((resolve, reject) => {
-        waiting.push({ operation, resolve, reject });
-        sendNext();
-      });
+    write,
+    get isFull() {
+      return isFull;
+    },
+    probe(operation) {
+      if (isProbing) return;
+      isProbing = true;
+      const done = (): void => {
+        isProbing = false;
+      };
+      write(operation).then(done, done);
     },
     async close() {
       await new Promise<void>((resolve) => {

@@ -69,6 +69,18 @@ describe("a gateway on a unix socket", () => {
     expect((await fetch("http://localhost/healthz", { unix: socket })).status).toBe(200);
   });
 
+  test("never removes a file that is no socket", async () => {
+    const precious = join(folder, "precious.txt");
+    await Bun.write(precious, "of value");
+    const path = join(folder, "mistaken.toml");
+    const sections = { server: { listen: `unix:${precious}` }, database: { path: "other.db" } };
+    await Bun.write(path, configText(oneModel(providerUrl, sections)));
+    const { status, stderr } = await gateway.desk.run("serve", "--config", path);
+    expect(status).toBe(1);
+    expect(stderr).toContain(`cannot listen on ${precious}`);
+    expect(await Bun.file(precious).text()).toBe("of value");
+  });
+
   test("starts again over the socket that kill -9 left behind", async () => {
     await gateway.kill();
     expect(await exists(socket)).toBe(true);

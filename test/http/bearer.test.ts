@@ -19,10 +19,7 @@ async function statusOf(lines: string, target = path): Promise<readonly [number,
   return [status, status === 200 ? "" : body];
 }
 
-const refused = [
-  401,
-  JSON.stringify({ error: { message: badKey[2], type: badKey[1] } }),
-] as const;
+const refused = [401, JSON.stringify({ error: { message: badKey[2], type: badKey[1] } })] as const;
 
 describe("a key is accepted", () => {
   test.each<[string, (key: string) => string]>([
@@ -124,10 +121,14 @@ describe("a key is refused", () => {
 
 describe("wrong keys from one address", () => {
   function fail(forwarded?: string, key?: string) {
-    return call(proxied.gateway, { key: key ?? "sk-tg-wrong" }, {
-      path,
-      headers: forwarded === undefined ? {} : { "x-forwarded-for": forwarded },
-    });
+    return call(
+      proxied.gateway,
+      { key: key ?? "sk-tg-wrong" },
+      {
+        path,
+        headers: forwarded === undefined ? {} : { "x-forwarded-for": forwarded },
+      },
+    );
   }
 
   test("are a 429 beyond the limit, and one is forgiven as time goes by", async () => {
@@ -148,7 +149,12 @@ describe("wrong keys from one address", () => {
   });
 
   test("count for the nearest address that is no trusted proxy, whatever is claimed before it", async () => {
-    const claims = ["9.9.9.9, 3.3.3.3", "8.8.8.8,3.3.3.3, 10.0.0.1", "x, ::ffff:3.3.3.3", "3.3.3.3"];
+    const claims = [
+      "9.9.9.9, 3.3.3.3",
+      "8.8.8.8,3.3.3.3, 10.0.0.1",
+      "x, ::ffff:3.3.3.3",
+      "3.3.3.3",
+    ];
     const statuses: number[] = [];
     for (const claim of claims) statuses.push((await fail(claim)).status);
     expect(statuses).toEqual([401, 401, 401, 429]);

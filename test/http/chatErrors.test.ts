@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, spyOn, test } from "bun:test";
 import { formatRoubles } from "../../src/lib/money.ts";
 import {
   ask,
@@ -72,20 +72,12 @@ describe("the error table", () => {
   test("502: our own fault is told in other words, and its cause to the log alone", async () => {
     at.provider.answer = usual;
     const key = at.gateway.key();
-    const { store } = at.gateway.app.gateway;
-    const { findByHash } = store.keys;
-    store.keys.findByHash = () => {
+    const find = spyOn(at.gateway.store.keys, "findByHash").mockImplementation(() => {
       throw new RangeError("the secret detail");
-    };
-    try {
-      expectRefusal(await chat(at.gateway, key), [
-        502,
-        "provider_error",
-        "service temporarily unavailable",
-      ]);
-    } finally {
-      store.keys.findByHash = findByHash;
-    }
+    });
+    const reply = await chat(at.gateway, key);
+    find.mockRestore();
+    expectRefusal(reply, [502, "provider_error", "service temporarily unavailable"]);
     expect(at.gateway.log.at(-1)).toMatchObject({
       level: "error",
       error: "RangeError",

@@ -8,15 +8,28 @@ import {
   thereEvent,
   usageEvent,
 } from "../support/chatAnswers.ts";
-import { ask } from "../support/chatCalls.ts";
+import { ask, chat } from "../support/chatCalls.ts";
 import { costOf } from "../support/gatewayConfig.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
+import { openBefore } from "../support/gatewayUnderTest.ts";
 import { chatBytes, connectRaw, type RawClient } from "../support/rawClient.ts";
 import type { RawPeer } from "../support/rawServer.ts";
 import { piece, streamEnd, streamHead } from "../support/scriptedProvider.ts";
-import type { TestKey } from "../support/testApp.ts";
+import type { KeyOptions, TestKey } from "../support/testApp.ts";
 
-const at = openOneModelBefore({ billing: { disconnect_grace: "120ms" } });
+const opened = openBefore(["local"], ({ local }) => ({
+  providers: { local, again: local },
+  models: [
+    { id: "small", routes: [{ provider: "local" }] },
+    { id: "paired", routes: [{ provider: "local" }, { provider: "again" }] },
+  ],
+  sections: { billing: { disconnect_grace: "120ms" } },
+}));
+const at = {
+  get gateway() {
+    return opened.gateway;
+  },
+  provider: opened.providers.local,
+};
 const exact = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
 /** "hello" is 5 bytes: 2 tokens by the estimate. */
 const promptOnly = costOf({ prompt: 2, completion: 0 });
@@ -25,7 +38,10 @@ const ways = ["fin", "reset"] as const;
 const NOTICE_MS = 20;
 
 /** Sends a chat request and hands over the provider's side of it, to be driven by hand. */
-async function begin(changes: object): Promise<{
+async function begin(
+  changes: object,
+  options?: KeyOptions,
+): Promise<{
   key: TestKey;
   client: RawClient;
   /** Does what a provider would do next. */
@@ -37,7 +53,7 @@ async function begin(changes: object): Promise<{
 }> {
   const reached = Promise.withResolvers<RawPeer>();
   at.provider.answer = (peer) => reached.resolve(peer);
-  const key = at.gateway.key();
+  const key = at.gateway.key(options);
   const client = await connectRaw(at.gateway.port);
   client.send(chatBytes(key.key, JSON.stringify(ask(changes))));
   const peer = await reached.promise;
@@ -85,7 +101,7 @@ describe.each(ways)("a client of a JSON answer that goes away (%s)", (way) => {
   });
 
   test("and whose provider then fails pays nothing", async () => {
-    const { key, leave, client, provide } = await begin({});
+    const { key, leave, provide } = await begin({});
     await leave(way);
     await provide("HTTP/1.1 500 X\r\ncontent-length: 0\r\n\r\n");
     await expectRecord(key, 0n, { promptTokens: 0 });
@@ -174,13 +190,14 @@ describe.each(ways)("a client of a stream that goes away (%s)", (way) => {
     await expectRecord(key, exact, { estimated: false });
   });
 
-  test("amid the content, and the provider breaks off within the grace: nothing is charged", async () => {
-    const { key, leave, client, provide } = await begin(streaming);
+  test("amid the content, and the provider breaks off within the grace: what it sent is estimated", async () => {
+    const { key, client, leave, provide } = await begin(streaming);
     await provide(streamHead, piece(helloEvent));
     await client.seen("Hello");
     await leave(way);
     await provide("nonsense\r\n");
-    await expectRecord(key, 0n, { promptTokens: 0 });
+    const charge = costOf({ prompt: 2, completion: 2 });
+    await expectRecord(key, charge, { estimated: true, promptTokens: 2, completionTokens: 2 });
   });
 
   test("behind the finish reason: the stream is finished and charged exactly", async () => {
@@ -196,29 +213,29 @@ describe.each(ways)("a client of a stream that goes away (%s)", (way) => {
 
 describe("a client that has gone away", () => {
   test("has its place in the concurrency back", async () => {
-    const { key, client, givenUp } = await begin({ stream: true });
-    client.fin();
+    const { key, leave, givenUp } = await begin({ stream: true }, { concurrentRequests: 1 });
+    const busy = await chat(at.gateway, key);
+    await leave("fin");
     await givenUp;
-    await at.gateway.records(key, 1);
     await at.gateway.checkBooks();
+    at.provider.answer = answered();
+    expect([busy.status, (await chat(at.gateway, key)).status]).toEqual([429, 200]);
     expect(at.gateway.app.gateway.detached.count).toBe(0);
   });
 
   test("is not failed over: no further route is tried for nobody", async () => {
-    const { key, leave, provide } = await begin({ stream: true });
+    const { key, leave, provide } = await begin({ model: "paired", stream: true });
     await leave("fin");
     await provide("HTTP/1.1 503 X\r\ncontent-length: 0\r\n\r\n");
-    expect(await at.gateway.records(key, 1)).toMatchObject([{ attemptCount: 1, status: "cancelled" }]);
+    await expectRecord(key, 0n, { attemptCount: 1 });
+    expect(at.provider.requests).toHaveLength(1);
   });
 
-  test("leaves a gateway that serves the next one", async () => {
-    const { client, givenUp } = await begin({ stream: true });
-    client.reset();
-    await givenUp;
+  test("is failed over where it waits for JSON: that is read to its end for it", async () => {
+    const { key, leave, provide } = await begin({ model: "paired" });
+    await leave("reset");
     at.provider.answer = answered();
-    const next = await connectRaw(at.gateway.port);
-    next.send(chatBytes(at.gateway.key().key, JSON.stringify(ask())));
-    expect((await next.response()).status).toBe(200);
-    next.fin();
+    await provide("HTTP/1.1 503 X\r\ncontent-length: 0\r\n\r\n");
+    await expectRecord(key, exact, { attemptCount: 2 });
   });
 });

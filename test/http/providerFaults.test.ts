@@ -12,6 +12,7 @@ import {
   text,
   type ProviderAnswer,
 } from "../support/scriptedProvider.ts";
+import { until } from "../support/until.ts";
 
 const closed = closedPort();
 const timeouts = {
@@ -23,12 +24,13 @@ const timeouts = {
 const at = openBefore(["one", "two"], ({ one, two }) => ({
   providers: {
     one: { base_url: one, ...timeouts },
+    patient: { base_url: one, ...timeouts, total_timeout: "10s" },
     refusing: { base_url: `http://127.0.0.1:${closed}/v1` },
     nowhere: { base_url: "http://tollgate-test.invalid/v1", connect_timeout: "2s" },
     mute: { base_url: one.replace("http:", "https:"), ...timeouts },
     two: { base_url: two },
   },
-  models: ["one", "refusing", "nowhere", "mute"].flatMap((provider) => [
+  models: ["one", "patient", "refusing", "nowhere", "mute"].flatMap((provider) => [
     { id: `${provider}-alone`, routes: [{ provider }] },
     { id: provider, routes: [{ provider }, { provider: "two" }] },
   ]),
@@ -62,9 +64,17 @@ const faults: readonly (readonly [string, ProviderAnswer, string])[] = [
   ["sends garbage", raw("\u0016\u0003\u0001 no HTTP at all\r\n\r\n"), "protocol"],
   ["speaks HTTP/0.9", cut("fin", "<html>hello</html>"), "protocol"],
   ["sends a head over 64 KiB", raw(`${okHead}x-long: ${"a".repeat(70_000)}\r\n\r\n`), "protocol"],
-  ["sends two lengths", raw(`${okHead}content-length: 5\r\ncontent-length: 7\r\n\r\n${whole}`), "protocol"],
+  [
+    "sends two lengths",
+    raw(`${okHead}content-length: 5\r\ncontent-length: 7\r\n\r\n${whole}`),
+    "protocol",
+  ],
   ["sends broken chunks", raw(`${okHead}transfer-encoding: chunked\r\n\r\nzz\r\n`), "protocol"],
-  ["cuts a body short of its length", cut("fin", `${okHead}content-length: 9000\r\n\r\n${whole}`), "closed"],
+  [
+    "cuts a body short of its length",
+    cut("fin", `${okHead}content-length: 9000\r\n\r\n${whole}`),
+    "closed",
+  ],
   ["cuts a body without a length", cut("fin", `${okHead}\r\n${whole.slice(0, 50)}`), "answer"],
   ["sends truncated JSON", text(whole.slice(0, -2)), "answer"],
   ["sends HTML", text("<html>", { type: "text/html" }), "answer"],
@@ -75,7 +85,11 @@ const faults: readonly (readonly [string, ProviderAnswer, string])[] = [
   ["sends an empty object", text("{}"), "answer"],
   ["sends an error with status 200", json({ error: { message: "no" } }), "answer"],
   ["sends bytes that are not UTF-8", text(Uint8Array.of(0x7b, 0xff, 0x7d)), "answer"],
-  ["compresses", text(Bun.gzipSync(whole), { headers: { "content-encoding": "gzip" } }), "compressed"],
+  [
+    "compresses",
+    text(Bun.gzipSync(whole), { headers: { "content-encoding": "gzip" } }),
+    "compressed",
+  ],
   ["sends an event stream for JSON", stream(helloEvent), "content type"],
   ["sends more than 32 MiB", flood, "too large"],
 ];
@@ -88,18 +102,21 @@ async function flood(...[peer, request]: Parameters<ProviderAnswer>): Promise<vo
 }
 
 describe("a provider that fails a JSON request", () => {
-  test.each(faults)("%s: the next route answers, and one charge follows", async (_, answer, outcome) => {
-    at.providers.one.answer = answer;
-    at.providers.two.answer = usual;
-    const key = at.gateway.key();
-    const reply = await chat(at.gateway, key, { model: "one" });
-    expect([reply.status, (reply.body as { model: string }).model]).toEqual([200, "one"]);
-    expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([
-      { provider: "one", outcome },
-      { provider: "two", outcome: "ok" },
-    ]);
-    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", provider: "two" }]);
-  });
+  test.each(faults)(
+    "%s: the next route answers, and one charge follows",
+    async (_, answer, outcome) => {
+      at.providers.one.answer = answer;
+      at.providers.two.answer = usual;
+      const key = at.gateway.key();
+      const reply = await chat(at.gateway, key, { model: "one" });
+      expect([reply.status, (reply.body as { model: string }).model]).toEqual([200, "one"]);
+      expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([
+        { provider: "one", outcome },
+        { provider: "two", outcome: "ok" },
+      ]);
+      expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", provider: "two" }]);
+    },
+  );
 
   test.each(faults)("%s, and no other route: 502 and no charge", async (_, answer) => {
     at.providers.one.answer = answer;
@@ -166,10 +183,10 @@ describe("the time-outs of a stream", () => {
       }
     };
     at.providers.two.answer = usual;
-    const reply = await chat(at.gateway, at.gateway.key(), { model: "one", stream: true });
+    const reply = await chat(at.gateway, at.gateway.key(), { model: "patient", stream: true });
     expect(chunksOf(reply)).toHaveLength(4);
     expect(at.gateway.store.requests.attempts(reply.id)[0]).toMatchObject({ outcome: "timeout" });
-    expect(at.gateway.store.requests.attempts(reply.id)[0]?.durationMs).toBeWithin(95, 290);
+    expect(at.gateway.store.requests.attempts(reply.id)[0]?.durationMs).toBeWithin(95, 4000);
   });
 
   test("idle_timeout counts between two pieces, so that a slow stream goes on", async () => {
@@ -180,7 +197,7 @@ describe("the time-outs of a stream", () => {
       await Bun.sleep(60);
       await peer.send(piece(thereEvent));
     };
-    const reply = await chat(at.gateway, at.gateway.key(), { model: "one", stream: true });
+    const reply = await chat(at.gateway, at.gateway.key(), { model: "patient", stream: true });
     expect(reply.text.match(/there/g)).toHaveLength(2);
     expect(chunksOf(reply).at(-1)).toMatchObject(failing);
   });
@@ -200,7 +217,7 @@ describe("the time-outs of a stream", () => {
     expect(chunksOf(reply).at(-1)).toMatchObject(failing);
     const [record] = await at.gateway.records(key, 1);
     expect(record).toMatchObject({ status: "failed", charge: 0n });
-    expect(record?.durationMs).toBeWithin(290, 1500);
-    expect(isClosed).toBe(true);
+    expect(record?.durationMs).toBeWithin(290, 4000);
+    await until("the provider is hung up on", () => isClosed);
   });
 });

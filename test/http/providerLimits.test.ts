@@ -8,7 +8,13 @@ const ids = ["one", "two", "three", "four"] as const;
 const at = openBefore(ids, (urls) => ({
   providers: { ...urls, narrow: { base_url: urls.one, max_concurrent: 1 } },
   models: [
-    { id: "small", routes: [{ provider: "two", priority: 2 }, { provider: "one", priority: 1 }] },
+    {
+      id: "small",
+      routes: [
+        { provider: "two", priority: 2 },
+        { provider: "one", priority: 1 },
+      ],
+    },
     { id: "wide", routes: ids.map((provider) => ({ provider })) },
     { id: "narrow", routes: [{ provider: "narrow" }] },
     { id: "relieved", routes: [{ provider: "narrow" }, { provider: "two" }] },

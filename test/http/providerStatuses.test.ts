@@ -29,7 +29,11 @@ describe.each(isStream)("an attempt (stream: %j)", (stream) => {
   test.each([400, 409, 413, 422])(
     "that ends with %d is the caller's fault: 400 in the provider's words, and no other route",
     async (status) => {
-      const error = { message: "the prompt is too long", code: "context_length", param: "messages" };
+      const error = {
+        message: "the prompt is too long",
+        code: "context_length",
+        param: "messages",
+      };
       at.providers.one.answer = json({ error: { ...error, type: "some_type" } }, { status });
       at.providers.two.answer = usual;
       const reply = await ask(stream);
@@ -107,24 +111,29 @@ describe("the operator's own account", () => {
     ["429 insufficient_quota", 429, "You exceeded your current quota"],
     ["400 with an empty balance", 400, "Your credit balance is too low"],
     ["400 insufficient balance", 400, "Insufficient Balance"],
-  ])("refused with %s puts the provider aside for minutes and is logged loudly", async (_, status, words) => {
-    at.providers.one.answer = refusal(status, words);
-    at.providers.two.answer = usual;
-    const reply = await ask();
-    expect(reply.status).toBe(200);
-    expect((await chat(at.gateway, reply.key)).status).toBe(200);
-    expect(called()).toEqual([1, 2]);
-    at.gateway.clock.advance(299_000);
-    expect((await chat(at.gateway, reply.key)).status).toBe(200);
-    expect(called()).toEqual([1, 3]);
-    at.gateway.clock.advance(2000);
-    expect((await chat(at.gateway, reply.key)).status).toBe(200);
-    expect(called()).toEqual([2, 4]);
-    expect(at.gateway.log.filter(({ level, provider }) => level === "error" && provider === "one").at(-1)).toMatchObject({
-      msg: "the provider refuses the account of its configured key, or it is empty",
-      status,
-    });
-  });
+  ])(
+    "refused with %s puts the provider aside for minutes and is logged loudly",
+    async (_, status, words) => {
+      at.providers.one.answer = refusal(status, words);
+      at.providers.two.answer = usual;
+      const reply = await ask();
+      expect(reply.status).toBe(200);
+      expect((await chat(at.gateway, reply.key)).status).toBe(200);
+      expect(called()).toEqual([1, 2]);
+      at.gateway.clock.advance(299_000);
+      expect((await chat(at.gateway, reply.key)).status).toBe(200);
+      expect(called()).toEqual([1, 3]);
+      at.gateway.clock.advance(2000);
+      expect((await chat(at.gateway, reply.key)).status).toBe(200);
+      expect(called()).toEqual([2, 4]);
+      expect(
+        at.gateway.log.findLast(({ level, provider }) => level === "error" && provider === "one"),
+      ).toMatchObject({
+        msg: "the provider refuses the account of its configured key, or it is empty",
+        status,
+      });
+    },
+  );
 });
 
 describe("a provider's words", () => {

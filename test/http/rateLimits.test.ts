@@ -163,7 +163,8 @@ describe("the concurrency", () => {
     const poor = at.gateway.key({ concurrentRequests: 1, balance: 0n });
     const statuses = [
       (await call(at.gateway, key, { body: "{" })).status,
-      (await call(at.gateway, key, { body: "{}", headers: { "content-type": "text/plain" } })).status,
+      (await call(at.gateway, key, { body: "{}", headers: { "content-type": "text/plain" } }))
+        .status,
       (await chat(at.gateway, key, { model: "unknown" })).status,
       (await models(key)).status,
       (await call(at.gateway, key, { path: "/v1/models/unknown" })).status,

@@ -56,7 +56,11 @@ describe("the body that a provider gets", () => {
     });
   });
 
-  test.each([{ max_tokens: 5 }, { max_completion_tokens: 5 }, { max_tokens: 5, max_completion_tokens: 5 }])(
+  test.each([
+    { max_tokens: 5 },
+    { max_completion_tokens: 5 },
+    { max_tokens: 5, max_completion_tokens: 5 },
+  ])(
     "bears the bound %j as max_completion_tokens where the provider calls it so",
     async (bound) => {
       const { json, requestLine } = await sent(ask({ model: "renamed", ...bound }));

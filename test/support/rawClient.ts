@@ -13,6 +13,9 @@ export interface RawClient {
   seen(part: string): Promise<void>;
   /** The next response, whole by its content-length or up to the close. */
   response(): Promise<RawResponse>;
+  /** Stops reading. */
+  pause(): void;
+  resume(): void;
   /** Closes in good order. */
   fin(): void;
   /** Closes with a TCP reset. */
@@ -72,6 +75,8 @@ export async function connectRaw(port: number): Promise<RawClient> {
       const [head = "", body = ""] = whole.split(/\r\n\r\n(.*)/s);
       return { status: Number(/^HTTP\/1\.1 (\d+)/.exec(head)?.[1] ?? 0), head, body };
     },
+    pause: () => socket.pause(),
+    resume: () => socket.resume(),
     fin: () => socket.end(),
     reset: () => socket.terminate(),
   };

@@ -1,0 +1,53 @@
+import { noUsage } from "../contract/usage.ts";
+import type { Clock } from "../lib/clock.ts";
+import { WriteError, type RequestEnd, type Writer, type WriteResult } from "../store/store.ts";
+
+/** How long the end of an answer waits for a store that is full or locked. */
+const COMMIT_WITHIN_MS = 10_000;
+const COMMIT_STEP_MS = 200;
+const VOID_STEP_MS = 1000;
+
+/** Commits the end of a request, patient with a disk that is full and a lock that another process holds. Rejects with WriteError. */
+export async function commitEnd(
+  writer: Writer,
+  clock: Clock,
+  end: RequestEnd,
+): Promise<WriteResult> {
+  const giveUpAtMs = clock.monotonicMs() + COMMIT_WITHIN_MS;
+  for (;;) {
+    try {
+      return await writer.write({ kind: "end", end });
+    } catch (error) {
+      if (!isPassing(error) || clock.monotonicMs() >= giveUpAtMs) throw error;
+    }
+    await Bun.sleep(COMMIT_STEP_MS);
+  }
+}
+
+/**
+ * After an end that could not be committed the client got no answer that looks whole, so nothing is
+ * charged. Resolves with true once the store knows; with false where it never will.
+ */
+export async function voidEnd(writer: Writer, end: RequestEnd): Promise<boolean> {
+  const voided: RequestEnd = {
+    ...end,
+    ...noUsage,
+    status: "failed",
+    cost: 0n,
+    estimated: false,
+    operatorCost: null,
+  };
+  for (;;) {
+    await Bun.sleep(VOID_STEP_MS);
+    try {
+      await writer.write({ kind: "end", end: voided });
+      return true;
+    } catch (error) {
+      if (!isPassing(error)) return false;
+    }
+  }
+}
+
+function isPassing(error: unknown): boolean {
+  return error instanceof WriteError && error.failure !== "refused";
+}

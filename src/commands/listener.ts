@@ -1,0 +1,77 @@
+import { chmodSync } from "node:fs";
+import type { App } from "../app.ts";
+import type { Config, Listen } from "../config/schema.ts";
+import { createServer } from "../http/server.ts";
+import { CommandFailure } from "./failure.ts";
+import { removeStaleSocket } from "./staleSocket.ts";
+
+/** The public listener of a gateway. */
+export interface Listener {
+  /** `http://127.0.0.1:8080`, or the path of its socket. */
+  readonly address: string;
+  /** With TLS: new connections get the certificate that its files hold now; the open ones go on. Throws as `openListener`. */
+  renewCertificate(): Promise<void>;
+  /** Refuses new connections, lets open ones end for so long, and cuts off the rest. */
+  close(afterMs: number): Promise<void>;
+}
+
+type Server = NonNullable<ReturnType<typeof createServer>["server"]>;
+
+/** Whoever may write to the socket may try keys: its owner and group. */
+const SOCKET_MODE = 0o660;
+
+/** Throws CommandFailure for an address that is taken or may not be used. */
+export async function openListener(app: App, config: Config["server"]): Promise<Listener> {
+  const servers: Server[] = [await listen(app, config, config.listen)];
+  const port = servers[0]?.port ?? 0;
+  return {
+    address: addressOf(config, port),
+    async renewCertificate() {
+      if (!config.tls) return;
+      // Bun 1.4.5 keeps the old certificate through server.reload: only a new listener has the new one.
+      void servers.at(-1)?.stop(false);
+      const { listen: where } = config;
+      servers.push(await listen(app, config, where.kind === "tcp" ? { ...where, port } : where));
+    },
+    async close(afterMs) {
+      const ended = Promise.all(servers.map((server) => server.stop(false)));
+      await Promise.race([ended, Bun.sleep(afterMs)]);
+      await Promise.all(servers.map((server) => server.stop(true)));
+    },
+  };
+}
+
+async function listen(app: App, { tls }: Config["server"], where: Listen): Promise<Server> {
+  const certificate = tls && { tls: { cert: Bun.file(tls.certFile), key: Bun.file(tls.keyFile) } };
+  const place =
+    where.kind === "tcp" ? { hostname: where.host, port: where.port } : { unix: where.path };
+  if (where.kind === "unix") await removeStaleSocket(where.path);
+  const elysia = createServer(app);
+  try {
+    elysia.listen({ ...place, ...certificate });
+  } catch (cause) {
+    throw new CommandFailure(`cannot listen on ${shownListen(where)}: ${reasonOf(cause)}`, {
+      cause,
+    });
+  }
+  if (!elysia.server) throw new Error("the server did not start");
+  if (where.kind === "unix") chmodSync(where.path, SOCKET_MODE);
+  return elysia.server;
+}
+
+function addressOf({ listen, tls }: Config["server"], port: number): string {
+  if (listen.kind === "unix") return listen.path;
+  const host = listen.host.includes(":") ? `[${listen.host}]` : listen.host;
+  return `${tls ? "https" : "http"}://${host}:${port}`;
+}
+
+function shownListen(listen: Listen): string {
+  return listen.kind === "unix" ? listen.path : `${listen.host}:${listen.port}`;
+}
+
+function reasonOf(error: unknown): string {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  if (code === "EADDRINUSE") return "another program listens there";
+  if (code === "EACCES") return "this user may not";
+  return typeof code === "string" ? code : "the system refused it";
+}

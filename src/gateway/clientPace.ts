@@ -1,0 +1,52 @@
+import type { Clock } from "../lib/clock.ts";
+import { createDeadline } from "../lib/deadline.ts";
+
+/** A client that reads nothing for so long has gone away. */
+const STALL_MS = 120_000;
+/** A failure right behind such a pause of the client's is the pause's, not the provider's. */
+const PAUSE_MS = 1000;
+/** So is a time-out when the client's pauses together took such a part of the time. */
+const PAUSE_SHARE = 0.1;
+
+/** How a client keeps up with its stream: who pauses holds its provider up. */
+export interface ClientPace {
+  /** The client wants the next piece. */
+  asks(): void;
+  /** The client has its piece; from now on it pauses. */
+  gets(): void;
+  /** Something came of the provider since the client asked: the last pause explains nothing any more. */
+  goesOn(): void;
+  /** Whether a failure now is the client's doing. */
+  explains(outcome: string): boolean;
+  /** The stream is over. */
+  stop(): void;
+}
+
+export function watchPace(clock: Clock, onStall: () => void): ClientPace {
+  const startedMs = clock.monotonicMs();
+  const stall = createDeadline(clock, onStall);
+  let hasSinceMs = startedMs;
+  let lastPauseMs = 0;
+  let allPausesMs = 0;
+  return {
+    asks() {
+      stall.clear();
+      lastPauseMs = clock.monotonicMs() - hasSinceMs;
+      allPausesMs += lastPauseMs;
+    },
+    gets() {
+      hasSinceMs = clock.monotonicMs();
+      stall.set(STALL_MS);
+    },
+    goesOn() {
+      lastPauseMs = 0;
+    },
+    explains(outcome) {
+      if (lastPauseMs >= PAUSE_MS) return true;
+      const elapsedMs = clock.monotonicMs() - startedMs;
+      const isSlow = allPausesMs >= Math.max(PAUSE_MS, elapsedMs * PAUSE_SHARE);
+      return outcome === "timeout" && isSlow;
+    },
+    stop: () => stall.clear(),
+  };
+}

@@ -1,0 +1,26 @@
+import { estimateTokens, estimateUsage } from "../billing/estimate.ts";
+import type { BilledUsage } from "../billing/meter.ts";
+import type { Usage } from "../contract/usage.ts";
+import type { Admitted } from "./admit.ts";
+
+/** The estimate of a prompt and of so many bytes of answer. */
+export function estimatedUsage(admitted: Admitted, textBytes: number): BilledUsage {
+  const { promptEstimate, ceiling } = admitted;
+  const tokens = estimateUsage(promptEstimate, estimateTokens(textBytes), ceiling);
+  return { tokens, estimated: true };
+}
+
+/**
+ * What is billed of an answer that was not read to its end. A figure that came before the end may be
+ * an early one: it is believed for the prompt, and for the completion where it is not below the estimate.
+ */
+export function partialUsage(
+  admitted: Admitted,
+  textBytes: number,
+  reported: Usage | undefined,
+): BilledUsage {
+  const estimate = estimatedUsage(admitted, textBytes);
+  if (!reported) return estimate;
+  const completionTokens = Math.max(reported.completionTokens, estimate.tokens.completionTokens);
+  return { tokens: { ...reported, completionTokens }, estimated: true };
+}

@@ -1,0 +1,23 @@
+import { SseLimitError } from "../lib/sse.ts";
+import { SseEncodingError } from "../lib/sseEvent.ts";
+import { AnswerError } from "../providers/provider.ts";
+import { UpstreamError } from "../providers/upstream.ts";
+
+/** Whether the provider's answer is to blame, and not our own code or store. */
+export function isReadFailure(error: unknown): boolean {
+  return (
+    error instanceof UpstreamError ||
+    error instanceof AnswerError ||
+    error instanceof SseLimitError ||
+    error instanceof SseEncodingError
+  );
+}
+
+/** Whatever broke an answer off, as the reason to end its exchange. */
+export function readFailure(error: unknown): UpstreamError {
+  if (error instanceof UpstreamError) return error;
+  const isAnswer = isReadFailure(error);
+  return new UpstreamError(isAnswer ? "provider" : "gateway", isAnswer ? "answer" : "internal", {
+    cause: error,
+  });
+}
