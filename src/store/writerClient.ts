@@ -94,18 +94,24 @@ export function startWriter(
       sendNext();
     });
 
+  const tryOut = async (operation: WriteOperation): Promise<void> => {
+    isProbing = true;
+    try {
+      await write(operation);
+    } catch {
+      // What it was tried for stands in isFull.
+    } finally {
+      isProbing = false;
+    }
+  };
+
   return {
     write,
     get isFull() {
       return isFull;
     },
     probe(operation) {
-      if (isProbing) return;
-      isProbing = true;
-      const done = (): void => {
-        isProbing = false;
-      };
-      write(operation).then(done, done);
+      if (!isProbing) void tryOut(operation);
     },
     async close() {
       await new Promise<void>((resolve) => {
