@@ -10,7 +10,7 @@ import { createFailedKeys, type FailedKeys } from "./limits/failedKeys.ts";
 import { createLimiter, type Limiter } from "./limits/keyLimits.ts";
 import { UpstreamError, type UpstreamExchange } from "./providers/upstream.ts";
 import { createCooldowns } from "./routing/cooldown.ts";
-import { openStore, startWriter, StoreError, takeInstanceLock } from "./store/store.ts";
+import { openStore, startWriter, StoreError, takeInstanceLock, type Store } from "./store/store.ts";
 import { createLog, type Log } from "./telemetry/log.ts";
 
 /** What a test may put in the place of the outside world. */
@@ -59,6 +59,9 @@ export interface App {
   close(): Promise<void>;
 }
 
+/** How often the gateway looks whether the database is still the file that it opened. */
+const FILE_WATCH_MS = 5000;
+
 /** The composition root. Throws StoreError when the store cannot be served. */
 export function openApp(config: Config, edges: Edges): App {
   const { clock, random } = edges;
@@ -73,6 +76,7 @@ export function openApp(config: Config, edges: Edges): App {
     log.warn("requests of an earlier run were interrupted, their holds are released", fields);
   }
   const writer = startWriter({ path, durability }, (message) => edges.fatal(message));
+  const fileWatch = watchFile(store, edges);
   const current = (next: Config): Gateway["current"] => ({
     config: next,
     catalog: createCatalog(next, clock),
@@ -110,6 +114,7 @@ export function openApp(config: Config, edges: Edges): App {
       }
     },
     async close() {
+      clearInterval(fileWatch);
       gateway.current.catalog.close();
       await writer.close();
       store.close();
@@ -117,6 +122,16 @@ export function openApp(config: Config, edges: Edges): App {
       log.flush();
     },
   };
+}
+
+/** SQLite itself goes on without a word, writing charges to a file that is nowhere to be found. */
+function watchFile(store: Store, edges: Edges): Timer {
+  const timer = setInterval(() => {
+    if (!store.isFileReplaced()) return;
+    clearInterval(timer);
+    edges.fatal("the database file was removed or replaced while running");
+  }, FILE_WATCH_MS);
+  return timer.unref();
 }
 
 function countRequests(): RequestCount {

@@ -1,4 +1,3 @@
-import { noUsage } from "../contract/usage.ts";
 import type { Clock } from "../lib/clock.ts";
 import { WriteError, type RequestEnd, type Writer, type WriteResult } from "../store/store.ts";
 
@@ -26,21 +25,13 @@ export async function commitEnd(
 
 /**
  * After an end that could not be committed the client got no answer that looks whole, so nothing is
- * charged. Resolves with true once the store knows; with false where it never will.
+ * charged: `failed` makes out that end. Resolves with true once the store knows; with false where it never will.
  */
-export async function voidEnd(writer: Writer, end: RequestEnd): Promise<boolean> {
-  const voided: RequestEnd = {
-    ...end,
-    ...noUsage,
-    status: "failed",
-    cost: 0n,
-    estimated: false,
-    operatorCost: null,
-  };
+export async function voidEnd(writer: Writer, failed: () => RequestEnd): Promise<boolean> {
   for (;;) {
     await Bun.sleep(VOID_STEP_MS);
     try {
-      await writer.write({ kind: "end", end: voided });
+      await writer.write({ kind: "end", end: failed() });
       return true;
     } catch (error) {
       if (!isPassing(error)) return false;

@@ -96,14 +96,15 @@ export function startMeter(options: {
     };
   };
   /** Without a row nothing is promised; with one, the store still says that the money is held. */
-  const releaseUncommitted = async (end: RequestEnd): Promise<void> => {
-    if (!(await isOpened) || (await voidEnd(writer, end))) hold.release();
+  const releaseUncommitted = async (provider: string | undefined): Promise<void> => {
+    const failed = (): RequestEnd => endOf({ status: "failed", provider });
+    if (!(await isOpened) || (await voidEnd(writer, failed))) hold.release();
   };
   const finish = async (ending: Ending): Promise<Receipt> => {
     assert(!finished, "a request is finished twice");
     finished = true;
-    const end = endOf(ending);
     try {
+      const end = endOf(ending);
       const { charge, writeOff } = await commitEnd(writer, clock, end);
       hold.release();
       const { status, usage, provider } = ending;
@@ -119,7 +120,7 @@ export function startMeter(options: {
         firstByteMs,
       };
     } catch (error) {
-      void releaseUncommitted(end);
+      void releaseUncommitted(ending.provider);
       throw error;
     }
   };

@@ -19,7 +19,7 @@ export function addAccounts(program: Command): void {
     .argument("<name>", "1 to 64 of letters, digits and . _ - @", accountName)
     .option("--overdraft <roubles>", "how far below 0 its balance may go", overdraft, 0n)
     .action((name: string, options: OverdraftOption, command: Command) =>
-      withSession(command, ({ store, actor }) =>
+      withSession(command, "change", ({ store, actor }) =>
         created(store.admin.createAccount(actor, name, options.overdraft)),
       ),
     );
@@ -27,14 +27,14 @@ export function addAccounts(program: Command): void {
     .command("list")
     .description("show all accounts")
     .action((_: unknown, command: Command) =>
-      withSession(command, ({ store }) => listed(store.accounts.list())),
+      withSession(command, "read", ({ store }) => listed(store.accounts.list())),
     );
   accounts
     .command("show")
     .description("show one account")
     .argument("<name>")
     .action((name: string, _: unknown, command: Command) =>
-      withSession(command, (session) => shown(findAccount(session, name))),
+      withSession(command, "read", (session) => shown(findAccount(session, name))),
     );
   addChanges(accounts);
 }
@@ -50,7 +50,7 @@ function addChanges(accounts: Command): void {
       overdraft,
     )
     .action((name: string, options: OverdraftOption, command: Command) =>
-      withSession(command, ({ store, actor }) =>
+      withSession(command, "change", ({ store, actor }) =>
         shown(store.admin.setOverdraft(actor, name, options.overdraft)),
       ),
     );
@@ -59,14 +59,16 @@ function addChanges(accounts: Command): void {
     .description("refuse all keys of an account from the next request on")
     .argument("<name>")
     .action((name: string, _: unknown, command: Command) =>
-      withSession(command, ({ store, actor }) => shown(store.admin.setDisabled(actor, name, true))),
+      withSession(command, "change", ({ store, actor }) =>
+        shown(store.admin.setDisabled(actor, name, true)),
+      ),
     );
   accounts
     .command("enable")
     .description("accept the keys of a disabled account again")
     .argument("<name>")
     .action((name: string, _: unknown, command: Command) =>
-      withSession(command, ({ store, actor }) =>
+      withSession(command, "change", ({ store, actor }) =>
         shown(store.admin.setDisabled(actor, name, false)),
       ),
     );

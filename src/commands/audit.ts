@@ -11,7 +11,7 @@ export function addAudit(program: Command): void {
     .description("prove that the books add up; exit status 1 and the problems if not")
     .action((_: unknown, command: Command) => {
       const { config, json } = globalOptions(command);
-      const report = runSession(config, ({ store }) => store.audit());
+      const report = runSession(config, "read", ({ store }) => store.audit());
       printResult(audited(report), json === true);
       if (report.problems.length > 0) throw new CommandFailure(notInOrder(report));
     });

@@ -24,7 +24,7 @@ export function addBalance(program: Command): void {
     .description("show what an account has")
     .argument("<account>")
     .action((name: string, _: unknown, command: Command) =>
-      withSession(command, (session) => shown(findAccount(session, name))),
+      withSession(command, "read", (session) => shown(findAccount(session, name))),
     );
   balance
     .command("history")
@@ -32,7 +32,7 @@ export function addBalance(program: Command): void {
     .argument("<account>")
     .option("--limit <count>", "how many rows at most", listLimit, HISTORY_DEFAULT)
     .action((name: string, options: { limit: number }, command: Command) =>
-      withSession(command, (session) => history(session, name, options.limit)),
+      withSession(command, "read", (session) => history(session, name, options.limit)),
     );
 }
 
@@ -49,7 +49,9 @@ function addBooking(balance: Command, kind: "credit" | "debit", description: str
     )
     .option("--note <text>", "a remark for the history", note)
     .action((name: string, roubles: bigint, options: BookingOptions, command: Command) =>
-      withSession(command, (session) => book(session, kind, { name, roubles, ...options })),
+      withSession(command, "change", (session) =>
+        book(session, kind, { name, roubles, ...options }),
+      ),
     );
 }
 

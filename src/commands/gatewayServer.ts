@@ -1,4 +1,4 @@
-import { openApp, systemEdges, type App } from "../app.ts";
+import { openApp, systemEdges, type App, type Edges } from "../app.ts";
 import type { Config } from "../config/schema.ts";
 import { version } from "../lib/version.ts";
 import { CommandFailure } from "./failure.ts";
@@ -22,16 +22,17 @@ export interface GatewayServer {
 const LAST_WORDS_MS = 3000;
 
 /** Opens the gateway and its listener. Throws StoreError, and CommandFailure for an address that is taken. */
-export async function startGateway(config: Config): Promise<GatewayServer> {
+export async function startGateway(
+  config: Config,
+  edges: Pick<Partial<Edges>, "writeLog"> = {},
+): Promise<GatewayServer> {
   const broken = Promise.withResolvers<never>();
   broken.promise.catch(() => undefined);
-  const app = openApp(
-    config,
-    systemEdges((message) => {
-      app.log.error("the store failed, the gateway stops", { problem: message });
-      broken.reject(new CommandFailure(storeFailure(message)));
-    }),
-  );
+  const fatal = (message: string): void => {
+    app.log.error("the store failed, the gateway stops", { problem: message });
+    broken.reject(new CommandFailure(storeFailure(message)));
+  };
+  const app = openApp(config, { ...systemEdges(fatal), ...edges });
   const hurry = Promise.withResolvers<void>();
   try {
     const listener = await openListener(app, config.server);
@@ -70,5 +71,5 @@ async function stop(
 }
 
 function storeFailure(message: string): string {
-  return `the store failed: ${message}; what was charged is safe, start again when the disk is sound`;
+  return `the store failed: ${message}; start again when its disk and its file are in order`;
 }

@@ -45,21 +45,21 @@ export function addKeys(program: Command): void {
     )
     .option("--budget <roubles>", "the most that it may spend in its life", amount)
     .action((options: CreateOptions, command: Command) =>
-      withSession(command, (session) => create(session, options)),
+      withSession(command, "change", (session) => create(session, options)),
     );
   keys
     .command("list")
     .description("show keys, the secret part left out")
     .option("--account <name>", "only this account's")
     .action((options: { account?: string }, command: Command) =>
-      withSession(command, (session) => list(session, options.account)),
+      withSession(command, "read", (session) => list(session, options.account)),
     );
   keys
     .command("revoke")
     .description("refuse a key for ever, from the next request on")
     .argument("<id>", "such as key_01jd..., see: tollgate keys list")
     .action((id: string, _: unknown, command: Command) =>
-      withSession(command, (session) => revoke(session, id)),
+      withSession(command, "change", (session) => revoke(session, id)),
     );
 }
 

@@ -5,8 +5,12 @@ import {
   forgetProxyEnvironment,
   loadConfig,
 } from "../config/load.ts";
+import { errorClass } from "../telemetry/log.ts";
 import type { GatewayServer } from "./gatewayServer.ts";
 import { globalOptions } from "./session.ts";
+
+/** A start may wait for its models; a gateway at work that loses all of them met a file that is half written. */
+const NO_MODELS = "has no [[models]]: put them back, or stop the gateway to serve nothing";
 
 /** Registers `tollgate serve`. */
 export function addServe(program: Command): void {
@@ -46,18 +50,22 @@ export async function untilStopped(gateway: GatewayServer): Promise<void> {
   await Promise.race([gateway.stop(), gateway.broken]);
 }
 
-/** Puts the file's providers, models, prices, limits and certificate in force; a bad file changes nothing. */
-function reload(gateway: GatewayServer, file: string): void {
+/** Puts the file's providers, models, prices, limits and certificate in force; a bad file changes nothing. Never throws. */
+export function reload(gateway: GatewayServer, file: string): void {
   const { app } = gateway;
   try {
     const { config, warnings } = loadConfig({ path: file });
+    if (config.models.length === 0) throw new ConfigError([`${file}: ${NO_MODELS}`]);
     app.reload(config);
     gateway.renewCertificate();
     app.log.info("config reloaded", { count: config.models.length });
     for (const problem of warnings) app.log.warn("config", { problem });
   } catch (error) {
-    if (!(error instanceof ConfigError)) throw error;
-    for (const problem of error.problems)
-      app.log.error("config refused, the old one stays", { problem });
+    // Whatever it is, nobody else would catch it here, and a gateway at work must not end for it.
+    const reasons =
+      error instanceof ConfigError
+        ? error.problems.map((problem) => ({ problem }))
+        : [{ error: errorClass(error) }];
+    for (const reason of reasons) app.log.error("config refused, the old one stays", reason);
   }
 }

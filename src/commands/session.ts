@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { existsSync } from "node:fs";
 import { userInfo } from "node:os";
 import { loadConfig } from "../config/load.ts";
 import type { Config } from "../config/schema.ts";
@@ -27,6 +28,9 @@ export interface Session {
   readonly actor: Actor;
 }
 
+/** A command that only reads fails where there is no database: one that was just made would tell it nothing true. */
+export type Access = "read" | "change";
+
 /** The options of every command, wherever on the line they stood. */
 export function globalOptions(command: Command): GlobalOptions {
   return command.optsWithGlobals<GlobalOptions>();
@@ -34,17 +38,30 @@ export function globalOptions(command: Command): GlobalOptions {
 
 /**
  * Opens the config and the store, prints what `work` returns, and closes the store, also after a
- * failure. Throws ConfigError, StoreError, and what `work` throws.
+ * failure. Throws ConfigError, StoreError, CommandFailure, and what `work` throws.
  */
-export function withSession(command: Command, work: (session: Session) => Result): void {
+export function withSession(
+  command: Command,
+  access: Access,
+  work: (session: Session) => Result,
+): void {
   const options = globalOptions(command);
-  printResult(runSession(options.config, work), options.json === true);
+  printResult(runSession(options.config, access, work), options.json === true);
 }
 
 /** The same without printing: returns what `work` returns. */
-export function runSession<T>(configPath: string | undefined, work: (session: Session) => T): T {
+export function runSession<T>(
+  configPath: string | undefined,
+  access: Access,
+  work: (session: Session) => T,
+): T {
   const { config } = loadConfig({ path: configPath, secrets: "unread" });
   const { path, durability } = config.database;
+  if (access === "read" && !existsSync(path)) {
+    throw new CommandFailure(
+      `there is no database at ${path}: \`tollgate serve\` or \`tollgate accounts create\` makes it`,
+    );
+  }
   const store = openStore({ path, durability, serving: false });
   try {
     return work({ config, store, actor: { name: actorName(), at: systemClock.epochMs() } });

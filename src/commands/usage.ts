@@ -43,7 +43,7 @@ function showUsage(options: UsageOptions, command: Command): void {
   if (since !== undefined && until !== undefined && since >= until) {
     throw new CommandFailure("--since must be earlier than --until", { status: 2 });
   }
-  const rows = runSession(config, (session) => read(session, options));
+  const rows = runSession(config, "read", (session) => read(session, options));
   if (options.csv) printText(csvText(by, rows));
   else printResult(result(by, rows), json === true);
 }

@@ -94,6 +94,12 @@ function readProxy(text: string, key: string, inspection: Inspection): string | 
   const url = readUrl(text, key, inspection);
   if (url === undefined) return undefined;
   if (url.username !== "" || url.password !== "") inspection.markSecret(key);
+  if (url.protocol !== "http:") {
+    inspection.problem(key, "must begin with http://: a proxy is reached by plain HTTP");
+  }
+  if (!isDecodable(url.username) || !isDecodable(url.password)) {
+    inspection.problem(key, "has a user or password with a % that must be %25");
+  }
   if (url.pathname !== "/" || /[?#]/.test(text)) {
     inspection.problem(
       key,
@@ -101,6 +107,15 @@ function readProxy(text: string, key: string, inspection: Inspection): string | 
     );
   }
   return url.href.replace(/\/$/, "");
+}
+
+function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** An http or https address. The URL parser forgives blanks, control characters and backslashes; a config should not need that. */

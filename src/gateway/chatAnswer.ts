@@ -24,6 +24,9 @@ export interface AnswerIdentity {
 
 type Unchecked = Readonly<Record<string, unknown>>;
 
+/** Far more than any answer needs. Bun 1.4.5 takes seconds to write, or to refuse, 30,000 levels. */
+const DEPTH_MAX = 1000;
+
 /**
  * The public form of a provider's completion. `usageOf` is told the bytes of what was said, and gives
  * the usage to show. Throws AnswerError where it is no finished answer.
@@ -68,11 +71,15 @@ export function publicChunk(
 
 /** The JSON text of something that a provider gave. Throws AnswerError where it is nested too deep to be written. */
 export function jsonOf(value: unknown): string {
-  try {
-    return JSON.stringify(value);
-  } catch (cause) {
-    throw new AnswerError("the answer is nested too deep", { cause });
-  }
+  if (isDeeper(value, DEPTH_MAX)) throw new AnswerError("the answer is nested too deep");
+  return JSON.stringify(value);
+}
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  if (levels === 0) return true;
+  if (Array.isArray(value)) return value.some((item) => isDeeper(item, levels - 1));
+  return Object.values(value).some((item) => isDeeper(item, levels - 1));
 }
 
 /** UTF-8 bytes of what a message or a delta says: text, reasoning, refusals, calls. */

@@ -100,16 +100,18 @@ export class ChatDecoder implements AnswerDecoder {
   }
 
   #relay(chunk: ChatChunk): void {
+    const finishing = chunk.choices.filter(({ finish_reason }) => finish_reason !== null);
+    const others = chunk.choices.filter(({ finish_reason }) => finish_reason === null);
+    // What cannot be written throws here, before any of it counts as answered.
+    const text = others.length > 0 ? eventOf({ ...chunk, choices: others }) : "";
+    if (finishing.length > 0) this.#keepBack({ ...chunk, choices: finishing });
+    this.#output += text;
     for (const { index, delta, finish_reason } of chunk.choices) {
       this.textBytes += spokenBytes(delta);
       if (callsTool(delta)) this.#callingChoices.add(index);
       if (finish_reason !== null) this.#finishedChoices.add(index);
     }
     this.hasContent ||= bearsContent(chunk);
-    const finishing = chunk.choices.filter(({ finish_reason }) => finish_reason !== null);
-    if (finishing.length > 0) this.#keepBack({ ...chunk, choices: finishing });
-    const others = chunk.choices.filter(({ finish_reason }) => finish_reason === null);
-    if (others.length > 0) this.#output += eventOf({ ...chunk, choices: others });
   }
 
   #keepBack(chunk: ChatChunk): void {

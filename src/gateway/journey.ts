@@ -111,9 +111,12 @@ export async function openStream(
       own: (objectIds, providerId) => journey.own(objectIds, providerId),
       ended(receipt, error) {
         exchanges.delete(exchange);
-        if (receipt) noteReceipt(visit, receipt);
-        if (error !== undefined) visit.fail(error);
-        visit.over();
+        try {
+          if (receipt) noteReceipt(visit, receipt);
+          if (error !== undefined) visit.fail(error);
+        } finally {
+          visit.over();
+        }
       },
     });
     last = relay;

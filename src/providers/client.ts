@@ -38,8 +38,9 @@ export interface HttpClient {
   /** Exchanges under way: sent, and neither ended, failed nor aborted. */
   readonly openCount: number;
   /**
-   * Closes the idle connections and refuses new exchanges. Those under way go on, so that a reload of
-   * the config drops nothing; their connections are closed as they end.
+   * Keeps no connection for another exchange any more: the idle ones are closed, those in use as their
+   * exchanges end. `send` goes on to work, so that a reload of the config drops nothing: a request that
+   * began before it may still come to this client when another provider fails.
    */
   close(): void;
 }
@@ -62,7 +63,6 @@ class PooledClient implements HttpClient {
   private readonly targetPrefix: string;
   private readonly targetSuffix: string;
   private readonly fixedHeaders: string;
-  private isClosed = false;
   openCount = 0;
   private readonly onEnd = (): void => {
     this.openCount -= 1;
@@ -83,7 +83,7 @@ class PooledClient implements HttpClient {
   }
 
   send(request: HttpRequest): HttpExchange {
-    const problem = this.isClosed ? "the client is closed" : problemOf(request);
+    const problem = problemOf(request);
     if (problem !== undefined) {
       return refusedExchange(problem);
     }
@@ -94,7 +94,6 @@ class PooledClient implements HttpClient {
   }
 
   close(): void {
-    this.isClosed = true;
     this.pool.close();
   }
 

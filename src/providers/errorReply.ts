@@ -3,12 +3,36 @@ import { scrub, type Secrets } from "./scrub.ts";
 import { UpstreamError, type UpstreamFault } from "./upstreamError.ts";
 
 const CALLER_STATUSES = [400, 409, 413, 422];
-const ACCOUNT_STATUSES = [401, 402, 403];
+const ACCOUNT_STATUSES = [401, 402];
 const RETRY_AFTER_SECONDS_MAX = 60;
 const CODE_CHARS_MAX = 64;
-/** Providers say by very different statuses that the operator's account is empty. */
-const EMPTY_ACCOUNT =
-  /insufficient[ _](balance|quota|funds|credits?)|credit balance is too low|billing_hard_limit|exceeded your current quota/i;
+
+/**
+ * How providers say with a 400 or a 429 that the operator's account is empty: by these values of `code`
+ * or `type`, and in one sentence where there is neither. Their free text is never searched, for it
+ * repeats what the client sent: any client could then have the provider put aside for everybody.
+ */
+const EMPTY_ACCOUNT_CODES = new Set([
+  "insufficient_quota",
+  "insufficient_balance",
+  "insufficient_credits",
+  "insufficient_funds",
+  "billing_error",
+  "billing_hard_limit_reached",
+  "billing_not_active",
+  "exceeded_current_quota_error",
+  "arrearage",
+]);
+const EMPTY_ACCOUNT_SENTENCE = /^Your credit balance is too low\b/;
+
+/**
+ * A 403 may be a refused account, but some providers moderate with it as well, and a firewall before one
+ * refuses a single prompt with it. Only what speaks of the account, in a code or as the beginning of
+ * its message, is held against the provider: else one client's prompt would put it aside for everybody.
+ */
+const ACCOUNT_CODE = /api_?key|account|permission|billing|quota|balance|credit|country|region/i;
+const ACCOUNT_SENTENCE =
+  /^(?:sorry, )?(?:(?:your|this|the|invalid|incorrect|insufficient|unsupported) )?(?:newly created )?(?:api[ _-]?key|account|organization|team|permissions?|billing|credits?|balance|country|region)\b|^you (?:have insufficient|do not have|don't have) permission/i;
 
 /** The error of an answer whose status is not 200; `text` is the beginning of its body. */
 export function errorOfReply(
@@ -18,7 +42,7 @@ export function errorOfReply(
   secrets: Secrets,
 ): UpstreamError {
   const error = errorObject(text);
-  const fault = faultOf(status, `${error.code ?? ""} ${error.type ?? ""} ${error.message ?? ""}`);
+  const fault = faultOf(status, error);
   return new UpstreamError(fault, `status ${status}`, {
     status,
     retryAfterMs: retryAfterMs(retryAfter),
@@ -36,12 +60,25 @@ export function errorOfReply(
   });
 }
 
-function faultOf(status: number, words: string): UpstreamFault {
+function faultOf(status: number, error: ReportedError): UpstreamFault {
   if (ACCOUNT_STATUSES.includes(status)) return "account";
-  if ((status === 400 || status === 429) && EMPTY_ACCOUNT.test(words)) return "account";
+  if (status === 403) return speaksOfAccount(error) ? "account" : "provider";
+  if ((status === 400 || status === 429) && saysAccountIsEmpty(status, error)) return "account";
   if (CALLER_STATUSES.includes(status)) return "caller";
   if (status === 404) return "missing";
   return status === 429 ? "limited" : "provider";
+}
+
+function saysAccountIsEmpty(status: number, { code, type, message }: ReportedError): boolean {
+  if ([code, type].some((word) => EMPTY_ACCOUNT_CODES.has(word?.toLowerCase() ?? ""))) return true;
+  return status === 400 && EMPTY_ACCOUNT_SENTENCE.test(message ?? "");
+}
+
+function speaksOfAccount({ code, type, message }: ReportedError): boolean {
+  return (
+    [code, type].some((word) => ACCOUNT_CODE.test(word ?? "")) ||
+    ACCOUNT_SENTENCE.test(message ?? "")
+  );
 }
 
 /** Only whole seconds are believed, and at most a minute of them. */

@@ -12,8 +12,6 @@ export interface Cooldowns {
 
 /** An operator's account that is refused or empty does not mend itself by the next request. */
 const ACCOUNT_COOLDOWN_MS = 300_000;
-/** For a rate limit that names no time. */
-const LIMITED_COOLDOWN_MS = 1000;
 
 export function createCooldowns(clock: Clock): Cooldowns {
   const until = new Map<string, number>();
@@ -27,9 +25,10 @@ export function createCooldowns(clock: Clock): Cooldowns {
     },
     note(candidate, error) {
       const { fault, retryAfterMs } = error;
-      if (fault !== "limited" && fault !== "account") return 0;
+      // A rate limit that names no time may be about this one request: it puts nothing aside.
       const cooldownMs =
-        fault === "account" ? ACCOUNT_COOLDOWN_MS : (retryAfterMs ?? LIMITED_COOLDOWN_MS);
+        fault === "account" ? ACCOUNT_COOLDOWN_MS : fault === "limited" ? (retryAfterMs ?? 0) : 0;
+      if (cooldownMs === 0) return 0;
       const id = fault === "account" ? candidate.provider.id : routeId(candidate);
       until.set(id, clock.monotonicMs() + cooldownMs);
       return cooldownMs;

@@ -83,6 +83,17 @@ const checks: readonly Check[] = [
       WHERE k.spent <> coalesce(r.total, 0)`,
   },
   {
+    problem: "attempts are not as many as it counts",
+    query: `SELECT 'request ' || r.public_id AS subject FROM requests r
+      LEFT JOIN (SELECT request_id, count(*) AS total FROM attempts GROUP BY request_id) a ON a.request_id = r.id
+      WHERE r.attempt_count <> coalesce(a.total, 0)`,
+  },
+  {
+    problem: "belongs to no request",
+    query: `SELECT 'attempt ' || a.n || ' of request row ' || a.request_id AS subject FROM attempts a
+      LEFT JOIN requests r ON r.id = a.request_id WHERE r.id IS NULL`,
+  },
+  {
     problem: "belongs to another account than its key",
     query: `SELECT 'request ' || r.public_id AS subject FROM requests r
       JOIN keys k ON k.id = r.key_id WHERE k.account_id <> r.account_id`,

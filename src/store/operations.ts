@@ -1,7 +1,8 @@
 import { and, eq, ne, sql } from "drizzle-orm";
 import { assert } from "../lib/assert.ts";
 import { chargeRef, ledgerTable } from "./ledger.ts";
-import { accounts, attempts, keys, newRowId, requests, responseOwner } from "./schema.ts";
+import { objectOwner, type OwnedObject } from "./owners.ts";
+import { accounts, attempts, keys, newRowId, requests } from "./schema.ts";
 import type { Connection } from "./sqlite.ts";
 
 /** A request as it is admitted; prices are nano-roubles per token, `hold` nano-roubles. */
@@ -46,14 +47,6 @@ export interface RequestEnd {
   firstByteMs: number | null;
 }
 
-/** A stored object of the provider's that an account may name again; the id only as SHA-256. */
-export interface OwnedObject {
-  hash: Uint8Array;
-  accountId: number;
-  provider: string;
-  expiresAt: number;
-}
-
 /** What the writer does, in the order it was asked. */
 export type WriteOperation =
   | { kind: "open"; request: OpenedRequest }
@@ -75,6 +68,7 @@ export type RunOperation = (operation: WriteOperation) => WriteResult;
 export function operationRunner(connection: Connection): RunOperation {
   const open = requestOpener(connection);
   const end = requestEnder(connection);
+  const own = objectOwner(connection);
   const { db } = connection;
   const touch = db
     .update(keys)
@@ -89,21 +83,13 @@ export function operationRunner(connection: Connection): RunOperation {
       case "end":
         return end(operation.end);
       case "own":
-        own(connection, operation.object);
+        own(operation.object);
         return NOTHING;
       case "touch":
         touch.run({ at: operation.at, keyId: operation.keyId });
         return NOTHING;
     }
   };
-}
-
-function own({ db }: Connection, object: OwnedObject): void {
-  const hash = Buffer.from(object.hash);
-  db.insert(responseOwner)
-    .values({ ...object, hash })
-    .onConflictDoNothing()
-    .run();
 }
 
 function requestOpener({ db }: Connection): (request: OpenedRequest) => void {

@@ -1,6 +1,19 @@
 import { and, eq, gt, sql } from "drizzle-orm";
+import { systemClock } from "../lib/clock.ts";
 import { responseOwner } from "./schema.ts";
 import type { Connection } from "./sqlite.ts";
+
+/** A stored object of the provider's that an account may name again; the id only as SHA-256. */
+export interface OwnedObject {
+  hash: Uint8Array;
+  accountId: number;
+  provider: string;
+  expiresAt: number;
+}
+
+/** Expired rows go once per so many recorded objects, and so many at a time: faster than they come. */
+const PRUNE_EVERY = 256;
+const PRUNED_ROWS_MAX = 512;
 
 /** Which provider made a stored object that an account may name. */
 export interface OwnerTable {
@@ -22,5 +35,45 @@ export function ownerTable({ db }: Connection): OwnerTable {
     .prepare();
   return {
     findProvider: (hash, accountId, now) => find.get({ hash, accountId, now })?.provider,
+  };
+}
+
+/**
+ * Records objects. One that its account has already is its own for longer, one that has expired is
+ * taken over. A provider that gives an id of one account to another has lost track of what is whose:
+ * such an object is nobody's until it would have expired, which a negative expiry says.
+ */
+export function objectOwner({ db }: Connection): (object: OwnedObject) => void {
+  const isExpired = sql`${responseOwner.expiresAt} BETWEEN -${sql.placeholder("now")} AND ${sql.placeholder("now")}`;
+  const isOwn = sql`${responseOwner.accountId} = excluded.account_id AND ${responseOwner.expiresAt} > 0`;
+  const record = db
+    .insert(responseOwner)
+    .values({
+      hash: sql.placeholder("hash"),
+      accountId: sql.placeholder("accountId"),
+      provider: sql.placeholder("provider"),
+      expiresAt: sql.placeholder("expiresAt"),
+    })
+    .onConflictDoUpdate({
+      target: responseOwner.hash,
+      set: {
+        accountId: sql`excluded.account_id`,
+        provider: sql`excluded.provider`,
+        expiresAt: sql`CASE WHEN ${isExpired} OR ${isOwn} THEN excluded.expires_at ELSE -excluded.expires_at END`,
+      },
+    })
+    .prepare();
+  const prune = db
+    .delete(responseOwner)
+    .where(
+      sql`${responseOwner.hash} IN (SELECT ${responseOwner.hash} FROM ${responseOwner} WHERE ${isExpired} LIMIT ${PRUNED_ROWS_MAX})`,
+    )
+    .prepare();
+  let recorded = 0;
+  return (object) => {
+    const now = systemClock.epochMs();
+    if (recorded % PRUNE_EVERY === 0) prune.run({ now });
+    recorded += 1;
+    record.run({ ...object, hash: Buffer.from(object.hash), now });
   };
 }

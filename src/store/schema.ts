@@ -235,6 +235,7 @@ export const responseOwner = sqliteTable(
       .notNull()
       .references(() => accounts.id),
     provider: text("provider").notNull(),
+    /** Negative: its id was given to two accounts, and nobody may name it until then. */
     expiresAt: count("expires_at").notNull(),
   },
   (table) => [index("response_owner_expiry").on(table.expiresAt)],

@@ -59,6 +59,8 @@ function prepareConnection(sqlite: Database, durability: Durability): void {
   sqlite.run(`PRAGMA synchronous = ${durability === "power" ? "FULL" : "NORMAL"}`);
   sqlite.run(`PRAGMA journal_size_limit = ${WAL_BYTES_KEPT}`);
   sqlite.run("PRAGMA foreign_keys = ON");
+  // Else INSERT OR REPLACE removes rows without asking the triggers that forbid it.
+  sqlite.run("PRAGMA recursive_triggers = ON");
   sqlite.run("PRAGMA trusted_schema = OFF");
   sqlite.run("PRAGMA cell_size_check = ON");
   sqlite.run("PRAGMA mmap_size = 0");

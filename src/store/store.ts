@@ -6,6 +6,7 @@ import { keyTable, type KeyTable } from "./keys.ts";
 import { ledgerTable, type LedgerTable } from "./ledger.ts";
 import { isGatewayRunning } from "./lock.ts";
 import { migrate } from "./migrations.ts";
+import { openedFile, type OpenedFile } from "./openedFile.ts";
 import { ownerTable, type OwnerTable } from "./owners.ts";
 import { requestTable, type RequestTable } from "./requests.ts";
 import { connect, explainFailure, type Connection, type Durability } from "./sqlite.ts";
@@ -23,6 +24,8 @@ export interface Store {
   audit(): AuditReport;
   /** Throws when the store cannot be read. */
   probe(): void;
+  /** True once the file at the store's path is not the opened one any more. */
+  isFileReplaced(): boolean;
   close(): void;
 }
 
@@ -38,7 +41,7 @@ export function openStore(options: {
   const connection = connect(options.path, options.durability);
   try {
     migrate(connection, () => options.serving || !isGatewayRunning(options.path));
-    return storeOver(connection, options.path);
+    return storeOver(connection, options.path, openedFile(options.path));
   } catch (error) {
     connection.sqlite.close();
     throw explainFailure(options.path, error);
@@ -46,7 +49,7 @@ export function openStore(options: {
 }
 
 /** Each part prepares its statements when it is first used: a command, or a start, needs only a few. */
-function storeOver(connection: Connection, path: string): Store {
+function storeOver(connection: Connection, path: string, file: OpenedFile): Store {
   const parts = {
     accounts: lazy(() => accountTable(connection)),
     keys: lazy(() => keyTable(connection)),
@@ -79,6 +82,7 @@ function storeOver(connection: Connection, path: string): Store {
     probe() {
       connection.sqlite.query("SELECT 1 FROM accounts LIMIT 1").get();
     },
+    isFileReplaced: () => file.isReplaced(),
     close() {
       connection.sqlite.close();
     },

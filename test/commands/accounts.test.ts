@@ -19,6 +19,7 @@ const alice = {
 
 describe("accounts", () => {
   test("are created, listed, shown and changed, each time in one form", async () => {
+    desk.makeDatabase();
     expect(await desk.json("accounts", "list")).toEqual([]);
     expect(await desk.json("accounts", "create", "alice")).toEqual(alice);
     const bob = { ...alice, name: "bob", overdraft_rub: "2.5", available_rub: "2.5" };
@@ -33,6 +34,7 @@ describe("accounts", () => {
   }, 20_000);
 
   test("are told to people in words", async () => {
+    desk.makeDatabase();
     const empty = await desk.run("accounts", "list");
     expect(empty.stdout).toBe("no accounts yet: tollgate accounts create NAME");
     const created = await desk.run("accounts", "create", "alice");

@@ -108,6 +108,7 @@ describe("keys create", () => {
 
 describe("keys list and revoke", () => {
   test("tell what became of each key", async () => {
+    desk.makeDatabase();
     const empty = await desk.run("keys", "list");
     expect(empty.stdout).toBe("no keys yet: tollgate keys create --account NAME");
     const { id } = (await desk.json("keys", "create", "--account", "alice")) as CreatedKey;
@@ -125,6 +126,7 @@ describe("keys list and revoke", () => {
     [["revoke", "key_x"], 'there is no key "key_x": tollgate keys list shows them'],
     [["list", "--account", "nobody"], 'there is no account "nobody"'],
   ])("fail on what is not there: %j", async (args, message) => {
+    desk.makeDatabase();
     const { status, stdout, stderr } = await desk.run("keys", ...args);
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
     expect(stderr).toStartWith(`error: ${message}`);

@@ -131,7 +131,7 @@ describe("proxy", () => {
     ["", undefined],
     ["http://proxy.example:3128", "http://proxy.example:3128"],
     ["http://user:pa%24s@proxy.example:3128/", "http://user:pa%24s@proxy.example:3128"],
-    ["https://proxy.example", "https://proxy.example"],
+    ["http://us%C3%A9r:p@proxy.example:3128", "http://us%C3%A9r:p@proxy.example:3128"],
   ])("%j", (text, url) => {
     expect(providerOf(`proxy = "${text}"`)?.proxyUrl).toBe(url);
   });
@@ -141,6 +141,10 @@ describe("proxy", () => {
       "socks5://canary@proxy.example:1080",
       "must be an address that begins with https:// or http://",
     ],
+    ["https://proxy.example", "must begin with http://: a proxy is reached by plain HTTP"],
+    ["http://%zz:canary@proxy.example:1", "has a user or password with a % that must be %25"],
+    ["http://canary:100%@proxy.example:1", "has a user or password with a % that must be %25"],
+    ["http://canary:%ff@proxy.example:1", "has a user or password with a % that must be %25"],
     [
       "http://proxy.example/canary",
       'must be of the form "http://user:password@host:port" and nothing more',

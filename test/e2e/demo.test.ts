@@ -164,11 +164,15 @@ test("tollgate demo shows the key, and each command on a line of its own", async
     const key = /^key +(sk-tg-[0-9A-Za-z]{40,})$/m.exec(text)?.[1];
     const url = /^base URL +(http:\/\/127\.0\.0\.1:\d+\/v1)$/m.exec(text)?.[1];
     expect([key, url]).not.toContain(undefined);
+    expect(text).toStartWith("Tollgate runs, with a demo provider");
     const lines = text.split("\n").map((line) => line.trim());
     const commands = lines.filter(
       (line) => line.startsWith("curl ") || line.includes(" --config "),
     );
     expect(commands).toHaveLength(6);
+    await until("the log follows the welcome", () =>
+      /The log follows\.\n\S+ info +listening +address=/.test(demo.text),
+    );
     const models = await curl(commands.find((line) => line.includes(`${url}/models`)) ?? "");
     expect(models).toContain("demo-large");
     const audit = await paste(commands.at(-1) ?? "");

@@ -14,7 +14,8 @@ import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
 import { piece, raw, stream, streamEnd, streamHead } from "../support/scriptedProvider.ts";
 import { chatEvent } from "../support/upstreamText.ts";
 
-const at = openOneModelBefore({ server: { sse_keepalive: "30ms" } });
+const at = openOneModelBefore();
+const talkative = openOneModelBefore({ server: { sse_keepalive: "30ms" } });
 const strict = openOneModelBefore({ api: { unknown_fields: "reject" } });
 
 interface Chunk {
@@ -168,14 +169,14 @@ describe("a stream", () => {
 
   test("sends comments while its provider is quiet, and the content arrives whole", async () => {
     const go = Promise.withResolvers<void>();
-    at.provider.answer = async (peer) => {
+    talkative.provider.answer = async (peer) => {
       await peer.send(streamHead);
       await peer.send(piece(helloEvent));
       await go.promise;
       for (const event of [stopEvent, usageEvent, doneEvent]) await peer.send(piece(event));
       await peer.send(streamEnd);
     };
-    const client = await openChat(at.gateway, at.gateway.key(), { stream: true });
+    const client = await openChat(talkative.gateway, talkative.gateway.key(), { stream: true });
     await client.seen(": keep-alive\n\n: keep-alive\n\n");
     go.resolve();
     await client.seen("[DONE]");

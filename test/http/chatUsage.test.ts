@@ -193,6 +193,7 @@ describe("usage in a stream", () => {
     const key = at.gateway.key();
     const reply = await chat(at.gateway, key, { stream: true });
     expect(reply.text).not.toContain("usage");
+    expect(chunksOf(reply).filter(({ choices }) => (choices as []).length === 0)).toEqual([]);
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { status: "done", estimated: false, promptTokens: 20, completionTokens },
     ]);

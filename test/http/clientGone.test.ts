@@ -8,12 +8,11 @@ import {
   thereEvent,
   usageEvent,
 } from "../support/chatAnswers.ts";
-import { ask, chat } from "../support/chatCalls.ts";
+import { chat } from "../support/chatCalls.ts";
 import { costOf } from "../support/gatewayConfig.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
-import { chatBytes, connectRaw, type RawClient } from "../support/rawClient.ts";
-import type { RawPeer } from "../support/rawServer.ts";
 import { piece, streamEnd, streamHead } from "../support/scriptedProvider.ts";
+import { beginChat, leavingWays } from "../support/steppedChat.ts";
 import type { KeyOptions, TestKey } from "../support/testApp.ts";
 
 const opened = openBefore(["local"], ({ local }) => ({
@@ -34,44 +33,8 @@ const exact = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
 /** "hello" is 5 bytes: 2 tokens by the estimate. */
 const promptOnly = costOf({ prompt: 2, completion: 0 });
 
-const ways = ["fin", "reset"] as const;
-const NOTICE_MS = 20;
-
 /** Sends a chat request and hands over the provider's side of it, to be driven by hand. */
-async function begin(
-  changes: object,
-  options?: KeyOptions,
-): Promise<{
-  key: TestKey;
-  client: RawClient;
-  /** Does what a provider would do next. */
-  provide: (...pieces: readonly (string | Uint8Array)[]) => Promise<void>;
-  /** Goes away; resolves when the gateway has surely noticed. */
-  leave: (way: (typeof ways)[number]) => Promise<void>;
-  /** Settles when the gateway has closed its connection to the provider. */
-  givenUp: Promise<void>;
-}> {
-  const reached = Promise.withResolvers<RawPeer>();
-  at.provider.answer = (peer) => reached.resolve(peer);
-  const key = at.gateway.key(options);
-  const client = await connectRaw(at.gateway.port);
-  client.send(chatBytes(key.key, JSON.stringify(ask(changes))));
-  const peer = await reached.promise;
-  return {
-    key,
-    client,
-    async provide(...pieces) {
-      for (const bytes of pieces) await peer.send(bytes);
-    },
-    async leave(way) {
-      client[way]();
-      await client.closed;
-      // Nothing outside shows that the gateway's own socket has told it.
-      await Bun.sleep(NOTICE_MS);
-    },
-    givenUp: peer.closed,
-  };
-}
+const begin = (changes: object, options?: KeyOptions) => beginChat(at, changes, options);
 
 /** What the books say of the one request of this key. */
 async function expectRecord(key: TestKey, charge: bigint, changes: object): Promise<void> {
@@ -81,7 +44,7 @@ async function expectRecord(key: TestKey, charge: bigint, changes: object): Prom
   expect(at.gateway.balance(key)).toBe(100_000_000_000n - charge);
 }
 
-describe.each(ways)("a client of a JSON answer that goes away (%s)", (way) => {
+describe.each(leavingWays)("a client of a JSON answer that goes away (%s)", (way) => {
   test("before the head: the answer is read to its end and charged exactly", async () => {
     const { key, leave, provide } = await begin({});
     await leave(way);
@@ -108,7 +71,20 @@ describe.each(ways)("a client of a JSON answer that goes away (%s)", (way) => {
   });
 });
 
-describe.each(ways)("a client of a stream that goes away (%s)", (way) => {
+describe("clients of JSON answers that go away", () => {
+  test("beyond 256 at once are not waited for: the provider is given up, and the prompt charged", async () => {
+    const { detached } = at.gateway.app.gateway;
+    const { key, leave, givenUp } = await begin({});
+    detached.count = 256;
+    await leave();
+    await givenUp;
+    expect(detached.count).toBe(256);
+    detached.count = 0;
+    await expectRecord(key, promptOnly, { estimated: true, promptTokens: 2, completionTokens: 0 });
+  });
+});
+
+describe.each(leavingWays)("a client of a stream that goes away (%s)", (way) => {
   const streaming = { stream: true };
 
   test("before the provider's head: the provider has its grace, then the prompt is charged", async () => {

@@ -80,7 +80,7 @@ describe.each(isStream)("an attempt (stream: %j)", (stream) => {
       const retryAfter = headers.get("retry-after");
       headers.delete("retry-after");
       expectRefusal({ ...reply, headers }, noProvider);
-      expect(retryAfter).toBe([401, 402, 403].includes(status) ? "300" : null);
+      expect(retryAfter).toBe([401, 402].includes(status) ? "300" : null);
       expect(await at.gateway.records(reply.key, 1)).toMatchObject([
         { status: "failed", charge: 0n, attemptCount: 2 },
       ]);
@@ -105,16 +105,16 @@ describe.each(isStream)("an attempt (stream: %j)", (stream) => {
 
 describe("the operator's own account", () => {
   test.each([
-    ["401", 401, "invalid key"],
-    ["402", 402, "pay"],
-    ["403", 403, "forbidden"],
-    ["429 insufficient_quota", 429, "You exceeded your current quota"],
-    ["400 with an empty balance", 400, "Your credit balance is too low"],
-    ["400 insufficient balance", 400, "Insufficient Balance"],
+    ["401", 401, { message: "invalid key" }],
+    ["402", 402, { message: "pay" }],
+    ["403 for its permissions", 403, { message: "no", type: "permission_error" }],
+    ["429 insufficient_quota", 429, { message: "no", code: "insufficient_quota" }],
+    ["400 with an empty balance", 400, { message: "Your credit balance is too low to go on" }],
+    ["400 insufficient_balance", 400, { message: "no", type: "insufficient_balance" }],
   ])(
     "refused with %s puts the provider aside for minutes and is logged loudly",
-    async (_, status, words) => {
-      at.providers.one.answer = refusal(status, words);
+    async (_, status, error) => {
+      at.providers.one.answer = json({ error }, { status });
       at.providers.two.answer = usual;
       const reply = await ask();
       expect(reply.status).toBe(200);
@@ -134,6 +134,29 @@ describe("the operator's own account", () => {
       });
     },
   );
+});
+
+describe("no client can have a provider put aside for everybody", () => {
+  const error = { type: "invalid_request_error", code: null };
+
+  test.each([
+    [
+      "400 that repeats the client's text",
+      400,
+      "Unknown parameter: 'insufficient_quota'",
+      400,
+      [2, 0],
+    ],
+    ["403 for one prompt", 403, "Your input was flagged: 'my account'", 200, [2, 2]],
+    ["429 without a time", 429, "slow down: 'insufficient balance'", 200, [2, 2]],
+  ])("by a %s: the next request goes to it", async (_, status, message, seen, calls) => {
+    at.providers.one.answer = json({ error: { ...error, message } }, { status });
+    at.providers.two.answer = usual;
+    const reply = await ask();
+    expect(reply.status).toBe(seen);
+    expect((await chat(at.gateway, reply.key)).status).toBe(seen);
+    expect(called()).toEqual(calls);
+  });
 });
 
 describe("a provider's words", () => {

@@ -126,6 +126,21 @@ describe("the audit finds", () => {
       "request req_done: belongs to another account",
     ],
     [
+      "an attempt that was removed",
+      "DELETE FROM attempts WHERE request_id = 1 AND n = 2",
+      "request req_done: attempts are not as many as it counts",
+    ],
+    [
+      "attempts that were made up",
+      "UPDATE requests SET attempt_count = 0 WHERE public_id = 'req_done'",
+      "request req_done: attempts are not as many as it counts",
+    ],
+    [
+      "an attempt for a request that is not there",
+      "INSERT INTO attempts VALUES (99, 1, 'local', 'ok', 200, 5)",
+      "attempt 1 of request row 99: belongs to no request",
+    ],
+    [
       "a request that nobody ends",
       "UPDATE requests SET status = 'running', charge = 0, prompt_tokens = 0, cached_tokens = 0, cache_write_tokens = 0, completion_tokens = 0 WHERE public_id = 'req_done'",
       "request req_done: still held",

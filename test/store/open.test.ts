@@ -2,9 +2,12 @@ import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import {
   chmodSync,
+  copyFileSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -150,6 +153,53 @@ describe("a store that cannot be used is refused", () => {
     open().close();
     chmodSync(path, 0o400);
     refused("not writable");
+  });
+});
+
+describe("a store whose file", () => {
+  test.each<[string, boolean, () => void]>([
+    ["is left alone", false, () => {}],
+    ["is written to", false, () => fund(open(), "alice", 5n)],
+    ["is removed", true, () => rmSync(path)],
+    ["is moved away", true, () => renameSync(path, `${path}.aside`)],
+    [
+      "is moved away and back",
+      false,
+      () => {
+        renameSync(path, `${path}.aside`);
+        renameSync(`${path}.aside`, path);
+      },
+    ],
+    [
+      "is replaced by a copy of itself",
+      true,
+      () => {
+        copyFileSync(path, `${path}.copy`);
+        renameSync(`${path}.copy`, path);
+      },
+    ],
+    [
+      "is replaced by a folder",
+      true,
+      () => {
+        rmSync(path);
+        mkdirSync(path);
+      },
+    ],
+    [
+      "goes with its folder",
+      true,
+      () => {
+        rmSync(folder, { recursive: true });
+        writeFileSync(folder, "");
+      },
+    ],
+  ])("%s knows whether it has been lost: %j", (_, isLost, happen) => {
+    const store = open();
+    expect(store.isFileReplaced()).toBe(false);
+    happen();
+    expect(store.isFileReplaced()).toBe(isLost);
+    store.close();
   });
 });
 

@@ -1,5 +1,6 @@
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { connect } from "../../src/store/sqlite.ts";
 import {
   ended,
   fund,
@@ -139,6 +140,35 @@ describe("whoever writes SQL past the program, the store refuses", () => {
     const before = dump();
     expect(() => sqlite.run(statement)).toThrow(reason);
     expect(dump()).toEqual(before);
+  });
+
+  test.each([
+    [
+      "a ledger row in the place of another",
+      "INSERT OR REPLACE INTO ledger (id, account_id, seq, kind, amount, balance_after, at) SELECT 1, id, ledger_seq + 1, 'credit', 1, balance + 1, 0 FROM accounts",
+      "never removed",
+    ],
+    [
+      "a charge in the place of another",
+      "INSERT OR REPLACE INTO ledger (ref, account_id, seq, kind, amount, balance_after, at) SELECT 'req:req_done', id, ledger_seq + 1, 'charge', -1, balance - 1, 0 FROM accounts",
+      "never removed",
+    ],
+    [
+      "an account in the place of another",
+      "INSERT OR REPLACE INTO accounts (name, created_at) VALUES ('alice', 0)",
+      "never removed",
+    ],
+    [
+      "a line of the admin log in the place of another",
+      "INSERT OR REPLACE INTO admin_log SELECT id, 0, 'nobody', command, subject, NULL FROM admin_log",
+      "never removed",
+    ],
+  ])("over a connection of the program also %s", (_, statement, reason) => {
+    const own = connect(books.path, "process").sqlite;
+    const before = dump();
+    expect(() => own.run(statement)).toThrow(reason);
+    expect(dump()).toEqual(before);
+    own.close();
   });
 
   test("and its books still add up", () => {

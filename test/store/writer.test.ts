@@ -1,7 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { hashKey } from "../../src/auth/key.ts";
 import {
-  actor,
   costOfEnded,
   ended,
   fund,
@@ -73,19 +71,5 @@ describe("the writer", () => {
     await writer.close();
     expect(await Promise.all([open, end])).toHaveLength(2);
     expect(store.requests.find("req_1")?.status).toBe("done");
-  });
-
-  test("remembers who may name a stored object, for that account only and until it expires", async () => {
-    const { store, writer } = books;
-    const { accountId } = fund(store, "alice", 0n);
-    const other = fund(store, "bob", 0n).accountId;
-    const hash = hashKey("resp_1");
-    const object = { hash, accountId, provider: "local", expiresAt: actor.at + 10 };
-    await writer.write({ kind: "own", object });
-    await writer.write({ kind: "own", object: { ...object, accountId: other, provider: "thief" } });
-    expect(store.owners.findProvider(hash, accountId, actor.at)).toBe("local");
-    expect(store.owners.findProvider(hash, other, actor.at)).toBeUndefined();
-    expect(store.owners.findProvider(hash, accountId, actor.at + 10)).toBeUndefined();
-    expect(store.owners.findProvider(hashKey("resp_2"), accountId, actor.at)).toBeUndefined();
   });
 });

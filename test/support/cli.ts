@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { openStore } from "../../src/store/store.ts";
 
 const entry = resolve(import.meta.dir, "../../src/main.ts");
 /** The program as it stands in the tree. */
@@ -56,6 +57,8 @@ export interface Desk {
   run(...args: readonly string[]): Promise<CommandRun>;
   /** The same with --json; returns the document. Throws when the command fails or prints anything else. */
   json(...args: readonly string[]): Promise<unknown>;
+  /** Makes its database, with nothing in it, as a gateway does that was never asked anything. */
+  makeDatabase(): void;
   remove(): Promise<void>;
 }
 
@@ -70,16 +73,20 @@ export async function openDesk(
   const folder = await mkdtemp(join(tmpdir(), "tollgate-desk-"));
   const file = join(folder, "config.toml");
   if (config !== null) await Bun.write(file, config);
+  const database = join(folder, "tollgate.db");
   const run = (...args: readonly string[]) => runCommand(folder, [...program, ...args]);
   return {
     folder,
     config: file,
-    database: join(folder, "tollgate.db"),
+    database,
     run,
     async json(...args) {
       const { status, stdout, stderr } = await run(...args, "--json");
       if (status !== 0) throw new Error(`${args.join(" ")} ended with ${status}: ${stderr}`);
       return JSON.parse(stdout);
+    },
+    makeDatabase() {
+      openStore({ path: database, durability: "process", serving: false }).close();
     },
     remove: () => rm(folder, { recursive: true, force: true }),
   };

@@ -13,6 +13,7 @@ import type { GatewayServer } from "../gatewayServer.ts";
 import { printResult, printText } from "../print.ts";
 import { untilStopped } from "../serve.ts";
 import { globalOptions } from "../session.ts";
+import { holdLog, type HeldLog } from "./heldLog.ts";
 import { startDemoProvider, type DemoProvider } from "./provider.ts";
 
 interface DemoOptions {
@@ -66,11 +67,14 @@ async function runProvider(listen: string, asJson: boolean): Promise<void> {
 async function runDemo(listen: string | undefined, asJson: boolean): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "tollgate-demo-"));
   const provider = openProvider({});
+  const log = holdLog((line) => process.stdout.write(line));
   try {
-    const gateway = await openGateway(folder, provider, { listen, asJson });
+    const gateway = await openGateway(folder, provider, { listen, asJson, log });
     printResult(welcome(gateway, fundedKey(gateway), join(folder, "config.toml")), asJson);
+    log.release();
     await untilStopped(gateway);
   } finally {
+    log.release();
     await provider.stop();
     rmSync(folder, { recursive: true, force: true });
   }
@@ -80,13 +84,13 @@ async function runDemo(listen: string | undefined, asJson: boolean): Promise<voi
 async function openGateway(
   folder: string,
   provider: DemoProvider,
-  { listen, asJson }: { listen: string | undefined; asJson: boolean },
+  { listen, asJson, log }: { listen: string | undefined; asJson: boolean; log: HeldLog },
 ): Promise<GatewayServer> {
   const { startGateway } = await import("../gatewayServer.ts");
   const file = join(folder, "config.toml");
   const open = (address: string): Promise<GatewayServer> => {
     writeFileSync(file, configToml(address, provider.url, asJson), { mode: 0o600 });
-    return startGateway(loadConfig({ path: file }).config);
+    return startGateway(loadConfig({ path: file }).config, { writeLog: log.write });
   };
   if (listen !== undefined) {
     tcpAddress(listen);

@@ -1,0 +1,28 @@
+import { statSync } from "node:fs";
+
+/** Which file lay at a path when it was opened. */
+export interface OpenedFile {
+  /** Whether another, or none, lies there now: what is written then goes to a file that nobody finds again. */
+  isReplaced(): boolean;
+}
+
+/** To be called once the file is open: as long as it is, no other file can have its inode. */
+export function openedFile(path: string): OpenedFile {
+  const opened = identityOf(path);
+  return {
+    isReplaced() {
+      try {
+        return identityOf(path) !== opened;
+      } catch (error) {
+        const code = error instanceof Error && "code" in error ? error.code : undefined;
+        // Any other failure says nothing of the file.
+        return code === "ENOENT" || code === "ENOTDIR";
+      }
+    },
+  };
+}
+
+function identityOf(path: string): string {
+  const { dev, ino } = statSync(path, { bigint: true });
+  return `${dev}:${ino}`;
+}

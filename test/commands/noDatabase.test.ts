@@ -1,0 +1,46 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { readdir } from "node:fs/promises";
+import { openDesk, type Desk } from "../support/cli.ts";
+
+let desk: Desk;
+beforeAll(async () => {
+  desk = await openDesk();
+});
+afterAll(() => desk.remove());
+
+describe("where there is no database", () => {
+  test.each<readonly string[]>([
+    ["audit"],
+    ["usage"],
+    ["usage", "--csv"],
+    ["requests"],
+    ["requests", "show", "req_1"],
+    ["balance", "show", "alice"],
+    ["balance", "history", "alice"],
+    ["accounts", "list"],
+    ["accounts", "show", "alice"],
+    ["keys", "list"],
+  ])("a command that reads says so, and makes none: %s %s %s", async (...args) => {
+    const { status, stdout, stderr } = await desk.run(...args);
+    expect({ status, stdout, stderr }).toEqual({
+      status: 1,
+      stdout: "",
+      stderr: `error: there is no database at ${desk.database}: \`tollgate serve\` or \`tollgate accounts create\` makes it`,
+    });
+    expect(await readdir(desk.folder)).toEqual(["config.toml"]);
+  });
+
+  test.each<readonly string[]>([
+    ["accounts", "create", "alice"],
+    ["keys", "create", "--account", "alice"],
+    ["balance", "credit", "alice", "5"],
+  ])("a command that changes makes it: %s %s %s", async (...args) => {
+    const other = await openDesk();
+    try {
+      await other.run(...args);
+      expect(await other.json("audit")).toMatchObject({ ok: true });
+    } finally {
+      await other.remove();
+    }
+  });
+});

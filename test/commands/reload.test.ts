@@ -1,0 +1,80 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import type { GatewayServer } from "../../src/commands/gatewayServer.ts";
+import { reload } from "../../src/commands/serve.ts";
+import { configText, oneModel } from "../support/gatewayConfig.ts";
+import { openTestApp, type TestApp } from "../support/testApp.ts";
+
+const config = oneModel("http://127.0.0.1:9/v1");
+const refused = "config refused, the old one stays";
+
+let gateway: TestApp;
+let file: string;
+beforeAll(async () => {
+  gateway = await openTestApp(config);
+  file = join(dirname(gateway.path), "next.toml");
+});
+afterAll(() => gateway.close());
+
+/** Reloads from this text; returns what was logged of it. */
+async function reloaded(text: string, changes: Partial<GatewayServer> = {}): Promise<object[]> {
+  await writeFile(file, text);
+  const since = gateway.log.length;
+  const server: GatewayServer = {
+    app: gateway.app,
+    address: gateway.url,
+    broken: new Promise<never>(() => {}),
+    renewCertificate: () => {},
+    stop: () => Promise.resolve(),
+    hurry: () => {},
+    ...changes,
+  };
+  reload(server, file);
+  return gateway.log.slice(since);
+}
+
+test.each([
+  ["is empty", "", "has no [[models]]"],
+  [
+    "ends before its models",
+    '[[providers]]\nid = "local"\nbase_url = "http://127.0.0.1:9/v1"\n',
+    "has no [[models]]",
+  ],
+  ["is not TOML", "[server", "line 1"],
+  [
+    "has a proxy that cannot be used",
+    configText({
+      ...config,
+      providers: { local: { base_url: "http://127.0.0.1:9/v1", proxy: "http://%zz:b@h:1" } },
+    }),
+    "providers[0].proxy",
+  ],
+])("a file that %s is refused, and the old config stays", async (_, text, problem) => {
+  const before = gateway.app.gateway.current;
+  expect(await reloaded(text)).toMatchObject([
+    { level: "error", msg: refused, problem: expect.stringContaining(problem) },
+  ]);
+  expect(gateway.app.gateway.current).toBe(before);
+});
+
+test("a failure that nobody foresaw is logged by its class only, and the gateway goes on", async () => {
+  const before = gateway.app.gateway.current;
+  const app = {
+    ...gateway.app,
+    reload(): never {
+      throw new URIError("http://user:canary@host");
+    },
+  };
+  expect(await reloaded(configText(config), { app })).toMatchObject([
+    { level: "error", msg: refused, error: "URIError" },
+  ]);
+  expect(gateway.app.gateway.current).toBe(before);
+  expect(gateway.logText()).not.toContain("canary");
+});
+
+test("a good file is put in force", async () => {
+  const before = gateway.app.gateway.current;
+  expect(await reloaded(configText(config))).toMatchObject([{ msg: "config reloaded", count: 1 }]);
+  expect(gateway.app.gateway.current).not.toBe(before);
+});

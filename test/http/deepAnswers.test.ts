@@ -1,0 +1,187 @@
+import { describe, expect, test } from "bun:test";
+import {
+  answered,
+  choice,
+  completion,
+  doneEvent,
+  helloEvent,
+  stopEvent,
+  usage,
+  usageEvent,
+  usageOnly,
+} from "../support/chatAnswers.ts";
+import { chat, chunksOf, expectRefusal, noProvider } from "../support/chatCalls.ts";
+import { costOf } from "../support/gatewayConfig.ts";
+import { openBefore } from "../support/gatewayUnderTest.ts";
+import { created, delta, ended, terminal } from "../support/responsesAnswers.ts";
+import { respond } from "../support/responsesCalls.ts";
+import { piece, stream, streamEnd, streamHead, text } from "../support/scriptedProvider.ts";
+import { beginChat } from "../support/steppedChat.ts";
+import type { TestKey } from "../support/testApp.ts";
+import { until } from "../support/until.ts";
+import { chatEvent } from "../support/upstreamText.ts";
+
+/** Stands for a value that can be parsed, but that is nested too deep to be written again. */
+const DEEP = "nested too deep";
+const deepJson = "[".repeat(60_000) + "]".repeat(60_000);
+const deepened = (json: string): string => json.replace(`"${DEEP}"`, deepJson);
+
+const opened = openBefore(["local", "again"], ({ local, again }) => ({
+  providers: { local, again },
+  models: [
+    { id: "small", routes: [{ provider: "local" }] },
+    { id: "paired", routes: [{ provider: "local" }, { provider: "again" }] },
+  ],
+}));
+const at = {
+  get gateway() {
+    return opened.gateway;
+  },
+  provider: opened.providers.local,
+};
+const started = 100_000_000_000n;
+
+/** Nothing of any request is left: a shutdown would end now, and the key's one place is free. */
+async function expectNothingOpen(key: TestKey): Promise<void> {
+  let isNoneOpen = false;
+  void at.gateway.app.requests.whenNone().then(() => (isNoneOpen = true));
+  await until("no request is open", () => isNoneOpen, 1000);
+  await at.gateway.checkBooks();
+  at.provider.answer = answered();
+  expect((await chat(at.gateway, key)).status).toBe(200);
+}
+
+/** The ends of a chat stream that cannot be written. */
+const deepEnds: readonly (readonly [string, readonly string[]])[] = [
+  ["the finish chunk", [chatEvent({}, "stop", { extra: DEEP }), usageEvent, doneEvent]],
+  ["the finish chunk's delta", [chatEvent({ extra: DEEP }, "stop"), usageEvent, doneEvent]],
+  [
+    "the usage on the finish chunk",
+    [chatEvent({}, "stop", { usage: { ...usage, extra: DEEP } }), doneEvent],
+  ],
+];
+const asking = { stream: true, stream_options: { include_usage: true } };
+
+describe.each(deepEnds)("a chat stream in which %s is nested too deep to be written", (_, end) => {
+  const events = end.map(deepened);
+
+  test.each([
+    ["piece by piece", events],
+    ["at once", [events.join("")]],
+  ])("ends as failed and uncharged, and leaves nothing open (%s)", async (_cut, pieces) => {
+    at.provider.answer = stream(helloEvent, ...pieces);
+    const key = at.gateway.key({ concurrentRequests: 1 });
+    const reply = await chat(at.gateway, key, asking);
+    expect(chunksOf(reply).at(-1)).toMatchObject({
+      choices: [{ delta: {}, finish_reason: "error" }],
+      error: { type: "provider_error" },
+    });
+    expect(reply.text).not.toMatch(/"finish_reason":"(?!error)/);
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+    expect(at.gateway.balance(key)).toBe(started);
+    await expectNothingOpen(key);
+  });
+
+  test("is charged once, by the estimate, and leaves nothing open when the client is gone", async () => {
+    const { key, client, provide, leave } = await beginChat(at, asking, { concurrentRequests: 1 });
+    await provide(streamHead, piece(helloEvent));
+    await client.seen("Hello");
+    await leave();
+    await provide(...events.map(piece), streamEnd);
+    const charge = costOf({ prompt: 2, completion: 2 });
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { status: "cancelled", estimated: true },
+    ]);
+    expect(at.gateway.balance(key)).toBeLessThanOrEqual(started - charge);
+    await expectNothingOpen(key);
+  });
+});
+
+describe("a chat stream whose usage, behind the finish reason, is nested too deep to be written", () => {
+  const events = [stopEvent, deepened(usageOnly({ ...usage, extra: DEEP })), doneEvent];
+
+  test.each([
+    ["piece by piece", events],
+    ["at once", [events.join("")]],
+  ])("is whole, and charged once by the estimate (%s)", async (_, pieces) => {
+    at.provider.answer = stream(helloEvent, ...pieces);
+    const key = at.gateway.key({ concurrentRequests: 1 });
+    const reply = await chat(at.gateway, key, asking);
+    expect(chunksOf(reply).at(-1)).toMatchObject({
+      choices: [{ finish_reason: "stop" }],
+      usage: { prompt_tokens: 2, completion_tokens: 2 },
+    });
+    const charge = costOf({ prompt: 2, completion: 2 });
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { status: "done", estimated: true, charge },
+    ]);
+    expect(at.gateway.balance(key)).toBe(started - charge);
+    await expectNothingOpen(key);
+  });
+});
+
+test.each([30_000, 1_500_000])(
+  "a chunk of %d levels takes no time that others would wait for",
+  async (depth) => {
+    const deep = "[".repeat(depth) + "]".repeat(depth);
+    const end = chatEvent({}, "stop", { extra: DEEP }).replace(`"${DEEP}"`, deep);
+    at.provider.answer = stream(helloEvent, end, doneEvent);
+    const key = at.gateway.key({ concurrentRequests: 1 });
+    const startedMs = performance.now();
+    await chat(at.gateway, key, asking);
+    // Writing it, or finding out that it cannot be written, would stop everything for seconds.
+    expect(performance.now() - startedMs).toBeLessThan(1000);
+    await expectNothingOpen(key);
+  },
+);
+
+describe("an answer in JSON that is nested too deep", () => {
+  const deepCompletions: readonly (readonly [string, object])[] = [
+    ["beside its choices", { extra: DEEP }],
+    ["in its message", { choices: [choice({ extra: DEEP })] }],
+    ["in its usage", { usage: { ...usage, extra: DEEP } }],
+  ];
+
+  test.each(deepCompletions)("to be written, %s: another route takes over", async (_, changes) => {
+    at.provider.answer = text(deepened(JSON.stringify(completion(changes))));
+    opened.providers.again.answer = answered();
+    const key = at.gateway.key({ concurrentRequests: 1 });
+    const reply = await chat(at.gateway, key, { model: "paired" });
+    expect(reply).toMatchObject({ status: 200, body: { choices: [{ finish_reason: "stop" }] } });
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { status: "done", provider: "again", attemptCount: 2 },
+    ]);
+    await expectNothingOpen(key);
+  });
+
+  test.each(deepCompletions)("to be written, %s: without another route 502", async (_, changes) => {
+    at.provider.answer = text(deepened(JSON.stringify(completion(changes))));
+    const key = at.gateway.key({ concurrentRequests: 1 });
+    expectRefusal(await chat(at.gateway, key), noProvider);
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+    expect(at.gateway.balance(key)).toBe(started);
+    await expectNothingOpen(key);
+  });
+
+  const deepOutput = [{ id: "msg_1", type: "message", content: DEEP }];
+
+  test("is passed through by the responses interface, and charged once without its usage", async () => {
+    const body = deepened(JSON.stringify(ended("resp_1", { output: deepOutput, usage: null })));
+    at.provider.answer = text(body);
+    const key = at.gateway.key({ concurrentRequests: 1 });
+    const reply = await respond(at.gateway, key);
+    expect([reply.status, reply.text === body]).toEqual([200, true]);
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", estimated: true }]);
+    await expectNothingOpen(key);
+  });
+
+  test("is passed through at the end of a responses stream, and charged once", async () => {
+    const last = deepened(terminal("completed", "resp_1", { output: deepOutput, usage: null }));
+    at.provider.answer = stream(created(), delta, last);
+    const key = at.gateway.key({ concurrentRequests: 1 });
+    const reply = await respond(at.gateway, key, { stream: true });
+    expect(reply.text === created() + delta + last).toBe(true);
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", estimated: true }]);
+    await expectNothingOpen(key);
+  });
+});

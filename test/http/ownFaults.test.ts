@@ -1,0 +1,127 @@
+import { describe, expect, test } from "bun:test";
+import { answered, doneEvent, helloEvent, stopEvent, usageEvent } from "../support/chatAnswers.ts";
+import { chat, expectRefusal, type Refusal, type Reply } from "../support/chatCalls.ts";
+import { costOf } from "../support/gatewayConfig.ts";
+import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
+import { responds } from "../support/responsesAnswers.ts";
+import { respond } from "../support/responsesCalls.ts";
+import { piece, streamEnd, streamHead } from "../support/scriptedProvider.ts";
+import { beginChat, type SteppedChat } from "../support/steppedChat.ts";
+import type { TestApp, TestKey } from "../support/testApp.ts";
+import { until } from "../support/until.ts";
+
+const at = openOneModelBefore();
+const started = 100_000_000_000n;
+const exact = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
+const ownFault: Refusal = [502, "provider_error", "service temporarily unavailable"];
+const theEnd = [...[stopEvent, usageEvent, doneEvent].map(piece), streamEnd];
+
+/** Makes one call of a method fail on the spot, and puts the method back. */
+function failOnce<Name extends string>(
+  target: Record<Name, (...given: never[]) => unknown>,
+  name: Name,
+  isMeant: (given: unknown) => boolean = () => true,
+): void {
+  const working = target[name];
+  target[name] = (...given: never[]) => {
+    if (!isMeant(given[0])) return working.apply(target, given);
+    target[name] = working;
+    throw new Error("a fault of our own");
+  };
+}
+
+const isWrite =
+  (kind: string) =>
+  (operation: unknown): boolean =>
+    (operation as { kind: string }).kind === kind;
+
+async function expectNothingOpen(key: TestKey): Promise<void> {
+  let isNoneOpen = false;
+  void at.gateway.app.requests.whenNone().then(() => (isNoneOpen = true));
+  await until("no request is open", () => isNoneOpen, 1000);
+  await at.gateway.checkBooks();
+  at.provider.answer = answered();
+  expect((await chat(at.gateway, key)).status).toBe(200);
+}
+
+/** A stream amid its content, on a key with one place. */
+async function beginStream(): Promise<SteppedChat> {
+  const begun = await beginChat(at, { stream: true }, { concurrentRequests: 1 });
+  await begun.provide(streamHead, piece(helloEvent));
+  await begun.client.seen("Hello");
+  return begun;
+}
+
+describe("a fault of our own amid a stream", () => {
+  const faults: readonly (readonly [string, () => void])[] = [
+    [
+      "before the charge",
+      () => {
+        for (const exchange of at.gateway.app.gateway.traffic.exchanges)
+          failOnce(exchange, "finished");
+      },
+    ],
+    ["as the charge is made out", () => failOnce(at.gateway.clock, "epochMs")],
+    [
+      "as the charge is written",
+      () => failOnce(at.gateway.app.gateway.writer, "write", isWrite("end")),
+    ],
+  ];
+
+  test.each(faults)(
+    "%s: no end that looks whole, nothing charged, nothing left",
+    async (_, fail) => {
+      const { key, client, provide } = await beginStream();
+      fail();
+      await provide(...theEnd);
+      await Promise.race([client.closed, client.seen("[DONE]")]);
+      expect(client.text).not.toContain('"finish_reason":"stop"');
+      const isBroken = !client.text.includes("\r\n0\r\n\r\n");
+      const hasErrorEnd = client.text.includes('"finish_reason":"error"');
+      expect(isBroken || hasErrorEnd).toBe(true);
+      expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+      expect(at.gateway.balance(key)).toBe(started);
+      await expectNothingOpen(key);
+    },
+  );
+});
+
+test("a fault of our own behind the charge of a stream: charged once, and nothing left", async () => {
+  const { limiter } = at.gateway.app;
+  const { admit } = limiter;
+  limiter.admit = (keyId, limits) => {
+    limiter.admit = admit;
+    const admission = limiter.admit(keyId, limits);
+    if (admission.ok) failOnce(admission.passage, "correctTokens");
+    return admission;
+  };
+  const { key, client, provide } = await beginStream();
+  await provide(...theEnd);
+  await client.closed;
+  expect(client.text).not.toContain("[DONE]");
+  expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: exact }]);
+  expect(at.gateway.balance(key)).toBe(started - exact);
+  await expectNothingOpen(key);
+});
+
+describe("a fault of our own around an answer in JSON", () => {
+  const writer = () => at.gateway.app.gateway.writer;
+  type Post = (gateway: TestApp, key: TestKey) => Promise<Reply>;
+  const faults: readonly (readonly [string, Post, () => void])[] = [
+    ["as its ids are recorded", respond, () => failOnce(writer(), "write", isWrite("own"))],
+    ["as its charge is made out", chat, () => failOnce(at.gateway.clock, "epochMs")],
+    ["as its charge is written", respond, () => failOnce(writer(), "write", isWrite("end"))],
+  ];
+
+  test.each(faults)("%s: 502, nothing charged, nothing left", async (_, post, fail) => {
+    at.provider.answer = (peer, request) => {
+      fail();
+      return (post === chat ? answered() : responds("resp_own"))(peer, request);
+    };
+    const key = at.gateway.key({ concurrentRequests: 1 });
+    expectRefusal(await post(at.gateway, key), ownFault);
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+    expect(at.gateway.balance(key)).toBe(started);
+    await expectNothingOpen(key);
+  });
+});

@@ -1,0 +1,41 @@
+import { describe, expect, test } from "bun:test";
+import { usual } from "../support/chatAnswers.ts";
+import { chat } from "../support/chatCalls.ts";
+import type { GatewayConfig } from "../support/gatewayConfig.ts";
+import { openBefore } from "../support/gatewayUnderTest.ts";
+import { refusal } from "../support/scriptedProvider.ts";
+import { until } from "../support/until.ts";
+
+const configOf = ({ one, two }: { one: string; two: string }): GatewayConfig => ({
+  providers: { one, two },
+  models: [{ id: "small", routes: [{ provider: "one" }, { provider: "two" }] }],
+});
+const at = openBefore(["one", "two"], configOf);
+
+function urls(): { one: string; two: string } {
+  const { one, two } = at.providers;
+  return { one: `http://127.0.0.1:${one.port}/v1`, two: `http://127.0.0.1:${two.port}/v1` };
+}
+
+describe.each([false, true])("a reload amid a request (stream: %j)", (stream) => {
+  test("whose first route then fails: the second route still answers, at one charge", async () => {
+    const reloaded = Promise.withResolvers<void>();
+    at.providers.one.answer = async (peer, request) => {
+      await reloaded.promise;
+      await refusal(500)(peer, request);
+    };
+    at.providers.two.answer = usual;
+    const key = at.gateway.key();
+    const reply = chat(at.gateway, key, { stream });
+    await at.providers.one.request(0);
+    await at.gateway.reload(configOf(urls()));
+    reloaded.resolve();
+    expect((await reply).status).toBe(200);
+    expect(at.gateway.store.requests.attempts((await reply).id)).toMatchObject([
+      { provider: "one", status: 500 },
+      { provider: "two", outcome: "ok" },
+    ]);
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", provider: "two" }]);
+    await until("the clients of before keep no connection", () => at.providers.two.openCount === 0);
+  });
+});
