@@ -2,7 +2,8 @@ import type { Command } from "commander";
 import { formatRoubles } from "../lib/money.ts";
 import { available, type AccountRow } from "../store/store.ts";
 import { accountName, overdraft } from "./arguments.ts";
-import { fields, table, type Result } from "./print.ts";
+import type { Result } from "./print.ts";
+import { fields, table } from "./table.ts";
 import { findAccount, withSession } from "./session.ts";
 import { isoTime, shortTime } from "./times.ts";
 

@@ -2,7 +2,8 @@ import type { Command } from "commander";
 import { formatRoubles } from "../lib/money.ts";
 import { available, type AccountRow, type LedgerRow } from "../store/store.ts";
 import { amount, listLimit, note, reference } from "./arguments.ts";
-import { fields, table, visible, type Result } from "./print.ts";
+import { visible, type Result } from "./print.ts";
+import { fields, table } from "./table.ts";
 import { findAccount, withSession, type Session } from "./session.ts";
 import { isoTime, shortTime } from "./times.ts";
 

@@ -8,7 +8,8 @@ import { systemRandom } from "../lib/random.ts";
 import type { KeyRow } from "../store/store.ts";
 import { accountName, amount, expiryTime, label, modelPatterns, wholeNumber } from "./arguments.ts";
 import { CommandFailure } from "./failure.ts";
-import { table, visible, type Result } from "./print.ts";
+import { visible, type Result } from "./print.ts";
+import { table } from "./table.ts";
 import { findAccount, withSession, type Session } from "./session.ts";
 import { isoTime, isoTimeOrNull, shortTime } from "./times.ts";
 

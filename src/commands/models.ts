@@ -2,7 +2,8 @@ import type { Command } from "commander";
 import { loadConfig } from "../config/load.ts";
 import type { Config, ModelConfig, RouteConfig } from "../config/schema.ts";
 import { pricePerMillion } from "./prices.ts";
-import { printResult, table, visible, type Result } from "./print.ts";
+import { printResult, visible, type Result } from "./print.ts";
+import { table } from "./table.ts";
 import { globalOptions } from "./session.ts";
 
 /** Registers `tollgate models`. */

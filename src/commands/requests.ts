@@ -9,7 +9,8 @@ import {
 import { listLimit } from "./arguments.ts";
 import { CommandFailure } from "./failure.ts";
 import { pricePerMillion } from "./prices.ts";
-import { fields, table, type Result } from "./print.ts";
+import type { Result } from "./print.ts";
+import { fields, table } from "./table.ts";
 import { findAccount, withSession, type Session } from "./session.ts";
 import { isoTime, shortTime } from "./times.ts";
 

@@ -5,7 +5,8 @@ import { usageGroupings, type UsageGrouping, type UsageRow } from "../store/stor
 import { pastTime } from "./arguments.ts";
 import { csv } from "./csv.ts";
 import { CommandFailure } from "./failure.ts";
-import { printResult, printText, table, type Result } from "./print.ts";
+import { printResult, printText, type Result } from "./print.ts";
+import { table } from "./table.ts";
 import { findAccount, globalOptions, runSession, type Session } from "./session.ts";
 
 interface UsageOptions {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { csv } from "../../src/commands/csv.ts";
-import { fields, table, visible } from "../../src/commands/print.ts";
+import { visible } from "../../src/commands/print.ts";
+import { fields, table } from "../../src/commands/table.ts";
 
 describe("a table for people", () => {
   test("aligns text left, numbers right and money at the point, with nothing at the ends of lines", () => {
