@@ -1,5 +1,5 @@
 /** An invariant of our own code does not hold. It is a bug, never a condition of the outside world. */
-export class AssertionError extends Error {
+class AssertionError extends Error {
   override readonly name = "AssertionError";
 }
 

@@ -64,7 +64,7 @@ const checks: readonly Check[] = [
   {
     problem: "is a charge for no request",
     query: `SELECT 'ledger row ' || l.id AS subject FROM ledger l
-      LEFT JOIN requests r ON l.ref = 'req:' || r.public_id
+      LEFT JOIN requests r ON r.public_id = substr(l.ref, 5) AND l.ref GLOB 'req:*'
       WHERE l.kind = 'charge' AND r.id IS NULL`,
   },
   {

@@ -3,6 +3,7 @@ import { badKey, call, chat, expectRefusal, tooOften } from "../support/chatCall
 import { usual } from "../support/chatAnswers.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
 import { connectRaw } from "../support/rawClient.ts";
+import { until } from "../support/until.ts";
 
 const at = openOneModelBefore();
 const proxied = openOneModelBefore({
@@ -115,7 +116,9 @@ describe("a key is refused", () => {
     const now = at.gateway.clock.epochMs();
     expect((await call(at.gateway, key, { path })).status).toBe(200);
     expect((await call(at.gateway, key, { path })).status).toBe(200);
-    expect(at.gateway.store.keys.find(key.id)?.lastUsedAt).toBeWithin(now, now + 10_000);
+    const lastUsedAt = () => at.gateway.store.keys.find(key.id)?.lastUsedAt ?? 0;
+    await until("the last use is written", () => lastUsedAt() > 0);
+    expect(lastUsedAt()).toBeWithin(now, now + 10_000);
   });
 });
 

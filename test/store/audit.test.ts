@@ -38,6 +38,20 @@ test("the audit of books that nobody touched finds nothing", () => {
   expect(books.store.audit()).toEqual({ accounts: 2, requests: 2, problems: [] });
 });
 
+test("the audit of thousands of requests is done at once: no check compares each with each", async () => {
+  const carol = fund(books.store, "carol", 10_000_000_000n);
+  const ids = Array.from({ length: 5000 }, (_, index) => `req_many_${index}`);
+  await Promise.all(
+    ids.flatMap((id) => [
+      books.writer.write({ kind: "open", request: opened(id, carol) }),
+      books.writer.write({ kind: "end", end: ended(id) }),
+    ]),
+  );
+  const startedMs = performance.now();
+  expect(books.store.audit()).toEqual({ accounts: 3, requests: 5002, problems: [] });
+  expect(performance.now() - startedMs).toBeLessThan(1500);
+}, 20_000);
+
 describe("the audit finds", () => {
   test.each([
     [

@@ -1,0 +1,116 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import {
+  answered,
+  doneEvent,
+  helloEvent,
+  stopEvent,
+  usageEvent,
+  usual,
+} from "../support/chatAnswers.ts";
+import { call, chat, chunksOf, expectRefusal, type Refusal } from "../support/chatCalls.ts";
+import { fillStore } from "../support/fullStore.ts";
+import { costOf } from "../support/gatewayConfig.ts";
+import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
+import { piece, streamEnd, streamHead } from "../support/scriptedProvider.ts";
+import { beginChat } from "../support/steppedChat.ts";
+import { until } from "../support/until.ts";
+
+const at = openOneModelBefore();
+const started = 100_000_000_000n;
+const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
+const ownFault: Refusal = [502, "provider_error", "service temporarily unavailable"];
+const theEnd = [...[stopEvent, usageEvent, doneEvent].map(piece), streamEnd];
+/** How long the end of an answer waits for the store. */
+const PATIENCE_MS = 10_000;
+
+let makeRoom = (): void => {};
+function fill(): void {
+  const empty = fillStore(at.gateway.path);
+  makeRoom = () => {
+    empty();
+    makeRoom = () => {};
+  };
+}
+// Its own hook runs before the books are checked, also after a failure.
+afterEach(() => makeRoom());
+
+describe("a store without room", () => {
+  test("refuses a JSON request whose record it cannot take, and lets its provider go", async () => {
+    fill();
+    const refused = beginChat(at, {}, { concurrentRequests: 1 });
+    const { key, client, givenUp } = await refused;
+    await givenUp;
+    const { status, body } = await client.response();
+    expect([status, JSON.parse(body)]).toEqual([
+      502,
+      { error: { message: ownFault[2], type: ownFault[1] } },
+    ]);
+    expect(at.gateway.app.gateway.holds.total()).toBe(0n);
+    client.fin();
+
+    at.provider.forget();
+    for (let count = 0; count < 5; count += 1) expectRefusal(await chat(at.gateway, key), ownFault);
+    expectRefusal(await chat(at.gateway, key, { stream: true }), ownFault);
+    expectRefusal(
+      await call(at.gateway, key, { path: "/v1/responses", body: { model: "small", input: "x" } }),
+      ownFault,
+    );
+    expect(at.provider.requests).toEqual([]);
+    expect(at.gateway.app.gateway.holds.total()).toBe(0n);
+
+    makeRoom();
+    at.provider.answer = usual;
+    const statuses = [];
+    for (let count = 0; count < 3; count += 1) statuses.push((await chat(at.gateway, key)).status);
+    // The first may only find out that there is room again.
+    expect(statuses.slice(1)).toEqual([200, 200]);
+    expect(
+      at.gateway.store.requests.list({ account: key.account, status: "failed", limit: 9 }),
+    ).toEqual([]);
+  });
+
+  test("takes the end of a request that was open before as soon as it has room: charged once", async () => {
+    const { key, client, provide } = await beginChat(at, { stream: true });
+    await provide(streamHead, piece(helloEvent));
+    await client.seen("Hello");
+    fill();
+    await provide(...theEnd);
+    await until("there is no room", () => at.gateway.app.gateway.writer.isFull);
+    expect(client.text).not.toMatch(/"finish_reason":"|DONE/);
+    makeRoom();
+    await client.seen("[DONE]");
+    expect(client.text).toContain('"finish_reason":"stop"');
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
+    expect(at.gateway.balance(key)).toBe(started - cost);
+    client.fin();
+  });
+
+  test.each([
+    ["a stream", true],
+    ["a JSON answer", false],
+  ])(
+    "that stays so: %s ends as a fault of our own, uncharged, and its money is free again by itself",
+    async (_, stream) => {
+      const { key, client, provide, peer } = await beginChat(at, { stream }, { concurrentRequests: 1 });
+      const list = () => at.gateway.store.requests.list({ account: key.account, limit: 2 });
+      await until("it is in the books", () => list()[0]?.status === "running");
+      fill();
+      if (stream) await provide(streamHead, piece(helloEvent), ...theEnd);
+      else await answered()(peer, await at.provider.request(0));
+      await until("there is no room", () => at.gateway.app.gateway.writer.isFull);
+      at.gateway.clock.advance(PATIENCE_MS);
+      if (stream) await client.seen("[DONE]");
+      else await client.seen(ownFault[2]);
+      expect(client.text).not.toContain('"finish_reason":"stop"');
+      expect(list()).toMatchObject([{ status: "running" }]);
+      expect(at.gateway.app.gateway.holds.total()).toBeGreaterThan(0n);
+      makeRoom();
+      expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+      expect(at.gateway.balance(key)).toBe(started);
+      await at.gateway.checkBooks();
+      at.provider.answer = answered();
+      expect((await chat(at.gateway, key)).status).toBe(200);
+      client.fin();
+    },
+  );
+});
