@@ -3,7 +3,7 @@ import { noUsage, type Usage } from "../contract/usage.ts";
 import { assert } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { AttemptRecord, OpenedRequest, RequestEnd, Writer } from "../store/store.ts";
-import { commitEnd, voidEnd } from "./commitEnd.ts";
+import { commit, voidEnd } from "./commit.ts";
 import type { Hold } from "./holds.ts";
 import { costOf, operatorCostOf } from "./price.ts";
 
@@ -104,8 +104,11 @@ export function startMeter(options: {
     assert(!finished, "a request is finished twice");
     finished = true;
     try {
+      // Without its row there is nothing to end.
+      if (isRefused) await opened;
       const end = endOf(ending);
-      const { charge, writeOff } = await commitEnd(writer, clock, end);
+      const isWanted = (): boolean => !isRefused;
+      const { charge, writeOff } = await commit(writer, clock, { kind: "end", end }, isWanted);
       hold.release();
       const { status, usage, provider } = ending;
       return {

@@ -50,9 +50,7 @@ export class ChatDecoder implements AnswerDecoder {
   }
 
   end(): void {
-    const last = this.#splitter.end();
-    // An event that the end cut off is whole only if it can be read.
-    if (last?.data === DONE) this.#read(last);
+    // An event that the end cut off is no event, as the standard says; a finished answer lacks nothing.
     this.isClosed = true;
   }
 

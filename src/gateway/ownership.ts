@@ -1,3 +1,4 @@
+import { commit } from "../billing/commit.ts";
 import { resourceNotFound, responseNotFound } from "../contract/errors.ts";
 import type { ResponsesRequest } from "../contract/responses.ts";
 import type { Candidate } from "../routing/order.ts";
@@ -50,7 +51,7 @@ export async function ownObjects(
   const { accountId } = visit.caller;
   await Promise.all(
     objectIds.map((objectId) =>
-      gateway.writer.write({
+      commit(gateway.writer, gateway.clock, {
         kind: "own",
         object: { hash: hashOf(objectId), accountId, provider, expiresAt },
       }),

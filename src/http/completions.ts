@@ -1,6 +1,7 @@
 import type { App } from "../app.ts";
 import type { Caller } from "../auth/authenticate.ts";
 import { checkChatRequest } from "../contract/chat.ts";
+import { ApiError, invalidRequest } from "../contract/errors.ts";
 import { parseJsonObject, readBody } from "../contract/read.ts";
 import { checkResponsesRequest } from "../contract/responses.ts";
 import { chat } from "../gateway/chat.ts";
@@ -75,7 +76,7 @@ async function serve(
     },
   };
   try {
-    const text = await readBody(request, server.maxBodyBytes);
+    const text = await readWhole(request, server.maxBodyBytes);
     // From here on the gateway's own time-outs count: Bun's would cut a provider that thinks.
     entry.server?.timeout(request, 0);
     const answered = await answer(visit, text);
@@ -89,6 +90,18 @@ async function serve(
     return jsonAnswer(trace, 200, answered.text, { "x-tollgate-cost-rub": answered.costRub });
   } catch (error) {
     over();
+    throw error;
+  }
+}
+
+/** A client that goes away while it sends has made a request that is not whole; nobody hears of it but the log. */
+async function readWhole(request: Request, bytesMax: number): Promise<string> {
+  try {
+    return await readBody(request, bytesMax);
+  } catch (error) {
+    if (request.signal.aborted && !(error instanceof ApiError)) {
+      throw invalidRequest("the request was not completed");
+    }
     throw error;
   }
 }

@@ -171,7 +171,7 @@ describe("wrong keys from one address", () => {
     }
   });
 
-  test("are believed no X-Forwarded-For of a peer that is no trusted proxy", async () => {
+  test("count for the peer itself where it is no trusted proxy, whatever X-Forwarded-For it sends", async () => {
     for (let round = 0; round < 80; round += 1) {
       const headers = { "x-forwarded-for": "4.4.4.4" };
       const reply = await call(at.gateway, { key: "sk-tg-wrong" }, { path, headers });

@@ -152,6 +152,16 @@ describe("the balance decides to the last nano-rouble", () => {
     }
   });
 
+  test("what a provider reports beyond the hold is charged as far as there is money", async () => {
+    const reported = { prompt_tokens: 20, completion_tokens: 100_000, total_tokens: 100_020 };
+    at.provider.answer = answered({ usage: reported });
+    const cost = costOf({ prompt: 20, completion: 100_000 });
+    const key = at.gateway.key({ balance: cost });
+    expect((await call(at.gateway, key, { body: bounded })).status).toBe(200);
+    expect(at.gateway.balance(key)).toBe(0n);
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ charge: cost, writeOff: 0n }]);
+  });
+
   test("what a provider reports beyond hold and balance together is written off", async () => {
     const reported = { prompt_tokens: 20, completion_tokens: 100_000, total_tokens: 100_020 };
     at.provider.answer = answered({ usage: reported });

@@ -7,12 +7,15 @@ import {
   usageEvent,
   usual,
 } from "../support/chatAnswers.ts";
-import { call, chat, chunksOf, expectRefusal, type Refusal } from "../support/chatCalls.ts";
+import { chat, expectRefusal, type Refusal } from "../support/chatCalls.ts";
 import { fillStore } from "../support/fullStore.ts";
 import { costOf } from "../support/gatewayConfig.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
+import { responds } from "../support/responsesAnswers.ts";
+import { respond } from "../support/responsesCalls.ts";
 import { piece, streamEnd, streamHead } from "../support/scriptedProvider.ts";
 import { beginChat } from "../support/steppedChat.ts";
+import type { TestKey } from "../support/testApp.ts";
 import { until } from "../support/until.ts";
 
 const at = openOneModelBefore();
@@ -23,6 +26,9 @@ const theEnd = [...[stopEvent, usageEvent, doneEvent].map(piece), streamEnd];
 /** How long the end of an answer waits for the store. */
 const PATIENCE_MS = 10_000;
 
+const statusOf = ({ account }: TestKey) =>
+  at.gateway.store.requests.list({ account, limit: 1 })[0]?.status;
+
 let makeRoom = (): void => {};
 function fill(): void {
   const empty = fillStore(at.gateway.path);
@@ -31,30 +37,24 @@ function fill(): void {
     makeRoom = () => {};
   };
 }
-// Its own hook runs before the books are checked, also after a failure.
+// For the tests that follow one which failed.
 afterEach(() => makeRoom());
 
 describe("a store without room", () => {
   test("refuses a JSON request whose record it cannot take, and lets its provider go", async () => {
     fill();
-    const refused = beginChat(at, {}, { concurrentRequests: 1 });
-    const { key, client, givenUp } = await refused;
+    const { key, client, givenUp } = await beginChat(at, {}, { concurrentRequests: 1 });
     await givenUp;
     const { status, body } = await client.response();
-    expect([status, JSON.parse(body)]).toEqual([
-      502,
-      { error: { message: ownFault[2], type: ownFault[1] } },
-    ]);
+    expect(status).toBe(502);
+    expect(JSON.parse(body)).toEqual({ error: { message: ownFault[2], type: ownFault[1] } });
     expect(at.gateway.app.gateway.holds.total()).toBe(0n);
     client.fin();
 
     at.provider.forget();
     for (let count = 0; count < 5; count += 1) expectRefusal(await chat(at.gateway, key), ownFault);
     expectRefusal(await chat(at.gateway, key, { stream: true }), ownFault);
-    expectRefusal(
-      await call(at.gateway, key, { path: "/v1/responses", body: { model: "small", input: "x" } }),
-      ownFault,
-    );
+    expectRefusal(await respond(at.gateway, key), ownFault);
     expect(at.provider.requests).toEqual([]);
     expect(at.gateway.app.gateway.holds.total()).toBe(0n);
 
@@ -85,15 +85,36 @@ describe("a store without room", () => {
     client.fin();
   });
 
+  test("takes the ids of a response and its charge as soon as it has room", async () => {
+    const key = at.gateway.key();
+    at.provider.answer = async (peer, request) => {
+      await until("it is in the books", () => statusOf(key) === "running");
+      fill();
+      void until("there is no room", () => at.gateway.app.gateway.writer.isFull).then(makeRoom);
+      await responds("resp_late")(peer, request);
+    };
+    expect(await respond(at.gateway, key)).toMatchObject({
+      status: 200,
+      body: { id: "resp_late" },
+    });
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
+    at.provider.answer = responds("resp_next");
+    const next = await respond(at.gateway, key, { previous_response_id: "resp_late" });
+    expect(next.status).toBe(200);
+  });
+
   test.each([
     ["a stream", true],
     ["a JSON answer", false],
   ])(
     "that stays so: %s ends as a fault of our own, uncharged, and its money is free again by itself",
     async (_, stream) => {
-      const { key, client, provide, peer } = await beginChat(at, { stream }, { concurrentRequests: 1 });
-      const list = () => at.gateway.store.requests.list({ account: key.account, limit: 2 });
-      await until("it is in the books", () => list()[0]?.status === "running");
+      const { key, client, provide, peer } = await beginChat(
+        at,
+        { stream },
+        { concurrentRequests: 1 },
+      );
+      await until("it is in the books", () => statusOf(key) === "running");
       fill();
       if (stream) await provide(streamHead, piece(helloEvent), ...theEnd);
       else await answered()(peer, await at.provider.request(0));
@@ -102,7 +123,7 @@ describe("a store without room", () => {
       if (stream) await client.seen("[DONE]");
       else await client.seen(ownFault[2]);
       expect(client.text).not.toContain('"finish_reason":"stop"');
-      expect(list()).toMatchObject([{ status: "running" }]);
+      expect(statusOf(key)).toBe("running");
       expect(at.gateway.app.gateway.holds.total()).toBeGreaterThan(0n);
       makeRoom();
       expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);

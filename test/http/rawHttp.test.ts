@@ -235,6 +235,7 @@ describe("a client that goes away while it sends its body", () => {
       await client.seen("100 Continue");
       client[leave]();
       await until("the request is over", () => at.gateway.log.length > logged);
+      expect(at.gateway.log.at(-1)).toMatchObject({ level: "info", status: 400 });
     }
     expect(at.provider.requests).toHaveLength(0);
     expect(await at.gateway.records(key, 0)).toEqual([]);

@@ -3,7 +3,12 @@ import { Database } from "bun:sqlite";
 /** The largest key that a row may have: SQLite reports the same SQLITE_FULL behind it as on a full disk. */
 const LAST_ROW_ID = "9223372036854775807";
 /** Every change of a serving gateway begins in one of these. */
-const CHANGES = ["INSERT ON requests", "UPDATE ON requests", "UPDATE ON keys"];
+const CHANGES = [
+  "INSERT ON requests",
+  "UPDATE ON requests",
+  "UPDATE ON keys",
+  "INSERT ON response_owner",
+];
 
 /**
  * From now on SQLite finds no room for anything that a gateway writes to this store, as on a disk that

@@ -64,16 +64,6 @@ export function startProvider(answer: ProviderAnswer = refuse): ScriptedProvider
   return provider;
 }
 
-/** One answer after the other; the last of them for all that follow. */
-export function inTurn(...answers: readonly ProviderAnswer[]): ProviderAnswer {
-  let next = 0;
-  return (peer, request) => {
-    const answer = answers[Math.min(next, answers.length - 1)];
-    next += 1;
-    return answer?.(peer, request);
-  };
-}
-
 /** Bytes as they are, in pieces, each its own write. */
 export function raw(...pieces: readonly (string | Uint8Array)[]): ProviderAnswer {
   return async (peer) => {

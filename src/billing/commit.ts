@@ -1,25 +1,32 @@
 import type { Clock } from "../lib/clock.ts";
 import { WriteError, type RequestEnd, type Writer, type WriteResult } from "../store/store.ts";
 
+type WriteOperation = Parameters<Writer["write"]>[0];
+
 /** How long the end of an answer waits for a store that is full or locked. */
 const COMMIT_WITHIN_MS = 10_000;
 const COMMIT_STEP_MS = 200;
 const VOID_STEP_MS = 1000;
 
-/** Commits the end of a request, patient with a disk that is full and a lock that another process holds. Rejects with WriteError. */
-export async function commitEnd(
+/**
+ * Commits what an answer has to wait for, patient with a disk that is full and a lock that another process
+ * holds. `isWanted` is asked before each further try. Rejects with WriteError.
+ */
+export async function commit(
   writer: Writer,
   clock: Clock,
-  end: RequestEnd,
+  operation: WriteOperation,
+  isWanted: () => boolean = () => true,
 ): Promise<WriteResult> {
   const giveUpAtMs = clock.monotonicMs() + COMMIT_WITHIN_MS;
   for (;;) {
     try {
-      return await writer.write({ kind: "end", end });
+      return await writer.write(operation);
     } catch (error) {
       if (!isPassing(error) || clock.monotonicMs() >= giveUpAtMs) throw error;
+      await Bun.sleep(COMMIT_STEP_MS);
+      if (!isWanted()) throw error;
     }
-    await Bun.sleep(COMMIT_STEP_MS);
   }
 }
 

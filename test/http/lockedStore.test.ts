@@ -1,0 +1,93 @@
+import { Database } from "bun:sqlite";
+import { expect, test } from "bun:test";
+import { answered, doneEvent, helloEvent, stopEvent, usageEvent } from "../support/chatAnswers.ts";
+import { chat, chunksOf, expectRefusal, openChat, type Refusal } from "../support/chatCalls.ts";
+import { costOf } from "../support/gatewayConfig.ts";
+import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
+import { piece, raw, streamEnd, streamHead } from "../support/scriptedProvider.ts";
+import type { TestKey } from "../support/testApp.ts";
+import { until } from "../support/until.ts";
+
+const at = openOneModelBefore();
+const started = 100_000_000_000n;
+const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
+const ownFault: Refusal = [502, "provider_error", "service temporarily unavailable"];
+
+/** How long the end of an answer waits for the store. */
+const PATIENCE_MS = 10_000;
+/** Longer than the writer itself waits for a lock before it says so. */
+const LOCKED_MS = 6500;
+const testTimeoutMs = 20_000;
+
+/** Counts the ends that were given to the writer. */
+function countEnds(): () => number {
+  const { writer } = at.gateway.app.gateway;
+  const { write } = writer;
+  let count = 0;
+  writer.write = (operation) => {
+    if (operation.kind === "end") count += 1;
+    return write(operation);
+  };
+  return () => count;
+}
+
+const statusOf = ({ account }: TestKey) =>
+  at.gateway.store.requests.list({ account, limit: 1 })[0]?.status;
+
+test(
+  "the end of an answer waits for a store that another process has locked; one that waits in vain is not charged, and nothing stays held",
+  async () => {
+    const other = new Database(at.gateway.path);
+    const ends = countEnds();
+    const go = { hasty: Promise.withResolvers<void>(), patient: Promise.withResolvers<void>() };
+    at.provider.answer = async (peer, request) => {
+      const isStream = request.json["stream"] === true;
+      if (isStream) await raw(streamHead, piece(helloEvent))(peer, request);
+      await go[request.body.includes("hasty") ? "hasty" : "patient"].promise;
+      const last = raw(...[stopEvent, usageEvent, doneEvent].map(piece), streamEnd);
+      await (isStream ? last : answered())(peer, request);
+    };
+    const keys = { hasty: at.gateway.key(), json: at.gateway.key(), stream: at.gateway.key() };
+    const hasty = chat(at.gateway, keys.hasty, { user: "hasty" });
+    const patient = chat(at.gateway, keys.json);
+    const streaming = await openChat(at.gateway, keys.stream, { stream: true });
+    await streaming.seen("Hello");
+    await until("all are in the books", () =>
+      Object.values(keys).every((key) => statusOf(key) === "running"),
+    );
+
+    const lockedAtMs = performance.now();
+    other.run("BEGIN IMMEDIATE");
+    try {
+      go.hasty.resolve();
+      await until("the first end is being written", () => ends() === 1);
+      at.gateway.clock.advance(PATIENCE_MS);
+      go.patient.resolve();
+      await until("the others are being written", () => ends() === 3);
+
+      const refused = await hasty;
+      expectRefusal(refused, ownFault);
+      expect(at.gateway.app.gateway.holds.total()).toBeGreaterThan(0n);
+      expect(streaming.text).not.toMatch(/"finish_reason":"|DONE/);
+      await Bun.sleep(LOCKED_MS - (performance.now() - lockedAtMs));
+      expect(Object.values(keys).map(statusOf)).toEqual(["running", "running", "running"]);
+    } finally {
+      other.run("COMMIT");
+      other.close();
+    }
+
+    expect((await patient).body).toMatchObject({ choices: [{ finish_reason: "stop" }] });
+    await streaming.seen("[DONE]");
+    expect(chunksOf(streaming).at(-1)).toMatchObject({ choices: [{ finish_reason: "stop" }] });
+    for (const key of [keys.json, keys.stream]) {
+      expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
+      expect(at.gateway.balance(key)).toBe(started - cost);
+    }
+    expect(await at.gateway.records(keys.hasty, 1)).toMatchObject([
+      { status: "failed", charge: 0n },
+    ]);
+    expect(at.gateway.balance(keys.hasty)).toBe(started);
+    await at.gateway.checkBooks();
+  },
+  testTimeoutMs,
+);

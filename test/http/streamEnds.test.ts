@@ -1,0 +1,116 @@
+import { describe, expect, test } from "bun:test";
+import { doneEvent, helloEvent, stopEvent, usageEvent } from "../support/chatAnswers.ts";
+import { chat, chunksOf, openChat } from "../support/chatCalls.ts";
+import { costOf } from "../support/gatewayConfig.ts";
+import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
+import { piece, raw, stream, streamEnd, streamHead } from "../support/scriptedProvider.ts";
+
+const at = openOneModelBefore();
+const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
+
+interface Said {
+  readonly index: number;
+  readonly delta: { readonly content?: string };
+  readonly finish_reason: string | null;
+}
+
+/** One chunk with these parts, in the order given. */
+function partsEvent(...parts: readonly (readonly [number, string, string | null])[]): string {
+  const choices = parts.map(([index, content, reason]) => ({
+    index,
+    delta: content === "" ? {} : { content },
+    finish_reason: reason,
+  }));
+  const head = { id: "chatcmpl-1", object: "chat.completion.chunk", created: 1, model: "m" };
+  return `data: ${JSON.stringify({ ...head, choices })}\n\n`;
+}
+
+/** The parts of all chunks, in the order in which the client sees them. */
+function partsOf(seen: { text: string }): string[] {
+  return chunksOf(seen)
+    .flatMap(({ choices }) => choices as readonly Said[])
+    .map(({ index, delta, finish_reason: reason }) => `${index}:${delta.content ?? ""}:${reason}`);
+}
+
+describe("a stream of two choices", () => {
+  const two = { stream: true, n: 2 };
+
+  test("gives the texts of each in order where one ends in a chunk that bears text of the other", async () => {
+    at.provider.answer = stream(
+      partsEvent([0, "A", null], [1, "1", null]),
+      partsEvent([0, "B", "stop"], [1, "2", null]),
+      partsEvent([1, "3", null]),
+      partsEvent([1, "", "length"]),
+      usageEvent,
+      doneEvent,
+    );
+    const key = at.gateway.key();
+    const parts = partsOf(await chat(at.gateway, key, two));
+    expect(parts).toEqual([
+      "0:A:null",
+      "1:1:null",
+      "1:2:null",
+      "1:3:null",
+      "0:B:stop",
+      "1::length",
+    ]);
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
+  });
+
+  test("keeps the end of the first back until the second has ended and all is charged", async () => {
+    const go = Promise.withResolvers<void>();
+    at.provider.answer = async (peer, request) => {
+      const first = [partsEvent([0, "A", null]), partsEvent([0, "", "stop"], [1, "1", null])];
+      await raw(streamHead, ...first.map(piece))(peer, request);
+      await go.promise;
+      const rest = [partsEvent([1, "", "stop"]), usageEvent, doneEvent];
+      await raw(...rest.map(piece), streamEnd)(peer, request);
+    };
+    const key = at.gateway.key();
+    const client = await openChat(at.gateway, key, two);
+    await client.seen('"content":"1"');
+    expect(client.text).not.toContain('"finish_reason":"');
+    expect(at.gateway.balance(key)).toBe(100_000_000_000n);
+    go.resolve();
+    await client.seen("[DONE]");
+    expect(partsOf(client)).toEqual(["0:A:null", "1:1:null", "0::stop", "1::stop"]);
+    expect(at.gateway.balance(key)).toBe(100_000_000_000n - cost);
+  });
+});
+
+describe("a provider that goes on behind the finish reason", () => {
+  const finished = [helloEvent, stopEvent].map(piece);
+  /** How long the usage may take; tests that wait for it need a little more. */
+  const USAGE_TIMEOUT_MS = 2000;
+
+  test.each([
+    ["comments", ": still here\n\n"],
+    ["empty events", "data:\n\n"],
+    ["chunks without choices or usage", 'data: {"choices":[]}\n\n'],
+  ])("with %s for ever: the answer ends, charged by the estimate", async (_, surplus) => {
+    const closed = Promise.withResolvers<void>();
+    at.provider.answer = async (peer, request) => {
+      void peer.closed.then(closed.resolve);
+      await raw(streamHead, ...finished)(peer, request);
+      for (;;) {
+        await peer.send(piece(surplus));
+        await Bun.sleep(100);
+      }
+    };
+    const key = at.gateway.key();
+    const client = await openChat(at.gateway, key, { stream: true });
+    await client.seen("Hello");
+    const helloAtMs = performance.now();
+    await client.seen("[DONE]");
+    expect(performance.now() - helloAtMs).toBeWithin(
+      USAGE_TIMEOUT_MS - 100,
+      USAGE_TIMEOUT_MS + 1000,
+    );
+    expect(chunksOf(client).at(-1)).toMatchObject({ choices: [{ finish_reason: "stop" }] });
+    await closed.promise;
+    const charge = costOf({ prompt: 2, completion: 2 });
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { status: "done", estimated: true, charge },
+    ]);
+  });
+});
