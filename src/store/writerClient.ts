@@ -45,83 +45,100 @@ export function startWriter(
   options: { path: string; durability: Durability },
   onFatal: (message: string) => void,
 ): Writer {
-  const worker = new Worker(writerUrl());
-  let waiting: Waiting[] = [];
-  let underWay: Waiting[] = [];
-  let ready = false;
-  let closing = false;
-  let broken = false;
-  let isFull = false;
-  let isProbing = false;
-  let idle: (() => void) | undefined;
+  const writer = new WorkerWriter(onFatal);
+  // The listener need not wait for a Worker to start: what is asked meanwhile is kept.
+  setTimeout(() => writer.start(options), 0);
+  return writer;
+}
 
-  const sendNext = (): void => {
-    if (broken || (ready && underWay.length === 0 && waiting.length === 0)) idle?.();
-    if (broken || !ready || underWay.length > 0 || waiting.length === 0) return;
-    underWay = waiting;
-    waiting = [];
-    worker.postMessage({
-      operations: underWay.map(({ operation }) => operation),
-    } satisfies WriterBatch);
-  };
-  const settle = (replies: readonly WriteReply[]): void => {
-    const answered = underWay;
-    underWay = [];
-    sendNext();
-    for (const reply of replies) isFull = !reply.ok && reply.failure === "full";
-    answered.forEach((one, at) => settleOne(one, replies[at]));
-  };
-  const fail = (message: string): void => {
-    broken = true;
-    idle?.();
-    onFatal(message);
-  };
-  worker.onmessage = ({ data }: MessageEvent<WriterMessage>) => {
-    if (data.kind === "fatal") return fail(data.message);
-    if (data.kind === "replies") return settle(data.replies);
-    ready = true;
-    sendNext();
-  };
-  worker.onerror = (event) => fail(event.message);
-  worker.addEventListener("close", () => {
-    if (!closing && !broken) fail("the writer ended by itself");
-  });
-  worker.postMessage({ ...options } satisfies WriterStart);
+class WorkerWriter implements Writer {
+  isFull = false;
+  readonly #onFatal: (message: string) => void;
+  #worker: Worker | undefined;
+  #waiting: Waiting[] = [];
+  #underWay: Waiting[] = [];
+  #isReady = false;
+  #isClosing = false;
+  #isBroken = false;
+  #isProbing = false;
+  #idle: (() => void) | undefined;
 
-  const write = (operation: WriteOperation): Promise<WriteResult> =>
-    new Promise((resolve, reject) => {
-      waiting.push({ operation, resolve, reject });
-      sendNext();
+  constructor(onFatal: (message: string) => void) {
+    this.#onFatal = onFatal;
+  }
+
+  start(options: WriterStart): void {
+    const worker = new Worker(writerUrl());
+    worker.onmessage = ({ data }: MessageEvent<WriterMessage>) => this.#receive(data);
+    worker.onerror = (event) => this.#fail(event.message);
+    worker.addEventListener("close", () => {
+      if (!this.#isClosing && !this.#isBroken) this.#fail("the writer ended by itself");
     });
+    worker.postMessage(options);
+    this.#worker = worker;
+  }
 
-  const tryOut = async (operation: WriteOperation): Promise<void> => {
-    isProbing = true;
+  write(operation: WriteOperation): Promise<WriteResult> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ operation, resolve, reject });
+      this.#sendNext();
+    });
+  }
+
+  probe(operation: WriteOperation): void {
+    if (!this.#isProbing) void this.#tryOut(operation);
+  }
+
+  async close(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      this.#idle = resolve;
+      this.#sendNext();
+    });
+    this.#isClosing = true;
+    this.#worker?.terminate();
+  }
+
+  #sendNext(): void {
+    const isIdle = this.#isReady && this.#underWay.length === 0 && this.#waiting.length === 0;
+    if (this.#isBroken || isIdle) this.#idle?.();
+    if (this.#isBroken || isIdle || !this.#isReady || this.#underWay.length > 0) return;
+    this.#underWay = this.#waiting;
+    this.#waiting = [];
+    const operations = this.#underWay.map(({ operation }) => operation);
+    this.#worker?.postMessage({ operations } satisfies WriterBatch);
+  }
+
+  #receive(message: WriterMessage): void {
+    if (message.kind === "fatal") return this.#fail(message.message);
+    if (message.kind === "replies") return this.#settle(message.replies);
+    this.#isReady = true;
+    this.#sendNext();
+  }
+
+  #settle(replies: readonly WriteReply[]): void {
+    const answered = this.#underWay;
+    this.#underWay = [];
+    this.#sendNext();
+    for (const reply of replies) this.isFull = !reply.ok && reply.failure === "full";
+    answered.forEach((one, at) => settleOne(one, replies[at]));
+  }
+
+  #fail(message: string): void {
+    this.#isBroken = true;
+    this.#idle?.();
+    this.#onFatal(message);
+  }
+
+  async #tryOut(operation: WriteOperation): Promise<void> {
+    this.#isProbing = true;
     try {
-      await write(operation);
+      await this.write(operation);
     } catch {
       // What it was tried for stands in isFull.
     } finally {
-      isProbing = false;
+      this.#isProbing = false;
     }
-  };
-
-  return {
-    write,
-    get isFull() {
-      return isFull;
-    },
-    probe(operation) {
-      if (!isProbing) void tryOut(operation);
-    },
-    async close() {
-      await new Promise<void>((resolve) => {
-        idle = resolve;
-        sendNext();
-      });
-      closing = true;
-      worker.terminate();
-    },
-  };
+  }
 }
 
 function settleOne(one: Waiting, reply: WriteReply | undefined): void {

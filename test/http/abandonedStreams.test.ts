@@ -1,0 +1,98 @@
+import { describe, expect, test } from "bun:test";
+import { doneEvent, helloEvent, roleEvent } from "../support/chatAnswers.ts";
+import { chat } from "../support/chatCalls.ts";
+import { costOf } from "../support/gatewayConfig.ts";
+import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
+import { answered } from "../support/chatAnswers.ts";
+import { piece, streamEnd, streamHead } from "../support/scriptedProvider.ts";
+import { beginChat, type SteppedChat } from "../support/steppedChat.ts";
+import { chatEvent } from "../support/upstreamText.ts";
+
+/** The provider's own time-outs come well within the grace. */
+const at = openOneModelBefore(
+  { billing: { disconnect_grace: "600ms" } },
+  { idle_timeout: "150ms", first_byte_timeout: "150ms" },
+);
+const hasty = openOneModelBefore(
+  { billing: { disconnect_grace: "600ms" } },
+  { total_timeout: "250ms" },
+);
+const started = 100_000_000_000n;
+const streaming = { stream: true };
+
+/** What the provider does within the grace, after its client left. */
+type Doing = (stepped: SteppedChat) => Promise<void> | void;
+
+const failures: readonly (readonly [string, typeof at, Doing])[] = [
+  ["closes the connection", at, ({ peer }) => peer.fin()],
+  ["resets the connection", at, ({ peer }) => peer.reset()],
+  ["breaks its framing", at, ({ provide }) => provide("nonsense\r\n")],
+  ["ends without a finish reason", at, ({ provide }) => provide(streamEnd)],
+  ["says [DONE] without a finish reason", at, ({ provide }) => provide(piece(doneEvent))],
+  ["reports an error", at, ({ provide }) => provide(piece('data: {"error":{"message":"x"}}\n\n'))],
+  ["falls silent until its idle time-out", at, () => {}],
+  ["goes on until its total time-out", hasty, () => {}],
+];
+
+describe("a client that left amid the content, and a provider that then", () => {
+  test.each(failures)(
+    "%s: cancelled, and what had come is charged by the estimate",
+    async (_, on, does) => {
+      const begun = await beginChat(on, streaming, { concurrentRequests: 1 });
+      const { key, client, provide, leave } = begun;
+      await provide(streamHead, piece(roleEvent), piece(helloEvent));
+      await client.seen("Hello");
+      const leftMs = performance.now();
+      await leave();
+      await does(begun);
+      const charge = costOf({ prompt: 2, completion: 2 });
+      expect(await on.gateway.records(key, 1)).toMatchObject([
+        { status: "cancelled", estimated: true, promptTokens: 2, completionTokens: 2, charge },
+      ]);
+      // It was the provider that ended it, not the end of the grace.
+      expect(performance.now() - leftMs).toBeLessThan(550);
+      expect(on.gateway.balance(key)).toBe(started - charge);
+      await on.gateway.checkBooks();
+      on.provider.answer = answered();
+      expect((await chat(on.gateway, key)).status).toBe(200);
+    },
+  );
+});
+
+describe("a client that leaves amid the content of a provider which reports usage early", () => {
+  const said = "word ".repeat(40);
+  /** "Hello" and 40 words: 205 bytes. */
+  const estimate = 52;
+
+  test.each([
+    ["as 0", 0, estimate],
+    ["below the estimate", estimate - 1, estimate],
+    ["above the estimate", 300, 300],
+  ])(
+    "pays the prompt by that figure, and a completion reported %s by the greater one",
+    async (_, reported, completion) => {
+      const usage = {
+        prompt_tokens: 30,
+        completion_tokens: reported,
+        prompt_tokens_details: { cached_tokens: 10 },
+      };
+      const { key, client, provide, leave, givenUp } = await beginChat(at, streaming);
+      const early = chatEvent({ content: "Hello" }, null, { usage });
+      await provide(streamHead, piece(early), piece(chatEvent({ content: said })));
+      await client.seen("word word");
+      await leave();
+      await givenUp;
+      const charge = costOf({ prompt: 30, completion, cached: 10 });
+      expect(await at.gateway.records(key, 1)).toMatchObject([
+        {
+          status: "cancelled",
+          estimated: true,
+          promptTokens: 30,
+          completionTokens: completion,
+          charge,
+        },
+      ]);
+      expect(at.gateway.balance(key)).toBe(started - charge);
+    },
+  );
+});
