@@ -42,7 +42,8 @@ export async function startGateway(
       address: listener.address,
       broken: broken.promise,
       renewCertificate() {
-        listener.renewCertificate().catch((error: unknown) => broken.reject(error));
+        const { tls } = app.gateway.current.config.server;
+        listener.renewCertificate(tls).catch((error: unknown) => broken.reject(error));
       },
       stop: () => stop(app, listener, config.server.shutdownGraceMs, hurry.promise),
       hurry: () => hurry.resolve(),

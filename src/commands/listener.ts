@@ -1,4 +1,4 @@
-import { chmodSync } from "node:fs";
+import { chmodSync, readFileSync } from "node:fs";
 import type { App } from "../app.ts";
 import type { Config, Listen } from "../config/schema.ts";
 import { createServer } from "../http/server.ts";
@@ -9,10 +9,16 @@ import { removeStaleSocket } from "./staleSocket.ts";
 export interface Listener {
   /** `http://127.0.0.1:8080`, or the path of its socket. */
   readonly address: string;
-  /** With TLS: new connections get the certificate that its files hold now; the open ones go on. Throws as `openListener`. */
-  renewCertificate(): Promise<void>;
+  /** Where it listens with TLS: new connections get the certificate that these files hold now; the open ones go on. Throws as `openListener`. */
+  renewCertificate(tls: Config["server"]["tls"]): Promise<void>;
   /** Refuses new connections, lets open ones end for so long, and cuts off the rest. */
   close(afterMs: number): Promise<void>;
+}
+
+/** The texts of a certificate's files. */
+interface Certificate {
+  readonly cert: string;
+  readonly key: string;
 }
 
 type Server = NonNullable<ReturnType<typeof createServer>["server"]>;
@@ -22,16 +28,20 @@ const SOCKET_MODE = 0o660;
 
 /** Throws CommandFailure for an address that is taken or may not be used. */
 export async function openListener(app: App, config: Config["server"]): Promise<Listener> {
-  const servers: Server[] = [await listen(app, config, config.listen)];
+  let certificate = readCertificate(config.tls);
+  const servers: Server[] = [await listen(app, config.listen, certificate)];
   const port = servers[0]?.port ?? 0;
   return {
     address: addressOf(config, port),
-    async renewCertificate() {
-      if (!config.tls) return;
+    async renewCertificate(tls) {
+      const next = readCertificate(tls);
+      if (!certificate || !next || Bun.deepEquals(certificate, next)) return;
+      certificate = next;
       // Bun 1.4.5 keeps the old certificate through server.reload: only a new listener has the new one.
       void servers.at(-1)?.stop(false);
       const { listen: where } = config;
-      servers.push(await listen(app, config, where.kind === "tcp" ? { ...where, port } : where));
+      const same = where.kind === "tcp" ? { ...where, port } : where;
+      servers.push(await listen(app, same, certificate));
     },
     async close(afterMs) {
       const ended = Promise.all(servers.map((server) => server.stop(false)));
@@ -41,14 +51,23 @@ export async function openListener(app: App, config: Config["server"]): Promise<
   };
 }
 
-async function listen(app: App, { tls }: Config["server"], where: Listen): Promise<Server> {
-  const certificate = tls && { tls: { cert: Bun.file(tls.certFile), key: Bun.file(tls.keyFile) } };
+function readCertificate(tls: Config["server"]["tls"]): Certificate | undefined {
+  return (
+    tls && { cert: readFileSync(tls.certFile, "utf8"), key: readFileSync(tls.keyFile, "utf8") }
+  );
+}
+
+async function listen(
+  app: App,
+  where: Listen,
+  certificate: Certificate | undefined,
+): Promise<Server> {
   const place =
     where.kind === "tcp" ? { hostname: where.host, port: where.port } : { unix: where.path };
   if (where.kind === "unix") await removeStaleSocket(where.path);
   const elysia = createServer(app);
   try {
-    elysia.listen({ ...place, ...certificate });
+    elysia.listen({ ...place, ...(certificate && { tls: certificate }) });
   } catch (cause) {
     throw new CommandFailure(`cannot listen on ${shownListen(where)}: ${reasonOf(cause)}`, {
       cause,

@@ -1,9 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { doneEvent, helloEvent, roleEvent } from "../support/chatAnswers.ts";
+import { answered, doneEvent, helloEvent, roleEvent } from "../support/chatAnswers.ts";
 import { chat } from "../support/chatCalls.ts";
 import { costOf } from "../support/gatewayConfig.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { answered } from "../support/chatAnswers.ts";
 import { piece, streamEnd, streamHead } from "../support/scriptedProvider.ts";
 import { beginChat, type SteppedChat } from "../support/steppedChat.ts";
 import { chatEvent } from "../support/upstreamText.ts";

@@ -22,7 +22,7 @@ const testTimeoutMs = 20_000;
 /** Counts the ends that were given to the writer. */
 function countEnds(): () => number {
   const { writer } = at.gateway.app.gateway;
-  const { write } = writer;
+  const write = writer.write.bind(writer);
   let count = 0;
   writer.write = (operation) => {
     if (operation.kind === "end") count += 1;

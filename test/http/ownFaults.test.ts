@@ -88,7 +88,7 @@ describe("a fault of our own amid a stream", () => {
 
 test("a fault of our own behind the charge of a stream: charged once, and nothing left", async () => {
   const { limiter } = at.gateway.app;
-  const { admit } = limiter;
+  const admit = limiter.admit.bind(limiter);
   limiter.admit = (keyId, limits) => {
     limiter.admit = admit;
     const admission = limiter.admit(keyId, limits);

@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { costOf } from "../support/gatewayConfig.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
 import { created, delta, responsesUsage, terminal } from "../support/responsesAnswers.ts";
@@ -23,35 +23,35 @@ const endings: readonly (readonly [status: string, inBooks: string, charge: bigi
   ["failed", "failed", 0n],
 ];
 
-test.each(
-  names.flatMap(([what, line]) => endings.map((ending) => [what, ...ending, line] as const)),
-)(
-  "%s whose data is a terminal event (%s) is kept back until the charge is committed",
-  async (_, status, inBooks, charge, line) => {
-    const named = (event: string): string => event.replace(/^event: .*\n/, line);
-    const last = named(terminal(status, "resp_1", { usage: responsesUsage }));
-    const before = named(created()) + named(delta);
-    const go = Promise.withResolvers<void>();
-    at.provider.answer = async (peer, request) => {
-      // The connection stays open: only the terminal event itself can end the stream.
-      await raw(streamHead, piece(before))(peer, request);
-      await go.promise;
-      await raw(piece(last))(peer, request);
-      await peer.closed;
-    };
-    const key = at.gateway.key();
-    const client = await openResponse(at.gateway, key);
-    await client.seen("Hello there");
-    expect([client.text, at.gateway.balance(key)]).toEqual([before, started]);
-    go.resolve();
-    await client.seen(`response.${status}`);
-    expect(at.gateway.balance(key)).toBe(started - charge);
-    expect(client.text).toBe(before + last);
-    expect(await at.gateway.records(key, 1)).toMatchObject([
-      { status: inBooks, charge, estimated: false },
-    ]);
-  },
-);
+describe.each(names)("%s", (_, line) => {
+  test.each(endings)(
+    "whose data is the terminal event %s is kept back until the charge is committed",
+    async (status, inBooks, charge) => {
+      const named = (event: string): string => event.replace(/^event: .*\n/, line);
+      const last = named(terminal(status, "resp_1", { usage: responsesUsage }));
+      const before = named(created()) + named(delta);
+      const go = Promise.withResolvers<void>();
+      at.provider.answer = async (peer, request) => {
+        // The connection stays open: only the terminal event itself can end the stream.
+        await raw(streamHead, piece(before))(peer, request);
+        await go.promise;
+        await raw(piece(last))(peer, request);
+        await peer.closed;
+      };
+      const key = at.gateway.key();
+      const client = await openResponse(at.gateway, key);
+      await client.seen("Hello there");
+      expect([client.text, at.gateway.balance(key)]).toEqual([before, started]);
+      go.resolve();
+      await client.seen(`response.${status}`);
+      expect(at.gateway.balance(key)).toBe(started - charge);
+      expect(client.text).toBe(before + last);
+      expect(await at.gateway.records(key, 1)).toMatchObject([
+        { status: inBooks, charge, estimated: false },
+      ]);
+    },
+  );
+});
 
 test.each([
   ["without a terminal event", ""],

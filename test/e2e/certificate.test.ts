@@ -1,0 +1,169 @@
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { X509Certificate } from "node:crypto";
+import { copyFile, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { connect } from "node:tls";
+import { makeCertificate } from "../config/makeCertificate.ts";
+import { doneEvent, helloEvent, stopEvent, usageEvent } from "../support/chatAnswers.ts";
+import { ask } from "../support/chatCalls.ts";
+import { configText, oneModel, type GatewayConfig } from "../support/gatewayConfig.ts";
+import {
+  startGatewayProcess,
+  startTimeoutMs,
+  type GatewayProcess,
+} from "../support/gatewayProcess.ts";
+import { piece, startProvider, streamEnd, streamHead } from "../support/scriptedProvider.ts";
+import { until } from "../support/until.ts";
+
+/** Begins a stream, and ends it when it is told. */
+const provider = startProvider(async (peer) => {
+  await peer.send(Buffer.concat([Buffer.from(streamHead), piece(helloEvent)]));
+  await goOn.promise;
+  for (const event of [stopEvent, usageEvent, doneEvent]) await peer.send(piece(event));
+  await peer.send(streamEnd);
+});
+let goOn = Promise.withResolvers<void>();
+afterAll(() => provider.stop());
+
+const certificates = new URL("../support/certificates/", import.meta.url).pathname;
+
+function configOf(listen: string, cert: string): GatewayConfig {
+  const server = { listen, tls_cert: `${cert}.pem`, tls_key: `${cert}-key.pem` };
+  return oneModel(`http://127.0.0.1:${provider.port}/v1`, { server });
+}
+
+describe.each(["tcp", "unix"])(
+  "a gateway with a certificate on a %s address, at SIGHUP",
+  (kind) => {
+    let folder: string;
+    let listen: string;
+    let gateway: GatewayProcess;
+
+    beforeEach(async () => {
+      goOn = Promise.withResolvers();
+      folder = await mkdtemp(join(tmpdir(), "tollgate-tls-"));
+      listen = kind === "tcp" ? "127.0.0.1:0" : `unix:${join(folder, "gateway.sock")}`;
+      gateway = await startGatewayProcess(configOf(listen, "first"), {
+        prepare: async (desk) => {
+          await copyFile(join(certificates, "localhost.pem"), join(desk.folder, "first.pem"));
+          await copyFile(join(certificates, "server.key"), join(desk.folder, "first-key.pem"));
+          makeCertificate(desk.folder, "second.pem", "second-key.pem");
+        },
+      });
+      await expectShown("first.pem");
+    }, startTimeoutMs);
+    afterEach(async () => {
+      goOn.resolve();
+      await gateway.close();
+      await rm(folder, { recursive: true });
+    });
+
+    const at = (name: string) => join(gateway.desk.folder, name);
+    const fingerprintIn = async (name: string): Promise<string> =>
+      new X509Certificate(await Bun.file(at(name)).text()).fingerprint256;
+
+    const where = () =>
+      kind === "tcp"
+        ? { host: "127.0.0.1", port: Number(new URL(gateway.url).port) }
+        : { path: gateway.url };
+
+    /** What a new connection is shown; undefined where there is none. */
+    function shownFingerprint(): Promise<string | undefined> {
+      const { promise, resolve } = Promise.withResolvers<string | undefined>();
+      const socket = connect({ ...where(), rejectUnauthorized: false }, () => {
+        resolve(socket.getPeerCertificate().fingerprint256);
+        socket.destroy();
+      });
+      socket.on("error", () => resolve(undefined));
+      return promise;
+    }
+
+    function post(key: string, stream: boolean): Promise<Response> {
+      const isTcp = kind === "tcp";
+      return fetch(`${isTcp ? gateway.url : "https://localhost"}/v1/chat/completions`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${key}` },
+        body: JSON.stringify(ask({ stream })),
+        tls: { rejectUnauthorized: false },
+        ...(isTcp ? {} : { unix: gateway.url }),
+      });
+    }
+
+    async function hangUp(outcome: string): Promise<void> {
+      const since = gateway.log.length;
+      gateway.signal("SIGHUP");
+      await gateway.logged(outcome, ({ msg }) => msg === outcome, since);
+    }
+
+    async function expectShown(name: string): Promise<void> {
+      const expected = await fingerprintIn(name);
+      let shown: string | undefined;
+      const deadlineMs = performance.now() + 3000;
+      while (shown !== expected && performance.now() < deadlineMs) shown = await shownFingerprint();
+      expect(shown).toBe(expected);
+    }
+
+    test("shows the certificate that its files hold now, and an open stream goes on to its end", async () => {
+      const key = await gateway.key("alice", "100");
+      const response = await post(key, true);
+      const id = response.headers.get("x-request-id") ?? "";
+      let text = "";
+      const reading = (async () => {
+        for await (const bytes of response.body ?? []) text += Buffer.from(bytes).toString();
+      })();
+      await until("the stream has begun", () => text.includes("Hello"));
+
+      await copyFile(at("second.pem"), at("first.pem"));
+      await copyFile(at("second-key.pem"), at("first-key.pem"));
+      await hangUp("config reloaded");
+      await expectShown("second.pem");
+      goOn.resolve();
+      await reading;
+      expect(text).toEndWith("data: [DONE]\n\n");
+      expect(await gateway.request(id)).toMatchObject({ status: "done", prompt_tokens: 20 });
+
+      // And once more, to a certificate of the key that it began with.
+      await copyFile(join(certificates, "selfSigned.pem"), at("first.pem"));
+      await copyFile(join(certificates, "server.key"), at("first-key.pem"));
+      await hangUp("config reloaded");
+      await expectShown("first.pem");
+      expect((await post(key, true)).status).toBe(200);
+    }, 20_000);
+
+    test("leaves open connections alone where the certificate is the same", async () => {
+      const { promise: connected, resolve } = Promise.withResolvers<void>();
+      const socket = connect({ ...where(), rejectUnauthorized: false }, resolve);
+      let text = "";
+      socket.on("data", (bytes: Buffer) => (text += bytes.toString()));
+      await connected;
+      const health = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+      socket.write(health);
+      await until("the first answer", () => text.includes('"status":"ok"'));
+      await hangUp("config reloaded");
+      text = "";
+      socket.write(health);
+      await until("the second answer", () => text.includes('"status":"ok"'));
+      socket.destroy();
+    });
+
+    test.each([
+      ["is damaged", async () => void (await Bun.write(at("first.pem"), "no certificate"))],
+      ["is gone", () => rm(at("first.pem"))],
+      ["is not its key's", async () => copyFile(at("second.pem"), at("first.pem"))],
+    ])("goes on with the old certificate where the new one %s", async (_, spoil) => {
+      await copyFile(at("first.pem"), at("kept.pem"));
+      await spoil();
+      await hangUp("config refused, the old one stays");
+      await expectShown("kept.pem");
+    });
+
+    test("takes the files that the config names now, though the old ones are gone", async () => {
+      await Bun.write(gateway.desk.config, configText(configOf(listen, "second")));
+      await rm(at("first.pem"));
+      await rm(at("first-key.pem"));
+      await hangUp("config reloaded");
+      await expectShown("second.pem");
+    });
+  },
+);

@@ -1,0 +1,74 @@
+import { describe, expect, test } from "bun:test";
+import { helloEvent } from "../support/chatAnswers.ts";
+import { ask, chunksOf, openChat } from "../support/chatCalls.ts";
+import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
+import { chatBytes, connectRaw } from "../support/rawClient.ts";
+import { piece, raw, streamHead } from "../support/scriptedProvider.ts";
+import { until } from "../support/until.ts";
+import { chatEvent } from "../support/upstreamText.ts";
+
+const TOTAL_MS = 3000;
+const at = openOneModelBefore({}, { total_timeout: `${TOTAL_MS}ms`, idle_timeout: "700ms" });
+const started = 100_000_000_000n;
+const longEvent = piece(chatEvent({ content: "word ".repeat(20_000) }));
+
+describe("a time-out of the provider's", () => {
+  test(
+    "is the client's doing when it pauses again and again, however short: cancelled and charged",
+    async () => {
+      at.provider.answer = async (peer, request) => {
+        await raw(streamHead, piece(helloEvent))(peer, request);
+        for (;;) await peer.send(longEvent);
+      };
+      const key = at.gateway.key();
+      const client = await connectRaw(at.gateway.port);
+      client.send(chatBytes(key.key, JSON.stringify(ask({ stream: true }))));
+      await client.seen("Hello");
+      const list = () => at.gateway.store.requests.list({ account: key.account, limit: 1 });
+      const deadlineMs = performance.now() + 2 * TOTAL_MS;
+      while (list()[0]?.status === "running" && performance.now() < deadlineMs) {
+        client.pause();
+        await Bun.sleep(500);
+        const { length } = client.text;
+        client.resume();
+        while (client.text.length === length && performance.now() < deadlineMs) await Bun.sleep(0);
+      }
+      const [record] = await at.gateway.records(key, 1);
+      expect(record).toMatchObject({
+        status: "cancelled",
+        estimated: true,
+        completionTokens: 1000,
+      });
+      expect(at.gateway.balance(key)).toBe(started - (record?.charge ?? 0n));
+      expect(record?.charge).toBeGreaterThan(0n);
+      client.reset();
+    },
+    4 * TOTAL_MS,
+  );
+
+  test.each([
+    ["falls silent", 20, 25],
+    ["drips until its total time-out", Infinity, 100],
+  ])(
+    "is the provider's own where the client reads at once and the provider %s: failed and free",
+    async (_, count, everyMs) => {
+      at.provider.answer = async (peer, request) => {
+        await raw(streamHead)(peer, request);
+        for (let sent = 0; sent < count; sent += 1) {
+          await peer.send(piece(helloEvent));
+          await Bun.sleep(everyMs);
+        }
+      };
+      const key = at.gateway.key();
+      const client = await openChat(at.gateway, key, { stream: true });
+      await until("the stream is over", () => client.isOver, 2 * TOTAL_MS);
+      expect(chunksOf(client).at(-1)).toMatchObject({
+        choices: [{ finish_reason: "error" }],
+        error: { type: "provider_error" },
+      });
+      expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+      expect(at.gateway.balance(key)).toBe(started);
+    },
+    4 * TOTAL_MS,
+  );
+});
