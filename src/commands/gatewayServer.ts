@@ -12,10 +12,8 @@ export interface GatewayServer {
   readonly broken: Promise<never>;
   /** Takes up the certificate's files again, if it listens with one. */
   renewCertificate(): void;
-  /** Lets open requests finish for the grace of the config, cuts off the rest, and closes everything. */
-  stop(): Promise<void>;
-  /** Ends the grace. */
-  hurry(): void;
+  /** Lets open requests finish for the grace of the config, or until `hurry`, cuts off the rest, and closes everything. */
+  stop(hurry: Promise<void>): Promise<void>;
 }
 
 /** How long the last bytes of requests that were cut off may take. */
@@ -33,7 +31,6 @@ export async function startGateway(
     broken.reject(new CommandFailure(storeFailure(message)));
   };
   const app = openApp(config, { ...systemEdges(fatal), ...edges });
-  const hurry = Promise.withResolvers<void>();
   try {
     const listener = await openListener(app, config.server);
     app.log.info("listening", { address: listener.address, version: version() });
@@ -45,8 +42,7 @@ export async function startGateway(
         const { tls } = app.gateway.current.config.server;
         listener.renewCertificate(tls).catch((error: unknown) => broken.reject(error));
       },
-      stop: () => stop(app, listener, config.server.shutdownGraceMs, hurry.promise),
-      hurry: () => hurry.resolve(),
+      stop: (hurry) => stop(app, listener, config.server.shutdownGraceMs, hurry),
     };
   } catch (error) {
     await app.close();

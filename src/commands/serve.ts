@@ -8,6 +8,7 @@ import {
 import { errorClass } from "../telemetry/log.ts";
 import type { GatewayServer } from "./gatewayServer.ts";
 import { globalOptions } from "./session.ts";
+import { listenForStop, type StopSignals } from "./stopSignals.ts";
 
 /** A start may wait for its models; a gateway at work that loses all of them met a file that is half written. */
 const NO_MODELS = "has no [[models]]: put them back, or stop the gateway to serve nothing";
@@ -23,31 +24,30 @@ export function addServe(program: Command): void {
       forgetProxyEnvironment();
       const path = globalOptions(command).config;
       const { config, warnings } = loadConfig({ path });
-      const gateway = await startGateway(config);
+      const signals = listenForStop();
+      const starting = startGateway(config);
+      process.on("SIGHUP", () => void reloadStarted(starting, config.file));
+      const gateway = await starting;
       for (const problem of warnings) gateway.app.log.warn("config", { problem });
       if (config.metrics) {
         gateway.app.log.warn("config", {
           problem: "metrics: this version does not serve them yet",
         });
       }
-      process.on("SIGHUP", () => reload(gateway, config.file));
-      await untilStopped(gateway);
+      await untilStopped(gateway, signals);
     });
 }
 
 /** Runs until a signal asks for the end, or the gateway breaks. The second signal ends the grace. */
-export async function untilStopped(gateway: GatewayServer): Promise<void> {
-  const asked = Promise.withResolvers<void>();
-  let signals = 0;
-  const onSignal = (): void => {
-    signals += 1;
-    if (signals === 1) asked.resolve();
-    else gateway.hurry();
-  };
-  process.on("SIGTERM", onSignal);
-  process.on("SIGINT", onSignal);
-  await Promise.race([asked.promise, gateway.broken]);
-  await Promise.race([gateway.stop(), gateway.broken]);
+export async function untilStopped(gateway: GatewayServer, signals: StopSignals): Promise<void> {
+  await Promise.race([signals.first, gateway.broken]);
+  await Promise.race([gateway.stop(signals.second), gateway.broken]);
+}
+
+async function reloadStarted(starting: Promise<GatewayServer>, file: string): Promise<void> {
+  // A start that failed says so itself, and leaves nothing to reload.
+  const gateway = await starting.catch(() => undefined);
+  if (gateway) reload(gateway, file);
 }
 
 /** Puts the file's providers, models, prices, limits and certificate in force; a bad file changes nothing. Never throws. */

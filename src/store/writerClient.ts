@@ -119,7 +119,10 @@ class WorkerWriter implements Writer {
     const answered = this.#underWay;
     this.#underWay = [];
     this.#sendNext();
-    for (const reply of replies) this.isFull = !reply.ok && reply.failure === "full";
+    for (const reply of replies) {
+      if (reply.ok) this.isFull = false;
+      else if (reply.failure === "full") this.isFull = true;
+    }
     answered.forEach((one, at) => settleOne(one, replies[at]));
   }
 

@@ -27,7 +27,6 @@ async function reloaded(text: string, changes: Partial<GatewayServer> = {}): Pro
     broken: new Promise<never>(() => {}),
     renewCertificate: () => {},
     stop: () => Promise.resolve(),
-    hurry: () => {},
     ...changes,
   };
   reload(server, file);

@@ -10,9 +10,10 @@ import { NANO_ROUBLES_PER_ROUBLE } from "../../lib/money.ts";
 import { systemRandom } from "../../lib/random.ts";
 import { CommandFailure } from "../failure.ts";
 import type { GatewayServer } from "../gatewayServer.ts";
-import { printResult, printText } from "../print.ts";
+import { printResult } from "../print.ts";
 import { untilStopped } from "../serve.ts";
 import { globalOptions } from "../session.ts";
+import { listenForStop } from "../stopSignals.ts";
 import { holdLog, type HeldLog } from "./heldLog.ts";
 import { startDemoProvider, type DemoProvider } from "./provider.ts";
 
@@ -60,11 +61,12 @@ async function runProvider(listen: string, asJson: boolean): Promise<void> {
       modelToml("demo-large"),
     ].join("\n");
   printResult({ document: { base_url: provider.url }, text }, asJson);
-  await untilSignal();
+  await listenForStop().first;
   await provider.stop();
 }
 
 async function runDemo(listen: string | undefined, asJson: boolean): Promise<void> {
+  const signals = listenForStop();
   const folder = mkdtempSync(join(tmpdir(), "tollgate-demo-"));
   const provider = openProvider({});
   const log = holdLog((line) => process.stdout.write(line));
@@ -72,7 +74,7 @@ async function runDemo(listen: string | undefined, asJson: boolean): Promise<voi
     const gateway = await openGateway(folder, provider, { listen, asJson, log });
     printResult(welcome(gateway, fundedKey(gateway), join(folder, "config.toml")), asJson);
     log.release();
-    await untilStopped(gateway);
+    await untilStopped(gateway, signals);
   } finally {
     log.release();
     await provider.stop();
@@ -228,12 +230,4 @@ function tcpAddress(text: string): Extract<Listen, { kind: "tcp" }> {
   const listen = parseListen(text);
   if (listen?.kind === "tcp") return listen;
   throw new CommandFailure("--listen takes an address such as 127.0.0.1:8080", { status: 2 });
-}
-
-async function untilSignal(): Promise<void> {
-  await new Promise<void>((resolve) => {
-    process.once("SIGINT", resolve);
-    process.once("SIGTERM", resolve);
-  });
-  printText("");
 }
