@@ -20,6 +20,8 @@ export interface Holds {
     amount: bigint,
     funds: Funds,
   ): { ok: true; hold: Hold } | HoldRefusal;
+  /** Resolves when a hold of the account is released, or after so long. */
+  whenReleased(accountId: number, withinMs: number): Promise<void>;
   /** The sum of all open holds; 0 at rest. */
   total(): bigint;
 }
@@ -28,6 +30,8 @@ export interface Holds {
 export function createHolds(): Holds {
   const byAccount = new Map<number, bigint>();
   const byKey = new Map<number, bigint>();
+  /** Who waits for money of an account, longest first. */
+  const waiting = new Map<number, Set<() => void>>();
   return {
     take({ accountId, keyId }, amount, funds) {
       assert(amount >= 0n, "a negative hold");
@@ -55,8 +59,23 @@ export function createHolds(): Holds {
         open = false;
         add(byAccount, accountId, -amount);
         add(byKey, keyId, -amount);
+        for (const wake of waiting.get(accountId) ?? []) wake();
       };
       return { ok: true, hold: { amount, release } };
+    },
+    whenReleased(accountId, withinMs) {
+      const waiters = waiting.get(accountId) ?? new Set<() => void>();
+      waiting.set(accountId, waiters);
+      return new Promise((resolve) => {
+        const wake = (): void => {
+          clearTimeout(timer);
+          waiters.delete(wake);
+          if (waiters.size === 0) waiting.delete(accountId);
+          resolve();
+        };
+        const timer = setTimeout(wake, withinMs);
+        waiters.add(wake);
+      });
     },
     total: () => byAccount.values().reduce((sum, held) => sum + held, 0n),
   };

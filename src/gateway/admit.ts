@@ -1,4 +1,5 @@
 import { ceilingOf, promptTokensMax, type Ceiling, type PromptSize } from "../billing/ceiling.ts";
+import type { Holds } from "../billing/holds.ts";
 import { startMeter, type Meter } from "../billing/meter.ts";
 import {
   insufficientBalance,
@@ -31,6 +32,8 @@ export interface Admitted {
 }
 
 const BUSY_RETRY_SECONDS = 1;
+/** How soon a credit made on the command line reaches a request that waits for money. */
+const CREDIT_POLL_MS = 100;
 
 /** The model of this id, if there is one and the key may use it. Throws ApiError 404. */
 export function findModel(gateway: Gateway, visit: Visit, modelId: string): CatalogModel {
@@ -41,9 +44,14 @@ export function findModel(gateway: Gateway, visit: Visit, modelId: string): Cata
 
 /**
  * Takes the prompt's estimate from the token rate (429) and holds the most that the request can cost
- * (402). Reading the balance and holding happen in one turn, so that two requests never share money.
+ * (402; 429 if the account's other open requests keep the money for too long). Throws ApiError.
  */
-export function admit(gateway: Gateway, visit: Visit, model: CatalogModel, ask: Ask): Admitted {
+export async function admit(
+  gateway: Gateway,
+  visit: Visit,
+  model: CatalogModel,
+  ask: Ask,
+): Promise<Admitted> {
   const { caller, passage } = visit;
   refuseWithoutBooks(gateway, visit);
   const rated = passage.takeTokens(ask.promptEstimate);
@@ -54,13 +62,7 @@ export function admit(gateway: Gateway, visit: Visit, model: CatalogModel, ask: 
   const completionTokens = (ask.outputTokensBound ?? config.maxOutputTokens) * ask.choiceCount;
   const ceiling = ceilingOf(promptTokens, completionTokens, config.price);
 
-  const funds = gateway.store.keys.funds(caller.id);
-  assert(funds !== undefined, "a caller without an account");
-  const held = gateway.holds.take(
-    { accountId: caller.accountId, keyId: caller.id },
-    ceiling.amount,
-    funds,
-  );
+  const held = await holdMoney(gateway, visit, ceiling.amount);
   if (!held.ok) {
     passage.correctTokens(0);
     if (held.reason === "busy") throw rateLimitExceeded(BUSY_RETRY_SECONDS);
@@ -87,6 +89,29 @@ export function admit(gateway: Gateway, visit: Visit, model: CatalogModel, ask: 
     },
   });
   return { meter, ceiling, promptEstimate: ask.promptEstimate };
+}
+
+/**
+ * Reading the balance and holding happen in one turn, so that two requests never share money. What is
+ * promised to the account's own open requests may come back: that is waited for, and so is a credit.
+ */
+async function holdMoney(
+  gateway: Gateway,
+  { caller, signal }: Visit,
+  amount: bigint,
+): Promise<ReturnType<Holds["take"]>> {
+  const owner = { accountId: caller.accountId, keyId: caller.id };
+  const { holds, clock } = gateway;
+  const untilMs = clock.monotonicMs() + gateway.current.config.billing.holdWaitMs;
+  for (;;) {
+    const funds = gateway.store.keys.funds(caller.id);
+    assert(funds !== undefined, "a caller without an account");
+    const held = holds.take(owner, amount, funds);
+    const leftMs = untilMs - clock.monotonicMs();
+    const mayWait = leftMs > 0 && !signal.aborted && !gateway.traffic.isCut;
+    if (held.ok || held.reason === "short" || !mayWait) return held;
+    await holds.whenReleased(caller.accountId, Math.min(leftMs, CREDIT_POLL_MS));
+  }
 }
 
 /** While nothing can be written, or the gateway ends, no provider is asked; one small write at a time finds out when it is over. */

@@ -28,7 +28,7 @@ export async function chat(gateway: Gateway, visit: Visit, body: ChatBody): Prom
   const { request } = body;
   const model = findModel(gateway, visit, request.model);
   refuseForeignObjects(gateway, request);
-  const admitted = admit(gateway, visit, model, {
+  const admitted = await admit(gateway, visit, model, {
     endpoint: "chat",
     stream: request.stream,
     prompt: {

@@ -40,7 +40,7 @@ export async function responses(
     throw invalidRequest("model does not support the responses interface");
   }
   const candidates = pinToOwner(gateway, visit, request, model.responses);
-  const admitted = admit(gateway, visit, model, {
+  const admitted = await admit(gateway, visit, model, {
     endpoint: "responses",
     stream: request.stream,
     prompt: { bodyBytes: body.bodyBytes, messageCount: 0, unbounded: request.needsWholeContext },

@@ -1,0 +1,115 @@
+import { describe, expect, test } from "bun:test";
+import { answered } from "../support/chatAnswers.ts";
+import { chat, expectRefusal } from "../support/chatCalls.ts";
+import { openBefore } from "../support/gatewayUnderTest.ts";
+import { until } from "../support/until.ts";
+
+/** Only the answer costs, so that what is held is what is charged. */
+const at = openBefore(["local"], ({ local }) => ({
+  providers: { local },
+  models: [
+    {
+      id: "small",
+      routes: [{ provider: "local" }],
+      settings: {
+        free: true,
+        rub_input_per_1m: 0,
+        rub_cached_input_per_1m: 0,
+        rub_cache_write_per_1m: 0,
+        rub_output_per_1m: 1000,
+        max_output_tokens: 10,
+      },
+    },
+  ],
+  sections: { billing: { hold_wait: "1s" } },
+}));
+
+const PRICE = 10_000n;
+const full = answered({ usage: { prompt_tokens: 5, completion_tokens: 10 } });
+const half = answered({ usage: { prompt_tokens: 5, completion_tokens: 5 } });
+
+/** Lets the provider's first call hang; the others are answered. */
+function hangFirst(): { release(): void } {
+  const released = Promise.withResolvers<void>();
+  let calls = 0;
+  at.providers.local.answer = async (peer, request) => {
+    calls += 1;
+    if (calls === 1) await released.promise;
+    await half(peer, request);
+  };
+  return { release: () => released.resolve() };
+}
+
+async function firstIsHeld(): Promise<void> {
+  await until(
+    "the first request is with its provider",
+    () => at.providers.local.requests.length > 0,
+  );
+}
+
+describe("a request that would fit but for money that is held", () => {
+  test("waits for it, and is served when it comes back", async () => {
+    const key = at.gateway.key({ balance: PRICE + PRICE / 2n });
+    const hanging = hangFirst();
+    const first = chat(at.gateway, key);
+    await firstIsHeld();
+    const second = chat(at.gateway, key);
+    // It must not have been refused, nor sent, when the first one ends.
+    expect(at.providers.local.requests).toHaveLength(1);
+    hanging.release();
+    expect([(await first).status, (await second).status]).toEqual([200, 200]);
+    expect(at.gateway.balance(key)).toBe(PRICE / 2n);
+  });
+
+  test("waits in vain for hold_wait, and is told when to come again", async () => {
+    const key = at.gateway.key({ balance: PRICE });
+    const hanging = hangFirst();
+    const first = chat(at.gateway, key);
+    await firstIsHeld();
+    const startedMs = performance.now();
+    const second = await chat(at.gateway, key);
+    expect(performance.now() - startedMs).toBeGreaterThanOrEqual(990);
+    expectRefusal(second, [429, "rate_limit_error", "rate limit exceeded"]);
+    expect(second.headers.get("retry-after")).toBe("1");
+    expect(at.providers.local.requests).toHaveLength(1);
+    hanging.release();
+    expect((await first).status).toBe(200);
+  });
+
+  test("is served as soon as a credit makes room", async () => {
+    const key = at.gateway.key({ balance: PRICE });
+    const hanging = hangFirst();
+    const first = chat(at.gateway, key);
+    await firstIsHeld();
+    const second = chat(at.gateway, key);
+    // Another account's whole request takes longer than the second one's way to its wait.
+    expect((await chat(at.gateway, at.gateway.key({ balance: PRICE }))).status).toBe(200);
+    const booking = {
+      account: key.account,
+      kind: "credit",
+      amount: PRICE,
+      ref: null,
+      note: null,
+    } as const;
+    at.gateway.store.admin.book({ name: "tester", at: 0 }, booking);
+    expect((await second).status).toBe(200);
+    hanging.release();
+    expect((await first).status).toBe(200);
+  });
+
+  test("is refused for good once the money is spent", async () => {
+    const key = at.gateway.key({ balance: PRICE });
+    const spent = Promise.withResolvers<void>();
+    at.providers.local.answer = async (peer, request) => {
+      await spent.promise;
+      await full(peer, request);
+    };
+    const first = chat(at.gateway, key);
+    await firstIsHeld();
+    const second = chat(at.gateway, key);
+    spent.resolve();
+    expect((await first).status).toBe(200);
+    expect((await second).status).toBe(402);
+    expect(at.gateway.balance(key)).toBe(0n);
+  });
+});
