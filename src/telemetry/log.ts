@@ -63,7 +63,7 @@ export function createLog(options: LogOptions, write: (line: string) => void): L
   const line =
     (level: "debug" | "info" | "warn" | "error") =>
     (message: string, fields: LogFields = {}): void => {
-      logger[level](capped(fields), message);
+      if (logger.isLevelEnabled(level)) logger[level](capped(fields), message);
     };
   return {
     debug: line("debug"),
