@@ -1,4 +1,5 @@
 import type { Random } from "../lib/random.ts";
+import { sha256 } from "../lib/sha256.ts";
 
 /**
  * A key is `sk-tg-`, 256 random bits in 43 base62 characters, and a checksum of 6: a scanner finds a
@@ -36,7 +37,7 @@ export function isKeyForm(text: string): boolean {
 
 /** SHA-256: fast is right for a secret of 256 bits, and slow would let a stranger spend our time. */
 export function hashKey(key: string): Uint8Array {
-  return new Uint8Array(Bun.SHA256.hash(key).buffer);
+  return sha256(key);
 }
 
 function checksum(text: string): string {

@@ -1,6 +1,7 @@
 import { commit } from "../billing/commit.ts";
 import { resourceNotFound, responseNotFound } from "../contract/errors.ts";
 import type { ResponsesRequest } from "../contract/responses.ts";
+import { sha256 } from "../lib/sha256.ts";
 import type { Candidate } from "../routing/order.ts";
 import type { Gateway, Visit } from "./gateway.ts";
 
@@ -22,7 +23,7 @@ export function pinToOwner(
   const owners = new Set<string>();
   const find = (objectId: string): string | undefined =>
     gateway.store.owners.findProvider(
-      hashOf(objectId),
+      sha256(objectId),
       visit.caller.accountId,
       gateway.clock.epochMs(),
     );
@@ -53,12 +54,8 @@ export async function ownObjects(
     objectIds.map((objectId) =>
       commit(gateway.writer, gateway.clock, {
         kind: "own",
-        object: { hash: hashOf(objectId), accountId, provider, expiresAt },
+        object: { hash: sha256(objectId), accountId, provider, expiresAt },
       }),
     ),
   );
-}
-
-function hashOf(objectId: string): Uint8Array {
-  return new Uint8Array(Bun.SHA256.hash(objectId).buffer);
 }

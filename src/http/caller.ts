@@ -1,10 +1,9 @@
 import { bearer } from "@elysiajs/bearer";
 import { Elysia } from "elysia";
 import type { App } from "../app.ts";
-import { authenticate } from "../auth/authenticate.ts";
+import { authenticate, type Caller } from "../auth/authenticate.ts";
 import { invalidApiKey, rateLimitExceeded, serviceUnavailable } from "../contract/errors.ts";
 import type { KeyLimits, Passage } from "../limits/keyLimits.ts";
-import type { Caller } from "../auth/authenticate.ts";
 import { clientAddress } from "./address.ts";
 import { errorClass } from "../telemetry/log.ts";
 import type { Trace } from "./trace.ts";
