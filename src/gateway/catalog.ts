@@ -1,6 +1,6 @@
 import type { Config, ModelConfig } from "../config/schema.ts";
 import type { Clock } from "../lib/clock.ts";
-import { createProvider, type Provider } from "../providers/registry.ts";
+import { chatInterfaceOf, createProvider, type Provider } from "../providers/registry.ts";
 import type { Candidate } from "../routing/order.ts";
 
 /** A model that can be asked for, and the ways to serve each endpoint. */
@@ -25,7 +25,7 @@ export function createCatalog(config: Config, clock: Clock): Catalog {
   const models = config.models.map((model): [string, CatalogModel] => {
     const candidates = model.routes.flatMap((route): Candidate[] => {
       const provider = providers.get(route.provider);
-      return provider ? [{ provider, route }] : [];
+      return provider ? [{ provider, route, chat: chatInterfaceOf(provider, route.api) }] : [];
     });
     const responses = candidates.filter(({ route }) => route.responses);
     return [model.id, { config: model, chat: candidates, responses }];

@@ -45,12 +45,13 @@ export async function chat(gateway: Gateway, visit: Visit, body: ChatBody): Prom
     visit,
     admitted,
     candidates: model.chat,
-    encode: ({ provider, route }) =>
-      provider.adapter.encodeChat({
+    encode: ({ provider, route, chat: face }) =>
+      face.encode({
         request,
         object: body.object,
         model: route.model,
         outputTokensBound: request.outputTokensBound,
+        outputTokensMax: request.outputTokensBound ?? model.config.maxOutputTokens,
         maxTokensField: provider.config.maxTokensField,
       }),
     callerFault: ({ shown }) => shown && invalidRequest(shown.message, shown.extra),
@@ -71,9 +72,9 @@ async function streamAnswer(
   identity: AnswerIdentity,
 ): Promise<Answer> {
   const { choiceCount, includeUsage } = request;
-  const decoderFor = ({ provider }: Candidate): ChatDecoder =>
+  const decoderFor = (candidate: Candidate): ChatDecoder =>
     new ChatDecoder({
-      readEvent: provider.adapter.chatEvents(),
+      readEvent: candidate.chat.events(),
       identity,
       choiceCount,
       includeUsage,
@@ -82,8 +83,8 @@ async function streamAnswer(
 }
 
 function jsonAnswer(journey: Journey, identity: AnswerIdentity): Promise<Answer> {
-  return answerJson(journey, (text, { provider }) => {
-    const { completion, usage } = provider.adapter.readChat(text);
+  return answerJson(journey, (text, candidate) => {
+    const { completion, usage } = candidate.chat.read(text);
     let billed: BilledUsage = { tokens: usage ?? noUsage, estimated: false };
     const answer = publicCompletion(completion, identity, (textBytes) => {
       if (!usage) billed = estimatedUsage(journey.admitted, textBytes);

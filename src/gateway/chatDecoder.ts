@@ -94,6 +94,7 @@ export class ChatDecoder implements AnswerDecoder {
     );
     // A chunk without choices bears the usage of the whole answer, and that is the gateway's to give.
     if (chunk.choices.length > 0) this.#relay(chunk);
+    if (read.isLast) this.isClosed = true;
     if (read.usage) this.isUsageFinal = chunk.choices.length === 0 || this.isFinished;
   }
 

@@ -15,13 +15,16 @@ const RESPONSES_ONLY_FIELDS = ["reasoningSummary"];
 
 /** The chat completions and responses interfaces of OpenAI, and of all that speak them. */
 export const openai: ProviderAdapter = {
-  credential: (apiKey) => ({ authorization: `Bearer ${apiKey}` }),
-  encodeChat,
-  readChat(text) {
-    const completion = parseAnswer(text);
-    return { completion, usage: readChatUsage(completion["usage"]) };
+  headers: (apiKey) => (apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
+  chat: {
+    encode: encodeChat,
+    read(text) {
+      const completion = parseAnswer(text);
+      return { completion, usage: readChatUsage(completion["usage"]) };
+    },
+    events: () => readChatEvent,
+    takesStop: true,
   },
-  chatEvents: () => readChatEvent,
   responses: {
     encode: (object, model) => ({
       path: "/responses",

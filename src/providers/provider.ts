@@ -9,8 +9,10 @@ export interface ChatCall {
   readonly object: JsonObjectText;
   /** The provider's name for the model. */
   readonly model: string;
-  /** The bound of each choice's tokens to send; undefined sends none. */
+  /** The bound of each choice's tokens to send; undefined sends none, where the interface allows that. */
   readonly outputTokensBound: number | undefined;
+  /** What was held for each choice: the bound for interfaces that must have one. */
+  readonly outputTokensMax: number;
   /** The name under which the provider takes the bound. */
   readonly maxTokensField: string;
 }
@@ -30,12 +32,13 @@ export interface ChatReply {
   readonly usage: Usage | undefined;
 }
 
-/** One event of a chat stream; `done` is the interface's own terminator. */
+/** One event of a chat stream; `done` is the interface's own terminator, and so is a chunk that `isLast`. */
 export type ChatEvent =
   | {
       readonly kind: "chunk";
       readonly chunk: Readonly<Record<string, unknown>>;
       readonly usage: Usage | undefined;
+      readonly isLast?: boolean;
     }
   | { readonly kind: "done" }
   | { readonly kind: "nothing" };
@@ -48,15 +51,31 @@ export class AnswerError extends Error {
   override readonly name = "AnswerError";
 }
 
-/** How one kind of provider is spoken to. Pure: it turns text into text and does no I/O. */
-export interface ProviderAdapter {
-  /** Headers that carry the credential. */
-  credential(apiKey: string): Readonly<Record<string, string>>;
-  encodeChat(call: ChatCall): EncodedRequest;
+/**
+ * The interface cannot say what a request asks for: another route may. The message is for the caller; it
+ * names the field and quotes nothing.
+ */
+export class UnfitError extends Error {
+  override readonly name = "UnfitError";
+}
+
+/** One way to have a chat answered. Pure: it turns text into text and does no I/O. */
+export interface ChatInterface {
+  /** Throws UnfitError. */
+  encode(call: ChatCall): EncodedRequest;
   /** Throws AnswerError. */
-  readChat(text: string): ChatReply;
+  read(text: string): ChatReply;
   /** Starts reading one stream. */
-  chatEvents(): ReadChatEvent;
+  events(): ReadChatEvent;
+  /** The interface has stop sequences. Where it has none, the gateway ends the answer itself. */
+  readonly takesStop: boolean;
+}
+
+/** How one kind of provider is spoken to. */
+export interface ProviderAdapter {
+  /** Headers of the kind's own, the credential among them. */
+  headers(apiKey: string | undefined): Readonly<Record<string, string>>;
+  readonly chat: ChatInterface;
   /** The native responses interface, which is passed through; undefined for kinds without it. */
   readonly responses: { encode(object: JsonObjectText, model: string): EncodedRequest } | undefined;
 }

@@ -1,7 +1,7 @@
-import type { ProviderConfig, ProviderKind } from "../config/schema.ts";
+import type { ChatApi, ProviderConfig, ProviderKind } from "../config/schema.ts";
 import type { Clock } from "../lib/clock.ts";
 import { openai } from "./openai.ts";
-import type { ProviderAdapter } from "./provider.ts";
+import type { ChatInterface, ProviderAdapter } from "./provider.ts";
 import { createUpstream, type Upstream } from "./upstream.ts";
 
 /** A configured provider: how to speak to it, and the way out to it. */
@@ -16,6 +16,12 @@ export interface Provider {
 export function createProvider(config: ProviderConfig, clock: Clock): Provider {
   const adapter = adapterOf(config.kind);
   return { id: config.id, config, adapter, upstream: createUpstream(config, adapter, clock) };
+}
+
+/** The interface of a provider over which a route serves chat. */
+export function chatInterfaceOf(provider: Provider, api: ChatApi): ChatInterface {
+  if (api === "chat") return provider.adapter.chat;
+  throw new Error(`the config let through a route over the interface ${api}`);
 }
 
 function adapterOf(kind: ProviderKind): ProviderAdapter {

@@ -9,7 +9,7 @@ import {
   type HttpResponse,
 } from "./client.ts";
 import { errorOfReply } from "./errorReply.ts";
-import { AnswerError, type EncodedRequest, type ProviderAdapter } from "./provider.ts";
+import { AnswerError, UnfitError, type EncodedRequest, type ProviderAdapter } from "./provider.ts";
 import type { Secrets } from "./scrub.ts";
 import { UpstreamError } from "./upstreamError.ts";
 
@@ -63,7 +63,7 @@ export function createUpstream(
   const client = createHttpClient(provider);
   const secrets = secretsOf(provider);
   const fixedHeaders = {
-    ...(provider.apiKey === undefined ? {} : adapter.credential(provider.apiKey)),
+    ...adapter.headers(provider.apiKey),
     ...provider.headers,
     "content-type": "application/json",
     "accept-encoding": "identity",
@@ -222,6 +222,10 @@ export function upstreamErrorOf(error: unknown): UpstreamError {
   if (error instanceof UpstreamError) return error;
   if (error instanceof ConnectionError)
     return new UpstreamError("provider", error.code, { cause: error });
+  if (error instanceof UnfitError) {
+    const shown = { message: error.message, extra: {} };
+    return new UpstreamError("unfit", "unfit", { shown });
+  }
   if (error instanceof AnswerError)
     return new UpstreamError("provider", "answer", { cause: error });
   throw error;

@@ -3,13 +3,21 @@ import type { ErrorExtra } from "../contract/errors.ts";
 /**
  * Whose fault a failed attempt is, and so what follows:
  * - `caller`: the request itself; no other provider is tried
+ * - `unfit`: nobody's; the route's interface cannot say what is asked for, and nothing was sent
  * - `missing`: 404; the call decides
  * - `account`: the operator's own account is refused or empty
  * - `limited`: the provider's rate limit
  * - `gateway`: our own; it ends, or cannot keep its books
  * - `provider`: everything else
  */
-export type UpstreamFault = "caller" | "missing" | "account" | "limited" | "gateway" | "provider";
+export type UpstreamFault =
+  | "caller"
+  | "unfit"
+  | "missing"
+  | "account"
+  | "limited"
+  | "gateway"
+  | "provider";
 
 /** An attempt at a provider failed before its answer began, or in the midst of it. */
 export class UpstreamError extends Error {
@@ -21,7 +29,7 @@ export class UpstreamError extends Error {
   readonly status: number | undefined;
   /** How long the provider asks to be left alone. */
   readonly retryAfterMs: number | undefined;
-  /** What a client may be told, scrubbed; only with the fault `caller`. */
+  /** What a client may be told, scrubbed; only with the faults `caller` and `unfit`. */
   readonly shown: { message: string; extra: ErrorExtra } | undefined;
   /** The provider's own code for the error, such as `model_not_found`. */
   readonly providerCode: string | undefined;

@@ -41,6 +41,7 @@ export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<Dispa
   const { cooldowns, clock } = options;
   let attempts = 0;
   let busy = 0;
+  let unfit: UpstreamError | undefined;
   for (const candidate of options.candidates) {
     if (attempts === ATTEMPTS_MAX) break;
     if (cooldowns.waitMs(candidate) > 0) continue;
@@ -62,6 +63,11 @@ export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<Dispa
       return { answer, candidate };
     } catch (thrown) {
       const error = upstreamErrorOf(thrown);
+      if (error.fault === "unfit") {
+        attempts -= 1;
+        unfit ??= error;
+        continue;
+      }
       const cooldownMs = cooldowns.note(candidate, error);
       options.attempted(record(error.outcome, error.status ?? null), candidate, {
         error,
@@ -72,6 +78,8 @@ export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<Dispa
       if (options.isAbandoned()) throw error;
     }
   }
+  const fault = attempts === 0 && unfit ? options.callerFault(unfit) : undefined;
+  if (fault) throw fault;
   if (attempts === 0 && busy > 0) throw rateLimitExceeded(BUSY_RETRY_SECONDS);
   throw allProvidersUnavailable(soonestSeconds(options.candidates, cooldowns));
 }

@@ -1,11 +1,14 @@
 import type { RouteConfig } from "../config/schema.ts";
 import type { Random } from "../lib/random.ts";
+import type { ChatInterface } from "../providers/provider.ts";
 import type { Provider } from "../providers/registry.ts";
 
 /** One way to serve a model: a provider and its own name for it. */
 export interface Candidate {
   readonly provider: Provider;
   readonly route: RouteConfig;
+  /** The provider's interface over which the route serves chat. */
+  readonly chat: ChatInterface;
 }
 
 /** The candidates in the order of trying: lower priority first, by weighted chance among equals. */
