@@ -8,6 +8,13 @@ export interface Deadline {
 }
 
 /**
+ * A timer that comes so much too late was held up with all of the process: by a stop, or by a machine
+ * that slept. What came meanwhile is still to be read, and gets this long before the moment counts.
+ */
+const LATE_MS = 1000;
+const LATE_GRACE_MS = 100;
+
+/**
  * Moving the moment only notes it. The one timer behind it looks again when it fires, so an event of
  * a stream costs no timer of its own. `onPassed` is called once for each moment that passes.
  */
@@ -18,8 +25,10 @@ export function createDeadline(clock: Clock, onPassed: () => void): Deadline {
   const look = (): void => {
     timer = undefined;
     if (dueMs === Infinity) return;
-    const leftMs = dueMs - clock.monotonicMs();
-    if (leftMs > 0) return arm(leftMs);
+    const nowMs = clock.monotonicMs();
+    const lateMs = nowMs - timerDueMs;
+    if (dueMs > nowMs) return arm(dueMs - nowMs);
+    if (lateMs > LATE_MS) return arm(LATE_GRACE_MS);
     dueMs = Infinity;
     onPassed();
   };

@@ -13,3 +13,27 @@ test("a moment that lies in the past already has passed at once, and the runtime
   process.off("warning", note);
   expect(warnings).toEqual([]);
 });
+
+test("what came while the process stood still is seen before the moment counts", async () => {
+  let aheadMs = 0;
+  const clock = { epochMs: () => 0, monotonicMs: () => performance.now() + aheadMs };
+  const passed = Promise.withResolvers<string>();
+  const deadline = createDeadline(clock, () => passed.resolve("passed"));
+  deadline.set(20);
+  // The process stops, and goes on ten seconds later: the timer is first, the event right behind it.
+  aheadMs = 10_000;
+  setTimeout(() => {
+    deadline.clear();
+    passed.resolve("in time");
+  }, 60);
+  expect(await passed.promise).toBe("in time");
+});
+
+test("a moment passes also after a standstill in which nothing came", async () => {
+  let aheadMs = 0;
+  const clock = { epochMs: () => 0, monotonicMs: () => performance.now() + aheadMs };
+  const passed = Promise.withResolvers<void>();
+  createDeadline(clock, passed.resolve).set(20);
+  aheadMs = 10_000;
+  await passed.promise;
+});
