@@ -9,7 +9,8 @@ import { systemRandom, type Random } from "./lib/random.ts";
 import { createFailedKeys, type FailedKeys } from "./limits/failedKeys.ts";
 import { createLimiter, type Limiter } from "./limits/keyLimits.ts";
 import { UpstreamError, type UpstreamExchange } from "./providers/upstream.ts";
-import { createCooldowns } from "./routing/cooldown.ts";
+import { createRouteHealth } from "./routing/health.ts";
+import { createRetryBudget } from "./routing/retryBudget.ts";
 import { openStore, startWriter, StoreError, takeInstanceLock, type Store } from "./store/store.ts";
 import { createLog, type Log } from "./telemetry/log.ts";
 
@@ -80,13 +81,14 @@ export function openApp(config: Config, edges: Edges): App {
   const current = (next: Config): Gateway["current"] => ({
     config: next,
     catalog: createCatalog(next, clock),
-    cooldowns: createCooldowns(clock),
+    health: createRouteHealth(clock),
   });
   const gateway = {
     current: current(config),
     store,
     writer,
     holds: createHolds(),
+    retryBudget: createRetryBudget(),
     clock,
     random,
     log,

@@ -1,3 +1,4 @@
+import type { StreamFailure } from "./errors.ts";
 import { isJsonObject } from "../lib/json.ts";
 
 /** Why an answer ended. */
@@ -77,15 +78,18 @@ export function bearsContent(chunk: ChatChunk): boolean {
   );
 }
 
-/** The chunk that ends a stream whose provider failed after the answer began. It precedes `DONE`. */
-export function failureChunk(answer: Pick<ChatChunk, "id" | "created" | "model">): ChatChunk {
+/** The chunk that ends a stream which failed after its 200 had left. It precedes `DONE`. */
+export function failureChunk(
+  answer: Pick<ChatChunk, "id" | "created" | "model">,
+  error: StreamFailure,
+): ChatChunk {
   return {
     id: answer.id,
     object: "chat.completion.chunk",
     created: answer.created,
     model: answer.model,
     choices: [{ index: 0, delta: {}, finish_reason: "error" }],
-    error: { message: "upstream provider failure", type: "provider_error" },
+    error: { message: error.message, type: error.type },
   };
 }
 

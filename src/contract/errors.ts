@@ -110,6 +110,15 @@ export function serviceUnavailable(cause: unknown): ApiError {
   return new ApiError(502, "provider_error", "service temporarily unavailable", { cause });
 }
 
+/** What a stream says of the failure that ended it. */
+export type StreamFailure = Pick<ErrorBody["error"], "message" | "type">;
+
+/** The usual one: the provider failed after its answer began. */
+export const upstreamFailure: StreamFailure = {
+  message: "upstream provider failure",
+  type: "provider_error",
+};
+
 function wholeSeconds(seconds: number): number {
   return Number.isFinite(seconds) ? Math.max(1, Math.ceil(seconds)) : 1;
 }

@@ -10,7 +10,14 @@ export interface Relay {
 /** What a client is answered with 200: a whole JSON text with its cost, or a stream. */
 export type Answer =
   | { readonly kind: "json"; readonly text: string; readonly costRub: string }
-  | { readonly kind: "stream"; readonly relay: Relay };
+  | StreamedAnswer;
+
+export interface StreamedAnswer {
+  readonly kind: "stream";
+  readonly relay: Relay;
+  /** Nothing has come yet, and the client has waited long already. */
+  readonly isLate: boolean;
+}
 
 /** Two pieces as one. */
 export function joined(before: Piece | undefined, after: Piece): Piece {

@@ -6,12 +6,14 @@ import { noUsage } from "../contract/usage.ts";
 import type { JsonObjectText } from "../lib/json.ts";
 import type { Candidate } from "../routing/order.ts";
 import { admit, findModel } from "./admit.ts";
+import { answerJson } from "./answerJson.ts";
 import { jsonOf, publicCompletion, type AnswerIdentity } from "./chatAnswer.ts";
-import { ChatDecoder } from "./chatDecoder.ts";
+import { ChatDecoder, chatFailure } from "./chatDecoder.ts";
 import type { Answer } from "./answer.ts";
 import { estimatedUsage } from "./estimated.ts";
 import type { Gateway, Visit } from "./gateway.ts";
-import { answerJson, openStream, type Journey } from "./journey.ts";
+import type { Journey } from "./journey.ts";
+import { openStream } from "./openStream.ts";
 
 /** A checked chat request with the client's own text. */
 export interface ChatBody {
@@ -40,6 +42,12 @@ export async function chat(gateway: Gateway, visit: Visit, body: ChatBody): Prom
     outputTokensBound: request.outputTokensBound,
     choiceCount: request.choiceCount,
   });
+  const identity: AnswerIdentity = {
+    id: visit.requestId.replace("req_", "chatcmpl-"),
+    model: request.model,
+    created: Math.floor(gateway.clock.epochMs() / 1000),
+    unknownFields: gateway.current.config.api.unknownFields,
+  };
   const journey: Journey = {
     gateway,
     visit,
@@ -55,18 +63,13 @@ export async function chat(gateway: Gateway, visit: Visit, body: ChatBody): Prom
         maxTokensField: provider.config.maxTokensField,
       }),
     callerFault: ({ shown }) => shown && invalidRequest(shown.message, shown.extra),
+    failurePiece: (error) => chatFailure(identity, error),
     own: () => Promise.resolve(),
-  };
-  const identity: AnswerIdentity = {
-    id: visit.requestId.replace("req_", "chatcmpl-"),
-    model: request.model,
-    created: Math.floor(gateway.clock.epochMs() / 1000),
-    unknownFields: gateway.current.config.api.unknownFields,
   };
   return request.stream ? streamAnswer(journey, request, identity) : jsonAnswer(journey, identity);
 }
 
-async function streamAnswer(
+function streamAnswer(
   journey: Journey,
   request: ChatRequest,
   identity: AnswerIdentity,
@@ -79,7 +82,7 @@ async function streamAnswer(
       choiceCount,
       includeUsage,
     });
-  return { kind: "stream", relay: await openStream(journey, decoderFor) };
+  return openStream(journey, decoderFor);
 }
 
 function jsonAnswer(journey: Journey, identity: AnswerIdentity): Promise<Answer> {

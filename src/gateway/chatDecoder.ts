@@ -1,4 +1,5 @@
 import { bearsContent, DONE, failureChunk, type ChatChunk } from "../contract/chatAnswer.ts";
+import { upstreamFailure, type StreamFailure } from "../contract/errors.ts";
 import { laterUsage, usageObject, type Usage } from "../contract/usage.ts";
 import { createSseSplitter, type SseSplitter } from "../lib/sse.ts";
 import type { SseEvent } from "../lib/sseEvent.ts";
@@ -75,7 +76,7 @@ export class ChatDecoder implements AnswerDecoder {
   }
 
   failure(): string {
-    return `${eventOf(failureChunk(this.#identity))}data: ${DONE}\n\n`;
+    return chatFailure(this.#identity);
   }
 
   #read({ event, data }: SseEvent): void {
@@ -118,6 +119,14 @@ export class ChatDecoder implements AnswerDecoder {
     jsonOf(chunk);
     this.#keptBack.push(chunk);
   }
+}
+
+/** The end of a failed stream. */
+export function chatFailure(
+  identity: AnswerIdentity,
+  error: StreamFailure = upstreamFailure,
+): string {
+  return `${eventOf(failureChunk(identity, error))}data: ${DONE}\n\n`;
 }
 
 function eventOf(chunk: ChatChunk): string {

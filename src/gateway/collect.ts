@@ -50,7 +50,7 @@ export function watchClient(gateway: Gateway, signal: AbortSignal): Detachment {
       return;
     }
     isGivenUp = true;
-    exchange?.abort(new UpstreamError("provider", "client gone"));
+    exchange?.abort(new UpstreamError("client", "client gone"));
   };
   signal.addEventListener("abort", leave, { once: true });
   return {

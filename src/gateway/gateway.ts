@@ -5,7 +5,8 @@ import type { Clock } from "../lib/clock.ts";
 import type { Random } from "../lib/random.ts";
 import type { Passage } from "../limits/keyLimits.ts";
 import type { UpstreamExchange } from "../providers/upstream.ts";
-import type { Cooldowns } from "../routing/cooldown.ts";
+import type { RouteHealth } from "../routing/health.ts";
+import type { RetryBudget } from "../routing/retryBudget.ts";
 import type { Store, Writer } from "../store/store.ts";
 import type { Log, LogFields } from "../telemetry/log.ts";
 import type { Catalog } from "./catalog.ts";
@@ -16,11 +17,12 @@ export interface Gateway {
   readonly current: {
     readonly config: Config;
     readonly catalog: Catalog;
-    readonly cooldowns: Cooldowns;
+    readonly health: RouteHealth;
   };
   readonly store: Store;
   readonly writer: Writer;
   readonly holds: Holds;
+  readonly retryBudget: RetryBudget;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;

@@ -2,6 +2,7 @@ import type { BilledUsage, Ending, Receipt } from "../billing/meter.ts";
 import type { Clock } from "../lib/clock.ts";
 import { createDeadline, type Deadline } from "../lib/deadline.ts";
 import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
+import type { Trial } from "../routing/health.ts";
 import type { Candidate } from "../routing/order.ts";
 import type { Admitted } from "./admit.ts";
 import { joined, type Piece, type Relay } from "./answer.ts";
@@ -9,18 +10,23 @@ import type { AnswerDecoder } from "./answerDecoder.ts";
 import { watchPace, type ClientPace } from "./clientPace.ts";
 import { estimatedUsage, partialUsage } from "./estimated.ts";
 import { isReadFailure, readFailure } from "./readFailure.ts";
+import { isRunaway } from "./runaway.ts";
 
 export interface RelayOptions {
   exchange: UpstreamExchange;
   decoder: AnswerDecoder;
   admitted: Admitted;
   candidate: Candidate;
+  /** The attempt, as the health of its route hears of it: ended here once the answer has begun. */
+  trial: Trial;
   clock: Clock;
   /** Fires when the client goes away. */
   signal: AbortSignal;
   disconnectGraceMs: number;
   /** Records the ids that the answer names as the account's own; settles when that is committed. */
   own(objectIds: readonly string[], providerId: string): Promise<void>;
+  /** Called once instead of `ended`: the answer did not begin. */
+  failedToBegin(): void;
   /** Called once: the receipt, if the ending could be committed, and why the answer failed, if it did. */
   ended(receipt: Receipt | undefined, error: unknown): void;
 }
@@ -90,6 +96,7 @@ export class StreamRelay implements Relay {
     } catch (error) {
       this.#grace.clear();
       this.#exchange.abort(readFailure(error));
+      this.#options.failedToBegin();
       throw isReadFailure(error) ? readFailure(error) : error;
     }
     this.#hasBegun = true;
@@ -178,6 +185,9 @@ export class StreamRelay implements Relay {
   #push(bytes: Uint8Array): void {
     try {
       this.#decoder.push(bytes);
+      if (isRunaway(this.#decoder.textBytes, this.#options.admitted.ceiling.completionTokens)) {
+        throw new UpstreamError("provider", "runaway");
+      }
     } catch (error) {
       // What came before it counts as if it had come alone, however the network cut the stream.
       if (!this.#decoder.hasContent || !isReadFailure(error)) throw error;
@@ -202,6 +212,7 @@ export class StreamRelay implements Relay {
 
   async #complete(): Promise<void> {
     this.#exchange.finished();
+    this.#options.trial.ended();
     const { usage, isRefused, textBytes } = this.#decoder;
     const status = this.#isGone ? "cancelled" : isRefused ? "failed" : "done";
     const billed = usage
@@ -215,7 +226,9 @@ export class StreamRelay implements Relay {
     this.#exchange.abort(failure);
     const isAway = this.#isGone || this.#pace.explains(failure.outcome);
     const isClients = isAway && failure.fault !== "gateway";
-    this.#options.admitted.meter.amendAttempt(isClients ? "client gone" : failure.outcome);
+    const cause = isClients ? clientGone() : failure;
+    this.#options.trial.ended(cause);
+    this.#options.admitted.meter.amendAttempt(cause.outcome);
     const ending: Ending = isClients
       ? { status: "cancelled", usage: this.#abandonedUsage() }
       : { status: "failed" };
@@ -252,6 +265,7 @@ export class StreamRelay implements Relay {
     this.#grace.clear();
     this.#pace.stop();
     this.#exchange.abort(readFailure(error));
+    this.#options.trial.ended(readFailure(error));
     this.#isGone = true;
     if (this.#isOver) return;
     this.#isOver = true;
@@ -270,7 +284,7 @@ export class StreamRelay implements Relay {
 
   #giveUp(): void {
     this.#isGivenUp = true;
-    this.#exchange.abort(new UpstreamError("provider", "client gone"));
+    this.#exchange.abort(clientGone());
   }
 
   #abandonedUsage(): Ending["usage"] {
@@ -279,4 +293,8 @@ export class StreamRelay implements Relay {
     if (usage && isUsageFinal) return { tokens: usage, estimated: false };
     return partialUsage(this.#options.admitted, textBytes, usage);
   }
+}
+
+function clientGone(): UpstreamError {
+  return new UpstreamError("client", "client gone");
 }

@@ -8,12 +8,14 @@ import { AnswerError, type EncodedRequest } from "../providers/provider.ts";
 import type { UpstreamError } from "../providers/upstream.ts";
 import type { Candidate } from "../routing/order.ts";
 import { admit, findModel } from "./admit.ts";
+import { answerJson } from "./answerJson.ts";
 import type { Answer } from "./answer.ts";
 import { estimatedUsage } from "./estimated.ts";
 import type { Gateway, Visit } from "./gateway.ts";
-import { answerJson, openStream, type Journey } from "./journey.ts";
+import type { Journey } from "./journey.ts";
+import { openStream } from "./openStream.ts";
 import { ownObjects, pinToOwner } from "./ownership.ts";
-import { objectIdsOf, ResponsesDecoder } from "./responsesDecoder.ts";
+import { objectIdsOf, ResponsesDecoder, responsesFailure } from "./responsesDecoder.ts";
 
 /** A checked responses request with the client's own text. */
 export interface ResponsesBody {
@@ -55,12 +57,10 @@ export async function responses(
     candidates,
     encode: (candidate) => encode(object, candidate),
     callerFault,
+    failurePiece: (error) => responsesFailure(0, error),
     own: (objectIds, provider) => ownObjects(gateway, visit, objectIds, provider),
   };
-  if (request.stream) {
-    return { kind: "stream", relay: await openStream(journey, () => new ResponsesDecoder()) };
-  }
-  return jsonAnswer(journey);
+  return request.stream ? openStream(journey, () => new ResponsesDecoder()) : jsonAnswer(journey);
 }
 
 function jsonAnswer(journey: Journey): Promise<Answer> {

@@ -1,3 +1,4 @@
+import { upstreamFailure, type StreamFailure } from "../contract/errors.ts";
 import { laterUsage, readResponsesUsage, type Usage } from "../contract/usage.ts";
 import { isJsonObject } from "../lib/json.ts";
 import { createSseSplitter, type SseSplitter } from "../lib/sse.ts";
@@ -57,14 +58,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   }
 
   failure(): string {
-    const error = {
-      type: "error",
-      code: "provider_error",
-      message: "upstream provider failure",
-      param: null,
-      sequence_number: this.#eventCount,
-    };
-    return `event: error\ndata: ${JSON.stringify(error)}\n\n`;
+    return responsesFailure(this.#eventCount);
   }
 
   #read(event: SseEvent): void {
@@ -81,7 +75,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     this.#eventCount += 1;
     if (!OPENING_EVENTS.has(type)) this.hasContent = true;
     if (type === "response.created") this.#objectIds.push(...objectIdsOf(responseOf(event)));
-    else if (type.endsWith(".delta")) this.textBytes += event.raw.byteLength;
+    else if (type.endsWith(".delta")) this.textBytes += deltaBytes(event);
   }
 
   #finish(type: string, event: SseEvent): void {
@@ -93,6 +87,18 @@ export class ResponsesDecoder implements AnswerDecoder {
     this.hasContent = true;
     this.isFinished = true;
   }
+}
+
+/** The event that ends a failed stream, in the interface's own form; `sequence` counts the events before it. */
+export function responsesFailure(sequence: number, error: StreamFailure = upstreamFailure): string {
+  const event = {
+    type: "error",
+    code: error.type,
+    message: error.message,
+    param: null,
+    sequence_number: sequence,
+  };
+  return `event: error\ndata: ${JSON.stringify(event)}\n\n`;
 }
 
 /** The ids of a response and of its output items: what its account may name again. */
@@ -113,6 +119,11 @@ function eventType(event: SseEvent): string | undefined {
 function typeOf(event: SseEvent): string | undefined {
   const data = parse(event);
   return typeof data["type"] === "string" ? data["type"] : undefined;
+}
+
+function deltaBytes(event: SseEvent): number {
+  const { delta } = parse(event);
+  return typeof delta === "string" ? Buffer.byteLength(delta) : 0;
 }
 
 function responseOf(event: SseEvent): Readonly<Record<string, unknown>> {

@@ -83,7 +83,7 @@ async function serve(
     if (answered.kind === "stream") {
       return streamAnswer(
         trace,
-        streamBody(answered.relay, app.clock, request.signal, server.sseKeepaliveMs),
+        streamBody(answered, app.clock, request.signal, server.sseKeepaliveMs),
       );
     }
     over();

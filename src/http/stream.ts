@@ -1,4 +1,4 @@
-import type { Relay } from "../gateway/answer.ts";
+import type { StreamedAnswer } from "../gateway/answer.ts";
 import type { Clock } from "../lib/clock.ts";
 import { createDeadline } from "../lib/deadline.ts";
 
@@ -10,7 +10,7 @@ const KEEP_ALIVE = Buffer.from(": keep-alive\n\n");
  * read of a provider while its client does not read. `keepaliveMs` 0 sends no comments.
  */
 export function streamBody(
-  relay: Relay,
+  { relay, isLate }: StreamedAnswer,
   clock: Clock,
   signal: AbortSignal,
   keepaliveMs: number,
@@ -27,7 +27,10 @@ export function streamBody(
     {
       start(started) {
         controller = started;
-        if (keepaliveMs > 0) quiet.set(keepaliveMs);
+        if (keepaliveMs === 0) return;
+        quiet.set(keepaliveMs);
+        // The head leaves with the first byte, and a late answer's client has waited for that.
+        if (isLate) started.enqueue(KEEP_ALIVE);
       },
       async pull(pulled) {
         isPulling = true;

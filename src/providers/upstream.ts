@@ -13,7 +13,7 @@ import { AnswerError, UnfitError, type EncodedRequest, type ProviderAdapter } fr
 import type { Secrets } from "./scrub.ts";
 import { UpstreamError } from "./upstreamError.ts";
 
-export { UpstreamError } from "./upstreamError.ts";
+export { UpstreamError, type UpstreamFault } from "./upstreamError.ts";
 
 /** One request to a provider. `requestId` is ours; it helps the operator to find it in the provider's own logs. */
 export interface UpstreamRequest extends EncodedRequest {

@@ -7,6 +7,7 @@ import type { ErrorExtra } from "../contract/errors.ts";
  * - `missing`: 404; the call decides
  * - `account`: the operator's own account is refused or empty
  * - `limited`: the provider's rate limit
+ * - `client`: it went away, and the attempt was given up for that
  * - `gateway`: our own; it ends, or cannot keep its books
  * - `provider`: everything else
  */
@@ -16,6 +17,7 @@ export type UpstreamFault =
   | "missing"
   | "account"
   | "limited"
+  | "client"
   | "gateway"
   | "provider";
 

@@ -1,17 +1,25 @@
 import { allProvidersUnavailable, rateLimitExceeded, type ApiError } from "../contract/errors.ts";
 import type { Clock } from "../lib/clock.ts";
-import { upstreamErrorOf, type UpstreamError } from "../providers/upstream.ts";
+import type { Random } from "../lib/random.ts";
+import { UpstreamError, upstreamErrorOf } from "../providers/upstream.ts";
 import type { AttemptRecord } from "../store/store.ts";
-import type { Cooldowns } from "./cooldown.ts";
-import type { Candidate } from "./order.ts";
+import type { RouteHealth, Trial } from "./health.ts";
+import { orderCandidates, type Candidate } from "./order.ts";
+import { backoffMs, type RetryBudget } from "./retryBudget.ts";
 
 export interface Dispatch<Answer> {
-  /** In the order of trying. */
   candidates: readonly Candidate[];
-  cooldowns: Cooldowns;
+  health: RouteHealth;
+  retryBudget: RetryBudget;
   clock: Clock;
-  /** Tries one route. What it throws before it resolves may still be made good by the next. */
-  attempt(candidate: Candidate): Promise<Answer>;
+  random: Random;
+  /** Requests under way in the whole gateway now. */
+  underWay(): number;
+  /**
+   * Tries one route. What it throws before it resolves may still be made good by the next; once it
+   * resolves, it is its own to end the trial.
+   */
+  attempt(candidate: Candidate, trial: Trial): Promise<Answer>;
   /** Hears of each attempt; `cooldownMs` is how long a failure puts the route aside. */
   attempted(
     record: AttemptRecord,
@@ -29,6 +37,8 @@ export interface Dispatched<Answer> {
   candidate: Candidate;
 }
 
+/** The first failover is free; from this attempt on it takes a place of the retry budget. */
+const BUDGETED_ATTEMPT = 3;
 const ATTEMPTS_MAX = 3;
 /** A provider whose places are all taken has one as soon as any of its requests ends. */
 const BUSY_RETRY_SECONDS = 1;
@@ -38,50 +48,84 @@ const BUSY_RETRY_SECONDS = 1;
  * else what is to be said when no route is left. An abandoned request throws its last UpstreamError.
  */
 export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<Dispatched<Answer>> {
-  const { cooldowns, clock } = options;
   let attempts = 0;
   let busy = 0;
   let unfit: UpstreamError | undefined;
-  for (const candidate of options.candidates) {
-    if (attempts === ATTEMPTS_MAX) break;
-    if (cooldowns.waitMs(candidate) > 0) continue;
-    if (isBusy(candidate)) {
-      busy += 1;
-      continue;
-    }
-    attempts += 1;
-    const startedMs = clock.monotonicMs();
-    const record = (outcome: string, status: number | null): AttemptRecord => ({
-      provider: candidate.provider.id,
-      outcome,
-      status,
-      durationMs: Math.round(clock.monotonicMs() - startedMs),
-    });
-    try {
-      const answer = await options.attempt(candidate);
-      options.attempted(record("ok", 200), candidate, undefined);
-      return { answer, candidate };
-    } catch (thrown) {
-      const error = upstreamErrorOf(thrown);
-      if (error.fault === "unfit") {
-        attempts -= 1;
-        unfit ??= error;
+  let giveBack: (() => void) | undefined;
+  try {
+    for (const candidate of orderCandidates(options.candidates, options.random)) {
+      if (attempts === BUDGETED_ATTEMPT - 1 && !giveBack) {
+        giveBack = options.retryBudget.take(options.underWay());
+        if (!giveBack) break;
+        await Bun.sleep(backoffMs(options.random.fraction()));
+        if (options.isAbandoned()) break;
+      }
+      if (options.health.waitMs(candidate) > 0) continue;
+      if (isBusy(candidate)) {
+        busy += 1;
         continue;
       }
-      const cooldownMs = cooldowns.note(candidate, error);
-      options.attempted(record(error.outcome, error.status ?? null), candidate, {
-        error,
-        cooldownMs,
-      });
-      const fault = options.callerFault(error);
+      const tried = await tryRoute(options, candidate);
+      if (!(tried instanceof UpstreamError)) return { answer: tried.answer, candidate };
+      if (tried.fault === "unfit") {
+        unfit ??= tried;
+        continue;
+      }
+      attempts += 1;
+      const fault = options.callerFault(tried);
       if (fault) throw fault;
-      if (options.isAbandoned()) throw error;
+      if (options.isAbandoned()) throw tried;
+      if (attempts === ATTEMPTS_MAX) break;
     }
+  } finally {
+    giveBack?.();
   }
   const fault = attempts === 0 && unfit ? options.callerFault(unfit) : undefined;
   if (fault) throw fault;
   if (attempts === 0 && busy > 0) throw rateLimitExceeded(BUSY_RETRY_SECONDS);
-  throw allProvidersUnavailable(soonestSeconds(options.candidates, cooldowns));
+  throw allProvidersUnavailable(soonestSeconds(options));
+}
+
+/** Tries one route; what it fails with is the next one's to make good. */
+async function tryRoute<Answer>(
+  options: Dispatch<Answer>,
+  candidate: Candidate,
+): Promise<{ answer: Answer } | UpstreamError> {
+  const { health, clock } = options;
+  const startedMs = clock.monotonicMs();
+  const record = (outcome: string, status: number | null): AttemptRecord => ({
+    provider: candidate.provider.id,
+    outcome,
+    status,
+    durationMs: Math.round(clock.monotonicMs() - startedMs),
+  });
+  const trial = health.begin(candidate);
+  try {
+    const answer = await options.attempt(candidate, trial);
+    trial.answered();
+    options.attempted(record("ok", 200), candidate, undefined);
+    return { answer };
+  } catch (thrown) {
+    const error = failureOf(thrown, trial);
+    const cooldownMs = trial.ended(error);
+    if (error.fault !== "unfit") {
+      options.attempted(record(error.outcome, error.status ?? null), candidate, {
+        error,
+        cooldownMs,
+      });
+    }
+    return error;
+  }
+}
+
+/** A fault of our own says nothing of the route, and is not this loop's to handle. */
+function failureOf(thrown: unknown, trial: Trial): UpstreamError {
+  try {
+    return upstreamErrorOf(thrown);
+  } catch (cause) {
+    trial.ended(new UpstreamError("gateway", "internal", { cause }));
+    throw cause;
+  }
 }
 
 function isBusy({ provider }: Candidate): boolean {
@@ -90,10 +134,7 @@ function isBusy({ provider }: Candidate): boolean {
 }
 
 /** When the first of the routes that are put aside is worth another try; undefined when one is now. */
-function soonestSeconds(
-  candidates: readonly Candidate[],
-  cooldowns: Cooldowns,
-): number | undefined {
-  const soonestMs = Math.min(...candidates.map((candidate) => cooldowns.waitMs(candidate)));
+function soonestSeconds({ candidates, health }: Dispatch<unknown>): number | undefined {
+  const soonestMs = Math.min(...candidates.map((candidate) => health.waitMs(candidate)));
   return soonestMs > 0 && Number.isFinite(soonestMs) ? soonestMs / 1000 : undefined;
 }

@@ -10,6 +10,7 @@ import {
   type Delta,
   type FinishReason,
 } from "../../src/contract/chatAnswer.ts";
+import { upstreamFailure } from "../../src/contract/errors.ts";
 
 const head = { id: "c-1", created: 1_700_000_000, model: "m" };
 
@@ -58,7 +59,7 @@ describe("a chunk bears content", () => {
 });
 
 test("the chunk of a failed stream has the chunk's form and an error of the contract's", () => {
-  expect(failureChunk(chunk({ content: "secret" }))).toEqual({
+  expect(failureChunk(chunk({ content: "secret" }), upstreamFailure)).toEqual({
     ...head,
     object: "chat.completion.chunk",
     choices: [{ index: 0, delta: {}, finish_reason: "error" }],
@@ -113,5 +114,7 @@ test("so is a chunk, with its usage and the error of a failed stream", () => {
   };
   expect(onlyListedChunkFields(open)).toEqual({ ...chunk({ content: "a" }), usage: listedUsage });
   expect(onlyListedChunkFields(chunk({ role: "assistant" }))).toEqual(chunk({ role: "assistant" }));
-  expect(onlyListedChunkFields(failureChunk(head))).toEqual(failureChunk(head));
+  expect(onlyListedChunkFields(failureChunk(head, upstreamFailure))).toEqual(
+    failureChunk(head, upstreamFailure),
+  );
 });

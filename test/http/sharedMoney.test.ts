@@ -109,6 +109,7 @@ describe("requests at once", () => {
     expect(statuses(failed)).toEqual(Array<number>(20).fill(502));
     expect(at.gateway.balance(key)).toBe(20n * PRICE);
     await at.gateway.checkBooks();
+    at.gateway.forgetFailures();
     at.providers.local.answer = answered({ usage: full });
     const served = await Promise.all(Array.from({ length: 20 }, () => chat(at.gateway, key)));
     expect(statuses(served)).toEqual(Array<number>(20).fill(200));

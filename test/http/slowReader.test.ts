@@ -11,7 +11,8 @@ import { chatEvent } from "../support/upstreamText.ts";
 const patient = openOneModelBefore({ billing: { disconnect_grace: "50ms" } });
 const hasty = openOneModelBefore({}, { total_timeout: "700ms" });
 
-const longEvent = piece(chatEvent({ content: "a".repeat(65_536) }));
+/** Long on the wire and short in what it says: else the stream would be cut as one that never ends. */
+const longEvent = piece(chatEvent({ content: "word" }, null, { padding: "x".repeat(65_536) }));
 const FLOOD_BYTES = 100 * 1024 * 1024;
 /** What the system's buffers of two connections may take, and much less than the flood. */
 const BUFFERED_BYTES_MAX = 40 * 1024 * 1024;
@@ -55,7 +56,7 @@ describe("a client that does not read", () => {
     client.reset();
     await providerClosed;
     expect(await patient.gateway.records(key, 1)).toMatchObject([
-      { status: "cancelled", estimated: true, promptTokens: 2, completionTokens: 1000 },
+      { status: "cancelled", estimated: true, promptTokens: 2 },
     ]);
   });
 
@@ -67,7 +68,7 @@ describe("a client that does not read", () => {
     await client.seen("[DONE]");
     expect(client.text).toContain('"finish_reason":"error"');
     expect(await hasty.gateway.records(key, 1)).toMatchObject([
-      { status: "cancelled", estimated: true, promptTokens: 2, completionTokens: 1000 },
+      { status: "cancelled", estimated: true, promptTokens: 2 },
     ]);
     client.fin();
   });

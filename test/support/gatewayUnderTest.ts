@@ -12,7 +12,7 @@ export interface GatewayUnderTest<Id extends string> {
 
 /**
  * Opens a gateway before the tests around it, and closes it behind them. After each test the books
- * must add up and nothing be held, and the providers forget what they were told.
+ * must add up and nothing be held, and the providers and the breakers forget what they were told.
  */
 export function openBefore<Id extends string>(
   ids: readonly Id[],
@@ -29,6 +29,7 @@ export function openBefore<Id extends string>(
   });
   afterEach(async () => {
     await gateway?.checkBooks();
+    gateway?.forgetFailures();
     for (const [, provider] of started) provider.forget();
   });
   afterAll(async () => {

@@ -50,6 +50,8 @@ export interface TestApp {
   key(options?: KeyOptions): TestKey;
   /** Puts another config in force, as a reload does. */
   reload(config: GatewayConfig): Promise<void>;
+  /** Forgets which routes failed, as a reload of the same config does. */
+  forgetFailures(): void;
   balance(key: TestKey): bigint;
   /** The records of the account's requests, newest first, once none of them is running any more. */
   records(key: TestKey, count: number): Promise<readonly RequestRow[]>;
@@ -110,6 +112,9 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
     key: (options = {}) => makeKey(store, app.newId("key"), options),
     async reload(next) {
       app.reload(await load(folder, next));
+    },
+    forgetFailures() {
+      app.reload(app.gateway.current.config);
     },
     balance: ({ account }) => store.accounts.find(account)?.balance ?? 0n,
     async records({ account }, count) {

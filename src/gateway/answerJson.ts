@@ -1,0 +1,71 @@
+import type { BilledUsage } from "../billing/meter.ts";
+import { formatRoubles } from "../lib/money.ts";
+import type { Dispatched } from "../routing/dispatch.ts";
+import type { Trial } from "../routing/health.ts";
+import type { Candidate } from "../routing/order.ts";
+import type { Answer } from "./answer.ts";
+import { collectText, watchClient } from "./collect.ts";
+import { conclude } from "./conclude.ts";
+import { estimatedUsage } from "./estimated.ts";
+import { concludeFailure, send, walk, type Journey } from "./journey.ts";
+import { isReadFailure, readFailure } from "./readFailure.ts";
+
+/** A JSON answer that was read whole: everything that could fail about it is done before it is charged. */
+export interface ReadAnswer {
+  /** What the client gets. */
+  readonly text: string;
+  /** Undefined where the provider itself reports that it failed: relayed, and not charged. */
+  readonly billed: BilledUsage | undefined;
+  /** Ids that the account may name from now on. */
+  readonly objectIds: readonly string[];
+}
+
+/**
+ * Answers in JSON by the first route whose answer `read` accepts, and charges it. A client that goes
+ * away changes nothing about that. Throws ApiError; by then the meter is finished.
+ */
+export async function answerJson(
+  journey: Journey,
+  read: (text: string, candidate: Candidate) => ReadAnswer,
+): Promise<Answer> {
+  const { visit, admitted } = journey;
+  const { exchanges } = journey.gateway.traffic;
+  const client = watchClient(journey.gateway, visit.signal);
+  const attempt = async (candidate: Candidate, trial: Trial): Promise<ReadAnswer> => {
+    const exchange = send(journey, candidate, false);
+    client.watch(exchange);
+    try {
+      const answer = read(await collectText(exchange), candidate);
+      trial.ended();
+      return answer;
+    } catch (error) {
+      const failure = readFailure(error);
+      exchange.abort(failure);
+      throw isReadFailure(error) ? failure : error;
+    } finally {
+      exchanges.delete(exchange);
+    }
+  };
+  let answered: Dispatched<ReadAnswer>;
+  try {
+    answered = await walk(journey, () => client.isGivenUp, attempt);
+    await journey.own(answered.answer.objectIds, answered.candidate.provider.id);
+  } catch (error) {
+    const usage = client.isGivenUp ? estimatedUsage(admitted, 0) : undefined;
+    throw await concludeFailure(journey, error, {
+      status: client.isGone ? "cancelled" : "failed",
+      usage,
+    });
+  } finally {
+    client.end();
+  }
+  const { answer, candidate } = answered;
+  const status = client.isGone ? "cancelled" : answer.billed ? "done" : "failed";
+  const { charge } = await conclude(visit, admitted, {
+    status,
+    usage: answer.billed,
+    provider: candidate.provider.id,
+    operatorPrice: candidate.route.cost,
+  });
+  return { kind: "json", text: answer.text, costRub: formatRoubles(charge) };
+}

@@ -1,0 +1,115 @@
+import type { ApiError } from "../contract/errors.ts";
+import { createDeadline } from "../lib/deadline.ts";
+import type { Trial } from "../routing/health.ts";
+import type { Candidate } from "../routing/order.ts";
+import type { Answer, Piece, Relay } from "./answer.ts";
+import type { AnswerDecoder } from "./answerDecoder.ts";
+import { noteReceipt } from "./conclude.ts";
+import { concludeFailure, send, walk, type Journey } from "./journey.ts";
+import { StreamRelay } from "./relay.ts";
+
+/** The client's 200 is held back so long for the first content, so that a failure can still be a 502. */
+const HEAD_WAIT_MS = 15_000;
+
+/**
+ * Answers with a stream: as soon as a route begins to answer, or, when that takes too long for a client
+ * that may give up on silence, with one that is quiet until then. Throws ApiError when the routes fail
+ * before; by then the meter is finished.
+ */
+export async function openStream(
+  journey: Journey,
+  decoderFor: (candidate: Candidate) => AnswerDecoder,
+): Promise<Answer> {
+  const { gateway } = journey;
+  const { sseKeepaliveMs } = gateway.current.config.server;
+  // Where comments are wanted sooner than that, so is the head before them.
+  const waitMs = sseKeepaliveMs > 0 ? Math.min(sseKeepaliveMs, HEAD_WAIT_MS) : HEAD_WAIT_MS;
+  const opening = beginStream(journey, decoderFor);
+  const waited = Promise.withResolvers<undefined>();
+  const patience = createDeadline(gateway.clock, () => waited.resolve(undefined));
+  patience.set(waitMs);
+  try {
+    const relay = await Promise.race([opening, waited.promise]);
+    if (relay) return { kind: "stream", relay, isLate: false };
+  } finally {
+    patience.clear();
+  }
+  return { kind: "stream", relay: lateRelay(journey, opening), isLate: true };
+}
+
+/** Resolves once content has come; from then on the relay finishes the meter. Else finishes it and throws ApiError. */
+async function beginStream(
+  journey: Journey,
+  decoderFor: (candidate: Candidate) => AnswerDecoder,
+): Promise<Relay> {
+  const { visit, admitted } = journey;
+  let last: StreamRelay | undefined;
+  const attempt = async (candidate: Candidate, trial: Trial): Promise<Relay> => {
+    const relay = relayFor(journey, candidate, trial, decoderFor(candidate));
+    last = relay;
+    await relay.begin();
+    return relay;
+  };
+  try {
+    const { answer } = await walk(journey, () => visit.signal.aborted, attempt);
+    admitted.meter.firstByte();
+    return answer;
+  } catch (error) {
+    const status = visit.signal.aborted ? "cancelled" : "failed";
+    throw await concludeFailure(journey, error, { status, usage: last?.abandonedUsage() });
+  }
+}
+
+function relayFor(
+  journey: Journey,
+  candidate: Candidate,
+  trial: Trial,
+  decoder: AnswerDecoder,
+): StreamRelay {
+  const { gateway, visit, admitted } = journey;
+  const { exchanges } = gateway.traffic;
+  const exchange = send(journey, candidate, true);
+  return new StreamRelay({
+    exchange,
+    decoder,
+    admitted,
+    candidate,
+    trial,
+    clock: gateway.clock,
+    signal: visit.signal,
+    disconnectGraceMs: gateway.current.config.billing.disconnectGraceMs,
+    own: (objectIds, providerId) => journey.own(objectIds, providerId),
+    failedToBegin: () => void exchanges.delete(exchange),
+    ended(receipt, error) {
+      exchanges.delete(exchange);
+      try {
+        if (receipt) noteReceipt(visit, receipt);
+        if (error !== undefined) visit.fail(error);
+      } finally {
+        visit.over();
+      }
+    },
+  });
+}
+
+/** A stream whose 200 has left before any content: it fails in the form of the stream. */
+function lateRelay(journey: Journey, opening: Promise<Relay>): Relay {
+  const { visit } = journey;
+  let failure: ApiError | undefined;
+  const opened = opening.catch((error: ApiError) => {
+    failure = error;
+    visit.fail(error);
+    visit.over();
+    return undefined;
+  });
+  let isFailureTold = false;
+  return {
+    async next(): Promise<Piece | undefined> {
+      const relay = await opened;
+      if (relay) return relay.next();
+      if (isFailureTold || !failure) return undefined;
+      isFailureTold = true;
+      return journey.failurePiece(failure);
+    },
+  };
+}

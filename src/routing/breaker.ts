@@ -1,0 +1,119 @@
+import type { Clock } from "../lib/clock.ts";
+
+export type BreakerState = "closed" | "half-open" | "open";
+
+/**
+ * Opens when attempts keep failing, so that nobody waits for a provider that is down, and closes when a
+ * single probe is answered.
+ */
+export interface Breaker {
+  readonly state: BreakerState;
+  /** Milliseconds until an attempt may begin; 0: now. */
+  waitMs(): number;
+  /** An attempt begins; in the half-open state it is the one probe. */
+  begin(): BreakerTrial;
+}
+
+/** One attempt, as the breaker hears of it. What comes after `ended` is ignored. */
+export interface BreakerTrial {
+  /** The first content is there: a probe that gets so far closes the breaker. */
+  answered(): void;
+  /** `neutral`: it says nothing of the provider's health. */
+  ended(how: "well" | "badly" | "neutral"): void;
+}
+
+const FAILURES_IN_ROW = 5;
+const WINDOW_SECONDS = 30;
+const WINDOW_ATTEMPTS_MIN = 20;
+const WINDOW_FAILED_SHARE = 0.5;
+const OPEN_MS = 10_000;
+const OPEN_MS_MAX = 60_000;
+/** While the probe is out, the others come back so often to see what became of it. */
+const PROBE_WAIT_MS = 1000;
+
+export function createBreaker(clock: Clock): Breaker {
+  let failuresInRow = 0;
+  let window = createWindow(clock);
+  let openMs = OPEN_MS;
+  let closedAgainAtMs: number | undefined;
+  let probe: object | undefined;
+
+  const open = (forMs: number): void => {
+    openMs = forMs;
+    closedAgainAtMs = clock.monotonicMs() + forMs;
+    probe = undefined;
+  };
+  const close = (): void => {
+    failuresInRow = 0;
+    window = createWindow(clock);
+    openMs = OPEN_MS;
+    closedAgainAtMs = undefined;
+    probe = undefined;
+  };
+  const waitMs = (): number => {
+    if (closedAgainAtMs === undefined) return 0;
+    const leftMs = Math.max(0, closedAgainAtMs - clock.monotonicMs());
+    return leftMs === 0 && probe ? PROBE_WAIT_MS : leftMs;
+  };
+  const probeEnded = (how: "well" | "badly" | "neutral"): void => {
+    if (how === "well") close();
+    else if (how === "badly") open(Math.min(openMs * 2, OPEN_MS_MAX));
+    // The next one finds out.
+    else probe = undefined;
+  };
+  const attemptEnded = (how: "well" | "badly" | "neutral"): void => {
+    // While it is open, what began before says nothing new.
+    if (closedAgainAtMs !== undefined || how === "neutral") return;
+    window.note(how === "badly");
+    failuresInRow = how === "badly" ? failuresInRow + 1 : 0;
+    if (how === "well") return;
+    if (failuresInRow >= FAILURES_IN_ROW || window.isBad()) open(OPEN_MS);
+  };
+
+  return {
+    get state() {
+      if (closedAgainAtMs === undefined) return "closed";
+      return closedAgainAtMs > clock.monotonicMs() ? "open" : "half-open";
+    },
+    waitMs,
+    begin() {
+      const self = {};
+      if (closedAgainAtMs !== undefined) probe = self;
+      let isOver = false;
+      return {
+        answered() {
+          if (!isOver && probe === self) close();
+        },
+        ended(how) {
+          if (isOver) return;
+          isOver = true;
+          if (probe === self) probeEnded(how);
+          else attemptEnded(how);
+        },
+      };
+    },
+  };
+}
+
+/** How the attempts of the last half minute ended, a second at a time. */
+function createWindow(clock: Clock): { note(failed: boolean): void; isBad(): boolean } {
+  const seconds = Array.from({ length: WINDOW_SECONDS }, () => ({ at: -1, all: 0, failed: 0 }));
+  const now = (): number => Math.floor(clock.monotonicMs() / 1000);
+  return {
+    note(failed) {
+      const at = now();
+      const second = seconds[at % WINDOW_SECONDS];
+      if (!second) return;
+      if (second.at !== at) Object.assign(second, { at, all: 0, failed: 0 });
+      second.all += 1;
+      if (failed) second.failed += 1;
+    },
+    isBad() {
+      const since = now() - WINDOW_SECONDS;
+      const recent = seconds.filter(({ at }) => at > since);
+      const all = recent.reduce((sum, second) => sum + second.all, 0);
+      const failed = recent.reduce((sum, second) => sum + second.failed, 0);
+      return all >= WINDOW_ATTEMPTS_MIN && failed >= all * WINDOW_FAILED_SHARE;
+    },
+  };
+}

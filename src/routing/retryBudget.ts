@@ -1,0 +1,33 @@
+/**
+ * Limits third attempts, so that requests which fail everywhere do not become a storm on providers that
+ * are in trouble already: a share of the requests under way, and always a few.
+ */
+export interface RetryBudget {
+  /** Takes a place among the third attempts under way, to be given back by what it returns; undefined: none is free. */
+  take(underWay: number): (() => void) | undefined;
+}
+
+const SHARE = 0.2;
+const PLACES_MIN = 3;
+const BACKOFF_MIN_MS = 50;
+const BACKOFF_MAX_MS = 500;
+
+export function createRetryBudget(): RetryBudget {
+  let taken = 0;
+  return {
+    take(underWay) {
+      if (taken >= Math.max(PLACES_MIN, Math.floor(underWay * SHARE))) return undefined;
+      taken += 1;
+      let isTaken = true;
+      return () => {
+        if (isTaken) taken -= 1;
+        isTaken = false;
+      };
+    },
+  };
+}
+
+/** How long a third attempt waits; `fraction` is a chance in [0, 1), so that many do not come back at once. */
+export function backoffMs(fraction: number): number {
+  return BACKOFF_MIN_MS + fraction * (BACKOFF_MAX_MS - BACKOFF_MIN_MS);
+}

@@ -1,0 +1,176 @@
+import { describe, expect, test } from "bun:test";
+import { answered, helloEvent, usual } from "../support/chatAnswers.ts";
+import { chat, chunksOf, openChat } from "../support/chatCalls.ts";
+import { openBefore } from "../support/gatewayUnderTest.ts";
+import { refusal, stream } from "../support/scriptedProvider.ts";
+import { until } from "../support/until.ts";
+
+const at = openBefore(["one", "two"], (urls) => ({
+  providers: urls,
+  models: [
+    { id: "small", routes: [{ provider: "one" }] },
+    { id: "alias", routes: [{ provider: "one", model: "small" }] },
+    { id: "other", routes: [{ provider: "one" }] },
+    {
+      id: "safe",
+      routes: [
+        { provider: "one", model: "small", priority: 1 },
+        { provider: "two", priority: 2 },
+      ],
+    },
+  ],
+}));
+
+const calls = () => at.providers.one.requests.length;
+const key = () => at.gateway.key();
+const retryAfter = async (model = "small") =>
+  (await chat(at.gateway, key(), { model })).headers.get("retry-after");
+
+/** Asks so often, and returns how often the provider was asked. */
+async function ask(count: number, model = "small"): Promise<number> {
+  const before = calls();
+  for (let n = 0; n < count; n += 1) await chat(at.gateway, key(), { model });
+  return calls() - before;
+}
+
+async function open(): Promise<void> {
+  at.providers.one.answer = refusal(500);
+  expect(await ask(6)).toBe(5);
+}
+
+const states = () => at.gateway.app.gateway.current.health.states();
+
+describe("a route that fails five times in a row", () => {
+  test("is passed over at once, and the 502 says when it is worth another try", async () => {
+    await open();
+    expect(await retryAfter()).toBe("10");
+    at.gateway.clock.advance(4000);
+    expect(await retryAfter()).toBe("6");
+    expect(calls()).toBe(5);
+    expect(states()).toEqual([{ provider: "one", model: "small", state: "open" }]);
+  });
+
+  test("is passed over by every model that leads to it, and by no other of its provider", async () => {
+    await open();
+    expect(await ask(1, "alias")).toBe(0);
+    expect(await ask(1, "other")).toBe(1);
+  });
+
+  test("leaves its requests to the next route", async () => {
+    await open();
+    at.providers.two.answer = usual;
+    expect((await chat(at.gateway, key(), { model: "safe" })).status).toBe(200);
+    expect([calls(), at.providers.two.requests.length]).toEqual([5, 1]);
+  });
+
+  test("is asked by a single probe then, and all come back when that is answered", async () => {
+    await open();
+    at.gateway.clock.advance(10_001);
+    const go = Promise.withResolvers<void>();
+    at.providers.one.answer = async (peer, request) => {
+      await go.promise;
+      await usual(peer, request);
+    };
+    const probe = chat(at.gateway, key());
+    await until("the probe is out", () => calls() === 6);
+    expect(states()).toMatchObject([{ state: "half-open" }]);
+    expect(await retryAfter()).toBe("1");
+    expect(calls()).toBe(6);
+    go.resolve();
+    expect((await probe).status).toBe(200);
+    expect(await ask(3)).toBe(3);
+    expect(states()).toMatchObject([{ state: "closed" }]);
+  });
+
+  test("waits twice as long after each failed probe, up to a minute", async () => {
+    await open();
+    for (const seconds of [10, 20, 40, 60, 60]) {
+      expect(await retryAfter()).toBe(String(seconds));
+      at.gateway.clock.advance(seconds * 1000 + 1);
+      expect(await ask(1)).toBe(1);
+    }
+    at.gateway.clock.advance(60_001);
+    at.providers.one.answer = usual;
+    expect(await ask(1)).toBe(1);
+    at.providers.one.answer = refusal(500);
+    expect(await ask(6)).toBe(5);
+    expect(await retryAfter()).toBe("10");
+  });
+
+  test("is probed again at once when its probe fails by its caller's fault", async () => {
+    await open();
+    at.gateway.clock.advance(10_001);
+    at.providers.one.answer = refusal(400);
+    expect(await ask(2)).toBe(2);
+    at.providers.one.answer = usual;
+    expect((await chat(at.gateway, key())).status).toBe(200);
+    expect(states()).toMatchObject([{ state: "closed" }]);
+  });
+});
+
+describe("a route", () => {
+  test("is never passed over for its callers' faults, or for limits that name no time", async () => {
+    at.providers.one.answer = refusal(400);
+    expect(await ask(30)).toBe(30);
+    at.providers.one.answer = refusal(429);
+    expect(await ask(30)).toBe(30);
+  });
+
+  test("is not passed over for clients that went away", async () => {
+    at.providers.one.answer = () => undefined;
+    for (let n = 0; n < 6; n += 1) {
+      const client = new AbortController();
+      const reply = fetch(`${at.gateway.url}/v1/chat/completions`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${key().key}` },
+        body: JSON.stringify({
+          model: "small",
+          stream: true,
+          messages: [{ role: "user", content: "x" }],
+        }),
+        signal: client.signal,
+      }).catch(() => undefined);
+      await until("the provider is asked", () => calls() === n + 1);
+      client.abort();
+      await reply;
+    }
+    await at.gateway.checkBooks();
+    expect(states()).toMatchObject([{ state: "closed" }]);
+  });
+
+  test("is passed over when half of twenty attempts of half a minute failed, and not for old ones", async () => {
+    const alternate = async (count: number): Promise<void> => {
+      for (let n = 0; n < count; n += 1) {
+        at.providers.one.answer = n % 2 === 0 ? refusal(503) : usual;
+        expect(await ask(1)).toBe(1);
+      }
+    };
+    await alternate(18);
+    at.gateway.clock.advance(31_000);
+    await alternate(19);
+    at.providers.one.answer = usual;
+    expect(await ask(1)).toBe(1);
+    at.providers.one.answer = refusal(503);
+    expect(await ask(2)).toBe(1);
+    expect(await retryAfter()).toBe("10");
+  });
+
+  test("whose streams are cut after content counts each of them as a failure", async () => {
+    at.providers.one.answer = stream(helloEvent);
+    for (let n = 0; n < 5; n += 1) {
+      const client = await openChat(at.gateway, key(), { stream: true });
+      await client.seen("[DONE]");
+      expect(chunksOf(client).at(-1)).toMatchObject({ error: { type: "provider_error" } });
+    }
+    expect(await ask(1)).toBe(0);
+  });
+
+  test("that answers in between has no five failures in a row", async () => {
+    for (let round = 0; round < 2; round += 1) {
+      at.providers.one.answer = refusal(500);
+      expect(await ask(4)).toBe(4);
+      at.providers.one.answer = answered({});
+      expect(await ask(6)).toBe(6);
+    }
+  });
+});

@@ -1,0 +1,151 @@
+import { describe, expect, test } from "bun:test";
+import { doneEvent, helloEvent, stopEvent, usageEvent, usual } from "../support/chatAnswers.ts";
+import {
+  chat,
+  chunksOf,
+  noProvider,
+  expectRefusal,
+  openCall,
+  openChat,
+} from "../support/chatCalls.ts";
+import { costOf } from "../support/gatewayConfig.ts";
+import { openBefore } from "../support/gatewayUnderTest.ts";
+import { piece, raw, refusal, streamEnd, streamHead } from "../support/scriptedProvider.ts";
+import type { ProviderAnswer } from "../support/scriptedProvider.ts";
+import { until } from "../support/until.ts";
+
+const KEEP_ALIVE = ": keep-alive\n\n";
+const at = openBefore(["one", "two"], (urls) => ({
+  sections: { server: { sse_keepalive: "60ms" } },
+  providers: urls,
+  models: [
+    { id: "small", routes: [{ provider: "one", responses: true }] },
+    {
+      id: "safe",
+      routes: [
+        { provider: "one", priority: 1 },
+        { provider: "two", priority: 2 },
+      ],
+    },
+  ],
+}));
+const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
+
+/** Does nothing until it may, and then this. */
+function held(answer: ProviderAnswer): { answer: ProviderAnswer; go(): void } {
+  const gate = Promise.withResolvers<void>();
+  return {
+    answer: async (peer, request) => {
+      await gate.promise;
+      await answer(peer, request);
+    },
+    go: gate.resolve,
+  };
+}
+
+const good = raw(
+  streamHead,
+  ...[helloEvent, stopEvent, usageEvent, doneEvent].map(piece),
+  streamEnd,
+);
+
+describe("a stream whose first content is late", () => {
+  test("is answered 200 with keep-alive comments, and then as any other", async () => {
+    const provider = held(good);
+    at.providers.one.answer = provider.answer;
+    const key = at.gateway.key();
+    const client = await openChat(at.gateway, key, { stream: true });
+    expect(client.status).toBe(200);
+    await client.seen(KEEP_ALIVE.repeat(3));
+    provider.go();
+    await client.seen("[DONE]");
+    const text = client.text.replaceAll(KEEP_ALIVE, "");
+    expect(chunksOf({ text }).map(({ choices }) => choices)).toHaveLength(2);
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
+  });
+
+  test("still moves to the next route when its provider fails", async () => {
+    const provider = held(refusal(500));
+    at.providers.one.answer = provider.answer;
+    at.providers.two.answer = usual;
+    const key = at.gateway.key();
+    const client = await openChat(at.gateway, key, { stream: true, model: "safe" });
+    await client.seen(KEEP_ALIVE);
+    provider.go();
+    await client.seen("[DONE]");
+    expect(client.text).toContain("Hello");
+    const [record] = await at.gateway.records(key, 1);
+    expect(record).toMatchObject({ status: "done", provider: "two", attemptCount: 2 });
+  });
+
+  test("ends with the error's chunk when no route is left, and nothing is charged", async () => {
+    const provider = held(refusal(500));
+    at.providers.one.answer = provider.answer;
+    const key = at.gateway.key();
+    const client = await openChat(at.gateway, key, { stream: true });
+    await client.seen(KEEP_ALIVE);
+    provider.go();
+    await client.seen("[DONE]");
+    const [last, ...others] = chunksOf({ text: client.text.replaceAll(KEEP_ALIVE, "") });
+    expect(others).toEqual([]);
+    expect(last).toMatchObject({
+      model: "small",
+      choices: [{ delta: {}, finish_reason: "error" }],
+      error: { type: "provider_error", message: "all providers unavailable" },
+    });
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+    await until("the client is told the end", () => client.isOver);
+    expect(at.gateway.log.at(-1)).toMatchObject({ status: 200, outcome: "failed", level: "error" });
+  });
+
+  test("tells its caller's fault in the same way", async () => {
+    const provider = held(refusal(400, "your prompt is too long"));
+    at.providers.one.answer = provider.answer;
+    const client = await openChat(at.gateway, at.gateway.key(), { stream: true });
+    await client.seen(KEEP_ALIVE);
+    provider.go();
+    await client.seen("[DONE]");
+    const text = client.text.replaceAll(KEEP_ALIVE, "");
+    expect(chunksOf({ text })).toMatchObject([
+      { error: { type: "invalid_request_error", message: "your prompt is too long" } },
+    ]);
+  });
+
+  test("of the responses interface ends with that interface's error event", async () => {
+    const provider = held(refusal(503));
+    at.providers.one.answer = provider.answer;
+    const key = at.gateway.key();
+    const body = { model: "small", input: "x", stream: true };
+    const client = await openCall(at.gateway, key, { path: "/v1/responses", body });
+    await client.seen(KEEP_ALIVE);
+    provider.go();
+    await until("the stream is over", () => client.isOver);
+    const [name, data] = client.text.replaceAll(KEEP_ALIVE, "").trim().split("\ndata: ");
+    expect(name).toBe("event: error");
+    expect(JSON.parse(data ?? "")).toEqual({
+      type: "error",
+      code: "provider_error",
+      message: "all providers unavailable",
+      param: null,
+      sequence_number: 0,
+    });
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+  });
+
+  test("whose client leaves then ends its provider, and the place of the request is free again", async () => {
+    at.providers.one.answer = () => undefined;
+    const key = at.gateway.key({ concurrentRequests: 1 });
+    const client = await openChat(at.gateway, key, { stream: true });
+    await client.seen(KEEP_ALIVE);
+    client.leave();
+    await at.gateway.checkBooks();
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "cancelled" }]);
+    at.providers.one.answer = usual;
+    expect((await chat(at.gateway, key)).status).toBe(200);
+  });
+});
+
+test("a stream that fails soon is still a plain 502", async () => {
+  at.providers.one.answer = refusal(500);
+  expectRefusal(await chat(at.gateway, at.gateway.key(), { stream: true }), noProvider);
+});

@@ -1,0 +1,74 @@
+import { describe, expect, test } from "bun:test";
+import { usual } from "../support/chatAnswers.ts";
+import { chat } from "../support/chatCalls.ts";
+import { openBefore } from "../support/gatewayUnderTest.ts";
+import { refusal } from "../support/scriptedProvider.ts";
+import { until } from "../support/until.ts";
+
+const at = openBefore(["one", "two", "three", "slow"], ({ one, two, three, slow }) => ({
+  providers: { one, two, three, slow },
+  models: [
+    {
+      id: "small",
+      routes: ["one", "two", "three"].map((provider, at) => ({ provider, priority: at + 1 })),
+    },
+    { id: "slow", routes: [{ provider: "slow" }] },
+  ],
+}));
+
+const thirds = () => at.providers.three.requests.length;
+const statuses = async (count: number): Promise<Record<number, number>> => {
+  const seen: Record<number, number> = {};
+  const replies = await Promise.all(
+    Array.from({ length: count }, () => chat(at.gateway, at.gateway.key())),
+  );
+  for (const { status } of replies) seen[status] = (seen[status] ?? 0) + 1;
+  return seen;
+};
+
+describe("third attempts", () => {
+  test("are made by three requests at once where few are under way, and wait 50 to 500 ms before", async () => {
+    // 400 is no failure of a provider's; 429 is one that trips no breaker.
+    at.providers.one.answer = refusal(429);
+    at.providers.two.answer = refusal(429);
+    at.providers.three.answer = usual;
+    const startedMs = performance.now();
+    expect(await statuses(10)).toEqual({ 200: 3, 502: 7 });
+    expect(performance.now() - startedMs).toBeGreaterThanOrEqual(50);
+    expect(await statuses(3)).toEqual({ 200: 3 });
+    expect(thirds()).toBe(6);
+  });
+
+  test("are a fifth of the requests under way where there are many", async () => {
+    const go = Promise.withResolvers<void>();
+    at.providers.slow.answer = async (peer, request) => {
+      await go.promise;
+      await usual(peer, request);
+    };
+    const others = Array.from({ length: 40 }, () =>
+      chat(at.gateway, at.gateway.key(), { model: "slow" }),
+    );
+    await until("the others are under way", () => at.providers.slow.requests.length === 40);
+    at.providers.one.answer = refusal(429);
+    at.providers.two.answer = refusal(429);
+    at.providers.three.answer = usual;
+    const seen = await statuses(20);
+    // The twenty count as well while they are with a provider, so a few more than eight may pass.
+    expect(seen[200]).toBeGreaterThanOrEqual(8);
+    expect(seen[200]).toBeLessThanOrEqual(12);
+    go.resolve();
+    for (const { status } of await Promise.all(others)) expect(status).toBe(200);
+  });
+
+  test("give their places back when they fail", async () => {
+    for (const id of ["one", "two", "three"] as const) at.providers[id].answer = refusal(429);
+    for (let round = 0; round < 5; round += 1) expect(await statuses(3)).toEqual({ 502: 3 });
+    expect(thirds()).toBe(15);
+  });
+});
+
+test("a first failover is always allowed, however many need it", async () => {
+  at.providers.one.answer = refusal(429);
+  at.providers.two.answer = usual;
+  expect(await statuses(40)).toEqual({ 200: 40 });
+});
