@@ -18,8 +18,8 @@ import { createLog, type Log } from "./telemetry/log.ts";
 export interface Edges {
   clock: Clock;
   random: Random;
-  /** Takes the log's lines, each with its line end. */
-  writeLog(line: string): void;
+  /** Takes lines of the log, one or more, each with its line end. */
+  writeLog(lines: string): void;
   /** The store can no longer be trusted: the process has to end now. */
   fatal(message: string): void;
 }
@@ -28,7 +28,7 @@ export function systemEdges(fatal: Edges["fatal"]): Edges {
   return {
     clock: systemClock,
     random: systemRandom,
-    writeLog: (line) => process.stdout.write(line),
+    writeLog: (lines) => process.stdout.write(lines),
     fatal,
   };
 }
@@ -66,7 +66,7 @@ const FILE_WATCH_MS = 5000;
 /** The composition root. Throws StoreError when the store cannot be served. */
 export function openApp(config: Config, edges: Edges): App {
   const { clock, random } = edges;
-  const log = createLog(config.log, (line) => edges.writeLog(line));
+  const log = createLog(config.log, (lines) => edges.writeLog(lines));
   const { path, durability } = config.database;
   const lock = takeInstanceLock(path);
   if (!lock) throw new StoreError(`another gateway is running on this database: ${path}`);

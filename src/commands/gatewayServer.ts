@@ -28,6 +28,7 @@ export async function startGateway(
   broken.promise.catch(() => undefined);
   const fatal = (message: string): void => {
     app.log.error("the store failed, the gateway stops", { problem: message });
+    app.log.flush();
     broken.reject(new CommandFailure(storeFailure(message)));
   };
   const app = openApp(config, { ...systemEdges(fatal), ...edges });

@@ -1,4 +1,3 @@
-import { bearer } from "@elysiajs/bearer";
 import { Elysia } from "elysia";
 import type { App } from "../app.ts";
 import { authenticate, type Caller } from "../auth/authenticate.ts";
@@ -9,38 +8,21 @@ import { errorClass } from "../telemetry/log.ts";
 import type { Trace } from "./trace.ts";
 import type { TraceOf } from "./traces.ts";
 
-/** The one form in which the bearer plugin is shown a key. */
-const CANONICAL = /^Bearer [^\s,]+$/;
-/** What counts as that form: the scheme in any case, one or more spaces, trailing blanks. */
-const ACCEPTED = /^bearer +([^\s,]+)[ \t]*$/i;
+/** The scheme in any case, one or more spaces, the key, trailing blanks. Two headers come joined by a comma. */
+const BEARER = /^bearer +([^\s,]+)[ \t]*$/i;
 
 /** Every /v1 request passes here before its body is touched: who it is (401), and its rate (429). */
 export function caller(app: App, traceOf: TraceOf) {
-  return new Elysia({ name: "caller" })
-    .onRequest(({ request }) => {
-      normalizeAuthorization(request.headers);
-    })
-    .use(bearer())
-    .derive({ as: "scoped" }, ({ request, server, headers, bearer }) => {
-      const trace = traceOf(request);
-      if (app.isDraining) throw serviceUnavailable(new Error("draining"));
-      // The plugin also takes a key from the URL: only where a header gave one may it be asked.
-      const token = headers["authorization"] === undefined ? undefined : bearer;
-      const who = identify(app, token, () =>
-        clientAddress(request, server, app.gateway.current.config.limits.trustedProxies),
-      );
-      trace.caller = who;
-      return { caller: who, passage: letIn(app, trace, who) };
-    });
-}
-
-/** Brings an accepted header into the form the plugin reads, and removes every other one. */
-function normalizeAuthorization(headers: Headers): void {
-  const authorization = headers.get("authorization");
-  if (authorization === null || CANONICAL.test(authorization)) return;
-  const token = ACCEPTED.exec(authorization)?.[1];
-  if (token === undefined) headers.delete("authorization");
-  else headers.set("authorization", `Bearer ${token}`);
+  return new Elysia({ name: "caller" }).derive({ as: "scoped" }, ({ request, server }) => {
+    const trace = traceOf(request);
+    if (app.isDraining) throw serviceUnavailable(new Error("draining"));
+    const token = BEARER.exec(request.headers.get("authorization") ?? "")?.[1];
+    const who = identify(app, token, () =>
+      clientAddress(request, server, app.gateway.current.config.limits.trustedProxies),
+    );
+    trace.caller = who;
+    return { caller: who, passage: letIn(app, trace, who) };
+  });
 }
 
 function identify(app: App, token: string | undefined, address: () => string): Caller {

@@ -1,5 +1,6 @@
-import { operationRunner, type WriteOperation, type WriteResult } from "./operations.ts";
+import { operationRunner, type WriteOperation } from "./operations.ts";
 import { connect, sqliteCode, type Connection, type Durability } from "./sqlite.ts";
+import { decodeOperations, resultToWire, type WireResult } from "./wire.ts";
 
 declare const self: Worker;
 
@@ -12,20 +13,20 @@ export interface WriterStart {
   durability: Durability;
 }
 
-export interface WriterBatch {
-  operations: readonly WriteOperation[];
-}
+/** Operations as `wire.ts` writes them. */
+export type WriterBatch = string;
 
 /** `full`: there is no room; `busy`: another process kept the database locked; `refused`: a constraint. */
 export type WriteFailure = "full" | "busy" | "refused";
 
 export type WriteReply =
-  | { ok: true; result: WriteResult }
+  | { ok: true; result: WireResult }
   | { ok: false; failure: WriteFailure; message: string };
 
 export type WriterMessage =
   | { kind: "ready" }
-  | { kind: "replies"; replies: readonly WriteReply[] }
+  /** A list of WriteReply as JSON, which costs less than a clone of it. */
+  | { kind: "replies"; replies: string }
   | { kind: "fatal"; message: string };
 
 type Batch = (operations: readonly WriteOperation[]) => readonly WriteReply[];
@@ -34,11 +35,11 @@ function serveBatches(): void {
   let run: Batch | undefined;
   self.onmessage = (event: MessageEvent<WriterStart | WriterBatch>) => {
     try {
-      if ("path" in event.data) {
+      if (typeof event.data !== "string") {
         run = batchRunner(connect(event.data.path, event.data.durability));
         reply({ kind: "ready" });
       } else if (run) {
-        reply({ kind: "replies", replies: run(event.data.operations) });
+        reply({ kind: "replies", replies: JSON.stringify(run(decodeOperations(event.data))) });
       }
     } catch (error) {
       reply({ kind: "fatal", message: error instanceof Error ? error.message : String(error) });
@@ -57,7 +58,7 @@ function batchRunner(connection: Connection): Batch {
     sqlite.run("BEGIN IMMEDIATE");
     const replies = operations.map((operation): WriteReply => ({
       ok: true,
-      result: run(operation),
+      result: resultToWire(run(operation)),
     }));
     sqlite.run("COMMIT");
     return replies;

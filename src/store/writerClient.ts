@@ -7,6 +7,7 @@ import type {
   WriterMessage,
   WriterStart,
 } from "./writer.ts";
+import { encodeOperations, resultFromWire } from "./wire.ts";
 
 /** The writer could not do what it was asked; nothing of the operation is in the store. */
 export class WriteError extends Error {
@@ -105,12 +106,13 @@ class WorkerWriter implements Writer {
     this.#underWay = this.#waiting;
     this.#waiting = [];
     const operations = this.#underWay.map(({ operation }) => operation);
-    this.#worker?.postMessage({ operations } satisfies WriterBatch);
+    this.#worker?.postMessage(encodeOperations(operations) satisfies WriterBatch);
   }
 
   #receive(message: WriterMessage): void {
     if (message.kind === "fatal") return this.#fail(message.message);
-    if (message.kind === "replies") return this.#settle(message.replies);
+    if (message.kind === "replies")
+      return this.#settle(JSON.parse(message.replies) as WriteReply[]);
     this.#isReady = true;
     this.#sendNext();
   }
@@ -145,7 +147,7 @@ class WorkerWriter implements Writer {
 }
 
 function settleOne(one: Waiting, reply: WriteReply | undefined): void {
-  if (reply?.ok) one.resolve(reply.result);
+  if (reply?.ok) one.resolve(resultFromWire(reply.result));
   else
     one.reject(
       new WriteError(reply?.failure ?? "refused", reply?.message ?? "the writer gave no answer"),

@@ -49,8 +49,12 @@ export interface LogOptions {
 
 const TEXT_CHARS_MAX = 256;
 
-/** Writes lines to standard output. pino without transports: their Workers do not run in a compiled binary. */
-export function createLog(options: LogOptions, write: (line: string) => void): Log {
+/**
+ * `write` gets whole lines, those of one turn of the event loop together. pino without transports: their
+ * Workers do not run in a compiled binary.
+ */
+export function createLog(options: LogOptions, write: (lines: string) => void): Log {
+  const buffer = lineBuffer(write);
   const logger: Logger = pino(
     {
       level: options.level,
@@ -58,7 +62,9 @@ export function createLog(options: LogOptions, write: (line: string) => void): L
       timestamp: () => `,"time":"${new Date().toISOString()}"`,
       formatters: { level: (label) => ({ level: label }) },
     },
-    { write: options.format === "json" ? write : (line) => write(prettyLine(line)) },
+    {
+      write: options.format === "json" ? buffer.write : (line) => buffer.write(prettyLine(line)),
+    },
   );
   const line =
     (level: "debug" | "info" | "warn" | "error") =>
@@ -70,7 +76,10 @@ export function createLog(options: LogOptions, write: (line: string) => void): L
     info: line("info"),
     warn: line("warn"),
     error: line("error"),
-    flush: () => logger.flush(),
+    flush() {
+      logger.flush();
+      buffer.flush();
+    },
   };
 }
 
@@ -84,15 +93,46 @@ export function errorClass(error: unknown): string {
   return names.length > 0 ? names.join(" < ") : typeof error;
 }
 
+/** A write for each line would cost more than all the rest of it. */
+function lineBuffer(write: (lines: string) => void): {
+  write: (line: string) => void;
+  flush: () => void;
+} {
+  let lines = "";
+  const flush = (): void => {
+    if (lines === "") return;
+    const written = lines;
+    lines = "";
+    write(written);
+  };
+  return {
+    write(line) {
+      if (lines === "") setImmediate(flush);
+      lines += line;
+    },
+    flush,
+  };
+}
+
+/** Few lines have a text that is too long: only they are copied. */
 function capped(fields: LogFields): LogFields {
+  for (const value of Object.values(fields)) {
+    if (isTooLong(value)) return withShortTexts(fields);
+  }
+  return fields;
+}
+
+function withShortTexts(fields: LogFields): LogFields {
   return Object.fromEntries(
     Object.entries(fields).map(([name, value]) => [
       name,
-      typeof value === "string" && value.length > TEXT_CHARS_MAX
-        ? value.slice(0, TEXT_CHARS_MAX)
-        : value,
+      isTooLong(value) ? value.slice(0, TEXT_CHARS_MAX) : value,
     ]),
   );
+}
+
+function isTooLong(value: unknown): value is string {
+  return typeof value === "string" && value.length > TEXT_CHARS_MAX;
 }
 
 /** `12:00:01 info  request  account=alice status=200`, with control characters still escaped as in JSON. */

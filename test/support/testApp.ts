@@ -73,7 +73,7 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
   const app = openApp(await load(folder, config), {
     clock,
     random: systemRandom,
-    writeLog: (line) => lines.push(line),
+    writeLog: (written) => lines.push(...written.split(/(?<=\n)/)),
     fatal: (message) => fatal.push(message),
   });
   const { store } = app.gateway;
@@ -106,9 +106,13 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
     store,
     clock,
     get log() {
+      app.log.flush();
       return lines.map((line) => JSON.parse(line) as Record<string, unknown>);
     },
-    logText: () => lines.join(""),
+    logText() {
+      app.log.flush();
+      return lines.join("");
+    },
     key: (options = {}) => makeKey(store, app.newId("key"), options),
     async reload(next) {
       app.reload(await load(folder, next));
