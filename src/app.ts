@@ -13,6 +13,7 @@ import { createRouteHealth } from "./routing/health.ts";
 import { createRetryBudget } from "./routing/retryBudget.ts";
 import { openStore, startWriter, StoreError, takeInstanceLock, type Store } from "./store/store.ts";
 import { createLog, type Log } from "./telemetry/log.ts";
+import { silentMetrics, type BreakerState, type Metrics } from "./telemetry/metrics.ts";
 
 /** What a test may put in the place of the outside world. */
 export interface Edges {
@@ -37,6 +38,9 @@ export function systemEdges(fatal: Edges["fatal"]): Edges {
 export interface RequestCount {
   begin(): void;
   end(): void;
+  readonly open: number;
+  /** Those of them whose answer is a stream that has begun. */
+  openStreams: number;
   /** Resolves when none is open; one at a time may wait. */
   whenNone(): Promise<void>;
 }
@@ -64,7 +68,7 @@ export interface App {
 const FILE_WATCH_MS = 5000;
 
 /** The composition root. Throws StoreError when the store cannot be served. */
-export function openApp(config: Config, edges: Edges): App {
+export function openApp(config: Config, edges: Edges, metrics: Metrics = silentMetrics): App {
   const { clock, random } = edges;
   const log = createLog(config.log, (lines) => edges.writeLog(lines));
   const { path, durability } = config.database;
@@ -76,7 +80,11 @@ export function openApp(config: Config, edges: Edges): App {
     const fields = { count: interrupted.count, held_rub: formatRoubles(interrupted.held) };
     log.warn("requests of an earlier run were interrupted, their holds are released", fields);
   }
-  const writer = startWriter({ path, durability }, (message) => edges.fatal(message));
+  const writer = startWriter(
+    { path, durability },
+    (message) => edges.fatal(message),
+    (tookMs) => metrics.committed(tookMs),
+  );
   const fileWatch = watchFile(store, edges);
   const current = (next: Config): Gateway["current"] => ({
     config: next,
@@ -92,9 +100,20 @@ export function openApp(config: Config, edges: Edges): App {
     clock,
     random,
     log,
+    metrics,
     detached: { count: 0 },
     traffic: { exchanges: new Set<UpstreamExchange>(), isCut: false },
   };
+  const requests = countRequests();
+  metrics.watch(() => ({
+    openRequests: requests.open,
+    openStreams: requests.openStreams,
+    detachedAnswers: gateway.detached.count,
+    held: gateway.holds.total(),
+    queuedWrites: writer.queued,
+    isStoreFull: writer.isFull,
+    breakers: breakerStates(),
+  }));
   return {
     gateway,
     limiter: createLimiter(clock),
@@ -103,7 +122,7 @@ export function openApp(config: Config, edges: Edges): App {
     newId: idMaker(clock, random),
     clock,
     isDraining: false,
-    requests: countRequests(),
+    requests,
     reload(next) {
       const { catalog } = gateway.current;
       gateway.current = current(next);
@@ -126,6 +145,11 @@ export function openApp(config: Config, edges: Edges): App {
   };
 }
 
+/** How the circuit breaker sees the routes: there is none yet. */
+function breakerStates(): readonly BreakerState[] {
+  return [];
+}
+
 /** SQLite itself goes on without a word, writing charges to a file that is nowhere to be found. */
 function watchFile(store: Store, edges: Edges): Timer {
   const timer = setInterval(() => {
@@ -140,6 +164,10 @@ function countRequests(): RequestCount {
   let open = 0;
   let none: (() => void) | undefined;
   return {
+    openStreams: 0,
+    get open() {
+      return open;
+    },
     begin() {
       open += 1;
     },

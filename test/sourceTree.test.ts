@@ -52,6 +52,7 @@ const powers: readonly Power[] = [
   { name: "commander", packages: ["commander"], owners: ["src/main.ts", "src/commands/"] },
   { name: "tables", packages: ["cli-table3"], owners: ["src/commands/"] },
   { name: "pino", packages: ["pino"], owners: ["src/telemetry/"] },
+  { name: "prom-client", packages: ["prom-client"], owners: ["src/telemetry/"] },
   { name: "TOML", packages: ["smol-toml"], code: /\bTOML\b/, owners: ["src/config/"] },
   {
     name: "a socket of its own to the outside",
@@ -176,6 +177,7 @@ describe("the owner check", () => {
     ["commander", 'import { Command } from "commander"; Command;'],
     ["tables", 'import Table from "cli-table3"; Table;'],
     ["pino", 'import { pino } from "pino"; pino();'],
+    ["prom-client", 'import { register } from "prom-client"; register;'],
     ["TOML", "Bun.TOML.parse(text);"],
     ["a socket of its own to the outside", "await Bun.connect({ hostname, port, socket });"],
     ["a socket of its own to the outside", "const { connect } = Bun;"],

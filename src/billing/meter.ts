@@ -62,6 +62,8 @@ export function startMeter(options: {
   hold: Hold;
   price: Price;
   request: OpenedRequest;
+  /** Told once how the request ended: as it is committed, or as failed where it cannot be. Must not throw. */
+  ended(receipt: Receipt): void;
 }): Meter {
   const { writer, clock, hold, price, request } = options;
   const startedMs = clock.monotonicMs();
@@ -95,6 +97,21 @@ export function startMeter(options: {
       firstByteMs: firstByteMs ?? null,
     };
   };
+  const receiptOf = (
+    { status, usage, provider }: Ending,
+    durationMs: number,
+    { charge, writeOff }: Pick<Receipt, "charge" | "writeOff"> = { charge: 0n, writeOff: 0n },
+  ): Receipt => ({
+    status,
+    usage: usage?.tokens ?? noUsage,
+    estimated: usage?.estimated ?? false,
+    charge,
+    writeOff,
+    provider,
+    attempts,
+    durationMs,
+    firstByteMs,
+  });
   /** Without a row nothing is promised; with one, the store still says that the money is held. */
   const releaseUncommitted = async (provider: string | undefined): Promise<void> => {
     const failed = (): RequestEnd => endOf({ status: "failed", provider });
@@ -110,19 +127,11 @@ export function startMeter(options: {
       const isWanted = (): boolean => !isRefused;
       const { charge, writeOff } = await commit(writer, clock, { kind: "end", end }, isWanted);
       hold.release();
-      const { status, usage, provider } = ending;
-      return {
-        status,
-        usage: usage?.tokens ?? noUsage,
-        estimated: end.estimated,
-        charge,
-        writeOff,
-        provider,
-        attempts,
-        durationMs: end.durationMs,
-        firstByteMs,
-      };
+      const receipt = receiptOf(ending, end.durationMs, { charge, writeOff });
+      options.ended(receipt);
+      return receipt;
     } catch (error) {
+      options.ended(receiptOf({ status: "failed", provider: ending.provider }, elapsedMs()));
       void releaseUncommitted(ending.provider);
       throw error;
     }

@@ -1,6 +1,8 @@
 import { openApp, systemEdges, type App, type Edges } from "../app.ts";
 import type { Config } from "../config/schema.ts";
+import { createServer } from "../http/server.ts";
 import { version } from "../lib/version.ts";
+import type { ReadableMetrics } from "../telemetry/metrics.ts";
 import { CommandFailure } from "./failure.ts";
 import { openListener, type Listener } from "./listener.ts";
 
@@ -19,7 +21,12 @@ export interface GatewayServer {
 /** How long the last bytes of requests that were cut off may take. */
 const LAST_WORDS_MS = 3000;
 
-/** Opens the gateway and its listener. Throws StoreError, and CommandFailure for an address that is taken. */
+/** Whoever may write to the socket may try keys: its owner and group. */
+const SOCKET_MODE = 0o660;
+/** Metrics ask for no key: they are their owner's alone. */
+const METRICS_SOCKET_MODE = 0o600;
+
+/** Opens the gateway and its listeners. Throws StoreError, and CommandFailure for an address that is taken. */
 export async function startGateway(
   config: Config,
   edges: Pick<Partial<Edges>, "writeLog"> = {},
@@ -31,9 +38,14 @@ export async function startGateway(
     app.log.flush();
     broken.reject(new CommandFailure(storeFailure(message)));
   };
-  const app = openApp(config, { ...systemEdges(fatal), ...edges });
+  const metrics = config.metrics && (await loadMetrics());
+  const app = openApp(config, { ...systemEdges(fatal), ...edges }, metrics);
+  let scrapes: Listener | undefined;
   try {
-    const listener = await openListener(app, config.server);
+    scrapes = metrics && (await listenForScrapes(metrics, config.metrics));
+    if (scrapes) app.log.info("listening for metrics", { address: scrapes.address });
+    const place = { ...config.server, socketMode: SOCKET_MODE };
+    const listener = await openListener(() => createServer(app), place);
     app.log.info("listening", { address: listener.address, version: version() });
     return {
       app,
@@ -43,29 +55,48 @@ export async function startGateway(
         const { tls } = app.gateway.current.config.server;
         listener.renewCertificate(tls).catch((error: unknown) => broken.reject(error));
       },
-      stop: (hurry) => stop(app, listener, config.server.shutdownGraceMs, hurry),
+      async stop(hurry) {
+        await drain(app, config.server.shutdownGraceMs, hurry);
+        await listener.close(LAST_WORDS_MS);
+        await scrapes?.close(LAST_WORDS_MS);
+        app.log.info("stopped");
+        await app.close();
+      },
     };
   } catch (error) {
+    await scrapes?.close(0);
     await app.close();
     throw error;
   }
 }
 
-/** The listener stays open while requests finish: it tells new ones, and health checks, that it drains. */
-async function stop(
-  app: App,
-  listener: Listener,
-  graceMs: number,
-  hurry: Promise<void>,
-): Promise<void> {
+/** Loaded only where they are asked for: a start without them need not wait for it. */
+async function loadMetrics(): Promise<ReadableMetrics> {
+  const { createPrometheusMetrics } = await import("../telemetry/prometheus.ts");
+  return createPrometheusMetrics();
+}
+
+async function listenForScrapes(
+  metrics: ReadableMetrics,
+  config: Config["metrics"],
+): Promise<Listener | undefined> {
+  if (!config) return undefined;
+  const { createMetricsServer } = await import("../http/metrics.ts");
+  return openListener(() => createMetricsServer(metrics), {
+    listen: config.listen,
+    tls: undefined,
+    socketMode: METRICS_SOCKET_MODE,
+    purpose: "metrics",
+  });
+}
+
+/** The listeners stay open while requests finish: the public one tells new ones, and health checks, that it drains. */
+async function drain(app: App, graceMs: number, hurry: Promise<void>): Promise<void> {
   app.isDraining = true;
   app.log.info("draining");
   await Promise.race([app.requests.whenNone(), Bun.sleep(graceMs), hurry]);
   app.cut();
   await Promise.race([app.requests.whenNone(), Bun.sleep(LAST_WORDS_MS)]);
-  await listener.close(LAST_WORDS_MS);
-  app.log.info("stopped");
-  await app.close();
 }
 
 function storeFailure(message: string): string {

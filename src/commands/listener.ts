@@ -1,11 +1,10 @@
 import { chmodSync, readFileSync } from "node:fs";
-import type { App } from "../app.ts";
+import type { Server } from "bun";
 import type { Config, Listen } from "../config/schema.ts";
-import { createServer } from "../http/server.ts";
 import { CommandFailure } from "./failure.ts";
 import { removeStaleSocket } from "./staleSocket.ts";
 
-/** The public listener of a gateway. */
+/** A listener of a gateway. */
 export interface Listener {
   /** `http://127.0.0.1:8080`, or the path of its socket. */
   readonly address: string;
@@ -15,33 +14,44 @@ export interface Listener {
   close(afterMs: number): Promise<void>;
 }
 
+/** Where a listener listens, and how. */
+export interface Place {
+  readonly listen: Listen;
+  readonly tls: Config["server"]["tls"];
+  /** Who may connect to a unix socket. */
+  readonly socketMode: number;
+  /** Named in the failure where it is not the gateway's own service. */
+  readonly purpose?: string;
+}
+
+/** What answers there: the HTTP surface, made anew for each time that it listens. */
+export interface HttpSurface {
+  listen(options: object): unknown;
+  readonly server: Server<unknown> | null;
+}
+
 /** The texts of a certificate's files. */
 interface Certificate {
   readonly cert: string;
   readonly key: string;
 }
 
-type Server = NonNullable<ReturnType<typeof createServer>["server"]>;
-
-/** Whoever may write to the socket may try keys: its owner and group. */
-const SOCKET_MODE = 0o660;
-
 /** Throws CommandFailure for an address that is taken or may not be used. */
-export async function openListener(app: App, config: Config["server"]): Promise<Listener> {
-  let certificate = readCertificate(config.tls);
-  const servers: Server[] = [await listen(app, config.listen, certificate)];
+export async function openListener(make: () => HttpSurface, place: Place): Promise<Listener> {
+  let certificate = readCertificate(place.tls);
+  const servers = [await listen(make(), place, certificate)];
   const port = servers[0]?.port ?? 0;
   return {
-    address: addressOf(config, port),
+    address: addressOf(place, port),
     async renewCertificate(tls) {
       const next = readCertificate(tls);
       if (!certificate || !next || Bun.deepEquals(certificate, next)) return;
       certificate = next;
       // Bun 1.4.5 keeps the old certificate through server.reload: only a new listener has the new one.
       void servers.at(-1)?.stop(false);
-      const { listen: where } = config;
+      const { listen: where } = place;
       const same = where.kind === "tcp" ? { ...where, port } : where;
-      servers.push(await listen(app, same, certificate));
+      servers.push(await listen(make(), { ...place, listen: same }, certificate));
     },
     async close(afterMs) {
       const ended = Promise.all(servers.map((server) => server.stop(false)));
@@ -58,27 +68,27 @@ function readCertificate(tls: Config["server"]["tls"]): Certificate | undefined 
 }
 
 async function listen(
-  app: App,
-  where: Listen,
+  surface: HttpSurface,
+  { listen: where, socketMode, purpose }: Place,
   certificate: Certificate | undefined,
-): Promise<Server> {
+): Promise<Server<unknown>> {
   const place =
     where.kind === "tcp" ? { hostname: where.host, port: where.port } : { unix: where.path };
   if (where.kind === "unix") await removeStaleSocket(where.path);
-  const elysia = createServer(app);
   try {
-    elysia.listen({ ...place, ...(certificate && { tls: certificate }) });
+    surface.listen({ ...place, ...(certificate && { tls: certificate }) });
   } catch (cause) {
-    throw new CommandFailure(`cannot listen on ${shownListen(where)}: ${reasonOf(cause)}`, {
+    const what = purpose === undefined ? "listen" : `listen for ${purpose}`;
+    throw new CommandFailure(`cannot ${what} on ${shownListen(where)}: ${reasonOf(cause)}`, {
       cause,
     });
   }
-  if (!elysia.server) throw new Error("the server did not start");
-  if (where.kind === "unix") chmodSync(where.path, SOCKET_MODE);
-  return elysia.server;
+  if (!surface.server) throw new Error("the server did not start");
+  if (where.kind === "unix") chmodSync(where.path, socketMode);
+  return surface.server;
 }
 
-function addressOf({ listen, tls }: Config["server"], port: number): string {
+function addressOf({ listen, tls }: Place, port: number): string {
   if (listen.kind === "unix") return listen.path;
   const host = listen.host.includes(":") ? `[${listen.host}]` : listen.host;
   return `${tls ? "https" : "http"}://${host}:${port}`;

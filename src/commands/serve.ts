@@ -29,11 +29,6 @@ export function addServe(program: Command): void {
       process.on("SIGHUP", () => void reloadStarted(starting, config.file));
       const gateway = await starting;
       for (const problem of warnings) gateway.app.log.warn("config", { problem });
-      if (config.metrics) {
-        gateway.app.log.warn("config", {
-          problem: "metrics: this version does not serve them yet",
-        });
-      }
       await untilStopped(gateway, signals);
     });
 }
@@ -59,8 +54,10 @@ export function reload(gateway: GatewayServer, file: string): void {
     app.reload(config);
     gateway.renewCertificate();
     app.log.info("config reloaded", { count: config.models.length });
+    app.gateway.metrics.reloaded(true);
     for (const problem of warnings) app.log.warn("config", { problem });
   } catch (error) {
+    app.gateway.metrics.reloaded(false);
     // Whatever it is, nobody else would catch it here, and a gateway at work must not end for it.
     const reasons =
       error instanceof ConfigError

@@ -73,6 +73,8 @@ export async function admit(
     clock: gateway.clock,
     hold: held.hold,
     price: config.price,
+    ended: (end) =>
+      gateway.metrics.requestEnded({ ...end, endpoint: ask.endpoint, model: config.id }),
     request: {
       publicId: visit.requestId,
       at: gateway.clock.epochMs(),

@@ -34,6 +34,7 @@ export async function conclude(visit: Visit, admitted: Admitted, ending: Ending)
     noteReceipt(visit, receipt);
     return receipt;
   } catch (error) {
+    visit.note({ outcome: "failed" });
     throw error instanceof WriteError ? serviceUnavailable(error) : error;
   }
 }

@@ -9,6 +9,7 @@ import type { RouteHealth } from "../routing/health.ts";
 import type { RetryBudget } from "../routing/retryBudget.ts";
 import type { Store, Writer } from "../store/store.ts";
 import type { Log, LogFields } from "../telemetry/log.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
 import type { Catalog } from "./catalog.ts";
 
 /** What the path of a request needs of the house. */
@@ -26,6 +27,7 @@ export interface Gateway {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
+  readonly metrics: Metrics;
   /** JSON answers that are read to their end though nobody waits for them any more. */
   readonly detached: { count: number };
   /** What is under way now, and whether the gateway has begun to cut it off. */

@@ -55,9 +55,11 @@ async function serve(
   const { server } = app.gateway.current.config;
   app.requests.begin();
   let isOver = false;
+  let isStream = false;
   const over = (): void => {
     if (isOver) return;
     isOver = true;
+    if (isStream) app.requests.openStreams -= 1;
     passage.release();
     app.requests.end();
     // The connection is an idle one again, and a client that never takes its last bytes is cut off.
@@ -81,6 +83,8 @@ async function serve(
     entry.server?.timeout(request, 0);
     const answered = await answer(visit, text);
     if (answered.kind === "stream") {
+      isStream = !isOver;
+      if (isStream) app.requests.openStreams += 1;
       return streamAnswer(
         trace,
         streamBody(answered, app.clock, request.signal, server.sseKeepaliveMs),

@@ -2,6 +2,7 @@ import type { Caller } from "../auth/authenticate.ts";
 import type { App } from "../app.ts";
 import type { LimitStates } from "../limits/keyLimits.ts";
 import type { LogFields } from "../telemetry/log.ts";
+import type { MeasuredEndpoint } from "../telemetry/metrics.ts";
 
 /** What is known of one request while it is on its way; at its end it becomes one log line. */
 export class Trace {
@@ -10,6 +11,7 @@ export class Trace {
   limitStates: (() => LimitStates) | undefined;
   readonly #app: App;
   readonly #startedMs: number;
+  readonly #path: string;
   readonly #fields: LogFields;
   #problem: string | undefined;
   #isOver = false;
@@ -18,7 +20,8 @@ export class Trace {
     this.#app = app;
     this.id = app.newId("req");
     this.#startedMs = app.clock.monotonicMs();
-    this.#fields = { request_id: this.id, method: request.method, path: pathOf(request.url) };
+    this.#path = pathOf(request.url);
+    this.#fields = { request_id: this.id, method: request.method, path: this.#path };
   }
 
   note(fields: LogFields): void {
@@ -30,10 +33,13 @@ export class Trace {
     this.#problem = problem;
   }
 
-  /** Writes the log line, once. */
+  /** Writes the log line, once. An error for which nothing was held is counted here, all else by its record. */
   end(status: number): void {
     if (this.#isOver) return;
     this.#isOver = true;
+    if (status >= 400 && this.#fields.outcome === undefined) {
+      this.#app.gateway.metrics.requestRefused(endpointOf(this.#path), status);
+    }
     const line: LogFields = {
       ...this.#fields,
       status,
@@ -43,6 +49,12 @@ export class Trace {
     if (this.#problem === undefined) this.#app.log.info("request", line);
     else this.#app.log.error("request", { ...line, error: this.#problem });
   }
+}
+
+function endpointOf(path: string): MeasuredEndpoint {
+  if (path === "/v1/chat/completions") return "chat";
+  if (path === "/v1/responses") return "responses";
+  return path === "/v1/models" || path.startsWith("/v1/models/") ? "models" : "other";
 }
 
 /** Without the query: there somebody may have put a key. */

@@ -24,6 +24,8 @@ export class WriteError extends Error {
 export interface Writer {
   /** Resolves once the operation is committed; rejects with WriteError. Operations keep their order. */
   write(operation: WriteOperation): Promise<WriteResult>;
+  /** Operations that are not committed yet. */
+  readonly queued: number;
   /** The last write found no room on the disk. */
   readonly isFull: boolean;
   /** Tries a write whose outcome only `isFull` tells; one at a time. */
@@ -40,13 +42,15 @@ interface Waiting {
 
 /**
  * Starts the Worker. `onFatal` is called when it can no longer be trusted with money (an I/O error, a
- * crash): the process has to stop; what was under way then stays unanswered.
+ * crash): the process has to stop; what was under way then stays unanswered. `onCommit` is told how long
+ * each batch took; it must not throw.
  */
 export function startWriter(
   options: { path: string; durability: Durability },
   onFatal: (message: string) => void,
+  onCommit: (tookMs: number) => void = () => {},
 ): Writer {
-  const writer = new WorkerWriter(onFatal);
+  const writer = new WorkerWriter(onFatal, onCommit);
   // The listener need not wait for a Worker to start: what is asked meanwhile is kept.
   setTimeout(() => writer.start(options), 0);
   return writer;
@@ -55,6 +59,7 @@ export function startWriter(
 class WorkerWriter implements Writer {
   isFull = false;
   readonly #onFatal: (message: string) => void;
+  readonly #onCommit: (tookMs: number) => void;
   #worker: Worker | undefined;
   #waiting: Waiting[] = [];
   #underWay: Waiting[] = [];
@@ -62,10 +67,16 @@ class WorkerWriter implements Writer {
   #isClosing = false;
   #isBroken = false;
   #isProbing = false;
+  #sentAtMs = 0;
   #idle: (() => void) | undefined;
 
-  constructor(onFatal: (message: string) => void) {
+  constructor(onFatal: (message: string) => void, onCommit: (tookMs: number) => void) {
     this.#onFatal = onFatal;
+    this.#onCommit = onCommit;
+  }
+
+  get queued(): number {
+    return this.#waiting.length + this.#underWay.length;
   }
 
   start(options: WriterStart): void {
@@ -106,6 +117,7 @@ class WorkerWriter implements Writer {
     this.#underWay = this.#waiting;
     this.#waiting = [];
     const operations = this.#underWay.map(({ operation }) => operation);
+    this.#sentAtMs = performance.now();
     this.#worker?.postMessage(encodeOperations(operations) satisfies WriterBatch);
   }
 
@@ -118,6 +130,7 @@ class WorkerWriter implements Writer {
   }
 
   #settle(replies: readonly WriteReply[]): void {
+    this.#onCommit(performance.now() - this.#sentAtMs);
     const answered = this.#underWay;
     this.#underWay = [];
     this.#sendNext();

@@ -4,9 +4,11 @@ import { dirname, join } from "node:path";
 import type { GatewayServer } from "../../src/commands/gatewayServer.ts";
 import { reload } from "../../src/commands/serve.ts";
 import { configText, oneModel } from "../support/gatewayConfig.ts";
+import { growth } from "../support/scrape.ts";
 import { openTestApp, type TestApp } from "../support/testApp.ts";
 
-const config = oneModel("http://127.0.0.1:9/v1");
+const metrics = { listen: "127.0.0.1:0" };
+const config = oneModel("http://127.0.0.1:9/v1", { metrics });
 const refused = "config refused, the old one stays";
 
 let gateway: TestApp;
@@ -76,4 +78,15 @@ test("a good file is put in force", async () => {
   const before = gateway.app.gateway.current;
   expect(await reloaded(configText(config))).toMatchObject([{ msg: "config reloaded", count: 1 }]);
   expect(gateway.app.gateway.current).not.toBe(before);
+});
+
+test("reloads are counted, taken and refused", async () => {
+  const { value } = await growth(gateway.metricsUrl, async () => {
+    await reloaded(configText(config));
+    await reloaded("[server");
+    await reloaded("[server");
+  });
+  const reloads = "tollgate_config_reloads_total";
+  expect(value(reloads, { outcome: "ok" })).toBe(1);
+  expect(value(reloads, { outcome: "refused" })).toBe(2);
 });

@@ -5,11 +5,13 @@ import { openApp, type App } from "../../src/app.ts";
 import { issueKey } from "../../src/auth/key.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import type { Config } from "../../src/config/schema.ts";
+import { createMetricsServer } from "../../src/http/metrics.ts";
 import { createServer } from "../../src/http/server.ts";
 import { systemRandom } from "../../src/lib/random.ts";
 import { auditStore } from "../../src/store/audit.ts";
 import { connect } from "../../src/store/sqlite.ts";
 import type { RequestRow, Store } from "../../src/store/store.ts";
+import { createPrometheusMetrics } from "../../src/telemetry/prometheus.ts";
 import { configText, type GatewayConfig } from "./gatewayConfig.ts";
 import { createTestClock, type TestClock } from "./testClock.ts";
 import { until } from "./until.ts";
@@ -39,6 +41,8 @@ export interface TestApp {
   readonly port: number;
   /** `http://127.0.0.1:PORT`. */
   readonly url: string;
+  /** Where its metrics are, if the config says that it has any. */
+  readonly metricsUrl: string;
   readonly path: string;
   readonly store: Store;
   readonly clock: TestClock;
@@ -70,18 +74,23 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
   const lines: string[] = [];
   const clock = createTestClock();
   const fatal: string[] = [];
-  const app = openApp(await load(folder, config), {
+  const loaded = await load(folder, config);
+  const metrics = loaded.metrics && createPrometheusMetrics();
+  const edges = {
     clock,
     random: systemRandom,
-    writeLog: (written) => lines.push(...written.split(/(?<=\n)/)),
-    fatal: (message) => fatal.push(message),
-  });
+    writeLog: (written: string) => lines.push(...written.split(/(?<=\n)/)),
+    fatal: (message: string) => fatal.push(message),
+  };
+  const app = openApp(loaded, edges, metrics);
   const { store } = app.gateway;
   const path = app.gateway.current.config.database.path;
   // The store's own audit first asks at length whether a gateway runs: this one knows.
   const books = connect(path, "process");
   const server = createServer(app).listen({ hostname: "127.0.0.1", port: 0 }).server;
   if (server?.port === undefined) throw new Error("the server did not start");
+  const anyPort = { hostname: "127.0.0.1", port: 0 };
+  const scrapes = metrics && createMetricsServer(metrics).listen(anyPort).server;
 
   const audit = (): void => {
     const { problems } = auditStore(books, { atRest: true });
@@ -102,6 +111,7 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
     app,
     port: server.port,
     url: `http://127.0.0.1:${server.port}`,
+    metricsUrl: `http://127.0.0.1:${scrapes?.port}/metrics`,
     path,
     store,
     clock,
@@ -135,6 +145,7 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
         await checkBooks();
       } finally {
         await server.stop(true);
+        await scrapes?.stop(true);
         await app.close();
         audit();
         books.sqlite.close();

@@ -1,0 +1,241 @@
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
+import { NANO_ROUBLES_PER_ROUBLE } from "../lib/money.ts";
+import { version } from "../lib/version.ts";
+import { attemptOutcome } from "./attemptOutcome.ts";
+import type { EndedRequest, LiveFigures, ReadableMetrics } from "./metrics.ts";
+
+/** Seconds: an answer takes from a cache's milliseconds to a long stream's ten minutes. */
+const ANSWER_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
+const FIRST_CONTENT_BUCKETS = [0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3, 6, 15, 30, 60, 120];
+const COMMIT_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5];
+
+/**
+ * What prom-client knows of the process, under its usual names, as far as it is true under Bun 1.4.5.
+ * Left out: counts of handles and garbage collections, which stay 0, the data segment, in which Bun
+ * reserves gigabytes that it does not use, V8's own heap spaces and Node's version, and the least and
+ * mean lag, which are nonsense (9e9, NaN) where two scrapes follow each other at once.
+ */
+const TRUE_DEFAULTS =
+  /^(?:process_(?!heap_)|nodejs_(?:heap_size_|external_memory_|eventloop_lag_(?:seconds|max|p\d\d)))/;
+
+const BREAKER_VALUES = { closed: 0, "half-open": 1, open: 2 } as const;
+
+/** Metrics for Prometheus, in a registry of their own. To be loaded only where they are configured. */
+export function createPrometheusMetrics(): ReadableMetrics {
+  const registry = new Registry();
+  collectProcessMetrics(registry);
+  new Gauge({
+    name: "tollgate_build_info",
+    help: "Always 1; the labels say what runs.",
+    labelNames: ["version", "bun"],
+    registers: [registry],
+  }).set({ version: version(), bun: Bun.version }, 1);
+  const ended = endedRequests(registry);
+  const refused = new Counter({
+    name: "tollgate_requests_refused_total",
+    help: "Requests that were answered with an error before anything was held for them.",
+    labelNames: ["endpoint", "status"],
+    registers: [registry],
+  });
+  const commits = new Histogram({
+    name: "tollgate_store_commit_duration_seconds",
+    help: "How long the writer took to commit a batch.",
+    buckets: COMMIT_BUCKETS,
+    registers: [registry],
+  });
+  const reloads = new Counter({
+    name: "tollgate_config_reloads_total",
+    help: "Reloads of the config: ok, or refused and the old one stayed.",
+    labelNames: ["outcome"],
+    registers: [registry],
+  });
+  for (const outcome of ["ok", "refused"]) reloads.inc({ outcome }, 0);
+  const show = liveFigures(registry);
+  let figures: (() => LiveFigures) | undefined;
+  return {
+    requestEnded: quietly(ended),
+    requestRefused: quietly((endpoint, status) => refused.inc({ endpoint, status })),
+    committed: quietly((tookMs) => commits.observe(tookMs / 1000)),
+    reloaded: quietly((isTaken) => reloads.inc({ outcome: isTaken ? "ok" : "refused" })),
+    watch(asked) {
+      figures = asked;
+    },
+    contentType: registry.contentType,
+    read() {
+      if (figures) show(figures());
+      return registry.metrics();
+    },
+  };
+}
+
+/** What is measured must not suffer from being measured: a charge is just committed when this is told. */
+function quietly<Told extends unknown[]>(tell: (...told: Told) => void): (...told: Told) => void {
+  return (...told) => {
+    try {
+      tell(...told);
+    } catch {
+      // A figure is lost, and nothing else.
+    }
+  };
+}
+
+function collectProcessMetrics(registry: Registry): void {
+  collectDefaultMetrics({ register: registry });
+  for (const { name } of registry.getMetricsAsArray()) {
+    if (!TRUE_DEFAULTS.test(name)) registry.removeSingleMetric(name);
+  }
+}
+
+/** Registers what is counted at the end of a request; returns what counts it. */
+function endedRequests(registry: Registry): (request: EndedRequest) => void {
+  const registers = [registry];
+  const requests = new Counter({
+    name: "tollgate_requests_total",
+    help: "Requests for which money was held, by how they ended.",
+    labelNames: ["endpoint", "model", "outcome"],
+    registers,
+  });
+  const durations = new Histogram({
+    name: "tollgate_request_duration_seconds",
+    help: "From the hold to the committed charge.",
+    labelNames: ["endpoint", "model"],
+    buckets: ANSWER_BUCKETS,
+    registers,
+  });
+  const countAttempts = endedAttempts(registry);
+  const countTokens = tokens(registry);
+  const countMoney = money(registry);
+  return (request) => {
+    const { endpoint, model, status } = request;
+    requests.inc({ endpoint, model, outcome: status });
+    durations.observe({ endpoint, model }, request.durationMs / 1000);
+    countAttempts(request);
+    countTokens(request);
+    countMoney(request);
+  };
+}
+
+/** Counted when their request ends: a stream that broke off counts as what it was in the end. */
+function endedAttempts(registry: Registry): (request: EndedRequest) => void {
+  const registers = [registry];
+  const attempts = new Counter({
+    name: "tollgate_attempts_total",
+    help: "Attempts at providers, by how they ended, counted when their request ends.",
+    labelNames: ["provider", "model", "outcome"],
+    registers,
+  });
+  const durations = new Histogram({
+    name: "tollgate_attempt_duration_seconds",
+    help: "Until the answer, a stream's first content, or the failure.",
+    labelNames: ["provider", "model"],
+    buckets: ANSWER_BUCKETS,
+    registers,
+  });
+  const firstContents = new Histogram({
+    name: "tollgate_time_to_first_content_seconds",
+    help: "Streams: from the attempt's start to the first content of the answer.",
+    labelNames: ["provider", "model"],
+    buckets: FIRST_CONTENT_BUCKETS,
+    registers,
+  });
+  return ({ model, attempts: made, firstByteMs }) => {
+    for (const { provider, outcome, durationMs } of made) {
+      attempts.inc({ provider, model, outcome: attemptOutcome(outcome) });
+      durations.observe({ provider, model }, durationMs / 1000);
+    }
+    const last = made.at(-1);
+    if (firstByteMs === undefined || last === undefined) return;
+    firstContents.observe({ provider: last.provider, model }, last.durationMs / 1000);
+  };
+}
+
+function tokens(registry: Registry): (request: EndedRequest) => void {
+  const tokens = new Counter({
+    name: "tollgate_tokens_total",
+    help: "Billed tokens, each of one kind: input is what was neither read from the cache nor written to it.",
+    labelNames: ["model", "kind"],
+    registers: [registry],
+  });
+  return ({ model, usage }) => {
+    const { promptTokens, cachedTokens, cacheWriteTokens, completionTokens } = usage;
+    tokens.inc({ model, kind: "input" }, promptTokens - cachedTokens - cacheWriteTokens);
+    tokens.inc({ model, kind: "cached_input" }, cachedTokens);
+    tokens.inc({ model, kind: "cache_write" }, cacheWriteTokens);
+    tokens.inc({ model, kind: "output" }, completionTokens);
+  };
+}
+
+function money(registry: Registry): (request: EndedRequest) => void {
+  const registers = [registry];
+  const charged = new Counter({
+    name: "tollgate_charged_roubles_total",
+    help: "Roubles charged. A float, for graphs; the exact sums are in the ledger.",
+    labelNames: ["model"],
+    registers,
+  });
+  const writtenOff = new Counter({
+    name: "tollgate_written_off_roubles_total",
+    help: "Roubles that neither hold nor balance could pay. A float, for graphs.",
+    labelNames: ["model"],
+    registers,
+  });
+  const estimates = new Counter({
+    name: "tollgate_estimates_total",
+    help: "Requests that were charged by the gateway's own estimate.",
+    labelNames: ["model"],
+    registers,
+  });
+  return ({ model, charge, writeOff, estimated }) => {
+    charged.inc({ model }, roubles(charge));
+    writtenOff.inc({ model }, roubles(writeOff));
+    estimates.inc({ model }, estimated ? 1 : 0);
+  };
+}
+
+/** Registers the figures of the moment; returns what sets them. */
+function liveFigures(registry: Registry): (figures: LiveFigures) => void {
+  const gauge = (name: string, help: string): Gauge =>
+    new Gauge({ name, help, registers: [registry] });
+  const openRequests = gauge(
+    "tollgate_open_requests",
+    "Requests that were let in and are not over, streams among them.",
+  );
+  const openStreams = gauge("tollgate_open_streams", "Streamed answers that are not over.");
+  const detached = gauge(
+    "tollgate_detached_answers",
+    "JSON answers that are read to their end though their client left.",
+  );
+  const held = gauge(
+    "tollgate_held_roubles",
+    "Roubles held for open requests. A float, for graphs.",
+  );
+  const queued = gauge(
+    "tollgate_store_queued_writes",
+    "Operations that wait for the writer, or for its commit.",
+  );
+  const full = gauge("tollgate_store_full", "1 while the disk of the database has no room.");
+  const breakers = new Gauge({
+    name: "tollgate_breaker_state",
+    help: "By provider and its own name for the model: 0 closed, 1 half-open, 2 open.",
+    labelNames: ["provider", "model"],
+    registers: [registry],
+  });
+  return (figures) => {
+    openRequests.set(figures.openRequests);
+    openStreams.set(figures.openStreams);
+    detached.set(figures.detachedAnswers);
+    held.set(roubles(figures.held));
+    queued.set(figures.queuedWrites);
+    full.set(figures.isStoreFull ? 1 : 0);
+    // A route that a reload removed has no state any more.
+    breakers.reset();
+    for (const { provider, model, state } of figures.breakers) {
+      breakers.set({ provider, model }, BREAKER_VALUES[state]);
+    }
+  };
+}
+
+/** For graphs only: a float holds 15 digits or so, and money is never counted with it. */
+function roubles(nano: bigint): number {
+  return Number(nano) / Number(NANO_ROUBLES_PER_ROUBLE);
+}

@@ -1,0 +1,233 @@
+import { describe, expect, test } from "bun:test";
+import { answered, helloEvent, usual } from "../support/chatAnswers.ts";
+import { call, chat, openChat } from "../support/chatCalls.ts";
+import { fillStore } from "../support/fullStore.ts";
+import { openBefore } from "../support/gatewayUnderTest.ts";
+import { ended as respondedWith } from "../support/responsesAnswers.ts";
+import { respond } from "../support/responsesCalls.ts";
+import { growth, scrape, type Sample, type Scrape } from "../support/scrape.ts";
+import { json, piece, raw, refusal, streamEnd, streamHead } from "../support/scriptedProvider.ts";
+import { beginChat } from "../support/steppedChat.ts";
+import { until } from "../support/until.ts";
+
+const at = openBefore(["one", "two"], ({ one, two }) => ({
+  providers: { one, two },
+  models: [
+    { id: "small", routes: [{ provider: "one" }] },
+    { id: "paired", routes: [{ provider: "one" }, { provider: "two", model: "other-name" }] },
+  ],
+  sections: {
+    metrics: { listen: "127.0.0.1:0" },
+    billing: { disconnect_grace: "50ms", hold_wait: "0s" },
+  },
+}));
+
+const grown = (work: () => Promise<unknown>): Promise<Pick<Scrape, "value" | "all">> =>
+  growth(at.gateway.metricsUrl, work);
+
+const label = (labels: Sample["labels"], value = 1) => ({ labels, value });
+
+describe("requests that were held are counted by endpoint, model and outcome", () => {
+  test("answered: with tokens of each kind, roubles, and durations", async () => {
+    at.providers.one.answer = usual;
+    const key = at.gateway.key();
+    const { value, all } = await grown(async () => {
+      expect((await chat(at.gateway, key)).status).toBe(200);
+      expect((await chat(at.gateway, key, { stream: true })).status).toBe(200);
+    });
+    const done = { endpoint: "chat", model: "small", outcome: "done" };
+    expect(all("tollgate_requests_total")).toEqual([label(done, 2)]);
+    expect(all("tollgate_requests_refused_total")).toEqual([]);
+    expect(all("tollgate_attempts_total")).toEqual([
+      label({ provider: "one", model: "small", outcome: "ok" }, 2),
+    ]);
+    expect(all("tollgate_tokens_total")).toEqual(
+      Object.entries({ input: 24, cached_input: 10, cache_write: 6, output: 14 }).map(
+        ([kind, count]) => label({ model: "small", kind }, count),
+      ),
+    );
+    expect(value("tollgate_charged_roubles_total", { model: "small" })).toBeCloseTo(0.003605, 9);
+    expect(
+      value("tollgate_request_duration_seconds_count", { endpoint: "chat", model: "small" }),
+    ).toBe(2);
+    const by = { provider: "one", model: "small" };
+    expect(value("tollgate_attempt_duration_seconds_count", by)).toBe(2);
+    expect(value("tollgate_time_to_first_content_seconds_count", by)).toBe(1);
+    expect(value("tollgate_estimates_total", { model: "small" })).toBe(0);
+    expect(value("tollgate_store_commit_duration_seconds_count")).toBeGreaterThan(0);
+  });
+
+  test("of the responses interface too", async () => {
+    at.providers.one.answer = json(respondedWith());
+    const { all } = await grown(() => respond(at.gateway, at.gateway.key()));
+    expect(all("tollgate_requests_total")).toEqual([
+      label({ endpoint: "responses", model: "small", outcome: "done" }),
+    ]);
+  });
+
+  test("answered by the second route: the attempt at the first counts as what it was", async () => {
+    at.providers.one.answer = refusal(500);
+    at.providers.two.answer = usual;
+    const { all } = await grown(() => chat(at.gateway, at.gateway.key(), { model: "paired" }));
+    expect(all("tollgate_requests_total")).toEqual([
+      label({ endpoint: "chat", model: "paired", outcome: "done" }),
+    ]);
+    expect(all("tollgate_attempts_total")).toEqual([
+      label({ provider: "one", model: "paired", outcome: "status 500" }),
+      label({ provider: "two", model: "paired", outcome: "ok" }),
+    ]);
+  });
+
+  test("failed: once, and not as refused", async () => {
+    at.providers.one.answer = raw("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nnope");
+    const { all } = await grown(() => chat(at.gateway, at.gateway.key()));
+    expect(all("tollgate_requests_total")).toEqual([
+      label({ endpoint: "chat", model: "small", outcome: "failed" }),
+    ]);
+    expect(all("tollgate_requests_refused_total")).toEqual([]);
+    expect(all("tollgate_attempts_total")).toEqual([
+      label({ provider: "one", model: "small", outcome: "answer" }),
+    ]);
+    expect(all("tollgate_charged_roubles_total")).toEqual([]);
+  });
+
+  test("a stream that broke off counts its attempt as that", async () => {
+    at.providers.one.answer = raw(streamHead, piece(helloEvent), streamEnd);
+    const { all } = await grown(() => chat(at.gateway, at.gateway.key(), { stream: true }));
+    expect(all("tollgate_requests_total")).toEqual([
+      label({ endpoint: "chat", model: "small", outcome: "failed" }),
+    ]);
+    expect(all("tollgate_attempts_total")).toEqual([
+      label({ provider: "one", model: "small", outcome: "cut" }),
+    ]);
+  });
+
+  test("cancelled by a client that left its stream, and charged by an estimate", async () => {
+    at.providers.one.answer = raw(streamHead, piece(helloEvent));
+    const key = at.gateway.key();
+    const { value, all } = await grown(async () => {
+      const reply = await openChat(at.gateway, key, { stream: true });
+      await reply.seen("Hello");
+      reply.leave();
+      await at.gateway.records(key, 1);
+      await at.gateway.checkBooks();
+    });
+    expect(all("tollgate_requests_total")).toEqual([
+      label({ endpoint: "chat", model: "small", outcome: "cancelled" }),
+    ]);
+    expect(all("tollgate_attempts_total")).toEqual([
+      label({ provider: "one", model: "small", outcome: "client gone" }),
+    ]);
+    expect(value("tollgate_estimates_total", { model: "small" })).toBe(1);
+  });
+
+  test("with what hold and balance could not pay", async () => {
+    const usage = { prompt_tokens: 1_000_000, completion_tokens: 1_000_000 };
+    at.providers.one.answer = answered({ usage });
+    const key = at.gateway.key({ balance: 1_000_000_000n });
+    const { value } = await grown(() => chat(at.gateway, key));
+    expect(value("tollgate_charged_roubles_total", { model: "small" })).toBeCloseTo(1, 9);
+    expect(value("tollgate_written_off_roubles_total", { model: "small" })).toBeCloseTo(224, 9);
+  });
+});
+
+test.each([false, true])(
+  "an end that cannot be committed is counted as failed, once, and not as refused (stream: %j)",
+  async (stream) => {
+    const provider = at.providers.one;
+    const { writer } = at.gateway.app.gateway;
+    const { all } = await grown(async () => {
+      const begun = await beginChat({ gateway: at.gateway, provider }, { stream });
+      await until("it is in the books", () => writer.queued === 0);
+      const makeRoom = fillStore(at.gateway.path);
+      try {
+        await usual(begun.peer, await provider.request(0));
+        await until("there is no room", () => writer.isFull);
+        at.gateway.clock.advance(10_000);
+        await begun.client.seen(stream ? "[DONE]" : "service temporarily unavailable");
+      } finally {
+        makeRoom();
+      }
+      begun.client.fin();
+      await at.gateway.records(begun.key, 1);
+    });
+    expect(all("tollgate_requests_total")).toEqual([
+      label({ endpoint: "chat", model: "small", outcome: "failed" }),
+    ]);
+    expect(all("tollgate_requests_refused_total")).toEqual([]);
+    expect(all("tollgate_charged_roubles_total")).toEqual([]);
+  },
+);
+
+/** A chat by a key whose rate a list of the models has used up. */
+async function tooOften(): Promise<void> {
+  const key = at.gateway.key({ requestsPerMinute: 1 });
+  expect((await call(at.gateway, key, { path: "/v1/models" })).status).toBe(200);
+  expect((await chat(at.gateway, key)).status).toBe(429);
+}
+
+describe("requests that were refused before anything was held are counted by status", () => {
+  const refused = (endpoint: string, status: number) => [
+    label({ endpoint, status: String(status) }),
+  ];
+
+  test.each<[number, string, () => Promise<unknown>]>([
+    [400, "chat", () => call(at.gateway, at.gateway.key(), { body: "{" })],
+    [400, "responses", () => respond(at.gateway, at.gateway.key(), "{")],
+    [401, "chat", () => chat(at.gateway, undefined)],
+    [402, "chat", () => chat(at.gateway, at.gateway.key({ balance: 0n }))],
+    [404, "chat", () => chat(at.gateway, at.gateway.key(), { model: "invented-by-a-client" })],
+    [404, "models", () => call(at.gateway, at.gateway.key(), { path: "/v1/models/invented" })],
+    [404, "other", () => call(at.gateway, undefined, { path: "/invented" })],
+    [429, "chat", () => tooOften()],
+  ])("%d, %s", async (status, endpoint, work) => {
+    const { all } = await grown(work);
+    expect(all("tollgate_requests_refused_total")).toEqual(refused(endpoint, status));
+    expect(all("tollgate_requests_total")).toEqual([]);
+  });
+
+  test("502 while the gateway drains", async () => {
+    const { all } = await grown(async () => {
+      at.gateway.app.isDraining = true;
+      await chat(at.gateway, at.gateway.key());
+      at.gateway.app.isDraining = false;
+    });
+    expect(all("tollgate_requests_refused_total")).toEqual(refused("chat", 502));
+  });
+});
+
+describe("figures of the moment", () => {
+  test("show a stream and its money while it is open, and nothing after it", async () => {
+    at.providers.one.answer = raw(streamHead, piece(helloEvent));
+    const reply = await openChat(at.gateway, at.gateway.key(), { stream: true });
+    await reply.seen("Hello");
+    const open = await scrape(at.gateway.metricsUrl);
+    expect(open.value("tollgate_open_requests")).toBe(1);
+    expect(open.value("tollgate_open_streams")).toBe(1);
+    expect(open.value("tollgate_held_roubles")).toBeCloseTo(
+      Number(at.gateway.app.gateway.holds.total()) / 1e9,
+      9,
+    );
+    expect(open.value("tollgate_held_roubles")).toBeGreaterThan(0.2);
+    reply.leave();
+    await at.gateway.checkBooks();
+    await until("the request is over", () => at.gateway.app.requests.open === 0);
+    const after = await scrape(at.gateway.metricsUrl);
+    for (const name of ["open_requests", "open_streams", "held_roubles", "store_queued_writes"]) {
+      expect([name, after.value(`tollgate_${name}`)]).toEqual([name, 0]);
+    }
+  });
+
+  test("show a JSON answer that is read on though its client left", async () => {
+    const provider = at.providers.one;
+    const { leave, provide } = await beginChat({ gateway: at.gateway, provider }, {});
+    await leave();
+    const detached = await scrape(at.gateway.metricsUrl);
+    expect(detached.value("tollgate_detached_answers")).toBe(1);
+    await provide("HTTP/1.1 500 X\r\ncontent-length: 0\r\n\r\n");
+    await at.gateway.checkBooks();
+    await until("nothing is read on", () => at.gateway.app.gateway.detached.count === 0);
+    const after = await scrape(at.gateway.metricsUrl);
+    expect(after.value("tollgate_detached_answers")).toBe(0);
+  });
+});

@@ -1,0 +1,107 @@
+import { describe, expect, test } from "bun:test";
+import { resolve } from "node:path";
+import { attemptOutcome } from "../../src/telemetry/attemptOutcome.ts";
+import type { BreakerState, LiveFigures } from "../../src/telemetry/metrics.ts";
+import { createPrometheusMetrics } from "../../src/telemetry/prometheus.ts";
+import { readScrape } from "../support/scrape.ts";
+import { readSourceTree } from "../support/sourceTree.ts";
+
+const rest: LiveFigures = {
+  openRequests: 0,
+  openStreams: 0,
+  detachedAnswers: 0,
+  held: 0n,
+  queuedWrites: 0,
+  isStoreFull: false,
+  breakers: [],
+};
+
+describe("what is asked for at each scrape", () => {
+  test("the state of each breaker is a number, and one that is gone is not shown any more", async () => {
+    const metrics = createPrometheusMetrics();
+    let breakers: readonly BreakerState[] = [
+      { provider: "one", model: "a", state: "closed" },
+      { provider: "one", model: "b", state: "half-open" },
+      { provider: "two", model: "a", state: "open" },
+    ];
+    metrics.watch(() => ({ ...rest, breakers }));
+    const states = async () => readScrape(await metrics.read()).all("tollgate_breaker_state");
+    expect(await states()).toEqual([
+      { labels: { provider: "one", model: "a" }, value: 0 },
+      { labels: { provider: "one", model: "b" }, value: 1 },
+      { labels: { provider: "two", model: "a" }, value: 2 },
+    ]);
+    breakers = [{ provider: "two", model: "a", state: "closed" }];
+    expect(await states()).toEqual([{ labels: { provider: "two", model: "a" }, value: 0 }]);
+  });
+
+  test("two gateways of a process do not share a figure", async () => {
+    const [one, two] = [createPrometheusMetrics(), createPrometheusMetrics()];
+    one.requestRefused("chat", 401);
+    const name = "tollgate_requests_refused_total";
+    expect(readScrape(await one.read()).all(name)).toHaveLength(1);
+    expect(readScrape(await two.read()).all(name)).toEqual([]);
+  });
+});
+
+test("a model's id is a label as it stands, whatever is in it", async () => {
+  const metrics = createPrometheusMetrics();
+  const model = 'a "b" \\ {c="d"} 1';
+  metrics.requestEnded({
+    endpoint: "chat",
+    model,
+    status: "failed",
+    usage: { promptTokens: 0, cachedTokens: 0, cacheWriteTokens: 0, completionTokens: 0 },
+    estimated: false,
+    charge: 0n,
+    writeOff: 0n,
+    attempts: [],
+    durationMs: 5,
+    firstByteMs: undefined,
+  });
+  const [sample] = readScrape(await metrics.read()).all("tollgate_requests_total");
+  const written = model.replaceAll("\\", "\\\\").replaceAll('"', '\\"');
+  expect(sample?.labels["model"]).toBe(written);
+});
+
+test("a figure that cannot be counted is dropped, and nobody hears of it", () => {
+  const metrics = createPrometheusMetrics();
+  expect(() => metrics.committed(Number.NaN)).not.toThrow();
+});
+
+describe("the outcome of an attempt", () => {
+  test.each([
+    ["ok", "ok"],
+    ["status 429", "status 429"],
+    ["status 418", "status 4xx"],
+    ["status 599", "status 5xx"],
+    ["status 301", "status 3xx"],
+    ["status 12345", "other"],
+    ["a word of a provider", "other"],
+  ])("%j is the label %j", (outcome, label) => {
+    expect(attemptOutcome(outcome)).toBe(label);
+  });
+
+  test("every word that the code knows for a failed attempt is a label of its own", async () => {
+    const files = await readSourceTree(resolve(import.meta.dir, "../.."), "src");
+    const said = [
+      /new UpstreamError\(\s*"[a-z]+",\s*"([^"]+)"/g,
+      /new ConnectionError\(\s*"([^"]+)"/g,
+    ];
+    const words = files.flatMap(({ source }) =>
+      said.flatMap((pattern) => [...source.matchAll(pattern)].map(([, word = ""]) => word)),
+    );
+    expect(words.length).toBeGreaterThan(20);
+    const unknown = words.filter((word) => attemptOutcome(word) === "other");
+    expect(unknown).toEqual([]);
+  });
+});
+
+test("a gateway without metrics does not load their library: nothing imports it statically", async () => {
+  const files = await readSourceTree(resolve(import.meta.dir, "../.."), "src");
+  const transpiler = new Bun.Transpiler({ loader: "ts" });
+  const imports = files.flatMap(({ source }) =>
+    transpiler.scanImports(source).filter(({ path }) => path.endsWith("/prometheus.ts")),
+  );
+  expect(imports.map(({ kind }) => kind)).toEqual(["dynamic-import"]);
+});
