@@ -9,6 +9,8 @@ import { openListener, type Listener } from "./listener.ts";
 /** A gateway that answers on its address. */
 export interface GatewayServer {
   readonly app: App;
+  /** What it was started with; some settings of a later config count at the next start only. */
+  readonly startedWith: Config;
   readonly address: string;
   /** Rejects when the gateway can no longer do its work, or be trusted with money. */
   readonly broken: Promise<never>;
@@ -49,6 +51,7 @@ export async function startGateway(
     app.log.info("listening", { address: listener.address, version: version() });
     return {
       app,
+      startedWith: config,
       address: listener.address,
       broken: broken.promise,
       renewCertificate() {

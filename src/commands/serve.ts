@@ -7,6 +7,7 @@ import {
 } from "../config/load.ts";
 import { errorClass } from "../telemetry/log.ts";
 import type { GatewayServer } from "./gatewayServer.ts";
+import { neededRestarts } from "./restart.ts";
 import { globalOptions } from "./session.ts";
 import { listenForStop, type StopSignals } from "./stopSignals.ts";
 
@@ -55,7 +56,8 @@ export function reload(gateway: GatewayServer, file: string): void {
     gateway.renewCertificate();
     app.log.info("config reloaded", { count: config.models.length });
     app.gateway.metrics.reloaded(true);
-    for (const problem of warnings) app.log.warn("config", { problem });
+    const late = neededRestarts(gateway.startedWith, config);
+    for (const problem of [...warnings, ...late]) app.log.warn("config", { problem });
   } catch (error) {
     app.gateway.metrics.reloaded(false);
     // Whatever it is, nobody else would catch it here, and a gateway at work must not end for it.

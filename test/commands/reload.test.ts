@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import type { Config } from "../../src/config/schema.ts";
 import type { GatewayServer } from "../../src/commands/gatewayServer.ts";
 import { reload } from "../../src/commands/serve.ts";
 import { configText, oneModel } from "../support/gatewayConfig.ts";
@@ -13,8 +14,10 @@ const refused = "config refused, the old one stays";
 
 let gateway: TestApp;
 let file: string;
+let startedWith: Config;
 beforeAll(async () => {
   gateway = await openTestApp(config);
+  startedWith = gateway.app.gateway.current.config;
   file = join(dirname(gateway.path), "next.toml");
 });
 afterAll(() => gateway.close());
@@ -25,6 +28,7 @@ async function reloaded(text: string, changes: Partial<GatewayServer> = {}): Pro
   const since = gateway.log.length;
   const server: GatewayServer = {
     app: gateway.app,
+    startedWith,
     address: gateway.url,
     broken: new Promise<never>(() => {}),
     renewCertificate: () => {},
@@ -78,6 +82,32 @@ test("a good file is put in force", async () => {
   const before = gateway.app.gateway.current;
   expect(await reloaded(configText(config))).toMatchObject([{ msg: "config reloaded", count: 1 }]);
   expect(gateway.app.gateway.current).not.toBe(before);
+});
+
+test.each([
+  ["server.listen", { server: { listen: "127.0.0.1:1" } }],
+  ["server.shutdown_grace", { server: { shutdown_grace: "1s" } }],
+  ["database.path", { database: { path: "other.db" } }],
+  ["database.durability", { database: { durability: "power" } }],
+  ["log.level", { log: { level: "warn" } }],
+  ["log.format", { log: { format: "pretty" } }],
+  ["metrics.listen", { metrics: { listen: "127.0.0.1:2" } }],
+] as const)("a change of %s is told to need a restart, each time", async (key, sections) => {
+  const changed = configText({ ...config, sections: { metrics, ...sections } });
+  const problem = `${key}: is changed, which takes effect only after a restart`;
+  for (const _ of ["first", "again"]) {
+    expect(await reloaded(changed)).toMatchObject([
+      { msg: "config reloaded" },
+      { level: "warn", msg: "config", problem },
+    ]);
+  }
+});
+
+test("metrics that are taken out need a restart too", async () => {
+  expect(await reloaded(configText({ ...config, sections: {} }))).toMatchObject([
+    { msg: "config reloaded" },
+    { problem: expect.stringMatching(/^metrics\.listen: /) },
+  ]);
 });
 
 test("reloads are counted, taken and refused", async () => {
