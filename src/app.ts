@@ -13,7 +13,7 @@ import { createRouteHealth } from "./routing/health.ts";
 import { createRetryBudget } from "./routing/retryBudget.ts";
 import { openStore, startWriter, StoreError, takeInstanceLock, type Store } from "./store/store.ts";
 import { createLog, type Log } from "./telemetry/log.ts";
-import { silentMetrics, type BreakerState, type Metrics } from "./telemetry/metrics.ts";
+import { silentMetrics, type Metrics } from "./telemetry/metrics.ts";
 
 /** What a test may put in the place of the outside world. */
 export interface Edges {
@@ -96,7 +96,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     store,
     writer,
     holds: createHolds(),
-    retryBudget: createRetryBudget(),
+    retryBudget: createRetryBudget(() => metrics.retryRefused()),
     clock,
     random,
     log,
@@ -112,7 +112,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     held: gateway.holds.total(),
     queuedWrites: writer.queued,
     isStoreFull: writer.isFull,
-    breakers: breakerStates(),
+    breakers: gateway.current.health.states(),
   }));
   return {
     gateway,
@@ -143,11 +143,6 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
       log.flush();
     },
   };
-}
-
-/** How the circuit breaker sees the routes: there is none yet. */
-function breakerStates(): readonly BreakerState[] {
-  return [];
 }
 
 /** SQLite itself goes on without a word, writing charges to a file that is nowhere to be found. */

@@ -12,11 +12,15 @@ const PLACES_MIN = 3;
 const BACKOFF_MIN_MS = 50;
 const BACKOFF_MAX_MS = 500;
 
-export function createRetryBudget(): RetryBudget {
+/** `onRefused` is told of each third attempt that found no place. */
+export function createRetryBudget(onRefused: () => void): RetryBudget {
   let taken = 0;
   return {
     take(underWay) {
-      if (taken >= Math.max(PLACES_MIN, Math.floor(underWay * SHARE))) return undefined;
+      if (taken >= Math.max(PLACES_MIN, Math.floor(underWay * SHARE))) {
+        onRefused();
+        return undefined;
+      }
       taken += 1;
       let isTaken = true;
       return () => {

@@ -14,6 +14,7 @@ const WORDS = new Set([
   "proxy",
   "refused",
   "request",
+  "runaway",
   "shutdown",
   "store",
   "surplus",

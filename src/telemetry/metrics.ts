@@ -26,8 +26,8 @@ export interface EndedRequest {
   readonly firstByteMs: number | undefined;
 }
 
-/** How a route of a provider is seen by the circuit breaker. */
-export interface BreakerState {
+/** How the circuit breaker sees a route that was tried. */
+interface RouteState {
   readonly provider: string;
   /** The provider's own name for the model. */
   readonly model: string;
@@ -46,7 +46,7 @@ export interface LiveFigures {
   /** Operations that wait for the writer, or for its commit. */
   readonly queuedWrites: number;
   readonly isStoreFull: boolean;
-  readonly breakers: readonly BreakerState[];
+  readonly breakers: readonly RouteState[];
 }
 
 /**
@@ -58,6 +58,8 @@ export interface Metrics {
   requestEnded(request: EndedRequest): void;
   /** A request was answered with an error before anything was held for it. */
   requestRefused(endpoint: MeasuredEndpoint, status: number): void;
+  /** A third attempt found no place in the retry budget. */
+  retryRefused(): void;
   /** The writer committed a batch. */
   committed(tookMs: number): void;
   /** A reload of the config was taken, or refused. */
@@ -70,6 +72,7 @@ export interface Metrics {
 export const silentMetrics: Metrics = {
   requestEnded() {},
   requestRefused() {},
+  retryRefused() {},
   committed() {},
   reloaded() {},
   watch() {},

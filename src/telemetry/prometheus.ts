@@ -37,6 +37,11 @@ export function createPrometheusMetrics(): ReadableMetrics {
     labelNames: ["endpoint", "status"],
     registers: [registry],
   });
+  const retriesRefused = new Counter({
+    name: "tollgate_retry_budget_refusals_total",
+    help: "Third attempts that were not made, because too many were under way.",
+    registers: [registry],
+  });
   const commits = new Histogram({
     name: "tollgate_store_commit_duration_seconds",
     help: "How long the writer took to commit a batch.",
@@ -55,6 +60,7 @@ export function createPrometheusMetrics(): ReadableMetrics {
   return {
     requestEnded: quietly(ended),
     requestRefused: quietly((endpoint, status) => refused.inc({ endpoint, status })),
+    retryRefused: quietly(() => retriesRefused.inc()),
     committed: quietly((tookMs) => commits.observe(tookMs / 1000)),
     reloaded: quietly((isTaken) => reloads.inc({ outcome: isTaken ? "ok" : "refused" })),
     watch(asked) {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { resolve } from "node:path";
 import { attemptOutcome } from "../../src/telemetry/attemptOutcome.ts";
-import type { BreakerState, LiveFigures } from "../../src/telemetry/metrics.ts";
+import type { LiveFigures } from "../../src/telemetry/metrics.ts";
 import { createPrometheusMetrics } from "../../src/telemetry/prometheus.ts";
 import { readScrape } from "../support/scrape.ts";
 import { readSourceTree } from "../support/sourceTree.ts";
@@ -19,7 +19,7 @@ const rest: LiveFigures = {
 describe("what is asked for at each scrape", () => {
   test("the state of each breaker is a number, and one that is gone is not shown any more", async () => {
     const metrics = createPrometheusMetrics();
-    let breakers: readonly BreakerState[] = [
+    let breakers: LiveFigures["breakers"] = [
       { provider: "one", model: "a", state: "closed" },
       { provider: "one", model: "b", state: "half-open" },
       { provider: "two", model: "a", state: "open" },
