@@ -33,6 +33,8 @@ export interface Receipt {
   attempts: readonly AttemptRecord[];
   durationMs: number;
   firstByteMs: number | undefined;
+  /** The same from the start of the attempt that answered. */
+  firstContentMs: number | undefined;
 }
 
 /** The taximeter of one request: started with its hold, finished exactly once. */
@@ -42,7 +44,7 @@ export interface Meter {
   /** The request's row could not be committed: nothing may be done for it any more. */
   readonly isRefused: boolean;
   attempted(attempt: AttemptRecord): void;
-  /** The last attempt began well and then failed: its outcome is this after all. */
+  /** The last attempt began well and failed now: its outcome is this after all, and it took until now. */
   amendAttempt(outcome: string): void;
   /** The first byte for the client is there. */
   firstByte(): void;
@@ -68,7 +70,9 @@ export function startMeter(options: {
   const { writer, clock, hold, price, request } = options;
   const startedMs = clock.monotonicMs();
   const attempts: AttemptRecord[] = [];
+  let attemptedAtMs = startedMs;
   let firstByteMs: number | undefined;
+  let firstContentMs: number | undefined;
   let finished = false;
   const opened = writer.write({ kind: "open", request }).then(() => undefined);
   let isRefused = false;
@@ -111,6 +115,7 @@ export function startMeter(options: {
     attempts,
     durationMs,
     firstByteMs,
+    firstContentMs,
   });
   /** Without a row nothing is promised; with one, the store still says that the money is held. */
   const releaseUncommitted = async (provider: string | undefined): Promise<void> => {
@@ -144,13 +149,17 @@ export function startMeter(options: {
     },
     attempted(attempt) {
       attempts.push(attempt);
+      attemptedAtMs = clock.monotonicMs();
     },
     amendAttempt(outcome) {
       const last = attempts.pop();
-      if (last) attempts.push({ ...last, outcome });
+      if (!last) return;
+      const sinceMs = Math.round(clock.monotonicMs() - attemptedAtMs);
+      attempts.push({ ...last, outcome, durationMs: last.durationMs + sinceMs });
     },
     firstByte() {
       firstByteMs ??= elapsedMs();
+      firstContentMs ??= attempts.at(-1)?.durationMs;
     },
     finish,
     async abandon() {

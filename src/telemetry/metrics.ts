@@ -22,8 +22,8 @@ export interface EndedRequest {
   readonly writeOff: bigint;
   readonly attempts: readonly EndedAttempt[];
   readonly durationMs: number;
-  /** Only of a stream whose first content came. */
-  readonly firstByteMs: number | undefined;
+  /** From the start of the attempt that answered; only of a stream whose first content came. */
+  readonly firstContentMs: number | undefined;
 }
 
 /** How the circuit breaker sees a route that was tried. */

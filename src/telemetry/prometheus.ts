@@ -132,7 +132,7 @@ function endedAttempts(registry: Registry): (request: EndedRequest) => void {
   });
   const durations = new Histogram({
     name: "tollgate_attempt_duration_seconds",
-    help: "Until the answer, a stream's first content, or the failure.",
+    help: "Until the answer, the first content of a stream that ended well, or the failure.",
     labelNames: ["provider", "model"],
     buckets: ANSWER_BUCKETS,
     registers,
@@ -144,14 +144,14 @@ function endedAttempts(registry: Registry): (request: EndedRequest) => void {
     buckets: FIRST_CONTENT_BUCKETS,
     registers,
   });
-  return ({ model, attempts: made, firstByteMs }) => {
+  return ({ model, attempts: made, firstContentMs }) => {
     for (const { provider, outcome, durationMs } of made) {
       attempts.inc({ provider, model, outcome: attemptOutcome(outcome) });
       durations.observe({ provider, model }, durationMs / 1000);
     }
     const last = made.at(-1);
-    if (firstByteMs === undefined || last === undefined) return;
-    firstContents.observe({ provider: last.provider, model }, last.durationMs / 1000);
+    if (firstContentMs === undefined || last === undefined) return;
+    firstContents.observe({ provider: last.provider, model }, firstContentMs / 1000);
   };
 }
 

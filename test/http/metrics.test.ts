@@ -91,9 +91,24 @@ describe("requests that were held are counted by endpoint, model and outcome", (
     expect(all("tollgate_charged_roubles_total")).toEqual([]);
   });
 
-  test("a stream that broke off counts its attempt as that", async () => {
-    at.providers.one.answer = raw(streamHead, piece(helloEvent), streamEnd);
-    const { all } = await grown(() => chat(at.gateway, at.gateway.key(), { stream: true }));
+  test("a stream that broke off counts its attempt as that, and for as long as it took", async () => {
+    at.providers.one.answer = async (peer, request) => {
+      await raw(streamHead, piece(helloEvent))(peer, request);
+      await Bun.sleep(120);
+      await peer.send(streamEnd);
+    };
+    let id = "";
+    const { value, all } = await grown(async () => {
+      ({ id } = await chat(at.gateway, at.gateway.key(), { stream: true }));
+    });
+    const [attempt] = at.gateway.store.requests.attempts(id);
+    expect(attempt).toMatchObject({ outcome: "cut", status: 200 });
+    expect(attempt?.durationMs).toBeWithin(115, 4000);
+    const by = { provider: "one", model: "small" };
+    const firstContent = value("tollgate_time_to_first_content_seconds_sum", by);
+    const whole = value("tollgate_attempt_duration_seconds_sum", by);
+    expect(whole * 1000).toBeCloseTo(attempt?.durationMs ?? 0, 3);
+    expect(whole - firstContent).toBeGreaterThan(0.1);
     expect(all("tollgate_requests_total")).toEqual([
       label({ endpoint: "chat", model: "small", outcome: "failed" }),
     ]);

@@ -57,7 +57,7 @@ test("a model's id is a label as it stands, whatever is in it", async () => {
     writeOff: 0n,
     attempts: [],
     durationMs: 5,
-    firstByteMs: undefined,
+    firstContentMs: undefined,
   });
   const [sample] = readScrape(await metrics.read()).all("tollgate_requests_total");
   const written = model.replaceAll("\\", "\\\\").replaceAll('"', '\\"');
