@@ -1,31 +1,64 @@
 import type { Command } from "commander";
-import { ConfigError, loadConfig } from "../config/load.ts";
+import {
+  checkEnvironment,
+  ConfigError,
+  forgetProxyEnvironment,
+  loadConfig,
+} from "../config/load.ts";
 import type { Config } from "../config/schema.ts";
+import { CommandFailure } from "./failure.ts";
 import { printResult, printWarning, visible } from "./print.ts";
-import { globalOptions } from "./session.ts";
+import { globalOptions, type GlobalOptions } from "./session.ts";
 
 /** Registers `tollgate check`. */
 export function addCheck(program: Command): void {
   program
     .command("check")
     .description("validate the config")
-    .action((_: unknown, command: Command) => check(command));
+    .option("--live", "also ask each route of each model for one token, which the providers charge")
+    .action(async (options: { live?: true }, command: Command) => {
+      const { config, warnings } = load(globalOptions(command));
+      if (options.live) await checkLive(config, warnings, globalOptions(command));
+      else showSound(config, warnings, globalOptions(command));
+    });
 }
 
 /** The problems leave as the error that they are; with --json also as the document. */
-function check(command: Command): void {
-  const { config: path, json } = globalOptions(command);
+function load({ config: path, json }: GlobalOptions): ReturnType<typeof loadConfig> {
   try {
-    const { config, warnings } = loadConfig({ path });
-    if (!json) warnings.forEach(printWarning);
-    const document = { ok: true, file: config.file, problems: [], warnings };
-    printResult({ document, text: () => sound(config) }, json === true);
+    const loaded = loadConfig({ path });
+    if (!json) loaded.warnings.forEach(printWarning);
+    return loaded;
   } catch (error) {
     if (error instanceof ConfigError && json) {
       const document = { ok: false, problems: error.problems, warnings: [] };
       printResult({ document, text: () => "" }, true);
     }
     throw error;
+  }
+}
+
+function showSound(config: Config, warnings: readonly string[], { json }: GlobalOptions): void {
+  const document = { ok: true, file: config.file, problems: [], warnings };
+  printResult({ document, text: () => sound(config) }, json === true);
+}
+
+/** Shows all routes, and throws CommandFailure when one of them does not answer. */
+async function checkLive(
+  config: Config,
+  warnings: readonly string[],
+  { json }: GlobalOptions,
+): Promise<void> {
+  checkEnvironment();
+  forgetProxyEnvironment();
+  const { askRoutes, liveText } = await import("./live.ts");
+  const live = await askRoutes(config);
+  const failed = live.filter(({ ok }) => !ok).length;
+  const document = { ok: failed === 0, file: config.file, problems: [], warnings, live };
+  const text = () => [sound(config), ...(live.length > 0 ? ["", liveText(live)] : [])].join("\n");
+  printResult({ document, text }, json === true);
+  if (failed > 0) {
+    throw new CommandFailure(`${failed} of ${live.length} routes did not answer: see above`);
   }
 }
 

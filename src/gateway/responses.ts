@@ -76,7 +76,8 @@ function jsonAnswer(journey: Journey): Promise<Answer> {
   });
 }
 
-function parseResponse(text: string): Readonly<Record<string, unknown>> {
+/** The response of a JSON answer. Throws AnswerError. */
+export function parseResponse(text: string): Readonly<Record<string, unknown>> {
   let value: unknown;
   try {
     value = JSON.parse(text);

@@ -1,0 +1,193 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { existsSync } from "node:fs";
+import { answered, choice, usual } from "../support/chatAnswers.ts";
+import { openDesk, type CommandRun, type Desk } from "../support/cli.ts";
+import { configText } from "../support/gatewayConfig.ts";
+import { ended } from "../support/responsesAnswers.ts";
+import {
+  json,
+  refusal,
+  startProvider,
+  text,
+  type ProviderAnswer,
+  type ScriptedProvider,
+} from "../support/scriptedProvider.ts";
+import { until } from "../support/until.ts";
+
+const key = "sk-upstream-0123456789abcdef";
+const organisation = "org-canary0123456789";
+
+/** Refuses a bound below so many tokens, as OpenAI does. */
+const wantsTokens =
+  (least: number): ProviderAnswer =>
+  (peer, request) =>
+    Number(request.json["max_tokens"]) < least
+      ? refusal(400, `Invalid 'max_tokens': at least ${least}`)(peer, request)
+      : usual(peer, request);
+
+const response: ProviderAnswer = (peer, request) =>
+  request.requestLine.includes("/responses")
+    ? json(ended("resp_1", { status: "incomplete", output: [] }))(peer, request)
+    : usual(peer, request);
+
+const silent: ProviderAnswer = () => new Promise(() => {});
+const secretive = refusal(400, `no ${key} of ${organisation} at http://10.1.2.3:80 may do that`);
+
+/** What a provider answers, and the result of its route, or its beginning. */
+const scenes: Readonly<Record<string, readonly [answer: ProviderAnswer, message: string]>> = {
+  fine: [response, "ok"],
+  thinking: [answered({ choices: [choice({ content: null }, { finish_reason: "length" })] }), "ok"],
+  generous: [wantsTokens(16), "ok"],
+  reasoning: [wantsTokens(100), "ok"],
+  greedy: [wantsTokens(1000), "the provider refuses the request (400): Invalid 'max_tokens'"],
+  badkey: [refusal(401), "the key is refused (401): check api_key"],
+  empty: [refusal(402), "the account is empty (402): top it up"],
+  unknown: [refusal(404), "the provider does not know the model (404): check the route's model"],
+  limited: [refusal(429), "the provider's rate limit is reached (429): try again later"],
+  secretive: [
+    secretive,
+    "the provider refuses the request (400): no *** of *** at *** may do that",
+  ],
+  ill: [refusal(503), "the provider has a fault of its own (503): try again later"],
+  moved: [refusal(301), "base_url leads elsewhere (301)"],
+  page: [text("<html>", { type: "text/html" }), "what answers is not the interface"],
+  broken: [json({ choices: [] }), "what answers is not the interface"],
+  silent: [silent, "no answer within 0.3 s: try again"],
+};
+
+const failed = "error: 13 of 18 routes did not answer: see above";
+
+const providers = new Map<string, ScriptedProvider>();
+let desk: Desk;
+let people: CommandRun;
+let document: { ok: boolean; live: Record<string, unknown>[] };
+
+beforeAll(async () => {
+  for (const [id, [answer]] of Object.entries(scenes)) providers.set(id, startProvider(answer));
+  const closed = startProvider();
+  closed.stop();
+  const urls = [...providers].map(([id, { port }]) => [id, `http://127.0.0.1:${port}/v1`] as const);
+  const tables = urls.map(([id, base_url]) => [
+    id,
+    { base_url, api_key: key, ...(id === "silent" ? { total_timeout: "300ms" } : {}) },
+  ]);
+  desk = await openDesk(
+    configText({
+      providers: {
+        ...Object.fromEntries(tables),
+        closed: `http://127.0.0.1:${closed.port}/v1`,
+        keyless: `http://127.0.0.1:${providers.get("badkey")?.port}/v1`,
+      },
+      models: [...Object.keys(scenes), "closed", "keyless"].map((id) => ({
+        id,
+        routes: [{ provider: id, model: `${id}-there`, responses: id === "fine" }],
+      })),
+    }),
+  );
+  people = await desk.run("check", "--live");
+  for (const { requests } of providers.values()) expect(requests.length).toBeGreaterThan(0);
+  const run = await desk.run("check", "--live", "--json");
+  expect(run).toMatchObject({ status: 1, stderr: failed });
+  document = JSON.parse(run.stdout) as typeof document;
+}, 60_000);
+afterAll(async () => {
+  await desk.remove();
+  for (const provider of providers.values()) provider.stop();
+});
+
+const resultOf = (model: string) => document.live.filter((one) => one["model"] === model);
+
+describe("check --live", () => {
+  test("asks the routes in both interfaces, and says how long it took", () => {
+    const common = {
+      model: "fine",
+      provider: "fine",
+      upstream_model: "fine-there",
+      ok: true,
+      message: "ok",
+      duration_ms: expect.any(Number),
+    };
+    expect(resultOf("fine")).toEqual([
+      { ...common, endpoint: "chat", api: "chat" },
+      { ...common, endpoint: "responses", api: "responses" },
+    ]);
+  });
+
+  test.each(
+    [
+      ...Object.entries(scenes).map(([id, [, message]]) => [id, message] as const),
+      ["closed", "cannot connect, nothing listens there: check base_url"] as const,
+      ["keyless", "the provider wants a key (401): set api_key"] as const,
+    ].filter(([id]) => id !== "fine"),
+  )("says of the route %s: %s", (id, message) => {
+    const result = { ok: message === "ok", message: expect.stringContaining(message) };
+    expect(resultOf(id)).toEqual([expect.objectContaining({ ...result, api: "chat" })]);
+  });
+
+  test("asks for one token, and for more only where so few are refused", () => {
+    const bounds = (id: string) =>
+      providers
+        .get(id)
+        ?.requests.map(({ json }) => json["max_tokens"] ?? json["max_output_tokens"]);
+    expect(bounds("fine")?.slice(0, 2).toSorted()).toEqual([1, 16]);
+    expect(bounds("generous")?.slice(0, 2)).toEqual([1, 16]);
+    expect(bounds("reasoning")?.slice(0, 3)).toEqual([1, 16, 256]);
+    expect(providers.get("fine")?.requests[0]?.json).toMatchObject({ model: "fine-there" });
+  });
+
+  test("keeps the order of the config, and ends with 1 where any route fails", () => {
+    const models = Object.keys(scenes).flatMap((id) => (id === "fine" ? [id, id] : [id]));
+    expect(document.live.map(({ model }) => model)).toEqual([...models, "closed", "keyless"]);
+    expect(document.ok).toBe(false);
+    expect(people.status).toBe(1);
+    expect(people.stderr.split("\n").at(-1)).toBe(failed);
+  });
+
+  test("shows people a table", () => {
+    const lines = people.stdout.split("\n").map((line) => line.trim().replace(/ +/g, " "));
+    expect(lines[0]).toEndWith("is valid (providers: 17, models: 17)");
+    expect(lines[2]).toBe("model provider its name there api ms result");
+    expect(lines[3]).toMatch(/^fine fine fine-there chat \d+ ok$/);
+    expect(lines[4]).toMatch(/^fine fine fine-there responses \d+ ok$/);
+    expect(lines).toHaveLength(3 + 18);
+  });
+
+  test("prints no secret, and touches no store", () => {
+    for (const secret of [key, organisation, "10.1.2.3"]) {
+      expect(people.stdout + people.stderr + JSON.stringify(document)).not.toContain(secret);
+    }
+    expect(existsSync(desk.database)).toBe(false);
+  });
+});
+
+test("check --live asks a few routes at once, and no more than a provider takes; 0 where all answer", async () => {
+  let open = 0;
+  const seen = { narrow: 0, wide: 0 };
+  const counting =
+    (which: keyof typeof seen, meanwhile: () => Promise<void>): ProviderAnswer =>
+    async (peer, request) => {
+      open += 1;
+      seen[which] = Math.max(seen[which], open);
+      await meanwhile();
+      open -= 1;
+      await usual(peer, request);
+    };
+  const provider = startProvider();
+  const run = async (maxConcurrent: number): Promise<void> => {
+    const models = Array.from({ length: 8 }, (_, at) => ({
+      id: `model-${at}`,
+      routes: [{ provider: "local", responses: false }],
+    }));
+    const base_url = `http://127.0.0.1:${provider.port}/v1`;
+    const local = { base_url, max_concurrent: maxConcurrent };
+    const desk = await openDesk(configText({ providers: { local }, models }));
+    expect(await desk.json("check", "--live")).toMatchObject({ ok: true, live: { length: 8 } });
+    await desk.remove();
+  };
+  provider.answer = counting("narrow", () => Bun.sleep(20));
+  await run(1);
+  provider.answer = counting("wide", () => until("four at once", () => seen.wide >= 4));
+  await run(0);
+  provider.stop();
+  expect(seen).toEqual({ narrow: 1, wide: 4 });
+});
