@@ -1,0 +1,160 @@
+import { describe, expect, test } from "bun:test";
+import { AnswerError, UnfitError } from "../../../src/providers/provider.ts";
+import { answers, impossibleUsages } from "./answers.ts";
+import type { Asked, Dialect, Utterance } from "./dialect.ts";
+import { hostileRequests } from "./hostileRequests.ts";
+import { openaiDialect } from "./openaiDialect.ts";
+import {
+  billedOf,
+  callOf,
+  heardIn,
+  heardOf,
+  outputTokensMax,
+  providersModel,
+  readStream,
+  readWhole,
+} from "./reading.ts";
+import { requests } from "./requests.ts";
+
+/** Every way to a provider keeps the same promises, whatever its interface looks like. */
+const dialects: readonly Dialect[] = [openaiDialect];
+
+describe.each(dialects)("$name", (dialect) => {
+  describe("brings home", () => {
+    for (const [name, said] of Object.entries(answers)) {
+      const reason = dialect.cannot[name];
+      const check = reason === undefined ? test : test.skip;
+      check(`${name}, in JSON${reason === undefined ? "" : `: ${reason}`}`, () => {
+        const { heard, usage } = readWhole(dialect, dialect.json(said));
+        expect(heard).toMatchObject(heardOf(said));
+        expect(usage).toEqual(billedOf(said.usage));
+        if (said.usage?.reasoning) expect(heard.reasoningTokens).toBe(said.usage.reasoning);
+      });
+
+      check(`${name}, as a stream${reason === undefined ? "" : `: ${reason}`}`, () => {
+        const { bytes, decoder } = readStream(dialect, Buffer.from(dialect.stream(said)));
+        const heard = heardIn(bytes);
+        expect(heard).toMatchObject(heardOf(said));
+        expect(decoder.usage).toEqual(billedOf(said.usage));
+        expect(decoder.isUsageFinal).toBe(said.usage !== undefined);
+        if (said.usage?.reasoning) expect(heard.reasoningTokens).toBe(said.usage.reasoning);
+      });
+    }
+  });
+
+  test.each(Object.entries(impossibleUsages))("takes %s for no figure at all", (_, usage) => {
+    const said = { text: "Hello", finish: "stop", usage } as const;
+    expect(dialect.chat.read(dialect.json(said)).usage).toBeUndefined();
+    const { decoder } = readStream(dialect, Buffer.from(dialect.stream(said)));
+    expect(decoder.isUsageFinal ? decoder.usage : undefined).toBeUndefined();
+  });
+
+  describe("refuses, as no answer,", () => {
+    const nonsense = ["<html>", "", "null", "[]", '"x"', "1", '{"error":{"message":"overloaded"}}'];
+    test.each(nonsense)("%s, in JSON", (text) => {
+      expect(() => dialect.chat.read(text)).toThrow(AnswerError);
+    });
+
+    test.each(nonsense.filter((text) => text !== ""))("%s, as an event", (text) => {
+      const read = dialect.chat.events();
+      expect(() => read({ event: undefined, data: text })).toThrow(AnswerError);
+    });
+
+    for (const { name, json, stream } of dialect.failures) {
+      if (json !== undefined) {
+        test(`${name}, in JSON`, () => {
+          expect(() => readWhole(dialect, json)).toThrow(AnswerError);
+        });
+      }
+      if (stream !== undefined) {
+        test(`${name}, as a stream`, () => {
+          expect(() => readStream(dialect, Buffer.from(stream))).toThrow(AnswerError);
+        });
+      }
+    }
+  });
+
+  describe("is asked", () => {
+    for (const [name, { body, asks }] of Object.entries(requests)) {
+      const refused = dialect.cannot[name];
+      test(refused === undefined ? name : `${name}: not at all`, () => {
+        const call = callOf(JSON.stringify(body));
+        const before = structuredClone(call.request.body);
+        if (refused === undefined) {
+          expect(spoken(dialect.asked(dialect.chat.encode(call)))).toEqual(expected(dialect, asks));
+        } else {
+          expect(() => dialect.chat.encode(call)).toThrow(new UnfitError(refused));
+        }
+        expect(call.request.body).toEqual(before);
+      });
+    }
+
+    test("fields that only the provider knows, digit for digit", () => {
+      const own = { top_k: 7, nested: { __big: "BIG" } };
+      const text = JSON.stringify({ messages: [{ role: "user", content: "hello" }], ...own });
+      const call = callOf(text.replace('"BIG"', "12345678901234567890"));
+      const { body } = dialect.chat.encode(call);
+      expect(JSON.parse(body)).toMatchObject({ top_k: 7 });
+      expect(body).toContain('"nested":{"__big":12345678901234567890}');
+    });
+  });
+
+  test.each(Object.entries(hostileRequests))("stumbles over no request: %s", (_, text) => {
+    const startedMs = performance.now();
+    try {
+      const { body } = dialect.chat.encode(callOf(text));
+      expect(() => JSON.parse(body) as unknown).not.toThrow();
+    } catch (error) {
+      expect(error).toBeInstanceOf(UnfitError);
+      expect((error as UnfitError).message.length).toBeLessThan(200);
+    }
+    // To write what is nested so deep takes most of a second, in which nobody else is served.
+    expect(performance.now() - startedMs).toBeLessThan(500);
+  });
+
+  describe.each([...dialect.transcripts])("a stream $name", ({ text, said }) => {
+    const bytes = Buffer.from(text);
+    const whole = readStream(dialect, bytes);
+
+    test("says what it says", () => {
+      expect(heardIn(whole.bytes)).toMatchObject(heardOf(said));
+      expect(whole.decoder.usage).toEqual(billedOf(said.usage));
+    });
+
+    test("is the same for the client wherever the network cuts it", () => {
+      for (let at = 0; at <= bytes.byteLength; at += 1) {
+        const cut = readStream(dialect, bytes.subarray(0, at), bytes.subarray(at));
+        expect([at, cut.bytes]).toEqual([at, whole.bytes]);
+        expect(cut.decoder.usage).toEqual(whole.decoder.usage);
+      }
+    });
+
+    test("is the same for the client when it comes byte by byte", () => {
+      const single = Array.from(bytes, (_, at) => bytes.subarray(at, at + 1));
+      expect(readStream(dialect, ...single).bytes).toBe(whole.bytes);
+    });
+  });
+});
+
+/** What a dialect is to be asked: what the case says, but for what its interface has no counterpart for. */
+function expected(dialect: Dialect, asks: Asked): Asked {
+  const all: Asked = {
+    model: providersModel,
+    stream: false,
+    system: [],
+    ...(dialect.boundAlways && { bound: outputTokensMax }),
+    ...asks,
+  };
+  const left = Object.entries(all).filter(([name]) => !dialect.leavesOut.some((no) => no === name));
+  return Object.fromEntries(left);
+}
+
+/** The same without texts in which nothing is said: some interfaces refuse them, and so leave them out. */
+function spoken(asked: Asked): Asked {
+  const isSaid = (text: string): boolean => text.trim() !== "";
+  const system = asked.system?.filter(isSaid);
+  const conversation = asked.conversation?.filter(
+    (piece: Utterance) => piece.by === "tool" || !("text" in piece) || isSaid(piece.text),
+  );
+  return { ...asked, ...(system && { system }), ...(conversation && { conversation }) };
+}

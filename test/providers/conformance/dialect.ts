@@ -1,0 +1,113 @@
+import type { ChatInterface, EncodedRequest } from "../../../src/providers/provider.ts";
+
+/**
+ * One way to have a chat answered, with what the suite needs to know of it: how a provider of this kind says
+ * something, and what it is asked. Everything else in the suite is the same for all.
+ */
+export interface Dialect {
+  readonly name: string;
+  readonly chat: ChatInterface;
+  /** Says this as a whole answer. */
+  json(said: Said): string;
+  /** Says this as an event stream, from its first byte to its terminator, texts in several deltas. */
+  stream(said: Said): string;
+  /** What a request asks, read back from the provider's own form. */
+  asked(request: EncodedRequest): Asked;
+  /** Answers that are errors or nonsense, beside those that are it in every interface. */
+  readonly failures: readonly Failure[];
+  /** Whole streams as the provider's documentation shows them, and what they say. */
+  readonly transcripts: readonly Transcript[];
+  /** Fields of `Asked` that the interface has no counterpart for: they are left out. */
+  readonly leavesOut: readonly (keyof Asked)[];
+  /** By the name of a case: of a request, the message of its UnfitError; of an answer, why it cannot be given. */
+  readonly cannot: Readonly<Record<string, string>>;
+  /** The interface must have a bound: without one of the caller's it gets the most that is held. */
+  readonly boundAlways: boolean;
+}
+
+/** What a provider says in one answer, whatever its interface calls it. */
+export interface Said {
+  readonly reasoning?: string;
+  readonly text?: string;
+  readonly toolCalls?: readonly SaidCall[];
+  readonly finish: "stop" | "length" | "content_filter" | "tool_calls";
+  readonly usage?: SaidUsage;
+}
+
+/** `arguments` is the text of a JSON object. */
+export interface SaidCall {
+  readonly id: string;
+  readonly name: string;
+  readonly arguments: string;
+}
+
+/** Cached and written tokens are part of the prompt's, reasoning tokens of the completion's. */
+export interface SaidUsage {
+  readonly prompt: number;
+  readonly cached: number;
+  readonly cacheWrite: number;
+  readonly completion: number;
+  readonly reasoning: number;
+}
+
+/** What a request asks. What it leaves open is absent. */
+export interface Asked {
+  readonly model?: string;
+  readonly stream?: boolean;
+  /** The texts of the instructions, in their order. */
+  readonly system?: readonly string[];
+  /** Who said what, one piece after the other, whatever the messages are in which it stands. */
+  readonly conversation?: readonly Utterance[];
+  readonly bound?: number;
+  readonly temperature?: number;
+  readonly topP?: number;
+  readonly stop?: readonly string[];
+  readonly effort?: string;
+  readonly tools?: readonly AskedTool[];
+  readonly toolChoice?: "auto" | "none" | "required" | { readonly name: string };
+  readonly parallelToolCalls?: boolean;
+  /** The form of the answer: any JSON, or a schema. */
+  readonly format?: "json" | { readonly schema: unknown };
+  /** Who the caller says its user is. */
+  readonly user?: string;
+}
+
+export type Utterance =
+  | { readonly by: "user" | "assistant"; readonly text: string }
+  | { readonly by: "user"; readonly image: AskedImage }
+  | { readonly by: "assistant"; readonly call: AskedCall }
+  | { readonly by: "tool"; readonly answers: string; readonly text: string };
+
+export type AskedImage =
+  | { readonly mediaType: string; readonly base64: string }
+  | { readonly url: string };
+
+/** `arguments` is the parsed object. */
+export interface AskedCall {
+  readonly id: string;
+  readonly name: string;
+  readonly arguments: unknown;
+}
+
+export interface AskedTool {
+  readonly name: string;
+  readonly description?: string;
+  readonly parameters?: unknown;
+}
+
+export interface Failure {
+  readonly name: string;
+  readonly json?: string;
+  readonly stream?: string;
+}
+
+export interface Transcript {
+  readonly name: string;
+  readonly text: string;
+  readonly said: Said;
+}
+
+/** A text in pieces, as a stream brings it: cut behind each blank. */
+export function inPieces(text: string): readonly string[] {
+  return text.match(/[^ ]* ?/gu)?.filter((piece) => piece !== "") ?? [];
+}

@@ -1,0 +1,177 @@
+import { expect } from "bun:test";
+import { checkChatRequest, type ChatRequest } from "../../../src/contract/chat.ts";
+import { parseJsonObject } from "../../../src/contract/read.ts";
+import { noUsage, type Usage } from "../../../src/contract/usage.ts";
+import { publicCompletion, type AnswerIdentity } from "../../../src/gateway/chatAnswer.ts";
+import { ChatDecoder } from "../../../src/gateway/chatDecoder.ts";
+import type { ChatCall } from "../../../src/providers/provider.ts";
+import { isJsonObject } from "../../../src/lib/json.ts";
+import type { Dialect, Said, SaidCall, SaidUsage } from "./dialect.ts";
+
+const identity: AnswerIdentity = {
+  id: "chatcmpl-test",
+  model: "asked-for",
+  created: 1_700_000_000,
+  unknownFields: "forward",
+};
+
+export const providersModel = "model-of-the-provider";
+export const outputTokensMax = 64_000;
+
+/** A request of this text, on its way to a provider. The text needs no model. */
+export function callOf(text: string): ChatCall {
+  const { value, object } = parseJsonObject(text.replace("{", '{"model":"asked-for",'));
+  const request: ChatRequest = checkChatRequest(value, {
+    unknownFields: "forward",
+    refusedFields: [],
+  });
+  return {
+    request,
+    object,
+    model: providersModel,
+    outputTokensBound: request.outputTokensBound,
+    outputTokensMax: request.outputTokensBound ?? outputTokensMax,
+    maxTokensField: "max_tokens",
+  };
+}
+
+/** What a client gets of an answer in JSON, with the usage that was found in it. */
+export function readWhole(
+  dialect: Dialect,
+  text: string,
+): { heard: Heard; usage: Usage | undefined } {
+  const { completion, usage } = dialect.chat.read(text);
+  const shown = publicCompletion(completion, identity, () => usage ?? noUsage);
+  const [choice] = shown.choices;
+  if (choice === undefined || shown.choices.length > 1) throw new Error("not one choice");
+  return {
+    heard: {
+      text: choice.message.content,
+      reasoning: textOf(choice.message["reasoning_content"]),
+      toolCalls: callsOf(choice.message["tool_calls"]),
+      finish: choice.finish_reason,
+      reasoningTokens: reasoningTokensOf(shown.usage),
+    },
+    usage,
+  };
+}
+
+/** Runs a stream through the gateway's decoder, in these pieces. */
+export function readStream(
+  dialect: Dialect,
+  ...pieces: readonly Uint8Array[]
+): { bytes: string; decoder: ChatDecoder } {
+  const decoder = new ChatDecoder({
+    readEvent: dialect.chat.events(),
+    identity,
+    choiceCount: 1,
+    includeUsage: true,
+  });
+  let bytes = "";
+  for (const piece of pieces) {
+    decoder.push(piece);
+    bytes += decoder.take() ?? "";
+  }
+  if (!decoder.isClosed) decoder.end();
+  expect(decoder.isFinished).toBe(true);
+  return { bytes: bytes + decoder.ending(decoder.usage ?? noUsage), decoder };
+}
+
+/** What a client hears in a stream. Its deltas must be such that any client can put them together. */
+export function heardIn(bytes: string): Heard {
+  const events = bytes.split("\n\n").slice(0, -1);
+  expect(events.pop()).toBe("data: [DONE]");
+  let text = "";
+  let reasoning = "";
+  const calls: { id: string; name: string; arguments: string }[] = [];
+  let finish: unknown;
+  let usage: unknown;
+  for (const event of events) {
+    const chunk = JSON.parse(event.slice("data: ".length)) as Record<string, unknown>;
+    expect(finish).toBeUndefined();
+    const [choice, ...others] = chunk["choices"] as Record<string, unknown>[];
+    expect([choice?.["index"], others]).toEqual([0, []]);
+    const delta = choice?.["delta"] as Record<string, unknown>;
+    text += textOf(delta["content"]) ?? "";
+    reasoning += textOf(delta["reasoning_content"]) ?? "";
+    for (const call of (delta["tool_calls"] ?? []) as DeltaCall[]) {
+      // As clients do it: the first piece of a call opens it, the next ones add to its arguments.
+      if (call.index === calls.length) {
+        expect([typeof call.id, call.type, typeof call.function.name]).toEqual([
+          "string",
+          "function",
+          "string",
+        ]);
+        calls.push({ id: call.id ?? "", name: call.function.name ?? "", arguments: "" });
+      }
+      const open = calls[call.index];
+      if (open === undefined) throw new Error("a call was added to that was not opened");
+      open.arguments += call.function.arguments ?? "";
+    }
+    finish = choice?.["finish_reason"] ?? undefined;
+    usage = chunk["usage"];
+  }
+  return {
+    text,
+    reasoning: reasoning === "" ? undefined : reasoning,
+    toolCalls: calls.map(understood),
+    finish,
+    reasoningTokens: reasoningTokensOf(usage),
+  };
+}
+
+/** An answer as its client understands it. */
+export interface Heard {
+  readonly text: string;
+  readonly reasoning: string | undefined;
+  readonly toolCalls: readonly unknown[];
+  readonly finish: unknown;
+  readonly reasoningTokens: unknown;
+}
+
+export function heardOf(said: Said): Omit<Heard, "reasoningTokens"> {
+  return {
+    text: said.text ?? "",
+    reasoning: said.reasoning,
+    toolCalls: (said.toolCalls ?? []).map(understood),
+    finish: said.finish,
+  };
+}
+
+export function billedOf(usage: SaidUsage | undefined): Usage | undefined {
+  return (
+    usage && {
+      promptTokens: usage.prompt,
+      cachedTokens: usage.cached,
+      cacheWriteTokens: usage.cacheWrite,
+      completionTokens: usage.completion,
+    }
+  );
+}
+
+interface DeltaCall {
+  readonly index: number;
+  readonly id?: string;
+  readonly type?: string;
+  readonly function: { readonly name?: string; readonly arguments?: string };
+}
+
+/** A call by what its arguments mean: their text may come with other blanks. */
+function understood({ id, name, arguments: given }: SaidCall): object {
+  return { id, name, arguments: JSON.parse(given) as unknown };
+}
+
+function callsOf(value: unknown): readonly unknown[] {
+  return ((value ?? []) as { id: string; function: { name: string; arguments: string } }[]).map(
+    ({ id, function: called }) => understood({ id, ...called }),
+  );
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}
+
+function reasoningTokensOf(usage: unknown): unknown {
+  const details = isJsonObject(usage) ? usage["completion_tokens_details"] : undefined;
+  return isJsonObject(details) ? details["reasoning_tokens"] : undefined;
+}
