@@ -9,7 +9,7 @@ import {
   type Delta,
 } from "../contract/chatAnswer.ts";
 import { usageObject, type Usage } from "../contract/usage.ts";
-import { isJsonObject } from "../lib/json.ts";
+import { isDeeper, isJsonObject } from "../lib/json.ts";
 import { AnswerError } from "../providers/provider.ts";
 
 /** What an answer shows of itself, whichever provider made it. */
@@ -24,7 +24,7 @@ export interface AnswerIdentity {
 
 type Unchecked = Readonly<Record<string, unknown>>;
 
-/** Far more than any answer needs. Bun 1.4.5 takes seconds to write, or to refuse, 30,000 levels. */
+/** Far more than any answer needs. */
 const DEPTH_MAX = 1000;
 
 /**
@@ -73,13 +73,6 @@ export function publicChunk(
 export function jsonOf(value: unknown): string {
   if (isDeeper(value, DEPTH_MAX)) throw new AnswerError("the answer is nested too deep");
   return JSON.stringify(value);
-}
-
-function isDeeper(value: unknown, levels: number): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  if (levels === 0) return true;
-  if (Array.isArray(value)) return value.some((item) => isDeeper(item, levels - 1));
-  return Object.values(value).some((item) => isDeeper(item, levels - 1));
 }
 
 /** UTF-8 bytes of what a message or a delta says: text, reasoning, refusals, calls. */

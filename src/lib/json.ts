@@ -86,6 +86,17 @@ export function isJsonObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/**
+ * True for a value nested deeper than so many levels. Bun 1.4.5 takes seconds to write, or to refuse, the JSON of
+ * 30,000 levels: what a stranger gave is asked this before it is written.
+ */
+export function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  if (levels === 0) return true;
+  if (Array.isArray(value)) return value.some((item) => isDeeper(item, levels - 1));
+  return Object.values(value).some((item) => isDeeper(item, levels - 1));
+}
+
 /** The raw text of a top-level member's value, or undefined where the object has no such key. */
 export function rawValue(object: JsonObjectText, key: string): string | undefined {
   const member = object.members.find((member) => member.key === key);

@@ -1,12 +1,7 @@
 import { readChatUsage } from "../contract/usage.ts";
-import { isJsonObject, rawValue, scanObject, splice } from "../lib/json.ts";
-import {
-  AnswerError,
-  type ChatCall,
-  type ChatEvent,
-  type EncodedRequest,
-  type ProviderAdapter,
-} from "./provider.ts";
+import { rawValue, scanObject, splice } from "../lib/json.ts";
+import { parseAnswer } from "./answerObject.ts";
+import type { ChatCall, ChatEvent, EncodedRequest, ProviderAdapter } from "./provider.ts";
 
 /** The names under which a caller may give the bound of its answer; it travels under the provider's own. */
 const BOUND_FIELDS = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
@@ -56,19 +51,4 @@ function readChatEvent({ data }: { data: string }): ChatEvent {
   if (data === "") return { kind: "nothing" };
   const chunk = parseAnswer(data);
   return { kind: "chunk", chunk, usage: readChatUsage(chunk["usage"]) };
-}
-
-function parseAnswer(text: string): Record<string, unknown> {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    // The parser's error quotes the answer, which must not reach a log: so it is no cause here.
-    throw new AnswerError("the answer is not JSON");
-  }
-  if (!isJsonObject(value)) throw new AnswerError("the answer is not a JSON object");
-  if (value["error"] !== undefined && value["error"] !== null) {
-    throw new AnswerError("the answer is an error");
-  }
-  return value;
 }

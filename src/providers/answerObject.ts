@@ -1,0 +1,21 @@
+import { isJsonObject } from "../lib/json.ts";
+import { AnswerError } from "./provider.ts";
+
+/**
+ * The object that an answer, or an event of one, must be. Throws AnswerError for anything else, and for
+ * an `error` in an answer's place, whichever provider's.
+ */
+export function parseAnswer(text: string): Record<string, unknown> {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    // The parser's error quotes the answer, which must not reach a log: so it is no cause here.
+    throw new AnswerError("the answer is not JSON");
+  }
+  if (!isJsonObject(value)) throw new AnswerError("the answer is not a JSON object");
+  if (value["error"] !== undefined && value["error"] !== null) {
+    throw new AnswerError("the answer is an error");
+  }
+  return value;
+}
