@@ -9,7 +9,7 @@ const CODE_CHARS_MAX = 64;
 
 /**
  * How providers say with a 400 or a 429 that the operator's account is empty: by these values of `code`
- * or `type`, and in one sentence where there is neither. Their free text is never searched, for it
+ * or `type`, and in these sentences where there is neither. Their free text is never searched, for it
  * repeats what the client sent: any client could then have the provider put aside for everybody.
  */
 const EMPTY_ACCOUNT_CODES = new Set([
@@ -23,7 +23,8 @@ const EMPTY_ACCOUNT_CODES = new Set([
   "exceeded_current_quota_error",
   "arrearage",
 ]);
-const EMPTY_ACCOUNT_SENTENCE = /^Your credit balance is too low\b/;
+const EMPTY_ACCOUNT_SENTENCE =
+  /^(?:Your credit balance is too low|You have reached your specified (?:\w+ )?API usage limits|This organization has been disabled)\b/;
 
 /**
  * A 403 may be a refused account, but some providers moderate with it as well, and a firewall before one
