@@ -33,6 +33,22 @@ export function readResponsesUsage(value: unknown): Usage | undefined {
   return billable(value["input_tokens"], value["output_tokens"], details);
 }
 
+/**
+ * Reads the `usage` of a message; undefined when it is missing or impossible. There the tokens that were read from the
+ * cache and written to it stand beside the prompt's others: https://platform.claude.com/docs/en/build-with-claude/prompt-caching
+ */
+export function readMessagesUsage(value: unknown): Usage | undefined {
+  if (!isRecord(value)) return undefined;
+  const others = tokens(value["input_tokens"]);
+  const cached = tokens(value["cache_read_input_tokens"] ?? 0);
+  const written = tokens(value["cache_creation_input_tokens"] ?? 0);
+  if (others === undefined || cached === undefined || written === undefined) return undefined;
+  return billable(others + cached + written, value["output_tokens"], {
+    cached_tokens: cached,
+    cache_write_tokens: written,
+  });
+}
+
 /** Of two reports on one answer the larger: usage only grows while an answer does. */
 export function laterUsage(before: Usage | undefined, now: Usage | undefined): Usage | undefined {
   if (!before || !now) return now ?? before;

@@ -75,12 +75,15 @@ export function jsonOf(value: unknown): string {
   return JSON.stringify(value);
 }
 
+/** A message's thoughts once more, signed, for the provider that they came from; their text is in the reasoning. */
+const SAID_ALREADY = "thinking_blocks";
+
 /** UTF-8 bytes of what a message or a delta says: text, reasoning, refusals, calls. */
 export function spokenBytes(said: Unchecked): number {
   let bytes = 0;
   for (const name in said) {
     const value = said[name];
-    if (name === "role" || value === null || value === undefined) continue;
+    if (name === "role" || name === SAID_ALREADY || value === null || value === undefined) continue;
     bytes += Buffer.byteLength(typeof value === "string" ? value : jsonOf(value));
   }
   return bytes;

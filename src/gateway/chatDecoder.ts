@@ -12,7 +12,6 @@ export class ChatDecoder implements AnswerDecoder {
   hasContent = false;
   isClosed = false;
   readonly isRefused = false;
-  usage: Usage | undefined;
   isUsageFinal = false;
   textBytes = 0;
   readonly #readEvent: ReadChatEvent;
@@ -24,6 +23,8 @@ export class ChatDecoder implements AnswerDecoder {
   readonly #callingChoices = new Set<number>();
   /** The chunks that bear a finish reason: they leave only after the charge. */
   readonly #keptBack: ChatChunk[] = [];
+  #earlyUsage: Usage | undefined;
+  #usage: Usage | undefined;
   #reportedUsage: unknown;
   #output = "";
 
@@ -37,6 +38,14 @@ export class ChatDecoder implements AnswerDecoder {
     this.#identity = options.identity;
     this.#choiceCount = options.choiceCount;
     this.#includeUsage = options.includeUsage;
+  }
+
+  get usage(): Usage | undefined {
+    return this.#usage ?? this.#earlyUsage;
+  }
+
+  get isUsageEarly(): boolean {
+    return this.#usage === undefined && this.#earlyUsage !== undefined;
   }
 
   get isFinished(): boolean {
@@ -89,14 +98,17 @@ export class ChatDecoder implements AnswerDecoder {
       jsonOf(read.chunk["usage"]);
       this.#reportedUsage = read.chunk["usage"];
     }
-    this.usage = laterUsage(this.usage, read.usage);
+    if (read.isUsageEarly) this.#earlyUsage = read.usage;
+    else this.#usage = laterUsage(this.#usage, read.usage);
     const chunk = publicChunk(read.chunk, this.#identity, (index) =>
       this.#callingChoices.has(index),
     );
     // A chunk without choices bears the usage of the whole answer, and that is the gateway's to give.
     if (chunk.choices.length > 0) this.#relay(chunk);
     if (read.isLast) this.isClosed = true;
-    if (read.usage) this.isUsageFinal = chunk.choices.length === 0 || this.isFinished;
+    if (read.usage && !read.isUsageEarly) {
+      this.isUsageFinal = chunk.choices.length === 0 || this.isFinished;
+    }
   }
 
   #relay(chunk: ChatChunk): void {

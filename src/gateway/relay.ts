@@ -8,7 +8,7 @@ import type { Admitted } from "./admit.ts";
 import { joined, type Piece, type Relay } from "./answer.ts";
 import type { AnswerDecoder } from "./answerDecoder.ts";
 import { watchPace, type ClientPace } from "./clientPace.ts";
-import { estimatedUsage, partialUsage } from "./estimated.ts";
+import { finishedUsage, partialUsage } from "./estimated.ts";
 import { isReadFailure, readFailure } from "./readFailure.ts";
 import { isRunaway } from "./runaway.ts";
 
@@ -213,12 +213,10 @@ export class StreamRelay implements Relay {
   async #complete(): Promise<void> {
     this.#exchange.finished();
     this.#options.trial.ended();
-    const { usage, isRefused, textBytes } = this.#decoder;
+    const { isRefused } = this.#decoder;
     const status = this.#isGone ? "cancelled" : isRefused ? "failed" : "done";
-    const billed = usage
-      ? { tokens: usage, estimated: false }
-      : estimatedUsage(this.#options.admitted, textBytes);
-    await this.#finish({ status, usage: isRefused ? undefined : billed });
+    const usage = isRefused ? undefined : finishedUsage(this.#options.admitted, this.#decoder);
+    await this.#finish({ status, usage });
   }
 
   async #fail(error: unknown): Promise<void> {

@@ -15,6 +15,8 @@ export class ResponsesDecoder implements AnswerDecoder {
   hasContent = false;
   isFinished = false;
   isRefused = false;
+  /** A response bears its usage at its end only. */
+  readonly isUsageEarly = false;
   usage: Usage | undefined;
   textBytes = 0;
   readonly #splitter: SseSplitter = createSseSplitter({ eventBytesMax: EVENT_BYTES_MAX });

@@ -39,6 +39,8 @@ export type ChatEvent =
       readonly chunk: Readonly<Record<string, unknown>>;
       readonly usage: Usage | undefined;
       readonly isLast?: boolean;
+      /** The usage of an answer that has only begun: its prompt is counted, its completion is not. */
+      readonly isUsageEarly?: boolean;
     }
   | { readonly kind: "done" }
   | { readonly kind: "nothing" };
