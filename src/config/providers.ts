@@ -27,6 +27,12 @@ function readProvider(file: ProviderFile, at: string, inspection: Inspection): P
     inspection.problem(`${at}.kind`, `kind "${kind}" is not available in this version`);
   }
   const baseUrl = readBaseUrl(file.base_url, `${at}.base_url`, inspection);
+  if (kind === "anthropic" && baseUrl !== undefined && !/\/v\d+\/*$/.test(baseUrl.pathname)) {
+    inspection.warning(
+      `${at}.base_url`,
+      "does not end in a version, as https://api.anthropic.com/v1 does; is that right?",
+    );
+  }
   const credential = readCredential(file, at, inspection);
   if (baseUrl !== undefined && !credential.present && !isPrivate(baseUrl.hostname)) {
     inspection.warning(at, "has no api_key and no header that could hold one; is that right?");
@@ -74,10 +80,10 @@ function readBaseUrl(
     inspection.problem(key, "must not contain a user or password: use api_key or headers");
   }
   if (/[?#]/.test(text)) inspection.problem(key, "must not contain a query (?) or fragment (#)");
-  if (/\/(?:chat\/completions|responses)\/*$/.test(url.pathname)) {
+  if (/\/(?:chat\/completions|responses|messages)\/*$/.test(url.pathname)) {
     inspection.problem(
       key,
-      "must end before /chat/completions or /responses: they are added to it",
+      "must end before /chat/completions, /responses or /messages: they are added to it",
     );
   }
   if (url.protocol === "http:" && !isPrivate(url.hostname)) {

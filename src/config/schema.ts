@@ -5,7 +5,7 @@ import type { Static, TProperties } from "@sinclair/typebox";
  * The kinds of provider that this version can talk to. The file's grammar already knows the others;
  * naming one of them is refused until its adapter is added here.
  */
-export const availableKinds: readonly ProviderKind[] = ["openai"];
+export const availableKinds: readonly ProviderKind[] = ["openai", "anthropic"];
 
 /** The upstream interfaces over which this version can serve /v1/chat/completions. */
 export const availableChatApis: readonly ChatApi[] = ["chat"];

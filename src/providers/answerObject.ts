@@ -1,14 +1,20 @@
-import { isJsonObject } from "../lib/json.ts";
+import { isDeeper, isJsonObject } from "../lib/json.ts";
 import { AnswerError } from "./provider.ts";
 
+/** Far more than any answer needs. */
+const DEPTH_MAX = 1000;
+
 /**
- * The object that an answer, or an event of one, must be. Throws AnswerError for anything else, and for
- * an `error` in an answer's place, whichever provider's.
+ * The object that an answer, or an event of one, must be; `parse` reads its text. Throws AnswerError for anything
+ * else, and for an `error` in an answer's place, whichever provider's.
  */
-export function parseAnswer(text: string): Record<string, unknown> {
+export function parseAnswer(
+  text: string,
+  parse: (text: string) => unknown = JSON.parse,
+): Record<string, unknown> {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parse(text);
   } catch {
     // The parser's error quotes the answer, which must not reach a log: so it is no cause here.
     throw new AnswerError("the answer is not JSON");
@@ -18,4 +24,10 @@ export function parseAnswer(text: string): Record<string, unknown> {
     throw new AnswerError("the answer is an error");
   }
   return value;
+}
+
+/** The JSON text of a part of an answer. Throws AnswerError where it is nested too deep to be written. */
+export function answerText(value: unknown): string {
+  if (isDeeper(value, DEPTH_MAX)) throw new AnswerError("the answer is nested too deep");
+  return JSON.stringify(value);
 }

@@ -1,5 +1,6 @@
 import type { ChatApi, ProviderConfig, ProviderKind } from "../config/schema.ts";
 import type { Clock } from "../lib/clock.ts";
+import { anthropic } from "./anthropic.ts";
 import { openai } from "./openai.ts";
 import type { ChatInterface, ProviderAdapter } from "./provider.ts";
 import { createUpstream, type Upstream } from "./upstream.ts";
@@ -26,5 +27,6 @@ export function chatInterfaceOf(provider: Provider, api: ChatApi): ChatInterface
 
 function adapterOf(kind: ProviderKind): ProviderAdapter {
   if (kind === "openai") return openai;
+  if (kind === "anthropic") return anthropic;
   throw new Error(`the config let through a provider of the kind ${kind}`);
 }

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { configOf, inScratchFolder, loadText } from "./loadText.ts";
+import type { ProviderConfig } from "../../src/config/schema.ts";
 import { makeCertificate } from "./makeCertificate.ts";
 import { key, problemsOf, provider, providerOf, warningsOf } from "./oneProvider.ts";
 
@@ -27,7 +28,12 @@ describe("id", () => {
 describe("kind", () => {
   test("openai is the default", () =>
     expect(providerOf(`${key}\nkind = "openai"`)).toEqual(providerOf(key)));
-  test.each(["anthropic", "gemini"])("%s is known, and not yet available", (kind) => {
+  test("anthropic is available", () =>
+    expect(providerOf(`${key}\nkind = "anthropic"`)).toEqual({
+      ...providerOf(key),
+      kind: "anthropic",
+    } as ProviderConfig));
+  test.each(["gemini"])("%s is known, and not yet available", (kind) => {
     expect(problemsOf(`kind = "${kind}"`)).toEqual([
       `providers[0].kind: kind "${kind}" is not available in this version`,
     ]);
@@ -75,14 +81,31 @@ describe("base_url", () => {
     ["https://one.example/v1#canary", "must not contain a query (?) or fragment (#)"],
     [
       "https://one.example/v1/chat/completions",
-      "must end before /chat/completions or /responses: they are added to it",
+      "must end before /chat/completions, /responses or /messages: they are added to it",
     ],
     [
       "https://one.example/v1/responses/",
-      "must end before /chat/completions or /responses: they are added to it",
+      "must end before /chat/completions, /responses or /messages: they are added to it",
+    ],
+    [
+      "https://one.example/v1/messages",
+      "must end before /chat/completions, /responses or /messages: they are added to it",
     ],
   ])("%j is refused", (text, problem) => {
     expect(problemsOf(key, text)).toEqual([`providers[0].base_url: ${problem}`]);
+  });
+
+  test.each([
+    ["https://api.anthropic.com", 1],
+    ["https://api.anthropic.com/", 1],
+    ["https://one.example/anthropic", 1],
+    ["https://api.anthropic.com/v1", 0],
+    ["https://one.example/anthropic/v2/", 0],
+  ])("%s of the kind anthropic: it is warned of a version that is missing", (text, count) => {
+    const warning =
+      "providers[0].base_url: does not end in a version, as https://api.anthropic.com/v1 does; is that right?";
+    const lines = `${key}\nkind = "anthropic"`;
+    expect(warningsOf(lines, text)).toEqual(Array.from({ length: count }, () => warning));
   });
 
   test.each([

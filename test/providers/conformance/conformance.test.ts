@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { AnswerError, UnfitError } from "../../../src/providers/provider.ts";
+import { anthropicDialect } from "./anthropicDialect.ts";
 import { answers, impossibleUsages } from "./answers.ts";
 import type { Asked, Dialect, Utterance } from "./dialect.ts";
 import { hostileRequests } from "./hostileRequests.ts";
@@ -17,7 +18,7 @@ import {
 import { requests } from "./requests.ts";
 
 /** Every way to a provider keeps the same promises, whatever its interface looks like. */
-const dialects: readonly Dialect[] = [openaiDialect];
+const dialects: readonly Dialect[] = [openaiDialect, anthropicDialect];
 
 describe.each(dialects)("$name", (dialect) => {
   describe("brings home", () => {
@@ -46,7 +47,7 @@ describe.each(dialects)("$name", (dialect) => {
     const said = { text: "Hello", finish: "stop", usage } as const;
     expect(dialect.chat.read(dialect.json(said)).usage).toBeUndefined();
     const { decoder } = readStream(dialect, Buffer.from(dialect.stream(said)));
-    expect(decoder.isUsageFinal ? decoder.usage : undefined).toBeUndefined();
+    expect(decoder.isUsageEarly ? undefined : decoder.usage).toBeUndefined();
   });
 
   describe("refuses, as no answer,", () => {
