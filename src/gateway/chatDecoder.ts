@@ -106,9 +106,7 @@ export class ChatDecoder implements AnswerDecoder {
     // A chunk without choices bears the usage of the whole answer, and that is the gateway's to give.
     if (chunk.choices.length > 0) this.#relay(chunk);
     if (read.isLast) this.isClosed = true;
-    if (read.usage && !read.isUsageEarly) {
-      this.isUsageFinal = chunk.choices.length === 0 || this.isFinished;
-    }
+    if (read.usage) this.isUsageFinal = chunk.choices.length === 0 || this.isFinished;
   }
 
   #relay(chunk: ChatChunk): void {

@@ -238,6 +238,34 @@ describe("the figures of a stream's start", () => {
   });
 });
 
+test("a thought is estimated once, though it is given back signed as well", async () => {
+  const index = 0;
+  at.providers.claude.answer = stream(
+    startEvent,
+    messageEvent("content_block_start", {
+      index,
+      content_block: { type: "thinking", thinking: "", signature: "" },
+    }),
+    messageEvent("content_block_delta", {
+      index,
+      delta: { type: "thinking_delta", thinking: "x".repeat(400) },
+    }),
+    messageEvent("content_block_delta", {
+      index,
+      delta: { type: "signature_delta", signature: "s".repeat(4000) },
+    }),
+    messageEvent("content_block_stop", { index }),
+    endEvent(null),
+    stopEvent,
+  );
+  const key = at.gateway.key();
+  const chunks = chunksOf(await chat(at.gateway, key, { ...asked, stream: true }));
+  expect(JSON.stringify(chunks)).toContain('"thinking_blocks":[{"type":"thinking","thinking":"xxx');
+  expect(await at.gateway.records(key, 1)).toMatchObject([
+    { estimated: true, promptTokens: 20, completionTokens: 100 },
+  ]);
+});
+
 test("a configured header takes the place of the adapter's", async () => {
   const base_url = `http://127.0.0.1:${at.providers.claude.port}/v1`;
   const key = at.gateway.key();

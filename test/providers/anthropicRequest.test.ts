@@ -42,6 +42,12 @@ test("a plain request is sent whole, and with the most that is held as its bound
   );
 });
 
+test("a bound of its own is sent as it is", () => {
+  const call = callOf(JSON.stringify({ messages: [hello] }));
+  const { body } = anthropic.chat.encode({ ...call, outputTokensBound: 10, outputTokensMax: 20 });
+  expect(JSON.parse(body)).toMatchObject({ max_tokens: 10 });
+});
+
 describe("messages", () => {
   test("of one side become one turn", () => {
     const assistant = { role: "assistant", content: "a" };
