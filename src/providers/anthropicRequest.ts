@@ -21,6 +21,9 @@ export function encodeMessages(call: ChatCall): EncodedRequest {
   if (request.choiceCount > 1) throw unfit("n");
   refuseOtherAnswers(body);
   const { system, turns } = conversationOf(body.messages);
+  // Of two kinds of instructions one would be lost.
+  if (system.length > 0 && body["system"] !== undefined)
+    throw unfit("system beside instructions in messages");
   const tools = toolsOf(body);
   const choice = toolChoiceOf(body);
   const maxTokens = call.outputTokensBound ?? call.outputTokensMax;
@@ -48,10 +51,15 @@ export function encodeMessages(call: ChatCall): EncodedRequest {
   return { path: "/messages", body: bodyWithOthers(object, fields) };
 }
 
-/** Without these the caller would get something else than it asks for. */
+/**
+ * Without these the caller would get something else than it asks for. A container is the interface's own, but names a
+ * place in the operator's account that other callers may have put things into.
+ */
 function refuseOtherAnswers(body: Block): void {
-  const { modalities, web_search_options: search } = body;
-  if (search !== undefined && search !== null) throw unfit("web_search_options");
+  const { modalities } = body;
+  for (const name of ["web_search_options", "container"]) {
+    if (body[name] !== undefined && body[name] !== null) throw unfit(name);
+  }
   if (Array.isArray(modalities) && modalities.some((mode) => mode !== "text")) {
     throw unfit("modalities");
   }

@@ -270,19 +270,22 @@ describe("other fields", () => {
     expect(encoded(fields)).toBe(encoded({}));
   });
 
-  test.each(["n", "web_search_options", "modalities", "functions", "function_call"])(
-    "%s is refused where it would change what the answer is",
-    (name) => {
-      const values: Fields = {
-        n: 2,
-        web_search_options: {},
-        modalities: ["text", "audio"],
-        functions: [],
-        function_call: "auto",
-      };
-      expect(() => sent({ [name]: values[name] })).toThrow(
-        new UnfitError(`${name} is not supported by this model's provider`),
-      );
-    },
-  );
+  test.each([
+    ["n", 2],
+    ["web_search_options", {}],
+    ["modalities", ["text", "audio"]],
+    ["functions", []],
+    ["function_call", "auto"],
+    ["container", "container_1"],
+  ])("%s is refused where it would change what the answer is", (name, value) => {
+    expect(() => sent({ [name]: value })).toThrow(
+      new UnfitError(`${name} is not supported by this model's provider`),
+    );
+  });
+
+  test("instructions may stand in the interface's own field, but not in two places", () => {
+    expect(sent({ system: "Be brief." })["system"]).toBe("Be brief.");
+    const messages = [{ role: "system", content: "Be kind." }, hello];
+    expect(() => sent({ system: "Be brief.", messages })).toThrow(UnfitError);
+  });
 });

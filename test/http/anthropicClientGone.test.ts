@@ -1,0 +1,50 @@
+import { expect, test } from "bun:test";
+import {
+  endEvent,
+  pingEvent,
+  startEvent,
+  stopEvent,
+  textEvent,
+} from "../support/anthropicAnswers.ts";
+import { costOf } from "../support/gatewayConfig.ts";
+import { openBefore } from "../support/gatewayUnderTest.ts";
+import { piece, streamEnd, streamHead } from "../support/scriptedProvider.ts";
+import { beginChat } from "../support/steppedChat.ts";
+
+const opened = openBefore(["claude"], ({ claude }) => ({
+  providers: { claude: { base_url: claude, kind: "anthropic" } },
+  models: [{ id: "small", routes: [{ provider: "claude", responses: false }] }],
+  sections: { billing: { disconnect_grace: "120ms" } },
+}));
+const at = {
+  get gateway() {
+    return opened.gateway;
+  },
+  provider: opened.providers.claude,
+};
+/** What the prompt cost is known from the stream's first event on. */
+const prompt = { prompt: 20, cached: 5, cacheWrite: 3 };
+
+test("a client that leaves amid a stream pays the prompt exactly, and an estimate of the rest", async () => {
+  const { key, leave, client, provide, givenUp } = await beginChat(at, { stream: true });
+  await provide(streamHead, piece(startEvent), piece(textEvent("Hello there, you")));
+  await client.seen("Hello");
+  await leave();
+  await provide(piece(pingEvent));
+  await givenUp;
+  expect(await at.gateway.records(key, 1)).toMatchObject([
+    // 16 bytes are 4 tokens by the estimate.
+    { status: "cancelled", estimated: true, charge: costOf({ ...prompt, completion: 4 }) },
+  ]);
+});
+
+test("one whose provider ends within the grace pays exactly", async () => {
+  const { key, leave, client, provide } = await beginChat(at, { stream: true });
+  await provide(streamHead, piece(startEvent), piece(textEvent("Hello")));
+  await client.seen("Hello");
+  await leave();
+  await provide(piece(endEvent()), piece(stopEvent), streamEnd);
+  expect(await at.gateway.records(key, 1)).toMatchObject([
+    { status: "cancelled", estimated: false, charge: costOf({ ...prompt, completion: 7 }) },
+  ]);
+});
