@@ -34,3 +34,21 @@ export function measureText(
   }
   return { textBytes, otherParts };
 }
+
+/**
+ * UTF-8 bytes of the strings in a value of any depth, without keys, and without what stands under the
+ * keys of `passedOver`.
+ */
+export function stringBytes(value: unknown, passedOver: ReadonlySet<string>): number {
+  let bytes = 0;
+  const left: unknown[] = [value];
+  while (left.length > 0) {
+    const next = left.pop();
+    if (typeof next === "string") bytes += Buffer.byteLength(next);
+    else if (Array.isArray(next)) for (const item of next) left.push(item);
+    else if (isJsonObject(next)) {
+      for (const [key, item] of Object.entries(next)) if (!passedOver.has(key)) left.push(item);
+    }
+  }
+  return bytes;
+}

@@ -8,6 +8,7 @@ import {
   type ChunkChoice,
   type Delta,
 } from "../contract/chatAnswer.ts";
+import { stringBytes } from "../contract/textSize.ts";
 import { usageObject, type Usage } from "../contract/usage.ts";
 import { isDeeper, isJsonObject } from "../lib/json.ts";
 import { AnswerError } from "../providers/provider.ts";
@@ -23,6 +24,20 @@ export interface AnswerIdentity {
 }
 
 type Unchecked = Readonly<Record<string, unknown>>;
+
+/** What stands under these says how an answer is put together, whatever the shape that they stand in. */
+const ENVELOPE_KEYS: ReadonlySet<string> = new Set([
+  "role",
+  "id",
+  "type",
+  "index",
+  "object",
+  "status",
+  "call_id",
+  "item_id",
+  // A message's thoughts once more, signed, for the provider that they came from; their text is in the reasoning.
+  "thinking_blocks",
+]);
 
 /** Far more than any answer needs. */
 const DEPTH_MAX = 1000;
@@ -75,18 +90,13 @@ export function jsonOf(value: unknown): string {
   return JSON.stringify(value);
 }
 
-/** A message's thoughts once more, signed, for the provider that they came from; their text is in the reasoning. */
-const SAID_ALREADY = "thinking_blocks";
-
-/** UTF-8 bytes of what a message or a delta says: text, reasoning, refusals, calls. */
+/**
+ * UTF-8 bytes of what the model generated of a message or a delta: text, reasoning, refusals, the names and
+ * arguments of calls. What the provider puts around it is no model's work, and in a stream of calls it is
+ * twenty times as much: it comes with each token.
+ */
 export function spokenBytes(said: Unchecked): number {
-  let bytes = 0;
-  for (const name in said) {
-    const value = said[name];
-    if (name === "role" || name === SAID_ALREADY || value === null || value === undefined) continue;
-    bytes += Buffer.byteLength(typeof value === "string" ? value : jsonOf(value));
-  }
-  return bytes;
+  return stringBytes(said, ENVELOPE_KEYS);
 }
 
 export function callsTool(said: Unchecked): boolean {

@@ -149,6 +149,44 @@ describe("the estimate", () => {
     ]);
   });
 
+  /** Two bytes of a name and six of arguments, and what else comes with them. */
+  const called = { id: "call_0123456789", type: "function", index: 0 };
+  const calls: readonly (readonly [string, object, number])[] = [
+    ["a function", { ...called, function: { name: "fn", arguments: '{"a":1' } }, 2],
+    ["a custom tool", { ...called, type: "custom", custom: { name: "fn", input: "123456" } }, 2],
+    ["an unknown shape", { ...called, own: [{ item_id: "item_1", text: "12345678" }] }, 2],
+    ["nothing but an envelope", { ...called, call_id: "call_1", status: "completed" }, 0],
+  ];
+
+  test.each(calls)(
+    "counts of a call only what the model generated: %s",
+    async (_, call, tokens) => {
+      const message = { role: "assistant", content: null, tool_calls: [call] };
+      const choices = [{ index: 0, finish_reason: "tool_calls", message }];
+      at.provider.answer = answered({ usage: undefined, choices });
+      const key = at.gateway.key();
+      await chat(at.gateway, key);
+      expect(await at.gateway.records(key, 1)).toMatchObject([
+        { estimated: true, completionTokens: tokens },
+      ]);
+    },
+  );
+
+  test("of a stream of calls grows with their arguments, not with what each token comes in", async () => {
+    const pieces = ["{", '"a"', ":", "[", "1", ",", "2", "]", "}"].map((text) =>
+      chatEvent({ tool_calls: [{ index: 0, id: null, function: { arguments: text } }] }),
+    );
+    const start = { ...called, function: { name: "fn", arguments: "" } };
+    const events = [chatEvent({ role: "assistant", tool_calls: [start] }), ...pieces];
+    at.provider.answer = stream(...events, chatEvent({}, "tool_calls"), doneEvent);
+    const key = at.gateway.key();
+    await chat(at.gateway, key, { stream: true });
+    // "fn" and the eleven characters of the arguments.
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { status: "done", estimated: true, completionTokens: 4 },
+    ]);
+  });
+
   test("never exceeds what was held", async () => {
     const content = "a".repeat(8000);
     at.provider.answer = answered({
