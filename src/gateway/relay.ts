@@ -92,6 +92,8 @@ export class StreamRelay implements Relay {
           throw new UpstreamError("provider", "empty answer");
         }
       }
+      // The provider was in time: what the books take is not its fault.
+      this.#exchange.setReadTimeout(this.#options.candidate.provider.config.idleTimeoutMs);
       await Promise.all([this.#options.admitted.meter.opened, this.#own()]);
     } catch (error) {
       this.#grace.clear();
@@ -100,7 +102,6 @@ export class StreamRelay implements Relay {
       throw isReadFailure(error) ? readFailure(error) : error;
     }
     this.#hasBegun = true;
-    this.#exchange.setReadTimeout(this.#options.candidate.provider.config.idleTimeoutMs);
     // From here on there is somebody to go on reading when nobody pulls any more.
     if (this.#isGone) void this.#drain();
   }

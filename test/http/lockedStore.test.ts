@@ -9,6 +9,7 @@ import type { TestKey } from "../support/testApp.ts";
 import { until } from "../support/until.ts";
 
 const at = openOneModelBefore();
+const hasty = openOneModelBefore({}, { first_byte_timeout: "80ms" });
 const started = 100_000_000_000n;
 const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
 const ownFault: Refusal = [502, "provider_error", "service temporarily unavailable"];
@@ -48,7 +49,7 @@ test(
       await (isStream ? last : answered())(peer, request);
     };
     const keys = { hasty: at.gateway.key(), json: at.gateway.key(), stream: at.gateway.key() };
-    const hasty = chat(at.gateway, keys.hasty, { user: "hasty" });
+    const hastily = chat(at.gateway, keys.hasty, { user: "hasty" });
     const patient = chat(at.gateway, keys.json);
     const streaming = await openChat(at.gateway, keys.stream, { stream: true });
     await streaming.seen("Hello");
@@ -65,7 +66,7 @@ test(
       go.patient.resolve();
       await until("the others are being written", () => ends() === 3);
 
-      const refused = await hasty;
+      const refused = await hastily;
       expectRefusal(refused, ownFault);
       expect(at.gateway.app.gateway.holds.total()).toBeGreaterThan(0n);
       expect(streaming.text).not.toMatch(/"finish_reason":"|DONE/);
@@ -91,3 +92,19 @@ test(
   },
   testTimeoutMs,
 );
+
+test("a stream that began in time is not given up because the store keeps it waiting", async () => {
+  const other = new Database(hasty.gateway.path);
+  hasty.provider.answer = async (peer, request) => {
+    await raw(streamHead, piece(helloEvent))(peer, request);
+    await Bun.sleep(250);
+    other.run("COMMIT");
+    await raw(...[stopEvent, usageEvent, doneEvent].map(piece), streamEnd)(peer, request);
+  };
+  const key = hasty.gateway.key();
+  other.run("BEGIN IMMEDIATE");
+  const reply = await chat(hasty.gateway, key, { stream: true });
+  other.close();
+  expect(chunksOf(reply).at(-1)).toMatchObject({ choices: [{ finish_reason: "stop" }] });
+  expect(await hasty.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
+});
