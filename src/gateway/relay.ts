@@ -162,9 +162,9 @@ export class StreamRelay implements Relay {
 
   async #read(): Promise<void> {
     const { isFinished } = this.#decoder;
-    if (isFinished) this.#exchange.setReadTimeout(this.#usageTimeoutMs());
     try {
       if (this.#broken) throw this.#broken;
+      if (isFinished) this.#exchange.setReadTimeout(this.#usageTimeoutMs());
       const bytes = await this.#exchange.read();
       if (bytes) this.#push(bytes);
       else this.#endInput();
@@ -180,7 +180,10 @@ export class StreamRelay implements Relay {
   #usageTimeoutMs(): number {
     const now = this.#options.clock.monotonicMs();
     this.#finishedAtMs ??= now;
-    return Math.max(1, this.#finishedAtMs + USAGE_TIMEOUT_MS - now);
+    const leftMs = this.#finishedAtMs + USAGE_TIMEOUT_MS - now;
+    // A read that need not wait never times out: a provider that goes on and on would be read for ever.
+    if (leftMs <= 0) throw new UpstreamError("provider", "timeout");
+    return leftMs;
   }
 
   #push(bytes: Uint8Array): void {
