@@ -70,8 +70,8 @@ export function finishReasonOf(reported: unknown, calledTool: boolean): FinishRe
 }
 
 /** True where a chunk bears content: text, reasoning, a tool call, a finish reason. A role, or an empty text, is none. */
-export function bearsContent(chunk: ChatChunk): boolean {
-  return chunk.choices.some(
+export function bearsContent({ choices }: Pick<ChatChunk, "choices">): boolean {
+  return choices.some(
     ({ delta, finish_reason }) =>
       finish_reason !== null ||
       Object.entries(delta).some(([field, value]) => field !== "role" && !isEmpty(value)),

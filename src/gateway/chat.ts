@@ -66,7 +66,9 @@ export async function chat(gateway: Gateway, visit: Visit, body: ChatBody): Prom
     failurePiece: (error) => chatFailure(identity, error),
     own: () => Promise.resolve(),
   };
-  return request.stream ? streamAnswer(journey, request, identity) : jsonAnswer(journey, identity);
+  return request.stream
+    ? streamAnswer(journey, request, identity)
+    : jsonAnswer(journey, request, identity);
 }
 
 function streamAnswer(
@@ -81,20 +83,31 @@ function streamAnswer(
       identity,
       choiceCount,
       includeUsage,
+      stop: stopsLeft(request, candidate),
     });
   return openStream(journey, decoderFor);
 }
 
-function jsonAnswer(journey: Journey, identity: AnswerIdentity): Promise<Answer> {
+function jsonAnswer(
+  journey: Journey,
+  request: ChatRequest,
+  identity: AnswerIdentity,
+): Promise<Answer> {
   return answerJson(journey, (text, candidate) => {
     const { completion, usage } = candidate.chat.read(text);
     let billed: BilledUsage = { tokens: usage ?? noUsage, estimated: false };
-    const answer = publicCompletion(completion, identity, (textBytes) => {
+    const stop = stopsLeft(request, candidate);
+    const answer = publicCompletion(completion, identity, stop, (textBytes) => {
       if (!usage) billed = estimatedUsage(journey.admitted, textBytes);
       return billed.tokens;
     });
     return { text: jsonOf(answer), billed, objectIds: [] };
   });
+}
+
+/** The stop sequences that the provider's interface cannot be told: the gateway ends the answer at them. */
+function stopsLeft({ stop }: ChatRequest, candidate: Candidate): readonly string[] {
+  return candidate.chat.takesStop ? [] : stop;
 }
 
 /** A chat's prompt may name the provider's files too; those are not told apart by account. */

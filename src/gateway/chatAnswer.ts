@@ -12,6 +12,7 @@ import { stringBytes } from "../contract/textSize.ts";
 import { usageObject, type Usage } from "../contract/usage.ts";
 import { isDeeper, isJsonObject } from "../lib/json.ts";
 import { AnswerError } from "../providers/provider.ts";
+import { stopped } from "./chatStops.ts";
 
 /** What an answer shows of itself, whichever provider made it. */
 export interface AnswerIdentity {
@@ -43,24 +44,27 @@ const ENVELOPE_KEYS: ReadonlySet<string> = new Set([
 const DEPTH_MAX = 1000;
 
 /**
- * The public form of a provider's completion. `usageOf` is told the bytes of what was said, and gives
- * the usage to show. Throws AnswerError where it is no finished answer.
+ * The public form of a provider's completion, whose text ends before any of the `stop` sequences that
+ * are left to the gateway. `usageOf` is told the bytes of what was said, and gives the usage to show.
+ * Throws AnswerError where it is no finished answer.
  */
 export function publicCompletion(
   reply: Unchecked,
   identity: AnswerIdentity,
+  stop: readonly string[],
   usageOf: (textBytes: number) => Usage,
 ): ChatCompletion {
-  const choices = choicesOf(reply).map(publicChoice);
-  if (choices.length === 0) throw new AnswerError("the answer has no choices");
-  const textBytes = choices.reduce((sum, { message }) => sum + spokenBytes(message), 0);
+  const said = choicesOf(reply).map(publicChoice);
+  if (said.length === 0) throw new AnswerError("the answer has no choices");
+  // What comes behind a stop sequence was generated too: it is counted, though nobody sees it.
+  const textBytes = said.reduce((sum, { message }) => sum + spokenBytes(message), 0);
   const completion: ChatCompletion = {
     ...reply,
     id: identity.id,
     object: "chat.completion",
     created: createdOf(reply, identity),
     model: identity.model,
-    choices,
+    choices: stop.length > 0 ? said.map((choice) => stopped(choice, stop)) : said,
     usage: usageObject(usageOf(textBytes), reply["usage"]),
   };
   return identity.unknownFields === "forward" ? completion : onlyListedFields(completion);

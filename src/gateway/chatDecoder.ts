@@ -1,4 +1,10 @@
-import { bearsContent, DONE, failureChunk, type ChatChunk } from "../contract/chatAnswer.ts";
+import {
+  bearsContent,
+  DONE,
+  failureChunk,
+  type ChatChunk,
+  type ChunkChoice,
+} from "../contract/chatAnswer.ts";
 import { upstreamFailure, type StreamFailure } from "../contract/errors.ts";
 import { laterUsage, usageObject, type Usage } from "../contract/usage.ts";
 import { createSseSplitter, type SseSplitter } from "../lib/sse.ts";
@@ -6,6 +12,7 @@ import type { SseEvent } from "../lib/sseEvent.ts";
 import type { ReadChatEvent } from "../providers/provider.ts";
 import { EVENT_BYTES_MAX, type AnswerDecoder } from "./answerDecoder.ts";
 import { callsTool, jsonOf, publicChunk, spokenBytes, type AnswerIdentity } from "./chatAnswer.ts";
+import { ChatStops } from "./chatStops.ts";
 
 /** A chat stream: every chunk is read, brought into the public form and written anew. */
 export class ChatDecoder implements AnswerDecoder {
@@ -18,6 +25,8 @@ export class ChatDecoder implements AnswerDecoder {
   readonly #identity: AnswerIdentity;
   readonly #choiceCount: number;
   readonly #includeUsage: boolean;
+  /** Undefined where the provider itself ends the answer. */
+  readonly #stops: ChatStops | undefined;
   readonly #splitter: SseSplitter = createSseSplitter({ eventBytesMax: EVENT_BYTES_MAX });
   readonly #finishedChoices = new Set<number>();
   readonly #callingChoices = new Set<number>();
@@ -33,11 +42,14 @@ export class ChatDecoder implements AnswerDecoder {
     identity: AnswerIdentity;
     choiceCount: number;
     includeUsage: boolean;
+    /** The stop sequences that are left to the gateway. */
+    stop: readonly string[];
   }) {
     this.#readEvent = options.readEvent;
     this.#identity = options.identity;
     this.#choiceCount = options.choiceCount;
     this.#includeUsage = options.includeUsage;
+    this.#stops = options.stop.length > 0 ? new ChatStops(options.stop) : undefined;
   }
 
   get usage(): Usage | undefined {
@@ -61,7 +73,7 @@ export class ChatDecoder implements AnswerDecoder {
 
   end(): void {
     // An event that the end cut off is no event, as the standard says; a finished answer lacks nothing.
-    this.isClosed = true;
+    this.#close();
   }
 
   take(): string | undefined {
@@ -85,13 +97,13 @@ export class ChatDecoder implements AnswerDecoder {
   }
 
   failure(): string {
-    return chatFailure(this.#identity);
+    return this.#released() + chatFailure(this.#identity);
   }
 
   #read({ event, data }: SseEvent): void {
     if (data === undefined || this.isClosed) return;
     const read = this.#readEvent({ event, data });
-    if (read.kind === "done") this.isClosed = true;
+    if (read.kind === "done") this.#close();
     if (read.kind !== "chunk") return;
     if (read.usage && this.#includeUsage) {
       // Written once now, so that writing it at the end, after the charge, cannot fail.
@@ -105,23 +117,41 @@ export class ChatDecoder implements AnswerDecoder {
     );
     // A chunk without choices bears the usage of the whole answer, and that is the gateway's to give.
     if (chunk.choices.length > 0) this.#relay(chunk);
-    if (read.isLast) this.isClosed = true;
+    if (read.isLast) this.#close();
     if (read.usage) this.isUsageFinal = chunk.choices.length === 0 || this.isFinished;
   }
 
   #relay(chunk: ChatChunk): void {
-    const finishing = chunk.choices.filter(({ finish_reason }) => finish_reason !== null);
-    const others = chunk.choices.filter(({ finish_reason }) => finish_reason === null);
+    const choices = this.#stops?.apply(chunk.choices) ?? chunk.choices;
+    const finishing = choices.filter(({ finish_reason }) => finish_reason !== null);
+    const others = choices.filter(({ finish_reason }) => finish_reason === null);
     // What cannot be written throws here, before any of it counts as answered.
     const text = others.length > 0 ? eventOf({ ...chunk, choices: others }) : "";
     if (finishing.length > 0) this.#keepBack({ ...chunk, choices: finishing });
     this.#output += text;
-    for (const { index, delta, finish_reason } of chunk.choices) {
-      this.textBytes += spokenBytes(delta);
+    // All that the provider said was generated, and is counted, whether the client sees it or not.
+    for (const { delta } of chunk.choices) this.textBytes += spokenBytes(delta);
+    for (const { index, delta, finish_reason } of choices) {
       if (callsTool(delta)) this.#callingChoices.add(index);
       if (finish_reason !== null) this.#finishedChoices.add(index);
     }
     this.hasContent ||= bearsContent(chunk);
+  }
+
+  #close(): void {
+    this.isClosed = true;
+    this.#output += this.#released();
+  }
+
+  /** The texts that were kept back for stop sequences which did not come. */
+  #released(): string {
+    const choices = this.#stops?.release() ?? [];
+    return choices.length > 0 ? eventOf(this.#chunkOf(choices)) : "";
+  }
+
+  #chunkOf(choices: readonly ChunkChoice[]): ChatChunk {
+    const { id, model, created } = this.#identity;
+    return { id, object: "chat.completion.chunk", created, model, choices };
   }
 
   #keepBack(chunk: ChatChunk): void {
