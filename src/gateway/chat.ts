@@ -2,7 +2,7 @@ import { estimateTokens } from "../billing/estimate.ts";
 import type { BilledUsage } from "../billing/meter.ts";
 import type { ChatRequest } from "../contract/chat.ts";
 import { invalidRequest, resourceNotFound } from "../contract/errors.ts";
-import { noUsage } from "../contract/usage.ts";
+import { noUsage, type Usage } from "../contract/usage.ts";
 import type { JsonObjectText } from "../lib/json.ts";
 import type { Candidate } from "../routing/order.ts";
 import { admit, findModel } from "./admit.ts";
@@ -96,11 +96,11 @@ function jsonAnswer(
   return answerJson(journey, (text, candidate) => {
     const { completion, usage } = candidate.chat.read(text);
     let billed: BilledUsage = { tokens: usage ?? noUsage, estimated: false };
-    const stop = stopsLeft(request, candidate);
-    const answer = publicCompletion(completion, identity, stop, (textBytes) => {
+    const usageOf = (textBytes: number): Usage => {
       if (!usage) billed = estimatedUsage(journey.admitted, textBytes);
       return billed.tokens;
-    });
+    };
+    const answer = publicCompletion(completion, identity, usageOf, stopsLeft(request, candidate));
     return { text: jsonOf(answer), billed, objectIds: [] };
   });
 }

@@ -51,8 +51,8 @@ const DEPTH_MAX = 1000;
 export function publicCompletion(
   reply: Unchecked,
   identity: AnswerIdentity,
-  stop: readonly string[],
   usageOf: (textBytes: number) => Usage,
+  stop: readonly string[] = [],
 ): ChatCompletion {
   const said = choicesOf(reply).map(publicChoice);
   if (said.length === 0) throw new AnswerError("the answer has no choices");

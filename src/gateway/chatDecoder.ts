@@ -43,13 +43,14 @@ export class ChatDecoder implements AnswerDecoder {
     choiceCount: number;
     includeUsage: boolean;
     /** The stop sequences that are left to the gateway. */
-    stop: readonly string[];
+    stop?: readonly string[];
   }) {
     this.#readEvent = options.readEvent;
     this.#identity = options.identity;
     this.#choiceCount = options.choiceCount;
     this.#includeUsage = options.includeUsage;
-    this.#stops = options.stop.length > 0 ? new ChatStops(options.stop) : undefined;
+    const { stop = [] } = options;
+    this.#stops = stop.length > 0 ? new ChatStops(stop) : undefined;
   }
 
   get usage(): Usage | undefined {

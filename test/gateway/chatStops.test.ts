@@ -184,10 +184,11 @@ describe("a whole answer whose stop sequences are the gateway's to keep", () => 
   const answer = (message: object, stop: readonly string[]) => {
     let textBytes = -1;
     const reply = { choices: [{ index: 0, finish_reason: "length", message, logprobs: {} }] };
-    const { choices } = publicCompletion(reply, identity, stop, (bytes) => {
+    const usageOf = (bytes: number) => {
       textBytes = bytes;
       return noUsage;
-    });
+    };
+    const { choices } = publicCompletion(reply, identity, usageOf, stop);
     return { choice: choices[0] as object, textBytes };
   };
 
