@@ -1,4 +1,5 @@
 import { isJsonObject } from "../lib/json.ts";
+import { findStoredObjects } from "./storedObjects.ts";
 import { measureText } from "./textSize.ts";
 
 const TEXT_PARTS: ReadonlySet<string> = new Set(["text", "refusal"]);
@@ -10,11 +11,13 @@ export interface PromptMeasure {
   readonly promptTextBytes: number;
   /** Parts that are not text (images, files, sound): their tokens cannot be told from their bytes. */
   readonly nonTextPartCount: number;
-  /** Ids of files and recordings that the prompt names at the provider, as the client wrote them. */
+  /** The prompt may be larger than its texts: parts that are not text, and tools that the provider runs, bring in more. */
+  readonly needsWholeContext: boolean;
+  /** Ids of files, recordings and other objects that the prompt names at the provider, as the client wrote them. */
   readonly storedObjectIds: readonly string[];
 }
 
-/** Measures a body that was checked. */
+/** Measures a body that was checked. Throws ApiError 400 where a tool names an object by what is no id. */
 export function measurePrompt(body: Prompt): PromptMeasure {
   const storedObjectIds: string[] = [];
   let promptTextBytes = measureText([body.tools, body.functions, body.response_format]).textBytes;
@@ -35,10 +38,14 @@ export function measurePrompt(body: Prompt): PromptMeasure {
     if (isJsonObject(message.audio)) nonTextPartCount++;
     addId(storedObjectIds, message.audio, "id");
   }
+  // Over the responses interface tools of the provider's own pass as they are, with the stores and files that they name.
+  const inTools = findStoredObjects({ tools: body.tools });
+  storedObjectIds.push(...inTools.objectIds);
   return {
     messageCount: body.messages.length,
     promptTextBytes,
     nonTextPartCount,
+    needsWholeContext: nonTextPartCount > 0 || inTools.needsWholeContext,
     storedObjectIds,
   };
 }

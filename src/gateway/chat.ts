@@ -36,7 +36,7 @@ export async function chat(gateway: Gateway, visit: Visit, body: ChatBody): Prom
     prompt: {
       bodyBytes: body.bodyBytes,
       messageCount: request.messageCount,
-      unbounded: request.nonTextPartCount > 0,
+      unbounded: request.needsWholeContext,
     },
     promptEstimate: estimateTokens(request.promptTextBytes, request.nonTextPartCount),
     outputTokensBound: request.outputTokensBound,

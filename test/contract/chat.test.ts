@@ -373,6 +373,7 @@ describe("the result", () => {
       messageCount: 1,
       promptTextBytes: 5,
       nonTextPartCount: 0,
+      needsWholeContext: false,
       storedObjectIds: [],
       body,
     });
@@ -439,7 +440,35 @@ describe("the result", () => {
     // é and 😀 6, abc 3, id and c 3, no 2, name and ёж 8, strict 6, tags, a and b 6.
     expect(measured.promptTextBytes).toBe(6 + 3 + 3 + 2 + 8 + 6 + 6);
     expect(measured.nonTextPartCount).toBe(3);
+    expect(measured.needsWholeContext).toBe(true);
     expect(measured.storedObjectIds).toEqual(["file-1", "audio_1"]);
+  });
+
+  test.each<[string, unknown, boolean, string[]]>([
+    ["none", undefined, false, []],
+    ["null", null, false, []],
+    ["the caller's own", [{ type: "function", function: { file_id: "x" } }], false, []],
+    ["the provider's", [{ type: "web_search" }], true, []],
+    [
+      "the provider's on stored objects",
+      [
+        { type: "file_search", vector_store_ids: ["vs_1", "vs_2"] },
+        { type: "code_interpreter", container: { type: "auto", file_ids: ["file-1"] } },
+      ],
+      true,
+      ["vs_1", "vs_2", "file-1"],
+    ],
+  ])("knows what tools bring in: %s", (_, tools, needsWholeContext, ids) => {
+    const measured = result({ tools });
+    expect(measured.needsWholeContext).toBe(needsWholeContext);
+    expect([...measured.storedObjectIds].toSorted()).toEqual(ids.toSorted());
+  });
+
+  test("refuses a tool that names a stored object by what is no id", async () => {
+    const tools = [{ type: "file_search", vector_store_ids: [7] }];
+    expect((await refusalOf(() => result({ tools })))?.message).toBe(
+      "vector_store_ids must be a string",
+    );
   });
 
   test("of tools nested a million deep: no recursion", () => {
