@@ -1,6 +1,5 @@
 import type { Inspection } from "./inspection.ts";
 import { nearest } from "./nearest.ts";
-import { availableChatApis } from "./schema.ts";
 import type { ConfigFile, ModelConfig, Price, ProviderConfig, RouteConfig } from "./schema.ts";
 import type { ModelFile, Sound } from "./shape.ts";
 
@@ -107,9 +106,6 @@ function readRoute(
 ): RouteConfig {
   const api = file.api ?? "chat";
   const responses = file.responses ?? false;
-  if (!availableChatApis.includes(api)) {
-    inspection.problem(`${at}.api`, `api "${api}" is not available in this version`);
-  }
   checkProvider(file, at, providers, inspection);
   if (file.model !== undefined) checkName(file.model, `${at}.model`, inspection);
   return {

@@ -7,9 +7,6 @@ import type { Static, TProperties } from "@sinclair/typebox";
  */
 export const availableKinds: readonly ProviderKind[] = ["openai", "anthropic"];
 
-/** The upstream interfaces over which this version can serve /v1/chat/completions. */
-export const availableChatApis: readonly ChatApi[] = ["chat"];
-
 export type ProviderKind = "openai" | "anthropic" | "gemini";
 export type ChatApi = "chat" | "responses";
 

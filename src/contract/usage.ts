@@ -49,6 +49,12 @@ export function readMessagesUsage(value: unknown): Usage | undefined {
   });
 }
 
+/** How many of a response's output tokens were reasoning; undefined when that is missing or impossible. */
+export function readReasoningTokens(usage: unknown): number | undefined {
+  const details = isRecord(usage) ? usage["output_tokens_details"] : undefined;
+  return isRecord(details) ? tokens(details["reasoning_tokens"]) : undefined;
+}
+
 /** Of two reports on one answer the larger: usage only grows while an answer does. */
 export function laterUsage(before: Usage | undefined, now: Usage | undefined): Usage | undefined {
   if (!before || !now) return now ?? before;

@@ -2,6 +2,7 @@ import type { ChatApi, ProviderConfig, ProviderKind } from "../config/schema.ts"
 import type { Clock } from "../lib/clock.ts";
 import { anthropic } from "./anthropic.ts";
 import { openai } from "./openai.ts";
+import { openaiResponses } from "./openaiResponses.ts";
 import type { ChatInterface, ProviderAdapter } from "./provider.ts";
 import { createUpstream, type Upstream } from "./upstream.ts";
 
@@ -19,10 +20,9 @@ export function createProvider(config: ProviderConfig, clock: Clock): Provider {
   return { id: config.id, config, adapter, upstream: createUpstream(config, adapter, clock) };
 }
 
-/** The interface of a provider over which a route serves chat. */
+/** The interface of a provider over which a route serves chat. Only those of the kind openai have two. */
 export function chatInterfaceOf(provider: Provider, api: ChatApi): ChatInterface {
-  if (api === "chat") return provider.adapter.chat;
-  throw new Error(`the config let through a route over the interface ${api}`);
+  return api === "responses" ? openaiResponses : provider.adapter.chat;
 }
 
 function adapterOf(kind: ProviderKind): ProviderAdapter {

@@ -181,6 +181,12 @@ describe("routes", () => {
     ]);
   });
 
+  test.each(["chat", "responses"])("serve chat over the interface %s", (api) => {
+    expect(modelOf({}, `${route}api = "${api}"`)?.routes).toMatchObject([
+      { api, responses: false },
+    ]);
+  });
+
   const money =
     "must be a whole number of thousandths of a rouble per 1,000,000 tokens (25 roubles are 25000) from 0 to 1000000000";
   test.each([
@@ -194,7 +200,6 @@ describe("routes", () => {
     ],
     [`${route}model = ""`, "model: must have 1 to 256 characters, all of them visible"],
     [`${route}model = "a\\tb"`, "model: must have 1 to 256 characters, all of them visible"],
-    [`${route}api = "responses"`, 'api: api "responses" is not available in this version'],
     [`${route}api = "completions"`, 'api: must be one of: "chat", "responses"'],
     [`${route}responses = "yes"`, "responses: must be true or false, without quotes"],
     [`${route}priority = -1`, "priority: must be a whole number from 0 to 1000000"],

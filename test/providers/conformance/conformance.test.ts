@@ -5,6 +5,7 @@ import { answers, impossibleUsages } from "./answers.ts";
 import type { Asked, Dialect, Utterance } from "./dialect.ts";
 import { hostileRequests } from "./hostileRequests.ts";
 import { openaiDialect } from "./openaiDialect.ts";
+import { openaiResponsesDialect } from "./openaiResponsesDialect.ts";
 import {
   billedOf,
   callOf,
@@ -18,7 +19,7 @@ import {
 import { requests } from "./requests.ts";
 
 /** Every way to a provider keeps the same promises, whatever its interface looks like. */
-const dialects: readonly Dialect[] = [openaiDialect, anthropicDialect];
+const dialects: readonly Dialect[] = [openaiDialect, openaiResponsesDialect, anthropicDialect];
 
 describe.each(dialects)("$name", (dialect) => {
   describe("brings home", () => {
