@@ -70,14 +70,17 @@ export function publicCompletion(
   return identity.unknownFields === "forward" ? completion : onlyListedFields(completion);
 }
 
-/** The public form of a provider's chunk, without usage; its choices may be none. Throws AnswerError. */
+/**
+ * The public form of a provider's chunk, without usage; its choices may be none. Fields that are not listed
+ * are still there: also what the client does not see is content, and costs. Throws AnswerError.
+ */
 export function publicChunk(
   reply: Unchecked,
   identity: AnswerIdentity,
   calledTool: (index: number) => boolean,
 ): ChatChunk {
   const { usage: _, ...rest } = reply;
-  const chunk: ChatChunk = {
+  return {
     ...rest,
     id: identity.id,
     object: "chat.completion.chunk",
@@ -85,7 +88,24 @@ export function publicChunk(
     model: identity.model,
     choices: choicesOf(reply).map((choice, at) => publicChunkChoice(choice, at, calledTool)),
   };
-  return identity.unknownFields === "forward" ? chunk : onlyListedChunkFields(chunk);
+}
+
+/** What a client sees of a chunk; undefined where that is nothing. */
+export function shownChunk(
+  chunk: ChatChunk,
+  { unknownFields }: Pick<AnswerIdentity, "unknownFields">,
+): ChatChunk | undefined {
+  if (unknownFields === "forward") return chunk;
+  const listed = onlyListedChunkFields(chunk);
+  const choices = listed.choices.filter(({ delta, finish_reason }, at) => {
+    const isEmptied = isEmpty(delta) && !isEmpty(chunk.choices[at]?.delta ?? {});
+    return finish_reason !== null || !isEmptied;
+  });
+  return choices.length > 0 ? { ...listed, choices } : undefined;
+}
+
+function isEmpty(delta: Delta): boolean {
+  return Object.keys(delta).length === 0;
 }
 
 /** The JSON text of something that a provider gave. Throws AnswerError where it is nested too deep to be written. */

@@ -11,7 +11,14 @@ import { createSseSplitter, type SseSplitter } from "../lib/sse.ts";
 import type { SseEvent } from "../lib/sseEvent.ts";
 import type { ReadChatEvent } from "../providers/provider.ts";
 import { EVENT_BYTES_MAX, type AnswerDecoder } from "./answerDecoder.ts";
-import { callsTool, jsonOf, publicChunk, spokenBytes, type AnswerIdentity } from "./chatAnswer.ts";
+import {
+  callsTool,
+  jsonOf,
+  publicChunk,
+  shownChunk,
+  spokenBytes,
+  type AnswerIdentity,
+} from "./chatAnswer.ts";
 import { ChatStops } from "./chatStops.ts";
 
 /** A chat stream: every chunk is read, brought into the public form and written anew. */
@@ -127,7 +134,7 @@ export class ChatDecoder implements AnswerDecoder {
     const finishing = choices.filter(({ finish_reason }) => finish_reason !== null);
     const others = choices.filter(({ finish_reason }) => finish_reason === null);
     // What cannot be written throws here, before any of it counts as answered.
-    const text = others.length > 0 ? eventOf({ ...chunk, choices: others }) : "";
+    const text = this.#shown({ ...chunk, choices: others });
     if (finishing.length > 0) this.#keepBack({ ...chunk, choices: finishing });
     this.#output += text;
     // All that the provider said was generated, and is counted, whether the client sees it or not.
@@ -147,7 +154,7 @@ export class ChatDecoder implements AnswerDecoder {
   /** The texts that were kept back for stop sequences which did not come. */
   #released(): string {
     const choices = this.#stops?.release() ?? [];
-    return choices.length > 0 ? eventOf(this.#chunkOf(choices)) : "";
+    return this.#shown(this.#chunkOf(choices));
   }
 
   #chunkOf(choices: readonly ChunkChoice[]): ChatChunk {
@@ -155,10 +162,18 @@ export class ChatDecoder implements AnswerDecoder {
     return { id, object: "chat.completion.chunk", created, model, choices };
   }
 
+  /** The event of a chunk; nothing where the client sees none of it. */
+  #shown(chunk: ChatChunk): string {
+    const shown = chunk.choices.length > 0 ? shownChunk(chunk, this.#identity) : undefined;
+    return shown ? eventOf(shown) : "";
+  }
+
   #keepBack(chunk: ChatChunk): void {
+    const shown = shownChunk(chunk, this.#identity);
+    if (!shown) return;
     // Written once now, so that writing it at the end, after the charge, cannot fail.
-    jsonOf(chunk);
-    this.#keptBack.push(chunk);
+    jsonOf(shown);
+    this.#keptBack.push(shown);
   }
 }
 

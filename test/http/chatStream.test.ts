@@ -17,6 +17,10 @@ import { chatEvent } from "../support/upstreamText.ts";
 const at = openOneModelBefore();
 const talkative = openOneModelBefore({ server: { sse_keepalive: "30ms" } });
 const strict = openOneModelBefore({ api: { unknown_fields: "reject" } });
+const hasty = openOneModelBefore(
+  { api: { unknown_fields: "reject" } },
+  { first_byte_timeout: "80ms" },
+);
 
 interface Chunk {
   choices: { index: number; delta: Record<string, unknown>; finish_reason: string | null }[];
@@ -112,6 +116,26 @@ describe("a stream", () => {
     expect(chunksOf(reply)).toEqual([
       { ...head, choices: [{ index: 0, delta: { content: "a" }, finish_reason: null }] },
       { ...head, choices: [{ index: 0, delta: {}, finish_reason: "stop" }] },
+    ]);
+  });
+
+  test("with unknown_fields = reject counts what it drops as content, and as generated", async () => {
+    const reasoning = chatEvent({ reasoning_content: "12345678" });
+    hasty.provider.answer = async (peer) => {
+      await peer.send(streamHead);
+      await peer.send(piece(reasoning));
+      // Longer than the first content may take: it has come, though the client sees nothing of it.
+      await Bun.sleep(250);
+      for (const event of [helloEvent, stopEvent, doneEvent]) await peer.send(piece(event));
+      await peer.send(streamEnd);
+    };
+    const key = hasty.gateway.key();
+    const reply = await chat(hasty.gateway, key, { stream: true });
+    const shown = chunksOf(reply).map(({ choices }) => (choices as { delta: object }[])[0]?.delta);
+    expect(shown).toEqual([{ content: "Hello" }, {}]);
+    // "hello", and the 13 bytes of "12345678" and "Hello".
+    expect(await hasty.gateway.records(key, 1)).toMatchObject([
+      { status: "done", estimated: true, promptTokens: 2, completionTokens: 4 },
     ]);
   });
 
