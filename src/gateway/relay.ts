@@ -11,6 +11,7 @@ import { watchPace, type ClientPace } from "./clientPace.ts";
 import { finishedUsage, partialUsage } from "./estimated.ts";
 import { isReadFailure, readFailure } from "./readFailure.ts";
 import { isRunaway } from "./runaway.ts";
+import { createUsageWait, type UsageWait } from "./usageWait.ts";
 
 export interface RelayOptions {
   exchange: UpstreamExchange;
@@ -31,8 +32,6 @@ export interface RelayOptions {
   ended(receipt: Receipt | undefined, error: unknown): void;
 }
 
-/** After the finish reason: how long the usage and the terminator may take. */
-const USAGE_TIMEOUT_MS = 2000;
 /** A client that leaves a provider which said nothing for so long pays nothing. */
 const SILENCE_MS = 30_000;
 
@@ -52,6 +51,7 @@ export class StreamRelay implements Relay {
   readonly #startedMs: number;
   readonly #pace: ClientPace;
   readonly #grace: Deadline;
+  readonly #usageWait: UsageWait;
   #output: Piece | undefined;
   #hasHead = false;
   #hasBegun = false;
@@ -62,7 +62,6 @@ export class StreamRelay implements Relay {
   /** What broke the stream off, behind what came before it in the same read. */
   #broken: UpstreamError | undefined;
   #silentMs = 0;
-  #finishedAtMs: number | undefined;
   #isOver = false;
 
   constructor(options: RelayOptions) {
@@ -71,6 +70,7 @@ export class StreamRelay implements Relay {
     this.#exchange = options.exchange;
     this.#startedMs = options.clock.monotonicMs();
     this.#pace = watchPace(options.clock, () => this.#leave());
+    this.#usageWait = createUsageWait(options.clock);
     this.#grace = createDeadline(options.clock, () => this.#giveUp());
     if (options.signal.aborted) this.#leave();
     else options.signal.addEventListener("abort", () => this.#leave(), { once: true });
@@ -164,7 +164,7 @@ export class StreamRelay implements Relay {
     const { isFinished } = this.#decoder;
     try {
       if (this.#broken) throw this.#broken;
-      if (isFinished) this.#exchange.setReadTimeout(this.#usageTimeoutMs());
+      if (isFinished) this.#exchange.setReadTimeout(this.#usageWait.leftMs());
       const bytes = await this.#exchange.read();
       if (bytes) this.#push(bytes);
       else this.#endInput();
@@ -174,16 +174,6 @@ export class StreamRelay implements Relay {
       this.#exchange.abort(readFailure(error));
       this.#endInput();
     }
-  }
-
-  /** What is left of the time for the usage and the terminator, however much else still comes. */
-  #usageTimeoutMs(): number {
-    const now = this.#options.clock.monotonicMs();
-    this.#finishedAtMs ??= now;
-    const leftMs = this.#finishedAtMs + USAGE_TIMEOUT_MS - now;
-    // A read that need not wait never times out: a provider that goes on and on would be read for ever.
-    if (leftMs <= 0) throw new UpstreamError("provider", "timeout");
-    return leftMs;
   }
 
   #push(bytes: Uint8Array): void {
