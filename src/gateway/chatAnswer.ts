@@ -120,7 +120,15 @@ export function jsonOf(value: unknown): string {
  * twenty times as much: it comes with each token.
  */
 export function spokenBytes(said: Unchecked): number {
-  return stringBytes(said, ENVELOPE_KEYS);
+  let bytes = 0;
+  for (const name in said) {
+    const value = said[name];
+    if (ENVELOPE_KEYS.has(name)) continue;
+    // Most of what is said is one text, for which nothing need be walked.
+    bytes +=
+      typeof value === "string" ? Buffer.byteLength(value) : stringBytes(value, ENVELOPE_KEYS);
+  }
+  return bytes;
 }
 
 export function callsTool(said: Unchecked): boolean {
