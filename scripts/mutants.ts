@@ -1,0 +1,122 @@
+/**
+ * Shows that the tests have teeth: applies each deliberate mutant of test/mutants/ to a copy of the tree,
+ * and the tests that are to catch it must fail there, and pass without it. `bun scripts/mutants.ts [NAME…]`
+ * ends with status 1 when one survives, or does not apply any more.
+ */
+import { cp, mkdir, mkdtemp, readdir, rm, symlink } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+
+const projectRoot = resolve(import.meta.dir, "..");
+const mutantsFolder = join(projectRoot, "test", "mutants");
+const testTimeoutMs = 5 * 60_000;
+
+/** A patch in the form of `git diff`, with lines before it: what it does, and `tests:` with the files to run. */
+interface Mutant {
+  readonly name: string;
+  readonly title: string;
+  readonly tests: readonly string[];
+  readonly patch: string;
+}
+
+type Verdict =
+  | "caught"
+  | "survived"
+  | "does not apply"
+  | "does not run"
+  | "its tests fail without it";
+
+async function main(names: readonly string[]): Promise<boolean> {
+  const mutants = (await readMutants()).filter(
+    ({ name }) => names.length === 0 || names.some((wanted) => name.startsWith(wanted)),
+  );
+  const copy = await copyTree();
+  let good = mutants.length > 0;
+  try {
+    const sound = new Map<string, boolean>();
+    for (const mutant of mutants) {
+      const startedMs = performance.now();
+      const verdict = await judge(copy, mutant, sound);
+      const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
+      console.log(`${verdict.padEnd(10)} ${mutant.name} (${seconds} s): ${mutant.title}`);
+      good &&= verdict === "caught";
+    }
+  } finally {
+    await rm(copy, { recursive: true, force: true });
+  }
+  console.log(good ? `all ${mutants.length} mutants are caught` : "NOT all mutants are caught");
+  return good;
+}
+
+/** A failure counts only where the same tests pass on the tree as it is. */
+async function judge(copy: string, mutant: Mutant, sound: Map<string, boolean>): Promise<Verdict> {
+  const tests = mutant.tests.join(" ");
+  const isSound = sound.get(tests) ?? (await runTests(copy, mutant.tests)) === "passed";
+  sound.set(tests, isSound);
+  if (!isSound) return "its tests fail without it";
+  if ((await apply(copy, mutant.patch, [])) !== 0) return "does not apply";
+  try {
+    const outcome = await runTests(copy, mutant.tests);
+    if (outcome === "passed") return "survived";
+    return outcome === "a test failed" ? "caught" : "does not run";
+  } finally {
+    if ((await apply(copy, mutant.patch, ["--reverse"])) !== 0) {
+      throw new Error(`${mutant.name} cannot be taken back`);
+    }
+  }
+}
+
+async function runTests(
+  folder: string,
+  tests: readonly string[],
+): Promise<"passed" | "a test failed" | "broken"> {
+  const child = Bun.spawn([process.execPath, "test", "--bail", ...tests], {
+    cwd: folder,
+    stdio: ["ignore", "ignore", "pipe"],
+    timeout: testTimeoutMs,
+  });
+  const report = await child.stderr.text();
+  if ((await child.exited) === 0) return "passed";
+  // A mutant that does not compile proves nothing.
+  return /^\(fail\)/m.test(report) ? "a test failed" : "broken";
+}
+
+async function apply(folder: string, patch: string, flags: readonly string[]): Promise<number> {
+  // Outside of a repository, or git would look for the files from the repository's root.
+  const child = Bun.spawn(["git", "apply", ...flags, "-"], {
+    cwd: folder,
+    env: { ...process.env, GIT_CEILING_DIRECTORIES: dirname(folder) },
+    stdio: [new Blob([patch]), "ignore", "inherit"],
+  });
+  return await child.exited;
+}
+
+async function readMutants(): Promise<Mutant[]> {
+  const files = (await readdir(mutantsFolder)).filter((name) => name.endsWith(".patch")).toSorted();
+  return await Promise.all(
+    files.map(async (file): Promise<Mutant> => {
+      const text = await Bun.file(join(mutantsFolder, file)).text();
+      const [title = ""] = text.split("\n", 1);
+      const tests = /^tests: (.+)$/m.exec(text)?.[1]?.split(" ") ?? [];
+      if (tests.length === 0) throw new Error(`${file} names no tests`);
+      return { name: file.replace(/\.patch$/, ""), title, tests, patch: text };
+    }),
+  );
+}
+
+/** Every file that belongs to the project as it stands, also one that is not committed yet. */
+async function copyTree(): Promise<string> {
+  const copy = await mkdtemp(join(tmpdir(), "tollgate-mutants-"));
+  const listed = Bun.spawnSync(["git", "ls-files", "--cached", "--others", "--exclude-standard"], {
+    cwd: projectRoot,
+  });
+  for (const file of listed.stdout.toString().split("\n")) {
+    if (file === "" || !(await Bun.file(join(projectRoot, file)).exists())) continue;
+    await mkdir(dirname(join(copy, file)), { recursive: true });
+    await cp(join(projectRoot, file), join(copy, file));
+  }
+  await symlink(join(projectRoot, "node_modules"), join(copy, "node_modules"));
+  return copy;
+}
+
+if (import.meta.main) process.exit((await main(process.argv.slice(2))) ? 0 : 1);
