@@ -53,6 +53,26 @@ describe("nobody sees the end of an answer before its charge is committed", () =
     expect(at.gateway.balance(key)).toBe(100_000_000_000n - cost);
   });
 
+  test("a stream: the finish chunk waits also where the usage is long in coming", async () => {
+    const go = Promise.withResolvers<void>();
+    at.provider.answer = async (peer, request) => {
+      await raw(streamHead, piece(helloEvent), piece(stopEvent))(peer, request);
+      await go.promise;
+      await raw(piece(usageEvent), piece(doneEvent), streamEnd)(peer, request);
+    };
+    const key = at.gateway.key();
+    const client = await openChat(at.gateway, key, { stream: true });
+    await client.seen("Hello");
+    await Bun.sleep(LONG_MS);
+    const seenBefore = client.text;
+    const balanceBefore = at.gateway.balance(key);
+    go.resolve();
+    await client.seen("[DONE]");
+    expect(seenBefore).not.toContain('"finish_reason":"');
+    expect(balanceBefore).toBe(100_000_000_000n);
+    expect(at.gateway.balance(key)).toBe(100_000_000_000n - cost);
+  });
+
   test("a stream: another connection reads the charge in the moment that the finish chunk is seen", async () => {
     at.provider.answer = raw(
       streamHead,
