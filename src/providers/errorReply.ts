@@ -9,8 +9,9 @@ const CODE_CHARS_MAX = 64;
 
 /**
  * How providers say with a 400 or a 429 that the operator's account is empty: by these values of `code`
- * or `type`, and in these sentences where there is neither. Their free text is never searched, for it
- * repeats what the client sent: any client could then have the provider put aside for everybody.
+ * or `type`, and where there is neither in a sentence, also about a limit or a country of the operator's.
+ * Their free text is never searched, for it repeats what the client sent: any client could then have the
+ * provider put aside for everybody.
  */
 const EMPTY_ACCOUNT_CODES = new Set([
   "insufficient_quota",
@@ -23,8 +24,16 @@ const EMPTY_ACCOUNT_CODES = new Set([
   "exceeded_current_quota_error",
   "arrearage",
 ]);
-const EMPTY_ACCOUNT_SENTENCE =
-  /^(?:Your credit balance is too low|You have reached your specified (?:\w+ )?API usage limits|This organization has been disabled)\b/;
+const REFUSED_ACCOUNT_SENTENCE =
+  /^(?:Your credit balance is too low|You have reached your specified (?:\w+ )?API usage limits|This organization has been disabled|Your prepayment credits are depleted|User location is not supported for|Gemini API free tier is not available in)\b/;
+
+/**
+ * How Google says that the operator's key or project is refused, whatever the status: a wrong key is a 400 there.
+ * These reasons are its own words, and no client's: https://ai.google.dev/gemini-api/docs/troubleshooting and
+ * https://github.com/googleapis/googleapis/blob/master/google/api/error_reason.proto
+ */
+const ACCOUNT_REASON =
+  /^(?:API_KEY_\w+|(?:SERVICE|BILLING)_DISABLED|CONSUMER_(?:INVALID|SUSPENDED)|USER_PROJECT_DENIED|ACCOUNT_STATE_INVALID)$/;
 
 /**
  * A 403 may be a refused account, but some providers moderate with it as well, and a firewall before one
@@ -33,7 +42,7 @@ const EMPTY_ACCOUNT_SENTENCE =
  */
 const ACCOUNT_CODE = /api_?key|account|permission|billing|quota|balance|credit|country|region/i;
 const ACCOUNT_SENTENCE =
-  /^(?:sorry, )?(?:(?:your|this|the|invalid|incorrect|insufficient|unsupported) )?(?:newly created )?(?:api[ _-]?key|account|organization|team|permissions?|billing|credits?|balance|country|region)\b|^you (?:have insufficient|do not have|don't have) permission/i;
+  /^(?:sorry, )?(?:(?:your|this|the|invalid|incorrect|insufficient|unsupported) )?(?:newly created )?(?:api[ _-]?key|account|organization|team|permissions?|billing|credits?|balance|country|region)\b|^you (?:have insufficient|do not have|don't have) permission(?! to access the file\b)/i;
 
 /** The error of an answer whose status is not 200; `text` is the beginning of its body. */
 export function errorOfReply(
@@ -46,7 +55,7 @@ export function errorOfReply(
   const fault = faultOf(status, error);
   return new UpstreamError(fault, `status ${status}`, {
     status,
-    retryAfterMs: retryAfterMs(retryAfter),
+    retryAfterMs: retryAfterMs(retryAfter) ?? retryAfterMs(error.retrySeconds),
     providerCode: error.code,
     shown:
       fault === "caller"
@@ -63,16 +72,17 @@ export function errorOfReply(
 
 function faultOf(status: number, error: ReportedError): UpstreamFault {
   if (ACCOUNT_STATUSES.includes(status)) return "account";
+  if (status < 500 && ACCOUNT_REASON.test(error.reason ?? "")) return "account";
   if (status === 403) return speaksOfAccount(error) ? "account" : "provider";
-  if ((status === 400 || status === 429) && saysAccountIsEmpty(status, error)) return "account";
+  if ((status === 400 || status === 429) && saysAccountIsRefused(error)) return "account";
   if (CALLER_STATUSES.includes(status)) return "caller";
   if (status === 404) return "missing";
   return status === 429 ? "limited" : "provider";
 }
 
-function saysAccountIsEmpty(status: number, { code, type, message }: ReportedError): boolean {
+function saysAccountIsRefused({ code, type, message }: ReportedError): boolean {
   if ([code, type].some((word) => EMPTY_ACCOUNT_CODES.has(word?.toLowerCase() ?? ""))) return true;
-  return status === 400 && EMPTY_ACCOUNT_SENTENCE.test(message ?? "");
+  return REFUSED_ACCOUNT_SENTENCE.test(message ?? "");
 }
 
 function speaksOfAccount({ code, type, message }: ReportedError): boolean {
@@ -83,9 +93,9 @@ function speaksOfAccount({ code, type, message }: ReportedError): boolean {
 }
 
 /** Only whole seconds are believed, and at most a minute of them. */
-function retryAfterMs(header: string | undefined): number | undefined {
-  if (header === undefined || !/^\d{1,9}$/.test(header)) return undefined;
-  return Math.min(Math.max(Number(header), 1), RETRY_AFTER_SECONDS_MAX) * 1000;
+function retryAfterMs(seconds: string | undefined): number | undefined {
+  if (seconds === undefined || !/^\d{1,9}$/.test(seconds)) return undefined;
+  return Math.min(Math.max(Number(seconds), 1), RETRY_AFTER_SECONDS_MAX) * 1000;
 }
 
 interface ReportedError {
@@ -93,6 +103,10 @@ interface ReportedError {
   code?: string | undefined;
   type?: string | undefined;
   param?: string | undefined;
+  /** Google's own word for what is wrong, such as `API_KEY_INVALID`. */
+  reason?: string | undefined;
+  /** Whole seconds after which Google asks to be called again; it sends no header. */
+  retrySeconds?: string | undefined;
 }
 
 function errorObject(text: string): ReportedError {
@@ -112,7 +126,26 @@ function errorObject(text: string): ReportedError {
     code: textOf(error["code"])?.slice(0, CODE_CHARS_MAX),
     type: textOf(error["type"])?.slice(0, CODE_CHARS_MAX),
     param: textOf(error["param"])?.slice(0, CODE_CHARS_MAX),
+    ...detailsOf(error["details"]),
   };
+}
+
+/**
+ * What Google adds to an error, each in an object of its own: an ErrorInfo with the reason, a RetryInfo with a
+ * delay such as "34.07s": https://cloud.google.com/apis/design/errors#error_details
+ */
+function detailsOf(details: unknown): Pick<ReportedError, "reason" | "retrySeconds"> {
+  const found: Pick<ReportedError, "reason" | "retrySeconds"> = {};
+  for (const detail of Array.isArray(details) ? (details as unknown[]) : []) {
+    if (!isJsonObject(detail)) continue;
+    found.reason ??= textOf(detail["reason"]);
+    const [, seconds, fraction] =
+      /^(\d{1,9})(\.\d{1,9})?s$/.exec(textOf(detail["retryDelay"]) ?? "") ?? [];
+    if (seconds !== undefined) {
+      found.retrySeconds ??= String(Number(seconds) + (Number(fraction ?? 0) > 0 ? 1 : 0));
+    }
+  }
+  return found;
 }
 
 function textOf(value: unknown): string | undefined {

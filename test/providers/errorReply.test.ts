@@ -5,6 +5,8 @@ interface ReportedError {
   message?: string;
   code?: string | number | null;
   type?: string | null;
+  status?: string;
+  details?: unknown;
 }
 
 const noSecrets = { values: [], hosts: [] };
@@ -39,6 +41,86 @@ describe("the operator's account is at fault", () => {
   });
 });
 
+/** Google's ErrorInfo: https://ai.google.dev/gemini-api/docs/troubleshooting */
+function reason(word: string): readonly object[] {
+  return [
+    { "@type": "type.googleapis.com/google.rpc.Help", links: [] },
+    { "@type": "type.googleapis.com/google.rpc.ErrorInfo", reason: word, domain: "googleapis.com" },
+    { "@type": "type.googleapis.com/google.rpc.LocalizedMessage", message: "x" },
+  ];
+}
+
+describe("Google says the same in its own words", () => {
+  const invalid = { code: 400, message: "API key not valid.", status: "INVALID_ARGUMENT" };
+  test.each<[number, ReportedError]>([
+    [400, { ...invalid, details: reason("API_KEY_INVALID") }],
+    [403, { message: "Requests are blocked.", details: reason("API_KEY_SERVICE_BLOCKED") }],
+    [403, { message: "It has not been used before.", details: reason("SERVICE_DISABLED") }],
+    [403, { message: "Enable it.", details: reason("BILLING_DISABLED") }],
+    [403, { message: "No.", details: reason("CONSUMER_SUSPENDED") }],
+    [429, { message: "Your prepayment credits are depleted. Please go to AI Studio." }],
+    [400, { message: "User location is not supported for the API use." }],
+    [400, { message: "Gemini API free tier is not available in your country." }],
+  ])("%d %j", (status, error) => {
+    expect(faultOf(status, error)).toBe("account");
+    const inList = errorOfReply(status, undefined, JSON.stringify([{ error }]), noSecrets);
+    expect(inList.fault).toBe("account");
+  });
+
+  test.each<[number, unknown, string]>([
+    [400, reason("INVALID_ARGUMENT"), "caller"],
+    [400, reason("NO_API_KEY_INVALID"), "caller"],
+    [400, "API_KEY_INVALID", "caller"],
+    [400, { reason: "API_KEY_INVALID" }, "caller"],
+    [400, [null, "API_KEY_INVALID", { reason: ["API_KEY_INVALID"] }], "caller"],
+    [403, reason("SECURITY_POLICY_VIOLATED"), "provider"],
+    [429, reason("RATE_LIMIT_EXCEEDED"), "limited"],
+    [500, reason("API_KEY_INVALID"), "provider"],
+  ])("but a %d with the details %j is not about it", (status, details, fault) => {
+    expect(faultOf(status, { message: "no", details })).toBe(fault as "caller");
+  });
+});
+
+describe("a provider that asks to be left alone is believed for a minute at most", () => {
+  const delay = (retryDelay: unknown) => [
+    { "@type": "type.googleapis.com/google.rpc.QuotaFailure", violations: [] },
+    { "@type": "type.googleapis.com/google.rpc.RetryInfo", retryDelay },
+  ];
+  const waitMs = (header: string | undefined, details?: unknown) =>
+    errorOfReply(429, header, JSON.stringify({ error: { details } }), noSecrets).retryAfterMs;
+
+  test.each([
+    ["7", 7000],
+    ["0", 1000],
+    ["86400", 60_000],
+    ["banana", undefined],
+    ["1.5", undefined],
+  ])("in the header: %s", (header, expected) => {
+    expect(waitMs(header)).toBe(expected);
+  });
+
+  test.each([
+    ["34.074824224s", 35_000],
+    ["34s", 34_000],
+    ["34.000s", 34_000],
+    ["0s", 1000],
+    ["0.3s", 1000],
+    ["86400s", 60_000],
+    ["-5s", undefined],
+    ["1m", undefined],
+    ["s", undefined],
+    [5, undefined],
+    [null, undefined],
+  ])("in Google's details: %j", (given, expected) => {
+    expect(waitMs(undefined, delay(given))).toBe(expected);
+  });
+
+  test("the header counts before the details, where it can be read", () => {
+    expect(waitMs("7", delay("30s"))).toBe(7000);
+    expect(waitMs("banana", delay("30s"))).toBe(30_000);
+  });
+});
+
 /** What a provider says of a field or a prompt of the client's, which are in the client's hands. */
 const echoes = [
   "Unknown parameter: 'insufficient_quota'",
@@ -65,6 +147,7 @@ describe("a 403 that says nothing of the account is about this one request", () 
     [{ code: 403, message: 'some/model requires moderation. Your input was flagged for "x".' }],
     [{ message: "Your input was refused. No credits were charged to your account." }],
     [{ message: "The keyword is not allowed" }],
+    [{ message: "You do not have permission to access the File x1 or it may not exist." }],
   ])("%j", (error) => {
     expect(faultOf(403, error)).toBe("provider");
   });
