@@ -26,6 +26,8 @@ export interface ChatToolCall {
   readonly arguments: string;
   /** Names the call to the caller: `messages[1].tool_calls[0]`. */
   readonly path: string;
+  /** The client's whole call, for fields that an interface knows besides. */
+  readonly own: Readonly<Record<string, unknown>>;
 }
 
 /** The form in which the client wants its answer; undefined for plain text. */
@@ -97,7 +99,7 @@ export function toolCallsOf(message: RequestMessage, path: string): readonly Cha
     if (typeof id !== "string" || typeof name !== "string" || typeof given !== "string") {
       throw unfit(at);
     }
-    return { id, name, arguments: given, path: at };
+    return { id, name, arguments: given, path: at, own: call };
   });
 }
 
