@@ -20,7 +20,7 @@ export interface HttpClientOptions {
 
 /** A request; the method is always POST. */
 export interface HttpRequest {
-  /** Starts with "/" and is appended to the path of the base URL. */
+  /** Starts with "/" and is appended to the path of the base URL; it may bear a query. */
   readonly path: string;
   /** Host, Content-Length, Transfer-Encoding and Connection are the client's own and refused here. */
   readonly headers: Readonly<Record<string, string>>;
@@ -99,7 +99,8 @@ class PooledClient implements HttpClient {
 
   private encode({ path, headers, body }: HttpRequest): Buffer | string {
     const bodyBytes = Buffer.byteLength(body);
-    let head = `POST ${this.targetPrefix}${path}${this.targetSuffix} HTTP/1.1\r\n${this.fixedHeaders}`;
+    const suffix = path.includes("?") ? this.targetSuffix.replace("?", "&") : this.targetSuffix;
+    let head = `POST ${this.targetPrefix}${path}${suffix} HTTP/1.1\r\n${this.fixedHeaders}`;
     for (const name in headers) {
       head += `${name}: ${headers[name]}\r\n`;
     }

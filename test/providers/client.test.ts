@@ -58,16 +58,23 @@ describe("the request", () => {
     ]);
   });
 
-  test("keeps the query of the base URL, and one slash between the paths", async () => {
-    const server = serve(async (peer) => {
-      const seen = await peer.request();
-      await peer.send(ok(seen.split("\r\n", 1)[0] ?? ""));
-    });
-    const baseUrl = `http://127.0.0.1:${server.port}/deployment/?api-version=1`;
-    expect(await answerOf(clientOf(server, { baseUrl }).send(request()))).toBe(
-      "200 POST /deployment/chat?api-version=1 HTTP/1.1",
-    );
-  });
+  test.each([
+    ["?api-version=1", "/chat", "/deployment/chat?api-version=1"],
+    ["", "/chat:stream?alt=sse", "/deployment/chat:stream?alt=sse"],
+    ["?api-version=1", "/chat?alt=sse", "/deployment/chat?alt=sse&api-version=1"],
+  ])(
+    "keeps the query of the base URL and its own, and one slash between the paths: %s, %s",
+    async (query, path, target) => {
+      const server = serve(async (peer) => {
+        const seen = await peer.request();
+        await peer.send(ok(seen.split("\r\n", 1)[0] ?? ""));
+      });
+      const baseUrl = `http://127.0.0.1:${server.port}/deployment/${query}`;
+      expect(await answerOf(clientOf(server, { baseUrl }).send(request({ path })))).toBe(
+        `200 POST ${target} HTTP/1.1`,
+      );
+    },
+  );
 
   for (const body of ["жüß€🙂", "lone \ud800 surrogate", "", "ж".repeat(100_000)]) {
     test(`counts the body in bytes of UTF-8: ${body.slice(0, 20)}`, async () => {
