@@ -3,10 +3,15 @@ import { readCredential } from "./credential.ts";
 import { readNamedFile } from "./files.ts";
 import type { Inspection } from "./inspection.ts";
 import { readDurationMs } from "./quantity.ts";
-import { availableKinds } from "./schema.ts";
-import type { ConfigFile, ProviderConfig } from "./schema.ts";
+import type { ConfigFile, ProviderConfig, ProviderKind } from "./schema.ts";
 import type { ProviderFile, Sound } from "./shape.ts";
 import { isCertificate } from "./tls.ts";
+
+/** Where the kinds are that have one provider, and it one address. */
+const USUAL_ADDRESSES: Partial<Record<ProviderKind, string>> = {
+  anthropic: "https://api.anthropic.com/v1",
+  gemini: "https://generativelanguage.googleapis.com/v1beta",
+};
 
 /** Providers with their defaults, in the order of the file. Problems go to the inspection. */
 export function readProviders(
@@ -23,14 +28,12 @@ export function readProviders(
 
 function readProvider(file: ProviderFile, at: string, inspection: Inspection): ProviderConfig {
   const kind = file.kind ?? "openai";
-  if (!availableKinds.includes(kind)) {
-    inspection.problem(`${at}.kind`, `kind "${kind}" is not available in this version`);
-  }
   const baseUrl = readBaseUrl(file.base_url, `${at}.base_url`, inspection);
-  if (kind === "anthropic" && baseUrl !== undefined && !/\/v\d+\/*$/.test(baseUrl.pathname)) {
+  const usual = USUAL_ADDRESSES[kind];
+  if (usual !== undefined && baseUrl !== undefined && !/\/v\d\w*\/*$/.test(baseUrl.pathname)) {
     inspection.warning(
       `${at}.base_url`,
-      "does not end in a version, as https://api.anthropic.com/v1 does; is that right?",
+      `does not end in a version, as ${usual} does; is that right?`,
     );
   }
   const credential = readCredential(file, at, inspection);

@@ -1,12 +1,6 @@
 import { Type } from "@sinclair/typebox";
 import type { Static, TProperties } from "@sinclair/typebox";
 
-/**
- * The kinds of provider that this version can talk to. The file's grammar already knows the others;
- * naming one of them is refused until its adapter is added here.
- */
-export const availableKinds: readonly ProviderKind[] = ["openai", "anthropic"];
-
 export type ProviderKind = "openai" | "anthropic" | "gemini";
 export type ChatApi = "chat" | "responses";
 

@@ -1,6 +1,7 @@
 import type { ChatApi, ProviderConfig, ProviderKind } from "../config/schema.ts";
 import type { Clock } from "../lib/clock.ts";
 import { anthropic } from "./anthropic.ts";
+import { gemini } from "./gemini.ts";
 import { openai } from "./openai.ts";
 import { openaiResponses } from "./openaiResponses.ts";
 import type { ChatInterface, ProviderAdapter } from "./provider.ts";
@@ -26,7 +27,5 @@ export function chatInterfaceOf(provider: Provider, api: ChatApi): ChatInterface
 }
 
 function adapterOf(kind: ProviderKind): ProviderAdapter {
-  if (kind === "openai") return openai;
-  if (kind === "anthropic") return anthropic;
-  throw new Error(`the config let through a provider of the kind ${kind}`);
+  return { openai, anthropic, gemini }[kind];
 }

@@ -28,16 +28,12 @@ describe("id", () => {
 describe("kind", () => {
   test("openai is the default", () =>
     expect(providerOf(`${key}\nkind = "openai"`)).toEqual(providerOf(key)));
-  test("anthropic is available", () =>
-    expect(providerOf(`${key}\nkind = "anthropic"`)).toEqual({
+  test.each(["anthropic", "gemini"] as const)("%s is available", (kind) =>
+    expect(providerOf(`${key}\nkind = "${kind}"`)).toEqual({
       ...providerOf(key),
-      kind: "anthropic",
-    } as ProviderConfig));
-  test.each(["gemini"])("%s is known, and not yet available", (kind) => {
-    expect(problemsOf(`kind = "${kind}"`)).toEqual([
-      `providers[0].kind: kind "${kind}" is not available in this version`,
-    ]);
-  });
+      kind,
+    } as ProviderConfig),
+  );
   test("any other is refused", () => {
     expect(problemsOf('kind = "OpenAI"')).toEqual([
       'providers[0].kind: must be one of: "openai", "anthropic", "gemini"',
@@ -95,17 +91,24 @@ describe("base_url", () => {
     expect(problemsOf(key, text)).toEqual([`providers[0].base_url: ${problem}`]);
   });
 
-  test.each([
-    ["https://api.anthropic.com", 1],
-    ["https://api.anthropic.com/", 1],
-    ["https://one.example/anthropic", 1],
-    ["https://api.anthropic.com/v1", 0],
-    ["https://one.example/anthropic/v2/", 0],
-  ])("%s of the kind anthropic: it is warned of a version that is missing", (text, count) => {
-    const warning =
-      "providers[0].base_url: does not end in a version, as https://api.anthropic.com/v1 does; is that right?";
-    const lines = `${key}\nkind = "anthropic"`;
-    expect(warningsOf(lines, text)).toEqual(Array.from({ length: count }, () => warning));
+  describe.each([
+    ["anthropic", "https://api.anthropic.com/v1"],
+    ["gemini", "https://generativelanguage.googleapis.com/v1beta"],
+  ])("of the kind %s, which ends in a version:", (kind, usual) => {
+    test.each([
+      ["https://one.example", 1],
+      ["https://one.example/", 1],
+      ["https://one.example/other", 1],
+      ["https://one.example/v1beta/openai", 1],
+      ["https://one.example/v1beta/models/", 1],
+      [usual, 0],
+      ["https://one.example/other/v2/", 0],
+    ])("%s is warned of where it has none", (text, count) => {
+      const warning = `providers[0].base_url: does not end in a version, as ${usual} does; is that right?`;
+      expect(warningsOf(`${key}\nkind = "${kind}"`, text)).toEqual(
+        Array.from({ length: count }, () => warning),
+      );
+    });
   });
 
   test.each([

@@ -87,6 +87,7 @@ export const anthropicDialect: Dialect = {
       "response_format of the type json_object is not supported by this model's provider",
   },
   boundAlways: true,
+  reportsCacheWrites: true,
 };
 
 function eventOf(data: Block): string {

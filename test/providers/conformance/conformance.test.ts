@@ -3,6 +3,7 @@ import { AnswerError, UnfitError } from "../../../src/providers/provider.ts";
 import { anthropicDialect } from "./anthropicDialect.ts";
 import { answers, impossibleUsages } from "./answers.ts";
 import type { Asked, Dialect, Utterance } from "./dialect.ts";
+import { geminiDialect } from "./geminiDialect.ts";
 import { hostileRequests } from "./hostileRequests.ts";
 import { openaiDialect } from "./openaiDialect.ts";
 import { openaiResponsesDialect } from "./openaiResponsesDialect.ts";
@@ -19,7 +20,12 @@ import {
 import { requests } from "./requests.ts";
 
 /** Every way to a provider keeps the same promises, whatever its interface looks like. */
-const dialects: readonly Dialect[] = [openaiDialect, openaiResponsesDialect, anthropicDialect];
+const dialects: readonly Dialect[] = [
+  openaiDialect,
+  openaiResponsesDialect,
+  anthropicDialect,
+  geminiDialect,
+];
 
 describe.each(dialects)("$name", (dialect) => {
   describe("brings home", () => {
@@ -29,7 +35,7 @@ describe.each(dialects)("$name", (dialect) => {
       check(`${name}, in JSON${reason === undefined ? "" : `: ${reason}`}`, () => {
         const { heard, usage } = readWhole(dialect, dialect.json(said));
         expect(heard).toMatchObject(heardOf(said));
-        expect(usage).toEqual(billedOf(said.usage));
+        expect(usage).toEqual(billedOf(dialect, said.usage));
         if (said.usage?.reasoning) expect(heard.reasoningTokens).toBe(said.usage.reasoning);
       });
 
@@ -37,7 +43,7 @@ describe.each(dialects)("$name", (dialect) => {
         const { bytes, decoder } = readStream(dialect, Buffer.from(dialect.stream(said)));
         const heard = heardIn(bytes);
         expect(heard).toMatchObject(heardOf(said));
-        expect(decoder.usage).toEqual(billedOf(said.usage));
+        expect(decoder.usage).toEqual(billedOf(dialect, said.usage));
         expect(decoder.isUsageFinal).toBe(said.usage !== undefined);
         if (said.usage?.reasoning) expect(heard.reasoningTokens).toBe(said.usage.reasoning);
       });
@@ -120,7 +126,7 @@ describe.each(dialects)("$name", (dialect) => {
 
     test("says what it says", () => {
       expect(heardIn(whole.bytes)).toMatchObject(heardOf(said));
-      expect(whole.decoder.usage).toEqual(billedOf(said.usage));
+      expect(whole.decoder.usage).toEqual(billedOf(dialect, said.usage));
     });
 
     test("is the same for the client wherever the network cuts it", () => {

@@ -23,6 +23,8 @@ export interface Dialect {
   readonly cannot: Readonly<Record<string, string>>;
   /** The interface must have a bound: without one of the caller's it gets the most that is held. */
   readonly boundAlways: boolean;
+  /** Its usage tells the tokens that were written to a cache from the others of the prompt. */
+  readonly reportsCacheWrites: boolean;
 }
 
 /** What a provider says in one answer, whatever its interface calls it. */

@@ -47,6 +47,7 @@ export const openaiDialect: Dialect = {
   leavesOut: [],
   cannot: {},
   boundAlways: false,
+  reportsCacheWrites: true,
 };
 
 function event(data: object): string {

@@ -48,6 +48,7 @@ export const openaiResponsesDialect: Dialect = {
   leavesOut: ["stop"],
   cannot: { "two choices": notSupported("n") },
   boundAlways: false,
+  reportsCacheWrites: true,
 };
 
 function event(type: string, fields: object): string {

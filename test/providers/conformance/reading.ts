@@ -138,12 +138,12 @@ export function heardOf(said: Said): Omit<Heard, "reasoningTokens"> {
   };
 }
 
-export function billedOf(usage: SaidUsage | undefined): Usage | undefined {
+export function billedOf(dialect: Dialect, usage: SaidUsage | undefined): Usage | undefined {
   return (
     usage && {
       promptTokens: usage.prompt,
       cachedTokens: usage.cached,
-      cacheWriteTokens: usage.cacheWrite,
+      cacheWriteTokens: dialect.reportsCacheWrites ? usage.cacheWrite : 0,
       completionTokens: usage.completion,
     }
   );
