@@ -1,7 +1,7 @@
 import { SseLimitError } from "../lib/sse.ts";
 import { SseEncodingError } from "../lib/sseEvent.ts";
-import { AnswerError } from "../providers/provider.ts";
-import { UpstreamError } from "../providers/upstream.ts";
+import { AnswerError, MisfireError } from "../providers/provider.ts";
+import { UpstreamError, upstreamErrorOf } from "../providers/upstream.ts";
 
 /** Whether the provider's answer is to blame, and not our own code or store. */
 export function isReadFailure(error: unknown): boolean {
@@ -16,6 +16,7 @@ export function isReadFailure(error: unknown): boolean {
 /** Whatever broke an answer off, as the reason to end its exchange. */
 export function readFailure(error: unknown): UpstreamError {
   if (error instanceof UpstreamError) return error;
+  if (error instanceof MisfireError) return upstreamErrorOf(error);
   const isAnswer = isReadFailure(error);
   return new UpstreamError(isAnswer ? "provider" : "gateway", isAnswer ? "answer" : "internal", {
     cause: error,

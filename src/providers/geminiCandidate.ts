@@ -1,5 +1,5 @@
 import { isDeeper, isJsonObject } from "../lib/json.ts";
-import { AnswerError } from "./provider.ts";
+import { AnswerError, MisfireError } from "./provider.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -19,14 +19,14 @@ const FINISH_REASONS: ReadonlyMap<unknown, string> = new Map([
     "IMAGE_PROHIBITED_CONTENT",
     "IMAGE_RECITATION",
   ].map((reason) => [reason, "content_filter"] as const),
-  // The model's own mistakes: there is no answer, and the next route may have one.
-  ...[
-    "MALFORMED_FUNCTION_CALL",
-    "MALFORMED_RESPONSE",
-    "UNEXPECTED_TOOL_CALL",
-    "TOO_MANY_TOOL_CALLS",
-    "MISSING_THOUGHT_SIGNATURE",
-  ].map((reason) => [reason, "error"] as const),
+]);
+/** The model's own mistakes: there is no answer, and the next route may have one. */
+const MISFIRES: ReadonlySet<unknown> = new Set([
+  "MALFORMED_FUNCTION_CALL",
+  "MALFORMED_RESPONSE",
+  "UNEXPECTED_TOOL_CALL",
+  "TOO_MANY_TOOL_CALLS",
+  "MISSING_THOUGHT_SIGNATURE",
 ]);
 const UNFINISHED: ReadonlySet<unknown> = new Set([
   undefined,
@@ -106,6 +106,7 @@ export function readCandidate(
 
 function finishReasonOf(reason: unknown, calledTool: boolean): string | null {
   if (UNFINISHED.has(reason)) return null;
+  if (MISFIRES.has(reason)) throw new MisfireError("the model could not answer");
   return FINISH_REASONS.get(reason) ?? (calledTool ? "tool_calls" : "stop");
 }
 

@@ -54,6 +54,12 @@ export class AnswerError extends Error {
 }
 
 /**
+ * The provider is well, but its model came to nothing with this one request, and says so. Another route may do better;
+ * what a client can bring about whenever it likes must not count against a provider that all share.
+ */
+export class MisfireError extends AnswerError {}
+
+/**
  * The interface cannot say what a request asks for: another route may. The message is for the caller; it
  * names the field and quotes nothing.
  */

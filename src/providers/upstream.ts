@@ -9,7 +9,13 @@ import {
   type HttpResponse,
 } from "./client.ts";
 import { errorOfReply } from "./errorReply.ts";
-import { AnswerError, UnfitError, type EncodedRequest, type ProviderAdapter } from "./provider.ts";
+import {
+  AnswerError,
+  MisfireError,
+  UnfitError,
+  type EncodedRequest,
+  type ProviderAdapter,
+} from "./provider.ts";
 import type { Secrets } from "./scrub.ts";
 import { UpstreamError } from "./upstreamError.ts";
 
@@ -226,6 +232,8 @@ export function upstreamErrorOf(error: unknown): UpstreamError {
     const shown = { message: error.message, extra: {} };
     return new UpstreamError("unfit", "unfit", { shown });
   }
+  if (error instanceof MisfireError)
+    return new UpstreamError("misfire", "misfire", { cause: error });
   if (error instanceof AnswerError)
     return new UpstreamError("provider", "answer", { cause: error });
   throw error;

@@ -4,6 +4,7 @@ import type { ErrorExtra } from "../contract/errors.ts";
  * Whose fault a failed attempt is, and so what follows:
  * - `caller`: the request itself; no other provider is tried
  * - `unfit`: nobody's; the route's interface cannot say what is asked for, and nothing was sent
+ * - `misfire`: nobody's; the provider is well, and its model failed at this one request
  * - `missing`: 404; the call decides
  * - `account`: the operator's own account is refused or empty
  * - `limited`: the provider's rate limit
@@ -14,6 +15,7 @@ import type { ErrorExtra } from "../contract/errors.ts";
 export type UpstreamFault =
   | "caller"
   | "unfit"
+  | "misfire"
   | "missing"
   | "account"
   | "limited"

@@ -79,6 +79,19 @@ describe("the next route answers where the Gemini API", () => {
   });
 });
 
+test.each([false, true])(
+  "a model that fails at what a client asks puts nothing aside for the others (stream: %j)",
+  async (isStream) => {
+    google.answer = isStream ? stream(geminiEvent(malformed)) : json(malformed);
+    const { key } = await ask({ model: "alone", stream: isStream });
+    const again = () => chat(at.gateway, key, { model: "alone", stream: isStream });
+    for (let time = 1; time < 6; time += 1) expectRefusal(await again(), noProvider);
+    expect(called()).toEqual([6, 0]);
+    google.answer = usualGemini;
+    expect((await again()).status).toBe(200);
+  },
+);
+
 test("what only Gemini is asked for and cannot say is the caller's 400", async () => {
   const reply = await ask({ model: "alone", cachedContent: "cachedContents/1" });
   expectRefusal(reply, [400, "invalid_request_error", "cachedContent is not supported"]);

@@ -38,8 +38,6 @@ describe("a candidate that ended", () => {
     ["PROHIBITED_CONTENT", "content_filter"],
     ["SPII", "content_filter"],
     ["IMAGE_SAFETY", "content_filter"],
-    ["MALFORMED_FUNCTION_CALL", "error"],
-    ["UNEXPECTED_TOOL_CALL", "error"],
     ["A_REASON_OF_NEXT_YEAR", "stop"],
     ["constructor", "stop"],
     ["FINISH_REASON_UNSPECIFIED", null],
