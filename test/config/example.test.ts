@@ -3,7 +3,11 @@ import { exampleConfig } from "../../src/config/example.ts";
 import { ConfigFile } from "../../src/config/schema.ts";
 import { configOf, loadText, minimal } from "./loadText.ts";
 
-const environment = { OPENAI_API_KEY: "sk-openai", ANTHROPIC_API_KEY: "sk-ant" };
+const environment = {
+  OPENAI_API_KEY: "sk-openai",
+  ANTHROPIC_API_KEY: "sk-ant",
+  GEMINI_API_KEY: "AIza-gemini",
+};
 
 /** The example with every setting that is switched off switched on. */
 const complete = exampleConfig().replaceAll(/^#(?! )/gm, "");
