@@ -1,6 +1,7 @@
 import type { ChatRequestBody } from "../contract/chat.ts";
 import { isJsonObject } from "../lib/json.ts";
 import { bodyWithOthers } from "./chatFields.ts";
+import { unfit } from "./chatParts.ts";
 import { formatOf, toolChoiceOf, toolsOf } from "./chatTools.ts";
 import { geminiContents } from "./geminiContents.ts";
 import { thinkingConfigOf } from "./geminiModel.ts";
@@ -32,6 +33,7 @@ const HELD_SETTINGS = ["candidateCount", "candidate_count", "maxOutputTokens", "
 export function encodeGeminiRequest(call: ChatCall): EncodedRequest {
   const { body, stream } = call.request;
   refuseOwnFields(body);
+  refuseOtherAnswers(body);
   const { contents, systemInstruction } = geminiContents(body.messages, call.model);
   const fields = {
     contents,
@@ -56,6 +58,14 @@ function modelPath(model: string): string {
 function refuseOwnFields(body: Fields): void {
   for (const name of REFUSED_FIELDS) {
     if (isGiven(body[name])) throw new UnfitError(`${name} is not supported`);
+  }
+}
+
+/** Without these the caller would get something else than it asks for. */
+function refuseOtherAnswers({ modalities, web_search_options: search }: Fields): void {
+  if (isGiven(search)) throw unfit("web_search_options");
+  if (Array.isArray(modalities) && modalities.some((mode) => mode !== "text")) {
+    throw unfit("modalities");
   }
 }
 

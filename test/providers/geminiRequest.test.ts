@@ -33,6 +33,7 @@ test("nothing is sent that nobody asked for", () => {
     logprobs: true,
     logit_bias: { "1": 2 },
     store: true,
+    modalities: ["text"],
     tools: [],
     tool_choice: "auto",
     stream_options: { include_usage: true },
@@ -131,6 +132,14 @@ describe("fields in the interface's own words", () => {
   ])("are refused where they would cost more or name another's: %j", (body, message) => {
     expect(refusalOf(body)).toBe(message);
   });
+
+  test.each([{ modalities: ["text", "audio"] }, { web_search_options: {} }])(
+    "have nothing for %j, without which the answer would be another",
+    (body) => {
+      const [name] = Object.keys(body);
+      expect(refusalOf(body)).toBe(`${name} is not supported by this model's provider`);
+    },
+  );
 
   test("that are null are refused by nobody", () => {
     const body = { generationConfig: null, cachedContent: null, temperature: 1 };
