@@ -126,7 +126,9 @@ export class ChatDecoder implements AnswerDecoder {
     // A chunk without choices bears the usage of the whole answer, and that is the gateway's to give.
     if (chunk.choices.length > 0) this.#relay(chunk);
     if (read.isLast) this.#close();
-    if (read.usage) this.isUsageFinal = chunk.choices.length === 0 || this.isFinished;
+    if (read.usage && !read.isUsageEarly) {
+      this.isUsageFinal = chunk.choices.length === 0 || this.isFinished;
+    }
   }
 
   #relay(chunk: ChatChunk): void {
