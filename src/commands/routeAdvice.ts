@@ -18,6 +18,7 @@ export function routeAdvice(probe: Probe, error: UpstreamError): string {
       return `the provider refuses the request${code}: ${shown?.message ?? "it does not say why"}`;
     case "unfit":
       return `the interface cannot say what was asked: ${shown?.message ?? "try another api"}`;
+    case "misfire":
     case "client":
     case "gateway":
     case "provider":
@@ -27,12 +28,13 @@ export function routeAdvice(probe: Probe, error: UpstreamError): string {
   }
 }
 
-function accountAdvice({ candidate }: Probe, { status }: UpstreamError): string {
+function accountAdvice({ candidate }: Probe, { status, providerCode }: UpstreamError): string {
   const { apiKey, headers } = candidate.provider.config;
   if (status === 401 && apiKey === undefined && Object.keys(headers).length === 0) {
     return "the provider wants a key (401): set api_key";
   }
   if (status === 401) return "the key is refused (401): check api_key";
+  if (providerCode?.startsWith("API_KEY_")) return `the key is refused (${status}): check api_key`;
   if (status === 403) return "the key may not do this (403): check its rights at the provider";
   return `the account is empty (${status}): top it up at the provider`;
 }

@@ -42,7 +42,7 @@ const ACCOUNT_REASON =
  */
 const ACCOUNT_CODE = /api_?key|account|permission|billing|quota|balance|credit|country|region/i;
 const ACCOUNT_SENTENCE =
-  /^(?:sorry, )?(?:(?:your|this|the|invalid|incorrect|insufficient|unsupported) )?(?:newly created )?(?:api[ _-]?key|account|organization|team|permissions?|billing|credits?|balance|country|region)\b|^you (?:have insufficient|do not have|don't have) permission(?! to access the file\b)/i;
+  /^(?:sorry, )?(?:(?:your|this|the|invalid|incorrect|insufficient|unsupported) )?(?:newly created )?(?:api[ _-]?key|account|organization|team|permissions?|billing|credits?|balance|country|region)\b|^you (?:have insufficient|do not have|don't have) permission(?! to access the file\b)|^method doesn't allow unregistered callers\b/i;
 
 /** The error of an answer whose status is not 200; `text` is the beginning of its body. */
 export function errorOfReply(
@@ -56,7 +56,7 @@ export function errorOfReply(
   return new UpstreamError(fault, `status ${status}`, {
     status,
     retryAfterMs: retryAfterMs(retryAfter) ?? retryAfterMs(error.retrySeconds),
-    providerCode: error.code,
+    providerCode: error.reason ?? error.code,
     shown:
       fault === "caller"
         ? {
@@ -138,7 +138,7 @@ function detailsOf(details: unknown): Pick<ReportedError, "reason" | "retrySecon
   const found: Pick<ReportedError, "reason" | "retrySeconds"> = {};
   for (const detail of Array.isArray(details) ? (details as unknown[]) : []) {
     if (!isJsonObject(detail)) continue;
-    found.reason ??= textOf(detail["reason"]);
+    found.reason ??= textOf(detail["reason"])?.slice(0, CODE_CHARS_MAX);
     const [, seconds, fraction] =
       /^(\d{1,9})(\.\d{1,9})?s$/.exec(textOf(detail["retryDelay"]) ?? "") ?? [];
     if (seconds !== undefined) {

@@ -18,7 +18,7 @@ const ID_CHARS_MAX = 24;
 
 /** Reads a whole GenerateContentResponse: https://ai.google.dev/api/generate-content#generatecontentresponse */
 export function readGeminiAnswer(text: string): ChatReply {
-  const { choices, usage, reported } = readAnswer(text, nothingTold());
+  const { choices, usage, isPartial, reported } = readAnswer(text, nothingTold());
   return {
     completion: {
       choices: choices.map(({ index, finishReason, said }) => ({
@@ -28,7 +28,7 @@ export function readGeminiAnswer(text: string): ChatReply {
       })),
       usage: reported,
     },
-    usage,
+    usage: isPartial ? undefined : usage,
   };
 }
 
@@ -45,13 +45,14 @@ function messageOf({ tool_calls: calls, ...said }: Said): Fields {
 
 /**
  * Reads a stream, in which each event is such a response with what was added since the last one. It has no
- * terminator and ends behind the finish reason. The usage of each event is that of everything so far.
+ * terminator and ends behind the finish reason. The usage of each event is that of everything so far: what comes
+ * before the end is an early figure.
  */
 export function geminiEvents(): ReadChatEvent {
   const told = nothingTold();
   return ({ data }) => {
     if (data === "") return { kind: "nothing" };
-    const { choices, usage, reported } = readAnswer(data, told);
+    const { choices, usage, isPartial, reported } = readAnswer(data, told);
     if (choices.length === 0 && !usage) return { kind: "nothing" };
     const chunk = {
       choices: choices.map(({ index, finishReason, said }) => ({
@@ -61,14 +62,12 @@ export function geminiEvents(): ReadChatEvent {
       })),
       usage: reported,
     };
-    return { kind: "chunk", chunk, usage };
+    const isUsageEarly = usage !== undefined && (isPartial || !told.hasFinished);
+    return { kind: "chunk", chunk, usage, isUsageEarly };
   };
 }
 
-function readAnswer(
-  text: string,
-  told: Told,
-): { choices: readonly ReadChoice[]; usage: Usage | undefined; reported: Fields | undefined } {
+function readAnswer(text: string, told: Told): ReadUsage & { choices: readonly ReadChoice[] } {
   const answer = parseAnswer(text);
   const candidates = answer["candidates"] ?? [];
   if (!Array.isArray(candidates)) throw new AnswerError("the candidates are not a list");
@@ -94,26 +93,35 @@ function idPrefixOf(responseId: unknown, text: string): string {
   return `call_${(own || Buffer.from(sha256(text)).toString("hex")).slice(0, ID_CHARS_MAX)}`;
 }
 
+interface ReadUsage {
+  readonly usage: Usage | undefined;
+  /** What was said is not counted yet, only the prompt and thoughts. */
+  readonly isPartial: boolean;
+  /** What else is shown of it. */
+  readonly reported: Fields | undefined;
+}
+
 /**
  * Thoughts are counted beside the candidates, and results of the provider's own tools beside the prompt; cached tokens
  * are part of the prompt's: https://ai.google.dev/api/generate-content#UsageMetadata. A count of zero is left out of
  * the JSON; where something was said, its absence means that the count is not known yet.
  */
-function usageOf(
-  metadata: unknown,
-  told: Told,
-): { usage: Usage | undefined; reported: Fields | undefined } {
+function usageOf(metadata: unknown, told: Told): ReadUsage {
   const found = isJsonObject(metadata) ? metadata : {};
-  const thoughts = countOf(found["thoughtsTokenCount"] ?? 0);
-  const answered = found["candidatesTokenCount"] ?? (told.hasSpoken ? undefined : 0);
+  const { candidatesTokenCount: answered, thoughtsTokenCount = 0 } = found;
+  const thoughts = countOf(thoughtsTokenCount);
   const usage = readChatUsage({
     prompt_tokens:
       countOf(found["promptTokenCount"]) + countOf(found["toolUsePromptTokenCount"] ?? 0),
-    completion_tokens: countOf(answered) + thoughts,
+    completion_tokens: countOf(answered ?? 0) + thoughts,
     prompt_tokens_details: { cached_tokens: found["cachedContentTokenCount"] },
   });
   const reported = { completion_tokens_details: { reasoning_tokens: thoughts } };
-  return { usage, reported: usage && reported };
+  return {
+    usage,
+    isPartial: told.hasSpoken && (answered ?? undefined) === undefined,
+    reported: usage && reported,
+  };
 }
 
 /** NaN for what is no count, so that no sum of it is one. */

@@ -1,4 +1,5 @@
-import { isDeeper, isJsonObject } from "../lib/json.ts";
+import { isJsonObject } from "../lib/json.ts";
+import { answerText } from "./answerObject.ts";
 import { AnswerError, MisfireError } from "./provider.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -35,9 +36,6 @@ const UNFINISHED: ReadonlySet<unknown> = new Set([
   "FINISH_REASON_UNSPECIFIED",
 ]);
 
-/** Far more than any arguments need, and little enough to be written at once. */
-const DEPTH_MAX = 1000;
-
 /** What is remembered of one answer while its events come. */
 export interface Told {
   /** What the ids of calls that came without one begin with. */
@@ -46,6 +44,8 @@ export interface Told {
   readonly calls: Map<number, number>;
   /** A text, a call or an image has come, thoughts aside: that is never without tokens. */
   hasSpoken: boolean;
+  /** A candidate has ended. */
+  hasFinished: boolean;
 }
 
 /** The fields of a delta: each is there only where something stands in it. */
@@ -75,7 +75,7 @@ export interface ReadChoice {
 
 /** The beginning of every answer. */
 export function nothingTold(): Told {
-  return { idPrefix: undefined, calls: new Map(), hasSpoken: false };
+  return { idPrefix: undefined, calls: new Map(), hasSpoken: false, hasFinished: false };
 }
 
 /**
@@ -101,7 +101,9 @@ export function readCandidate(
   const callCount = (callsBefore ?? 0) + (said.tool_calls?.length ?? 0);
   told.calls.set(index, callCount);
   told.hasSpoken ||= [said.content, said.tool_calls, said.images].some((it) => it !== undefined);
-  return { index, finishReason: finishReasonOf(candidate["finishReason"], callCount > 0), said };
+  const finishReason = finishReasonOf(candidate["finishReason"], callCount > 0);
+  told.hasFinished ||= finishReason !== null;
+  return { index, finishReason, said };
 }
 
 function finishReasonOf(reason: unknown, calledTool: boolean): string | null {
@@ -159,12 +161,11 @@ function extraContentOf(signature: unknown): Fields | undefined {
 function toolCallOf(call: Fields, index: number, idOf: (callIndex: number) => string): ToolCall {
   const { id, name, args = {} } = call;
   if (typeof name !== "string") throw new AnswerError("a call has no name");
-  if (isDeeper(args, DEPTH_MAX)) throw new AnswerError("the answer is nested too deep");
   return {
     index,
     id: typeof id === "string" && id !== "" ? id : idOf(index),
     type: "function",
-    function: { name, arguments: JSON.stringify(args ?? {}) },
+    function: { name, arguments: answerText(args ?? {}) },
   };
 }
 

@@ -1,4 +1,5 @@
 import type { RequestMessage } from "../contract/chat.ts";
+import { parseExactly } from "../lib/exactJson.ts";
 import { isJsonObject } from "../lib/json.ts";
 import { partsOf, textsOf, unfit, unfitPart, type ChatPart, type PartSource } from "./chatParts.ts";
 import { answeredCallOf, argumentsOf, toolCallsOf } from "./chatTools.ts";
@@ -166,7 +167,7 @@ function resultPart(
 /** A result must be an object; "output" is where any other stands: https://ai.google.dev/api/caching#FunctionResponse */
 function resultObject(text: string): Readonly<Record<string, unknown>> {
   try {
-    const value: unknown = JSON.parse(text);
+    const value: unknown = parseExactly(text);
     if (isJsonObject(value)) return value;
   } catch {
     // Most results are plain words.

@@ -27,8 +27,8 @@ const HELD_SETTINGS = ["candidateCount", "candidate_count", "maxOutputTokens", "
 
 /**
  * A chat request in the words of https://ai.google.dev/api/generate-content. Left out is what has no counterpart:
- * verbosity, reasoningSummary, logprobs, logit_bias, user, metadata, parallel_tool_calls. Big numbers inside of
- * schemas, arguments and results become doubles, as they would there: Google keeps them as such.
+ * verbosity, reasoningSummary, logprobs, logit_bias, user, metadata, parallel_tool_calls. Numbers inside of schemas
+ * become doubles, as they would there: https://protobuf.dev/reference/protobuf/google.protobuf/#value
  */
 export function encodeGeminiRequest(call: ChatCall): EncodedRequest {
   const { body, stream } = call.request;

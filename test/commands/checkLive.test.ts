@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { answered, choice, usual } from "../support/chatAnswers.ts";
 import { openDesk, type CommandRun, type Desk } from "../support/cli.ts";
 import { configText } from "../support/gatewayConfig.ts";
+import { geminiRefusal } from "../support/geminiAnswers.ts";
 import { ended } from "../support/responsesAnswers.ts";
 import {
   json,
@@ -41,6 +42,10 @@ const scenes: Readonly<Record<string, readonly [answer: ProviderAnswer, message:
   reasoning: [wantsTokens(100), "ok"],
   greedy: [wantsTokens(1000), "the provider refuses the request (400): Invalid 'max_tokens'"],
   badkey: [refusal(401), "the key is refused (401): check api_key"],
+  badgoogle: [
+    geminiRefusal(400, "INVALID_ARGUMENT", "no", [{ reason: "API_KEY_INVALID" }]),
+    "the key is refused (400): check api_key",
+  ],
   empty: [refusal(402), "the account is empty (402): top it up"],
   unknown: [refusal(404), "the provider does not know the model (404): check the route's model"],
   limited: [refusal(429), "the provider's rate limit is reached (429): try again later"],
@@ -55,7 +60,7 @@ const scenes: Readonly<Record<string, readonly [answer: ProviderAnswer, message:
   silent: [silent, "no answer within 0.3 s: try again"],
 };
 
-const failed = "error: 13 of 18 routes did not answer: see above";
+const failed = "error: 14 of 19 routes did not answer: see above";
 
 const providers = new Map<string, ScriptedProvider>();
 let desk: Desk;
@@ -145,11 +150,11 @@ describe("check --live", () => {
 
   test("shows people a table", () => {
     const lines = people.stdout.split("\n").map((line) => line.trim().replace(/ +/g, " "));
-    expect(lines[0]).toEndWith("is valid (providers: 17, models: 17)");
+    expect(lines[0]).toEndWith("is valid (providers: 18, models: 18)");
     expect(lines[2]).toBe("model provider its name there api ms result");
     expect(lines[3]).toMatch(/^fine fine fine-there chat \d+ ok$/);
     expect(lines[4]).toMatch(/^fine fine fine-there responses \d+ ok$/);
-    expect(lines).toHaveLength(3 + 18);
+    expect(lines).toHaveLength(3 + 19);
   });
 
   test("prints no secret, and touches no store", () => {

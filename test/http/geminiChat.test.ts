@@ -25,6 +25,8 @@ const at = openBefore(["google"], ({ google }) => ({
 }));
 
 const { google } = at.providers;
+/** Of an answer whose own tokens are not counted yet. */
+const prompted = { promptTokenCount: 100, cachedContentTokenCount: 40, totalTokenCount: 100 };
 const shownUsage = {
   prompt_tokens: 100,
   completion_tokens: 50,
@@ -101,6 +103,27 @@ describe("a chat over the Gemini API", () => {
         charge: costOf({ prompt: 100, cached: 40, completion: 38 }),
       },
     ]);
+  });
+
+  test("of a stream whose end bears no figures is paid by what was counted before, or said", async () => {
+    for (const [early, completion] of [
+      [geminiEvents[1], 38],
+      [
+        geminiEvent(saying([{ text: "x".repeat(400) }], undefined, { usageMetadata: prompted })),
+        100,
+      ],
+    ] as const) {
+      google.answer = stream(early ?? "", geminiEvent(saying([{ text: "" }], "STOP")));
+      const key = at.gateway.key();
+      await chat(at.gateway, key, { stream: true });
+      expect(await at.gateway.records(key, 1)).toMatchObject([
+        {
+          status: "done",
+          estimated: true,
+          charge: costOf({ prompt: 100, cached: 40, completion }),
+        },
+      ]);
+    }
   });
 
   test("without figures is estimated, never free", async () => {

@@ -58,6 +58,7 @@ describe("Google says the same in its own words", () => {
     [403, { message: "It has not been used before.", details: reason("SERVICE_DISABLED") }],
     [403, { message: "Enable it.", details: reason("BILLING_DISABLED") }],
     [403, { message: "No.", details: reason("CONSUMER_SUSPENDED") }],
+    [403, { message: "Method doesn't allow unregistered callers (callers without identity)." }],
     [429, { message: "Your prepayment credits are depleted. Please go to AI Studio." }],
     [400, { message: "User location is not supported for the API use." }],
     [400, { message: "Gemini API free tier is not available in your country." }],
