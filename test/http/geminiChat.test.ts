@@ -127,7 +127,9 @@ describe("a chat over the Gemini API", () => {
   });
 
   test("without figures is estimated, never free", async () => {
-    google.answer = json(saying([{ text: "Hello there" }], "STOP"));
+    // A signature says nothing: its length is not the answer's.
+    const signed = { text: "Hello there", thoughtSignature: "c2ln".repeat(100) };
+    google.answer = json(saying([signed], "STOP"));
     const key = at.gateway.key();
     await chat(at.gateway, key);
     expect(await at.gateway.records(key, 1)).toMatchObject([
