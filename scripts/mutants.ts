@@ -55,15 +55,12 @@ async function judge(copy: string, mutant: Mutant, sound: Map<string, boolean>):
   sound.set(tests, isSound);
   if (!isSound) return "its tests fail without it";
   if ((await apply(copy, mutant.patch, [])) !== 0) return "does not apply";
-  try {
-    const outcome = await runTests(copy, mutant.tests);
-    if (outcome === "passed") return "survived";
-    return outcome === "a test failed" ? "caught" : "does not run";
-  } finally {
-    if ((await apply(copy, mutant.patch, ["--reverse"])) !== 0) {
-      throw new Error(`${mutant.name} cannot be taken back`);
-    }
+  const outcome = await runTests(copy, mutant.tests);
+  if ((await apply(copy, mutant.patch, ["--reverse"])) !== 0) {
+    throw new Error(`${mutant.name} cannot be taken back`);
   }
+  if (outcome === "passed") return "survived";
+  return outcome === "a test failed" ? "caught" : "does not run";
 }
 
 async function runTests(
