@@ -1,0 +1,87 @@
+import { expect, test } from "bun:test";
+import {
+  beginning,
+  begun,
+  byForm,
+  streamForms,
+  type FaultyAnswer,
+  type Form,
+} from "../../support/faultAnswers.ts";
+import { hasty, openFaultBench, type FaultReply } from "../../support/faultBench.ts";
+import { errorEvent, expectBroken, expectEnd, testRow } from "../../support/faultTests.ts";
+import { delta } from "../../support/responsesAnswers.ts";
+import { piece, streamHead } from "../../support/scriptedProvider.ts";
+import { chatEvent } from "../../support/upstreamText.ts";
+
+/** Rows 53 and 54: streams that do not end by themselves, and what their clients see meanwhile. */
+const bench = openFaultBench({
+  server: { listen: "127.0.0.1:0", sse_keepalive: "100ms" },
+});
+
+/** Sends words for as long as anybody takes them. */
+const endless: FaultyAnswer = byForm((form) => async (peer) => {
+  await peer.send(streamHead);
+  const event = form === "chat stream" ? chatEvent({ content: "some words more " }) : delta;
+  for (;;) {
+    await peer.send(piece(event));
+    await Bun.sleep(1);
+  }
+});
+
+/** The end of a stream that was cut, whatever came before it. */
+function expectCut(form: Form, reply: FaultReply): void {
+  expect(reply.status).toBe(200);
+  if (form === "chat stream") {
+    expect(reply.text).toContain('"finish_reason":"error"');
+    expect(reply.text).toEndWith("data: [DONE]\n\n");
+  } else {
+    const eventCount = reply.text.split(delta).length - 1;
+    expect(reply.text).toEndWith(delta + errorEvent(eventCount));
+  }
+}
+
+const failed = { status: "failed", charge: 0n };
+
+for (const form of streamForms) {
+  const late = bench.model(53, { answer: endless, settings: hasty, hasNext: true });
+  testRow(53, `a stream never ends (${form}): cut at the total time-out, no charge`, async () => {
+    const reply = await bench.ask(form, late);
+    expectCut(form, reply);
+    const record = await bench.record(reply, 0n);
+    expectEnd(record, failed);
+    expect(record.attempts).toMatchObject([{ outcome: "timeout" }]);
+    expect(record.durationMs).toBeWithin(1450, 5000);
+    await bench.released(late);
+  });
+
+  // Far more than a bound of 16 tokens allows comes within the first tenth of this time.
+  const totalMs = 8000;
+  const long = bench.model(53, {
+    answer: endless,
+    settings: { total_timeout: `${totalMs}ms` },
+    hasNext: true,
+  });
+  testRow(53, `a stream goes far beyond the caller's bound (${form}): cut, no charge`, async () => {
+    const bound = form === "chat stream" ? { max_tokens: 16 } : { max_output_tokens: 16 };
+    const reply = await bench.ask(form, long, bound);
+    expectCut(form, reply);
+    const record = await bench.record(reply, 0n);
+    expectEnd(record, failed);
+    expect(record.durationMs).toBeLessThan(totalMs / 2);
+    await bench.released(long);
+  });
+
+  const silent = bench.model(54, { answer: beginning, settings: hasty, hasNext: true });
+  testRow(54, `a stream falls silent (${form}): heart-beats, then the error`, async () => {
+    const reply = await bench.ask(form, silent);
+    expect(reply.text.match(/: keep-alive\n\n/g)?.length).toBeWithin(1, 20);
+    expectBroken(form, { ...reply, text: reply.text.replaceAll(": keep-alive\n\n", "") }, begun);
+    const record = await bench.record(reply, 0n);
+    expectEnd(record, failed);
+    expect(record.attempts).toMatchObject([{ outcome: "timeout" }]);
+    expect(bench.calls(silent)).toEqual([1, 0]);
+    await bench.released(silent);
+  });
+}
+
+test("the account paid for nothing", () => bench.checkAccount());

@@ -1,0 +1,144 @@
+import { expect, test } from "bun:test";
+import { answered } from "../../support/chatAnswers.ts";
+import { ask } from "../../support/chatCalls.ts";
+import { everyForm, wellBehaved, type FaultyAnswer } from "../../support/faultAnswers.ts";
+import { nextProvider, openFaultBench } from "../../support/faultBench.ts";
+import { expectEnd, expectUsual, testRow, usualCharge } from "../../support/faultTests.ts";
+import { chatBytes, connectRaw } from "../../support/rawClient.ts";
+import type { RawPeer } from "../../support/rawServer.ts";
+
+/** Rows 16 and 17: connections that are kept for the next request, and break or speak meanwhile. */
+const bench = openFaultBench();
+const ownPool = { connect_timeout: "5s" };
+const done = { status: "done", charge: usualCharge };
+
+/** Answers as `steps` say, one step for each request, and remembers the connections on which they came. */
+function inTurn(seen: RawPeer[], steps: readonly FaultyAnswer[]): FaultyAnswer {
+  return (peer, request, client) => {
+    seen.push(peer);
+    return steps[seen.length - 1]?.(peer, request, client);
+  };
+}
+
+for (const how of ["fin", "reset"] as const) {
+  const breakOff: FaultyAnswer = (peer) => peer[how]();
+  for (const form of everyForm) {
+    const once: RawPeer[] = [];
+    const model = bench.model(16, {
+      answer: inTurn(once, [wellBehaved, breakOff, wellBehaved]),
+      settings: ownPool,
+      hasNext: true,
+    });
+    testRow(16, `a kept connection is closed by ${how} (${form}): one quiet retry`, async () => {
+      for (let round = 0; round < 2; round += 1) {
+        const reply = await bench.ask(form, model);
+        expectUsual(form, reply);
+        const record = await bench.record(reply, usualCharge);
+        expectEnd(record, { ...done, provider: bench.providerOf(model) });
+        expect(record.attempts).toMatchObject([{ outcome: "ok" }]);
+      }
+      expect(bench.calls(model)).toEqual([3, 0]);
+      expect(once.map((peer) => peer === once[0])).toEqual([true, true, false]);
+    });
+
+    const twice: RawPeer[] = [];
+    const broken = bench.model(16, {
+      answer: inTurn(twice, [wellBehaved, breakOff, breakOff, wellBehaved]),
+      settings: ownPool,
+      hasNext: true,
+    });
+    testRow(16, `and the new one too, by ${how} (${form}): the next route answers`, async () => {
+      expectEnd(await bench.record(await bench.ask(form, broken), usualCharge), done);
+      const reply = await bench.ask(form, broken);
+      expectUsual(form, reply);
+      const record = await bench.record(reply, usualCharge);
+      expectEnd(record, { ...done, provider: nextProvider });
+      expect(record.attempts).toMatchObject([{ outcome: "closed" }, { outcome: "ok" }]);
+      expect(bench.calls(broken)).toEqual([3, 1]);
+    });
+  }
+}
+
+const evil = { content: "of another request" };
+const evilUsage = { prompt_tokens: 999, completion_tokens: 999, total_tokens: 1998 };
+const evilBody = JSON.stringify({
+  choices: [{ index: 0, finish_reason: "stop", message: { role: "assistant", ...evil } }],
+  usage: evilUsage,
+});
+const evilEvents = `data: ${JSON.stringify({ choices: [{ index: 0, delta: evil, finish_reason: "stop" }], usage: evilUsage })}\n\ndata: [DONE]\n\n`;
+const unasked: readonly (readonly [name: string, bytes: string])[] = [
+  ["a 200", withLength("200 OK", "application/json", evilBody)],
+  ["an event stream", withLength("200 OK", "text/event-stream", evilEvents)],
+  ["a 408", withLength("408 Request Timeout", "text/plain", "idle for too long")],
+  ["garbage", "\u0000\u0001 garbage"],
+];
+
+function withLength(status: string, type: string, body: string): string {
+  return `HTTP/1.1 ${status}\r\nContent-Type: ${type}\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+}
+
+for (const [name, bytes] of unasked) {
+  for (const stream of [false, true]) {
+    const form = stream ? "chat stream" : "chat";
+    const peers: RawPeer[] = [];
+    const model = bench.model(17, {
+      answer: inTurn(peers, [wellBehaved, wellBehaved]),
+      settings: ownPool,
+      hasNext: true,
+    });
+    // Not beside the others: the gateway is stopped meanwhile.
+    test(`row 17: ${name} comes unasked on a kept connection while the gateway is busy (${form}): the next request gets its own answer`, async () => {
+      const warm = await bench.ask(form, model);
+      expectUsual(form, warm);
+      await bench.record(warm, usualCharge);
+      const client = await connectRaw(Number(new URL(bench.gateway.url).port));
+      // A stopped process finds everything at once when it goes on, as after a busy spell of its own.
+      bench.gateway.signal("SIGSTOP");
+      await peers[0]?.send(bytes);
+      client.send(chatBytes(bench.key, JSON.stringify(ask({ model, stream }))));
+      bench.gateway.signal("SIGCONT");
+      await client.seen(stream ? "[DONE]" : "chatcmpl-");
+      expect(client.text).toStartWith("HTTP/1.1 200 ");
+      expect(client.text).toContain("Hello");
+      expect(client.text).not.toContain(evil.content);
+      const id = /x-request-id: (\S+)/i.exec(client.text)?.[1] ?? "";
+      client.fin();
+      const record = await bench.record({ id }, usualCharge);
+      expectEnd(record, { ...done, provider: bench.providerOf(model) });
+      expect(record.attempts).toMatchObject([{ outcome: "ok" }]);
+      expect(peers.map((peer) => peer === peers[0])).toEqual([true, false]);
+    });
+  }
+}
+
+/**
+ * What is sent once a request is on its way cannot be told from its answer; what was sent before it can. Every second
+ * time the surplus follows the answer at once, else as soon as its client has it.
+ */
+const rounds = 60;
+let latest: RawPeer | undefined;
+const evilBytes = unasked[0]?.[1] ?? "";
+const hostile = bench.model(17, {
+  answer: async (peer, request) => {
+    const marker = String((request.json["messages"] as { content: string }[])[0]?.content);
+    const message = { role: "assistant", content: marker };
+    await answered({ choices: [{ index: 0, finish_reason: "stop", message }] })(peer, request);
+    if (Number(marker) % 2 === 0) await peer.send(evilBytes);
+    latest = peer;
+  },
+  settings: ownPool,
+  hasNext: true,
+});
+test("row 17: a provider that always sends more than was asked for: each request gets its own answer and price", async () => {
+  for (let round = 0; round < rounds; round += 1) {
+    const messages = [{ role: "user", content: String(round) }];
+    const reply = await bench.ask("chat", hostile, { messages });
+    if (round % 2 === 1) await latest?.send(evilBytes);
+    expect(reply.body).toMatchObject({ choices: [{ message: { content: String(round) } }] });
+    const record = await bench.record(reply, usualCharge);
+    expectEnd(record, { ...done, provider: bench.providerOf(hostile) });
+  }
+  expect(bench.calls(hostile)[1]).toBe(0);
+});
+
+test("the account paid for what was answered, and for nothing else", () => bench.checkAccount());

@@ -1,0 +1,194 @@
+import { afterAll, expect, test } from "bun:test";
+import { openBlackHole } from "../../support/blackHole.ts";
+
+import { everyForm, wellBehaved } from "../../support/faultAnswers.ts";
+import { hasty, openFaultBench } from "../../support/faultBench.ts";
+import {
+  expectEnd,
+  expectSecond,
+  expectUsual,
+  testPassedOver,
+  testRow,
+  testServed,
+  usualCharge,
+} from "../../support/faultTests.ts";
+import { startRawServer, type CertificateName } from "../../support/rawServer.ts";
+
+import { raw, startProvider, type ProviderAnswer } from "../../support/scriptedProvider.ts";
+
+/** Rows 1 to 12 and 15: the way to a provider, and a provider that does not say anything sensible. */
+const bench = openFaultBench();
+const closed = startRawServer(() => {});
+closed.stop();
+const blackHole = await openBlackHole();
+/** Takes connections and says nothing, not even a handshake. */
+const mute = startRawServer(() => {});
+/** What came through a handshake with a certificate that must not be believed. */
+const secrets: string[] = [];
+const impostors = (["selfSigned", "expired", "otherHost"] as const).map((certificate) => ({
+  certificate,
+  server: startRawServer(
+    async (peer) => {
+      secrets.push(await peer.request());
+    },
+    { certificate },
+  ),
+}));
+afterAll(() => {
+  blackHole.stop();
+  mute.stop();
+  for (const { server } of impostors) server.stop();
+});
+
+const okHead = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
+const unreached: ProviderAnswer = () => {
+  throw new Error("nobody was to come here");
+};
+
+function behind(url: string, more: Record<string, string> = {}) {
+  return { answer: unreached, forms: everyForm, settings: { ...hasty, base_url: url, ...more } };
+}
+
+function hangingUp(how: "fin" | "reset"): ProviderAnswer {
+  return (peer) => peer[how]();
+}
+
+const authority = new URL("../../support/certificates/authority.pem", import.meta.url).pathname;
+const whatIsWrong: Readonly<Record<string, string>> = {
+  selfSigned: "self-signed",
+  expired: "expired",
+  otherHost: "for another host",
+} satisfies Partial<Record<CertificateName, string>>;
+
+testPassedOver(bench, [
+  {
+    ...behind(`http://127.0.0.1:${closed.port}/v1`),
+    row: 1,
+    name: "connection refused",
+    outcome: "refused",
+  },
+  {
+    ...behind("http://tollgate-test.invalid/v1", { connect_timeout: "5s" }),
+    row: 2,
+    name: "DNS NXDOMAIN",
+    outcome: "dns",
+  },
+  ...impostors.map(({ certificate, server }) => ({
+    ...behind(`https://localhost:${server.port}/v1`, {
+      connect_timeout: "5s",
+      ...(certificate === "selfSigned" ? {} : { ca_file: authority }),
+    }),
+    row: 4,
+    name: `a certificate that is ${whatIsWrong[certificate]}`,
+    outcome: "tls",
+  })),
+  {
+    ...behind(`https://127.0.0.1:${mute.port}/v1`),
+    row: 5,
+    name: "TCP accepted, TLS handshake hangs",
+    outcome: "timeout",
+  },
+  {
+    ...behind(`http://127.0.0.1:${blackHole.port}/v1`),
+    row: 6,
+    name: "SYN blackhole",
+    outcome: "timeout",
+  },
+  {
+    ...behind(`http://127.0.0.1:${mute.port}/v1`),
+    row: 7,
+    name: "accepts, never answers",
+    outcome: "timeout",
+  },
+  ...["HTTP/1.1 200 OK\r\n", `${okHead}content-len`, "H"].map((part) => ({
+    row: 8,
+    name: `${part.length} bytes of a response head, then silence`,
+    forms: everyForm,
+    answer: raw(part),
+    settings: hasty,
+    outcome: "timeout",
+  })),
+  { row: 9, name: "closes at once", forms: everyForm, answer: hangingUp("fin"), outcome: "closed" },
+  { row: 9, name: "resets", forms: everyForm, answer: hangingUp("reset"), outcome: "closed" },
+  ...(
+    [
+      ["garbage", "no HTTP at all\r\n\r\n"],
+      ["HTTP 0.9", "<html>hello</html>\n"],
+      ["binary", "\u0016\u0003\u0001\u0002\u0000\u0001\u0000\r\n\r\n\u00ff\u00fe"],
+      ["a NUL in the head", `${okHead}x-odd: a\u0000b\r\n\r\n{}`],
+    ] as const
+  ).map(([name, text]) => ({
+    row: 10,
+    name,
+    forms: everyForm,
+    answer: async (...[peer]: Parameters<ProviderAnswer>) => {
+      await peer.send(text);
+      peer.fin();
+    },
+    outcome: "protocol",
+  })),
+  ...[65_536, 1_048_576].map((bytes) => ({
+    row: 11,
+    name: `a response head of more than ${bytes} bytes`,
+    forms: everyForm,
+    answer: raw(`${okHead}x-long: ${"a".repeat(bytes)}\r\n\r\n{}`),
+    outcome: "protocol",
+  })),
+]);
+
+const dying = startProvider(wellBehaved);
+const mortal = bench.model(12, {
+  ...behind(`http://127.0.0.1:${dying.port}/v1`),
+  hasNext: true,
+});
+testRow(12, "provider A dies, B is fine: 200 from B, two attempts, one charge", async () => {
+  for (const form of everyForm) {
+    const reply = await bench.ask(form, mortal);
+    expectUsual(form, reply);
+    expectEnd(await bench.record(reply, usualCharge), { status: "done", charge: usualCharge });
+  }
+  expect(dying.requests).toHaveLength(everyForm.length);
+  dying.stop();
+  for (const form of everyForm) {
+    const reply = await bench.ask(form, mortal);
+    expectUsual(form, reply);
+    await expectSecond(bench, reply, "refused");
+  }
+});
+
+const slowness = 600;
+testServed(bench, [
+  {
+    row: 15,
+    name: "a slow provider within its time-outs has no rival sent after it",
+    forms: everyForm,
+    answer: async (peer, request) => {
+      await Bun.sleep(slowness);
+      await wellBehaved(peer, request);
+    },
+    charge: usualCharge,
+  },
+]);
+testPassedOver(bench, [
+  {
+    row: 15,
+    name: "a provider slower than its time-outs",
+    forms: everyForm,
+    answer: async (peer, request) => {
+      await Bun.sleep(4 * slowness);
+      await wellBehaved(peer, request);
+    },
+    settings: hasty,
+    outcome: "timeout",
+  },
+]);
+
+test("row 4: no impostor saw a request, and the log says what is wrong", () => {
+  expect(secrets).toEqual([]);
+  const alarms = bench.gateway.log.filter(({ outcome }) => outcome === "tls");
+  expect(alarms).toHaveLength(impostors.length * everyForm.length * 2);
+  for (const alarm of alarms)
+    expect(alarm).toMatchObject({ level: "warn", msg: "an attempt failed" });
+});
+
+test("the account paid for what was answered, and for nothing else", () => bench.checkAccount());

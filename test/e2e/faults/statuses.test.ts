@@ -1,0 +1,261 @@
+import { afterAll, expect, test } from "bun:test";
+
+import { expectRefusal, type Refusal } from "../../support/chatCalls.ts";
+import {
+  chatForms,
+  everyForm,
+  jsonForms,
+  responsesForms,
+  wellBehaved,
+} from "../../support/faultAnswers.ts";
+import { openFaultBench } from "../../support/faultBench.ts";
+import {
+  expectEnd,
+  expectUnavailable,
+  expectUsual,
+  testPassedOver,
+  testRefused,
+  testRow,
+  testServed,
+  usualCharge,
+} from "../../support/faultTests.ts";
+
+import { json, refusal, startProvider, text } from "../../support/scriptedProvider.ts";
+
+/** Rows 18 to 36 without the gigantic body of row 32: a provider that answers with a status other than 200. */
+const bench = openFaultBench();
+const words = "secret words of the provider";
+function invalid(message: string): Refusal {
+  return [400, "invalid_request_error", message];
+}
+
+const callersFaults = [
+  [18, 400],
+  [26, 409],
+  [27, 413],
+  [28, 422],
+] as const;
+const providersFaults = [
+  [23, 403],
+  [26, 408],
+  [26, 425],
+  [31, 500],
+  [31, 502],
+  [31, 503],
+  [31, 504],
+  [31, 529],
+] as const;
+const detailed = { code: "context_length_exceeded", param: "messages" };
+
+testRefused(bench, [
+  ...callersFaults.map(([row, status]) => ({
+    row,
+    name: `${status} with an OpenAI error body`,
+    forms: everyForm,
+    answer: json(
+      { error: { message: "the prompt is too long", type: "some_error", ...detailed } },
+      { status },
+    ),
+    outcome: `status ${status}`,
+    refusal: invalid("the prompt is too long"),
+    extra: detailed,
+  })),
+  {
+    row: 18,
+    name: "400 with a message of 5,000 characters",
+    forms: everyForm,
+    answer: json({ error: { message: "a".repeat(5000) } }, { status: 400 }),
+    outcome: "status 400",
+    refusal: invalid("a".repeat(512)),
+  },
+  ...callersFaults.map(([, status]) => ({
+    row: 20,
+    name: `${status} with an HTML body`,
+    forms: everyForm,
+    answer: text(`<html>${words}</html>`, { status, type: "text/html" }),
+    outcome: `status ${status}`,
+    refusal: invalid("invalid request"),
+  })),
+  ...[undefined, "not_found", "response_not_found"].map((code) => ({
+    row: 25,
+    name: `404 with the code ${code}`,
+    forms: responsesForms,
+    answer: json({ error: { message: words, code } }, { status: 404 }),
+    outcome: "status 404",
+    refusal: [404, "invalid_request_error", "resource not found"] as const,
+  })),
+]);
+
+const canaries = {
+  key: "sk-upstream-canary-0123456789",
+  organisation: "org-CanaryCanary123",
+  host: "provider-canary.example",
+  address: "203.0.113.77",
+};
+const leaky = startProvider((peer, request) => {
+  const { key, organisation, host, address } = canaries;
+  const credential = request.headers.find(([name]) => name === "authorization")?.[1];
+  const message = `no ${key} of ${organisation} at https://${host}/v1?x=1, ${address} or 127.0.0.1:${leaky.port}: ${credential}`;
+  const error = { message, code: key, param: key };
+  return json({ error }, { status: 400 })(peer, request);
+});
+const talkative = bench.model(19, {
+  answer: wellBehaved,
+  settings: { base_url: `http://127.0.0.1:${leaky.port}/v1`, api_key: canaries.key },
+  hasNext: true,
+});
+testRow(19, "400 whose message has our key, organisation, host and address: redacted", async () => {
+  for (const form of everyForm) {
+    const reply = await bench.ask(form, talkative);
+    expectRefusal(reply, invalid("no *** of *** at *** *** or ***: ***"), {
+      code: "***",
+      param: "***",
+    });
+    expectEnd(await bench.record(reply, 0n), { status: "failed", charge: 0n });
+    expect(bench.calls(talkative)[1]).toBe(0);
+  }
+  const log = JSON.stringify(bench.gateway.log);
+  for (const canary of Object.values(canaries)) expect(log).not.toContain(canary);
+});
+
+/** The host to which a provider wants to send the gateway. */
+const elsewhere = startProvider(wellBehaved);
+afterAll(() => {
+  leaky.stop();
+  elsewhere.stop();
+});
+const target = `http://localhost:${elsewhere.port}/v1/chat/completions`;
+
+testPassedOver(bench, [
+  ...providersFaults.map(([row, status]) => ({
+    row,
+    name: `${status}`,
+    forms: everyForm,
+    answer: refusal(status, words),
+    outcome: `status ${status}`,
+  })),
+  {
+    row: 24,
+    name: "404",
+    forms: chatForms,
+    answer: refusal(404, words),
+    outcome: "status 404",
+  },
+  {
+    row: 25,
+    name: "404 whose code says that the model is unknown",
+    forms: responsesForms,
+    answer: json({ error: { message: words, code: "model_not_found" } }, { status: 404 }),
+    outcome: "status 404",
+  },
+  {
+    row: 29,
+    name: "429 with retry-after 7",
+    forms: everyForm,
+    answer: refusal(429, words, { "retry-after": "7" }),
+    outcome: "status 429",
+    retryAfter: 7,
+  },
+  ...["86400", "banana", "-1", "Wed, 21 Oct 2065 07:28:00 GMT", "1.5", ""].map((value) => ({
+    row: 30,
+    name: `429 with retry-after ${JSON.stringify(value)}`,
+    forms: jsonForms,
+    answer: refusal(429, words, { "retry-after": value }),
+    outcome: "status 429",
+    retryAfter: value === "86400" ? 60 : undefined,
+  })),
+  ...[301, 302, 303, 307, 308].map((status) => ({
+    row: 33,
+    name: `${status} to another host`,
+    forms: everyForm,
+    answer: text("", { status, headers: { location: target } }),
+    outcome: `status ${status}`,
+  })),
+  ...["http://169.254.169.254/latest/meta-data/", `http://127.0.0.1:${elsewhere.port}/`].map(
+    (location) => ({
+      row: 34,
+      name: `307 to ${new URL(location).hostname}`,
+      forms: everyForm,
+      answer: text("", { status: 307, headers: { location } }),
+      outcome: "status 307",
+    }),
+  ),
+  ...[204, 205, 304].map((status) => ({
+    row: 36,
+    name: `${status}`,
+    forms: everyForm,
+    answer: text("", { status }),
+    outcome: `status ${status}`,
+  })),
+]);
+
+testServed(bench, [
+  {
+    row: 35,
+    name: "100 and 103 before 200",
+    forms: everyForm,
+    answer: async (peer, request) => {
+      await peer.send("HTTP/1.1 100 Continue\r\n\r\n");
+      await peer.send("HTTP/1.1 103 Early Hints\r\nlink: </x>; rel=preload\r\n\r\n");
+      await wellBehaved(peer, request);
+    },
+    charge: usualCharge,
+  },
+]);
+
+const accountFaults = [
+  [21, 401, "the key is refused", {}],
+  [22, 402, "the account is empty", {}],
+  [23, 403, "the account may not", { type: "permission_error" }],
+] as const;
+for (const [row, status, name, error] of accountFaults) {
+  for (const form of everyForm) {
+    const settings = { api_key: "sk-of-the-operator" };
+    const answer = json({ error: { message: words, ...error } }, { status });
+    const alone = bench.model(row, { answer, settings });
+    testRow(row, `${status}, ${name} (${form}): 502, never ${status}`, async () => {
+      for (const outcomes of [[{ outcome: `status ${status}`, status }], []]) {
+        const reply = await bench.ask(form, alone);
+        expectUnavailable(reply, 300);
+        const record = await bench.record(reply, 0n);
+        expectEnd(record, { status: "failed", charge: 0n });
+        // The second request finds the provider put aside.
+        expect(record.attempts).toMatchObject(outcomes);
+        expect(record.attempts).toHaveLength(outcomes.length);
+      }
+      expect(bench.calls(alone)[0]).toBe(1);
+    });
+    const pair = bench.model(row, { answer, settings, hasNext: true });
+    testRow(row, `${status}, ${name} (${form}): the next route answers, loudly`, async () => {
+      for (const attempts of [2, 1]) {
+        const reply = await bench.ask(form, pair);
+        expectUsual(form, reply);
+        const record = await bench.record(reply, usualCharge);
+        expectEnd(record, { status: "done", charge: usualCharge });
+        expect(record.attempts).toHaveLength(attempts);
+      }
+      expect(bench.calls(pair)).toEqual([1, 2]);
+      const alarms = bench.gateway.log.filter(
+        ({ provider }) => provider === bench.providerOf(pair),
+      );
+      expect(alarms).toMatchObject([{ level: "error", status }]);
+    });
+  }
+}
+
+test("row 24: a model that its provider does not know is told to the operator", () => {
+  const alarms = bench.gateway.log.filter(({ status }) => status === 404);
+  const loud = alarms.filter(({ level }) => level === "error");
+  expect(loud.length).toBeGreaterThanOrEqual(chatForms.length * 2);
+  expect(loud[0]).toMatchObject({ msg: "the provider does not know the model of a route" });
+});
+
+test("rows 33 and 34: nobody heard of a request to whom a provider only pointed", () => {
+  expect(elsewhere.requests).toEqual([]);
+});
+
+test("nothing of the providers' words is in the log", () => {
+  expect(JSON.stringify(bench.gateway.log)).not.toContain(words);
+});
+
+test("the account paid for what was answered, and for nothing else", () => bench.checkAccount());

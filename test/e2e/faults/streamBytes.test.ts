@@ -1,0 +1,184 @@
+import { expect, test } from "bun:test";
+import { doneEvent, stopEvent, usage, usageEvent } from "../../support/chatAnswers.ts";
+import { begun, streamForms, type Form } from "../../support/faultAnswers.ts";
+import { openFaultBench, type FaultReply } from "../../support/faultBench.ts";
+import {
+  expectEnd,
+  reasonOf,
+  testBrokenOff,
+  testRow,
+  testServed,
+  textsOf,
+  usualCharge,
+} from "../../support/faultTests.ts";
+import { responsesUsage } from "../../support/responsesAnswers.ts";
+import { stream, type ReceivedRequest } from "../../support/scriptedProvider.ts";
+import { chatEvent, responseEvent } from "../../support/upstreamText.ts";
+
+/** Rows 63 to 66, 69 and 70: how the bytes of a stream may be cut, ended and garbled. */
+const bench = openFaultBench();
+const done = { status: "done", charge: usualCharge };
+
+/** Characters of one to four bytes in UTF-8. */
+const spoken = "aé日🙂";
+type StreamForm = (typeof streamForms)[number];
+const bodies: Readonly<Record<StreamForm, string>> = {
+  "chat stream": chatEvent({ content: spoken }, "stop", { usage }) + doneEvent,
+  "responses stream":
+    responseEvent("response.output_text.delta", { delta: spoken }) +
+    responseEvent("response.completed", { response: { id: "resp_1", usage: responsesUsage } }),
+};
+
+function bodyFor({ requestLine }: ReceivedRequest): string {
+  return bodies[requestLine.includes("/chat/") ? "chat stream" : "responses stream"];
+}
+
+/** What a client has of a body: the texts of a chat and its reason, or a response's very bytes. */
+function expectBody(form: Form, reply: FaultReply, body: string): void {
+  if (form === "chat stream") expect([textsOf(reply), reasonOf(reply)]).toEqual([[spoken], "stop"]);
+  else expect(reply.bytes.equals(Buffer.from(body))).toBe(true);
+}
+
+function streamHeadOf(bytes: Uint8Array): string {
+  return `HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: ${bytes.byteLength}\r\n\r\n`;
+}
+
+const lineEnds = { LF: "\n", CRLF: "\r\n" };
+const askedAtOnce = 16;
+
+for (const form of streamForms) {
+  for (const [name, lineEnd] of Object.entries(lineEnds)) {
+    const body = bodies[form].replaceAll("\n", lineEnd);
+    const bytes = Buffer.from(body);
+    let position = 0;
+    const model = bench.model(64, {
+      answer: async (peer) => {
+        position += 1;
+        const at = position;
+        await peer.send(streamHeadOf(bytes));
+        await peer.send(bytes.subarray(0, at));
+        // A moment in which the gateway reads the first part alone.
+        await Bun.sleep(1);
+        await peer.send(bytes.subarray(at));
+      },
+      hasNext: true,
+    });
+    testRow(
+      64,
+      `a stream with ${name} is cut at each of its bytes (${form}): identical`,
+      async () => {
+        const visit = async (): Promise<void> => {
+          while (bench.calls(model)[0] < bytes.byteLength - 1) {
+            const reply = await bench.ask(form, model);
+            expectBody(form, reply, body);
+            expectEnd(await bench.record(reply, usualCharge), done);
+          }
+        };
+        await Promise.all(Array.from({ length: askedAtOnce }, visit));
+        expect(bench.calls(model)[1]).toBe(0);
+      },
+    );
+  }
+}
+
+/** A body of events with other line ends, an order mark, or more lines than it needs. */
+const dialects: readonly (readonly [row: number, name: string, (body: string) => string])[] = [
+  [63, "every byte in a piece of its own", (body) => body],
+  [65, "CRLF", (body) => body.replaceAll("\n", "\r\n")],
+  [65, "CR only", (body) => body.replaceAll("\n", "\r")],
+  [65, "mixed line ends", mixed],
+  [65, "a byte order mark", (body) => `\uFEFF${body}`],
+  [66, "data in several lines", (body) => body.replaceAll(',"', '\ndata: ,"')],
+  [66, "data without a blank", (body) => body.replaceAll("data: ", "data:")],
+  [
+    66,
+    "ids, retries, comments and unknown fields",
+    (body) => body.replaceAll("data: ", ": hello\n:\nid: 7\nretry: 10\nodd\nother: x\ndata: "),
+  ],
+  [
+    66,
+    "blank lines before and between",
+    (body) => `\n\n${body.replaceAll("\n\n", "\n\n\n").trimEnd()}\n\n`,
+  ],
+];
+
+/** LF, CRLF and CR in turn. */
+function mixed(body: string): string {
+  let count = 0;
+  return body.replaceAll("\n", () => ["\n", "\r\n", "\r"][count++ % 3] ?? "");
+}
+
+testServed(
+  bench,
+  dialects.map(([row, name, change]) => ({
+    row,
+    name,
+    forms: streamForms,
+    answer: async (peer, request) => {
+      const bytes = Buffer.from(change(bodyFor(request)));
+      await peer.send(streamHeadOf(bytes));
+      for (const byte of bytes) {
+        await peer.send(Uint8Array.of(byte));
+        await Bun.sleep(0);
+      }
+    },
+    sees: (reply: FaultReply, form: Form) =>
+      expectBody(form, reply, change(bodies[form as StreamForm])),
+    charge: usualCharge,
+  })),
+);
+
+const invalid = Uint8Array.of(0xff);
+const badDelta = Buffer.concat([
+  Buffer.from('event: response.output_text.delta\ndata: {"delta":"'),
+  invalid,
+  Buffer.from('"}\n\n'),
+]);
+
+testBrokenOff(bench, [
+  ...["{nonsense", "5", "[1]", '{"choices":5}', '{"choices":[{"delta":{"content":5}}]}'].map(
+    (data) => ({
+      row: 69,
+      name: `an event of ${data} amid the stream`,
+      forms: ["chat stream"] as const,
+      answer: stream(...begun.chatEvents, `data: ${data}\n\n`, stopEvent, usageEvent, doneEvent),
+      before: begun,
+      outcome: "answer",
+    }),
+  ),
+  {
+    row: 70,
+    name: "an event that is not UTF-8",
+    forms: ["chat stream"],
+    answer: stream(
+      ...begun.chatEvents,
+      Buffer.concat([Buffer.from('data: {"choices":[],"x":"'), invalid, Buffer.from('"}\n\n')]),
+      stopEvent,
+      doneEvent,
+    ),
+    before: begun,
+    outcome: "answer",
+  },
+]);
+
+testServed(bench, [
+  {
+    row: 70,
+    name: "an event that is not UTF-8: its bytes are unchanged",
+    forms: ["responses stream"],
+    answer: stream(...begun.responsesEvents, badDelta, Buffer.from(bodies["responses stream"])),
+    sees: ({ bytes }) =>
+      expect(
+        bytes.equals(
+          Buffer.concat([
+            Buffer.from(begun.responsesEvents.join("")),
+            badDelta,
+            Buffer.from(bodies["responses stream"]),
+          ]),
+        ),
+      ).toBe(true),
+    charge: usualCharge,
+  },
+]);
+
+test("the account paid for what was answered, and for nothing else", () => bench.checkAccount());
