@@ -1,7 +1,7 @@
 import { upstreamFailure, type StreamFailure } from "../contract/errors.ts";
 import { laterUsage, readResponsesUsage, type Usage } from "../contract/usage.ts";
 import { isJsonObject } from "../lib/json.ts";
-import { createSseSplitter, type SseSplitter } from "../lib/sse.ts";
+import { createSseSplitter, SseEncodingError, type SseSplitter } from "../lib/sse.ts";
 import type { SseEvent } from "../lib/sseEvent.ts";
 import { AnswerError } from "../providers/provider.ts";
 import { EVENT_BYTES_MAX, type AnswerDecoder } from "./answerDecoder.ts";
@@ -123,9 +123,15 @@ function typeOf(event: SseEvent): string | undefined {
   return typeof data["type"] === "string" ? data["type"] : undefined;
 }
 
+/** The bytes of the text that an event adds. One that is no UTF-8 is relayed unread, and counts whole. */
 function deltaBytes(event: SseEvent): number {
-  const { delta } = parse(event);
-  return typeof delta === "string" ? Buffer.byteLength(delta) : 0;
+  try {
+    const { delta } = parse(event);
+    return typeof delta === "string" ? Buffer.byteLength(delta) : 0;
+  } catch (error) {
+    if (error instanceof SseEncodingError) return event.raw.byteLength;
+    throw error;
+  }
 }
 
 function responseOf(event: SseEvent): Readonly<Record<string, unknown>> {
