@@ -10,6 +10,9 @@ import { EVENT_BYTES_MAX, type AnswerDecoder } from "./answerDecoder.ts";
 const OPENING_EVENTS = new Set(["response.created", "response.queued", "response.in_progress"]);
 const TERMINAL_EVENTS = new Set(["response.completed", "response.incomplete", "response.failed"]);
 
+const LINE_FEED = 0x0a;
+const CARRIAGE_RETURN = 0x0d;
+
 /** A responses stream: the provider's own bytes, with the terminal event kept back until the charge. */
 export class ResponsesDecoder implements AnswerDecoder {
   hasContent = false;
@@ -24,20 +27,29 @@ export class ResponsesDecoder implements AnswerDecoder {
   #keptBack: Uint8Array[] = [];
   #objectIds: string[] = [];
   #eventCount = 0;
+  /** The terminal event ends with the CR of a CRLF whose LF is still on its way. */
+  #lacksLineFeed = false;
 
   get isUsageFinal(): boolean {
     return this.isFinished;
   }
 
   get isClosed(): boolean {
-    return this.isFinished;
+    return this.isFinished && !this.#lacksLineFeed;
   }
 
   push(bytes: Uint8Array): void {
+    if (this.#lacksLineFeed) {
+      this.#endLine(bytes);
+      return;
+    }
     for (const event of this.#splitter.push(bytes)) this.#read(event);
+    const [terminal] = this.#keptBack;
+    this.#lacksLineFeed = bytes.at(-1) === CARRIAGE_RETURN && endsInLineEnd(terminal);
   }
 
   end(): void {
+    this.#lacksLineFeed = false;
     const last = this.#splitter.end();
     if (last) this.#read(last);
   }
@@ -80,6 +92,12 @@ export class ResponsesDecoder implements AnswerDecoder {
     else if (type.endsWith(".delta")) this.textBytes += deltaBytes(event);
   }
 
+  /** The network cut the last line end of the answer in two: its second half comes first. */
+  #endLine(bytes: Uint8Array): void {
+    this.#lacksLineFeed = false;
+    if (bytes[0] === LINE_FEED) this.#keptBack.push(bytes.subarray(0, 1));
+  }
+
   #finish(type: string, event: SseEvent): void {
     const response = responseOf(event);
     this.#keptBack.push(event.raw);
@@ -109,6 +127,11 @@ export function objectIdsOf(response: Readonly<Record<string, unknown>>): string
   return [response, ...output].flatMap((object) =>
     isJsonObject(object) && typeof object["id"] === "string" ? [object["id"]] : [],
   );
+}
+
+/** Whether an LF is to follow: the lines end with CRLF, and the last one with its CR. */
+function endsInLineEnd(event: Uint8Array | undefined): boolean {
+  return event?.at(-1) === CARRIAGE_RETURN && event.at(-2) === LINE_FEED;
 }
 
 /** The name of the event where it is one of this interface's; else its data says what it is. */
