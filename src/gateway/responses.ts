@@ -1,7 +1,6 @@
 import { estimateTokens } from "../billing/estimate.ts";
 import { invalidRequest, resourceNotFound, type ApiError } from "../contract/errors.ts";
 import type { ResponsesRequest } from "../contract/responses.ts";
-import { measureText } from "../contract/textSize.ts";
 import { readResponsesUsage } from "../contract/usage.ts";
 import { isJsonObject, type JsonObjectText } from "../lib/json.ts";
 import { AnswerError, type EncodedRequest } from "../providers/provider.ts";
@@ -16,6 +15,7 @@ import type { Journey } from "./journey.ts";
 import { openStream } from "./openStream.ts";
 import { ownObjects, pinToOwner } from "./ownership.ts";
 import { objectIdsOf, ResponsesDecoder, responsesFailure } from "./responsesDecoder.ts";
+import { spokenTextBytes } from "./spokenText.ts";
 
 /** A checked responses request with the client's own text. */
 export interface ResponsesBody {
@@ -67,10 +67,9 @@ function jsonAnswer(journey: Journey): Promise<Answer> {
   return answerJson(journey, (text) => {
     const response = parseResponse(text);
     const usage = readResponsesUsage(response["usage"]);
-    const { textBytes } = measureText(response["output"]);
     const billed = usage
       ? { tokens: usage, estimated: false }
-      : estimatedUsage(journey.admitted, textBytes);
+      : estimatedUsage(journey.admitted, spokenTextBytes(response["output"]));
     const isRefused = response["status"] === "failed";
     return { text, billed: isRefused ? undefined : billed, objectIds: objectIdsOf(response) };
   });

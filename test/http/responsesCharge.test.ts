@@ -123,6 +123,23 @@ describe("a usage", () => {
     expect(chargesOf(key)).toEqual(records.map((record) => -record.charge));
   });
 
+  test("that is missing is estimated from what was said, not from what names and places it", async () => {
+    const key = at.gateway.key();
+    const [message] = ended()["output"] as object[];
+    const summary = [{ type: "summary_text", text: "hm" }];
+    const output = [
+      { id: "rs_1", type: "reasoning", summary, encrypted_content: "x".repeat(500) },
+      message,
+      { id: "fc_1", type: "function_call", call_id: "call_1", name: "add", arguments: '{"a":1}' },
+    ];
+    at.providers.local.answer = json(ended("resp_1", { usage: null, output }));
+    await respond(at.gateway, key);
+    // "hm", "Hello there" and the arguments are 20 bytes, four to a token; of the prompt, "hello", it is two.
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { estimated: true, promptTokens: 2, completionTokens: 5 },
+    ]);
+  });
+
   test("that is missing is estimated from the texts, never above the hold", async () => {
     const key = at.gateway.key();
     const words = "word ".repeat(100);
