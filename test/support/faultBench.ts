@@ -48,7 +48,8 @@ export interface FaultBench {
   model(row: number, route: FaultyRoute): string;
   /** The id of the provider that serves the model first. */
   providerOf(model: string): string;
-  ask(form: Form, model: string, changes?: object): Promise<FaultReply>;
+  /** Posts the least request with what a test adds to it, by default with the key of the bench. */
+  ask(form: Form, model: string, changes?: object, key?: string): Promise<FaultReply>;
   /** What the books say of it. `charge` is what it must have cost: `checkAccount` holds the commands to it. */
   record(reply: Pick<Reply, "id">, charge: bigint): Promise<FaultRecord>;
   /** How many requests for the model came to the faulty provider, and how many to the healthy one. */
@@ -136,12 +137,12 @@ export function openFaultBench(sections: NonNullable<GatewayConfig["sections"]> 
       return id;
     },
     providerOf: (model) => String(models.find(({ id }) => id === model)?.routes[0]?.["provider"]),
-    async ask(form, model, changes = {}) {
+    async ask(form, model, changes = {}, key = bench.key) {
       const isChat = form.startsWith("chat");
       const least = isChat ? ask({ model }) : { model, input: "hello" };
       const body = { ...least, stream: form.endsWith("stream"), ...changes };
       const path = isChat ? "/v1/chat/completions" : "/v1/responses";
-      const client = openClient(bench.gateway.url + path, bench.key, body);
+      const client = openClient(bench.gateway.url + path, key, body);
       clients.set(model, client);
       return { ...(await client.reply), model };
     },
@@ -159,12 +160,17 @@ export function openFaultBench(sections: NonNullable<GatewayConfig["sections"]> 
     async checkAccount() {
       const { desk } = bench.gateway;
       await bench.gateway.checkBooks();
-      const listed = (await desk.json("requests", "--limit", listedMax)) as RequestRecord[];
+      const filter = ["--account", "alice", "--limit", listedMax];
+      const listed = (await desk.json("requests", ...filter)) as RequestRecord[];
       const wrong = listed.filter(({ id, cost_rub: cost }) => nanoOf(cost) !== charges.get(id));
-      if (wrong.length > 0) throw new Error(`not as they must be: ${JSON.stringify(wrong)}`);
+      if (wrong.length > 0)
+        throw new Error(`${wrong.length} are not as they must be: ${JSON.stringify(wrong[0])}`);
       const balance = await desk.json("balance", "show", "alice");
       const left = nanoOf((balance as { balance_rub: string }).balance_rub);
-      const charged = charges.values().reduce((sum, charge) => sum + charge, 0n);
+      const charged = listed
+        .values()
+        .map(({ id }) => charges.get(id) ?? 0n)
+        .reduce((sum, charge) => sum + charge, 0n);
       if (left !== credit * nanoPerRouble - charged)
         throw new Error(`${left} nano-roubles are left, and ${charged} were to be paid`);
     },

@@ -1,0 +1,322 @@
+import { expect, test } from "bun:test";
+import { seededRandom } from "../../lib/seededRandom.ts";
+import { doneEvent, helloEvent, stopEvent, thereEvent } from "../../support/chatAnswers.ts";
+import { chunksOf } from "../../support/chatCalls.ts";
+import {
+  cut,
+  everyForm,
+  jsonForms,
+  responsesForms,
+  type Form,
+} from "../../support/faultAnswers.ts";
+import { openFaultBench, type FaultReply } from "../../support/faultBench.ts";
+import { testBrokenOff, testServed } from "../../support/faultTests.ts";
+import { bodyReporting, reporting, type Reported } from "../../support/reportedUsage.ts";
+import { piece, stream, streamHead } from "../../support/scriptedProvider.ts";
+import { chatEvent } from "../../support/upstreamText.ts";
+
+/** Rows 78 to 90: what providers report of an answer's tokens, and what it costs. */
+const bench = openFaultBench();
+
+/** Nano-roubles for one token, as the config of these tests has them. */
+const price = { input: 25_000n, output: 200_000n, cachedInput: 2500n, cacheWrite: 30_000n };
+
+interface Tokens {
+  readonly prompt: number;
+  readonly completion: number;
+  readonly cached?: number;
+  readonly cacheWrite?: number;
+}
+
+/** The formula of the contract, worked out here once more. */
+function cost({ prompt, completion, cached = 0, cacheWrite = 0 }: Tokens): bigint {
+  return (
+    BigInt(prompt - cached - cacheWrite) * price.input +
+    BigInt(cached) * price.cachedInput +
+    BigInt(cacheWrite) * price.cacheWrite +
+    BigInt(completion) * price.output
+  );
+}
+
+/** "hello" was asked and "Hello there" answered: four bytes a token, rounded up. */
+const estimate: Tokens = { prompt: 2, completion: 3 };
+
+interface UsageRow {
+  readonly row: number;
+  readonly name: string;
+  readonly reported: Reported;
+  /** The tokens to be billed; undefined: the estimate. */
+  readonly billed?: Tokens;
+}
+
+function testUsage(rows: readonly UsageRow[], forms: readonly Form[] = everyForm): void {
+  testServed(
+    bench,
+    rows.map(({ row, name, reported, billed }) => ({
+      row,
+      name: `usage ${name}`,
+      forms,
+      answer: reporting(reported),
+      ask: { stream_options: { include_usage: true } },
+      sees: (reply: FaultReply, form: Form) =>
+        form.startsWith("chat")
+          ? expectShown(form, reply, billed ?? estimate)
+          : expect(reply.text).toBe(bodyReporting(form, reported)),
+      charge: cost(billed ?? estimate),
+      estimated: billed === undefined,
+    })),
+  );
+}
+
+/** A chat's client sees the figures that are billed, and their sum. */
+function expectShown(form: Form, reply: FaultReply, billed: Tokens): void {
+  const { prompt, completion, cached = 0, cacheWrite = 0 } = billed;
+  expect(form === "chat" ? reply.body : chunksOf(reply).at(-1)).toMatchObject({
+    usage: {
+      prompt_tokens: prompt,
+      completion_tokens: completion,
+      total_tokens: prompt + completion,
+      prompt_tokens_details: { cached_tokens: cached, cache_write_tokens: cacheWrite },
+    },
+  });
+}
+
+const plain = { prompt: "20", completion: "7" };
+
+testUsage([
+  { row: 78, name: "missing", reported: undefined },
+  ...["null", "{}", "[]", '"20"', "20", "true", "[20,7]"].map((reported) => ({
+    row: 80,
+    name: reported,
+    reported,
+  })),
+]);
+
+// What no count of tokens can be, for either figure; not a number at all (NaN) is no JSON either.
+const impossible = [
+  "-1",
+  "-0.5",
+  "1.5",
+  '"12"',
+  "1e400",
+  "-1e400",
+  "9007199254740993",
+  "null",
+  "[]",
+];
+testUsage(
+  impossible.flatMap((figure) => [
+    { row: 81, name: `with a prompt of ${figure}`, reported: { ...plain, prompt: figure } },
+    { row: 81, name: `with a completion of ${figure}`, reported: { ...plain, completion: figure } },
+  ]),
+);
+
+const random = seededRandom(81);
+/** A number that JSON can write and that is no count of tokens: negative, fractional, or above a thousand million. */
+function oddNumber(): string {
+  const digits = String(random.below(1e9));
+  return random.pick([
+    `-${digits}1`,
+    `${digits}.${random.below(999)}1`,
+    `${digits}e-${digits.length + 3}1`,
+    `1${digits.padStart(9, "0")}1`,
+    `1.${digits}1e${20 + random.below(300)}`,
+  ]);
+}
+testUsage(
+  Array.from({ length: 20 }, () => {
+    const [figure, isPrompt] = [oddNumber(), random.chance(0.5)];
+    return {
+      row: 81,
+      name: `with ${isPrompt ? "a prompt" : "a completion"} of ${figure} at random`,
+      reported: { ...plain, [isPrompt ? "prompt" : "completion"]: figure },
+    };
+  }),
+  jsonForms,
+);
+
+testUsage([
+  { row: 82, name: "of more than 10^9", reported: { ...plain, completion: "1000000001" } },
+  { row: 82, name: "of more than 10^9 asked", reported: { ...plain, prompt: "1000000001" } },
+  {
+    row: 83,
+    name: "of zeros is believed",
+    reported: { prompt: "0", completion: "0", total: "0" },
+    billed: { prompt: 0, completion: 0 },
+  },
+  {
+    row: 83,
+    name: "of a negative zero is believed",
+    reported: { prompt: "-0", completion: "-0.0" },
+    billed: { prompt: 0, completion: 0 },
+  },
+  {
+    row: 84,
+    name: "with more cached than asked",
+    reported: { ...plain, cached: "21" },
+    billed: { prompt: 20, completion: 7, cached: 20 },
+  },
+  {
+    row: 84,
+    name: "with more written to the cache than asked",
+    reported: { ...plain, cacheWrite: "21" },
+    billed: { prompt: 20, completion: 7, cacheWrite: 20 },
+  },
+  {
+    row: 84,
+    name: "with more cached and written than asked",
+    reported: { ...plain, cached: "15", cacheWrite: "15" },
+    billed: { prompt: 20, completion: 7, cached: 15, cacheWrite: 5 },
+  },
+  {
+    row: 84,
+    name: "with impossible details",
+    reported: { ...plain, cached: "-5", cacheWrite: '"3"' },
+    billed: { prompt: 20, completion: 7 },
+  },
+  {
+    row: 85,
+    name: "whose total is not the sum",
+    reported: { ...plain, total: "999", cached: "5", cacheWrite: "3" },
+    billed: { prompt: 20, completion: 7, cached: 5, cacheWrite: 3 },
+  },
+  {
+    row: 88,
+    name: "above the caller's bound",
+    reported: { ...plain, completion: "900" },
+    billed: { prompt: 20, completion: 900 },
+  },
+  {
+    row: 88,
+    name: "of numbers with a point or an exponent that are whole",
+    reported: { prompt: "20.0", completion: "7e0" },
+    billed: { prompt: 20, completion: 7 },
+  },
+]);
+testUsage(
+  [
+    {
+      row: 90,
+      name: "with the cached tokens beside the others",
+      reported: '{"input_tokens":20,"output_tokens":7,"cached_tokens":5}',
+      billed: { prompt: 20, completion: 7, cached: 5 },
+    },
+  ],
+  responsesForms,
+);
+
+/** Events of which each has these figures: prompt and completion. */
+function reportingOften(...figures: readonly (readonly [prompt: number, completion: number])[]) {
+  const usages = figures.map(([prompt_tokens, completion_tokens]) => ({
+    usage: { prompt_tokens, completion_tokens },
+  }));
+  const [first, second, third] = usages;
+  return stream(
+    chatEvent({ content: "Hello" }, null, first),
+    chatEvent({ content: " there" }, null, second),
+    chatEvent({}, "stop", third),
+    doneEvent,
+  );
+}
+
+testServed(bench, [
+  ...(
+    [
+      [
+        86,
+        "in every chunk, growing",
+        [
+          [20, 1],
+          [20, 3],
+          [20, 7],
+        ],
+        [20, 7],
+      ],
+      [
+        86,
+        "in every chunk, the last one impossible",
+        [
+          [20, 1],
+          [20, 3],
+          [20, -7],
+        ],
+        [20, 3],
+      ],
+      [
+        87,
+        "that decreases",
+        [
+          [20, 7],
+          [20, 5],
+          [20, 1],
+        ],
+        [20, 7],
+      ],
+    ] as const
+  ).map(([row, name, figures, [prompt, completion]]) => ({
+    row,
+    name: `usage ${name}`,
+    forms: ["chat stream"] as const,
+    answer: reportingOften(...figures),
+    ask: { stream_options: { include_usage: true } },
+    sees: (reply: FaultReply, form: Form) => expectShown(form, reply, { prompt, completion }),
+    charge: cost({ prompt, completion }),
+  })),
+  ...["x_groq", "response", "meta"].map((place) => ({
+    row: 90,
+    name: `usage only under ${place}`,
+    forms: ["chat stream"] as const,
+    answer: stream(
+      helloEvent,
+      thereEvent,
+      chatEvent({}, "stop", { [place]: { usage: { prompt_tokens: 9, completion_tokens: 9 } } }),
+      doneEvent,
+    ),
+    ask: { stream_options: { include_usage: true } },
+    sees: (reply: FaultReply, form: Form) => expectShown(form, reply, estimate),
+    charge: cost(estimate),
+    estimated: true,
+  })),
+  {
+    row: 79,
+    name: "usage missing, not asked for by the client",
+    forms: ["chat stream"],
+    answer: stream(helloEvent, thereEvent, stopEvent, doneEvent),
+    sees: (reply) => expect(reply.text).not.toContain("usage"),
+    charge: cost(estimate),
+    estimated: true,
+  },
+]);
+
+const early = { usage: { prompt_tokens: 20, completion_tokens: 7 } };
+testBrokenOff(bench, [
+  {
+    row: 89,
+    name: "usage came before the stream died",
+    forms: ["chat stream"],
+    answer: cut("fin", streamHead, piece(chatEvent({ content: "Hello" }, null, early))),
+    before: { chat: ["Hello"] },
+    outcome: "closed",
+  },
+]);
+
+const hugest = 1_000_000_000;
+const huge = bench.model(82, { answer: reporting({ prompt: "20", completion: String(hugest) }) });
+test("row 82: usage of 10^9 is believed, and costs no more than there is", async () => {
+  const balance = 1_000_000_000n;
+  const key = await bench.gateway.key("bob", "1");
+  const { id } = await bench.ask("chat", huge, {}, key);
+  const whole = cost({ prompt: 20, completion: hugest });
+  expect(await bench.record({ id }, balance)).toMatchObject({
+    status: "done",
+    completionTokens: hugest,
+    charge: balance,
+    writeOff: whole - balance,
+  });
+  expect(await bench.gateway.desk.json("balance", "show", "bob")).toMatchObject({
+    balance_rub: "0",
+    held_rub: "0",
+  });
+});
+
+test("the account paid for what was answered, and for nothing else", () => bench.checkAccount());
