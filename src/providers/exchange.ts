@@ -11,10 +11,11 @@ export interface HttpResponse {
   /** The value of a header, by its lower-case name; several of one name are joined by ", ". */
   header(name: string): string | undefined;
   /**
-   * The next bytes of the body as they came, never empty; undefined at its proper end. Rejects with
-   * ConnectionError when the body is cut or breaks its framing, after all that came before has been read.
-   * One read at a time. While nobody reads, little more than 64 KiB and one network read is kept, and
-   * the provider has to wait. The bytes are the caller's to keep.
+   * The next bytes of the body, at most 16 KiB and never none; undefined at its proper end. Between two
+   * parts of one network read the event loop turns. Rejects with ConnectionError when the body is cut or
+   * breaks its framing, after all that came before has been read. One read at a time. While nobody reads,
+   * little more than 64 KiB and one network read is kept, and the provider has to wait. The bytes are the
+   * caller's to keep.
    */
   read(): Promise<Uint8Array | undefined>;
 }

@@ -1,6 +1,12 @@
 /** Bytes that a body keeps for a reader who does not come; with more the sender is made to wait. */
 const BUFFERED_BYTES_MAX = 65_536;
 
+/**
+ * What one read gives at most. A network read can be 512 KiB, which may hold 50,000 events: whoever reads
+ * them would hold up everybody else for a quarter of a second.
+ */
+const READ_BYTES_MAX = 16_384;
+
 /** What a body does to the connection that it comes from. */
 export interface BodySource {
   resume(): void;
@@ -12,6 +18,8 @@ export class IncomingBody {
   private readonly pieces: Uint8Array[] = [];
   private bufferedBytes = 0;
   private reader: PromiseWithResolvers<Uint8Array | undefined> | undefined;
+  /** The last read left a part of its piece. */
+  private isCut = false;
   private ended = false;
   private failure: Error | undefined;
 
@@ -23,30 +31,35 @@ export class IncomingBody {
     return this.bufferedBytes >= BUFFERED_BYTES_MAX;
   }
 
-  /** All that has arrived since the last read, else the next piece; undefined at the proper end. */
-  read(): Promise<Uint8Array | undefined> {
+  /**
+   * The next bytes, at most 16 KiB of them; undefined at the proper end. Between two parts of what has
+   * arrived the event loop turns, so that others have their share of the process.
+   */
+  async read(): Promise<Uint8Array | undefined> {
+    if (this.isCut) {
+      await new Promise((resolve) => setImmediate(resolve));
+    }
     if (this.bufferedBytes > 0) {
-      return Promise.resolve(this.takeAll());
+      return this.take();
     }
     if (this.failure !== undefined) {
-      return Promise.reject(this.failure);
+      throw this.failure;
     }
     if (this.ended) {
-      return Promise.resolve(undefined);
+      return undefined;
     }
     if (this.reader !== undefined) {
-      return Promise.reject(new Error("the body is being read already"));
+      throw new Error("the body is being read already");
     }
     this.reader = Promise.withResolvers();
     return this.reader.promise;
   }
 
   push(piece: Uint8Array): void {
-    if (this.reader === undefined) {
-      this.pieces.push(piece);
-      this.bufferedBytes += piece.length;
-    } else {
-      this.takeReader()?.resolve(piece);
+    this.pieces.push(piece);
+    this.bufferedBytes += piece.length;
+    if (this.reader !== undefined) {
+      this.takeReader()?.resolve(this.take());
     }
   }
 
@@ -73,15 +86,21 @@ export class IncomingBody {
     return reader;
   }
 
-  private takeAll(): Uint8Array {
-    const [first] = this.pieces;
-    const all =
-      first !== undefined && this.pieces.length === 1 ? first : Buffer.concat(this.pieces);
-    this.drop();
-    if (!this.ended) {
+  private take(): Uint8Array | undefined {
+    const first = this.pieces.shift();
+    const taken = first?.subarray(0, READ_BYTES_MAX);
+    if (first === undefined || taken === undefined) {
+      return undefined;
+    }
+    this.isCut = first.length > taken.length;
+    if (this.isCut) {
+      this.pieces.unshift(first.subarray(taken.length));
+    }
+    this.bufferedBytes -= taken.length;
+    if (!this.ended && !this.isFull) {
       // After the end the connection may be serving somebody else.
       this.source.resume();
     }
-    return all;
+    return taken;
   }
 }

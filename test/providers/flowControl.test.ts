@@ -4,6 +4,7 @@ import type { HttpClient } from "../../src/providers/client.ts";
 import { answerOf, ok, request } from "../support/httpClient.ts";
 import { startRawServer, testAuthority } from "../support/rawServer.ts";
 import type { RawPeer, RawServer } from "../support/rawServer.ts";
+import { until } from "../support/until.ts";
 
 const MEGABYTE = 1_048_576;
 const BODY_BYTES = 120 * MEGABYTE;
@@ -46,6 +47,31 @@ async function atRest(counter: () => number): Promise<number> {
   }
   return before;
 }
+
+test("what came in one network read is read in small parts, and everybody else has a turn between them", async () => {
+  const body = "a".repeat(60_000);
+  const { client } = serve("http", async (peer) => {
+    await peer.request();
+    await peer.send(ok(body));
+  });
+  const response = await client.send(request()).response;
+  // By then all of it has arrived.
+  await until("the exchange is over", () => client.openCount === 0);
+  let turns = 0;
+  const turn = (): void => {
+    turns += 1;
+    immediate = setImmediate(turn);
+  };
+  let immediate = setImmediate(turn);
+  const lengths: number[] = [];
+  for (let piece = await response.read(); piece !== undefined; piece = await response.read()) {
+    lengths.push(piece.length);
+  }
+  clearImmediate(immediate);
+  expect(Math.max(...lengths)).toBeLessThanOrEqual(16_384);
+  expect(lengths.reduce((sum, length) => sum + length, 0)).toBe(body.length);
+  expect(turns).toBeGreaterThanOrEqual(lengths.length - 2);
+});
 
 for (const scheme of ["http", "https"] as const) {
   describe(scheme, () => {
