@@ -30,25 +30,25 @@ function invalid(message: string): Refusal {
 }
 
 const callersFaults = [
-  [18, 400],
-  [26, 409],
-  [27, 413],
-  [28, 422],
+  { row: 18, status: 400 },
+  { row: 26, status: 409 },
+  { row: 27, status: 413 },
+  { row: 28, status: 422 },
 ] as const;
 const providersFaults = [
-  [23, 403],
-  [26, 408],
-  [26, 425],
-  [31, 500],
-  [31, 502],
-  [31, 503],
-  [31, 504],
-  [31, 529],
+  { row: 23, status: 403 },
+  { row: 26, status: 408 },
+  { row: 26, status: 425 },
+  { row: 31, status: 500 },
+  { row: 31, status: 502 },
+  { row: 31, status: 503 },
+  { row: 31, status: 504 },
+  { row: 31, status: 529 },
 ] as const;
 const detailed = { code: "context_length_exceeded", param: "messages" };
 
 testRefused(bench, [
-  ...callersFaults.map(([row, status]) => ({
+  ...callersFaults.map(({ row, status }) => ({
     row,
     name: `${status} with an OpenAI error body`,
     forms: everyForm,
@@ -68,7 +68,7 @@ testRefused(bench, [
     outcome: "status 400",
     refusal: invalid("a".repeat(512)),
   },
-  ...callersFaults.map(([, status]) => ({
+  ...callersFaults.map(({ status }) => ({
     row: 20,
     name: `${status} with an HTML body`,
     forms: everyForm,
@@ -127,7 +127,7 @@ afterAll(() => {
 const target = `http://localhost:${elsewhere.port}/v1/chat/completions`;
 
 testPassedOver(bench, [
-  ...providersFaults.map(([row, status]) => ({
+  ...providersFaults.map(({ row, status }) => ({
     row,
     name: `${status}`,
     forms: everyForm,
@@ -204,11 +204,11 @@ testServed(bench, [
 ]);
 
 const accountFaults = [
-  [21, 401, "the key is refused", {}],
-  [22, 402, "the account is empty", {}],
-  [23, 403, "the account may not", { type: "permission_error" }],
+  { row: 21, status: 401, name: "the key is refused", error: {} },
+  { row: 22, status: 402, name: "the account is empty", error: {} },
+  { row: 23, status: 403, name: "the account may not", error: { type: "permission_error" } },
 ] as const;
-for (const [row, status, name, error] of accountFaults) {
+for (const { row, status, name, error } of accountFaults) {
   for (const form of everyForm) {
     const settings = { api_key: "sk-of-the-operator" };
     const answer = json({ error: { message: words, ...error } }, { status });

@@ -82,24 +82,29 @@ for (const form of streamForms) {
 }
 
 /** A body of events with other line ends, an order mark, or more lines than it needs. */
-const dialects: readonly (readonly [row: number, name: string, (body: string) => string])[] = [
-  [63, "every byte in a piece of its own", (body) => body],
-  [65, "CRLF", (body) => body.replaceAll("\n", "\r\n")],
-  [65, "CR only", (body) => body.replaceAll("\n", "\r")],
-  [65, "mixed line ends", mixed],
-  [65, "a byte order mark", (body) => `\uFEFF${body}`],
-  [66, "data in several lines", (body) => body.replaceAll(',"', '\ndata: ,"')],
-  [66, "data without a blank", (body) => body.replaceAll("data: ", "data:")],
-  [
-    66,
-    "ids, retries, comments and unknown fields",
-    (body) => body.replaceAll("data: ", ": hello\n:\nid: 7\nretry: 10\nodd\nother: x\ndata: "),
-  ],
-  [
-    66,
-    "blank lines before and between",
-    (body) => `\n\n${body.replaceAll("\n\n", "\n\n\n").trimEnd()}\n\n`,
-  ],
+const dialects: readonly { row: number; name: string; change: (body: string) => string }[] = [
+  { row: 63, name: "every byte in a piece of its own", change: (body) => body },
+  { row: 65, name: "CRLF", change: (body) => body.replaceAll("\n", "\r\n") },
+  { row: 65, name: "CR only", change: (body) => body.replaceAll("\n", "\r") },
+  { row: 65, name: "mixed line ends", change: mixed },
+  { row: 65, name: "a byte order mark", change: (body) => `\uFEFF${body}` },
+  {
+    row: 66,
+    name: "data in several lines",
+    change: (body) => body.replaceAll(',"', '\ndata: ,"'),
+  },
+  { row: 66, name: "data without a blank", change: (body) => body.replaceAll("data: ", "data:") },
+  {
+    row: 66,
+    name: "ids, retries, comments and unknown fields",
+    change: (body) =>
+      body.replaceAll("data: ", ": hello\n:\nid: 7\nretry: 10\nodd\nother: x\ndata: "),
+  },
+  {
+    row: 66,
+    name: "blank lines before and between",
+    change: (body) => `\n\n${body.replaceAll("\n\n", "\n\n\n").trimEnd()}\n\n`,
+  },
 ];
 
 /** LF, CRLF and CR in turn. */
@@ -110,7 +115,7 @@ function mixed(body: string): string {
 
 testServed(
   bench,
-  dialects.map(([row, name, change]) => ({
+  dialects.map(({ row, name, change }) => ({
     row,
     name,
     forms: streamForms,

@@ -79,6 +79,10 @@ testPassedOver(bench, [
   },
 ]);
 
+const deaths = [
+  { row: 50, how: "fin" },
+  { row: 51, how: "reset" },
+] as const;
 const contents = [1, 2, 3, 4, 5].map((count) =>
   Array.from({ length: count }, (_, index) => `c${index}`),
 );
@@ -87,8 +91,8 @@ const deltas = (texts: readonly string[]) =>
 
 testBrokenOff(bench, [
   ...contents.flatMap((texts) =>
-    ways.map((how) => ({
-      row: how === "fin" ? 50 : 51,
+    deaths.map(({ row, how }) => ({
+      row,
       name: `a stream dies by ${how} within its chunks after ${texts.length} events`,
       forms: streamForms,
       answer: (async (peer, request, client) => {

@@ -205,62 +205,32 @@ testUsage(
   responsesForms,
 );
 
-/** Events of which each has these figures: prompt and completion. */
-function reportingOften(...figures: readonly (readonly [prompt: number, completion: number])[]) {
-  const usages = figures.map(([prompt_tokens, completion_tokens]) => ({
-    usage: { prompt_tokens, completion_tokens },
-  }));
-  const [first, second, third] = usages;
+/** Three chunks, each of which reports so many tokens of the answer. */
+function reportingOften([first, second, third]: readonly number[]) {
+  const reported = (tokens = 0) => ({ usage: { prompt_tokens: 20, completion_tokens: tokens } });
   return stream(
-    chatEvent({ content: "Hello" }, null, first),
-    chatEvent({ content: " there" }, null, second),
-    chatEvent({}, "stop", third),
+    chatEvent({ content: "Hello" }, null, reported(first)),
+    chatEvent({ content: " there" }, null, reported(second)),
+    chatEvent({}, "stop", reported(third)),
     doneEvent,
   );
 }
 
+const cumulative = [
+  { row: 86, name: "growing", reported: [1, 3, 7], completion: 7 },
+  { row: 86, name: "the last one impossible", reported: [1, 3, -7], completion: 3 },
+  { row: 87, name: "decreasing", reported: [7, 5, 1], completion: 7 },
+] as const;
+
 testServed(bench, [
-  ...(
-    [
-      [
-        86,
-        "in every chunk, growing",
-        [
-          [20, 1],
-          [20, 3],
-          [20, 7],
-        ],
-        [20, 7],
-      ],
-      [
-        86,
-        "in every chunk, the last one impossible",
-        [
-          [20, 1],
-          [20, 3],
-          [20, -7],
-        ],
-        [20, 3],
-      ],
-      [
-        87,
-        "that decreases",
-        [
-          [20, 7],
-          [20, 5],
-          [20, 1],
-        ],
-        [20, 7],
-      ],
-    ] as const
-  ).map(([row, name, figures, [prompt, completion]]) => ({
+  ...cumulative.map(({ row, name, reported, completion }) => ({
     row,
-    name: `usage ${name}`,
+    name: `usage in every chunk, ${name}`,
     forms: ["chat stream"] as const,
-    answer: reportingOften(...figures),
+    answer: reportingOften(reported),
     ask: { stream_options: { include_usage: true } },
-    sees: (reply: FaultReply, form: Form) => expectShown(form, reply, { prompt, completion }),
-    charge: cost({ prompt, completion }),
+    sees: (reply: FaultReply, form: Form) => expectShown(form, reply, { prompt: 20, completion }),
+    charge: cost({ prompt: 20, completion }),
   })),
   ...["x_groq", "response", "meta"].map((place) => ({
     row: 90,

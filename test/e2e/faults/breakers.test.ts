@@ -1,0 +1,80 @@
+import { expect, test } from "bun:test";
+import { everyForm, wellBehaved, type FaultyAnswer } from "../../support/faultAnswers.ts";
+import { openFaultBench } from "../../support/faultBench.ts";
+import {
+  expectEnd,
+  expectUnavailable,
+  expectUsual,
+  usualCharge,
+} from "../../support/faultTests.ts";
+import { refusal } from "../../support/scriptedProvider.ts";
+
+/** Rows 13 and 14: routes that fail so often that they are passed over. */
+const bench = openFaultBench();
+const testTimeoutMs = 30_000;
+const failing = refusal(500);
+
+/** Fails every other time. */
+function flapping(): FaultyAnswer {
+  let count = 0;
+  return (peer, request) => {
+    count += 1;
+    return count % 2 === 1 ? failing(peer, request) : wellBehaved(peer, request);
+  };
+}
+
+const requestCount = 200;
+const askedAtOnce = 4;
+const amplificationMax = 1.2;
+
+for (const form of everyForm) {
+  const model = bench.model(13, { answer: flapping(), hasNext: true });
+  test(
+    `row 13: A fails every other request (${form}): all are served, and few are sent twice`,
+    async () => {
+      let asked = 0;
+      const visit = async (): Promise<void> => {
+        while (asked < requestCount) {
+          asked += 1;
+          const reply = await bench.ask(form, model);
+          expectUsual(form, reply);
+          expectEnd(await bench.record(reply, usualCharge), {
+            status: "done",
+            charge: usualCharge,
+          });
+        }
+      };
+      await Promise.all(Array.from({ length: askedAtOnce }, visit));
+      const [faulty, healthy] = bench.calls(model);
+      expect((faulty + healthy) / requestCount).toBeLessThanOrEqual(amplificationMax);
+      expect(faulty).toBeLessThan(requestCount / 2);
+    },
+    testTimeoutMs,
+  );
+
+  const failuresToOpen = 5;
+  const measured = 40;
+  const alone = bench.model(14, { answer: failing });
+  test(`row 14: every route is passed over (${form}): 502 within 5 ms, and nobody is asked`, async () => {
+    for (let count = 0; count < failuresToOpen; count += 1) {
+      const reply = await bench.ask(form, alone);
+      expectEnd(await bench.record(reply, 0n), { status: "failed", charge: 0n });
+    }
+    const times: number[] = [];
+    for (let count = 0; count < measured; count += 1) {
+      const startedMs = performance.now();
+      const reply = await bench.ask(form, alone);
+      times.push(performance.now() - startedMs);
+      expect(Number(reply.headers.get("retry-after"))).toBeWithin(1, 61);
+      expectUnavailable(reply, Number(reply.headers.get("retry-after")));
+      const record = await bench.record(reply, 0n);
+      expectEnd(record, { status: "failed", charge: 0n });
+      expect(record.attempts).toEqual([]);
+    }
+    expect(bench.calls(alone)).toEqual([failuresToOpen, 0]);
+    // The quickest one, for other work on the machine makes any of them slower, and none faster.
+    expect(Math.min(...times)).toBeLessThan(5);
+  });
+}
+
+test("the account paid for what was answered, and for nothing else", () => bench.checkAccount());

@@ -1,0 +1,87 @@
+import { expect, test } from "bun:test";
+import { ask } from "../../support/chatCalls.ts";
+import { beginning, everyForm, wellBehaved } from "../../support/faultAnswers.ts";
+import { openFaultBench } from "../../support/faultBench.ts";
+import { expectEnd, expectUsual, usualCharge } from "../../support/faultTests.ts";
+import { chatBytes, connectRaw, type RawClient } from "../../support/rawClient.ts";
+import { streamHead } from "../../support/scriptedProvider.ts";
+import { until } from "../../support/until.ts";
+
+/** Streams that a provider never goes on with must be felt by nobody else (rows 7, 8 and 54, three hundred times). */
+const bench = openFaultBench({ billing: { disconnect_grace: "100ms" } });
+const hungStreams = 300;
+const measurements = 52;
+const testTimeoutMs = 60_000;
+
+/** Three ways to hang: before a word, behind the head, and behind the first content. */
+const hanging = [
+  bench.model(7, { answer: () => new Promise(() => {}) }),
+  bench.model(8, {
+    answer: async (peer) => {
+      await peer.send(streamHead);
+    },
+  }),
+  bench.model(54, { answer: beginning }),
+];
+const prompt = bench.model(0, { answer: wellBehaved, settings: { connect_timeout: "5s" } });
+
+/** How long requests to the other provider take, one after the other: the median, and what nine of ten stay below. */
+async function measure(): Promise<{ medianMs: number; slowMs: number }> {
+  const times: number[] = [];
+  for (let count = 0; count < measurements; count += 1) {
+    const form = everyForm[count % everyForm.length] ?? "chat";
+    const startedMs = performance.now();
+    const reply = await bench.ask(form, prompt);
+    times.push(performance.now() - startedMs);
+    expectUsual(form, reply);
+    expectEnd(await bench.record(reply, usualCharge), { status: "done", charge: usualCharge });
+  }
+  times.sort((a, b) => a - b);
+  const at = (share: number): number => times[Math.floor(times.length * share)] ?? Infinity;
+  return { medianMs: at(0.5), slowMs: at(0.9) };
+}
+
+/** On a socket of its own: Bun's `fetch` runs 256 requests at once at most, in the whole process. */
+async function hang(key: string, index: number): Promise<RawClient> {
+  const model = hanging[index % hanging.length];
+  const client = await connectRaw(Number(new URL(bench.gateway.url).port));
+  client.send(chatBytes(key, JSON.stringify(ask({ model, stream: true }))));
+  return client;
+}
+
+test(
+  `${hungStreams} hung streams on provider A: a request to provider B answers as fast as on an idle gateway`,
+  async () => {
+    await measure(); // Warms up.
+    const idle = await measure();
+
+    const key = await bench.gateway.key("patient", "1000");
+    const clients: RawClient[] = [];
+    for (let index = 0; index < hungStreams; index += 1) clients.push(await hang(key, index));
+    const asked = (): number => hanging.reduce((sum, model) => sum + bench.calls(model)[0], 0);
+    await until("all hang at the provider", () => asked() === hungStreams, testTimeoutMs);
+
+    const busy = await measure();
+    const figures = [idle.medianMs, busy.medianMs, idle.slowMs, busy.slowMs];
+    const [idleMedian, busyMedian, idleSlow, busySlow] = figures.map((ms) => ms.toFixed(1));
+    process.stdout.write(
+      `idle and beside hung streams: median ${idleMedian} and ${busyMedian} ms, nine of ten within ${idleSlow} and ${busySlow} ms\n`,
+    );
+    expect(clients.filter(({ isClosed }) => isClosed)).toEqual([]);
+    expect(busy.medianMs).toBeLessThan(2 * idle.medianMs + 5);
+    expect(busy.slowMs).toBeLessThan(3 * idle.slowMs + 20);
+
+    for (const client of clients) client.fin();
+    for (const model of hanging) await bench.released(model);
+    const isOver = ({ msg, model }: { msg: string; model?: unknown }): boolean =>
+      msg === "request" && hanging.includes(String(model));
+    await until(
+      "all are over",
+      () => bench.gateway.log.filter(isOver).length === hungStreams,
+      testTimeoutMs,
+    );
+  },
+  testTimeoutMs,
+);
+
+test("the account paid for what was answered, and for nothing else", () => bench.checkAccount());

@@ -1,0 +1,234 @@
+import { beforeAll, expect, test } from "bun:test";
+import { gzipSync } from "node:zlib";
+import {
+  beginning,
+  begun,
+  byForm,
+  everyForm,
+  jsonForms,
+  streamForms,
+  typeOf,
+  usualBody,
+  wellBehaved,
+  type FaultyAnswer,
+  type Form,
+} from "../../support/faultAnswers.ts";
+import { openFaultBench, type FaultReply } from "../../support/faultBench.ts";
+import {
+  expectBroken,
+  expectEnd,
+  expectSecond,
+  expectUsual,
+  usualCharge,
+} from "../../support/faultTests.ts";
+import { growthDuring } from "../../support/memory.ts";
+import { piece, streamEnd, streamHead, text } from "../../support/scriptedProvider.ts";
+
+/**
+ * Rows 32, 48, 67, 68 and 72: more than anybody should send. One after the other, for what is looked at beside
+ * the answer is the memory of the gateway and whether others still have their turn.
+ */
+const bench = openFaultBench();
+const megabyte = 1_048_576;
+const block = Buffer.alloc(megabyte, 0x20);
+const testTimeoutMs = 60_000;
+
+/** What the system's buffers on both sides may have taken of an answer that nobody reads any more. */
+const buffersBytes = 24 * megabyte;
+
+/** How much of the latest giant answer was taken. */
+let takenBytes = 0;
+
+/** Sends so many megabytes of blanks behind `head`, as far as they are taken. */
+function gigantic(head: string, megabytes: number): FaultyAnswer {
+  return async (peer) => {
+    takenBytes = 0;
+    await peer.send(head);
+    for (let sent = 0; sent < megabytes; sent += 1) {
+      await peer.send(block);
+      takenBytes += megabyte;
+    }
+  };
+}
+
+function headOf(status: number, type: string, megabytes: number): string {
+  return `HTTP/1.1 ${status} X\r\ncontent-type: ${type}\r\ncontent-length: ${megabytes * megabyte}\r\n\r\n`;
+}
+
+const warm = bench.model(0, { answer: wellBehaved });
+const warmUps = 100;
+beforeAll(async () => {
+  // What a first request takes is no growth of a later one's.
+  for (let count = 0; count < warmUps; count += 1)
+    for (const form of everyForm) await bench.record(await bench.ask(form, warm), usualCharge);
+}, testTimeoutMs);
+
+/** The answer, while the gateway grew by no more than so many bytes. */
+async function within(bytesMax: number, form: Form, model: string): Promise<FaultReply> {
+  const replies: FaultReply[] = [];
+  const growth = await growthDuring(bench.gateway.pid, async () => {
+    replies.push(await bench.ask(form, model));
+  });
+  expect(growth).toBeLessThan(bytesMax);
+  const [reply] = replies;
+  if (reply === undefined) throw new Error("unreachable");
+  return reply;
+}
+
+for (const form of everyForm) {
+  const giant = bench.model(32, {
+    answer: gigantic(headOf(500, "application/json", 1024), 1024),
+    hasNext: true,
+  });
+  test(
+    `row 32: 500 with a body of 1 GiB (${form}): cancelled, the next route answers`,
+    async () => {
+      const reply = await within(10 * megabyte, form, giant);
+      expectUsual(form, reply);
+      await expectSecond(bench, reply, "status 500");
+      await bench.released(giant);
+      expect(takenBytes).toBeLessThan(buffersBytes);
+    },
+    testTimeoutMs,
+  );
+
+  const bomb = bench.model(72, {
+    answer: (peer, request) =>
+      text(bombBytes, { type: typeOf(form), headers: { "content-encoding": "gzip" } })(
+        peer,
+        request,
+      ),
+    hasNext: true,
+  });
+  test(
+    `row 72: a gzip bomb (${form}): nothing is inflated, the next route answers`,
+    async () => {
+      const reply = await within(10 * megabyte, form, bomb);
+      expectUsual(form, reply);
+      await expectSecond(bench, reply, "compressed");
+    },
+    testTimeoutMs,
+  );
+}
+/** 200 KB that would be 200 MB. */
+const bombBytes = gzipSync(Buffer.alloc(200 * megabyte));
+
+for (const form of jsonForms) {
+  const large = bench.model(48, {
+    answer: gigantic(headOf(200, typeOf(form), 200), 200),
+    hasNext: true,
+  });
+  test(
+    `row 48: 200 with more than 32 MiB (${form}): given up there, the next route answers`,
+    async () => {
+      // The answer so far, and not twice: it is only put together when it is whole.
+      const reply = await within(60 * megabyte, form, large);
+      expectUsual(form, reply);
+      await expectSecond(bench, reply, "too large");
+      await bench.released(large);
+      expect(takenBytes).toBeLessThan(32 * megabyte + buffersBytes);
+    },
+    testTimeoutMs,
+  );
+}
+
+for (const form of streamForms) {
+  const chunkHead = `${(100 * megabyte).toString(16)}\r\ndata: `;
+  const early = bench.model(67, {
+    answer: gigantic(`${streamHead}${chunkHead}`, 100),
+    hasNext: true,
+  });
+  const late = bench.model(67, {
+    answer: async (peer, request, client) => {
+      await beginning(peer, request, client);
+      await client.seen("Hello");
+      await gigantic(chunkHead, 100)(peer, request, client);
+    },
+    hasNext: true,
+  });
+  test(
+    `row 67: a line of 100 MiB as the first event (${form}): the next route answers`,
+    async () => {
+      const reply = await within(24 * megabyte, form, early);
+      expectUsual(form, reply);
+      await expectSecond(bench, reply, "answer");
+      await bench.released(early);
+      expect(takenBytes).toBeLessThan(buffersBytes);
+    },
+    testTimeoutMs,
+  );
+  test(
+    `row 67: a line of 100 MiB behind content (${form}): cut at 4 MiB, no charge`,
+    async () => {
+      const reply = await within(24 * megabyte, form, late);
+      expectBroken(form, reply, begun);
+      expectEnd(await bench.record(reply, 0n), { status: "failed", charge: 0n });
+      expect(bench.calls(late)).toEqual([1, 0]);
+      await bench.released(late);
+      expect(takenBytes).toBeLessThan(buffersBytes);
+    },
+    testTimeoutMs,
+  );
+}
+
+/** A million of these are 10 MB. */
+const tinyEvent = "data: {}\n\n";
+const tinyEvents = tinyEvent.repeat(100_000);
+const repetitions = 10;
+const tinyAnswer = byForm((form) => async (peer) => {
+  await peer.send(streamHead);
+  for (let sent = 0; sent < repetitions; sent += 1) await peer.send(piece(tinyEvents));
+  await peer.send(piece(usualBody[form]));
+  await peer.send(streamEnd);
+});
+
+/** How long the health checks took that were made while the work was done, the quickest first. */
+async function healthMsDuring(work: () => Promise<void>): Promise<number[]> {
+  const times: number[] = [];
+  let isOver = false;
+  const check = async (): Promise<void> => {
+    while (!isOver) {
+      const startedMs = performance.now();
+      await (await fetch(`${bench.gateway.url}/healthz`)).text();
+      times.push(performance.now() - startedMs);
+      await Bun.sleep(1);
+    }
+  };
+  const checks = check();
+  try {
+    await work();
+  } finally {
+    isOver = true;
+    await checks;
+  }
+  return times.sort((a, b) => a - b);
+}
+
+for (const form of streamForms) {
+  const tiny = bench.model(68, { answer: tinyAnswer, hasNext: true });
+  test(
+    `row 68: a million tiny events (${form}): others have their turn all the while`,
+    async () => {
+      const replies: FaultReply[] = [];
+      const times = await healthMsDuring(async () => {
+        // A million views of bytes are garbage that is collected now and then.
+        replies.push(await within(256 * megabyte, form, tiny));
+      });
+      const [reply] = replies;
+      if (reply === undefined) throw new Error("unreachable");
+      const before = form === "responses stream" ? tinyEvents.repeat(repetitions) : "";
+      expect(reply.text.startsWith(before)).toBe(true);
+      expectUsual(form, { ...reply, text: reply.text.slice(before.length) });
+      expectEnd(await bench.record(reply, usualCharge), { status: "done", charge: usualCharge });
+      const slowOne = times[Math.floor(times.length * 0.9)] ?? Infinity;
+      process.stdout.write(
+        `${times.length} health checks, nine of ten within ${slowOne.toFixed(1)} ms\n`,
+      );
+      expect(times.length).toBeGreaterThan(20);
+      expect(slowOne).toBeLessThan(50);
+    },
+    testTimeoutMs,
+  );
+}
+
+test("the account paid for what was answered, and for nothing else", () => bench.checkAccount());

@@ -1,0 +1,118 @@
+import { expect, test } from "bun:test";
+import { seededRandom } from "../../lib/seededRandom.ts";
+import {
+  completion,
+  doneEvent,
+  roleEvent,
+  stopEvent,
+  usageEvent,
+} from "../../support/chatAnswers.ts";
+import { cut, everyForm, typeOf, type Form } from "../../support/faultAnswers.ts";
+import { nextProvider, openFaultBench, type FaultReply } from "../../support/faultBench.ts";
+import {
+  expectBroken,
+  expectEnd,
+  expectUsual,
+  reasonOf,
+  textsOf,
+  usualCharge,
+} from "../../support/faultTests.ts";
+import { costOf } from "../../support/gatewayConfig.ts";
+import { created, ended, terminal } from "../../support/responsesAnswers.ts";
+import { chatEvent, responseEvent } from "../../support/upstreamText.ts";
+
+/** Provider A is killed at random points of its answer: what has not reached a client is made good by B. */
+const bench = openFaultBench();
+const cutsPerForm = 60;
+const askedAtOnce = 16;
+const testTimeoutMs = 60_000;
+const seed = 12;
+
+/** What A says in a stream, so that it is told from B. */
+const spoken = "of A";
+const spokenDelta = responseEvent("response.output_text.delta", { delta: spoken });
+const events: Readonly<Record<Form, readonly string[]>> = {
+  chat: [JSON.stringify(completion())],
+  "chat stream": [roleEvent, chatEvent({ content: spoken }), stopEvent, usageEvent, doneEvent],
+  responses: [JSON.stringify(ended())],
+  "responses stream": [created(), spokenDelta, terminal()],
+};
+/** So many events make content, and so many a finished answer; a JSON answer is one of them, and never whole. */
+const contentEvents = 2;
+const finishedEvents = 3;
+/** "hello" was asked and "of A" answered: four bytes a token. */
+const estimate = costOf({ prompt: 2, completion: 1 });
+
+/** One answer of A's that breaks off behind some part of it, never behind all. */
+function killed(form: Form) {
+  const body = events[form].join("");
+  const head = `HTTP/1.1 200 OK\r\ncontent-type: ${typeOf(form)}\r\ncontent-length: ${body.length}\r\n\r\n`;
+  const how = random.pick(["fin", "reset"] as const);
+  const bytes = random.below(head.length + body.length);
+  const model = bench.model(50, { answer: cut(how, (head + body).slice(0, bytes)), hasNext: true });
+  return { form, how, model, wholeEvents: eventsWithin(events[form], bytes - head.length) };
+}
+
+/** How many events are whole within so many bytes of a body. */
+function eventsWithin(all: readonly string[], bytes: number): number {
+  let end = 0;
+  return all.filter((event) => (end += event.length) <= bytes).length;
+}
+
+const random = seededRandom(seed);
+const kills = everyForm.flatMap((form) => Array.from({ length: cutsPerForm }, () => killed(form)));
+
+/** What became of one: `A` answered whole, `B` did, or the client had content of A's and then the error. */
+async function outcomeOf({ form, model }: (typeof kills)[number]): Promise<"A" | "B" | "broken"> {
+  const reply = await bench.ask(form, model);
+  expect(reply.status).toBe(200);
+  if (!reply.text.includes(spoken)) {
+    expectUsual(form, reply);
+    const record = await bench.record(reply, usualCharge);
+    expectEnd(record, { status: "done", charge: usualCharge, provider: nextProvider });
+    expect(record.attempts).toHaveLength(2);
+    return "B";
+  }
+  expect(bench.calls(model)).toEqual([1, 0]);
+  if (reply.text.includes("upstream provider failure")) {
+    expectBroken(form, reply, { chat: ["", spoken], responses: [created() + spokenDelta, 2] });
+    expectEnd(await bench.record(reply, 0n), { status: "failed", charge: 0n });
+    return "broken";
+  }
+  expectWhole(form, reply);
+  const isEstimated = (await bench.record(reply, 0n)).estimated;
+  const charge = isEstimated ? estimate : usualCharge;
+  expectEnd(await bench.record(reply, charge), { status: "done", charge });
+  return "A";
+}
+
+function expectWhole(form: Form, reply: FaultReply): void {
+  if (form === "chat stream")
+    expect([textsOf(reply), reasonOf(reply)]).toEqual([["", spoken], "stop"]);
+  else expect(reply.text).toBe(events[form].join(""));
+}
+
+test(
+  `A is killed at ${kills.length} random points: every request without delivered content succeeds by B, and none is charged twice`,
+  async () => {
+    const outcomes = { A: 0, B: 0, broken: 0 };
+    const waiting = [...kills];
+    const visit = async (): Promise<void> => {
+      for (let kill = waiting.pop(); kill !== undefined; kill = waiting.pop()) {
+        const outcome = await outcomeOf(kill);
+        outcomes[outcome] += 1;
+        // A reset may overtake what was sent before it; a FIN never does.
+        const { wholeEvents, how } = kill;
+        const expected =
+          wholeEvents < contentEvents ? "B" : wholeEvents < finishedEvents ? "broken" : "A";
+        if (how === "fin" || expected === "B") expect(outcome).toBe(expected);
+      }
+    };
+    await Promise.all(Array.from({ length: askedAtOnce }, visit));
+    process.stdout.write(`seed ${seed}: ${JSON.stringify(outcomes)}\n`);
+    expect(Math.min(...Object.values(outcomes))).toBeGreaterThan(0);
+  },
+  testTimeoutMs,
+);
+
+test("the account paid for what was answered, and for nothing else", () => bench.checkAccount());
