@@ -77,37 +77,44 @@ function withLength(status: string, type: string, body: string): string {
   return `HTTP/1.1 ${status}\r\nContent-Type: ${type}\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
 }
 
+/** Which of the two the gateway finds first when it goes on. */
+const orders = ["the unasked bytes", "the next request"] as const;
+
 for (const [name, bytes] of unasked) {
   for (const stream of [false, true]) {
-    const form = stream ? "chat stream" : "chat";
-    const peers: RawPeer[] = [];
-    const model = bench.model(17, {
-      answer: inTurn(peers, [wellBehaved, wellBehaved]),
-      settings: ownPool,
-      hasNext: true,
-    });
-    // Not beside the others: the gateway is stopped meanwhile.
-    test(`row 17: ${name} comes unasked on a kept connection while the gateway is busy (${form}): the next request gets its own answer`, async () => {
-      const warm = await bench.ask(form, model);
-      expectUsual(form, warm);
-      await bench.record(warm, usualCharge);
-      const client = await connectRaw(Number(new URL(bench.gateway.url).port));
-      // A stopped process finds everything at once when it goes on, as after a busy spell of its own.
-      bench.gateway.signal("SIGSTOP");
-      await peers[0]?.send(bytes);
-      client.send(chatBytes(bench.key, JSON.stringify(ask({ model, stream }))));
-      bench.gateway.signal("SIGCONT");
-      await client.seen(stream ? "[DONE]" : "chatcmpl-");
-      expect(client.text).toStartWith("HTTP/1.1 200 ");
-      expect(client.text).toContain("Hello");
-      expect(client.text).not.toContain(evil.content);
-      const id = /x-request-id: (\S+)/i.exec(client.text)?.[1] ?? "";
-      client.fin();
-      const record = await bench.record({ id }, usualCharge);
-      expectEnd(record, { ...done, provider: bench.providerOf(model) });
-      expect(record.attempts).toMatchObject([{ outcome: "ok" }]);
-      expect(peers.map((peer) => peer === peers[0])).toEqual([true, false]);
-    });
+    for (const earlier of orders) {
+      const form = stream ? "chat stream" : "chat";
+      const peers: RawPeer[] = [];
+      const model = bench.model(17, {
+        answer: inTurn(peers, [wellBehaved, wellBehaved]),
+        settings: ownPool,
+        hasNext: true,
+      });
+      // Not beside the others: the gateway is stopped meanwhile.
+      test(`row 17: ${name} comes unasked on a kept connection while the gateway is busy, ${earlier} first (${form}): the request gets its own answer`, async () => {
+        const warm = await bench.ask(form, model);
+        expectUsual(form, warm);
+        await bench.record(warm, usualCharge);
+        const client = await connectRaw(Number(new URL(bench.gateway.url).port));
+        const asked = chatBytes(bench.key, JSON.stringify(ask({ model, stream })));
+        // A stopped process finds everything at once when it goes on, as after a busy spell of its own.
+        bench.gateway.signal("SIGSTOP");
+        if (earlier === "the next request") client.send(asked);
+        await peers[0]?.send(bytes);
+        if (earlier === "the unasked bytes") client.send(asked);
+        bench.gateway.signal("SIGCONT");
+        await client.seen(stream ? "[DONE]" : "chatcmpl-");
+        expect(client.text).toStartWith("HTTP/1.1 200 ");
+        expect(client.text).toContain("Hello");
+        expect(client.text).not.toContain(evil.content);
+        const id = /x-request-id: (\S+)/i.exec(client.text)?.[1] ?? "";
+        client.fin();
+        const record = await bench.record({ id }, usualCharge);
+        expectEnd(record, { ...done, provider: bench.providerOf(model) });
+        expect(record.attempts).toMatchObject([{ outcome: "ok" }]);
+        expect(peers.map((peer) => peer === peers[0])).toEqual([true, false]);
+      });
+    }
   }
 }
 

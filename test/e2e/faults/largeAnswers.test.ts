@@ -55,6 +55,9 @@ function headOf(status: number, type: string, megabytes: number): string {
   return `HTTP/1.1 ${status} X\r\ncontent-type: ${type}\r\ncontent-length: ${megabytes * megabyte}\r\n\r\n`;
 }
 
+/** 200 KB that would be 200 MB. */
+const bombBytes = gzipSync(Buffer.alloc(200 * megabyte));
+
 const warm = bench.model(0, { answer: wellBehaved });
 const warmUps = 100;
 beforeAll(async () => {
@@ -110,9 +113,6 @@ for (const form of everyForm) {
     testTimeoutMs,
   );
 }
-/** 200 KB that would be 200 MB. */
-const bombBytes = gzipSync(Buffer.alloc(200 * megabyte));
-
 for (const form of jsonForms) {
   const large = bench.model(48, {
     answer: gigantic(headOf(200, typeOf(form), 200), 200),
@@ -185,9 +185,9 @@ const tinyAnswer = byForm((form) => async (peer) => {
 /** How long the health checks took that were made while the work was done, the quickest first. */
 async function healthMsDuring(work: () => Promise<void>): Promise<number[]> {
   const times: number[] = [];
-  let isOver = false;
+  const over = new AbortController();
   const check = async (): Promise<void> => {
-    while (!isOver) {
+    while (!over.signal.aborted) {
       const startedMs = performance.now();
       await (await fetch(`${bench.gateway.url}/healthz`)).text();
       times.push(performance.now() - startedMs);
@@ -198,7 +198,7 @@ async function healthMsDuring(work: () => Promise<void>): Promise<number[]> {
   try {
     await work();
   } finally {
-    isOver = true;
+    over.abort();
     await checks;
   }
   return times.sort((a, b) => a - b);

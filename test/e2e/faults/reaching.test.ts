@@ -45,8 +45,9 @@ const unreached: ProviderAnswer = () => {
   throw new Error("nobody was to come here");
 };
 
-function behind(url: string, more: Record<string, string> = {}) {
-  return { answer: unreached, forms: everyForm, settings: { ...hasty, base_url: url, ...more } };
+/** What is asked for at this address, by a provider of its own. */
+function behind(url: string, more: Readonly<Record<string, string>> = {}) {
+  return { answer: unreached, forms: everyForm, settings: { base_url: url, ...more } };
 }
 
 function hangingUp(how: "fin" | "reset"): ProviderAnswer {
@@ -68,34 +69,34 @@ testPassedOver(bench, [
     outcome: "refused",
   },
   {
-    ...behind("http://tollgate-test.invalid/v1", { connect_timeout: "5s" }),
+    ...behind("http://tollgate-test.invalid/v1"),
     row: 2,
     name: "DNS NXDOMAIN",
     outcome: "dns",
   },
   ...impostors.map(({ certificate, server }) => ({
-    ...behind(`https://localhost:${server.port}/v1`, {
-      connect_timeout: "5s",
-      ...(certificate === "selfSigned" ? {} : { ca_file: authority }),
-    }),
+    ...behind(
+      `https://localhost:${server.port}/v1`,
+      certificate === "selfSigned" ? {} : { ca_file: authority },
+    ),
     row: 4,
     name: `a certificate that is ${whatIsWrong[certificate]}`,
     outcome: "tls",
   })),
   {
-    ...behind(`https://127.0.0.1:${mute.port}/v1`),
+    ...behind(`https://127.0.0.1:${mute.port}/v1`, hasty),
     row: 5,
     name: "TCP accepted, TLS handshake hangs",
     outcome: "timeout",
   },
   {
-    ...behind(`http://127.0.0.1:${blackHole.port}/v1`),
+    ...behind(`http://127.0.0.1:${blackHole.port}/v1`, hasty),
     row: 6,
     name: "SYN blackhole",
     outcome: "timeout",
   },
   {
-    ...behind(`http://127.0.0.1:${mute.port}/v1`),
+    ...behind(`http://127.0.0.1:${mute.port}/v1`, hasty),
     row: 7,
     name: "accepts, never answers",
     outcome: "timeout",

@@ -1,0 +1,158 @@
+import { test } from "bun:test";
+import { doneEvent, roleEvent } from "../../support/chatAnswers.ts";
+import {
+  beginning,
+  begun,
+  byForm,
+  cut,
+  streamForms,
+  streams,
+  type FaultyAnswer,
+} from "../../support/faultAnswers.ts";
+import { openFaultBench } from "../../support/faultBench.ts";
+import { testBrokenOff, testPassedOver } from "../../support/faultTests.ts";
+import { created, terminal } from "../../support/responsesAnswers.ts";
+import { piece, raw, stream, streamHead } from "../../support/scriptedProvider.ts";
+import { chatEvent, eventStreamHead, responseEvent } from "../../support/upstreamText.ts";
+
+/** Rows 49 to 51, 57 and 60: streams that end before their answer does. */
+const bench = openFaultBench();
+const chatOnly = ["chat stream"] as const;
+const responsesOnly = ["responses stream"] as const;
+
+const ways = ["fin", "reset"] as const;
+const breaks = { forms: streamForms, before: begun } as const;
+testPassedOver(bench, [
+  ...ways.flatMap((how) => [
+    {
+      row: 49,
+      name: `a stream dies by ${how} after its head`,
+      forms: streamForms,
+      answer: cut(how, streamHead),
+      outcome: "closed",
+    },
+    {
+      row: 49,
+      name: `a stream dies by ${how} before its first content`,
+      forms: streamForms,
+      answer: byForm((form) =>
+        cut(how, streamHead, piece(form === "chat stream" ? roleEvent : created())),
+      ),
+      outcome: "closed",
+    },
+  ]),
+  {
+    row: 57,
+    name: "a stream ends without content, [DONE] and finish reason",
+    forms: chatOnly,
+    answer: stream(roleEvent),
+    outcome: "empty answer",
+  },
+  {
+    row: 60,
+    name: "a stream ends with its opening event",
+    forms: responsesOnly,
+    answer: stream(created()),
+    outcome: "cut",
+  },
+]);
+
+const deaths = [
+  { row: 50, how: "fin" },
+  { row: 51, how: "reset" },
+] as const;
+const contents = [1, 2, 3, 4, 5].map((count) =>
+  Array.from({ length: count }, (_, index) => `c${index}`),
+);
+const deltas = (texts: readonly string[]) =>
+  texts.map((text) => responseEvent("response.output_text.delta", { delta: text }));
+
+testBrokenOff(bench, [
+  ...contents.flatMap((texts) =>
+    deaths.map(({ row, how }) => ({
+      row,
+      name: `a stream dies by ${how} within its chunks after ${texts.length} events`,
+      forms: streamForms,
+      answer: (async (peer, request, client) => {
+        const isChat = request.requestLine.includes("/chat/");
+        const events = isChat ? texts.map((text) => chatEvent({ content: text })) : deltas(texts);
+        await raw(streamHead, ...events.map(piece))(peer, request);
+        if (how === "reset") await client.seen(`"${texts.at(-1)}"`);
+        peer[how]();
+      }) satisfies FaultyAnswer,
+      before: { chat: texts, responses: [deltas(texts).join(""), texts.length] as const },
+      outcome: "closed",
+    })),
+  ),
+  {
+    ...breaks,
+    row: 50,
+    name: "a stream is cut in the middle of an event",
+    answer: async (peer, request, client) => {
+      await beginning(peer, request, client);
+      await peer.send(piece('data: {"choi'));
+      peer.fin();
+    },
+    outcome: "closed",
+  },
+  {
+    ...breaks,
+    row: 51,
+    name: "a close-delimited stream ends without its terminator",
+    answer: byForm((form) =>
+      cut(
+        "fin",
+        eventStreamHead,
+        (form === "chat stream" ? begun.chatEvents : begun.responsesEvents).join(""),
+      ),
+    ),
+    outcome: "cut",
+  },
+  {
+    ...breaks,
+    row: 51,
+    name: "a close-delimited stream is reset",
+    answer: async (peer, request, client) => {
+      const events = request.requestLine.includes("/chat/")
+        ? begun.chatEvents
+        : begun.responsesEvents;
+      await peer.send(eventStreamHead + events.join(""));
+      await client.seen("Hello");
+      peer.reset();
+    },
+    outcome: "closed",
+  },
+  {
+    ...breaks,
+    row: 57,
+    name: "a stream ends in good order without [DONE] and finish reason, without its terminal event",
+    answer: streams({ chat: begun.chatEvents, responses: begun.responsesEvents }),
+    outcome: "cut",
+  },
+  {
+    row: 57,
+    name: "a stream says [DONE] without a finish reason",
+    forms: chatOnly,
+    answer: stream(...begun.chatEvents, doneEvent),
+    before: begun,
+    outcome: "cut",
+  },
+  {
+    row: 60,
+    name: "a stream is cut within its terminal event",
+    forms: responsesOnly,
+    answer: stream(...begun.responsesEvents, terminal().slice(0, -20)),
+    before: begun,
+    outcome: "answer",
+  },
+  {
+    row: 60,
+    name: "a stream has a terminal event without a response",
+    forms: responsesOnly,
+    answer: stream(...begun.responsesEvents, responseEvent("response.completed")),
+    before: begun,
+    outcome: "answer",
+  },
+]);
+
+test("the account paid for what was answered, and for nothing else", () => bench.checkAccount());
