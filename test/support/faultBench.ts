@@ -132,7 +132,8 @@ export function openFaultBench(sections: NonNullable<GatewayConfig["sections"]> 
       const provider = settings === undefined ? sharedProvider : `faulty-${models.length}`;
       if (settings !== undefined) providers[provider] = { base_url: faultyUrl, ...settings };
       const next = hasNext ? [{ provider: nextProvider }] : [];
-      models.push({ id, routes: [{ provider }, ...next] });
+      const kind = settings?.["kind"] ?? "openai";
+      models.push({ id, routes: [{ provider, responses: kind === "openai" }, ...next] });
       answers.set(id, answer);
       return id;
     },

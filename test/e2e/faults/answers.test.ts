@@ -97,6 +97,14 @@ testPassedOver(bench, [
   },
   {
     row: 38,
+    name: "200 of a provider of kind anthropic whose first event is an error",
+    forms: ["chat stream"],
+    answer: stream(errorEvent),
+    settings: { kind: "anthropic", api_key: "sk-ant-of-the-operator" },
+    outcome: "answer",
+  },
+  {
+    row: 38,
     name: "200 with an error behind the opening event",
     forms: streamForms,
     answer: streams({ chat: [roleEvent, errorEvent], responses: [created(), errorEvent] }),
