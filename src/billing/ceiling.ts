@@ -8,11 +8,10 @@ export interface PromptSize {
   unbounded: boolean;
 }
 
-/** The most that a request can cost: tokens, and the nano-roubles to hold for them. */
+/** The tokens that a request's hold pays: those of the prompt, and those of all choices together. */
 export interface Ceiling {
   promptTokens: number;
   completionTokens: number;
-  amount: bigint;
 }
 
 /** Room for what a provider's template adds around each message, and around them all. */
@@ -29,12 +28,41 @@ export function promptTokensMax(prompt: PromptSize, contextTokens: number): numb
   return Math.min(bound, contextTokens);
 }
 
-/** `completionTokens` is the bound of one choice times the number of choices. */
-export function ceilingOf(promptTokens: number, completionTokens: number, price: Price): Ceiling {
-  const dearestInput = [price.cachedInput, price.cacheWrite].reduce(
-    (dearest, one) => (one > dearest ? one : dearest),
-    price.input,
-  );
-  const amount = BigInt(promptTokens) * dearestInput + BigInt(completionTokens) * price.output;
-  return { promptTokens, completionTokens, amount };
+/** How many tokens each choice of an answer may have: the bound shrinks down to `least` where money is short. */
+export interface OutputBound {
+  readonly most: number;
+  readonly least: number;
+}
+
+/** What may be held for a request, in nano-roubles: `least` and any number of whole `step`s, up to `most`. */
+export interface AmountRange {
+  readonly most: bigint;
+  readonly least: bigint;
+  readonly step: bigint;
+}
+
+/** One step is one token more of each choice. */
+export function amountRangeOf(
+  promptTokens: number,
+  bound: OutputBound,
+  choiceCount: number,
+  price: Price,
+): AmountRange {
+  const prompt = BigInt(promptTokens) * dearestInput(price);
+  const step = BigInt(choiceCount) * price.output;
+  return {
+    most: prompt + BigInt(bound.most) * step,
+    least: prompt + BigInt(bound.least) * step,
+    step,
+  };
+}
+
+/** The bound of each choice's tokens that an amount of the range pays. */
+export function boundWithin(range: AmountRange, amount: bigint, bound: OutputBound): number {
+  if (amount === range.most) return bound.most;
+  return bound.least + Number((amount - range.least) / range.step);
+}
+
+function dearestInput({ input, cachedInput, cacheWrite }: Price): bigint {
+  return [cachedInput, cacheWrite].reduce((most, one) => (one > most ? one : most), input);
 }

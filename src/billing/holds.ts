@@ -1,5 +1,6 @@
 import { assert } from "../lib/assert.ts";
 import type { Funds } from "../store/store.ts";
+import type { AmountRange } from "./ceiling.ts";
 
 /** Why money could not be held: `short` can never fit, `busy` would but for other open requests. */
 export type HoldRefusal =
@@ -14,10 +15,13 @@ export interface Hold {
 }
 
 export interface Holds {
-  /** `funds` were read in the same turn of the event loop: that makes reading and holding one step. */
+  /**
+   * Holds as much of the range as the account and the key's budget can pay now. `funds` were read in the
+   * same turn of the event loop: that makes reading and holding one step.
+   */
   take(
     owner: { accountId: number; keyId: number },
-    amount: bigint,
+    range: AmountRange,
     funds: Funds,
   ): { ok: true; hold: Hold } | HoldRefusal;
   /** Resolves when a hold of the account is released, or after so long. */
@@ -33,24 +37,18 @@ export function createHolds(): Holds {
   /** Who waits for money of an account, longest first. */
   const waiting = new Map<number, Set<() => void>>();
   return {
-    take({ accountId, keyId }, amount, funds) {
-      assert(amount >= 0n, "a negative hold");
+    take({ accountId, keyId }, range, funds) {
+      assert(0n <= range.least && range.least <= range.most, "a negative hold");
+      const { least: required } = range;
       const spendable = funds.balance + funds.overdraft;
-      const accountHeld = byAccount.get(accountId) ?? 0n;
-      if (amount > spendable) {
-        return {
-          ok: false,
-          reason: "short",
-          required: amount,
-          available: positive(spendable - accountHeld),
-        };
+      const free = spendable - (byAccount.get(accountId) ?? 0n);
+      const left = budgetLeft(funds, byKey.get(keyId) ?? 0n);
+      const payable = left === undefined || free < left ? free : left;
+      if (required > spendable || (left !== undefined && required > left)) {
+        return { ok: false, reason: "short", required, available: positive(payable) };
       }
-      if (funds.budget !== null) {
-        const left = funds.budget - funds.spent - (byKey.get(keyId) ?? 0n);
-        if (amount > left)
-          return { ok: false, reason: "short", required: amount, available: positive(left) };
-      }
-      if (amount > spendable - accountHeld) return { ok: false, reason: "busy" };
+      if (required > free) return { ok: false, reason: "busy" };
+      const amount = mostOf(range, payable);
       add(byAccount, accountId, amount);
       add(byKey, keyId, amount);
       let open = true;
@@ -79,6 +77,16 @@ export function createHolds(): Holds {
     },
     total: () => byAccount.values().reduce((sum, held) => sum + held, 0n),
   };
+}
+
+/** What the key may still spend of its budget; undefined: it has none. */
+function budgetLeft({ budget, spent }: Funds, held: bigint): bigint | undefined {
+  return budget === null ? undefined : budget - spent - held;
+}
+
+/** The largest amount of the range that so much money pays; its least is known to fit. */
+function mostOf({ most, least, step }: AmountRange, money: bigint): bigint {
+  return most <= money ? most : least + ((money - least) / step) * step;
 }
 
 function add(sums: Map<number, bigint>, id: number, amount: bigint): void {

@@ -1,4 +1,12 @@
-import { ceilingOf, promptTokensMax, type Ceiling, type PromptSize } from "../billing/ceiling.ts";
+import {
+  amountRangeOf,
+  boundWithin,
+  promptTokensMax,
+  type AmountRange,
+  type Ceiling,
+  type OutputBound,
+  type PromptSize,
+} from "../billing/ceiling.ts";
 import type { Holds } from "../billing/holds.ts";
 import { startMeter, type Meter } from "../billing/meter.ts";
 import {
@@ -7,6 +15,7 @@ import {
   rateLimitExceeded,
   serviceUnavailable,
 } from "../contract/errors.ts";
+import type { ModelConfig } from "../config/schema.ts";
 import { assert } from "../lib/assert.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { mayUse, type CatalogModel } from "./catalog.ts";
@@ -28,6 +37,10 @@ export interface Ask {
 export interface Admitted {
   meter: Meter;
   ceiling: Ceiling;
+  /** The bound of each choice's tokens to send: the caller's own, or what money shrank it to; undefined: none. */
+  outputTokensBound: number | undefined;
+  /** What was held for each choice. */
+  outputTokensMax: number;
   promptEstimate: number;
 }
 
@@ -59,15 +72,18 @@ export async function admit(
 
   const { config } = model;
   const promptTokens = promptTokensMax(ask.prompt, config.contextTokens);
-  const completionTokens = (ask.outputTokensBound ?? config.maxOutputTokens) * ask.choiceCount;
-  const ceiling = ceilingOf(promptTokens, completionTokens, config.price);
+  const bound = outputBoundOf(ask, config, gateway.current.config.billing.minOutputTokens);
+  const range = amountRangeOf(promptTokens, bound, ask.choiceCount, config.price);
 
-  const held = await holdMoney(gateway, visit, ceiling.amount);
+  const held = await holdMoney(gateway, visit, range);
   if (!held.ok) {
     passage.correctTokens(0);
     if (held.reason === "busy") throw rateLimitExceeded(BUSY_RETRY_SECONDS);
     throw insufficientBalance(formatRoubles(held.required), formatRoubles(held.available));
   }
+  const { amount } = held.hold;
+  const outputTokensMax = boundWithin(range, amount, bound);
+  const isShrunk = outputTokensMax < bound.most;
   const meter = startMeter({
     writer: gateway.writer,
     clock: gateway.clock,
@@ -87,20 +103,42 @@ export async function admit(
       priceCachedInput: config.price.cachedInput,
       priceCacheWrite: config.price.cacheWrite,
       priceOutput: config.price.output,
-      hold: ceiling.amount,
+      hold: amount,
     },
   });
-  return { meter, ceiling, promptEstimate: ask.promptEstimate };
+  return {
+    meter,
+    ceiling: { promptTokens, completionTokens: outputTokensMax * ask.choiceCount },
+    outputTokensBound: isShrunk ? outputTokensMax : ask.outputTokensBound,
+    outputTokensMax,
+    promptEstimate: ask.promptEstimate,
+  };
+}
+
+/**
+ * A bound that the caller gave stands. Where a chat has none it may shrink, down to what the operator
+ * calls the least that is of use; a responses body leaves as it came, so there is no place to say so.
+ */
+function outputBoundOf(
+  ask: Ask,
+  { maxOutputTokens }: ModelConfig,
+  minOutputTokens: number,
+): OutputBound {
+  const most = ask.outputTokensBound ?? maxOutputTokens;
+  const mayShrink = ask.endpoint === "chat" && ask.outputTokensBound === undefined;
+  return { most, least: mayShrink ? Math.min(minOutputTokens, most) : most };
 }
 
 /**
  * Reading the balance and holding happen in one turn, so that two requests never share money. What is
- * promised to the account's own open requests may come back: that is waited for, and so is a credit.
+ * promised to the account's own open requests may come back: that is waited for, and so is a credit. A
+ * bound that can shrink does so at once: nobody knows whether waiting would bring more, and what an
+ * answer must at least have room for is the operator's to say.
  */
 async function holdMoney(
   gateway: Gateway,
   { caller, signal }: Visit,
-  amount: bigint,
+  range: AmountRange,
 ): Promise<ReturnType<Holds["take"]>> {
   const owner = { accountId: caller.accountId, keyId: caller.id };
   const { holds, clock } = gateway;
@@ -108,7 +146,7 @@ async function holdMoney(
   for (;;) {
     const funds = gateway.store.keys.funds(caller.id);
     assert(funds !== undefined, "a caller without an account");
-    const held = holds.take(owner, amount, funds);
+    const held = holds.take(owner, range, funds);
     const leftMs = untilMs - clock.monotonicMs();
     const mayWait = leftMs > 0 && !signal.aborted && !gateway.traffic.isCut;
     if (held.ok || held.reason === "short" || !mayWait) return held;
