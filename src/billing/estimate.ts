@@ -15,10 +15,20 @@ export function estimateUsage(
   completionTokens: number,
   ceiling: Ceiling,
 ): Usage {
+  return withinCeiling(
+    { promptTokens, completionTokens, cachedTokens: 0, cacheWriteTokens: 0 },
+    ceiling,
+  );
+}
+
+/** A usage cut to what a hold pays: at no price does it cost more than that. */
+export function withinCeiling(usage: Usage, ceiling: Ceiling): Usage {
+  const promptTokens = Math.min(usage.promptTokens, ceiling.promptTokens);
+  const cachedTokens = Math.min(usage.cachedTokens, promptTokens);
   return {
-    promptTokens: Math.min(promptTokens, ceiling.promptTokens),
-    completionTokens: Math.min(completionTokens, ceiling.completionTokens),
-    cachedTokens: 0,
-    cacheWriteTokens: 0,
+    promptTokens,
+    cachedTokens,
+    cacheWriteTokens: Math.min(usage.cacheWriteTokens, promptTokens - cachedTokens),
+    completionTokens: Math.min(usage.completionTokens, ceiling.completionTokens),
   };
 }

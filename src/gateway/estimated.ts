@@ -1,4 +1,4 @@
-import { estimateTokens, estimateUsage } from "../billing/estimate.ts";
+import { estimateTokens, estimateUsage, withinCeiling } from "../billing/estimate.ts";
 import type { BilledUsage } from "../billing/meter.ts";
 import type { Usage } from "../contract/usage.ts";
 import type { Admitted } from "./admit.ts";
@@ -22,8 +22,9 @@ export function finishedUsage(
 }
 
 /**
- * What is billed of an answer that was not read to its end, or whose completion was never counted. A figure that came before the end may be
- * an early one: it is believed for the prompt, and for the completion where it is not below the estimate.
+ * What is billed of an answer that was not read to its end, or whose completion was never counted. A figure
+ * that came before the end may be an early one: it is believed for the prompt, and for the completion where it
+ * is not below the estimate, but as all that is estimated only up to what was held.
  */
 export function partialUsage(
   admitted: Admitted,
@@ -33,5 +34,6 @@ export function partialUsage(
   const estimate = estimatedUsage(admitted, textBytes);
   if (!reported) return estimate;
   const completionTokens = Math.max(reported.completionTokens, estimate.tokens.completionTokens);
-  return { tokens: { ...reported, completionTokens }, estimated: true };
+  const tokens = withinCeiling({ ...reported, completionTokens }, admitted.ceiling);
+  return { tokens, estimated: true };
 }

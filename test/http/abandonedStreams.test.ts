@@ -94,4 +94,23 @@ describe("a client that leaves amid the content of a provider which reports usag
       expect(at.gateway.balance(key)).toBe(started - charge);
     },
   );
+
+  test("pays no more than was held, however large that figure is", async () => {
+    const usage = {
+      prompt_tokens: 5000,
+      completion_tokens: 300,
+      prompt_tokens_details: { cached_tokens: 10, cache_write_tokens: 4990 },
+    };
+    const asked = { ...streaming, max_tokens: 20 };
+    const { key, client, provide, leave, givenUp } = await beginChat(at, asked);
+    await provide(streamHead, piece(chatEvent({ content: "Hello" }, null, { usage })));
+    await client.seen("Hello");
+    await leave();
+    await givenUp;
+    const [record] = await at.gateway.records(key, 1);
+    expect(record).toMatchObject({ status: "cancelled", estimated: true, completionTokens: 20 });
+    expect(record?.promptTokens).toBeGreaterThan(300);
+    expect(record?.charge).toBeLessThanOrEqual(record?.hold ?? 0n);
+    expect(record?.writeOff).toBe(0n);
+  });
 });
