@@ -1,5 +1,5 @@
 import { assert } from "../lib/assert.ts";
-import type { Funds } from "../store/store.ts";
+import type { Funds, SettledFunds } from "../store/store.ts";
 import type { AmountRange } from "./ceiling.ts";
 
 /** Why money could not be held: `short` can never fit, `busy` would but for other open requests. */
@@ -10,92 +10,179 @@ export type HoldRefusal =
 /** Money promised to one open request, in nano-roubles. */
 export interface Hold {
   readonly amount: bigint;
+  /** The request's end was asked of the writer: from now on the books may have it before we hear of it. */
+  ending(): void;
   /** Gives the promise back; the second call of the same hold is a bug. */
   release(): void;
 }
 
+/** For whom money is held. */
+export interface HoldOwner {
+  readonly accountId: number;
+  readonly keyId: number;
+  readonly requestId: string;
+}
+
+/** What the books say of the owner's money, read afresh each time. */
+export interface Books {
+  funds(): Funds;
+  /** The money, and which of these requests have ended, all of one moment. */
+  fundsBeside(requestIds: readonly string[]): SettledFunds;
+}
+
 export interface Holds {
   /**
-   * Holds as much of the range as the account and the key's budget can pay now. `funds` were read in the
+   * Holds as much of the range as the account and the key's budget can pay now. The books are read in the
    * same turn of the event loop: that makes reading and holding one step.
    */
-  take(
-    owner: { accountId: number; keyId: number },
-    range: AmountRange,
-    funds: Funds,
-  ): { ok: true; hold: Hold } | HoldRefusal;
+  take(owner: HoldOwner, range: AmountRange, books: Books): { ok: true; hold: Hold } | HoldRefusal;
   /** Resolves when a hold of the account is released, or after so long. */
   whenReleased(accountId: number, withinMs: number): Promise<void>;
   /** The sum of all open holds; 0 at rest. */
   total(): bigint;
 }
 
+/** Of an account's requests that are ending the books are asked about so many, the oldest. */
+const ENDING_ASKED_MAX = 256;
+
+type Decision = { ok: true; amount: bigint } | HoldRefusal;
+
+interface Promised {
+  ofAccount: bigint;
+  ofKey: bigint;
+}
+
 /** The open holds of a serving gateway, in memory: one thread decides, so no two promises share a rouble. */
 export function createHolds(): Holds {
-  const byAccount = new Map<number, bigint>();
-  const byKey = new Map<number, bigint>();
-  /** Who waits for money of an account, longest first. */
-  const waiting = new Map<number, Set<() => void>>();
+  const accounts = new Map<number, AccountHolds>();
+  const holdsOf = (accountId: number): AccountHolds => {
+    const known = accounts.get(accountId) ?? new AccountHolds();
+    accounts.set(accountId, known);
+    return known;
+  };
+  const forgetIdle = (accountId: number): void => {
+    if (accounts.get(accountId)?.isIdle === true) accounts.delete(accountId);
+  };
   return {
-    take({ accountId, keyId }, range, funds) {
+    take(owner, range, books) {
       assert(0n <= range.least && range.least <= range.most, "a negative hold");
-      const { least: required } = range;
-      const spendable = funds.balance + funds.overdraft;
-      const free = spendable - (byAccount.get(accountId) ?? 0n);
-      const left = budgetLeft(funds, byKey.get(keyId) ?? 0n);
-      const payable = left === undefined || free < left ? free : left;
-      if (required > spendable || (left !== undefined && required > left)) {
-        return { ok: false, reason: "short", required, available: positive(payable) };
+      const account = holdsOf(owner.accountId);
+      const decision = decideBy(account, owner.keyId, range, books);
+      if (decision.ok) {
+        const hold = account.open(owner, decision.amount, () => forgetIdle(owner.accountId));
+        return { ok: true, hold };
       }
-      if (required > free) return { ok: false, reason: "busy" };
-      const amount = mostOf(range, payable);
-      add(byAccount, accountId, amount);
-      add(byKey, keyId, amount);
-      let open = true;
-      const release = (): void => {
-        assert(open, "a hold is released twice");
-        open = false;
-        add(byAccount, accountId, -amount);
-        add(byKey, keyId, -amount);
-        for (const wake of waiting.get(accountId) ?? []) wake();
-      };
-      return { ok: true, hold: { amount, release } };
+      forgetIdle(owner.accountId);
+      return decision;
     },
-    whenReleased(accountId, withinMs) {
-      const waiters = waiting.get(accountId) ?? new Set<() => void>();
-      waiting.set(accountId, waiters);
-      return new Promise((resolve) => {
-        const wake = (): void => {
-          clearTimeout(timer);
-          waiters.delete(wake);
-          if (waiters.size === 0) waiting.delete(accountId);
-          resolve();
-        };
-        const timer = setTimeout(wake, withinMs);
-        waiters.add(wake);
-      });
+    async whenReleased(accountId, withinMs) {
+      await holdsOf(accountId).whenReleased(withinMs);
+      forgetIdle(accountId);
     },
-    total: () => byAccount.values().reduce((sum, held) => sum + held, 0n),
+    total: () => accounts.values().reduce((sum, { held }) => sum + held, 0n),
   };
 }
 
-/** What the key may still spend of its budget; undefined: it has none. */
-function budgetLeft({ budget, spent }: Funds, held: bigint): bigint | undefined {
-  return budget === null ? undefined : budget - spent - held;
+/** What is promised to the open requests of one account, and who waits for it. */
+class AccountHolds {
+  held = 0n;
+  readonly #heldByKey = new Map<number, bigint>();
+  #openCount = 0;
+  /** The holds whose end was asked for, oldest first. */
+  readonly #ending = new Map<string, { keyId: number; amount: bigint }>();
+  /** Longest first. */
+  readonly #waiting = new Set<() => void>();
+
+  get isIdle(): boolean {
+    return this.#openCount === 0 && this.#waiting.size === 0;
+  }
+
+  /** The requests that are ending, as many as the books are asked about. */
+  get endingIds(): readonly string[] {
+    return this.#ending.keys().take(ENDING_ASKED_MAX).toArray();
+  }
+
+  /** What is promised but for requests that the books have seen end: those cost what stands there. */
+  promised(keyId: number, endedIds: readonly string[]): Promised {
+    const promised = { ofAccount: this.held, ofKey: this.#heldByKey.get(keyId) ?? 0n };
+    for (const requestId of endedIds) {
+      const hold = this.#ending.get(requestId);
+      assert(hold !== undefined, "an end that nobody asked for");
+      promised.ofAccount -= hold.amount;
+      if (hold.keyId === keyId) promised.ofKey -= hold.amount;
+    }
+    return promised;
+  }
+
+  open({ keyId, requestId }: HoldOwner, amount: bigint, released: () => void): Hold {
+    this.#openCount += 1;
+    this.#add(keyId, amount);
+    let isOpen = true;
+    return {
+      amount,
+      ending: () => void this.#ending.set(requestId, { keyId, amount }),
+      release: () => {
+        assert(isOpen, "a hold is released twice");
+        isOpen = false;
+        this.#openCount -= 1;
+        this.#ending.delete(requestId);
+        this.#add(keyId, -amount);
+        for (const wake of this.#waiting) wake();
+        released();
+      },
+    };
+  }
+
+  whenReleased(withinMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const wake = (): void => {
+        clearTimeout(timer);
+        this.#waiting.delete(wake);
+        resolve();
+      };
+      const timer = setTimeout(wake, withinMs);
+      this.#waiting.add(wake);
+    });
+  }
+
+  #add(keyId: number, amount: bigint): void {
+    const ofKey = (this.#heldByKey.get(keyId) ?? 0n) + amount;
+    assert(ofKey >= 0n, "less than nothing is held");
+    this.held += amount;
+    if (ofKey === 0n) this.#heldByKey.delete(keyId);
+    else this.#heldByKey.set(keyId, ofKey);
+  }
+}
+
+function decideBy(
+  account: AccountHolds,
+  keyId: number,
+  range: AmountRange,
+  books: Books,
+): Decision {
+  const quick = decide(range, books.funds(), account.promised(keyId, []));
+  if (quick.ok && quick.amount === range.most) return quick;
+  const { endingIds } = account;
+  if (endingIds.length === 0) return quick;
+  // A charge may be committed while its hold still stands here: it must not count twice.
+  const funds = books.fundsBeside(endingIds);
+  return decide(range, funds, account.promised(keyId, funds.endedIds));
+}
+
+function decide(range: AmountRange, funds: Funds, promised: Promised): Decision {
+  const { least: required } = range;
+  const spendable = funds.balance + funds.overdraft;
+  const free = spendable - promised.ofAccount;
+  const left = funds.budget === null ? undefined : funds.budget - funds.spent - promised.ofKey;
+  const payable = left === undefined || free < left ? free : left;
+  if (required > spendable || (left !== undefined && required > left)) {
+    return { ok: false, reason: "short", required, available: payable > 0n ? payable : 0n };
+  }
+  if (required > free) return { ok: false, reason: "busy" };
+  return { ok: true, amount: mostOf(range, payable) };
 }
 
 /** The largest amount of the range that so much money pays; its least is known to fit. */
 function mostOf({ most, least, step }: AmountRange, money: bigint): bigint {
   return most <= money ? most : least + ((money - least) / step) * step;
-}
-
-function add(sums: Map<number, bigint>, id: number, amount: bigint): void {
-  const sum = (sums.get(id) ?? 0n) + amount;
-  assert(sum >= 0n, "less than nothing is held");
-  if (sum === 0n) sums.delete(id);
-  else sums.set(id, sum);
-}
-
-function positive(amount: bigint): bigint {
-  return amount > 0n ? amount : 0n;
 }

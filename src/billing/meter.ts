@@ -125,6 +125,7 @@ export function startMeter(options: {
   const finish = async (ending: Ending): Promise<Receipt> => {
     assert(!finished, "a request is finished twice");
     finished = true;
+    hold.ending();
     try {
       // Without its row there is nothing to end.
       if (isRefused) await opened;

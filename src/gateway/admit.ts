@@ -7,7 +7,7 @@ import {
   type OutputBound,
   type PromptSize,
 } from "../billing/ceiling.ts";
-import type { Holds } from "../billing/holds.ts";
+import type { Books, Holds } from "../billing/holds.ts";
 import { startMeter, type Meter } from "../billing/meter.ts";
 import {
   insufficientBalance,
@@ -137,21 +137,29 @@ function outputBoundOf(
  */
 async function holdMoney(
   gateway: Gateway,
-  { caller, signal }: Visit,
+  { caller, requestId, signal }: Visit,
   range: AmountRange,
 ): Promise<ReturnType<Holds["take"]>> {
-  const owner = { accountId: caller.accountId, keyId: caller.id };
+  const owner = { accountId: caller.accountId, keyId: caller.id, requestId };
   const { holds, clock } = gateway;
+  const { keys } = gateway.store;
+  const books: Books = {
+    funds: () => known(keys.funds(caller.id)),
+    fundsBeside: (requestIds) => known(keys.fundsBeside(caller.id, requestIds)),
+  };
   const untilMs = clock.monotonicMs() + gateway.current.config.billing.holdWaitMs;
   for (;;) {
-    const funds = gateway.store.keys.funds(caller.id);
-    assert(funds !== undefined, "a caller without an account");
-    const held = holds.take(owner, range, funds);
+    const held = holds.take(owner, range, books);
     const leftMs = untilMs - clock.monotonicMs();
     const mayWait = leftMs > 0 && !signal.aborted && !gateway.traffic.isCut;
     if (held.ok || held.reason === "short" || !mayWait) return held;
     await holds.whenReleased(caller.accountId, Math.min(leftMs, CREDIT_POLL_MS));
   }
+}
+
+function known<T>(funds: T | undefined): T {
+  assert(funds !== undefined, "a caller without an account");
+  return funds;
 }
 
 /** While nothing can be written, or the gateway ends, no provider is asked; one small write at a time finds out when it is over. */

@@ -1,5 +1,5 @@
 import { asc, eq, isNull, sql, and } from "drizzle-orm";
-import { accounts, keys, newRowId } from "./schema.ts";
+import { accounts, keys, newRowId, requests } from "./schema.ts";
 import type { Connection } from "./sqlite.ts";
 
 /** A limit that is null is the config's. `models` null: all models. */
@@ -51,6 +51,11 @@ export interface Funds {
   spent: bigint;
 }
 
+/** The money of a moment, and which of the requests that were asked about had ended by then. */
+export interface SettledFunds extends Funds {
+  endedIds: readonly string[];
+}
+
 export interface KeyTable {
   insert(key: NewKey): void;
   /** By the SHA-256 of the whole key: one point read. */
@@ -61,6 +66,8 @@ export interface KeyTable {
   revoke(id: number, at: number): boolean;
   /** The account's and the key's money at this moment: one point read. */
   funds(keyId: number): Funds | undefined;
+  /** The same, and which of these requests have ended: one snapshot of the store. */
+  fundsBeside(keyId: number, requestIds: readonly string[]): SettledFunds | undefined;
 }
 
 export function keyTable({ db }: Connection): KeyTable {
@@ -79,7 +86,7 @@ export function keyTable({ db }: Connection): KeyTable {
     requestsPerMinute: keys.requestsPerMinute,
     tokensPerMinute: keys.tokensPerMinute,
     concurrentRequests: keys.concurrentRequests,
-    models: sql<readonly string[] | null>`${keys.models}`.mapWith(modelsFromText),
+    models: sql<readonly string[] | null>`${keys.models}`.mapWith(textsFromJson),
     budget: keys.budget,
     spent: keys.spent,
   };
@@ -88,13 +95,24 @@ export function keyTable({ db }: Connection): KeyTable {
   const byHash = joined({ ...columns, hash: keys.hash })
     .where(eq(keys.hash, sql.placeholder("hash")))
     .prepare();
+  const money = {
+    balance: accounts.balance,
+    overdraft: accounts.overdraft,
+    budget: keys.budget,
+    spent: keys.spent,
+  };
   const funds = db
-    .select({
-      balance: accounts.balance,
-      overdraft: accounts.overdraft,
-      budget: keys.budget,
-      spent: keys.spent,
-    })
+    .select(money)
+    .from(keys)
+    .innerJoin(accounts, eq(keys.accountId, accounts.id))
+    .where(eq(keys.id, sql.placeholder("keyId")))
+    .prepare();
+  const endedIds = sql<readonly string[]>`(
+    SELECT json_group_array(${requests.publicId}) FROM ${requests}
+    WHERE ${requests.publicId} IN (SELECT value FROM json_each(${sql.placeholder("requestIds")}))
+      AND ${requests.status} <> 'running')`.mapWith(textsFromJson);
+  const fundsBeside = db
+    .select({ ...money, endedIds })
     .from(keys)
     .innerJoin(accounts, eq(keys.accountId, accounts.id))
     .where(eq(keys.id, sql.placeholder("keyId")))
@@ -121,10 +139,12 @@ export function keyTable({ db }: Connection): KeyTable {
         .returning({ id: keys.id })
         .get() !== undefined,
     funds: (keyId) => funds.get({ keyId }),
+    fundsBeside: (keyId, requestIds) =>
+      fundsBeside.get({ keyId, requestIds: JSON.stringify(requestIds) }),
   };
 }
 
 /** Drizzle maps NULL by itself; only text reaches this. */
-function modelsFromText(text: string): readonly string[] {
+function textsFromJson(text: string): readonly string[] {
   return JSON.parse(text) as string[];
 }

@@ -15,7 +15,7 @@ import { usageReport, type UsageFilter, type UsageGrouping, type UsageRow } from
 /** The face of the store: what is read, and what a person changes. A serving gateway writes by its Writer. */
 export interface Store {
   readonly accounts: Pick<AccountTable, "find" | "list">;
-  readonly keys: Pick<KeyTable, "find" | "findByHash" | "funds" | "list">;
+  readonly keys: Pick<KeyTable, "find" | "findByHash" | "funds" | "fundsBeside" | "list">;
   readonly ledger: Pick<LedgerTable, "history">;
   readonly requests: RequestTable;
   readonly owners: OwnerTable;
@@ -92,7 +92,7 @@ function storeOver(connection: Connection, path: string, file: OpenedFile): Stor
 export { available, type AccountRow } from "./accounts.ts";
 export type { Actor } from "./admin.ts";
 export type { AuditReport } from "./audit.ts";
-export type { Funds, KeyRow, KeySecretRow } from "./keys.ts";
+export type { Funds, KeyRow, KeySecretRow, SettledFunds } from "./keys.ts";
 export type { LedgerRow } from "./ledger.ts";
 export { takeInstanceLock } from "./lock.ts";
 export type { AttemptRecord, OpenedRequest, RequestEnd, WriteResult } from "./operations.ts";

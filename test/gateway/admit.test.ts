@@ -1,0 +1,134 @@
+import { Database } from "bun:sqlite";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { admit, findModel, type Admitted } from "../../src/gateway/admit.ts";
+import type { Visit } from "../../src/gateway/gateway.ts";
+import { openTestApp, type KeyOptions, type TestApp, type TestKey } from "../support/testApp.ts";
+
+const TOKEN = 1000n;
+const ANSWER = 100;
+const COST = BigInt(ANSWER) * TOKEN;
+
+let gateway: TestApp;
+/** Another process, beside whose transaction nothing can be committed. */
+let other: Database;
+beforeAll(async () => {
+  gateway = await openTestApp({
+    providers: { local: "http://127.0.0.1:9/v1" },
+    models: [
+      {
+        id: "small",
+        routes: [{ provider: "local" }],
+        settings: {
+          free: true,
+          rub_input_per_1m: 0,
+          rub_cached_input_per_1m: 0,
+          rub_cache_write_per_1m: 0,
+          rub_output_per_1m: Number(TOKEN),
+          max_output_tokens: ANSWER,
+        },
+      },
+    ],
+    sections: { billing: { hold_wait: "0s" } },
+  });
+  other = new Database(gateway.path);
+  other.run("PRAGMA busy_timeout = 2000");
+});
+afterEach(() => gateway.checkBooks());
+afterAll(async () => {
+  other.close();
+  await gateway.close();
+});
+
+/** A request of the key's that has come as far as admission. */
+function visitOf(key: TestKey): Visit {
+  const { app, store } = gateway;
+  const caller = store.keys.find(key.id);
+  if (!caller) throw new Error("there is no such key");
+  const noLimits = { requestsPerMinute: 0, tokensPerMinute: 0, concurrentRequests: 0 };
+  const admission = app.limiter.admit(caller.id, noLimits);
+  if (!admission.ok) throw new Error("a key without limits met one");
+  return {
+    requestId: app.newId("req"),
+    caller,
+    passage: admission.passage,
+    signal: new AbortController().signal,
+    note: () => {},
+    fail: () => {},
+    over: () => {},
+  };
+}
+
+/** Asks for a whole answer of the model; what needs no waiting is decided before this returns. */
+function ask(visit: Visit): Promise<Admitted> {
+  const model = findModel(gateway.app.gateway, visit, "small");
+  return admit(gateway.app.gateway, visit, model, {
+    endpoint: "chat",
+    stream: false,
+    prompt: { bodyBytes: 100, messageCount: 1, unbounded: false },
+    promptEstimate: 5,
+    outputTokensBound: undefined,
+    choiceCount: 1,
+  });
+}
+
+async function end({ meter }: Admitted): Promise<void> {
+  const tokens = {
+    promptTokens: 5,
+    cachedTokens: 0,
+    cacheWriteTokens: 0,
+    completionTokens: ANSWER,
+  };
+  await meter.finish({ status: "done", usage: { tokens, estimated: false } });
+}
+
+/** Waits in this turn of the event loop, so that nothing but the writer's own thread goes on. */
+function waitForCommit(requestId: string): void {
+  const deadlineMs = performance.now() + 4000;
+  while (gateway.store.requests.find(requestId)?.status !== "done") {
+    if (performance.now() > deadlineMs) throw new Error("the charge was not committed");
+    Bun.sleepSync(1);
+  }
+}
+
+/**
+ * A second request of the account asks in the moment that the end of the first is committed, or only asked
+ * for. Resolves with the bound that it shrank to; undefined: it did not.
+ */
+async function secondMeanwhile(
+  options: KeyOptions,
+  endIs: "committed" | "asked for",
+): Promise<number | undefined> {
+  const key = gateway.key(options);
+  const visit = visitOf(key);
+  const first = await ask(visit);
+  await first.meter.opened;
+  if (endIs === "asked for") other.run("BEGIN IMMEDIATE");
+  const firstEnd = end(first);
+  if (endIs === "committed") waitForCommit(visit.requestId);
+  const second = ask(visitOf(key));
+  if (endIs === "asked for") other.run("ROLLBACK");
+  const admitted = await second;
+  await Promise.all([firstEnd, end(admitted)]);
+  return admitted.outputTokensBound;
+}
+
+describe("a charge that is committed but whose hold is not released yet", () => {
+  const enough = 2n * COST + COST / 2n;
+  test.each<[string, KeyOptions]>([
+    ["a balance", { balance: enough }],
+    ["an overdraft", { balance: 0n, overdraft: enough }],
+    ["a key's budget", { budget: enough }],
+  ])("counts once against %s", async (_, options) => {
+    expect(await secondMeanwhile(options, "committed")).toBeUndefined();
+  });
+});
+
+describe("a hold whose charge is not committed yet", () => {
+  const tooLittle = COST + COST / 2n;
+  test.each<[string, KeyOptions]>([
+    ["a balance", { balance: tooLittle }],
+    ["a key's budget", { budget: tooLittle }],
+  ])("still counts against %s, though its end is asked for", async (_, options) => {
+    expect(await secondMeanwhile(options, "asked for")).toBe(ANSWER / 2);
+  });
+});
