@@ -7,7 +7,7 @@ import {
   type OutputBound,
   type PromptSize,
 } from "../billing/ceiling.ts";
-import type { Books, Holds } from "../billing/holds.ts";
+import type { Books, Hold } from "../billing/holds.ts";
 import { startMeter, type Meter } from "../billing/meter.ts";
 import {
   insufficientBalance,
@@ -66,7 +66,6 @@ export async function admit(
   ask: Ask,
 ): Promise<Admitted> {
   const { caller, passage } = visit;
-  refuseWithoutBooks(gateway, visit);
   const rated = passage.takeTokens(ask.promptEstimate);
   if (!rated.ok) throw rateLimitExceeded(rated.retryAfterMs / 1000);
 
@@ -75,19 +74,16 @@ export async function admit(
   const bound = outputBoundOf(ask, config, gateway.current.config.billing.minOutputTokens);
   const range = amountRangeOf(promptTokens, bound, ask.choiceCount, config.price);
 
-  const held = await holdMoney(gateway, visit, range);
-  if (!held.ok) {
+  const hold = await holdMoney(gateway, visit, range).catch((error: unknown) => {
     passage.correctTokens(0);
-    if (held.reason === "busy") throw rateLimitExceeded(BUSY_RETRY_SECONDS);
-    throw insufficientBalance(formatRoubles(held.required), formatRoubles(held.available));
-  }
-  const { amount } = held.hold;
-  const outputTokensMax = boundWithin(range, amount, bound);
+    throw error;
+  });
+  const outputTokensMax = boundWithin(range, hold.amount, bound);
   const isShrunk = outputTokensMax < bound.most;
   const meter = startMeter({
     writer: gateway.writer,
     clock: gateway.clock,
-    hold: held.hold,
+    hold,
     price: config.price,
     ended: (end) =>
       gateway.metrics.requestEnded({ ...end, endpoint: ask.endpoint, model: config.id }),
@@ -103,7 +99,7 @@ export async function admit(
       priceCachedInput: config.price.cachedInput,
       priceCacheWrite: config.price.cacheWrite,
       priceOutput: config.price.output,
-      hold: amount,
+      hold: hold.amount,
     },
   });
   return {
@@ -135,11 +131,8 @@ function outputBoundOf(
  * bound that can shrink does so at once: nobody knows whether waiting would bring more, and what an
  * answer must at least have room for is the operator's to say.
  */
-async function holdMoney(
-  gateway: Gateway,
-  { caller, requestId, signal }: Visit,
-  range: AmountRange,
-): Promise<ReturnType<Holds["take"]>> {
+async function holdMoney(gateway: Gateway, visit: Visit, range: AmountRange): Promise<Hold> {
+  const { caller, requestId, signal } = visit;
   const owner = { accountId: caller.accountId, keyId: caller.id, requestId };
   const { holds, clock } = gateway;
   const { keys } = gateway.store;
@@ -149,10 +142,14 @@ async function holdMoney(
   };
   const untilMs = clock.monotonicMs() + gateway.current.config.billing.holdWaitMs;
   for (;;) {
+    refuseWithoutBooks(gateway, visit);
     const held = holds.take(owner, range, books);
+    if (held.ok) return held.hold;
+    if (held.reason === "short") {
+      throw insufficientBalance(formatRoubles(held.required), formatRoubles(held.available));
+    }
     const leftMs = untilMs - clock.monotonicMs();
-    const mayWait = leftMs > 0 && !signal.aborted && !gateway.traffic.isCut;
-    if (held.ok || held.reason === "short" || !mayWait) return held;
+    if (leftMs <= 0 || signal.aborted) throw rateLimitExceeded(BUSY_RETRY_SECONDS);
     await holds.whenReleased(caller.accountId, Math.min(leftMs, CREDIT_POLL_MS));
   }
 }

@@ -1,12 +1,15 @@
 import { describe, expect, test } from "bun:test";
 import { answered } from "../support/chatAnswers.ts";
 import { chat, expectRefusal } from "../support/chatCalls.ts";
+import type { GatewayConfig } from "../support/gatewayConfig.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
+import { startProvider } from "../support/scriptedProvider.ts";
+import { openTestApp } from "../support/testApp.ts";
 import { until } from "../support/until.ts";
 
 /** Only the answer costs, so that what is held is what is charged. */
-const at = openBefore(["local"], ({ local }) => ({
-  providers: { local },
+const config = (providers: { local: string }, holdWait: string): GatewayConfig => ({
+  providers,
   models: [
     {
       id: "small",
@@ -21,8 +24,9 @@ const at = openBefore(["local"], ({ local }) => ({
       },
     },
   ],
-  sections: { billing: { hold_wait: "1s" } },
-}));
+  sections: { billing: { hold_wait: holdWait } },
+});
+const at = openBefore(["local"], (urls) => config(urls, "1s"));
 
 const PRICE = 10_000n;
 const full = answered({ usage: { prompt_tokens: 5, completion_tokens: 10 } });
@@ -112,4 +116,28 @@ describe("a request that would fit but for money that is held", () => {
     expect((await second).status).toBe(402);
     expect(at.gateway.balance(key)).toBe(0n);
   });
+});
+
+test("a request that waits for money when the gateway ends is refused, and never sent", async () => {
+  const provider = startProvider();
+  const gateway = await openTestApp(
+    config({ local: `http://127.0.0.1:${provider.port}/v1` }, "5s"),
+  );
+  try {
+    provider.answer = () => {};
+    const key = gateway.key({ balance: PRICE });
+    const first = chat(gateway, key);
+    await provider.request(0);
+    const second = chat(gateway, key);
+    // Another account's refusal takes as long as the second one's way to its wait.
+    expect((await chat(gateway, gateway.key({ balance: 0n }))).status).toBe(402);
+    gateway.app.cut();
+    for (const reply of [await first, await second])
+      expectRefusal(reply, [502, "provider_error", "service temporarily unavailable"]);
+    expect(provider.requests).toHaveLength(1);
+    expect(await gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+  } finally {
+    provider.stop();
+    await gateway.close();
+  }
 });
