@@ -47,5 +47,5 @@ export async function voidEnd(writer: Writer, failed: () => RequestEnd): Promise
 }
 
 function isPassing(error: unknown): boolean {
-  return error instanceof WriteError && error.failure !== "refused";
+  return error instanceof WriteError && (error.failure === "full" || error.failure === "busy");
 }

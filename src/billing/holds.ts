@@ -10,6 +10,8 @@ export type HoldRefusal =
 /** Money promised to one open request, in nano-roubles. */
 export interface Hold {
   readonly amount: bigint;
+  /** All that the account's open requests were promised when it was taken, itself included. */
+  readonly promised: bigint;
   /** The request's end was asked of the writer: from now on the books may have it before we hear of it. */
   ending(): void;
   /** Gives the promise back; the second call of the same hold is a bug. */
@@ -120,6 +122,7 @@ class AccountHolds {
     let isOpen = true;
     return {
       amount,
+      promised: this.held,
       ending: () => void this.#ending.set(requestId, { keyId, amount }),
       release: () => {
         assert(isOpen, "a hold is released twice");

@@ -139,6 +139,8 @@ export function startMeter(options: {
     } catch (error) {
       options.ended(receiptOf({ status: "failed", provider: ending.provider }, elapsedMs()));
       void releaseUncommitted(ending.provider);
+      // Why there is no row says more than that there is none to end.
+      if (isRefused) await opened;
       throw error;
     }
   };

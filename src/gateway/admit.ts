@@ -100,6 +100,7 @@ export async function admit(
       priceCacheWrite: config.price.cacheWrite,
       priceOutput: config.price.output,
       hold: hold.amount,
+      promised: hold.promised,
     },
   });
   return {

@@ -1,5 +1,5 @@
 import type { Ending, Receipt } from "../billing/meter.ts";
-import { serviceUnavailable } from "../contract/errors.ts";
+import { rateLimitExceeded, serviceUnavailable } from "../contract/errors.ts";
 import { totalTokens } from "../contract/usage.ts";
 import { formatRoubles } from "../lib/money.ts";
 import type { UpstreamError } from "../providers/upstream.ts";
@@ -24,9 +24,13 @@ function receiptFields(receipt: Receipt): LogFields {
   };
 }
 
+/** Money that went to somebody else in that very moment: the next try is told whether any is left. */
+const SHORT_RETRY_SECONDS = 1;
+
 /**
- * Finishes the meter of a request and tells the visit's log line. Throws ApiError 502 when the ending
- * cannot be committed: then nothing that looks whole may reach the client.
+ * Finishes the meter of a request and tells the visit's log line. Throws ApiError when the ending cannot be
+ * committed (502), or the request could not be opened because its money was gone (429): then nothing that
+ * looks whole may reach the client.
  */
 export async function conclude(visit: Visit, admitted: Admitted, ending: Ending): Promise<Receipt> {
   try {
@@ -35,7 +39,10 @@ export async function conclude(visit: Visit, admitted: Admitted, ending: Ending)
     return receipt;
   } catch (error) {
     visit.note({ outcome: "failed" });
-    throw error instanceof WriteError ? serviceUnavailable(error) : error;
+    if (!(error instanceof WriteError)) throw error;
+    throw error.failure === "short"
+      ? rateLimitExceeded(SHORT_RETRY_SECONDS)
+      : serviceUnavailable(error);
   }
 }
 

@@ -2,6 +2,7 @@ import { and, eq, ne, sql } from "drizzle-orm";
 import { assert } from "../lib/assert.ts";
 import { chargeRef, ledgerTable } from "./ledger.ts";
 import { objectOwner, type OwnedObject } from "./owners.ts";
+import { promiseKeeper } from "./promise.ts";
 import { accounts, attempts, keys, newRowId, requests } from "./schema.ts";
 import type { Connection } from "./sqlite.ts";
 
@@ -19,6 +20,8 @@ export interface OpenedRequest {
   priceCacheWrite: bigint;
   priceOutput: bigint;
   hold: bigint;
+  /** All that the account's open requests were promised at its admission, its own hold included. */
+  promised: bigint;
 }
 
 /** One try at a provider. `outcome` is a short word; `status` the provider's HTTP status, if it gave one. */
@@ -92,8 +95,9 @@ export function operationRunner(connection: Connection): RunOperation {
   };
 }
 
-function requestOpener({ db }: Connection): (request: OpenedRequest) => void {
-  const insert = db
+function requestOpener(connection: Connection): (request: OpenedRequest) => void {
+  const keepPromise = promiseKeeper(connection);
+  const insert = connection.db
     .insert(requests)
     .values({
       id: newRowId,
@@ -113,6 +117,7 @@ function requestOpener({ db }: Connection): (request: OpenedRequest) => void {
     })
     .prepare();
   return (request) => {
+    keepPromise(request);
     insert.run({ ...request });
   };
 }

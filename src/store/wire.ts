@@ -33,7 +33,7 @@ type WireOperation =
       kind: "open";
       request: InDigits<
         Operation<"open">["request"],
-        "priceInput" | "priceCachedInput" | "priceCacheWrite" | "priceOutput" | "hold"
+        "priceInput" | "priceCachedInput" | "priceCacheWrite" | "priceOutput" | "hold" | "promised"
       >;
     }
   | { kind: "end"; end: InDigits<Operation<"end">["end"], "cost" | "operatorCost"> }
@@ -53,6 +53,7 @@ function toWire(operation: WriteOperation): WireOperation {
           priceCacheWrite: String(request.priceCacheWrite),
           priceOutput: String(request.priceOutput),
           hold: String(request.hold),
+          promised: String(request.promised),
         },
       };
     }
@@ -83,6 +84,7 @@ function fromWire(operation: WireOperation): WriteOperation {
           priceCacheWrite: BigInt(request.priceCacheWrite),
           priceOutput: BigInt(request.priceOutput),
           hold: BigInt(request.hold),
+          promised: BigInt(request.promised),
         },
       };
     }

@@ -1,4 +1,5 @@
 import { operationRunner, type WriteOperation } from "./operations.ts";
+import { BrokenPromise } from "./promise.ts";
 import { connect, sqliteCode, type Connection, type Durability } from "./sqlite.ts";
 import { decodeOperations, resultToWire, type WireResult } from "./wire.ts";
 
@@ -16,8 +17,11 @@ export interface WriterStart {
 /** Operations as `wire.ts` writes them. */
 export type WriterBatch = string;
 
-/** `full`: there is no room; `busy`: another process kept the database locked; `refused`: a constraint. */
-export type WriteFailure = "full" | "busy" | "refused";
+/**
+ * `full`: there is no room; `busy`: another process kept the database locked; `short`: the account cannot pay
+ * a hold any more; `refused`: a constraint.
+ */
+export type WriteFailure = "full" | "busy" | "short" | "refused";
 
 export type WriteReply =
   | { ok: true; result: WireResult }
@@ -84,13 +88,14 @@ function batchRunner(connection: Connection): Batch {
 }
 
 function isRefusal(reply: WriteReply): boolean {
-  return !reply.ok && reply.failure === "refused";
+  return !reply.ok && (reply.failure === "refused" || reply.failure === "short");
 }
 
 /** An I/O error is thrown on: after a failed fsync nothing may be tried again, the process must stop. */
 function failed(error: unknown): WriteReply {
   const code = sqliteCode(error) ?? "";
   const message = error instanceof Error ? error.message : String(error);
+  if (error instanceof BrokenPromise) return { ok: false, failure: "short", message };
   if (code.startsWith("SQLITE_FULL")) return { ok: false, failure: "full", message };
   if (code.startsWith("SQLITE_BUSY")) return { ok: false, failure: "busy", message };
   if (code === "" || code.startsWith("SQLITE_CONSTRAINT"))

@@ -1,8 +1,10 @@
+import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { answered } from "../support/chatAnswers.ts";
 import { chat, expectRefusal } from "../support/chatCalls.ts";
 import type { GatewayConfig } from "../support/gatewayConfig.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
+import type { RawPeer } from "../support/rawServer.ts";
 import { startProvider } from "../support/scriptedProvider.ts";
 import { openTestApp } from "../support/testApp.ts";
 import { until } from "../support/until.ts";
@@ -116,6 +118,29 @@ describe("a request that would fit but for money that is held", () => {
     expect((await second).status).toBe(402);
     expect(at.gateway.balance(key)).toBe(0n);
   });
+});
+
+test("a request whose money is taken before it is in the books is refused, and its provider let go", async () => {
+  const reached = Promise.withResolvers<RawPeer>();
+  at.providers.local.answer = (peer) => reached.resolve(peer);
+  const key = at.gateway.key({ balance: PRICE });
+  const other = new Database(at.gateway.path);
+  other.run("PRAGMA busy_timeout = 2000");
+  other.run("BEGIN IMMEDIATE");
+  const asked = chat(at.gateway, key);
+  const { closed } = await reached.promise;
+  // A debit as the command books it, in the moment before the request's row.
+  other.run(
+    `INSERT INTO ledger (account_id, seq, kind, amount, balance_after, at)
+     SELECT id, ledger_seq + 1, 'debit', -1, balance - 1, 0 FROM accounts WHERE name = ?`,
+    [key.account],
+  );
+  other.run("COMMIT");
+  other.close();
+  expectRefusal(await asked, [429, "rate_limit_error", "rate limit exceeded"]);
+  expect(at.gateway.store.requests.list({ account: key.account, limit: 1 })).toEqual([]);
+  await closed;
+  expect((await chat(at.gateway, key)).status).toBe(402);
 });
 
 test("a request that waits for money when the gateway ends is refused, and never sent", async () => {

@@ -128,7 +128,8 @@ class HoldsHistory {
     }
     same(taken.hold.amount, expected.hold, "what is held");
     same(boundWithin(range, taken.hold.amount, { least, most }), expected.tokens, "the bound");
-    this.#model.open(id, key.name, taken.hold.amount);
+    this.#model.promise(id, key.name, taken.hold.amount);
+    same(this.#model.open(id), true, "the books can pay what is held");
     this.#open.push({ id, hold: taken.hold, state: "running" });
   }
 
@@ -164,6 +165,7 @@ class HoldsHistory {
     if (at < 0) return;
     for (const { id, hold } of this.#open.splice(at, 1)) {
       this.#tell?.(`hear of the end of ${id}`);
+      this.#model.forget(id);
       hold.release();
     }
   }

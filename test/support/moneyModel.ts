@@ -15,7 +15,15 @@ export interface ModelKey {
   spent: bigint;
 }
 
-export type ModelStatus = "running" | "done" | "failed" | "cancelled" | "interrupted";
+/** `promised`: held in memory, not in the books yet; `refused`: the books could not take it any more. */
+export type ModelStatus =
+  | "promised"
+  | "refused"
+  | "running"
+  | "done"
+  | "failed"
+  | "cancelled"
+  | "interrupted";
 
 export interface ModelRequest {
   readonly key: string;
@@ -42,7 +50,18 @@ export class MoneyModel {
   readonly accounts = new Map<string, ModelAccount>();
   readonly keys = new Map<string, ModelKey>();
   readonly requests = new Map<string, ModelRequest>();
-  readonly running = new Set<ModelRequest>();
+  /** Those whose hold the gateway has in memory. */
+  readonly #promised = new Set<string>();
+
+  copy(): MoneyModel {
+    const copy = new MoneyModel();
+    for (const [name, row] of this.accounts)
+      copy.accounts.set(name, { ...row, ledger: [...row.ledger] });
+    for (const [name, row] of this.keys) copy.keys.set(name, { ...row });
+    for (const [id, row] of this.requests) copy.requests.set(id, { ...row });
+    for (const id of this.#promised) copy.#promised.add(id);
+    return copy;
+  }
 
   addKey(name: string, account: string, budget: bigint | null): void {
     if (!this.accounts.has(account))
@@ -62,16 +81,14 @@ export class MoneyModel {
     return found(this.requests.get(id));
   }
 
-  /** The sum of the holds of the account's running requests, or of one key's. */
-  held(account: string, key?: string): bigint {
-    let sum = 0n;
-    for (const request of this.running) {
-      const isCounted = key === undefined || request.key === key;
-      if (isCounted && this.key(request.key).account === account) sum += request.hold;
-    }
-    return sum;
+  /** What the books say is held on the account. */
+  held(account: string): bigint {
+    return this.#sum(
+      (request) => request.status === "running" && this.key(request.key).account === account,
+    );
   }
 
+  /** What the books say is available. */
   available(account: string): bigint {
     const { balance, overdraft } = this.account(account);
     return balance + overdraft - this.held(account);
@@ -88,6 +105,7 @@ export class MoneyModel {
     return true;
   }
 
+  /** False where more is spent or held. */
   setOverdraft(account: string, overdraft: bigint): boolean {
     const { balance } = this.account(account);
     if (balance + overdraft - this.held(account) < 0n) return false;
@@ -100,8 +118,12 @@ export class MoneyModel {
     const { account, budget, spent } = this.key(key);
     const { balance, overdraft } = this.account(account);
     const required = prompt + unit * BigInt(least);
-    const free = this.available(account);
-    const left = budget === null ? free : budget - spent - this.held(account, key);
+    const ofAccount = this.#sum(
+      (request) => isOpen(request) && this.key(request.key).account === account,
+    );
+    const ofKey = this.#sum((request) => isOpen(request) && request.key === key);
+    const free = balance + overdraft - ofAccount;
+    const left = budget === null ? free : budget - spent - ofKey;
     const payable = left < free ? left : free;
     if (required > balance + overdraft || (budget !== null && required > left)) {
       return { kind: "short", required, available: payable < 0n ? 0n : payable };
@@ -112,20 +134,32 @@ export class MoneyModel {
     return { kind: "held", tokens, hold: prompt + unit * BigInt(tokens) };
   }
 
-  open(id: string, key: string, hold: bigint): void {
-    const request = { key, hold, status: "running", charge: 0n, writeOff: 0n } as const;
-    this.requests.set(id, { ...request });
-    this.running.add(this.request(id));
+  /** The gateway holds so much for a request that is not in the books yet. */
+  promise(id: string, key: string, hold: bigint): void {
+    this.requests.set(id, { key, hold, status: "promised", charge: 0n, writeOff: 0n });
+    this.#promised.add(id);
   }
 
-  /** Ends a running request that costs so much. */
-  end(id: string, status: "done" | "failed" | "cancelled", cost: bigint): ModelRequest {
+  /** The request comes into the books; false where they can no longer pay what was promised. */
+  open(id: string): boolean {
     const request = this.request(id);
+    const isPaid = request.hold <= this.available(this.key(request.key).account);
+    request.status = isPaid ? "running" : "refused";
+    return isPaid;
+  }
+
+  /** Ends a running request that costs so much; undefined where it is not running. */
+  end(
+    id: string,
+    status: "done" | "failed" | "cancelled",
+    cost: bigint,
+  ): { charge: bigint; writeOff: bigint } | undefined {
+    const request = this.requests.get(id);
+    if (request?.status !== "running") return undefined;
     const key = this.key(request.key);
     const { balance, overdraft } = this.account(key.account);
     request.status = status;
-    this.running.delete(request);
-    // What no open request was promised, the ended one's own hold counted as free again.
+    // What no other open request was promised.
     const free = balance + overdraft - this.held(key.account);
     const most = cost <= request.hold || free < request.hold ? request.hold : free;
     request.charge = smallest(cost, most, balance + overdraft);
@@ -133,13 +167,30 @@ export class MoneyModel {
     key.spent += request.charge;
     if (status === "done" || request.charge > 0n)
       this.#book(key.account, "charge", -request.charge);
-    return request;
+    return { charge: request.charge, writeOff: request.writeOff };
+  }
+
+  /** The gateway holds nothing for the request any more. */
+  forget(id: string): void {
+    this.#promised.delete(id);
+    if (this.request(id).status === "refused") this.requests.delete(id);
   }
 
   /** What a start does with whatever an earlier life left open. */
   interrupt(): void {
-    for (const request of this.running) request.status = "interrupted";
-    this.running.clear();
+    for (const request of this.requests.values()) {
+      if (request.status === "running") request.status = "interrupted";
+    }
+    this.#promised.clear();
+  }
+
+  #sum(counts: (request: ModelRequest) => boolean): bigint {
+    let sum = 0n;
+    for (const id of this.#promised) {
+      const request = this.request(id);
+      if (counts(request)) sum += request.hold;
+    }
+    return sum;
   }
 
   #book(account: string, kind: "credit" | "debit" | "charge", amount: bigint): void {
@@ -147,6 +198,11 @@ export class MoneyModel {
     row.balance += amount;
     row.ledger.push({ kind, amount });
   }
+}
+
+/** Held as memory sees it: a request that the books refused counts until memory hears of that. */
+function isOpen({ status }: ModelRequest): boolean {
+  return status === "promised" || status === "running" || status === "refused";
 }
 
 function smallest(...amounts: readonly bigint[]): bigint {

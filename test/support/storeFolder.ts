@@ -37,16 +37,17 @@ export async function openStoreFolder(existing?: string): Promise<StoreFolder> {
   };
 }
 
-/** Makes an account with this balance and a key for it; returns the ids that requests need. */
+/** Puts this balance on an account and makes a key for it; returns the ids that requests need. */
 export function fund(
   store: Store,
   name: string,
   balance: bigint,
+  key: { name: string; budget: bigint | null } = { name, budget: null },
 ): { accountId: number; keyId: number } {
-  const publicId = `key_${name}`;
+  const publicId = `key_${key.name}`;
   store.admin.createKey(actor, name, {
     publicId,
-    hash: hashKey(name),
+    hash: hashKey(key.name),
     prefix: "sk-tg-000000",
     label: null,
     createdAt: actor.at,
@@ -55,7 +56,7 @@ export function fund(
     tokensPerMinute: null,
     concurrentRequests: null,
     models: null,
-    budget: null,
+    budget: key.budget,
   });
   if (balance > 0n) {
     const booking = {
@@ -67,9 +68,9 @@ export function fund(
     } as const;
     store.admin.book(actor, booking);
   }
-  const key = store.keys.find(publicId);
-  if (key === undefined) throw new Error("the key that was just made is not there");
-  return { accountId: key.accountId, keyId: key.id };
+  const row = store.keys.find(publicId);
+  if (row === undefined) throw new Error("the key that was just made is not there");
+  return { accountId: row.accountId, keyId: row.id };
 }
 
 /** A request of an account that was funded here: input at 25 and output at 200 nano-roubles a token. */
@@ -90,6 +91,7 @@ export function opened(
     priceCacheWrite: 30n,
     priceOutput: 200n,
     hold: 100_000n,
+    promised: changes.hold ?? 100_000n,
     ...changes,
   };
 }

@@ -1,0 +1,20 @@
+import { assert } from "fast-check";
+import { afterAll, beforeAll, test } from "bun:test";
+import { openLedgerBench, type LedgerBench } from "../support/ledgerBench.ts";
+import { ledgerHistory } from "../support/ledgerHistory.ts";
+
+const histories = 150;
+const timeoutMs = 120_000;
+
+let bench: LedgerBench;
+beforeAll(async () => {
+  bench = await openLedgerBench();
+});
+afterAll(() => bench.close());
+
+// `bun scripts/moneyModel.ts ledger` tries others.
+test(
+  `in ${histories} histories the books say what the model says, whenever the writer commits`,
+  () => assert(ledgerHistory(bench), { numRuns: histories, seed: 1, includeErrorInReport: true }),
+  timeoutMs,
+);

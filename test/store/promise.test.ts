@@ -1,0 +1,71 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import type { OpenedRequest } from "../../src/store/store.ts";
+import {
+  actor,
+  costOfEnded,
+  ended,
+  fund,
+  opened,
+  openStoreFolder,
+  type StoreFolder,
+} from "../support/storeFolder.ts";
+
+let books: StoreFolder;
+let owner: { accountId: number; keyId: number };
+beforeEach(async () => {
+  books = await openStoreFolder();
+  owner = fund(books.store, "alice", 100_000n);
+});
+afterEach(async () => {
+  const { problems } = books.store.audit();
+  await books.close();
+  expect(problems.filter((problem) => !problem.includes("still held"))).toEqual([]);
+});
+
+/** The row of a request that was promised all its account had; resolves with what became of it. */
+function open(id: string, changes: Partial<OpenedRequest> = {}): Promise<unknown> {
+  const request = opened(id, owner, { hold: 100_000n, ...changes });
+  return books.writer.write({ kind: "open", request }).then(
+    () => "opened",
+    (error: unknown) => error,
+  );
+}
+
+const isShort = { name: "WriteError", failure: "short" };
+
+describe("a request whose money went between its promise and its row is refused", () => {
+  test("when a debit took it", async () => {
+    const debit = { account: "alice", kind: "debit", amount: 1n, ref: null, note: null } as const;
+    books.store.admin.book(actor, debit);
+    expect(await open("req_1")).toMatchObject(isShort);
+    expect(books.store.requests.find("req_1")).toBeUndefined();
+    expect(await open("req_2", { hold: 99_999n })).toBe("opened");
+  });
+
+  test("when the overdraft was lowered", async () => {
+    books.store.admin.setOverdraft(actor, "alice", 10n);
+    books.store.admin.setOverdraft(actor, "alice", 9n);
+    expect(await open("req_1", { hold: 100_010n })).toMatchObject(isShort);
+    expect(await open("req_2", { hold: 100_009n })).toBe("opened");
+  });
+
+  test("when a charge beyond its own hold took it, and the neighbours in the batch are not", async () => {
+    const bob = fund(books.store, "bob", 100_000n);
+    const rest = 100_000n - costOfEnded;
+    const [, , refused, neighbour] = await Promise.all([
+      open("req_1", { hold: 10_000n }),
+      books.writer.write({ kind: "end", end: ended("req_1") }),
+      open("req_2", { hold: rest + 1n, promised: 10_000n + rest + 1n }),
+      open("req_3", { ...bob, hold: 100_000n }),
+    ]);
+    expect(refused).toMatchObject(isShort);
+    expect(neighbour).toBe("opened");
+    expect(await open("req_4", { hold: rest, promised: 10_000n + rest })).toBe("opened");
+  });
+});
+
+test("a request is opened that fits the money, whatever was promised to those that ended since", async () => {
+  expect(await open("req_1", { hold: 40_000n, promised: 1_000_000n })).toBe("opened");
+  expect(await open("req_2", { hold: 60_000n, promised: 1_000_000n })).toBe("opened");
+  expect(await open("req_3", { hold: 1n, promised: 1_000_000n })).toMatchObject(isShort);
+});
