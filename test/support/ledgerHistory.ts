@@ -3,7 +3,8 @@ import { amountRangeOf, boundWithin } from "../../src/billing/ceiling.ts";
 import { createHolds, type Hold } from "../../src/billing/holds.ts";
 import { actor, ended, opened } from "./storeFolder.ts";
 import type { BenchKey, LedgerBench } from "./ledgerBench.ts";
-import { LedgerWorlds, snapshotOf, type AskedWrite } from "./ledgerWorlds.ts";
+import { booksAsModel, snapshotOf } from "./booksAsModel.ts";
+import { LedgerWorlds, type AskedWrite } from "./ledgerWorlds.ts";
 import { MoneyModel, type ModelDecision } from "./moneyModel.ts";
 
 interface OpenRequest {
@@ -12,7 +13,6 @@ interface OpenRequest {
 }
 
 const STEPS_MAX = 60;
-const ROWS_MAX = 1000;
 const statuses = ["done", "done", "cancelled", "failed"] as const;
 /** Amounts are small, so that they often fit exactly; some histories count them in what a double cannot. */
 const scales = [1n, 2n ** 51n + 1n] as const;
@@ -209,7 +209,7 @@ class LedgerHistory {
     );
     this.#asked = [];
     for (const { write } of over) this.#letGo(write.id);
-    const seen = snapshotOf(this.#booksAsModel());
+    const seen = snapshotOf(booksAsModel(this.#bench.store, this.#keys));
     this.#worlds.see("the books", seen, (model) => snapshotOf(model));
   }
 
@@ -227,30 +227,6 @@ class LedgerHistory {
     this.#holds = createHolds();
     this.#open = [];
     this.#worlds.happens((model) => model.interrupt());
-  }
-
-  #booksAsModel(): MoneyModel {
-    const { accounts, keys, ledger, requests } = this.#bench.store;
-    const model = new MoneyModel();
-    for (const { name, account, budget, keyId } of this.#keys) {
-      model.addKey(name, account, budget);
-      model.key(name).spent = keys.funds(keyId)?.spent ?? 0n;
-    }
-    for (const name of this.#accounts) {
-      const row = accounts.find(name);
-      if (!row) throw new Error(`account ${name} is gone`);
-      Object.assign(model.account(name), { balance: row.balance, overdraft: row.overdraft });
-      const rows = ledger.history(row.id, ROWS_MAX).toReversed();
-      for (const { kind, amount } of rows) {
-        if (kind !== "refund") model.account(name).ledger.push({ kind, amount });
-      }
-      for (const one of requests.list({ account: name, limit: ROWS_MAX }).toReversed()) {
-        const { hold, status, charge, writeOff } = one;
-        const key = one.key.replace("key_", "");
-        model.requests.set(one.id, { key, hold, status, charge, writeOff });
-      }
-    }
-    return model;
   }
 }
 

@@ -1,3 +1,4 @@
+import { snapshotOf } from "./booksAsModel.ts";
 import type { MoneyModel } from "./moneyModel.ts";
 
 /** What the writer was asked for and has not answered yet, in its order. */
@@ -96,13 +97,4 @@ function commit(model: MoneyModel, write: AskedWrite): string {
 
 function textOf({ model, answers }: World): string {
   return `${answers.length} ${snapshotOf(model)}`;
-}
-
-/** All that a model says of its accounts, keys and requests. */
-export function snapshotOf(model: MoneyModel): string {
-  const requests = [...model.requests].sort(([one], [other]) => (one < other ? -1 : 1));
-  const rows = [[...model.accounts], [...model.keys], requests];
-  return JSON.stringify(rows, (_, value: unknown) =>
-    typeof value === "bigint" ? value.toString() : value,
-  );
 }

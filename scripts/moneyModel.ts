@@ -1,0 +1,77 @@
+/**
+ * Plays histories of money against its model, as many as one likes: `bun scripts/moneyModel.ts WHICH [RUNS] [SEED]`.
+ * WHICH is `holds` (memory alone), `ledger` (a real store and its writer) or `http` (the whole gateway).
+ */
+import { assert, type IRawProperty } from "fast-check";
+import { historyConfig } from "../test/support/historyPrices.ts";
+import { holdsHistory } from "../test/support/holdsHistory.ts";
+import { httpHistory } from "../test/support/httpHistory.ts";
+import { openLedgerBench } from "../test/support/ledgerBench.ts";
+import { ledgerHistory } from "../test/support/ledgerHistory.ts";
+import { takeTurns } from "../test/support/moneyProvider.ts";
+import { startProvider } from "../test/support/scriptedProvider.ts";
+import { openTestApp } from "../test/support/testApp.ts";
+
+/** A model with what it runs on; `close` checks the books once more. */
+interface Playground {
+  readonly history: IRawProperty<[readonly number[]]>;
+  close(): Promise<void>;
+}
+
+const playgrounds: Readonly<Record<string, { runs: number; open(): Promise<Playground> }>> = {
+  holds: {
+    runs: 1_000_000,
+    open: () => Promise.resolve({ history: holdsHistory(), close: () => Promise.resolve() }),
+  },
+  ledger: {
+    runs: 5000,
+    async open() {
+      const bench = await openLedgerBench();
+      return { history: ledgerHistory(bench), close: () => bench.close() };
+    },
+  },
+  http: {
+    runs: 10_000,
+    async open() {
+      const provider = startProvider();
+      const gateway = await openTestApp(historyConfig(`http://127.0.0.1:${provider.port}/v1`));
+      return {
+        history: httpHistory(gateway, takeTurns(provider)),
+        async close() {
+          await gateway.close();
+          provider.stop();
+        },
+      };
+    },
+  },
+};
+
+const seedMax = 2 ** 31;
+
+/** Prints the seed first, so that whatever comes of it can be played again. Throws with the shrunk history that failed. */
+async function play(which: string, runs: string | undefined, seed: string | undefined) {
+  const playground = playgrounds[which];
+  if (!playground) throw new Error(`which model: ${Object.keys(playgrounds).join(", ")}?`);
+  const numRuns = Number(runs ?? playground.runs);
+  const chosen = Number(seed ?? Math.floor(Math.random() * seedMax));
+  console.log(JSON.stringify({ model: which, runs: numRuns, seed: chosen }));
+  const startedMs = performance.now();
+  const opened = await playground.open();
+  try {
+    await assert(opened.history, { numRuns, seed: chosen, includeErrorInReport: true });
+  } finally {
+    await opened.close();
+  }
+  const seconds = Math.round((performance.now() - startedMs) / 1000);
+  console.log(JSON.stringify({ failed: 0, seconds }));
+}
+
+if (import.meta.main) {
+  const [which = "", runs, seed] = process.argv.slice(2);
+  try {
+    await play(which, runs, seed);
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error);
+    process.exit(1);
+  }
+}
