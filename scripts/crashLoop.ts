@@ -1,38 +1,53 @@
-/** Kills a gateway under load again and again: `bun scripts/crashLoop.ts [CYCLES]`; 100 unless given. */
+/** Kills a gateway under load again and again: `bun scripts/crashLoop.ts [CYCLES] [SEED]`; 1000 unless given. */
 import { startDemoProvider } from "../src/commands/demo/provider.ts";
+import { seededRandom } from "../test/lib/seededRandom.ts";
 import { runCrashCycle } from "../test/support/crashCycle.ts";
 import { oneModel } from "../test/support/gatewayConfig.ts";
 import { startGatewayProcess } from "../test/support/gatewayProcess.ts";
 
-const cyclesDefault = 100;
+const cyclesDefault = 1000;
 const killAfterMax = 49;
+const seedMax = 2 ** 31;
+/** So often a line says how far it is. */
+const tellEvery = 100;
 
 /** Runs so many cycles and prints what they saw. Returns how many of them found the books wrong. */
-async function crashLoop(cycles: number): Promise<number> {
+async function crashLoop(cycles: number, seed: number): Promise<number> {
+  const random = seededRandom(seed);
   const provider = startDemoProvider({ wordDelayMs: 1 });
-  const gateway = await startGatewayProcess(oneModel(provider.url));
-  const seen = { cycles: 0, begun: 0, whole: 0, credits: 0, bad: 0 };
+  const sections = { database: { path: "tollgate.db", durability: "power" } };
+  const gateway = await startGatewayProcess(oneModel(provider.url, sections));
+  const seen = { seed, cycles: 0, begun: 0, whole: 0, credits: 0, bad: 0, seconds: 0 };
+  const startedMs = performance.now();
+  const tell = (): void => {
+    seen.seconds = Math.round((performance.now() - startedMs) / 1000);
+    console.log(JSON.stringify(seen));
+  };
+  tell();
   try {
     const key = await gateway.key("alice", "1000000");
-    for (; seen.cycles < cycles; seen.cycles += 1) {
-      const killAfter = 1 + Math.floor(Math.random() * killAfterMax);
+    while (seen.cycles < cycles) {
+      const killAfter = 1 + random.below(killAfterMax);
       const name = `cycle-${seen.cycles}`;
       const cycle = await runCrashCycle(gateway, { account: "alice", key }, { name, killAfter });
+      seen.cycles += 1;
       seen.begun += cycle.begun;
       seen.whole += cycle.whole;
       seen.credits += cycle.credits;
       if (cycle.problems.length > 0) seen.bad += 1;
       for (const problem of cycle.problems) console.log(`${name}: ${problem}`);
+      if (seen.cycles % tellEvery === 0) tell();
     }
   } finally {
     await gateway.close();
     await provider.stop();
   }
-  console.log(JSON.stringify(seen));
+  tell();
   return seen.bad;
 }
 
 if (import.meta.main) {
-  const cycles = Number(process.argv[2] ?? cyclesDefault);
-  process.exit((await crashLoop(cycles)) === 0 ? 0 : 1);
+  const [cycles, seed] = process.argv.slice(2).map(Number);
+  const bad = await crashLoop(cycles ?? cyclesDefault, seed ?? Math.floor(Math.random() * seedMax));
+  process.exit(bad === 0 ? 0 : 1);
 }

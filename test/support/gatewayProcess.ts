@@ -52,8 +52,8 @@ export interface GatewayProcess {
 export interface GatewayProcessOptions {
   /** Beside PATH, which is all that it gets otherwise. */
   readonly environment?: Readonly<Record<string, string>>;
-  /** Puts things into its folder before it starts. */
-  readonly prepare?: (desk: Desk) => Promise<void>;
+  /** Puts things into its folder before it starts; what it returns comes to the environment. */
+  readonly prepare?: (desk: Desk) => Promise<void | Readonly<Record<string, string>>>;
 }
 
 /** Building comes first, so a `beforeAll` that starts a gateway needs a time-out of this. */
@@ -68,8 +68,8 @@ export async function startGatewayProcess(
 ): Promise<GatewayProcess> {
   const binary = await binaryPath();
   const desk = await openDesk(configText(config), [binary]);
-  await options.prepare?.(desk);
-  const gateway = new BinaryGateway(desk, binary, options.environment ?? {});
+  const prepared = await options.prepare?.(desk);
+  const gateway = new BinaryGateway(desk, binary, { ...options.environment, ...prepared });
   try {
     await gateway.start();
   } catch (error) {

@@ -1,0 +1,52 @@
+/**
+ * Cuts the power under a gateway again and again: `bun scripts/powerCuts.ts [CUTS] [SEED]`; 100 unless given. With
+ * `durability = "power"` no acknowledged charge may be gone; with "process" some must be, or the cuts cut nothing.
+ */
+import { startDemoProvider } from "../src/commands/demo/provider.ts";
+import { seededRandom } from "../test/lib/seededRandom.ts";
+import { cCompiler, tellNotRun } from "../test/support/disk/faultyDisk.ts";
+import { cutPower, startGatewayOnDisk } from "../test/support/disk/powerCut.ts";
+
+const cutsDefault = 100;
+const seedMax = 2 ** 31;
+const atCallMax = 800;
+
+/** Runs so many cuts and prints what they left. Returns whether that is as it must be. */
+async function powerCuts(
+  durability: "power" | "process",
+  cuts: number,
+  seed: number,
+): Promise<boolean> {
+  const random = seededRandom(seed);
+  const provider = startDemoProvider({ wordDelayMs: 0 });
+  const on = await startGatewayOnDisk(provider.url, durability);
+  const seen = { durability, seed, cuts: 0, whole: 0, lost: 0, bad: 0 };
+  try {
+    for (; seen.cuts < cuts; seen.cuts += 1) {
+      const atCall = 1 + random.below(atCallMax);
+      const { whole, lost, problems } = await cutPower(on, { atCall, seed: random.below(seedMax) });
+      seen.whole += whole;
+      seen.lost += lost.length;
+      seen.bad += problems.length > 0 ? 1 : 0;
+      for (const problem of problems) console.log(`cut ${seen.cuts}: ${problem}`);
+    }
+  } finally {
+    await on.close();
+    await provider.stop();
+  }
+  console.log(JSON.stringify(seen));
+  return seen.bad === 0 && (durability === "power" ? seen.lost === 0 : seen.lost > 0);
+}
+
+if (import.meta.main) {
+  if (cCompiler() === undefined) {
+    tellNotRun("power cuts");
+    process.exit(1);
+  }
+  const [cuts = cutsDefault, seed = Math.floor(Math.random() * seedMax)] = process.argv
+    .slice(2)
+    .map(Number);
+  const isSafe = await powerCuts("power", cuts, seed);
+  const isSeeing = await powerCuts("process", cuts, seed);
+  process.exit(isSafe && isSeeing ? 0 : 1);
+}

@@ -1,0 +1,69 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { startDemoProvider } from "../../src/commands/demo/provider.ts";
+import { seededRandom } from "../lib/seededRandom.ts";
+import { cCompiler, tellNotRun } from "../support/disk/faultyDisk.ts";
+import { cutPower, startGatewayOnDisk, type GatewayOnDisk } from "../support/disk/powerCut.ts";
+import { startTimeoutMs } from "../support/gatewayProcess.ts";
+
+const canRun = cCompiler() !== undefined;
+if (!canRun) tellNotRun("power cuts");
+
+const provider = startDemoProvider({ wordDelayMs: 0 });
+afterAll(() => provider.stop());
+
+const cutsTimeoutMs = 60_000;
+const atCallMax = 800;
+
+function openBefore(durability: "power" | "process"): { readonly disk: GatewayOnDisk } {
+  let opened: GatewayOnDisk | undefined;
+  beforeAll(async () => {
+    opened = await startGatewayOnDisk(provider.url, durability);
+  }, startTimeoutMs);
+  afterAll(() => opened?.close());
+  return {
+    get disk() {
+      if (!opened) throw new Error("the gateway is not started yet");
+      return opened;
+    },
+  };
+}
+
+/** What so many cuts at chance moments left, added up. */
+async function cuts(disk: GatewayOnDisk, count: number, seed: number) {
+  const random = seededRandom(seed);
+  const seen = { whole: 0, lost: [] as string[], problems: [] as string[] };
+  for (let cut = 0; cut < count; cut += 1) {
+    const atCall = 1 + random.below(atCallMax);
+    const left = await cutPower(disk, { atCall, seed: random.below(2 ** 31) });
+    seen.whole += left.whole;
+    seen.lost.push(...left.lost);
+    seen.problems.push(...left.problems);
+  }
+  return seen;
+}
+
+// `bun scripts/powerCuts.ts` cuts a hundred times.
+describe.skipIf(!canRun)("a power cut", () => {
+  const powerful = openBefore("power");
+  const careless = openBefore("process");
+
+  test(
+    "takes no charge of an answer that a client saw whole, with durability power",
+    async () => {
+      const seen = await cuts(powerful.disk, 20, 1);
+      expect([seen.lost, seen.problems]).toEqual([[], []]);
+      expect(seen.whole).toBeGreaterThan(100);
+    },
+    cutsTimeoutMs,
+  );
+
+  test(
+    "takes some with durability process: these cuts do cut; the books still add up",
+    async () => {
+      const seen = await cuts(careless.disk, 5, 1);
+      expect(seen.lost.length).toBeGreaterThan(0);
+      expect(seen.problems).toEqual([]);
+    },
+    cutsTimeoutMs,
+  );
+});

@@ -1,0 +1,117 @@
+import type { Socket } from "bun";
+import { realpathSync } from "node:fs";
+import { mkdtemp, rename, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const source = join(import.meta.dir, "faultyDisk.c");
+const compilers = ["cc", "gcc", "clang"];
+
+/** A disk under one database that fails when it is told to; what it can be told stands in faultyDisk.c. */
+export interface FaultyDisk {
+  /** What a process needs in its environment to have this disk. */
+  readonly environment: Readonly<Record<string, string>>;
+  /** The first command of each process that starts; `go` unless it is set. */
+  first: string;
+  /** Tells the running process something; resolves with its answer. Rejects where none runs. */
+  tell(command: string): Promise<string>;
+  close(): Promise<void>;
+}
+
+/** The C compiler of this machine; undefined where there is none, and then no disk can be made to fail. */
+export function cCompiler(): string | undefined {
+  return compilers.map((name) => Bun.which(name)).find((path) => path !== null) ?? undefined;
+}
+
+/** Says where it is seen, and a skipped test is not, that something was not tried. */
+export function tellNotRun(what: string): void {
+  process.stderr.write(
+    `NOT RUN: ${what}: this machine has no C compiler (${compilers.join(", ")})\n`,
+  );
+}
+
+/** Makes a disk for the database at this path, which need not be there yet. */
+export async function openFaultyDisk(databasePath: string): Promise<FaultyDisk> {
+  const folder = await mkdtemp(join(tmpdir(), "tollgate-disk-"));
+  const library = join(folder, "faultyDisk.so");
+  await compile(library);
+  const control = join(folder, "control");
+  const desk = new ControlDesk();
+  const listener = Bun.listen({
+    unix: control,
+    socket: {
+      open: (socket) => desk.began(socket),
+      data: (socket, bytes) => desk.answered(socket, bytes.toString()),
+      close: (socket) => desk.ended(socket),
+      error: () => {},
+    },
+  });
+  const parent = realpathSync(join(databasePath, ".."));
+  return {
+    environment: {
+      LD_PRELOAD: library,
+      TOLLGATE_DISK_FILE: join(parent, databasePath.slice(databasePath.lastIndexOf("/") + 1)),
+      TOLLGATE_DISK_CONTROL: control,
+    },
+    get first() {
+      return desk.first;
+    },
+    set first(command) {
+      desk.first = command;
+    },
+    tell: (command) => desk.tell(command),
+    async close() {
+      listener.stop(true);
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** The other end of the library's socket: a command, a line; its answer, a line. */
+class ControlDesk {
+  first = "go";
+  #socket: Socket | undefined;
+  #waiting: { resolve(answer: string): void; reject(error: Error): void }[] = [];
+
+  began(socket: Socket): void {
+    this.#socket = socket;
+    void this.tell(this.first).catch(() => {});
+  }
+
+  tell(command: string): Promise<string> {
+    const { promise, resolve, reject } = Promise.withResolvers<string>();
+    if (!this.#socket) return Promise.reject(new Error("no process has this disk now"));
+    this.#waiting.push({ resolve, reject });
+    this.#socket.write(`${command}\n`);
+    return promise;
+  }
+
+  answered(socket: Socket, text: string): void {
+    if (socket !== this.#socket) return;
+    for (const line of text.split("\n").filter((one) => one !== ""))
+      this.#waiting.shift()?.resolve(line);
+  }
+
+  ended(socket: Socket): void {
+    if (socket !== this.#socket) return;
+    this.#socket = undefined;
+    for (const one of this.#waiting.splice(0)) one.reject(new Error("the process is gone"));
+  }
+}
+
+async function compile(library: string): Promise<void> {
+  const compiler = cCompiler();
+  if (compiler === undefined) throw new Error(`none of ${compilers.join(", ")} is there`);
+  const made = `${library}.new`;
+  const flags = ["-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-Werror"];
+  const child = Bun.spawn([compiler, ...flags, "-o", made, source, "-ldl", "-lpthread"], {
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const [stdout, stderr, status] = await Promise.all([
+    child.stdout.text(),
+    child.stderr.text(),
+    child.exited,
+  ]);
+  if (status !== 0) throw new Error(`${source} does not compile\n${stdout}${stderr}`);
+  await rename(made, library);
+}

@@ -1,0 +1,80 @@
+import { lostCharges, problemsOf } from "../acknowledged.ts";
+import { oneModel } from "../gatewayConfig.ts";
+import { startGatewayProcess, type GatewayProcess } from "../gatewayProcess.ts";
+import { sendMixedLoad } from "../mixedLoad.ts";
+import { openFaultyDisk, type FaultyDisk } from "./faultyDisk.ts";
+
+/** A compiled gateway whose database lies on a faulty disk. Nobody else writes to it while it runs. */
+export interface GatewayOnDisk {
+  readonly gateway: GatewayProcess;
+  readonly disk: FaultyDisk;
+  /** A key of `alice`, who is rich. */
+  readonly key: string;
+  close(): Promise<void>;
+}
+
+/** What a power cut left of what clients had seen. */
+export interface PowerCut {
+  /** Answers that a client saw whole. */
+  readonly whole: number;
+  /** Charges of those that are gone. */
+  readonly lost: readonly string[];
+  /** What is wrong with the books beside that. */
+  readonly problems: readonly string[];
+}
+
+const requestsPerCut = 60;
+const requestsAtOnce = 16;
+
+export async function startGatewayOnDisk(
+  providerUrl: string,
+  durability: "power" | "process",
+): Promise<GatewayOnDisk> {
+  let disk: FaultyDisk | undefined;
+  let key = "";
+  const sections = { database: { path: "tollgate.db", durability } };
+  const gateway = await startGatewayProcess(oneModel(providerUrl, sections), {
+    async prepare(desk) {
+      ({ key } = (await desk.json("keys", "create", "--account", "alice")) as { key: string });
+      await desk.json("balance", "credit", "alice", "1000000");
+      disk = await openFaultyDisk(desk.database);
+      return disk.environment;
+    },
+  });
+  if (!disk) throw new Error("the gateway was started without its disk");
+  const faulty = disk;
+  return {
+    gateway,
+    disk: faulty,
+    key,
+    async close() {
+      await gateway.close();
+      await faulty.close();
+    },
+  };
+}
+
+/**
+ * Cuts the power at the `atCall`th call from now, under load, and starts the gateway on what survived. `seed`
+ * decides what does.
+ */
+export async function cutPower(
+  { gateway, disk, key }: GatewayOnDisk,
+  { atCall, seed }: { readonly atCall: number; readonly seed: number },
+): Promise<PowerCut> {
+  await disk.tell(`cut-at ${atCall} ${seed}`);
+  let isOver = false;
+  const gone = gateway.ended.then(() => (isOver = true));
+  const { whole } = await sendMixedLoad(gateway, key, {
+    requests: requestsPerCut,
+    atOnce: requestsAtOnce,
+    isOver: () => isOver,
+    seen: () => {},
+  });
+  if (!isOver) await disk.tell(`cut ${seed}`).catch(() => {});
+  await gone;
+  await gateway.start();
+  const lost = lostCharges(gateway.desk.database, whole);
+  const problems = problemsOf(gateway.desk.database, { whole: [], refs: [] });
+  return { whole: whole.length, lost, problems };
+}
