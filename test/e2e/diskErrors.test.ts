@@ -1,0 +1,120 @@
+import { Database } from "bun:sqlite";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { startDemoProvider } from "../../src/commands/demo/provider.ts";
+import { chat } from "../support/chatCalls.ts";
+import { failDisk, type DiskError } from "../support/disk/diskError.ts";
+import { cCompiler, tellNotRun } from "../support/disk/faultyDisk.ts";
+import { startGatewayOnDisk, type GatewayOnDisk } from "../support/disk/powerCut.ts";
+import { startTimeoutMs } from "../support/gatewayProcess.ts";
+import { startProvider } from "../support/scriptedProvider.ts";
+import { until } from "../support/until.ts";
+
+const canRun = cCompiler() !== undefined;
+if (!canRun) tellNotRun("errors of the disk");
+
+const demo = startDemoProvider({ wordDelayMs: 0 });
+const silent = startProvider(() => {});
+afterAll(async () => {
+  await demo.stop();
+  silent.stop();
+});
+
+const sweepTimeoutMs = 90_000;
+
+function openBefore(providerUrl: string): { readonly on: GatewayOnDisk } {
+  let opened: GatewayOnDisk | undefined;
+  beforeAll(async () => {
+    opened = await startGatewayOnDisk(providerUrl, "power");
+  }, startTimeoutMs);
+  afterAll(() => opened?.close());
+  return {
+    get on() {
+      if (!opened) throw new Error("the gateway is not started yet");
+      return opened;
+    },
+  };
+}
+
+/** The numbers from `first` to `last`, every `step`th of them. */
+function numbers(first: number, last: number, step: number): number[] {
+  return Array.from(
+    { length: Math.floor((last - first) / step) + 1 },
+    (_, at) => first + at * step,
+  );
+}
+
+/** Resolves when a request is running by what the file says; nobody has it open then. */
+async function inTheBooks(path: string): Promise<void> {
+  const books = new Database(path, { readonly: true });
+  const running = books.query<{ id: number }, []>(
+    "SELECT id FROM requests WHERE status = 'running'",
+  );
+  await until("a request is in the books", () => running.get() !== null);
+  books.close();
+}
+
+type Sweep = readonly [what: string, error: Omit<DiskError, "nth">, nths: readonly number[]];
+
+const fatal: readonly Sweep[] = [
+  ["from the Nth on a write fails", { call: "write", error: "EIO", count: 0 }, numbers(1, 50, 1)],
+  ["the Nth sync fails", { call: "sync", error: "EIO", count: 1 }, numbers(1, 8, 1)],
+];
+const passing: readonly Sweep[] = [
+  [
+    "at the Nth write the disk is full",
+    { call: "write", error: "ENOSPC", count: 4 },
+    numbers(1, 50, 5),
+  ],
+  ["the Nth write is cut short", { call: "write", error: "SHORT", count: 4 }, numbers(3, 50, 5)],
+];
+
+// `bun scripts/diskErrors.ts` goes on for longer.
+describe.skipIf(!canRun)("no client saw the whole of an answer that is not in the books", () => {
+  const opened = openBefore(demo.url);
+
+  test.each(fatal)(
+    "when %s: the gateway ends with a failure, and the next start is in order",
+    async (_, error, nths) => {
+      for (const nth of nths) {
+        const { exit, problems } = await failDisk(opened.on, { ...error, nth });
+        expect({ nth, exit, problems }).toEqual({ nth, exit: 1, problems: [] });
+      }
+    },
+    sweepTimeoutMs,
+  );
+
+  test.each(passing)(
+    "when %s: the gateway goes on by itself as soon as there is room",
+    async (_, error, nths) => {
+      for (const nth of nths) {
+        const { exit, problems } = await failDisk(opened.on, { ...error, nth });
+        expect({ nth, exit, problems }).toEqual({ nth, exit: undefined, problems: [] });
+      }
+    },
+    sweepTimeoutMs,
+  );
+});
+
+describe.skipIf(!canRun)("a start that finds open requests of an earlier life", () => {
+  const opened = openBefore(`http://127.0.0.1:${silent.port}/v1`);
+
+  test.each([
+    ["write", "EIO"],
+    ["write", "ENOSPC"],
+    ["sync", "EIO"],
+  ])(
+    "fails where a %s fails with %s, and interrupts them when the disk is in order",
+    async (call, error) => {
+      const { gateway, disk, key } = opened.on;
+      void chat(gateway, { key }).catch(() => {});
+      await inTheBooks(gateway.desk.database);
+      await gateway.kill();
+      disk.first = `fail ${call} 1 ${error} 0`;
+      const failed = await gateway.start().catch((cause: unknown) => String(cause));
+      expect(failed).toContain("the gateway ended with 1: ");
+      disk.first = "go";
+      await gateway.start();
+      await gateway.checkBooks();
+    },
+  );
+});

@@ -1,0 +1,75 @@
+import { lostCharges, problemsOf } from "../acknowledged.ts";
+import { sendMixedLoad, type WholeAnswer } from "../mixedLoad.ts";
+import type { GatewayOnDisk } from "./powerCut.ts";
+
+/** From the `nth` call of a kind on, `count` of them fail; see faultyDisk.c. */
+export interface DiskError {
+  readonly call: "write" | "sync";
+  readonly nth: number;
+  readonly error: "EIO" | "ENOSPC" | "SHORT";
+  /** 0: for ever. */
+  readonly count: number;
+}
+
+/** What came of an error. */
+export interface DiskErrorOutcome {
+  readonly whole: number;
+  /** The status with which the gateway ended; undefined where it went on. */
+  readonly exit: number | undefined;
+  readonly problems: readonly string[];
+}
+
+const requestsPerError = 24;
+const requestsAtOnce = 8;
+const recoveryMs = 15_000;
+const recoveryStepMs = 20;
+
+/**
+ * Lets the disk fail under load. A gateway that ends is started again on a disk in order; one that goes on must
+ * serve again by itself. Afterwards every whole answer must be in the books, and the books in order.
+ */
+export async function failDisk(on: GatewayOnDisk, failure: DiskError): Promise<DiskErrorOutcome> {
+  const { gateway, disk, key } = on;
+  const { call, nth, error, count } = failure;
+  await disk.tell(`fail ${call} ${nth} ${error} ${count}`);
+  let exit: number | undefined;
+  const gone = gateway.ended.then((status) => (exit = status));
+  const load = await sendMixedLoad(gateway, key, {
+    requests: requestsPerError,
+    atOnce: requestsAtOnce,
+    isOver: () => exit !== undefined,
+    seen: () => {},
+  });
+  const whole: WholeAnswer[] = [...load.whole];
+  const problems: string[] = [];
+  const isGoing = await Promise.race([recovers(on, whole), gone.then(() => false)]);
+  if (exit === undefined && !isGoing) problems.push("it neither ended nor served again");
+  if (exit === 0) problems.push("it ended as if nothing had happened");
+  if (exit === undefined) await disk.tell("go");
+  else await gateway.start();
+  problems.push(...lostCharges(gateway.desk.database, whole), ...(await problemsAtRest(on)));
+  return { whole: whole.length, exit, problems };
+}
+
+/** Asks again and again until an answer comes whole; false when that takes too long. */
+async function recovers({ gateway, key }: GatewayOnDisk, whole: WholeAnswer[]): Promise<boolean> {
+  const deadlineMs = performance.now() + recoveryMs;
+  while (performance.now() < deadlineMs) {
+    const options = { requests: 1, atOnce: 1, isOver: () => false, seen: () => {} };
+    const again = await sendMixedLoad(gateway, key, options);
+    whole.push(...again.whole);
+    if (again.whole.length > 0) return true;
+    await Bun.sleep(recoveryStepMs);
+  }
+  return false;
+}
+
+/** What is wrong once all is at rest: the end of a request that could not be written is tried again after a while. */
+async function problemsAtRest({ gateway }: GatewayOnDisk): Promise<readonly string[]> {
+  const deadlineMs = performance.now() + recoveryMs;
+  for (;;) {
+    const problems = problemsOf(gateway.desk.database, { whole: [], refs: [] });
+    if (problems.length === 0 || performance.now() > deadlineMs) return problems;
+    await Bun.sleep(recoveryStepMs);
+  }
+}
