@@ -1,0 +1,33 @@
+/**
+ * Looks from another process whether a charge is committed in the moment that the end of its answer arrives:
+ * `bun scripts/observeCharges.ts [ANSWERS]`; 100000 unless given.
+ */
+import { startDemoProvider } from "../src/commands/demo/provider.ts";
+import { oneModel } from "../test/support/gatewayConfig.ts";
+import { startGatewayProcess } from "../test/support/gatewayProcess.ts";
+import { observeCharges } from "../test/support/observer.ts";
+
+const answersDefault = 100_000;
+
+/** Prints what was seen. Returns how many answers came before their charge. */
+async function observe(answers: number): Promise<number> {
+  const provider = startDemoProvider({ wordDelayMs: 0 });
+  const sections = { database: { path: "tollgate.db", durability: "power" } };
+  const gateway = await startGatewayProcess(oneModel(provider.url, sections));
+  try {
+    const key = await gateway.key("alice", "1000000");
+    const { url, desk } = gateway;
+    const { ends, early } = await observeCharges({ url, key, database: desk.database }, answers);
+    for (const one of early) console.log(`not charged when its end was seen: ${one}`);
+    console.log(JSON.stringify({ answers, ends, early: early.length }));
+    return early.length;
+  } finally {
+    await gateway.close();
+    await provider.stop();
+  }
+}
+
+if (import.meta.main) {
+  const answers = Number(process.argv[2] ?? answersDefault);
+  process.exit((await observe(answers)) === 0 ? 0 : 1);
+}
