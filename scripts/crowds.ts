@@ -1,0 +1,39 @@
+/**
+ * Crowds on one balance: `bun scripts/crowds.ts [SEEDS] [FIRST]`; 100 unless given. Two hundred at once on a balance
+ * for exactly ten, and a thousand of chance costs on a small one.
+ */
+import { crowdConfig, crowdForTen, crowdOfChance } from "../test/support/crowd.ts";
+import { startProvider } from "../test/support/scriptedProvider.ts";
+import { openTestApp } from "../test/support/testApp.ts";
+
+const seedsDefault = 100;
+const crowds = { crowdForTen, crowdOfChance };
+
+/** Prints what each kind of crowd saw. Returns how many of them went wrong. */
+async function tryCrowds(count: number, first: number): Promise<number> {
+  let bad = 0;
+  for (const [name, crowd] of Object.entries(crowds)) {
+    const provider = startProvider();
+    const gateway = await openTestApp(crowdConfig(`http://127.0.0.1:${provider.port}/v1`));
+    const seen = { crowd: name, first, seeds: 0, served: 0, bad: 0 };
+    try {
+      for (; seen.seeds < count; seen.seeds += 1) {
+        const { served, problems } = await crowd(gateway, provider, first + seen.seeds);
+        seen.served += served;
+        seen.bad += problems.length > 0 ? 1 : 0;
+        for (const problem of problems) console.log(problem);
+      }
+    } finally {
+      await gateway.close();
+      provider.stop();
+    }
+    bad += seen.bad;
+    console.log(JSON.stringify(seen));
+  }
+  return bad;
+}
+
+if (import.meta.main) {
+  const [count = seedsDefault, first = 1] = process.argv.slice(2).map(Number);
+  process.exit((await tryCrowds(count, first)) === 0 ? 0 : 1);
+}
