@@ -5,7 +5,6 @@ import { join } from "node:path";
 
 const RUNS = 10;
 const PORT = 18_181;
-const binary = join(import.meta.dir, "../dist/tollgate");
 
 const config = `
 [server]
@@ -21,6 +20,31 @@ max_output_tokens = 1
 [[models.routes]]
 provider = "none"
 `;
+
+/** Starts an executable so many times, and once before to make its store. @returns what each start took */
+export async function startsMs(binary: string, runs: number): Promise<number[]> {
+  const folder = mkdtempSync(join(tmpdir(), "tollgate-start-"));
+  try {
+    const file = join(folder, "config.toml");
+    writeFileSync(file, config, { mode: 0o600 });
+    await startOnceMs(binary, file);
+    const each: number[] = [];
+    for (let run = 0; run < runs; run += 1) each.push(await startOnceMs(binary, file));
+    return each;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+async function startOnceMs(binary: string, configFile: string): Promise<number> {
+  const startedMs = performance.now();
+  const gateway = Bun.spawn([binary, "serve", "--config", configFile], { stdout: "ignore" });
+  while (!(await isAnswered())) await Bun.sleep(1);
+  const tookMs = performance.now() - startedMs;
+  gateway.kill("SIGTERM");
+  await gateway.exited;
+  return tookMs;
+}
 
 /** Asks once by a bare socket; true when it was answered. A refused connection costs next to nothing. */
 async function isAnswered(): Promise<boolean> {
@@ -43,27 +67,10 @@ async function isAnswered(): Promise<boolean> {
   }
 }
 
-async function startOnceMs(configFile: string): Promise<number> {
-  const startedMs = performance.now();
-  const gateway = Bun.spawn([binary, "serve", "--config", configFile], { stdout: "ignore" });
-  while (!(await isAnswered())) await Bun.sleep(1);
-  const tookMs = performance.now() - startedMs;
-  gateway.kill("SIGTERM");
-  await gateway.exited;
-  return tookMs;
-}
-
-const folder = mkdtempSync(join(tmpdir(), "tollgate-start-"));
-try {
-  const file = join(folder, "config.toml");
-  writeFileSync(file, config, { mode: 0o600 });
-  await startOnceMs(file);
-  const runs: number[] = [];
-  for (let run = 0; run < RUNS; run += 1) runs.push(await startOnceMs(file));
+if (import.meta.main) {
+  const runs = await startsMs(join(import.meta.dir, "../dist/tollgate"), RUNS);
   const sorted = runs.toSorted((a, b) => a - b);
   const medianMs = ((sorted[RUNS / 2 - 1] ?? 0) + (sorted[RUNS / 2] ?? 0)) / 2;
   console.log(`start to first answer, ms: ${runs.map((ms) => ms.toFixed(0)).join(" ")}`);
   console.log(`median of ${RUNS}: ${medianMs.toFixed(1)} ms`);
-} finally {
-  rmSync(folder, { recursive: true, force: true });
 }

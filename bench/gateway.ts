@@ -1,0 +1,246 @@
+// What the gateway costs beside others, all in one run on this machine:
+//
+//   bun bench/gateway.ts [--quick] [--only PART,PART] [--against BINARY] [--file RESULTS.json]
+//
+// It builds the executable, starts a provider, nginx as a plain proxy, Tollgate as an operator runs it (balances
+// charged with durability "power", every request logged to a file) and Portkey's gateway, and lets them take
+// turns under one load. Figures are CPU time of whole processes; those of one run may be compared with each
+// other, and with no others. --against adds another build of Tollgate, to see what a change is worth.
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { cpus, release, tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { parseArgs } from "node:util";
+import type { Bench, Effort } from "./gateway/bench.ts";
+import {
+  auditTollgate,
+  startNginx,
+  startPortkey,
+  startTollgate,
+  type Contestant,
+  type Ground,
+} from "./gateway/contestants.ts";
+import { measureJson, measureStreams, measureTls } from "./gateway/cost.ts";
+import { Figures } from "./gateway/figures.ts";
+import { measureFirstByte, measureLatency } from "./gateway/latency.ts";
+import { measureBulk, measureIdle, type Start } from "./gateway/memory.ts";
+import { endAll, openFilesMax } from "./gateway/processes.ts";
+import { reportOf } from "./gateway/report.ts";
+import { watch } from "./gateway/turn.ts";
+import { Load, startProvider } from "./gateway/workers.ts";
+import { startsMs } from "./start.ts";
+
+const quick: Effort = { rounds: 3, warmMs: 250, windowMs: 700 };
+const thorough: Effort = { rounds: 7, warmMs: 500, windowMs: 2500 };
+/** In this time the gateway of today answers about 20,000 requests, and then stays as fast as it is. */
+const WARM_UP_MS = 15_000;
+const STARTS = 10;
+
+const projectRoot = resolve(import.meta.dir, "..");
+
+/** How one contestant is started, as often as it is wanted: each time in a folder of its own. */
+interface Entrant {
+  readonly name: string;
+  readonly isTollgate: boolean;
+  readonly binary: string;
+  start(ground: Ground): Promise<Contestant>;
+}
+
+interface Part {
+  readonly name: string;
+  readonly inQuick: boolean;
+  run(): Promise<void>;
+}
+
+const { values } = parseArgs({
+  options: {
+    quick: { type: "boolean", default: false },
+    only: { type: "string" },
+    against: { type: "string" },
+    file: { type: "string" },
+  },
+});
+const notes: string[] = [];
+const folder = mkdtempSync(join(tmpdir(), "tollgate-bench-"));
+
+function note(words: string): void {
+  notes.push(words);
+  console.error(`not measured: ${words}`);
+}
+
+function entrants(): Entrant[] {
+  const tollgate = (name: string, binary: string): Entrant => ({
+    name,
+    binary,
+    isTollgate: true,
+    start: (ground) => startTollgate(name, binary, ground),
+  });
+  const found: Entrant[] = [tollgate("tollgate", join(projectRoot, "dist", "tollgate"))];
+  if (values.against) found.push(tollgate("other build", resolve(values.against)));
+  const nginx = Bun.which("nginx", { PATH: `${process.env["PATH"] ?? ""}:/usr/sbin` });
+  if (nginx === null) note("nginx, which is not installed: apt-get install -y nginx-light");
+  else {
+    const start = (ground: Ground) => startNginx(nginx, ground);
+    found.unshift({ name: "nginx", binary: nginx, isTollgate: false, start });
+  }
+  const node = Bun.which("node");
+  if (node === null) note("Portkey's gateway, which needs Node");
+  else {
+    const start = (ground: Ground) => startPortkey(node, ground);
+    found.push({ name: "portkey", binary: node, isTollgate: false, start });
+  }
+  return found;
+}
+
+async function run(): Promise<void> {
+  const build = Bun.spawnSync([process.execPath, "scripts/build.ts"], { cwd: projectRoot });
+  if (!build.success) throw new Error(`the build failed: ${build.stderr.toString()}`);
+  const [provider, other, load] = await Promise.all([
+    startProvider(),
+    startProvider(),
+    Load.start(),
+  ]);
+  let grounds = 0;
+  const ground = (): Ground => {
+    const place = join(folder, String((grounds += 1)));
+    mkdirSync(place);
+    return { folder: place, provider, other };
+  };
+
+  const ofAll = ground();
+  const started: { entrant: Entrant; contestant: Contestant }[] = [];
+  for (const entrant of entrants()) {
+    try {
+      started.push({ entrant, contestant: await entrant.start(ofAll) });
+    } catch (error) {
+      if (entrant.isTollgate) throw error;
+      note(`${entrant.name}: ${String(error)}`);
+    }
+  }
+  const contestants = started.map(({ contestant }) => contestant);
+  const tollgates = started.filter(({ entrant }) => entrant.isTollgate);
+  const figures = new Figures();
+  const bench: Bench = {
+    effort: values.quick ? quick : thorough,
+    figures,
+    load,
+    fast: contestants.filter(({ name }) => name !== "portkey"),
+    slow: contestants.filter(({ name }) => name === "portkey"),
+    tollgates: tollgates.map(({ contestant }) => contestant),
+    note,
+  };
+  const anew: Start[] = started.map(
+    ({ entrant }) =>
+      () =>
+        entrant.start(ground()),
+  );
+  const bare: Contestant = {
+    name: "provider",
+    child: provider.child,
+    port: provider.port,
+    secure: undefined,
+    headers: "",
+  };
+
+  for (const contestant of contestants) await warmUp(bench, contestant);
+  await runParts([
+    { name: "json", inQuick: true, run: () => measureJson(bench) },
+    { name: "streams", inQuick: true, run: () => measureStreams(bench) },
+    { name: "tls", inQuick: false, run: () => measureTls(bench) },
+    { name: "latency", inQuick: true, run: () => measureLatency(bench, bare) },
+    { name: "firstbyte", inQuick: true, run: () => measureFirstByte(bench) },
+    { name: "start", inQuick: true, run: () => measureStart(bench, tollgates) },
+    { name: "bulk", inQuick: true, run: () => measureBulk(bench, anew) },
+    { name: "idle", inQuick: true, run: () => measureIdle(bench, anew) },
+  ]);
+  console.log(
+    reportOf(
+      figures,
+      ["provider", ...contestants.map(({ name }) => name)],
+      tollgates.map(({ entrant }) => entrant.name),
+    ),
+  );
+  for (const { entrant } of tollgates) {
+    console.log(`\n${entrant.name}: ${auditTollgate(entrant.name, entrant.binary, ofAll)}`);
+  }
+  for (const words of notes) console.log(`not measured: ${words}`);
+  await save(figures);
+}
+
+/** Code that has not run often is slow, and is compiled meanwhile; both would be measured. */
+async function warmUp({ load, slow }: Bench, contestant: Contestant): Promise<void> {
+  const wholeMs = slow.includes(contestant) ? WARM_UP_MS / 3 : WARM_UP_MS;
+  for (const model of ["json", "stream-20"]) {
+    const windowMs = values.quick ? wholeMs / 4 : wholeMs;
+    await watch(load, contestant, { model, atOnce: 64, warmMs: 0, windowMs });
+  }
+}
+
+async function runParts(parts: readonly Part[]): Promise<void> {
+  const asked = values.only?.split(",");
+  const unknown = asked?.filter((name) => !parts.some((part) => part.name === name)) ?? [];
+  if (unknown.length > 0) {
+    throw new Error(`no part ${unknown.join(", ")}: ${parts.map(({ name }) => name).join(", ")}`);
+  }
+  for (const part of parts) {
+    if (!(asked?.includes(part.name) ?? (part.inQuick || !values.quick))) {
+      if (!asked) note(`${part.name}: left out of the quick form`);
+      continue;
+    }
+    const startedMs = performance.now();
+    await part.run();
+    const seconds = ((performance.now() - startedMs) / 1000).toFixed(0);
+    console.error(`${part.name}: ${seconds} s`);
+  }
+}
+
+async function measureStart(
+  { figures }: Bench,
+  tollgates: readonly { readonly entrant: Entrant }[],
+): Promise<void> {
+  for (const { entrant } of tollgates) {
+    for (const ms of await startsMs(entrant.binary, STARTS)) {
+      figures.add("start ms", entrant.name, ms);
+    }
+  }
+}
+
+async function save(figures: Figures): Promise<void> {
+  const stamp = new Date().toISOString().slice(0, 19).replaceAll(":", "-");
+  const file = values.file ?? join(import.meta.dir, "results", `gateway-${stamp}.json`);
+  mkdirSync(dirname(resolve(file)), { recursive: true });
+  const revision = Bun.spawnSync(["git", "rev-parse", "HEAD"], { cwd: projectRoot });
+  const machine = {
+    processor: cpus()[0]?.model,
+    cores: cpus().length,
+    system: `${process.platform} ${release()}`,
+    openFilesMax: openFilesMax(),
+    bun: Bun.version,
+    revision: revision.stdout.toString().trim(),
+  };
+  const arguments_ = process.argv.slice(2);
+  await Bun.write(
+    file,
+    `${JSON.stringify({ taken: stamp, arguments: arguments_, machine, notes, figures }, null, 1)}\n`,
+  );
+  console.log(`\nraw figures: ${file}`);
+}
+
+async function leave(status: number): Promise<never> {
+  await endAll();
+  rmSync(folder, { recursive: true, force: true });
+  process.exit(status);
+}
+
+if (process.platform !== "linux") {
+  console.error("the figures are read from /proc, which only Linux has");
+  process.exit(1);
+}
+process.on("SIGINT", () => void leave(130));
+process.on("SIGTERM", () => void leave(143));
+try {
+  await run();
+} catch (error) {
+  console.error(error);
+  await leave(1);
+}
+await leave(0);

@@ -1,0 +1,75 @@
+import type { Contestant } from "./contestants.ts";
+import type { Figures } from "./figures.ts";
+import { watch, type Turn } from "./turn.ts";
+import type { Load } from "./workers.ts";
+
+/** How long everything takes. */
+export interface Effort {
+  readonly rounds: number;
+  readonly warmMs: number;
+  readonly windowMs: number;
+}
+
+/** What every part of the bench works with. */
+export interface Bench {
+  readonly effort: Effort;
+  readonly figures: Figures;
+  readonly load: Load;
+  /** nginx, and every build of Tollgate; whoever could not be started is not among them. */
+  readonly fast: readonly Contestant[];
+  /** Portkey, which is measured less often: it is slow, and 64 at once tell enough. */
+  readonly slow: readonly Contestant[];
+  /** Only the builds of Tollgate. */
+  readonly tollgates: readonly Contestant[];
+  note(words: string): void;
+}
+
+/** A figure that all contestants take turns at. */
+export interface Measure extends Pick<Turn, "atOnce" | "secure" | "bodyBytes"> {
+  readonly kind: string;
+  readonly unit: "answers" | "events";
+  readonly contestants: readonly Contestant[];
+  /** A slow contestant gets events at a slower pace, or it would get several in one read. */
+  modelOf(contestant: Contestant): string;
+}
+
+/**
+ * CPU microseconds for each answer or event. All measures and contestants take turns in every round, in
+ * an order that moves on, so that whatever disturbs the machine disturbs them alike.
+ */
+export async function takeTurns(bench: Bench, measures: readonly Measure[]): Promise<void> {
+  const turns = measures.flatMap((measure) =>
+    measure.contestants.map((contestant) => ({ measure, contestant })),
+  );
+  const failed = new Set<object>();
+  for (let round = 0; round < bench.effort.rounds; round += 1) {
+    for (let at = 0; at < turns.length; at += 1) {
+      const turn = turns[(at + round) % turns.length];
+      if (!turn || failed.has(turn)) continue;
+      try {
+        await takeTurn(bench, turn.measure, turn.contestant);
+      } catch (error) {
+        failed.add(turn);
+        await bench.load.give({ kind: "stop" });
+        bench.note(`${turn.measure.kind}, ${turn.contestant.name}: ${String(error)}`);
+      }
+    }
+  }
+}
+
+async function takeTurn(bench: Bench, measure: Measure, contestant: Contestant): Promise<void> {
+  const { figures, effort } = bench;
+  const { kind, unit } = measure;
+  const seen = await watch(bench.load, contestant, {
+    ...measure,
+    model: measure.modelOf(contestant),
+    warmMs: effort.warmMs,
+    windowMs: effort.windowMs,
+  });
+  if (seen[unit] === 0) throw new Error("nothing came");
+  figures.add(kind, contestant.name, seen.cpuUs / seen[unit]);
+  figures.add(`${kind}, a second`, contestant.name, (seen[unit] * 1000) / seen.elapsedMs);
+  if (unit === "events") {
+    figures.add(`${kind}, a read`, contestant.name, seen.events / seen.eventReads);
+  }
+}

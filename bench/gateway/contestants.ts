@@ -1,0 +1,235 @@
+import type { Subprocess } from "bun";
+import { mkdirSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { configText } from "../../test/support/gatewayConfig.ts";
+import { end, openFilesMax, spawn } from "./processes.ts";
+import { authorityFile, type Provider } from "./workers.ts";
+
+/** How long a gateway may take until it answers. */
+const START_MS_MAX = 15_000;
+/** Roubles: more than all runs cost together. */
+const CREDIT = "1000000000";
+
+/** What the bench asks for; bench/gateway/provider.ts tells what they are. */
+const models = [
+  "json",
+  "stream-20",
+  "stream-1",
+  "paced-8000",
+  "paced-2000",
+  "flood",
+  "silent",
+  "bulk",
+];
+
+/** One of those that are compared: a process that answers the OpenAI interface on a port. */
+export interface Contestant {
+  readonly name: string;
+  readonly child: Subprocess;
+  readonly port: number;
+  /** Where the same provider is called over TLS; undefined where that was not set up. */
+  readonly secure: { readonly port: number; readonly modelPrefix: string } | undefined;
+  /** Request headers of its own, each with its line end. */
+  readonly headers: string;
+}
+
+/** Where a contestant runs: a folder of its own, and the provider behind it. */
+export interface Ground {
+  readonly folder: string;
+  readonly provider: Provider;
+  /** A second provider, for those that can have two. */
+  readonly other: Provider;
+}
+
+/** nginx as a plain proxy: one worker, keep-alive on both sides, nothing buffered, no access log. */
+export async function startNginx(binary: string, ground: Ground): Promise<Contestant> {
+  const folder = join(ground.folder, "nginx");
+  mkdirSync(folder);
+  const [port, securePort] = [freePort(), freePort()];
+  const config = join(folder, "nginx.conf");
+  await Bun.write(config, nginxConfig(folder, ground.provider, port, securePort));
+  const logFile = join(folder, "error.log");
+  const child = spawn([binary, "-e", logFile, "-p", folder, "-c", config], { logFile });
+  await untilAnswers("nginx", child, port, logFile);
+  return { name: "nginx", child, port, secure: { port: securePort, modelPrefix: "" }, headers: "" };
+}
+
+function nginxConfig(folder: string, provider: Provider, port: number, securePort: number): string {
+  const many = 1_000_000_000;
+  const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+    .map((name) => `  ${name}_temp_path ${folder}/${name};`)
+    .join("\n");
+  const upstream = (name: string, to: number): string => `
+  upstream ${name} { server 127.0.0.1:${to}; keepalive 1024; keepalive_requests ${many}; }`;
+  const server = (listen: number, target: string): string => `
+  server {
+    listen 127.0.0.1:${listen} backlog=4096;
+    location / { proxy_pass ${target}; }
+  }`;
+  return `
+daemon off;
+worker_processes 1;
+worker_rlimit_nofile ${Math.min(openFilesMax(), 65_536)};
+pid ${folder}/nginx.pid;
+${process.getuid?.() === 0 ? "user root;" : ""}
+events { worker_connections 16384; }
+http {
+${temporary}
+  access_log off;
+  keepalive_requests ${many};
+  keepalive_timeout 1h;
+  client_max_body_size 32m;
+  client_body_buffer_size 512k;
+  proxy_http_version 1.1;
+  proxy_set_header Connection "";
+  proxy_buffering off;
+  proxy_read_timeout 1h;
+  proxy_ssl_name localhost;
+  proxy_ssl_server_name on;
+  proxy_ssl_verify on;
+  proxy_ssl_trusted_certificate ${authorityFile};
+${upstream("plain", provider.port)}${upstream("secure", provider.securePort)}
+${server(port, "http://plain")}${server(securePort, "https://secure")}
+}
+`;
+}
+
+/**
+ * The compiled gateway as an operator runs it: keys, balances and charging, durability "power", and the
+ * log of every request, which goes to a file.
+ */
+export async function startTollgate(
+  name: string,
+  binary: string,
+  ground: Ground,
+): Promise<Contestant> {
+  const folder = join(ground.folder, name.replaceAll("/", "_"));
+  mkdirSync(folder);
+  await Bun.write(join(folder, "config.toml"), tollgateConfig(ground));
+  command(binary, folder, "accounts", "create", "bench");
+  command(binary, folder, "balance", "credit", "bench", CREDIT);
+  const issued = command(binary, folder, "keys", "create", "--account", "bench", "--json");
+  const { key } = JSON.parse(issued) as { key: string };
+  const logFile = join(folder, "tollgate.log");
+  const serve = [binary, "serve", "--config", join(folder, "config.toml")];
+  const child = spawn(serve, { logFile, env: { PATH: process.env["PATH"] ?? "" } });
+  const port = await portInLog(name, child, logFile);
+  const headers = `Authorization: Bearer ${key}\r\n`;
+  return { name, child, port, secure: { port, modelPrefix: "tls:" }, headers };
+}
+
+/** The audit of a gateway's books after its run. @returns what it said; throws if they do not add up */
+export function auditTollgate(name: string, binary: string, ground: Ground): string {
+  return command(binary, join(ground.folder, name.replaceAll("/", "_")), "audit").trim();
+}
+
+function tollgateConfig({ provider, other }: Ground): string {
+  const prefixes = { plain: "", tls: "tls:", other: "other:" };
+  return configText({
+    providers: {
+      plain: `http://127.0.0.1:${provider.port}/v1`,
+      tls: { base_url: `https://localhost:${provider.securePort}/v1`, ca_file: authorityFile },
+      other: `http://127.0.0.1:${other.port}/v1`,
+    },
+    models: Object.entries(prefixes).flatMap(([id, prefix]) =>
+      models.map((model) => ({
+        id: prefix + model,
+        routes: [{ provider: id, model }],
+      })),
+    ),
+    sections: { database: { durability: "power" } },
+  });
+}
+
+function command(binary: string, folder: string, ...words: readonly string[]): string {
+  const config = join(folder, "config.toml");
+  const { success, stdout, stderr } = Bun.spawnSync([binary, ...words, "--config", config], {
+    env: { PATH: process.env["PATH"] ?? "" },
+  });
+  if (!success) throw new Error(`tollgate ${words[0]}: ${stdout.toString()}${stderr.toString()}`);
+  return stdout.toString();
+}
+
+/** Portkey's gateway on Node; it is installed here first, from the lockfile beside its package.json. */
+export async function startPortkey(node: string, ground: Ground): Promise<Contestant> {
+  const home = resolve(import.meta.dir, "../portkey");
+  const install = Bun.spawnSync([process.execPath, "install", "--frozen-lockfile"], { cwd: home });
+  if (!install.success) throw new Error(`it could not be installed: ${install.stderr.toString()}`);
+  const port = freePort();
+  const entry = join(home, "node_modules/@portkey-ai/gateway/build/start-server.js");
+  const logFile = join(ground.folder, "portkey.log");
+  const child = spawn([node, entry, `--port=${port}`, "--headless"], {
+    logFile,
+    env: { PATH: process.env["PATH"] ?? "", NODE_ENV: "production" },
+  });
+  await untilAnswers("portkey", child, port, logFile);
+  const headers = [
+    "Authorization: Bearer none",
+    "x-portkey-provider: openai",
+    `x-portkey-custom-host: http://127.0.0.1:${ground.provider.port}/v1`,
+    "",
+  ].join("\r\n");
+  return { name: "portkey", child, port, secure: undefined, headers };
+}
+
+/** Ends a contestant. */
+export function stop(contestant: Contestant): Promise<void> {
+  return end(contestant.child);
+}
+
+function freePort(): number {
+  const listener = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data: () => {} } });
+  listener.stop(true);
+  return listener.port;
+}
+
+async function portInLog(name: string, child: Subprocess, logFile: string): Promise<number> {
+  const find = (): string | undefined =>
+    /"address":"http:\/\/127\.0\.0\.1:(\d+)"/.exec(textOf(logFile))?.[1];
+  await until(name, child, logFile, () => Promise.resolve(find() !== undefined));
+  return Number(find());
+}
+
+async function untilAnswers(
+  name: string,
+  child: Subprocess,
+  port: number,
+  logFile: string,
+): Promise<void> {
+  await until(name, child, logFile, async () => {
+    try {
+      const socket = await Bun.connect({
+        hostname: "127.0.0.1",
+        port,
+        socket: { data: () => {} },
+      });
+      socket.end();
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+async function until(
+  name: string,
+  child: Subprocess,
+  logFile: string,
+  isSo: () => Promise<boolean>,
+): Promise<void> {
+  const deadlineMs = performance.now() + START_MS_MAX;
+  while (!(await isSo())) {
+    if (child.exitCode !== null || performance.now() > deadlineMs) {
+      throw new Error(`${name} did not start: ${textOf(logFile)}`);
+    }
+    await Bun.sleep(20);
+  }
+}
+
+function textOf(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch {
+    return "";
+  }
+}

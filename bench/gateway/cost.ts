@@ -1,0 +1,68 @@
+import { takeTurns, type Bench, type Measure } from "./bench.ts";
+import type { Contestant } from "./contestants.ts";
+
+const AT_ONCE = [64, 256, 1000];
+const LARGE_BODY_BYTES = 200_000;
+
+/** JSON answers: at 64, 256 and 1,000 at once, and with a large body. */
+export async function measureJson(bench: Bench): Promise<void> {
+  await takeTurns(bench, [
+    ...AT_ONCE.map((atOnce) => jsonMeasure(bench, `json ${atOnce}`, { atOnce })),
+    jsonMeasure(bench, "json 200 KB", { atOnce: 64, bodyBytes: LARGE_BODY_BYTES }),
+  ]);
+}
+
+/** Streams: events that come one by one, the same as fast as they go, and whole streams of 20 events. */
+export async function measureStreams(bench: Bench): Promise<void> {
+  const everyone = [...bench.fast, ...bench.slow];
+  await takeTurns(bench, [
+    ...AT_ONCE.map((atOnce) => pacedMeasure(bench, `event ${atOnce}`, { atOnce })),
+    {
+      kind: "event 64, full speed",
+      unit: "events",
+      atOnce: 64,
+      contestants: bench.fast,
+      modelOf: () => "flood",
+    },
+    {
+      kind: "stream of 20",
+      unit: "answers",
+      atOnce: 64,
+      contestants: everyone,
+      modelOf: () => "stream-20",
+    },
+  ]);
+}
+
+/** The same with a provider behind TLS. */
+export async function measureTls(bench: Bench): Promise<void> {
+  await takeTurns(
+    bench,
+    AT_ONCE.flatMap((atOnce) => [
+      jsonMeasure(bench, `tls json ${atOnce}`, { atOnce, secure: true }),
+      pacedMeasure(bench, `tls event ${atOnce}`, { atOnce, secure: true }),
+    ]),
+  );
+}
+
+type Manner = Pick<Measure, "atOnce" | "secure" | "bodyBytes">;
+
+function jsonMeasure(bench: Bench, kind: string, manner: Manner): Measure {
+  const contestants = contestantsFor(bench, manner);
+  return { kind, unit: "answers", contestants, modelOf: () => "json", ...manner };
+}
+
+/** At a pace at which nobody is saturated: whoever is reads several events at once. */
+function pacedMeasure(bench: Bench, kind: string, manner: Manner): Measure {
+  return {
+    kind,
+    unit: "events",
+    contestants: contestantsFor(bench, manner),
+    modelOf: (contestant) => (bench.slow.includes(contestant) ? "paced-2000" : "paced-8000"),
+    ...manner,
+  };
+}
+
+function contestantsFor({ fast, slow }: Bench, { atOnce, secure }: Manner): readonly Contestant[] {
+  return atOnce === 64 && !secure ? [...fast, ...slow] : fast;
+}

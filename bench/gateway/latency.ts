@@ -1,0 +1,67 @@
+import type { Bench } from "./bench.ts";
+import type { Contestant } from "./contestants.ts";
+import { quantile } from "./figures.ts";
+import { callOf, throwFailure, untilBegun } from "./turn.ts";
+import { Load } from "./workers.ts";
+
+const PER_SECOND = 100;
+const HELD_STREAMS = 1000;
+const FIRST_BYTES = { perSecond: 20, count: 40 };
+
+/** How long answers take at a modest rate: from the provider itself, and through each contestant. */
+export async function measureLatency(bench: Bench, provider: Contestant): Promise<void> {
+  const contestants = [provider, ...bench.fast, ...bench.slow];
+  const all = new Map(contestants.map((contestant) => [contestant, [] as number[]]));
+  const count = Math.ceil((PER_SECOND * bench.effort.windowMs) / 1000) * 2;
+  for (let round = 0; round < bench.effort.rounds; round += 1) {
+    for (const contestant of contestants) {
+      const call = callOf(contestant, { model: "json" });
+      await bench.load.give({ kind: "rate", perSecond: PER_SECOND, count: 20, ...call });
+      const order = { kind: "rate", perSecond: PER_SECOND, count, ...call } as const;
+      const { rate } = await bench.load.give(order);
+      const { counters } = await bench.load.give({ kind: "stop" });
+      throwFailure(contestant, counters);
+      all.get(contestant)?.push(...(rate?.totalMs ?? []));
+    }
+  }
+  for (const [{ name }, times] of all) {
+    for (const [label, part] of [
+      ["p50", 0.5],
+      ["p99", 0.99],
+    ] as const) {
+      bench.figures.add(`latency ${label}`, name, quantile(times, part) ?? NaN);
+    }
+    bench.figures.add("latency, requests", name, times.length);
+  }
+}
+
+/** The first byte of one provider's answers, while nothing else is open and while another's streams are. */
+export async function measureFirstByte(bench: Bench): Promise<void> {
+  const prober = await Load.start();
+  try {
+    for (let round = 0; round < bench.effort.rounds; round += 1) {
+      for (const contestant of bench.tollgates) {
+        await firstByte(bench, prober, contestant, "first byte, none open");
+        const held = callOf(contestant, { model: "silent" });
+        await bench.load.give({ kind: "loop", atOnce: HELD_STREAMS, ...held });
+        await untilBegun(bench.load, HELD_STREAMS);
+        await firstByte(bench, prober, contestant, `first byte, ${HELD_STREAMS} open`);
+        throwFailure(contestant, (await bench.load.give({ kind: "stop" })).counters);
+      }
+    }
+  } finally {
+    await prober.end();
+  }
+}
+
+async function firstByte(
+  bench: Bench,
+  prober: Load,
+  contestant: Contestant,
+  kind: string,
+): Promise<void> {
+  const call = callOf(contestant, { model: "other:stream-1" });
+  const { rate } = await prober.give({ kind: "rate", ...FIRST_BYTES, ...call });
+  throwFailure(contestant, (await prober.give({ kind: "stop" })).counters);
+  bench.figures.add(kind, contestant.name, quantile(rate?.firstByteMs ?? [], 0.5) ?? NaN);
+}

@@ -1,0 +1,201 @@
+// The load generator of bench/gateway.ts: a process of its own, so that what it costs is nobody else's.
+// Raw sockets, HTTP/1.1 with keep-alive. Its orders come from the process that started it.
+import type { Socket } from "bun";
+import { AnswerReader } from "./answerReader.ts";
+import type { Call, Counters, Order, RateResult, Report } from "./loadOrders.ts";
+
+/** Fewer than the 512 connections that may wait to be accepted by Bun's server. */
+const DIALS_AT_ONCE = 100;
+const FAILURE_CHARS_MAX = 300;
+const ANSWER_MS_MAX = 10_000;
+
+const nothing: Counters = {
+  answers: 0,
+  events: 0,
+  eventReads: 0,
+  bytes: 0,
+  begun: 0,
+  failures: 0,
+  firstFailure: "",
+};
+const counters: { -readonly [Name in keyof Counters]: Counters[Name] } = { ...nothing };
+
+const open = new Set<Connection>();
+
+function fail(words: string): void {
+  counters.failures += 1;
+  counters.firstFailure ||= words.slice(0, FAILURE_CHARS_MAX);
+}
+
+/** One connection, with at most one request under way. */
+class Connection {
+  /** Called when an answer is complete, or can not become so any more. */
+  onAnswer: () => void = () => {};
+  onFirstByte: () => void = () => {};
+  socket: Socket<Connection> | undefined;
+  private readonly reader = new AnswerReader();
+  private unsent: Buffer | undefined;
+  private isBusy = false;
+  private hasByte = false;
+  private hasEvent = false;
+
+  send(request: Buffer): void {
+    this.isBusy = true;
+    this.hasByte = false;
+    this.hasEvent = false;
+    this.unsent = request;
+    this.drain();
+  }
+
+  drain(): void {
+    if (this.unsent === undefined || this.socket === undefined) return;
+    const written = Math.max(0, this.socket.write(this.unsent));
+    this.unsent = written < this.unsent.length ? this.unsent.subarray(written) : undefined;
+  }
+
+  receive(bytes: Buffer): void {
+    counters.bytes += bytes.length;
+    if (!this.hasByte) {
+      this.hasByte = true;
+      this.onFirstByte();
+    }
+    const { reader } = this;
+    const isWhole = reader.push(bytes);
+    if (reader.events > 0) {
+      counters.events += reader.events;
+      counters.eventReads += 1;
+      if (!this.hasEvent) counters.begun += 1;
+      this.hasEvent = true;
+    }
+    if (reader.status >= 300) fail(bytes.toString("latin1"));
+    if (!isWhole) return;
+    counters.answers += 1;
+    this.isBusy = false;
+    reader.reset();
+    this.onAnswer();
+  }
+
+  /** The other side closed it. */
+  lost(): void {
+    if (!open.delete(this) || !this.isBusy) return;
+    fail("the connection was closed before the answer was whole");
+    this.onAnswer();
+  }
+
+  close(): void {
+    open.delete(this);
+    this.socket?.terminate();
+  }
+}
+
+async function dial(port: number): Promise<Connection> {
+  const connection = new Connection();
+  connection.socket = await Bun.connect<Connection>({
+    hostname: "127.0.0.1",
+    port,
+    data: connection,
+    socket: {
+      data: (socket, bytes) => socket.data.receive(bytes),
+      drain: (socket) => socket.data.drain(),
+      close: (socket) => socket.data.lost(),
+      error: () => {},
+    },
+  });
+  open.add(connection);
+  return connection;
+}
+
+async function loop({ port, request, atOnce }: Call & { atOnce: number }): Promise<void> {
+  const bytes = Buffer.from(request);
+  for (let dialled = 0; dialled < atOnce; dialled += DIALS_AT_ONCE) {
+    const count = Math.min(DIALS_AT_ONCE, atOnce - dialled);
+    const fresh = await Promise.all(Array.from({ length: count }, () => dial(port)));
+    for (const connection of fresh) {
+      connection.onAnswer = () => {
+        if (open.has(connection)) connection.send(bytes);
+      };
+      connection.send(bytes);
+    }
+  }
+}
+
+async function rate(call: Call & { perSecond: number; count: number }): Promise<RateResult> {
+  const bytes = Buffer.from(call.request);
+  const idle: Connection[] = [];
+  const firstByteMs: number[] = [];
+  const totalMs: number[] = [];
+  const once = async (): Promise<void> => {
+    const connection = idle.pop() ?? (await dial(call.port));
+    const failuresBefore = counters.failures;
+    const sentMs = performance.now();
+    const whole = Promise.withResolvers<true>();
+    let firstMs = 0;
+    connection.onFirstByte = () => {
+      firstMs = performance.now() - sentMs;
+    };
+    connection.onAnswer = () => whole.resolve(true);
+    connection.send(bytes);
+    const isWhole = await Promise.race([whole.promise, Bun.sleep(ANSWER_MS_MAX)]);
+    if (isWhole !== true) fail(`no whole answer in ${ANSWER_MS_MAX} ms`);
+    if (isWhole !== true || counters.failures > failuresBefore) return connection.close();
+    totalMs.push(performance.now() - sentMs);
+    firstByteMs.push(firstMs);
+    idle.push(connection);
+  };
+  const startedMs = performance.now();
+  const all: Promise<void>[] = [];
+  for (let at = 0; at < call.count; at += 1) {
+    await Bun.sleep(Math.max(0, startedMs + (at * 1000) / call.perSecond - performance.now()));
+    all.push(once());
+  }
+  await Promise.all(all);
+  for (const connection of idle) connection.close();
+  return { firstByteMs, totalMs };
+}
+
+/** Reads what one tick allows, then lets the other side wait for the next. */
+async function slow({ port, request, bytesPerSecond }: Call & { bytesPerSecond: number }) {
+  const connection = await dial(port);
+  const startedMs = performance.now();
+  const startBytes = counters.bytes;
+  const whole = Promise.withResolvers<void>();
+  connection.onAnswer = whole.resolve;
+  let isPaused = false;
+  const pace = setInterval(() => {
+    const allowed = ((performance.now() - startedMs) / 1000) * bytesPerSecond;
+    const isAhead = counters.bytes - startBytes > allowed;
+    if (isAhead === isPaused) return;
+    isPaused = isAhead;
+    if (isAhead) connection.socket?.pause();
+    else connection.socket?.resume();
+  }, 5);
+  connection.send(Buffer.from(request));
+  await whole.promise;
+  clearInterval(pace);
+  connection.close();
+}
+
+async function obey(order: Order): Promise<Report> {
+  const rates = order.kind === "rate" ? { rate: await rate(order) } : {};
+  if (order.kind === "loop") await loop(order);
+  if (order.kind === "slow") await slow(order);
+  const report = { counters: { ...counters }, ...rates };
+  if (order.kind === "stop") {
+    for (const connection of open) connection.close();
+    Object.assign(counters, nothing);
+  }
+  return report;
+}
+
+process.on("message", ({ id, order }: { id: number; order: Order }) => {
+  obey(order)
+    .catch((error: unknown): Report => {
+      fail(String(error));
+      return { counters: { ...counters } };
+    })
+    .then((report) => process.send?.({ id, report }))
+    .catch(() => process.exit(1));
+});
+// Nobody is left to give orders.
+process.on("disconnect", () => process.exit(0));
+process.send?.("ready");

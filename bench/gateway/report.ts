@@ -1,0 +1,148 @@
+import type { Figures } from "./figures.ts";
+
+type Read = (figures: Figures, tollgate: string) => number | undefined;
+
+/** A figure that the project wants to reach. */
+interface Goal {
+  readonly what: string;
+  readonly unit: string;
+  /** The bounds, first the one to reach first. */
+  readonly bounds: readonly number[];
+  readonly isBetter: "less" | "more";
+  readonly read: Read;
+}
+
+/** One kind of figure, shown for every contestant. */
+interface Kind {
+  readonly label: string;
+  readonly kind: string;
+  readonly unit: string;
+  readonly scale: number;
+}
+
+const KB = 1000;
+const MB = 1_000_000;
+/** Time to first bytes that differ by less are the same: it is what a timer and a busy machine make of one. */
+const SAME_MS = 0.5;
+
+const toNginx =
+  (kind: string): Read =>
+  (figures, name) =>
+    figures.ratio([kind, name], [kind, "nginx"]);
+const portkeyTo =
+  (kind: string): Read =>
+  (figures, name) =>
+    figures.ratio([kind, "portkey"], [kind, name]);
+const growth =
+  (from: string, to: string): Read =>
+  (figures, name) =>
+    figures.ratio([to, name], [from, name]);
+const median =
+  (kind: string, scale: number): Read =>
+  (figures, name) =>
+    scaled(figures.median(kind, name), scale);
+const added =
+  (kind: string): Read =>
+  (figures, name) => {
+    const [through, direct] = [figures.median(kind, name), figures.median(kind, "provider")];
+    return through === undefined || direct === undefined ? undefined : through - direct;
+  };
+const firstByteGrowth: Read = (figures, name) => {
+  const [none, held] = ["none", "1000"].map((open) =>
+    figures.median(`first byte, ${open} open`, name),
+  );
+  return none === undefined || held === undefined ? undefined : held - none;
+};
+
+/** The rows of "Figures to reach", as far as this bench can say something about them. */
+const goals: readonly Goal[] = [
+  goal("CPU of a JSON request at 64, to nginx", "x", [2.2, 1.8], toNginx("json 64")),
+  goal("growth of that from 64 to 1,000", "x", [1.3], growth("json 64", "json 1000")),
+  goal("CPU of an SSE event at 64, to nginx", "x", [1.6, 1.4], toNginx("event 64")),
+  { ...goal("Portkey's JSON request to ours", "x", [20], portkeyTo("json 64")), isBetter: "more" },
+  { ...goal("Portkey's event to ours", "x", [4], portkeyTo("event 64")), isBetter: "more" },
+  goal("first byte later with 1,000 streams of another open", "ms", [SAME_MS], firstByteGrowth),
+  goal("memory of an idle open stream, 5,000 open", "KB", [25], median("idle stream bytes", KB)),
+  goal("memory left 30 s after they close", "MB", [10], median("idle bytes left", MB)),
+  goal("added latency at 100 a second, p50", "ms", [1], added("latency p50")),
+  goal("added latency at 100 a second, p99", "ms", [5], added("latency p99")),
+  goal("start to the first answer", "ms", [60], median("start ms", 1)),
+  goal("growth while 200 MB go to a slow reader", "MB", [20], median("bulk bytes grown", MB)),
+];
+
+const kinds: readonly Kind[] = [
+  ...["64", "256", "1000", "200 KB"].map((of) => cost(`JSON request, ${of}`, `json ${of}`)),
+  ...["64", "256", "1000"].map((of) => cost(`JSON request over TLS, ${of}`, `tls json ${of}`)),
+  ...["64", "256", "1000"].map((of) => cost(`event, ${of} streams`, `event ${of}`)),
+  ...["64", "256", "1000"].map((of) => cost(`event over TLS, ${of} streams`, `tls event ${of}`)),
+  cost("event at full speed, 64 streams", "event 64, full speed"),
+  {
+    label: "events in one read of these",
+    kind: "event 64, full speed, a read",
+    unit: "",
+    scale: 1,
+  },
+  cost("stream of 20 events, 64 at once", "stream of 20"),
+  { label: "answer at 100 a second, p50", kind: "latency p50", unit: "ms", scale: 1 },
+  { label: "answer at 100 a second, p99", kind: "latency p99", unit: "ms", scale: 1 },
+  { label: "first byte, no stream open", kind: "first byte, none open", unit: "ms", scale: 1 },
+  { label: "first byte, 1,000 open", kind: "first byte, 1000 open", unit: "ms", scale: 1 },
+  { label: "idle open stream", kind: "idle stream bytes", unit: "KB", scale: KB },
+  { label: "left 30 s after 5,000 closed", kind: "idle bytes left", unit: "MB", scale: MB },
+  { label: "grown by 200 MB to a slow reader", kind: "bulk bytes grown", unit: "MB", scale: MB },
+];
+
+/** Tables in Markdown: the goals and whether each Tollgate meets them, and below what each contestant took. */
+export function reportOf(
+  figures: Figures,
+  contestants: readonly string[],
+  tollgates: readonly string[],
+): string {
+  const goalRows = goals.map((row) => {
+    const { what, unit, bounds, isBetter } = row;
+    const bound = `${isBetter === "less" ? "<=" : ">="} ${bounds.join(", then ")} ${unit}`;
+    return [what, bound].concat(tollgates.map((name) => verdict(row, row.read(figures, name))));
+  });
+  const kindRows = kinds.flatMap(({ label, kind, unit, scale }) => {
+    const cells = contestants.map((name) => shown(scaled(figures.median(kind, name), scale)));
+    return cells.every((cell) => cell === "") ? [] : [[label, unit, ...cells]];
+  });
+  return [
+    table(["figure to reach", "goal", ...tollgates], goalRows),
+    table(["medians of the rounds", "", ...contestants], kindRows),
+  ].join("\n\n");
+}
+
+function goal(what: string, unit: string, bounds: readonly number[], read: Read): Goal {
+  return { what, unit, bounds, isBetter: "less", read };
+}
+
+function cost(label: string, kind: string): Kind {
+  return { label, kind, unit: "CPU us", scale: 1 };
+}
+
+function scaled(value: number | undefined, scale: number): number | undefined {
+  return value === undefined ? undefined : value / scale;
+}
+
+function verdict({ bounds, isBetter, unit }: Goal, value: number | undefined): string {
+  if (value === undefined) return "not measured";
+  const met = bounds.filter((bound) => (isBetter === "less" ? value <= bound : value >= bound));
+  const word = met.length === bounds.length ? "met" : met.length > 0 ? "first met" : "MISSED";
+  return `${shown(value)} ${unit}: ${word}`;
+}
+
+function shown(value: number | undefined): string {
+  if (value === undefined) return "";
+  return value.toFixed(Math.abs(value) < 10 ? 2 : Math.abs(value) < 100 ? 1 : 0);
+}
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const widths = head.map((_, at) =>
+    Math.max(...[head, ...rows].map((row) => (row[at] ?? "").length)),
+  );
+  const line = (row: readonly string[]): string =>
+    `| ${widths.map((width, at) => (row[at] ?? "").padEnd(width)).join(" | ")} |`;
+  const rule = `|${widths.map((width) => "-".repeat(width + 2)).join("|")}|`;
+  return [line(head), rule, ...rows.map(line)].join("\n");
+}

@@ -1,0 +1,113 @@
+import type { Contestant } from "./contestants.ts";
+import type { Call, Counters } from "./loadOrders.ts";
+import { cpuUs } from "./processes.ts";
+import type { Load } from "./workers.ts";
+
+/** The body of a request unless a figure is about its size. */
+const BODY_BYTES = 2000;
+const BEGIN_MS_MAX = 30_000;
+const POLL_MS = 20;
+
+/** What is asked of a contestant, by so many at once, and for how long it is watched. */
+export interface Turn {
+  readonly model: string;
+  readonly atOnce: number;
+  readonly warmMs: number;
+  readonly windowMs: number;
+  readonly secure?: boolean;
+  readonly bodyBytes?: number;
+}
+
+/** What a turn has seen while it watched. */
+export interface Seen {
+  readonly cpuUs: number;
+  readonly answers: number;
+  readonly events: number;
+  readonly eventReads: number;
+  readonly elapsedMs: number;
+}
+
+/**
+ * Lets the load run against a contestant and watches for a while: what its process cost, and what came
+ * of it. Throws when an answer was not what was asked for.
+ */
+export async function watch(load: Load, contestant: Contestant, turn: Turn): Promise<Seen> {
+  const { atOnce, windowMs } = turn;
+  await load.give({ kind: "loop", atOnce, ...callOf(contestant, turn) });
+  await Bun.sleep(turn.warmMs);
+  if (isStream(turn.model)) await untilBegun(load, atOnce);
+  const before = await sample(load, contestant);
+  await Bun.sleep(windowMs);
+  const after = await sample(load, contestant);
+  const { counters } = await load.give({ kind: "stop" });
+  throwFailure(contestant, counters);
+  return {
+    cpuUs: after.cpuUs - before.cpuUs,
+    answers: after.counters.answers - before.counters.answers,
+    events: after.counters.events - before.counters.events,
+    eventReads: after.counters.eventReads - before.counters.eventReads,
+    elapsedMs: after.atMs - before.atMs,
+  };
+}
+
+/** Waits until so many streams of this load have begun in all; throws when that takes too long. */
+export async function untilBegun(load: Load, count: number): Promise<void> {
+  const deadlineMs = performance.now() + BEGIN_MS_MAX;
+  for (;;) {
+    const { begun, failures, firstFailure } = (await load.give({ kind: "sample" })).counters;
+    if (begun >= count) return;
+    if (failures > 0 || performance.now() > deadlineMs) {
+      throw new Error(`only ${begun} of ${count} streams began ${firstFailure}`);
+    }
+    await Bun.sleep(POLL_MS);
+  }
+}
+
+export function throwFailure({ name }: Contestant, { failures, firstFailure }: Counters): void {
+  if (failures > 0) throw new Error(`${name}: ${failures} failures, the first: ${firstFailure}`);
+}
+
+/** A request as this contestant wants it. */
+export function callOf(
+  { port, secure, headers }: Contestant,
+  { model, secure: overTls, bodyBytes = BODY_BYTES }: Pick<Turn, "model" | "secure" | "bodyBytes">,
+): Call {
+  const body = bodyOf(overTls ? (secure?.modelPrefix ?? "") + model : model, bodyBytes);
+  const head = [
+    "POST /v1/chat/completions HTTP/1.1",
+    "Host: localhost",
+    "Content-Type: application/json",
+    `Content-Length: ${Buffer.byteLength(body)}`,
+  ];
+  const to = overTls ? (secure?.port ?? port) : port;
+  return { port: to, request: `${head.join("\r\n")}\r\n${headers}\r\n${body}` };
+}
+
+async function sample(load: Load, { child }: Contestant) {
+  const { counters } = await load.give({ kind: "sample" });
+  return { counters, cpuUs: cpuUs(child.pid), atMs: performance.now() };
+}
+
+function isStream(model: string): boolean {
+  return !model.endsWith("json");
+}
+
+/** A talk of such a length: what a person asks, with the line ends and quotes that need escapes. */
+function bodyOf(model: string, bytes: number): string {
+  const line = 'A sentence as people write it, "quoted" at times, and then a new line.\n';
+  const body = (content: string): string =>
+    JSON.stringify({
+      model,
+      ...(isStream(model) ? { stream: true } : {}),
+      max_tokens: 1000,
+      temperature: 0.7,
+      messages: [
+        { role: "system", content: "You are a helpful assistant." },
+        { role: "user", content: "What is there to say about this?" },
+        { role: "assistant", content: "Much. What would you like to know?" },
+        { role: "user", content },
+      ],
+    });
+  const lineBytes = JSON.stringify(line).length - 2;
+  return body(line.repeat(Math.max(1, Math.round((bytes - body("").length) / lineBytes))));
+}
