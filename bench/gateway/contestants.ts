@@ -95,15 +95,16 @@ ${server(port, "http://plain")}${server(securePort, "https://secure")}
 }
 
 /**
- * The compiled gateway as an operator runs it: keys, balances and charging, durability "power", and the
- * log of every request, which goes to a file.
+ * The gateway as an operator runs it: keys, balances and charging, durability "power", and the log of every
+ * request, which goes to a file. `program` is the executable, or Bun and the words that run the source.
  */
 export async function startTollgate(
   name: string,
   binary: string,
   ground: Ground,
+  program: readonly string[] = [binary],
 ): Promise<Contestant> {
-  const folder = join(ground.folder, name.replaceAll("/", "_"));
+  const folder = join(ground.folder, name);
   mkdirSync(folder);
   await Bun.write(join(folder, "config.toml"), tollgateConfig(ground));
   command(binary, folder, "accounts", "create", "bench");
@@ -111,7 +112,7 @@ export async function startTollgate(
   const issued = command(binary, folder, "keys", "create", "--account", "bench", "--json");
   const { key } = JSON.parse(issued) as { key: string };
   const logFile = join(folder, "tollgate.log");
-  const serve = [binary, "serve", "--config", join(folder, "config.toml")];
+  const serve = [...program, "serve", "--config", join(folder, "config.toml")];
   const child = spawn(serve, { logFile, env: { PATH: process.env["PATH"] ?? "" } });
   const port = await portInLog(name, child, logFile);
   const headers = `Authorization: Bearer ${key}\r\n`;
@@ -120,7 +121,7 @@ export async function startTollgate(
 
 /** The audit of a gateway's books after its run. @returns what it said; throws if they do not add up */
 export function auditTollgate(name: string, binary: string, ground: Ground): string {
-  return command(binary, join(ground.folder, name.replaceAll("/", "_")), "audit").trim();
+  return command(binary, join(ground.folder, name), "audit").trim();
 }
 
 function tollgateConfig({ provider, other }: Ground): string {
