@@ -5,9 +5,13 @@ import type { Load } from "./workers.ts";
 
 /** How long everything takes. */
 export interface Effort {
+  /** Leaves out what has no goal. */
+  readonly isQuick: boolean;
   readonly rounds: number;
   readonly warmMs: number;
   readonly windowMs: number;
+  /** Answers of each kind before anything is measured. */
+  readonly warmUpAnswers: number;
 }
 
 /** What every part of the bench works with. */

@@ -7,42 +7,40 @@ const LARGE_BODY_BYTES = 200_000;
 /** JSON answers: at 64, 256 and 1,000 at once, and with a large body. */
 export async function measureJson(bench: Bench): Promise<void> {
   await takeTurns(bench, [
-    ...AT_ONCE.map((atOnce) => jsonMeasure(bench, `json ${atOnce}`, { atOnce })),
+    ...steps(bench).map((atOnce) => jsonMeasure(bench, `json ${atOnce}`, { atOnce })),
     jsonMeasure(bench, "json 200 KB", { atOnce: 64, bodyBytes: LARGE_BODY_BYTES }),
   ]);
 }
 
 /** Streams: events that come one by one, the same as fast as they go, and whole streams of 20 events. */
 export async function measureStreams(bench: Bench): Promise<void> {
-  const everyone = [...bench.fast, ...bench.slow];
-  await takeTurns(bench, [
-    ...AT_ONCE.map((atOnce) => pacedMeasure(bench, `event ${atOnce}`, { atOnce })),
-    {
-      kind: "event 64, full speed",
-      unit: "events",
-      atOnce: 64,
-      contestants: bench.fast,
-      modelOf: () => "flood",
-    },
-    {
-      kind: "stream of 20",
-      unit: "answers",
-      atOnce: 64,
-      contestants: everyone,
-      modelOf: () => "stream-20",
-    },
-  ]);
+  const atOnce = 64;
+  const { fast, slow } = bench;
+  const paced = steps(bench).map((step) => pacedMeasure(bench, `event ${step}`, { atOnce: step }));
+  const flood = { kind: "event 64, full speed", unit: "events", modelOf: () => "flood" } as const;
+  const whole = { kind: "stream of 20", unit: "answers", modelOf: () => "stream-20" } as const;
+  const others = bench.effort.isQuick
+    ? []
+    : [
+        { ...flood, atOnce, contestants: fast },
+        { ...whole, atOnce, contestants: [...fast, ...slow] },
+      ];
+  await takeTurns(bench, [...paced, ...others]);
 }
 
 /** The same with a provider behind TLS. */
 export async function measureTls(bench: Bench): Promise<void> {
   await takeTurns(
     bench,
-    AT_ONCE.flatMap((atOnce) => [
+    steps(bench).flatMap((atOnce) => [
       jsonMeasure(bench, `tls json ${atOnce}`, { atOnce, secure: true }),
       pacedMeasure(bench, `tls event ${atOnce}`, { atOnce, secure: true }),
     ]),
   );
+}
+
+function steps({ effort }: Bench): readonly number[] {
+  return effort.isQuick ? AT_ONCE.filter((atOnce) => atOnce !== 256) : AT_ONCE;
 }
 
 type Manner = Pick<Measure, "atOnce" | "secure" | "bodyBytes">;

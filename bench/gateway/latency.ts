@@ -6,11 +6,11 @@ import { Load } from "./workers.ts";
 
 const PER_SECOND = 100;
 const HELD_STREAMS = 1000;
-const FIRST_BYTES = { perSecond: 20, count: 40 };
+const FIRST_BYTES = { perSecond: 20, count: 30 };
 
 /** How long answers take at a modest rate: from the provider itself, and through each contestant. */
 export async function measureLatency(bench: Bench, provider: Contestant): Promise<void> {
-  const contestants = [provider, ...bench.fast, ...bench.slow];
+  const contestants = [provider, ...bench.fast];
   const all = new Map(contestants.map((contestant) => [contestant, [] as number[]]));
   const count = Math.ceil((PER_SECOND * bench.effort.windowMs) / 1000) * 2;
   for (let round = 0; round < bench.effort.rounds; round += 1) {

@@ -4,6 +4,8 @@ import { end, openFilesMax, residentBytes } from "./processes.ts";
 import { callOf, throwFailure, untilBegun, watch } from "./turn.ts";
 
 const STREAMS = 5000;
+/** What a stream takes is told by those after the first thousand: the first also fill what lay idle. */
+const FIRST_STREAMS = 1000;
 /** Beside two for each stream, what a process has open anyway. */
 const OTHER_FILES = 500;
 const SETTLE_MS = 3000;
@@ -15,8 +17,14 @@ const BULK_BYTES_PER_SECOND = 40_000_000;
 /** Starts a contestant anew: one that has worked has memory to spare, which would hide what it takes. */
 export type Start = () => Promise<Contestant>;
 
-/** What an idle open stream takes, and what is left of all of them when they are closed. */
-export async function measureIdle(bench: Bench, starts: readonly Start[]): Promise<void> {
+/**
+ * What an idle open stream takes, and what is left of all of them when they are closed.
+ * @returns what waits for the rest of the time that the last figure needs; others may be measured meanwhile
+ */
+export async function measureIdle(
+  bench: Bench,
+  starts: readonly Start[],
+): Promise<{ rest: () => Promise<unknown> }> {
   const streams = Math.min(STREAMS, Math.floor((openFilesMax() - OTHER_FILES) / 2));
   if (streams < STREAMS) bench.note(`idle streams: only ${streams}, for want of open files`);
   const leaving: Promise<void>[] = [];
@@ -31,7 +39,7 @@ export async function measureIdle(bench: Bench, starts: readonly Start[]): Promi
       bench.note(`idle streams, ${contestant.name}: ${String(error)}`);
     }
   }
-  await Promise.all(leaving);
+  return { rest: () => Promise.all(leaving) };
 }
 
 /** @returns the bytes that the process had before */
@@ -47,10 +55,16 @@ async function openAndClose(
   }
   await Bun.sleep(SETTLE_MS);
   const before = residentBytes(child.pid);
-  await load.give({ kind: "loop", atOnce: streams, ...callOf(contestant, { model: "silent" }) });
+  const call = callOf(contestant, { model: "silent" });
+  await load.give({ kind: "loop", atOnce: FIRST_STREAMS, ...call });
+  await untilBegun(load, FIRST_STREAMS);
+  await Bun.sleep(SETTLE_MS);
+  const withFirst = residentBytes(child.pid);
+  const further = streams - FIRST_STREAMS;
+  await load.give({ kind: "loop", atOnce: further, ...call });
   await untilBegun(load, streams);
   await Bun.sleep(SETTLE_MS);
-  figures.add("idle stream bytes", name, (residentBytes(child.pid) - before) / streams);
+  figures.add("idle stream bytes", name, (residentBytes(child.pid) - withFirst) / further);
   throwFailure(contestant, (await load.give({ kind: "stop" })).counters);
   return before;
 }
@@ -61,7 +75,7 @@ async function watchRest(bench: Bench, { name, child }: Contestant, before: numb
   await end(child);
 }
 
-/** How much a process grows while 200 MB pass through it to a client that reads slowly. */
+/** Whether a process grows while 200 MB pass through it to a client that reads slowly. */
 export async function measureBulk(bench: Bench, starts: readonly Start[]): Promise<void> {
   for (const start of starts) {
     const contestant = await start();
@@ -79,11 +93,8 @@ async function readSlowly(bench: Bench, contestant: Contestant): Promise<void> {
   const { load, figures } = bench;
   const { pid } = contestant.child;
   await watch(load, contestant, { model: "stream-20", atOnce: 64, warmMs: 0, windowMs: 1000 });
-  const before = residentBytes(pid);
-  let most = before;
-  const sampler = setInterval(() => {
-    most = Math.max(most, residentBytes(pid));
-  }, SAMPLE_MS);
+  const sizes = [residentBytes(pid)];
+  const sampler = setInterval(() => sizes.push(residentBytes(pid)), SAMPLE_MS);
   try {
     const call = callOf(contestant, { model: "bulk" });
     await load.give({ kind: "slow", bytesPerSecond: BULK_BYTES_PER_SECOND, ...call });
@@ -93,5 +104,13 @@ async function readSlowly(bench: Bench, contestant: Contestant): Promise<void> {
   const { counters } = await load.give({ kind: "stop" });
   throwFailure(contestant, counters);
   if (counters.bytes < BULK_BYTES) throw new Error(`only ${counters.bytes} bytes came`);
-  figures.add("bulk bytes grown", contestant.name, most - before);
+  // Memory goes up and down with every collection of garbage; what piles up would show in the mean.
+  const quarter = Math.floor(sizes.length / 4);
+  const [first, last] = [sizes.slice(0, quarter), sizes.slice(-quarter)].map(mean);
+  figures.add("bulk bytes grown", contestant.name, (last ?? NaN) - (first ?? NaN));
+  figures.add("bulk bytes most", contestant.name, Math.max(...sizes));
+}
+
+function mean(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
 }

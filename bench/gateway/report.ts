@@ -67,7 +67,7 @@ const goals: readonly Goal[] = [
   goal("added latency at 100 a second, p50", "ms", [1], added("latency p50")),
   goal("added latency at 100 a second, p99", "ms", [5], added("latency p99")),
   goal("start to the first answer", "ms", [60], median("start ms", 1)),
-  goal("growth while 200 MB go to a slow reader", "MB", [20], median("bulk bytes grown", MB)),
+  goal("grown from first to last quarter of 200 MB", "MB", [10], median("bulk bytes grown", MB)),
 ];
 
 const kinds: readonly Kind[] = [
@@ -87,9 +87,11 @@ const kinds: readonly Kind[] = [
   { label: "answer at 100 a second, p99", kind: "latency p99", unit: "ms", scale: 1 },
   { label: "first byte, no stream open", kind: "first byte, none open", unit: "ms", scale: 1 },
   { label: "first byte, 1,000 open", kind: "first byte, 1000 open", unit: "ms", scale: 1 },
+  { label: "start to the first answer", kind: "start ms", unit: "ms", scale: 1 },
   { label: "idle open stream", kind: "idle stream bytes", unit: "KB", scale: KB },
   { label: "left 30 s after 5,000 closed", kind: "idle bytes left", unit: "MB", scale: MB },
-  { label: "grown by 200 MB to a slow reader", kind: "bulk bytes grown", unit: "MB", scale: MB },
+  { label: "grown, 200 MB to a slow reader", kind: "bulk bytes grown", unit: "MB", scale: MB },
+  { label: "memory at most meanwhile", kind: "bulk bytes most", unit: "MB", scale: MB },
 ];
 
 /** Tables in Markdown: the goals and whether each Tollgate meets them, and below what each contestant took. */

@@ -7,6 +7,9 @@ import type { Load } from "./workers.ts";
 const BODY_BYTES = 2000;
 const BEGIN_MS_MAX = 30_000;
 const POLL_MS = 20;
+/** On a busy machine a turn goes on until so much was counted, if that does not take too long. */
+const COUNT_MIN = 1000;
+const PROLONGED_MS_MAX = 15_000;
 
 /** What is asked of a contestant, by so many at once, and for how long it is watched. */
 export interface Turn {
@@ -16,6 +19,8 @@ export interface Turn {
   readonly windowMs: number;
   readonly secure?: boolean;
   readonly bodyBytes?: number;
+  /** The least that must be seen; 1000 answers or events unless given. */
+  readonly countMin?: number;
 }
 
 /** What a turn has seen while it watched. */
@@ -32,13 +37,21 @@ export interface Seen {
  * of it. Throws when an answer was not what was asked for.
  */
 export async function watch(load: Load, contestant: Contestant, turn: Turn): Promise<Seen> {
-  const { atOnce, windowMs } = turn;
+  const { atOnce, windowMs, countMin = COUNT_MIN } = turn;
   await load.give({ kind: "loop", atOnce, ...callOf(contestant, turn) });
   await Bun.sleep(turn.warmMs);
   if (isStream(turn.model)) await untilBegun(load, atOnce);
   const before = await sample(load, contestant);
   await Bun.sleep(windowMs);
-  const after = await sample(load, contestant);
+  let after = await sample(load, contestant);
+  const count = ({ answers, events }: Counters): number => Math.max(answers, events);
+  while (
+    count(after.counters) - count(before.counters) < countMin &&
+    after.atMs - before.atMs < PROLONGED_MS_MAX
+  ) {
+    await Bun.sleep(windowMs);
+    after = await sample(load, contestant);
+  }
   const { counters } = await load.give({ kind: "stop" });
   throwFailure(contestant, counters);
   return {
