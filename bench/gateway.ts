@@ -1,11 +1,12 @@
 // What the gateway costs beside others, all in one run on this machine:
 //
-//   bun bench/gateway.ts [--quick] [--only PART,PART] [--against BINARY] [--file RESULTS.json]
+//   bun bench/gateway.ts [--quick] [--only PART,PART] [--floor] [--against BINARY] [--file RESULTS.json]
 //
 // It builds the executable, starts a provider, nginx as a plain proxy, Tollgate as an operator runs it (balances
 // charged with durability "power", every request logged to a file) and Portkey's gateway, and lets them take
 // turns under one load. Figures are CPU time of whole processes; those of one run may be compared with each
-// other, and with no others. --against adds another build of Tollgate, to see what a change is worth.
+// other, and with no others. --against adds another build of Tollgate, to see what a change is worth; --floor
+// adds Bun's server and fetch with nothing between them. What it can not measure it says.
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { cpus, release, tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
@@ -14,6 +15,7 @@ import type { Bench, Effort } from "./gateway/bench.ts";
 import {
   auditTollgate,
   startNginx,
+  startPlainBun,
   startPortkey,
   startTollgate,
   type Contestant,
@@ -68,6 +70,7 @@ const { values } = parseArgs({
   options: {
     quick: { type: "boolean", default: false },
     only: { type: "string" },
+    floor: { type: "boolean", default: false },
     against: { type: "string" },
     file: { type: "string" },
   },
@@ -94,6 +97,10 @@ function entrants(): Entrant[] {
   else {
     const start = (ground: Ground) => startNginx(nginx, ground);
     found.unshift({ name: "nginx", binary: nginx, isTollgate: false, start });
+  }
+  if (values.floor) {
+    const binary = process.execPath;
+    found.push({ name: "plain Bun", binary, isTollgate: false, start: startPlainBun });
   }
   const node = Bun.which("node");
   if (node === null) note("Portkey's gateway, which needs Node");

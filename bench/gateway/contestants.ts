@@ -173,6 +173,18 @@ export async function startPortkey(node: string, ground: Ground): Promise<Contes
   return { name: "portkey", child, port, secure: undefined, headers };
 }
 
+/** Bun's own server and client with nothing between them, and without its limit of 256 requests at once. */
+export async function startPlainBun(ground: Ground): Promise<Contestant> {
+  const port = freePort();
+  const file = new URL("./plainBun.ts", import.meta.url).pathname;
+  const logFile = join(ground.folder, "plainBun.log");
+  const words = [process.execPath, file, String(port), String(ground.provider.port)];
+  const env = { PATH: process.env["PATH"] ?? "", BUN_CONFIG_MAX_HTTP_REQUESTS: "65336" };
+  const child = spawn(words, { logFile, env });
+  await untilAnswers("plain Bun", child, port, logFile);
+  return { name: "plain Bun", child, port, secure: undefined, headers: "" };
+}
+
 /** Ends a contestant. */
 export function stop(contestant: Contestant): Promise<void> {
   return end(contestant.child);

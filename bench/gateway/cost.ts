@@ -62,5 +62,6 @@ function pacedMeasure(bench: Bench, kind: string, manner: Manner): Measure {
 }
 
 function contestantsFor({ fast, slow }: Bench, { atOnce, secure }: Manner): readonly Contestant[] {
-  return atOnce === 64 && !secure ? [...fast, ...slow] : fast;
+  if (secure) return fast.filter((contestant) => contestant.secure !== undefined);
+  return atOnce === 64 ? [...fast, ...slow] : fast;
 }
