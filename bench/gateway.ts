@@ -148,11 +148,13 @@ async function run(): Promise<void> {
     tollgates: tollgates.map(({ contestant }) => contestant),
     note,
   };
-  const anew: Start[] = started.map(
-    ({ entrant }) =>
-      () =>
-        entrant.start(ground()),
-  );
+  const anew = started
+    .filter(({ contestant }) => !values.quick || !bench.slow.includes(contestant))
+    .map<Start>(
+      ({ entrant }) =>
+        () =>
+          entrant.start(ground()),
+    );
   const bare: Contestant = {
     name: "provider",
     child: provider.child,
@@ -163,7 +165,7 @@ async function run(): Promise<void> {
 
   for (const contestant of contestants) await warmUp(bench, contestant);
   let idle: Awaited<ReturnType<typeof measureIdle>> | undefined;
-  await runParts([
+  await runParts(load, [
     {
       name: "idle",
       inQuick: true,
@@ -202,7 +204,7 @@ async function warmUp({ load, slow, effort }: Bench, contestant: Contestant): Pr
   }
 }
 
-async function runParts(parts: readonly Part[]): Promise<void> {
+async function runParts(load: Load, parts: readonly Part[]): Promise<void> {
   const asked = values.only?.split(",");
   const unknown = asked?.filter((name) => !parts.some((part) => part.name === name)) ?? [];
   if (unknown.length > 0) {
@@ -214,7 +216,10 @@ async function runParts(parts: readonly Part[]): Promise<void> {
       continue;
     }
     const startedMs = performance.now();
-    await part.run();
+    await part.run().catch(async (error: unknown) => {
+      note(`the rest of ${part.name}: ${String(error)}`);
+      await load.give({ kind: "stop" });
+    });
     const seconds = ((performance.now() - startedMs) / 1000).toFixed(0);
     console.error(`${part.name}: ${seconds} s`);
   }
