@@ -10,6 +10,8 @@ const START_MS_MAX = 15_000;
 /** Roubles: more than all runs cost together. */
 const CREDIT = "1000000000";
 
+const ANSWER_TOKENS_MAX = 100_000_000;
+
 /** What the bench asks for; bench/gateway/provider.ts tells what they are. */
 const models = [
   "json",
@@ -135,6 +137,7 @@ function tollgateConfig({ provider, other }: Ground): string {
     models: Object.entries(prefixes).flatMap(([id, prefix]) =>
       models.map((model) => ({
         id: prefix + model,
+        settings: { max_output_tokens: ANSWER_TOKENS_MAX },
         routes: [{ provider: id, model }],
       })),
     ),

@@ -5,6 +5,9 @@ import type { Load } from "./workers.ts";
 
 /** The body of a request unless a figure is about its size. */
 const BODY_BYTES = 2000;
+const JSON_TOKENS = 1000;
+/** Tollgate breaks off a stream that says far more than it was asked for; these never end, or last for 200 MB. */
+const STREAM_TOKENS = 20_000_000;
 const BEGIN_MS_MAX = 30_000;
 const POLL_MS = 20;
 /** On a busy machine a turn goes on until so much was counted, if that does not take too long. */
@@ -112,7 +115,7 @@ function bodyOf(model: string, bytes: number): string {
     JSON.stringify({
       model,
       ...(isStream(model) ? { stream: true } : {}),
-      max_tokens: 1000,
+      max_tokens: isStream(model) ? STREAM_TOKENS : JSON_TOKENS,
       temperature: 0.7,
       messages: [
         { role: "system", content: "You are a helpful assistant." },
