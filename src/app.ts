@@ -11,7 +11,14 @@ import { createLimiter, type Limiter } from "./limits/keyLimits.ts";
 import { UpstreamError, type UpstreamExchange } from "./providers/upstream.ts";
 import { createRouteHealth } from "./routing/health.ts";
 import { createRetryBudget } from "./routing/retryBudget.ts";
-import { openStore, startWriter, StoreError, takeInstanceLock, type Store } from "./store/store.ts";
+import {
+  openStore,
+  startFolding,
+  startWriter,
+  StoreError,
+  takeInstanceLock,
+  type Store,
+} from "./store/store.ts";
 import { createLog, type Log } from "./telemetry/log.ts";
 import { silentMetrics, type Metrics } from "./telemetry/metrics.ts";
 
@@ -85,6 +92,9 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     (message) => edges.fatal(message),
     (tookMs) => metrics.committed(tookMs),
   );
+  const folding = startFolding(writer, clock, config.database.keepRequestsMs, (count) =>
+    log.info("old requests were folded into daily totals", { count }),
+  );
   const fileWatch = watchFile(store, edges);
   const current = (next: Config): Gateway["current"] => ({
     config: next,
@@ -136,6 +146,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     },
     async close() {
       clearInterval(fileWatch);
+      folding.stop();
       gateway.current.catalog.close();
       await writer.close();
       store.close();

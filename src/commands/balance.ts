@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { formatRoubles } from "../lib/money.ts";
-import { available, type AccountRow, type LedgerRow } from "../store/store.ts";
+import { available, type AccountRow, type HistoryRow } from "../store/store.ts";
 import { amount, listLimit, note, reference } from "./arguments.ts";
 import { visible, type Result } from "./print.ts";
 import { fields, table } from "./table.ts";
@@ -12,14 +12,20 @@ interface BookingOptions {
   readonly note?: string;
 }
 
+interface RefundOptions extends BookingOptions {
+  readonly amount?: bigint;
+}
+
 const HISTORY_DEFAULT = 50;
-const CHARGE_REF = "req:";
+const refDescription = "your own name for this booking: booked once, however often it is run";
+const noteDescription = "a remark for the history";
 
 /** Registers `tollgate balance`. */
 export function addBalance(program: Command): void {
-  const balance = program.command("balance").description("credit, debit and show balances");
+  const balance = program.command("balance").description("credit, debit, refund and show balances");
   addBooking(balance, "credit", "put money on an account");
   addBooking(balance, "debit", "take money from an account, at most what is available");
+  addRefund(balance);
   balance
     .command("show")
     .description("show what an account has")
@@ -43,12 +49,8 @@ function addBooking(balance: Command, kind: "credit" | "debit", description: str
     .description(description)
     .argument("<account>")
     .argument("<roubles>", "such as 100 or 12.5", amount)
-    .option(
-      "--ref <text>",
-      "your own name for this booking: booked once, however often it is run",
-      reference,
-    )
-    .option("--note <text>", "a remark for the history", note)
+    .option("--ref <text>", refDescription, reference)
+    .option("--note <text>", noteDescription, note)
     .action((name: string, roubles: bigint, options: BookingOptions, command: Command) =>
       withSession(command, "change", (session) =>
         book(session, kind, { name, roubles, ...options }),
@@ -78,7 +80,49 @@ function book(
       visible(
         applied
           ? `${kind}ed ${amountText} roubles, balance of ${name}: ${balanceText} roubles`
-          : `ref ${ref} was booked before: nothing changed, balance of ${name}: ${balanceText} roubles`,
+          : nothingChanged(ref, account),
+      ),
+  };
+}
+
+function nothingChanged(ref: string | null, { name, balance }: AccountRow): string {
+  return `ref ${ref} was booked before: nothing changed, balance of ${name}: ${formatRoubles(balance)} roubles`;
+}
+
+function addRefund(balance: Command): void {
+  balance
+    .command("refund")
+    .description("give back what a request was charged, or a part of it")
+    .argument("<request>", "such as req_01jd..., see: tollgate requests")
+    .option("--amount <roubles>", "how much of it, all that is left unless given", amount)
+    .option("--ref <text>", refDescription, reference)
+    .option("--note <text>", noteDescription, note)
+    .action((request: string, options: RefundOptions, command: Command) =>
+      withSession(command, "change", (session) => refund(session, request, options)),
+    );
+}
+
+function refund({ store, actor }: Session, request: string, options: RefundOptions): Result {
+  const { ref = null, note = null } = options;
+  const refunding = { request, amount: options.amount ?? null, ref, note };
+  const { account, amount, applied } = store.admin.refund(actor, refunding);
+  const amountText = formatRoubles(amount);
+  const balanceText = formatRoubles(account.balance);
+  const { name } = account;
+  return {
+    document: {
+      request,
+      account: name,
+      amount_rub: amountText,
+      balance_rub: balanceText,
+      ref,
+      applied,
+    },
+    text: () =>
+      visible(
+        applied
+          ? `refunded ${amountText} roubles of ${request}, balance of ${name}: ${balanceText} roubles`
+          : nothingChanged(ref, account),
       ),
   };
 }
@@ -116,7 +160,7 @@ function history(session: Session, name: string, limit: number): Result {
   };
 }
 
-function ledgerDocument(row: LedgerRow) {
+function ledgerDocument(row: HistoryRow) {
   return {
     id: row.id,
     at: isoTime(row.at),
@@ -125,14 +169,11 @@ function ledgerDocument(row: LedgerRow) {
     balance_rub: formatRoubles(row.balanceAfter),
     ref: row.ref,
     note: row.note,
-    request_id:
-      row.kind === "charge" && row.ref?.startsWith(CHARGE_REF)
-        ? row.ref.slice(CHARGE_REF.length)
-        : null,
+    request_id: row.requestId,
   };
 }
 
-function historyText(rows: readonly LedgerRow[]): string {
+function historyText(rows: readonly HistoryRow[]): string {
   const columns = [
     { head: "time" },
     { head: "kind" },
@@ -148,7 +189,7 @@ function historyText(rows: readonly LedgerRow[]): string {
       row.kind,
       formatRoubles(row.amount),
       formatRoubles(row.balanceAfter),
-      row.ref ?? "-",
+      row.kind === "refund" ? `${row.ref ?? ""} of ${row.requestId}`.trim() : (row.ref ?? "-"),
       row.note ?? "",
     ]),
   );

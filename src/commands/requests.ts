@@ -91,14 +91,16 @@ function show({ store }: Session, id: string): Result {
   const request = store.requests.find(id);
   if (request === undefined) {
     throw new CommandFailure(
-      `there is no request ${JSON.stringify(id)}: \`tollgate requests\` shows the latest`,
+      `there is no request ${JSON.stringify(id)}, or it is older than [database] keep_requests: \`tollgate requests\` shows the latest`,
     );
   }
   const attempts = store.requests.attempts(id);
+  const refunded = store.ledger.refunded(id);
   return {
     document: {
       ...requestDocument(request),
       hold_rub: formatRoubles(request.hold),
+      refunded_rub: formatRoubles(refunded),
       operator_cost_rub: request.operatorCost === null ? null : formatRoubles(request.operatorCost),
       rub_input_per_1m: Number(request.priceInput),
       rub_output_per_1m: Number(request.priceOutput),
@@ -106,7 +108,7 @@ function show({ store }: Session, id: string): Result {
       rub_cache_write_per_1m: Number(request.priceCacheWrite),
       attempts: attempts.map(attemptDocument),
     },
-    text: () => `${requestText(request)}\n\n${attemptsText(attempts)}`,
+    text: () => `${requestText(request, refunded)}\n\n${attemptsText(attempts)}`,
   };
 }
 
@@ -144,7 +146,7 @@ function attemptDocument(attempt: AttemptRecord, at: number) {
   };
 }
 
-function requestText(row: RequestRow): string {
+function requestText(row: RequestRow, refunded: bigint): string {
   const tokens = (count: number, price: bigint) =>
     `${count} tokens at ${pricePerMillion(price)} RUB per 1M`;
   const uncached = row.promptTokens - row.cachedTokens - row.cacheWriteTokens;
@@ -162,6 +164,7 @@ function requestText(row: RequestRow): string {
     ["cache write", tokens(row.cacheWriteTokens, row.priceCacheWrite)],
     ["output", tokens(row.completionTokens, row.priceOutput)],
     ["cost, RUB", `${formatRoubles(row.charge)}${row.estimated ? " (estimated)" : ""}`],
+    ["refunded, RUB", formatRoubles(refunded)],
     ["write-off, RUB", formatRoubles(row.writeOff)],
     ["held, RUB", formatRoubles(row.hold)],
     ["own cost, RUB", row.operatorCost === null ? "-" : formatRoubles(row.operatorCost)],

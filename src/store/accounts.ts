@@ -1,5 +1,8 @@
 import { and, asc, eq, sql } from "drizzle-orm";
-import { accounts, newRowId, requests } from "./schema.ts";
+import { assert } from "../lib/assert.ts";
+import { newRowId } from "./columns.ts";
+import { isRunning, requests } from "./requestSchema.ts";
+import { accounts } from "./schema.ts";
 import type { Connection } from "./sqlite.ts";
 
 /** `held` is the sum of the account's open holds; all amounts are nano-roubles. */
@@ -16,6 +19,8 @@ export interface AccountRow {
 export interface AccountTable {
   insert(account: { name: string; overdraft: bigint; createdAt: number }): AccountRow;
   find(name: string): AccountRow | undefined;
+  /** By the row's own id, which must be there. */
+  findById(id: number): AccountRow;
   list(): AccountRow[];
   setOverdraft(id: number, overdraft: bigint): void;
   setDisabled(id: number, disabled: boolean): void;
@@ -30,7 +35,7 @@ export function accountTable({ db }: Connection): AccountTable {
   const held = db
     .select({ held: sql<bigint>`coalesce(sum(${requests.hold}), 0)`.mapWith(BigInt) })
     .from(requests)
-    .where(and(eq(requests.accountId, accounts.id), sql`${requests.status} = 'running'`));
+    .where(and(eq(requests.accountId, accounts.id), isRunning));
   const columns = {
     id: accounts.id,
     name: accounts.name,
@@ -53,6 +58,11 @@ export function accountTable({ db }: Connection): AccountTable {
       return { ...account, id: row.id, balance: 0n, held: 0n, disabled: false };
     },
     find: (name) => byName.get({ name }),
+    findById(id) {
+      const row = db.select(columns).from(accounts).where(eq(accounts.id, id)).get();
+      assert(row !== undefined, "an account that is not there");
+      return row;
+    },
     list: () => all.all(),
     setOverdraft(id, overdraft) {
       db.update(accounts).set({ overdraft }).where(eq(accounts.id, id)).run();

@@ -1,15 +1,12 @@
 import { formatRoubles } from "../lib/money.ts";
 import { accountTable, available, type AccountRow } from "./accounts.ts";
+import type { Actor } from "./actor.ts";
 import { keyTable, type KeyRow, type NewKey } from "./keys.ts";
-import { ledgerTable, type LedgerKind } from "./ledger.ts";
-import { adminLog, newRowId } from "./schema.ts";
+import { ledgerTable, refTaken } from "./ledger.ts";
+import { refund, type Refunded, type Refunding } from "./refund.ts";
+import { newRowId } from "./columns.ts";
+import { adminLog } from "./schema.ts";
 import { StoreError, type Connection } from "./sqlite.ts";
-
-/** Who does it and when, for the admin log. */
-export interface Actor {
-  name: string;
-  at: number;
-}
 
 /** `amount` is positive nano-roubles, whichever way it goes. */
 export interface Booking {
@@ -40,6 +37,8 @@ export interface Admin {
   /** `applied` is false when it was revoked before. */
   revokeKey(actor: Actor, publicId: string): { key: KeyRow; applied: boolean };
   book(actor: Actor, booking: Booking): Booked;
+  /** Gives back what a request was charged, or a part of it. */
+  refund(actor: Actor, refunding: Refunding): Refunded;
 }
 
 export function admin(connection: Connection): Admin {
@@ -100,11 +99,19 @@ export function admin(connection: Connection): Admin {
       change(actor, `balance ${booking.kind}`, booking.account, bookingDetail(booking), () =>
         book(connection, actor, find(booking.account), booking),
       ),
+    refund: (actor, refunding) =>
+      change(
+        actor,
+        "balance refund",
+        refunding.request,
+        ({ amount }: Refunded) => bookingDetail({ amount, ref: refunding.ref }),
+        () => refund(connection, actor, refunding),
+      ),
   };
 }
 
 /** What the log keeps of a booking; the note stands in the ledger. */
-function bookingDetail({ amount, ref }: Booking): string {
+function bookingDetail({ amount, ref }: Pick<Booking, "amount" | "ref">): string {
   return ref === null ? formatRoubles(amount) : `${formatRoubles(amount)} ref ${ref}`;
 }
 
@@ -114,7 +121,9 @@ function book(connection: Connection, actor: Actor, account: AccountRow, booking
   if (booking.ref !== null) {
     const before = ledger.findByRef(booking.ref);
     if (before) {
-      refuseOtherUse(booking.ref, before, { accountId: account.id, kind: booking.kind, amount });
+      const isSame =
+        before.accountId === account.id && before.kind === booking.kind && before.amount === amount;
+      if (!isSame) throw refTaken(before);
       return { account, applied: false };
     }
   }
@@ -132,31 +141,16 @@ function book(connection: Connection, actor: Actor, account: AccountRow, booking
     note,
     actor: actor.name,
     at: actor.at,
+    refundOf: null,
   });
   return { account: { ...account, balance }, applied: true };
-}
-
-interface Use {
-  accountId: number;
-  kind: LedgerKind;
-  amount: bigint;
-}
-
-function refuseOtherUse(ref: string, before: Use, now: Use): void {
-  const same =
-    before.accountId === now.accountId && before.kind === now.kind && before.amount === now.amount;
-  if (!same) {
-    throw new StoreError(
-      `ref ${JSON.stringify(ref)} was used before for another booking (${before.kind} of ${formatRoubles(before.amount)}): use a new ref`,
-    );
-  }
 }
 
 type Change = <T>(
   actor: Actor,
   command: string,
   subject: string,
-  detail: string | null,
+  detail: string | null | ((result: T) => string),
   work: () => T,
 ) => T;
 
@@ -165,8 +159,10 @@ function changer({ db, sqlite }: Connection): Change {
     sqlite
       .transaction(() => {
         const result = work();
+        const { at, name } = actor;
+        const told = typeof detail === "function" ? detail(result) : detail;
         db.insert(adminLog)
-          .values({ id: newRowId, at: actor.at, actor: actor.name, command, subject, detail })
+          .values({ id: newRowId, at, actor: name, command, subject, detail: told })
           .run();
         return result;
       })

@@ -1,5 +1,8 @@
 import { asc, eq, isNull, sql, and } from "drizzle-orm";
-import { accounts, keys, newRowId, requests } from "./schema.ts";
+import { alias } from "drizzle-orm/sqlite-core";
+import { newRowId, plannedOnce } from "./columns.ts";
+import { requests } from "./requestSchema.ts";
+import { accounts, keys } from "./schema.ts";
 import type { Connection } from "./sqlite.ts";
 
 /** A limit that is null is the config's. `models` null: all models. */
@@ -20,7 +23,10 @@ export interface KeyRow {
   concurrentRequests: number | null;
   models: readonly string[] | null;
   budget: bigint | null;
+  /** By all keys of its line. */
   spent: bigint;
+  /** The first key of its line, whose budget all of them spend: itself, unless it came by a rotation. */
+  firstKeyId: number;
 }
 
 /** A key as authentication finds it, with the digest to compare. */
@@ -71,6 +77,12 @@ export interface KeyTable {
 }
 
 export function keyTable({ db }: Connection): KeyTable {
+  const first = alias(keys, "first");
+  const spentByFirst = db
+    .select({ spent: first.spent })
+    .from(first)
+    .where(eq(first.id, keys.firstKeyId));
+  const spent = sql<bigint>`coalesce((${spentByFirst}), ${keys.spent})`.mapWith(BigInt);
   const columns = {
     id: keys.id,
     publicId: keys.publicId,
@@ -88,24 +100,25 @@ export function keyTable({ db }: Connection): KeyTable {
     concurrentRequests: keys.concurrentRequests,
     models: sql<readonly string[] | null>`${keys.models}`.mapWith(textsFromJson),
     budget: keys.budget,
-    spent: keys.spent,
+    spent,
+    firstKeyId: sql<number>`coalesce(${keys.firstKeyId}, ${keys.id})`.mapWith(Number),
   };
   const joined = <T extends typeof columns>(selected: T) =>
     db.select(selected).from(keys).innerJoin(accounts, eq(keys.accountId, accounts.id));
   const byHash = joined({ ...columns, hash: keys.hash })
-    .where(eq(keys.hash, sql.placeholder("hash")))
+    .where(eq(keys.hash, plannedOnce("hash")))
     .prepare();
   const money = {
     balance: accounts.balance,
     overdraft: accounts.overdraft,
     budget: keys.budget,
-    spent: keys.spent,
+    spent,
   };
   const funds = db
     .select(money)
     .from(keys)
     .innerJoin(accounts, eq(keys.accountId, accounts.id))
-    .where(eq(keys.id, sql.placeholder("keyId")))
+    .where(eq(keys.id, plannedOnce("keyId")))
     .prepare();
   const endedIds = sql<readonly string[]>`(
     SELECT json_group_array(${requests.publicId}) FROM ${requests}
@@ -115,7 +128,7 @@ export function keyTable({ db }: Connection): KeyTable {
     .select({ ...money, endedIds })
     .from(keys)
     .innerJoin(accounts, eq(keys.accountId, accounts.id))
-    .where(eq(keys.id, sql.placeholder("keyId")))
+    .where(eq(keys.id, plannedOnce("keyId")))
     .prepare();
   return {
     insert(key) {

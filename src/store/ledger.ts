@@ -1,7 +1,9 @@
 import { desc, eq, sql } from "drizzle-orm";
+import { alias } from "drizzle-orm/sqlite-core";
 import { assert } from "../lib/assert.ts";
-import { NANO_ROUBLES_MAX } from "../lib/money.ts";
-import { accounts, ledger, newRowId } from "./schema.ts";
+import { formatRoubles, NANO_ROUBLES_MAX } from "../lib/money.ts";
+import { newRowId } from "./columns.ts";
+import { accounts, ledger } from "./schema.ts";
 import { StoreError, type Connection } from "./sqlite.ts";
 
 export type LedgerKind = "credit" | "debit" | "charge" | "refund";
@@ -15,6 +17,8 @@ export interface LedgerEntry {
   actor: string | null;
   note: string | null;
   at: number;
+  /** The ledger row of the charge that a refund gives back; null for the other kinds. */
+  refundOf: number | null;
 }
 
 export interface LedgerRow extends LedgerEntry {
@@ -23,23 +27,50 @@ export interface LedgerRow extends LedgerEntry {
   balanceAfter: bigint;
 }
 
+/** A row of an account's history; `requestId` is the public id of the request that it charges or refunds. */
+export interface HistoryRow extends LedgerRow {
+  requestId: string | null;
+}
+
+/** Where the ledger of an account ends. */
+export interface LedgerEnd {
+  balance: bigint;
+  seq: number;
+}
+
 /** The only code that moves a balance. Its callers hold the transaction. */
 export interface LedgerTable {
-  /** Appends and returns the balance after. Throws when the amount or the balance would leave its bounds. */
-  append(entry: LedgerEntry): bigint;
+  /**
+   * Appends and returns the balance after. `end`, where it is known, spares a read; the store refuses a
+   * row that does not follow. Throws when the amount or the balance would leave its bounds.
+   */
+  append(entry: LedgerEntry, end?: LedgerEnd): bigint;
   /** Newest first. */
-  history(accountId: number, limit: number): LedgerRow[];
+  history(accountId: number, limit: number): HistoryRow[];
   findByRef(ref: string): LedgerRow | undefined;
+  /** The refunds of a charge, oldest first; by the id of its row. */
+  refundsOf(chargeId: number): LedgerRow[];
+  /** What was given back of a request's charge so far. */
+  refunded(requestPublicId: string): bigint;
 }
 
 const INT64_MAX = 9_223_372_036_854_775_807n;
+const CHARGE_REF = "req:";
 
 /** A charge's `ref` names its request, so that no request is charged twice. */
 export function chargeRef(requestPublicId: string): string {
-  return `req:${requestPublicId}`;
+  return CHARGE_REF + requestPublicId;
 }
 
-export function ledgerTable({ db }: Connection): LedgerTable {
+/** A ref names one booking only. */
+export function refTaken(row: LedgerRow): StoreError {
+  return new StoreError(
+    `ref ${JSON.stringify(row.ref)} was used before for another booking (${row.kind} of ${formatRoubles(row.amount)}): use a new ref`,
+  );
+}
+
+export function ledgerTable(connection: Connection): LedgerTable {
+  const { db } = connection;
   const last = db
     .select({ balance: accounts.balance, seq: accounts.ledgerSeq })
     .from(accounts)
@@ -58,35 +89,54 @@ export function ledgerTable({ db }: Connection): LedgerTable {
       actor: sql.placeholder("actor"),
       note: sql.placeholder("note"),
       at: sql.placeholder("at"),
+      refundOf: sql.placeholder("refundOf"),
     })
     .prepare();
-  const byAccount = db
-    .select()
-    .from(ledger)
-    .where(eq(ledger.accountId, sql.placeholder("accountId")))
-    .orderBy(desc(ledger.seq))
-    .limit(sql.placeholder("limit"))
-    .prepare();
-  const byRef = db
-    .select()
-    .from(ledger)
-    .where(eq(ledger.ref, sql.placeholder("ref")))
-    .prepare();
   return {
-    append(entry) {
-      const account = last.get({ accountId: entry.accountId });
-      assert(account !== undefined, "the ledger of no account");
+    append(entry, end = last.get({ accountId: entry.accountId })) {
+      assert(end !== undefined, "the ledger of no account");
       assert(
         -NANO_ROUBLES_MAX <= entry.amount && entry.amount <= NANO_ROUBLES_MAX,
         "amount out of bounds",
       );
-      const balanceAfter = account.balance + entry.amount;
+      const balanceAfter = end.balance + entry.amount;
       if (balanceAfter > INT64_MAX)
         throw new StoreError("the balance would be larger than can be kept");
-      insert.run({ ...entry, seq: account.seq + 1, balanceAfter });
+      insert.run({ ...entry, seq: end.seq + 1, balanceAfter });
       return balanceAfter;
     },
-    history: (accountId, limit) => byAccount.all({ accountId, limit }),
-    findByRef: (ref) => byRef.get({ ref }),
+    ...ledgerReader(connection),
   };
+}
+
+function ledgerReader({ db }: Connection): Omit<LedgerTable, "append"> {
+  const charge = alias(ledger, "charge");
+  const findByRef = (ref: string): LedgerRow | undefined =>
+    db.select().from(ledger).where(eq(ledger.ref, ref)).get();
+  const refundsOf = (chargeId: number): LedgerRow[] =>
+    db.select().from(ledger).where(eq(ledger.refundOf, chargeId)).orderBy(ledger.seq).all();
+  return {
+    history: (accountId, limit) =>
+      db
+        .select({ row: ledger, chargeRef: charge.ref })
+        .from(ledger)
+        .leftJoin(charge, eq(charge.id, ledger.refundOf))
+        .where(eq(ledger.accountId, accountId))
+        .orderBy(desc(ledger.seq))
+        .limit(limit)
+        .all()
+        .map(({ row, chargeRef }) =>
+          Object.assign(row, { requestId: requestOf(row.kind === "charge" ? row.ref : chargeRef) }),
+        ),
+    findByRef,
+    refundsOf,
+    refunded(requestPublicId) {
+      const charge = findByRef(chargeRef(requestPublicId));
+      return charge ? refundsOf(charge.id).reduce((sum, { amount }) => sum + amount, 0n) : 0n;
+    },
+  };
+}
+
+function requestOf(ref: string | null): string | null {
+  return ref?.startsWith(CHARGE_REF) ? ref.slice(CHARGE_REF.length) : null;
 }

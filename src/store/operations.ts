@@ -1,9 +1,11 @@
-import { and, eq, ne, sql } from "drizzle-orm";
-import { assert } from "../lib/assert.ts";
-import { chargeRef, ledgerTable } from "./ledger.ts";
+import { eq, sql } from "drizzle-orm";
+import { newRowId } from "./columns.ts";
+import { requestFolder } from "./fold.ts";
 import { objectOwner, type OwnedObject } from "./owners.ts";
 import { promiseKeeper } from "./promise.ts";
-import { accounts, attempts, keys, newRowId, requests } from "./schema.ts";
+import { requests } from "./requestSchema.ts";
+import { keys } from "./schema.ts";
+import { requestEnder, type RequestEnd, type Settled } from "./settle.ts";
 import type { Connection } from "./sqlite.ts";
 
 /** A request as it is admitted; prices are nano-roubles per token, `hold` nano-roubles. */
@@ -24,43 +26,19 @@ export interface OpenedRequest {
   promised: bigint;
 }
 
-/** One try at a provider. `outcome` is a short word; `status` the provider's HTTP status, if it gave one. */
-export interface AttemptRecord {
-  provider: string;
-  outcome: string;
-  status: number | null;
-  durationMs: number;
-}
-
-/** How a request ended. `cost` is the exact price of the tokens given; 0 and no tokens when nothing is billed. */
-export interface RequestEnd {
-  publicId: string;
-  at: number;
-  status: "done" | "failed" | "cancelled";
-  provider: string | null;
-  promptTokens: number;
-  cachedTokens: number;
-  cacheWriteTokens: number;
-  completionTokens: number;
-  cost: bigint;
-  estimated: boolean;
-  operatorCost: bigint | null;
-  attempts: readonly AttemptRecord[];
-  durationMs: number;
-  firstByteMs: number | null;
-}
-
 /** What the writer does, in the order it was asked. */
 export type WriteOperation =
   | { kind: "open"; request: OpenedRequest }
   | { kind: "end"; end: RequestEnd }
   | { kind: "own"; object: OwnedObject }
-  | { kind: "touch"; keyId: number; at: number };
+  | { kind: "touch"; keyId: number; at: number }
+  /** Folds some of the ended requests that were admitted before this time. */
+  | { kind: "fold"; before: number };
 
-/** What was charged at the end of a request; both 0 for the other operations. */
-export interface WriteResult {
-  charge: bigint;
-  writeOff: bigint;
+/** What was charged at the end of a request; both amounts are 0 for the other operations. */
+export interface WriteResult extends Settled {
+  /** How many requests a fold removed. */
+  folded?: number;
 }
 
 const NOTHING: WriteResult = { charge: 0n, writeOff: 0n };
@@ -72,6 +50,7 @@ export function operationRunner(connection: Connection): RunOperation {
   const open = requestOpener(connection);
   const end = requestEnder(connection);
   const own = objectOwner(connection);
+  const fold = requestFolder(connection);
   const { db } = connection;
   const touch = db
     .update(keys)
@@ -91,6 +70,8 @@ export function operationRunner(connection: Connection): RunOperation {
       case "touch":
         touch.run({ at: operation.at, keyId: operation.keyId });
         return NOTHING;
+      case "fold":
+        return { ...NOTHING, folded: fold(operation.before) };
     }
   };
 }
@@ -120,135 +101,4 @@ function requestOpener(connection: Connection): (request: OpenedRequest) => void
     keepPromise(request);
     insert.run({ ...request });
   };
-}
-
-function requestEnder(connection: Connection): (end: RequestEnd) => WriteResult {
-  const { db } = connection;
-  const ledger = ledgerTable(connection);
-  const chargeable = chargeLimiter(connection);
-  const finish = db
-    .update(requests)
-    .set({
-      status: sql`${sql.placeholder("status")}`,
-      provider: sql`${sql.placeholder("provider")}`,
-      promptTokens: sql`${sql.placeholder("promptTokens")}`,
-      cachedTokens: sql`${sql.placeholder("cachedTokens")}`,
-      cacheWriteTokens: sql`${sql.placeholder("cacheWriteTokens")}`,
-      completionTokens: sql`${sql.placeholder("completionTokens")}`,
-      charge: sql`${sql.placeholder("charge")}`,
-      writeOff: sql`${sql.placeholder("writeOff")}`,
-      estimated: sql`${sql.placeholder("estimatedFlag")}`,
-      operatorCost: sql`${sql.placeholder("operatorCost")}`,
-      attemptCount: sql`${sql.placeholder("attemptCount")}`,
-      durationMs: sql`${sql.placeholder("durationMs")}`,
-      firstByteMs: sql`${sql.placeholder("firstByteMs")}`,
-    })
-    .where(eq(requests.id, sql.placeholder("requestId")))
-    .prepare();
-  const spend = db
-    .update(keys)
-    .set({ spent: sql`${keys.spent} + ${sql.placeholder("charge")}` })
-    .where(eq(keys.id, sql.placeholder("keyId")))
-    .prepare();
-  const attempt = db
-    .insert(attempts)
-    .values({
-      requestId: sql.placeholder("requestId"),
-      n: sql.placeholder("n"),
-      provider: sql.placeholder("provider"),
-      outcome: sql.placeholder("outcome"),
-      status: sql.placeholder("status"),
-      durationMs: sql.placeholder("durationMs"),
-    })
-    .prepare();
-  return (end) => {
-    const request = chargeable.find(end.publicId);
-    const charge = chargeable.limit(request, end.cost);
-    finish.run({
-      ...end,
-      requestId: request.id,
-      charge,
-      writeOff: end.cost - charge,
-      estimatedFlag: end.estimated ? 1 : 0,
-      attemptCount: end.attempts.length,
-    });
-    end.attempts.forEach((record, at) =>
-      attempt.run({ ...record, requestId: request.id, n: at + 1 }),
-    );
-    if (end.status === "done" || charge > 0n) {
-      ledger.append({
-        accountId: request.accountId,
-        kind: "charge",
-        amount: -charge,
-        ref: chargeRef(end.publicId),
-        actor: null,
-        note: null,
-        at: end.at,
-      });
-    }
-    if (charge > 0n) spend.run({ charge, keyId: request.keyId });
-    return { charge, writeOff: end.cost - charge };
-  };
-}
-
-interface RunningRequest {
-  id: number;
-  accountId: number;
-  keyId: number;
-  hold: bigint;
-  balance: bigint;
-  overdraft: bigint;
-}
-
-/**
- * A request may always be charged up to its hold, and beyond it only with money that no other open
- * request was promised. What is left of the cost is the operator's write-off.
- */
-function chargeLimiter({ db }: Connection) {
-  const find = db
-    .select({
-      id: requests.id,
-      accountId: requests.accountId,
-      keyId: requests.keyId,
-      hold: requests.hold,
-      balance: accounts.balance,
-      overdraft: accounts.overdraft,
-    })
-    .from(requests)
-    .innerJoin(accounts, eq(requests.accountId, accounts.id))
-    .where(
-      and(eq(requests.publicId, sql.placeholder("publicId")), sql`${requests.status} = 'running'`),
-    )
-    .prepare();
-  const others = db
-    .select({ held: sql<bigint>`coalesce(sum(${requests.hold}), 0)`.mapWith(BigInt) })
-    .from(requests)
-    .where(
-      and(
-        eq(requests.accountId, sql.placeholder("accountId")),
-        sql`${requests.status} = 'running'`,
-        ne(requests.id, sql.placeholder("id")),
-      ),
-    )
-    .prepare();
-  return {
-    find(publicId: string): RunningRequest {
-      const request = find.get({ publicId });
-      assert(request !== undefined, "a request ends that is not running");
-      return request;
-    },
-    limit(request: RunningRequest, cost: bigint): bigint {
-      assert(cost >= 0n, "a negative cost");
-      const funds = request.balance + request.overdraft;
-      if (cost <= request.hold) return smaller(cost, funds);
-      const free =
-        funds - (others.get({ accountId: request.accountId, id: request.id })?.held ?? 0n);
-      const bound = free > request.hold ? free : request.hold;
-      return smaller(smaller(cost, bound), funds);
-    },
-  };
-}
-
-function smaller(a: bigint, b: bigint): bigint {
-  return a < b ? a : b;
 }

@@ -1,6 +1,7 @@
 import { eq, sql } from "drizzle-orm";
 import { assert } from "../lib/assert.ts";
-import { accounts, requests } from "./schema.ts";
+import { requests } from "./requestSchema.ts";
+import { accounts } from "./schema.ts";
 import type { Connection } from "./sqlite.ts";
 
 /** The money that was promised to a request is gone before its row came into the books. */

@@ -1,6 +1,7 @@
-import { and, asc, desc, eq, sql } from "drizzle-orm";
-import { accounts, attempts, keys, requests } from "./schema.ts";
-import type { AttemptRecord } from "./operations.ts";
+import { and, asc, desc, eq, inArray, ne, sql, type SQL } from "drizzle-orm";
+import { attempts, isRunning, requests } from "./requestSchema.ts";
+import { accounts, keys } from "./schema.ts";
+import type { AttemptRecord } from "./settle.ts";
 import type { Connection } from "./sqlite.ts";
 
 export const requestStatuses = ["running", "done", "failed", "cancelled", "interrupted"] as const;
@@ -82,17 +83,22 @@ export function requestTable({ db }: Connection): RequestTable {
       .innerJoin(accounts, eq(requests.accountId, accounts.id))
       .innerJoin(keys, eq(requests.keyId, keys.id));
   return {
-    list: ({ account, status, limit }) =>
-      rows()
+    list({ account, status, limit }) {
+      // Only ids are put in order: of the few that are not done the index has all that this takes.
+      const latest = db
+        .select({ id: requests.id })
+        .from(requests)
         .where(
           and(
-            account === undefined ? undefined : eq(accounts.name, account),
+            account === undefined ? undefined : ofAccount(account),
             status === undefined ? undefined : eq(requests.status, status),
+            status === undefined || status === "done" ? undefined : ne(requests.status, "done"),
           ),
         )
         .orderBy(desc(requests.id))
-        .limit(limit)
-        .all(),
+        .limit(limit);
+      return rows().where(inArray(requests.id, latest)).orderBy(desc(requests.id)).all();
+    },
     find: (publicId) => rows().where(eq(requests.publicId, publicId)).get(),
     attempts: (publicId) =>
       db
@@ -111,10 +117,15 @@ export function requestTable({ db }: Connection): RequestTable {
       const ended = db
         .update(requests)
         .set({ status: "interrupted" })
-        .where(sql`${requests.status} = 'running'`)
+        .where(isRunning)
         .returning({ hold: requests.hold })
         .all();
       return { count: ended.length, held: ended.reduce((sum, { hold }) => sum + hold, 0n) };
     },
   };
+}
+
+/** By the id in the requests themselves: by the name in a join, SQLite would look at every request. */
+function ofAccount(name: string): SQL {
+  return sql`${requests.accountId} = (SELECT ${accounts.id} FROM ${accounts} WHERE ${accounts.name} = ${name})`;
 }

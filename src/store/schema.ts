@@ -2,34 +2,13 @@ import { sql } from "drizzle-orm";
 import {
   blob,
   check,
-  customType,
   index,
-  primaryKey,
   sqliteTable,
   text,
   uniqueIndex,
+  type AnySQLiteColumn,
 } from "drizzle-orm/sqlite-core";
-
-/**
- * The connection reads every INTEGER as a bigint (safeIntegers), because a plain read rounds above
- * 2^53. These three column types say what each one is meant to be in code.
- */
-const nano = customType<{ data: bigint; driverData: bigint }>({
-  dataType: () => "integer",
-  fromDriver: BigInt,
-});
-const count = customType<{ data: number; driverData: bigint | number }>({
-  dataType: () => "integer",
-  fromDriver: Number,
-});
-const flag = customType<{ data: boolean; driverData: bigint | number }>({
-  dataType: () => "integer",
-  fromDriver: (value) => Number(value) === 1,
-  toDriver: (value) => (value ? 1 : 0),
-});
-
-/** The value of an `id` that SQLite is to assign. */
-export const newRowId = sql`NULL`;
+import { count, flag, nano } from "./columns.ts";
 
 /** Times are milliseconds since 1970, in UTC. Money is nano-roubles. */
 export const accounts = sqliteTable(
@@ -79,9 +58,12 @@ export const keys = sqliteTable(
     /** A JSON array of model ids, where a `*` stands for any text; NULL: all models. */
     models: text("models"),
     budget: nano("budget"),
+    /** By all keys of its line, where this is the first one; else nothing. */
     spent: nano("spent")
       .notNull()
       .default(sql`0`),
+    /** The first key of the line that a rotation continued; NULL: this is the first. */
+    firstKeyId: count("first_key_id").references((): AnySQLiteColumn => keys.id),
   },
   (table) => [
     index("keys_account").on(table.accountId),
@@ -106,9 +88,14 @@ export const ledger = sqliteTable(
     actor: text("actor"),
     note: text("note"),
     at: count("at").notNull(),
+    /** The charge that a refund gives back, or a part of it; NULL for the other kinds. */
+    refundOf: count("refund_of").references((): AnySQLiteColumn => ledger.id),
   },
   (table) => [
     uniqueIndex("ledger_account_seq").on(table.accountId, table.seq),
+    index("ledger_refunds")
+      .on(table.refundOf)
+      .where(sql`refund_of IS NOT NULL`),
     check("ledger_kind", sql`${table.kind} IN ('credit', 'debit', 'charge', 'refund')`),
     check(
       "ledger_sign",
@@ -119,101 +106,6 @@ export const ledger = sqliteTable(
       sql`(${table.kind} = 'charge') = (coalesce(${table.ref}, '') GLOB 'req:*')`,
     ),
   ],
-);
-
-/** One row for each request that passed every check and was held, with the prices of its admission. */
-export const requests = sqliteTable(
-  "requests",
-  {
-    id: count("id").primaryKey(),
-    publicId: text("public_id").notNull().unique(),
-    at: count("at").notNull(),
-    accountId: count("account_id")
-      .notNull()
-      .references(() => accounts.id),
-    keyId: count("key_id")
-      .notNull()
-      .references(() => keys.id),
-    endpoint: text("endpoint", { enum: ["chat", "responses"] }).notNull(),
-    model: text("model").notNull(),
-    provider: text("provider"),
-    stream: flag("stream").notNull(),
-    status: text("status", {
-      enum: ["running", "done", "failed", "cancelled", "interrupted"],
-    }).notNull(),
-    priceInput: nano("price_input").notNull(),
-    priceCachedInput: nano("price_cached_input").notNull(),
-    priceCacheWrite: nano("price_cache_write").notNull(),
-    priceOutput: nano("price_output").notNull(),
-    hold: nano("hold").notNull(),
-    charge: nano("charge")
-      .notNull()
-      .default(sql`0`),
-    writeOff: nano("write_off")
-      .notNull()
-      .default(sql`0`),
-    promptTokens: count("prompt_tokens")
-      .notNull()
-      .default(sql`0`),
-    cachedTokens: count("cached_tokens")
-      .notNull()
-      .default(sql`0`),
-    cacheWriteTokens: count("cache_write_tokens")
-      .notNull()
-      .default(sql`0`),
-    completionTokens: count("completion_tokens")
-      .notNull()
-      .default(sql`0`),
-    estimated: flag("estimated")
-      .notNull()
-      .default(sql`0`),
-    /** What the operator pays the provider by the route's own prices; NULL where none are configured. */
-    operatorCost: nano("operator_cost"),
-    attemptCount: count("attempt_count")
-      .notNull()
-      .default(sql`0`),
-    durationMs: count("duration_ms"),
-    firstByteMs: count("first_byte_ms"),
-  },
-  (table) => [
-    index("requests_at").on(table.at),
-    index("requests_account").on(table.accountId),
-    index("requests_running")
-      .on(table.accountId)
-      .where(sql`status = 'running'`),
-    check(
-      "requests_status",
-      sql`${table.status} IN ('running', 'done', 'failed', 'cancelled', 'interrupted')`,
-    ),
-    check(
-      "requests_amounts",
-      sql`${table.hold} >= 0 AND ${table.charge} >= 0 AND ${table.writeOff} >= 0 AND ${table.promptTokens} >= 0 AND ${table.cachedTokens} >= 0 AND ${table.cacheWriteTokens} >= 0 AND ${table.completionTokens} >= 0 AND ${table.cachedTokens} + ${table.cacheWriteTokens} <= ${table.promptTokens}`,
-    ),
-    check(
-      "requests_price",
-      sql`${table.charge} + ${table.writeOff} = (${table.promptTokens} - ${table.cachedTokens} - ${table.cacheWriteTokens}) * ${table.priceInput} + ${table.cachedTokens} * ${table.priceCachedInput} + ${table.cacheWriteTokens} * ${table.priceCacheWrite} + ${table.completionTokens} * ${table.priceOutput}`,
-    ),
-    check(
-      "requests_unbilled",
-      sql`${table.status} IN ('done', 'cancelled') OR ${table.charge} + ${table.writeOff} = 0`,
-    ),
-  ],
-);
-
-/** Each try at a provider, for the operator's own reconciliation. */
-export const attempts = sqliteTable(
-  "attempts",
-  {
-    requestId: count("request_id")
-      .notNull()
-      .references(() => requests.id),
-    n: count("n").notNull(),
-    provider: text("provider").notNull(),
-    outcome: text("outcome").notNull(),
-    status: count("status"),
-    durationMs: count("duration_ms").notNull(),
-  },
-  (table) => [primaryKey({ columns: [table.requestId, table.n] })],
 );
 
 /** Who ran which changing command. Append-only; never a secret. */

@@ -16,7 +16,7 @@ import { usageReport, type UsageFilter, type UsageGrouping, type UsageRow } from
 export interface Store {
   readonly accounts: Pick<AccountTable, "find" | "list">;
   readonly keys: Pick<KeyTable, "find" | "findByHash" | "funds" | "fundsBeside" | "list">;
-  readonly ledger: Pick<LedgerTable, "history">;
+  readonly ledger: Pick<LedgerTable, "history" | "refunded">;
   readonly requests: RequestTable;
   readonly owners: OwnerTable;
   readonly admin: Admin;
@@ -90,13 +90,15 @@ function storeOver(connection: Connection, path: string, file: OpenedFile): Stor
 }
 
 export { available, type AccountRow } from "./accounts.ts";
-export type { Actor } from "./admin.ts";
+export type { Actor } from "./actor.ts";
 export type { AuditReport } from "./audit.ts";
+export { startFolding } from "./folding.ts";
 export type { Funds, KeyRow, KeySecretRow, SettledFunds } from "./keys.ts";
-export type { LedgerRow } from "./ledger.ts";
+export type { HistoryRow } from "./ledger.ts";
 export { takeInstanceLock } from "./lock.ts";
-export type { AttemptRecord, OpenedRequest, RequestEnd, WriteResult } from "./operations.ts";
+export type { OpenedRequest, WriteResult } from "./operations.ts";
 export { requestStatuses, type RequestRow, type RequestStatus } from "./requests.ts";
+export type { AttemptRecord, RequestEnd } from "./settle.ts";
 export { explainFailure, StoreError } from "./sqlite.ts";
 export { usageGroupings, type UsageFilter, type UsageGrouping, type UsageRow } from "./usage.ts";
 export { startWriter, WriteError, type Writer } from "./writerClient.ts";

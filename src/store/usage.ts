@@ -1,6 +1,7 @@
-import { and, eq, gte, lt, sql, type SQL } from "drizzle-orm";
-import { accounts, keys, requests } from "./schema.ts";
+import { sql, type SQL } from "drizzle-orm";
+import { NANO_ROUBLES_PER_ROUBLE } from "../lib/money.ts";
 import type { Connection } from "./sqlite.ts";
+import { DAY_MS, splitTime, type TimeSpan } from "./timeSpan.ts";
 
 export const usageGroupings = ["day", "model", "provider", "account", "key"] as const;
 export type UsageGrouping = (typeof usageGroupings)[number];
@@ -19,52 +20,133 @@ export interface UsageRow {
   failed: number;
 }
 
-/** `since` inclusive, `until` exclusive; milliseconds since 1970. */
+/**
+ * `since` inclusive, `until` exclusive; milliseconds since 1970. Of a day whose requests are folded
+ * there is only the whole: it counts if any part of it is asked for.
+ */
 export interface UsageFilter {
   account?: string | undefined;
   since?: number | undefined;
   until?: number | undefined;
 }
 
-const groupColumns: Record<UsageGrouping, SQL<string>> = {
-  day: sql`strftime('%Y-%m-%d', ${requests.at} / 1000, 'unixepoch')`,
-  model: sql`${requests.model}`,
-  provider: sql`coalesce(${requests.provider}, '')`,
-  account: sql`${accounts.name}`,
-  key: sql`${keys.publicId}`,
+/** What a report groups by, of the totals and of a request, and how it names a group. */
+const groups: Record<UsageGrouping, { ofTotals: string; ofRequest: string; name: string }> = {
+  day: {
+    ofTotals: "day",
+    ofRequest: `at / ${DAY_MS}`,
+    name: `date(grouped * ${DAY_MS / 1000}, 'unixepoch')`,
+  },
+  model: { ofTotals: "model", ofRequest: "model", name: "grouped" },
+  provider: { ofTotals: "provider", ofRequest: "coalesce(provider, '')", name: "grouped" },
+  account: {
+    ofTotals: "account_id",
+    ofRequest: "account_id",
+    name: "(SELECT name FROM accounts WHERE id = grouped)",
+  },
+  key: {
+    ofTotals: "key_id",
+    ofRequest: "key_id",
+    name: "(SELECT public_id FROM keys WHERE id = grouped)",
+  },
 };
 
-/** Days oldest first, other groups by name. */
+/**
+ * Days oldest first, other groups by name. Days are read from their totals, however many requests they
+ * had; requests themselves only where a part of a day is asked for, and those that still run.
+ */
 export function usageReport(
   { db }: Connection,
   by: UsageGrouping,
   filter: UsageFilter,
 ): UsageRow[] {
-  const group = groupColumns[by];
-  const tokens = (column: SQL) => sql<number>`sum(${column})`.mapWith(Number);
-  return db
-    .select({
-      group: sql<string>`${group}`,
-      requests: sql<number>`count(*)`.mapWith(Number),
-      promptTokens: tokens(sql`${requests.promptTokens}`),
-      cachedTokens: tokens(sql`${requests.cachedTokens}`),
-      cacheWriteTokens: tokens(sql`${requests.cacheWriteTokens}`),
-      completionTokens: tokens(sql`${requests.completionTokens}`),
-      cost: sql<bigint>`sum(${requests.charge})`.mapWith(BigInt),
-      operatorCost: sql<bigint>`coalesce(sum(${requests.operatorCost}), 0)`.mapWith(BigInt),
-      failed: sql<number>`sum(${requests.status} IN ('failed', 'interrupted'))`.mapWith(Number),
-    })
-    .from(requests)
-    .innerJoin(accounts, eq(requests.accountId, accounts.id))
-    .innerJoin(keys, eq(requests.keyId, keys.id))
-    .where(
-      and(
-        filter.account === undefined ? undefined : eq(accounts.name, filter.account),
-        filter.since === undefined ? undefined : gte(requests.at, filter.since),
-        filter.until === undefined ? undefined : lt(requests.at, filter.until),
-      ),
-    )
-    .groupBy(group)
-    .orderBy(group)
-    .all();
+  return db.transaction((snapshot) => {
+    const [kept] = snapshot.all<{ since: bigint }>(sql`SELECT kept_since AS since FROM retention`);
+    const { days, parts } = splitTime(filter, Number(kept?.since));
+    const counted = [
+      ofTotals(by, days, filter.account),
+      ofRequests(by, { from: days.from * DAY_MS, to: days.to * DAY_MS }, filter.account, "running"),
+      ...parts.map((part) => ofRequests(by, part, filter.account)),
+    ];
+    return snapshot.all<SummedRow>(summed(by, counted)).map(usageRow);
+  });
+}
+
+function ofTotals(by: UsageGrouping, days: TimeSpan, account: string | undefined): SQL {
+  const figures = sql`SELECT ${sql.raw(groups[by].ofTotals)} AS grouped, requests, failed,
+      prompt_tokens, cached_tokens, cache_write_tokens, completion_tokens, charge, operator_cost
+    FROM daily_totals`;
+  if (account === undefined) return sql`${figures} WHERE day >= ${days.from} AND day < ${days.to}`;
+  // The totals lie in the order of days: from one to the next there is, those of the account are a short way.
+  return sql`${figures} WHERE day IN (
+      WITH RECURSIVE days (day) AS (
+        SELECT min(day) FROM daily_totals WHERE day >= ${days.from}
+        UNION ALL
+        SELECT (SELECT min(day) FROM daily_totals WHERE day > days.day) FROM days WHERE day < ${days.to}
+      )
+      SELECT day FROM days WHERE day < ${days.to}
+    ) ${ofAccount(account)}`;
+}
+
+/** Each request as totals of its own; `running`: only those that are not in the totals yet. */
+function ofRequests(
+  by: UsageGrouping,
+  span: TimeSpan,
+  account: string | undefined,
+  which: "all" | "running" = "all",
+): SQL {
+  const source =
+    which === "running"
+      ? sql`requests INDEXED BY requests_not_done WHERE status = 'running' AND status <> 'done' AND`
+      : sql`requests INDEXED BY requests_at WHERE`;
+  return sql`SELECT ${sql.raw(groups[by].ofRequest)}, 1, status IN ('failed', 'interrupted'),
+      prompt_tokens, cached_tokens, cache_write_tokens, completion_tokens, charge, coalesce(operator_cost, 0)
+    FROM ${source} at >= ${span.from} AND at < ${span.to} ${ofAccount(account)}`;
+}
+
+function ofAccount(name: string | undefined): SQL {
+  return name === undefined
+    ? sql``
+    : sql`AND account_id = (SELECT id FROM accounts WHERE name = ${name})`;
+}
+
+/** Sums of money may leave 64 bits, which SQLite refuses: whole roubles and the rest are summed apart. */
+interface SummedRow {
+  name: string;
+  requests: bigint;
+  failed: bigint;
+  prompt: bigint;
+  cached: bigint;
+  cacheWrite: bigint;
+  completion: bigint;
+  cost: bigint;
+  costRest: bigint;
+  own: bigint;
+  ownRest: bigint;
+}
+
+function summed(by: UsageGrouping, counted: readonly SQL[]): SQL {
+  const rouble = sql.raw(String(NANO_ROUBLES_PER_ROUBLE));
+  return sql`SELECT ${sql.raw(groups[by].name)} AS name,
+      sum(requests) AS requests, sum(failed) AS failed,
+      sum(prompt_tokens) AS prompt, sum(cached_tokens) AS cached,
+      sum(cache_write_tokens) AS cacheWrite, sum(completion_tokens) AS completion,
+      sum(charge / ${rouble}) AS cost, sum(charge % ${rouble}) AS costRest,
+      sum(operator_cost / ${rouble}) AS own, sum(operator_cost % ${rouble}) AS ownRest
+    FROM (${sql.join([...counted], sql` UNION ALL `)})
+    GROUP BY grouped ORDER BY 1`;
+}
+
+function usageRow(row: SummedRow): UsageRow {
+  return {
+    group: row.name,
+    requests: Number(row.requests),
+    promptTokens: Number(row.prompt),
+    cachedTokens: Number(row.cached),
+    cacheWriteTokens: Number(row.cacheWrite),
+    completionTokens: Number(row.completion),
+    cost: row.cost * NANO_ROUBLES_PER_ROUBLE + row.costRest,
+    operatorCost: row.own * NANO_ROUBLES_PER_ROUBLE + row.ownRest,
+    failed: Number(row.failed),
+  };
 }

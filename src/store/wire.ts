@@ -12,15 +12,15 @@ export function decodeOperations(text: string): WriteOperation[] {
   return (JSON.parse(text) as WireOperation[]).map(fromWire);
 }
 
-/** What came of an operation: `charge` and `writeOff`. */
-export type WireResult = readonly [charge: string, writeOff: string];
+/** What came of an operation. */
+export type WireResult = InDigits<WriteResult, "charge" | "writeOff">;
 
-export function resultToWire({ charge, writeOff }: WriteResult): WireResult {
-  return [String(charge), String(writeOff)];
+export function resultToWire(result: WriteResult): WireResult {
+  return { ...result, charge: String(result.charge), writeOff: String(result.writeOff) };
 }
 
-export function resultFromWire([charge, writeOff]: WireResult): WriteResult {
-  return { charge: BigInt(charge), writeOff: BigInt(writeOff) };
+export function resultFromWire(result: WireResult): WriteResult {
+  return { ...result, charge: BigInt(result.charge), writeOff: BigInt(result.writeOff) };
 }
 
 type Operation<Kind extends WriteOperation["kind"]> = Extract<WriteOperation, { kind: Kind }>;
@@ -38,7 +38,8 @@ type WireOperation =
     }
   | { kind: "end"; end: InDigits<Operation<"end">["end"], "cost" | "operatorCost"> }
   | { kind: "own"; object: Omit<Operation<"own">["object"], "hash"> & { hash: string } }
-  | Operation<"touch">;
+  | Operation<"touch">
+  | Operation<"fold">;
 
 function toWire(operation: WriteOperation): WireOperation {
   switch (operation.kind) {
@@ -67,6 +68,7 @@ function toWire(operation: WriteOperation): WireOperation {
       return { kind: "own", object: { ...object, hash: object.hash.toHex() } };
     }
     case "touch":
+    case "fold":
       return operation;
   }
 }
@@ -98,6 +100,7 @@ function fromWire(operation: WireOperation): WriteOperation {
       return { kind: "own", object: { ...object, hash: Uint8Array.fromHex(object.hash) } };
     }
     case "touch":
+    case "fold":
       return operation;
   }
 }

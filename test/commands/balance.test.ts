@@ -109,6 +109,45 @@ describe("balance", () => {
     await books.close();
   }
 
+  test("gets back what a request was charged, or a part of it, once for one ref", async () => {
+    await desk.json("balance", "credit", "alice", "100");
+    await chargeOne();
+    const part = ["balance", "refund", "req_1", "--amount", "0.000000295", "--ref", "sorry"];
+    const refunded = {
+      request: "req_1",
+      account: "alice",
+      amount_rub: "0.000000295",
+      balance_rub: "99.99999",
+      ref: "sorry",
+      applied: true,
+    };
+    expect(await desk.json(...part)).toEqual(refunded);
+    expect(await desk.json(...part)).toEqual({ ...refunded, applied: false });
+    const rest = await desk.run("balance", "refund", "req_1", "--note", "all of it");
+    expect(rest.stdout).toBe("refunded 0.00001 roubles of req_1, balance of alice: 100 roubles");
+    const [all, first] = (await desk.json("balance", "history", "alice")) as object[];
+    expect([all, first]).toMatchObject([
+      { kind: "refund", amount_rub: "0.00001", ref: null, note: "all of it", request_id: "req_1" },
+      { kind: "refund", amount_rub: "0.000000295", ref: "sorry", request_id: "req_1" },
+    ]);
+    const { stdout } = await desk.run("balance", "history", "alice", "--limit", "2");
+    expect(stdout).toContain("of req_1        all of it");
+    expect(stdout).toContain("sorry of req_1");
+    expect(await desk.json("requests", "show", "req_1")).toMatchObject({
+      cost_rub: "0.000010295",
+      refunded_rub: "0.000010295",
+    });
+    const [key] = (await desk.json("keys", "list")) as object[];
+    expect(key).toMatchObject({ spent_rub: "0" });
+    const again = await desk.run("balance", "refund", "req_1");
+    expect(again).toEqual({
+      status: 1,
+      stdout: "",
+      stderr: 'error: all of the charge of request "req_1" was refunded before',
+    });
+    expect(await desk.json("audit")).toMatchObject({ ok: true });
+  }, 30_000);
+
   test.each([
     [
       ["credit", "nobody", "5"],
@@ -116,6 +155,7 @@ describe("balance", () => {
     ],
     [["show", "nobody"], 'there is no account "nobody"'],
     [["history", "nobody"], 'there is no account "nobody"'],
+    [["refund", "req_x"], 'there is no charge of request "req_x"'],
     [
       ["debit", "alice", "0.000000001"],
       'account "alice" has 0 roubles available, less than 0.000000001',

@@ -1,0 +1,5 @@
+/** Who does it and when, for the admin log. */
+export interface Actor {
+  name: string;
+  at: number;
+}

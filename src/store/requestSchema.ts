@@ -1,0 +1,161 @@
+import { sql } from "drizzle-orm";
+import { check, index, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { count, flag, nano } from "./columns.ts";
+import { accounts, keys } from "./schema.ts";
+
+/** One row for each request that passed every check and was held, with the prices of its admission. */
+export const requests = sqliteTable(
+  "requests",
+  {
+    id: count("id").primaryKey(),
+    publicId: text("public_id").notNull().unique(),
+    at: count("at").notNull(),
+    accountId: count("account_id")
+      .notNull()
+      .references(() => accounts.id),
+    keyId: count("key_id")
+      .notNull()
+      .references(() => keys.id),
+    endpoint: text("endpoint", { enum: ["chat", "responses"] }).notNull(),
+    model: text("model").notNull(),
+    provider: text("provider"),
+    stream: flag("stream").notNull(),
+    status: text("status", {
+      enum: ["running", "done", "failed", "cancelled", "interrupted"],
+    }).notNull(),
+    priceInput: nano("price_input").notNull(),
+    priceCachedInput: nano("price_cached_input").notNull(),
+    priceCacheWrite: nano("price_cache_write").notNull(),
+    priceOutput: nano("price_output").notNull(),
+    hold: nano("hold").notNull(),
+    charge: nano("charge")
+      .notNull()
+      .default(sql`0`),
+    writeOff: nano("write_off")
+      .notNull()
+      .default(sql`0`),
+    promptTokens: count("prompt_tokens")
+      .notNull()
+      .default(sql`0`),
+    cachedTokens: count("cached_tokens")
+      .notNull()
+      .default(sql`0`),
+    cacheWriteTokens: count("cache_write_tokens")
+      .notNull()
+      .default(sql`0`),
+    completionTokens: count("completion_tokens")
+      .notNull()
+      .default(sql`0`),
+    estimated: flag("estimated")
+      .notNull()
+      .default(sql`0`),
+    /** What the operator pays the provider by the route's own prices; NULL where none are configured. */
+    operatorCost: nano("operator_cost"),
+    attemptCount: count("attempt_count")
+      .notNull()
+      .default(sql`0`),
+    durationMs: count("duration_ms"),
+    firstByteMs: count("first_byte_ms"),
+  },
+  (table) => [
+    index("requests_at").on(table.at),
+    index("requests_account").on(table.accountId),
+    // The few that are not done: open holds, and the ones that somebody looks for.
+    index("requests_not_done")
+      .on(table.status, table.accountId)
+      .where(sql`status <> 'done'`),
+    check(
+      "requests_status",
+      sql`${table.status} IN ('running', 'done', 'failed', 'cancelled', 'interrupted')`,
+    ),
+    check(
+      "requests_amounts",
+      sql`${table.hold} >= 0 AND ${table.charge} >= 0 AND ${table.writeOff} >= 0 AND ${table.promptTokens} >= 0 AND ${table.cachedTokens} >= 0 AND ${table.cacheWriteTokens} >= 0 AND ${table.completionTokens} >= 0 AND ${table.cachedTokens} + ${table.cacheWriteTokens} <= ${table.promptTokens}`,
+    ),
+    check(
+      "requests_price",
+      sql`${table.charge} + ${table.writeOff} = (${table.promptTokens} - ${table.cachedTokens} - ${table.cacheWriteTokens}) * ${table.priceInput} + ${table.cachedTokens} * ${table.priceCachedInput} + ${table.cacheWriteTokens} * ${table.priceCacheWrite} + ${table.completionTokens} * ${table.priceOutput}`,
+    ),
+    check(
+      "requests_unbilled",
+      sql`${table.status} IN ('done', 'cancelled') OR ${table.charge} + ${table.writeOff} = 0`,
+    ),
+  ],
+);
+
+/** The second half lets SQLite use the index of what is not done. */
+export const isRunning = sql`${requests.status} = 'running' AND ${requests.status} <> 'done'`;
+
+/** Each try at a provider, for the operator's own reconciliation. */
+export const attempts = sqliteTable(
+  "attempts",
+  {
+    requestId: count("request_id")
+      .notNull()
+      .references(() => requests.id),
+    n: count("n").notNull(),
+    provider: text("provider").notNull(),
+    outcome: text("outcome").notNull(),
+    status: count("status"),
+    durationMs: count("duration_ms").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.requestId, table.n] })],
+);
+
+/**
+ * Sums over the ended requests of one day, key, model, provider and endpoint; a trigger counts each
+ * request in as it ends. They stay when the requests themselves are folded.
+ */
+export const dailyTotals = sqliteTable(
+  "daily_totals",
+  {
+    /** Of the requests' admission: whole days since 1970, in UTC. */
+    day: count("day").notNull(),
+    accountId: count("account_id")
+      .notNull()
+      .references(() => accounts.id),
+    keyId: count("key_id")
+      .notNull()
+      .references(() => keys.id),
+    model: text("model").notNull(),
+    /** Empty where no provider answered. */
+    provider: text("provider").notNull(),
+    endpoint: text("endpoint", { enum: ["chat", "responses"] }).notNull(),
+    requests: count("requests").notNull(),
+    /** How many of them failed or were interrupted. */
+    failed: count("failed").notNull(),
+    /** How many of them have a charge in the ledger, also of 0. */
+    charged: count("charged").notNull(),
+    promptTokens: count("prompt_tokens").notNull(),
+    cachedTokens: count("cached_tokens").notNull(),
+    cacheWriteTokens: count("cache_write_tokens").notNull(),
+    completionTokens: count("completion_tokens").notNull(),
+    charge: nano("charge").notNull(),
+    /** What was given back of the charge later, whenever that was. */
+    refunded: nano("refunded")
+      .notNull()
+      .default(sql`0`),
+    /** This and the next stay at the largest number that 64 bits hold, should their sum leave it. */
+    writeOff: nano("write_off").notNull(),
+    operatorCost: nano("operator_cost").notNull(),
+  },
+  (table) => [
+    primaryKey({
+      columns: [
+        table.day,
+        table.accountId,
+        table.keyId,
+        table.model,
+        table.provider,
+        table.endpoint,
+      ],
+    }),
+  ],
+);
+
+/** One row. */
+export const retention = sqliteTable("retention", {
+  id: count("id").primaryKey(),
+  /** Of the ended requests that were admitted before this, only the daily totals are sure to be there. It only grows. */
+  keptSince: count("kept_since").notNull(),
+});
