@@ -17,13 +17,14 @@ export function addAudit(program: Command): void {
     });
 }
 
-function audited({ accounts, requests, problems }: AuditReport): Result {
+function audited({ accounts, requests, problems, notes }: AuditReport): Result {
+  const verdict = `the books add up (accounts: ${accounts}, requests: ${requests})`;
   return {
-    document: { ok: problems.length === 0, accounts, requests, problems },
+    document: { ok: problems.length === 0, accounts, requests, problems, notes },
     text: () =>
-      problems.length === 0
-        ? `the books add up (accounts: ${accounts}, requests: ${requests})`
-        : problems.map(visible).join("\n"),
+      [...(problems.length === 0 ? [verdict] : problems), ...notes.map((note) => `note: ${note}`)]
+        .map(visible)
+        .join("\n"),
   };
 }
 

@@ -220,6 +220,7 @@ describe("requests", () => {
     expect(await desk.json("requests", "show", "req_1")).toEqual({
       ...first,
       hold_rub: "0.0001",
+      refunded_rub: "0",
       operator_cost_rub: "0.000004",
       rub_input_per_1m: 25,
       rub_output_per_1m: 200,
@@ -239,7 +240,9 @@ describe("requests", () => {
   test("that are not there are a failure that says where to look", async () => {
     const { status, stderr } = await desk.run("requests", "show", "req_x");
     expect(status).toBe(1);
-    expect(stderr).toBe('error: there is no request "req_x": `tollgate requests` shows the latest');
+    expect(stderr).toBe(
+      'error: there is no request "req_x", or it is older than [database] keep_requests: `tollgate requests` shows the latest',
+    );
   });
 
   test("of which there are none are told in a sentence", async () => {
@@ -249,18 +252,28 @@ describe("requests", () => {
 });
 
 describe("audit", () => {
+  test("tells of what a crash left, which is no problem, and ends with 0", async () => {
+    const note = "request req_4: interrupted, its hold is released when the gateway starts";
+    const report = { ok: true, accounts: 2, requests: 4, problems: [], notes: [note] };
+    expect(await desk.json("audit")).toEqual(report);
+    const { stdout } = await desk.run("audit");
+    expect(stdout).toBe(`the books add up (accounts: 2, requests: 4)\nnote: ${note}`);
+  });
+
   test("ends with status 1 and the problems, and with 0 once there are none", async () => {
-    const problem = "request req_4: still held though no gateway is running";
+    const sqlite = new Database(desk.database);
+    sqlite.run("UPDATE requests SET status = 'interrupted' WHERE public_id = 'req_4'");
+    sqlite.run("UPDATE keys SET spent = spent + 1 WHERE public_id = 'key_bob'");
+    const problem = "key key_bob: spent is not the sum of its requests";
     const bad = await desk.run("audit");
     expect(bad).toMatchObject({ status: 1, stdout: problem });
     expect(bad.stderr).toStartWith("error: the books do not add up (problems: 1)");
     const document = await desk.run("audit", "--json");
     expect(document.status).toBe(1);
-    const report = { ok: false, accounts: 2, requests: 4, problems: [problem] };
+    const report = { ok: false, accounts: 2, requests: 4, problems: [problem], notes: [] };
     expect(JSON.parse(document.stdout)).toEqual(report);
 
-    const sqlite = new Database(desk.database);
-    sqlite.run("UPDATE requests SET status = 'interrupted' WHERE public_id = 'req_4'");
+    sqlite.run("UPDATE keys SET spent = spent - 1 WHERE public_id = 'key_bob'");
     sqlite.close();
     const good = await desk.run("audit");
     expect(good).toEqual({
@@ -268,7 +281,6 @@ describe("audit", () => {
       stdout: "the books add up (accounts: 2, requests: 4)",
       stderr: "",
     });
-    expect(await desk.json("audit")).toEqual({ ok: true, accounts: 2, requests: 4, problems: [] });
   });
 });
 

@@ -51,7 +51,7 @@ describe("the writer", () => {
       ]),
     );
     expect(store.accounts.find("alice")?.balance).toBe(1_000_000_000n - 1000n * costOfEnded);
-    expect(store.audit()).toEqual({ accounts: 1, requests: 1000, problems: [] });
+    expect(store.audit()).toEqual({ accounts: 1, requests: 1000, problems: [], notes: [] });
   });
 
   test("has committed what it answered: another connection sees it at once", async () => {

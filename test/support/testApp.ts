@@ -93,8 +93,9 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
   const scrapes = metrics && createMetricsServer(metrics).listen(anyPort).server;
 
   const audit = (): void => {
-    const { problems } = auditStore(books, { atRest: true });
-    if (problems.length + fatal.length > 0) throw new Error([...problems, ...fatal].join("\n"));
+    const { problems, notes } = auditStore(books, { atRest: true });
+    const wrong = [...problems, ...notes, ...fatal];
+    if (wrong.length > 0) throw new Error(wrong.join("\n"));
   };
   const checkBooks = async (): Promise<void> => {
     const { holds, traffic } = app.gateway;

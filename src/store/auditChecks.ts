@@ -1,0 +1,90 @@
+/** One rule of the books as a question to the whole store. */
+export interface AuditCheck {
+  /** What is wrong with the rows that the query finds. */
+  readonly problem: string;
+  /** Selects one text column, `subject`, for each row that breaks the rule. */
+  readonly query: string;
+}
+
+/** Sums of what somebody may have tampered with could leave 64 bits, which SQLite refuses. */
+const wideSum = (column: string): string =>
+  `(sum(${column} / 1000000000) * 1000000000 + sum(${column} % 1000000000))`;
+
+/** A request that has to have a row in the ledger. */
+const isCharged = `(r.status = 'done' OR (r.status = 'cancelled' AND r.charge > 0))`;
+
+/** Rules that one row, or a row and its neighbours in other tables, must keep. */
+export const auditChecks: readonly AuditCheck[] = [
+  {
+    problem: "balance is below its overdraft",
+    query: `SELECT 'account ' || name AS subject FROM accounts WHERE balance + overdraft < 0 OR overdraft < 0`,
+  },
+  {
+    problem: "more is held than the account can pay",
+    query: `SELECT 'account ' || a.name AS subject FROM accounts a
+      JOIN (SELECT account_id, ${wideSum("hold")} AS held FROM requests
+          WHERE status = 'running' AND status <> 'done' GROUP BY account_id) r
+        ON r.account_id = a.id
+      WHERE a.balance + a.overdraft < r.held`,
+  },
+  {
+    problem: "has no charge in the ledger that fits it",
+    query: `SELECT 'request ' || r.public_id AS subject FROM requests r
+      LEFT JOIN ledger l ON l.ref = 'req:' || r.public_id
+      WHERE ${isCharged}
+        AND (l.id IS NULL OR l.kind <> 'charge' OR l.amount <> -r.charge OR l.account_id <> r.account_id)`,
+  },
+  {
+    problem: "has a charge in the ledger though nothing was to be charged",
+    query: `SELECT 'request ' || r.public_id AS subject FROM requests r
+      JOIN ledger l ON l.ref = 'req:' || r.public_id WHERE NOT ${isCharged}`,
+  },
+  {
+    problem: "charge and write-off are not the price of its tokens",
+    query: `SELECT 'request ' || public_id AS subject FROM requests
+      WHERE charge < 0 OR write_off < 0 OR cached_tokens + cache_write_tokens > prompt_tokens
+        OR charge + write_off <> prompt_tokens * price_input
+          - cached_tokens * (price_input - price_cached_input)
+          - cache_write_tokens * (price_input - price_cache_write)
+          + completion_tokens * price_output`,
+  },
+  {
+    problem: "belongs to another account than its key",
+    query: `SELECT 'request ' || r.public_id AS subject FROM requests r
+      LEFT JOIN keys k ON k.id = r.key_id WHERE k.account_id IS NOT r.account_id`,
+  },
+  {
+    problem: "attempts are not as many as it counts",
+    query: `SELECT 'request ' || r.public_id AS subject FROM requests r
+      WHERE r.attempt_count <> (SELECT count(*) FROM attempts WHERE request_id = r.id)`,
+  },
+  {
+    problem: "belongs to no request",
+    query: `SELECT 'attempt ' || a.n || ' of request row ' || a.request_id AS subject FROM attempts a
+      LEFT JOIN requests r ON r.id = a.request_id WHERE r.id IS NULL`,
+  },
+  {
+    problem: "gives back no charge of its account",
+    query: `SELECT 'ledger row ' || f.id AS subject FROM ledger f
+      LEFT JOIN ledger c ON c.id = f.refund_of
+      WHERE (f.kind = 'refund' OR f.refund_of IS NOT NULL)
+        AND (f.kind <> 'refund' OR c.kind IS NOT 'charge' OR c.account_id <> f.account_id)`,
+  },
+  {
+    problem: "more was given back than it charged",
+    query: `SELECT 'ledger row ' || c.id AS subject FROM ledger c
+      JOIN (SELECT refund_of, ${wideSum("amount")} AS total FROM ledger
+          WHERE refund_of IS NOT NULL GROUP BY refund_of) f
+        ON f.refund_of = c.id
+      WHERE f.total > -c.amount`,
+  },
+  {
+    problem: "its line of rotated keys begins with no first key of the same account",
+    query: `SELECT 'key ' || k.public_id AS subject FROM keys k LEFT JOIN keys f ON f.id = k.first_key_id
+      WHERE k.first_key_id IS NOT NULL AND (f.account_id IS NOT k.account_id OR f.first_key_id IS NOT NULL)`,
+  },
+  {
+    problem: "has not the one row that tells since when requests are kept",
+    query: `SELECT 'retention' AS subject WHERE (SELECT count(*) FROM retention) <> 1`,
+  },
+];

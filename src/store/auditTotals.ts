@@ -1,0 +1,231 @@
+import type { Database } from "bun:sqlite";
+import type { LedgerSums } from "./auditLedger.ts";
+import { PROBLEMS_PER_RULE_MAX, type Problems } from "./problems.ts";
+
+const DAY_MS = 86_400_000n;
+const INT64_MAX = 9_223_372_036_854_775_807n;
+
+/** The figures of a row of the totals, in this order; the last two stay at INT64_MAX once they reach it. */
+const FIGURES = [
+  "requests",
+  "failed",
+  "charged",
+  "prompt_tokens",
+  "cached_tokens",
+  "cache_write_tokens",
+  "completion_tokens",
+  "charge",
+  "refunded",
+  "write_off",
+  "operator_cost",
+] as const;
+type Figures = Record<(typeof FIGURES)[number], bigint>;
+
+/** What a row of the totals is about. */
+interface Group {
+  account: bigint;
+  key: bigint;
+  model: string;
+  provider: string;
+  endpoint: string;
+}
+
+/** A request as its day's totals should count it. */
+const REQUESTS = `SELECT account_id AS account, key_id AS key, model, coalesce(provider, '') AS provider, endpoint,
+    1 AS requests, status IN ('failed', 'interrupted') AS failed, status = 'done' OR charge > 0 AS charged,
+    prompt_tokens, cached_tokens, cache_write_tokens, completion_tokens, charge, 0 AS refunded, write_off,
+    coalesce(operator_cost, 0) AS operator_cost
+  FROM requests INDEXED BY requests_at WHERE at >= ?1 AND at < ?1 + 86400000 AND status <> 'running'`;
+const TOTALS = `SELECT account_id AS account, key_id AS key, model, provider, endpoint, ${FIGURES.join(", ")}
+  FROM daily_totals WHERE day = ?1`;
+const REFUNDS = `SELECT r.at / 86400000 AS day, r.account_id AS account, r.key_id AS key, r.model,
+    coalesce(r.provider, '') AS provider, r.endpoint, f.amount
+  FROM ledger f JOIN ledger c ON c.id = f.refund_of JOIN requests r ON r.public_id = substr(c.ref, 5)
+  WHERE f.kind = 'refund'`;
+const NEXT_DAY = `SELECT min(
+    coalesce((SELECT min(day) FROM daily_totals WHERE day > ?1), ?2),
+    coalesce((SELECT min(at) / 86400000 FROM requests WHERE at >= (?1 + 1) * 86400000), ?2)) AS day`;
+const WITHOUT_REQUEST = `SELECT l.id, l.account_id AS account, l.kind, l.amount FROM ledger l
+  LEFT JOIN ledger c ON c.id = l.refund_of
+  WHERE l.kind IN ('charge', 'refund')
+    AND NOT EXISTS (SELECT 1 FROM requests WHERE public_id = substr(coalesce(c.ref, l.ref), 5))`;
+interface Orphan {
+  id: bigint;
+  account: bigint;
+  kind: "charge" | "refund";
+  amount: bigint;
+}
+
+/** Within this many days of 1970 there are four-digit years. */
+const DATES_MAX = 700_000n;
+/** Beyond every day that a row can be of. */
+const FIRST_DAY = -100_000_000_000n;
+const LAST_DAY = INT64_MAX;
+
+/** What the totals of an account count beyond the requests that are there. */
+interface Folded {
+  charged: bigint;
+  charge: bigint;
+  refunded: bigint;
+}
+
+/**
+ * Counts the requests of each day again, one day at a time, and compares. Of days of which requests
+ * were folded, only the rest is there: what is missing must be what the ledger was charged for it.
+ */
+export function auditTotals(
+  sqlite: Database,
+  ledger: ReadonlyMap<bigint, LedgerSums>,
+  problems: Problems,
+): void {
+  const folded = new Map<bigint, Folded>();
+  const spent = new Map<bigint, bigint>();
+  const dayOf = dayReader(sqlite);
+  for (const { day, mayLack } of days(sqlite)) {
+    const { kept, totals } = dayOf(day);
+    for (const total of totals) {
+      const rest = kept.get(groupId(total));
+      kept.delete(groupId(total));
+      const lacking = lackingFigures(total, rest);
+      const isRight = FIGURES.every((at) => (mayLack ? lacking[at] >= 0n : lacking[at] === 0n));
+      if (!isRight) problems.add(subjectOf(day, total), "are not the sum of their requests");
+      addFolded(folded, total.account, lacking);
+      spent.set(total.key, (spent.get(total.key) ?? 0n) + total.charge - total.refunded);
+    }
+    for (const group of kept.values())
+      problems.add(subjectOf(day, group), "leave out requests that are there");
+  }
+  compareWithLedger(sqlite, ledger, folded, problems);
+  compareSpent(sqlite, spent, problems);
+}
+
+/** Every day of which there are totals or requests. `mayLack`: requests of it may be folded. */
+function* days(sqlite: Database): Generator<{ day: bigint; mayLack: boolean }> {
+  const kept = sqlite.query<{ since: bigint }, []>(
+    "SELECT max(kept_since) AS since FROM retention",
+  );
+  const keptSince = kept.get()?.since ?? 0n;
+  const next = sqlite.query<{ day: bigint }, [bigint, bigint]>(NEXT_DAY);
+  for (let day = FIRST_DAY; ;) {
+    day = next.get(day, LAST_DAY)?.day ?? LAST_DAY;
+    if (day === LAST_DAY) return;
+    yield { day, mayLack: day * DAY_MS < keptSince };
+  }
+}
+
+/** Reads one day: the sums of the requests that are there, by group, and its totals. */
+function dayReader(sqlite: Database) {
+  const requests = sqlite.query<Group & Figures, [bigint]>(REQUESTS);
+  const totals = sqlite.query<Group & Figures, [bigint]>(TOTALS);
+  const refunds = refundsByGroup(sqlite);
+  return (day: bigint) => {
+    const kept = new Map<string, Group & Figures>();
+    for (const request of requests.iterate(day * DAY_MS)) {
+      const id = groupId(request);
+      const sums = kept.get(id);
+      if (sums) for (const at of FIGURES) sums[at] += request[at];
+      else kept.set(id, { ...request, refunded: refunds.get(`${day} ${id}`) ?? 0n });
+    }
+    return { kept, totals: totals.iterate(day) };
+  };
+}
+
+/** What was given back for requests that are there: a person does that, so these are few. */
+function refundsByGroup(sqlite: Database): ReadonlyMap<string, bigint> {
+  const sums = new Map<string, bigint>();
+  for (const refund of sqlite
+    .query<Group & { day: bigint; amount: bigint }, []>(REFUNDS)
+    .iterate()) {
+    const id = `${refund.day} ${groupId(refund)}`;
+    sums.set(id, (sums.get(id) ?? 0n) + refund.amount);
+  }
+  return sums;
+}
+
+function lackingFigures(total: Figures, kept: Figures | undefined): Figures {
+  const lacking = { ...total };
+  for (const at of FIGURES) lacking[at] -= kept?.[at] ?? 0n;
+  for (const at of ["write_off", "operator_cost"] as const)
+    if (total[at] === INT64_MAX) lacking[at] = 0n;
+  return lacking;
+}
+
+function addFolded(folded: Map<bigint, Folded>, account: bigint, lacking: Figures): void {
+  const sums = folded.get(account) ?? { charged: 0n, charge: 0n, refunded: 0n };
+  folded.set(account, sums);
+  sums.charged += lacking.charged;
+  sums.charge += lacking.charge;
+  sums.refunded += lacking.refunded;
+}
+
+/** A charge whose request is not there must be of one that was folded. */
+function compareWithLedger(
+  sqlite: Database,
+  ledger: ReadonlyMap<bigint, LedgerSums>,
+  folded: ReadonlyMap<bigint, Folded>,
+  problems: Problems,
+): void {
+  const nothing: Folded = { charged: 0n, charge: 0n, refunded: 0n };
+  const left = new Map<bigint, { sums: Folded; ids: bigint[] }>();
+  for (const row of sqlite.query<Orphan, []>(WITHOUT_REQUEST).iterate()) {
+    const one = left.get(row.account) ?? { sums: { ...nothing }, ids: [] };
+    left.set(row.account, one);
+    if (row.kind === "refund") one.sums.refunded += row.amount;
+    else {
+      one.sums.charged += 1n;
+      one.sums.charge -= row.amount;
+      if (one.ids.length < PROBLEMS_PER_RULE_MAX) one.ids.push(row.id);
+    }
+  }
+  for (const [id, { name }] of ledger) {
+    const { sums, ids } = left.get(id) ?? { sums: nothing, ids: [] };
+    const expected = folded.get(id) ?? nothing;
+    if (expected.charged === 0n)
+      for (const row of ids) problems.add(`ledger row ${row}`, "is a charge for no request");
+    else if (sums.charged !== expected.charged || sums.charge !== expected.charge)
+      problems.add(
+        `account ${name}`,
+        "charges of its folded requests are not what the totals count",
+      );
+    if (sums.refunded !== expected.refunded)
+      problems.add(`account ${name}`, "refunds are not what the totals count");
+  }
+}
+
+/** What the keys of a line spent stands at its first key. */
+function compareSpent(
+  sqlite: Database,
+  spent: ReadonlyMap<bigint, bigint>,
+  problems: Problems,
+): void {
+  const keys = sqlite
+    .query<{ id: bigint; first: bigint; name: string; spent: bigint }, []>(
+      "SELECT id, coalesce(first_key_id, id) AS first, public_id AS name, spent FROM keys",
+    )
+    .all();
+  const byLine = new Map<bigint, bigint>();
+  for (const { id, first } of keys)
+    byLine.set(first, (byLine.get(first) ?? 0n) + (spent.get(id) ?? 0n));
+  for (const key of keys) {
+    const right = key.id === key.first ? (byLine.get(key.id) ?? 0n) : 0n;
+    if (key.spent !== right)
+      problems.add(`key ${key.name}`, "spent is not the sum of its requests");
+  }
+}
+
+function groupId({ account, key, endpoint, provider, model }: Group): string {
+  return `${account} ${key} ${endpoint} ${provider}\u0000${model}`;
+}
+
+function subjectOf(day: bigint, { key, model, provider, endpoint }: Group): string {
+  const place = [`key row ${key}`, endpoint, model, provider]
+    .filter((part) => part !== "")
+    .join(", ");
+  return `totals of ${dateOf(day)} (${place})`;
+}
+
+/** The date, or the bare number where nobody can have meant a day. */
+function dateOf(day: bigint): string {
+  const isDate = -DATES_MAX <= day && day <= DATES_MAX;
+  return isDate ? new Date(Number(day * DAY_MS)).toISOString().slice(0, 10) : `day ${day}`;
+}

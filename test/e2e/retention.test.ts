@@ -1,0 +1,57 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { oneModel } from "../support/gatewayConfig.ts";
+import {
+  startGatewayProcess,
+  startTimeoutMs,
+  type GatewayProcess,
+} from "../support/gatewayProcess.ts";
+import { ended, fund, opened, openStoreFolder } from "../support/storeFolder.ts";
+
+const DAY_MS = 86_400_000;
+const ages = [400, 100, 31, 29, 1];
+
+let gateway: GatewayProcess;
+let before: unknown;
+beforeAll(async () => {
+  const config = oneModel("http://127.0.0.1:9/v1", { database: { keep_requests: "30d" } });
+  gateway = await startGatewayProcess(config, {
+    async prepare(desk) {
+      const books = await openStoreFolder(desk.database);
+      const alice = fund(books.store, "alice", 1_000_000_000n);
+      for (const age of ages) {
+        const request = opened(`req_${age}`, alice, { at: Date.now() - age * DAY_MS });
+        await books.writer.write({ kind: "open", request });
+        await books.writer.write({ kind: "end", end: ended(`req_${age}`) });
+      }
+      await books.close();
+      before = await desk.json("usage", "--by", "day");
+    },
+  });
+}, startTimeoutMs);
+afterAll(() => gateway.close());
+
+describe("a gateway that starts on old requests", () => {
+  test("folds what is older than keep_requests; reports, balances and the history stay", async () => {
+    const line = await gateway.logged("old requests are folded", ({ msg }) =>
+      msg.startsWith("old requests were folded"),
+    );
+    expect(line).toMatchObject({ count: 3 });
+    const { desk } = gateway;
+    const left = (await desk.json("requests")) as { id: string }[];
+    expect(left.map(({ id }) => id)).toEqual(["req_1", "req_29"]);
+    expect(before).toHaveLength(ages.length);
+    expect(await desk.json("usage", "--by", "day")).toEqual(before);
+    const history = (await desk.json("balance", "history", "alice")) as { request_id: string }[];
+    expect(history.map(({ request_id: id }) => id)).toEqual([
+      "req_1",
+      "req_29",
+      "req_31",
+      "req_100",
+      "req_400",
+      null as unknown as string,
+    ]);
+    const refund = await desk.run("balance", "refund", "req_100");
+    expect(refund.stderr).toContain("give the money back with `tollgate balance credit alice`");
+    await gateway.checkBooks();
+  });
+});

@@ -1,0 +1,234 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { FOLDED_AT_ONCE } from "../../src/store/fold.ts";
+import {
+  startFolding,
+  usageGroupings,
+  WriteError,
+  type UsageFilter,
+  type Writer,
+} from "../../src/store/store.ts";
+import { seededRandom } from "../lib/seededRandom.ts";
+import {
+  actor,
+  ended,
+  fund,
+  opened,
+  openStoreFolder,
+  unbilled,
+  type StoreFolder,
+} from "../support/storeFolder.ts";
+import { modelUsage, type ModelRequest } from "../support/usageModel.ts";
+
+const DAY_MS = 86_400_000;
+const DAYS = 6;
+const start = actor.at;
+
+let books: StoreFolder;
+beforeEach(async () => {
+  books = await openStoreFolder();
+});
+afterEach(async () => {
+  const { problems } = books.store.audit();
+  await books.close();
+  expect(problems).toEqual([]);
+});
+
+/** Runs random requests of two accounts over some days; some are left running. */
+async function randomHistory(seed: number, size: number): Promise<ModelRequest[]> {
+  const { below, chance, pick } = seededRandom(seed);
+  const { store, writer } = books;
+  const owners = new Map(
+    ["alice", "bob"].map((name) => [name, fund(store, name, 1_000_000_000n)] as const),
+  );
+  const requests: ModelRequest[] = [];
+  for (let at = 0; at < size; at += 1) {
+    const account = pick(["alice", "bob"]);
+    const request = opened(`req_${at}`, owners.get(account) ?? { accountId: 0, keyId: 0 }, {
+      at: start + below(DAYS * DAY_MS),
+      model: pick(["small", "large"]),
+      endpoint: pick(["chat", "responses"]),
+    });
+    await writer.write({ kind: "open", request });
+    const one: ModelRequest = {
+      id: request.publicId,
+      at: request.at,
+      account,
+      key: `key_${account}`,
+      model: request.model,
+      ...nothing,
+    };
+    requests.push(one);
+    if (chance(0.05)) continue;
+    const bill = chance(0.2)
+      ? { ...unbilled, status: pick(["failed", "cancelled", "done"] as const) }
+      : billed(1 + below(50), below(30), pick(["done", "done", "cancelled"] as const));
+    const provider = pick(["local", "other", null]);
+    await writer.write({ kind: "end", end: ended(one.id, { ...bill, provider }) });
+    const { cost, operatorCost, ...figures } = bill;
+    Object.assign(one, figures, { charge: cost, operatorCost: operatorCost ?? 0n });
+    one.provider = provider ?? "";
+    if (cost > 1n && chance(0.1))
+      store.admin.refund(actor, { request: one.id, amount: cost / 2n, ref: null, note: null });
+  }
+  return requests;
+}
+
+const nothing = {
+  provider: "",
+  status: "running",
+  promptTokens: 0,
+  cachedTokens: 0,
+  cacheWriteTokens: 0,
+  completionTokens: 0,
+  charge: 0n,
+  operatorCost: 0n,
+} as const;
+
+function billed<Status extends string>(prompt: number, completionTokens: number, status: Status) {
+  const cachedTokens = Math.floor(prompt / 2);
+  const cost = BigInt((prompt - cachedTokens) * 25 + cachedTokens * 2 + completionTokens * 200);
+  const tokens = { promptTokens: prompt, cachedTokens, cacheWriteTokens: 0, completionTokens };
+  return { ...tokens, status, cost, operatorCost: cost / 3n };
+}
+
+/** Folds everything that may be, as many batches as it takes. */
+async function fold(before: number): Promise<number> {
+  let count = 0;
+  for (;;) {
+    const { folded = 0 } = await books.writer.write({ kind: "fold", before });
+    count += folded;
+    if (folded === 0) return count;
+  }
+}
+
+/** No bounds, bounds at days, and bounds inside of days. */
+function filters(seed: number): UsageFilter[] {
+  const { below } = seededRandom(seed);
+  const day = () => start + below(DAYS + 1) * DAY_MS;
+  const moment = () => start + below(DAYS * DAY_MS);
+  const pair = (one: number, other: number) => ({
+    since: Math.min(one, other),
+    until: Math.max(one, other),
+  });
+  const times: UsageFilter[] = [
+    {},
+    { since: day() },
+    { until: day() },
+    pair(day(), day()),
+    { since: moment() },
+    { until: moment() },
+    pair(moment(), moment()),
+    pair(moment(), moment()),
+  ];
+  const noon = start + DAY_MS + DAY_MS / 2;
+  times.push(pair(noon, noon + 3_600_000));
+  return times.flatMap((time) => [time, { ...time, account: "alice" }]);
+}
+
+function expectReports(requests: readonly ModelRequest[], keptSince: number, seed: number): void {
+  for (const filter of filters(seed)) {
+    for (const by of usageGroupings) {
+      const report = { by, filter, keptSince, rows: books.store.usage(by, filter) };
+      expect(report).toEqual({ ...report, rows: modelUsage(requests, by, filter, keptSince) });
+    }
+  }
+}
+
+describe("reports are the same before and after", () => {
+  test.each(Array.from({ length: 6 }, (_, at) => at + 1))(
+    "old requests are folded, in history %i",
+    async (seed) => {
+      const requests = await randomHistory(seed, 150);
+      const { store } = books;
+      const histories = () => [1, 2].map((id) => store.ledger.history(id, 1000));
+      const ledgers = histories();
+      expectReports(requests, 0, seed);
+      for (const share of [0.3, 0.8]) {
+        const before = Math.floor(start + share * DAYS * DAY_MS);
+        await fold(before);
+        expectReports(requests, before, seed);
+        expect(store.audit().problems).toEqual([]);
+        expect(histories()).toEqual(ledgers);
+        const left = requests.filter(({ at, status }) => at >= before || status === "running");
+        expect(store.requests.list({ limit: 1000 }).map(({ id }) => id)).toEqual(
+          left.map(({ id }) => id).toReversed(),
+        );
+      }
+      store.requests.interruptRunning();
+      for (const request of requests)
+        if (request.status === "running") request.status = "interrupted";
+      expectReports(requests, Math.floor(start + 0.8 * DAYS * DAY_MS), seed);
+      await fold(start + DAYS * DAY_MS);
+      expect(store.requests.list({ limit: 10 })).toEqual([]);
+      expectReports(requests, start + DAYS * DAY_MS, seed);
+    },
+    60_000,
+  );
+});
+
+describe("while a gateway serves, folding", () => {
+  const COUNT = 250;
+
+  /** Ends so many requests, admitted one a second from `start` on. */
+  async function run(): Promise<void> {
+    const alice = fund(books.store, "alice", 1_000_000_000n);
+    await Promise.all(
+      Array.from({ length: COUNT }, (_, at) => [
+        books.writer.write({
+          kind: "open",
+          request: opened(`req_${at}`, alice, { at: start + at * 1000 }),
+        }),
+        books.writer.write({ kind: "end", end: ended(`req_${at}`) }),
+      ]).flat(),
+    );
+  }
+
+  function kept(): number {
+    return books.store.requests.list({ limit: COUNT }).length;
+  }
+
+  test("removes what is older than is kept by its clock, all of it and no more", async () => {
+    await run();
+    const clock = { epochMs: () => start + DAY_MS + 220_000, monotonicMs: () => 0 };
+    const { promise, resolve } = Promise.withResolvers<number>();
+    const folding = startFolding(books.writer, clock, DAY_MS, resolve);
+    expect(await promise).toBe(220);
+    expect(kept()).toBe(COUNT - 220);
+    folding.stop();
+  });
+
+  test("goes in small batches, and ends between two of them when it is stopped", async () => {
+    await run();
+    const batches: (number | undefined)[] = [];
+    const { promise, resolve } = Promise.withResolvers<number>();
+    const writer = writerThat(async (operation) => {
+      const result = await books.writer.write(operation);
+      batches.push(result.folded);
+      if (batches.length === 2) folding.stop();
+      return result;
+    });
+    const clock = { epochMs: () => start + 2 * DAY_MS, monotonicMs: () => 0 };
+    const folding = startFolding(writer, clock, DAY_MS, resolve);
+    expect(await promise).toBe(2 * FOLDED_AT_ONCE);
+    expect(batches).toEqual([FOLDED_AT_ONCE, FOLDED_AT_ONCE]);
+    expect(kept()).toBe(COUNT - 2 * FOLDED_AT_ONCE);
+  });
+
+  test("gives up for now when the store can take nothing", async () => {
+    let asked = 0;
+    const writer = writerThat(() => {
+      asked += 1;
+      return Promise.reject(new WriteError("full", "no room"));
+    });
+    const told: number[] = [];
+    const clock = { epochMs: () => start, monotonicMs: () => 0 };
+    const folding = startFolding(writer, clock, DAY_MS, (count) => told.push(count));
+    await Bun.sleep(1);
+    expect([asked, told]).toEqual([1, []]);
+    folding.stop();
+  });
+
+  function writerThat(write: Writer["write"]): Writer {
+    return { isFull: false, probe: () => undefined, close: () => Promise.resolve(), write };
+  }
+});

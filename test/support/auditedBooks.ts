@@ -1,0 +1,71 @@
+import { Database } from "bun:sqlite";
+import {
+  actor,
+  ended,
+  fund,
+  opened,
+  openStoreFolder,
+  unbilled,
+  type StoreFolder,
+} from "./storeFolder.ts";
+
+const DAY_MS = 86_400_000;
+
+/**
+ * Books in which everything happened once. bob has a credit only. alice has requests that were done,
+ * cancelled and refunded in part on 2026-01-01, and one by `key_next`, in which a rotation continues her
+ * first key. Three of 2025-12-30 are folded: one done, one done and refunded, one failed.
+ */
+export async function openAuditedBooks(): Promise<StoreFolder> {
+  const books = await openStoreFolder();
+  const { store, writer } = books;
+  const alice = fund(store, "alice", 1_000_000n);
+  fund(store, "bob", 500_000n);
+  const old = { at: actor.at - 2 * DAY_MS };
+  const run = async (id: string, request = {}, end = {}): Promise<void> => {
+    await writer.write({ kind: "open", request: opened(id, alice, request) });
+    await writer.write({ kind: "end", end: ended(id, end) });
+  };
+  const refund = (request: string, amount: bigint | null): void => {
+    store.admin.refund(actor, { request, amount, ref: null, note: null });
+  };
+  await run("req_old", old);
+  await run("req_old_refunded", old);
+  await run("req_old_failed", old, unbilled);
+  refund("req_old_refunded", null);
+  await run("req_done");
+  await run("req_cancelled", {}, { status: "cancelled" });
+  await run("req_part");
+  refund("req_part", 295n);
+  await run("req_next", { keyId: rotate(books, "key_alice", "key_next") });
+  const { folded } = await writer.write({ kind: "fold", before: actor.at - DAY_MS });
+  if (folded !== 3) throw new Error(`${folded} requests were folded, 3 were to be`);
+  return books;
+}
+
+/** Continues a key in a new one, as a rotation does; returns the row id of the new one. */
+export function rotate({ path, store }: StoreFolder, from: string, to: string): number {
+  const sqlite = new Database(path);
+  sqlite.run(
+    `INSERT INTO keys (public_id, account_id, hash, prefix, created_at, first_key_id)
+    SELECT ?, account_id, randomblob(32), prefix, created_at, coalesce(first_key_id, id) FROM keys WHERE public_id = ?`,
+    [to, from],
+  );
+  sqlite.close();
+  const key = store.keys.find(to);
+  if (key === undefined) throw new Error("the key that was just made is not there");
+  return key.id;
+}
+
+/** Does what the triggers and constraints forbid, as someone with the file in hand could. */
+export function tamper({ path }: StoreFolder, ...statements: readonly string[]): void {
+  const sqlite = new Database(path);
+  sqlite.run("PRAGMA foreign_keys = OFF");
+  sqlite.run("PRAGMA ignore_check_constraints = ON");
+  const triggers = sqlite
+    .query<{ name: string }, []>("SELECT name FROM sqlite_schema WHERE type = 'trigger'")
+    .all();
+  for (const { name } of triggers) sqlite.run(`DROP TRIGGER ${name}`);
+  for (const statement of statements) sqlite.run(statement);
+  sqlite.close();
+}

@@ -1,0 +1,73 @@
+import type { UsageFilter, UsageGrouping, UsageRow } from "../../src/store/store.ts";
+
+/** A request as the test made it, which the store has to count. */
+export interface ModelRequest {
+  readonly id: string;
+  readonly at: number;
+  readonly account: string;
+  readonly key: string;
+  readonly model: string;
+  provider: string;
+  status: "running" | "done" | "failed" | "cancelled" | "interrupted";
+  promptTokens: number;
+  cachedTokens: number;
+  cacheWriteTokens: number;
+  completionTokens: number;
+  charge: bigint;
+  operatorCost: bigint;
+}
+
+const DAY_MS = 86_400_000;
+
+/** The report that the requests make, however much of them the store has folded: all admitted before `keptSince`. */
+export function modelUsage(
+  requests: readonly ModelRequest[],
+  by: UsageGrouping,
+  filter: UsageFilter,
+  keptSince: number,
+): UsageRow[] {
+  const groups = new Map<string, UsageRow>();
+  for (const request of requests) {
+    if (filter.account !== undefined && request.account !== filter.account) continue;
+    if (!isAskedFor(request, filter, keptSince)) continue;
+    const group = by === "day" ? new Date(request.at).toISOString().slice(0, 10) : request[by];
+    const row = groups.get(group) ?? emptyRow(group);
+    groups.set(group, row);
+    row.requests += 1;
+    row.failed += request.status === "failed" || request.status === "interrupted" ? 1 : 0;
+    row.promptTokens += request.promptTokens;
+    row.cachedTokens += request.cachedTokens;
+    row.cacheWriteTokens += request.cacheWriteTokens;
+    row.completionTokens += request.completionTokens;
+    row.cost += request.charge;
+    row.operatorCost += request.operatorCost;
+  }
+  return [...groups.values()].sort((a, b) => (a.group < b.group ? -1 : 1));
+}
+
+/** A part of a day that begins before `keptSince` stands for all of its day. */
+function isAskedFor(
+  { at }: ModelRequest,
+  { since = 0, until = Infinity }: UsageFilter,
+  keptSince: number,
+): boolean {
+  if (since <= at && at < until) return true;
+  const dayStart = Math.floor(at / DAY_MS) * DAY_MS;
+  const from = Math.max(since, dayStart);
+  const to = Math.min(until, dayStart + DAY_MS);
+  return from < to && from < keptSince;
+}
+
+function emptyRow(group: string): UsageRow {
+  return {
+    group,
+    requests: 0,
+    promptTokens: 0,
+    cachedTokens: 0,
+    cacheWriteTokens: 0,
+    completionTokens: 0,
+    cost: 0n,
+    operatorCost: 0n,
+    failed: 0,
+  };
+}
