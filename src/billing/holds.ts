@@ -21,6 +21,7 @@ export interface Hold {
 /** For whom money is held. */
 export interface HoldOwner {
   readonly accountId: number;
+  /** The key whose budget it is: the first one of a line of rotated keys. */
   readonly keyId: number;
   readonly requestId: string;
 }

@@ -134,7 +134,7 @@ function outputBoundOf(
  */
 async function holdMoney(gateway: Gateway, visit: Visit, range: AmountRange): Promise<Hold> {
   const { caller, requestId, signal } = visit;
-  const owner = { accountId: caller.accountId, keyId: caller.id, requestId };
+  const owner = { accountId: caller.accountId, keyId: caller.firstKeyId, requestId };
   const { holds, clock } = gateway;
   const { keys } = gateway.store;
   const books: Books = {

@@ -1,3 +1,4 @@
+import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { answered, helloEvent, stopEvent, usual } from "../support/chatAnswers.ts";
 import { chat, chunksOf, openChat, type Reply } from "../support/chatCalls.ts";
@@ -100,6 +101,37 @@ describe("requests at once", () => {
     });
     expect((await Promise.all(replies)).filter((status) => status === 200)).toHaveLength(3);
     expect(at.gateway.balance(first)).toBe(0n);
+  });
+
+  test("with a key and the one that a rotation put in its place share one budget", async () => {
+    const first = at.gateway.key({ budget: 3n * PRICE });
+    const second = at.gateway.key({ account: first.account, budget: 3n * PRICE });
+    const sqlite = new Database(at.gateway.path);
+    sqlite.run(
+      "UPDATE keys SET first_key_id = (SELECT id FROM keys WHERE public_id = ?) WHERE public_id = ?",
+      [first.id, second.id],
+    );
+    sqlite.close();
+    const refused = Promise.withResolvers<void>();
+    at.providers.local.answer = async (peer, request) => {
+      await refused.promise;
+      await answered({ usage: full })(peer, request);
+    };
+    let refusals = 0;
+    const replies = Array.from({ length: 10 }, async (_, index) => {
+      const reply = await chat(at.gateway, index % 2 === 0 ? first : second);
+      refusals += reply.status === 200 ? 0 : 1;
+      if (refusals === 7) refused.resolve();
+      return reply.status;
+    });
+    expect((await Promise.all(replies)).sort((a, b) => a - b)).toEqual([
+      200,
+      200,
+      200,
+      ...Array<number>(7).fill(402),
+    ]);
+    const spent = [first, second].map(({ id }) => at.gateway.store.keys.find(id)?.spent);
+    expect(spent).toEqual([3n * PRICE, 3n * PRICE]);
   });
 
   test("that fail give everything back", async () => {
