@@ -31,14 +31,28 @@ export interface UsageFilter {
 }
 
 /** What a report groups by, of the totals and of a request, and how it names a group. */
-const groups: Record<UsageGrouping, { ofTotals: string; ofRequest: string; name: string }> = {
+interface Grouping {
+  readonly ofTotals: string;
+  readonly ofRequest: string;
+  readonly name: string;
+}
+
+const groupings: Record<UsageGrouping, Grouping> = {
   day: {
     ofTotals: "day",
     ofRequest: `at / ${DAY_MS}`,
     name: `date(grouped * ${DAY_MS / 1000}, 'unixepoch')`,
   },
-  model: { ofTotals: "model", ofRequest: "model", name: "grouped" },
-  provider: { ofTotals: "provider", ofRequest: "coalesce(provider, '')", name: "grouped" },
+  model: {
+    ofTotals: "model",
+    ofRequest: "model",
+    name: "grouped",
+  },
+  provider: {
+    ofTotals: "provider",
+    ofRequest: "coalesce(provider, '')",
+    name: "grouped",
+  },
   account: {
     ofTotals: "account_id",
     ofRequest: "account_id",
@@ -72,13 +86,23 @@ export function usageReport(
   });
 }
 
+/** Sums of money may leave 64 bits, which SQLite refuses: whole roubles and the rest are summed apart. */
+const ROUBLE = String(NANO_ROUBLES_PER_ROUBLE);
+
 function ofTotals(by: UsageGrouping, days: TimeSpan, account: string | undefined): SQL {
-  const figures = sql`SELECT ${sql.raw(groups[by].ofTotals)} AS grouped, requests, failed,
-      prompt_tokens, cached_tokens, cache_write_tokens, completion_tokens, charge, operator_cost
-    FROM daily_totals`;
-  if (account === undefined) return sql`${figures} WHERE day >= ${days.from} AND day < ${days.to}`;
+  return sql`SELECT ${sql.raw(groupings[by].ofTotals)} AS grouped, sum(requests) AS requests, sum(failed) AS failed,
+      sum(prompt_tokens) AS prompt, sum(cached_tokens) AS cached,
+      sum(cache_write_tokens) AS cacheWrite, sum(completion_tokens) AS completion,
+      sum(charge / ${sql.raw(ROUBLE)}) AS cost, sum(charge % ${sql.raw(ROUBLE)}) AS costRest,
+      sum(operator_cost / ${sql.raw(ROUBLE)}) AS own, sum(operator_cost % ${sql.raw(ROUBLE)}) AS ownRest
+    FROM daily_totals WHERE ${ofDays(days, account)}
+    GROUP BY 1`;
+}
+
+function ofDays(days: TimeSpan, account: string | undefined): SQL {
+  if (account === undefined) return sql`day >= ${days.from} AND day < ${days.to}`;
   // The totals lie in the order of days: from one to the next there is, those of the account are a short way.
-  return sql`${figures} WHERE day IN (
+  return sql`day IN (
       WITH RECURSIVE days (day) AS (
         SELECT min(day) FROM daily_totals WHERE day >= ${days.from}
         UNION ALL
@@ -99,8 +123,10 @@ function ofRequests(
     which === "running"
       ? sql`requests INDEXED BY requests_not_done WHERE status = 'running' AND status <> 'done' AND`
       : sql`requests INDEXED BY requests_at WHERE`;
-  return sql`SELECT ${sql.raw(groups[by].ofRequest)}, 1, status IN ('failed', 'interrupted'),
-      prompt_tokens, cached_tokens, cache_write_tokens, completion_tokens, charge, coalesce(operator_cost, 0)
+  return sql`SELECT ${sql.raw(groupings[by].ofRequest)}, 1, status IN ('failed', 'interrupted'),
+      prompt_tokens, cached_tokens, cache_write_tokens, completion_tokens,
+      charge / ${sql.raw(ROUBLE)}, charge % ${sql.raw(ROUBLE)},
+      coalesce(operator_cost, 0) / ${sql.raw(ROUBLE)}, coalesce(operator_cost, 0) % ${sql.raw(ROUBLE)}
     FROM ${source} at >= ${span.from} AND at < ${span.to} ${ofAccount(account)}`;
 }
 
@@ -110,7 +136,6 @@ function ofAccount(name: string | undefined): SQL {
     : sql`AND account_id = (SELECT id FROM accounts WHERE name = ${name})`;
 }
 
-/** Sums of money may leave 64 bits, which SQLite refuses: whole roubles and the rest are summed apart. */
 interface SummedRow {
   name: string;
   requests: bigint;
@@ -126,13 +151,9 @@ interface SummedRow {
 }
 
 function summed(by: UsageGrouping, counted: readonly SQL[]): SQL {
-  const rouble = sql.raw(String(NANO_ROUBLES_PER_ROUBLE));
-  return sql`SELECT ${sql.raw(groups[by].name)} AS name,
-      sum(requests) AS requests, sum(failed) AS failed,
-      sum(prompt_tokens) AS prompt, sum(cached_tokens) AS cached,
-      sum(cache_write_tokens) AS cacheWrite, sum(completion_tokens) AS completion,
-      sum(charge / ${rouble}) AS cost, sum(charge % ${rouble}) AS costRest,
-      sum(operator_cost / ${rouble}) AS own, sum(operator_cost % ${rouble}) AS ownRest
+  return sql`SELECT ${sql.raw(groupings[by].name)} AS name, sum(requests) AS requests, sum(failed) AS failed,
+      sum(prompt) AS prompt, sum(cached) AS cached, sum(cacheWrite) AS cacheWrite, sum(completion) AS completion,
+      sum(cost) AS cost, sum(costRest) AS costRest, sum(own) AS own, sum(ownRest) AS ownRest
     FROM (${sql.join([...counted], sql` UNION ALL `)})
     GROUP BY grouped ORDER BY 1`;
 }
