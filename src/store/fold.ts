@@ -4,7 +4,7 @@ import { attempts, requests, retention } from "./requestSchema.ts";
 import type { Connection } from "./sqlite.ts";
 
 /** How many requests go in one transaction: it must not keep charges waiting. */
-export const FOLDED_AT_ONCE = 100;
+export const FOLDED_AT_ONCE = 50;
 
 /**
  * Folds requests: removes ended ones that were admitted before a time, with their attempts. Their

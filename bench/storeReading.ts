@@ -1,0 +1,102 @@
+import { hashKey } from "../src/auth/key.ts";
+import { openStore, type Store } from "../src/store/store.ts";
+import { ACCOUNTS, FILLED_UNTIL_MS, filledKey, KEYS_PER_ACCOUNT } from "./filledStore.ts";
+import type { Figures } from "./storeGrowth.ts";
+
+const POINT_READS = 200;
+const POINT_ROUNDS = 50;
+const REPORT_ROUNDS = 3;
+const START_ROUNDS = 5;
+const DAY_MS = 86_400_000;
+
+/** What reads a store and leaves it as it was: start-up, reports, lists, audit. */
+export function measureReports(path: string): Figures {
+  const start = fastestMs(START_ROUNDS, () => {
+    const store = openServed(path);
+    store.requests.interruptRunning();
+    store.close();
+  });
+  const store = openServed(path);
+  const figures = { "start: open and interrupt, ms": start, ...reports(store), ...audit(store) };
+  store.close();
+  return figures;
+}
+
+function openServed(path: string): Store {
+  return openStore({ path, durability: "process", serving: true });
+}
+
+/** What admission reads for each request. */
+export function measurePointReads(path: string): Figures {
+  const store = openServed(path);
+  const hashes = Array.from({ length: ACCOUNTS }, (_, at) => hashKey(filledKey(at + 1)));
+  const each = (read: (at: number) => unknown): number => {
+    const round = () => {
+      for (let at = 0; at < POINT_READS; at += 1) read(at % ACCOUNTS);
+    };
+    return (fastestMs(POINT_ROUNDS, round) * 1000) / POINT_READS;
+  };
+  const figures = {
+    "admission: key by hash, us": each((at) =>
+      store.keys.findByHash(hashes[at] ?? new Uint8Array()),
+    ),
+    "admission: funds, us": each((at) => store.keys.funds(at * KEYS_PER_ACCOUNT + 1)),
+  };
+  store.close();
+  return figures;
+}
+
+function reports(store: Store): Figures {
+  const noon = FILLED_UNTIL_MS - 40 * DAY_MS + DAY_MS / 2;
+  const account = "account-3";
+  const month = { since: noon, until: noon + 30 * DAY_MS };
+  const [last] = store.requests.list({ limit: 1 });
+  const report = (work: () => unknown) => fastestMs(REPORT_ROUNDS, work);
+  return {
+    "usage by day, ms": report(() => store.usage("day", {})),
+    "usage by model, ms": report(() => store.usage("model", {})),
+    "usage by account, ms": report(() => store.usage("account", {})),
+    "usage by key, ms": report(() => store.usage("key", {})),
+    "usage by day, 30 days from noon on, ms": report(() => store.usage("day", month)),
+    "usage by day of one account, ms": report(() => store.usage("day", { account })),
+    "usage by model of one account, the same 30 days, ms": report(() =>
+      store.usage("model", { account, ...month }),
+    ),
+    "requests, ms": report(() => store.requests.list({ limit: 50 })),
+    "requests of an account, ms": report(() => store.requests.list({ limit: 50, account })),
+    "requests that failed, ms": report(() => store.requests.list({ limit: 50, status: "failed" })),
+    "requests that failed of an account, ms": report(() =>
+      store.requests.list({ limit: 50, status: "failed", account }),
+    ),
+    "requests show, ms": report(() => [
+      store.requests.find(last?.id ?? ""),
+      store.requests.attempts(last?.id ?? ""),
+      store.ledger.refunded(last?.id ?? ""),
+    ]),
+  };
+}
+
+/** Once: it takes long. The memory is of the whole process, with what it had before. */
+function audit(store: Store): Figures {
+  const before = process.cpuUsage();
+  const startedMs = performance.now();
+  const { problems } = store.audit();
+  const tookMs = performance.now() - startedMs;
+  const { user, system } = process.cpuUsage(before);
+  if (problems.length > 0) throw new Error(problems.join("\n"));
+  return {
+    "audit, s": tookMs / 1000,
+    "audit, CPU s": (user + system) / 1_000_000,
+    "memory after the audit, MB": process.memoryUsage.rss() / 1_000_000,
+  };
+}
+
+/** Of several rounds: what the code costs when nothing disturbs it. */
+function fastestMs(rounds: number, work: () => unknown): number {
+  const took = Array.from({ length: rounds }, () => {
+    const startedMs = performance.now();
+    work();
+    return performance.now() - startedMs;
+  });
+  return Math.min(...took);
+}
