@@ -2,6 +2,7 @@ import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { connect } from "../../src/store/sqlite.ts";
 import {
+  actor,
   ended,
   fund,
   opened,
@@ -22,6 +23,8 @@ beforeAll(async () => {
   await books.writer.write({ kind: "open", request: opened("req_open", owner) });
   await books.writer.write({ kind: "open", request: opened("req_failed", owner) });
   await books.writer.write({ kind: "end", end: ended("req_failed", unbilled) });
+  const part = { request: "req_done", amount: 295n, ref: null, note: null };
+  books.store.admin.refund(actor, part);
   sqlite = new Database(books.path, { readwrite: true, safeIntegers: true });
 });
 afterAll(async () => {
@@ -175,6 +178,11 @@ describe("whoever writes SQL past the program, the store refuses", () => {
     [
       "a refund of more than was charged",
       `${refundInto} ledger_seq + 1, 'refund', 10296, balance + 10296, 3, 0 FROM accounts WHERE id = 1`,
+      "gives back",
+    ],
+    [
+      "a refund of more than is left of a charge",
+      `${refundInto} ledger_seq + 1, 'refund', 10001, balance + 10001, 3, 0 FROM accounts WHERE id = 1`,
       "gives back",
     ],
     [
