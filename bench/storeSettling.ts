@@ -100,6 +100,7 @@ function request(): OpenedRequest {
     priceCacheWrite: 25_000n,
     priceOutput: 200_000n,
     hold: 500_000_000n,
+    promised: 500_000_000n,
   };
 }
 

@@ -229,6 +229,12 @@ describe("while a gateway serves, folding", () => {
   });
 
   function writerThat(write: Writer["write"]): Writer {
-    return { isFull: false, probe: () => undefined, close: () => Promise.resolve(), write };
+    return {
+      isFull: false,
+      queued: 0,
+      probe: () => undefined,
+      close: () => Promise.resolve(),
+      write,
+    };
   }
 });
