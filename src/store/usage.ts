@@ -32,36 +32,36 @@ export interface UsageFilter {
 
 /** What a report groups by, of the totals and of a request, and how it names a group. */
 interface Grouping {
-  readonly ofTotals: string;
-  readonly ofRequest: string;
-  readonly name: string;
+  ofTotals(): SQL;
+  ofRequest(): SQL;
+  name(): SQL;
 }
 
 const groupings: Record<UsageGrouping, Grouping> = {
   day: {
-    ofTotals: "day",
-    ofRequest: `at / ${DAY_MS}`,
-    name: `date(grouped * ${DAY_MS / 1000}, 'unixepoch')`,
+    ofTotals: () => sql`day`,
+    ofRequest: () => sql`at / ${DAY_MS}`,
+    name: () => sql`date(grouped * ${DAY_MS / 1000}, 'unixepoch')`,
   },
   model: {
-    ofTotals: "model",
-    ofRequest: "model",
-    name: "grouped",
+    ofTotals: () => sql`model`,
+    ofRequest: () => sql`model`,
+    name: () => sql`grouped`,
   },
   provider: {
-    ofTotals: "provider",
-    ofRequest: "coalesce(provider, '')",
-    name: "grouped",
+    ofTotals: () => sql`provider`,
+    ofRequest: () => sql`coalesce(provider, '')`,
+    name: () => sql`grouped`,
   },
   account: {
-    ofTotals: "account_id",
-    ofRequest: "account_id",
-    name: "(SELECT name FROM accounts WHERE id = grouped)",
+    ofTotals: () => sql`account_id`,
+    ofRequest: () => sql`account_id`,
+    name: () => sql`(SELECT name FROM accounts WHERE id = grouped)`,
   },
   key: {
-    ofTotals: "key_id",
-    ofRequest: "key_id",
-    name: "(SELECT public_id FROM keys WHERE id = grouped)",
+    ofTotals: () => sql`key_id`,
+    ofRequest: () => sql`key_id`,
+    name: () => sql`(SELECT public_id FROM keys WHERE id = grouped)`,
   },
 };
 
@@ -87,14 +87,12 @@ export function usageReport(
 }
 
 /** Sums of money may leave 64 bits, which SQLite refuses: whole roubles and the rest are summed apart. */
-const ROUBLE = String(NANO_ROUBLES_PER_ROUBLE);
-
 function ofTotals(by: UsageGrouping, days: TimeSpan, account: string | undefined): SQL {
-  return sql`SELECT ${sql.raw(groupings[by].ofTotals)} AS grouped, sum(requests) AS requests, sum(failed) AS failed,
+  return sql`SELECT ${groupings[by].ofTotals()} AS grouped, sum(requests) AS requests, sum(failed) AS failed,
       sum(prompt_tokens) AS prompt, sum(cached_tokens) AS cached,
       sum(cache_write_tokens) AS cacheWrite, sum(completion_tokens) AS completion,
-      sum(charge / ${sql.raw(ROUBLE)}) AS cost, sum(charge % ${sql.raw(ROUBLE)}) AS costRest,
-      sum(operator_cost / ${sql.raw(ROUBLE)}) AS own, sum(operator_cost % ${sql.raw(ROUBLE)}) AS ownRest
+      sum(charge / ${NANO_ROUBLES_PER_ROUBLE}) AS cost, sum(charge % ${NANO_ROUBLES_PER_ROUBLE}) AS costRest,
+      sum(operator_cost / ${NANO_ROUBLES_PER_ROUBLE}) AS own, sum(operator_cost % ${NANO_ROUBLES_PER_ROUBLE}) AS ownRest
     FROM daily_totals WHERE ${ofDays(days, account)}
     GROUP BY 1`;
 }
@@ -123,10 +121,10 @@ function ofRequests(
     which === "running"
       ? sql`requests INDEXED BY requests_not_done WHERE status = 'running' AND status <> 'done' AND`
       : sql`requests INDEXED BY requests_at WHERE`;
-  return sql`SELECT ${sql.raw(groupings[by].ofRequest)}, 1, status IN ('failed', 'interrupted'),
+  return sql`SELECT ${groupings[by].ofRequest()}, 1, status IN ('failed', 'interrupted'),
       prompt_tokens, cached_tokens, cache_write_tokens, completion_tokens,
-      charge / ${sql.raw(ROUBLE)}, charge % ${sql.raw(ROUBLE)},
-      coalesce(operator_cost, 0) / ${sql.raw(ROUBLE)}, coalesce(operator_cost, 0) % ${sql.raw(ROUBLE)}
+      charge / ${NANO_ROUBLES_PER_ROUBLE}, charge % ${NANO_ROUBLES_PER_ROUBLE},
+      coalesce(operator_cost, 0) / ${NANO_ROUBLES_PER_ROUBLE}, coalesce(operator_cost, 0) % ${NANO_ROUBLES_PER_ROUBLE}
     FROM ${source} at >= ${span.from} AND at < ${span.to} ${ofAccount(account)}`;
 }
 
@@ -151,7 +149,7 @@ interface SummedRow {
 }
 
 function summed(by: UsageGrouping, counted: readonly SQL[]): SQL {
-  return sql`SELECT ${sql.raw(groupings[by].name)} AS name, sum(requests) AS requests, sum(failed) AS failed,
+  return sql`SELECT ${groupings[by].name()} AS name, sum(requests) AS requests, sum(failed) AS failed,
       sum(prompt) AS prompt, sum(cached) AS cached, sum(cacheWrite) AS cacheWrite, sum(completion) AS completion,
       sum(cost) AS cost, sum(costRest) AS costRest, sum(own) AS own, sum(ownRest) AS ownRest
     FROM (${sql.join([...counted], sql` UNION ALL `)})
