@@ -104,6 +104,8 @@ export class StreamRelay implements Relay {
     this.#hasBegun = true;
     // From here on there is somebody to go on reading when nobody pulls any more.
     if (this.#isGone) void this.#drain();
+    // What came before was no pause of the client's: it waited too.
+    else this.#pace.gets();
   }
 
   async next(): Promise<Piece | undefined> {

@@ -48,13 +48,15 @@ describe("a time-out of the provider's", () => {
   );
 
   test.each([
-    ["falls silent", 20, 25],
-    ["drips until its total time-out", Infinity, 100],
+    ["falls silent", 0, 20, 25],
+    ["falls silent behind a first content that was long in coming", 1500, 1, 25],
+    ["drips until its total time-out", 0, Infinity, 100],
   ])(
     "is the provider's own where the client reads at once and the provider %s: failed and free",
-    async (_, count, everyMs) => {
+    async (_, thinksMs, count, everyMs) => {
       at.provider.answer = async (peer, request) => {
         await raw(streamHead)(peer, request);
+        await Bun.sleep(thinksMs);
         for (let sent = 0; sent < count; sent += 1) {
           await peer.send(piece(helloEvent));
           await Bun.sleep(everyMs);
