@@ -76,7 +76,7 @@ export function logFailedAttempt(
     );
   } else if (error.fault === "missing") {
     gateway.log.error("the provider does not know the model of a route", fields);
-  } else if (error.fault !== "caller" && error.fault !== "client") {
+  } else if (error.fault !== "client") {
     gateway.log.warn("an attempt failed", fields);
   }
 }

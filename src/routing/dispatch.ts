@@ -20,7 +20,10 @@ export interface Dispatch<Answer> {
    * resolves, it is its own to end the trial.
    */
   attempt(candidate: Candidate, trial: Trial): Promise<Answer>;
-  /** Hears of each attempt; `cooldownMs` is how long a failure puts the route aside. */
+  /**
+   * Hears of each attempt, and of its failure unless that is the caller's own; `cooldownMs` is how long
+   * it puts the route aside.
+   */
   attempted(
     record: AttemptRecord,
     candidate: Candidate,
@@ -107,12 +110,11 @@ async function tryRoute<Answer>(
     return { answer };
   } catch (thrown) {
     const error = failureOf(thrown, trial);
-    const cooldownMs = trial.ended(error);
+    const isCallers = options.callerFault(error) !== undefined;
+    const cooldownMs = trial.ended(error, isCallers);
     if (error.fault !== "unfit") {
-      options.attempted(record(error.outcome, error.status ?? null), candidate, {
-        error,
-        cooldownMs,
-      });
+      const failure = isCallers ? undefined : { error, cooldownMs };
+      options.attempted(record(error.outcome, error.status ?? null), candidate, failure);
     }
     return error;
   }

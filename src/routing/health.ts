@@ -21,10 +21,11 @@ export interface Trial {
   /** The first content of its answer is there. */
   answered(): void;
   /**
-   * The attempt is over, by `error` or well; only the first call counts. Returns how long the route, or
-   * all of its provider, asked to be left alone or is refused; 0: not at all.
+   * The attempt is over, by `error` or well; only the first call counts. What `isCallers` says nothing of
+   * the route, whatever its status. Returns how long the route, or all of its provider, asked to be left
+   * alone or is refused; 0: not at all.
    */
-  ended(error?: UpstreamError): number;
+  ended(error?: UpstreamError, isCallers?: boolean): number;
 }
 
 /** An operator's account that is refused or empty does not mend itself by the next request. */
@@ -65,10 +66,11 @@ export function createRouteHealth(clock: Clock): RouteHealth {
       let isOver = false;
       return {
         answered: () => trial.answered(),
-        ended(error) {
+        ended(error, isCallers = false) {
           if (isOver) return 0;
           isOver = true;
-          trial.ended(!error ? "well" : COUNTED_FAULTS.includes(error.fault) ? "badly" : "neutral");
+          const counts = error && !isCallers && COUNTED_FAULTS.includes(error.fault);
+          trial.ended(!error ? "well" : counts ? "badly" : "neutral");
           return error ? coolDown(candidate, error) : 0;
         },
       };

@@ -2,6 +2,8 @@ import { describe, expect, test } from "bun:test";
 import { answered, helloEvent, usual } from "../support/chatAnswers.ts";
 import { chat, chunksOf, openChat } from "../support/chatCalls.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
+import { responds } from "../support/responsesAnswers.ts";
+import { respond } from "../support/responsesCalls.ts";
 import { refusal, stream } from "../support/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
@@ -114,6 +116,17 @@ describe("a route", () => {
     expect(await ask(30)).toBe(30);
     at.providers.one.answer = refusal(429);
     expect(await ask(30)).toBe(30);
+  });
+
+  test("is not passed over for responses callers that name what its provider does not have", async () => {
+    at.providers.one.answer = refusal(404, "Item with id 'rs_1' not found.");
+    for (let n = 0; n < 6; n += 1) {
+      expect((await respond(at.gateway, key())).status).toBe(404);
+    }
+    expect(calls()).toBe(6);
+    expect(at.gateway.logText()).not.toContain("does not know the model");
+    at.providers.one.answer = responds();
+    expect((await respond(at.gateway, key())).status).toBe(200);
   });
 
   test("is not passed over for clients that went away", async () => {
