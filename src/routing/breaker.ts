@@ -30,40 +30,40 @@ const OPEN_MS = 10_000;
 const OPEN_MS_MAX = 60_000;
 /** While the probe is out, the others come back so often to see what became of it. */
 const PROBE_WAIT_MS = 1000;
+/** A long answer's probe may take minutes to say anything: after so long another is sent beside it. */
+const PROBE_ALONE_MS = 10_000;
+
+/** One time that the breaker is open. */
+interface Opening {
+  readonly forMs: number;
+  readonly untilMs: number;
+  /** The latest probe that is out. */
+  probe: { readonly beganAtMs: number } | undefined;
+}
 
 export function createBreaker(clock: Clock): Breaker {
   let failuresInRow = 0;
   let window = createWindow(clock);
-  let openMs = OPEN_MS;
-  let closedAgainAtMs: number | undefined;
-  let probe: object | undefined;
+  let opening: Opening | undefined;
 
   const open = (forMs: number): void => {
-    openMs = forMs;
-    closedAgainAtMs = clock.monotonicMs() + forMs;
-    probe = undefined;
+    opening = { forMs, untilMs: clock.monotonicMs() + forMs, probe: undefined };
   };
   const close = (): void => {
     failuresInRow = 0;
     window = createWindow(clock);
-    openMs = OPEN_MS;
-    closedAgainAtMs = undefined;
-    probe = undefined;
+    opening = undefined;
   };
   const waitMs = (): number => {
-    if (closedAgainAtMs === undefined) return 0;
-    const leftMs = Math.max(0, closedAgainAtMs - clock.monotonicMs());
-    return leftMs === 0 && probe ? PROBE_WAIT_MS : leftMs;
-  };
-  const probeEnded = (how: "well" | "badly" | "neutral"): void => {
-    if (how === "well") close();
-    else if (how === "badly") open(Math.min(openMs * 2, OPEN_MS_MAX));
-    // The next one finds out.
-    else probe = undefined;
+    if (!opening) return 0;
+    const nowMs = clock.monotonicMs();
+    if (nowMs < opening.untilMs) return opening.untilMs - nowMs;
+    const { probe } = opening;
+    return probe && nowMs - probe.beganAtMs < PROBE_ALONE_MS ? PROBE_WAIT_MS : 0;
   };
   const attemptEnded = (how: "well" | "badly" | "neutral"): void => {
     // While it is open, what began before says nothing new.
-    if (closedAgainAtMs !== undefined || how === "neutral") return;
+    if (opening || how === "neutral") return;
     window.note(how === "badly");
     failuresInRow = how === "badly" ? failuresInRow + 1 : 0;
     if (how === "well") return;
@@ -72,23 +72,27 @@ export function createBreaker(clock: Clock): Breaker {
 
   return {
     get state() {
-      if (closedAgainAtMs === undefined) return "closed";
-      return closedAgainAtMs > clock.monotonicMs() ? "open" : "half-open";
+      if (!opening) return "closed";
+      return opening.untilMs > clock.monotonicMs() ? "open" : "half-open";
     },
     waitMs,
     begin() {
-      const self = {};
-      if (closedAgainAtMs !== undefined) probe = self;
+      const probed = opening;
+      const self = { beganAtMs: clock.monotonicMs() };
+      if (probed) probed.probe = self;
       let isOver = false;
       return {
         answered() {
-          if (!isOver && probe === self) close();
+          if (!isOver && probed && probed === opening) close();
         },
         ended(how) {
           if (isOver) return;
           isOver = true;
-          if (probe === self) probeEnded(how);
-          else attemptEnded(how);
+          if (!probed || probed !== opening) attemptEnded(how);
+          else if (how === "well") close();
+          else if (how === "badly") open(Math.min(probed.forMs * 2, OPEN_MS_MAX));
+          // The next one finds out.
+          else if (probed.probe === self) probed.probe = undefined;
         },
       };
     },

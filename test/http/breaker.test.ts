@@ -84,6 +84,26 @@ describe("a route that fails five times in a row", () => {
     expect(states()).toMatchObject([{ state: "closed" }]);
   });
 
+  test("is probed once more when its probe says nothing for long", async () => {
+    await open();
+    at.gateway.clock.advance(10_001);
+    const go = Promise.withResolvers<void>();
+    at.providers.one.answer = async (peer, request) => {
+      await go.promise;
+      await usual(peer, request);
+    };
+    const probe = chat(at.gateway, key());
+    await until("the probe is out", () => calls() === 6);
+    at.providers.one.answer = usual;
+    at.gateway.clock.advance(9000);
+    expect(await ask(1)).toBe(0);
+    at.gateway.clock.advance(1001);
+    expect(await ask(3)).toBe(3);
+    expect(states()).toMatchObject([{ state: "closed" }]);
+    go.resolve();
+    expect((await probe).status).toBe(200);
+  });
+
   test("waits twice as long after each failed probe, up to a minute", async () => {
     await open();
     for (const seconds of [10, 20, 40, 60, 60]) {
