@@ -1,5 +1,8 @@
-/** Few texts have tokens so long on average; most have four to eight bytes. */
-const BYTES_PER_TOKEN_MAX = 16;
+/**
+ * Most texts have four to eight bytes for a token, but a client may ask for a text of the longest tokens that there
+ * are: lines of dashes, and indentation, of which OpenAI's vocabularies hold runs of 128 bytes.
+ */
+const BYTES_PER_TOKEN_MAX = 128;
 const TOLERANCE = 1.5;
 /** Room for answers whose bound is a handful of tokens. */
 const BYTES_ALWAYS_ALLOWED = 64 * 1024;

@@ -40,8 +40,11 @@ test("so is one of the responses interface", async () => {
   expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
 });
 
-test("a long answer within its bound is not cut, whatever its letters", async () => {
-  const texts = Array.from({ length: 1000 }, () => chatEvent({ content: "Здравствуйте, мир! " }));
+test.each([
+  ["whatever its letters", "Здравствуйте, мир! "],
+  ["though each of its tokens is as long as tokens are", "-".repeat(128)],
+])("a long answer within its bound is not cut, %s", async (_, token) => {
+  const texts = Array.from({ length: 1000 }, () => chatEvent({ content: token }));
   at.provider.answer = async (peer, request) => {
     await raw(streamHead, ...texts.map(piece))(peer, request);
     await raw(piece(chatEvent({}, "stop")), piece("data: [DONE]\n\n"), "0\r\n\r\n")(peer, request);
