@@ -116,10 +116,14 @@ export function jsonOf(value: unknown): string {
   return JSON.stringify(value);
 }
 
+/** A thousand tokens by the estimate. */
+const BYTES_PER_PICTURE = 4000;
+
 /**
  * UTF-8 bytes of what the model generated of a message or a delta: text, reasoning, refusals, the names and
  * arguments of calls. What the provider puts around it is no model's work, and in a stream of calls it is
- * twenty times as much: it comes with each token.
+ * twenty times as much: it comes with each token. Of sound it is the transcript, and a picture counts as a part of a
+ * prompt that is not text: neither's own bytes tell of tokens.
  */
 export function spokenBytes(said: Unchecked): number {
   let bytes = 0;
@@ -127,10 +131,16 @@ export function spokenBytes(said: Unchecked): number {
     const value = said[name];
     if (ENVELOPE_KEYS.has(name)) continue;
     // Most of what is said is one text, for which nothing need be walked.
-    bytes +=
-      typeof value === "string" ? Buffer.byteLength(value) : stringBytes(value, ENVELOPE_KEYS);
+    if (typeof value === "string") bytes += Buffer.byteLength(value);
+    else if (name === "audio" && isJsonObject(value)) bytes += transcriptBytes(value);
+    else if (name === "images" && Array.isArray(value)) bytes += value.length * BYTES_PER_PICTURE;
+    else bytes += stringBytes(value, ENVELOPE_KEYS);
   }
   return bytes;
+}
+
+function transcriptBytes({ transcript }: Unchecked): number {
+  return typeof transcript === "string" ? Buffer.byteLength(transcript) : 0;
 }
 
 export function callsTool(said: Unchecked): boolean {

@@ -9,6 +9,8 @@ import { EVENT_BYTES_MAX, type AnswerDecoder } from "./answerDecoder.ts";
 /** Events that only say that a response was begun; another provider may still begin it anew. */
 const OPENING_EVENTS = new Set(["response.created", "response.queued", "response.in_progress"]);
 const TERMINAL_EVENTS = new Set(["response.completed", "response.incomplete", "response.failed"]);
+/** Pieces of sound as base64, whose bytes tell nothing of tokens; their transcript has events of its own. */
+const SOUND = /audio\.delta$/;
 
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
@@ -89,7 +91,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     this.#eventCount += 1;
     if (!OPENING_EVENTS.has(type)) this.hasContent = true;
     if (type === "response.created") this.#objectIds.push(...objectIdsOf(responseOf(event)));
-    else if (type.endsWith(".delta")) this.textBytes += deltaBytes(event);
+    else if (type.endsWith(".delta") && !SOUND.test(type)) this.textBytes += deltaBytes(event);
   }
 
   /** The network cut the last line end of the answer in two: its second half comes first. */

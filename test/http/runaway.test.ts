@@ -1,7 +1,15 @@
 import { expect, test } from "bun:test";
 import { chat, chunksOf, openCall } from "../support/chatCalls.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { piece, raw, streamHead, type ProviderAnswer } from "../support/scriptedProvider.ts";
+import { terminal } from "../support/responsesAnswers.ts";
+import { respond } from "../support/responsesCalls.ts";
+import {
+  piece,
+  raw,
+  stream,
+  streamHead,
+  type ProviderAnswer,
+} from "../support/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 import { chatEvent, responseEvent } from "../support/upstreamText.ts";
 
@@ -51,4 +59,36 @@ test.each([
   };
   const reply = await chat(at.gateway, at.gateway.key(), { stream: true });
   expect(chunksOf(reply)).toHaveLength(1001);
+});
+
+const base64 = Buffer.alloc(300_000, "sound").toString("base64");
+
+test.each([
+  ["sound", { audio: { id: "audio_1", data: base64, transcript: "Hello" } }, 3],
+  ["a picture", { images: [{ type: "image_url", image_url: { url: base64 } }] }, 1002],
+])(
+  "an answer with %s is as long as what it says, and not as its bytes",
+  async (_, delta, tokens) => {
+    const end = [chatEvent({ content: "Hello" }, "stop"), "data: [DONE]\n\n"];
+    at.provider.answer = stream(chatEvent(delta), ...end);
+    const key = at.gateway.key();
+    const reply = await chat(at.gateway, key, { stream: true, max_tokens: 2000 });
+    expect(chunksOf(reply).at(-1)).toMatchObject({ choices: [{ finish_reason: "stop" }] });
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { status: "done", estimated: true, completionTokens: tokens },
+    ]);
+  },
+);
+
+test("an answer of the responses interface in sound is as long as its transcript", async () => {
+  at.provider.answer = stream(
+    responseEvent("response.audio.delta", { delta: base64 }),
+    responseEvent("response.audio.transcript.delta", { delta: "Hello" }),
+    terminal("completed", "resp_1", { usage: null }),
+  );
+  const key = at.gateway.key();
+  await respond(at.gateway, key, { stream: true, max_output_tokens: 50 });
+  expect(await at.gateway.records(key, 1)).toMatchObject([
+    { status: "done", estimated: true, completionTokens: 2 },
+  ]);
 });
