@@ -53,7 +53,7 @@ const BUSY_RETRY_SECONDS = 1;
 export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<Dispatched<Answer>> {
   let attempts = 0;
   let busy = 0;
-  let unfit: UpstreamError | undefined;
+  const unfit = new Map<Candidate, UpstreamError>();
   let giveBack: (() => void) | undefined;
   try {
     for (const candidate of orderCandidates(options.candidates, options.random)) {
@@ -71,7 +71,7 @@ export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<Dispa
       const tried = await tryRoute(options, candidate);
       if (!(tried instanceof UpstreamError)) return { answer: tried.answer, candidate };
       if (tried.fault === "unfit") {
-        unfit ??= tried;
+        unfit.set(candidate, tried);
         continue;
       }
       attempts += 1;
@@ -83,10 +83,12 @@ export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<Dispa
   } finally {
     giveBack?.();
   }
-  const fault = attempts === 0 && unfit ? options.callerFault(unfit) : undefined;
+  const fitting = options.candidates.filter((candidate) => !unfit.has(candidate));
+  const [firstUnfit] = unfit.values();
+  const fault = fitting.length === 0 && firstUnfit ? options.callerFault(firstUnfit) : undefined;
   if (fault) throw fault;
   if (attempts === 0 && busy > 0) throw rateLimitExceeded(BUSY_RETRY_SECONDS);
-  throw allProvidersUnavailable(soonestSeconds(options));
+  throw allProvidersUnavailable(soonestSeconds(fitting, options.health));
 }
 
 /** Tries one route; what it fails with is the next one's to make good. */
@@ -136,7 +138,7 @@ function isBusy({ provider }: Candidate): boolean {
 }
 
 /** When the first of the routes that are put aside is worth another try; undefined when one is now. */
-function soonestSeconds({ candidates, health }: Dispatch<unknown>): number | undefined {
+function soonestSeconds(candidates: readonly Candidate[], health: RouteHealth): number | undefined {
   const soonestMs = Math.min(...candidates.map((candidate) => health.waitMs(candidate)));
   return soonestMs > 0 && Number.isFinite(soonestMs) ? soonestMs / 1000 : undefined;
 }

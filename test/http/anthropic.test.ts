@@ -123,6 +123,14 @@ describe("a model of a provider of the kind anthropic", () => {
     expect(at.providers.claude.requests).toEqual([]);
   });
 
+  test("is not the reason to refuse what another route will answer again", async () => {
+    at.providers.other.answer = json({}, { status: 429, headers: { "retry-after": "7" } });
+    const ask = { ...asked, model: "saved", n: 2 };
+    expect((await chat(at.gateway, at.gateway.key(), ask)).status).toBe(502);
+    const reply = await chat(at.gateway, at.gateway.key(), ask);
+    expect([reply.status, reply.headers.get("retry-after")]).toEqual([502, "7"]);
+  });
+
   test("says what is wrong with a request", async () => {
     const words = "max_tokens: 999999 > 64000, which is the maximum allowed";
     at.providers.claude.answer = refused(400, "invalid_request_error", words);
