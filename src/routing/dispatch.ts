@@ -55,18 +55,20 @@ export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<Dispa
   let busy = 0;
   const unfit = new Map<Candidate, UpstreamError>();
   let giveBack: (() => void) | undefined;
+  const isPassedOver = (candidate: Candidate): boolean => {
+    if (options.health.waitMs(candidate) > 0) return true;
+    if (isBusy(candidate)) busy += 1;
+    return isBusy(candidate);
+  };
   try {
     for (const candidate of orderCandidates(options.candidates, options.random)) {
+      if (isPassedOver(candidate)) continue;
       if (attempts === BUDGETED_ATTEMPT - 1 && !giveBack) {
         giveBack = options.retryBudget.take(options.underWay());
         if (!giveBack) break;
         await Bun.sleep(backoffMs(options.random.fraction()));
         if (options.isAbandoned()) break;
-      }
-      if (options.health.waitMs(candidate) > 0) continue;
-      if (isBusy(candidate)) {
-        busy += 1;
-        continue;
+        if (isPassedOver(candidate)) continue;
       }
       const tried = await tryRoute(options, candidate);
       if (!(tried instanceof UpstreamError)) return { answer: tried.answer, candidate };

@@ -25,6 +25,18 @@ test("third attempts that find no place in the retry budget are counted", async 
   expect(value("tollgate_retry_budget_refusals_total")).toBe(7);
 });
 
+test("a third route that is passed over takes no place in the retry budget", async () => {
+  at.providers.one.answer = refusal(429);
+  at.providers.two.answer = refusal(429);
+  at.providers.three.answer = refusal(429, "later", { "retry-after": "60" });
+  expect((await ask()).status).toBe(502);
+  const { value } = await growth(at.gateway.metricsUrl, async () => {
+    await Promise.all(Array.from({ length: 10 }, ask));
+  });
+  expect(value("tollgate_retry_budget_refusals_total")).toBe(0);
+  expect(at.providers.three.requests).toHaveLength(1);
+});
+
 test("the breaker of each route that was tried is shown: open after five failures, closed for the next", async () => {
   at.providers.one.answer = refusal(500);
   at.providers.two.answer = usual;
