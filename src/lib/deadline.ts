@@ -22,20 +22,26 @@ export function createDeadline(clock: Clock, onPassed: () => void): Deadline {
   let dueMs = Infinity;
   let timer: Timer | undefined;
   let timerDueMs = Infinity;
+  /** A moment that was over by then has had its grace. */
+  let gracedAtMs = -Infinity;
   const look = (): void => {
     timer = undefined;
     if (dueMs === Infinity) return;
     const nowMs = clock.monotonicMs();
     const lateMs = nowMs - timerDueMs;
     if (dueMs > nowMs) return arm(dueMs - nowMs);
-    if (lateMs > LATE_MS) return arm(LATE_GRACE_MS);
+    if (lateMs > LATE_MS && dueMs > gracedAtMs) {
+      gracedAtMs = nowMs;
+      return arm(LATE_GRACE_MS);
+    }
     dueMs = Infinity;
     onPassed();
   };
   const arm = (afterMs: number): void => {
     clearTimeout(timer);
-    timerDueMs = clock.monotonicMs() + afterMs;
-    timer = setTimeout(look, Math.max(0, Math.ceil(afterMs)));
+    const waitMs = Math.max(0, afterMs);
+    timerDueMs = clock.monotonicMs() + waitMs;
+    timer = setTimeout(look, Math.ceil(waitMs));
   };
   return {
     set(afterMs) {

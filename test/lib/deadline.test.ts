@@ -37,3 +37,28 @@ test("a moment passes also after a standstill in which nothing came", async () =
   aheadMs = 10_000;
   await passed.promise;
 });
+
+test("a moment has one grace only: standstill upon standstill does not put it off", async () => {
+  // Each look at the clock finds two seconds gone.
+  let aheadMs = 0;
+  const clock = { epochMs: () => 0, monotonicMs: () => performance.now() + (aheadMs += 2000) };
+  const passed = Promise.withResolvers<string>();
+  createDeadline(clock, () => passed.resolve("passed")).set(20);
+  setTimeout(() => passed.resolve("put off"), 1500);
+  expect(await passed.promise).toBe("passed");
+});
+
+test("a moment that is over is not put off by setting it anew, as a stream does with each of its pieces", async () => {
+  let aheadMs = 0;
+  const clock = { epochMs: () => 0, monotonicMs: () => performance.now() + aheadMs };
+  const passed = Promise.withResolvers<string>();
+  const endsAtMs = clock.monotonicMs() + 20;
+  const deadline = createDeadline(clock, () => passed.resolve("passed"));
+  const setAnew = (): void => deadline.set(endsAtMs - clock.monotonicMs());
+  setAnew();
+  aheadMs = 10_000;
+  const pieces = setInterval(setAnew, 5);
+  setTimeout(() => passed.resolve("put off"), 1500);
+  expect(await passed.promise).toBe("passed");
+  clearInterval(pieces);
+});
