@@ -95,6 +95,9 @@ function partOf(part: Readonly<Record<string, unknown>>, path: string): ChatPart
   throw unfitPart(path, type);
 }
 
+/** Far more than any media type with its parameters has. */
+const MEDIA_TYPE_CHARACTERS_MAX = 1000;
+
 /**
  * What an address means. A data: URL is taken apart as https://www.rfc-editor.org/rfc/rfc2397 says, in base64 only:
  * that is how clients write them. It may be megabytes long, so nothing searches it twice.
@@ -102,11 +105,12 @@ function partOf(part: Readonly<Record<string, unknown>>, path: string): ChatPart
 function sourceOf(url: string, path: string): PartSource {
   if (/^https?:\/\//i.test(url)) return { kind: "url", url };
   const comma = url.indexOf(",");
+  const isNamed = comma >= 0 && comma <= MEDIA_TYPE_CHARACTERS_MAX;
   const [mediaType = "", ...parameters] = url
-    .slice("data:".length, Math.max(comma, 0))
+    .slice("data:".length, isNamed ? comma : 0)
     .toLowerCase()
     .split(";");
-  if (!/^data:/i.test(url) || comma < 0 || parameters.at(-1) !== "base64") {
+  if (!/^data:/i.test(url) || parameters.at(-1) !== "base64") {
     throw new UnfitError(`${path} must be an http(s) address or a data: URL in base64`);
   }
   return { kind: "data", mediaType: mediaType.trim(), base64: url.slice(comma + 1) };

@@ -64,6 +64,14 @@ describe("the parts of a message", () => {
     ]);
   });
 
+  test("a data: URL with a media type of megabytes is refused unread: each parameter would cost its own text", () => {
+    const url = `data:${";".repeat(1_000_000)};base64,AA`;
+    const message = user([{ type: "image_url", image_url: { url } }]);
+    expect(() => partsOf(message, "m")).toThrow(
+      "m.content[0].image_url must be an http(s) address",
+    );
+  });
+
   test.each([
     [{ type: "file", file: { file_id: "file-1" } }, " of the type file"],
     [{ type: "image_url" }, " of the type image_url"],
