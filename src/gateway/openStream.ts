@@ -22,9 +22,11 @@ export async function openStream(
 ): Promise<Answer> {
   const { gateway } = journey;
   const { sseKeepaliveMs } = gateway.current.config.server;
-  // Where comments are wanted sooner than that, so is the head before them.
-  const waitMs = sseKeepaliveMs > 0 ? Math.min(sseKeepaliveMs, HEAD_WAIT_MS) : HEAD_WAIT_MS;
   const opening = beginStream(journey, decoderFor);
+  // A head leaves with the first byte behind it: without comments an early 200 would only lose its failure the 502.
+  if (sseKeepaliveMs === 0) return { kind: "stream", relay: await opening, isLate: false };
+  // Where comments are wanted sooner than that, so is the head before them.
+  const waitMs = Math.min(sseKeepaliveMs, HEAD_WAIT_MS);
   const waited = Promise.withResolvers<undefined>();
   const patience = createDeadline(gateway.clock, () => waited.resolve(undefined));
   patience.set(waitMs);

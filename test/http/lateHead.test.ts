@@ -9,7 +9,7 @@ import {
   openChat,
 } from "../support/chatCalls.ts";
 import { costOf } from "../support/gatewayConfig.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
+import { openBefore, openOneModelBefore } from "../support/gatewayUnderTest.ts";
 import { piece, raw, refusal, streamEnd, streamHead } from "../support/scriptedProvider.ts";
 import type { ProviderAnswer } from "../support/scriptedProvider.ts";
 import { until } from "../support/until.ts";
@@ -149,3 +149,14 @@ test("a stream that fails soon is still a plain 502", async () => {
   at.providers.one.answer = refusal(500);
   expectRefusal(await chat(at.gateway, at.gateway.key(), { stream: true }), noProvider);
 });
+
+const silent = openOneModelBefore({ server: { sse_keepalive: "0s" } });
+
+test("without keep-alive comments a failure is a plain 502, however late it comes", async () => {
+  silent.provider.answer = async (peer, request) => {
+    await Bun.sleep(15_300);
+    await refusal(500)(peer, request);
+  };
+  const { gateway } = silent;
+  expectRefusal(await chat(gateway, gateway.key(), { stream: true }), noProvider);
+}, 25_000);
