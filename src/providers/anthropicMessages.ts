@@ -1,6 +1,6 @@
 import type { RequestMessage } from "../contract/chat.ts";
 import { isThinking } from "./anthropicAnswer.ts";
-import { partsOf, unfitPart, type ChatPart } from "./chatParts.ts";
+import { partsOf, unfit, unfitPart, type ChatPart } from "./chatParts.ts";
 import { answeredCallOf, argumentsOf, toolCallsOf } from "./chatTools.ts";
 import { isJsonObject } from "../lib/json.ts";
 import { UnfitError } from "./provider.ts";
@@ -23,6 +23,8 @@ export interface Conversation {
 
 /** The interface wants the user to speak first; a conversation that the assistant opens gets this before it. */
 const OPENING: Block = { type: "text", text: "(no message)" };
+/** https://platform.claude.com/docs/en/build-with-claude/prompt-caching#pricing */
+const USUAL_TTL = "5m";
 
 /** Throws UnfitError for what the interface has no block for, and where nothing is said at all. */
 export function conversationOf(messages: readonly RequestMessage[]): Conversation {
@@ -160,10 +162,15 @@ function sourceOf(source: (ChatPart & { kind: "image" })["source"]): Block {
     : { type: "base64", media_type: source.mediaType, data: source.base64 };
 }
 
-/** Where the client wants the prompt's cache to end; clients that know the provider write it into their parts and tools. */
+/**
+ * Where the client wants the prompt's cache to end; clients that know the provider write it into their parts and tools.
+ * Throws UnfitError for a cache that is kept for an hour: writing it costs more than a model's one price for that.
+ */
 export function cacheControlOf(own: Block | undefined): Block {
   const control = own?.["cache_control"];
-  return isJsonObject(control) ? { cache_control: control } : {};
+  if (!isJsonObject(control)) return {};
+  if ((control["ttl"] ?? USUAL_TTL) !== USUAL_TTL) throw unfit(`cache_control beyond ${USUAL_TTL}`);
+  return { cache_control: control };
 }
 
 /** The interface takes no blanks at the end of an answer that it is to go on with. */

@@ -20,6 +20,7 @@ export function encodeMessages(call: ChatCall): EncodedRequest {
   const body: ChatRequestBody & Block = request.body;
   if (request.choiceCount > 1) throw unfit("n");
   refuseOtherAnswers(body);
+  refuseOtherPrices(body);
   const { system, turns } = conversationOf(body.messages);
   // Of two kinds of instructions one would be lost.
   if (system.length > 0 && body["system"] !== undefined)
@@ -63,6 +64,14 @@ function refuseOtherAnswers(body: Block): void {
   if (Array.isArray(modalities) && modalities.some((mode) => mode !== "text")) {
     throw unfit("modalities");
   }
+}
+
+/** These go to the provider as they stand, and would make the same tokens dearer than their configured price. */
+function refuseOtherPrices(body: Block): void {
+  const { system, inference_geo: place = null } = body;
+  if (place !== null && place !== "global") throw unfit("inference_geo");
+  cacheControlOf(body);
+  if (Array.isArray(system)) system.filter(isJsonObject).forEach(cacheControlOf);
 }
 
 function toolOf(tool: ReturnType<typeof toolsOf>[number]): Block {

@@ -283,6 +283,22 @@ describe("other fields", () => {
     );
   });
 
+  const hour = { cache_control: { type: "ephemeral", ttl: "1h" } };
+  const text = { type: "text", text: "x", ...hour };
+  test.each([
+    ["a part", { messages: [{ role: "user", content: [text] }] }],
+    ["a tool", { tools: [{ type: "function", function: { name: "f" }, ...hour }] }],
+    ["the request", hour],
+    ["the interface's own instructions", { system: [text] }],
+    ["its place", { inference_geo: "us" }],
+  ])("a request is refused where %s would make its tokens dearer", (_, fields) => {
+    expect(() => sent(fields)).toThrow(UnfitError);
+  });
+
+  test("a place that costs nothing is the caller's to name", () => {
+    expect(sent({ inference_geo: "global" })).toMatchObject({ inference_geo: "global" });
+  });
+
   test("instructions may stand in the interface's own field, but not in two places", () => {
     expect(sent({ system: "Be brief." })["system"]).toBe("Be brief.");
     const messages = [{ role: "system", content: "Be kind." }, hello];
