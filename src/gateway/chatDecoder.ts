@@ -118,7 +118,7 @@ export class ChatDecoder implements AnswerDecoder {
       jsonOf(read.chunk["usage"]);
       this.#reportedUsage = read.chunk["usage"];
     }
-    if (read.isUsageEarly) this.#earlyUsage = read.usage;
+    if (read.isUsageEarly) this.#earlyUsage = laterUsage(this.#earlyUsage, read.usage);
     else this.#usage = laterUsage(this.#usage, read.usage);
     const chunk = publicChunk(read.chunk, this.#identity, (index) =>
       this.#callingChoices.has(index),

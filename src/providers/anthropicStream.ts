@@ -142,7 +142,9 @@ class MessageReader {
     const usage = this.#finalUsage(fieldsOf(reported));
     const shown = shownUsage(reported);
     if (stopReason === undefined || stopReason === null || this.#isFinished) {
-      return { kind: "chunk", chunk: { choices: [], usage: shown }, usage };
+      // The same event may come amid the answer, with the figures so far.
+      const isUsageEarly = !this.#isFinished;
+      return { kind: "chunk", chunk: { choices: [], usage: shown }, usage, isUsageEarly };
     }
     this.#isFinished = true;
     return { ...chunkOf(this.#closeAll(), finishReasonOf(stopReason), shown), usage };

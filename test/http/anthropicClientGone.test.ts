@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import {
   endEvent,
+  messageEvent,
   pingEvent,
   startEvent,
   stopEvent,
@@ -34,6 +35,22 @@ test("a client that leaves amid a stream pays the prompt exactly, and an estimat
   await givenUp;
   expect(await at.gateway.records(key, 1)).toMatchObject([
     // 16 bytes are 4 tokens by the estimate.
+    { status: "cancelled", estimated: true, charge: costOf({ ...prompt, completion: 4 }) },
+  ]);
+});
+
+test("a count amid the answer is not taken for that of the whole", async () => {
+  const count = messageEvent("message_delta", {
+    delta: { stop_reason: null },
+    usage: { output_tokens: 1 },
+  });
+  const { key, leave, client, provide, givenUp } = await beginChat(at, { stream: true });
+  await provide(streamHead, ...[startEvent, textEvent("Hello "), count].map(piece));
+  await provide(piece(textEvent("there, you")));
+  await client.seen("you");
+  await leave();
+  await givenUp;
+  expect(await at.gateway.records(key, 1)).toMatchObject([
     { status: "cancelled", estimated: true, charge: costOf({ ...prompt, completion: 4 }) },
   ]);
 });
