@@ -20,7 +20,8 @@ export interface PromptMeasure {
 /** Measures a body that was checked. Throws ApiError 400 where a tool names an object by what is no id. */
 export function measurePrompt(body: Prompt): PromptMeasure {
   const storedObjectIds: string[] = [];
-  let promptTextBytes = measureText([body.tools, body.functions, body.response_format]).textBytes;
+  const besides = [body.system, body.tools, body.functions, body.response_format];
+  let promptTextBytes = measureText(besides).textBytes;
   let nonTextPartCount = 0;
   for (const message of body.messages) {
     const { content } = message;
@@ -53,6 +54,8 @@ export function measurePrompt(body: Prompt): PromptMeasure {
 /** What is read of a checked body here. What the check leaves open is unknown. */
 interface Prompt {
   readonly messages: readonly Message[];
+  /** Instructions in the field that Anthropic's interface has for them: it goes there as it stands. */
+  readonly system?: unknown;
   readonly tools?: unknown;
   readonly functions?: unknown;
   readonly response_format?: unknown;

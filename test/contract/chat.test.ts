@@ -471,6 +471,13 @@ describe("the result", () => {
     );
   });
 
+  test("of instructions that stand in a field of their own", () => {
+    expect(result({ system: "Be brief." }).promptTextBytes).toBe(5 + 9);
+    expect(result({ system: [{ type: "text", text: "no" }] }).promptTextBytes).toBe(
+      5 + 4 + 4 + 4 + 2,
+    );
+  });
+
   test("of tools nested a million deep: no recursion", () => {
     const depth = 1_000_000;
     const tools: unknown = JSON.parse(`${"[".repeat(depth)}"abc"${"]".repeat(depth)}`);
