@@ -28,6 +28,7 @@ export interface ChatBody {
  */
 export async function chat(gateway: Gateway, visit: Visit, body: ChatBody): Promise<Answer> {
   const { request } = body;
+  const { health } = gateway.current;
   const model = findModel(gateway, visit, request.model);
   refuseForeignObjects(gateway, request);
   const admitted = await admit(gateway, visit, model, {
@@ -52,6 +53,7 @@ export async function chat(gateway: Gateway, visit: Visit, body: ChatBody): Prom
     gateway,
     visit,
     admitted,
+    health,
     candidates: model.chat,
     encode: ({ provider, route, chat: face }) =>
       face.encode({

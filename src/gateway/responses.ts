@@ -37,6 +37,7 @@ export async function responses(
   body: ResponsesBody,
 ): Promise<Answer> {
   const { request, object } = body;
+  const { health } = gateway.current;
   const model = findModel(gateway, visit, request.model);
   if (model.responses.length === 0) {
     throw invalidRequest("model does not support the responses interface");
@@ -54,6 +55,7 @@ export async function responses(
     gateway,
     visit,
     admitted,
+    health,
     candidates,
     encode: (candidate) => encode(object, candidate),
     callerFault,

@@ -39,3 +39,29 @@ describe.each([false, true])("a reload amid a request (stream: %j)", (stream) =>
     await until("the clients of before keep no connection", () => at.providers.two.openCount === 0);
   });
 });
+
+test("a request that waited for money through a reload does not put the new key's provider aside", async () => {
+  const withKey = (api_key: string): GatewayConfig => ({
+    providers: { one: { base_url: urls().one, api_key } },
+    models: [{ id: "small", routes: [{ provider: "one" }] }],
+  });
+  await at.gateway.reload(withKey("sk-old"));
+  const go = Promise.withResolvers<void>();
+  at.providers.one.answer = async (peer, request) => {
+    if (at.providers.one.requests.length === 1) {
+      await go.promise;
+      await usual(peer, request);
+    } else await (request.text.includes("sk-old") ? refusal(401) : usual)(peer, request);
+  };
+  // Enough for one hold of about 0.21 roubles, and not for two.
+  const key = at.gateway.key({ balance: 300_000_000n });
+  const first = chat(at.gateway, key);
+  await at.providers.one.request(0);
+  const waiting = chat(at.gateway, key);
+  // Another account's refusal takes longer than the waiting one's way to its wait.
+  await chat(at.gateway, at.gateway.key({ balance: 1n }));
+  await at.gateway.reload(withKey("sk-new"));
+  go.resolve();
+  expect([(await first).status, (await waiting).status]).toEqual([200, 502]);
+  expect((await chat(at.gateway, key)).status).toBe(200);
+});
