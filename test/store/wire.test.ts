@@ -1,0 +1,31 @@
+import { expect, test } from "bun:test";
+import type { WriteOperation } from "../../src/store/operations.ts";
+import {
+  decodeOperations,
+  encodeOperations,
+  resultFromWire,
+  resultToWire,
+} from "../../src/store/wire.ts";
+import { ended, opened } from "../support/storeFolder.ts";
+
+const owner = { accountId: 3, keyId: 9 };
+const beyondDoubles = 9_007_199_254_740_993n;
+const operations: readonly WriteOperation[] = [
+  { kind: "open", request: opened("req_1", owner, { hold: beyondDoubles }) },
+  { kind: "end", end: ended("req_1", { cost: beyondDoubles, operatorCost: -beyondDoubles }) },
+  { kind: "end", end: ended("req_2", { provider: null, operatorCost: null, firstByteMs: null }) },
+  {
+    kind: "own",
+    object: { hash: new Uint8Array([0, 127, 255]), accountId: 3, provider: "p", expiresAt: 77 },
+  },
+  { kind: "touch", keyId: 9, at: 77 },
+];
+
+test("an operation reaches the writer with each of its fields as it was", () => {
+  expect(decodeOperations(encodeOperations(operations))).toStrictEqual([...operations]);
+});
+
+test("what came of it comes back to the last nano-rouble", () => {
+  const result = { charge: beyondDoubles, writeOff: 1n };
+  expect(resultFromWire(resultToWire(result))).toStrictEqual(result);
+});
