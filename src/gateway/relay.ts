@@ -76,10 +76,7 @@ export class StreamRelay implements Relay {
     else options.signal.addEventListener("abort", () => this.#leave(), { once: true });
   }
 
-  /**
-   * Waits for the first content. Until it resolves nothing was promised to the client, and when it
-   * throws UpstreamError another provider may take over.
-   */
+  /** Waits for the first content. When it throws UpstreamError nothing was promised: another provider may take over. */
   async begin(): Promise<void> {
     try {
       await this.#exchange.head;
@@ -96,6 +93,7 @@ export class StreamRelay implements Relay {
       this.#exchange.setReadTimeout(this.#options.candidate.provider.config.idleTimeoutMs);
       await Promise.all([this.#options.admitted.meter.opened, this.#own()]);
     } catch (error) {
+      this.#isOver = true;
       this.#grace.clear();
       this.#exchange.abort(readFailure(error));
       this.#options.failedToBegin();

@@ -15,8 +15,8 @@ import type { ProviderAnswer } from "../support/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
 const KEEP_ALIVE = ": keep-alive\n\n";
-const at = openBefore(["one", "two"], (urls) => ({
-  sections: { server: { sse_keepalive: "60ms" } },
+const at = openBefore(["one", "two", "three"], (urls) => ({
+  sections: { server: { sse_keepalive: "60ms" }, billing: { disconnect_grace: "20ms" } },
   providers: urls,
   models: [
     { id: "small", routes: [{ provider: "one", responses: true }] },
@@ -25,6 +25,7 @@ const at = openBefore(["one", "two"], (urls) => ({
       routes: [
         { provider: "one", priority: 1 },
         { provider: "two", priority: 2 },
+        { provider: "three", priority: 3 },
       ],
     },
   ],
@@ -143,6 +144,23 @@ describe("a stream whose first content is late", () => {
     at.providers.one.answer = usual;
     expect((await chat(at.gateway, key)).status).toBe(200);
   });
+});
+
+test("a client that leaves between two attempts pays for neither", async () => {
+  const provider = held(refusal(429));
+  at.providers.one.answer = provider.answer;
+  at.providers.two.answer = refusal(429);
+  const key = at.gateway.key();
+  const client = await openChat(at.gateway, key, { stream: true, model: "safe" });
+  await client.seen(KEEP_ALIVE);
+  provider.go();
+  // A third attempt waits 50 ms at least, and the grace is over before.
+  await at.providers.two.request(0);
+  client.leave();
+  expect(await at.gateway.records(key, 1)).toMatchObject([
+    { status: "cancelled", attemptCount: 2, charge: 0n },
+  ]);
+  expect(at.providers.three.requests).toEqual([]);
 });
 
 test("a stream that fails soon is still a plain 502", async () => {
