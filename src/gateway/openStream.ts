@@ -100,7 +100,7 @@ function lateRelay(journey: Journey, opening: Promise<Relay>): Relay {
   let failure: ApiError | undefined;
   const opened = opening.catch((error: ApiError) => {
     failure = error;
-    visit.fail(error);
+    if (error.type === "provider_error" && !visit.signal.aborted) visit.fail(error);
     visit.over();
     return undefined;
   });

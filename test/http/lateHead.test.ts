@@ -110,6 +110,8 @@ describe("a stream whose first content is late", () => {
     expect(chunksOf({ text })).toMatchObject([
       { error: { type: "invalid_request_error", message: "your prompt is too long" } },
     ]);
+    await until("the request is over", () => at.gateway.app.requests.open === 0);
+    expect(at.gateway.log.at(-1)).toMatchObject({ status: 200, outcome: "failed", level: "info" });
   });
 
   test("of the responses interface ends with that interface's error event", async () => {
@@ -161,6 +163,8 @@ test("a client that leaves between two attempts pays for neither", async () => {
     { status: "cancelled", attemptCount: 2, charge: 0n },
   ]);
   expect(at.providers.three.requests).toEqual([]);
+  await until("the request is over", () => at.gateway.app.requests.open === 0);
+  expect(at.gateway.log.at(-1)).toMatchObject({ level: "info", outcome: "cancelled" });
 });
 
 test("a stream that fails soon is still a plain 502", async () => {
