@@ -10,6 +10,7 @@ const WORDS = new Set([
   "dns",
   "empty answer",
   "internal",
+  "misfire",
   "protocol",
   "proxy",
   "refused",
