@@ -10,22 +10,31 @@ import { ended, opened } from "../support/storeFolder.ts";
 
 const owner = { accountId: 3, keyId: 9 };
 const beyondDoubles = 9_007_199_254_740_993n;
-const operations: readonly WriteOperation[] = [
-  { kind: "open", request: opened("req_1", owner, { hold: beyondDoubles }) },
-  { kind: "end", end: ended("req_1", { cost: beyondDoubles, operatorCost: -beyondDoubles }) },
-  { kind: "end", end: ended("req_2", { provider: null, operatorCost: null, firstByteMs: null }) },
-  {
-    kind: "own",
-    object: { hash: new Uint8Array([0, 127, 255]), accountId: 3, provider: "p", expiresAt: 77 },
-  },
-  { kind: "touch", keyId: 9, at: 77 },
-];
+/** Each kind has its own, so that one which is added is asked for here. */
+const operations: {
+  [Kind in WriteOperation["kind"]]: readonly Extract<WriteOperation, { kind: Kind }>[];
+} = {
+  open: [{ kind: "open", request: opened("req_1", owner, { hold: beyondDoubles }) }],
+  end: [
+    { kind: "end", end: ended("req_1", { cost: beyondDoubles, operatorCost: -beyondDoubles }) },
+    { kind: "end", end: ended("req_2", { provider: null, operatorCost: null, firstByteMs: null }) },
+  ],
+  own: [
+    {
+      kind: "own",
+      object: { hash: new Uint8Array([0, 127, 255]), accountId: 3, provider: "p", expiresAt: 77 },
+    },
+  ],
+  touch: [{ kind: "touch", keyId: 9, at: 77 }],
+  fold: [{ kind: "fold", before: 77 }],
+};
 
 test("an operation reaches the writer with each of its fields as it was", () => {
-  expect(decodeOperations(encodeOperations(operations))).toStrictEqual([...operations]);
+  const all = Object.values(operations).flat();
+  expect(decodeOperations(encodeOperations(all))).toStrictEqual(all);
 });
 
 test("what came of it comes back to the last nano-rouble", () => {
-  const result = { charge: beyondDoubles, writeOff: 1n };
+  const result = { charge: beyondDoubles, writeOff: 1n, folded: 3 };
   expect(resultFromWire(resultToWire(result))).toStrictEqual(result);
 });
