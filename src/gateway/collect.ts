@@ -52,7 +52,9 @@ export function watchClient(gateway: Gateway, signal: AbortSignal): Detachment {
     isGivenUp = true;
     exchange?.abort(new UpstreamError("client", "client gone"));
   };
-  signal.addEventListener("abort", leave, { once: true });
+  // A signal that has fired already tells nobody any more.
+  if (signal.aborted) leave();
+  else signal.addEventListener("abort", leave, { once: true });
   return {
     get isGone() {
       return signal.aborted;
@@ -62,6 +64,7 @@ export function watchClient(gateway: Gateway, signal: AbortSignal): Detachment {
     },
     watch(next) {
       exchange = next;
+      if (isGivenUp) next.abort(new UpstreamError("client", "client gone"));
     },
     end() {
       signal.removeEventListener("abort", leave);

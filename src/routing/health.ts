@@ -31,8 +31,12 @@ export interface Trial {
 /** An operator's account that is refused or empty does not mend itself by the next request. */
 const ACCOUNT_COOLDOWN_MS = 300_000;
 
-/** What a breaker counts. Limits and accounts have their own cool-downs, and the others are nobody's health. */
-const COUNTED_FAULTS: readonly UpstreamFault[] = ["provider", "missing"];
+/**
+ * What a breaker counts. Limits and accounts have their own cool-downs. A model that is unknown does not
+ * mend itself, and some providers say 404 of one request, such as an image that no model of theirs reads:
+ * a client must not put a route aside by that. The others are nobody's health.
+ */
+const COUNTED_FAULT: UpstreamFault = "provider";
 
 export function createRouteHealth(clock: Clock): RouteHealth {
   const coolUntilMs = new Map<string, number>();
@@ -69,7 +73,7 @@ export function createRouteHealth(clock: Clock): RouteHealth {
         ended(error, isCallers = false) {
           if (isOver) return 0;
           isOver = true;
-          const counts = error && !isCallers && COUNTED_FAULTS.includes(error.fault);
+          const counts = error && !isCallers && error.fault === COUNTED_FAULT;
           trial.ended(!error ? "well" : counts ? "badly" : "neutral");
           return error ? coolDown(candidate, error) : 0;
         },

@@ -9,12 +9,12 @@ import { chatEvent } from "../support/upstreamText.ts";
 
 /** The provider's own time-outs come well within the grace. */
 const at = openOneModelBefore(
-  { billing: { disconnect_grace: "600ms" } },
-  { idle_timeout: "150ms", first_byte_timeout: "150ms" },
+  { billing: { disconnect_grace: "2s" } },
+  { idle_timeout: "500ms", first_byte_timeout: "500ms" },
 );
 const hasty = openOneModelBefore(
-  { billing: { disconnect_grace: "600ms" } },
-  { total_timeout: "250ms" },
+  { billing: { disconnect_grace: "2s" } },
+  { total_timeout: "700ms" },
 );
 const started = 100_000_000_000n;
 const streaming = { stream: true };
@@ -49,7 +49,7 @@ describe("a client that left amid the content, and a provider that then", () => 
         { status: "cancelled", estimated: true, promptTokens: 2, completionTokens: 2, charge },
       ]);
       // It was the provider that ended it, not the end of the grace.
-      expect(performance.now() - leftMs).toBeLessThan(550);
+      expect(performance.now() - leftMs).toBeLessThan(1900);
       expect(on.gateway.balance(key)).toBe(started - charge);
       await on.gateway.checkBooks();
       on.provider.answer = answered();

@@ -206,4 +206,9 @@ describe("a route", () => {
       expect(await ask(6)).toBe(6);
     }
   });
+
+  test("is not passed over for a 404, which some providers say of a single request", async () => {
+    at.providers.one.answer = refusal(404);
+    expect(await ask(30)).toBe(30);
+  });
 });

@@ -38,10 +38,11 @@ describe("the error table", () => {
 
   test("402: with what is required and what is available", async () => {
     const key = at.gateway.key({ balance: 1_500_000n });
-    const required_rub = formatRoubles(holdOf(JSON.stringify(ask()), 1, 1000));
+    const bounded = { max_tokens: 1000 };
+    const required_rub = formatRoubles(holdOf(JSON.stringify(ask(bounded)), 1, 1000));
     const extra = { code: "insufficient_balance", required_rub, available_rub: "0.0015" };
     expectRefusal(
-      await chat(at.gateway, key),
+      await chat(at.gateway, key, bounded),
       [402, "billing_error", "insufficient balance"],
       extra,
     );
