@@ -6,9 +6,10 @@ export interface AuditCheck {
   readonly query: string;
 }
 
-/** Sums of what somebody may have tampered with could leave 64 bits, which SQLite refuses. */
-const wideSum = (column: string): string =>
-  `(sum(${column} / 1000000000) * 1000000000 + sum(${column} % 1000000000))`;
+/** A sum that may leave 64 bits, as what somebody tampered with could, and is then a REAL: SQLite's own refuses. */
+export function wideSum(column: string): string {
+  return `(sum(${column} / 1000000000) * 1000000000 + sum(${column} % 1000000000))`;
+}
 
 /** A request that has to have a row in the ledger. */
 const isCharged = `(r.status = 'done' OR (r.status = 'cancelled' AND r.charge > 0))`;

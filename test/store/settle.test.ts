@@ -126,6 +126,36 @@ describe("the ledger", () => {
   });
 });
 
+describe("a day whose sums leave 64 bits", () => {
+  const huge = 4_000_000_000_000_000_000n;
+
+  async function runHuge(count: number, model: string): Promise<void> {
+    const { writer } = books;
+    for (let at = 0; at < count; at += 1) {
+      const id = `req_${model}_${at}`;
+      await writer.write({ kind: "open", request: opened(id, owner, { model }) });
+      await writer.write({ kind: "end", end: ended(id, { operatorCost: huge }) });
+    }
+  }
+
+  let owner: { accountId: number; keyId: number };
+  beforeEach(() => {
+    owner = fund(books.store, "alice", 1_000_000n);
+  });
+
+  test("is reported exactly, as long as one group of it does not", async () => {
+    for (const model of ["a", "b", "c"]) await runHuge(2, model);
+    expect(books.store.usage("day", {})).toMatchObject([{ requests: 6, operatorCost: 6n * huge }]);
+  });
+
+  test("fails no settling where a group does: its cost of our own stays at the most there is", async () => {
+    await runHuge(3, "a");
+    const report = [{ requests: 3, operatorCost: 2n ** 63n - 1n, cost: 3n * costOfEnded }];
+    expect(books.store.usage("day", {})).toMatchObject(report);
+    expect(books.store.audit().problems).toEqual([]);
+  });
+});
+
 describe("a request", () => {
   test("ends once: a second end is refused and charges nothing", async () => {
     const { store, writer } = books;
