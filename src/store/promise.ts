@@ -1,6 +1,6 @@
-import { eq, sql } from "drizzle-orm";
+import { and, eq, sql } from "drizzle-orm";
 import { assert } from "../lib/assert.ts";
-import { requests } from "./requestSchema.ts";
+import { isRunning, requests } from "./requestSchema.ts";
 import { accounts } from "./schema.ts";
 import type { Connection } from "./sqlite.ts";
 
@@ -30,9 +30,7 @@ export function promiseKeeper({ db }: Connection): (request: PromisedRequest) =>
   const running = db
     .select({ held: sql<bigint>`coalesce(sum(${requests.hold}), 0)`.mapWith(BigInt) })
     .from(requests)
-    .where(
-      sql`${requests.accountId} = ${sql.placeholder("accountId")} AND ${requests.status} = 'running'`,
-    )
+    .where(and(eq(requests.accountId, sql.placeholder("accountId")), isRunning))
     .prepare();
   return ({ accountId, hold, promised }) => {
     const account = funds.get({ accountId });
