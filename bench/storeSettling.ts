@@ -15,6 +15,8 @@ const BATCH = 50;
 const ROUNDS = 200;
 const FOLD_MS = 4000;
 const DAY_MS = 86_400_000;
+/** So that the writer looks whether what is held can be paid. */
+const BEYOND_EVERY_BALANCE = 2n ** 60n;
 
 const newId = idMaker(systemClock, systemRandom);
 
@@ -27,7 +29,7 @@ export function measureSettling(path: string): Figures {
     for (const operation of operations) run(operation);
     connection.sqlite.run("COMMIT");
   };
-  const took: Record<string, number[]> = { open: [], end: [], openOne: [], endOne: [] };
+  const took: Record<string, number[]> = { open: [], end: [], openOne: [], endOne: [], edge: [] };
   const time = (name: string, work: () => void): void => {
     const startedMs = performance.now();
     work();
@@ -40,6 +42,9 @@ export function measureSettling(path: string): Figures {
     const one = request();
     time("openOne", () => commit([openOf(one)]));
     time("endOne", () => commit([endOf(one)]));
+    const last = { ...request(), promised: BEYOND_EVERY_BALANCE };
+    time("edge", () => commit([openOf(last)]));
+    commit([endOf(last)]);
   }
   connection.sqlite.close();
   return {
@@ -47,6 +52,7 @@ export function measureSettling(path: string): Figures {
     [`settle in batches of ${BATCH}, us each`]: undisturbed(took["end"]) / BATCH,
     "open by itself, us": undisturbed(took["openOne"]),
     "settle by itself, us": undisturbed(took["endOne"]),
+    "open of an account that promised all that it has, us": undisturbed(took["edge"]),
   };
 }
 
