@@ -1,7 +1,7 @@
 // The clients that bench/upstreamClients.ts compares, each used in its cheapest way.
 import * as http from "node:http";
 import { pathToFileURL } from "node:url";
-import { createHttpClient } from "../src/providers/client.ts";
+import { createHttpClient } from "../src/providers/http/client.ts";
 import type { LoadClient, VariantName } from "./upstreamLoad.ts";
 import { REQUEST_BODY } from "./upstreamLoad.ts";
 

@@ -59,7 +59,7 @@ const powers: readonly Power[] = [
     packages: ["node:http", "node:https", "node:http2", "http", "https", "http2", "undici"],
     code: /\bBun\s*\.\s*connect\b|\{[^{}]*\bconnect\b[^{}]*\}\s*=\s*Bun\b|\b(?:net|tls)\s*\.\s*connect\b|\bcreateConnection\b|\bnew\s+WebSocket\b/,
     // The second only asks whether anybody still listens on a unix socket of this machine.
-    owners: ["src/providers/connection.ts", "src/commands/staleSocket.ts"],
+    owners: ["src/providers/http/connection.ts", "src/commands/staleSocket.ts"],
   },
   {
     // It runs 256 requests at once at most and decompresses without a bound. A method called fetch is no call of it.
@@ -209,7 +209,7 @@ describe("the owner check", () => {
     ["src/config/load.ts", "const { HOME } = process.env;"],
     ["src/commands/print.ts", "console.log(1);"],
     ["src/main.ts", "process.exit(1);"],
-    ["src/providers/connection.ts", "await Bun.connect({ hostname });"],
+    ["src/providers/http/connection.ts", "await Bun.connect({ hostname });"],
     ["src/commands/demo/a.ts", "Bun.serve({ fetch(request) { return answer(request); } });"],
     ["src/commands/demo/a.ts", "Bun.serve({ fetch: (request) => answer(request) });"],
     [

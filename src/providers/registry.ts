@@ -1,9 +1,9 @@
 import type { ChatApi, ProviderConfig, ProviderKind } from "../config/schema.ts";
 import type { Clock } from "../lib/clock.ts";
-import { anthropic } from "./anthropic.ts";
-import { gemini } from "./gemini.ts";
-import { openai } from "./openai.ts";
-import { openaiResponses } from "./openaiResponses.ts";
+import { anthropic } from "./anthropic/anthropic.ts";
+import { gemini } from "./gemini/gemini.ts";
+import { openai } from "./openai/openai.ts";
+import { openaiResponses } from "./openai/openaiResponses.ts";
 import type { ChatInterface, ProviderAdapter } from "./provider.ts";
 import { createUpstream, type Upstream } from "./upstream.ts";
 

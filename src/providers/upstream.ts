@@ -7,7 +7,7 @@ import {
   createHttpClient,
   type HttpExchange,
   type HttpResponse,
-} from "./client.ts";
+} from "./http/client.ts";
 import { errorOfReply } from "./errorReply.ts";
 import {
   AnswerError,

@@ -1,5 +1,5 @@
-import { ConnectionError } from "../../src/providers/client.ts";
-import type { HttpExchange, HttpRequest, HttpResponse } from "../../src/providers/client.ts";
+import { ConnectionError } from "../../src/providers/http/client.ts";
+import type { HttpExchange, HttpRequest, HttpResponse } from "../../src/providers/http/client.ts";
 
 /** A small request; the tests say only what matters to them. */
 export function request(parts: Partial<HttpRequest> = {}): HttpRequest {

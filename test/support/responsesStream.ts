@@ -1,4 +1,4 @@
-import { openaiResponses } from "../../src/providers/openaiResponses.ts";
+import { openaiResponses } from "../../src/providers/openai/openaiResponses.ts";
 import type { ChatEvent } from "../../src/providers/provider.ts";
 
 /** Items of a response, and the events of its stream, for tests of chat over that interface. */

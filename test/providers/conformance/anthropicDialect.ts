@@ -1,4 +1,4 @@
-import { anthropic } from "../../../src/providers/anthropic.ts";
+import { anthropic } from "../../../src/providers/anthropic/anthropic.ts";
 import type { EncodedRequest } from "../../../src/providers/provider.ts";
 import { anthropicTranscripts } from "./anthropicTranscripts.ts";
 import type { Asked, AskedImage, Dialect, Said, SaidUsage, Utterance } from "./dialect.ts";

@@ -1,4 +1,4 @@
-import { gemini } from "../../../src/providers/gemini.ts";
+import { gemini } from "../../../src/providers/gemini/gemini.ts";
 import type { EncodedRequest } from "../../../src/providers/provider.ts";
 import type { Asked, AskedTool, Dialect, Said, SaidUsage, Utterance } from "./dialect.ts";
 import { inPieces } from "./dialect.ts";

@@ -1,4 +1,4 @@
-import { openai } from "../../../src/providers/openai.ts";
+import { openai } from "../../../src/providers/openai/openai.ts";
 import type { EncodedRequest } from "../../../src/providers/provider.ts";
 import type { Asked, AskedImage, Dialect, Said, SaidUsage, Utterance } from "./dialect.ts";
 import { inPieces } from "./dialect.ts";

@@ -1,4 +1,4 @@
-import { openaiResponses } from "../../../src/providers/openaiResponses.ts";
+import { openaiResponses } from "../../../src/providers/openai/openaiResponses.ts";
 import type { EncodedRequest } from "../../../src/providers/provider.ts";
 import type { Asked, AskedImage, Dialect, Said, SaidUsage, Utterance } from "./dialect.ts";
 import { inPieces } from "./dialect.ts";

@@ -1,0 +1,98 @@
+import type { FinishReason } from "../../contract/chatAnswer.ts";
+import { readMessagesUsage } from "../../contract/usage.ts";
+import { parseExactly } from "../../lib/exactJson.ts";
+import { isJsonObject } from "../../lib/json.ts";
+import { answerText, parseAnswer } from "../chat/answerObject.ts";
+import { AnswerError, type ChatReply } from "../provider.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/**
+ * Why a message ended: https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons.
+ * A paused turn is cut short by the provider, so it must not look like a whole one.
+ */
+const FINISH_REASONS: ReadonlyMap<unknown, FinishReason> = new Map<unknown, FinishReason>([
+  ["end_turn", "stop"],
+  ["stop_sequence", "stop"],
+  ["max_tokens", "length"],
+  ["model_context_window_exceeded", "length"],
+  ["pause_turn", "length"],
+  ["tool_use", "tool_calls"],
+  ["refusal", "content_filter"],
+]);
+
+/** Reads a whole message. Throws AnswerError. */
+export function readMessage(text: string): ChatReply {
+  const message = parseAnswer(text, parseExactly);
+  const { content } = message;
+  if (!Array.isArray(content)) throw new AnswerError("the message has no content");
+  const blocks = content.filter(isJsonObject);
+  const toolCalls = blocks.filter(({ type }) => type === "tool_use").map(toolCall);
+  const thinking = blocks.filter(isThinking);
+  const reasoning = joined(blocks, "thinking");
+  return {
+    completion: {
+      choices: [
+        {
+          index: 0,
+          finish_reason: finishReasonOf(message["stop_reason"]),
+          message: {
+            role: "assistant",
+            content: joined(blocks, "text"),
+            ...(reasoning === "" ? {} : { reasoning_content: reasoning }),
+            ...(thinking.length === 0 ? {} : { thinking_blocks: thinking }),
+            ...(toolCalls.length === 0 ? {} : { tool_calls: toolCalls }),
+          },
+        },
+      ],
+      usage: shownUsage(message["usage"]),
+    },
+    usage: readMessagesUsage(message["usage"]),
+  };
+}
+
+/** The convention's word for a stop reason; an unknown one stays, for the gateway to judge. */
+export function finishReasonOf(stopReason: unknown): unknown {
+  return FINISH_REASONS.get(stopReason) ?? stopReason;
+}
+
+/** What a client sees of a message's usage besides the figures that are billed. */
+export function shownUsage(usage: unknown): Fields | undefined {
+  const details = isJsonObject(usage) ? usage["output_tokens_details"] : undefined;
+  const tokens = isJsonObject(details) ? details["thinking_tokens"] : undefined;
+  if (!Number.isSafeInteger(tokens)) return undefined;
+  return { completion_tokens_details: { reasoning_tokens: tokens } };
+}
+
+/** How a call is announced. Throws AnswerError where it cannot be answered for want of a name or an id. */
+export function openedCall(block: Fields): { id: string; name: string } {
+  const { id, name } = block;
+  if (typeof id === "string" && typeof name === "string") return { id, name };
+  throw new AnswerError("a call has no id or no name");
+}
+
+/**
+ * True for a thinking block that the provider would take back: in a loop of tool calls it must be given its own
+ * thinking again, signature and all. `thinking_blocks` is the name that other gateways gave to that.
+ */
+export function isThinking(block: Fields): boolean {
+  const { type, thinking, signature, data } = block;
+  if (type === "redacted_thinking") return isText(data);
+  return type === "thinking" && typeof thinking === "string" && isText(signature);
+}
+
+function toolCall(block: Fields): Fields {
+  const { id, name } = openedCall(block);
+  return { id, type: "function", function: { name, arguments: answerText(block["input"] ?? {}) } };
+}
+
+function joined(blocks: readonly Fields[], type: "text" | "thinking"): string {
+  return blocks
+    .filter((block) => block["type"] === type)
+    .map((block) => (typeof block[type] === "string" ? block[type] : ""))
+    .join("");
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === "string" && value !== "";
+}

@@ -1,0 +1,183 @@
+import type { RequestMessage } from "../../contract/chat.ts";
+import { isThinking } from "./anthropicAnswer.ts";
+import { partsOf, unfit, unfitPart, type ChatPart } from "../chat/chatParts.ts";
+import { answeredCallOf, argumentsOf, toolCallsOf } from "../chat/chatTools.ts";
+import { isJsonObject } from "../../lib/json.ts";
+import { UnfitError } from "../provider.ts";
+
+/** A content block: https://platform.claude.com/docs/en/api/messages */
+export type Block = Readonly<Record<string, unknown>>;
+
+/** Everything that one side says before the other does. Results come first: the interface wants them there. */
+export interface Turn {
+  readonly role: "user" | "assistant";
+  readonly results: Block[];
+  readonly content: Block[];
+}
+
+/** A request's messages as the interface has them: instructions apart, sides in alternation, no blank texts. */
+export interface Conversation {
+  readonly system: readonly Block[];
+  readonly turns: readonly Turn[];
+}
+
+/** The interface wants the user to speak first; a conversation that the assistant opens gets this before it. */
+const OPENING: Block = { type: "text", text: "(no message)" };
+/** https://platform.claude.com/docs/en/build-with-claude/prompt-caching#pricing */
+const USUAL_TTL = "5m";
+
+/** Throws UnfitError for what the interface has no block for, and where nothing is said at all. */
+export function conversationOf(messages: readonly RequestMessage[]): Conversation {
+  const system: Block[] = [];
+  const turns: Turn[] = [];
+  for (const [index, message] of messages.entries()) {
+    const path = `messages[${index}]`;
+    switch (message.role) {
+      case "system":
+      case "developer":
+        system.push(...textBlocks(message, path));
+        break;
+      case "user":
+        add(turns, "user", partsOf(message, path).flatMap(blocksOf));
+        break;
+      case "assistant":
+        add(turns, "assistant", assistantBlocks(message, path));
+        break;
+      case "tool":
+        add(turns, "user", [], [resultBlock(message, path)]);
+    }
+  }
+  if (turns[0]?.role === "assistant") turns.unshift(turnOf("user", [OPENING]));
+  if (turns.length > 0) return { system, turns: withoutTrailingBlanks(turns) };
+  if (system.length === 0)
+    throw new UnfitError("messages without a text are not supported by this model's provider");
+  // Instructions alone are something to answer elsewhere; here they must be the user's.
+  return { system: [], turns: [turnOf("user", system)] };
+}
+
+/** The turns that belong to calls whose results are the last that was said, from the first such call on. */
+export function openCallLoop(turns: readonly Turn[]): readonly Turn[] {
+  let first = turns.length;
+  while ((turns[first - 1]?.results.length ?? 0) > 0 && turns[first - 2]?.role === "assistant") {
+    first -= 2;
+  }
+  return turns.slice(first);
+}
+
+function add(
+  turns: Turn[],
+  role: Turn["role"],
+  content: readonly Block[],
+  results: readonly Block[] = [],
+): void {
+  if (content.length === 0 && results.length === 0) return;
+  let turn = turns.at(-1);
+  if (turn?.role !== role) turns.push((turn = turnOf(role, [])));
+  for (const block of results) turn.results.push(block);
+  for (const block of content) turn.content.push(block);
+}
+
+function turnOf(role: Turn["role"], content: readonly Block[]): Turn {
+  return { role, results: [], content: [...content] };
+}
+
+function assistantBlocks(message: RequestMessage, path: string): readonly Block[] {
+  const { thinking_blocks: thoughts } = message as Block;
+  return [
+    // Only what bears the provider's own signature: it refuses thoughts that it did not have.
+    ...(Array.isArray(thoughts)
+      ? thoughts.filter(isJsonObject).filter(isThinking).map(thinkingBlock)
+      : []),
+    ...textBlocks(message, path),
+    ...toolCallsOf(message, path).map((call) => ({
+      type: "tool_use",
+      id: callId(call.id),
+      name: call.name,
+      input: argumentsOf(call),
+    })),
+  ];
+}
+
+function thinkingBlock({ type, thinking, signature, data }: Block): Block {
+  return type === "thinking" ? { type, thinking, signature } : { type, data };
+}
+
+function resultBlock(message: RequestMessage, path: string): Block {
+  const content = partsOf(message, path).flatMap(blocksOf);
+  return {
+    type: "tool_result",
+    tool_use_id: callId(answeredCallOf(message, path)),
+    ...(content.length === 0 ? {} : { content }),
+  };
+}
+
+/**
+ * The interface takes ids of letters, digits, hyphens and underscores; those of a call that another provider made may
+ * hold more. That is written as its code, alike in a call and in its result, so that different ids stay different.
+ */
+function callId(id: string): string {
+  return id.replaceAll(
+    /[^A-Za-z0-9_-]/gu,
+    (character) => `_${character.codePointAt(0)?.toString(16)}_`,
+  );
+}
+
+function textBlocks(message: RequestMessage, path: string): readonly Block[] {
+  return partsOf(message, path).flatMap((part) => {
+    if (part.kind !== "text") throw unfitPart(part.path, part.own?.["type"]);
+    return blocksOf(part);
+  });
+}
+
+/** The block of a part; none for a blank text, which the interface refuses. */
+function blocksOf(part: ChatPart): readonly Block[] {
+  const cache = cacheControlOf(part.own);
+  switch (part.kind) {
+    case "text":
+      return part.text.trim() === "" ? [] : [{ type: "text", text: part.text, ...cache }];
+    case "image":
+      return [{ type: "image", source: sourceOf(part.source), ...cache }];
+    case "file":
+      return [{ ...documentOf(part), ...cache }];
+    case "audio":
+      throw unfitPart(part.path, part.own?.["type"]);
+  }
+}
+
+/** PDF and plain text are what the interface reads: https://platform.claude.com/docs/en/build-with-claude/pdf-support */
+function documentOf(part: ChatPart & { kind: "file" }): Block {
+  const { source } = part;
+  const title = part.name === undefined ? {} : { title: part.name };
+  if (source.kind === "url" || source.mediaType === "application/pdf") {
+    return { type: "document", source: sourceOf(source), ...title };
+  }
+  if (source.mediaType !== "text/plain") throw unfitPart(part.path, "file");
+  const data = Buffer.from(source.base64, "base64").toString();
+  return { type: "document", source: { type: "text", media_type: "text/plain", data }, ...title };
+}
+
+function sourceOf(source: (ChatPart & { kind: "image" })["source"]): Block {
+  return source.kind === "url"
+    ? { type: "url", url: source.url }
+    : { type: "base64", media_type: source.mediaType, data: source.base64 };
+}
+
+/**
+ * Where the client wants the prompt's cache to end; clients that know the provider write it into their parts and tools.
+ * Throws UnfitError for a cache that is kept for an hour: writing it costs more than a model's one price for that.
+ */
+export function cacheControlOf(own: Block | undefined): Block {
+  const control = own?.["cache_control"];
+  if (!isJsonObject(control)) return {};
+  if ((control["ttl"] ?? USUAL_TTL) !== USUAL_TTL) throw unfit(`cache_control beyond ${USUAL_TTL}`);
+  return { cache_control: control };
+}
+
+/** The interface takes no blanks at the end of an answer that it is to go on with. */
+function withoutTrailingBlanks(turns: readonly Turn[]): readonly Turn[] {
+  const last = turns.at(-1);
+  const block = last?.content.at(-1);
+  if (last?.role !== "assistant" || typeof block?.["text"] !== "string") return turns;
+  const content = [...last.content.slice(0, -1), { ...block, text: block["text"].trimEnd() }];
+  return [...turns.slice(0, -1), { ...last, content }];
+}

@@ -1,0 +1,200 @@
+import { readMessagesUsage, type Usage } from "../../contract/usage.ts";
+import { isJsonObject } from "../../lib/json.ts";
+import { finishReasonOf, isThinking, openedCall, shownUsage } from "./anthropicAnswer.ts";
+import { answerText, parseAnswer } from "../chat/answerObject.ts";
+import { AnswerError, type ChatEvent, type ReadChatEvent } from "../provider.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** A content block that has begun. Of a call: its place among the calls, and whether any arguments came. */
+interface OpenBlock {
+  readonly type: unknown;
+  readonly start: Fields;
+  readonly call: number;
+  thinking: string;
+  signature: string;
+  hasArguments: boolean;
+}
+
+const NOTHING: ChatEvent = { kind: "nothing" };
+/** So many blocks may be open at once; the interface has one at a time. */
+const OPEN_BLOCKS_MAX = 1000;
+/** A longer thought is shown, but not kept for the end of its block, where it would be given back whole. */
+const THOUGHT_CHARACTERS_MAX = 1024 * 1024;
+
+/** Starts reading the events of one message: https://platform.claude.com/docs/en/build-with-claude/streaming */
+export function readMessageEvents(): ReadChatEvent {
+  const reader = new MessageReader();
+  return (event) => reader.read(event);
+}
+
+class MessageReader {
+  readonly #open = new Map<unknown, OpenBlock>();
+  #calls = 0;
+  #isFinished = false;
+  /** The figures of `message_start`. That of the output is only a placeholder there. */
+  #started: Fields = {};
+
+  read({ event, data }: Parameters<ReadChatEvent>[0]): ChatEvent {
+    if (data === "") return NOTHING;
+    const fields = parseAnswer(data);
+    const type: unknown = fields["type"] ?? event;
+    switch (type) {
+      case "message_start":
+        return this.#start(fields["message"]);
+      case "content_block_start":
+        return this.#startBlock(fields["index"], fieldsOf(fields["content_block"]));
+      case "content_block_delta":
+        return this.#add(fields["index"], fieldsOf(fields["delta"]));
+      case "content_block_stop":
+        return this.#stopBlock(fields["index"]);
+      case "message_delta":
+        return this.#finish(fieldsOf(fields["delta"])["stop_reason"], fields["usage"]);
+      case "message_stop":
+        return { kind: "done" };
+      case "error":
+        throw new AnswerError("the answer is an error");
+      default:
+        // Pings, and what the provider will add: its documentation asks to pass over unknown events.
+        return NOTHING;
+    }
+  }
+
+  #start(message: unknown): ChatEvent {
+    this.#started = fieldsOf(fieldsOf(message)["usage"]);
+    const usage = readMessagesUsage(this.#started);
+    return { ...chunkOf({ role: "assistant", content: "" }), usage, isUsageEarly: true };
+  }
+
+  #startBlock(index: unknown, start: Fields): ChatEvent {
+    if (this.#open.size >= OPEN_BLOCKS_MAX) throw new AnswerError("too many blocks are open");
+    const { type } = start;
+    const isCall = type === "tool_use";
+    this.#open.set(index, {
+      type,
+      start,
+      call: isCall ? this.#calls : -1,
+      thinking: "",
+      signature: "",
+      hasArguments: false,
+    });
+    if (isCall) {
+      const { id, name } = openedCall(start);
+      const opened = { id, type: "function", function: { name, arguments: "" } };
+      return chunkOf({ tool_calls: [{ index: this.#calls++, ...opened }] });
+    }
+    // The first text is empty as a rule, and comes with the deltas.
+    if (type === "text") return this.#add(index, { type: "text_delta", text: start["text"] });
+    if (type !== "thinking") return NOTHING;
+    this.#add(index, { type: "signature_delta", signature: start["signature"] });
+    return this.#add(index, { type: "thinking_delta", thinking: start["thinking"] });
+  }
+
+  #add(index: unknown, delta: Fields): ChatEvent {
+    const block = this.#open.get(index);
+    switch (delta["type"]) {
+      case "text_delta":
+        return textChunk("content", textOf(delta["text"]));
+      case "thinking_delta": {
+        const thinking = textOf(delta["thinking"]);
+        if (block && block.thinking.length <= THOUGHT_CHARACTERS_MAX) block.thinking += thinking;
+        return textChunk("reasoning_content", thinking);
+      }
+      case "signature_delta":
+        if (block && block.signature.length <= THOUGHT_CHARACTERS_MAX) {
+          block.signature += textOf(delta["signature"]);
+        }
+        return NOTHING;
+      case "input_json_delta": {
+        if (!block) throw new AnswerError("a call goes on that never began");
+        const text = textOf(delta["partial_json"]);
+        // The provider's own tools have their input in the same form; a client is not to run them.
+        if (block.call < 0 || text === "") return NOTHING;
+        block.hasArguments = true;
+        return chunkOf(argumentsDelta(block, text));
+      }
+      default:
+        return NOTHING;
+    }
+  }
+
+  #stopBlock(index: unknown): ChatEvent {
+    const delta = this.#closeBlock(index);
+    return delta ? chunkOf(delta) : NOTHING;
+  }
+
+  /** What a block shows only at its end: the input that came whole or not at all, and a signature. */
+  #closeBlock(index: unknown): Fields | undefined {
+    const block = this.#open.get(index);
+    this.#open.delete(index);
+    if (!block) return undefined;
+    if (block.call >= 0) {
+      if (block.hasArguments) return undefined;
+      return argumentsDelta(block, answerText(block.start["input"] ?? {}));
+    }
+    const { type, thinking, signature } = block;
+    if (Math.max(thinking.length, signature.length) > THOUGHT_CHARACTERS_MAX) return undefined;
+    const whole = type === "thinking" ? { type, thinking, signature } : block.start;
+    return isThinking(whole) ? { thinking_blocks: [whole] } : undefined;
+  }
+
+  #finish(stopReason: unknown, reported: unknown): ChatEvent {
+    const usage = this.#finalUsage(fieldsOf(reported));
+    const shown = shownUsage(reported);
+    if (stopReason === undefined || stopReason === null || this.#isFinished) {
+      // The same event may come amid the answer, with the figures so far.
+      const isUsageEarly = !this.#isFinished;
+      return { kind: "chunk", chunk: { choices: [], usage: shown }, usage, isUsageEarly };
+    }
+    this.#isFinished = true;
+    return { ...chunkOf(this.#closeAll(), finishReasonOf(stopReason), shown), usage };
+  }
+
+  /** Blocks that were never stopped are whole all the same, once the message is. */
+  #closeAll(): Fields {
+    const calls: unknown[] = [];
+    for (const index of this.#open.keys()) {
+      const { tool_calls: closed } = this.#closeBlock(index) ?? {};
+      if (Array.isArray(closed)) calls.push(...(closed as unknown[]));
+    }
+    return calls.length === 0 ? {} : { tool_calls: calls };
+  }
+
+  /** The figures of `message_delta` are cumulative; those that it leaves out are the first ones. */
+  #finalUsage(reported: Fields): Usage | undefined {
+    const final: Record<string, unknown> = { ...this.#started, output_tokens: undefined };
+    for (const [name, figure] of Object.entries(reported)) final[name] = later(final[name], figure);
+    return readMessagesUsage(final);
+  }
+}
+
+/** What only grows is the larger of two; of anything else the later one counts. */
+function later(before: unknown, now: unknown): unknown {
+  if (typeof before === "number" && typeof now === "number") return Math.max(before, now);
+  return now ?? before;
+}
+
+function argumentsDelta(block: OpenBlock, text: string): Fields {
+  return { tool_calls: [{ index: block.call, function: { arguments: text } }] };
+}
+
+function textChunk(field: "content" | "reasoning_content", text: string): ChatEvent {
+  return text === "" ? NOTHING : chunkOf({ [field]: text });
+}
+
+function chunkOf(
+  delta: Fields,
+  finishReason: unknown = null,
+  usage?: Fields,
+): ChatEvent & { kind: "chunk" } {
+  const choices = [{ index: 0, delta, finish_reason: finishReason }];
+  return { kind: "chunk", chunk: { choices, usage }, usage: undefined };
+}
+
+function fieldsOf(value: unknown): Fields {
+  return isJsonObject(value) ? value : {};
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}

@@ -1,0 +1,33 @@
+import { isDeeper, isJsonObject } from "../../lib/json.ts";
+import { AnswerError } from "../provider.ts";
+
+/** Far more than any answer needs. */
+const DEPTH_MAX = 1000;
+
+/**
+ * The object that an answer, or an event of one, must be; `parse` reads its text. Throws AnswerError for anything
+ * else, and for an `error` in an answer's place, whichever provider's.
+ */
+export function parseAnswer(
+  text: string,
+  parse: (text: string) => unknown = JSON.parse,
+): Record<string, unknown> {
+  let value: unknown;
+  try {
+    value = parse(text);
+  } catch {
+    // The parser's error quotes the answer, which must not reach a log: so it is no cause here.
+    throw new AnswerError("the answer is not JSON");
+  }
+  if (!isJsonObject(value)) throw new AnswerError("the answer is not a JSON object");
+  if (value["error"] !== undefined && value["error"] !== null) {
+    throw new AnswerError("the answer is an error");
+  }
+  return value;
+}
+
+/** The JSON text of a part of an answer. Throws AnswerError where it is nested too deep to be written. */
+export function answerText(value: unknown): string {
+  if (isDeeper(value, DEPTH_MAX)) throw new AnswerError("the answer is nested too deep");
+  return JSON.stringify(value);
+}

@@ -1,0 +1,72 @@
+import { isDeeper, type JsonObjectText } from "../../lib/json.ts";
+import { UnfitError } from "../provider.ts";
+
+/** Far more than any schema needs, and little enough to be written at once. */
+const DEPTH_MAX = 1000;
+
+/**
+ * The top-level fields of the chat convention: https://platform.openai.com/docs/api-reference/chat/create and those
+ * of the contract. Another interface gets a counterpart of them, or nothing.
+ */
+const CONVENTION_FIELDS: ReadonlySet<string> = new Set([
+  "audio",
+  "background",
+  "frequency_penalty",
+  "function_call",
+  "functions",
+  "logit_bias",
+  "logprobs",
+  "max_completion_tokens",
+  "max_output_tokens",
+  "max_tokens",
+  "messages",
+  "metadata",
+  "modalities",
+  "model",
+  "n",
+  "parallel_tool_calls",
+  "prediction",
+  "presence_penalty",
+  "prompt_cache_key",
+  "prompt_cache_retention",
+  "reasoningSummary",
+  "reasoning_effort",
+  "response_format",
+  "safety_identifier",
+  "seed",
+  "service_tier",
+  "stop",
+  "store",
+  "stream",
+  "stream_options",
+  "temperature",
+  "tool_choice",
+  "tools",
+  "top_logprobs",
+  "top_p",
+  "user",
+  "verbosity",
+  "web_search_options",
+]);
+
+/**
+ * The body of a request in another interface's words: the given fields, of which undefined ones are left out, and
+ * behind them every top-level field of the client's that the convention does not know, in the client's own text: who
+ * writes such a field knows the provider. A given field takes the place of the client's.
+ * Throws UnfitError for a given value that is nested too deep to be written.
+ */
+export function bodyWithOthers(
+  object: JsonObjectText,
+  fields: Readonly<Record<string, unknown>>,
+): string {
+  if (isDeeper(fields, DEPTH_MAX)) throw new UnfitError("the request is nested too deep");
+  const members = Object.entries(fields)
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`);
+  const taken = new Set(Object.keys(fields).filter((name) => fields[name] !== undefined));
+  for (const { key, valueStart, valueEnd } of object.members) {
+    if (CONVENTION_FIELDS.has(key) || taken.has(key)) continue;
+    members.push(`${JSON.stringify(key)}:${object.text.slice(valueStart, valueEnd)}`);
+  }
+  return `{${members.join(",")}}`;
+}

@@ -1,0 +1,117 @@
+import type { RequestMessage } from "../../contract/chat.ts";
+import { isJsonObject } from "../../lib/json.ts";
+import { UnfitError } from "../provider.ts";
+
+/** Where an image or a file is: in the request itself, as base64, or at an address. */
+export type PartSource =
+  | { readonly kind: "data"; readonly mediaType: string; readonly base64: string }
+  | { readonly kind: "url"; readonly url: string };
+
+/**
+ * One part of a message, in no provider's words. `path` names it to the caller: `messages[2].content[0]`.
+ * `own` is the client's object, for fields that an interface knows besides; undefined for a plain string.
+ */
+export type ChatPart = {
+  readonly path: string;
+  readonly own: Readonly<Record<string, unknown>> | undefined;
+} & (
+  | { readonly kind: "text"; readonly text: string }
+  | { readonly kind: "image"; readonly source: PartSource }
+  | { readonly kind: "audio"; readonly format: string; readonly base64: string }
+  | { readonly kind: "file"; readonly source: PartSource; readonly name: string | undefined }
+);
+
+/** A word that may be repeated to the caller who wrote it. */
+const PLAIN_TYPE = /^[A-Za-z0-9_.-]{1,64}$/;
+
+/**
+ * The parts of a message that was checked; a string is one text part, and null none.
+ * Throws UnfitError for parts of other types and for ids of stored files: they mean nothing elsewhere.
+ */
+export function partsOf(message: RequestMessage, path: string): readonly ChatPart[] {
+  const { content } = message;
+  const at = `${path}.content`;
+  if (typeof content === "string") {
+    return [{ kind: "text", text: content, path: at, own: undefined }];
+  }
+  return (content ?? []).map((part, index) => partOf(part, `${at}[${index}]`));
+}
+
+/** The texts of a message that has nothing else to say; any other part is an UnfitError. */
+export function textsOf(message: RequestMessage, path: string): readonly string[] {
+  return partsOf(message, path).map((part) => {
+    if (part.kind === "text") return part.text;
+    throw unfitPart(part.path, part.own?.["type"]);
+  });
+}
+
+/** For a part that an interface has no counterpart for. `type` is the client's own word for it. */
+export function unfitPart(path: string, type: unknown): UnfitError {
+  const named = typeof type === "string" && PLAIN_TYPE.test(type) ? ` of the type ${type}` : "";
+  return unfit(`${path}${named}`);
+}
+
+/** For a field that an interface cannot express, and without which the request would mean something else. */
+export function unfit(path: string): UnfitError {
+  return new UnfitError(`${path} is not supported by this model's provider`);
+}
+
+function partOf(part: Readonly<Record<string, unknown>>, path: string): ChatPart {
+  const at = { path, own: part };
+  const { type } = part;
+  switch (type) {
+    case "text":
+    case "refusal": {
+      const text = part[type];
+      if (typeof text === "string") return { ...at, kind: "text", text };
+      break;
+    }
+    case "image_url": {
+      const image = part["image_url"];
+      const url = isJsonObject(image) ? image["url"] : image;
+      if (typeof url === "string") {
+        return { ...at, kind: "image", source: sourceOf(url, `${path}.image_url`) };
+      }
+      break;
+    }
+    case "input_audio": {
+      const audio = isJsonObject(part["input_audio"]) ? part["input_audio"] : {};
+      const { data, format } = audio;
+      if (typeof data === "string" && typeof format === "string") {
+        return { ...at, kind: "audio", format, base64: data };
+      }
+      break;
+    }
+    case "file": {
+      const file = isJsonObject(part["file"]) ? part["file"] : {};
+      const { file_data: data, filename } = file;
+      if (typeof data === "string") {
+        const name = typeof filename === "string" ? filename : undefined;
+        return { ...at, kind: "file", source: sourceOf(data, `${path}.file`), name };
+      }
+      break;
+    }
+  }
+  throw unfitPart(path, type);
+}
+
+/** Far more than any media type with its parameters has. */
+const MEDIA_TYPE_CHARACTERS_MAX = 1000;
+
+/**
+ * What an address means. A data: URL is taken apart as https://www.rfc-editor.org/rfc/rfc2397 says, in base64 only:
+ * that is how clients write them. It may be megabytes long, so nothing searches it twice.
+ */
+function sourceOf(url: string, path: string): PartSource {
+  if (/^https?:\/\//i.test(url)) return { kind: "url", url };
+  const comma = url.indexOf(",");
+  const isNamed = comma >= 0 && comma <= MEDIA_TYPE_CHARACTERS_MAX;
+  const [mediaType = "", ...parameters] = url
+    .slice("data:".length, isNamed ? comma : 0)
+    .toLowerCase()
+    .split(";");
+  if (!/^data:/i.test(url) || parameters.at(-1) !== "base64") {
+    throw new UnfitError(`${path} must be an http(s) address or a data: URL in base64`);
+  }
+  return { kind: "data", mediaType: mediaType.trim(), base64: url.slice(comma + 1) };
+}

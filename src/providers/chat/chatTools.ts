@@ -1,0 +1,151 @@
+import type { ChatRequestBody, RequestMessage } from "../../contract/chat.ts";
+import { parseExactly } from "../../lib/exactJson.ts";
+import { isJsonObject } from "../../lib/json.ts";
+import { unfit, unfitPart } from "./chatParts.ts";
+import { UnfitError } from "../provider.ts";
+
+/** A function that the model may call. `parameters` is the client's JSON schema, not looked into. */
+export interface ChatTool {
+  readonly name: string;
+  readonly description: string | undefined;
+  readonly parameters: Readonly<Record<string, unknown>> | undefined;
+  readonly strict: boolean | undefined;
+  /** The client's whole definition, for fields that an interface knows besides. */
+  readonly own: Readonly<Record<string, unknown>>;
+}
+
+/** Whether the model may, must or must not call a tool, and which. */
+export type ChatToolChoice =
+  | { readonly kind: "auto" | "none" | "required" }
+  | { readonly kind: "tool"; readonly name: string };
+
+/** A call that the model made earlier. `arguments` is JSON text as the client sent it back. */
+export interface ChatToolCall {
+  readonly id: string;
+  readonly name: string;
+  readonly arguments: string;
+  /** Names the call to the caller: `messages[1].tool_calls[0]`. */
+  readonly path: string;
+  /** The client's whole call, for fields that an interface knows besides. */
+  readonly own: Readonly<Record<string, unknown>>;
+}
+
+/** The form in which the client wants its answer; undefined for plain text. */
+export type ChatFormat =
+  | { readonly kind: "json" }
+  | {
+      readonly kind: "schema";
+      readonly name: string | undefined;
+      readonly description: string | undefined;
+      readonly schema: Readonly<Record<string, unknown>>;
+      readonly strict: boolean | undefined;
+    };
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** The tools of a request. Throws UnfitError for what is no function: other providers do not have it. */
+export function toolsOf(body: ChatRequestBody): readonly ChatTool[] {
+  const { tools, functions } = body as Fields;
+  if (isGiven(functions)) throw unfit("functions");
+  if (!isGiven(tools)) return [];
+  if (!Array.isArray(tools)) throw unfit("tools");
+  return tools.map((tool: unknown, index) => {
+    const path = `tools[${index}]`;
+    if (!isJsonObject(tool)) throw unfit(path);
+    const definition = tool["function"];
+    if (tool["type"] !== "function" || !isJsonObject(definition)) {
+      throw unfitPart(path, tool["type"]);
+    }
+    const { name, description, parameters, strict } = definition;
+    if (typeof name !== "string" || name === "") throw unfit(`${path}.function`);
+    if (isGiven(parameters) && !isJsonObject(parameters)) {
+      throw unfit(`${path}.function.parameters`);
+    }
+    return {
+      name,
+      description: typeof description === "string" ? description : undefined,
+      parameters: isJsonObject(parameters) ? parameters : undefined,
+      strict: typeof strict === "boolean" ? strict : undefined,
+      own: tool,
+    };
+  });
+}
+
+/** Undefined where the client leaves it to the provider. Throws UnfitError for what is neither a word nor one function. */
+export function toolChoiceOf(body: ChatRequestBody): ChatToolChoice | undefined {
+  const { tool_choice: choice, function_call: legacy } = body as Fields;
+  if (isGiven(legacy)) throw unfit("function_call");
+  if (!isGiven(choice)) return undefined;
+  if (choice === "auto" || choice === "none" || choice === "required") return { kind: choice };
+  if (isJsonObject(choice) && choice["type"] === "function" && isJsonObject(choice["function"])) {
+    const { name } = choice["function"];
+    if (typeof name === "string") return { kind: "tool", name };
+  }
+  throw unfit("tool_choice");
+}
+
+/** The calls that an assistant's message made, in their order. */
+export function toolCallsOf(message: RequestMessage, path: string): readonly ChatToolCall[] {
+  const { tool_calls: calls, function_call: legacy } = message as Fields;
+  if (isGiven(legacy)) throw unfit(`${path}.function_call`);
+  if (!isGiven(calls)) return [];
+  if (!Array.isArray(calls)) throw unfit(`${path}.tool_calls`);
+  return calls.map((call: unknown, index) => {
+    const at = `${path}.tool_calls[${index}]`;
+    if (!isJsonObject(call)) throw unfit(at);
+    const { id, type = "function", function: called } = call;
+    if (type !== "function" || !isJsonObject(called)) throw unfitPart(at, type);
+    const { name, arguments: given = "" } = called;
+    if (typeof id !== "string" || typeof name !== "string" || typeof given !== "string") {
+      throw unfit(at);
+    }
+    return { id, name, arguments: given, path: at, own: call };
+  });
+}
+
+/** Which call a tool's message answers. Throws UnfitError where it does not say. */
+export function answeredCallOf(message: RequestMessage, path: string): string {
+  const { tool_call_id: id } = message as Fields;
+  if (typeof id !== "string") throw new UnfitError(`${path}.tool_call_id is required`);
+  return id;
+}
+
+/**
+ * The arguments of a call as the object that some interfaces want instead of its text; none is an empty one.
+ * Throws UnfitError where they are no JSON object.
+ */
+export function argumentsOf(call: ChatToolCall): Readonly<Record<string, unknown>> {
+  if (call.arguments.trim() === "") return {};
+  try {
+    const value: unknown = parseExactly(call.arguments);
+    if (isJsonObject(value)) return value;
+  } catch {
+    // The parser's error quotes the client's text, and says no more than what follows.
+  }
+  throw new UnfitError(`${call.path}.function.arguments must be a JSON object`);
+}
+
+/** Throws UnfitError for a form that no provider but the convention's own has. */
+export function formatOf(body: ChatRequestBody): ChatFormat | undefined {
+  const { response_format: format } = body as Fields;
+  if (!isGiven(format)) return undefined;
+  if (!isJsonObject(format)) throw unfit("response_format");
+  if (format["type"] === "text") return undefined;
+  if (format["type"] === "json_object") return { kind: "json" };
+  const given = format["json_schema"];
+  if (format["type"] !== "json_schema" || !isJsonObject(given)) throw unfit("response_format");
+  const { name, description, schema, strict } = given;
+  if (!isJsonObject(schema)) throw unfit("response_format.json_schema");
+  return {
+    kind: "schema",
+    name: typeof name === "string" ? name : undefined,
+    description: typeof description === "string" ? description : undefined,
+    schema,
+    strict: typeof strict === "boolean" ? strict : undefined,
+  };
+}
+
+/** A null one counts as absent, as everywhere in the convention. */
+function isGiven(value: unknown): boolean {
+  return value !== undefined && value !== null;
+}

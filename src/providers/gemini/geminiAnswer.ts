@@ -1,0 +1,130 @@
+import { readChatUsage, type Usage } from "../../contract/usage.ts";
+import { isJsonObject } from "../../lib/json.ts";
+import { sha256 } from "../../lib/sha256.ts";
+import { parseAnswer } from "../chat/answerObject.ts";
+import {
+  nothingTold,
+  readCandidate,
+  type ReadChoice,
+  type Said,
+  type Told,
+} from "./geminiCandidate.ts";
+import { AnswerError, type ChatReply, type ReadChatEvent } from "../provider.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** An id that is made here has so many characters of the answer's own, for elsewhere at most 40 are allowed. */
+const ID_CHARS_MAX = 24;
+
+/** Reads a whole GenerateContentResponse: https://ai.google.dev/api/generate-content#generatecontentresponse */
+export function readGeminiAnswer(text: string): ChatReply {
+  const { choices, usage, isPartial, reported } = readAnswer(text, nothingTold());
+  return {
+    completion: {
+      choices: choices.map(({ index, finishReason, said }) => ({
+        index,
+        finish_reason: finishReason,
+        message: messageOf(said),
+      })),
+      usage: reported,
+    },
+    usage: isPartial ? undefined : usage,
+  };
+}
+
+/** Only in a delta a call bears its place among the others. */
+function messageOf({ tool_calls: calls, ...said }: Said): Fields {
+  const toolCalls = calls?.map(({ id, type, function: called, extra_content }) => ({
+    id,
+    type,
+    function: called,
+    extra_content,
+  }));
+  return { content: "", ...said, ...(toolCalls && { tool_calls: toolCalls }) };
+}
+
+/**
+ * Reads a stream, in which each event is such a response with what was added since the last one. It has no
+ * terminator and ends behind the finish reason. The usage of each event is that of everything so far: what comes
+ * before the end is an early figure.
+ */
+export function geminiEvents(): ReadChatEvent {
+  const told = nothingTold();
+  return ({ data }) => {
+    if (data === "") return { kind: "nothing" };
+    const { choices, usage, isPartial, reported } = readAnswer(data, told);
+    if (choices.length === 0 && !usage) return { kind: "nothing" };
+    const chunk = {
+      choices: choices.map(({ index, finishReason, said }) => ({
+        index,
+        finish_reason: finishReason,
+        delta: said,
+      })),
+      usage: reported,
+    };
+    const isUsageEarly = usage !== undefined && (isPartial || !told.hasFinished);
+    return { kind: "chunk", chunk, usage, isUsageEarly };
+  };
+}
+
+function readAnswer(text: string, told: Told): ReadUsage & { choices: readonly ReadChoice[] } {
+  const answer = parseAnswer(text);
+  const candidates = answer["candidates"] ?? [];
+  if (!Array.isArray(candidates)) throw new AnswerError("the candidates are not a list");
+  // A prompt that was blocked has none. The provider did its work and bills it: that is an answer of which
+  // all was withheld, and no failure.
+  const given: readonly unknown[] =
+    candidates.length === 0 && isBlocked(answer["promptFeedback"])
+      ? [{ finishReason: "PROHIBITED_CONTENT" }]
+      : candidates;
+  const idPrefix = (): string => (told.idPrefix ??= idPrefixOf(answer["responseId"], text));
+  const choices = given.map((candidate, at) => readCandidate(candidate, at, told, idPrefix));
+  return { choices, ...usageOf(answer["usageMetadata"], told) };
+}
+
+/** https://ai.google.dev/api/generate-content#PromptFeedback */
+function isBlocked(feedback: unknown): boolean {
+  return isJsonObject(feedback) && typeof feedback["blockReason"] === "string";
+}
+
+/** Unlike the next answer's, and the same for all calls of one. */
+function idPrefixOf(responseId: unknown, text: string): string {
+  const own = typeof responseId === "string" ? responseId.replace(/[^\w-]/g, "") : "";
+  return `call_${(own || Buffer.from(sha256(text)).toString("hex")).slice(0, ID_CHARS_MAX)}`;
+}
+
+interface ReadUsage {
+  readonly usage: Usage | undefined;
+  /** What was said is not counted yet, only the prompt and thoughts. */
+  readonly isPartial: boolean;
+  /** What else is shown of it. */
+  readonly reported: Fields | undefined;
+}
+
+/**
+ * Thoughts are counted beside the candidates, and results of the provider's own tools beside the prompt; cached tokens
+ * are part of the prompt's: https://ai.google.dev/api/generate-content#UsageMetadata. A count of zero is left out of
+ * the JSON; where something was said, its absence means that the count is not known yet.
+ */
+function usageOf(metadata: unknown, told: Told): ReadUsage {
+  const found = isJsonObject(metadata) ? metadata : {};
+  const { candidatesTokenCount: answered, thoughtsTokenCount = 0 } = found;
+  const thoughts = countOf(thoughtsTokenCount);
+  const usage = readChatUsage({
+    prompt_tokens:
+      countOf(found["promptTokenCount"]) + countOf(found["toolUsePromptTokenCount"] ?? 0),
+    completion_tokens: countOf(answered ?? 0) + thoughts,
+    prompt_tokens_details: { cached_tokens: found["cachedContentTokenCount"] },
+  });
+  const reported = { completion_tokens_details: { reasoning_tokens: thoughts } };
+  return {
+    usage,
+    isPartial: told.hasSpoken && (answered ?? undefined) === undefined,
+    reported: usage && reported,
+  };
+}
+
+/** NaN for what is no count, so that no sum of it is one. */
+function countOf(value: unknown): number {
+  return typeof value === "number" && Number.isInteger(value) && value >= 0 ? value : Number.NaN;
+}

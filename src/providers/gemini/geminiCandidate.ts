@@ -1,0 +1,177 @@
+import { isJsonObject } from "../../lib/json.ts";
+import { answerText } from "../chat/answerObject.ts";
+import { AnswerError, MisfireError } from "../provider.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Why a candidate ended, https://ai.google.dev/api/generate-content#FinishReason; any other reason is a plain end. */
+const FINISH_REASONS: ReadonlyMap<unknown, string> = new Map([
+  ["MAX_TOKENS", "length"],
+  ["CONTINUATION", "length"],
+  ...[
+    "SAFETY",
+    "RECITATION",
+    "LANGUAGE",
+    "BLOCKLIST",
+    "PROHIBITED_CONTENT",
+    "SPII",
+    "OTHER",
+    "IMAGE_SAFETY",
+    "IMAGE_PROHIBITED_CONTENT",
+    "IMAGE_RECITATION",
+  ].map((reason) => [reason, "content_filter"] as const),
+]);
+/** The model's own mistakes: there is no answer, and the next route may have one. */
+const MISFIRES: ReadonlySet<unknown> = new Set([
+  "MALFORMED_FUNCTION_CALL",
+  "MALFORMED_RESPONSE",
+  "UNEXPECTED_TOOL_CALL",
+  "TOO_MANY_TOOL_CALLS",
+  "MISSING_THOUGHT_SIGNATURE",
+]);
+const UNFINISHED: ReadonlySet<unknown> = new Set([
+  undefined,
+  null,
+  "",
+  "FINISH_REASON_UNSPECIFIED",
+]);
+
+/** What is remembered of one answer while its events come. */
+export interface Told {
+  /** What the ids of calls that came without one begin with. */
+  idPrefix: string | undefined;
+  /** By candidate that has begun, how many calls it has made. */
+  readonly calls: Map<number, number>;
+  /** A text, a call or an image has come, thoughts aside: that is never without tokens. */
+  hasSpoken: boolean;
+  /** A candidate has ended. */
+  hasFinished: boolean;
+}
+
+/** The fields of a delta: each is there only where something stands in it. */
+export interface Said {
+  readonly role?: "assistant";
+  readonly content?: string;
+  readonly reasoning_content?: string;
+  readonly tool_calls?: readonly ToolCall[];
+  readonly images?: readonly Fields[];
+  readonly extra_content?: Fields;
+}
+
+interface ToolCall {
+  readonly index: number;
+  readonly id: string;
+  readonly type: "function";
+  readonly function: Fields;
+  readonly extra_content?: Fields;
+}
+
+/** One candidate of an answer, or what an event adds to it. */
+export interface ReadChoice {
+  readonly index: number;
+  readonly finishReason: string | null;
+  readonly said: Said;
+}
+
+/** The beginning of every answer. */
+export function nothingTold(): Told {
+  return { idPrefix: undefined, calls: new Map(), hasSpoken: false, hasFinished: false };
+}
+
+/**
+ * Reads one candidate, https://ai.google.dev/api/generate-content#candidate, and remembers it. `idPrefix` begins the
+ * ids of calls that came without one. Throws AnswerError.
+ */
+export function readCandidate(
+  candidate: unknown,
+  at: number,
+  told: Told,
+  idPrefix: () => string,
+): ReadChoice {
+  if (!isJsonObject(candidate)) throw new AnswerError("a candidate is not an object");
+  const index = typeof candidate["index"] === "number" ? candidate["index"] : at;
+  const content = candidate["content"] ?? {};
+  const parts = isJsonObject(content) ? (content["parts"] ?? []) : undefined;
+  if (!Array.isArray(parts)) throw new AnswerError("a candidate has no list of parts");
+  const callsBefore = told.calls.get(index);
+  const said: Said = {
+    ...(callsBefore === undefined && { role: "assistant" }),
+    ...saidIn(parts, (call) => `${idPrefix()}_${index}_${call}`, callsBefore ?? 0),
+  };
+  const callCount = (callsBefore ?? 0) + (said.tool_calls?.length ?? 0);
+  told.calls.set(index, callCount);
+  told.hasSpoken ||= [said.content, said.tool_calls, said.images].some((it) => it !== undefined);
+  const finishReason = finishReasonOf(candidate["finishReason"], callCount > 0);
+  told.hasFinished ||= finishReason !== null;
+  return { index, finishReason, said };
+}
+
+function finishReasonOf(reason: unknown, calledTool: boolean): string | null {
+  if (UNFINISHED.has(reason)) return null;
+  if (MISFIRES.has(reason)) throw new MisfireError("the model could not answer");
+  return FINISH_REASONS.get(reason) ?? (calledTool ? "tool_calls" : "stop");
+}
+
+/** What the parts say together. Parts of unknown kinds say nothing. */
+function saidIn(
+  parts: readonly unknown[],
+  idOf: (callIndex: number) => string,
+  callsBefore: number,
+): Said {
+  let content = "";
+  let reasoning = "";
+  let signature: Fields | undefined;
+  const calls: ToolCall[] = [];
+  const images: Fields[] = [];
+  for (const part of parts) {
+    if (!isJsonObject(part)) throw new AnswerError("a part is not an object");
+    const { text, thought, functionCall, inlineData } = part;
+    const signed = extraContentOf(part["thoughtSignature"]);
+    if (isJsonObject(functionCall)) {
+      const index = callsBefore + calls.length;
+      calls.push({
+        ...toolCallOf(functionCall, index, idOf),
+        ...(signed && { extra_content: signed }),
+      });
+      continue;
+    }
+    if (typeof text === "string" && thought === true) reasoning += text;
+    else if (typeof text === "string") content += text;
+    if (isJsonObject(inlineData)) images.push(...imageOf(inlineData));
+    signature = signed ?? signature;
+  }
+  return {
+    ...(content !== "" && { content }),
+    ...(reasoning !== "" && { reasoning_content: reasoning }),
+    ...(calls.length > 0 && { tool_calls: calls }),
+    ...(images.length > 0 && { images }),
+    ...(signature && { extra_content: signature }),
+  };
+}
+
+/**
+ * Where Google's own OpenAI-compatible interface has the signature of a thought: a client that sends back the message
+ * or the call that it got returns it, as https://ai.google.dev/gemini-api/docs/thought-signatures demands.
+ */
+function extraContentOf(signature: unknown): Fields | undefined {
+  if (typeof signature !== "string" || signature === "") return undefined;
+  return { google: { thought_signature: signature } };
+}
+
+function toolCallOf(call: Fields, index: number, idOf: (callIndex: number) => string): ToolCall {
+  const { id, name, args = {} } = call;
+  if (typeof name !== "string") throw new AnswerError("a call has no name");
+  return {
+    index,
+    id: typeof id === "string" && id !== "" ? id : idOf(index),
+    type: "function",
+    function: { name, arguments: answerText(args ?? {}) },
+  };
+}
+
+/** An image in the form in which clients send one. Other media have no place in a chat's answer. */
+function imageOf({ mimeType, data }: Fields): readonly Fields[] {
+  if (typeof mimeType !== "string" || typeof data !== "string") return [];
+  if (!mimeType.startsWith("image/")) return [];
+  return [{ type: "image_url", image_url: { url: `data:${mimeType};base64,${data}` } }];
+}

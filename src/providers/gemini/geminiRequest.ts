@@ -1,0 +1,129 @@
+import type { ChatRequestBody } from "../../contract/chat.ts";
+import { isJsonObject } from "../../lib/json.ts";
+import { bodyWithOthers } from "../chat/chatFields.ts";
+import { unfit } from "../chat/chatParts.ts";
+import { formatOf, toolChoiceOf, toolsOf } from "../chat/chatTools.ts";
+import { geminiContents } from "./geminiContents.ts";
+import { thinkingConfigOf } from "./geminiModel.ts";
+import { UnfitError, type ChatCall, type EncodedRequest } from "../provider.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/**
+ * Fields of the interface's own that a caller may not write, although others pass as they are: a cache and files in
+ * instructions belong to the operator's account and not to one caller, a tier has a price of its own, and the other
+ * spelling of generationConfig would escape the check of what is held.
+ */
+const REFUSED_FIELDS = [
+  "cachedContent",
+  "cached_content",
+  "serviceTier",
+  "systemInstruction",
+  "system_instruction",
+  "generation_config",
+];
+/** In generationConfig, what decides the hold: `n` and the bound say it. The interface reads both spellings. */
+const HELD_SETTINGS = ["candidateCount", "candidate_count", "maxOutputTokens", "max_output_tokens"];
+
+/**
+ * A chat request in the words of https://ai.google.dev/api/generate-content. Left out is what has no counterpart:
+ * verbosity, reasoningSummary, logprobs, logit_bias, user, metadata, parallel_tool_calls. Numbers inside of schemas
+ * become doubles, as they would there: https://protobuf.dev/reference/protobuf/google.protobuf/#value
+ */
+export function encodeGeminiRequest(call: ChatCall): EncodedRequest {
+  const { body, stream } = call.request;
+  refuseOwnFields(body);
+  refuseOtherAnswers(body);
+  const { contents, systemInstruction } = geminiContents(body.messages, call.model);
+  const fields = {
+    contents,
+    systemInstruction,
+    ...toolFields(body),
+    generationConfig: generationConfigOf(call),
+  };
+  const action = stream ? "streamGenerateContent?alt=sse" : "generateContent";
+  return { path: `/${modelPath(call.model)}:${action}`, body: bodyWithOthers(call.object, fields) };
+}
+
+/**
+ * `models/` stands before a name that does not say itself that it is a tuned model's, as in Google's own clients.
+ * What follows is one segment, whatever is in it: a name can lead to no other method or host.
+ */
+function modelPath(model: string): string {
+  const [, collection = "models/", name = ""] =
+    /^(models\/|tunedModels\/)?(.*)$/s.exec(model) ?? [];
+  return collection + encodeURIComponent(name);
+}
+
+function refuseOwnFields(body: Fields): void {
+  for (const name of REFUSED_FIELDS) {
+    if (isGiven(body[name])) throw new UnfitError(`${name} is not supported`);
+  }
+}
+
+/** Without these the caller would get something else than it asks for. */
+function refuseOtherAnswers({ modalities, web_search_options: search }: Fields): void {
+  if (isGiven(search)) throw unfit("web_search_options");
+  if (Array.isArray(modalities) && modalities.some((mode) => mode !== "text")) {
+    throw unfit("modalities");
+  }
+}
+
+/** The schemas are JSON schemas, so they go where JSON schemas are taken: `parameters` refuses much of what they say. */
+function toolFields(body: ChatRequestBody): Fields {
+  const choice = toolChoiceOf(body);
+  const tools = toolsOf(body);
+  if (tools.length === 0) return {};
+  const functionDeclarations = tools.map(({ name, description, parameters }) => ({
+    name,
+    description,
+    parametersJsonSchema: parameters,
+  }));
+  if (choice === undefined) return { tools: [{ functionDeclarations }] };
+  const functionCallingConfig =
+    choice.kind === "tool"
+      ? { mode: "ANY", allowedFunctionNames: [choice.name] }
+      : { mode: { auto: "AUTO", none: "NONE", required: "ANY" }[choice.kind] };
+  return { tools: [{ functionDeclarations }], toolConfig: { functionCallingConfig } };
+}
+
+/** What the caller sets in the interface's own words counts before what was translated. */
+function generationConfigOf({ request, model, outputTokensBound }: ChatCall): Fields | undefined {
+  const { body, stop, choiceCount } = request;
+  const format = formatOf(body);
+  const translated = {
+    candidateCount: choiceCount > 1 ? choiceCount : undefined,
+    maxOutputTokens: outputTokensBound,
+    temperature: body.temperature,
+    topP: body.top_p,
+    stopSequences: stop.length > 0 ? stop : undefined,
+    seed: numberOf(body, "seed"),
+    // A zero is what happens anyway, and many clients send one; most models refuse the field.
+    presencePenalty: numberOf(body, "presence_penalty") || undefined,
+    frequencyPenalty: numberOf(body, "frequency_penalty") || undefined,
+    responseMimeType: format && "application/json",
+    responseJsonSchema: format?.kind === "schema" ? format.schema : undefined,
+    thinkingConfig: thinkingConfigOf(model, body.reasoning_effort ?? undefined),
+  };
+  const given = Object.entries(translated).filter(([, value]) => isGiven(value));
+  const settings = { ...Object.fromEntries(given), ...ownSettings(body) };
+  return Object.keys(settings).length > 0 ? settings : undefined;
+}
+
+function ownSettings(body: Fields): Fields {
+  const own = Object.hasOwn(body, "generationConfig") ? (body["generationConfig"] ?? {}) : {};
+  if (!isJsonObject(own)) throw new UnfitError("generationConfig must be an object");
+  for (const name of HELD_SETTINGS) {
+    if (Object.hasOwn(own, name)) throw new UnfitError(`generationConfig.${name} is not supported`);
+  }
+  return own;
+}
+
+function isGiven(value: unknown): boolean {
+  return value !== undefined && value !== null;
+}
+
+function numberOf(body: Fields, name: string): number | undefined {
+  const value = body[name];
+  return typeof value === "number" ? value : undefined;
+}

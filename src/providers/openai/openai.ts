@@ -1,0 +1,54 @@
+import { readChatUsage } from "../../contract/usage.ts";
+import { rawValue, scanObject, splice } from "../../lib/json.ts";
+import { parseAnswer } from "../chat/answerObject.ts";
+import type { ChatCall, ChatEvent, EncodedRequest, ProviderAdapter } from "../provider.ts";
+
+/** The names under which a caller may give the bound of its answer; it travels under the provider's own. */
+const BOUND_FIELDS = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
+/** Meant for the responses interface; the chat interface does not know it. */
+const RESPONSES_ONLY_FIELDS = ["reasoningSummary"];
+
+/** The chat completions and responses interfaces of OpenAI, and of all that speak them. */
+export const openai: ProviderAdapter = {
+  headers: (apiKey) => (apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
+  chat: {
+    encode: encodeChat,
+    read(text) {
+      const completion = parseAnswer(text);
+      return { completion, usage: readChatUsage(completion["usage"]) };
+    },
+    events: () => readChatEvent,
+    takesStop: true,
+  },
+  responses: {
+    encode: (object, model) => ({
+      path: "/responses",
+      body: splice(object, { set: { model: JSON.stringify(model) } }),
+    }),
+  },
+};
+
+/** The client's own text, with only the values changed that must differ. */
+function encodeChat(call: ChatCall): EncodedRequest {
+  const { object, request, outputTokensBound, maxTokensField } = call;
+  const set: Record<string, string> = { model: JSON.stringify(call.model) };
+  if (outputTokensBound !== undefined) set[maxTokensField] = String(outputTokensBound);
+  if (request.stream) set["stream_options"] = usageIncluded(rawValue(object, "stream_options"));
+  const remove = [...BOUND_FIELDS, ...RESPONSES_ONLY_FIELDS].filter(
+    (field) => !(field in set) && rawValue(object, field) !== undefined,
+  );
+  return { path: "/chat/completions", body: splice(object, { set, remove }) };
+}
+
+/** Usage is asked for always: it is what the answer is billed by. */
+function usageIncluded(streamOptions: string | undefined): string {
+  if (streamOptions === undefined || streamOptions === "null") return '{"include_usage":true}';
+  return splice(scanObject(streamOptions), { set: { include_usage: "true" } });
+}
+
+function readChatEvent({ data }: { data: string }): ChatEvent {
+  if (data === "[DONE]") return { kind: "done" };
+  if (data === "") return { kind: "nothing" };
+  const chunk = parseAnswer(data);
+  return { kind: "chunk", chunk, usage: readChatUsage(chunk["usage"]) };
+}

@@ -1,0 +1,158 @@
+import { readReasoningTokens, readResponsesUsage } from "../../contract/usage.ts";
+import { isJsonObject } from "../../lib/json.ts";
+import { parseAnswer } from "../chat/answerObject.ts";
+import { encodeChat } from "./openaiResponsesRequest.ts";
+import { Saying, type SaidCall } from "./openaiResponsesSaying.ts";
+import {
+  AnswerError,
+  type ChatEvent,
+  type ChatInterface,
+  type ChatReply,
+  type ReadChatEvent,
+} from "../provider.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/**
+ * Chat over the responses interface of OpenAI, and of those that imitate it:
+ * https://platform.openai.com/docs/api-reference/responses.
+ */
+export const openaiResponses: ChatInterface = {
+  encode: encodeChat,
+  read: readResponse,
+  events: () => eventReader(),
+  takesStop: false,
+};
+
+function readResponse(text: string): ChatReply {
+  const response = parseAnswer(text);
+  if (!Array.isArray(response["output"])) throw new AnswerError("the answer has no output");
+  const saying = new Saying();
+  const { finishReason, usage, shownUsage } = readEnd(response, saying, response["status"]);
+  const { content = null, tool_calls: calls, ...others } = saying.take();
+  const message = {
+    role: "assistant",
+    content,
+    ...others,
+    ...(calls && { tool_calls: calls.map(withoutIndex) }),
+  };
+  const choices = [{ index: 0, message, finish_reason: finishReason }];
+  return { completion: { ...createdOf(response), choices, usage: shownUsage }, usage };
+}
+
+/** Calls are told apart by an index in a stream only. */
+function withoutIndex(call: SaidCall): Omit<SaidCall, "index"> {
+  const { index: _, ...others } = call;
+  return others;
+}
+
+/** The events of https://platform.openai.com/docs/api-reference/responses-streaming; those of no concern to a chat are passed over. */
+function eventReader(): ReadChatEvent {
+  const saying = new Saying();
+  let created: Fields = {};
+  let hasRole = false;
+  const chunk = (finishReason: string | null, more: Fields = {}): Fields => {
+    const role = hasRole ? {} : { role: "assistant" };
+    hasRole = true;
+    const delta = { ...role, ...saying.take() };
+    return { ...created, choices: [{ index: 0, delta, finish_reason: finishReason }], ...more };
+  };
+  return ({ event, data }): ChatEvent => {
+    // Imitators end their streams as those of chats end; what counts is the response's own end.
+    if (data === "" || data === "[DONE]") return { kind: "nothing" };
+    const fields = parseAnswer(data);
+    const type = typeof fields["type"] === "string" ? fields["type"] : (event ?? "");
+    switch (type) {
+      case "error":
+      case "response.failed":
+        throw new AnswerError("the stream reports an error");
+      case "response.created":
+        created = createdOf(fields["response"]);
+        break;
+      case "response.completed":
+      case "response.incomplete": {
+        const { response } = fields;
+        if (!isJsonObject(response)) throw new AnswerError("a response event has no response");
+        const status = response["status"] ?? type.slice("response.".length);
+        const { finishReason, usage, shownUsage } = readEnd(response, saying, status);
+        const last = chunk(finishReason, { usage: shownUsage });
+        return { kind: "chunk", chunk: last, usage, isLast: true };
+      }
+      default:
+        sayEvent(saying, type, fields);
+    }
+    return saying.hasNews
+      ? { kind: "chunk", chunk: chunk(null), usage: undefined }
+      : { kind: "nothing" };
+  };
+}
+
+function sayEvent(saying: Saying, type: string, event: Fields): void {
+  const { delta, text, item, output_index: outputIndex, item_id: itemId } = event;
+  const partOf = (index: unknown): string => `${String(outputIndex ?? itemId)} ${String(index)}`;
+  switch (type) {
+    case "response.output_text.delta":
+    case "response.output_text.done":
+      saying.say("text", type, delta ?? text);
+      break;
+    case "response.refusal.delta":
+    case "response.refusal.done":
+      saying.say("refusal", type, delta ?? event["refusal"]);
+      break;
+    case "response.reasoning_summary_text.delta":
+    case "response.reasoning_summary_text.done":
+      saying.say("summary", type, delta ?? text, partOf(event["summary_index"]));
+      break;
+    case "response.reasoning_text.delta":
+    case "response.reasoning_text.done":
+      saying.say("reasoning", type, delta ?? text, partOf(event["content_index"]));
+      break;
+    case "response.function_call_arguments.delta":
+    case "response.function_call_arguments.done":
+      saying.addToCall(saying.callOf(event), type, delta ?? event["arguments"]);
+      break;
+    case "response.custom_tool_call_input.delta":
+    case "response.custom_tool_call_input.done":
+      saying.addToCall(saying.callOf(event), type, delta ?? event["input"]);
+      break;
+    case "response.output_item.added":
+      if (isJsonObject(item) && isCall(item)) saying.openCall(item, outputIndex);
+      break;
+    case "response.output_item.done":
+      saying.sayItem(item, type, outputIndex);
+  }
+}
+
+function isCall(item: Fields): boolean {
+  return item["type"] === "function_call" || item["type"] === "custom_tool_call";
+}
+
+/** Says what is left to be said of a finished response, and how it ended. Throws AnswerError where it did not finish. */
+function readEnd(response: Fields, saying: Saying, status: unknown) {
+  const { output, usage: reported } = response;
+  if (isJsonObject(response["error"])) throw new AnswerError("the answer is an error");
+  const items: readonly unknown[] = Array.isArray(output) ? output : [];
+  for (const [index, item] of items.entries()) saying.sayItem(item, "response", index);
+  const finishReason = finishReasonOf(response, status, saying.callsTools);
+  const reasoningTokens = readReasoningTokens(reported);
+  const details = { completion_tokens_details: { reasoning_tokens: reasoningTokens } };
+  const shownUsage = reasoningTokens === undefined ? undefined : details;
+  return { finishReason, usage: readResponsesUsage(reported), shownUsage };
+}
+
+function finishReasonOf(response: Fields, status: unknown, callsTools: boolean): string {
+  if (status === "incomplete") {
+    const details = response["incomplete_details"];
+    const reason = isJsonObject(details) ? details["reason"] : undefined;
+    // Whatever else cut it, it must not look whole.
+    return reason === "content_filter" ? "content_filter" : "length";
+  }
+  if (status !== undefined && status !== null && status !== "completed") {
+    throw new AnswerError("the response did not finish");
+  }
+  return callsTools ? "tool_calls" : "stop";
+}
+
+function createdOf(response: unknown): Fields {
+  return isJsonObject(response) ? { created: response["created_at"] } : {};
+}

@@ -1,0 +1,176 @@
+import type { ChatRequestBody } from "../../contract/chat.ts";
+import { isJsonObject } from "../../lib/json.ts";
+import { bodyWithOthers } from "../chat/chatFields.ts";
+import { unfit } from "../chat/chatParts.ts";
+import { formatOf } from "../chat/chatTools.ts";
+import { inputOf } from "./openaiResponsesInput.ts";
+import type { ChatCall, EncodedRequest } from "../provider.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Fields of the same name and meaning in both interfaces. */
+const SHARED_FIELDS = [
+  "temperature",
+  "top_p",
+  "parallel_tool_calls",
+  "metadata",
+  "user",
+  "safety_identifier",
+  "prompt_cache_key",
+  "prompt_cache_retention",
+  "service_tier",
+];
+
+/** Fields of the convention without a counterpart, and without which a request means something else. */
+const UNFIT_FIELDS = ["functions", "function_call", "web_search_options"];
+
+/**
+ * What takes up something from the provider's store. In a chat nobody asks whose it is, so it goes no
+ * further: it could be another account's.
+ */
+const STORED_OBJECT_FIELDS = ["previous_response_id", "conversation", "prompt"];
+
+/** What the convention leaves out for a function without parameters, and this interface requires. */
+const NO_PARAMETERS = { type: "object", properties: {} };
+
+/**
+ * A chat as a responses request: https://platform.openai.com/docs/api-reference/responses/create.
+ * Throws UnfitError. Numbers beyond a double lose digits in what is put together anew: in schemas.
+ */
+export function encodeChat(call: ChatCall): EncodedRequest {
+  const { object, request } = call;
+  const body: ChatRequestBody & Fields = request.body;
+  refuseUnfit(body, request.choiceCount);
+  const fields: Record<string, unknown> = {
+    model: call.model,
+    input: inputOf(body.messages),
+    stream: request.stream || undefined,
+    stream_options: request.stream ? streamOptionsOf(body) : undefined,
+    // Fewer than 16 are the caller's mistake here, and the provider says so.
+    max_output_tokens: call.outputTokensBound,
+    reasoning: reasoningOf(body),
+    text: textOf(body),
+    tools: given(body["tools"]) && toolsOf(body["tools"]),
+    tool_choice: given(body["tool_choice"]) && toolChoiceOf(body["tool_choice"]),
+    // Unless told otherwise the provider keeps every response for a month, and hands it out by an id that
+    // a chat's client never learns: it could neither use it nor have it deleted. The reasoning need not
+    // come back encrypted either: each chat brings all that it builds on.
+    store: false,
+  };
+  for (const name of SHARED_FIELDS) fields[name] = given(body[name]);
+  return { path: "/responses", body: bodyWithOthers(object, fields) };
+}
+
+function refuseUnfit(body: Fields, choiceCount: number): void {
+  if (choiceCount > 1) throw unfit("n");
+  const { modalities, instructions } = body;
+  if (Array.isArray(modalities) && modalities.some((one) => one !== "text")) {
+    throw unfit("modalities");
+  }
+  // As a list of items it could name stored ones.
+  if (given(instructions) !== undefined && typeof instructions !== "string") {
+    throw unfit("instructions");
+  }
+  const field = [...UNFIT_FIELDS, ...STORED_OBJECT_FIELDS].find((name) => isGiven(body[name]));
+  if (field !== undefined) throw unfit(field);
+}
+
+function isGiven(value: unknown): boolean {
+  return given(value) !== undefined;
+}
+
+/** A null counts as absent. */
+function given(value: unknown): unknown {
+  return value ?? undefined;
+}
+
+/** Usage is on the last event always; only how the stream is padded can be asked for. */
+function streamOptionsOf(body: Fields): object | undefined {
+  const options = body["stream_options"];
+  const padding = isJsonObject(options) ? options["include_obfuscation"] : undefined;
+  return typeof padding === "boolean" ? { include_obfuscation: padding } : undefined;
+}
+
+/** The caller's own `reasoning`, as who knows the interface writes it, with the convention's fields on top. */
+function reasoningOf(body: ChatRequestBody & Fields): object | undefined {
+  const { reasoning_effort: effort, reasoningSummary } = body;
+  const summary = reasoningSummary === "detail" ? "detailed" : reasoningSummary;
+  return withOwn(body["reasoning"], { effort, summary });
+}
+
+function textOf(body: ChatRequestBody & Fields): object | undefined {
+  const format = formatOf(body);
+  const schema =
+    format?.kind === "schema"
+      ? {
+          type: "json_schema",
+          name: format.name,
+          description: format.description,
+          schema: format.schema,
+          strict: format.strict,
+        }
+      : undefined;
+  const type = format?.kind === "json" ? { type: "json_object" } : schema;
+  return withOwn(body["text"], { format: type, verbosity: body.verbosity });
+}
+
+/** What the caller wrote under the interface's own name, with ours put over it; undefined where there is neither. */
+function withOwn(own: unknown, ours: Fields): object | undefined {
+  const entries = Object.entries(ours).filter(([, value]) => isGiven(value));
+  if (entries.length === 0) return isJsonObject(own) ? own : undefined;
+  return { ...(isJsonObject(own) ? own : {}), ...Object.fromEntries(entries) };
+}
+
+function toolsOf(tools: unknown): readonly unknown[] {
+  if (!Array.isArray(tools)) throw unfit("tools");
+  return tools.map((tool: unknown, index) => toolOf(tool, `tools[${index}]`));
+}
+
+/** Definitions of functions and custom tools lie flat here; any other tool is of the provider's own, and passes. */
+function toolOf(tool: unknown, path: string): unknown {
+  if (!isJsonObject(tool)) throw unfit(path);
+  const { type, function: called, custom } = tool;
+  if (type === "function" && isJsonObject(called)) {
+    const { name, description, parameters, strict } = called;
+    return {
+      type,
+      name,
+      description,
+      parameters: parameters ?? NO_PARAMETERS,
+      // Here functions are strict unless told otherwise, and their schemas then must be of a certain kind.
+      strict: strict ?? false,
+    };
+  }
+  if (type === "custom" && isJsonObject(custom)) {
+    const { name, description, format } = custom;
+    return { type, name, description, format: inputFormatOf(format) };
+  }
+  return tool;
+}
+
+function inputFormatOf(format: unknown): unknown {
+  if (!isJsonObject(format) || !isJsonObject(format["grammar"])) return given(format);
+  const { syntax, definition } = format["grammar"];
+  return { type: format["type"], syntax, definition };
+}
+
+function toolChoiceOf(choice: unknown): unknown {
+  if (typeof choice === "string") return choice;
+  if (!isJsonObject(choice)) throw unfit("tool_choice");
+  const { type } = choice;
+  const allowed = choice["allowed_tools"];
+  if (type === "allowed_tools" && isJsonObject(allowed)) {
+    const { mode, tools } = allowed;
+    if (!Array.isArray(tools)) throw unfit("tool_choice");
+    return { type, mode, tools: tools.map(namedTool) };
+  }
+  return namedTool(choice);
+}
+
+/** A tool by its name, which the convention puts one level deeper. */
+function namedTool(tool: unknown): unknown {
+  if (!isJsonObject(tool)) throw unfit("tool_choice");
+  const { type } = tool;
+  const named = type === "function" || type === "custom" ? tool[type] : undefined;
+  return isJsonObject(named) ? { type, name: named["name"] } : tool;
+}

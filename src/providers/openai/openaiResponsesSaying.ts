@@ -1,0 +1,167 @@
+import { isJsonObject } from "../../lib/json.ts";
+import { AnswerError } from "../provider.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** What is new of an answer, in the words of the chat convention; `index` tells calls apart in a stream. */
+export interface Said {
+  content?: string;
+  refusal?: string;
+  reasoning_content?: string;
+  tool_calls?: SaidCall[];
+}
+
+export interface SaidCall {
+  readonly index: number;
+  readonly id?: string;
+  readonly type?: "function" | "custom";
+  function?: { name?: string; arguments: string };
+  custom?: { name?: string; input: string };
+}
+
+/** What a response consists of, as far as a chat has a place for it. */
+type Kind = "text" | "refusal" | "summary" | "reasoning";
+
+/** Far more calls than any model makes in one answer. */
+const CALLS_MAX = 1024;
+
+interface Call {
+  readonly index: number;
+  readonly callId: string;
+  readonly type: "function" | "custom";
+  readonly itemId: unknown;
+  readonly outputIndex: unknown;
+  source: string | undefined;
+}
+
+/**
+ * Puts together what a response says, and says everything once. The interface says it up to four times:
+ * in deltas, at the end of a part, at the end of an item and in the whole response. Servers that imitate
+ * it leave some of these out. So each kind of content is taken from the first type of event (the
+ * `source`) that brought any of it, and from no other; the arguments of a call from the first that brought hers.
+ */
+export class Saying {
+  readonly #sources = new Map<Kind, string>();
+  readonly #calls: Call[] = [];
+  #reasoningPart: string | undefined;
+  #said: Said = {};
+
+  /** The answer calls a tool. */
+  get callsTools(): boolean {
+    return this.#calls.length > 0;
+  }
+
+  /** Something was said since the last time. */
+  get hasNews(): boolean {
+    return Object.keys(this.#said).length > 0;
+  }
+
+  /** What was said since the last time. */
+  take(): Said {
+    const said = this.#said;
+    this.#said = {};
+    return said;
+  }
+
+  /** A piece of a text, or the whole. `part` tells the parts of reasoning apart. */
+  say(kind: Kind, source: string, value: unknown, part = ""): void {
+    const text = textOf(value);
+    if (text === "" || (this.#sources.get(kind) ?? source) !== source) return;
+    this.#sources.set(kind, source);
+    if (kind === "text") this.#said.content = (this.#said.content ?? "") + text;
+    else if (kind === "refusal") this.#said.refusal = (this.#said.refusal ?? "") + text;
+    else this.#reason(text, `${kind} ${part}`);
+  }
+
+  /** A finished item, whole. Items of other types are the provider's own work, and a chat has no place for them. */
+  sayItem(item: unknown, source: string, outputIndex: unknown): void {
+    if (!isJsonObject(item)) return;
+    switch (item["type"]) {
+      case "message":
+        for (const part of listOf(item["content"])) {
+          if (part["type"] === "output_text") this.say("text", source, part["text"]);
+          if (part["type"] === "refusal") this.say("refusal", source, part["refusal"]);
+        }
+        break;
+      case "reasoning":
+        for (const [at, part] of listOf(item["summary"]).entries()) {
+          this.say("summary", source, part["text"], `${String(outputIndex)} ${at}`);
+        }
+        for (const [at, part] of listOf(item["content"]).entries()) {
+          this.say("reasoning", source, part["text"], `${String(outputIndex)} ${at}`);
+        }
+        break;
+      case "function_call":
+      case "custom_tool_call": {
+        const call = this.openCall(item, outputIndex);
+        this.addToCall(call, source, item["arguments"] ?? item["input"]);
+      }
+    }
+  }
+
+  /** Begins a call, unless that was done. What it is called with is left to its deltas and its end. */
+  openCall(item: Fields, outputIndex: unknown): Call {
+    const { call_id: callId = item["id"], id: itemId, name } = item;
+    const known = this.#calls.find((call) => call.callId === callId);
+    if (known) return known;
+    if (typeof callId !== "string" || typeof name !== "string") {
+      throw new AnswerError("a call has no id or no name");
+    }
+    const index = this.#calls.length;
+    if (index === CALLS_MAX) throw new AnswerError("the answer has too many calls");
+    const type = item["type"] === "custom_tool_call" ? "custom" : "function";
+    const call: Call = { index, callId, type, itemId, outputIndex, source: undefined };
+    this.#calls.push(call);
+    const called = type === "custom" ? { custom: { name, input: "" } } : undefined;
+    const opened = called ?? { function: { name, arguments: "" } };
+    this.#sayCall({ index, id: callId, type, ...opened });
+    return call;
+  }
+
+  /**
+   * The call that an event is about; undefined where its item never began, and is yet to come. The place
+   * among the items comes first: there are servers whose ids change from event to event.
+   */
+  callOf({ item_id: itemId, output_index: outputIndex }: Fields): Call | undefined {
+    const calls = this.#calls;
+    if (outputIndex === undefined && itemId === undefined) return calls.at(-1);
+    return (
+      calls.find((call) => outputIndex !== undefined && call.outputIndex === outputIndex) ??
+      calls.find((call) => itemId !== undefined && call.itemId === itemId)
+    );
+  }
+
+  addToCall(call: Call | undefined, source: string, value: unknown): void {
+    const text = textOf(value);
+    if (!call || text === "" || (call.source ?? source) !== source) return;
+    call.source = source;
+    const { index, type } = call;
+    const opened = this.#said.tool_calls?.find((one) => one.index === index);
+    if (opened?.function) opened.function.arguments += text;
+    else if (opened?.custom) opened.custom.input += text;
+    else if (type === "custom") this.#sayCall({ index, custom: { input: text } });
+    else this.#sayCall({ index, function: { arguments: text } });
+  }
+
+  /** Between two parts of the reasoning stands a blank line, as between paragraphs. */
+  #reason(text: string, part: string): void {
+    const isNext = this.#reasoningPart !== undefined && this.#reasoningPart !== part;
+    this.#reasoningPart = part;
+    const before = this.#said.reasoning_content ?? "";
+    this.#said.reasoning_content = before + (isNext ? "\n\n" : "") + text;
+  }
+
+  #sayCall(call: SaidCall): void {
+    (this.#said.tool_calls ??= []).push(call);
+  }
+}
+
+function textOf(value: unknown): string {
+  if (value === undefined || value === null) return "";
+  if (typeof value !== "string") throw new AnswerError("a text is none");
+  return value;
+}
+
+function listOf(value: unknown): readonly Fields[] {
+  return Array.isArray(value) ? value.filter(isJsonObject) : [];
+}

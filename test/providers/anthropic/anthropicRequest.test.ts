@@ -1,0 +1,307 @@
+import { describe, expect, test } from "bun:test";
+import { anthropic } from "../../../src/providers/anthropic/anthropic.ts";
+import { UnfitError } from "../../../src/providers/provider.ts";
+import { callOf } from "../conformance/reading.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const hello = { role: "user", content: "hello" };
+const cache = { cache_control: { type: "ephemeral", ttl: "5m" } };
+const text = (value: string) => ({ type: "text", text: value });
+const called = (id: string, given = "{}") => ({
+  role: "assistant",
+  content: null,
+  tool_calls: [{ id, type: "function", function: { name: "f", arguments: given } }],
+});
+const result = (id: string, content: unknown) => ({ role: "tool", tool_call_id: id, content });
+const toolUse = (id: string, input = {}) => ({ type: "tool_use", id, name: "f", input });
+
+function encoded(fields: object): string {
+  return anthropic.chat.encode(callOf(JSON.stringify({ messages: [hello], ...fields }))).body;
+}
+
+function sent(fields: object): Fields {
+  return JSON.parse(encoded(fields)) as Fields;
+}
+
+function messagesOf(...messages: readonly object[]): unknown {
+  return sent({ messages })["messages"];
+}
+
+test("the headers bear the version and the key, if there is one", () => {
+  expect(anthropic.headers("sk-ant-1")).toEqual({
+    "anthropic-version": "2023-06-01",
+    "x-api-key": "sk-ant-1",
+  });
+  expect(anthropic.headers(undefined)).toEqual({ "anthropic-version": "2023-06-01" });
+});
+
+test("a plain request is sent whole, and with the most that is held as its bound", () => {
+  expect(encoded({})).toBe(
+    '{"model":"model-of-the-provider","max_tokens":64000,"messages":[{"role":"user","content":[{"type":"text","text":"hello"}]}]}',
+  );
+});
+
+test("a bound of its own is sent as it is", () => {
+  const call = callOf(JSON.stringify({ messages: [hello] }));
+  const { body } = anthropic.chat.encode({ ...call, outputTokensBound: 10, outputTokensMax: 20 });
+  expect(JSON.parse(body)).toMatchObject({ max_tokens: 10 });
+});
+
+describe("messages", () => {
+  test("of one side become one turn", () => {
+    const assistant = { role: "assistant", content: "a" };
+    expect(messagesOf(hello, hello, assistant, assistant, hello)).toEqual([
+      { role: "user", content: [text("hello"), text("hello")] },
+      { role: "assistant", content: [text("a"), text("a")] },
+      { role: "user", content: [text("hello")] },
+    ]);
+  });
+
+  test("with blank texts are left out, and sides still alternate", () => {
+    const blank = { role: "assistant", content: " \n" };
+    expect(messagesOf(hello, blank, hello)).toEqual([
+      { role: "user", content: [text("hello"), text("hello")] },
+    ]);
+  });
+
+  test("results of calls stand before everything else of their turn", () => {
+    const calls = {
+      ...called("a"),
+      tool_calls: [...called("a").tool_calls, ...called("b").tool_calls],
+    };
+    expect(messagesOf(hello, calls, result("a", "1"), hello, result("b", " "))).toEqual([
+      { role: "user", content: [text("hello")] },
+      { role: "assistant", content: [toolUse("a"), toolUse("b")] },
+      {
+        role: "user",
+        content: [
+          { type: "tool_result", tool_use_id: "a", content: [text("1")] },
+          { type: "tool_result", tool_use_id: "b" },
+          text("hello"),
+        ],
+      },
+    ]);
+  });
+
+  test("ids that the interface does not take are written as it does, in call and result alike", () => {
+    expect(messagesOf(hello, called("functions.f:0"), result("functions.f:0", "1"))).toMatchObject([
+      {},
+      { content: [{ id: "functions_2e_f_3a_0" }] },
+      { content: [{ tool_use_id: "functions_2e_f_3a_0" }] },
+    ]);
+  });
+
+  test("arguments keep their digits", () => {
+    const body = encoded({
+      messages: [hello, called("a", '{"id":12345678901234567890}'), result("a", "1")],
+    });
+    expect(body).toContain('"input":{"id":12345678901234567890}');
+  });
+
+  test("of the assistant may come first, and last without blanks at their end", () => {
+    expect(messagesOf({ role: "assistant", content: "It is  \n" })).toEqual([
+      { role: "user", content: [text("(no message)")] },
+      { role: "assistant", content: [text("It is")] },
+    ]);
+  });
+
+  test("that only instruct are what the user says", () => {
+    const { system, messages } = sent({ messages: [{ role: "system", content: "Say hello." }] });
+    expect([system, messages]).toEqual([
+      undefined,
+      [{ role: "user", content: [text("Say hello.")] }],
+    ]);
+  });
+
+  test("that say nothing at all are refused", () => {
+    expect(() => messagesOf({ role: "user", content: " " })).toThrow(
+      new UnfitError("messages without a text are not supported by this model's provider"),
+    );
+  });
+
+  test("thoughts that the provider signed go back before the call that they led to, others do not", () => {
+    const signed = { type: "thinking", thinking: "Hm.", signature: "sig" };
+    const hidden = { type: "redacted_thinking", data: "EmwK" };
+    const strangers = [{ type: "thinking", thinking: "x" }, { type: "text", text: "x" }, null, "x"];
+    const thinking_blocks = [{ ...signed, index: 0 }, ...strangers, hidden];
+    expect(messagesOf(hello, { ...called("a"), thinking_blocks }, result("a", "1"))).toMatchObject([
+      {},
+      { role: "assistant", content: [signed, hidden, toolUse("a")] },
+      {},
+    ]);
+  });
+});
+
+describe("parts", () => {
+  const partOf = (part: object): unknown =>
+    (messagesOf({ role: "user", content: [part] }) as { content: unknown[] }[])[0]?.content[0];
+
+  test("where the client wants its prompt cached is said, also of tools and instructions", () => {
+    const part = { ...text("x"), ...cache };
+    expect(partOf(part)).toEqual(part);
+    const tool = { type: "function", function: { name: "f" }, ...cache };
+    const { system, tools } = sent({
+      messages: [{ role: "system", content: [part] }, hello],
+      tools: [tool],
+    });
+    expect([system, tools]).toEqual([
+      [part],
+      [{ name: "f", input_schema: { type: "object", properties: {} }, ...cache }],
+    ]);
+  });
+
+  test.each([
+    [
+      { file_data: "data:application/pdf;base64,AA==", filename: "a.pdf" },
+      { source: { type: "base64", media_type: "application/pdf", data: "AA==" }, title: "a.pdf" },
+    ],
+    [
+      { file_data: "data:text/plain;base64,aGVsbG8=" },
+      { source: { type: "text", media_type: "text/plain", data: "hello" } },
+    ],
+    [
+      { file_data: "https://a.example/b.pdf" },
+      { source: { type: "url", url: "https://a.example/b.pdf" } },
+    ],
+  ])("the file %j is a document", (file, document) => {
+    expect(partOf({ type: "file", file })).toEqual({ type: "document", ...document });
+  });
+
+  test.each([
+    ["file", { file: { file_data: "data:application/zip;base64,AA==" } }],
+    ["input_audio", { input_audio: { data: "AA==", format: "wav" } }],
+  ])("a %s of another kind is refused", (type, rest) => {
+    expect(() => partOf({ type, ...rest })).toThrow(
+      new UnfitError(
+        `messages[0].content[0] of the type ${type} is not supported by this model's provider`,
+      ),
+    );
+  });
+
+  test("an image may be a result, but no instruction and no answer", () => {
+    const image = { type: "image_url", image_url: { url: "https://a.example/b.png" } };
+    const block = { type: "image", source: { type: "url", url: "https://a.example/b.png" } };
+    expect(messagesOf(hello, called("a"), result("a", [image]))).toMatchObject([
+      {},
+      {},
+      { content: [{ type: "tool_result", content: [block] }] },
+    ]);
+    for (const role of ["system", "assistant"]) {
+      expect(() => messagesOf(hello, { role, content: [image] })).toThrow(UnfitError);
+    }
+  });
+});
+
+describe("other fields", () => {
+  const tools = [{ type: "function", function: { name: "f", strict: true } }];
+
+  test.each<[object, unknown]>([
+    [{}, undefined],
+    [{ tool_choice: "none" }, undefined],
+    [{ tool_choice: "auto" }, undefined],
+    [{ parallel_tool_calls: false }, undefined],
+    [{ tools, parallel_tool_calls: true }, undefined],
+    [{ tools, tool_choice: "none", parallel_tool_calls: false }, { type: "none" }],
+    [
+      { tools, tool_choice: "required", parallel_tool_calls: false },
+      { type: "any", disable_parallel_tool_use: true },
+    ],
+    [
+      {
+        tools,
+        tool_choice: { type: "function", function: { name: "f" } },
+        parallel_tool_calls: false,
+      },
+      { type: "tool", name: "f", disable_parallel_tool_use: true },
+    ],
+  ])("%j make the choice %j", (fields, choice) => {
+    expect(sent(fields)["tool_choice"]).toEqual(choice);
+  });
+
+  test("a strict tool stays strict", () => {
+    expect(sent({ tools })["tools"]).toMatchObject([{ name: "f", strict: true }]);
+  });
+
+  test.each<[object, unknown]>([
+    [{ metadata: { a: "b" } }, undefined],
+    [{ metadata: { user_id: "u" } }, { user_id: "u" }],
+    [{ safety_identifier: "s", metadata: { user_id: "u" } }, { user_id: "s" }],
+    [{ user: "x", safety_identifier: "s" }, { user_id: "x" }],
+    [{ user: null }, undefined],
+  ])("%j say %j of the user", (fields, metadata) => {
+    expect(sent(fields)["metadata"]).toEqual(metadata);
+  });
+
+  test("the plain tier is the provider's standard one", () => {
+    expect(sent({ service_tier: "default" })["service_tier"]).toBe("standard_only");
+    expect(sent({ service_tier: "auto" })["service_tier"]).toBeUndefined();
+  });
+
+  test("a temperature above the interface's goes as it is: to refuse it is the provider's", () => {
+    expect(sent({ temperature: 1.7 })["temperature"]).toBe(1.7);
+  });
+
+  test("an output_config of the client's own wins over what is made of other fields", () => {
+    const schema = { type: "object" };
+    const response_format = { type: "json_schema", json_schema: { name: "n", schema } };
+    expect(sent({ response_format, output_config: { effort: "max" } })["output_config"]).toEqual({
+      effort: "max",
+      format: { type: "json_schema", schema },
+    });
+  });
+
+  test("fields of the convention without a counterpart are left out", () => {
+    const fields = {
+      seed: 1,
+      logprobs: true,
+      top_logprobs: 2,
+      presence_penalty: 1,
+      frequency_penalty: 1,
+      logit_bias: {},
+      store: false,
+      verbosity: "low",
+      reasoningSummary: "auto",
+      prediction: {},
+      prompt_cache_key: "x",
+      modalities: ["text"],
+      stream_options: { include_usage: true },
+    };
+    expect(encoded(fields)).toBe(encoded({}));
+  });
+
+  test.each([
+    ["n", 2],
+    ["web_search_options", {}],
+    ["modalities", ["text", "audio"]],
+    ["functions", []],
+    ["function_call", "auto"],
+    ["container", "container_1"],
+  ])("%s is refused where it would change what the answer is", (name, value) => {
+    expect(() => sent({ [name]: value })).toThrow(
+      new UnfitError(`${name} is not supported by this model's provider`),
+    );
+  });
+
+  const hour = { cache_control: { type: "ephemeral", ttl: "1h" } };
+  const text = { type: "text", text: "x", ...hour };
+  test.each([
+    ["a part", { messages: [{ role: "user", content: [text] }] }],
+    ["a tool", { tools: [{ type: "function", function: { name: "f" }, ...hour }] }],
+    ["the request", hour],
+    ["the interface's own instructions", { system: [text] }],
+    ["its place", { inference_geo: "us" }],
+  ])("a request is refused where %s would make its tokens dearer", (_, fields) => {
+    expect(() => sent(fields)).toThrow(UnfitError);
+  });
+
+  test("a place that costs nothing is the caller's to name", () => {
+    expect(sent({ inference_geo: "global" })).toMatchObject({ inference_geo: "global" });
+  });
+
+  test("instructions may stand in the interface's own field, but not in two places", () => {
+    expect(sent({ system: "Be brief." })["system"]).toBe("Be brief.");
+    const messages = [{ role: "system", content: "Be kind." }, hello];
+    expect(() => sent({ system: "Be brief.", messages })).toThrow(UnfitError);
+  });
+});

@@ -1,0 +1,135 @@
+import { describe, expect, test } from "bun:test";
+import { anthropic } from "../../../src/providers/anthropic/anthropic.ts";
+import { callOf } from "../conformance/reading.ts";
+
+interface Thoughts {
+  readonly thinking?: unknown;
+  readonly output_config?: unknown;
+}
+
+function thoughtsOf(model: string, fields: object): Thoughts {
+  const messages = [{ role: "user", content: "hello" }];
+  const call = callOf(JSON.stringify({ messages, reasoning_effort: "high", ...fields }));
+  const { body } = anthropic.chat.encode({ ...call, model });
+  const { thinking, output_config } = JSON.parse(body) as Thoughts;
+  return { thinking, output_config };
+}
+
+const nothing = { thinking: undefined, output_config: undefined };
+const budget = (tokens: number) => ({
+  thinking: { type: "enabled", budget_tokens: tokens },
+  output_config: undefined,
+});
+const adaptive = (effort: string) => ({
+  thinking: { type: "adaptive", display: "summarized" },
+  output_config: { effort },
+});
+
+describe("an effort, in the form that the model takes", () => {
+  test.each([
+    "claude-3-7-sonnet-20250219",
+    "claude-sonnet-4-20250514",
+    "claude-opus-4-1",
+    "claude-sonnet-4-5-20250929",
+    "anthropic/claude-haiku-4.5",
+    "claude-opus-4@20250514",
+    "glm-4.6",
+  ])("%s is given a budget", (model) => {
+    expect(thoughtsOf(model, {})).toEqual(budget(16_384));
+  });
+
+  test.each([
+    "claude-opus-4-6",
+    "us.anthropic.claude-sonnet-4-6-20260101-v1:0",
+    "anthropic/claude-opus-4.7",
+    "claude-opus-5",
+    "claude-fable-5-1",
+    "claude-mythos-preview",
+    "claude-haiku-10-2-20300101",
+  ])("%s is told the effort, and to show its thoughts", (model) => {
+    expect(thoughtsOf(model, {})).toEqual(adaptive("high"));
+  });
+
+  test.each(["claude-2.1", "claude-3-opus-20240229", "claude-3-5-haiku-latest"])(
+    "%s does not think",
+    (model) => expect(thoughtsOf(model, {})).toEqual(nothing),
+  );
+
+  test("the highest effort is what the model calls so", () => {
+    const highest = { reasoning_effort: "xhigh" };
+    expect(thoughtsOf("claude-opus-4-6", highest)).toEqual(adaptive("max"));
+    expect(thoughtsOf("claude-opus-4-7", highest)).toEqual(adaptive("xhigh"));
+  });
+
+  test("none is none", () => {
+    expect(thoughtsOf("claude-opus-4-5", { reasoning_effort: null })).toEqual(nothing);
+    expect(thoughtsOf("claude-opus-4-6", { reasoning_effort: null })).toEqual(nothing);
+  });
+});
+
+describe("a budget", () => {
+  test.each([
+    [1365, undefined],
+    [1366, 1024],
+    [2000, 1500],
+    [21_844, 16_383],
+    [100_000, 16_384],
+  ])("within a bound of %d is %p, so that something is left for the answer", (bound, tokens) => {
+    expect(thoughtsOf("claude-opus-4-5", { max_tokens: bound })).toEqual(
+      tokens === undefined ? nothing : budget(tokens),
+    );
+  });
+});
+
+const tool = { type: "function", function: { name: "f" } };
+const call = { id: "a", type: "function", function: { name: "f", arguments: "{}" } };
+const calling = { role: "assistant", content: null, tool_calls: [call] };
+const answered = { role: "tool", tool_call_id: "a", content: "1" };
+const hello = { role: "user", content: "hello" };
+const thinking_blocks = [{ type: "thinking", thinking: "Hm.", signature: "sig" }];
+
+describe("no thought is asked for where the interface would then refuse the rest:", () => {
+  test.each<[string, object]>([
+    ["a temperature", { temperature: 0.5 }],
+    ["a top_p", { top_p: 0.9 }],
+    ["any tool that must be called", { tools: [tool], tool_choice: "required" }],
+    [
+      "a tool that must be called",
+      { tools: [tool], tool_choice: { type: "function", function: { name: "f" } } },
+    ],
+    ["calls whose thoughts were lost", { messages: [hello, calling, answered] }],
+    [
+      "calls of which the first has lost its thoughts",
+      { messages: [hello, calling, answered, { ...calling, thinking_blocks }, answered] },
+    ],
+  ])("%s", (_, fields) => {
+    expect(thoughtsOf("claude-opus-4-5", fields)).toEqual(nothing);
+    expect(thoughtsOf("claude-opus-4-6", fields)).toEqual({
+      thinking: undefined,
+      output_config: { effort: "high" },
+    });
+  });
+
+  test.each<[string, object]>([
+    ["the usual temperature", { temperature: 1 }],
+    ["a top_p that is allowed", { top_p: 0.95 }],
+    ["tools", { tools: [tool], tool_choice: "auto" }],
+    ["calls with their thoughts", { messages: [hello, { ...calling, thinking_blocks }, answered] }],
+    [
+      "calls that go on from thoughts",
+      { messages: [hello, { ...calling, thinking_blocks }, answered, calling, answered] },
+    ],
+    [
+      "calls that were answered before",
+      { messages: [hello, calling, answered, { role: "assistant", content: "x" }, hello] },
+    ],
+  ])("but with %s it is", (_, fields) => {
+    expect(thoughtsOf("claude-opus-4-5", fields)).toEqual(budget(16_384));
+    expect(thoughtsOf("claude-opus-4-6", fields)).toEqual(adaptive("high"));
+  });
+
+  test("a caller that says itself how to think is not spoken over", () => {
+    const thinking = { type: "disabled" };
+    expect(thoughtsOf("claude-opus-4-5", { thinking })).toEqual({ ...nothing, thinking });
+  });
+});

@@ -1,0 +1,183 @@
+import { describe, expect, test } from "bun:test";
+import { gemini } from "../../../src/providers/gemini/gemini.ts";
+import { geminiEvent, saying, thought, usageMetadata } from "../../support/geminiAnswers.ts";
+
+const { chat } = gemini;
+
+function messageOf(parts: readonly object[], more: object = {}): Record<string, unknown> {
+  const { completion } = chat.read(JSON.stringify(saying(parts, "STOP", more)));
+  const [choice] = completion["choices"] as { message: Record<string, unknown> }[];
+  return choice?.message ?? {};
+}
+
+function callsOf(parts: readonly object[], more: object = {}): readonly { id: string }[] {
+  return messageOf(parts, more)["tool_calls"] as { id: string }[];
+}
+
+/** The reading of one stream, event by event. */
+function deltasOf(...answers: readonly object[]): readonly unknown[] {
+  const read = chat.events();
+  return answers.map((answer) => {
+    const data = geminiEvent(answer).slice("data: ".length).trimEnd();
+    const event = read({ event: undefined, data });
+    return event.kind === "chunk" ? event.chunk["choices"] : event.kind;
+  });
+}
+
+describe("a candidate that ended", () => {
+  const call = { functionCall: { name: "f" } };
+  test.each<[string | null | undefined, string | null]>([
+    ["STOP", "stop"],
+    ["MAX_TOKENS", "length"],
+    ["CONTINUATION", "length"],
+    ["SAFETY", "content_filter"],
+    ["RECITATION", "content_filter"],
+    ["LANGUAGE", "content_filter"],
+    ["OTHER", "content_filter"],
+    ["BLOCKLIST", "content_filter"],
+    ["PROHIBITED_CONTENT", "content_filter"],
+    ["SPII", "content_filter"],
+    ["IMAGE_SAFETY", "content_filter"],
+    ["A_REASON_OF_NEXT_YEAR", "stop"],
+    ["constructor", "stop"],
+    ["FINISH_REASON_UNSPECIFIED", null],
+    [null, null],
+    [undefined, null],
+  ])("with %j ends with %j", (finishReason, expected) => {
+    const answer = { candidates: [{ content: { parts: [{ text: "x" }] }, finishReason }] };
+    expect(chat.read(JSON.stringify(answer)).completion["choices"]).toMatchObject([
+      { finish_reason: expected },
+    ]);
+    expect(deltasOf(answer)).toMatchObject([[{ finish_reason: expected }]]);
+  });
+
+  test("has called a tool, also in an earlier event", () => {
+    expect(
+      deltasOf(saying([call]), saying([], "STOP"), saying([call], "MAX_TOKENS")),
+    ).toMatchObject([
+      [{ finish_reason: null }],
+      [{ finish_reason: "tool_calls" }],
+      [{ finish_reason: "length" }],
+    ]);
+  });
+});
+
+describe("usage", () => {
+  const usageOf = (metadata: unknown, parts: readonly object[] = [{ text: "x" }]) =>
+    chat.read(JSON.stringify(saying(parts, "STOP", { usageMetadata: metadata }))).usage;
+  const figures = (promptTokens: number, cachedTokens: number, completionTokens: number) => ({
+    promptTokens,
+    cachedTokens,
+    cacheWriteTokens: 0,
+    completionTokens,
+  });
+
+  test.each<[object, object | undefined]>([
+    [usageMetadata, figures(100, 40, 50)],
+    [{ ...usageMetadata, toolUsePromptTokenCount: 7 }, figures(107, 40, 50)],
+    [{ ...usageMetadata, totalTokenCount: 999 }, figures(100, 40, 50)],
+    [{ promptTokenCount: 5, candidatesTokenCount: 2 }, figures(5, 0, 2)],
+    [{ promptTokenCount: 5, candidatesTokenCount: 0 }, figures(5, 0, 0)],
+    [{ ...usageMetadata, cachedContentTokenCount: 500 }, figures(100, 100, 50)],
+    [{ ...usageMetadata, cachedContentTokenCount: -1 }, figures(100, 0, 50)],
+    [{ candidatesTokenCount: 2 }, undefined],
+    [{ promptTokenCount: 5 }, undefined],
+    [{ promptTokenCount: 5, thoughtsTokenCount: 9 }, undefined],
+    [{ ...usageMetadata, candidatesTokenCount: -5 }, undefined],
+    [{ ...usageMetadata, candidatesTokenCount: 1.5, thoughtsTokenCount: 0.5 }, undefined],
+    [{ ...usageMetadata, thoughtsTokenCount: -5 }, undefined],
+    [{ ...usageMetadata, thoughtsTokenCount: "30" }, undefined],
+    [{ ...usageMetadata, toolUsePromptTokenCount: -5 }, undefined],
+    [{ ...usageMetadata, promptTokenCount: 999_999_999, toolUsePromptTokenCount: 2 }, undefined],
+  ])("that is reported as %j is %j", (metadata, usage) => {
+    expect(usageOf(metadata)).toEqual(usage as undefined);
+  });
+
+  test("has no figure for the answer where there is none but thoughts", () => {
+    const thinking = { promptTokenCount: 5, thoughtsTokenCount: 9 };
+    expect(usageOf(thinking, [thought("Hm.")])).toEqual(figures(5, 0, 9));
+    expect(usageOf({ promptTokenCount: 5 }, [])).toEqual(figures(5, 0, 0));
+    expect(usageOf({ promptTokenCount: 5 }, [{ functionCall: { name: "f" } }])).toBeUndefined();
+  });
+
+  test("that comes alone in an event is told", () => {
+    expect(deltasOf({ usageMetadata }, { modelVersion: "x" }, {})).toEqual([
+      [],
+      "nothing",
+      "nothing",
+    ]);
+  });
+});
+
+describe("the id of a call", () => {
+  const two = [{ functionCall: { name: "f" } }, { functionCall: { name: "f", args: { a: 1 } } }];
+
+  test("is the provider's own, where it gives one", () => {
+    expect(callsOf([{ functionCall: { name: "f", id: "own" } }])).toMatchObject([{ id: "own" }]);
+  });
+
+  test("is made of the answer's, one for each call of each candidate, and never too long for others", () => {
+    const ids = callsOf(two, { responseId: `é${"x".repeat(100)}` }).map(({ id }) => id);
+    expect(ids).toEqual([`call_${"x".repeat(24)}_0_0`, `call_${"x".repeat(24)}_0_1`]);
+    expect(Math.max(...ids.map((id) => id.length))).toBeLessThan(40);
+  });
+
+  test("differs from answer to answer, also where these have no id", () => {
+    const given = [{ responseId: 5 }, { responseId: "" }, { responseId: undefined }];
+    const ids = given.flatMap((more) => callsOf(two, more).map(({ id }) => id));
+    expect(new Set(ids).size).toBe(6);
+    for (const id of ids) expect(id).toMatch(/^call_[0-9a-f]{24}_0_[01]$/);
+  });
+
+  test("goes on counting in a stream", () => {
+    expect(deltasOf(saying(two), saying(two.slice(0, 1)))).toMatchObject([
+      [{ delta: { tool_calls: [{ index: 0 }, { index: 1 }] } }],
+      [{ delta: { tool_calls: [{ index: 2, id: "call_mAitaLmkHPPlz7IPvtfUqQ4_0_2" }] } }],
+    ]);
+  });
+});
+
+describe("what a message says", () => {
+  test("is not withheld for what is only noted about the prompt", () => {
+    const promptFeedback = { blockReason: "SAFETY" };
+    expect(messageOf([{ text: "a" }], { promptFeedback })).toMatchObject({ content: "a" });
+  });
+
+  test("leaves out parts that a chat knows nothing of", () => {
+    expect(
+      messageOf([
+        { text: "a" },
+        { executableCode: { language: "PYTHON", code: "1" } },
+        { inlineData: { mimeType: "audio/wav", data: "AAAA" } },
+        { of: "next year" },
+        { text: "b" },
+      ]),
+    ).toEqual({ role: "assistant", content: "ab" });
+  });
+
+  test("has images in the form in which clients send them", () => {
+    const image = { inlineData: { mimeType: "image/png", data: "AAAA" } };
+    expect(messageOf([image])).toEqual({
+      role: "assistant",
+      content: "",
+      images: [{ type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } }],
+    });
+  });
+
+  test("bears the signature of its thoughts, also on a part without text", () => {
+    const extra = { extra_content: { google: { thought_signature: "c2ln" } } };
+    const signed = { thoughtSignature: "c2ln" };
+    for (const parts of [
+      [{ text: "a" }, { text: "", ...signed }],
+      [{ text: "a", ...signed }, { text: "" }],
+    ]) {
+      expect(messageOf(parts)).toEqual({ role: "assistant", content: "a", ...extra });
+    }
+    expect(
+      deltasOf(saying([{ text: "a" }]), saying([{ text: "", thoughtSignature: "c2ln" }])),
+    ).toEqual([
+      [{ index: 0, finish_reason: null, delta: { role: "assistant", content: "a" } }],
+      [{ index: 0, finish_reason: null, delta: extra }],
+    ]);
+  });
+});

@@ -1,0 +1,219 @@
+import { describe, expect, test } from "bun:test";
+import { gemini } from "../../../src/providers/gemini/gemini.ts";
+import { UnfitError, type ChatCall } from "../../../src/providers/provider.ts";
+import { callOf } from "../conformance/reading.ts";
+
+const hello = { role: "user", content: "hello" };
+const model = "gemini-2.5-flash";
+
+function encoded(body: object, changes: Partial<ChatCall> = {}): Record<string, unknown> {
+  const call = { ...callOf(JSON.stringify({ messages: [hello], ...body })), model, ...changes };
+  return JSON.parse(gemini.chat.encode(call).body) as Record<string, unknown>;
+}
+
+function refusalOf(body: object): unknown {
+  try {
+    return encoded(body);
+  } catch (error) {
+    expect(error).toBeInstanceOf(UnfitError);
+    return (error as UnfitError).message;
+  }
+}
+
+function contentsOf(messages: readonly object[], changes: Partial<ChatCall> = {}): unknown {
+  return encoded({ messages }, changes)["contents"];
+}
+
+test("nothing is sent that nobody asked for", () => {
+  const body = {
+    verbosity: "low",
+    reasoningSummary: "auto",
+    user: "u",
+    metadata: { a: 1 },
+    logprobs: true,
+    logit_bias: { "1": 2 },
+    store: true,
+    modalities: ["text"],
+    tools: [],
+    tool_choice: "auto",
+    stream_options: { include_usage: true },
+    presence_penalty: 0,
+    frequency_penalty: 0,
+    temperature: null,
+    n: 1,
+  };
+  expect(encoded(body)).toEqual({ contents: [{ role: "user", parts: [{ text: "hello" }] }] });
+});
+
+describe("the effort", () => {
+  const budget = (thinkingBudget: number) => ({ thinkingBudget, includeThoughts: true });
+  const level = (thinkingLevel: string) => ({ thinkingLevel, includeThoughts: true });
+  test.each<[string, string, object | undefined]>([
+    ["gemini-2.5-flash", "low", budget(1024)],
+    ["gemini-2.5-pro", "medium", budget(8192)],
+    ["models/gemini-2.5-flash-lite", "high", budget(24_576)],
+    ["gemini-2.5-flash", "xhigh", budget(24_576)],
+    ["gemini-3-pro-preview", "low", level("LOW")],
+    ["gemini-3-pro-preview", "medium", level("HIGH")],
+    ["gemini-3.1-pro-preview", "medium", level("MEDIUM")],
+    ["gemini-3-flash", "high", level("HIGH")],
+    ["gemini-3.5-flash", "xhigh", level("HIGH")],
+    ["gemini-4-pro", "low", level("LOW")],
+    ["gemini-10-pro", "low", level("LOW")],
+    ["gemini-flash-latest", "low", level("LOW")],
+    ["gemini-flash-lite-latest", "low", level("LOW")],
+    ["gemini-2.0-flash", "high", undefined],
+    ["gemini-1.5-pro", "high", undefined],
+    ["tunedModels/gemini-3-x", "high", undefined],
+    ["gemma-3-27b-it", "high", undefined],
+  ])("for %s, %s, is said as the model takes it", (name, effort, thinkingConfig) => {
+    const { generationConfig } = encoded({ reasoning_effort: effort }, { model: name });
+    expect(generationConfig).toEqual(thinkingConfig && { thinkingConfig });
+  });
+
+  test("is left to the model where none is given", () => {
+    expect(encoded({}, { model: "gemini-3-pro" })).not.toHaveProperty("generationConfig");
+  });
+});
+
+test("settings have their own names", () => {
+  const body = {
+    temperature: 0,
+    top_p: 0.5,
+    seed: 7,
+    presence_penalty: 0.5,
+    frequency_penalty: -1,
+    n: 3,
+    stop: "END",
+  };
+  expect(encoded(body, { outputTokensBound: 9 })["generationConfig"]).toEqual({
+    candidateCount: 3,
+    maxOutputTokens: 9,
+    temperature: 0,
+    topP: 0.5,
+    stopSequences: ["END"],
+    seed: 7,
+    presencePenalty: 0.5,
+    frequencyPenalty: -1,
+  });
+});
+
+describe("fields in the interface's own words", () => {
+  test("reach it", () => {
+    const safetySettings = [{ category: "HARM_CATEGORY_HARASSMENT", threshold: "BLOCK_NONE" }];
+    expect(encoded({ safetySettings })).toMatchObject({ safetySettings });
+  });
+
+  test("count before what the convention says", () => {
+    const thinkingConfig = { thinkingBudget: 0 };
+    const body = {
+      temperature: 1,
+      reasoning_effort: "high",
+      generationConfig: { topK: 5, thinkingConfig },
+    };
+    expect(encoded(body)["generationConfig"]).toEqual({ temperature: 1, topK: 5, thinkingConfig });
+  });
+
+  test.each([
+    [{ cachedContent: "cachedContents/1" }, "cachedContent is not supported"],
+    [{ cached_content: "cachedContents/1" }, "cached_content is not supported"],
+    [{ serviceTier: "priority" }, "serviceTier is not supported"],
+    [{ systemInstruction: { parts: [] } }, "systemInstruction is not supported"],
+    [{ generation_config: {} }, "generation_config is not supported"],
+    [{ generationConfig: 1 }, "generationConfig must be an object"],
+    [
+      { generationConfig: { maxOutputTokens: 1e6 } },
+      "generationConfig.maxOutputTokens is not supported",
+    ],
+    [
+      { generationConfig: { candidate_count: 8 } },
+      "generationConfig.candidate_count is not supported",
+    ],
+  ])("are refused where they would cost more or name another's: %j", (body, message) => {
+    expect(refusalOf(body)).toBe(message);
+  });
+
+  test.each([{ modalities: ["text", "audio"] }, { web_search_options: {} }])(
+    "have nothing for %j, without which the answer would be another",
+    (body) => {
+      const [name] = Object.keys(body);
+      expect(refusalOf(body)).toBe(`${name} is not supported by this model's provider`);
+    },
+  );
+
+  test("that are null are refused by nobody", () => {
+    const body = { generationConfig: null, cachedContent: null, temperature: 1 };
+    expect(encoded(body)["generationConfig"]).toEqual({ temperature: 1 });
+  });
+
+  test("cannot take the place of the conversation", () => {
+    const { contents } = encoded({ contents: [{ parts: [{ fileData: { fileUri: "x" } }] }] });
+    expect(contents).toEqual([{ role: "user", parts: [{ text: "hello" }] }]);
+  });
+});
+
+describe("a part that is not text", () => {
+  const part = (given: object) => contentsOf([{ role: "user", content: [given] }]);
+  const image = (url: string) => ({ type: "image_url", image_url: { url, detail: "high" } });
+  const said = (parts: object) => [{ role: "user", parts: [parts] }];
+
+  test.each<[object, object]>([
+    [
+      image("data:image/webp;base64,AAAA"),
+      { inlineData: { mimeType: "image/webp", data: "AAAA" } },
+    ],
+    [
+      image("https://a.example/b.JPG?x=1"),
+      { fileData: { mimeType: "image/jpeg", fileUri: "https://a.example/b.JPG?x=1" } },
+    ],
+    [image("https://a.example/b"), { fileData: { fileUri: "https://a.example/b" } }],
+    [
+      image("https://a.example/b.constructor"),
+      { fileData: { fileUri: "https://a.example/b.constructor" } },
+    ],
+    [
+      { type: "input_audio", input_audio: { data: "AAAA", format: "MP3" } },
+      { inlineData: { mimeType: "audio/mp3", data: "AAAA" } },
+    ],
+    [
+      { type: "file", file: { filename: "a", file_data: "data:application/pdf;base64,AAAA" } },
+      { inlineData: { mimeType: "application/pdf", data: "AAAA" } },
+    ],
+  ])("has its place: %j", (given, expected) => {
+    expect(part(given)).toEqual(said(expected));
+  });
+
+  test.each([
+    "https://generativelanguage.googleapis.com/v1beta/files/abc",
+    "HTTPS://x@GENERATIVELANGUAGE.googleapis.com./v1beta/files/abc",
+    "http://generativelanguage.googleapis.com:443/files/abc",
+    "https://[nonsense",
+  ])("must not be a file of the operator's account: %s", (url) => {
+    expect(refusalOf({ messages: [{ role: "user", content: [image(url)] }] })).toBe(
+      "messages[0].content[0] is not supported by this model's provider",
+    );
+  });
+
+  test("has none in what the assistant said", () => {
+    const content = [image("data:image/png;base64,AAAA")];
+    expect(refusalOf({ messages: [hello, { role: "assistant", content }] })).toBe(
+      "messages[1].content[0] of the type image_url is not supported by this model's provider",
+    );
+  });
+});
+
+describe("instructions", () => {
+  test("alone are what the user says, because somebody must say something", () => {
+    const messages = [{ role: "system", content: "Be brief." }];
+    expect(encoded({ messages })).toEqual({
+      contents: [{ role: "user", parts: [{ text: "Be brief." }] }],
+    });
+  });
+
+  test("that are pictures are refused", () => {
+    const content = [{ type: "image_url", image_url: { url: "https://a.example/b.png" } }];
+    expect(refusalOf({ messages: [{ role: "system", content }, hello] })).toBe(
+      "messages[0].content[0] of the type image_url is not supported by this model's provider",
+    );
+  });
+});

@@ -1,0 +1,171 @@
+import { describe, expect, test } from "bun:test";
+import { gemini } from "../../../src/providers/gemini/gemini.ts";
+import { UnfitError } from "../../../src/providers/provider.ts";
+import { callOf } from "../conformance/reading.ts";
+
+const hello = { role: "user", content: "hello" };
+
+interface Encoded {
+  readonly contents: readonly { role: string; parts: readonly Record<string, unknown>[] }[];
+  readonly tools?: unknown;
+  readonly toolConfig?: unknown;
+}
+
+function encoded(body: object, model = "gemini-2.5-flash"): Encoded {
+  const call = { ...callOf(JSON.stringify({ messages: [hello], ...body })), model };
+  return JSON.parse(gemini.chat.encode(call).body) as Encoded;
+}
+
+function toolCall(id: string, name: string, more: object = {}): object {
+  return { id, type: "function", function: { name, arguments: "{}" }, ...more };
+}
+
+function calling(...calls: readonly object[]): object {
+  return { role: "assistant", content: null, tool_calls: calls };
+}
+
+function result(id: string, content: unknown): object {
+  return { role: "tool", tool_call_id: id, content };
+}
+
+function signed(signature: unknown): object {
+  return { extra_content: { google: { thought_signature: signature } } };
+}
+
+describe("tools", () => {
+  test("keep their JSON schemas as they are", () => {
+    const parameters = {
+      $schema: "https://json-schema.org/draft/2020-12/schema",
+      type: "object",
+      $defs: { city: { type: ["string", "null"] } },
+      properties: { city: { $ref: "#/$defs/city" }, at: { anyOf: [{ const: 1 }, {}] } },
+      additionalProperties: false,
+    };
+    const tools = [
+      { type: "function", function: { name: "weather", parameters, strict: true } },
+      { type: "function", function: { name: "clock", description: "Tells the time" } },
+    ];
+    expect(encoded({ tools })).toMatchObject({
+      tools: [
+        {
+          functionDeclarations: [
+            { name: "weather", parametersJsonSchema: parameters },
+            { name: "clock", description: "Tells the time" },
+          ],
+        },
+      ],
+    });
+    expect(encoded({ tools }).toolConfig).toBeUndefined();
+  });
+
+  test("of Google's own, which have a price of their own, are refused", () => {
+    expect(() => encoded({ tools: [{ googleSearch: {} }] })).toThrow(UnfitError);
+    expect(() => encoded({ tools: [{ type: "code_execution" }] })).toThrow(UnfitError);
+  });
+});
+
+describe("results", () => {
+  const parts = (...messages: readonly object[]) =>
+    encoded({ messages: [hello, ...messages] })
+      .contents.at(-1)
+      ?.parts.map((part) => part["functionResponse"]);
+
+  test.each<[unknown, object]>([
+    ["sunny", { output: "sunny" }],
+    ["", { output: "" }],
+    ['{"sky":"blue","error":null}', { sky: "blue", error: null }],
+    ["[1,2]", { output: "[1,2]" }],
+    ["17", { output: "17" }],
+    ["null", { output: "null" }],
+    ['{"sky":', { output: '{"sky":' }],
+    [
+      [
+        { type: "text", text: "a" },
+        { type: "text", text: "b" },
+      ],
+      { output: "ab" },
+    ],
+  ])("that say %j are objects", (content, response) => {
+    expect(parts(calling(toolCall("a", "weather")), result("a", content))).toEqual([
+      { id: "a", name: "weather", response },
+    ]);
+  });
+
+  test("of calls at once stand together, each with its own name", () => {
+    const calls = calling(toolCall("a", "weather"), toolCall("b", "clock"));
+    const { contents } = encoded({
+      messages: [hello, calls, result("b", "noon"), result("a", "sunny"), hello],
+    });
+    expect(contents.map(({ role }) => role)).toEqual(["user", "model", "user", "user"]);
+    expect(contents[2]?.parts).toMatchObject([
+      { functionResponse: { id: "b", name: "clock" } },
+      { functionResponse: { id: "a", name: "weather" } },
+    ]);
+  });
+
+  test("bear the name of the latest call with their id", () => {
+    expect(
+      parts(
+        calling(toolCall("a", "weather")),
+        result("a", "sunny"),
+        calling(toolCall("a", "clock")),
+        result("a", "noon"),
+      ),
+    ).toMatchObject([{ name: "clock" }]);
+  });
+
+  test("of a call that nobody made are refused", () => {
+    expect(() => parts(result("a", "sunny"))).toThrow(
+      new UnfitError("messages[1].tool_call_id names no call before it"),
+    );
+  });
+});
+
+describe("the signatures of thoughts", () => {
+  const signaturesOf = (model: string, ...messages: readonly object[]) =>
+    encoded({ messages: [hello, ...messages] }, model).contents.flatMap(({ parts }) =>
+      parts.map((part) => part["thoughtSignature"]),
+    );
+  const two = (more: object = {}) =>
+    calling(toolCall("a", "weather", more), toolCall("b", "clock"));
+  const skip = "skip_thought_signature_validator";
+
+  test.each([
+    ["gemini-2.5-flash", undefined],
+    ["gemini-3-flash-preview", skip],
+    ["gemini-pro-latest", skip],
+  ])("that a client lost are made up for, where %s demands them", (model, expected) => {
+    const messages = [two(), result("a", "x"), result("b", "x"), two()];
+    expect(signaturesOf(model, ...messages)).toEqual([
+      undefined,
+      expected,
+      undefined,
+      undefined,
+      undefined,
+      expected,
+      undefined,
+    ]);
+  });
+
+  test.each(["gemini-2.5-flash", "gemini-3-flash-preview"])("are given back to %s", (model) => {
+    expect(signaturesOf(model, two(signed("c2ln")))).toEqual([undefined, "c2ln", undefined]);
+  });
+
+  test.each([[null], [5], [""], [{}]])("that are %j are none", (signature) => {
+    expect(signaturesOf("gemini-3-pro", two(signed(signature)))).toEqual([
+      undefined,
+      skip,
+      undefined,
+    ]);
+  });
+
+  test("of a text stand on its last part", () => {
+    const content = [
+      { type: "text", text: "a" },
+      { type: "text", text: "b" },
+      { type: "text", text: "" },
+    ];
+    const message = { role: "assistant", content, ...signed("c2ln") };
+    expect(signaturesOf("gemini-2.5-pro", message)).toEqual([undefined, undefined, "c2ln"]);
+  });
+});

@@ -1,0 +1,219 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { createHttpClient } from "../../../src/providers/http/client.ts";
+import type { HttpClient } from "../../../src/providers/http/client.ts";
+import { ConnectionPool } from "../../../src/providers/http/connectionPool.ts";
+import { connectionTarget } from "../../../src/providers/http/connectionTarget.ts";
+import { Exchange } from "../../../src/providers/http/exchange.ts";
+import { answerOf, failureOf, ok, request } from "../../support/httpClient.ts";
+import { startRawServer } from "../../support/rawServer.ts";
+import type { RawPeer, RawServer } from "../../support/rawServer.ts";
+import { until } from "../../support/until.ts";
+
+const openThings: { stop: () => void }[] = [];
+
+afterEach(() => {
+  for (const thing of openThings.splice(0)) {
+    thing.stop();
+  }
+});
+
+function serve(script: (peer: RawPeer) => Promise<void> | void): RawServer {
+  const server = startRawServer(script);
+  openThings.push(server);
+  return server;
+}
+
+function clientOf(port: number): HttpClient {
+  const client = createHttpClient({ baseUrl: `http://127.0.0.1:${port}`, connectTimeoutMs: 1000 });
+  openThings.push({ stop: () => client.close() });
+  return client;
+}
+
+/** Answers each request with the number of its connection; `headers` and `after` vary the answer. */
+function answering(headers = "", after = ""): (peer: RawPeer) => Promise<void> {
+  return async (peer) => {
+    for (;;) {
+      await peer.request();
+      await peer.send(ok(String(peer.index), headers) + after);
+    }
+  };
+}
+
+describe("a connection is used again", () => {
+  test("by the next request", async () => {
+    const client = clientOf(serve(answering()).port);
+    for (let count = 0; count < 5; count += 1) {
+      expect(await answerOf(client.send(request()))).toBe("200 0");
+    }
+  });
+
+  test("as soon as the response has ended, though its body has not been read", async () => {
+    const client = clientOf(serve(answering()).port);
+    const first = await client.send(request()).response;
+    expect(await answerOf(client.send(request()))).toBe("200 0");
+    expect(Buffer.from((await first.read()) ?? []).toString()).toBe("0");
+    expect(await first.read()).toBeUndefined();
+  });
+
+  test("the one that was used last first", async () => {
+    const client = clientOf(serve(answering()).port);
+    const exchanges = [client.send(request()), client.send(request()), client.send(request())];
+    const answers: string[] = [];
+    for (const exchange of exchanges) {
+      await exchange.response;
+    }
+    for (const exchange of exchanges) {
+      answers.push(await answerOf(exchange));
+    }
+    expect(answers.sort()).toEqual(["200 0", "200 1", "200 2"]);
+    const next = await answerOf(client.send(request()));
+    expect(await answerOf(client.send(request()))).toBe(next);
+  });
+});
+
+describe("a connection is not used again", () => {
+  for (const [name, script] of Object.entries({
+    "after connection: close": answering("Connection: close\r\n"),
+    "when bytes follow the end in the same read": answering("", "HTTP/1.1 200 OK\r\n"),
+    "after HTTP/1.0": async (peer: RawPeer) => {
+      await peer.request();
+      await peer.send(`HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\n${peer.index}`);
+    },
+  })) {
+    test(name, async () => {
+      const server = serve(script);
+      const client = clientOf(server.port);
+      expect(await answerOf(client.send(request()))).toBe("200 0");
+      await server.peers[0]?.closed;
+      expect(await answerOf(client.send(request()))).toBe("200 1");
+    });
+  }
+
+  test("when the response came before the request was sent whole", async () => {
+    const server = serve(async (peer) => {
+      if (peer.index === 0) {
+        peer.pause();
+        await peer.send("HTTP/1.1 413 Too Large\r\nContent-Length: 5\r\n\r\nlarge");
+      } else {
+        await answering()(peer);
+      }
+    });
+    const client = clientOf(server.port);
+    const body = "x".repeat(20_000_000);
+    expect(await answerOf(client.send(request({ body })))).toBe("413 large");
+    expect(client.openCount).toBe(0);
+    expect(await answerOf(client.send(request()))).toBe("200 1");
+    server.peers[0]?.resume();
+    await server.peers[0]?.closed;
+  });
+
+  for (const ending of ["fin", "reset"] as const) {
+    test(`when the provider closed it while it was idle: ${ending}`, async () => {
+      const server = serve(answering());
+      const client = clientOf(server.port);
+      expect(await answerOf(client.send(request()))).toBe("200 0");
+      server.peers[0]?.[ending]();
+      await server.peers[0]?.closed;
+      await until("the client has noticed", () => server.openCount === 0);
+      expect(await answerOf(client.send(request()))).toBe("200 1");
+    });
+  }
+
+  test("when a byte came while it was idle", async () => {
+    const server = serve(answering());
+    const client = clientOf(server.port);
+    expect(await answerOf(client.send(request()))).toBe("200 0");
+    await server.peers[0]?.send("H");
+    await server.peers[0]?.closed;
+    expect(await answerOf(client.send(request()))).toBe("200 1");
+  });
+
+  test("when an unasked response lies unseen in the system's buffers as the next request is sent", async () => {
+    const program = new URL("../../support/unaskedBytes.ts", import.meta.url).pathname;
+    const child = Bun.spawn([process.execPath, program], { stdout: "pipe" });
+    openThings.push({ stop: () => child.kill() });
+    const { value } = await child.stdout.getReader().read();
+    const client = clientOf(Number(Buffer.from(value ?? []).toString()));
+    for (let round = 0; round < 5; round += 1) {
+      expect(await answerOf(client.send(request()))).toBe("200 good");
+      // This process does not look at the network while it is busy; the bytes arrive meanwhile.
+      Bun.sleepSync(40);
+    }
+  });
+});
+
+describe("a request that a kept connection lost", () => {
+  /** Answers the first request of the first connection, and does `next` at its second. */
+  const losing =
+    (next: (peer: RawPeer) => Promise<void> | void) =>
+    async (peer: RawPeer): Promise<void> => {
+      if (peer.index > 0) {
+        await answering()(peer);
+      }
+      await peer.request();
+      await peer.send(ok("0"));
+      await peer.request();
+      await next(peer);
+    };
+
+  for (const ending of ["fin", "reset"] as const) {
+    test(`is sent once more on a new connection: ${ending}`, async () => {
+      const server = serve(losing((peer) => peer[ending]()));
+      const client = clientOf(server.port);
+      expect(await answerOf(client.send(request()))).toBe("200 0");
+      expect(await answerOf(client.send(request({ body: "x".repeat(100_000) })))).toBe("200 1");
+      expect(client.openCount).toBe(0);
+    });
+  }
+
+  test("is not sent again after a single byte of a response", async () => {
+    const server = serve(
+      losing(async (peer) => {
+        await peer.send("H");
+        peer.fin();
+      }),
+    );
+    const client = clientOf(server.port);
+    expect(await answerOf(client.send(request()))).toBe("200 0");
+    expect(await failureOf(client.send(request()).response)).toBe("closed");
+    expect(server.peers).toHaveLength(1);
+  });
+
+  test("is not sent a third time", async () => {
+    const server = serve(async (peer) => {
+      await peer.request();
+      if (peer.index === 0) {
+        await peer.send(ok("0"));
+        await peer.request();
+      }
+      peer.fin();
+    });
+    const client = clientOf(server.port);
+    expect(await answerOf(client.send(request()))).toBe("200 0");
+    expect(await failureOf(client.send(request()).response)).toBe("closed");
+    expect(server.peers).toHaveLength(2);
+  });
+
+  test("is not sent again if the connection was new", async () => {
+    const server = serve(async (peer) => {
+      await peer.request();
+      peer.fin();
+    });
+    expect(await failureOf(clientOf(server.port).send(request()).response)).toBe("closed");
+    expect(server.peers).toHaveLength(1);
+  });
+});
+
+test("idle connections are closed when their time is up", async () => {
+  const server = serve(answering());
+  const url = new URL(`http://127.0.0.1:${server.port}`);
+  const pool = new ConnectionPool(connectionTarget(url, { connectTimeoutMs: 1000 }), 40);
+  const exchanges = [0, 1, 2].map(() => new Exchange(pool, "POST / HTTP/1.1\r\n\r\n", () => {}));
+  for (const exchange of exchanges) {
+    exchange.start();
+  }
+  expect((await Promise.all(exchanges.map(answerOf))).sort()).toEqual(["200 0", "200 1", "200 2"]);
+  expect(pool.idleCount).toBe(3);
+  await until("all are closed", () => server.openCount === 0);
+  expect(pool.idleCount).toBe(0);
+});

@@ -1,0 +1,294 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { createHttpClient } from "../../../src/providers/http/client.ts";
+import type { HttpClient, HttpClientOptions } from "../../../src/providers/http/client.ts";
+import { answerOf, failureOf, ok, rejectionOf, request } from "../../support/httpClient.ts";
+import { startRawServer, testAuthority } from "../../support/rawServer.ts";
+import type { CertificateName, RawPeer, RawServer } from "../../support/rawServer.ts";
+import { until } from "../../support/until.ts";
+
+const openThings: { stop: () => void }[] = [];
+
+afterEach(() => {
+  for (const thing of openThings.splice(0)) {
+    thing.stop();
+  }
+});
+
+function serve(
+  script: (peer: RawPeer) => Promise<void> | void,
+  options: { certificate?: CertificateName; hostname?: string } = {},
+): RawServer {
+  const server = startRawServer(script, options);
+  openThings.push(server);
+  return server;
+}
+
+function client(baseUrl: string, options: Partial<HttpClientOptions> = {}): HttpClient {
+  const made = createHttpClient({ baseUrl, connectTimeoutMs: 2000, ...options });
+  openThings.push({ stop: () => made.close() });
+  return made;
+}
+
+async function answer(peer: RawPeer): Promise<void> {
+  for (;;) {
+    await peer.request();
+    await peer.send(ok("fine"));
+  }
+}
+
+/** What got through TLS. A connection whose handshake fails counts for nothing. */
+function bytesSeenBy(server: RawServer): number {
+  return server.peers.reduce((sum, peer) => sum + peer.unread.length, 0);
+}
+
+describe("TCP", () => {
+  test("a refused connection", async () => {
+    const server = serve(answer);
+    server.stop();
+    const { response } = client(`http://127.0.0.1:${server.port}`).send(request());
+    expect(await failureOf(response)).toBe("refused");
+  });
+
+  test("an exchange may take longer than the dial was allowed to", async () => {
+    const server = serve(async (peer) => {
+      await peer.request();
+      await Bun.sleep(120);
+      await peer.send(ok("fine"));
+    });
+    const http = client(`http://127.0.0.1:${server.port}`, { connectTimeoutMs: 40 });
+    expect(await answerOf(http.send(request()))).toBe("200 fine");
+  });
+
+  test("a name that does not exist", async () => {
+    const { response } = client("http://nowhere.invalid").send(request());
+    expect(await failureOf(response)).toBe("dns");
+  });
+
+  test("an IPv6 address in the URL", async () => {
+    const server = serve(
+      async (peer) => {
+        const seen = await peer.request();
+        await peer.send(ok(/^Host: (.*)\r$/m.exec(seen)?.[1] ?? ""));
+      },
+      { hostname: "::1" },
+    );
+    const exchange = client(`http://[::1]:${server.port}`).send(request());
+    expect(await answerOf(exchange)).toBe(`200 [::1]:${server.port}`);
+  });
+
+  test("an address that swallows the first packet: time-out, nothing is left open", async () => {
+    // A process that listens and never accepts; the system completes as many connections as its queue
+    // holds and drops the first packets of all others.
+    const program = `
+      const listener = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
+      require("node:fs").writeSync(1, listener.port + "\\n");
+      Bun.sleepSync(60000);`;
+    const child = Bun.spawn([process.execPath, "-e", program], { stdout: "pipe" });
+    openThings.push({ stop: () => child.kill("SIGKILL") });
+    const { value } = await child.stdout.getReader().read();
+    const baseUrl = `http://127.0.0.1:${Number(Buffer.from(value ?? []).toString())}`;
+    const filling = client(baseUrl, { connectTimeoutMs: 60_000 });
+    const fillers = Array.from({ length: 600 }, () => filling.send(request()));
+    const { response } = client(baseUrl, { connectTimeoutMs: 100 }).send(request());
+    expect(await failureOf(response)).toBe("timeout");
+    for (const filler of fillers) {
+      filler.abort(new Error("the test is over"));
+    }
+    expect(filling.openCount).toBe(0);
+  });
+});
+
+describe("TLS", () => {
+  const ca = testAuthority();
+
+  for (const host of ["localhost", "127.0.0.1"]) {
+    test(`the right certificate: ${host}`, async () => {
+      const server = serve(answer, { certificate: "localhost" });
+      const https = client(`https://${host}:${server.port}`, { ca });
+      expect(await answerOf(https.send(request()))).toBe("200 fine");
+      expect(await answerOf(https.send(request({ body: "again" })))).toBe("200 fine");
+      expect(server.peers).toHaveLength(1);
+    });
+
+    for (const certificate of ["otherHost", "expired", "selfSigned"] as const) {
+      test(`the certificate ${certificate} is refused before a byte is sent: ${host}`, async () => {
+        const server = serve(answer, { certificate });
+        const https = client(`https://${host}:${server.port}`, { ca });
+        expect(await failureOf(https.send(request()).response)).toBe("tls");
+        expect(bytesSeenBy(server)).toBe(0);
+      });
+    }
+  }
+
+  test("an authority that was not named is not trusted", async () => {
+    const server = serve(answer, { certificate: "localhost" });
+    const https = client(`https://localhost:${server.port}`);
+    expect(await failureOf(https.send(request()).response)).toBe("tls");
+    expect(bytesSeenBy(server)).toBe(0);
+  });
+
+  test("an authority that is no certificate", async () => {
+    const https = client("https://127.0.0.1:1", { ca: "not a certificate" });
+    expect(await failureOf(https.send(request()).response)).toBe("tls");
+  });
+
+  test("NODE_TLS_REJECT_UNAUTHORIZED=0 changes nothing", async () => {
+    const server = serve(answer, { certificate: "selfSigned" });
+    const program = `
+      import { createHttpClient } from "./src/providers/http/client.ts";
+      const client = createHttpClient({ baseUrl: "https://localhost:${server.port}", connectTimeoutMs: 2000 });
+      await client.send({ path: "/", headers: {}, body: "" }).response.catch((error) => console.log(error.code));`;
+    const child = Bun.spawn([process.execPath, "-e", program], {
+      cwd: new URL("../../..", import.meta.url).pathname,
+      env: { ...process.env, NODE_TLS_REJECT_UNAUTHORIZED: "0" },
+      stdout: "pipe",
+      stderr: "ignore",
+    });
+    expect(await child.stdout.text()).toBe("tls\n");
+    expect(bytesSeenBy(server)).toBe(0);
+  });
+
+  for (const [name, script] of Object.entries({
+    "speaks no TLS": (peer: RawPeer) => peer.send("HTTP/1.1 400 Bad Request\r\n\r\n"),
+    "closes at once": (peer: RawPeer) => peer.fin(),
+    "resets at once": (peer: RawPeer) => peer.reset(),
+  })) {
+    test(`a server that ${name}`, async () => {
+      const server = serve(script);
+      const https = client(`https://127.0.0.1:${server.port}`, { ca });
+      expect(await failureOf(https.send(request()).response)).toBe("tls");
+    });
+  }
+
+  test("a handshake that hangs: time-out, and the connection is closed", async () => {
+    const server = serve(() => {});
+    const https = client(`https://127.0.0.1:${server.port}`, { ca, connectTimeoutMs: 50 });
+    expect(await failureOf(https.send(request()).response)).toBe("timeout");
+    await server.peers[0]?.closed;
+    expect(https.openCount).toBe(0);
+  });
+
+  test("abort during the handshake closes the connection", async () => {
+    const server = serve(() => {});
+    const https = client(`https://127.0.0.1:${server.port}`, { ca });
+    const exchange = https.send(request());
+    await until("the handshake has begun", () => (server.peers[0]?.unread.length ?? 0) > 0);
+    const reason = new Error("the test has had enough");
+    exchange.abort(reason);
+    expect(await rejectionOf(exchange.response)).toBe(reason);
+    await server.peers[0]?.closed;
+  });
+});
+
+describe("a proxy", () => {
+  const ca = testAuthority();
+  let asked: string[] = [];
+
+  afterEach(() => {
+    asked = [];
+  });
+
+  /** A proxy that opens a tunnel to whatever port is asked for, always on 127.0.0.1. */
+  function tunnel(): RawServer {
+    return serve(async (peer) => {
+      const connect = await peer.request();
+      asked.push(connect);
+      const port = Number(/^CONNECT \S+:(\d+) /.exec(connect)?.[1]);
+      const target = await Bun.connect({
+        hostname: "127.0.0.1",
+        port,
+        socket: {
+          data: (_, bytes) => void peer.send(bytes),
+          close: () => peer.fin(),
+        },
+      });
+      await peer.send("HTTP/1.1 200 Connection established\r\nVia: test\r\n\r\n");
+      peer.relayTo((bytes) => target.write(bytes));
+      await peer.closed;
+      target.end();
+    });
+  }
+
+  test("carries https through a tunnel, with its credentials and never the request's", async () => {
+    const server = serve(answer, { certificate: "localhost" });
+    const proxyUrl = `http://user:p%40ss@127.0.0.1:${tunnel().port}`;
+    const https = client(`https://localhost:${server.port}`, { ca, proxyUrl });
+    const headers = { authorization: "Bearer secret" };
+    expect(await answerOf(https.send(request({ headers })))).toBe("200 fine");
+    expect(await answerOf(https.send(request({ headers })))).toBe("200 fine");
+    expect(asked).toEqual([
+      `CONNECT localhost:${server.port} HTTP/1.1\r\n` +
+        `Host: localhost:${server.port}\r\n` +
+        `Proxy-Authorization: Basic ${btoa("user:p@ss")}\r\n\r\n`,
+    ]);
+  });
+
+  for (const host of ["localhost", "127.0.0.1"]) {
+    for (const certificate of ["otherHost", "expired", "selfSigned"] as const) {
+      test(`cannot make ${certificate} pass for ${host}`, async () => {
+        const server = serve(answer, { certificate });
+        const proxyUrl = `http://127.0.0.1:${tunnel().port}`;
+        const https = client(`https://${host}:${server.port}`, { ca, proxyUrl });
+        expect(await failureOf(https.send(request()).response)).toBe("tls");
+        expect(bytesSeenBy(server)).toBe(0);
+      });
+    }
+  }
+
+  for (const [name, bytes] of Object.entries({
+    "refuses with 407": "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n",
+    "speaks no HTTP": "who are you?",
+    "sends bytes behind its answer": "HTTP/1.1 200 OK\r\n\r\nsurplus",
+  })) {
+    test(`that ${name}`, async () => {
+      const proxy = serve(async (peer) => {
+        await peer.request();
+        await peer.send(bytes);
+      });
+      const proxyUrl = `http://127.0.0.1:${proxy.port}`;
+      const https = client("https://provider.example", { ca, proxyUrl });
+      expect(await failureOf(https.send(request()).response)).toBe("proxy");
+      await proxy.peers[0]?.closed;
+    });
+  }
+
+  test("that closes", async () => {
+    const proxy = serve(async (peer) => {
+      await peer.request();
+      peer.fin();
+    });
+    const proxyUrl = `http://127.0.0.1:${proxy.port}`;
+    const https = client("https://provider.example", { ca, proxyUrl });
+    expect(await failureOf(https.send(request()).response)).toBe("proxy");
+  });
+
+  test("that does not answer: time-out", async () => {
+    const proxy = serve(() => {});
+    const proxyUrl = `http://127.0.0.1:${proxy.port}`;
+    const https = client("https://provider.example", { ca, proxyUrl, connectTimeoutMs: 50 });
+    expect(await failureOf(https.send(request()).response)).toBe("timeout");
+    await proxy.peers[0]?.closed;
+  });
+
+  test("is asked for the whole URL of an http provider", async () => {
+    const proxy = serve(async (peer) => {
+      asked.push(await peer.request());
+      await peer.send(ok("by the proxy"));
+    });
+    const proxyUrl = `http://user:pass@127.0.0.1:${proxy.port}`;
+    const http = client("http://provider.example:8080/v1", { proxyUrl });
+    expect(await answerOf(http.send(request()))).toBe("200 by the proxy");
+    expect(asked[0]?.split("\r\n").slice(0, 3)).toEqual([
+      "POST http://provider.example:8080/v1/chat HTTP/1.1",
+      "Host: provider.example:8080",
+      `Proxy-Authorization: Basic ${btoa("user:pass")}`,
+    ]);
+  });
+
+  test("must itself be reached by http", () => {
+    const options = { baseUrl: "https://provider.example", connectTimeoutMs: 1 };
+    expect(() => createHttpClient({ ...options, proxyUrl: "socks5://127.0.0.1:1" })).toThrow(
+      TypeError,
+    );
+  });
+});

@@ -1,0 +1,150 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { createHttpClient } from "../../../src/providers/http/client.ts";
+import type { HttpClient, HttpClientOptions } from "../../../src/providers/http/client.ts";
+import { answerOf, ok, rejectionOf, request } from "../../support/httpClient.ts";
+import { startRawServer } from "../../support/rawServer.ts";
+import type { RawPeer, RawServer } from "../../support/rawServer.ts";
+import { until } from "../../support/until.ts";
+
+const openThings: { stop: () => void }[] = [];
+
+afterEach(() => {
+  for (const thing of openThings.splice(0)) {
+    thing.stop();
+  }
+});
+
+function serve(script: (peer: RawPeer) => Promise<void> | void): RawServer {
+  const server = startRawServer(script);
+  openThings.push(server);
+  return server;
+}
+
+function clientOf(server: RawServer, options: Partial<HttpClientOptions> = {}): HttpClient {
+  const baseUrl = `http://127.0.0.1:${server.port}/v1`;
+  const client = createHttpClient({ baseUrl, connectTimeoutMs: 1000, ...options });
+  openThings.push({ stop: () => client.close() });
+  return client;
+}
+
+/** Answers each request with the number of its connection. */
+async function answerWithIndex(peer: RawPeer): Promise<void> {
+  for (;;) {
+    await peer.request();
+    await peer.send(ok(String(peer.index)));
+  }
+}
+
+describe("abort", () => {
+  const reason = new Error("the test has had enough");
+
+  test("while waiting for the response", async () => {
+    const arrived = Promise.withResolvers<RawPeer>();
+    const server = serve(async (peer) => {
+      await peer.request();
+      arrived.resolve(peer);
+    });
+    const client = clientOf(server);
+    const exchange = client.send(request());
+    const peer = await arrived.promise;
+    exchange.abort(reason);
+    exchange.abort(new Error("another reason"));
+    expect(await rejectionOf(exchange.response)).toBe(reason);
+    await peer.closed;
+    expect(client.openCount).toBe(0);
+  });
+
+  test("in the middle of the body", async () => {
+    const server = serve(async (peer) => {
+      await peer.request();
+      await peer.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello");
+    });
+    const client = clientOf(server);
+    const exchange = client.send(request());
+    const response = await exchange.response;
+    await response.read();
+    const reading = response.read();
+    exchange.abort(reason);
+    expect(await rejectionOf(reading)).toBe(reason);
+    expect(await rejectionOf(response.read())).toBe(reason);
+    await server.peers[0]?.closed;
+    expect(client.openCount).toBe(0);
+  });
+
+  test("right after sending, on a new connection and on a kept one", async () => {
+    const server = serve(answerWithIndex);
+    const client = clientOf(server);
+    const first = client.send(request());
+    first.abort(reason);
+    expect(await rejectionOf(first.response)).toBe(reason);
+    await answerOf(client.send(request()));
+    const second = client.send(request());
+    second.abort(reason);
+    expect(await rejectionOf(second.response)).toBe(reason);
+    await until("no connection is left", () => server.openCount === 0);
+    expect(client.openCount).toBe(0);
+  });
+
+  test("does nothing after the end: the connection is kept", async () => {
+    const server = serve(answerWithIndex);
+    const client = clientOf(server);
+    const exchange = client.send(request());
+    expect(await answerOf(exchange)).toBe("200 0");
+    exchange.abort(reason);
+    expect(await answerOf(client.send(request()))).toBe("200 0");
+  });
+
+  test("without anybody waiting for the response is no unhandled rejection", async () => {
+    const server = serve(() => {});
+    const unhandled: unknown[] = [];
+    const listener = (error: unknown): unknown => unhandled.push(error);
+    process.on("unhandledRejection", listener);
+    clientOf(server).send(request()).abort(reason);
+    await Bun.sleep(5);
+    process.off("unhandledRejection", listener);
+    expect(unhandled).toEqual([]);
+  });
+});
+
+describe("close", () => {
+  test("closes idle connections, lets exchanges under way end, and keeps no connection any more", async () => {
+    const mayAnswer = Promise.withResolvers<void>();
+    const server = serve(async (peer) => {
+      await peer.request();
+      if (peer.index === 1) {
+        await mayAnswer.promise;
+      }
+      await peer.send(ok(String(peer.index)));
+    });
+    const client = clientOf(server);
+    const [first, second] = [client.send(request()), client.send(request())];
+    expect(await answerOf(first)).toBe("200 0");
+    client.close();
+    await server.peers[0]?.closed;
+    expect(await answerOf(client.send(request()))).toBe("200 2");
+    await server.peers[2]?.closed;
+    mayAnswer.resolve();
+    expect(await answerOf(second)).toBe("200 1");
+    await server.peers[1]?.closed;
+    expect(client.openCount).toBe(0);
+  });
+
+  test("leaves nothing that keeps a process alive, and no proxy of the environment is used", async () => {
+    const server = serve(answerWithIndex);
+    const program = `
+      import { createHttpClient } from "./src/providers/http/client.ts";
+      const client = createHttpClient({ baseUrl: "http://127.0.0.1:${server.port}", connectTimeoutMs: 60000 });
+      const send = () => client.send({ path: "/", headers: {}, body: "" });
+      send().abort(new Error("not wanted"));
+      console.log((await send().response).status);
+      client.close();`;
+    const nowhere = "http://127.0.0.1:1";
+    const child = Bun.spawn([process.execPath, "-e", program], {
+      cwd: new URL("../../..", import.meta.url).pathname,
+      env: { ...process.env, HTTP_PROXY: nowhere, http_proxy: nowhere, ALL_PROXY: nowhere },
+      stdout: "pipe",
+    });
+    expect(await child.stdout.text()).toBe("200\n");
+    expect(await child.exited).toBe(0);
+  });
+});

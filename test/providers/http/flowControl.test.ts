@@ -1,0 +1,148 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { createHttpClient } from "../../../src/providers/http/client.ts";
+import type { HttpClient } from "../../../src/providers/http/client.ts";
+import { answerOf, ok, request } from "../../support/httpClient.ts";
+import { startRawServer, testAuthority } from "../../support/rawServer.ts";
+import type { RawPeer, RawServer } from "../../support/rawServer.ts";
+import { until } from "../../support/until.ts";
+
+const MEGABYTE = 1_048_576;
+const BODY_BYTES = 120 * MEGABYTE;
+
+const openThings: { stop: () => void }[] = [];
+
+afterEach(() => {
+  for (const thing of openThings.splice(0)) {
+    thing.stop();
+  }
+});
+
+function serve(
+  scheme: "http" | "https",
+  script: (peer: RawPeer) => Promise<void>,
+): { server: RawServer; client: HttpClient } {
+  const secure = scheme === "https";
+  const server = startRawServer(script, secure ? { certificate: "localhost" } : {});
+  const client = createHttpClient({
+    baseUrl: `${scheme}://localhost:${server.port}`,
+    connectTimeoutMs: 2000,
+    ca: secure ? testAuthority() : undefined,
+  });
+  openThings.push(server, { stop: () => client.close() });
+  return { server, client };
+}
+
+/** Memory in use that is not garbage waiting to be collected. */
+function retainedBytes(): number {
+  Bun.gc(true);
+  return process.memoryUsage.rss();
+}
+
+/** The value of a counter once it has stood still for 100 ms. */
+async function atRest(counter: () => number): Promise<number> {
+  let before = -1;
+  while (before !== counter()) {
+    before = counter();
+    await Bun.sleep(100);
+  }
+  return before;
+}
+
+test("what came in one network read is read in small parts, and everybody else has a turn between them", async () => {
+  const body = "a".repeat(60_000);
+  const { client } = serve("http", async (peer) => {
+    await peer.request();
+    await peer.send(ok(body));
+  });
+  const response = await client.send(request()).response;
+  // By then all of it has arrived.
+  await until("the exchange is over", () => client.openCount === 0);
+  let turns = 0;
+  const turn = (): void => {
+    turns += 1;
+    immediate = setImmediate(turn);
+  };
+  let immediate = setImmediate(turn);
+  const lengths: number[] = [];
+  for (let piece = await response.read(); piece !== undefined; piece = await response.read()) {
+    lengths.push(piece.length);
+  }
+  clearImmediate(immediate);
+  expect(Math.max(...lengths)).toBeLessThanOrEqual(16_384);
+  expect(lengths.reduce((sum, length) => sum + length, 0)).toBe(body.length);
+  expect(turns).toBeGreaterThanOrEqual(lengths.length - 2);
+});
+
+for (const scheme of ["http", "https"] as const) {
+  describe(scheme, () => {
+    test("a body of 120 MB and a reader who takes his time: the provider waits, memory stays flat", async () => {
+      let sentBytes = 0;
+      const { client } = serve(scheme, async (peer) => {
+        await peer.request();
+        await peer.send(`HTTP/1.1 200 OK\r\nContent-Length: ${BODY_BYTES}\r\n\r\n`);
+        const block = Buffer.alloc(MEGABYTE, "a");
+        while (sentBytes < BODY_BYTES) {
+          await peer.send(block);
+          sentBytes += block.length;
+        }
+      });
+      const response = await client.send(request()).response;
+      // What is under way by now fills the system's buffers and ours, and nothing more.
+      expect(await atRest(() => sentBytes)).toBeLessThan(24 * MEGABYTE);
+      const retainedBeforeBytes = retainedBytes();
+      let nextCheckBytes = 0;
+      let readBytes = 0;
+      for (let piece = await response.read(); piece !== undefined; piece = await response.read()) {
+        readBytes += piece.length;
+        if (readBytes < 8 * MEGABYTE) {
+          await Bun.sleep(1);
+        }
+        expect(sentBytes - readBytes).toBeLessThan(24 * MEGABYTE);
+        if (readBytes >= nextCheckBytes) {
+          nextCheckBytes += 20 * MEGABYTE;
+          expect(retainedBytes() - retainedBeforeBytes).toBeLessThan(32 * MEGABYTE);
+        }
+      }
+      expect(readBytes).toBe(BODY_BYTES);
+      expect(client.openCount).toBe(0);
+    }, 20_000);
+
+    test("a request of 20 MB to a provider who reads late arrives whole", async () => {
+      const body = "0123456789abcdef".repeat(1_250_000);
+      let received = Bun.SHA256.hash("", "hex");
+      const mayRead = Promise.withResolvers<void>();
+      const { server, client } = serve(scheme, async (peer) => {
+        peer.pause();
+        await mayRead.promise;
+        const hash = new Bun.CryptoHasher("sha256");
+        let missing = body.length;
+        const done = Promise.withResolvers<void>();
+        let head = "";
+        peer.relayTo((bytes) => {
+          let payload = bytes;
+          if (!head.includes("\r\n\r\n")) {
+            head += bytes.toString("latin1");
+            payload = Buffer.from(head.split("\r\n\r\n", 2)[1] ?? "", "latin1");
+          }
+          hash.update(payload);
+          missing -= payload.length;
+          if (missing <= 0) {
+            done.resolve();
+          }
+        });
+        peer.resume();
+        await done.promise;
+        received = hash.digest("hex");
+        await peer.send(ok("got it"));
+      });
+      const exchange = client.send(request({ body }));
+      await atRest(() => server.openCount);
+      mayRead.resolve();
+      expect(await answerOf(exchange)).toBe("200 got it");
+      expect(received).toBe(Bun.SHA256.hash(body, "hex"));
+      // Everything was sent and answered, so the connection is good for another request.
+      expect(server.openCount).toBe(1);
+      expect(client.openCount).toBe(0);
+    }, 20_000);
+  });
+}

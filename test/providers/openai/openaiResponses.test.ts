@@ -1,0 +1,186 @@
+import { describe, expect, test } from "bun:test";
+import { openaiResponses } from "../../../src/providers/openai/openaiResponses.ts";
+import { AnswerError } from "../../../src/providers/provider.ts";
+import {
+  added,
+  call,
+  custom,
+  done,
+  ended,
+  eventsOf,
+  heard,
+  message,
+  reasoning,
+  textDelta,
+  type Event,
+  type Fields,
+} from "../../support/responsesStream.ts";
+
+function read(response: object): Fields {
+  const { completion } = openaiResponses.read(JSON.stringify(response));
+  const [choice] = completion["choices"] as Fields[];
+  return choice ?? {};
+}
+
+describe("a whole response", () => {
+  test("of everything that a chat has a place for", () => {
+    const output = [reasoning, { type: "web_search_call" }, message, call, message, custom];
+    expect(read({ status: "completed", output })).toEqual({
+      index: 0,
+      finish_reason: "tool_calls",
+      message: {
+        role: "assistant",
+        content: "HelloHello",
+        reasoning_content: "One.\n\nTwo.",
+        tool_calls: [
+          { id: "call_1", type: "function", function: { name: "f", arguments: '{"a":1}' } },
+          { id: "call_2", type: "custom", custom: { name: "c", input: "do" } },
+        ],
+      },
+    });
+  });
+
+  test("of a refusal", () => {
+    const content = [{ type: "refusal", refusal: "No." }];
+    const output = [{ type: "message", content }];
+    expect(read({ output })).toMatchObject({
+      finish_reason: "stop",
+      message: { content: null, refusal: "No." },
+    });
+  });
+
+  test("of a summary and the reasoning itself, several times", () => {
+    const content = [{ type: "reasoning_text", text: "Really." }];
+    const output = [{ ...reasoning, content }, reasoning];
+    expect(read({ output })).toMatchObject({
+      message: { reasoning_content: "One.\n\nTwo.\n\nReally.\n\nOne.\n\nTwo." },
+    });
+  });
+
+  test.each([
+    [{ status: "completed" }, "stop"],
+    [{}, "stop"],
+    [{ status: null }, "stop"],
+    [{ status: "incomplete", incomplete_details: { reason: "max_output_tokens" } }, "length"],
+    [{ status: "incomplete", incomplete_details: { reason: "content_filter" } }, "content_filter"],
+    [{ status: "incomplete", incomplete_details: { reason: "something new" } }, "length"],
+    [{ status: "incomplete", incomplete_details: null }, "length"],
+  ])("of %j ends as %s", (fields, reason) => {
+    expect(read({ ...fields, output: [message] })["finish_reason"]).toBe(reason);
+  });
+
+  test("that was cut in a call says that it was cut", () => {
+    expect(read({ status: "incomplete", output: [call] })["finish_reason"]).toBe("length");
+  });
+
+  test("shows when it was made, and the reasoning's tokens where they are a figure", () => {
+    const usage = { input_tokens: 1, output_tokens: 2 };
+    const details = (tokens: unknown) => ({ output_tokens_details: { reasoning_tokens: tokens } });
+    const completion = (fields: object) =>
+      openaiResponses.read(
+        JSON.stringify({ output: [], created_at: 5, usage: { ...usage, ...fields } }),
+      ).completion;
+    expect(completion(details(2))).toMatchObject({
+      created: 5,
+      usage: { completion_tokens_details: { reasoning_tokens: 2 } },
+    });
+    expect(completion(details(-2))["usage"]).toBeUndefined();
+    expect(completion({})["usage"]).toBeUndefined();
+  });
+});
+
+describe("a stream", () => {
+  const reasoningDelta = (delta: string, kind: string, fields: object): Event => [
+    `response.${kind}.delta`,
+    { output_index: 0, delta, ...fields },
+  ];
+
+  test("has a blank line between the parts of its reasoning, and none within", () => {
+    const events = [
+      reasoningDelta("On", "reasoning_summary_text", { summary_index: 0 }),
+      reasoningDelta("e.", "reasoning_summary_text", { summary_index: 0 }),
+      reasoningDelta("Two.", "reasoning_summary_text", { summary_index: 1 }),
+      reasoningDelta("Rea", "reasoning_text", { content_index: 1 }),
+      reasoningDelta("lly.", "reasoning_text", { content_index: 1 }),
+      reasoningDelta("More.", "reasoning_text", { content_index: 1, output_index: 2 }),
+      done(reasoning, 0),
+      ended([reasoning]),
+    ];
+    const { texts } = heard(events);
+    expect(texts).toMatchObject({ reasoning_content: "One.\n\nTwo.\n\nReally.\n\nMore." });
+  });
+
+  test("with reasoning only at its end has the blank lines too", () => {
+    const { texts } = heard([ended([reasoning])]);
+    expect(texts).toMatchObject({ reasoning_content: "One.\n\nTwo." });
+  });
+
+  test("of a refusal", () => {
+    const { texts, reason } = heard([
+      ["response.refusal.delta", { delta: "No" }],
+      ["response.refusal.delta", { delta: "." }],
+      ["response.refusal.done", { refusal: "No." }],
+      ended([{ type: "message", content: [{ type: "refusal", refusal: "No." }] }]),
+    ]);
+    expect([texts, reason]).toEqual([{ role: "assistant", refusal: "No." }, "stop"]);
+  });
+
+  test("says nothing until something is said", () => {
+    const response = { status: "in_progress", output: [] };
+    const events = eventsOf([
+      ["response.created", { response }],
+      ["response.queued", { response }],
+      ["response.in_progress", { response }],
+      added(message, 0),
+      ["response.content_part.added", { part: { type: "output_text", text: "" } }],
+      ["response.web_search_call.completed", { item_id: "ws_1" }],
+      ["something.new", {}],
+      ["", { constructor: 1 }],
+    ]);
+    expect(new Set(events.map(({ kind }) => kind))).toEqual(new Set(["nothing"]));
+  });
+
+  test("is over with its last event, which has the usage", () => {
+    const usage = {
+      input_tokens: 7,
+      output_tokens: 3,
+      output_tokens_details: { reasoning_tokens: 1 },
+    };
+    const [first, last] = eventsOf([textDelta("a"), ended([], { usage })]);
+    expect(first).not.toHaveProperty("isLast");
+    expect(last).toMatchObject({
+      kind: "chunk",
+      isLast: true,
+      usage: { promptTokens: 7, completionTokens: 3 },
+      chunk: { usage: { completion_tokens_details: { reasoning_tokens: 1 } } },
+    });
+  });
+
+  test.each([
+    [{ incomplete_details: { reason: "max_output_tokens" } }, "length"],
+    [{ incomplete_details: { reason: "content_filter" }, status: "incomplete" }, "content_filter"],
+  ])("that is incomplete by %j ends as %s", (response, reason) => {
+    const events: Event[] = [textDelta("a"), ["response.incomplete", { response }]];
+    expect(heard(events)).toMatchObject({ reason });
+  });
+
+  test("takes its events by their names where their data has no type", () => {
+    const readEvent = openaiResponses.events();
+    const event = readEvent({ event: "response.output_text.delta", data: '{"delta":"a"}' });
+    expect(event).toMatchObject({ chunk: { choices: [{ delta: { content: "a" } }] } });
+    expect(() => readEvent({ event: "error", data: "{}" })).toThrow(AnswerError);
+  });
+
+  test("has no end in what ends the streams of chats", () => {
+    const readEvent = openaiResponses.events();
+    expect(readEvent({ event: undefined, data: "[DONE]" })).toEqual({ kind: "nothing" });
+  });
+
+  test("of more calls than any model makes is refused", () => {
+    const events = Array.from({ length: 1025 }, (_, at) =>
+      added({ ...call, call_id: `c${at}` }, at),
+    );
+    expect(() => eventsOf(events)).toThrow(AnswerError);
+    expect(() => eventsOf(events.slice(1))).not.toThrow();
+  });
+});

@@ -1,0 +1,250 @@
+import { describe, expect, test } from "bun:test";
+import { openaiResponses } from "../../../src/providers/openai/openaiResponses.ts";
+import { UnfitError } from "../../../src/providers/provider.ts";
+import { callOf } from "../conformance/reading.ts";
+
+const hello = { role: "user", content: "hello" };
+const parameters = { type: "object", properties: {} };
+const schema = { type: "object", properties: { a: { type: "string" } } };
+
+/** What is sent for a body with these fields, parsed. */
+function sent(fields: object): Record<string, unknown> {
+  const call = callOf(JSON.stringify({ messages: [hello], ...fields }));
+  const { path, body } = openaiResponses.encode(call);
+  expect(path).toBe("/responses");
+  return JSON.parse(body) as Record<string, unknown>;
+}
+
+const least = { model: "model-of-the-provider", input: [hello], store: false };
+
+describe("a field of a chat", () => {
+  const fields: readonly (readonly [string, object, object])[] = [
+    ["nothing", {}, {}],
+    ["a wish to be stored", { store: true }, {}],
+    [
+      "a summary as the provider likes",
+      { reasoningSummary: "auto" },
+      { reasoning: { summary: "auto" } },
+    ],
+    ["a short summary", { reasoningSummary: "concise" }, { reasoning: { summary: "concise" } }],
+    ["a long summary", { reasoningSummary: "detail" }, { reasoning: { summary: "detailed" } }],
+    [
+      "an effort with a summary, beside what the caller knows of the interface",
+      { reasoning_effort: "high", reasoningSummary: "auto", reasoning: { effort: "low", own: 1 } },
+      { reasoning: { effort: "high", own: 1, summary: "auto" } },
+    ],
+    [
+      "the interface's own reasoning",
+      { reasoning: { effort: "none" } },
+      { reasoning: { effort: "none" } },
+    ],
+    ["a verbosity", { verbosity: "low" }, { text: { verbosity: "low" } }],
+    [
+      "a verbosity with a form",
+      { verbosity: "low", response_format: { type: "json_object" }, text: { own: 1 } },
+      { text: { own: 1, format: { type: "json_object" }, verbosity: "low" } },
+    ],
+    [
+      "a form after a schema",
+      {
+        response_format: {
+          type: "json_schema",
+          json_schema: { name: "n", description: "d", strict: true, schema },
+        },
+      },
+      {
+        text: {
+          format: { type: "json_schema", name: "n", description: "d", schema, strict: true },
+        },
+      },
+    ],
+    ["plain text", { response_format: { type: "text" } }, {}],
+    [
+      "a function",
+      {
+        tools: [
+          {
+            type: "function",
+            function: { name: "f", description: "d", parameters: schema, strict: true },
+          },
+        ],
+      },
+      {
+        tools: [
+          { type: "function", name: "f", description: "d", parameters: schema, strict: true },
+        ],
+      },
+    ],
+    [
+      "a function that says little, which is not strict",
+      { tools: [{ type: "function", function: { name: "f" } }] },
+      { tools: [{ type: "function", name: "f", parameters, strict: false }] },
+    ],
+    [
+      "a custom tool with a grammar",
+      {
+        tools: [
+          {
+            type: "custom",
+            custom: {
+              name: "c",
+              format: { type: "grammar", grammar: { syntax: "lark", definition: "s" } },
+            },
+          },
+        ],
+      },
+      {
+        tools: [
+          {
+            type: "custom",
+            name: "c",
+            format: { type: "grammar", syntax: "lark", definition: "s" },
+          },
+        ],
+      },
+    ],
+    [
+      "tools of the provider's own, and functions in its own form",
+      {
+        tools: [
+          { type: "web_search", filters: {} },
+          { type: "function", name: "f", parameters: null },
+        ],
+      },
+      {
+        tools: [
+          { type: "web_search", filters: {} },
+          { type: "function", name: "f", parameters: null },
+        ],
+      },
+    ],
+    [
+      "a choice of a custom tool",
+      { tool_choice: { type: "custom", custom: { name: "c" } } },
+      { tool_choice: { type: "custom", name: "c" } },
+    ],
+    [
+      "a choice among tools",
+      {
+        tool_choice: {
+          type: "allowed_tools",
+          allowed_tools: {
+            mode: "auto",
+            tools: [{ type: "function", function: { name: "f" } }, { type: "web_search" }],
+          },
+        },
+      },
+      {
+        tool_choice: {
+          type: "allowed_tools",
+          mode: "auto",
+          tools: [{ type: "function", name: "f" }, { type: "web_search" }],
+        },
+      },
+    ],
+    [
+      "a choice of the provider's own",
+      { tool_choice: { type: "web_search" } },
+      { tool_choice: { type: "web_search" } },
+    ],
+    [
+      "fields of the same name",
+      {
+        metadata: { a: "b" },
+        user: "u",
+        safety_identifier: "s",
+        prompt_cache_key: "k",
+        prompt_cache_retention: "24h",
+        service_tier: "default",
+        temperature: 1.7,
+        top_p: 0,
+      },
+      {
+        metadata: { a: "b" },
+        user: "u",
+        safety_identifier: "s",
+        prompt_cache_key: "k",
+        prompt_cache_retention: "24h",
+        service_tier: "default",
+        temperature: 1.7,
+        top_p: 0,
+      },
+    ],
+    [
+      "fields of the interface's own",
+      { include: ["web_search_call.results"], truncation: "auto", instructions: "Be." },
+      { include: ["web_search_call.results"], truncation: "auto", instructions: "Be." },
+    ],
+    ["an input, which the messages are", { input: "theirs" }, {}],
+    ["a bound below what the provider takes", { max_tokens: 1 }, { max_output_tokens: 1 }],
+    [
+      "what has no counterpart",
+      {
+        n: 1,
+        stop: ["a"],
+        seed: 1,
+        logprobs: true,
+        top_logprobs: 3,
+        logit_bias: { 1: 1 },
+        presence_penalty: 1,
+        frequency_penalty: 1,
+        prediction: { type: "content", content: "x" },
+        modalities: ["text"],
+        audio: { voice: "x" },
+        background: false,
+        stream: false,
+        stream_options: { include_usage: true },
+      },
+      {},
+    ],
+    [
+      "usage in a stream, which is there always",
+      { stream: true, stream_options: { include_usage: true } },
+      { stream: true },
+    ],
+    [
+      "a stream without padding",
+      { stream: true, stream_options: { include_usage: true, include_obfuscation: false } },
+      { stream: true, stream_options: { include_obfuscation: false } },
+    ],
+    [
+      "null",
+      {
+        metadata: null,
+        user: null,
+        tools: null,
+        tool_choice: null,
+        response_format: null,
+        verbosity: null,
+        functions: null,
+      },
+      {},
+    ],
+  ];
+
+  test.each(fields)("is understood: %s", (_, given, expected) => {
+    expect(sent(given)).toEqual({ ...least, ...expected });
+  });
+
+  const unfit: readonly (readonly [object, string])[] = [
+    [{ n: 2 }, "n"],
+    [{ functions: [] }, "functions"],
+    [{ function_call: "none" }, "function_call"],
+    [{ web_search_options: {} }, "web_search_options"],
+    [{ modalities: ["text", "audio"] }, "modalities"],
+    [{ tools: [5] }, "tools[0]"],
+    [{ tool_choice: 5 }, "tool_choice"],
+    [{ tool_choice: { type: "allowed_tools", allowed_tools: { tools: 1 } } }, "tool_choice"],
+    [{ response_format: { type: "grammar" } }, "response_format"],
+    // What another account could have stored.
+    [{ previous_response_id: "resp_1" }, "previous_response_id"],
+    [{ conversation: "conv_1" }, "conversation"],
+    [{ prompt: { id: "pmpt_1" } }, "prompt"],
+    [{ instructions: [{ type: "item_reference", id: "msg_1" }] }, "instructions"],
+  ];
+
+  test.each(unfit)("that means something here that it cannot: %j", (given, name) => {
+    const message = `${name} is not supported by this model's provider`;
+    expect(() => sent(given)).toThrow(new UnfitError(message));
+  });
+});
