@@ -52,6 +52,8 @@ export interface GatewayProcess {
 export interface GatewayProcessOptions {
   /** Beside PATH, which is all that it gets otherwise. */
   readonly environment?: Readonly<Record<string, string>>;
+  /** The command that becomes the gateway, which stands behind it; none unless given. */
+  readonly launcher?: readonly string[];
   /** Puts things into its folder before it starts; what it returns comes to the environment. */
   readonly prepare?: (desk: Desk) => Promise<void | Readonly<Record<string, string>>>;
 }
@@ -69,7 +71,8 @@ export async function startGatewayProcess(
   const binary = await binaryPath();
   const desk = await openDesk(configText(config), [binary]);
   const prepared = await options.prepare?.(desk);
-  const gateway = new BinaryGateway(desk, binary, { ...options.environment, ...prepared });
+  const command = [...(options.launcher ?? []), binary, "serve"];
+  const gateway = new BinaryGateway(desk, command, { ...options.environment, ...prepared });
   try {
     await gateway.start();
   } catch (error) {
@@ -83,13 +86,17 @@ class BinaryGateway implements GatewayProcess {
   readonly desk: Desk;
   readonly log: LogLine[] = [];
   url = "";
-  readonly #binary: string;
+  readonly #command: readonly string[];
   readonly #environment: Readonly<Record<string, string>>;
   #child: Subprocess<"ignore", "pipe", "pipe"> | undefined;
 
-  constructor(desk: Desk, binary: string, environment: Readonly<Record<string, string>>) {
+  constructor(
+    desk: Desk,
+    command: readonly string[],
+    environment: Readonly<Record<string, string>>,
+  ) {
     this.desk = desk;
-    this.#binary = binary;
+    this.#command = command;
     this.#environment = environment;
   }
 
@@ -103,7 +110,7 @@ class BinaryGateway implements GatewayProcess {
 
   async start(): Promise<void> {
     const since = this.log.length;
-    const child = Bun.spawn([this.#binary, "serve"], {
+    const child = Bun.spawn([...this.#command], {
       cwd: this.desk.folder,
       env: { PATH: process.env["PATH"] ?? "", ...this.#environment },
       stdio: ["ignore", "pipe", "pipe"],
