@@ -5,6 +5,9 @@ export type Piece = string | Uint8Array;
 export interface Relay {
   /** The next piece; undefined at the end. Rejects when the client is to see a broken connection. */
   next(): Promise<Piece | undefined>;
+  /** The client does not take what it was given: it is not asked for more until it resumes. */
+  pauses(): void;
+  resumes(): void;
 }
 
 /** What a client is answered with 200: a whole JSON text with its cost, or a stream. */

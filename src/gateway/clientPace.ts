@@ -10,11 +10,11 @@ const PAUSE_SHARE = 0.1;
 
 /** How a client keeps up with its stream: who pauses holds its provider up. */
 export interface ClientPace {
-  /** The client wants the next piece. */
-  asks(): void;
-  /** The client has its piece; from now on it pauses. */
-  gets(): void;
-  /** Something came of the provider since the client asked: the last pause explains nothing any more. */
+  /** The client does not take what it was sent. */
+  pauses(): void;
+  /** The client has taken all of it. */
+  resumes(): void;
+  /** Something came of the provider since then: the last pause explains nothing any more. */
   goesOn(): void;
   /** Whether a failure now is the client's doing. */
   explains(outcome: string): boolean;
@@ -25,18 +25,21 @@ export interface ClientPace {
 export function watchPace(clock: Clock, onStall: () => void): ClientPace {
   const startedMs = clock.monotonicMs();
   const stall = createDeadline(clock, onStall);
-  let hasSinceMs = startedMs;
+  let isOver = false;
+  let pausesSinceMs = startedMs;
   let lastPauseMs = 0;
   let allPausesMs = 0;
   return {
-    asks() {
-      stall.clear();
-      lastPauseMs = clock.monotonicMs() - hasSinceMs;
-      allPausesMs += lastPauseMs;
+    pauses() {
+      if (isOver) return;
+      pausesSinceMs = clock.monotonicMs();
+      stall.setAt(pausesSinceMs + STALL_MS);
     },
-    gets() {
-      hasSinceMs = clock.monotonicMs();
-      stall.set(STALL_MS);
+    resumes() {
+      if (isOver) return;
+      stall.rest();
+      lastPauseMs = clock.monotonicMs() - pausesSinceMs;
+      allPausesMs += lastPauseMs;
     },
     goesOn() {
       lastPauseMs = 0;
@@ -47,6 +50,9 @@ export function watchPace(clock: Clock, onStall: () => void): ClientPace {
       const isSlow = allPausesMs >= Math.max(PAUSE_MS, elapsedMs * PAUSE_SHARE);
       return outcome === "timeout" && isSlow;
     },
-    stop: () => stall.clear(),
+    stop() {
+      isOver = true;
+      stall.clear();
+    },
   };
 }

@@ -98,6 +98,7 @@ function relayFor(
 function lateRelay(journey: Journey, opening: Promise<Relay>): Relay {
   const { visit } = journey;
   let failure: ApiError | undefined;
+  let begun: Relay | undefined;
   const opened = opening.catch((error: ApiError) => {
     failure = error;
     if (error.type === "provider_error" && !visit.signal.aborted) visit.fail(error);
@@ -107,11 +108,13 @@ function lateRelay(journey: Journey, opening: Promise<Relay>): Relay {
   let isFailureTold = false;
   return {
     async next(): Promise<Piece | undefined> {
-      const relay = await opened;
-      if (relay) return relay.next();
+      begun ??= await opened;
+      if (begun) return begun.next();
       if (isFailureTold || !failure) return undefined;
       isFailureTold = true;
       return journey.failurePiece(failure);
     },
+    pauses: () => begun?.pauses(),
+    resumes: () => begun?.resumes(),
   };
 }

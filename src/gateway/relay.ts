@@ -82,16 +82,17 @@ export class StreamRelay implements Relay {
       await this.#exchange.head;
       this.#hasHead = true;
       while (!this.#decoder.hasContent) {
-        const bytes = await this.#exchange.read();
-        if (bytes) this.#push(bytes);
-        else this.#endInput();
+        this.#take(await this.#exchange.read());
         if (!this.#decoder.hasContent && this.#decoder.isClosed) {
           throw new UpstreamError("provider", "empty answer");
         }
       }
       // The provider was in time: what the books take is not its fault.
       this.#exchange.setReadTimeout(this.#options.candidate.provider.config.idleTimeoutMs);
-      await Promise.all([this.#options.admitted.meter.opened, this.#own()]);
+      await Promise.all([
+        this.#options.admitted.meter.opened,
+        this.#own(this.#decoder.takeObjectIds()),
+      ]);
     } catch (error) {
       this.#isOver = true;
       this.#grace.clear();
@@ -102,19 +103,22 @@ export class StreamRelay implements Relay {
     this.#hasBegun = true;
     // From here on there is somebody to go on reading when nobody pulls any more.
     if (this.#isGone) void this.#drain();
-    // What came before was no pause of the client's: it waited too.
-    else this.#pace.gets();
   }
 
   async next(): Promise<Piece | undefined> {
-    this.#pace.asks();
     if (this.#output === undefined && !this.#isOver && !this.#isGone) await this.#drain();
     if (this.#isGone) throw new ClientGone("the client went away");
     const piece = this.#output;
     this.#output = undefined;
-    if (this.#isOver) this.#pace.stop();
-    else this.#pace.gets();
     return piece;
+  }
+
+  pauses(): void {
+    this.#pace.pauses();
+  }
+
+  resumes(): void {
+    this.#pace.resumes();
   }
 
   /** What is billed when the provider was given up because the client had left; else nothing. */
@@ -147,8 +151,10 @@ export class StreamRelay implements Relay {
 
   async #step(): Promise<void> {
     try {
-      if (!this.#decoder.isClosed) await this.#read();
-      await this.#own();
+      if (this.#decoder.isFinished || this.#broken) await this.#readRest();
+      else this.#take(await this.#exchange.read());
+      const ids = this.#decoder.takeObjectIds();
+      if (ids.length > 0) await this.#own(ids);
       this.#collect();
     } catch (error) {
       await this.#fail(error);
@@ -160,23 +166,24 @@ export class StreamRelay implements Relay {
     else await this.#fail(new UpstreamError("provider", "cut"));
   }
 
-  async #read(): Promise<void> {
-    const { isFinished } = this.#decoder;
+  /** What follows an answer that is whole, which is its usage and its terminator, may be missing. */
+  async #readRest(): Promise<void> {
+    const { isFinished, isClosed } = this.#decoder;
+    if (isClosed) return;
     try {
       if (this.#broken) throw this.#broken;
-      if (isFinished) this.#exchange.setReadTimeout(this.#usageWait.leftMs());
-      const bytes = await this.#exchange.read();
-      if (bytes) this.#push(bytes);
-      else this.#endInput();
+      this.#exchange.setReadTimeout(this.#usageWait.leftMs());
+      this.#take(await this.#exchange.read());
     } catch (error) {
-      // The answer was whole: what is missing is only its usage or its terminator.
       if (!isFinished || !isReadFailure(error)) throw error;
       this.#exchange.abort(readFailure(error));
-      this.#endInput();
+      this.#take(undefined);
     }
   }
 
-  #push(bytes: Uint8Array): void {
+  /** Undefined: the provider's stream has ended. */
+  #take(bytes: Uint8Array | undefined): void {
+    if (bytes === undefined) return this.#endInput();
     try {
       this.#decoder.push(bytes);
       if (isRunaway(this.#decoder.textBytes, this.#options.admitted.ceiling.completionTokens)) {
@@ -194,8 +201,7 @@ export class StreamRelay implements Relay {
     if (!this.#decoder.isClosed) throw new UpstreamError("provider", "cut");
   }
 
-  async #own(): Promise<void> {
-    const ids = this.#decoder.takeObjectIds();
+  async #own(ids: readonly string[]): Promise<void> {
     if (ids.length > 0) await this.#options.own(ids, this.#providerId);
   }
 

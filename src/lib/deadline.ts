@@ -4,6 +4,11 @@ import type { Clock } from "./clock.ts";
 export interface Deadline {
   /** Puts the moment so many milliseconds ahead of now. */
   set(afterMs: number): void;
+  /** The same by the monotonic clock. */
+  setAt(dueMs: number): void;
+  /** There is no such moment for now. Its timer stays, so that another costs nothing. */
+  rest(): void;
+  /** There is none any more. */
   clear(): void;
 }
 
@@ -19,39 +24,62 @@ const LATE_GRACE_MS = 100;
  * a stream costs no timer of its own. `onPassed` is called once for each moment that passes.
  */
 export function createDeadline(clock: Clock, onPassed: () => void): Deadline {
-  let dueMs = Infinity;
-  let timer: Timer | undefined;
-  let timerDueMs = Infinity;
+  return new NotedDeadline(clock, onPassed);
+}
+
+class NotedDeadline implements Deadline {
+  readonly #clock: Clock;
+  readonly #onPassed: () => void;
+  #dueMs = Infinity;
+  #timer: Timer | undefined;
+  #timerDueMs = Infinity;
   /** A moment that was over by then has had its grace. */
-  let gracedAtMs = -Infinity;
-  const look = (): void => {
-    timer = undefined;
+  #gracedAtMs = -Infinity;
+
+  constructor(clock: Clock, onPassed: () => void) {
+    this.#clock = clock;
+    this.#onPassed = onPassed;
+  }
+
+  set(afterMs: number): void {
+    this.setAt(this.#clock.monotonicMs() + afterMs);
+  }
+
+  setAt(dueMs: number): void {
+    this.#dueMs = dueMs;
+    if (dueMs < this.#timerDueMs) this.#arm(dueMs, this.#clock.monotonicMs());
+  }
+
+  rest(): void {
+    this.#dueMs = Infinity;
+  }
+
+  clear(): void {
+    this.#dueMs = Infinity;
+    if (this.#timer !== undefined) clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#timerDueMs = Infinity;
+  }
+
+  #arm(dueMs: number, nowMs: number): void {
+    if (this.#timer !== undefined) clearTimeout(this.#timer);
+    this.#timerDueMs = Math.max(dueMs, nowMs);
+    this.#timer = setTimeout(() => this.#look(), Math.ceil(this.#timerDueMs - nowMs));
+  }
+
+  #look(): void {
+    const nowMs = this.#clock.monotonicMs();
+    const lateMs = nowMs - this.#timerDueMs;
+    this.#timer = undefined;
+    this.#timerDueMs = Infinity;
+    const dueMs = this.#dueMs;
     if (dueMs === Infinity) return;
-    const nowMs = clock.monotonicMs();
-    const lateMs = nowMs - timerDueMs;
-    if (dueMs > nowMs) return arm(dueMs - nowMs);
-    if (lateMs > LATE_MS && dueMs > gracedAtMs) {
-      gracedAtMs = nowMs;
-      return arm(LATE_GRACE_MS);
+    if (dueMs > nowMs) return this.#arm(dueMs, nowMs);
+    if (lateMs > LATE_MS && dueMs > this.#gracedAtMs) {
+      this.#gracedAtMs = nowMs;
+      return this.#arm(nowMs + LATE_GRACE_MS, nowMs);
     }
-    dueMs = Infinity;
-    onPassed();
-  };
-  const arm = (afterMs: number): void => {
-    clearTimeout(timer);
-    const waitMs = Math.max(0, afterMs);
-    timerDueMs = clock.monotonicMs() + waitMs;
-    timer = setTimeout(look, Math.ceil(waitMs));
-  };
-  return {
-    set(afterMs) {
-      dueMs = clock.monotonicMs() + afterMs;
-      if (timer === undefined || dueMs < timerDueMs) arm(afterMs);
-    },
-    clear() {
-      dueMs = Infinity;
-      clearTimeout(timer);
-      timer = undefined;
-    },
-  };
+    this.#dueMs = Infinity;
+    this.#onPassed();
+  }
 }

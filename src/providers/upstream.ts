@@ -126,7 +126,7 @@ class ProviderExchange implements UpstreamExchange {
     try {
       const bytes = await this.#response?.read();
       if (bytes === undefined) this.#deadline.clear();
-      else if (this.#readTimeoutMs !== undefined) this.#expectWithin(Infinity);
+      else if (this.#readTimeoutMs !== undefined) this.#deadline.setAt(this.#endsAtMs);
       return bytes;
     } catch (error) {
       this.#deadline.clear();
@@ -136,7 +136,7 @@ class ProviderExchange implements UpstreamExchange {
 
   setReadTimeout(afterMs: number): void {
     this.#readTimeoutMs = afterMs;
-    this.#expectWithin(Infinity);
+    this.#deadline.setAt(this.#endsAtMs);
   }
 
   finished(): void {
@@ -163,7 +163,8 @@ class ProviderExchange implements UpstreamExchange {
 
   /** The whole attempt's deadline counts always, besides the one of the moment. */
   #expectWithin(afterMs: number): void {
-    this.#deadline.set(Math.min(afterMs, this.#endsAtMs - this.#options.clock.monotonicMs()));
+    const dueMs = this.#options.clock.monotonicMs() + afterMs;
+    this.#deadline.setAt(Math.min(dueMs, this.#endsAtMs));
   }
 
   async #receiveHead(): Promise<void> {

@@ -35,24 +35,30 @@ export class IncomingBody {
    * The next bytes, at most 16 KiB of them; undefined at the proper end. Between two parts of what has
    * arrived the event loop turns, so that others have their share of the process.
    */
-  async read(): Promise<Uint8Array | undefined> {
+  read(): Promise<Uint8Array | undefined> {
     if (this.isCut) {
-      await new Promise((resolve) => setImmediate(resolve));
+      return this.readLater();
     }
     if (this.bufferedBytes > 0) {
-      return this.take();
+      return Promise.resolve(this.take());
     }
     if (this.failure !== undefined) {
-      throw this.failure;
+      return Promise.reject(this.failure);
     }
     if (this.ended) {
-      return undefined;
+      return Promise.resolve(undefined);
     }
     if (this.reader !== undefined) {
-      throw new Error("the body is being read already");
+      return Promise.reject(new Error("the body is being read already"));
     }
     this.reader = Promise.withResolvers();
     return this.reader.promise;
+  }
+
+  private async readLater(): Promise<Uint8Array | undefined> {
+    await new Promise((resolve) => setImmediate(resolve));
+    this.isCut = false;
+    return this.read();
   }
 
   push(piece: Uint8Array): void {
