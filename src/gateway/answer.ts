@@ -3,8 +3,10 @@ export type Piece = string | Uint8Array;
 
 /** A stream on its way from a provider to the client. */
 export interface Relay {
-  /** The next piece; undefined at the end. Rejects when the client is to see a broken connection. */
-  next(): Promise<Piece | undefined>;
+  /** Resolves when there is something to take. */
+  ready(): Promise<void>;
+  /** The next piece, once ready; undefined at the end. Throws when the client is to see a broken connection. */
+  take(): Piece | undefined;
   /** The client does not take what it was given: it is not asked for more until it resumes. */
   pauses(): void;
   resumes(): void;

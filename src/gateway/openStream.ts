@@ -2,7 +2,7 @@ import type { ApiError } from "../contract/errors.ts";
 import { createDeadline } from "../lib/deadline.ts";
 import type { Trial } from "../routing/health.ts";
 import type { Candidate } from "../routing/order.ts";
-import type { Answer, Piece, Relay } from "./answer.ts";
+import type { Answer, Relay } from "./answer.ts";
 import type { AnswerDecoder } from "./answerDecoder.ts";
 import { noteReceipt } from "./conclude.ts";
 import { concludeFailure, send, walk, type Journey } from "./journey.ts";
@@ -97,22 +97,29 @@ function relayFor(
 /** A stream whose 200 has left before any content: it fails in the form of the stream. */
 function lateRelay(journey: Journey, opening: Promise<Relay>): Relay {
   const { visit } = journey;
-  let failure: ApiError | undefined;
   let begun: Relay | undefined;
-  const opened = opening.catch((error: ApiError) => {
-    failure = error;
-    if (error.type === "provider_error" && !visit.signal.aborted) visit.fail(error);
-    visit.over();
-    return undefined;
-  });
-  let isFailureTold = false;
+  let failure: ApiError | undefined;
+  const begin = async (): Promise<void> => {
+    try {
+      begun = await opening;
+    } catch (error) {
+      // `beginStream` throws nothing else.
+      failure = error as ApiError;
+      if (failure.type === "provider_error" && !visit.signal.aborted) visit.fail(failure);
+      visit.over();
+    }
+  };
+  const beginning = begin();
   return {
-    async next(): Promise<Piece | undefined> {
-      begun ??= await opened;
-      if (begun) return begun.next();
-      if (isFailureTold || !failure) return undefined;
-      isFailureTold = true;
-      return journey.failurePiece(failure);
+    async ready() {
+      if (!begun) await beginning;
+      await begun?.ready();
+    },
+    take() {
+      if (begun) return begun.take();
+      const piece = failure && journey.failurePiece(failure);
+      failure = undefined;
+      return piece;
     },
     pauses: () => begun?.pauses(),
     resumes: () => begun?.resumes(),

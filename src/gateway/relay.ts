@@ -82,16 +82,17 @@ export class StreamRelay implements Relay {
       await this.#exchange.head;
       this.#hasHead = true;
       while (!this.#decoder.hasContent) {
-        this.#take(await this.#exchange.read());
+        this.#push(await this.#exchange.read());
         if (!this.#decoder.hasContent && this.#decoder.isClosed) {
           throw new UpstreamError("provider", "empty answer");
         }
       }
       // The provider was in time: what the books take is not its fault.
       this.#exchange.setReadTimeout(this.#options.candidate.provider.config.idleTimeoutMs);
+      const ids = this.#decoder.takeObjectIds();
       await Promise.all([
         this.#options.admitted.meter.opened,
-        this.#own(this.#decoder.takeObjectIds()),
+        ids.length > 0 ? this.#own(ids) : undefined,
       ]);
     } catch (error) {
       this.#isOver = true;
@@ -105,8 +106,11 @@ export class StreamRelay implements Relay {
     if (this.#isGone) void this.#drain();
   }
 
-  async next(): Promise<Piece | undefined> {
-    if (this.#output === undefined && !this.#isOver && !this.#isGone) await this.#drain();
+  ready(): Promise<void> {
+    return this.#output === undefined && !this.#isGone ? this.#drain() : Promise.resolve();
+  }
+
+  take(): Piece | undefined {
     if (this.#isGone) throw new ClientGone("the client went away");
     const piece = this.#output;
     this.#output = undefined;
@@ -114,6 +118,7 @@ export class StreamRelay implements Relay {
   }
 
   pauses(): void {
+    this.#exchange.rest();
     this.#pace.pauses();
   }
 
@@ -130,13 +135,29 @@ export class StreamRelay implements Relay {
     return this.#options.candidate.provider.id;
   }
 
-  /** Goes on until there is something to hand over, or, when the client is gone, to the end. Never rejects. */
+  /**
+   * Goes on until there is something to hand over, or, when the client is gone, to the end. Never rejects. The one
+   * wait of an event is here: each further async function between the socket and this would cost it a microsecond.
+   */
   async #drain(): Promise<void> {
     if (this.#isStepping) return;
     this.#isStepping = true;
     try {
       this.#collect();
-      while (!this.#isOver && this.#wantsMore()) await this.#step();
+      while (!this.#isOver && this.#wantsMore()) {
+        try {
+          if (this.#decoder.isFinished || this.#broken) await this.#readRest();
+          else this.#push(await this.#exchange.read());
+          const ids = this.#decoder.takeObjectIds();
+          if (ids.length > 0) await this.#own(ids);
+        } catch (error) {
+          await this.#fail(error);
+          break;
+        }
+        this.#collect();
+        this.#pace.goesOn();
+        if (this.#decoder.isClosed) await this.#end();
+      }
     } catch (error) {
       this.#collapse(error);
     } finally {
@@ -149,23 +170,6 @@ export class StreamRelay implements Relay {
     return this.#output === undefined || this.#isGone || this.#decoder.isClosed;
   }
 
-  async #step(): Promise<void> {
-    try {
-      if (this.#decoder.isFinished || this.#broken) await this.#readRest();
-      else this.#take(await this.#exchange.read());
-      const ids = this.#decoder.takeObjectIds();
-      if (ids.length > 0) await this.#own(ids);
-      this.#collect();
-    } catch (error) {
-      await this.#fail(error);
-      return;
-    }
-    this.#pace.goesOn();
-    if (!this.#decoder.isClosed) return;
-    if (this.#decoder.isFinished) await this.#complete();
-    else await this.#fail(new UpstreamError("provider", "cut"));
-  }
-
   /** What follows an answer that is whole, which is its usage and its terminator, may be missing. */
   async #readRest(): Promise<void> {
     const { isFinished, isClosed } = this.#decoder;
@@ -173,16 +177,16 @@ export class StreamRelay implements Relay {
     try {
       if (this.#broken) throw this.#broken;
       this.#exchange.setReadTimeout(this.#usageWait.leftMs());
-      this.#take(await this.#exchange.read());
+      this.#push(await this.#exchange.read());
     } catch (error) {
       if (!isFinished || !isReadFailure(error)) throw error;
       this.#exchange.abort(readFailure(error));
-      this.#take(undefined);
+      this.#push(undefined);
     }
   }
 
   /** Undefined: the provider's stream has ended. */
-  #take(bytes: Uint8Array | undefined): void {
+  #push(bytes: Uint8Array | undefined): void {
     if (bytes === undefined) return this.#endInput();
     try {
       this.#decoder.push(bytes);
@@ -202,7 +206,8 @@ export class StreamRelay implements Relay {
   }
 
   async #own(ids: readonly string[]): Promise<void> {
-    if (ids.length > 0) await this.#options.own(ids, this.#providerId);
+    this.#exchange.rest();
+    await this.#options.own(ids, this.#providerId);
   }
 
   #collect(): void {
@@ -210,7 +215,8 @@ export class StreamRelay implements Relay {
     if (piece !== undefined && !this.#isGone) this.#output = joined(this.#output, piece);
   }
 
-  async #complete(): Promise<void> {
+  async #end(): Promise<void> {
+    if (!this.#decoder.isFinished) return this.#fail(new UpstreamError("provider", "cut"));
     this.#exchange.finished();
     this.#options.trial.ended();
     const { isRefused } = this.#decoder;

@@ -47,8 +47,9 @@ async function passOn(
     }
     for (;;) {
       isWaiting = true;
-      const piece = await relay.next();
+      await relay.ready();
       isWaiting = false;
+      const piece = relay.take();
       if (piece === undefined) break;
       const taken = sink.write(piece);
       void sink.flush();

@@ -19,6 +19,7 @@ import {
 import type { Secrets } from "./scrub.ts";
 import { UpstreamError } from "./upstreamError.ts";
 
+export { ConnectionError } from "./http/client.ts";
 export { UpstreamError, type UpstreamFault } from "./upstreamError.ts";
 
 /** One request to a provider. `requestId` is ours; it helps the operator to find it in the provider's own logs. */
@@ -27,14 +28,19 @@ export interface UpstreamRequest extends EncodedRequest {
   readonly requestId: string;
 }
 
-/** One request and its answer. All its failures are UpstreamErrors. */
+/** One request and its answer. */
 export interface UpstreamExchange {
-  /** Resolves when the head of an answer with status 200 is there. */
+  /** Resolves when the head of an answer with status 200 is there; rejects with UpstreamError. */
   readonly head: Promise<void>;
-  /** The next bytes of the answer; undefined at its proper end. One at a time; not before `head`. */
+  /**
+   * The next bytes of the answer; undefined at its proper end. One at a time; not before `head`. Rejects
+   * with what `upstreamErrorOf` takes. It is no async function, for which each event of a stream would pay.
+   */
   read(): Promise<Uint8Array | undefined>;
   /** From now on each read may wait so long. Until then a stream waits for its first content. */
   setReadTimeout(afterMs: number): void;
+  /** Nobody waits for the provider until the next read. */
+  rest(): void;
   /** The answer is complete: the connection is kept if the body ends soon, else closed. */
   finished(): void;
   /** Ends it at once, wherever it is. */
@@ -82,7 +88,7 @@ export function createUpstream(
     send({ path, body, stream, requestId }) {
       const accept = stream ? "text/event-stream" : "application/json";
       const headers = { ...fixedHeaders, accept, "x-request-id": requestId };
-      return new ProviderExchange(client.send({ path, headers, body }), {
+      return new ProviderExchange((onEnd) => client.send({ path, headers, body }, onEnd), {
         provider,
         secrets,
         stream,
@@ -110,42 +116,42 @@ class ProviderExchange implements UpstreamExchange {
   readonly #endsAtMs: number;
   #response: HttpResponse | undefined;
   #readTimeoutMs: number | undefined;
+  #isOver = false;
 
-  constructor(http: HttpExchange, options: ExchangeOptions) {
+  constructor(send: (onEnd: () => void) => HttpExchange, options: ExchangeOptions) {
     const { provider, stream, clock } = options;
-    this.#http = http;
     this.#options = options;
     this.#endsAtMs = clock.monotonicMs() + provider.totalTimeoutMs;
     this.#deadline = createDeadline(clock, () => this.#http.abort(timedOut()));
+    this.#http = send(() => {
+      this.#isOver = true;
+      this.#deadline.clear();
+    });
     this.#expectWithin(stream ? provider.firstByteTimeoutMs : provider.totalTimeoutMs);
     this.head = this.#receiveHead();
   }
 
-  async read(): Promise<Uint8Array | undefined> {
+  read(): Promise<Uint8Array | undefined> {
+    if (!this.#response) return Promise.resolve(undefined);
     if (this.#readTimeoutMs !== undefined) this.#expectWithin(this.#readTimeoutMs);
-    try {
-      const bytes = await this.#response?.read();
-      if (bytes === undefined) this.#deadline.clear();
-      else if (this.#readTimeoutMs !== undefined) this.#deadline.setAt(this.#endsAtMs);
-      return bytes;
-    } catch (error) {
-      this.#deadline.clear();
-      throw upstreamErrorOf(error);
-    }
+    return this.#response.read();
   }
 
   setReadTimeout(afterMs: number): void {
     this.#readTimeoutMs = afterMs;
-    this.#deadline.setAt(this.#endsAtMs);
+    this.rest();
+  }
+
+  rest(): void {
+    this.#expectWithin(Infinity);
   }
 
   finished(): void {
-    this.#deadline.set(ENDING_TIMEOUT_MS);
+    this.#expectWithin(ENDING_TIMEOUT_MS);
     void this.#endQuietly();
   }
 
   abort(reason: UpstreamError): void {
-    this.#deadline.clear();
     this.#http.abort(reason);
   }
 
@@ -156,13 +162,12 @@ class ProviderExchange implements UpstreamExchange {
       if (surplus !== undefined) this.#http.abort(new UpstreamError("provider", "surplus"));
     } catch {
       // The answer was complete before; of its connection nothing is left to be saved.
-    } finally {
-      this.#deadline.clear();
     }
   }
 
   /** The whole attempt's deadline counts always, besides the one of the moment. */
   #expectWithin(afterMs: number): void {
+    if (this.#isOver) return;
     const dueMs = this.#options.clock.monotonicMs() + afterMs;
     this.#deadline.setAt(Math.min(dueMs, this.#endsAtMs));
   }

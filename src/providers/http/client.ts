@@ -33,8 +33,11 @@ export interface HttpRequest {
  * decompression, no proxies of the environment, TLS always verified.
  */
 export interface HttpClient {
-  /** Never throws: what is wrong with the request rejects `response` with the code "request". */
-  send(request: HttpRequest): HttpExchange;
+  /**
+   * Never throws: what is wrong with the request rejects `response` with the code "request". `onEnd` is
+   * called once when the exchange has ended, failed or was aborted; what has arrived can still be read.
+   */
+  send(request: HttpRequest, onEnd?: () => void): HttpExchange;
   /** Exchanges under way: sent, and neither ended, failed nor aborted. */
   readonly openCount: number;
   /**
@@ -64,9 +67,6 @@ class PooledClient implements HttpClient {
   private readonly targetSuffix: string;
   private readonly fixedHeaders: string;
   openCount = 0;
-  private readonly onEnd = (): void => {
-    this.openCount -= 1;
-  };
 
   constructor(options: HttpClientOptions) {
     const url = new URL(options.baseUrl);
@@ -82,12 +82,16 @@ class PooledClient implements HttpClient {
         : "");
   }
 
-  send(request: HttpRequest): HttpExchange {
+  send(request: HttpRequest, onEnd: () => void = () => {}): HttpExchange {
     const problem = problemOf(request);
     if (problem !== undefined) {
+      onEnd();
       return refusedExchange(problem);
     }
-    const exchange = new Exchange(this.pool, this.encode(request), this.onEnd);
+    const exchange = new Exchange(this.pool, this.encode(request), () => {
+      this.openCount -= 1;
+      onEnd();
+    });
     this.openCount += 1;
     exchange.start();
     return exchange;
