@@ -86,6 +86,7 @@ function streamAnswer(
       choiceCount,
       includeUsage,
       stop: stopsLeft(request, candidate),
+      eventsStandAlone: candidate.chat.eventsStandAlone,
     });
   return openStream(journey, decoderFor);
 }

@@ -20,6 +20,7 @@ import {
   type AnswerIdentity,
 } from "./chatAnswer.ts";
 import { ChatStops } from "./chatStops.ts";
+import { ChunkFrames } from "./chunkFrame.ts";
 
 /** A chat stream: every chunk is read, brought into the public form and written anew. */
 export class ChatDecoder implements AnswerDecoder {
@@ -34,6 +35,8 @@ export class ChatDecoder implements AnswerDecoder {
   readonly #includeUsage: boolean;
   /** Undefined where the provider itself ends the answer. */
   readonly #stops: ChatStops | undefined;
+  /** Undefined where an event means something else after others. */
+  readonly #frames: ChunkFrames | undefined;
   readonly #splitter: SseSplitter = createSseSplitter({ eventBytesMax: EVENT_BYTES_MAX });
   readonly #finishedChoices = new Set<number>();
   readonly #callingChoices = new Set<number>();
@@ -51,13 +54,16 @@ export class ChatDecoder implements AnswerDecoder {
     includeUsage: boolean;
     /** The stop sequences that are left to the gateway. */
     stop?: readonly string[];
+    /** Each event is read alike, whatever came before it. */
+    eventsStandAlone?: boolean;
   }) {
     this.#readEvent = options.readEvent;
     this.#identity = options.identity;
     this.#choiceCount = options.choiceCount;
     this.#includeUsage = options.includeUsage;
-    const { stop = [] } = options;
+    const { stop = [], eventsStandAlone = false } = options;
     this.#stops = stop.length > 0 ? new ChatStops(stop) : undefined;
+    this.#frames = eventsStandAlone && stop.length === 0 ? new ChunkFrames() : undefined;
   }
 
   get usage(): Usage | undefined {
@@ -76,7 +82,13 @@ export class ChatDecoder implements AnswerDecoder {
   }
 
   push(bytes: Uint8Array): void {
-    for (const event of this.#splitter.push(bytes)) this.#read(event);
+    for (const event of this.#splitter.push(bytes)) {
+      const filled = this.isClosed ? undefined : this.#frames?.fill(event.raw);
+      if (filled) {
+        this.#output += filled.shown;
+        this.textBytes += filled.textBytes;
+      } else this.#read(event);
+    }
   }
 
   end(): void {
@@ -108,7 +120,8 @@ export class ChatDecoder implements AnswerDecoder {
     return this.#released() + chatFailure(this.#identity);
   }
 
-  #read({ event, data }: SseEvent): void {
+  #read(sseEvent: SseEvent): void {
+    const { event, data } = sseEvent;
     if (data === undefined || this.isClosed) return;
     const read = this.#readEvent({ event, data });
     if (read.kind === "done") this.#close();
@@ -125,10 +138,26 @@ export class ChatDecoder implements AnswerDecoder {
     );
     // A chunk without choices bears the usage of the whole answer, and that is the gateway's to give.
     if (chunk.choices.length > 0) this.#relay(chunk);
+    if (this.#frames && !read.usage) this.#learn(sseEvent, chunk, this.#frames);
     if (read.isLast) this.#close();
     if (read.usage && !read.isUsageEarly) {
       this.isUsageFinal = chunk.choices.length === 0 || this.isFinished;
     }
+  }
+
+  /** An event of a text and nothing else is what most of a stream is made of. */
+  #learn({ raw }: SseEvent, { choices }: ChatChunk, frames: ChunkFrames): void {
+    const [choice] = choices;
+    if (choices.length !== 1 || !choice || choice.finish_reason !== null) return;
+    const { content, ...others } = choice.delta;
+    if (!content || Object.keys(others).length > 0) return;
+    frames.learn(raw, content, (bytes) => {
+      const [one] = createSseSplitter({ eventBytesMax: EVENT_BYTES_MAX }).push(bytes);
+      const read = this.#readEvent({ event: one?.event, data: one?.data ?? "" });
+      return read.kind === "chunk"
+        ? this.#shown(publicChunk(read.chunk, this.#identity, () => false))
+        : "";
+    });
   }
 
   #relay(chunk: ChatChunk): void {

@@ -75,6 +75,8 @@ export interface ChatInterface {
   read(text: string): ChatReply;
   /** Starts reading one stream. */
   events(): ReadChatEvent;
+  /** Each event of a stream is read alike, whatever came before it. */
+  readonly eventsStandAlone: boolean;
   /** The interface has stop sequences. Where it has none, the gateway ends the answer itself. */
   readonly takesStop: boolean;
 }

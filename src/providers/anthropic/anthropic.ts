@@ -16,6 +16,7 @@ export const anthropic: ProviderAdapter = {
     encode: encodeMessages,
     read: readMessage,
     events: readMessageEvents,
+    eventsStandAlone: false,
     takesStop: true,
   },
   responses: undefined,

@@ -13,6 +13,7 @@ export const gemini: ProviderAdapter = {
     encode: encodeGeminiRequest,
     read: readGeminiAnswer,
     events: geminiEvents,
+    eventsStandAlone: false,
     takesStop: true,
   },
   responses: undefined,

@@ -18,6 +18,7 @@ export const openai: ProviderAdapter = {
       return { completion, usage: readChatUsage(completion["usage"]) };
     },
     events: () => readChatEvent,
+    eventsStandAlone: true,
     takesStop: true,
   },
   responses: {

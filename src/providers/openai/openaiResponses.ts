@@ -21,6 +21,7 @@ export const openaiResponses: ChatInterface = {
   encode: encodeChat,
   read: readResponse,
   events: () => eventReader(),
+  eventsStandAlone: false,
   takesStop: false,
 };
 
