@@ -1,10 +1,16 @@
 /** A piece of an answer on its way to the client. */
 export type Piece = string | Uint8Array;
 
+/** Sends a piece to the client. False: the client does not take it yet. */
+export type SendPiece = (piece: Piece) => boolean;
+
 /** A stream on its way from a provider to the client. */
 export interface Relay {
-  /** Resolves when there is something to take. */
-  ready(): Promise<void>;
+  /**
+   * Resolves when there is something to take. What comes meanwhile and is plain goes to `send` at once, as long as
+   * that says that the client keeps up.
+   */
+  ready(send: SendPiece): Promise<void>;
   /** The next piece, once ready; undefined at the end. Throws when the client is to see a broken connection. */
   take(): Piece | undefined;
   /** The client does not take what it was given: it is not asked for more until it resumes. */

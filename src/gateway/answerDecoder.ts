@@ -7,6 +7,11 @@ import type { Piece } from "./answer.ts";
  */
 export interface AnswerDecoder {
   push(bytes: Uint8Array): void;
+  /**
+   * What the client gets for bytes that are one event like others before it, so that nothing is to be decided.
+   * Undefined: they must be pushed.
+   */
+  pass?(bytes: Uint8Array): Piece | undefined;
   /** The stream ended. What was complete by then is finished, even without the interface's own terminator. */
   end(): void;
   /** What may go to the client now; undefined when there is nothing. The answer's end is not among it. */

@@ -83,12 +83,20 @@ export class ChatDecoder implements AnswerDecoder {
 
   push(bytes: Uint8Array): void {
     for (const event of this.#splitter.push(bytes)) {
-      const filled = this.isClosed ? undefined : this.#frames?.fill(event.raw);
-      if (filled) {
-        this.#output += filled.shown;
-        this.textBytes += filled.textBytes;
-      } else this.#read(event);
+      const shown = this.#fill(event.raw);
+      if (shown === undefined) this.#read(event);
+      else this.#output += shown;
     }
+  }
+
+  pass(bytes: Uint8Array): string | undefined {
+    return this.#splitter.isBetweenEvents ? this.#fill(bytes) : undefined;
+  }
+
+  #fill(event: Uint8Array): string | undefined {
+    const filled = this.isClosed ? undefined : this.#frames?.fill(event);
+    if (filled) this.textBytes += filled.textBytes;
+    return filled?.shown;
   }
 
   end(): void {
@@ -154,9 +162,9 @@ export class ChatDecoder implements AnswerDecoder {
     frames.learn(raw, content, (bytes) => {
       const [one] = createSseSplitter({ eventBytesMax: EVENT_BYTES_MAX }).push(bytes);
       const read = this.#readEvent({ event: one?.event, data: one?.data ?? "" });
-      return read.kind === "chunk"
-        ? this.#shown(publicChunk(read.chunk, this.#identity, () => false))
-        : "";
+      if (read.kind !== "chunk") return undefined;
+      const chunk = publicChunk(read.chunk, this.#identity, () => false);
+      return { text: chunk.choices[0]?.delta.content ?? "", shown: this.#shown(chunk) };
     });
   }
 

@@ -28,14 +28,17 @@ export class ChunkFrames {
 
   /**
    * Remembers what stands around the text of an event that was read: one whose only effect is that text.
-   * `show` reads an event as that one was read, without any effect, and says what the client would get of it.
+   * `read` reads an event as that one was read, without any effect.
    */
-  learn(event: Uint8Array, text: string, show: (event: Uint8Array) => string): void {
+  learn(event: Uint8Array, text: string, read: ReadEvent): void {
     if (this.#misses === MISSES_MAX) return;
     this.#misses += 1;
-    this.#frame = frameOf(Buffer.from(event), text, show);
+    this.#frame = frameOf(Buffer.from(event), text, read);
   }
 }
+
+/** The text of an event, and what the client would get of it. */
+type ReadEvent = (event: Uint8Array) => { text: string; shown: string } | undefined;
 
 /** What stands before and behind the text, in the provider's event and in the client's. */
 interface Frame {
@@ -46,22 +49,18 @@ interface Frame {
 }
 
 /** Where the text stands is tried out with another one: only what comes out in its place was the text. */
-function frameOf(
-  event: Buffer,
-  text: string,
-  show: (event: Uint8Array) => string,
-): Frame | undefined {
+function frameOf(event: Buffer, text: string, read: ReadEvent): Frame | undefined {
   const written = Buffer.from(JSON.stringify(text));
   const at = event.lastIndexOf(written);
   if (at < 0) return undefined;
   const before = event.subarray(0, at + 1);
   const behind = event.subarray(at + written.length - 1);
-  const shown = show(Buffer.concat([before, Buffer.from(PROBE), behind])).split(PROBE);
-  const [shownBefore, shownBehind] = shown;
-  if (shown.length !== 2 || shownBefore === undefined || shownBehind === undefined)
-    return undefined;
-  const frame = { before, behind, shownBefore, shownBehind };
-  return fill(frame, event)?.shown === show(event) ? frame : undefined;
+  const probed = read(Buffer.concat([before, Buffer.from(PROBE), behind]));
+  // Another field may happen to say the same as the text.
+  if (probed?.text !== PROBE) return undefined;
+  const [shownBefore, shownBehind, ...more] = probed.shown.split(PROBE);
+  if (shownBefore === undefined || shownBehind === undefined || more.length > 0) return undefined;
+  return { before, behind, shownBefore, shownBehind };
 }
 
 function fill(

@@ -111,9 +111,9 @@ function lateRelay(journey: Journey, opening: Promise<Relay>): Relay {
   };
   const beginning = begin();
   return {
-    async ready() {
+    async ready(send) {
       if (!begun) await beginning;
-      await begun?.ready();
+      await begun?.ready(send);
     },
     take() {
       if (begun) return begun.take();

@@ -5,13 +5,12 @@ import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
 import type { Trial } from "../routing/health.ts";
 import type { Candidate } from "../routing/order.ts";
 import type { Admitted } from "./admit.ts";
-import { joined, type Piece, type Relay } from "./answer.ts";
+import { joined, type Piece, type Relay, type SendPiece } from "./answer.ts";
 import type { AnswerDecoder } from "./answerDecoder.ts";
+import { AnswerReading } from "./answerReading.ts";
 import { watchPace, type ClientPace } from "./clientPace.ts";
 import { finishedUsage, partialUsage } from "./estimated.ts";
 import { isReadFailure, readFailure } from "./readFailure.ts";
-import { isRunaway } from "./runaway.ts";
-import { createUsageWait, type UsageWait } from "./usageWait.ts";
 
 export interface RelayOptions {
   exchange: UpstreamExchange;
@@ -48,19 +47,19 @@ export class StreamRelay implements Relay {
   readonly #options: RelayOptions;
   readonly #decoder: AnswerDecoder;
   readonly #exchange: UpstreamExchange;
+  readonly #reading: AnswerReading;
   readonly #startedMs: number;
   readonly #pace: ClientPace;
   readonly #grace: Deadline;
-  readonly #usageWait: UsageWait;
   #output: Piece | undefined;
+  /** There while the client waits for the next piece. */
+  #send: SendPiece | undefined;
   #hasHead = false;
   #hasBegun = false;
   #isStepping = false;
   #isGone = false;
   /** Given up because the client is gone, not because the provider failed. */
   #isGivenUp = false;
-  /** What broke the stream off, behind what came before it in the same read. */
-  #broken: UpstreamError | undefined;
   #silentMs = 0;
   #isOver = false;
 
@@ -70,7 +69,7 @@ export class StreamRelay implements Relay {
     this.#exchange = options.exchange;
     this.#startedMs = options.clock.monotonicMs();
     this.#pace = watchPace(options.clock, () => this.#leave());
-    this.#usageWait = createUsageWait(options.clock);
+    this.#reading = new AnswerReading(options);
     this.#grace = createDeadline(options.clock, () => this.#giveUp());
     if (options.signal.aborted) this.#leave();
     else options.signal.addEventListener("abort", () => this.#leave(), { once: true });
@@ -82,7 +81,7 @@ export class StreamRelay implements Relay {
       await this.#exchange.head;
       this.#hasHead = true;
       while (!this.#decoder.hasContent) {
-        this.#push(await this.#exchange.read());
+        await this.#reading.read();
         if (!this.#decoder.hasContent && this.#decoder.isClosed) {
           throw new UpstreamError("provider", "empty answer");
         }
@@ -102,15 +101,19 @@ export class StreamRelay implements Relay {
       throw isReadFailure(error) ? readFailure(error) : error;
     }
     this.#hasBegun = true;
+    this.#exchange.offerTo((bytes) => this.#pass(bytes));
     // From here on there is somebody to go on reading when nobody pulls any more.
     if (this.#isGone) void this.#drain();
   }
 
-  ready(): Promise<void> {
-    return this.#output === undefined && !this.#isGone ? this.#drain() : Promise.resolve();
+  ready(send: SendPiece): Promise<void> {
+    if (this.#output !== undefined || this.#isGone) return Promise.resolve();
+    this.#send = send;
+    return this.#drain();
   }
 
   take(): Piece | undefined {
+    this.#send = undefined;
     if (this.#isGone) throw new ClientGone("the client went away");
     const piece = this.#output;
     this.#output = undefined;
@@ -135,10 +138,7 @@ export class StreamRelay implements Relay {
     return this.#options.candidate.provider.id;
   }
 
-  /**
-   * Goes on until there is something to hand over, or, when the client is gone, to the end. Never rejects. The one
-   * wait of an event is here: each further async function between the socket and this would cost it a microsecond.
-   */
+  /** Goes on until there is something to hand over, or, when the client is gone, to the end. Never rejects. */
   async #drain(): Promise<void> {
     if (this.#isStepping) return;
     this.#isStepping = true;
@@ -146,8 +146,7 @@ export class StreamRelay implements Relay {
       this.#collect();
       while (!this.#isOver && this.#wantsMore()) {
         try {
-          if (this.#decoder.isFinished || this.#broken) await this.#readRest();
-          else this.#push(await this.#exchange.read());
+          if (!this.#decoder.isClosed) await this.#reading.read();
           const ids = this.#decoder.takeObjectIds();
           if (ids.length > 0) await this.#own(ids);
         } catch (error) {
@@ -170,39 +169,18 @@ export class StreamRelay implements Relay {
     return this.#output === undefined || this.#isGone || this.#decoder.isClosed;
   }
 
-  /** What follows an answer that is whole, which is its usage and its terminator, may be missing. */
-  async #readRest(): Promise<void> {
-    const { isFinished, isClosed } = this.#decoder;
-    if (isClosed) return;
+  /** Most events of a stream ask for no decision: they pass without any of the loop's promises. */
+  #pass(bytes: Uint8Array): boolean {
+    if (this.#send === undefined || this.#isGone) return false;
     try {
-      if (this.#broken) throw this.#broken;
-      this.#exchange.setReadTimeout(this.#usageWait.leftMs());
-      this.#push(await this.#exchange.read());
+      const piece = this.#reading.pass(bytes);
+      if (piece === undefined) return false;
+      if (!this.#send(piece)) this.#send = undefined;
+      this.#pace.goesOn();
     } catch (error) {
-      if (!isFinished || !isReadFailure(error)) throw error;
-      this.#exchange.abort(readFailure(error));
-      this.#push(undefined);
+      this.#collapse(error);
     }
-  }
-
-  /** Undefined: the provider's stream has ended. */
-  #push(bytes: Uint8Array | undefined): void {
-    if (bytes === undefined) return this.#endInput();
-    try {
-      this.#decoder.push(bytes);
-      if (isRunaway(this.#decoder.textBytes, this.#options.admitted.ceiling.completionTokens)) {
-        throw new UpstreamError("provider", "runaway");
-      }
-    } catch (error) {
-      // What came before it counts as if it had come alone, however the network cut the stream.
-      if (!this.#decoder.hasContent || !isReadFailure(error)) throw error;
-      this.#broken = readFailure(error);
-    }
-  }
-
-  #endInput(): void {
-    this.#decoder.end();
-    if (!this.#decoder.isClosed) throw new UpstreamError("provider", "cut");
+    return true;
   }
 
   async #own(ids: readonly string[]): Promise<void> {

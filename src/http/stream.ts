@@ -1,4 +1,4 @@
-import type { StreamedAnswer } from "../gateway/answer.ts";
+import type { Piece, StreamedAnswer } from "../gateway/answer.ts";
 import type { Clock } from "../lib/clock.ts";
 import { createDeadline } from "../lib/deadline.ts";
 
@@ -32,33 +32,33 @@ async function passOn(
   const quiet = createDeadline(clock, () => {
     if (signal.aborted) return;
     // A client that does not read needs no comment either.
-    if (isWaiting) sendComment();
+    if (isWaiting) void write(KEEP_ALIVE);
     quiet.set(keepaliveMs);
   });
-  const sendComment = (): void => {
-    void sink.write(KEEP_ALIVE);
+  const write = (piece: Piece): number | Promise<number> => {
+    const taken = sink.write(piece);
     void sink.flush();
+    if (keepaliveMs > 0) quiet.set(keepaliveMs);
+    return taken;
   };
+  const send = (piece: Piece): boolean => typeof write(piece) === "number";
   try {
     if (keepaliveMs > 0) {
       quiet.set(keepaliveMs);
       // The head leaves with the first byte, and a late answer's client has waited for that.
-      if (isLate) sendComment();
+      if (isLate) void write(KEEP_ALIVE);
     }
     for (;;) {
       isWaiting = true;
-      await relay.ready();
+      await relay.ready(send);
       isWaiting = false;
       const piece = relay.take();
       if (piece === undefined) break;
-      const taken = sink.write(piece);
-      void sink.flush();
-      if (typeof taken !== "number") {
-        relay.pauses();
-        await taken;
-        relay.resumes();
-      }
-      if (keepaliveMs > 0) quiet.set(keepaliveMs);
+      const taken = write(piece);
+      if (typeof taken === "number") continue;
+      relay.pauses();
+      await taken;
+      relay.resumes();
     }
     void sink.end();
   } finally {

@@ -18,6 +18,8 @@ export interface SseSplitter {
    * Throws SseLimitError once an event is larger than allowed; the events before it are returned first.
    */
   push(bytes: Uint8Array): SseEvent[];
+  /** No event is open. */
+  readonly isBetweenEvents: boolean;
   /** The event that the stream's end cut off, with `terminated` false; undefined where it ended cleanly. Throws as `push`. */
   end(): SseEvent | undefined;
   /** The bytes of the event that is still open: what was pushed and not returned. Nothing is kept after a SseLimitError. */
@@ -71,6 +73,10 @@ class Splitter implements SseSplitter {
     }
     if (start < bytes.byteLength) this.#append(bytes.subarray(start));
     return events;
+  }
+
+  get isBetweenEvents(): boolean {
+    return this.#tailLength === 0 && this.#failure === undefined;
   }
 
   end(): SseEvent | undefined {

@@ -37,6 +37,8 @@ export interface UpstreamExchange {
    * with what `upstreamErrorOf` takes. It is no async function, for which each event of a stream would pay.
    */
   read(): Promise<Uint8Array | undefined>;
+  /** What comes while a read waits is offered to `taker` first: where it says true, the read waits on. */
+  offerTo(taker: (bytes: Uint8Array) => boolean): void;
   /** From now on each read may wait so long. Until then a stream waits for its first content. */
   setReadTimeout(afterMs: number): void;
   /** Nobody waits for the provider until the next read. */
@@ -135,6 +137,14 @@ class ProviderExchange implements UpstreamExchange {
     if (!this.#response) return Promise.resolve(undefined);
     if (this.#readTimeoutMs !== undefined) this.#expectWithin(this.#readTimeoutMs);
     return this.#response.read();
+  }
+
+  offerTo(taker: (bytes: Uint8Array) => boolean): void {
+    this.#response?.offerTo((bytes) => {
+      if (!taker(bytes)) return false;
+      if (this.#readTimeoutMs !== undefined) this.#expectWithin(this.#readTimeoutMs);
+      return true;
+    });
   }
 
   setReadTimeout(afterMs: number): void {

@@ -18,6 +18,11 @@ export interface HttpResponse {
    * caller's to keep.
    */
   read(): Promise<Uint8Array | undefined>;
+  /**
+   * What comes while a read waits is offered to `taker` at once: where it says true it has taken the piece, and the
+   * read waits on. That saves a promise for each piece of a long stream.
+   */
+  offerTo(taker: (piece: Uint8Array) => boolean): void;
 }
 
 /** One request and its response. */
@@ -159,5 +164,9 @@ class ArrivedResponse implements HttpResponse {
 
   read(): Promise<Uint8Array | undefined> {
     return this.body.read();
+  }
+
+  offerTo(taker: (piece: Uint8Array) => boolean): void {
+    this.body.offerTo(taker);
   }
 }

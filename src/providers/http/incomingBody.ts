@@ -20,6 +20,7 @@ export class IncomingBody {
   private reader: PromiseWithResolvers<Uint8Array | undefined> | undefined;
   /** The last read left a part of its piece. */
   private isCut = false;
+  private taker: ((piece: Uint8Array) => boolean) | undefined;
   private ended = false;
   private failure: Error | undefined;
 
@@ -61,7 +62,15 @@ export class IncomingBody {
     return this.read();
   }
 
+  /** See HttpResponse. */
+  offerTo(taker: (piece: Uint8Array) => boolean): void {
+    this.taker = taker;
+  }
+
   push(piece: Uint8Array): void {
+    if (this.reader !== undefined && piece.length <= READ_BYTES_MAX && this.taker?.(piece)) {
+      return;
+    }
     this.pieces.push(piece);
     this.bufferedBytes += piece.length;
     if (this.reader !== undefined) {

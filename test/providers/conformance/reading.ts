@@ -66,6 +66,7 @@ export function readStream(
     identity,
     choiceCount: 1,
     includeUsage: true,
+    eventsStandAlone: dialect.chat.eventsStandAlone,
   });
   let bytes = "";
   for (const piece of pieces) {

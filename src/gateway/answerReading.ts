@@ -1,0 +1,78 @@
+import type { Clock } from "../lib/clock.ts";
+import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
+import type { Admitted } from "./admit.ts";
+import type { Piece } from "./answer.ts";
+import type { AnswerDecoder } from "./answerDecoder.ts";
+import { isReadFailure, readFailure } from "./readFailure.ts";
+import { isRunaway } from "./runaway.ts";
+import { createUsageWait, type UsageWait } from "./usageWait.ts";
+
+/** Reads one provider's stream into its decoder. */
+export class AnswerReading {
+  readonly #exchange: UpstreamExchange;
+  readonly #decoder: AnswerDecoder;
+  readonly #completionTokensMax: number;
+  readonly #usageWait: UsageWait;
+  /** What broke the stream off, behind what came before it in the same read. */
+  #broken: UpstreamError | undefined;
+
+  constructor(options: {
+    exchange: UpstreamExchange;
+    decoder: AnswerDecoder;
+    admitted: Pick<Admitted, "ceiling">;
+    clock: Clock;
+  }) {
+    this.#exchange = options.exchange;
+    this.#decoder = options.decoder;
+    this.#completionTokensMax = options.admitted.ceiling.completionTokens;
+    this.#usageWait = createUsageWait(options.clock);
+  }
+
+  /** One read of what the decoder still wants. Rejects where the stream is broken, cut or endless. */
+  async read(): Promise<void> {
+    if (this.#broken || this.#decoder.isFinished) await this.#readRest();
+    else this.#push(await this.#exchange.read());
+  }
+
+  /** What the client gets for bytes that need no more than a look; undefined: they must be read. */
+  pass(bytes: Uint8Array): Piece | undefined {
+    if (this.#decoder.isFinished || this.#isRunaway(bytes.byteLength)) return undefined;
+    return this.#decoder.pass?.(bytes);
+  }
+
+  /** What follows an answer that is whole, which is its usage and its terminator, may be missing. */
+  async #readRest(): Promise<void> {
+    const { isFinished } = this.#decoder;
+    try {
+      if (this.#broken) throw this.#broken;
+      this.#exchange.setReadTimeout(this.#usageWait.leftMs());
+      this.#push(await this.#exchange.read());
+    } catch (error) {
+      if (!isFinished || !isReadFailure(error)) throw error;
+      this.#exchange.abort(readFailure(error));
+      this.#push(undefined);
+    }
+  }
+
+  /** Undefined: the provider's stream has ended. */
+  #push(bytes: Uint8Array | undefined): void {
+    if (bytes === undefined) return this.#end();
+    try {
+      this.#decoder.push(bytes);
+      if (this.#isRunaway(0)) throw new UpstreamError("provider", "runaway");
+    } catch (error) {
+      // What came before it counts as if it had come alone, however the network cut the stream.
+      if (!this.#decoder.hasContent || !isReadFailure(error)) throw error;
+      this.#broken = readFailure(error);
+    }
+  }
+
+  #end(): void {
+    this.#decoder.end();
+    if (!this.#decoder.isClosed) throw new UpstreamError("provider", "cut");
+  }
+
+  #isRunaway(nextBytes: number): boolean {
+    return isRunaway(this.#decoder.textBytes + nextBytes, this.#completionTokensMax);
+  }
+}
