@@ -14,6 +14,13 @@ export function wideSum(column: string): string {
 /** A request that has to have a row in the ledger. */
 const isCharged = `(r.status = 'done' OR (r.status = 'cancelled' AND r.charge > 0))`;
 
+/** Whether a column has no unique index any more: what is in an index, the file's integrity tells. */
+function isNotUnique(table: string, column: string): string {
+  return `SELECT 'every ${table}.${column}' AS subject WHERE NOT EXISTS (
+      SELECT 1 FROM pragma_index_list('${table}') AS i WHERE i."unique" AND NOT i.partial
+        AND (SELECT group_concat(name) FROM pragma_index_info(i.name)) = '${column}')`;
+}
+
 /** Rules that one row, or a row and its neighbours in other tables, must keep. */
 export const auditChecks: readonly AuditCheck[] = [
   {
@@ -43,11 +50,19 @@ export const auditChecks: readonly AuditCheck[] = [
   {
     problem: "charge and write-off are not the price of its tokens",
     query: `SELECT 'request ' || public_id AS subject FROM requests
-      WHERE charge < 0 OR write_off < 0 OR cached_tokens + cache_write_tokens > prompt_tokens
+      WHERE hold < 0 OR charge < 0 OR write_off < 0
+        OR cached_tokens < 0 OR cache_write_tokens < 0 OR completion_tokens < 0
+        OR cached_tokens + cache_write_tokens > prompt_tokens
         OR charge + write_off <> prompt_tokens * price_input
           - cached_tokens * (price_input - price_cached_input)
           - cache_write_tokens * (price_input - price_cache_write)
           + completion_tokens * price_output`,
+  },
+  {
+    problem: "is not what its status may be",
+    query: `SELECT 'request ' || public_id AS subject FROM requests
+      WHERE status <> 'done' AND (status NOT IN ('running', 'failed', 'cancelled', 'interrupted')
+        OR (status <> 'cancelled' AND charge + write_off <> 0))`,
   },
   {
     problem: "belongs to another account than its key",
@@ -84,6 +99,12 @@ export const auditChecks: readonly AuditCheck[] = [
     query: `SELECT 'key ' || k.public_id AS subject FROM keys k LEFT JOIN keys f ON f.id = k.first_key_id
       WHERE k.first_key_id IS NOT NULL AND (f.account_id IS NOT k.account_id OR f.first_key_id IS NOT NULL)`,
   },
+  {
+    problem: "has spent less than nothing",
+    query: `SELECT 'key ' || public_id AS subject FROM keys WHERE spent < 0`,
+  },
+  { problem: "may be there twice", query: isNotUnique("ledger", "ref") },
+  { problem: "may be there twice", query: isNotUnique("requests", "public_id") },
   {
     problem: "has not the one row that tells since when requests are kept",
     query: `SELECT 'retention' AS subject WHERE (SELECT count(*) FROM retention) <> 1`,

@@ -10,7 +10,9 @@ export interface LedgerSums {
   rows: bigint;
   /** The last row, which the next one must follow. */
   last: { seq: bigint; balance: bigint };
-  /** The sum of its refunds. */
+  /** How many charges it has, and what they and its refunds are in sum, both positive. */
+  charged: bigint;
+  charge: bigint;
   refunded: bigint;
 }
 
@@ -34,8 +36,8 @@ export function auditLedger(sqlite: Database, problems: Problems): Map<bigint, L
     "SELECT id, name, balance, ledger_seq AS seq FROM accounts",
   );
   for (const { id, ...account } of found.iterate()) {
-    const empty = { sum: 0n, rows: 0n, last: { seq: 0n, balance: 0n }, refunded: 0n };
-    accounts.set(id, { ...account, ...empty });
+    const empty = { sum: 0n, rows: 0n, last: { seq: 0n, balance: 0n } };
+    accounts.set(id, { ...account, ...empty, charged: 0n, charge: 0n, refunded: 0n });
   }
   const rows = sqlite.query<Row, []>(
     "SELECT id, account_id AS account, seq, kind, amount, balance_after AS balanceAfter, ref FROM ledger ORDER BY id",
@@ -54,6 +56,10 @@ export function auditLedger(sqlite: Database, problems: Problems): Map<bigint, L
     account.sum += row.amount;
     account.rows += 1n;
     if (row.kind === "refund") account.refunded += row.amount;
+    if (row.kind === "charge") {
+      account.charged += 1n;
+      account.charge -= row.amount;
+    }
   }
   for (const { name, balance, seq, sum, rows, last } of accounts.values()) {
     if (balance !== sum || seq !== rows || seq !== last.seq)
@@ -66,5 +72,6 @@ export function auditLedger(sqlite: Database, problems: Problems): Map<bigint, L
 function isSound({ kind, amount, ref }: Row): boolean {
   const isCharge = kind === "charge";
   if (isCharge !== (ref?.startsWith("req:") ?? false)) return false;
-  return isCharge || kind === "debit" ? amount <= 0n : amount > 0n;
+  if (isCharge || kind === "debit") return amount <= 0n;
+  return (kind === "credit" || kind === "refund") && amount > 0n;
 }

@@ -1,0 +1,144 @@
+import type { Database } from "bun:sqlite";
+import { wideSum } from "./auditChecks.ts";
+import type { LedgerSums } from "./auditLedger.ts";
+import { PROBLEMS_PER_RULE_MAX, type Problems } from "./problems.ts";
+
+/** What the totals of an account count beyond the requests that are there. */
+export interface Folded {
+  charged: bigint;
+  charge: bigint;
+  refunded: bigint;
+}
+
+interface Spent extends Folded {
+  account: bigint;
+  key: bigint;
+}
+
+const SPENT = `SELECT key_id AS key, account_id AS account, sum(charged) AS charged,
+    CAST(${wideSum("charge")} AS INTEGER) AS charge, CAST(${wideSum("refunded")} AS INTEGER) AS refunded
+  FROM daily_totals GROUP BY 1, 2`;
+const WITHOUT_REQUEST = `SELECT l.id, l.account_id AS account, l.kind, l.amount FROM ledger l
+  LEFT JOIN ledger c ON c.id = l.refund_of
+  WHERE l.kind IN ('charge', 'refund')
+    AND NOT EXISTS (SELECT 1 FROM requests WHERE public_id = substr(coalesce(c.ref, l.ref), 5))`;
+interface Orphan {
+  id: bigint;
+  account: bigint;
+  kind: "charge" | "refund";
+  amount: bigint;
+}
+
+const NOTHING: Readonly<Folded> = { charged: 0n, charge: 0n, refunded: 0n };
+
+/**
+ * Compares what the totals count of each account and key with its ledger and with what the key is said
+ * to have spent. To be called last: it searches only where something was found before.
+ */
+export function auditSpent(
+  sqlite: Database,
+  ledger: ReadonlyMap<bigint, LedgerSums>,
+  folded: ReadonlyMap<bigint, Folded>,
+  problems: Problems,
+): void {
+  const totals = sqlite.query<Spent, []>(SPENT).all();
+  compareWithLedger(sqlite, { ledger, totals, folded }, problems);
+  compareWithKeys(sqlite, totals, problems);
+}
+
+/**
+ * A charge whose request is not there must be of one that was folded. Every charged request has a charge
+ * of its own, and the totals count it, or a rule before this one has found a problem. If they also count
+ * as many charges as the ledger has, all others are of folded requests, and none needs to be looked up.
+ */
+function compareWithLedger(
+  sqlite: Database,
+  books: {
+    ledger: ReadonlyMap<bigint, LedgerSums>;
+    totals: readonly Spent[];
+    folded: ReadonlyMap<bigint, Folded>;
+  },
+  problems: Problems,
+): void {
+  const counted = sumsByAccount(books.totals);
+  const isSame = (account: bigint, sums: LedgerSums): boolean =>
+    areEqual(sums, counted.get(account) ?? NOTHING);
+  const differing = [...books.ledger].filter(([account, sums]) => !isSame(account, sums));
+  if (problems.lines.length === 0 && differing.length === 0) return;
+  const found = problems.lines.length;
+  nameOrphans(sqlite, books, problems);
+  if (problems.lines.length > found) return;
+  for (const [, { name }] of differing)
+    problems.add(`account ${name}`, "charges and refunds are not what the totals count");
+}
+
+function sumsByAccount(totals: readonly Spent[]): Map<bigint, Folded> {
+  const accounts = new Map<bigint, Folded>();
+  for (const { account, charged, charge, refunded } of totals) {
+    const sums = accounts.get(account) ?? { ...NOTHING };
+    accounts.set(account, sums);
+    sums.charged += charged;
+    sums.charge += charge;
+    sums.refunded += refunded;
+  }
+  return accounts;
+}
+
+function areEqual(a: Readonly<Folded>, b: Readonly<Folded>): boolean {
+  return a.charged === b.charged && a.charge === b.charge && a.refunded === b.refunded;
+}
+
+/** Looks up the request of every charge and refund, and compares those that have none with what was folded. */
+function nameOrphans(
+  sqlite: Database,
+  {
+    ledger,
+    folded,
+  }: { ledger: ReadonlyMap<bigint, LedgerSums>; folded: ReadonlyMap<bigint, Folded> },
+  problems: Problems,
+): void {
+  const left = new Map<bigint, { sums: Folded; ids: bigint[] }>();
+  for (const row of sqlite.query<Orphan, []>(WITHOUT_REQUEST).iterate()) {
+    const one = left.get(row.account) ?? { sums: { ...NOTHING }, ids: [] };
+    left.set(row.account, one);
+    if (row.kind === "refund") one.sums.refunded += row.amount;
+    else {
+      one.sums.charged += 1n;
+      one.sums.charge -= row.amount;
+      if (one.ids.length < PROBLEMS_PER_RULE_MAX) one.ids.push(row.id);
+    }
+  }
+  for (const [id, { name }] of ledger) {
+    const { sums, ids } = left.get(id) ?? { sums: NOTHING, ids: [] };
+    const expected = folded.get(id) ?? NOTHING;
+    if (expected.charged === 0n)
+      for (const row of ids) problems.add(`ledger row ${row}`, "is a charge for no request");
+    else if (sums.charged !== expected.charged || sums.charge !== expected.charge)
+      problems.add(
+        `account ${name}`,
+        "charges of its folded requests are not what the totals count",
+      );
+    if (sums.refunded !== expected.refunded)
+      problems.add(`account ${name}`, "refunds are not what the totals count");
+  }
+}
+
+/** What the keys of a line spent stands at its first key. */
+function compareWithKeys(sqlite: Database, totals: readonly Spent[], problems: Problems): void {
+  const spent = new Map<bigint, bigint>();
+  for (const { key, charge, refunded } of totals)
+    spent.set(key, (spent.get(key) ?? 0n) + charge - refunded);
+  const keys = sqlite
+    .query<{ id: bigint; first: bigint; name: string; spent: bigint }, []>(
+      "SELECT id, coalesce(first_key_id, id) AS first, public_id AS name, spent FROM keys",
+    )
+    .all();
+  const byLine = new Map<bigint, bigint>();
+  for (const { id, first } of keys)
+    byLine.set(first, (byLine.get(first) ?? 0n) + (spent.get(id) ?? 0n));
+  for (const key of keys) {
+    const right = key.id === key.first ? (byLine.get(key.id) ?? 0n) : 0n;
+    if (key.spent !== right)
+      problems.add(`key ${key.name}`, "spent is not the sum of its requests");
+  }
+}

@@ -1,0 +1,118 @@
+import { Database } from "bun:sqlite";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { auditStore } from "../../src/store/audit.ts";
+import { connect } from "../../src/store/sqlite.ts";
+import { openAuditedBooks, tamper } from "../support/auditedBooks.ts";
+import type { StoreFolder } from "../support/storeFolder.ts";
+
+let books: StoreFolder;
+beforeEach(async () => {
+  books = await openAuditedBooks();
+});
+afterEach(() => books.close());
+
+/** What SQLite's integrity check is told not to ask: each constraint, what breaks it, and the rule that finds it. */
+const CONSTRAINTS: readonly [name: string, statement: string, problem: string][] = [
+  [
+    "accounts_promise",
+    "UPDATE accounts SET balance = -1 WHERE id = 2",
+    "account bob: balance is below",
+  ],
+  [
+    "accounts_overdraft",
+    "UPDATE accounts SET overdraft = -1 WHERE id = 2",
+    "account bob: balance is below",
+  ],
+  [
+    "keys_spent",
+    "UPDATE keys SET spent = -1 WHERE id = 1",
+    "key key_alice: has spent less than nothing",
+  ],
+  [
+    "ledger_kind",
+    "UPDATE ledger SET kind = 'gift' WHERE id = 2",
+    "ledger row 2: is not what its kind",
+  ],
+  [
+    "ledger_sign",
+    "UPDATE ledger SET amount = -5 WHERE id = 2",
+    "ledger row 2: is not what its kind",
+  ],
+  [
+    "ledger_sign",
+    "UPDATE ledger SET amount = 5 WHERE ref = 'req:req_done'",
+    "is not what its kind",
+  ],
+  [
+    "ledger_charge_ref",
+    "UPDATE ledger SET ref = 'req:x' WHERE id = 2",
+    "ledger row 2: is not what its kind",
+  ],
+  [
+    "ledger_charge_ref",
+    "UPDATE ledger SET ref = NULL WHERE ref = 'req:req_done'",
+    "is not what its kind",
+  ],
+  [
+    "requests_status",
+    "UPDATE requests SET status = 'lost'",
+    "request req_done: is not what its status may be",
+  ],
+  [
+    "requests_unbilled",
+    "UPDATE requests SET status = 'failed'",
+    "request req_done: is not what its status may be",
+  ],
+  [
+    "requests_unbilled",
+    "UPDATE requests SET status = 'running'",
+    "request req_done: is not what its status may be",
+  ],
+  [
+    "requests_price",
+    "UPDATE requests SET price_input = price_input + 1",
+    "request req_done: charge and write-off",
+  ],
+  ...[
+    "hold = -1",
+    "charge = -1, write_off = charge + 1",
+    "write_off = -1, charge = charge + 1",
+    "cached_tokens = -1, price_cached_input = price_input",
+    "cache_write_tokens = -1, price_cache_write = price_input",
+    "completion_tokens = -1, price_output = 0, charge = charge - completion_tokens * price_output",
+    "prompt_tokens = -1, price_input = 0, charge = charge - prompt_tokens * price_input",
+    "cached_tokens = prompt_tokens + 1, price_cached_input = price_input",
+  ].map((change): [string, string, string] => [
+    "requests_amounts",
+    `UPDATE requests SET ${change}`,
+    "request req_done: charge and write-off",
+  ]),
+];
+
+describe("the audit finds by a rule of its own what breaks", () => {
+  test.each([...CONSTRAINTS])("%s: %s", (_, statement, problem) => {
+    tamper(books, statement);
+    expect(books.store.audit().problems).toContainEqual(expect.stringContaining(problem));
+  });
+});
+
+test("every constraint of the store is one of these", () => {
+  const sqlite = new Database(books.path, { readonly: true });
+  const tables = sqlite
+    .query<{ sql: string }, []>("SELECT sql FROM sqlite_schema WHERE type = 'table'")
+    .all();
+  sqlite.close();
+  const checks = tables.flatMap(({ sql }) => sql.match(/\bCHECK\b/g) ?? []);
+  const names = tables.flatMap(({ sql }) =>
+    [...sql.matchAll(/CONSTRAINT "(\w+)" CHECK/g)].map(([, name = ""]) => name),
+  );
+  expect(checks).toHaveLength(names.length);
+  expect(new Set(names)).toEqual(new Set(CONSTRAINTS.map(([name]) => name)));
+});
+
+test("a connection that audited a store still keeps its constraints", () => {
+  const connection = connect(books.path, "process");
+  auditStore(connection, { atRest: true });
+  expect(() => connection.sqlite.run("UPDATE accounts SET overdraft = -1")).toThrow("CHECK");
+  connection.sqlite.close();
+});

@@ -1,0 +1,133 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { openAuditedBooks, tamper } from "../support/auditedBooks.ts";
+import { actor, ended, fund, opened, type StoreFolder } from "../support/storeFolder.ts";
+
+const DAY_MS = 86_400_000;
+const INT64_MAX = "9223372036854775807";
+
+let books: StoreFolder;
+/** Besides what happened before, carol has two requests on 2026-01-02: a day of which all is kept, and nothing refunded. */
+beforeEach(async () => {
+  books = await openAuditedBooks();
+  const carol = fund(books.store, "carol", 1_000_000n);
+  for (const id of ["req_one", "req_two"]) {
+    const request = opened(id, carol, { at: actor.at + DAY_MS });
+    await books.writer.write({ kind: "open", request });
+    await books.writer.write({ kind: "end", end: ended(id) });
+  }
+});
+afterEach(() => books.close());
+
+const isCarols = "day = 20455";
+const ofCarol = "totals of 2026-01-02 (key row 4, chat, small, local)";
+const chargeCarol = (ref: string): string[] => [
+  `INSERT INTO ledger (account_id, seq, kind, amount, balance_after, ref, at) SELECT id, ledger_seq + 1, 'charge', -10295, balance - 10295, '${ref}', 0 FROM accounts WHERE name = 'carol'`,
+  "UPDATE accounts SET balance = balance - 10295, ledger_seq = ledger_seq + 1 WHERE name = 'carol'",
+];
+const COLUMNS =
+  "at, account_id, key_id, endpoint, model, provider, stream, status, price_input, price_cached_input, price_cache_write, price_output, hold, charge, prompt_tokens, cached_tokens, cache_write_tokens, completion_tokens";
+/** A second request of the same id, counted as the first one is. */
+const doubleRequest = [
+  "DROP INDEX requests_public_id_unique",
+  `INSERT INTO requests (public_id, ${COLUMNS}) SELECT public_id, ${COLUMNS} FROM requests WHERE public_id = 'req_one'`,
+  `UPDATE daily_totals SET requests = 3, charged = 3, prompt_tokens = prompt_tokens * 3 / 2, cached_tokens = cached_tokens * 3 / 2, cache_write_tokens = cache_write_tokens * 3 / 2, completion_tokens = completion_tokens * 3 / 2, charge = charge * 3 / 2 WHERE ${isCarols}`,
+  "UPDATE keys SET spent = spent * 3 / 2 WHERE public_id = 'key_carol'",
+];
+
+const audit = (): string[] => books.store.audit().problems;
+
+test("the audit finds nothing in books with a plain day", () => {
+  expect(audit()).toEqual([]);
+});
+
+test.each([
+  "requests",
+  "failed",
+  "charged",
+  "prompt_tokens",
+  "cached_tokens",
+  "cache_write_tokens",
+  "completion_tokens",
+  "charge",
+  "refunded",
+  "write_off",
+  "operator_cost",
+])("the audit finds a plain day's %s that were raised", (figure) => {
+  tamper(books, `UPDATE daily_totals SET ${figure} = ${figure} + 1 WHERE ${isCarols}`);
+  expect(audit()).toContain(`${ofCarol}: are not the sum of their requests`);
+});
+
+test("the audit of a plain day takes sums that leave 64 bits for right where the totals stay at the largest number", () => {
+  tamper(
+    books,
+    `UPDATE requests SET operator_cost = ${INT64_MAX} WHERE account_id = 3`,
+    `UPDATE daily_totals SET operator_cost = ${INT64_MAX} WHERE ${isCarols}`,
+  );
+  expect(audit()).toEqual([]);
+});
+
+describe("the audit finds", () => {
+  test.each([
+    [
+      "totals of a plain day that were removed",
+      [`DELETE FROM daily_totals WHERE ${isCarols}`],
+      `${ofCarol}: leave out requests that are there`,
+    ],
+    [
+      "totals of a plain day that were made up",
+      [
+        `INSERT INTO daily_totals SELECT day, account_id, key_id, 'other', provider, endpoint, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0 FROM daily_totals WHERE ${isCarols}`,
+      ],
+      "totals of 2026-01-02 (key row 4, chat, other, local): are not the sum of their requests",
+    ],
+    [
+      "a charge of no request beside a request without its charge",
+      ["UPDATE ledger SET ref = 'req:x' WHERE ref = 'req:req_two'"],
+      "ledger row 13: is a charge for no request",
+    ],
+    [
+      "a charge of no request beside a folded one whose ledger row is gone",
+      [
+        "UPDATE ledger SET account_id = 3, seq = 4 WHERE ref = 'req:req_old'",
+        "UPDATE accounts SET ledger_seq = 4 WHERE name = 'carol'",
+      ],
+      "account alice: charges of its folded requests are not what the totals count",
+    ],
+    [
+      "a charge that says in another form which request it is of",
+      ["UPDATE ledger SET ref = 'REQ:req_two' WHERE ref = 'req:req_two'"],
+      "ledger row 13: is not what its kind may be",
+    ],
+    [
+      "a request that was charged twice, where the index is gone that forbids it",
+      ["DROP INDEX ledger_ref_unique", ...chargeCarol("req:req_two")],
+      "account carol: charges and refunds are not what the totals count",
+    ],
+    [
+      "no index that forbids it to charge twice",
+      ["DROP INDEX ledger_ref_unique"],
+      "every ledger.ref: may be there twice",
+    ],
+    [
+      "an index of that name that forbids nothing",
+      ["DROP INDEX ledger_ref_unique", "CREATE INDEX ledger_ref_unique ON ledger (ref)"],
+      "every ledger.ref: may be there twice",
+    ],
+    [
+      "an index that forbids it for some only",
+      [
+        "DROP INDEX ledger_ref_unique",
+        "CREATE UNIQUE INDEX ledger_ref_unique ON ledger (ref) WHERE id < 9",
+      ],
+      "every ledger.ref: may be there twice",
+    ],
+    [
+      "a charge of no request, which a request that is there twice outweighs",
+      [...doubleRequest, ...chargeCarol("req:x")],
+      "ledger row 14: is a charge for no request",
+    ],
+  ])("%s", (_, statements, problem) => {
+    tamper(books, ...statements);
+    expect(audit()).toContain(problem);
+  });
+});
