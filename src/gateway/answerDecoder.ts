@@ -1,4 +1,5 @@
 import type { Usage } from "../contract/usage.ts";
+import type { Span } from "../lib/span.ts";
 import type { Piece } from "./answer.ts";
 
 /**
@@ -11,7 +12,7 @@ export interface AnswerDecoder {
    * What the client gets for bytes that are one event like others before it, so that nothing is to be decided.
    * Undefined: they must be pushed.
    */
-  pass?(bytes: Uint8Array): Piece | undefined;
+  pass?(span: Span): Piece | undefined;
   /** The stream ended. What was complete by then is finished, even without the interface's own terminator. */
   end(): void;
   /** What may go to the client now; undefined when there is nothing. The answer's end is not among it. */

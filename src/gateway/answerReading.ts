@@ -1,4 +1,5 @@
 import type { Clock } from "../lib/clock.ts";
+import type { Span } from "../lib/span.ts";
 import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
 import type { Admitted } from "./admit.ts";
 import type { Piece } from "./answer.ts";
@@ -35,9 +36,9 @@ export class AnswerReading {
   }
 
   /** What the client gets for bytes that need no more than a look; undefined: they must be read. */
-  pass(bytes: Uint8Array): Piece | undefined {
-    if (this.#decoder.isFinished || this.#isRunaway(bytes.byteLength)) return undefined;
-    return this.#decoder.pass?.(bytes);
+  pass(span: Span): Piece | undefined {
+    if (this.#decoder.isFinished || this.#isRunaway(span.end - span.start)) return undefined;
+    return this.#decoder.pass?.(span);
   }
 
   /** What follows an answer that is whole, which is its usage and its terminator, may be missing. */

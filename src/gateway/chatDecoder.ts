@@ -8,6 +8,7 @@ import {
 import { upstreamFailure, type StreamFailure } from "../contract/errors.ts";
 import { laterUsage, usageObject, type Usage } from "../contract/usage.ts";
 import { createSseSplitter, type SseSplitter } from "../lib/sse.ts";
+import { spanOf, type Span } from "../lib/span.ts";
 import type { SseEvent } from "../lib/sseEvent.ts";
 import type { ReadChatEvent } from "../providers/provider.ts";
 import { EVENT_BYTES_MAX, type AnswerDecoder } from "./answerDecoder.ts";
@@ -83,17 +84,17 @@ export class ChatDecoder implements AnswerDecoder {
 
   push(bytes: Uint8Array): void {
     for (const event of this.#splitter.push(bytes)) {
-      const shown = this.#fill(event.raw);
+      const shown = this.#fill(spanOf(event.raw));
       if (shown === undefined) this.#read(event);
       else this.#output += shown;
     }
   }
 
-  pass(bytes: Uint8Array): string | undefined {
-    return this.#splitter.isBetweenEvents ? this.#fill(bytes) : undefined;
+  pass(span: Span): string | undefined {
+    return this.#splitter.isBetweenEvents ? this.#fill(span) : undefined;
   }
 
-  #fill(event: Uint8Array): string | undefined {
+  #fill(event: Span): string | undefined {
     const filled = this.isClosed ? undefined : this.#frames?.fill(event);
     if (filled) this.textBytes += filled.textBytes;
     return filled?.shown;

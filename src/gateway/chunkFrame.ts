@@ -1,8 +1,7 @@
-const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+import type { Span } from "../lib/span.ts";
 
-/** What JSON does not write as it is. */
-// oxlint-disable-next-line no-control-regex
-const ESCAPED = /["\\\u0000-\u001f]/;
+/** What JSON escapes: quotes, backslashes, control characters; and what stands for bytes that are not UTF-8. */
+const UNSOUND = /[^ !#-[\]-\ufffc]/;
 
 /** A text that stands as it is in JSON, and in no chunk by chance. */
 const PROBE = "~ the place of the text ~";
@@ -20,7 +19,7 @@ export class ChunkFrames {
   #misses = 0;
 
   /** The client's event for a provider's one, with the bytes of its text; undefined where it must be read. */
-  fill(event: Uint8Array): { shown: string; textBytes: number } | undefined {
+  fill(event: Span): { shown: string; textBytes: number } | undefined {
     const filled = this.#frame && fill(this.#frame, event);
     if (filled) this.#misses = 0;
     return filled;
@@ -65,18 +64,13 @@ function frameOf(event: Buffer, text: string, read: ReadEvent): Frame | undefine
 
 function fill(
   { before, behind, shownBefore, shownBehind }: Frame,
-  event: Uint8Array,
+  { bytes, start, end }: Span,
 ): { shown: string; textBytes: number } | undefined {
-  const start = before.length;
-  const end = event.length - behind.length;
-  if (end < start || before.compare(event, 0, start) !== 0) return undefined;
-  if (behind.compare(event, end, event.length) !== 0) return undefined;
-  try {
-    const text = strict.decode(event.subarray(start, end));
-    if (ESCAPED.test(text)) return undefined;
-    return { shown: shownBefore + text + shownBehind, textBytes: end - start };
-  } catch {
-    // It is not UTF-8: whoever reads it says so.
-    return undefined;
-  }
+  const textStart = start + before.length;
+  const textEnd = end - behind.length;
+  if (textEnd < textStart || before.compare(bytes, start, textStart) !== 0) return undefined;
+  if (behind.compare(bytes, textEnd, end) !== 0) return undefined;
+  const text = bytes.toString("utf8", textStart, textEnd);
+  if (UNSOUND.test(text)) return undefined;
+  return { shown: shownBefore + text + shownBehind, textBytes: textEnd - textStart };
 }

@@ -1,6 +1,7 @@
 import type { BilledUsage, Ending, Receipt } from "../billing/meter.ts";
 import type { Clock } from "../lib/clock.ts";
 import { createDeadline, type Deadline } from "../lib/deadline.ts";
+import type { Span } from "../lib/span.ts";
 import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
 import type { Trial } from "../routing/health.ts";
 import type { Candidate } from "../routing/order.ts";
@@ -101,7 +102,7 @@ export class StreamRelay implements Relay {
       throw isReadFailure(error) ? readFailure(error) : error;
     }
     this.#hasBegun = true;
-    this.#exchange.offerTo((bytes) => this.#pass(bytes));
+    this.#exchange.offerTo((span) => this.#pass(span));
     // From here on there is somebody to go on reading when nobody pulls any more.
     if (this.#isGone) void this.#drain();
   }
@@ -170,10 +171,10 @@ export class StreamRelay implements Relay {
   }
 
   /** Most events of a stream ask for no decision: they pass without any of the loop's promises. */
-  #pass(bytes: Uint8Array): boolean {
+  #pass(span: Span): boolean {
     if (this.#send === undefined || this.#isGone) return false;
     try {
-      const piece = this.#reading.pass(bytes);
+      const piece = this.#reading.pass(span);
       if (piece === undefined) return false;
       if (!this.#send(piece)) this.#send = undefined;
       this.#pace.goesOn();

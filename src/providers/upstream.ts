@@ -1,6 +1,7 @@
 import type { ProviderConfig } from "../config/schema.ts";
 import type { Clock } from "../lib/clock.ts";
 import { createDeadline, type Deadline } from "../lib/deadline.ts";
+import type { Span } from "../lib/span.ts";
 import { version } from "../lib/version.ts";
 import {
   ConnectionError,
@@ -38,7 +39,7 @@ export interface UpstreamExchange {
    */
   read(): Promise<Uint8Array | undefined>;
   /** What comes while a read waits is offered to `taker` first: where it says true, the read waits on. */
-  offerTo(taker: (bytes: Uint8Array) => boolean): void;
+  offerTo(taker: (piece: Span) => boolean): void;
   /** From now on each read may wait so long. Until then a stream waits for its first content. */
   setReadTimeout(afterMs: number): void;
   /** Nobody waits for the provider until the next read. */
@@ -139,9 +140,9 @@ class ProviderExchange implements UpstreamExchange {
     return this.#response.read();
   }
 
-  offerTo(taker: (bytes: Uint8Array) => boolean): void {
-    this.#response?.offerTo((bytes) => {
-      if (!taker(bytes)) return false;
+  offerTo(taker: (piece: Span) => boolean): void {
+    this.#response?.offerTo((piece) => {
+      if (!taker(piece)) return false;
       if (this.#readTimeoutMs !== undefined) this.#expectWithin(this.#readTimeoutMs);
       return true;
     });

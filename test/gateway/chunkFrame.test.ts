@@ -12,6 +12,7 @@ import {
 } from "fast-check";
 import { noUsage } from "../../src/contract/usage.ts";
 import { ChatDecoder } from "../../src/gateway/chatDecoder.ts";
+import { spanOf } from "../../src/lib/span.ts";
 import { openai } from "../../src/providers/openai/openai.ts";
 import type { ReadChatEvent } from "../../src/providers/provider.ts";
 
@@ -39,7 +40,8 @@ function seen(decoder: ChatDecoder, reads: readonly Uint8Array[]): unknown[] {
   for (const bytes of reads) {
     try {
       // As the relay does it: what passes is not pushed.
-      const passed = decoder.hasContent && !decoder.isFinished ? decoder.pass(bytes) : undefined;
+      const passed =
+        decoder.hasContent && !decoder.isFinished ? decoder.pass(spanOf(bytes)) : undefined;
       if (passed === undefined) decoder.push(bytes);
       const shown = passed ?? decoder.take();
       const { textBytes, hasContent, isFinished, isClosed, usage, isUsageFinal } = decoder;

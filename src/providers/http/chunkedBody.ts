@@ -1,3 +1,5 @@
+import type { Span } from "../../lib/span.ts";
+
 /** Longest line that announces a chunk, extensions included. */
 const CHUNK_LINE_BYTES_MAX = 4096;
 /** Most bytes of trailers. They are read to find the end, and dropped. */
@@ -45,9 +47,9 @@ export class ChunkedBody {
    * Decodes from `start` and stops at the end of the body or where the coding is broken.
    * The payloads of all chunks in `bytes` are moved together, in place, so that one network read is one
    * piece of the body and none is copied elsewhere.
-   * @returns the payload, a view of `bytes`, and the position of the first byte that was not consumed
+   * @returns where the payload is, and the position of the first byte that was not consumed
    */
-  push(bytes: Uint8Array, start: number): { payload: Uint8Array; position: number } {
+  push(bytes: Buffer, start: number): { payload: Span; position: number } {
     let position = start;
     let payloadStart = start;
     let payloadEnd = start;
@@ -71,7 +73,7 @@ export class ChunkedBody {
         this.state = "data CR";
       }
     }
-    return { payload: bytes.subarray(payloadStart, payloadEnd), position };
+    return { payload: { bytes, start: payloadStart, end: payloadEnd }, position };
   }
 
   private step(byte: number): void {

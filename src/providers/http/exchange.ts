@@ -1,3 +1,4 @@
+import type { Span } from "../../lib/span.ts";
 import type { Connection, ConnectionOwner } from "./connection.ts";
 import { ConnectionError } from "./connectionError.ts";
 import type { ConnectionPool } from "./connectionPool.ts";
@@ -22,7 +23,7 @@ export interface HttpResponse {
    * What comes while a read waits is offered to `taker` at once: where it says true it has taken the piece, and the
    * read waits on. That saves a promise for each piece of a long stream.
    */
-  offerTo(taker: (piece: Uint8Array) => boolean): void;
+  offerTo(taker: (piece: Span) => boolean): void;
 }
 
 /** One request and its response. */
@@ -90,7 +91,7 @@ export class Exchange implements HttpExchange, ConnectionOwner {
       this.body = new IncomingBody(connection);
       this.settle.resolve(new ArrivedResponse(this.decoder.head, this.body));
     }
-    if (piece.length > 0) {
+    if (piece.end > piece.start) {
       this.body?.push(piece);
     }
     if (this.decoder.violation !== undefined) {
@@ -166,7 +167,7 @@ class ArrivedResponse implements HttpResponse {
     return this.body.read();
   }
 
-  offerTo(taker: (piece: Uint8Array) => boolean): void {
+  offerTo(taker: (piece: Span) => boolean): void {
     this.body.offerTo(taker);
   }
 }

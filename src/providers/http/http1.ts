@@ -1,3 +1,4 @@
+import type { Span } from "../../lib/span.ts";
 import { ChunkedBody } from "./chunkedBody.ts";
 import { framingOf, keepsAlive, parseResponseHead } from "./responseHead.ts";
 import type { Framing, ResponseHead } from "./responseHead.ts";
@@ -5,7 +6,7 @@ import type { Framing, ResponseHead } from "./responseHead.ts";
 /** Most bytes before the body: status line and headers, those of skipped 1xx responses included. */
 export const HEAD_BYTES_MAX = 65_536;
 
-const NOTHING = new Uint8Array(0);
+const NOTHING: Span = { bytes: Buffer.alloc(0), start: 0, end: 0 };
 const HEAD_END = "\r\n\r\n";
 const HEAD_START = "HTTP/1.";
 const LF = 0x0a;
@@ -51,10 +52,10 @@ export class ResponseDecoder {
   }
 
   /**
-   * Takes one network read and returns what of the body was in it, all together; often nothing.
-   * The decoder takes `bytes` over: the result is a view of them, and framing inside is overwritten.
+   * Takes one network read and says where in it the body was, all together; often nothing.
+   * The decoder takes `bytes` over: framing inside is overwritten.
    */
-  push(bytes: Buffer): Uint8Array {
+  push(bytes: Buffer): Span {
     if (this.violation !== undefined || bytes.length === 0) {
       return NOTHING;
     }
@@ -138,7 +139,7 @@ export class ResponseDecoder {
       framing.kind === "none" || (framing.kind === "length" && this.remainingBytes === 0);
   }
 
-  private pushBody(bytes: Buffer, start: number): Uint8Array {
+  private pushBody(bytes: Buffer, start: number): Span {
     if (this.ended) {
       this.surplus ||= start < bytes.length;
       return NOTHING;
@@ -147,16 +148,16 @@ export class ResponseDecoder {
       return this.pushChunked(bytes, start, this.chunked);
     }
     if (this.framing?.kind === "close") {
-      return start === 0 ? bytes : bytes.subarray(start);
+      return { bytes, start, end: bytes.length };
     }
     const end = Math.min(start + this.remainingBytes, bytes.length);
     this.remainingBytes -= end - start;
     this.ended = this.remainingBytes === 0;
     this.surplus = end < bytes.length;
-    return bytes.subarray(start, end);
+    return { bytes, start, end };
   }
 
-  private pushChunked(bytes: Buffer, start: number, chunked: ChunkedBody): Uint8Array {
+  private pushChunked(bytes: Buffer, start: number, chunked: ChunkedBody): Span {
     const { payload, position } = chunked.push(bytes, start);
     if (chunked.broken) {
       this.violation = "the response has a malformed chunk";

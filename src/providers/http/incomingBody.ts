@@ -1,3 +1,5 @@
+import { viewOf, type Span } from "../../lib/span.ts";
+
 /** Bytes that a body keeps for a reader who does not come; with more the sender is made to wait. */
 const BUFFERED_BYTES_MAX = 65_536;
 
@@ -20,7 +22,7 @@ export class IncomingBody {
   private reader: PromiseWithResolvers<Uint8Array | undefined> | undefined;
   /** The last read left a part of its piece. */
   private isCut = false;
-  private taker: ((piece: Uint8Array) => boolean) | undefined;
+  private taker: ((piece: Span) => boolean) | undefined;
   private ended = false;
   private failure: Error | undefined;
 
@@ -63,16 +65,17 @@ export class IncomingBody {
   }
 
   /** See HttpResponse. */
-  offerTo(taker: (piece: Uint8Array) => boolean): void {
+  offerTo(taker: (piece: Span) => boolean): void {
     this.taker = taker;
   }
 
-  push(piece: Uint8Array): void {
-    if (this.reader !== undefined && piece.length <= READ_BYTES_MAX && this.taker?.(piece)) {
+  push(piece: Span): void {
+    const length = piece.end - piece.start;
+    if (this.reader !== undefined && length <= READ_BYTES_MAX && this.taker?.(piece) === true) {
       return;
     }
-    this.pieces.push(piece);
-    this.bufferedBytes += piece.length;
+    this.pieces.push(viewOf(piece));
+    this.bufferedBytes += length;
     if (this.reader !== undefined) {
       this.takeReader()?.resolve(this.take());
     }

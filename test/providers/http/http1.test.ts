@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { viewOf } from "../../../src/lib/span.ts";
 import { HEAD_BYTES_MAX, ResponseDecoder } from "../../../src/providers/http/http1.ts";
 
 interface Decoded {
@@ -14,7 +15,7 @@ function decode(pieces: readonly string[], options: { fin?: boolean } = {}): Dec
   const decoder = new ResponseDecoder();
   let body = "";
   for (const piece of pieces) {
-    body += Buffer.from(decoder.push(Buffer.from(piece, "latin1"))).toString("latin1");
+    body += Buffer.from(viewOf(decoder.push(Buffer.from(piece, "latin1")))).toString("latin1");
   }
   if (options.fin === true) {
     decoder.finish();
@@ -107,7 +108,7 @@ test("all chunks of one network read come out as one piece", () => {
   const decoder = new ResponseDecoder();
   decoder.push(Buffer.from("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"));
   const piece = decoder.push(Buffer.from("3\r\nabc\r\n4\r\ndefg\r\n2\r\nhi\r\n0\r\n\r\n"));
-  expect(Buffer.from(piece).toString()).toBe("abcdefghi");
+  expect(Buffer.from(viewOf(piece)).toString()).toBe("abcdefghi");
   expect(decoder.ended).toBe(true);
 });
 
