@@ -16,10 +16,14 @@ export function streamBody(
   signal: AbortSignal,
   keepaliveMs: number,
 ): ReadableStream<Uint8Array> {
-  return new ReadableStream<Uint8Array>({
-    type: "direct",
-    pull: (sink) => passOn(answer, sink, { clock, signal, keepaliveMs }),
-  });
+  return new ReadableStream<Uint8Array>(
+    {
+      type: "direct",
+      pull: (sink) => passOn(answer, sink, { clock, signal, keepaliveMs }),
+    },
+    // Each write leaves by itself: nothing is gathered for a flush.
+    { highWaterMark: 1 },
+  );
 }
 
 /** Resolves at the end of the stream. Where the relay rejects, the connection breaks off. */
@@ -37,7 +41,6 @@ async function passOn(
   });
   const write = (piece: Piece): number | Promise<number> => {
     const taken = sink.write(piece);
-    void sink.flush();
     if (keepaliveMs > 0) quiet.set(keepaliveMs);
     return taken;
   };
