@@ -1,8 +1,8 @@
-import type { KeyRow, KeySecretRow } from "../store/store.ts";
+import type { KeySecretRow } from "../store/store.ts";
 import { hashKey, isKeyForm } from "./key.ts";
 
 /** The caller of a request: the key it came with, and through it the account that pays. */
-export type Caller = KeyRow;
+export type Caller = Omit<KeySecretRow, "hash">;
 
 /** Reads a key's row by the SHA-256 of the whole key. */
 export type FindKey = (hash: Uint8Array) => KeySecretRow | undefined;

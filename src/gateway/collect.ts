@@ -43,7 +43,10 @@ export function watchClient(gateway: Gateway, signal: AbortSignal): Detachment {
   let exchange: UpstreamExchange | undefined;
   let isDetached = false;
   let isGivenUp = false;
+  let isOver = false;
   const leave = (): void => {
+    // The listener stays: to take it away would cost as much as to put it there.
+    if (isOver) return;
     if (detached.count < DETACHED_MAX) {
       isDetached = true;
       detached.count += 1;
@@ -67,7 +70,7 @@ export function watchClient(gateway: Gateway, signal: AbortSignal): Detachment {
       if (isGivenUp) next.abort(new UpstreamError("client", "client gone"));
     },
     end() {
-      signal.removeEventListener("abort", leave);
+      isOver = true;
       if (isDetached) detached.count -= 1;
       isDetached = false;
     },

@@ -94,7 +94,10 @@ export function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== "object" || value === null) return false;
   if (levels === 0) return true;
   if (Array.isArray(value)) return value.some((item) => isDeeper(item, levels - 1));
-  return Object.values(value).some((item) => isDeeper(item, levels - 1));
+  for (const name in value) {
+    if (isDeeper((value as Record<string, unknown>)[name], levels - 1)) return true;
+  }
+  return false;
 }
 
 /** The raw text of a top-level member's value, or undefined where the object has no such key. */

@@ -40,31 +40,36 @@ const COUNTED_FAULT: UpstreamFault = "provider";
 
 export function createRouteHealth(clock: Clock): RouteHealth {
   const coolUntilMs = new Map<string, number>();
-  const routes = new Map<string, { candidate: Candidate; breaker: Breaker }>();
-  const routeOf = (candidate: Candidate): { candidate: Candidate; breaker: Breaker } => {
+  const routes = new Map<string, Route>();
+  /** Each request asks for its candidates' routes several times. */
+  const routesFound = new WeakMap<Candidate, Route>();
+  const routeOf = (candidate: Candidate): Route => {
+    const found = routesFound.get(candidate);
+    if (found) return found;
     const id = routeId(candidate);
-    const route = routes.get(id) ?? { candidate, breaker: createBreaker(clock) };
+    const route = routes.get(id) ?? { id, candidate, breaker: createBreaker(clock) };
     routes.set(id, route);
+    routesFound.set(candidate, route);
     return route;
   };
-  const coolingMs = (id: string): number =>
-    Math.max(0, (coolUntilMs.get(id) ?? 0) - clock.monotonicMs());
+  const coolingMs = (id: string): number => {
+    const untilMs = coolUntilMs.get(id);
+    return untilMs === undefined ? 0 : Math.max(0, untilMs - clock.monotonicMs());
+  };
   const coolDown = (candidate: Candidate, { fault, retryAfterMs = 0 }: UpstreamError): number => {
     // A rate limit that names no time may be about this one request: it puts nothing aside.
     const forMs =
       fault === "account" ? ACCOUNT_COOLDOWN_MS : fault === "limited" ? retryAfterMs : 0;
     if (forMs === 0) return 0;
-    const id = fault === "account" ? candidate.provider.id : routeId(candidate);
+    const id = fault === "account" ? candidate.provider.id : routeOf(candidate).id;
     coolUntilMs.set(id, clock.monotonicMs() + forMs);
     return forMs;
   };
   return {
-    waitMs: (candidate) =>
-      Math.max(
-        routeOf(candidate).breaker.waitMs(),
-        coolingMs(routeId(candidate)),
-        coolingMs(candidate.provider.id),
-      ),
+    waitMs(candidate) {
+      const { id, breaker } = routeOf(candidate);
+      return Math.max(breaker.waitMs(), coolingMs(id), coolingMs(candidate.provider.id));
+    },
     begin(candidate) {
       const trial = routeOf(candidate).breaker.begin();
       let isOver = false;
@@ -86,6 +91,12 @@ export function createRouteHealth(clock: Clock): RouteHealth {
         state: breaker.state,
       })),
   };
+}
+
+interface Route {
+  readonly id: string;
+  readonly candidate: Candidate;
+  readonly breaker: Breaker;
 }
 
 /** No id of a provider holds a line break. */

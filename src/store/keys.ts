@@ -29,8 +29,11 @@ export interface KeyRow {
   firstKeyId: number;
 }
 
+/** What of a key is for people to see. */
+type Shown = "prefix" | "label" | "createdAt" | "budget" | "spent";
+
 /** A key as authentication finds it, with the digest to compare. */
-export interface KeySecretRow extends KeyRow {
+export interface KeySecretRow extends Omit<KeyRow, Shown> {
   hash: Uint8Array;
 }
 
@@ -83,15 +86,13 @@ export function keyTable({ db }: Connection): KeyTable {
     .from(first)
     .where(eq(first.id, keys.firstKeyId));
   const spent = sql<bigint>`coalesce((${spentByFirst}), ${keys.spent})`.mapWith(BigInt);
-  const columns = {
+  /** What each request is decided by. */
+  const asked = {
     id: keys.id,
     publicId: keys.publicId,
     accountId: keys.accountId,
     account: accounts.name,
     accountDisabled: accounts.disabled,
-    prefix: keys.prefix,
-    label: keys.label,
-    createdAt: keys.createdAt,
     expiresAt: keys.expiresAt,
     revokedAt: keys.revokedAt,
     lastUsedAt: keys.lastUsedAt,
@@ -99,13 +100,18 @@ export function keyTable({ db }: Connection): KeyTable {
     tokensPerMinute: keys.tokensPerMinute,
     concurrentRequests: keys.concurrentRequests,
     models: sql<readonly string[] | null>`${keys.models}`.mapWith(textsFromJson),
-    budget: keys.budget,
-    spent,
     firstKeyId: sql<number>`coalesce(${keys.firstKeyId}, ${keys.id})`.mapWith(Number),
   };
-  const joined = <T extends typeof columns>(selected: T) =>
-    db.select(selected).from(keys).innerJoin(accounts, eq(keys.accountId, accounts.id));
-  const byHash = joined({ ...columns, hash: keys.hash })
+  const shown = {
+    prefix: keys.prefix,
+    label: keys.label,
+    createdAt: keys.createdAt,
+    budget: keys.budget,
+    spent,
+  };
+  const joined = <T extends typeof asked>(columns: T) =>
+    db.select(columns).from(keys).innerJoin(accounts, eq(keys.accountId, accounts.id));
+  const byHash = joined({ ...asked, hash: keys.hash })
     .where(eq(keys.hash, plannedOnce("hash")))
     .prepare();
   const money = {
@@ -138,9 +144,12 @@ export function keyTable({ db }: Connection): KeyTable {
         .run();
     },
     findByHash: (hash) => byHash.get({ hash }),
-    find: (publicId) => joined(columns).where(eq(keys.publicId, publicId)).get(),
+    find: (publicId) =>
+      joined({ ...asked, ...shown })
+        .where(eq(keys.publicId, publicId))
+        .get(),
     list: (account) =>
-      joined(columns)
+      joined({ ...asked, ...shown })
         .where(account === undefined ? undefined : eq(accounts.name, account))
         .orderBy(asc(keys.id))
         .all(),

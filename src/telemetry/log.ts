@@ -116,8 +116,8 @@ function lineBuffer(write: (lines: string) => void): {
 
 /** Few lines have a text that is too long: only they are copied. */
 function capped(fields: LogFields): LogFields {
-  for (const value of Object.values(fields)) {
-    if (isTooLong(value)) return withShortTexts(fields);
+  for (const name in fields) {
+    if (isTooLong(fields[name as keyof LogFields])) return withShortTexts(fields);
   }
   return fields;
 }
