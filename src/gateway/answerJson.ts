@@ -8,6 +8,7 @@ import { collectText, watchClient } from "./collect.ts";
 import { conclude } from "./conclude.ts";
 import { estimatedUsage } from "./estimated.ts";
 import { concludeFailure, send, walk, type Journey } from "./journey.ts";
+import { ownerOf } from "./ownership.ts";
 import { isReadFailure, readFailure } from "./readFailure.ts";
 
 /** A JSON answer that was read whole: everything that could fail about it is done before it is charged. */
@@ -49,7 +50,8 @@ export async function answerJson(
   let answered: Dispatched<ReadAnswer>;
   try {
     answered = await walk(journey, () => client.isGivenUp, attempt);
-    await journey.own(answered.answer.objectIds, answered.candidate.provider.id);
+    const own = ownerOf(journey.gateway, visit);
+    await own(answered.answer.objectIds, answered.candidate.provider.id);
   } catch (error) {
     const usage = client.isGivenUp ? estimatedUsage(admitted, 0) : undefined;
     throw await concludeFailure(journey, error, {

@@ -66,7 +66,6 @@ export async function chat(gateway: Gateway, visit: Visit, body: ChatBody): Prom
       }),
     callerFault: ({ shown }) => shown && invalidRequest(shown.message, shown.extra),
     failurePiece: (error) => chatFailure(identity, error),
-    own: () => Promise.resolve(),
   };
   return request.stream
     ? streamAnswer(journey, request, identity)

@@ -24,8 +24,6 @@ export interface Journey {
   callerFault(error: UpstreamError): ApiError | undefined;
   /** How a stream ends that failed after its 200 had left, and before any content. */
   failurePiece(error: ApiError): Piece;
-  /** Records ids that an answer names as the account's own; settles when that is committed. */
-  own(objectIds: readonly string[], providerId: string): Promise<void>;
 }
 
 /** Sends the request to a route; the exchange is among the gateway's traffic until it is taken out. */

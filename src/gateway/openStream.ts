@@ -6,6 +6,7 @@ import type { Answer, Relay } from "./answer.ts";
 import type { AnswerDecoder } from "./answerDecoder.ts";
 import { noteReceipt } from "./conclude.ts";
 import { concludeFailure, send, walk, type Journey } from "./journey.ts";
+import { ownerOf } from "./ownership.ts";
 import { StreamRelay } from "./relay.ts";
 
 /** The client's 200 is held back so long for the first content, so that a failure can still be a 502. */
@@ -62,6 +63,7 @@ async function beginStream(
   }
 }
 
+/** Nothing here may refer to the journey: a stream that stays open must not keep its prompt in memory. */
 function relayFor(
   journey: Journey,
   candidate: Candidate,
@@ -80,7 +82,7 @@ function relayFor(
     clock: gateway.clock,
     signal: visit.signal,
     disconnectGraceMs: gateway.current.config.billing.disconnectGraceMs,
-    own: (objectIds, providerId) => journey.own(objectIds, providerId),
+    own: ownerOf(gateway, visit),
     failedToBegin: () => void exchanges.delete(exchange),
     ended(receipt, error) {
       exchanges.delete(exchange);

@@ -41,21 +41,20 @@ export function pinToOwner(
   return candidates.filter(({ provider }) => [...owners].every((owner) => owner === provider.id));
 }
 
-/** Records what an answer made as the account's own; settles when that is committed. */
-export async function ownObjects(
-  gateway: Gateway,
-  visit: Visit,
-  objectIds: readonly string[],
-  provider: string,
-): Promise<void> {
-  const expiresAt = gateway.clock.epochMs() + OWNED_MS;
+/** Records ids that an answer names as the account's own; settles when that is committed. */
+export type OwnObjects = (objectIds: readonly string[], provider: string) => Promise<void>;
+
+export function ownerOf({ clock, writer }: Gateway, visit: Visit): OwnObjects {
   const { accountId } = visit.caller;
-  await Promise.all(
-    objectIds.map((objectId) =>
-      commit(gateway.writer, gateway.clock, {
-        kind: "own",
-        object: { hash: sha256(objectId), accountId, provider, expiresAt },
-      }),
-    ),
-  );
+  return async (objectIds, provider) => {
+    const expiresAt = clock.epochMs() + OWNED_MS;
+    await Promise.all(
+      objectIds.map((objectId) =>
+        commit(writer, clock, {
+          kind: "own",
+          object: { hash: sha256(objectId), accountId, provider, expiresAt },
+        }),
+      ),
+    );
+  };
 }

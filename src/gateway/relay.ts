@@ -11,6 +11,7 @@ import type { AnswerDecoder } from "./answerDecoder.ts";
 import { AnswerReading } from "./answerReading.ts";
 import { watchPace, type ClientPace } from "./clientPace.ts";
 import { finishedUsage, partialUsage } from "./estimated.ts";
+import type { OwnObjects } from "./ownership.ts";
 import { isReadFailure, readFailure } from "./readFailure.ts";
 
 export interface RelayOptions {
@@ -24,8 +25,7 @@ export interface RelayOptions {
   /** Fires when the client goes away. */
   signal: AbortSignal;
   disconnectGraceMs: number;
-  /** Records the ids that the answer names as the account's own; settles when that is committed. */
-  own(objectIds: readonly string[], providerId: string): Promise<void>;
+  readonly own: OwnObjects;
   /** Called once instead of `ended`: the answer did not begin. */
   failedToBegin(): void;
   /** Called once: the receipt, if the ending could be committed, and why the answer failed, if it did. */

@@ -13,7 +13,7 @@ import { estimatedUsage } from "./estimated.ts";
 import type { Gateway, Visit } from "./gateway.ts";
 import type { Journey } from "./journey.ts";
 import { openStream } from "./openStream.ts";
-import { ownObjects, pinToOwner } from "./ownership.ts";
+import { pinToOwner } from "./ownership.ts";
 import { objectIdsOf, ResponsesDecoder, responsesFailure } from "./responsesDecoder.ts";
 import { spokenTextBytes } from "./spokenText.ts";
 
@@ -60,7 +60,6 @@ export async function responses(
     encode: (candidate) => encode(object, candidate),
     callerFault,
     failurePiece: (error) => responsesFailure(0, error),
-    own: (objectIds, provider) => ownObjects(gateway, visit, objectIds, provider),
   };
   return request.stream ? openStream(journey, () => new ResponsesDecoder()) : jsonAnswer(journey);
 }

@@ -42,7 +42,7 @@ export class Exchange implements HttpExchange, ConnectionOwner {
   readonly response: Promise<HttpResponse>;
   private readonly pool: ConnectionPool;
   private readonly onEnd: () => void;
-  private readonly request: Buffer | string;
+  private request: Buffer | string;
   private readonly settle: PromiseWithResolvers<HttpResponse>;
   private connection: Connection | undefined;
   private decoder = new ResponseDecoder();
@@ -85,7 +85,11 @@ export class Exchange implements HttpExchange, ConnectionOwner {
       this.start();
       return;
     }
-    this.hasReceived = true;
+    if (!this.hasReceived) {
+      this.hasReceived = true;
+      // It will not be sent again, and a stream may stay open for long.
+      this.request = "";
+    }
     const piece = this.decoder.push(bytes);
     if (this.body === undefined && this.decoder.head !== undefined) {
       this.body = new IncomingBody(connection);
