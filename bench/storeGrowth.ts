@@ -31,7 +31,7 @@ async function measure(folder: string, sizes: readonly number[]): Promise<Figure
     const seconds = (performance.now() - startedMs) / 1000;
     console.error(`${size} requests: filled and copied in ${seconds.toFixed(0)} s`);
     const bytes = { "bytes on disk for each request, B": Bun.file(path).size / size };
-    measured.push({ ...bytes, ...measureReports(path) });
+    measured.push({ ...bytes, ...(await measureReports(path)) });
   }
   const turns = Array.from({ length: TURNS }, () =>
     stores.map(({ path }) => ({ ...measurePointReads(path), ...measureSettling(path) })),

@@ -2,16 +2,16 @@ import type { Command } from "commander";
 import type { AuditReport } from "../store/store.ts";
 import { CommandFailure } from "./failure.ts";
 import { printResult, visible, type Result } from "./print.ts";
-import { globalOptions, runSession } from "./session.ts";
+import { globalOptions, runLongSession } from "./session.ts";
 
 /** Registers `tollgate audit`. */
 export function addAudit(program: Command): void {
   program
     .command("audit")
     .description("prove that the books add up; exit status 1 and the problems if not")
-    .action((_: unknown, command: Command) => {
+    .action(async (_: unknown, command: Command) => {
       const { config, json } = globalOptions(command);
-      const report = runSession(config, "read", ({ store }) => store.audit());
+      const report = await runLongSession(config, "read", ({ store }) => store.auditBeside());
       printResult(audited(report), json === true);
       if (report.problems.length > 0) throw new CommandFailure(notInOrder(report));
     });

@@ -55,6 +55,36 @@ export function runSession<T>(
   access: Access,
   work: (session: Session) => T,
 ): T {
+  const { session, path } = openSession(configPath, access);
+  try {
+    return work(session);
+  } catch (error) {
+    throw explainFailure(path, error);
+  } finally {
+    session.store.close();
+  }
+}
+
+/** The same for work that other threads have a part in. */
+export async function runLongSession<T>(
+  configPath: string | undefined,
+  access: Access,
+  work: (session: Session) => Promise<T>,
+): Promise<T> {
+  const { session, path } = openSession(configPath, access);
+  try {
+    return await work(session);
+  } catch (error) {
+    throw explainFailure(path, error);
+  } finally {
+    session.store.close();
+  }
+}
+
+function openSession(
+  configPath: string | undefined,
+  access: Access,
+): { session: Session; path: string } {
   const { config } = loadConfig({ path: configPath, secrets: "unread" });
   const { path, durability } = config.database;
   if (access === "read" && !existsSync(path)) {
@@ -63,13 +93,8 @@ export function runSession<T>(
     );
   }
   const store = openStore({ path, durability, serving: false });
-  try {
-    return work({ config, store, actor: { name: actorName(), at: systemClock.epochMs() } });
-  } catch (error) {
-    throw explainFailure(path, error);
-  } finally {
-    store.close();
-  }
+  const actor = { name: actorName(), at: systemClock.epochMs() };
+  return { session: { config, store, actor }, path };
 }
 
 /** The account of this name. Throws CommandFailure, which says how to come by one. */

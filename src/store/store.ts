@@ -1,7 +1,7 @@
 import { lazy } from "../lib/lazy.ts";
 import { accountTable, type AccountTable } from "./accounts.ts";
 import { admin, type Admin } from "./admin.ts";
-import { auditStore, type AuditReport } from "./audit.ts";
+import { auditStore, auditStoreBeside, type AuditReport } from "./audit.ts";
 import { keyTable, type KeyTable } from "./keys.ts";
 import { ledgerTable, type LedgerTable } from "./ledger.ts";
 import { isGatewayRunning } from "./lock.ts";
@@ -22,6 +22,8 @@ export interface Store {
   readonly admin: Admin;
   usage(by: UsageGrouping, filter: UsageFilter): UsageRow[];
   audit(): AuditReport;
+  /** The same with two threads, in half the time. */
+  auditBeside(): Promise<AuditReport>;
   /** Throws when the store cannot be read. */
   probe(): void;
   /** True once the file at the store's path is not the opened one any more. */
@@ -79,6 +81,7 @@ function storeOver(connection: Connection, path: string, file: OpenedFile): Stor
     },
     usage: (by, filter) => usageReport(connection, by, filter),
     audit: () => auditStore(connection, { atRest: !isGatewayRunning(path) }),
+    auditBeside: () => auditStoreBeside(connection, path, { atRest: !isGatewayRunning(path) }),
     probe() {
       connection.sqlite.query("SELECT 1 FROM accounts LIMIT 1").get();
     },

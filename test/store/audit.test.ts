@@ -21,6 +21,14 @@ test("the audit of books that nobody touched finds nothing", () => {
   expect(books.store.audit()).toEqual(right);
 });
 
+test("an audit with two threads says the same", async () => {
+  expect(await books.store.auditBeside()).toEqual(right);
+  tamper(books, "DELETE FROM attempts WHERE n = 2");
+  const report = await books.store.auditBeside();
+  expect(report.problems).not.toBeEmpty();
+  expect(report).toEqual(books.store.audit());
+});
+
 test("a hold that a crash left is told of, and is no problem", async () => {
   const [key] = books.store.keys.list("bob");
   const owner = { accountId: key?.accountId ?? 0, keyId: key?.id ?? 0 };
@@ -190,8 +198,11 @@ describe("the audit finds", () => {
     bytes.writeUInt16BE(0, ((index?.page ?? 0) - 1) * PAGE_BYTES + 3);
     writeFileSync(copy, bytes);
     const damaged = openStore({ path: copy, durability: "process", serving: false });
-    const { problems } = damaged.audit();
+    const report = damaged.audit();
+    const beside = await damaged.auditBeside();
     damaged.close();
-    expect(problems).toContainEqual(expect.stringMatching(/^database file: .*ledger_account_seq/));
+    const problem = expect.stringMatching(/^database file: .*ledger_account_seq/);
+    expect(report.problems).toContainEqual(problem);
+    expect(beside).toEqual(report);
   });
 });
