@@ -13,7 +13,7 @@ export interface Relay {
   ready(send: SendPiece): Promise<void>;
   /** The next piece, once ready; undefined at the end. Throws when the client is to see a broken connection. */
   take(): Piece | undefined;
-  /** The client does not take what it was given: it is not asked for more until it resumes. */
+  /** The client does not take what it was given, until it resumes; there may be a pause within a pause. */
   pauses(): void;
   resumes(): void;
 }

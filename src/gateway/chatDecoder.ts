@@ -7,7 +7,7 @@ import {
 } from "../contract/chatAnswer.ts";
 import { upstreamFailure, type StreamFailure } from "../contract/errors.ts";
 import { laterUsage, usageObject, type Usage } from "../contract/usage.ts";
-import { createSseSplitter, type SseSplitter } from "../lib/sse.ts";
+import { BYTE_ORDER_MARK, createSseSplitter, type SseSplitter } from "../lib/sse.ts";
 import { spanOf, type Span } from "../lib/span.ts";
 import type { SseEvent } from "../lib/sseEvent.ts";
 import type { ReadChatEvent } from "../providers/provider.ts";
@@ -158,6 +158,8 @@ export class ChatDecoder implements AnswerDecoder {
   #learn({ raw }: SseEvent, { choices }: ChatChunk, frames: ChunkFrames): void {
     const [choice] = choices;
     if (choices.length !== 1 || !choice || choice.finish_reason !== null) return;
+    // A byte order mark is one only where it opens the stream.
+    if (raw[0] === BYTE_ORDER_MARK[0]) return;
     const { content, ...others } = choice.delta;
     if (!content || Object.keys(others).length > 0) return;
     frames.learn(raw, content, (bytes) => {

@@ -12,9 +12,10 @@ const PAUSE_SHARE = 0.1;
 export interface ClientPace {
   /** The client does not take what it was sent. */
   pauses(): void;
-  /** The client has taken all of it. */
+  /** The client has taken it; as often as it has paused. */
   resumes(): void;
-  /** Something came of the provider since then: the last pause explains nothing any more. */
+  readonly isPausing: boolean;
+  /** Something came of the provider: a pause that is over explains nothing any more. */
   goesOn(): void;
   /** Whether a failure now is the client's doing. */
   explains(outcome: string): boolean;
@@ -26,27 +27,36 @@ export function watchPace(clock: Clock, onStall: () => void): ClientPace {
   const startedMs = clock.monotonicMs();
   const stall = createDeadline(clock, onStall);
   let isOver = false;
+  let openPauses = 0;
   let pausesSinceMs = startedMs;
   let lastPauseMs = 0;
-  let allPausesMs = 0;
+  let pastPausesMs = 0;
+  const openPauseMs = (): number => (openPauses > 0 ? clock.monotonicMs() - pausesSinceMs : 0);
   return {
     pauses() {
-      if (isOver) return;
+      openPauses += 1;
+      if (isOver || openPauses > 1) return;
       pausesSinceMs = clock.monotonicMs();
       stall.setAt(pausesSinceMs + STALL_MS);
     },
     resumes() {
-      if (isOver) return;
-      stall.rest();
-      lastPauseMs = clock.monotonicMs() - pausesSinceMs;
-      allPausesMs += lastPauseMs;
+      if (openPauses === 1) {
+        stall.rest();
+        lastPauseMs = openPauseMs();
+        pastPausesMs += lastPauseMs;
+      }
+      openPauses -= 1;
+    },
+    get isPausing() {
+      return openPauses > 0;
     },
     goesOn() {
       lastPauseMs = 0;
     },
     explains(outcome) {
-      if (lastPauseMs >= PAUSE_MS) return true;
+      if (Math.max(lastPauseMs, openPauseMs()) >= PAUSE_MS) return true;
       const elapsedMs = clock.monotonicMs() - startedMs;
+      const allPausesMs = pastPausesMs + openPauseMs();
       const isSlow = allPausesMs >= Math.max(PAUSE_MS, elapsedMs * PAUSE_SHARE);
       return outcome === "timeout" && isSlow;
     },

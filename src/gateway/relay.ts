@@ -122,12 +122,13 @@ export class StreamRelay implements Relay {
   }
 
   pauses(): void {
-    this.#exchange.rest();
+    if (!this.#isOver) this.#exchange.rest();
     this.#pace.pauses();
   }
 
   resumes(): void {
     this.#pace.resumes();
+    if (!this.#isOver && !this.#pace.isPausing) this.#exchange.expect();
   }
 
   /** What is billed when the provider was given up because the client had left; else nothing. */
@@ -151,7 +152,8 @@ export class StreamRelay implements Relay {
           const ids = this.#decoder.takeObjectIds();
           if (ids.length > 0) await this.#own(ids);
         } catch (error) {
-          await this.#fail(error);
+          // A fault of our own amid the read has ended it all.
+          if (!this.#isOver) await this.#fail(error);
           break;
         }
         this.#collect();

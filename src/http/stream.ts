@@ -33,10 +33,12 @@ async function passOn(
   { clock, signal, keepaliveMs }: { clock: Clock; signal: AbortSignal; keepaliveMs: number },
 ): Promise<void> {
   let isWaiting = false;
+  /** What was written and is not taken yet. */
+  let pauses = 0;
   const quiet = createDeadline(clock, () => {
     if (signal.aborted) return;
     // A client that does not read needs no comment either.
-    if (isWaiting) void write(KEEP_ALIVE);
+    if (isWaiting && pauses === 0) void write(KEEP_ALIVE);
     quiet.set(keepaliveMs);
   });
   const write = (piece: Piece): number | Promise<number> => {
@@ -44,7 +46,19 @@ async function passOn(
     if (keepaliveMs > 0) quiet.set(keepaliveMs);
     return taken;
   };
-  const send = (piece: Piece): boolean => typeof write(piece) === "number";
+  const untilTaken = async (taken: Promise<number>): Promise<void> => {
+    pauses += 1;
+    relay.pauses();
+    await taken;
+    relay.resumes();
+    pauses -= 1;
+  };
+  const send = (piece: Piece): boolean => {
+    const taken = write(piece);
+    if (typeof taken === "number") return true;
+    void untilTaken(taken);
+    return false;
+  };
   try {
     if (keepaliveMs > 0) {
       quiet.set(keepaliveMs);
@@ -58,10 +72,7 @@ async function passOn(
       const piece = relay.take();
       if (piece === undefined) break;
       const taken = write(piece);
-      if (typeof taken === "number") continue;
-      relay.pauses();
-      await taken;
-      relay.resumes();
+      if (typeof taken !== "number") await untilTaken(taken);
     }
     void sink.end();
   } finally {

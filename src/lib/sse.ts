@@ -4,7 +4,8 @@ export { SseEncodingError, type SseEvent } from "./sseEvent.ts";
 
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
-const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
+/** How a stream may open: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream */
+export const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 const TAIL_BYTES_MIN = 1024;
 const EMPTY = new Uint8Array(0);
 

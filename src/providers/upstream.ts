@@ -42,8 +42,10 @@ export interface UpstreamExchange {
   offerTo(taker: (piece: Span) => boolean): void;
   /** From now on each read may wait so long. Until then a stream waits for its first content. */
   setReadTimeout(afterMs: number): void;
-  /** Nobody waits for the provider until the next read. */
+  /** Nobody waits for the provider until the next read, or until `expect`. */
   rest(): void;
+  /** Somebody waits again for the read that is under way. */
+  expect(): void;
   /** The answer is complete: the connection is kept if the body ends soon, else closed. */
   finished(): void;
   /** Ends it at once, wherever it is. */
@@ -136,14 +138,14 @@ class ProviderExchange implements UpstreamExchange {
 
   read(): Promise<Uint8Array | undefined> {
     if (!this.#response) return Promise.resolve(undefined);
-    if (this.#readTimeoutMs !== undefined) this.#expectWithin(this.#readTimeoutMs);
+    this.expect();
     return this.#response.read();
   }
 
   offerTo(taker: (piece: Span) => boolean): void {
     this.#response?.offerTo((piece) => {
       if (!taker(piece)) return false;
-      if (this.#readTimeoutMs !== undefined) this.#expectWithin(this.#readTimeoutMs);
+      this.expect();
       return true;
     });
   }
@@ -155,6 +157,10 @@ class ProviderExchange implements UpstreamExchange {
 
   rest(): void {
     this.#expectWithin(Infinity);
+  }
+
+  expect(): void {
+    if (this.#readTimeoutMs !== undefined) this.#expectWithin(this.#readTimeoutMs);
   }
 
   finished(): void {

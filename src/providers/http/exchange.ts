@@ -97,6 +97,10 @@ export class Exchange implements HttpExchange, ConnectionOwner {
     }
     if (piece.end > piece.start) {
       this.body?.push(piece);
+      if (this.isOver) {
+        // Whoever took the piece has ended the exchange.
+        return;
+      }
     }
     if (this.decoder.violation !== undefined) {
       this.fail(new ConnectionError("protocol", this.decoder.violation));
