@@ -11,15 +11,20 @@ const TOTAL_MS = 3000;
 const at = openOneModelBefore({}, { total_timeout: `${TOTAL_MS}ms`, idle_timeout: "700ms" });
 const started = 100_000_000_000n;
 /** Long on the wire and short in what it says: else the stream would be cut as one that never ends. */
-const longEvent = piece(chatEvent({ content: "word" }, null, { padding: "x".repeat(100_000) }));
+const longEvent = (bytes: number): Buffer =>
+  piece(chatEvent({ content: "word" }, null, { padding: "x".repeat(bytes) }));
 
 describe("a time-out of the provider's", () => {
-  test(
-    "is the client's doing when it pauses again and again, however short: cancelled and charged",
-    async () => {
+  test.each([
+    ["events that are read", 100_000],
+    ["events that pass unread", 12_000],
+  ])(
+    "is the client's doing when it pauses again and again, however short: cancelled and charged, %s",
+    async (_, bytes) => {
+      const event = longEvent(bytes);
       at.provider.answer = async (peer, request) => {
         await raw(streamHead, piece(helloEvent))(peer, request);
-        for (;;) await peer.send(longEvent);
+        for (;;) await peer.send(event);
       };
       const key = at.gateway.key();
       const client = await connectRaw(at.gateway.port);

@@ -54,6 +54,31 @@ describe("abort", () => {
     expect(client.openCount).toBe(0);
   });
 
+  test("by whoever takes a piece, in the network read that also ends the body", async () => {
+    const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    const goOn = Promise.withResolvers<void>();
+    const server = serve(async (peer) => {
+      if (peer.index > 0) return answerWithIndex(peer);
+      await peer.request();
+      await peer.send(`${chunked}3\r\none\r\n`);
+      await goOn.promise;
+      await peer.send("3\r\ntwo\r\n0\r\n\r\n");
+    });
+    const client = clientOf(server);
+    const exchange = client.send(request());
+    const response = await exchange.response;
+    await response.read();
+    response.offerTo(() => {
+      exchange.abort(reason);
+      return true;
+    });
+    const reading = response.read();
+    goOn.resolve();
+    expect(await rejectionOf(reading)).toBe(reason);
+    expect(client.openCount).toBe(0);
+    expect(await answerOf(client.send(request()))).toBe("200 1");
+  });
+
   test("in the middle of the body", async () => {
     const server = serve(async (peer) => {
       await peer.request();
