@@ -208,6 +208,9 @@ async function warmUp({ load, slow, effort }: Bench, contestant: Contestant): Pr
   await watch(load, contestant, { ...shared, model: "json", countMin });
   const events = countMin * EVENTS_FOR_AN_ANSWER;
   await watch(load, contestant, { ...shared, model: "stream-20", countMin: events });
+  // Events that come one by one take another way than those that come together.
+  const paced = slow.includes(contestant) ? "paced-2000" : "paced-8000";
+  await watch(load, contestant, { ...shared, model: paced, countMin });
 }
 
 async function runParts(load: Load, parts: readonly Part[]): Promise<void> {
