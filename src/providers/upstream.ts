@@ -144,9 +144,9 @@ class ProviderExchange implements UpstreamExchange {
 
   offerTo(taker: (piece: Span) => boolean): void {
     this.#response?.offerTo((piece) => {
-      if (!taker(piece)) return false;
+      // The taker has the last word: it may let the read rest.
       this.expect();
-      return true;
+      return taker(piece);
     });
   }
 
