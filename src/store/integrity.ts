@@ -6,9 +6,8 @@ export const AUDIT_CACHE_KILOBYTES = 64 * 1024;
 /** What SQLite says of a file in which it finds nothing wrong. */
 const IN_ORDER = "ok";
 
-/** What the Worker is told, and what it answers. */
+/** What the Worker is told; it answers whether the file is in order. */
 export type IntegrityOrder = { path: string };
-export type IntegrityReply = { problems: readonly string[] } | { failed: true };
 
 /**
  * What is wrong with the file as such, by SQLite's own check. CHECK constraints are left out, a third of
@@ -38,8 +37,7 @@ export interface IntegrityCheck {
 export function checkIntegrityBeside(path: string): IntegrityCheck {
   const worker = new Worker(workerUrl());
   const { promise, resolve } = Promise.withResolvers<boolean>();
-  worker.onmessage = ({ data }: MessageEvent<IntegrityReply>) =>
-    resolve("problems" in data && data.problems.length === 0);
+  worker.onmessage = ({ data }: MessageEvent<boolean>) => resolve(data);
   worker.onerror = () => resolve(false);
   worker.postMessage({ path } satisfies IntegrityOrder);
   return { isInOrder: promise, end: () => worker.terminate() };

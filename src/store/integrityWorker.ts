@@ -1,5 +1,5 @@
 import { AUDIT_CACHE_KILOBYTES, fileProblems } from "./integrity.ts";
-import type { IntegrityOrder, IntegrityReply } from "./integrity.ts";
+import type { IntegrityOrder } from "./integrity.ts";
 import { connect } from "./sqlite.ts";
 
 declare const self: Worker;
@@ -7,19 +7,19 @@ declare const self: Worker;
 /** Checks one file beside an audit. What it cannot tell, the audit asks again itself, and explains. */
 function serveCheck(): void {
   self.onmessage = ({ data }: MessageEvent<IntegrityOrder>) => {
-    self.postMessage(replyTo(data));
+    self.postMessage(isInOrder(data));
   };
 }
 
-function replyTo({ path }: IntegrityOrder): IntegrityReply {
+function isInOrder({ path }: IntegrityOrder): boolean {
   try {
     const { sqlite } = connect(path, "process");
     sqlite.run(`PRAGMA cache_size = -${AUDIT_CACHE_KILOBYTES}`);
     const problems = fileProblems(sqlite);
     sqlite.close();
-    return { problems };
+    return problems.length === 0;
   } catch {
-    return { failed: true };
+    return false;
   }
 }
 

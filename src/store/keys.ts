@@ -102,7 +102,8 @@ export function keyTable({ db }: Connection): KeyTable {
     models: sql<readonly string[] | null>`${keys.models}`.mapWith(textsFromJson),
     firstKeyId: sql<number>`coalesce(${keys.firstKeyId}, ${keys.id})`.mapWith(Number),
   };
-  const shown = {
+  const all = {
+    ...asked,
     prefix: keys.prefix,
     label: keys.label,
     createdAt: keys.createdAt,
@@ -144,12 +145,9 @@ export function keyTable({ db }: Connection): KeyTable {
         .run();
     },
     findByHash: (hash) => byHash.get({ hash }),
-    find: (publicId) =>
-      joined({ ...asked, ...shown })
-        .where(eq(keys.publicId, publicId))
-        .get(),
+    find: (publicId) => joined(all).where(eq(keys.publicId, publicId)).get(),
     list: (account) =>
-      joined({ ...asked, ...shown })
+      joined(all)
         .where(account === undefined ? undefined : eq(accounts.name, account))
         .orderBy(asc(keys.id))
         .all(),
