@@ -40,6 +40,11 @@ interface Waiting {
   reject(error: Error): void;
 }
 
+interface Batch {
+  readonly operations: readonly Waiting[];
+  readonly sentAtMs: number;
+}
+
 /**
  * Starts the Worker. `onFatal` is called when it can no longer be trusted with money (an I/O error, a
  * crash): the process has to stop; what was under way then stays unanswered. `onCommit` is told how long
@@ -62,12 +67,12 @@ class WorkerWriter implements Writer {
   readonly #onCommit: (tookMs: number) => void;
   #worker: Worker | undefined;
   #waiting: Waiting[] = [];
-  #underWay: Waiting[] = [];
+  /** What the Worker has been given, a list for each batch: it answers them in their order. */
+  readonly #underWay: Batch[] = [];
   #isReady = false;
   #isClosing = false;
   #isBroken = false;
   #isProbing = false;
-  #sentAtMs = 0;
   #idle: (() => void) | undefined;
 
   constructor(onFatal: (message: string) => void, onCommit: (tookMs: number) => void) {
@@ -76,7 +81,8 @@ class WorkerWriter implements Writer {
   }
 
   get queued(): number {
-    return this.#waiting.length + this.#underWay.length;
+    const underWay = this.#underWay.reduce((sum, { operations }) => sum + operations.length, 0);
+    return this.#waiting.length + underWay;
   }
 
   start(options: WriterStart): void {
@@ -113,12 +119,28 @@ class WorkerWriter implements Writer {
   #sendNext(): void {
     const isIdle = this.#isReady && this.#underWay.length === 0 && this.#waiting.length === 0;
     if (this.#isBroken || isIdle) this.#idle?.();
-    if (this.#isBroken || isIdle || !this.#isReady || this.#underWay.length > 0) return;
-    this.#underWay = this.#waiting;
+    if (this.#isBroken || this.#waiting.length === 0 || !this.#maySend()) return;
+    const operations = this.#waiting;
     this.#waiting = [];
-    const operations = this.#underWay.map(({ operation }) => operation);
-    this.#sentAtMs = performance.now();
-    this.#worker?.postMessage(encodeOperations(operations) satisfies WriterBatch);
+    this.#underWay.push({ operations, sentAtMs: performance.now() });
+    const batch: WriterBatch = encodeOperations(operations.map(({ operation }) => operation));
+    this.#worker?.postMessage(batch);
+  }
+
+  /**
+   * While a batch is being committed the next one gathers, so that many operations share a commit. But a batch
+   * that only opens requests is followed at once by one that ends any: a provider was faster than the commit,
+   * and its answer need not wait for the reply as well.
+   */
+  #maySend(): boolean {
+    const [first, ...more] = this.#underWay;
+    if (first === undefined) return this.#isReady;
+    const isEnding = this.#waiting.some(({ operation }) => operation.kind === "end");
+    return (
+      isEnding &&
+      more.length === 0 &&
+      first.operations.every(({ operation }) => operation.kind === "open")
+    );
   }
 
   #receive(message: WriterMessage): void {
@@ -130,15 +152,15 @@ class WorkerWriter implements Writer {
   }
 
   #settle(replies: readonly WriteReply[]): void {
-    this.#onCommit(performance.now() - this.#sentAtMs);
-    const answered = this.#underWay;
-    this.#underWay = [];
+    const answered = this.#underWay.shift();
+    if (!answered) return;
+    this.#onCommit(performance.now() - answered.sentAtMs);
     this.#sendNext();
     for (const reply of replies) {
       if (reply.ok) this.isFull = false;
       else if (reply.failure === "full") this.isFull = true;
     }
-    answered.forEach((one, at) => settleOne(one, replies[at]));
+    answered.operations.forEach((one, at) => settleOne(one, replies[at]));
   }
 
   #fail(message: string): void {

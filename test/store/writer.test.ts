@@ -63,6 +63,23 @@ describe("the writer", () => {
     }
   });
 
+  test("ends nothing whose opening it refused, though the end is on its way behind it", async () => {
+    const { store, writer } = books;
+    const owner = fund(store, "alice", 100n);
+    const results = await Promise.allSettled([
+      writer.write({
+        kind: "open",
+        request: opened("req_1", owner, { hold: 101n, promised: 101n }),
+      }),
+      writer.write({ kind: "end", end: ended("req_1") }),
+      writer.write({ kind: "touch", keyId: owner.keyId, at: 77 }),
+    ]);
+    const failures = results.map((result) => result.status === "rejected" && result.reason.failure);
+    expect(failures).toEqual(["short", "refused", false]);
+    expect(store.accounts.find("alice")?.balance).toBe(100n);
+    expect(store.audit()).toEqual({ accounts: 1, requests: 0, problems: [], notes: [] });
+  });
+
   test("ends only after what it was asked before", async () => {
     const { store, writer } = books;
     const owner = fund(store, "alice", 1_000_000n);
