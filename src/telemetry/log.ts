@@ -69,17 +69,14 @@ export function createLog(options: LogOptions, write: (lines: string) => void): 
   const line =
     (level: "debug" | "info" | "warn" | "error") =>
     (message: string, fields: LogFields = {}): void => {
-      if (logger.isLevelEnabled(level)) logger[level](capped(fields), message);
+      if (logger.isLevelEnabled(level)) buffer.add(() => logger[level](capped(fields), message));
     };
   return {
     debug: line("debug"),
     info: line("info"),
     warn: line("warn"),
     error: line("error"),
-    flush() {
-      logger.flush();
-      buffer.flush();
-    },
+    flush: buffer.flush,
   };
 }
 
@@ -93,21 +90,29 @@ export function errorClass(error: unknown): string {
   return names.length > 0 ? names.join(" < ") : typeof error;
 }
 
-/** A write for each line would cost more than all the rest of it. */
+/** Forms and writes the lines of a turn behind it, all in one write: the answers of that turn leave first. */
 function lineBuffer(write: (lines: string) => void): {
+  add: (formLine: () => void) => void;
   write: (line: string) => void;
   flush: () => void;
 } {
+  let unformed: (() => void)[] = [];
   let lines = "";
   const flush = (): void => {
+    const forming = unformed;
+    unformed = [];
+    for (const formLine of forming) formLine();
     if (lines === "") return;
     const written = lines;
     lines = "";
     write(written);
   };
   return {
+    add(formLine) {
+      if (unformed.length === 0) setImmediate(flush);
+      unformed.push(formLine);
+    },
     write(line) {
-      if (lines === "") setImmediate(flush);
       lines += line;
     },
     flush,
