@@ -1,6 +1,6 @@
 // Where the gateway's main thread spends its time, by area and by function:
 //
-//   bun bench/profile.ts [--model json|stream-20|paced-8000|...] [--at-once 64] [--seconds 20]
+//   bun bench/profile.ts [--model json|stream-20|paced-8000|...] [--at-once 64] [--body-bytes 2000] [--seconds 20]
 //
 // The models are those of bench/gateway/provider.ts. The gateway runs from its source under `bun --cpu-prof`,
 // which samples the main thread and counts the time in which other processes had its core. The Worker that
@@ -25,6 +25,7 @@ const { values } = parseArgs({
     model: { type: "string", default: "json" },
     "at-once": { type: "string", default: "64" },
     seconds: { type: "string", default: "20" },
+    "body-bytes": { type: "string", default: "2000" },
   },
 });
 
@@ -43,7 +44,11 @@ try {
   const binary = join(root, "dist/tollgate");
   const tollgate = await startTollgate("tollgate", binary, ground, program);
   const atOnce = Number(values["at-once"]);
-  await load.give({ kind: "loop", atOnce, ...callOf(tollgate, { model: values.model }) });
+  await load.give({
+    kind: "loop",
+    atOnce,
+    ...callOf(tollgate, { model: values.model, bodyBytes: Number(values["body-bytes"]) }),
+  });
   await Bun.sleep(WARM_UP_MS);
   const before = (await load.give({ kind: "sample" })).counters;
   const fromUs = (performance.now() - startedMs) * 1000;
