@@ -6,12 +6,18 @@ import { shownKey } from "./humanError.ts";
 /** Keeps a byte order mark, which then is refused as what it is: no JSON. */
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
+/** A request's body: its text, and that in UTF-8 as it came. */
+export interface BodyText {
+  readonly text: string;
+  readonly bytes: Uint8Array;
+}
+
 /**
  * Reads the text of a request's body, of at most `bytesMax` bytes. Nothing is read where the headers refuse it already,
  * and no more than the limit is kept. Throws ApiError 400 for what the client did wrong, and rejects with the
  * runtime's own error when the client goes away while sending.
  */
-export async function readBody(request: Request, bytesMax: number): Promise<string> {
+export async function readBody(request: Request, bytesMax: number): Promise<BodyText> {
   checkHeaders(request.headers);
   const declared = request.headers.get("content-length");
   if (declared !== null && Number(declared) > bytesMax) throw tooLarge();
@@ -20,7 +26,7 @@ export async function readBody(request: Request, bytesMax: number): Promise<stri
   const bytes = isBounded ? await request.bytes() : await readPieces(request, bytesMax);
   if (bytes.byteLength > bytesMax) throw tooLarge();
   try {
-    return utf8.decode(bytes);
+    return { text: utf8.decode(bytes), bytes };
   } catch {
     throw invalidRequest("request body is not valid UTF-8");
   }
@@ -30,13 +36,13 @@ export async function readBody(request: Request, bytesMax: number): Promise<stri
  * Reads a text that must be a JSON object. The value and the text are sure to mean the same: a key that stands twice
  * is refused, because one reader would take the first and another the last. Throws ApiError 400.
  */
-export function parseJsonObject(text: string): {
+export function parseJsonObject({ text, bytes }: Pick<BodyText, "text"> & Partial<BodyText>): {
   value: Record<string, unknown>;
   object: JsonObjectText;
 } {
   const value = parse(text);
   if (!isJsonObject(value)) throw invalidRequest("body must be a JSON object");
-  const object = scanObject(text);
+  const object = scanObject(text, bytes);
   if (object.duplicateKey !== undefined) {
     throw invalidRequest(`${shownKey(object.duplicateKey)} stands twice`);
   }

@@ -94,9 +94,9 @@ async function ask(
 
 function encodeChat({ candidate, model }: Probe, bound: number): EncodedRequest {
   const messages = [{ role: "user", content: QUESTION }];
-  const { value, object } = parseJsonObject(
-    JSON.stringify({ model: model.config.id, messages, max_tokens: bound }),
-  );
+  const { value, object } = parseJsonObject({
+    text: JSON.stringify({ model: model.config.id, messages, max_tokens: bound }),
+  });
   return candidate.chat.encode({
     request: checkChatRequest(value, { unknownFields: "forward", refusedFields: [] }),
     object,
@@ -117,7 +117,7 @@ function encodeResponses({ candidate, model }: Probe, bound: number): EncodedReq
     max_output_tokens: bound,
     store: false,
   };
-  return responses.encode(parseJsonObject(JSON.stringify(request)).object, route.model);
+  return responses.encode(parseJsonObject({ text: JSON.stringify(request) }).object, route.model);
 }
 
 /** Throws AnswerError where a client would get no answer. */

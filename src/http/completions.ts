@@ -2,7 +2,7 @@ import type { App } from "../app.ts";
 import type { Caller } from "../auth/authenticate.ts";
 import { checkChatRequest } from "../contract/chat.ts";
 import { ApiError, invalidRequest } from "../contract/errors.ts";
-import { parseJsonObject, readBody } from "../contract/read.ts";
+import { parseJsonObject, readBody, type BodyText } from "../contract/read.ts";
 import { checkResponsesRequest } from "../contract/responses.ts";
 import { chat } from "../gateway/chat.ts";
 import type { Answer } from "../gateway/answer.ts";
@@ -28,20 +28,20 @@ export interface Entry {
 export const IDLE_TIMEOUT_SECONDS = 60;
 
 export function postChat(app: App, entry: Entry): Promise<Response> {
-  return serve(app, entry, async (visit, text) => {
-    const { value, object } = parseJsonObject(text);
+  return serve(app, entry, async (visit, body) => {
+    const { value, object } = parseJsonObject(body);
     const request = checkChatRequest(value, app.gateway.current.config.api);
     entry.trace.note({ endpoint: "chat", model: request.model, stream: request.stream });
-    return chat(app.gateway, visit, { request, object, bodyBytes: Buffer.byteLength(text) });
+    return chat(app.gateway, visit, { request, object, bodyBytes: body.bytes.length });
   });
 }
 
 export function postResponses(app: App, entry: Entry): Promise<Response> {
-  return serve(app, entry, async (visit, text) => {
-    const { value, object } = parseJsonObject(text);
+  return serve(app, entry, async (visit, body) => {
+    const { value, object } = parseJsonObject(body);
     const request = checkResponsesRequest(value, app.gateway.current.config.api);
     entry.trace.note({ endpoint: "responses", model: request.model, stream: request.stream });
-    return responses(app.gateway, visit, { request, object, bodyBytes: Buffer.byteLength(text) });
+    return responses(app.gateway, visit, { request, object, bodyBytes: body.bytes.length });
   });
 }
 
@@ -49,7 +49,7 @@ export function postResponses(app: App, entry: Entry): Promise<Response> {
 async function serve(
   app: App,
   entry: Entry,
-  answer: (visit: Visit, text: string) => Promise<Answer>,
+  answer: (visit: Visit, body: BodyText) => Promise<Answer>,
 ): Promise<Response> {
   const { request, trace, passage } = entry;
   const { server } = app.gateway.current.config;
@@ -78,10 +78,10 @@ async function serve(
     },
   };
   try {
-    const text = await readWhole(request, server.maxBodyBytes);
+    const body = await readWhole(request, server.maxBodyBytes);
     // From here on the gateway's own time-outs count: Bun's would cut a provider that thinks.
     entry.server?.timeout(request, 0);
-    const answered = await answer(visit, text);
+    const answered = await answer(visit, body);
     if (answered.kind === "stream") {
       isStream = !isOver;
       if (isStream) app.requests.openStreams += 1;
@@ -99,7 +99,7 @@ async function serve(
 }
 
 /** A client that goes away while it sends has made a request that is not whole; nobody hears of it but the log. */
-async function readWhole(request: Request, bytesMax: number): Promise<string> {
+async function readWhole(request: Request, bytesMax: number): Promise<BodyText> {
   try {
     return await readBody(request, bytesMax);
   } catch (error) {

@@ -22,6 +22,8 @@ export interface Member {
 /** Where things stand in the text of a JSON object. `duplicateKey` is the first key found twice in one object, at any depth. */
 export interface JsonObjectText {
   readonly text: string;
+  /** The text in UTF-8, where it came so. */
+  readonly bytes?: Uint8Array | undefined;
   /** The top-level members in the order of the text. Incomplete when there is a `duplicateKey`. */
   readonly members: readonly Member[];
   readonly duplicateKey: string | undefined;
@@ -30,11 +32,11 @@ export interface JsonObjectText {
 /**
  * Finds the top-level members and the first key that stands twice in any object, in one pass.
  * It never recurses, and takes time and memory linear in the text. `text` must have been accepted by JSON.parse and
- * hold an object: for other text the answer means nothing, and an Error may be thrown.
+ * hold an object: for other text the answer means nothing, and an Error may be thrown. `bytes` is its UTF-8, if at hand.
  *
  * In valid JSON a string before a colon is a key of the innermost open object, so arrays need not be followed at all.
  */
-export function scanObject(text: string): JsonObjectText {
+export function scanObject(text: string, bytes?: Uint8Array): JsonObjectText {
   const members: { -readonly [Field in keyof Member]: Member[Field] }[] = [];
   let last: (typeof members)[number] | undefined;
   const open = new OpenObjects(text);
@@ -58,7 +60,7 @@ export function scanObject(text: string): JsonObjectText {
         continue;
       }
       if (open.addKey(at + 1, end, plain ? hash : undefined)) {
-        return { text, members, duplicateKey: keyText(text, at + 1, end) };
+        return { text, bytes, members, duplicateKey: keyText(text, at + 1, end) };
       }
       if (open.depth === 1) {
         if (last !== undefined) last.valueEnd = valueEndBefore(text, at);
@@ -78,7 +80,7 @@ export function scanObject(text: string): JsonObjectText {
       }
     }
   }
-  return { text, members, duplicateKey: undefined };
+  return { text, bytes, members, duplicateKey: undefined };
 }
 
 /** True for what JSON calls an object: neither an array nor null. */
@@ -104,47 +106,6 @@ export function isDeeper(value: unknown, levels: number): boolean {
 export function rawValue(object: JsonObjectText, key: string): string | undefined {
   const member = object.members.find((member) => member.key === key);
   return member === undefined ? undefined : object.text.slice(member.valueStart, member.valueEnd);
-}
-
-/**
- * Returns the text with values replaced, members removed or added; everything else keeps its bytes.
- * `set` holds raw JSON text for each key: it replaces the value where the key stands, else the member is added at the
- * end of the object. A removed member takes one comma with it. A key that is both set and removed is set.
- */
-export function splice(
-  object: JsonObjectText,
-  edits: { readonly set?: Readonly<Record<string, string>>; readonly remove?: readonly string[] },
-): string {
-  const { text, members } = object;
-  const set = new Map(Object.entries(edits.set ?? {}));
-  const remove = new Set(edits.remove);
-  let result = "";
-  let copied = 0;
-  let keptEnd: number | undefined;
-  for (const [index, member] of members.entries()) {
-    const raw = set.get(member.key);
-    if (raw === undefined && remove.has(member.key)) {
-      // Behind a kept member the comma before goes too; else the one after, as far as the next key.
-      const before = keptEnd === undefined ? undefined : members[index - 1];
-      result += text.slice(copied, before?.valueEnd ?? member.keyStart);
-      const next = before === undefined ? members[index + 1] : undefined;
-      copied = next?.keyStart ?? member.valueEnd;
-      continue;
-    }
-    if (raw !== undefined) {
-      result += text.slice(copied, member.valueStart) + raw;
-      copied = member.valueEnd;
-      set.delete(member.key);
-    }
-    keptEnd = member.valueEnd;
-  }
-  if (set.size > 0) {
-    const end = members.at(-1)?.valueEnd ?? text.indexOf("{") + 1;
-    const added = Array.from(set, ([key, raw]) => `${JSON.stringify(key)}:${raw}`).join(",");
-    result += text.slice(copied, end) + (keptEnd === undefined ? "" : ",") + added;
-    copied = end;
-  }
-  return result + text.slice(copied);
 }
 
 /** The keys of the objects that are open at one point of the text, as spans: an object with few keys allocates nothing. */

@@ -20,7 +20,8 @@ export interface ChatCall {
 /** What is posted: `path` is appended to the provider's base URL. */
 export interface EncodedRequest {
   readonly path: string;
-  readonly body: string;
+  /** Text, or its UTF-8 in pieces. */
+  readonly body: string | readonly Uint8Array[];
 }
 
 /**

@@ -155,13 +155,13 @@ describe("readBody decodes", () => {
   });
 
   test("keeps a byte order mark, which is no JSON", async () => {
-    const text = await readBody(post(new Uint8Array([0xef, 0xbb, 0xbf, 0x7b, 0x7d])), bytesMax);
-    expect(text).toBe("\uFEFF{}");
-    expect((await refusalOf(() => parseJsonObject(text)))?.message).toBe("body is not valid JSON");
+    const body = await readBody(post(new Uint8Array([0xef, 0xbb, 0xbf, 0x7b, 0x7d])), bytesMax);
+    expect(body.text).toBe("\uFEFF{}");
+    expect((await refusalOf(() => parseJsonObject(body)))?.message).toBe("body is not valid JSON");
   });
 
   test("no body at all as an empty text", async () => {
-    expect(await readBody(post(null), bytesMax)).toBe("");
+    expect((await readBody(post(null), bytesMax)).text).toBe("");
   });
 });
 
@@ -173,7 +173,7 @@ describe("readBody over a socket", () => {
       hostname: "127.0.0.1",
       fetch: (request) =>
         readBody(request, bytesMax).then(
-          (text) => Response.json({ text }),
+          ({ text }) => Response.json({ text }),
           (error: unknown) =>
             Response.json({ refused: error instanceof ApiError ? error.message : "?" }),
         ),
@@ -269,7 +269,7 @@ describe("parseJsonObject refuses", () => {
     [String.raw`{"\ud800":1}`, "invalid unicode"],
   ];
   test.each(rows)("%j: %s", async (text, message) => {
-    const refusal = await refusalOf(() => parseJsonObject(text));
+    const refusal = await refusalOf(() => parseJsonObject({ text }));
     expect(refusal?.toBody()).toEqual({ error: { message, type: "invalid_request_error" } });
     expect(refusal?.cause).toBeUndefined();
   });
@@ -283,16 +283,15 @@ describe("parseJsonObject accepts", () => {
     String.raw`{"a":"\u0000\ud83d\ude00\\ud800"}`,
     '{"a":1e400,"b":-0,"c":9007199254740993}',
   ])("%s", (text) => {
-    const { value, object } = parseJsonObject(text);
+    const { value, object } = parseJsonObject({ text });
     expect(value).toEqual(JSON.parse(text));
     expect(object.text).toBe(text);
     expect(object.members.map(({ key }) => key)).toEqual(Object.keys(value));
   });
 
   test("keys that every object inherits, with no effect on other objects", () => {
-    const { value } = parseJsonObject(
-      '{"__proto__":{"stream":true},"constructor":1,"hasOwnProperty":2}',
-    );
+    const text = '{"__proto__":{"stream":true},"constructor":1,"hasOwnProperty":2}';
+    const { value } = parseJsonObject({ text });
     expect(Object.hasOwn(value, "__proto__")).toBe(true);
     expect("stream" in value).toBe(false);
     expect("stream" in {}).toBe(false);
@@ -300,7 +299,8 @@ describe("parseJsonObject accepts", () => {
 
   test("a body nested a million deep", () => {
     const depth = 1_000_000;
-    const { object } = parseJsonObject(`{"a":${"[".repeat(depth)}${"]".repeat(depth)}}`);
+    const text = `{"a":${"[".repeat(depth)}${"]".repeat(depth)}}`;
+    const { object } = parseJsonObject({ text });
     expect(object.members).toHaveLength(1);
   });
 });

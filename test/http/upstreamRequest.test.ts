@@ -37,6 +37,19 @@ describe("the body that a provider gets", () => {
     expect((await sent(body)).body).toBe(body.replace('"small"', renamed));
   });
 
+  test.each([
+    ["one byte a character", "and so on, "],
+    ["many scripts", "и так далее 等等 😀 "],
+  ])("is as exact in 400 KB, of %s", async (_, words) => {
+    const content = `"${words.repeat(20_000)}\\u0416"`;
+    const messages = `"messages":[{"role":"user","content":${content}}]`;
+    const body = `{"seed":1.0,${messages} , "max_completion_tokens":5,"model":"small"}`;
+    const expected = `{"seed":1.0,${messages},"model":${renamed},"max_tokens":5}`;
+    const { body: received } = await sent(body);
+    // Said so, because the difference of two such texts would fill the screen.
+    expect(received === expected).toBe(true);
+  });
+
   test("names the model right where its key is escaped", async () => {
     const body = '{"mod\\u0065l":"small","messages":[{"role":"user","content":"x"}]}';
     expect((await sent(body)).body).toBe(body.replace('"small"', renamed));

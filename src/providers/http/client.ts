@@ -1,6 +1,7 @@
 import { ConnectionError } from "./connectionError.ts";
 import { ConnectionPool } from "./connectionPool.ts";
 import { connectionTarget } from "./connectionTarget.ts";
+import type { Message } from "./connection.ts";
 import { Exchange } from "./exchange.ts";
 import type { HttpExchange } from "./exchange.ts";
 
@@ -24,8 +25,8 @@ export interface HttpRequest {
   readonly path: string;
   /** Host, Content-Length, Transfer-Encoding and Connection are the client's own and refused here. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Sent as UTF-8. */
-  readonly body: string;
+  /** Text, which is sent as UTF-8, or bytes in pieces. */
+  readonly body: string | readonly Uint8Array[];
 }
 
 /**
@@ -49,7 +50,9 @@ export interface HttpClient {
 }
 
 /** Above this a body is turned into bytes before it is written, for it may have to be sent in parts. */
-const TEXT_BYTES_MAX = 65_536;
+const TEXT_CHARS_MAX = 65_536;
+/** Neighbouring pieces up to this are sent as one. */
+const JOINED_BYTES_MAX = 16_384;
 
 const PATH = /^\/[\x21-\x7e]*$/;
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
@@ -101,16 +104,41 @@ class PooledClient implements HttpClient {
     this.pool.close();
   }
 
-  private encode({ path, headers, body }: HttpRequest): Buffer | string {
-    const bodyBytes = Buffer.byteLength(body);
+  private encode({ path, headers, body }: HttpRequest): Message {
+    const pieces =
+      typeof body === "string" && body.length > TEXT_CHARS_MAX ? [Buffer.from(body)] : body;
+    const isText = typeof pieces === "string";
     const suffix = path.includes("?") ? this.targetSuffix.replace("?", "&") : this.targetSuffix;
     let head = `POST ${this.targetPrefix}${path}${suffix} HTTP/1.1\r\n${this.fixedHeaders}`;
     for (const name in headers) {
       head += `${name}: ${headers[name]}\r\n`;
     }
+    const bodyBytes = isText
+      ? Buffer.byteLength(pieces)
+      : pieces.reduce((sum, { length }) => sum + length, 0);
     head += `Content-Length: ${bodyBytes}\r\n\r\n`;
-    return bodyBytes > TEXT_BYTES_MAX ? Buffer.from(head + body) : head + body;
+    return isText ? head + pieces : withoutCrumbs([Buffer.from(head), ...pieces]);
   }
+}
+
+/** Each piece is a write, and so a packet of its own: small ones go with their neighbours. */
+function withoutCrumbs(pieces: readonly Uint8Array[]): Uint8Array[] {
+  const joined: Uint8Array[] = [];
+  let crumbs: Uint8Array[] = [];
+  const sweep = (): void => {
+    if (crumbs.length > 0) joined.push(Buffer.concat(crumbs));
+    crumbs = [];
+  };
+  for (const piece of pieces) {
+    if (piece.length <= JOINED_BYTES_MAX) {
+      crumbs.push(piece);
+    } else {
+      sweep();
+      joined.push(piece);
+    }
+  }
+  sweep();
+  return joined;
 }
 
 /** What must not be written to a socket, because it would be read as more than was meant. */

@@ -14,6 +14,9 @@ export interface ConnectionOwner {
   closed(connection: Connection, failure: ConnectionError | undefined): void;
 }
 
+/** What is written at once: text, which is sent as UTF-8, or bytes in pieces. */
+export type Message = string | readonly Uint8Array[];
+
 type Stage = "dialling" | "asking the proxy" | "handshake" | "open" | "closed";
 
 /**
@@ -34,7 +37,8 @@ export class Connection {
   private socket: Socket<Connection> | undefined;
   private dialTimer: ReturnType<typeof setTimeout> | undefined;
   private proxyDecoder: ResponseDecoder | undefined;
-  private unsent: Buffer | undefined;
+  /** Behind what the system has taken so far. */
+  private unsent: Uint8Array[] = [];
   private closedInOrder = false;
   private paused = false;
 
@@ -53,17 +57,31 @@ export class Connection {
 
   /** Part of what was written has not been taken by the system yet. */
   get isSending(): boolean {
-    return this.unsent !== undefined;
+    return this.unsent.length > 0;
   }
 
-  /** Sends everything, at the pace of the other side. Once at a time; text is sent as UTF-8. */
-  write(data: Buffer | string): void {
-    const writtenBytes = this.socket?.write(data) ?? -1;
-    const totalBytes = typeof data === "string" ? Buffer.byteLength(data) : data.length;
-    if (writtenBytes < totalBytes) {
-      const buffer = typeof data === "string" ? Buffer.from(data) : data;
+  /** Sends everything, at the pace of the other side. Once at a time. */
+  write(message: Message): void {
+    if (typeof message !== "string") {
+      this.unsent = [...message];
+      this.sendOn();
+      return;
+    }
+    const writtenBytes = this.socket?.write(message) ?? -1;
+    if (writtenBytes < Buffer.byteLength(message)) {
       // On -1 the socket is closed, and its close event is on its way.
-      this.unsent = buffer.subarray(Math.max(writtenBytes, 0));
+      this.unsent = [Buffer.from(message).subarray(Math.max(writtenBytes, 0))];
+    }
+  }
+
+  private sendOn(): void {
+    for (let piece = this.unsent[0]; piece !== undefined; piece = this.unsent[0]) {
+      const writtenBytes = Math.max(this.socket?.write(piece) ?? -1, 0);
+      if (writtenBytes < piece.length) {
+        this.unsent[0] = piece.subarray(writtenBytes);
+        return;
+      }
+      this.unsent.shift();
     }
   }
 
@@ -101,7 +119,7 @@ export class Connection {
   private leave(): boolean {
     const wasOpen = this.stage !== "closed";
     this.stage = "closed";
-    this.unsent = undefined;
+    this.unsent = [];
     clearTimeout(this.dialTimer);
     return wasOpen;
   }
@@ -196,12 +214,9 @@ export class Connection {
   }
 
   onDrain(socket: Socket<Connection>): void {
-    if (socket !== this.socket || this.unsent === undefined) {
-      return;
+    if (socket === this.socket) {
+      this.sendOn();
     }
-    const writtenBytes = Math.max(socket.write(this.unsent), 0);
-    this.unsent =
-      writtenBytes < this.unsent.length ? this.unsent.subarray(writtenBytes) : undefined;
   }
 
   onEnd(socket: Socket<Connection>): void {

@@ -1,5 +1,5 @@
 import type { Span } from "../../lib/span.ts";
-import type { Connection, ConnectionOwner } from "./connection.ts";
+import type { Connection, ConnectionOwner, Message } from "./connection.ts";
 import { ConnectionError } from "./connectionError.ts";
 import type { ConnectionPool } from "./connectionPool.ts";
 import { ResponseDecoder } from "./http1.ts";
@@ -42,7 +42,7 @@ export class Exchange implements HttpExchange, ConnectionOwner {
   readonly response: Promise<HttpResponse>;
   private readonly pool: ConnectionPool;
   private readonly onEnd: () => void;
-  private request: Buffer | string;
+  private request: Message;
   private readonly settle: PromiseWithResolvers<HttpResponse>;
   private connection: Connection | undefined;
   private decoder = new ResponseDecoder();
@@ -53,7 +53,7 @@ export class Exchange implements HttpExchange, ConnectionOwner {
   private isOver = false;
 
   /** `request` is the whole of it, head and body; `onEnd` is called once, however the exchange ends. */
-  constructor(pool: ConnectionPool, request: Buffer | string, onEnd: () => void) {
+  constructor(pool: ConnectionPool, request: Message, onEnd: () => void) {
     this.pool = pool;
     this.request = request;
     this.onEnd = onEnd;

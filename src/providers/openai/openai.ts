@@ -1,5 +1,6 @@
 import { readChatUsage } from "../../contract/usage.ts";
-import { rawValue, scanObject, splice } from "../../lib/json.ts";
+import { rawValue, scanObject } from "../../lib/json.ts";
+import { splice, spliceBytes } from "../../lib/splice.ts";
 import { parseAnswer } from "../chat/answerObject.ts";
 import type { ChatCall, ChatEvent, EncodedRequest, ProviderAdapter } from "../provider.ts";
 
@@ -24,7 +25,7 @@ export const openai: ProviderAdapter = {
   responses: {
     encode: (object, model) => ({
       path: "/responses",
-      body: splice(object, { set: { model: JSON.stringify(model) } }),
+      body: spliceBytes(object, { set: { model: JSON.stringify(model) } }),
     }),
   },
 };
@@ -38,7 +39,7 @@ function encodeChat(call: ChatCall): EncodedRequest {
   const remove = [...BOUND_FIELDS, ...RESPONSES_ONLY_FIELDS].filter(
     (field) => !(field in set) && rawValue(object, field) !== undefined,
   );
-  return { path: "/chat/completions", body: splice(object, { set, remove }) };
+  return { path: "/chat/completions", body: spliceBytes(object, { set, remove }) };
 }
 
 /** Usage is asked for always: it is what the answer is billed by. */

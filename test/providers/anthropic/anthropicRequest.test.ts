@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { anthropic } from "../../../src/providers/anthropic/anthropic.ts";
 import { UnfitError } from "../../../src/providers/provider.ts";
 import { callOf } from "../conformance/reading.ts";
+import { sentText } from "../../support/sentText.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -17,7 +18,7 @@ const result = (id: string, content: unknown) => ({ role: "tool", tool_call_id: 
 const toolUse = (id: string, input = {}) => ({ type: "tool_use", id, name: "f", input });
 
 function encoded(fields: object): string {
-  return anthropic.chat.encode(callOf(JSON.stringify({ messages: [hello], ...fields }))).body;
+  return sentText(anthropic.chat.encode(callOf(JSON.stringify({ messages: [hello], ...fields }))));
 }
 
 function sent(fields: object): Fields {
@@ -44,8 +45,8 @@ test("a plain request is sent whole, and with the most that is held as its bound
 
 test("a bound of its own is sent as it is", () => {
   const call = callOf(JSON.stringify({ messages: [hello] }));
-  const { body } = anthropic.chat.encode({ ...call, outputTokensBound: 10, outputTokensMax: 20 });
-  expect(JSON.parse(body)).toMatchObject({ max_tokens: 10 });
+  const encoded = anthropic.chat.encode({ ...call, outputTokensBound: 10, outputTokensMax: 20 });
+  expect(JSON.parse(sentText(encoded))).toMatchObject({ max_tokens: 10 });
 });
 
 describe("messages", () => {

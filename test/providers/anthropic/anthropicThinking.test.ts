@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { anthropic } from "../../../src/providers/anthropic/anthropic.ts";
 import { callOf } from "../conformance/reading.ts";
+import { sentText } from "../../support/sentText.ts";
 
 interface Thoughts {
   readonly thinking?: unknown;
@@ -10,8 +11,8 @@ interface Thoughts {
 function thoughtsOf(model: string, fields: object): Thoughts {
   const messages = [{ role: "user", content: "hello" }];
   const call = callOf(JSON.stringify({ messages, reasoning_effort: "high", ...fields }));
-  const { body } = anthropic.chat.encode({ ...call, model });
-  const { thinking, output_config } = JSON.parse(body) as Thoughts;
+  const encoded = anthropic.chat.encode({ ...call, model });
+  const { thinking, output_config } = JSON.parse(sentText(encoded)) as Thoughts;
   return { thinking, output_config };
 }
 

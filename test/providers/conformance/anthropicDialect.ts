@@ -3,6 +3,7 @@ import type { EncodedRequest } from "../../../src/providers/provider.ts";
 import { anthropicTranscripts } from "./anthropicTranscripts.ts";
 import type { Asked, AskedImage, Dialect, Said, SaidUsage, Utterance } from "./dialect.ts";
 import { inPieces } from "./dialect.ts";
+import { sentText } from "../../support/sentText.ts";
 
 type Block = Readonly<Record<string, unknown>>;
 
@@ -186,9 +187,10 @@ interface SentBlock {
   readonly content?: readonly { text: string }[];
 }
 
-function asked({ path, body }: EncodedRequest): Asked {
+function asked(encoded: EncodedRequest): Asked {
+  const { path } = encoded;
   if (path !== "/messages") throw new Error(`no messages: ${path}`);
-  const sent = JSON.parse(body) as Sent;
+  const sent = JSON.parse(sentText(encoded)) as Sent;
   const choice = sent.tool_choice;
   const toolChoice = choice && toolChoiceOf(choice);
   return {

@@ -3,6 +3,7 @@ import type { EncodedRequest } from "../../../src/providers/provider.ts";
 import type { Asked, AskedTool, Dialect, Said, SaidUsage, Utterance } from "./dialect.ts";
 import { inPieces } from "./dialect.ts";
 import { geminiTranscripts } from "./geminiTranscripts.ts";
+import { sentText } from "../../support/sentText.ts";
 
 const finishReasons = {
   stop: "STOP",
@@ -133,11 +134,12 @@ interface SentTool {
   readonly parametersJsonSchema?: unknown;
 }
 
-function asked({ path, body }: EncodedRequest): Asked {
+function asked(encoded: EncodedRequest): Asked {
+  const { path } = encoded;
   const [, model, action] =
     /^\/models\/([^/:?]+):(generateContent|streamGenerateContent\?alt=sse)$/.exec(path) ?? [];
   if (model === undefined) throw new Error(`not a chat: ${path}`);
-  const sent = JSON.parse(body) as Sent;
+  const sent = JSON.parse(sentText(encoded)) as Sent;
   const settings = sent.generationConfig ?? {};
   return {
     model: decodeURIComponent(model),

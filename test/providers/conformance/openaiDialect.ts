@@ -3,6 +3,7 @@ import type { EncodedRequest } from "../../../src/providers/provider.ts";
 import type { Asked, AskedImage, Dialect, Said, SaidUsage, Utterance } from "./dialect.ts";
 import { inPieces } from "./dialect.ts";
 import { openaiTranscripts } from "./openaiTranscripts.ts";
+import { sentText } from "../../support/sentText.ts";
 
 const head = { id: "chatcmpl-1", object: "chat.completion.chunk", created: 1_700_000_000 };
 const failedChoice = { index: 0, delta: {}, message: {}, finish_reason: "error" };
@@ -129,9 +130,10 @@ interface SentPart {
   readonly image_url?: { url: string };
 }
 
-function asked({ path, body }: EncodedRequest): Asked {
+function asked(encoded: EncodedRequest): Asked {
+  const { path } = encoded;
   if (path !== "/chat/completions") throw new Error(`not a chat: ${path}`);
-  const sent = JSON.parse(body) as Sent;
+  const sent = JSON.parse(sentText(encoded)) as Sent;
   const instructs = ({ role }: SentMessage) => role === "system" || role === "developer";
   return {
     model: sent.model,

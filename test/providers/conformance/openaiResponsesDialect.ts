@@ -3,6 +3,7 @@ import type { EncodedRequest } from "../../../src/providers/provider.ts";
 import type { Asked, AskedImage, Dialect, Said, SaidUsage, Utterance } from "./dialect.ts";
 import { inPieces } from "./dialect.ts";
 import { openaiResponsesTranscripts } from "./openaiResponsesTranscripts.ts";
+import { sentText } from "../../support/sentText.ts";
 
 const notSupported = (path: string): string => `${path} is not supported by this model's provider`;
 const failed = { ...responseOf({ finish: "stop" }), status: "failed" };
@@ -176,9 +177,10 @@ interface SentTool {
   readonly strict: boolean;
 }
 
-function asked({ path, body }: EncodedRequest): Asked {
+function asked(encoded: EncodedRequest): Asked {
+  const { path } = encoded;
   if (path !== "/responses") throw new Error(`no response: ${path}`);
-  const sent = JSON.parse(body) as Sent;
+  const sent = JSON.parse(sentText(encoded)) as Sent;
   if (sent.store) throw new Error("a chat is not to be stored");
   const instructs = ({ role }: SentItem) => role === "system" || role === "developer";
   const { input, text, reasoning } = sent;

@@ -20,7 +20,7 @@ export const outputTokensMax = 64_000;
 
 /** A request of this text, on its way to a provider. The text needs no model. */
 export function callOf(text: string): ChatCall {
-  const { value, object } = parseJsonObject(text.replace("{", '{"model":"asked-for",'));
+  const { value, object } = parseJsonObject({ text: text.replace("{", '{"model":"asked-for",') });
   const request: ChatRequest = checkChatRequest(value, {
     unknownFields: "forward",
     refusedFields: [],

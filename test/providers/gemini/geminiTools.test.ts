@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { gemini } from "../../../src/providers/gemini/gemini.ts";
 import { UnfitError } from "../../../src/providers/provider.ts";
 import { callOf } from "../conformance/reading.ts";
+import { sentText } from "../../support/sentText.ts";
 
 const hello = { role: "user", content: "hello" };
 
@@ -13,7 +14,7 @@ interface Encoded {
 
 function encoded(body: object, model = "gemini-2.5-flash"): Encoded {
   const call = { ...callOf(JSON.stringify({ messages: [hello], ...body })), model };
-  return JSON.parse(gemini.chat.encode(call).body) as Encoded;
+  return JSON.parse(sentText(gemini.chat.encode(call))) as Encoded;
 }
 
 function toolCall(id: string, name: string, more: object = {}): object {

@@ -89,6 +89,18 @@ describe("the request", () => {
     });
   }
 
+  test("takes a body in pieces, and counts them together", async () => {
+    let seen = "";
+    const server = serve(async (peer) => {
+      seen = await peer.request();
+      await peer.send(ok("fine"));
+    });
+    const body = ["ж", "", "ü".repeat(30_000), "€"].map((text) => Buffer.from(text));
+    await answerOf(clientOf(server).send(request({ body })));
+    expect(seen.slice(seen.indexOf("\r\n\r\n") + 4)).toBe(Buffer.concat(body).toString());
+    expect(server.peers[0]?.unread.length).toBe(0);
+  });
+
   for (const [name, parts] of Object.entries({
     "a line break in a header value": { headers: { "x-a": "b\r\nx-c: d" } },
     "a line feed in a header value": { headers: { "x-a": "b\n" } },

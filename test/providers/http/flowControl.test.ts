@@ -107,42 +107,52 @@ for (const scheme of ["http", "https"] as const) {
       expect(client.openCount).toBe(0);
     }, 20_000);
 
-    test("a request of 20 MB to a provider who reads late arrives whole", async () => {
-      const body = "0123456789abcdef".repeat(1_250_000);
-      let received = Bun.SHA256.hash("", "hex");
-      const mayRead = Promise.withResolvers<void>();
-      const { server, client } = serve(scheme, async (peer) => {
-        peer.pause();
-        await mayRead.promise;
-        const hash = new Bun.CryptoHasher("sha256");
-        let missing = body.length;
-        const done = Promise.withResolvers<void>();
-        let head = "";
-        peer.relayTo((bytes) => {
-          let payload = bytes;
-          if (!head.includes("\r\n\r\n")) {
-            head += bytes.toString("latin1");
-            payload = Buffer.from(head.split("\r\n\r\n", 2)[1] ?? "", "latin1");
-          }
-          hash.update(payload);
-          missing -= payload.length;
-          if (missing <= 0) {
-            done.resolve();
-          }
+    test.each([
+      ["in text", [20_000_000]],
+      ["in pieces", [5, 12_000_000, 1, 0, 16_384, 7_983_609, 1]],
+    ])(
+      "a request of 20 MB to a provider who reads late arrives whole: %s",
+      async (_, lengths) => {
+        const whole = "0123456789abcdef".repeat(1_250_000);
+        let at = 0;
+        const pieces = lengths.map((length) => Buffer.from(whole.slice(at, (at += length))));
+        const body = lengths.length === 1 ? whole : pieces;
+        let received = Bun.SHA256.hash("", "hex");
+        const mayRead = Promise.withResolvers<void>();
+        const { server, client } = serve(scheme, async (peer) => {
+          peer.pause();
+          await mayRead.promise;
+          const hash = new Bun.CryptoHasher("sha256");
+          let missing = whole.length;
+          const done = Promise.withResolvers<void>();
+          let head = "";
+          peer.relayTo((bytes) => {
+            let payload = bytes;
+            if (!head.includes("\r\n\r\n")) {
+              head += bytes.toString("latin1");
+              payload = Buffer.from(head.split("\r\n\r\n", 2)[1] ?? "", "latin1");
+            }
+            hash.update(payload);
+            missing -= payload.length;
+            if (missing <= 0) {
+              done.resolve();
+            }
+          });
+          peer.resume();
+          await done.promise;
+          received = hash.digest("hex");
+          await peer.send(ok("got it"));
         });
-        peer.resume();
-        await done.promise;
-        received = hash.digest("hex");
-        await peer.send(ok("got it"));
-      });
-      const exchange = client.send(request({ body }));
-      await atRest(() => server.openCount);
-      mayRead.resolve();
-      expect(await answerOf(exchange)).toBe("200 got it");
-      expect(received).toBe(Bun.SHA256.hash(body, "hex"));
-      // Everything was sent and answered, so the connection is good for another request.
-      expect(server.openCount).toBe(1);
-      expect(client.openCount).toBe(0);
-    }, 20_000);
+        const exchange = client.send(request({ body }));
+        await atRest(() => server.openCount);
+        mayRead.resolve();
+        expect(await answerOf(exchange)).toBe("200 got it");
+        expect(received).toBe(Bun.SHA256.hash(whole, "hex"));
+        // Everything was sent and answered, so the connection is good for another request.
+        expect(server.openCount).toBe(1);
+        expect(client.openCount).toBe(0);
+      },
+      20_000,
+    );
   });
 }

@@ -2,13 +2,14 @@ import { describe, expect, test } from "bun:test";
 import { openaiResponses } from "../../../src/providers/openai/openaiResponses.ts";
 import { UnfitError } from "../../../src/providers/provider.ts";
 import { callOf } from "../conformance/reading.ts";
+import { sentText } from "../../support/sentText.ts";
 
 const hello = { role: "user", content: "hello" };
 
 /** The input items that are sent for these messages. */
 function inputFor(messages: readonly object[]): object[] {
-  const { body } = openaiResponses.encode(callOf(JSON.stringify({ messages })));
-  return (JSON.parse(body) as { input: object[] }).input;
+  const encoded = openaiResponses.encode(callOf(JSON.stringify({ messages })));
+  return (JSON.parse(sentText(encoded)) as { input: object[] }).input;
 }
 
 describe("a message", () => {

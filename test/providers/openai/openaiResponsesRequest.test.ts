@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { openaiResponses } from "../../../src/providers/openai/openaiResponses.ts";
 import { UnfitError } from "../../../src/providers/provider.ts";
 import { callOf } from "../conformance/reading.ts";
+import { sentText } from "../../support/sentText.ts";
 
 const hello = { role: "user", content: "hello" };
 const parameters = { type: "object", properties: {} };
@@ -10,9 +11,9 @@ const schema = { type: "object", properties: { a: { type: "string" } } };
 /** What is sent for a body with these fields, parsed. */
 function sent(fields: object): Record<string, unknown> {
   const call = callOf(JSON.stringify({ messages: [hello], ...fields }));
-  const { path, body } = openaiResponses.encode(call);
-  expect(path).toBe("/responses");
-  return JSON.parse(body) as Record<string, unknown>;
+  const encoded = openaiResponses.encode(call);
+  expect(encoded.path).toBe("/responses");
+  return JSON.parse(sentText(encoded)) as Record<string, unknown>;
 }
 
 const least = { model: "model-of-the-provider", input: [hello], store: false };

@@ -1,0 +1,103 @@
+import type { JsonObjectText } from "./json.ts";
+
+/**
+ * What to change of an object: `set` holds raw JSON text for each key, and replaces the value where the key stands,
+ * else the member is added at the end of the object. A removed member takes one comma with it. A key that
+ * is both set and removed is set.
+ */
+export interface Edits {
+  readonly set?: Readonly<Record<string, string>>;
+  readonly remove?: readonly string[];
+}
+
+/** New text, or a stretch of the object's own. */
+type Part = string | { readonly start: number; readonly end: number };
+
+/** Below this a copy costs less than the parts. */
+const KEPT_BYTES_MIN = 65_536;
+
+/** Returns the text with values replaced, members removed or added; everything else keeps its bytes. */
+export function splice(object: JsonObjectText, edits: Edits): string {
+  const { text } = object;
+  return partsOf(object, edits)
+    .map((part) => (typeof part === "string" ? part : text.slice(part.start, part.end)))
+    .join("");
+}
+
+/**
+ * The same for a text that leaves in UTF-8. A large one whose bytes are at hand is not made anew: what stays as it is
+ * are views of them.
+ */
+export function spliceBytes(object: JsonObjectText, edits: Edits): string | readonly Uint8Array[] {
+  const { text, bytes } = object;
+  if (bytes === undefined || bytes.length < KEPT_BYTES_MIN) return splice(object, edits);
+  const parts = partsOf(object, edits);
+  const offsets = parts.flatMap((part) => (typeof part === "string" ? [] : [part.start, part.end]));
+  const byteOffsets = byteOffsetsOf(text, bytes, offsets);
+  let taken = 0;
+  return parts.map((part) => {
+    if (typeof part === "string") return Buffer.from(part);
+    taken += 2;
+    return bytes.subarray(byteOffsets[taken - 2], byteOffsets[taken - 1]);
+  });
+}
+
+function partsOf({ text, members }: JsonObjectText, edits: Edits): Part[] {
+  const set = new Map(Object.entries(edits.set ?? {}));
+  const remove = new Set(edits.remove);
+  const parts: Part[] = [];
+  let copied = 0;
+  let keptEnd: number | undefined;
+  const copyTo = (end: number): void => {
+    if (end > copied) parts.push({ start: copied, end });
+  };
+  for (const [index, member] of members.entries()) {
+    const raw = set.get(member.key);
+    if (raw === undefined && remove.has(member.key)) {
+      // Behind a kept member the comma before goes too; else the one after, as far as the next key.
+      const before = keptEnd === undefined ? undefined : members[index - 1];
+      copyTo(before?.valueEnd ?? member.keyStart);
+      const next = before === undefined ? members[index + 1] : undefined;
+      copied = next?.keyStart ?? member.valueEnd;
+      continue;
+    }
+    if (raw !== undefined) {
+      copyTo(member.valueStart);
+      parts.push(raw);
+      copied = member.valueEnd;
+      set.delete(member.key);
+    }
+    keptEnd = member.valueEnd;
+  }
+  if (set.size > 0) {
+    const end = members.at(-1)?.valueEnd ?? text.indexOf("{") + 1;
+    const added = Array.from(set, ([key, raw]) => `${JSON.stringify(key)}:${raw}`).join(",");
+    copyTo(end);
+    parts.push((keptEnd === undefined ? "" : ",") + added);
+    copied = end;
+  }
+  copyTo(text.length);
+  return parts;
+}
+
+/**
+ * Where the offsets of a text stand in its UTF-8; both ascend. What lies in the widest gap between two of them is not
+ * looked at: what is behind it is counted from the end.
+ */
+function byteOffsetsOf(text: string, bytes: Uint8Array, offsets: readonly number[]): number[] {
+  // Every character is one byte then.
+  if (bytes.length === text.length) return [...offsets];
+  const widthBefore = (index: number): number => (offsets[index] ?? 0) - (offsets[index - 1] ?? 0);
+  let widest = 0;
+  for (const index of offsets.keys()) if (widthBefore(index) > widthBefore(widest)) widest = index;
+  const result: number[] = [];
+  for (let index = 0, at = 0; index < widest; index += 1) {
+    at += Buffer.byteLength(text.slice(offsets[index - 1], offsets[index]));
+    result[index] = at;
+  }
+  for (let index = offsets.length - 1, at = bytes.length; index >= widest; index -= 1) {
+    at -= Buffer.byteLength(text.slice(offsets[index], offsets[index + 1]));
+    result[index] = at;
+  }
+  return result;
+}
