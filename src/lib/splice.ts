@@ -19,9 +19,11 @@ const KEPT_BYTES_MIN = 65_536;
 /** Returns the text with values replaced, members removed or added; everything else keeps its bytes. */
 export function splice(object: JsonObjectText, edits: Edits): string {
   const { text } = object;
-  return partsOf(object, edits)
-    .map((part) => (typeof part === "string" ? part : text.slice(part.start, part.end)))
-    .join("");
+  let result = "";
+  for (const part of partsOf(object, edits)) {
+    result += typeof part === "string" ? part : text.slice(part.start, part.end);
+  }
+  return result;
 }
 
 /**
