@@ -8,7 +8,8 @@
 // charged with durability "power", every request logged to a file) and Portkey's gateway, and lets them take
 // turns under one load. Figures are CPU time of whole processes; those of one run may be compared with each
 // other, and with no others. --against adds another build of Tollgate, to see what a change is worth; --floor
-// adds Bun's server and fetch with nothing between them. What it can not measure it says.
+// adds Bun's server and fetch with nothing between them, and the same with one row committed for each answer.
+// What it can not measure it says.
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { cpus, release, tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
@@ -16,6 +17,7 @@ import { parseArgs } from "node:util";
 import type { Bench, Effort } from "./gateway/bench.ts";
 import {
   auditTollgate,
+  startBunWithRow,
   startNginx,
   startPlainBun,
   startPortkey,
@@ -52,6 +54,7 @@ const thorough: Effort = {
 const SLOW_SHARE = 0.1;
 const EVENTS_FOR_AN_ANSWER = 4;
 const STARTS = 10;
+const ROW_KEEPER = "Bun and a row";
 
 const projectRoot = resolve(import.meta.dir, "..");
 
@@ -105,6 +108,7 @@ function entrants(): Entrant[] {
   if (values.floor) {
     const binary = process.execPath;
     found.push({ name: "plain Bun", binary, isTollgate: false, start: startPlainBun });
+    found.push({ name: ROW_KEEPER, binary, isTollgate: false, start: startBunWithRow });
   }
   const node = Bun.which("node");
   if (node === null) note("Portkey's gateway, which needs Node");
@@ -148,12 +152,14 @@ async function run(): Promise<void> {
     effort: { ...effort, rounds: values.rounds ? Number(values.rounds) : effort.rounds },
     figures,
     load,
-    fast: contestants.filter(({ name }) => name !== "portkey"),
+    fast: contestants.filter(({ name }) => name !== "portkey" && name !== ROW_KEEPER),
+    rowKeepers: contestants.filter(({ name }) => name === ROW_KEEPER),
     slow: contestants.filter(({ name }) => name === "portkey"),
     tollgates: tollgates.map(({ contestant }) => contestant),
     note,
   };
   const anew = started
+    .filter(({ contestant }) => !bench.rowKeepers.includes(contestant))
     .filter(({ contestant }) => !values.quick || !bench.slow.includes(contestant))
     .map<Start>(
       ({ entrant }) =>

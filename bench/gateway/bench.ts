@@ -23,6 +23,8 @@ export interface Bench {
   readonly fast: readonly Contestant[];
   /** Portkey, which is measured less often: it is slow, and 64 at once tell enough. */
   readonly slow: readonly Contestant[];
+  /** Measured where a commit matters only: a gateway that keeps one row of an answer. */
+  readonly rowKeepers: readonly Contestant[];
   /** Only the builds of Tollgate. */
   readonly tollgates: readonly Contestant[];
   note(words: string): void;

@@ -177,15 +177,28 @@ export async function startPortkey(node: string, ground: Ground): Promise<Contes
 }
 
 /** Bun's own server and client with nothing between them, and without its limit of 256 requests at once. */
-export async function startPlainBun(ground: Ground): Promise<Contestant> {
+export function startPlainBun(ground: Ground): Promise<Contestant> {
+  return startBun("plain Bun", ground, []);
+}
+
+/** The same with a row committed for each JSON answer, which is the least that books can cost. */
+export function startBunWithRow(ground: Ground): Promise<Contestant> {
+  return startBun("Bun and a row", ground, [join(ground.folder, "rows.db")]);
+}
+
+async function startBun(
+  name: string,
+  ground: Ground,
+  more: readonly string[],
+): Promise<Contestant> {
   const port = freePort();
   const file = new URL("./plainBun.ts", import.meta.url).pathname;
-  const logFile = join(ground.folder, "plainBun.log");
-  const words = [process.execPath, file, String(port), String(ground.provider.port)];
+  const logFile = join(ground.folder, `${name}.log`);
+  const words = [process.execPath, file, String(port), String(ground.provider.port), ...more];
   const env = { PATH: process.env["PATH"] ?? "", BUN_CONFIG_MAX_HTTP_REQUESTS: "65336" };
   const child = spawn(words, { logFile, env });
-  await untilAnswers("plain Bun", child, port, logFile);
-  return { name: "plain Bun", child, port, secure: undefined, headers: "" };
+  await untilAnswers(name, child, port, logFile);
+  return { name, child, port, secure: undefined, headers: "" };
 }
 
 /** Ends a contestant. */

@@ -12,7 +12,7 @@ const FIRST_BYTES = { perSecond: 20, count: 30 };
 
 /** How long answers take at a modest rate: from the provider itself, and through each contestant. */
 export async function measureLatency(bench: Bench, provider: Contestant): Promise<void> {
-  const contestants = [provider, ...bench.fast];
+  const contestants = [provider, ...bench.fast, ...bench.rowKeepers];
   const all = new Map(contestants.map((contestant) => [contestant, [] as number[]]));
   const count = Math.ceil((PER_SECOND * bench.effort.windowMs) / 1000) * 2;
   for (let round = 0; round < bench.effort.rounds; round += 1) {

@@ -1,6 +1,8 @@
 // The least that a gateway on Bun's own server and client can cost: it passes everything on and looks at nothing.
-// bench/gateway.ts starts it with the port to listen on and the port of the provider.
-const [port, providerPort] = process.argv.slice(2);
+// bench/gateway.ts starts it with the port to listen on and the port of the provider; and, for the least that one
+// can cost which keeps anything of a JSON answer, with a file in which a row for each is committed before it leaves.
+const [port, providerPort, path] = process.argv.slice(2);
+const committed = path === undefined ? undefined : rowsOf(path);
 
 Bun.serve({
   hostname: "127.0.0.1",
@@ -15,7 +17,37 @@ Bun.serve({
       headers: { "content-type": "application/json" },
       signal: request.signal,
     });
-    const headers = { "content-type": answer.headers.get("content-type") ?? "" };
-    return new Response(answer.body, { status: answer.status, headers });
+    const type = answer.headers.get("content-type") ?? "";
+    const headers = { "content-type": type };
+    if (!committed || !type.startsWith("application/json"))
+      return new Response(answer.body, { status: answer.status, headers });
+    const text = await answer.text();
+    await committed();
+    return new Response(text, { status: answer.status, headers });
   },
 });
+
+/** What is asked for while a commit is under way is in the next one, as in Tollgate. */
+function rowsOf(path: string): () => Promise<void> {
+  const worker = new Worker(new URL("./rowWriter.ts", import.meta.url).href);
+  worker.postMessage(path);
+  let waiting: (() => void)[] = [];
+  let underWay: (() => void)[] = [];
+  const commit = (): void => {
+    if (underWay.length > 0 || waiting.length === 0) return;
+    underWay = waiting;
+    waiting = [];
+    worker.postMessage(underWay.length);
+  };
+  worker.onmessage = () => {
+    const done = underWay;
+    underWay = [];
+    commit();
+    for (const resolve of done) resolve();
+  };
+  return () =>
+    new Promise((resolve) => {
+      waiting.push(resolve);
+      commit();
+    });
+}
