@@ -1,3 +1,4 @@
+import { FOLDED_AT_ONCE } from "./fold.ts";
 import { operationRunner, type WriteOperation } from "./operations.ts";
 import { BrokenPromise } from "./promise.ts";
 import { connect, sqliteCode, type Connection, type Durability } from "./sqlite.ts";
@@ -7,7 +8,7 @@ declare const self: Worker;
 
 /**
  * The Worker that owns the one connection through which a serving gateway writes. Each message is a
- * batch: everything that was asked for while the previous batch was being committed, in its order.
+ * batch, committed as one: as a rule everything that was asked for while the previous batch was, in its order.
  */
 export interface WriterStart {
   path: string;
@@ -35,15 +36,24 @@ export type WriterMessage =
 
 type Batch = (operations: readonly WriteOperation[]) => readonly WriteReply[];
 
+/** Called behind each batch. */
+type Checkpoint = (operations: readonly WriteOperation[]) => void;
+
+/** After operations on so many requests what they wrote is taken over from the log into the database. */
+const CHECKPOINT_EVERY = 256;
+
 function serveBatches(): void {
-  let run: Batch | undefined;
+  let writing: { run: Batch; checkpoint: Checkpoint } | undefined;
   self.onmessage = (event: MessageEvent<WriterStart | WriterBatch>) => {
     try {
       if (typeof event.data !== "string") {
-        run = batchRunner(connect(event.data.path, event.data.durability));
+        const connection = connect(event.data.path, event.data.durability);
+        writing = { run: batchRunner(connection), checkpoint: checkpointer(connection) };
         reply({ kind: "ready" });
-      } else if (run) {
-        reply({ kind: "replies", replies: JSON.stringify(run(decodeOperations(event.data))) });
+      } else if (writing) {
+        const operations = decodeOperations(event.data);
+        reply({ kind: "replies", replies: JSON.stringify(writing.run(operations)) });
+        writing.checkpoint(operations);
       }
     } catch (error) {
       reply({ kind: "fatal", message: error instanceof Error ? error.message : String(error) });
@@ -53,6 +63,27 @@ function serveBatches(): void {
 
 function reply(message: WriterMessage): void {
   self.postMessage(message);
+}
+
+/**
+ * SQLite itself does this within a commit, of which every hundredth then takes some milliseconds more; here the
+ * answers that wait for the commit have left.
+ */
+function checkpointer({ sqlite }: Connection): Checkpoint {
+  sqlite.run("PRAGMA wal_autocheckpoint = 0");
+  let since = 0;
+  return (operations) => {
+    for (const { kind } of operations) since += kind === "fold" ? FOLDED_AT_ONCE : 1;
+    if (since < CHECKPOINT_EVERY) return;
+    since = 0;
+    try {
+      // Passive: it waits for nobody, and takes over what nobody reads any more.
+      sqlite.run("PRAGMA wal_checkpoint(PASSIVE)");
+    } catch (error) {
+      // The log is whole, and the next time may find room, or no lock.
+      if (failed(error).failure === "refused") throw error;
+    }
+  };
 }
 
 function batchRunner(connection: Connection): Batch {
@@ -92,7 +123,7 @@ function isRefusal(reply: WriteReply): boolean {
 }
 
 /** An I/O error is thrown on: after a failed fsync nothing may be tried again, the process must stop. */
-function failed(error: unknown): WriteReply {
+function failed(error: unknown): Extract<WriteReply, { ok: false }> {
   const code = sqliteCode(error) ?? "";
   const message = error instanceof Error ? error.message : String(error);
   if (error instanceof BrokenPromise) return { ok: false, failure: "short", message };

@@ -1,3 +1,4 @@
+import { assert } from "../lib/assert.ts";
 import type { WriteOperation, WriteResult } from "./operations.ts";
 import type { Durability } from "./sqlite.ts";
 import type {
@@ -153,7 +154,7 @@ class WorkerWriter implements Writer {
 
   #settle(replies: readonly WriteReply[]): void {
     const answered = this.#underWay.shift();
-    if (!answered) return;
+    assert(answered !== undefined, "an answer to no batch");
     this.#onCommit(performance.now() - answered.sentAtMs);
     this.#sendNext();
     for (const reply of replies) {

@@ -80,6 +80,18 @@ describe("the writer", () => {
     expect(store.audit()).toEqual({ accounts: 1, requests: 0, problems: [], notes: [] });
   });
 
+  test("takes what it wrote over into the database, so that the log does not grow", async () => {
+    const { store, writer, path } = books;
+    const owner = fund(store, "alice", 1_000_000_000n);
+    for (let at = 0; at < 600; at++) {
+      await writer.write({ kind: "open", request: opened(`req_${at}`, owner) });
+      await writer.write({ kind: "end", end: ended(`req_${at}`) });
+    }
+    // Each request writes some 60 KB of pages to the log: all of them would be 36 MB.
+    expect(Bun.file(`${path}-wal`).size).toBeLessThan(12_000_000);
+    expect(store.audit().problems).toEqual([]);
+  });
+
   test("ends only after what it was asked before", async () => {
     const { store, writer } = books;
     const owner = fund(store, "alice", 1_000_000n);
