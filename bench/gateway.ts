@@ -2,7 +2,7 @@
 //
 //   bun bench/gateway.ts [--quick] [--rounds N] [--only PART,PART] [--floor] [--against BINARY] [--file RESULTS.json]
 //
-// The quick form takes two minutes on a machine that has nothing else to do, the whole a quarter of an hour.
+// The quick form takes two minutes on a machine that has nothing else to do, the whole some twenty.
 //
 // It builds the executable, starts a provider, nginx as a plain proxy, Tollgate as an operator runs it (balances
 // charged with durability "power", every request logged to a file) and Portkey's gateway, and lets them take
