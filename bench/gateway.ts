@@ -160,7 +160,7 @@ async function run(): Promise<void> {
   };
   const anew = started
     .filter(({ contestant }) => !bench.rowKeepers.includes(contestant))
-    .filter(({ contestant }) => !values.quick || !bench.slow.includes(contestant))
+    .filter(({ entrant }) => !values.quick || entrant.isTollgate)
     .map<Start>(
       ({ entrant }) =>
         () =>
