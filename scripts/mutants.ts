@@ -71,11 +71,24 @@ async function runTests(
     cwd: folder,
     stdio: ["ignore", "ignore", "pipe"],
     timeout: testTimeoutMs,
+    detached: true,
   });
   const report = await child.stderr.text();
-  if ((await child.exited) === 0) return "passed";
+  const status = await child.exited;
+  endGroup(child.pid);
+  if (status === 0) return "passed";
   // A mutant that does not compile proves nothing.
   return /^\(fail\)/m.test(report) ? "a test failed" : "broken";
+}
+
+/** A test that fails ends all of its run, and what it has started goes on: all that is of the run's process group. */
+function endGroup(leader: number): void {
+  try {
+    process.kill(-leader, "SIGKILL");
+  } catch (error) {
+    // Nobody is left of it.
+    if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error;
+  }
 }
 
 async function apply(folder: string, patch: string, flags: readonly string[]): Promise<number> {
