@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { parseExactly } from "../../src/lib/exactJson.ts";
+import { exactReader, parseExactly } from "../../src/lib/exactJson.ts";
 
 describe("a text that is read exactly and written again", () => {
   test.each([
@@ -26,6 +26,17 @@ describe("a text that is read exactly and written again", () => {
   test("is read still where it is nested deeper than the exact way goes", () => {
     const text = `${"[".repeat(20_000)}12345678901234567890${"]".repeat(20_000)}`;
     expect(Array.isArray(parseExactly(text))).toBe(true);
+  });
+
+  test("loses digits rather than time where the texts of one reader are long together", () => {
+    const read = exactReader();
+    const text = JSON.stringify({ long: "x".repeat(200_000) }).replace(
+      "{",
+      '{"id":1234567890123456789,',
+    );
+    expect(JSON.stringify(read(text))).toBe(text);
+    expect(read(text)).toMatchObject({ id: 1_234_567_890_123_456_800 });
+    expect(JSON.stringify(read('{"id":1234567890123456789}'))).toBe('{"id":1234567890123456789}');
   });
 
   test("loses digits rather than time where it is long", () => {

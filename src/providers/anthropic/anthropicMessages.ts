@@ -2,6 +2,7 @@ import type { RequestMessage } from "../../contract/chat.ts";
 import { isThinking } from "./anthropicAnswer.ts";
 import { partsOf, unfit, unfitPart, type ChatPart } from "../chat/chatParts.ts";
 import { answeredCallOf, argumentsOf, toolCallsOf } from "../chat/chatTools.ts";
+import { exactReader, type ReadJson } from "../../lib/exactJson.ts";
 import { isJsonObject } from "../../lib/json.ts";
 import { UnfitError } from "../provider.ts";
 
@@ -30,6 +31,7 @@ const USUAL_TTL = "5m";
 export function conversationOf(messages: readonly RequestMessage[]): Conversation {
   const system: Block[] = [];
   const turns: Turn[] = [];
+  const readJson = exactReader();
   for (const [index, message] of messages.entries()) {
     const path = `messages[${index}]`;
     switch (message.role) {
@@ -41,7 +43,7 @@ export function conversationOf(messages: readonly RequestMessage[]): Conversatio
         add(turns, "user", partsOf(message, path).flatMap(blocksOf));
         break;
       case "assistant":
-        add(turns, "assistant", assistantBlocks(message, path));
+        add(turns, "assistant", assistantBlocks(message, path, readJson));
         break;
       case "tool":
         add(turns, "user", [], [resultBlock(message, path)]);
@@ -81,7 +83,11 @@ function turnOf(role: Turn["role"], content: readonly Block[]): Turn {
   return { role, results: [], content: [...content] };
 }
 
-function assistantBlocks(message: RequestMessage, path: string): readonly Block[] {
+function assistantBlocks(
+  message: RequestMessage,
+  path: string,
+  readJson: ReadJson,
+): readonly Block[] {
   const { thinking_blocks: thoughts } = message as Block;
   return [
     // Only what bears the provider's own signature: it refuses thoughts that it did not have.
@@ -93,7 +99,7 @@ function assistantBlocks(message: RequestMessage, path: string): readonly Block[
       type: "tool_use",
       id: callId(call.id),
       name: call.name,
-      input: argumentsOf(call),
+      input: argumentsOf(call, readJson),
     })),
   ];
 }

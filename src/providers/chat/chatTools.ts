@@ -1,5 +1,5 @@
 import type { ChatRequestBody, RequestMessage } from "../../contract/chat.ts";
-import { parseExactly } from "../../lib/exactJson.ts";
+import type { ReadJson } from "../../lib/exactJson.ts";
 import { isJsonObject } from "../../lib/json.ts";
 import { unfit, unfitPart } from "./chatParts.ts";
 import { UnfitError } from "../provider.ts";
@@ -114,10 +114,13 @@ export function answeredCallOf(message: RequestMessage, path: string): string {
  * The arguments of a call as the object that some interfaces want instead of its text; none is an empty one.
  * Throws UnfitError where they are no JSON object.
  */
-export function argumentsOf(call: ChatToolCall): Readonly<Record<string, unknown>> {
+export function argumentsOf(
+  call: ChatToolCall,
+  readJson: ReadJson,
+): Readonly<Record<string, unknown>> {
   if (call.arguments.trim() === "") return {};
   try {
-    const value: unknown = parseExactly(call.arguments);
+    const value: unknown = readJson(call.arguments);
     if (isJsonObject(value)) return value;
   } catch {
     // The parser's error quotes the client's text, and says no more than what follows.

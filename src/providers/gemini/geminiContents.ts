@@ -1,5 +1,5 @@
 import type { RequestMessage } from "../../contract/chat.ts";
-import { parseExactly } from "../../lib/exactJson.ts";
+import { exactReader, type ReadJson } from "../../lib/exactJson.ts";
 import { isJsonObject } from "../../lib/json.ts";
 import {
   partsOf,
@@ -12,6 +12,14 @@ import {
 import { answeredCallOf, argumentsOf, toolCallsOf } from "../chat/chatTools.ts";
 import { demandsSignatures } from "./geminiModel.ts";
 import { UnfitError } from "../provider.ts";
+
+/** What is carried from message to message. */
+interface Reading {
+  readonly model: string;
+  /** Of the calls made so far, by their ids. */
+  readonly callNames: Map<string, string>;
+  readonly readJson: ReadJson;
+}
 
 /** One part of a content: https://ai.google.dev/api/caching#Part */
 type Part = Readonly<Record<string, unknown>>;
@@ -52,7 +60,7 @@ export function geminiContents(
 ): { contents: readonly Content[]; systemInstruction: { parts: readonly Part[] } | undefined } {
   const instructions: Part[] = [];
   const said: { speaker: RequestMessage["role"]; content: Content }[] = [];
-  const callNames = new Map<string, string>();
+  const reading: Reading = { model, callNames: new Map(), readJson: exactReader() };
   for (const [index, message] of messages.entries()) {
     const path = `messages[${index}]`;
     const { role } = message;
@@ -60,7 +68,7 @@ export function geminiContents(
       instructions.push(...textsOf(message, path).flatMap(textParts));
       continue;
     }
-    const parts = partsSaid(message, path, model, callNames);
+    const parts = partsSaid(message, path, reading);
     const last = said.at(-1);
     if (last?.speaker === role) last.content.parts.push(...parts);
     else if (parts.length > 0) {
@@ -80,15 +88,10 @@ export function geminiContents(
   return { contents, systemInstruction: hasInstructions ? { parts: instructions } : undefined };
 }
 
-function partsSaid(
-  message: RequestMessage,
-  path: string,
-  model: string,
-  callNames: Map<string, string>,
-): Part[] {
+function partsSaid(message: RequestMessage, path: string, reading: Reading): Part[] {
   const { role } = message;
-  if (role === "assistant") return assistantParts(message, path, model, callNames);
-  if (role === "tool") return [resultPart(message, path, callNames)];
+  if (role === "assistant") return assistantParts(message, path, reading);
+  if (role === "tool") return [resultPart(message, path, reading)];
   return partsOf(message, path).flatMap(userParts);
 }
 
@@ -126,8 +129,7 @@ function sourcePart(source: PartSource, path: string): Part {
 function assistantParts(
   message: RequestMessage,
   path: string,
-  model: string,
-  callNames: Map<string, string>,
+  { model, callNames, readJson }: Reading,
 ): Part[] {
   const texts = partsOf(message, path).flatMap((part) => {
     if (part.kind !== "text") throw unfitPart(part.path, part.own?.["type"]);
@@ -143,7 +145,7 @@ function assistantParts(
     // Of calls made at once only the first bears one.
     const isMissing = index === 0 && demandsSignatures(model);
     return {
-      functionCall: { id: call.id, name: call.name, args: argumentsOf(call) },
+      functionCall: { id: call.id, name: call.name, args: argumentsOf(call, readJson) },
       thoughtSignature: signatureOf(call.own) ?? (isMissing ? SIGNATURE_OF_OTHERS : undefined),
     };
   });
@@ -159,22 +161,18 @@ function signatureOf(own: object): string | undefined {
 }
 
 /** The interface wants the function's name, which the convention says only in the call. */
-function resultPart(
-  message: RequestMessage,
-  path: string,
-  callNames: ReadonlyMap<string, string>,
-): Part {
+function resultPart(message: RequestMessage, path: string, { callNames, readJson }: Reading): Part {
   const id = answeredCallOf(message, path);
   const name = callNames.get(id);
   if (name === undefined) throw new UnfitError(`${path}.tool_call_id names no call before it`);
   const text = textsOf(message, path).join("");
-  return { functionResponse: { id, name, response: resultObject(text) } };
+  return { functionResponse: { id, name, response: resultObject(text, readJson) } };
 }
 
 /** A result must be an object; "output" is where any other stands: https://ai.google.dev/api/caching#FunctionResponse */
-function resultObject(text: string): Readonly<Record<string, unknown>> {
+function resultObject(text: string, readJson: ReadJson): Readonly<Record<string, unknown>> {
   try {
-    const value: unknown = parseExactly(text);
+    const value: unknown = readJson(text);
     if (isJsonObject(value)) return value;
   } catch {
     // Most results are plain words.

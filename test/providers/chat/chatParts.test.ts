@@ -161,12 +161,12 @@ describe("calls", () => {
   ])("with the arguments %j", (given, value) => {
     const [read] = toolCallsOf(call(given), "messages[1]");
     expect(read).toMatchObject({ id: "a", name: "f" });
-    expect(read && argumentsOf(read)).toEqual(value);
+    expect(read && argumentsOf(read, JSON.parse)).toEqual(value);
   });
 
   test.each(["{", "[1]", "1", "null", '"x"'])("with the arguments %j are refused", (given) => {
     const [read] = toolCallsOf(call(given), "messages[1]");
-    expect(() => read && argumentsOf(read)).toThrow(
+    expect(() => read && argumentsOf(read, JSON.parse)).toThrow(
       new UnfitError("messages[1].tool_calls[0].function.arguments must be a JSON object"),
     );
   });
