@@ -1,6 +1,8 @@
 import { createHolds } from "./billing/holds.ts";
+import { createOpenMeters } from "./billing/openMeters.ts";
 import type { Config } from "./config/schema.ts";
 import { createCatalog } from "./gateway/catalog.ts";
+import { endForgotten } from "./gateway/forgotten.ts";
 import type { Gateway } from "./gateway/gateway.ts";
 import { systemClock, type Clock } from "./lib/clock.ts";
 import { idMaker, type NewId } from "./lib/id.ts";
@@ -73,6 +75,8 @@ export interface App {
 
 /** How often the gateway looks whether the database is still the file that it opened. */
 const FILE_WATCH_MS = 5000;
+/** How often it looks for requests whose end a fault of its own forgot. */
+const FORGOTTEN_WATCH_MS = 30_000;
 
 /** The composition root. Throws StoreError when the store cannot be served. */
 export function openApp(config: Config, edges: Edges, metrics: Metrics = silentMetrics): App {
@@ -106,6 +110,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     store,
     writer,
     holds: createHolds(),
+    openMeters: createOpenMeters(clock),
     retryBudget: createRetryBudget(() => metrics.retryRefused()),
     clock,
     random,
@@ -114,6 +119,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     detached: { count: 0 },
     traffic: { exchanges: new Set<UpstreamExchange>(), isCut: false },
   };
+  const forgottenWatch = setInterval(() => endForgotten(gateway), FORGOTTEN_WATCH_MS).unref();
   const requests = countRequests();
   metrics.watch(() => ({
     openRequests: requests.open,
@@ -146,6 +152,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     },
     async close() {
       clearInterval(fileWatch);
+      clearInterval(forgottenWatch);
       folding.stop();
       gateway.current.catalog.close();
       await writer.close();

@@ -45,6 +45,8 @@ export interface Admitted {
 }
 
 const BUSY_RETRY_SECONDS = 1;
+/** What a request may take besides its attempts: pauses between them, and a commit that has to wait. */
+const FORGOTTEN_MS = 60_000;
 /** How soon a credit made on the command line reaches a request that waits for money. */
 const CREDIT_POLL_MS = 100;
 
@@ -85,8 +87,10 @@ export async function admit(
     clock: gateway.clock,
     hold,
     price: config.price,
-    ended: (end) =>
-      gateway.metrics.requestEnded({ ...end, endpoint: ask.endpoint, model: config.id }),
+    ended: (end) => {
+      gateway.openMeters.remove(visit.requestId);
+      gateway.metrics.requestEnded({ ...end, endpoint: ask.endpoint, model: config.id });
+    },
     request: {
       publicId: visit.requestId,
       at: gateway.clock.epochMs(),
@@ -103,6 +107,7 @@ export async function admit(
       promised: hold.promised,
     },
   });
+  gateway.openMeters.add(visit.requestId, meter, model.attemptsMsMax + FORGOTTEN_MS);
   return {
     meter,
     ceiling: { promptTokens, completionTokens: outputTokensMax * ask.choiceCount },

@@ -1,6 +1,7 @@
 import type { Config, ModelConfig } from "../config/schema.ts";
 import type { Clock } from "../lib/clock.ts";
 import { chatInterfaceOf, createProvider, type Provider } from "../providers/registry.ts";
+import { ATTEMPTS_MAX } from "../routing/dispatch.ts";
 import type { Candidate } from "../routing/order.ts";
 
 /** A model that can be asked for, and the ways to serve each endpoint. */
@@ -9,6 +10,8 @@ export interface CatalogModel {
   readonly chat: readonly Candidate[];
   /** Empty where no route serves the responses interface. */
   readonly responses: readonly Candidate[];
+  /** What all attempts at its routes can take together, but for short pauses between them. */
+  readonly attemptsMsMax: number;
 }
 
 /** Everything that the config's providers and models offer, by public model id. */
@@ -28,7 +31,9 @@ export function createCatalog(config: Config, clock: Clock): Catalog {
       return provider ? [{ provider, route, chat: chatInterfaceOf(provider, route.api) }] : [];
     });
     const responses = candidates.filter(({ route }) => route.responses);
-    return [model.id, { config: model, chat: candidates, responses }];
+    const longestMs = Math.max(...candidates.map(({ provider }) => provider.config.totalTimeoutMs));
+    const attemptsMsMax = ATTEMPTS_MAX * longestMs;
+    return [model.id, { config: model, chat: candidates, responses, attemptsMsMax }];
   });
   return {
     models: new Map(models),

@@ -1,4 +1,5 @@
 import type { Holds } from "../billing/holds.ts";
+import type { OpenMeters } from "../billing/openMeters.ts";
 import type { Caller } from "../auth/authenticate.ts";
 import type { Config } from "../config/schema.ts";
 import type { Clock } from "../lib/clock.ts";
@@ -23,6 +24,7 @@ export interface Gateway {
   readonly store: Store;
   readonly writer: Writer;
   readonly holds: Holds;
+  readonly openMeters: OpenMeters;
   readonly retryBudget: RetryBudget;
   readonly clock: Clock;
   readonly random: Random;

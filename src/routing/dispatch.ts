@@ -42,7 +42,8 @@ export interface Dispatched<Answer> {
 
 /** The first failover is free; from this attempt on it takes a place of the retry budget. */
 const BUDGETED_ATTEMPT = 3;
-const ATTEMPTS_MAX = 3;
+/** At the routes of one request, each for its provider's `total_timeout` at most. */
+export const ATTEMPTS_MAX = 3;
 /** A provider whose places are all taken has one as soon as any of its requests ends. */
 const BUSY_RETRY_SECONDS = 1;
 

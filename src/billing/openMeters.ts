@@ -1,0 +1,41 @@
+import type { Clock } from "../lib/clock.ts";
+import type { Meter } from "./meter.ts";
+
+/**
+ * The meters that run. Each is finished by the path of its request; one that a fault of ours forgot would keep
+ * its account's money until the next start, so somebody looks.
+ */
+export interface OpenMeters {
+  /** `withinMs`: by then the request must have ended, whatever its providers and its client do. */
+  add(requestId: string, meter: OpenMeter, withinMs: number): void;
+  remove(requestId: string): void;
+  /**
+   * Ends those as failed that were overdue at the last look already: after a standstill of the process the
+   * requests' own time limits come first. Nothing is charged. Returns the requests' ids.
+   */
+  endForgotten(): readonly string[];
+}
+
+type OpenMeter = Pick<Meter, "abandon">;
+
+export function createOpenMeters(clock: Clock): OpenMeters {
+  const open = new Map<string, { meter: OpenMeter; dueMs: number }>();
+  let overdue: ReadonlySet<string> = new Set();
+  return {
+    add(requestId, meter, withinMs) {
+      open.set(requestId, { meter, dueMs: clock.monotonicMs() + withinMs });
+    },
+    remove: (requestId) => void open.delete(requestId),
+    endForgotten() {
+      const nowMs = clock.monotonicMs();
+      const late = [...open].filter(([, { dueMs }]) => dueMs <= nowMs);
+      const forgotten = late.filter(([requestId]) => overdue.has(requestId));
+      overdue = new Set(late.map(([requestId]) => requestId));
+      for (const [requestId, { meter }] of forgotten) {
+        open.delete(requestId);
+        void meter.abandon();
+      }
+      return forgotten.map(([requestId]) => requestId);
+    },
+  };
+}
