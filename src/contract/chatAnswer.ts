@@ -63,6 +63,11 @@ export interface ChatChunk extends Open {
 /** The last event of every chat stream. */
 export const DONE = "[DONE]";
 
+/** True for a word that is none of the convention's; an absent reason is no word. */
+export function isUnknownFinishReason(reported: unknown): boolean {
+  return reported !== undefined && reported !== null && !FINISH_REASONS.has(reported);
+}
+
 /** The reason of a finished answer, whatever the provider wrote. `error` stays: it counts as the provider's failure. */
 export function finishReasonOf(reported: unknown, calledTool: boolean): FinishReason {
   if (FINISH_REASONS.has(reported)) return reported as FinishReason;

@@ -48,6 +48,7 @@ export async function chat(gateway: Gateway, visit: Visit, body: ChatBody): Prom
     model: request.model,
     created: Math.floor(gateway.clock.epochMs() / 1000),
     unknownFields: gateway.current.config.api.unknownFields,
+    unknownFinishReason: () => gateway.metrics.unknownFinishReason(model.config.id),
   };
   const journey: Journey = {
     gateway,

@@ -1,5 +1,6 @@
 import {
   finishReasonOf,
+  isUnknownFinishReason,
   onlyListedChunkFields,
   onlyListedFields,
   type ChatChunk,
@@ -22,6 +23,8 @@ export interface AnswerIdentity {
   /** Seconds since 1970, where the provider gives none. */
   readonly created: number;
   readonly unknownFields: "forward" | "reject";
+  /** Told of a finish reason that is none of the convention's, which the client sees as one of them. */
+  readonly unknownFinishReason?: (() => void) | undefined;
 }
 
 type Unchecked = Readonly<Record<string, unknown>>;
@@ -56,7 +59,7 @@ export function publicCompletion(
   usageOf: (textBytes: number) => Usage,
   stop: readonly string[] = [],
 ): ChatCompletion {
-  const said = choicesOf(reply).map(publicChoice);
+  const said = choicesOf(reply).map((choice, at) => publicChoice(choice, at, identity));
   if (said.length === 0) throw new AnswerError("the answer has no choices");
   // What comes behind a stop sequence was generated too: it is counted, though nobody sees it.
   const textBytes = said.reduce((sum, { message }) => sum + spokenBytes(message), 0);
@@ -88,7 +91,9 @@ export function publicChunk(
     object: "chat.completion.chunk",
     created: createdOf(reply, identity),
     model: identity.model,
-    choices: choicesOf(reply).map((choice, at) => publicChunkChoice(choice, at, calledTool)),
+    choices: choicesOf(reply).map((choice, at) =>
+      publicChunkChoice(choice, at, identity, calledTool),
+    ),
   };
 }
 
@@ -148,7 +153,7 @@ export function callsTool(said: Unchecked): boolean {
   return (Array.isArray(calls) && calls.length > 0) || isJsonObject(said["function_call"]);
 }
 
-function publicChoice(choice: unknown, at: number): Choice {
+function publicChoice(choice: unknown, at: number, identity: AnswerIdentity): Choice {
   if (!isJsonObject(choice) || !isJsonObject(choice["message"])) {
     throw new AnswerError("a choice has no message");
   }
@@ -156,7 +161,7 @@ function publicChoice(choice: unknown, at: number): Choice {
   return {
     ...choice,
     index: indexOf(choice, at),
-    finish_reason: finishReason(choice["finish_reason"], callsTool(message)),
+    finish_reason: finishReason(choice["finish_reason"], callsTool(message), identity),
     message: { ...message, role: "assistant", content: textOf(message["content"]) },
   };
 }
@@ -164,6 +169,7 @@ function publicChoice(choice: unknown, at: number): Choice {
 function publicChunkChoice(
   choice: unknown,
   at: number,
+  identity: AnswerIdentity,
   calledTool: (index: number) => boolean,
 ): ChunkChoice {
   if (!isJsonObject(choice)) throw new AnswerError("a choice is not an object");
@@ -175,7 +181,9 @@ function publicChunkChoice(
     index,
     delta,
     finish_reason:
-      reason === null ? null : finishReason(reason, calledTool(index) || callsTool(delta)),
+      reason === null
+        ? null
+        : finishReason(reason, calledTool(index) || callsTool(delta), identity),
   };
 }
 
@@ -200,7 +208,12 @@ function textOf(content: unknown): string {
     .join("");
 }
 
-function finishReason(reported: unknown, calledTool: boolean): ReturnType<typeof finishReasonOf> {
+function finishReason(
+  reported: unknown,
+  calledTool: boolean,
+  { unknownFinishReason }: AnswerIdentity,
+): ReturnType<typeof finishReasonOf> {
+  if (isUnknownFinishReason(reported)) unknownFinishReason?.();
   const reason = finishReasonOf(reported, calledTool);
   if (reason === "error") throw new AnswerError("the provider failed to finish");
   return reason;

@@ -58,6 +58,8 @@ export interface Metrics {
   requestEnded(request: EndedRequest): void;
   /** A request was answered with an error before anything was held for it. */
   requestRefused(endpoint: MeasuredEndpoint, status: number): void;
+  /** A provider gave a finish reason that is none of the convention's; `model` is the config's id. */
+  unknownFinishReason(model: string): void;
   /** A third attempt found no place in the retry budget. */
   retryRefused(): void;
   /** The writer committed a batch. */
@@ -72,6 +74,7 @@ export interface Metrics {
 export const silentMetrics: Metrics = {
   requestEnded() {},
   requestRefused() {},
+  unknownFinishReason() {},
   retryRefused() {},
   committed() {},
   reloaded() {},

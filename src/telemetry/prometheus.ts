@@ -37,6 +37,12 @@ export function createPrometheusMetrics(): ReadableMetrics {
     labelNames: ["endpoint", "status"],
     registers: [registry],
   });
+  const unknownFinishReasons = new Counter({
+    name: "tollgate_unknown_finish_reasons_total",
+    help: "Finish reasons of providers that are none of the convention's; clients see stop or tool_calls.",
+    labelNames: ["model"],
+    registers: [registry],
+  });
   const retriesRefused = new Counter({
     name: "tollgate_retry_budget_refusals_total",
     help: "Third attempts that were not made, because too many were under way.",
@@ -60,6 +66,7 @@ export function createPrometheusMetrics(): ReadableMetrics {
   return {
     requestEnded: quietly(ended),
     requestRefused: quietly((endpoint, status) => refused.inc({ endpoint, status })),
+    unknownFinishReason: quietly((model) => unknownFinishReasons.inc({ model })),
     retryRefused: quietly(() => retriesRefused.inc()),
     committed: quietly((tookMs) => commits.observe(tookMs / 1000)),
     reloaded: quietly((isTaken) => reloads.inc({ outcome: isTaken ? "ok" : "refused" })),

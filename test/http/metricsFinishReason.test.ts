@@ -1,0 +1,39 @@
+import { expect, test } from "bun:test";
+import { answered, choice, helloEvent, roleEvent, usual } from "../support/chatAnswers.ts";
+import { chat } from "../support/chatCalls.ts";
+import { openBefore } from "../support/gatewayUnderTest.ts";
+import { growth } from "../support/scrape.ts";
+import { stream } from "../support/scriptedProvider.ts";
+import { chatEvent } from "../support/upstreamText.ts";
+
+const at = openBefore(["one"], ({ one }) => ({
+  providers: { one },
+  models: [{ id: "small", routes: [{ provider: "one" }] }],
+  sections: { metrics: { listen: "127.0.0.1:0" } },
+}));
+
+const unknownCounted = async (body: object): Promise<number | undefined> => {
+  const { value } = await growth(at.gateway.metricsUrl, async () => {
+    expect((await chat(at.gateway, at.gateway.key(), body)).status).toBe(200);
+  });
+  return value("tollgate_unknown_finish_reasons_total", { model: "small" });
+};
+
+test("a finish reason that is none of the convention's is counted: in JSON", async () => {
+  at.providers.one.answer = answered({ choices: [choice({}, { finish_reason: "eos" })] });
+  expect(await unknownCounted({})).toBe(1);
+});
+
+test("a finish reason that is none of the convention's is counted: in a stream", async () => {
+  const end = chatEvent({}, "eos");
+  at.providers.one.answer = stream(roleEvent, helloEvent, end, "data: [DONE]\n\n");
+  expect(await unknownCounted({ stream: true })).toBe(1);
+});
+
+test.each([
+  ["a known one", usual],
+  ["one that is null", answered({ choices: [choice({}, { finish_reason: null })] })],
+])("%s is not counted", async (_, answer) => {
+  at.providers.one.answer = answer;
+  expect(await unknownCounted({})).toBe(0);
+});
