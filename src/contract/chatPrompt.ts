@@ -46,7 +46,8 @@ export function measurePrompt(body: Prompt): PromptMeasure {
     messageCount: body.messages.length,
     promptTextBytes,
     nonTextPartCount,
-    needsWholeContext: nonTextPartCount > 0 || inTools.needsWholeContext,
+    needsWholeContext:
+      nonTextPartCount > 0 || inTools.needsWholeContext || Array.isArray(body.mcp_servers),
     storedObjectIds,
   };
 }
@@ -59,6 +60,8 @@ interface Prompt {
   readonly tools?: unknown;
   readonly functions?: unknown;
   readonly response_format?: unknown;
+  /** Servers whose tools Anthropic calls by itself, with results that nobody here sees. */
+  readonly mcp_servers?: unknown;
 }
 
 interface Message {

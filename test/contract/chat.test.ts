@@ -464,6 +464,13 @@ describe("the result", () => {
     expect([...measured.storedObjectIds].toSorted()).toEqual(ids.toSorted());
   });
 
+  test.each([
+    [[{ type: "url", url: "https://mcp.example" }], true],
+    [null, false],
+  ])("knows what servers bring in whose tools the provider calls: %j", (servers, expected) => {
+    expect(result({ mcp_servers: servers }).needsWholeContext).toBe(expected);
+  });
+
   test("refuses a tool that names a stored object by what is no id", async () => {
     const tools = [{ type: "file_search", vector_store_ids: [7] }];
     expect((await refusalOf(() => result({ tools })))?.message).toBe(
