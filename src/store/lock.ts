@@ -1,6 +1,5 @@
 import { Database } from "bun:sqlite";
-import { closeSync, openSync } from "node:fs";
-import { sqliteCode, StoreError } from "./sqlite.ts";
+import { makeDatabaseFile, sqliteCode, StoreError } from "./sqlite.ts";
 
 /** A command that only asks whether a gateway runs holds the lock for less than this. */
 const LOCK_WAIT_MS = 200;
@@ -18,7 +17,7 @@ export function takeInstanceLock(databasePath: string): InstanceLock | undefined
   const path = `${databasePath}.lock`;
   let database: Database;
   try {
-    closeSync(openSync(path, "a", 0o600));
+    makeDatabaseFile(path);
     database = new Database(path, { readwrite: true, create: true });
   } catch (cause) {
     throw new StoreError(`database is not writable: ${path}`, { cause });

@@ -1,6 +1,6 @@
 import { Database } from "bun:sqlite";
 import { drizzle, type BunSQLiteDatabase } from "drizzle-orm/bun-sqlite";
-import { closeSync, openSync } from "node:fs";
+import { accessSync, closeSync, constants, existsSync, openSync } from "node:fs";
 
 /** `power`: a commit survives a power cut. `process`: it survives `kill -9` only. */
 export type Durability = "power" | "process";
@@ -26,7 +26,7 @@ export function connect(path: string, durability: Durability): Connection {
   let sqlite: Database;
   try {
     // SQLite gives the files beside the database (-wal, -shm) the same mode.
-    closeSync(openSync(path, "a", OWNER_ONLY));
+    makeDatabaseFile(path);
     sqlite = new Database(path, {
       readwrite: true,
       create: true,
@@ -43,6 +43,17 @@ export function connect(path: string, durability: Durability): Connection {
     throw explainFailure(path, cause);
   }
   return { db: drizzle({ client: sqlite }), sqlite };
+}
+
+/**
+ * Makes an empty file for its owner alone where there is none. Throws where it may not be written. One that
+ * is there is not opened: as POSIX has it, closing it would let go of every lock that this process has on it,
+ * and a program with an older SQLite would take itself for the last one and remove the log that is written to
+ * (https://www.sqlite.org/howtocorrupt.html, 2.2).
+ */
+export function makeDatabaseFile(path: string): void {
+  if (existsSync(path)) accessSync(path, constants.R_OK | constants.W_OK);
+  else closeSync(openSync(path, "a", OWNER_ONLY));
 }
 
 /** The code of an SQLite failure, such as `SQLITE_FULL`; undefined for any other error. */
