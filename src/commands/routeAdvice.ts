@@ -1,5 +1,6 @@
 import type { Probe } from "../gateway/probe.ts";
-import type { UpstreamError } from "../providers/upstream.ts";
+import { ConnectionError, type UpstreamError } from "../providers/upstream.ts";
+import { dialAdvice } from "./dialAdvice.ts";
 
 /** Why a route does not answer and what to do about it, in one line. A provider's own words in it are scrubbed. */
 export function routeAdvice(probe: Probe, error: UpstreamError): string {
@@ -52,34 +53,17 @@ function statusAdvice(status: number): string {
     : `the provider answers with status ${status}: check base_url and kind`;
 }
 
-/** Words for what UpstreamError.outcome says of an attempt that got no answer, or none that can be used. */
+/** Words for an attempt that got no answer, or none that can be used. */
 function connectionAdvice({ candidate }: Probe, { outcome, cause }: UpstreamError): string {
+  const { connectTimeoutMs, totalTimeoutMs } = candidate.provider.config;
+  const advice = cause instanceof ConnectionError ? dialAdvice(cause, connectTimeoutMs) : undefined;
+  if (advice !== undefined) return advice;
   switch (outcome) {
-    case "refused":
-      return "cannot connect, nothing listens there: check base_url, and whether the provider runs";
-    case "dns":
-      return "cannot connect, the name in base_url is not known: check it, and this machine's DNS";
-    case "unreachable":
-      return "cannot connect: check base_url and the network";
-    case "tls":
-      return "cannot connect, the certificate is not trusted: check base_url, or set ca_file";
-    case "proxy":
-      return "cannot connect, the proxy does not open the way: check proxy";
     case "timeout":
-      return timeoutAdvice(candidate.provider.config, cause !== undefined);
+      return `no answer within ${totalTimeoutMs / 1000} s: try again, and look whether the provider is overloaded`;
     case "closed":
       return "the connection ended before the answer did: try again, and check base_url";
     default:
       return "what answers is not the interface that was asked for: check base_url, kind and api";
   }
-}
-
-/** Dialling that took too long has a cause of its own. */
-function timeoutAdvice(
-  { connectTimeoutMs, totalTimeoutMs }: { connectTimeoutMs: number; totalTimeoutMs: number },
-  isDialling: boolean,
-): string {
-  return isDialling
-    ? `cannot connect within ${connectTimeoutMs / 1000} s: check base_url and the network`
-    : `no answer within ${totalTimeoutMs / 1000} s: try again, and look whether the provider is overloaded`;
 }
