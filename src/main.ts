@@ -26,6 +26,7 @@ const commands: Readonly<Record<string, () => Promise<AddCommand>>> = {
   requests: async () => (await import("./commands/requests.ts")).addRequests,
   models: async () => (await import("./commands/models.ts")).addModels,
   audit: async () => (await import("./commands/audit.ts")).addAudit,
+  doctor: async () => (await import("./commands/doctor.ts")).addDoctor,
 };
 
 /** Runs one command line and returns the exit status: 0 done, 1 failed, 2 wrong usage. */

@@ -22,13 +22,15 @@ const proxyVariables: readonly string[] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PRO
 /**
  * Finds, reads and checks the config file: the given path, else $TOLLGATE_CONFIG, else ./config.toml,
  * else /etc/tollgate/config.toml. It reads every file that the config names but changes nothing, so it
- * serves a reload as well. Warnings are one line each. Throws {@link ConfigError} with every problem at
- * once; no message holds the value of a secret. With `secrets` "unread" whatever is secret is passed
- * over: who administers the store need not have the keys of the providers.
+ * serves a reload as well. Warnings are one line each; `plainSecrets` names the keys whose secrets stand
+ * in the file itself. Throws {@link ConfigError} with every problem at once; no message holds the value of
+ * a secret. With `secrets` "unread" whatever is secret is passed over: who administers the store need not
+ * have the keys of the providers.
  */
 export function loadConfig(options: { path?: string | undefined; secrets?: "read" | "unread" }): {
   config: Config;
   warnings: readonly string[];
+  plainSecrets: readonly string[];
 } {
   const file = findFile(options.path);
   const whole = parseToml(file, readText(file));
@@ -41,7 +43,8 @@ export function loadConfig(options: { path?: string | undefined; secrets?: "read
   if (inspection.problems.length > 0) throw new ConfigError(inspection.problems);
   if (models.length === 0) inspection.warning(file, "has no [[models]]: no request can be served");
   warnAboutReaders(file, inspection);
-  return { config: { file, ...settings, providers, models }, warnings: inspection.warnings };
+  const { warnings, plainSecrets } = inspection;
+  return { config: { file, ...settings, providers, models }, warnings, plainSecrets };
 }
 
 /**

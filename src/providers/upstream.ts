@@ -21,6 +21,7 @@ import type { Secrets } from "./scrub.ts";
 import { UpstreamError } from "./upstreamError.ts";
 
 export { ConnectionError } from "./http/client.ts";
+export { reachHost } from "./http/reach.ts";
 export { UpstreamError, type UpstreamFault } from "./upstreamError.ts";
 
 /** One request to a provider. `requestId` is ours; it helps the operator to find it in the provider's own logs. */

@@ -9,12 +9,17 @@ export interface InstanceLock {
   release(): void;
 }
 
+/** Where the lock of a database lies. */
+export function lockPath(databasePath: string): string {
+  return `${databasePath}.lock`;
+}
+
 /**
  * Takes the lock on a second file beside the database; undefined when another process has it. The
  * kernel frees it however the process ends, so there is nothing to clean up after `kill -9`.
  */
 export function takeInstanceLock(databasePath: string): InstanceLock | undefined {
-  const path = `${databasePath}.lock`;
+  const path = lockPath(databasePath);
   let database: Database;
   try {
     makeDatabaseFile(path);

@@ -19,11 +19,7 @@ function migrationsFolder(): string {
 export function migrate({ sqlite }: Connection, mayMigrate: () => boolean): void {
   const migrations = migrationTags();
   const applied = userVersion(sqlite);
-  if (applied > migrations.length) {
-    throw new StoreError(
-      "database was written by a newer version of tollgate: use that version, or a backup",
-    );
-  }
+  refuseNewer(applied, migrations.length);
   if (applied === migrations.length) return;
   if (!mayMigrate()) {
     throw new StoreError(
@@ -40,6 +36,27 @@ export function migrate({ sqlite }: Connection, mayMigrate: () => boolean): void
       sqlite.run(`PRAGMA user_version = ${migrations.length}`);
     })
     .immediate();
+}
+
+/** How many migrations a store has seen, and how many this program knows. */
+export interface SchemaAge {
+  readonly applied: number;
+  readonly known: number;
+}
+
+/** Throws StoreError for a store that is newer than the program, or another program's. */
+export function schemaAge(sqlite: Connection["sqlite"]): SchemaAge {
+  const age = { applied: userVersion(sqlite), known: migrationTags().length };
+  refuseNewer(age.applied, age.known);
+  if (age.applied === 0) refuseForeignTables(sqlite);
+  return age;
+}
+
+function refuseNewer(applied: number, known: number): void {
+  if (applied <= known) return;
+  throw new StoreError(
+    "database was written by a newer version of tollgate: use that version, or a backup",
+  );
 }
 
 /** The migrations in their order, as drizzle-kit's journal has them. Its own reader takes 10 ms of every start: it hashes. */

@@ -99,6 +99,7 @@ export { startFolding } from "./folding.ts";
 export type { Funds, KeyRow, KeySecretRow, SettledFunds } from "./keys.ts";
 export type { HistoryRow } from "./ledger.ts";
 export { takeInstanceLock } from "./lock.ts";
+export { lookAtStore, storeFiles, type StoreLook } from "./look.ts";
 export type { OpenedRequest, WriteResult } from "./operations.ts";
 export { requestStatuses, type RequestRow, type RequestStatus } from "./requests.ts";
 export type { AttemptRecord, RequestEnd } from "./settle.ts";

@@ -1,0 +1,78 @@
+import type { Command } from "commander";
+import { forgetProxyEnvironment } from "../config/load.ts";
+import { systemClock } from "../lib/clock.ts";
+import { examineEnvironment, readConfig } from "./doctor/config.ts";
+import { readDatabase } from "./doctor/database.ts";
+import { examineDisk, examineLimits, judgeClock } from "./doctor/host.ts";
+import { examinePermissions } from "./doctor/permissions.ts";
+import { examineProviders } from "./doctor/providers.ts";
+import { amiss, notLooked, type Verdict } from "./doctor/verdict.ts";
+import { CommandFailure } from "./failure.ts";
+import { printResult, type Result } from "./print.ts";
+import { globalOptions } from "./session.ts";
+import { table } from "./table.ts";
+
+interface Check extends Verdict {
+  readonly name: string;
+}
+
+/** Registers `tollgate doctor`. */
+export function addDoctor(program: Command): void {
+  program
+    .command("doctor")
+    .description("look at clock, disk, limits, permissions, database and providers; say what to do")
+    .action(async (_: unknown, command: Command) => {
+      const { config, json } = globalOptions(command);
+      const checks = await examine(config);
+      printResult(examined(checks), json === true);
+      const failed = checks.filter(({ ok }) => !ok).length;
+      if (failed > 0) {
+        throw new CommandFailure(`${failed} of ${checks.length} checks failed: see above`);
+      }
+    });
+}
+
+/** The checks in the order in which they are shown. The providers come last: what keeps this thread would count as their delay. */
+async function examine(configPath: string | undefined): Promise<readonly Check[]> {
+  const { known, verdict } = readConfig(configPath);
+  const environment = { name: "environment", ...examineEnvironment() };
+  forgetProxyEnvironment();
+  const path = known?.config.database.path;
+  const database =
+    path === undefined
+      ? { verdict: amiss(notLooked), lastEntry: "unknown" as const }
+      : readDatabase(path);
+  return [
+    { name: "config", ...verdict },
+    environment,
+    { name: "clock", ...judgeClock(systemClock.epochMs(), database.lastEntry) },
+    { name: "disk", ...(path === undefined ? amiss(notLooked) : examineDisk(path)) },
+    { name: "limits", ...examineLimits() },
+    {
+      name: "permissions",
+      ...(known === undefined ? amiss(notLooked) : examinePermissions(known)),
+    },
+    { name: "database", ...database.verdict },
+    {
+      name: "providers",
+      ...(known === undefined ? amiss(notLooked) : await examineProviders(known)),
+    },
+  ];
+}
+
+function examined(checks: readonly Check[]): Result {
+  const columns = [{ head: "check" }, { head: "result" }, { head: "found" }];
+  return {
+    document: {
+      ok: checks.every(({ ok }) => ok),
+      checks: checks.map(({ name, ok, lines }) => ({ name, ok, message: lines.join("; ") })),
+    },
+    text: () =>
+      table(
+        columns,
+        checks.flatMap(({ name, ok, lines }) =>
+          lines.map((line, at) => (at === 0 ? [name, ok ? "ok" : "failed", line] : ["", "", line])),
+        ),
+      ),
+  };
+}

@@ -1,0 +1,59 @@
+import { lookAtStore, StoreError, type StoreLook } from "../../store/store.ts";
+import type { LastEntry } from "./host.ts";
+import { amiss, bytesText, sound, type Verdict } from "./verdict.ts";
+
+const FAULTS_SHOWN_MAX = 3;
+
+/** What is said of the database, and what the clock is compared with. */
+export interface DatabaseReading {
+  readonly verdict: Verdict;
+  readonly lastEntry: LastEntry;
+}
+
+/** Looks at the database, makes none, and changes nothing in one; a gateway may run on it. */
+export function readDatabase(path: string): DatabaseReading {
+  try {
+    const look = lookAtStore(path);
+    if (look === undefined) return { verdict: noneYet(path), lastEntry: "none" };
+    return { verdict: judgeDatabase(path, look), lastEntry: look.lastEntryMs ?? "none" };
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+    return { verdict: amiss(error.message), lastEntry: "unknown" };
+  }
+}
+
+function noneYet(path: string): Verdict {
+  return sound(
+    `there is none yet at ${path}: \`tollgate serve\` or \`tollgate accounts create\` makes it`,
+  );
+}
+
+function judgeDatabase(path: string, look: StoreLook): Verdict {
+  const { faults, schema, isGatewayRunning } = look;
+  if (faults.length > 0) return damaged(path, faults);
+  const age = `schema ${schema.applied} of ${schema.known}`;
+  if (schema.applied < schema.known && isGatewayRunning) {
+    return amiss(
+      `${path} has an older schema (${age}), and a gateway of another version is running on it: restart the gateway`,
+    );
+  }
+  const facts = [
+    bytesText(look.bytes),
+    schema.applied < schema.known ? `${age}, the next command brings it up to date` : age,
+    isGatewayRunning ? "a gateway is running on it" : "no gateway is running on it",
+  ];
+  const check = look.isWhollyChecked ? "in order" : "in order by the quick check";
+  return sound(
+    `${path} is ${check} (${facts.join(", ")}); \`tollgate audit\` proves the books in it`,
+  );
+}
+
+function damaged(path: string, faults: readonly string[]): Verdict {
+  const shown = faults.slice(0, FAULTS_SHOWN_MAX);
+  const more = faults.length - shown.length;
+  return amiss(
+    `${path} is damaged: stop the gateway, keep a copy of the file, and put a backup in its place`,
+    ...shown,
+    ...(more > 0 ? [`and ${more} more: \`tollgate audit\` shows all`] : []),
+  );
+}

@@ -1,0 +1,92 @@
+import { readFileSync, statfsSync, statSync } from "node:fs";
+import { dirname } from "node:path";
+import { storeFiles } from "../../store/store.ts";
+import { isoTime } from "../times.ts";
+import { amiss, bytesText, sound, systemCode, type Verdict } from "./verdict.ts";
+
+/** This program is younger: a clock that says otherwise was never set. */
+const EARLIEST_MS = Date.UTC(2026, 0, 1);
+/** So far a clock may have been put back, as time servers do. */
+const CLOCK_BACK_MS_MAX = 60_000;
+
+/** Below this, and what the write-ahead log takes when it moves into the database, requests will soon be refused. */
+const FREE_BYTES_MIN = 256 * 1024 * 1024;
+
+/** Each open request takes two, its own and its provider's. */
+const OPEN_FILES_MIN = 4096;
+const OPEN_FILES_RECOMMENDED = 65_536;
+const limitAdvice = `set LimitNOFILE=${OPEN_FILES_RECOMMENDED} in the systemd unit, or \`ulimit -n ${OPEN_FILES_RECOMMENDED}\` before \`tollgate serve\``;
+
+/** What the clock can be compared with: the last entry of the books, `none` in them yet, or books that cannot be read. */
+export type LastEntry = number | "none" | "unknown";
+
+/** Whether the clock can be right. Reading it must come after reading the books. */
+export function judgeClock(nowMs: number, lastEntry: LastEntry): Verdict {
+  const now = `it is ${isoTime(nowMs)} by the clock`;
+  const advice = "set it right, and let a time service keep it (timedatectl set-ntp true)";
+  if (nowMs < EARLIEST_MS) return amiss(`${now}, which cannot be: ${advice}`);
+  if (lastEntry === "unknown") {
+    return amiss(`${now}, not compared with the books: they cannot be read, see database`);
+  }
+  if (lastEntry === "none") return sound(`${now}; the books have no entry yet to compare it with`);
+  if (nowMs < lastEntry - CLOCK_BACK_MS_MAX) {
+    return amiss(`${now}, but the last entry of the books is of ${isoTime(lastEntry)}: ${advice}`);
+  }
+  return sound(`${now}, not behind the last entry of the books (${isoTime(lastEntry)})`);
+}
+
+/** How much a disk has left for the database in a folder. */
+export interface DiskSpace {
+  readonly folder: string;
+  readonly freeBytes: number;
+  readonly logBytes: number;
+}
+
+/** Looks where the database lies, or will lie. */
+export function examineDisk(databasePath: string): Verdict {
+  const { database, writeAheadLog } = storeFiles(databasePath);
+  const folder = dirname(database);
+  try {
+    const { bavail, bsize } = statfsSync(folder);
+    const logBytes = statSync(writeAheadLog, { throwIfNoEntry: false })?.size ?? 0;
+    return judgeDisk({ folder, freeBytes: bavail * bsize, logBytes });
+  } catch (error) {
+    return amiss(
+      `${folder} cannot be looked at (${systemCode(error)}): make the folder, or name another file as the path of [database]`,
+    );
+  }
+}
+
+/** Whether that lasts. */
+export function judgeDisk({ folder, freeBytes, logBytes }: DiskSpace): Verdict {
+  const neededBytes = FREE_BYTES_MIN + logBytes;
+  const found = `${bytesText(freeBytes)} free in ${folder} (write-ahead log: ${bytesText(logBytes)})`;
+  return freeBytes >= neededBytes
+    ? sound(found)
+    : amiss(
+        `${found}, at least ${bytesText(neededBytes)} are needed: a full disk refuses every request; make room, enlarge it, or lower keep_requests`,
+      );
+}
+
+/** How many files this process may open. The runtime raises the soft limit to the hard one, as it does for `serve`. */
+export function examineLimits(): Verdict {
+  const path = "/proc/self/limits";
+  try {
+    const [, soft] = /^Max open files +(\d+)/m.exec(readFileSync(path, "utf8")) ?? [];
+    return soft === undefined
+      ? amiss(`${path} does not tell how many files may be open: ${limitAdvice}`)
+      : judgeLimits(Number(soft));
+  } catch (error) {
+    return amiss(`${path} cannot be read (${systemCode(error)}): ${limitAdvice}`);
+  }
+}
+
+function judgeLimits(openFiles: number): Verdict {
+  const found = `${openFiles} open files at once, as this command was started`;
+  if (openFiles < OPEN_FILES_MIN) {
+    return amiss(
+      `${found}, and an open request takes two: at least ${OPEN_FILES_MIN} are needed; ${limitAdvice}`,
+    );
+  }
+  return sound(openFiles < OPEN_FILES_RECOMMENDED ? `${found}; better: ${limitAdvice}` : found);
+}

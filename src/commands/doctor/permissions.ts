@@ -1,0 +1,123 @@
+import { accessSync, constants, statSync, type Stats } from "node:fs";
+import { dirname } from "node:path";
+import { storeFiles } from "../../store/store.ts";
+import type { KnownConfig } from "./config.ts";
+import { amiss, sound, systemCode, type Verdict } from "./verdict.ts";
+
+const GROUP_AND_OTHERS = 0o077;
+const OTHERS = 0o007;
+const OTHERS_WRITE = 0o002;
+/** In a folder with it, such as /tmp, nobody can replace another user's files. */
+const STICKY = 0o1000;
+
+/** Whether others can read or change what is the gateway's alone, and whether the gateway itself can. */
+export function examinePermissions({ config, plainSecrets }: KnownConfig): Verdict {
+  const files = storeFiles(config.database.path);
+  const folders = new Set([dirname(files.database), dirname(files.lock)]);
+  const { tls } = config.server;
+  const problems = [
+    ...Object.values(files).flatMap(problemsOfStoreFile),
+    ...[...folders].flatMap(problemsOfFolder),
+    ...problemsOfConfig(config.file, plainSecrets),
+    ...(tls === undefined ? [] : problemsOfTlsKey(tls.keyFile)),
+  ];
+  if (problems.length > 0) return amiss(...problems);
+  return sound("the database, its folder and the config are closed to other users");
+}
+
+function problemsOfStoreFile(path: string): readonly string[] {
+  const status = look(path);
+  if (typeof status === "string") return [status];
+  // What is no file, such as a folder, the check of the database refuses; its mode had better stay.
+  if (!status?.isFile()) return [];
+  const user = process.geteuid?.();
+  return [
+    ...((status.mode & GROUP_AND_OTHERS) === 0
+      ? []
+      : [`${path} is open to other users (mode ${modeText(status.mode)}): chmod 600 it`]),
+    ...(user === undefined || status.uid === user
+      ? []
+      : [
+          `${path} belongs to uid ${status.uid} and this command runs as uid ${user}: run tollgate as its owner only, or chown it to the user of the gateway`,
+        ]),
+  ];
+}
+
+function problemsOfFolder(path: string): readonly string[] {
+  const status = look(path);
+  if (typeof status === "string") return [status];
+  if (!status?.isDirectory()) {
+    return [`there is no folder ${path}: make it, closed to other users`];
+  }
+  const isOpen = (status.mode & OTHERS_WRITE) !== 0 && (status.mode & STICKY) === 0;
+  return [
+    ...(isWritable(path)
+      ? []
+      : [
+          `${path} is not writable: run as its owner, or name another file as the path of [database]`,
+        ]),
+    ...(isOpen
+      ? [
+          `in ${path} every user can replace the database (mode ${modeText(status.mode)}): chmod o-w it`,
+        ]
+      : []),
+  ];
+}
+
+function problemsOfConfig(
+  path: string,
+  plainSecrets: readonly string[] | undefined,
+): readonly string[] {
+  const status = look(path);
+  if (typeof status !== "object") return status === undefined ? [] : [status];
+  const mode = modeText(status.mode);
+  const isOpen = (status.mode & GROUP_AND_OTHERS) !== 0;
+  if (isOpen && plainSecrets === undefined) {
+    return [
+      `${path} is open to other users (mode ${mode}) and may hold secrets, which cannot be told before it is mended: chmod 600 it`,
+    ];
+  }
+  if (isOpen && plainSecrets !== undefined && plainSecrets.length > 0) {
+    return [
+      `${path} is open to other users (mode ${mode}), and it holds ${plainSecrets.join(", ")}: chmod 600 it, or use \${NAME} or api_key_file`,
+    ];
+  }
+  return (status.mode & OTHERS_WRITE) === 0
+    ? []
+    : [`${path} can be changed by every user (mode ${mode}): chmod o-w it`];
+}
+
+/** Its group may read it: so a key is commonly given to the user of a service. */
+function problemsOfTlsKey(path: string): readonly string[] {
+  const status = look(path);
+  if (typeof status !== "object") return status === undefined ? [] : [status];
+  return (status.mode & OTHERS) === 0
+    ? []
+    : [
+        `${path}, the TLS key, is open to every user (mode ${modeText(status.mode)}): chmod o-rwx it`,
+      ];
+}
+
+/** Undefined: it is not there. A text: why it cannot be looked at. */
+function look(path: string): Stats | string | undefined {
+  try {
+    return statSync(path);
+  } catch (error) {
+    const code = systemCode(error);
+    if (code === "ENOENT" || code === "ENOTDIR") return undefined;
+    return `${path} cannot be looked at (${code}): run as the user of the gateway`;
+  }
+}
+
+function isWritable(folder: string): boolean {
+  try {
+    accessSync(folder, constants.W_OK | constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function modeText(mode: number): string {
+  return (mode & 0o7777).toString(8).padStart(4, "0");
+}

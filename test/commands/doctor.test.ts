@@ -1,0 +1,241 @@
+import { Database } from "bun:sqlite";
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "bun:test";
+import {
+  chmod,
+  copyFile,
+  exists,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { openDesk, type Desk } from "../support/cli.ts";
+import { change, checkNames, credit, examine, type Scene } from "../support/doctor.ts";
+import { configText, oneModel } from "../support/gatewayConfig.ts";
+import { startProvider } from "../support/scriptedProvider.ts";
+
+const PAGE_BYTES = 4096;
+const HOUR_MS = 3_600_000;
+const secret = "sk-upstream-0123456789abcdef";
+
+const provider = startProvider();
+afterAll(() => provider.stop());
+
+const baseUrl = `http://127.0.0.1:${provider.port}/v1`;
+const config = configText(oneModel(baseUrl));
+const program = [process.execPath, resolve(import.meta.dir, "../../src/main.ts")];
+
+let desk: Desk;
+beforeEach(async () => {
+  desk = await openDesk(config);
+});
+afterEach(() => desk.remove());
+
+/** Takes a desk with another config, or whose program another one starts. */
+async function newDesk(text: string, launcher: readonly string[] = []): Promise<void> {
+  await desk.remove();
+  desk = await openDesk(text, [...launcher, ...program]);
+}
+
+function databaseAt(path: string): Promise<void> {
+  return newDesk(configText(oneModel(baseUrl, { database: { path } })));
+}
+
+/** Hides rows from whoever looks them up in an index: its first page says that it has no entries. */
+async function damage(): Promise<void> {
+  credit(desk, Date.now());
+  const sqlite = new Database(desk.database);
+  const index = sqlite
+    .query<{ page: number }, []>(
+      "SELECT rootpage AS page FROM sqlite_schema WHERE name = 'ledger_account_seq'",
+    )
+    .get();
+  sqlite.close();
+  const bytes = await readFile(desk.database);
+  bytes.writeUInt16BE(0, ((index?.page ?? 0) - 1) * PAGE_BYTES + 3);
+  await writeFile(desk.database, bytes);
+}
+
+/** Writes something that stands in the write-ahead log only, as after a crash. */
+async function leaveLog(): Promise<void> {
+  const files = [desk.database, `${desk.database}-wal`];
+  const writer = new Database(desk.database);
+  writer.run("CREATE TABLE written_last (id INTEGER)");
+  for (const file of files) await copyFile(file, `${file}.kept`);
+  writer.close();
+  for (const file of files) await rename(`${file}.kept`, file);
+}
+
+describe("doctor, where all is well", () => {
+  test("ends with 0, also before the first start, and makes no database", async () => {
+    const { status, messages } = await examine(desk);
+    expect(status).toBe(0);
+    expect(messages["database"]).toStartWith(`there is none yet at ${desk.database}: \`tollgate`);
+    expect(messages["clock"]).toEndWith("the books have no entry yet to compare it with");
+    expect(await readdir(desk.folder)).toEqual(["config.toml"]);
+  });
+
+  test("looks at the database and changes nothing in it", async () => {
+    credit(desk, Date.now());
+    await leaveLog();
+    await rm(`${desk.database}.lock`);
+    const before = await readFile(desk.database);
+    const { failed, messages } = await examine(desk);
+    expect(failed).toEqual([]);
+    expect(messages["database"]).toStartWith(`${desk.database} is in order (`);
+    expect(messages["database"]).toContain("schema 3 of 3, no gateway is running on it");
+    expect(messages["clock"]).toContain("not behind the last entry of the books");
+    expect(await readFile(desk.database)).toEqual(before);
+    expect(await exists(`${desk.database}.lock`)).toBe(false);
+    expect(await desk.json("audit")).toMatchObject({ ok: true });
+  });
+
+  test("asks the providers nothing", async () => {
+    provider.forget();
+    expect((await examine(desk)).messages["providers"]).toStartWith("1 of 1 can be connected to");
+    expect(provider.requests).toEqual([]);
+  });
+
+  test("takes no argument", async () => {
+    expect(await desk.run("doctor", "alice")).toMatchObject({ status: 2, stdout: "" });
+  });
+
+  test("shows people a table", async () => {
+    const { status, stdout, stderr } = await desk.run("doctor");
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    const lines = stdout.split("\n");
+    expect(lines[0]).toMatch(/^check +result +found$/);
+    expect(lines.slice(1).map((line) => line.split(/ +/, 2))).toEqual(
+      checkNames.map((name) => [name, "ok"]),
+    );
+  });
+});
+
+const scenes: readonly Scene[] = [
+  {
+    what: "a file that is no database",
+    spoil: () => writeFile(desk.database, "a".repeat(5000), { mode: 0o600 }),
+    failed: ["clock", "database"],
+    message: () => `database is damaged or not a database: ${desk.database}`,
+  },
+  {
+    what: "another program's database",
+    spoil() {
+      desk.makeDatabase();
+      change(desk, "PRAGMA user_version = 0");
+    },
+    failed: ["clock", "database"],
+    message: () => "database belongs to another program: name another file",
+  },
+  {
+    what: "a database of a newer version",
+    spoil() {
+      desk.makeDatabase();
+      change(desk, "PRAGMA user_version = 99");
+    },
+    failed: ["clock", "database"],
+    message: () => "database was written by a newer version of tollgate: use that version",
+  },
+  {
+    what: "a database with a page that is not what it was",
+    spoil: damage,
+    failed: ["database"],
+    message: () => `${desk.database} is damaged: stop the gateway, keep a copy of the file`,
+  },
+  {
+    what: "a database whose name is a folder's",
+    spoil: () => databaseAt("."),
+    failed: ["clock", "database"],
+    message: () => `database is no file: ${desk.folder}; name another`,
+  },
+  {
+    what: "a clock behind the books",
+    spoil: () => credit(desk, Date.now() + HOUR_MS),
+    failed: ["clock"],
+    message: () => "but the last entry of the books is of 2",
+  },
+  {
+    what: "few open files",
+    spoil: () => newDesk(config, ["sh", "-c", 'ulimit -n 500; exec "$@"', "sh"]),
+    failed: ["limits"],
+    message: () => "500 open files at once",
+  },
+  {
+    what: "options slipped to the runtime",
+    spoil: () => newDesk(config, ["env", "BUN_OPTIONS=--smol"]),
+    failed: ["environment"],
+    message: () => "BUN_OPTIONS: it can run foreign code inside this program; unset it",
+  },
+  {
+    what: "certificates that nobody verifies",
+    spoil: () => newDesk(config, ["env", "NODE_TLS_REJECT_UNAUTHORIZED=0"]),
+    failed: ["environment"],
+    message: () => "NODE_TLS_REJECT_UNAUTHORIZED: 0 would accept any certificate; unset it",
+  },
+  {
+    what: "a folder for the database that is not there",
+    spoil: () => databaseAt("none/tollgate.db"),
+    failed: ["disk", "permissions"],
+    message: () => `there is no folder ${join(desk.folder, "none")}: make it`,
+  },
+  {
+    what: "a link to a folder that is not there",
+    spoil: () => symlink("none/tollgate.db", desk.database),
+    failed: ["disk", "permissions"],
+    message: () => `there is no folder ${join(desk.folder, "none")}: make it`,
+  },
+  {
+    what: "a config with a problem, and looks at the database even so",
+    async spoil() {
+      await newDesk(
+        `${config}\n[[providers]]\nid = "b"\nbase_url = "${baseUrl}"\napi_key = "\${NO_SUCH_VARIABLE}"`,
+      );
+      await chmod(desk.config, 0o600);
+      credit(desk, Date.now());
+    },
+    failed: ["config", "providers"],
+    message: () => "not looked at, for the config has problems: mend them first",
+  },
+];
+
+describe("doctor finds", () => {
+  test.each(scenes)("$what", async ({ spoil, failed, message }) => {
+    await spoil();
+    const found = await examine(desk);
+    expect(found.failed).toEqual(failed);
+    expect(found.messages[failed.at(-1) ?? ""]).toContain(message());
+    expect(found.output).not.toContain(secret);
+  });
+
+  test("no config, and looks at what needs none", async () => {
+    await rm(desk.config);
+    const { failed, messages } = await examine(desk);
+    const needing = ["config", "clock", "disk", "permissions", "database", "providers"];
+    expect(failed).toEqual(needing);
+    expect(messages["config"]).toStartWith("no config: ");
+    expect(messages["database"]).toStartWith("not looked at, for the config cannot be read");
+  });
+
+  test("a disk that has no room", async () => {
+    await databaseAt("/proc/tollgate.db");
+    const { failed, messages } = await examine(desk);
+    expect(failed).toContain("disk");
+    expect(messages["disk"]).toMatch(/^0 bytes free in \/proc .* at least 268.4 MB are needed/);
+  });
+
+  test("a clock in order again, with the next entry after it was ahead", async () => {
+    credit(desk, Date.now() + HOUR_MS);
+    expect((await examine(desk)).failed).toEqual(["clock"]);
+    credit(desk, Date.now());
+    expect((await examine(desk)).failed).toEqual([]);
+  });
+
+  test("the faults of a file, for people a line each", async () => {
+    await damage();
+    const { stdout } = await desk.run("doctor");
+    expect(stdout).toMatch(/^database +failed .*\n(?: {14,}.*\n)* {14,}\S.*ledger_account_seq/m);
+  });
+});

@@ -1,0 +1,31 @@
+import { describe, expect, test } from "bun:test";
+import { judgeClock, judgeDisk } from "../../../src/commands/doctor/host.ts";
+
+const now = Date.UTC(2026, 6, 1);
+
+describe("the clock", () => {
+  test.each([
+    ["before there are books", now, "none"],
+    ["in the moment of the last entry", now, now],
+    ["put back by less than a minute", now, now + 60_000],
+  ] as const)("is right %s", (_, nowMs, lastEntry) => {
+    expect(judgeClock(nowMs, lastEntry).ok).toBe(true);
+  });
+
+  test.each([
+    ["that was never set", 0, "none", "which cannot be: set it right"],
+    ["that was put back further", now, now + 60_001, "but the last entry of the books is of"],
+    ["where the books cannot be read", now, "unknown", "not compared with the books"],
+  ] as const)("is amiss %s", (_, nowMs, lastEntry, words) => {
+    const { ok, lines } = judgeClock(nowMs, lastEntry);
+    expect(ok).toBe(false);
+    expect(lines.join("\n")).toContain(words);
+  });
+});
+
+test("the disk needs room for the write-ahead log besides its minimum", () => {
+  const megabytes = 1024 * 1024;
+  const disk = { folder: "/srv", freeBytes: 300 * megabytes, logBytes: 44 * megabytes };
+  expect(judgeDisk(disk).ok).toBe(true);
+  expect(judgeDisk({ ...disk, logBytes: disk.logBytes + 1 }).ok).toBe(false);
+});

@@ -1,0 +1,111 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { chmod } from "node:fs/promises";
+import { openBlackHole, type BlackHole } from "../../support/blackHole.ts";
+import { openDesk, type Desk } from "../../support/cli.ts";
+import { examine, type Examination } from "../../support/doctor.ts";
+import { configText } from "../../support/gatewayConfig.ts";
+import { startRawServer, type RawPeer, type RawServer } from "../../support/rawServer.ts";
+
+const secrets = ["sk-upstream-0123456789", "header-0123456789", "proxy-password-0123456789"];
+const [apiKey, headerValue, proxyPassword] = secrets;
+const authority = new URL("../../support/certificates/authority.pem", import.meta.url).pathname;
+
+/** Opens the tunnel, and says over it what the other end says, which here is nothing. */
+const refuseTunnel = async (peer: RawPeer): Promise<void> => {
+  await peer.request();
+  await peer.send("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n");
+};
+
+const servers: RawServer[] = [];
+let blackHole: BlackHole;
+let desk: Desk;
+let found: Examination;
+let tookMs: number;
+
+function serve(...options: Parameters<typeof startRawServer>): RawServer {
+  const server = startRawServer(...options);
+  servers.push(server);
+  return server;
+}
+
+beforeAll(async () => {
+  const silent = () => {};
+  const plain = serve(silent);
+  const secure = serve(silent, { certificate: "localhost" });
+  const expired = serve(silent, { certificate: "expired" });
+  const other = serve(silent, { certificate: "otherHost" });
+  const proxy = serve(refuseTunnel);
+  const closed = startRawServer(silent);
+  closed.stop();
+  blackHole = await openBlackHole();
+  const https = ({ port }: RawServer) => ({
+    base_url: `https://localhost:${port}/v1`,
+    ca_file: authority,
+  });
+  const proxyUrl = `http://user:${proxyPassword}@127.0.0.1:${proxy.port}`;
+  desk = await openDesk(
+    configText({
+      providers: {
+        plain: { base_url: `http://127.0.0.1:${plain.port}/v1`, api_key: apiKey ?? "" },
+        secure: https(secure),
+        strange: { base_url: `https://localhost:${secure.port}/v1` },
+        expired: https(expired),
+        other: https(other),
+        closed: `http://127.0.0.1:${closed.port}/v1`,
+        nameless: "http://nowhere.invalid/v1",
+        dead: { base_url: `http://127.0.0.1:${blackHole.port}/v1`, connect_timeout: "60s" },
+        hasty: { base_url: `http://127.0.0.1:${blackHole.port}/v1`, connect_timeout: "200ms" },
+        tunnelled: { ...https(secure), proxy: proxyUrl },
+        forwarded: { base_url: "http://127.0.0.1:9/v1", proxy: proxyUrl },
+      },
+      models: [{ id: "small", routes: [{ provider: "plain" }] }],
+    }).replace('id = "plain"', `id = "plain"\nheaders = { "x-token" = "${headerValue}" }`),
+  );
+  await chmod(desk.config, 0o600);
+  const startedMs = performance.now();
+  found = await examine(desk);
+  tookMs = performance.now() - startedMs;
+}, 30_000);
+afterAll(async () => {
+  await desk.remove();
+  blackHole.stop();
+  for (const server of servers) server.stop();
+});
+
+describe("doctor dials every provider", () => {
+  test.each([
+    ["closed", "cannot connect, nothing listens there: check base_url"],
+    ["nameless", "cannot connect, the name in base_url is not known: check it"],
+    ["strange", "cannot connect, the certificate is not trusted: check base_url, or set ca_file"],
+    ["other", "cannot connect, the certificate is not trusted: check base_url, or set ca_file"],
+    ["expired", "cannot connect, the certificate has expired or is not valid yet: check this"],
+    ["tunnelled", "cannot connect, the proxy does not open the way: check proxy"],
+    ["dead", "cannot connect within 5 s: check base_url and the network"],
+    ["hasty", "cannot connect within 0.2 s: check base_url and the network"],
+  ])("and says of %s: %s", (id, message) => {
+    expect(found.failed).toEqual(["providers"]);
+    expect(found.messages["providers"]).toContain(`; ${id}: ${message}`);
+  });
+
+  test("and passes those that are there", () => {
+    expect(found.messages["providers"]).toStartWith("3 of 11 can be connected to; ");
+    expect(found.messages["providers"]).not.toMatch(/; (?:plain|secure):/);
+  });
+
+  test("and says where it reached no more than the proxy", () => {
+    expect(found.messages["providers"]).toContain("; forwarded: its proxy was reached");
+  });
+
+  test("all at once: the dead ones do not add up", () => {
+    expect(tookMs).toBeGreaterThan(4900);
+    expect(tookMs).toBeLessThan(15_000);
+  });
+
+  test("and sends them nothing, and prints no secret", () => {
+    for (const { peers } of servers) {
+      for (const { unread } of peers) expect(unread.toString()).not.toMatch(/POST|GET|bearer/i);
+    }
+    expect(servers[0]?.peers[0]?.unread.length).toBe(0);
+    for (const secret of secrets) expect(found.output).not.toContain(secret);
+  });
+});

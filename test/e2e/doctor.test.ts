@@ -1,0 +1,28 @@
+import { expect, test } from "bun:test";
+import { examine } from "../support/doctor.ts";
+import { oneModel } from "../support/gatewayConfig.ts";
+import { startGatewayProcess, startTimeoutMs } from "../support/gatewayProcess.ts";
+import { startProvider } from "../support/scriptedProvider.ts";
+
+test(
+  "doctor of the compiled binary looks at a gateway at work, and leaves it at work",
+  async () => {
+    const provider = startProvider();
+    const gateway = await startGatewayProcess(oneModel(`http://127.0.0.1:${provider.port}/v1`));
+    try {
+      await gateway.key("alice", "5");
+      const { status, messages } = await examine(gateway.desk);
+      expect(status).toBe(0);
+      expect(messages["database"]).toContain("a gateway is running on it");
+      expect(messages["clock"]).toContain("not behind the last entry of the books");
+      expect((await fetch(`${gateway.url}/healthz`)).status).toBe(200);
+      await gateway.kill();
+      expect((await examine(gateway.desk)).messages["database"]).toContain("no gateway is running");
+      await gateway.start();
+    } finally {
+      await gateway.close();
+      provider.stop();
+    }
+  },
+  startTimeoutMs,
+);
