@@ -10,7 +10,7 @@ const EARLIEST_MS = Date.UTC(2026, 0, 1);
 const CLOCK_BACK_MS_MAX = 60_000;
 
 /** Below this, and what the write-ahead log takes when it moves into the database, requests will soon be refused. */
-const FREE_BYTES_MIN = 256 * 1024 * 1024;
+const FREE_BYTES_MIN = 250_000_000;
 
 /** Each open request takes two, its own and its provider's. */
 const OPEN_FILES_MIN = 4096;
@@ -64,7 +64,7 @@ export function judgeDisk({ folder, freeBytes, logBytes }: DiskSpace): Verdict {
   return freeBytes >= neededBytes
     ? sound(found)
     : amiss(
-        `${found}, at least ${bytesText(neededBytes)} are needed: a full disk refuses every request; make room, enlarge it, or lower keep_requests`,
+        `${found}, at least ${bytesText(neededBytes)} are needed: a full disk refuses every request; make room, or enlarge it`,
       );
 }
 

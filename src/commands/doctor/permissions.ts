@@ -54,7 +54,7 @@ function problemsOfFolder(path: string): readonly string[] {
     ...(isWritable(path)
       ? []
       : [
-          `${path} is not writable: run as its owner, or name another file as the path of [database]`,
+          `${path} is not writable: run as its owner, mount it writable, or name another file as the path of [database]`,
         ]),
     ...(isOpen
       ? [

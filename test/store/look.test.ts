@@ -1,0 +1,54 @@
+import { Database } from "bun:sqlite";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { readFileSync, writeFileSync } from "node:fs";
+import { lookAtStore } from "../../src/store/store.ts";
+import { openStoreFolder, type StoreFolder } from "../support/storeFolder.ts";
+
+const PAGE_BYTES = 4096;
+const WHOLE_CHECK_BYTES_MAX = 32 * 1024 * 1024;
+
+let books: StoreFolder;
+beforeEach(async () => {
+  books = await openStoreFolder();
+});
+afterEach(() => books.close());
+
+function run(...statements: readonly string[]): void {
+  const sqlite = new Database(books.path);
+  for (const statement of statements) sqlite.run(statement);
+  sqlite.run("PRAGMA wal_checkpoint(TRUNCATE)");
+  sqlite.close();
+}
+
+const fill = [
+  "CREATE TABLE filler (content BLOB)",
+  `INSERT INTO filler VALUES (zeroblob(${WHOLE_CHECK_BYTES_MAX}))`,
+];
+
+describe("a look at a store", () => {
+  test("of a small file asks all that SQLite can ask of it", () => {
+    run();
+    expect(lookAtStore(books.path)).toMatchObject({ isWhollyChecked: true, faults: [] });
+  });
+
+  test("of a big file says that it asked less, and finds a damaged page even so", () => {
+    run(...fill);
+    expect(lookAtStore(books.path)).toMatchObject({ isWhollyChecked: false, faults: [] });
+    const bytes = readFileSync(books.path);
+    // The chain of the big value's pages: each begins with the number of the next.
+    bytes.writeUInt32BE(1, bytes.length - 100 * PAGE_BYTES);
+    writeFileSync(books.path, bytes);
+    expect(lookAtStore(books.path)?.faults).not.toEqual([]);
+  });
+
+  test("of a file that has nothing in it yet finds no schema and no entry", () => {
+    const path = `${books.path}.empty`;
+    writeFileSync(path, "");
+    expect(lookAtStore(path)).toMatchObject({
+      schema: { applied: 0 },
+      faults: [],
+      lastEntryMs: undefined,
+      isGatewayRunning: false,
+    });
+  });
+});
