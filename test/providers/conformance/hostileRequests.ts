@@ -30,21 +30,6 @@ export const hostileRequests: Readonly<Record<string, string>> = {
   "arguments that are a list": JSON.stringify(
     call({ id: "a", type: "function", function: { name: "f", arguments: "[1]" } }),
   ),
-  // A number whose digits have to be kept makes reading slow; so large a body has room for many such texts.
-  "many long arguments with such a number each": JSON.stringify({
-    messages: [
-      hello,
-      {
-        role: "assistant",
-        content: "x",
-        tool_calls: Array.from({ length: 50 }, (_, at) => ({
-          id: `call-${at}`,
-          type: "function",
-          function: { name: "f", arguments: `{"n":1e1,"a":[${"1,".repeat(60_000)}1]}` },
-        })),
-      },
-    ],
-  }),
   "a call without a function": JSON.stringify(call({ id: "a", type: "function" })),
   "calls that are no list": JSON.stringify({
     messages: [{ role: "assistant", content: "x", tool_calls: "none" }],
