@@ -1,8 +1,7 @@
 import type { Command } from "commander";
-import { writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { exampleConfig } from "../config/example.ts";
-import { CommandFailure } from "./failure.ts";
+import { writeNewFile } from "./newFile.ts";
 import { printResult, visible } from "./print.ts";
 import { globalOptions } from "./session.ts";
 
@@ -18,34 +17,9 @@ export function addInit(program: Command): void {
     .action((given: string | undefined, _: unknown, command: Command) => {
       const { config, json } = globalOptions(command);
       const file = resolve(given ?? config ?? "config.toml");
-      writeNew(file);
+      writeNewFile(file, exampleConfig(), { mode: FILE_MODE });
       printResult({ document: { file }, text: () => nextSteps(file) }, json === true);
     });
-}
-
-function writeNew(file: string): void {
-  try {
-    writeFileSync(file, exampleConfig(), { flag: "wx", mode: FILE_MODE });
-  } catch (cause) {
-    throw new CommandFailure(`${file}: ${reason(cause)}`, { cause });
-  }
-}
-
-function reason(error: unknown): string {
-  const code = error instanceof Error && "code" in error ? String(error.code) : "unknown";
-  switch (code) {
-    case "EEXIST":
-      return "exists already and was not changed: name another file";
-    case "ENOENT":
-    case "ENOTDIR":
-      return "its folder does not exist: make it first";
-    case "EACCES":
-    case "EPERM":
-    case "EROFS":
-      return "cannot be written: permission denied";
-    default:
-      return `cannot be written: error ${code}`;
-  }
 }
 
 function nextSteps(file: string): string {

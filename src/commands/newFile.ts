@@ -1,0 +1,44 @@
+import { rmSync, writeFileSync } from "node:fs";
+import { CommandFailure } from "./failure.ts";
+
+/**
+ * Writes a file that does not exist yet, or nothing: what stands there is never changed, also not through
+ * a link. Throws CommandFailure, which says what to do; `whenDenied` is its advice to who may not write there.
+ */
+export function writeNewFile(
+  file: string,
+  text: string,
+  { mode, whenDenied }: { readonly mode: number; readonly whenDenied?: string },
+): void {
+  try {
+    writeFileSync(file, text, { flag: "wx", mode });
+  } catch (cause) {
+    const code = cause instanceof Error && "code" in cause ? String(cause.code) : "unknown";
+    // Only here was the file made, and half of it must not stay: a full disk is the usual cause.
+    if (isFailureOfWriting(code)) rmSync(file, { force: true });
+    throw new CommandFailure(`${file}: ${reason(code, whenDenied)}`, { cause });
+  }
+}
+
+function isFailureOfWriting(code: string): boolean {
+  return ["ENOSPC", "EDQUOT", "EFBIG", "EIO"].includes(code);
+}
+
+function reason(code: string, whenDenied: string | undefined): string {
+  switch (code) {
+    case "EEXIST":
+      return "exists already and was not changed: name another file";
+    case "ENOENT":
+    case "ENOTDIR":
+      return "its folder does not exist: make it first";
+    case "ENOSPC":
+    case "EDQUOT":
+      return "cannot be written: the disk is full";
+    case "EACCES":
+    case "EPERM":
+    case "EROFS":
+      return ["cannot be written: permission denied", whenDenied].filter(Boolean).join(": ");
+    default:
+      return `cannot be written: error ${code}`;
+  }
+}
