@@ -4,6 +4,9 @@ import type { Inspection } from "./inspection.ts";
 /** The variables that a config may name. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
+/** A `${NAME}`, or a `${` that is no such thing. */
+const reference = /\$\{(?:([A-Za-z_][A-Za-z0-9_]*)\})?/g;
+
 /**
  * A copy of a parsed TOML tree in which each `${NAME}` inside a text is the value of that variable. It is
  * done after parsing and to values only, so that a secret can never be read as TOML, and once, so that a
@@ -34,6 +37,20 @@ export function interpolate(
   );
 }
 
+/** The variables that the texts of a parsed TOML tree name, sorted. */
+export function variablesIn(tree: unknown): readonly string[] {
+  const names = textsIn(tree).flatMap((text) =>
+    Array.from(text.matchAll(reference), ([, name]) => name ?? []).flat(),
+  );
+  return [...new Set(names)].sort();
+}
+
+function textsIn(tree: unknown): readonly string[] {
+  if (typeof tree === "string") return [tree];
+  if (typeof tree !== "object" || tree === null) return [];
+  return Object.values(tree).flatMap(textsIn);
+}
+
 function interpolateText(
   text: string,
   environment: Environment,
@@ -41,7 +58,7 @@ function interpolateText(
   key: string,
 ): string | undefined {
   let complete = true;
-  const result = text.replace(/\$\{(?:([A-Za-z_][A-Za-z0-9_]*)\})?/g, (_, name?: string) => {
+  const result = text.replace(reference, (_, name?: string) => {
     const value = name === undefined ? undefined : ownValue(environment, name);
     if (value !== undefined) return value;
     complete = false;

@@ -3,13 +3,13 @@ import { dirname, resolve } from "node:path";
 import { TomlError, parse } from "smol-toml";
 import { failureOf } from "./files.ts";
 import { ConfigError, Inspection } from "./inspection.ts";
-import { interpolate } from "./interpolate.ts";
+import { interpolate, variablesIn } from "./interpolate.ts";
 import { readModels } from "./models.ts";
 import { readProviders } from "./providers.ts";
 import type { Config } from "./schema.ts";
 import { readSettings } from "./settings.ts";
 import { checkShape } from "./shape.ts";
-import { withoutSecrets } from "./withoutSecrets.ts";
+import { secretFilesIn, withoutSecrets } from "./withoutSecrets.ts";
 
 export { ConfigError } from "./inspection.ts";
 
@@ -45,6 +45,19 @@ export function loadConfig(options: { path?: string | undefined; secrets?: "read
   warnAboutReaders(file, inspection);
   const { warnings, plainSecrets } = inspection;
   return { config: { file, ...settings, providers, models }, warnings, plainSecrets };
+}
+
+/**
+ * What a config that {@link loadConfig} found sound needs besides itself: the environment variables that
+ * it names, and the files whose names stand in it, absolute. Throws {@link ConfigError} when it is gone.
+ */
+export function readReferences(file: string): {
+  readonly variables: readonly string[];
+  readonly files: readonly string[];
+} {
+  const tree = parseToml(file, readText(file));
+  const files = secretFilesIn(tree).filter((path) => path !== "" && !path.includes("${"));
+  return { variables: variablesIn(tree), files: files.map((path) => resolve(dirname(file), path)) };
 }
 
 /**

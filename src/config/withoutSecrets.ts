@@ -2,6 +2,9 @@
 const serverKeys = new Set(["tls_cert", "tls_key"]);
 const providerKeys = new Set(["api_key", "api_key_file", "headers", "proxy", "ca_file"]);
 
+/** Those of both whose value is the name of a file. */
+const fileKeys = new Set(["tls_cert", "tls_key", "api_key_file", "ca_file"]);
+
 /** A copy of a parsed TOML tree without its secrets and the files they are in. */
 export function withoutSecrets(tree: unknown): unknown {
   if (!isTable(tree)) return tree;
@@ -17,6 +20,17 @@ export function withoutSecrets(tree: unknown): unknown {
         }
       : {}),
   };
+}
+
+/** The names of the files that {@link withoutSecrets} passes over, as they stand in the tree. */
+export function secretFilesIn(tree: unknown): readonly string[] {
+  if (!isTable(tree)) return [];
+  const { server, providers } = tree;
+  const listed: readonly unknown[] = Array.isArray(providers) ? providers : [];
+  return [server, ...listed]
+    .filter(isTable)
+    .flatMap((table) => [...fileKeys].map((key) => table[key]))
+    .filter((value) => typeof value === "string");
 }
 
 function isTable(value: unknown): value is Readonly<Record<string, unknown>> {
