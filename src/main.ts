@@ -27,6 +27,7 @@ const commands: Readonly<Record<string, () => Promise<AddCommand>>> = {
   models: async () => (await import("./commands/models.ts")).addModels,
   audit: async () => (await import("./commands/audit.ts")).addAudit,
   doctor: async () => (await import("./commands/doctor.ts")).addDoctor,
+  service: async () => (await import("./commands/service/service.ts")).addService,
 };
 
 /** Runs one command line and returns the exit status: 0 done, 1 failed, 2 wrong usage. */

@@ -102,6 +102,7 @@ describe("help", () => {
       "requests",
       "models",
       "audit",
+      "service",
     ]) {
       expect(root.stdout).toMatch(new RegExp(`^  ${name}\\b`, "m"));
     }

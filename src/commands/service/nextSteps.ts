@@ -1,0 +1,78 @@
+import { existsSync } from "node:fs";
+import { basename, dirname } from "node:path";
+import type { Config } from "../../config/schema.ts";
+import { visible } from "../print.ts";
+import { shellWord } from "../shellWord.ts";
+import { ENVIRONMENT_FILE } from "./unit.ts";
+
+/** What was installed, and for whom. */
+export interface Installed {
+  /** The unit's own. */
+  readonly file: string;
+  readonly user: string;
+  readonly executable: string;
+  readonly config: Config;
+  /** The folders that the service may write to. */
+  readonly writable: readonly string[];
+  readonly variables: readonly string[];
+  readonly files: readonly string[];
+}
+
+/** Where a unit is known by its name alone. */
+const UNIT_FOLDER = "/etc/systemd/system";
+const APART = 'database.path = "/var/lib/tollgate/tollgate.db" parts them';
+/** What may lie beside a database, made by whoever used it first. */
+const DATABASE_FILES = ["", "-wal", "-shm", ".lock"];
+
+/** What is left to do after the unit was written: lines for a shell, run as root, and comments. */
+export function nextSteps(installed: Installed): readonly string[] {
+  const { file, user, executable, config } = installed;
+  const unit = dirname(file) === UNIT_FOLDER ? basename(file, ".service") : file;
+  const tollgate = `${shellWord(executable)} keys create --account NAME --config ${shellWord(config.file)}`;
+  return [
+    `id -u ${user} >/dev/null 2>&1 || useradd --system --user-group --shell /usr/sbin/nologin ${user}`,
+    ...ownershipSteps(installed),
+    ...environmentSteps(installed.variables),
+    "systemctl daemon-reload",
+    `systemctl enable --now ${shellWord(unit)}`,
+    "# the other commands are run as the same account, which owns the database, such as:",
+    `runuser -u ${user} -- ${tollgate}`,
+  ].map(visible);
+}
+
+/** A folder that is there already may hold more than is the gateway's: what else is in it stays whose it is. */
+function ownershipSteps({
+  user,
+  config,
+  executable,
+  writable,
+  files,
+}: Installed): readonly string[] {
+  const made = writable.filter((folder) => !existsSync(folder));
+  const owned = [
+    ...writable.filter((folder) => existsSync(folder)),
+    ...DATABASE_FILES.map((ending) => config.database.path + ending).filter((one) =>
+      existsSync(one),
+    ),
+    config.file,
+  ];
+  return [
+    ...made.map((folder) => `install -d -m 0750 -o ${user} ${shellWord(folder)}`),
+    `chown ${user}: ${owned.map(shellWord).join(" ")}`,
+    ...(files.length === 0
+      ? []
+      : [`# ${user} must be able to read: ${files.map(shellWord).join(" ")}`]),
+    ...[config.file, executable]
+      .filter((file) => writable.includes(dirname(file)))
+      .map((file) => `# ${user} may change ${file}, which lies beside the database: ${APART}`),
+  ];
+}
+
+function environmentSteps(variables: readonly string[]): readonly string[] {
+  if (variables.length === 0) return [];
+  const lines = variables.map((name) => `${name}=...`).join(" ");
+  return [
+    `mkdir -p ${dirname(ENVIRONMENT_FILE)} && (umask 077; touch ${ENVIRONMENT_FILE})`,
+    `# the config names variables: put a line for each into ${ENVIRONMENT_FILE}: ${lines}`,
+  ];
+}

@@ -1,0 +1,111 @@
+import type { Listen } from "../../config/schema.ts";
+import { argumentWord, pathWord, programWord } from "./words.ts";
+
+/** What a unit is made from. Paths are absolute. */
+export interface UnitPlan {
+  readonly executable: string;
+  readonly configFile: string;
+  /** The account that it runs as. */
+  readonly user: string;
+  /** Folders that are there before the service starts, and that it may write to. */
+  readonly writableFolders: readonly string[];
+  /** Folders below /run, which systemd makes at each start, relative to it. */
+  readonly runtimeFolders: readonly string[];
+  readonly listens: readonly Listen[];
+  readonly shutdownGraceMs: number;
+}
+
+/** Read by systemd itself, as root, before it gives its rights up: mode 0600 keeps it from all others. */
+export const ENVIRONMENT_FILE = "/etc/tollgate/environment";
+
+/** What a stop takes beyond the grace: the last words of what is cut off, both listeners, the store. */
+const STOP_MARGIN_S = 15;
+/** Below it a port asks for a capability. */
+const FREE_PORTS_FROM = 1024;
+
+/**
+ * The text of the unit. The restrictions are what `systemd-analyze security` asks for and a program with a
+ * just-in-time compiler survives. Throws CommandFailure for a path that no unit can hold.
+ */
+export function unitText(plan: UnitPlan): string {
+  const command = `${programWord(plan.executable)} serve --config ${argumentWord(plan.configFile)}`;
+  const stopS = Math.ceil(plan.shutdownGraceMs / 1000) + STOP_MARGIN_S;
+  return `# Written by \`tollgate service install\`. Change it with \`systemctl edit\`, which keeps this file as it is.
+[Unit]
+Description=Tollgate, an LLM gateway with prepaid accounts
+Wants=network-online.target
+After=network-online.target
+# It is tried for ever: what stops it, such as a full disk, may pass.
+StartLimitIntervalSec=0
+
+[Service]
+Type=exec
+User=${plan.user}
+ExecStart=${command}
+# Reloads providers, models, prices and limits.
+ExecReload=/bin/kill -HUP $MAINPID
+# The \${NAME} of the config: lines NAME=value. The file may be missing.
+EnvironmentFile=-${ENVIRONMENT_FILE}
+# Each of them would change what the program is, or whom it trusts.
+UnsetEnvironment=BUN_OPTIONS BUN_BE_BUN NODE_TLS_REJECT_UNAUTHORIZED HTTP_PROXY HTTPS_PROXY NODE_OPTIONS
+KillSignal=SIGTERM
+# server.shutdown_grace of the config and what the end takes after it.
+TimeoutStopSec=${stopS}s
+Restart=on-failure
+RestartSec=5s
+# A wrong command line does not mend itself.
+RestartPreventExitStatus=2
+LimitNOFILE=65536
+# A dump would hold keys and prompts.
+LimitCORE=0
+UMask=0077
+
+# The whole file system is read-only but for these.
+ProtectSystem=strict
+${writable(plan)}
+ProtectHome=yes
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectProc=invisible
+ProtectClock=yes
+ProtectHostname=yes
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectKernelLogs=yes
+ProtectControlGroups=yes
+NoNewPrivileges=yes
+${capabilities(plan.listens)}
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+RemoveIPC=yes
+KeyringMode=private
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallFilter=~@privileged
+SystemCallErrorNumber=EPERM
+# The runtime compiles while it runs, so its memory must be writable and executable.
+MemoryDenyWriteExecute=no
+
+[Install]
+WantedBy=multi-user.target
+`;
+}
+
+function writable({ writableFolders, runtimeFolders }: UnitPlan): string {
+  return [
+    ...writableFolders.map((folder) => `ReadWritePaths=${pathWord(folder)}`),
+    ...runtimeFolders.map((folder) => `RuntimeDirectory=${folder}`),
+  ].join("\n");
+}
+
+/** None, unless a port is one of those that only root may listen on. */
+function capabilities(listens: readonly Listen[]): string {
+  const isLow = ({ port }: { port: number }) => port > 0 && port < FREE_PORTS_FROM;
+  if (!listens.some((listen) => listen.kind === "tcp" && isLow(listen))) {
+    return "CapabilityBoundingSet=";
+  }
+  return "CapabilityBoundingSet=CAP_NET_BIND_SERVICE\nAmbientCapabilities=CAP_NET_BIND_SERVICE";
+}
