@@ -28,6 +28,7 @@ const commands: Readonly<Record<string, () => Promise<AddCommand>>> = {
   audit: async () => (await import("./commands/audit.ts")).addAudit,
   doctor: async () => (await import("./commands/doctor.ts")).addDoctor,
   service: async () => (await import("./commands/service/service.ts")).addService,
+  completion: async () => (await import("./commands/completion/completion.ts")).addCompletion,
 };
 
 /** Runs one command line and returns the exit status: 0 done, 1 failed, 2 wrong usage. */
@@ -58,11 +59,14 @@ async function program(args: readonly string[]): Promise<Command> {
   return program;
 }
 
+/** These tell of all the others. */
+const namesAll: readonly string[] = ["help", "completion"];
+
 /** All of them for the help, and for a word that is none of theirs: it may be a slip of one. */
 function named(args: readonly string[]): readonly (() => Promise<AddCommand>)[] {
   const found = Object.entries(commands).filter(([name]) => args.includes(name));
-  const isHelp = found.length === 0 || args.includes("help");
-  return isHelp ? Object.values(commands) : found.map(([, load]) => load);
+  const isAll = found.length === 0 || namesAll.some((name) => args.includes(name));
+  return isAll ? Object.values(commands) : found.map(([, load]) => load);
 }
 
 /** Tells what went wrong, unless that was told already, and returns the status to end with. */

@@ -103,6 +103,7 @@ describe("help", () => {
       "models",
       "audit",
       "service",
+      "completion",
     ]) {
       expect(root.stdout).toMatch(new RegExp(`^  ${name}\\b`, "m"));
     }

@@ -1,0 +1,92 @@
+import { commandCase, flagList, valueCases, valued, wordList } from "./posix.ts";
+import type { CompletedCommand, Expected } from "./tree.ts";
+
+/** The script for Bash 3.2 and later; files as values need Bash 4. It needs no other package. */
+export function bashScript(tree: readonly CompletedCommand[]): string {
+  return `# bash completion for tollgate, made by: tollgate completion bash
+
+# What the command of the path $1 knows; options that take a value stand in valued too.
+_tollgate_command() {
+  commands=() options=() valued=() words=() isFile=''
+  case $1 in
+${tree.map(branch).join("\n")}
+  esac
+}
+
+# What the value of the option $2 of that command can be.
+_tollgate_value() {
+  words=() isFile=''
+  case $1:$2 in
+${tree.flatMap((command) => valueCases(command, assigned)).join("\n")}
+  esac
+}
+
+_tollgate_contains() {
+  local wanted=$1 item
+  shift
+  for item; do
+    [[ $item == "$wanted" ]] && return 0
+  done
+  return 1
+}
+
+_tollgate() {
+  local current=\${COMP_WORDS[COMP_CWORD]} path='' pending='' prefix='' isEnded='' isPlaced='' isFile i word
+  local -a commands options valued words
+  COMPREPLY=()
+  _tollgate_command ''
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    word=\${COMP_WORDS[i]}
+    if [[ $pending ]]; then
+      # The = of --option=value is a word of its own.
+      [[ $word == = ]] || pending=''
+    elif [[ ! $isEnded && $word == -- ]]; then
+      isEnded=1
+    elif [[ ! $isEnded && $word == -* ]]; then
+      _tollgate_contains "$word" "\${valued[@]}" && pending=$word
+    elif [[ ! $isPlaced ]] && _tollgate_contains "$word" "\${commands[@]}"; then
+      path=\${path:+$path }$word
+      _tollgate_command "$path"
+    else
+      isPlaced=1
+    fi
+  done
+  if [[ ! $pending && ! $isEnded && $current == --*=* ]]; then
+    pending=\${current%%=*}
+    prefix=$pending=
+    current=\${current#*=}
+  elif [[ $pending && $current == = ]]; then
+    current=''
+  fi
+  if [[ $pending ]]; then
+    _tollgate_value "$path" "$pending"
+  elif [[ ! $isEnded && $current == -* ]]; then
+    words=("\${options[@]}") isFile=''
+  elif [[ $isPlaced ]]; then
+    words=() isFile=''
+  else
+    words=("\${commands[@]}" "\${words[@]}")
+  fi
+  for word in "\${words[@]}"; do
+    [[ $word == "$current"* ]] && COMPREPLY+=("$(printf %q "$prefix$word")")
+  done
+  # Bash's own completion knows how to quote the names of files.
+  [[ $isFile ]] && compopt -o default 2>/dev/null
+  return 0
+}
+
+complete -F _tollgate tollgate`;
+}
+
+function branch({ path, subcommands, options, argument }: CompletedCommand): string {
+  return commandCase(path, [
+    `commands=(${wordList(subcommands.map(({ word }) => word))})`,
+    `options=(${flagList(options)})`,
+    `valued=(${flagList(valued(options))})`,
+    assigned(argument),
+  ]);
+}
+
+function assigned({ words, isFile }: Expected): string {
+  return `words=(${wordList(words)}) isFile=${isFile ? "1" : "''"}`;
+}

@@ -1,0 +1,42 @@
+import { Argument, type Command } from "commander";
+import { printResult } from "../print.ts";
+import { globalOptions } from "../session.ts";
+import { bashScript } from "./bash.ts";
+import { fishScript } from "./fish.ts";
+import { commandTree, type CompletedCommand } from "./tree.ts";
+import { zshScript } from "./zsh.ts";
+
+type Shell = "bash" | "zsh" | "fish";
+
+/**
+ * The scripts know the commands by themselves: pressing the key starts no program, and no script hands a
+ * word that was typed to the shell as code.
+ */
+const scripts: Readonly<Record<Shell, (tree: readonly CompletedCommand[]) => string>> = {
+  bash: bashScript,
+  zsh: zshScript,
+  fish: fishScript,
+};
+
+const HOW_TO_LOAD = `
+For this session:   source <(tollgate completion bash)     # or zsh
+                    tollgate completion fish | source
+For every session:  tollgate completion bash > /usr/share/bash-completion/completions/tollgate
+                    tollgate completion zsh > "\${fpath[1]}/_tollgate"
+                    tollgate completion fish > ~/.config/fish/completions/tollgate.fish`;
+
+/** Registers `tollgate completion`. All other commands must be registered too: the scripts are made from them. */
+export function addCompletion(program: Command): void {
+  program
+    .command("completion")
+    .description("print a script that completes commands and options in your shell")
+    .addArgument(new Argument("<shell>").choices(Object.keys(scripts)))
+    .addHelpText("after", HOW_TO_LOAD)
+    .action((shell: Shell, _: unknown, command: Command) => {
+      const script = scripts[shell](commandTree(program));
+      printResult(
+        { document: { shell, script }, text: () => script },
+        globalOptions(command).json === true,
+      );
+    });
+}

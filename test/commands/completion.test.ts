@@ -1,0 +1,175 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { Argument, Command, Option } from "commander";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { bashScript } from "../../src/commands/completion/bash.ts";
+import { fishScript } from "../../src/commands/completion/fish.ts";
+import { commandTree } from "../../src/commands/completion/tree.ts";
+import { zshScript } from "../../src/commands/completion/zsh.ts";
+import { openDesk, type Desk } from "../support/cli.ts";
+import { shells } from "../support/shells.ts";
+
+const writers = { bash: bashScript, zsh: zshScript, fish: fishScript };
+
+/** What is typed, the last word being the one that is completed, and some of what is then offered. */
+const lines: readonly (readonly [words: readonly string[], offers: readonly string[]])[] = [
+  [["tollgate", "ba"], ["balance"]],
+  [["tollgate", "balance", "cr"], ["credit"]],
+  [["tollgate", "--json", "--config", "x", "balance", "deb"], ["debit"]],
+  [["tollgate", "--config=x", "balance", "deb"], ["debit"]],
+  [["tollgate", "balance", "--json", "deb"], ["debit"]],
+  [
+    ["tollgate", "usage", "--by", ""],
+    ["account", "day", "key", "model", "provider"],
+  ],
+  [["tollgate", "usage", "--csv", "--by", "da"], ["day"]],
+  [["tollgate", "requests", "--status", "run"], ["running"]],
+  [
+    ["tollgate", "completion", ""],
+    ["bash", "fish", "zsh"],
+  ],
+  [["tollgate", "help", "aud"], ["audit"]],
+  [["tollgate", "balance", "help", "cr"], ["credit"]],
+  [["tollgate", "audit", "--js"], ["--json"]],
+  [["tollgate", "balance", "credit", "--re"], ["--ref"]],
+  [["tollgate", "balance", "credit", "alice", "5", "--no"], ["--note"]],
+  [["tollgate", "init", "conf"], ["(files)"]],
+  [["tollgate", "--config", "conf"], ["(files)"]],
+  [["tollgate", "balance", "show", ""], []],
+  [["tollgate", "balance", "alice", "cr"], []],
+  [["tollgate", "balance", "credit", "--ref", ""], []],
+  [["tollgate", "balance", "credit", "--ref", "--no", "--no"], ["--note"]],
+  [["tollgate", "completion", "bash", ""], []],
+  [["tollgate", "balance", "credit", "--", "--re"], []],
+  [["tollgate", "balance", "show", "$(touch owned)", ""], []],
+  [["tollgate", "balance", "$(touch owned)"], []],
+  [["tollgate", "usage", "$(touch owned)", "`touch owned`", "--cs"], ["--csv"]],
+];
+
+let desk: Desk;
+beforeAll(async () => {
+  desk = await openDesk();
+});
+afterAll(() => desk.remove());
+
+describe.each(shells.map((shell) => [shell.name, shell] as const))(
+  "%s (skipped where it is not installed)",
+  (_, shell) => {
+    const whenInstalled = test.skipIf(shell.path === null);
+    let script: string;
+    beforeAll(async () => {
+      script = (await desk.run("completion", shell.name)).stdout;
+    });
+    const offered = (words: readonly string[]) => shell.offered(script, words, desk.folder);
+
+    whenInstalled.each(lines)("after %j offers %j", async (words, offers) => {
+      expect(await offered(words)).toEqual([...offers]);
+      expect(existsSync(join(desk.folder, "owned"))).toBe(false);
+    });
+
+    whenInstalled("offers every command that the help lists", async () => {
+      const { stdout } = await desk.run("help");
+      const section = /\nCommands:\n([^]*?)(?:\n\n|$)/.exec(stdout)?.[1] ?? "";
+      const listed = Array.from(section.matchAll(/^ {2}([a-z]+)/gm), ([, name = ""]) => name);
+      expect(listed).toContain("serve");
+      expect(await offered(["tollgate", ""])).toEqual(listed.toSorted());
+    });
+
+    whenInstalled("offers every option that a command's help lists", async () => {
+      const { stdout } = await desk.run("keys", "create", "--help");
+      const listed = Array.from(
+        stdout.matchAll(/^ {2}(?:-\w, )?(--[a-z-]+)/gm),
+        ([, flag]) => flag,
+      );
+      expect(listed).toContain("--budget");
+      expect(await offered(["tollgate", "keys", "create", "--"])).toEqual(
+        listed.map(String).toSorted(),
+      );
+    });
+
+    whenInstalled("takes words and descriptions for nothing but themselves", async () => {
+      const words = [
+        "it's",
+        "$(touch owned)",
+        "a:b",
+        "back\\slash",
+        "two words",
+        "*",
+        "`touch owned`",
+      ];
+      const program = new Command("tollgate").helpOption(false);
+      const odd = program
+        .command("odd")
+        .description("it's $(touch owned) [a]:b `touch owned` \\ %n");
+      odd.addOption(new Option("--of <what>", "'; touch owned; '").choices(words));
+      odd.addArgument(new Argument("<what>").choices(words));
+      const tree = commandTree(program);
+      const oddScript = writers[shell.name](tree);
+      const ask = (...line: readonly string[]) =>
+        shell.offered(oddScript, ["tollgate", ...line], desk.folder);
+      // Bash has to be given words as they would be typed.
+      const typed = [
+        String.raw`it\'s`,
+        String.raw`\$\(touch\ owned\)`,
+        "a:b",
+        String.raw`back\\slash`,
+        String.raw`two\ words`,
+        String.raw`\*`,
+        "\\`touch\\ owned\\`",
+      ];
+      const expected = (shell.name === "bash" ? typed : words).toSorted();
+      expect(await ask("o")).toEqual(["odd"]);
+      expect(await ask("odd", "")).toEqual(expected);
+      expect(await ask("odd", "--of", "")).toEqual(expected);
+      expect(existsSync(join(desk.folder, "owned"))).toBe(false);
+    });
+  },
+);
+
+describe("bash", () => {
+  const [bash] = shells;
+  const offered = async (...words: readonly string[]) =>
+    bash?.offered((await desk.run("completion", "bash")).stdout, words, desk.folder);
+
+  test("completes the value after an equals sign, which it takes for a word of its own", async () => {
+    expect(await offered("tollgate", "usage", "--by", "=", "da")).toEqual(["day"]);
+    expect(await offered("tollgate", "usage", "--by", "=")).toContain("day");
+  });
+
+  test("and where it was told not to", async () => {
+    expect(await offered("tollgate", "usage", "--by=da")).toEqual(["--by=day"]);
+  });
+});
+
+describe("the command", () => {
+  test("prints the script as a document too", async () => {
+    const { stdout } = await desk.run("completion", "zsh");
+    expect(await desk.json("completion", "zsh")).toEqual({ shell: "zsh", script: stdout });
+  });
+
+  test("refuses another shell, and names those that it knows", async () => {
+    const { status, stdout, stderr } = await desk.run("completion", "tcsh");
+    expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
+    expect(stderr).toMatch(/^error: [^\n]*'tcsh'[^\n]*bash, zsh, fish[^\n]*$/);
+  });
+
+  test("needs no config, and touches none", async () => {
+    const empty = await openDesk(null);
+    try {
+      expect(await empty.run("completion", "bash")).toMatchObject({ status: 0, stderr: "" });
+    } finally {
+      await empty.remove();
+    }
+  });
+});
+
+test("the scripts for shells that are not here have each command and option in its place", () => {
+  const program = new Command("tollgate").option("--config <file>", "the config");
+  program.command("usage").addOption(new Option("--by <group>", "what by").choices(["day"]));
+  const tree = commandTree(program);
+  expect(zshScript(tree).split("\n")).toContain("    usage:--by) values=(day) isFile='' ;;");
+  expect(zshScript(tree)).toStartWith("#compdef tollgate\n");
+  expect(fishScript(tree).split("\n")).toContain(
+    String.raw`complete -c tollgate -n '__tollgate_is \'usage\'' -l 'by' -x -a '\'day\'' -d 'what by'`,
+  );
+});
