@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { balanceForm } from "../contract/accountForm.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { available, type AccountRow } from "../store/store.ts";
 import { accountName, overdraft } from "./arguments.ts";
@@ -78,9 +79,7 @@ function addChanges(accounts: Command): void {
 function accountDocument(account: AccountRow) {
   return {
     name: account.name,
-    balance_rub: formatRoubles(account.balance),
-    held_rub: formatRoubles(account.held),
-    available_rub: formatRoubles(available(account)),
+    ...balanceForm(account, available(account)),
     overdraft_rub: formatRoubles(account.overdraft),
     disabled: account.disabled,
     created_at: isoTime(account.createdAt),

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { balanceForm } from "../contract/accountForm.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { available, type AccountRow, type HistoryRow } from "../store/store.ts";
 import { amount, listLimit, note, reference } from "./arguments.ts";
@@ -130,10 +131,8 @@ function refund({ store, actor }: Session, request: string, options: RefundOptio
 function shown(account: AccountRow): Result {
   const document = {
     account: account.name,
-    balance_rub: formatRoubles(account.balance),
-    held_rub: formatRoubles(account.held),
+    ...balanceForm(account, available(account)),
     overdraft_rub: formatRoubles(account.overdraft),
-    available_rub: formatRoubles(available(account)),
   };
   return {
     document,

@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { issueKey } from "../auth/key.ts";
 import type { Config } from "../config/schema.ts";
+import { keyForm } from "../contract/accountForm.ts";
 import { systemClock } from "../lib/clock.ts";
 import { idMaker } from "../lib/id.ts";
 import { formatRoubles } from "../lib/money.ts";
@@ -175,22 +176,12 @@ function revoke({ store, actor }: Session, id: string): Result {
 /** A limit that is null is the config's; 0 is none. */
 function keyDocument(row: KeyRow) {
   return {
-    id: row.publicId,
+    ...keyForm(row, row),
     account: row.account,
-    label: row.label,
-    prefix: row.prefix,
     created_at: isoTime(row.createdAt),
-    expires_at: isoTimeOrNull(row.expiresAt),
     revoked_at: isoTimeOrNull(row.revokedAt),
     last_used_at: isoTimeOrNull(row.lastUsedAt),
     models: row.models,
-    budget_rub: row.budget === null ? null : formatRoubles(row.budget),
-    spent_rub: formatRoubles(row.spent),
-    limits: {
-      requests_per_minute: row.requestsPerMinute,
-      tokens_per_minute: row.tokensPerMinute,
-      concurrent_requests: row.concurrentRequests,
-    },
   };
 }
 

@@ -1,4 +1,5 @@
 import { Option, type Command } from "commander";
+import { receiptForm, requestForm } from "../contract/requestForm.ts";
 import { formatRoubles } from "../lib/money.ts";
 import {
   requestStatuses,
@@ -12,7 +13,7 @@ import { pricePerMillion } from "./prices.ts";
 import type { Result } from "./print.ts";
 import { fields, table } from "./table.ts";
 import { findAccount, withSession, type Session } from "./session.ts";
-import { isoTime, shortTime } from "./times.ts";
+import { shortTime } from "./times.ts";
 
 interface ListOptions {
   readonly account?: string;
@@ -98,14 +99,10 @@ function show({ store }: Session, id: string): Result {
   const refunded = store.ledger.refunded(id);
   return {
     document: {
-      ...requestDocument(request),
+      ...receiptForm(request, refunded),
+      ...operatorForm(request),
       hold_rub: formatRoubles(request.hold),
-      refunded_rub: formatRoubles(refunded),
       operator_cost_rub: request.operatorCost === null ? null : formatRoubles(request.operatorCost),
-      rub_input_per_1m: Number(request.priceInput),
-      rub_output_per_1m: Number(request.priceOutput),
-      rub_cached_input_per_1m: Number(request.priceCachedInput),
-      rub_cache_write_per_1m: Number(request.priceCacheWrite),
       attempts: attempts.map(attemptDocument),
     },
     text: () => `${requestText(request, refunded)}\n\n${attemptsText(attempts)}`,
@@ -113,26 +110,16 @@ function show({ store }: Session, id: string): Result {
 }
 
 function requestDocument(row: RequestRow) {
+  return { ...requestForm(row), ...operatorForm(row) };
+}
+
+/** What of a request only the operator sees. */
+function operatorForm(row: RequestRow) {
   return {
-    id: row.id,
-    at: isoTime(row.at),
     account: row.account,
-    key_id: row.key,
-    endpoint: row.endpoint,
-    model: row.model,
     provider: row.provider,
-    stream: row.stream,
-    status: row.status,
-    prompt_tokens: row.promptTokens,
-    cached_tokens: row.cachedTokens,
-    cache_write_tokens: row.cacheWriteTokens,
-    completion_tokens: row.completionTokens,
-    estimated: row.estimated,
-    cost_rub: formatRoubles(row.charge),
     write_off_rub: formatRoubles(row.writeOff),
     attempt_count: row.attemptCount,
-    duration_ms: row.durationMs,
-    first_byte_ms: row.firstByteMs,
   };
 }
 

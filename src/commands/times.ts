@@ -1,12 +1,6 @@
-/** ISO 8601 in UTC, to the millisecond: for scripts. */
-export function isoTime(atMs: number): string {
-  return new Date(atMs).toISOString();
-}
+import { isoTime } from "../lib/isoTime.ts";
 
-/** The same or null. */
-export function isoTimeOrNull(atMs: number | null): string | null {
-  return atMs === null ? null : isoTime(atMs);
-}
+export { isoTime, isoTimeOrNull } from "../lib/isoTime.ts";
 
 /** ISO 8601 in UTC, to the second: for people. */
 export function shortTime(atMs: number): string {

@@ -1,5 +1,6 @@
 import { Option, type Command } from "commander";
 import { systemClock } from "../lib/clock.ts";
+import { usageForm } from "../contract/usageForm.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { usageGroupings, type UsageGrouping, type UsageRow } from "../store/store.ts";
 import { pastTime } from "./arguments.ts";
@@ -64,18 +65,10 @@ function result(by: UsageGrouping, rows: readonly UsageRow[]): Result {
   };
 }
 
+/** CSV has its columns in this order. */
 function usageDocument(by: UsageGrouping, row: UsageRow): Record<string, string | number> {
-  return {
-    [by]: row.group,
-    requests: row.requests,
-    prompt_tokens: row.promptTokens,
-    cached_tokens: row.cachedTokens,
-    cache_write_tokens: row.cacheWriteTokens,
-    completion_tokens: row.completionTokens,
-    cost_rub: formatRoubles(row.cost),
-    operator_cost_rub: formatRoubles(row.operatorCost),
-    failed: row.failed,
-  };
+  const { failed, ...form } = usageForm(by, row);
+  return { ...form, operator_cost_rub: formatRoubles(row.operatorCost), failed };
 }
 
 function csvText(by: UsageGrouping, rows: readonly UsageRow[]): string {

@@ -65,6 +65,16 @@ export function totalTokens(usage: Usage): number {
   return usage.promptTokens + usage.completionTokens;
 }
 
+/** The four counts under the names that reports give them. */
+export function tokenCounts(usage: Usage) {
+  return {
+    prompt_tokens: usage.promptTokens,
+    cached_tokens: usage.cachedTokens,
+    cache_write_tokens: usage.cacheWriteTokens,
+    completion_tokens: usage.completionTokens,
+  };
+}
+
 /**
  * The usage object of the public contract. What else the provider put into its own (`reported`) is
  * kept; the figures that are billed take the place of the provider's.

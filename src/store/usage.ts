@@ -1,4 +1,5 @@
 import { sql, type SQL } from "drizzle-orm";
+import type { UsageSums } from "../contract/usageForm.ts";
 import { NANO_ROUBLES_PER_ROUBLE } from "../lib/money.ts";
 import type { Connection } from "./sqlite.ts";
 import { DAY_MS, splitTime, type TimeSpan } from "./timeSpan.ts";
@@ -6,18 +7,10 @@ import { DAY_MS, splitTime, type TimeSpan } from "./timeSpan.ts";
 export const usageGroupings = ["day", "model", "provider", "account", "key"] as const;
 export type UsageGrouping = (typeof usageGroupings)[number];
 
-/** Sums over the requests of one group; `group` is a UTC date for days. Amounts are nano-roubles. */
-export interface UsageRow {
-  group: string;
-  requests: number;
-  promptTokens: number;
-  cachedTokens: number;
-  cacheWriteTokens: number;
-  completionTokens: number;
-  cost: bigint;
+/** `group` is a UTC date for days. Amounts are nano-roubles. */
+export interface UsageRow extends UsageSums {
   /** What the operator pays for them, as far as the routes' cost is configured. */
   operatorCost: bigint;
-  failed: number;
 }
 
 /**

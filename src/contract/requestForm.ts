@@ -1,0 +1,56 @@
+import { isoTime } from "../lib/isoTime.ts";
+import { formatRoubles } from "../lib/money.ts";
+import { tokenCounts, type Usage } from "./usage.ts";
+
+/** A request as its owner and the operator see it; `charge` is nano-roubles, `key` the key's id. */
+interface ShownRequest extends Usage {
+  readonly id: string;
+  readonly at: number;
+  readonly key: string;
+  readonly endpoint: string;
+  readonly model: string;
+  readonly stream: boolean;
+  readonly status: string;
+  readonly estimated: boolean;
+  readonly charge: bigint;
+  readonly durationMs: number | null;
+  readonly firstByteMs: number | null;
+}
+
+/** The prices that a request was admitted at, in nano-roubles for one token. */
+interface ShownPrices {
+  readonly priceInput: bigint;
+  readonly priceOutput: bigint;
+  readonly priceCachedInput: bigint;
+  readonly priceCacheWrite: bigint;
+}
+
+/** What became of a request; nothing in it says which provider answered, or what that cost the operator. */
+export function requestForm(request: ShownRequest) {
+  return {
+    id: request.id,
+    at: isoTime(request.at),
+    key_id: request.key,
+    endpoint: request.endpoint,
+    model: request.model,
+    stream: request.stream,
+    status: request.status,
+    ...tokenCounts(request),
+    estimated: request.estimated,
+    cost_rub: formatRoubles(request.charge),
+    duration_ms: request.durationMs,
+    first_byte_ms: request.firstByteMs,
+  };
+}
+
+/** The same with its prices, and what was given back of its cost so far, in nano-roubles. */
+export function receiptForm(request: ShownRequest & ShownPrices, refunded: bigint) {
+  return {
+    ...requestForm(request),
+    refunded_rub: formatRoubles(refunded),
+    rub_input_per_1m: Number(request.priceInput),
+    rub_output_per_1m: Number(request.priceOutput),
+    rub_cached_input_per_1m: Number(request.priceCachedInput),
+    rub_cache_write_per_1m: Number(request.priceCacheWrite),
+  };
+}

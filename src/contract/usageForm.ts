@@ -1,0 +1,21 @@
+import { formatRoubles } from "../lib/money.ts";
+import { tokenCounts, type Usage } from "./usage.ts";
+
+/** Sums over the requests of one group; `cost` is nano-roubles. */
+export interface UsageSums extends Usage {
+  group: string;
+  requests: number;
+  cost: bigint;
+  failed: number;
+}
+
+/** One row of a usage report, with its group under the name of what it was grouped by. */
+export function usageForm(by: string, sums: UsageSums) {
+  return {
+    [by]: sums.group,
+    requests: sums.requests,
+    ...tokenCounts(sums),
+    cost_rub: formatRoubles(sums.cost),
+    failed: sums.failed,
+  };
+}
