@@ -1,5 +1,6 @@
 import { asc, eq, isNull, sql, and } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
+import { lazy } from "../lib/lazy.ts";
 import { newRowId, plannedOnce } from "./columns.ts";
 import { requests } from "./requestSchema.ts";
 import { accounts, keys } from "./schema.ts";
@@ -115,6 +116,11 @@ export function keyTable({ db }: Connection): KeyTable {
   const byHash = joined({ ...asked, hash: keys.hash })
     .where(eq(keys.hash, plannedOnce("hash")))
     .prepare();
+  const byPublicId = lazy(() =>
+    joined(all)
+      .where(eq(keys.publicId, plannedOnce("publicId")))
+      .prepare(),
+  );
   const money = {
     balance: accounts.balance,
     overdraft: accounts.overdraft,
@@ -145,7 +151,7 @@ export function keyTable({ db }: Connection): KeyTable {
         .run();
     },
     findByHash: (hash) => byHash.get({ hash }),
-    find: (publicId) => joined(all).where(eq(keys.publicId, publicId)).get(),
+    find: (publicId) => byPublicId().get({ publicId }),
     list: (account) =>
       joined(all)
         .where(account === undefined ? undefined : eq(accounts.name, account))

@@ -1,6 +1,10 @@
 import { and, asc, desc, eq, inArray, ne, sql, type SQL } from "drizzle-orm";
+import { alias } from "drizzle-orm/sqlite-core";
+import { lazy } from "../lib/lazy.ts";
+import { plannedOnce } from "./columns.ts";
+import { chargeRef } from "./ledger.ts";
 import { attempts, isRunning, requests } from "./requestSchema.ts";
-import { accounts, keys } from "./schema.ts";
+import { accounts, keys, ledger } from "./schema.ts";
 import type { AttemptRecord } from "./settle.ts";
 import type { Connection } from "./sqlite.ts";
 
@@ -36,6 +40,11 @@ export interface RequestRow {
   firstByteMs: number | null;
 }
 
+/** A request, and what was given back of its charge so far. */
+export interface ReceiptRow extends RequestRow {
+  refunded: bigint;
+}
+
 export interface RequestTable {
   /** Newest first. */
   list(filter: {
@@ -44,44 +53,22 @@ export interface RequestTable {
     limit: number;
   }): RequestRow[];
   find(publicId: string): RequestRow | undefined;
+  /** A request of this account; undefined for another's, as for one that is not there. */
+  receipt(accountId: number, publicId: string): ReceiptRow | undefined;
   attempts(publicId: string): AttemptRecord[];
   /** Ends what an earlier life of the gateway left running; returns how many, and the sum of their holds. */
   interruptRunning(): { count: number; held: bigint };
 }
 
-export function requestTable({ db }: Connection): RequestTable {
+export function requestTable(connection: Connection): RequestTable {
+  const { db } = connection;
   const rows = () =>
     db
-      .select({
-        id: requests.publicId,
-        at: requests.at,
-        account: accounts.name,
-        key: keys.publicId,
-        endpoint: requests.endpoint,
-        model: requests.model,
-        provider: requests.provider,
-        stream: requests.stream,
-        status: requests.status,
-        promptTokens: requests.promptTokens,
-        cachedTokens: requests.cachedTokens,
-        cacheWriteTokens: requests.cacheWriteTokens,
-        completionTokens: requests.completionTokens,
-        estimated: requests.estimated,
-        priceInput: requests.priceInput,
-        priceCachedInput: requests.priceCachedInput,
-        priceCacheWrite: requests.priceCacheWrite,
-        priceOutput: requests.priceOutput,
-        hold: requests.hold,
-        charge: requests.charge,
-        writeOff: requests.writeOff,
-        operatorCost: requests.operatorCost,
-        attemptCount: requests.attemptCount,
-        durationMs: requests.durationMs,
-        firstByteMs: requests.firstByteMs,
-      })
+      .select(requestColumns())
       .from(requests)
       .innerJoin(accounts, eq(requests.accountId, accounts.id))
       .innerJoin(keys, eq(requests.keyId, keys.id));
+  const receipt = receiptReader(connection);
   return {
     list({ account, status, limit }) {
       // Only ids are put in order: of the few that are not done the index has all that this takes.
@@ -100,6 +87,7 @@ export function requestTable({ db }: Connection): RequestTable {
       return rows().where(inArray(requests.id, latest)).orderBy(desc(requests.id)).all();
     },
     find: (publicId) => rows().where(eq(requests.publicId, publicId)).get(),
+    receipt,
     attempts: (publicId) =>
       db
         .select({
@@ -123,6 +111,62 @@ export function requestTable({ db }: Connection): RequestTable {
       return { count: ended.length, held: ended.reduce((sum, { hold }) => sum + hold, 0n) };
     },
   };
+}
+
+/** What a request is shown by, of three tables joined. */
+function requestColumns() {
+  return {
+    id: requests.publicId,
+    at: requests.at,
+    account: accounts.name,
+    key: keys.publicId,
+    endpoint: requests.endpoint,
+    model: requests.model,
+    provider: requests.provider,
+    stream: requests.stream,
+    status: requests.status,
+    promptTokens: requests.promptTokens,
+    cachedTokens: requests.cachedTokens,
+    cacheWriteTokens: requests.cacheWriteTokens,
+    completionTokens: requests.completionTokens,
+    estimated: requests.estimated,
+    priceInput: requests.priceInput,
+    priceCachedInput: requests.priceCachedInput,
+    priceCacheWrite: requests.priceCacheWrite,
+    priceOutput: requests.priceOutput,
+    hold: requests.hold,
+    charge: requests.charge,
+    writeOff: requests.writeOff,
+    operatorCost: requests.operatorCost,
+    attemptCount: requests.attemptCount,
+    durationMs: requests.durationMs,
+    firstByteMs: requests.firstByteMs,
+  };
+}
+
+function receiptReader({ db }: Connection): RequestTable["receipt"] {
+  const statement = lazy(() => {
+    const charge = alias(ledger, "charge");
+    const refunded = db
+      .select({ sum: sql`coalesce(sum(${ledger.amount}), 0)` })
+      .from(ledger)
+      .innerJoin(charge, eq(ledger.refundOf, charge.id))
+      .where(eq(charge.ref, plannedOnce("ref")));
+    return db
+      .select({ ...requestColumns(), refunded: sql<bigint>`(${refunded})`.mapWith(BigInt) })
+      .from(requests)
+      .innerJoin(accounts, eq(requests.accountId, accounts.id))
+      .innerJoin(keys, eq(requests.keyId, keys.id))
+      .where(
+        and(
+          eq(requests.publicId, plannedOnce("publicId")),
+          eq(requests.accountId, plannedOnce("accountId")),
+        ),
+      )
+      .prepare();
+  });
+  return (accountId, publicId) =>
+    statement().get({ accountId, publicId, ref: chargeRef(publicId) });
 }
 
 /** By the id in the requests themselves: by the name in a join, SQLite would look at every request. */

@@ -1,5 +1,6 @@
 import { lazy } from "../lib/lazy.ts";
 import { accountTable, type AccountTable } from "./accounts.ts";
+import { accountUsage, type ReadAccountUsage } from "./accountUsage.ts";
 import { admin, type Admin } from "./admin.ts";
 import { auditStore, auditStoreBeside, type AuditReport } from "./audit.ts";
 import { keyTable, type KeyTable } from "./keys.ts";
@@ -21,6 +22,7 @@ export interface Store {
   readonly owners: OwnerTable;
   readonly admin: Admin;
   usage(by: UsageGrouping, filter: UsageFilter): UsageRow[];
+  readonly usageOfAccount: ReadAccountUsage;
   audit(): AuditReport;
   /** The same with two threads, in half the time. */
   auditBeside(): Promise<AuditReport>;
@@ -59,6 +61,7 @@ function storeOver(connection: Connection, path: string, file: OpenedFile): Stor
     requests: lazy(() => requestTable(connection)),
     owners: lazy(() => ownerTable(connection)),
     admin: lazy(() => admin(connection)),
+    usageOfAccount: lazy(() => accountUsage(connection)),
   };
   return {
     get accounts() {
@@ -80,6 +83,9 @@ function storeOver(connection: Connection, path: string, file: OpenedFile): Stor
       return parts.admin();
     },
     usage: (by, filter) => usageReport(connection, by, filter),
+    get usageOfAccount() {
+      return parts.usageOfAccount();
+    },
     audit: () => auditStore(connection, { atRest: !isGatewayRunning(path) }),
     auditBeside: () => auditStoreBeside(connection, path, { atRest: !isGatewayRunning(path) }),
     probe() {

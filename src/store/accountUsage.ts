@@ -1,0 +1,84 @@
+import type { UsageSums } from "../contract/usageForm.ts";
+import { NANO_ROUBLES_PER_ROUBLE } from "../lib/money.ts";
+import type { Connection } from "./sqlite.ts";
+import { DAY_MS, type TimeSpan } from "./timeSpan.ts";
+
+/** One day of an account: the sums of each model that it used, which is the group. */
+interface DayOfAccount {
+  /** The date in UTC. */
+  readonly date: string;
+  readonly models: readonly UsageSums[];
+}
+
+/**
+ * Reads what an account used from its daily totals and the requests that still run, one day a step and
+ * each day of one moment: who reads many can let others work between two steps. `days` are whole days
+ * since 1970, in UTC; those without requests are there too.
+ */
+export type ReadAccountUsage = (accountId: number, days: TimeSpan) => Generator<DayOfAccount, void>;
+
+/** Sums of money may leave 64 bits: whole roubles and the rest are summed apart. */
+const SUMS_OF_DAY = `
+  SELECT model AS "group", sum(requests) AS requests, sum(failed) AS failed, sum(prompt) AS prompt,
+    sum(cached) AS cached, sum(written) AS written, sum(completion) AS completion,
+    sum(charge / ${NANO_ROUBLES_PER_ROUBLE}) AS cost, sum(charge % ${NANO_ROUBLES_PER_ROUBLE}) AS costRest
+  FROM (
+    SELECT model, requests, failed, prompt_tokens AS prompt, cached_tokens AS cached,
+      cache_write_tokens AS written, completion_tokens AS completion, charge
+    FROM daily_totals WHERE day = $day AND account_id = $accountId
+    UNION ALL
+    SELECT model, 1, 0, prompt_tokens, cached_tokens, cache_write_tokens, completion_tokens, charge
+    FROM requests INDEXED BY requests_not_done
+    WHERE $day >= $runningSince AND status = 'running' AND status <> 'done' AND account_id = $accountId
+      AND at / ${DAY_MS} = $day
+  )
+  GROUP BY model`;
+
+const OLDEST_RUNNING = `SELECT min(at) AS at FROM requests INDEXED BY requests_not_done
+  WHERE status = 'running' AND status <> 'done' AND account_id = ?`;
+
+interface ModelRow {
+  group: string;
+  requests: bigint;
+  failed: bigint;
+  prompt: bigint;
+  cached: bigint;
+  written: bigint;
+  completion: bigint;
+  cost: bigint;
+  costRest: bigint;
+}
+
+export function accountUsage({ sqlite }: Connection): ReadAccountUsage {
+  const sumsOfDay = sqlite.query<
+    ModelRow,
+    { day: number; accountId: number; runningSince: number }
+  >(SUMS_OF_DAY);
+  const oldestRunning = sqlite.query<{ at: bigint | null }, [number]>(OLDEST_RUNNING);
+  return function* (accountId, days) {
+    // What is admitted from now on is of no earlier day, and a report may leave it out.
+    const { at } = oldestRunning.get(accountId) ?? { at: null };
+    const runningSince = at === null ? days.to : Math.floor(Number(at) / DAY_MS);
+    for (let day = days.from; day < days.to; day += 1) {
+      const models = sumsOfDay.all({ day, accountId, runningSince });
+      yield { date: dateOf(day), models: models.map(usageSums) };
+    }
+  };
+}
+
+function usageSums(row: ModelRow): UsageSums {
+  return {
+    group: row.group,
+    requests: Number(row.requests),
+    promptTokens: Number(row.prompt),
+    cachedTokens: Number(row.cached),
+    cacheWriteTokens: Number(row.written),
+    completionTokens: Number(row.completion),
+    cost: row.cost * NANO_ROUBLES_PER_ROUBLE + row.costRest,
+    failed: Number(row.failed),
+  };
+}
+
+function dateOf(day: number): string {
+  return new Date(day * DAY_MS).toISOString().slice(0, "2026-01-01".length);
+}
