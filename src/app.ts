@@ -10,6 +10,7 @@ import { formatRoubles } from "./lib/money.ts";
 import { systemRandom, type Random } from "./lib/random.ts";
 import { createFailedKeys, type FailedKeys } from "./limits/failedKeys.ts";
 import { createLimiter, type Limiter } from "./limits/keyLimits.ts";
+import { createTurns, type Turns } from "./limits/turns.ts";
 import { UpstreamError, type UpstreamExchange } from "./providers/upstream.ts";
 import { createRouteHealth } from "./routing/health.ts";
 import { createRetryBudget } from "./routing/retryBudget.ts";
@@ -59,6 +60,7 @@ export interface App {
   readonly gateway: Gateway;
   readonly limiter: Limiter;
   readonly failedKeys: FailedKeys;
+  readonly turns: Turns;
   readonly log: Log;
   readonly newId: NewId;
   readonly clock: Clock;
@@ -134,6 +136,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     gateway,
     limiter: createLimiter(clock),
     failedKeys: createFailedKeys(clock),
+    turns: createTurns(clock),
     log,
     newId: idMaker(clock, random),
     clock,

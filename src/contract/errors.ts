@@ -95,6 +95,11 @@ export function resourceNotFound(): ApiError {
   return new ApiError(404, "invalid_request_error", "resource not found");
 }
 
+/** 404: a request that this account did not make, whose record is no longer kept, or that never was. */
+export function requestNotFound(): ApiError {
+  return new ApiError(404, "invalid_request_error", "request not found");
+}
+
 /** 429: a limit of the gateway's own. The wait is rounded up to whole seconds, at least 1. */
 export function rateLimitExceeded(retryAfterSeconds: number): ApiError {
   return new ApiError(429, "rate_limit_error", "rate limit exceeded", { retryAfterSeconds });

@@ -37,7 +37,7 @@ function identify(app: App, token: string | undefined, address: () => string): C
 }
 
 function letIn(app: App, trace: Trace, who: Caller): Passage {
-  const admission = app.limiter.admit(who.id, limitsOf(app, who));
+  const admission = app.limiter.admit(who.id, limitsInForce(app, who));
   if (!admission.ok) {
     trace.limitStates = () => admission.states;
     throw rateLimitExceeded(admission.retryAfterMs / 1000);
@@ -46,12 +46,13 @@ function letIn(app: App, trace: Trace, who: Caller): Passage {
   return admission.passage;
 }
 
-function limitsOf(app: App, who: Caller): KeyLimits {
+/** The key's own limits, and the config's where it has none. */
+export function limitsInForce(app: App, key: Pick<Caller, keyof KeyLimits>): KeyLimits {
   const { limits } = app.gateway.current.config;
   return {
-    requestsPerMinute: who.requestsPerMinute ?? limits.requestsPerMinute,
-    tokensPerMinute: who.tokensPerMinute ?? limits.tokensPerMinute,
-    concurrentRequests: who.concurrentRequests ?? limits.concurrentRequests,
+    requestsPerMinute: key.requestsPerMinute ?? limits.requestsPerMinute,
+    tokensPerMinute: key.tokensPerMinute ?? limits.tokensPerMinute,
+    concurrentRequests: key.concurrentRequests ?? limits.concurrentRequests,
   };
 }
 

@@ -2,12 +2,15 @@ import { Elysia } from "elysia";
 import type { App } from "../app.ts";
 import { ApiError, invalidRequest, notFound, serviceUnavailable } from "../contract/errors.ts";
 import { errorClass } from "../telemetry/log.ts";
+import { showAccount } from "./account.ts";
 import { errorAnswer, jsonAnswer } from "./answer.ts";
 import { caller } from "./caller.ts";
 import { health } from "./health.ts";
 import { IDLE_TIMEOUT_SECONDS, postChat, postResponses } from "./completions.ts";
 import { listModels, showModel } from "./models.ts";
+import { showReceipt } from "./receipt.ts";
 import { createTraces } from "./traces.ts";
+import { showUsage } from "./usage.ts";
 
 /** Bun answers a larger body with a bare 413; ours is refused in words, long before. */
 const BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER;
@@ -65,6 +68,18 @@ export function createServer(app: App) {
         .get("/models/*", ({ request, caller, passage, params }) => {
           passage.release();
           return jsonAnswer(traceOf(request), 200, showModel(app, caller, params["*"]));
+        })
+        .get("/account", ({ request, caller, passage }) => {
+          passage.release();
+          return jsonAnswer(traceOf(request), 200, showAccount(app, caller));
+        })
+        .get("/usage", async ({ request, caller, passage }) => {
+          const body = await showUsage(app, { request, caller, passage });
+          return jsonAnswer(traceOf(request), 200, body);
+        })
+        .get("/requests/*", ({ request, caller, passage, params }) => {
+          passage.release();
+          return jsonAnswer(traceOf(request), 200, showReceipt(app, caller, params["*"]));
         }),
     );
 }

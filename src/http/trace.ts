@@ -54,6 +54,9 @@ export class Trace {
 function endpointOf(path: string): MeasuredEndpoint {
   if (path === "/v1/chat/completions") return "chat";
   if (path === "/v1/responses") return "responses";
+  if (path === "/v1/account") return "account";
+  if (path === "/v1/usage") return "usage";
+  if (path.startsWith("/v1/requests/")) return "requests";
   return path === "/v1/models" || path.startsWith("/v1/models/") ? "models" : "other";
 }
 

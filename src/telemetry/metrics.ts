@@ -1,7 +1,14 @@
 import type { Usage } from "../contract/usage.ts";
 
 /** What a request was for; `other` is every path that is none of the API's. */
-export type MeasuredEndpoint = "chat" | "responses" | "models" | "other";
+export type MeasuredEndpoint =
+  | "chat"
+  | "responses"
+  | "models"
+  | "account"
+  | "usage"
+  | "requests"
+  | "other";
 
 /** One attempt at a provider; `outcome` is the word of its record. */
 export interface EndedAttempt {

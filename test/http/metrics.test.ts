@@ -193,6 +193,9 @@ describe("requests that were refused before anything was held are counted by sta
     [402, "chat", () => chat(at.gateway, at.gateway.key({ balance: 0n }))],
     [404, "chat", () => chat(at.gateway, at.gateway.key(), { model: "invented-by-a-client" })],
     [404, "models", () => call(at.gateway, at.gateway.key(), { path: "/v1/models/invented" })],
+    [401, "account", () => call(at.gateway, undefined, { path: "/v1/account" })],
+    [400, "usage", () => call(at.gateway, at.gateway.key(), { path: "/v1/usage?by=key" })],
+    [404, "requests", () => call(at.gateway, at.gateway.key(), { path: "/v1/requests/req_1" })],
     [404, "other", () => call(at.gateway, undefined, { path: "/invented" })],
     [429, "chat", () => tooOften()],
   ])("%d, %s", async (status, endpoint, work) => {

@@ -70,6 +70,16 @@ export function oneModel(
   };
 }
 
+/** Models on one provider, which the operator pays for; for `openBefore`. */
+export function costlyModels(...ids: readonly string[]) {
+  const costs = { rub_cost_input_per_1m: 12_000, rub_cost_output_per_1m: 96_000 };
+  const routes = [{ provider: "local", ...costs }];
+  return (urls: { local: string }): GatewayConfig => ({
+    providers: urls,
+    models: ids.map((id) => ({ id, routes })),
+  });
+}
+
 /** What tokens cost at the prices of these tests, in nano-roubles. */
 export function costOf(tokens: {
   prompt: number;

@@ -19,6 +19,7 @@ import { until } from "./until.ts";
 /** What a key may do; a limit that is not given is the config's. `balance` is put on its account, in nano-roubles. */
 export interface KeyOptions {
   account?: string;
+  label?: string;
   balance?: bigint;
   overdraft?: bigint;
   models?: readonly string[];
@@ -170,7 +171,7 @@ function makeKey(store: Store, id: string, options: KeyOptions): TestKey {
     publicId: id,
     hash,
     prefix,
-    label: null,
+    label: options.label ?? null,
     createdAt: actor.at,
     expiresAt: options.expiresAt ?? null,
     requestsPerMinute: options.requestsPerMinute ?? null,

@@ -1,0 +1,80 @@
+import { describe, expect, test } from "bun:test";
+import { rejectionOf } from "../support/httpClient.ts";
+import { createTurns } from "../../src/limits/turns.ts";
+
+/** Turns, and work of so many steps, each of which takes so long by a clock of the test's own. */
+function bench() {
+  let nowMs = 0;
+  const seen: string[] = [];
+  const turns = createTurns({ monotonicMs: () => nowMs, epochMs: () => 0 });
+  function* work(name: string, count: number, stepMs: number): Generator<undefined, string> {
+    for (let step = 0; step < count; step += 1) {
+      nowMs += stepMs;
+      seen.push(name);
+      yield;
+    }
+    return `${name} is done`;
+  }
+  /** Rejects where the account has too much under way. */
+  async function run(accountId: number, steps: Generator<undefined, string>): Promise<string> {
+    const running = turns.run(accountId, steps);
+    if (running === undefined) throw new Error("too much is under way");
+    return running;
+  }
+  return { seen, work, run };
+}
+
+describe("turns", () => {
+  test("run all steps of short work at once, and give what it returns", async () => {
+    const { run, seen, work } = bench();
+    expect(await run(1, work("a", 4, 1))).toBe("a is done");
+    expect(seen).toEqual(["a", "a", "a", "a"]);
+  });
+
+  test("end after 5 ms, and others have theirs in between", async () => {
+    const { run, seen, work } = bench();
+    await Promise.all([run(1, work("a", 6, 2)), run(2, work("b", 4, 3))]);
+    expect(seen.join("")).toBe("aaabbaaabb");
+  });
+
+  test("of one step each leave a step that is too long alone, not the others", async () => {
+    const { run, seen, work } = bench();
+    await Promise.all([run(1, work("a", 3, 7)), run(2, work("b", 1, 1))]);
+    expect(seen.join("")).toBe("abaa");
+  });
+
+  test("leave the thread to others for four times as long as they took", async () => {
+    const { run, work } = bench();
+    const startedMs = performance.now();
+    let others = 0;
+    const timer = setInterval(() => (others += 1), 1);
+    await run(1, work("a", 6, 5));
+    clearInterval(timer);
+    // Between six turns, and before the end is seen, there are six rests of 20 ms.
+    expect(performance.now() - startedMs).toBeGreaterThanOrEqual(115);
+    expect(others).toBeGreaterThan(5);
+  });
+
+  test("are given on by work that throws", async () => {
+    const { run, work } = bench();
+    const failing = (function* (): Generator<undefined, string> {
+      yield;
+      throw new Error("a step failed");
+    })();
+    const failed = rejectionOf(run(1, failing));
+    const other = run(1, work("a", 1, 1));
+    expect(await failed).toEqual(new Error("a step failed"));
+    expect(await other).toBe("a is done");
+  });
+
+  test("are for four at a time of one account; the fifth is told so, and a later one is not", async () => {
+    const { run, seen, work } = bench();
+    const four = ["a", "b", "c", "d"].map((name) => run(1, work(name, 2, 1)));
+    expect(await rejectionOf(run(1, work("e", 1, 1)))).toEqual(new Error("too much is under way"));
+    const other = run(2, work("f", 1, 1));
+    expect(await Promise.all(four)).toEqual(["a", "b", "c", "d"].map((name) => `${name} is done`));
+    expect(await other).toBe("f is done");
+    expect(await run(1, work("g", 1, 1))).toBe("g is done");
+    expect(seen).not.toContain("e");
+  });
+});
