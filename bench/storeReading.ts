@@ -55,6 +55,8 @@ function reports(store: Store): Figures {
   const account = "account-3";
   const month = { since: noon, until: noon + 30 * DAY_MS };
   const [last] = store.requests.list({ limit: 1 });
+  const accountId = 3;
+  const to = Math.ceil(FILLED_UNTIL_MS / DAY_MS);
   const report = (work: () => unknown) => fastestMs(REPORT_ROUNDS, work);
   return {
     "usage by day, ms": report(() => store.usage("day", {})),
@@ -66,6 +68,10 @@ function reports(store: Store): Figures {
     "usage by model of one account, the same 30 days, ms": report(() =>
       store.usage("model", { account, ...month }),
     ),
+    "a tenant's usage of 366 days, in steps, ms": report(() => [
+      ...store.usageOfAccount(accountId, { from: to - 366, to }),
+    ]),
+    "a tenant's receipt, ms": report(() => store.requests.receipt(accountId, last?.id ?? "")),
     "requests, ms": report(() => store.requests.list({ limit: 50 })),
     "requests of an account, ms": report(() => store.requests.list({ limit: 50, account })),
     "requests that failed, ms": report(() => store.requests.list({ limit: 50, status: "failed" })),

@@ -189,6 +189,34 @@ describe("GET /v1/usage", () => {
     expect(await usage(key)).toEqual([]);
   });
 
+  test("is not summed up on for a client that has left", async () => {
+    const key = at.gateway.key();
+    const client = new AbortController();
+    await whileOthersWait(async () => {
+      const headers = { authorization: `Bearer ${key.key}` };
+      const left = fetch(`${at.gateway.url}/v1/usage`, { headers, signal: client.signal });
+      await until("it is asked for", () => at.gateway.app.requests.open === 1);
+      client.abort();
+      expect(await left.catch((error: unknown) => error)).toBeInstanceOf(Error);
+    });
+    await until("it is over", () => at.gateway.app.requests.open === 0);
+    const line = at.gateway.log.findLast(({ path }) => path === "/v1/usage");
+    expect(line).toMatchObject({ account: key.account, status: 400 });
+  });
+
+  test("is a 502 for a gateway whose time to drain is over", async () => {
+    const { traffic } = at.gateway.app.gateway;
+    const key = at.gateway.key();
+    const reply = await whileOthersWait(async () => {
+      const asked = ask(key);
+      await until("it is asked for", () => at.gateway.app.requests.open === 1);
+      traffic.isCut = true;
+      return asked;
+    }).finally(() => (traffic.isCut = false));
+    expectRefusal(reply, [502, "provider_error", "service temporarily unavailable"]);
+    expect(await usage(key)).toEqual([]);
+  });
+
   test("is summed up four times at once for an account, not more often", async () => {
     const key = at.gateway.key();
     const other = at.gateway.key();
