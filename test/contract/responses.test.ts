@@ -1,72 +1,15 @@
 import { describe, expect, test } from "bun:test";
 import { checkResponsesRequest } from "../../src/contract/responses.ts";
 import { refusalOf } from "./refusal.ts";
+import { responsesRows, type Fields } from "./responsesRows.ts";
 
 const rules = { refusedFields: ["models", "speed"] };
-type Fields = Record<string, unknown>;
 
 const check = (fields: Fields) =>
   checkResponsesRequest(JSON.parse(JSON.stringify({ model: "m", ...fields })), rules);
 
 describe("fields that are checked", () => {
-  const tooLarge = "must be at most 9007199254740991";
-  const rows: [fields: Fields, message: string | undefined][] = [
-    [{}, undefined],
-    [{ model: undefined }, "model is required"],
-    [{ model: 1 }, "model must be a string"],
-    [{ model: "" }, "model must not be empty"],
-    [{ model: "m".repeat(256) }, undefined],
-    [{ model: "m".repeat(257) }, "model must be at most 256 characters long"],
-    [{ model: "a\r\nb" }, "model must not contain control characters"],
-    [{ stream: true }, undefined],
-    [{ stream: null }, undefined],
-    [{ stream: "true" }, "stream must be a boolean"],
-    ...["max_output_tokens", "max_tokens", "max_completion_tokens"].flatMap(
-      (name): [Fields, string | undefined][] => [
-        [{ [name]: null }, undefined],
-        [{ [name]: 1 }, undefined],
-        [{ [name]: 0 }, `${name} must be at least 1`],
-        [{ [name]: 1.5 }, `${name} must be an integer`],
-        [{ [name]: "1" }, `${name} must be an integer`],
-        [{ [name]: 2 ** 53 }, `${name} ${tooLarge}`],
-      ],
-    ),
-    [{ max_tokens: 5, max_output_tokens: 5 }, undefined],
-    [{ max_tokens: 5, max_output_tokens: 6 }, "max_tokens and max_output_tokens must not differ"],
-    [{ n: 8 }, undefined],
-    [{ n: 9 }, "n must be between 1 and 8"],
-    [{ background: null }, undefined],
-    [{ background: false }, undefined],
-    [{ background: true }, "background is not supported"],
-    [{ background: 1 }, "background is not supported"],
-    [{ service_tier: null }, undefined],
-    [{ service_tier: "auto" }, undefined],
-    [{ service_tier: "default" }, undefined],
-    [{ service_tier: "flex" }, "service_tier is not supported"],
-    [{ models: ["a"] }, "models is not supported"],
-    [{ speed: null }, undefined],
-    [{ previous_response_id: null }, undefined],
-    [{ previous_response_id: 5 }, "previous_response_id must be a string"],
-    [{ previous_response_id: {} }, "previous_response_id must be a string"],
-    [{ input: 5, temperature: "hot", made_up: { a: [] }, tools: null }, undefined],
-    [{ prompt: 5 }, "prompt must be a string"],
-    [{ prompt: {} }, "prompt.id must be a string"],
-    [{ prompt: { id: ["pmpt_1"] } }, "prompt.id must be a string"],
-    [{ conversation: true }, "conversation must be a string"],
-    [{ conversation: ["conv_1"] }, "conversation must be a string"],
-    [{ conversation: { id: null } }, "conversation.id must be a string"],
-    [{ input: [{ type: "item_reference", id: 5 }] }, "id must be a string"],
-    [
-      { input: [{ role: "user", content: [{ type: "input_file", file_id: 5 }] }] },
-      "file_id must be a string",
-    ],
-    [
-      { tools: [{ type: "file_search", vector_store_ids: ["vs_1", 5] }] },
-      "vector_store_ids must be a string",
-    ],
-    [{ tools: [{ type: "code_interpreter", container: true }] }, "container must be a string"],
-  ];
-  for (const [fields, expected] of rows) {
+  for (const [fields, expected] of responsesRows) {
     const text = JSON.stringify(fields).slice(0, 90);
     test(`${text}: ${expected ?? "accepted"}`, async () => {
       const refusal = await refusalOf(() => check(fields));
