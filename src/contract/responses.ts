@@ -18,9 +18,12 @@ import { measureText, type TextSize } from "./textSize.ts";
 export type ResponsesRequestBody = Static<typeof ResponsesRequestBody>;
 export const ResponsesRequestBody = Type.Object({
   model: modelField,
-  stream: nullable(Type.Boolean()),
+  stream: nullable(Type.Boolean(), "True: the answer comes as server-sent events."),
   ...holdFields,
-  previous_response_id: nullable(Type.String()),
+  previous_response_id: nullable(
+    Type.String(),
+    "A response of this account that is continued. It goes to the provider that made that response.",
+  ),
 });
 
 /** A checked request: what the gateway itself needs. What is sent is the client's own text. */

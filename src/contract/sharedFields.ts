@@ -1,4 +1,4 @@
-import { Type, type TSchema } from "@sinclair/typebox";
+import { Type, type SchemaOptions, type TSchema } from "@sinclair/typebox";
 import type { Annotations } from "./humanError.ts";
 import { invalidRequest } from "./errors.ts";
 
@@ -8,14 +8,20 @@ const MODEL_CHARACTERS_MAX = 256;
 /** The service tiers that cost what the price list says. */
 const PLAIN_SERVICE_TIERS: ReadonlySet<unknown> = new Set(["auto", "default"]);
 
+// The descriptions are what clients read of a field in /openapi.json.
+
 /** An optional field, in which null means the same as its absence. */
-export function nullable<Schema extends TSchema>(schema: Schema) {
-  return Type.Optional(Type.Union([schema, Type.Null()]));
+export function nullable<Schema extends TSchema>(schema: Schema, description: string) {
+  return Type.Optional(Type.Union([schema, Type.Null()], { description }));
 }
 
 /** One of a few strings. */
-export function oneOf<const Values extends readonly string[]>(values: Values) {
-  return Type.Unsafe<Values[number]>(Type.Union(values.map((value) => Type.Literal(value))));
+export function oneOf<const Values extends readonly string[]>(
+  values: Values,
+  options: SchemaOptions = {},
+) {
+  const literals = values.map((value) => Type.Literal(value));
+  return Type.Unsafe<Values[number]>(Type.Union(literals, options));
 }
 
 /** A count of tokens that the caller allows: exact in a double, so that what is held and what is sent cannot differ. */
@@ -27,14 +33,18 @@ export const modelField = Type.String({
   maxLength: MODEL_CHARACTERS_MAX,
   pattern: "^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
   patternMessage: "not contain control characters",
+  description: "The id of a model, as `GET /v1/models` lists it.",
 } satisfies Annotations & Record<string, unknown>);
 
 /** The fields of any request that decide how much is held, beside those that a request's own table lists. */
 export const holdFields = {
-  max_tokens: nullable(bound),
-  max_completion_tokens: nullable(bound),
-  max_output_tokens: nullable(bound),
-  n: nullable(Type.Integer({ minimum: 1, maximum: CHOICES_MAX })),
+  max_tokens: nullable(bound, "The most tokens that the answer may have, for each choice."),
+  max_completion_tokens: nullable(bound, "The same under another name; two must not differ."),
+  max_output_tokens: nullable(bound, "The same under the name that `/v1/responses` knows."),
+  n: nullable(
+    Type.Integer({ minimum: 1, maximum: CHOICES_MAX }),
+    "How many choices to answer; 1 unless given. Money is held for all of them.",
+  ),
 };
 
 /** The values of `holdFields`, checked. */
