@@ -1,6 +1,7 @@
 import { Elysia } from "elysia";
 import type { App } from "../app.ts";
 import { ApiError, invalidRequest, notFound, serviceUnavailable } from "../contract/errors.ts";
+import { openapiText } from "../contract/openapi/openapi.ts";
 import { errorClass } from "../telemetry/log.ts";
 import { showAccount } from "./account.ts";
 import { errorAnswer, jsonAnswer } from "./answer.ts";
@@ -46,6 +47,7 @@ export function createServer(app: App) {
       const { status, body } = health(app);
       return jsonAnswer(traceOf(request), status, body);
     })
+    .get("/openapi.json", ({ request }) => jsonAnswer(traceOf(request), 200, openapiText()))
     .group("/v1", (v1) =>
       v1
         .use(caller(app, traceOf))

@@ -1,0 +1,120 @@
+import { Type, type TSchema } from "@sinclair/typebox";
+import { ChatRequestBody, ContentPart, RequestMessage } from "../chat.ts";
+import type { FinishReason } from "../chatAnswer.ts";
+import { oneOf } from "../sharedFields.ts";
+import { errorSchemas } from "./errorSchemas.ts";
+
+/** What the chat interface takes and gives. */
+export function chatSchemas(): Readonly<Record<string, TSchema>> {
+  const ChatUsage = usage();
+  return {
+    ChatRequest: ChatRequestBody,
+    ChatMessage: RequestMessage,
+    ContentPart,
+    ChatAnswer: answer(ChatUsage),
+    ChatChunk: chunk(ChatUsage),
+    ChatUsage,
+  };
+}
+
+/** A count of tokens. */
+export function tokens(description: string) {
+  return Type.Integer({ minimum: 0, description });
+}
+
+function answer(usage: TSchema) {
+  return Type.Object(
+    {
+      ...envelope("chat.completion"),
+      choices: Type.Array(
+        Type.Object({
+          index: index(),
+          finish_reason: finishReason(),
+          message: Type.Object({ role: role(), content: Type.String() }),
+        }),
+        { minItems: 1 },
+      ),
+      usage,
+    },
+    {
+      description: [
+        "A whole answer. Fields that are not listed here (`tool_calls`, `reasoning_content`, `logprobs`, ...)",
+        "pass as the provider gave them, unless the gateway is set to leave them out.",
+      ].join(" "),
+    },
+  );
+}
+
+function chunk(usage: TSchema) {
+  const delta = { role: Type.Optional(role()), content: Type.Optional(Type.String()) };
+  return Type.Object(
+    {
+      ...envelope("chat.completion.chunk"),
+      choices: Type.Array(
+        Type.Object({
+          index: index(),
+          delta: Type.Object(delta),
+          finish_reason: Type.Union([finishReason(), Type.Null()], {
+            description: "Null until the choice ends.",
+          }),
+        }),
+        { minItems: 1 },
+      ),
+      usage: Type.Optional(usage),
+      error: Type.Optional(errorSchemas().ProviderError.properties.error),
+    },
+    {
+      description: [
+        "One event of a stream. `usage` stands on the chunk that bears the `finish_reason`, for a client that asked for it.",
+        "After a failure the last chunk has the `finish_reason` `error` and an `error`.",
+      ].join(" "),
+    },
+  );
+}
+
+function usage() {
+  const details = {
+    cached_tokens: Type.Optional(tokens("Tokens read from the provider's cache.")),
+    cache_write_tokens: Type.Optional(tokens("Tokens written to the provider's cache.")),
+  };
+  return Type.Object(
+    {
+      prompt_tokens: tokens("Tokens of the prompt, the cached ones among them."),
+      completion_tokens: tokens("Tokens of the answer, those of reasoning among them."),
+      total_tokens: tokens("Both together."),
+      prompt_tokens_details: Type.Optional(Type.Object(details)),
+    },
+    { description: "The tokens of an answer as they were charged." },
+  );
+}
+
+function envelope(object: string) {
+  return {
+    id: Type.String({ description: "The answer's own id." }),
+    object: Type.Literal(object),
+    created: Type.Integer({ description: "Seconds since 1970." }),
+    model: Type.String({ description: "The id that the client asked for." }),
+  };
+}
+
+function index() {
+  return Type.Integer({ minimum: 0, description: "The choice's place in the list." });
+}
+
+function role() {
+  return Type.Literal("assistant");
+}
+
+function finishReason() {
+  const meanings = {
+    stop: "it was complete, or a stop sequence came",
+    length: "the bound of its tokens was reached",
+    content_filter: "content was left out by policy",
+    tool_calls: "the model called a tool",
+    error: "the provider failed",
+  } satisfies Record<FinishReason, string>;
+  const description = Object.entries(meanings)
+    .map(([reason, meaning]) => `\`${reason}\`: ${meaning}`)
+    .join("; ");
+  return oneOf(Object.keys(meanings), { description: `${description}.` });
+}

@@ -1,0 +1,188 @@
+import { describe, expect, spyOn, test } from "bun:test";
+import { lazy } from "../../src/lib/lazy.ts";
+import { describedBy, differences } from "../support/apiDescription.ts";
+import { call, chat, chunksOf, type Reply } from "../support/chatCalls.ts";
+import { completion, choice, helloEvent, usual } from "../support/chatAnswers.ts";
+import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
+import { respond } from "../support/responsesCalls.ts";
+import { responds } from "../support/responsesAnswers.ts";
+import { json, refusal, stream, type ProviderAnswer } from "../support/scriptedProvider.ts";
+import type { KeyOptions, TestKey } from "../support/testApp.ts";
+
+const limits = { requests_per_minute: 1000, tokens_per_minute: 1_000_000 };
+const at = openOneModelBefore({ limits });
+const strict = openOneModelBefore({ limits, api: { unknown_fields: "reject" } });
+
+const completions = {
+  "POST /v1/chat/completions": {
+    answer: usual,
+    ask: (key: TestKey, changes: object) => chat(at.gateway, key, changes),
+  },
+  "POST /v1/responses": {
+    answer: responds(),
+    ask: (key: TestKey, changes: object) => respond(at.gateway, key, changes),
+  },
+};
+
+const described = lazy(() => describedBy(at.gateway));
+
+/** How each answer that the description knows is come by. */
+type Case = readonly [operation: string, status: number, work: () => Promise<Reply>];
+
+const cases: readonly Case[] = [
+  ...Object.entries(completions).flatMap(([operation, { answer, ask }]): Case[] => {
+    const asked = (changes: object = {}, options: KeyOptions = {}, answers = answer) => {
+      at.provider.answer = answers;
+      return ask(at.gateway.key(options), changes);
+    };
+    return [
+      [operation, 200, () => asked()],
+      [operation, 200, () => asked({ stream: true })],
+      [operation, 400, () => asked({ max_tokens: 0 })],
+      [operation, 400, () => asked({}, {}, refusal(400))],
+      [operation, 401, () => ask({ key: "sk-tg-wrong", id: "", account: "" }, {})],
+      [operation, 402, () => asked({}, { balance: 0n })],
+      [operation, 404, () => asked({ model: "unknown" })],
+      [operation, 429, () => tooOften((key) => ask(key, {}), answer)],
+      [operation, 502, () => asked({}, {}, refusal(500))],
+      [operation, 502, () => asked({}, {}, refusal(429, "slow down", { "retry-after": "7" }))],
+      [operation, 502, () => draining(() => asked())],
+    ];
+  }),
+  ...["/v1/models", "/v1/models/{id}"].flatMap((path): Case[] => {
+    const get = (key?: TestKey) => getOf(path.replace("{id}", "small"), key);
+    const operation = `GET ${path}`;
+    return [
+      [operation, 200, () => get(at.gateway.key())],
+      [operation, 401, () => get()],
+      [operation, 429, () => tooOften(get)],
+      [operation, 502, () => draining(() => get(at.gateway.key()))],
+    ];
+  }),
+  ["GET /v1/models/{id}", 404, () => getOf("/v1/models/unknown", at.gateway.key())],
+  ["GET /openapi.json", 200, () => getOf("/openapi.json")],
+  ["GET /healthz", 200, health],
+  ["GET /healthz", 503, () => draining(health)],
+  ["GET /healthz", 503, withoutStore],
+];
+
+function getOf(path: string, key?: TestKey): Promise<Reply> {
+  return call(at.gateway, key, { path });
+}
+
+function health(): Promise<Reply> {
+  return getOf("/healthz");
+}
+
+async function withoutStore(): Promise<Reply> {
+  const probe = spyOn(at.gateway.store, "probe").mockImplementation(() => {
+    throw new Error("no such table");
+  });
+  try {
+    return await health();
+  } finally {
+    probe.mockRestore();
+  }
+}
+
+async function draining(work: () => Promise<Reply>): Promise<Reply> {
+  at.gateway.app.isDraining = true;
+  try {
+    return await work();
+  } finally {
+    at.gateway.app.isDraining = false;
+  }
+}
+
+/** The second answer to a key that may ask once in a minute. */
+async function tooOften(
+  ask: (key: TestKey) => Promise<Reply>,
+  answer?: ProviderAnswer,
+): Promise<Reply> {
+  if (answer !== undefined) at.provider.answer = answer;
+  const key = at.gateway.key({ requestsPerMinute: 1 });
+  expect((await ask(key)).status).toBe(200);
+  return ask(key);
+}
+
+describe("what the gateway answers is what the description says", () => {
+  test.each(cases)("%s %d", async (operation, status, work) => {
+    const reply = await work();
+    expect(reply.status).toBe(status);
+    // A provider's own answer may hold anything.
+    const strictly = status !== 200 || operation.startsWith("GET /v1/");
+    const description = await described();
+    expect(differences(description, operation, reply, strictly)).toEqual([]);
+  });
+
+  test("and every answer that it describes is among these", async () => {
+    const { operations } = await described();
+    const answers = [...operations].flatMap(([operation, { responses }]) =>
+      Object.keys(responses).map((status) => `${operation} ${status}`),
+    );
+    const tried = new Set(cases.map(([operation, status]) => `${operation} ${status}`));
+    expect(answers.toSorted()).toEqual([...tried].toSorted());
+  });
+
+  test("an answer in JSON says what it cost", async () => {
+    at.provider.answer = usual;
+    const reply = await chat(at.gateway, at.gateway.key());
+    expect(reply.headers.get("x-tollgate-cost-rub")).toBe("0.0018025");
+    const { answer } = await described();
+    expect(answer("POST /v1/chat/completions", 200).headers).toHaveProperty("x-tollgate-cost-rub");
+  });
+});
+
+describe("the events of a chat are what the description says of a ChatChunk", () => {
+  test.each<[string, ProviderAnswer, object]>([
+    ["with usage", usual, { stream: true, stream_options: { include_usage: true } }],
+    ["without usage", usual, { stream: true }],
+    ["that fails", stream(helloEvent), { stream: true }],
+  ])("%s", async (_, answer, changes) => {
+    at.provider.answer = answer;
+    const chunks = chunksOf(await chat(at.gateway, at.gateway.key(), changes));
+    expect(chunks.length).toBeGreaterThan(1);
+    const { complaints } = await described();
+    for (const chunk of chunks) expect(complaints("ChatChunk", chunk, true)).toEqual([]);
+  });
+});
+
+describe("a gateway that lets no unlisted field pass answers with described fields alone", () => {
+  const more = { reasoning_content: "hm", refusal: null };
+  const answer = json(completion({ system_fingerprint: "fp", choices: [choice(more)] }));
+
+  test("in JSON", async () => {
+    strict.provider.answer = answer;
+    const reply = await chat(strict.gateway, strict.gateway.key());
+    const { complaints } = await described();
+    expect(complaints("ChatAnswer", reply.body, true)).toEqual([]);
+  });
+
+  test("and one that forwards them is described too", async () => {
+    at.provider.answer = answer;
+    const { body } = await chat(at.gateway, at.gateway.key());
+    const { complaints } = await described();
+    expect(complaints("ChatAnswer", body)).toEqual([]);
+    expect(complaints("ChatAnswer", body, true)).not.toEqual([]);
+  });
+});
+
+describe("the description refuses", () => {
+  const error = { message: "no", type: "provider_error" };
+  test.each<[string, unknown]>([
+    ["ErrorBody", { error: { ...error, type: "server_error" } }],
+    ["ErrorBody", error],
+    ["BillingError", { error: { message: "insufficient balance", type: "billing_error" } }],
+    ["AuthError", { error }],
+    ["ChatAnswer", completion({ choices: [] })],
+    ["ChatAnswer", completion({ choices: [choice({ content: null })] })],
+    ["ChatAnswer", completion({ usage: undefined })],
+    ["ChatChunk", completion()],
+    ["Model", { id: "small", object: "model", owned_by: "x", rub_input_per_1m: 0.5 }],
+    ["Roubles", "1.50"],
+    ["Roubles", 1],
+  ])("as %s %j", async (name, value) => {
+    const { complaints } = await described();
+    expect(complaints(name, value)).not.toEqual([]);
+  });
+});

@@ -1,0 +1,66 @@
+import { describe, expect, test } from "bun:test";
+import { lazy } from "../../src/lib/lazy.ts";
+import { responsesRows } from "../contract/responsesRows.ts";
+import { describedBy } from "../support/apiDescription.ts";
+import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
+import { fields, openFields, type FieldRow } from "./chatFieldRows.ts";
+
+const at = openOneModelBefore();
+const described = lazy(() => describedBy(at.gateway));
+
+/** What the gateway refuses beyond the schemas, and how the description says it. */
+const saidInWords: readonly (readonly [message: RegExp, words: string])[] = [
+  [/ must not differ$/, "two different bounds of the answer's tokens"],
+  [/^background is not supported$/, "`background` other than false"],
+  [/^service_tier is not supported$/, "`service_tier` other than `auto` and `default`"],
+  [
+    /^(?:models|route|provider|plugins|web_search_options|speed) is not supported$/,
+    "further fields that the operator names",
+  ],
+];
+
+const saidOfChats: typeof saidInWords = [
+  [/\.text (?:is required|must be a string)$/, "required where the type is `text`"],
+  [
+    /^messages\[\d\]\.content (?:is required|must be a string or an array of parts)$/,
+    "Required, but that an assistant's message with `tool_calls`",
+  ],
+];
+
+const saidOfResponses: typeof saidInWords = [
+  [
+    /^(?:prompt|prompt\.id|conversation|conversation\.id|id|file_id|vector_store_ids|container) must be a string$/,
+    "Stored objects that the request names",
+  ],
+];
+
+const responsesBodies = responsesRows.map(([fields, message]): FieldRow => [
+  { model: "m", ...fields },
+  message,
+]);
+
+/** What is tried, as it comes from JSON, which has no undefined members. */
+const rows = [
+  ["ChatRequest", [...fields, ...openFields], [...saidInWords, ...saidOfChats]],
+  ["ResponsesRequest", responsesBodies, [...saidInWords, ...saidOfResponses]],
+] as const;
+
+describe.each(rows)("%s", (schema, bodies, beyond) => {
+  test.each(bodies.map(([body, message]) => [message ?? "accepted", body] as const))(
+    "%s: %j",
+    async (message, body) => {
+      const { complaints } = await described();
+      const isRefused = complaints(schema, JSON.parse(JSON.stringify(body))).length > 0;
+      const isBeyond = beyond.some(([refusal]) => refusal.test(message));
+      expect(isRefused).toBe(message !== "accepted" && !isBeyond);
+    },
+  );
+
+  test("is accompanied by words for what no schema says", async () => {
+    const { text } = await described();
+    for (const [refusal, words] of beyond) {
+      expect(bodies.some(([, message]) => refusal.test(message ?? ""))).toBe(true);
+      expect(text).toContain(words);
+    }
+  });
+});
