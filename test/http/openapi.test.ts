@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { lazy } from "../../src/lib/lazy.ts";
 import { createServer } from "../../src/http/server.ts";
+import { requestStatuses } from "../../src/store/requests.ts";
 import { describedBy } from "../support/apiDescription.ts";
 import { call } from "../support/chatCalls.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
@@ -135,6 +136,15 @@ describe("the document", () => {
         ]);
       }
     }
+  });
+
+  test("knows every status that a request may have", async () => {
+    const { complaintsOf, document } = await described();
+    const { Receipt } = Object(document["components"]).schemas;
+    for (const status of requestStatuses) {
+      expect(complaintsOf(Receipt.properties.status, status)).toEqual([]);
+    }
+    expect(complaintsOf(Receipt.properties.status, "refunded")).not.toEqual([]);
   });
 
   test("has words for every field of a request", async () => {

@@ -24,6 +24,7 @@ const completions = {
   },
 };
 
+const expiresAt = Date.parse("2100-01-01");
 const described = lazy(() => describedBy(at.gateway));
 
 /** How each answer that the description knows is come by. */
@@ -60,11 +61,40 @@ const cases: readonly Case[] = [
     ];
   }),
   ["GET /v1/models/{id}", 404, () => getOf("/v1/models/unknown", at.gateway.key())],
+  ...["/v1/account", "/v1/usage", "/v1/requests/{id}"].flatMap((path): Case[] => {
+    const operation = `GET ${path}`;
+    const get = async (key?: TestKey) => getOf(path.replace("{id}", await requestOf(key)), key);
+    return [
+      [operation, 200, () => get(at.gateway.key())],
+      [operation, 401, () => get()],
+      [operation, 429, () => tooOften((key) => getOf("/v1/models", key))],
+      [operation, 502, () => draining(() => getOf(path, at.gateway.key()))],
+    ];
+  }),
+  ["GET /v1/account", 200, () => getOf("/v1/account", at.gateway.key({ budget: 5n, expiresAt }))],
+  ["GET /v1/usage", 200, usageByModel],
+  ["GET /v1/usage", 400, () => getOf("/v1/usage?by=provider", at.gateway.key())],
+  ["GET /v1/requests/{id}", 404, () => getOf("/v1/requests/req_0", at.gateway.key())],
   ["GET /openapi.json", 200, () => getOf("/openapi.json")],
   ["GET /healthz", 200, health],
   ["GET /healthz", 503, () => draining(health)],
   ["GET /healthz", 503, withoutStore],
 ];
+
+/** A request that the key made and was charged for. */
+async function requestOf(key: TestKey | undefined): Promise<string> {
+  if (key === undefined) return "req_0";
+  at.provider.answer = usual;
+  return (await chat(at.gateway, key)).id;
+}
+
+async function usageByModel(): Promise<Reply> {
+  const key = at.gateway.key();
+  await requestOf(key);
+  const reply = await getOf("/v1/usage?by=model&since=7d", key);
+  expect(reply.body).toMatchObject({ data: [{ model: "small", requests: 1 }] });
+  return reply;
+}
 
 function getOf(path: string, key?: TestKey): Promise<Reply> {
   return call(at.gateway, key, { path });

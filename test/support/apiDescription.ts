@@ -81,6 +81,8 @@ function readDescription(text: string, document: Json): ApiDescription {
 function checker(components: Json): (schema: Json) => ValidateFunction {
   const ajv = new Ajv2020({ allErrors: true, strict: true, strictTypes: false });
   ajv.addVocabulary(["components"]);
+  ajv.addFormat("date", /^\d{4}-\d\d-\d\d$/);
+  ajv.addFormat("date-time", /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/);
   const known = new Map<string, ValidateFunction>();
   return (schema) => {
     const text = JSON.stringify(schema);

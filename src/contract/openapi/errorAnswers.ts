@@ -37,7 +37,7 @@ const answers: Readonly<Record<ErrorStatus, ErrorAnswer>> = {
     name: "NotFound",
     schema: "InvalidRequestError",
     description:
-      "`model not found`, `response not found`, `resource not found`, ...: there is none of that name, or none for this key.",
+      "`model not found`, `response not found`, `resource not found`, `request not found`: there is none of that name, or none for this key.",
     headers: keyHeaders,
   },
   429: {

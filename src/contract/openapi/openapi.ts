@@ -1,5 +1,6 @@
 import { lazy } from "../../lib/lazy.ts";
 import { version } from "../../lib/version.ts";
+import { accountSchemas } from "./accountSchemas.ts";
 import { headerComponents } from "./answerHeaders.ts";
 import { chatSchemas } from "./chatSchemas.ts";
 import { errorComponents } from "./errorAnswers.ts";
@@ -40,6 +41,7 @@ function document(): object {
     tags: [
       { name: "completions", description: "Ask a model" },
       { name: "models", description: "What may be asked, and what it costs" },
+      { name: "account", description: "What the key's account has and used" },
       { name: "service", description: "The gateway itself; no key is needed" },
     ],
     paths: paths(),
@@ -55,6 +57,7 @@ function document(): object {
         ...chatSchemas(),
         ...responsesSchemas(),
         ...serviceSchemas(),
+        ...accountSchemas(),
         ...errorSchemas(),
         Roubles: roubles(),
       }),

@@ -1,3 +1,4 @@
+import { getAccount, getReceipt, getUsage } from "./accountPaths.ts";
 import { commonHeaders } from "./answerHeaders.ts";
 import { createChatCompletion, createResponse } from "./completionPaths.ts";
 import { errorsOf } from "./errorAnswers.ts";
@@ -10,6 +11,9 @@ export function paths(): Readonly<Record<string, object>> {
     "/v1/responses": { post: createResponse() },
     "/v1/models": { get: listModels() },
     "/v1/models/{id}": { get: getModel() },
+    "/v1/account": { get: getAccount() },
+    "/v1/usage": { get: getUsage() },
+    "/v1/requests/{id}": { get: getReceipt() },
     "/openapi.json": { get: getDescription() },
     "/healthz": { get: getHealth() },
   };

@@ -30,7 +30,7 @@ export function serviceSchemas(): Readonly<Record<string, TSchema>> {
 }
 
 /** A price of the price list; `of` says of which tokens. */
-function price(of: string) {
+export function price(of: string) {
   return Type.Integer({
     minimum: 0,
     description: `Thousandths of a rouble per 1,000,000 ${of} tokens.`,
