@@ -1,7 +1,16 @@
 import { formatRoubles } from "../lib/money.ts";
 import { accountTable, available, type AccountRow } from "./accounts.ts";
 import type { Actor } from "./actor.ts";
-import { keyTable, type KeyRow, type NewKey } from "./keys.ts";
+import {
+  changeKey,
+  changesDetail,
+  existingKey,
+  rotateKey,
+  rotationDetail,
+  type Rotated,
+  type Successor,
+} from "./keyLine.ts";
+import { keyTable, type KeyChanges, type KeyRow, type NewKey } from "./keys.ts";
 import { ledgerTable, refTaken } from "./ledger.ts";
 import { refund, type Refunded, type Refunding } from "./refund.ts";
 import { newRowId } from "./columns.ts";
@@ -34,6 +43,14 @@ export interface Admin {
     account: string,
     key: Omit<NewKey, "accountId">,
   ): { createdAccount: boolean };
+  /** A budget is that of all keys of its line. */
+  changeKey(actor: Actor, publicId: string, changes: KeyChanges): KeyRow;
+  /** Puts a new key in the place of one, which works for `graceMs` more. */
+  rotateKey(
+    actor: Actor,
+    publicId: string,
+    rotation: { successor: Successor; graceMs: number },
+  ): Rotated;
   /** `applied` is false when it was revoked before. */
   revokeKey(actor: Actor, publicId: string): { key: KeyRow; applied: boolean };
   book(actor: Actor, booking: Booking): Booked;
@@ -85,13 +102,17 @@ export function admin(connection: Connection): Admin {
         keys.insert({ ...key, accountId: owner.id });
         return { createdAccount: existing === undefined };
       }),
+    changeKey: (actor, publicId, changes) =>
+      change(actor, "keys set", publicId, changesDetail(changes), () =>
+        changeKey(keys, publicId, changes),
+      ),
+    rotateKey: (actor, publicId, rotation) =>
+      change(actor, "keys rotate", publicId, rotationDetail, () =>
+        rotateKey(keys, actor, publicId, rotation),
+      ),
     revokeKey: (actor, publicId) =>
       change(actor, "keys revoke", publicId, null, () => {
-        const key = keys.find(publicId);
-        if (!key)
-          throw new StoreError(
-            `there is no key ${JSON.stringify(publicId)}: tollgate keys list shows them`,
-          );
+        const key = existingKey(keys, publicId);
         const applied = keys.revoke(key.id, actor.at);
         return { key: keys.find(publicId) ?? key, applied };
       }),

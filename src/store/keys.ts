@@ -1,29 +1,37 @@
-import { asc, eq, isNull, sql, and } from "drizzle-orm";
+import { and, asc, desc, eq, isNull, sql, type SQL } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
+import { assert } from "../lib/assert.ts";
 import { lazy } from "../lib/lazy.ts";
 import { newRowId, plannedOnce } from "./columns.ts";
 import { requests } from "./requestSchema.ts";
 import { accounts, keys } from "./schema.ts";
 import type { Connection } from "./sqlite.ts";
 
-/** A limit that is null is the config's. `models` null: all models. */
-export interface KeyRow {
+/** What a person says of a key. A limit that is null is the config's. `models` null: all models. */
+export interface KeySettings {
+  label: string | null;
+  expiresAt: number | null;
+  requestsPerMinute: number | null;
+  tokensPerMinute: number | null;
+  concurrentRequests: number | null;
+  models: readonly string[] | null;
+  /** The most that all keys of its line may spend in their lives, in nano-roubles; null: no such limit. */
+  budget: bigint | null;
+}
+
+/** Of the settings those that are to change; undefined: this one stays. */
+export type KeyChanges = { readonly [Name in keyof KeySettings]?: KeySettings[Name] | undefined };
+
+export interface KeyRow extends KeySettings {
   id: number;
   publicId: string;
   accountId: number;
   account: string;
   accountDisabled: boolean;
   prefix: string;
-  label: string | null;
   createdAt: number;
-  expiresAt: number | null;
   revokedAt: number | null;
   lastUsedAt: number | null;
-  requestsPerMinute: number | null;
-  tokensPerMinute: number | null;
-  concurrentRequests: number | null;
-  models: readonly string[] | null;
-  budget: bigint | null;
   /** By all keys of its line. */
   spent: bigint;
   /** The first key of its line, whose budget all of them spend: itself, unless it came by a rotation. */
@@ -38,19 +46,12 @@ export interface KeySecretRow extends Omit<KeyRow, Shown> {
   hash: Uint8Array;
 }
 
-export interface NewKey {
+export interface NewKey extends KeySettings {
   publicId: string;
   accountId: number;
   hash: Uint8Array;
   prefix: string;
-  label: string | null;
   createdAt: number;
-  expiresAt: number | null;
-  requestsPerMinute: number | null;
-  tokensPerMinute: number | null;
-  concurrentRequests: number | null;
-  models: readonly string[] | null;
-  budget: bigint | null;
 }
 
 /** What admission decides by, read afresh for each request; nano-roubles. */
@@ -67,11 +68,16 @@ export interface SettledFunds extends Funds {
 }
 
 export interface KeyTable {
-  insert(key: NewKey): void;
+  /** `firstKeyId`: of the line that it continues, whose budget and spending are its own then. */
+  insert(key: NewKey, firstKeyId?: number): void;
   /** By the SHA-256 of the whole key: one point read. */
   findByHash(hash: Uint8Array): KeySecretRow | undefined;
   find(publicId: string): KeyRow | undefined;
   list(account: string | undefined): KeyRow[];
+  /** Changes settings of this key; a budget for all keys of its line, which have one between them. */
+  change(key: Pick<KeyRow, "id" | "firstKeyId">, changes: KeyChanges): void;
+  /** The key that continues all others of this one's line; itself, where nothing does. */
+  newestOfLine(key: Pick<KeyRow, "accountId" | "firstKeyId">): KeyRow;
   /** Marks the key revoked, once; false when it was before. */
   revoke(id: number, at: number): boolean;
   /** The account's and the key's money at this moment: one point read. */
@@ -82,11 +88,19 @@ export interface KeyTable {
 
 export function keyTable({ db }: Connection): KeyTable {
   const first = alias(keys, "first");
-  const spentByFirst = db
-    .select({ spent: first.spent })
-    .from(first)
-    .where(eq(first.id, keys.firstKeyId));
-  const spent = sql<bigint>`coalesce((${spentByFirst}), ${keys.spent})`.mapWith(BigInt);
+  /** What its line has between its keys stands at the first of them, so that no two can ever differ in it. */
+  const ofLine = (name: "budget" | "spent"): SQL => {
+    const ofFirst = db
+      .select({ value: first[name] })
+      .from(first)
+      .where(eq(first.id, keys.firstKeyId));
+    return sql`iif(${keys.firstKeyId} IS NULL, ${keys[name]}, (${ofFirst}))`;
+  };
+  const money = {
+    budget: sql<bigint | null>`${ofLine("budget")}`.mapWith(BigInt),
+    spent: sql<bigint>`${ofLine("spent")}`.mapWith(BigInt),
+  };
+  const firstOfLine = sql<number>`coalesce(${keys.firstKeyId}, ${keys.id})`.mapWith(Number);
   /** What each request is decided by. */
   const asked = {
     id: keys.id,
@@ -101,15 +115,14 @@ export function keyTable({ db }: Connection): KeyTable {
     tokensPerMinute: keys.tokensPerMinute,
     concurrentRequests: keys.concurrentRequests,
     models: sql<readonly string[] | null>`${keys.models}`.mapWith(textsFromJson),
-    firstKeyId: sql<number>`coalesce(${keys.firstKeyId}, ${keys.id})`.mapWith(Number),
+    firstKeyId: firstOfLine,
   };
   const all = {
     ...asked,
     prefix: keys.prefix,
     label: keys.label,
     createdAt: keys.createdAt,
-    budget: keys.budget,
-    spent,
+    ...money,
   };
   const joined = <T extends typeof asked>(columns: T) =>
     db.select(columns).from(keys).innerJoin(accounts, eq(keys.accountId, accounts.id));
@@ -121,14 +134,9 @@ export function keyTable({ db }: Connection): KeyTable {
       .where(eq(keys.publicId, plannedOnce("publicId")))
       .prepare(),
   );
-  const money = {
-    balance: accounts.balance,
-    overdraft: accounts.overdraft,
-    budget: keys.budget,
-    spent,
-  };
+  const fundsColumns = { balance: accounts.balance, overdraft: accounts.overdraft, ...money };
   const funds = db
-    .select(money)
+    .select(fundsColumns)
     .from(keys)
     .innerJoin(accounts, eq(keys.accountId, accounts.id))
     .where(eq(keys.id, plannedOnce("keyId")))
@@ -138,16 +146,17 @@ export function keyTable({ db }: Connection): KeyTable {
     WHERE ${requests.publicId} IN (SELECT value FROM json_each(${sql.placeholder("requestIds")}))
       AND ${requests.status} <> 'running')`.mapWith(textsFromJson);
   const fundsBeside = db
-    .select({ ...money, endedIds })
+    .select({ ...fundsColumns, endedIds })
     .from(keys)
     .innerJoin(accounts, eq(keys.accountId, accounts.id))
     .where(eq(keys.id, plannedOnce("keyId")))
     .prepare();
   return {
-    insert(key) {
+    insert(key, firstKeyId) {
       const models = key.models && JSON.stringify(key.models);
+      const budget = firstKeyId === undefined ? key.budget : null;
       db.insert(keys)
-        .values({ ...key, id: newRowId, hash: Buffer.from(key.hash), models })
+        .values({ ...key, id: newRowId, hash: Buffer.from(key.hash), models, budget, firstKeyId })
         .run();
     },
     findByHash: (hash) => byHash.get({ hash }),
@@ -157,6 +166,22 @@ export function keyTable({ db }: Connection): KeyTable {
         .where(account === undefined ? undefined : eq(accounts.name, account))
         .orderBy(asc(keys.id))
         .all(),
+    change(key, { budget, models, ...changes }) {
+      const own = { ...changes, models: models && JSON.stringify(models) };
+      if (Object.values(own).some((value) => value !== undefined))
+        db.update(keys).set(own).where(eq(keys.id, key.id)).run();
+      if (budget !== undefined)
+        db.update(keys).set({ budget }).where(eq(keys.id, key.firstKeyId)).run();
+    },
+    newestOfLine(key) {
+      const row = joined(all)
+        .where(and(eq(keys.accountId, key.accountId), eq(firstOfLine, key.firstKeyId)))
+        .orderBy(desc(keys.id))
+        .limit(1)
+        .get();
+      assert(row !== undefined, "a line without a key");
+      return row;
+    },
     revoke: (id, at) =>
       db
         .update(keys)

@@ -57,6 +57,7 @@ export const keys = sqliteTable(
     concurrentRequests: count("concurrent_requests"),
     /** A JSON array of model ids, where a `*` stands for any text; NULL: all models. */
     models: text("models"),
+    /** For all keys of its line, where this is the first one; else nothing. */
     budget: nano("budget"),
     /** By all keys of its line, where this is the first one; else nothing. */
     spent: nano("spent")

@@ -16,7 +16,10 @@ import { usageReport, type UsageFilter, type UsageGrouping, type UsageRow } from
 /** The face of the store: what is read, and what a person changes. A serving gateway writes by its Writer. */
 export interface Store {
   readonly accounts: Pick<AccountTable, "find" | "list">;
-  readonly keys: Pick<KeyTable, "find" | "findByHash" | "funds" | "fundsBeside" | "list">;
+  readonly keys: Pick<
+    KeyTable,
+    "find" | "findByHash" | "funds" | "fundsBeside" | "list" | "newestOfLine"
+  >;
   readonly ledger: Pick<LedgerTable, "history" | "refunded">;
   readonly requests: RequestTable;
   readonly owners: OwnerTable;
@@ -102,7 +105,7 @@ export { available, type AccountRow } from "./accounts.ts";
 export type { Actor } from "./actor.ts";
 export type { AuditReport } from "./audit.ts";
 export { startFolding } from "./folding.ts";
-export type { Funds, KeyRow, KeySecretRow, SettledFunds } from "./keys.ts";
+export type { Funds, KeyChanges, KeyRow, KeySecretRow, SettledFunds } from "./keys.ts";
 export type { HistoryRow } from "./ledger.ts";
 export { takeInstanceLock } from "./lock.ts";
 export { lookAtStore, storeFiles, type StoreLook } from "./look.ts";

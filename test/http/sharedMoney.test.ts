@@ -1,59 +1,19 @@
-import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
+import { answersCost, PRICE, race, statuses, wholeAnswer } from "../support/answersCost.ts";
 import { answered, helloEvent, stopEvent, usual } from "../support/chatAnswers.ts";
-import { chat, chunksOf, openChat, type Reply } from "../support/chatCalls.ts";
+import { chat, chunksOf, openChat } from "../support/chatCalls.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
 import { piece, raw, refusal, streamEnd, streamHead } from "../support/scriptedProvider.ts";
-import type { TestKey } from "../support/testApp.ts";
 import { seededRandom } from "../lib/seededRandom.ts";
 
-/** Only the answer costs, so that what is held for one of the full length is what is charged. */
-const at = openBefore(["local"], ({ local }) => ({
-  providers: { local },
-  models: [
-    {
-      id: "small",
-      routes: [{ provider: "local" }],
-      settings: {
-        free: true,
-        rub_input_per_1m: 0,
-        rub_cached_input_per_1m: 0,
-        rub_cache_write_per_1m: 0,
-        rub_output_per_1m: 1000,
-        max_output_tokens: 10,
-      },
-    },
-  ],
-}));
+const at = openBefore(["local"], ({ local }) => answersCost(local));
 
-const PRICE = 10_000n;
 const actor = { name: "tester", at: 0 };
-const full = { prompt_tokens: 5, completion_tokens: 10 };
-
-/** Sends so many at once, and lets the provider answer when all the others were refused. */
-async function race(key: TestKey, count: number, served: number): Promise<readonly Reply[]> {
-  const refused = Promise.withResolvers<void>();
-  at.providers.local.answer = async (peer, request) => {
-    await refused.promise;
-    await answered({ usage: full })(peer, request);
-  };
-  let refusals = 0;
-  const replies = Array.from({ length: count }, async () => {
-    const reply = await chat(at.gateway, key);
-    refusals += reply.status === 200 ? 0 : 1;
-    if (refusals === count - served) refused.resolve();
-    return reply;
-  });
-  return Promise.all(replies);
-}
-
-const statuses = (replies: readonly Reply[]) =>
-  replies.map(({ status }) => status).sort((a, b) => a - b);
 
 describe("requests at once", () => {
   test("on a balance for exactly three: three are served, the others wait or are refused, and nothing is left", async () => {
     const key = at.gateway.key({ balance: 3n * PRICE });
-    const replies = await race(key, 20, 3);
+    const replies = await race(at, [key], { count: 20, served: 3 });
     expect(statuses(replies)).toEqual([200, 200, 200, ...Array<number>(17).fill(429)]);
     expect(at.providers.local.requests).toHaveLength(3);
     expect(at.gateway.balance(key)).toBe(0n);
@@ -62,20 +22,24 @@ describe("requests at once", () => {
 
   test("on a balance one nano-rouble short of three: two are served", async () => {
     const key = at.gateway.key({ balance: 3n * PRICE - 1n });
-    expect(statuses(await race(key, 20, 2)).filter((status) => status === 200)).toHaveLength(2);
+    expect(
+      statuses(await race(at, [key], { count: 20, served: 2 })).filter((status) => status === 200),
+    ).toHaveLength(2);
     expect(at.gateway.balance(key)).toBe(PRICE - 1n);
   });
 
   test("on an overdraft for three: three are served, and not one beyond it", async () => {
     const key = at.gateway.key({ balance: 0n, overdraft: 3n * PRICE });
-    expect(statuses(await race(key, 20, 3)).filter((status) => status === 200)).toHaveLength(3);
+    expect(
+      statuses(await race(at, [key], { count: 20, served: 3 })).filter((status) => status === 200),
+    ).toHaveLength(3);
     expect(at.gateway.balance(key)).toBe(-3n * PRICE);
     expect((await chat(at.gateway, key)).status).toBe(402);
   });
 
   test("on a key's budget for three: three are served though the account has more", async () => {
     const key = at.gateway.key({ budget: 3n * PRICE });
-    expect(statuses(await race(key, 20, 3))).toEqual([
+    expect(statuses(await race(at, [key], { count: 20, served: 3 }))).toEqual([
       200,
       200,
       200,
@@ -87,51 +51,9 @@ describe("requests at once", () => {
   test("with two keys of one account share its balance", async () => {
     const first = at.gateway.key({ balance: 3n * PRICE });
     const second = at.gateway.key({ account: first.account, balance: 0n });
-    const refused = Promise.withResolvers<void>();
-    at.providers.local.answer = async (peer, request) => {
-      await refused.promise;
-      await answered({ usage: full })(peer, request);
-    };
-    let refusals = 0;
-    const replies = Array.from({ length: 10 }, async (_, index) => {
-      const reply = await chat(at.gateway, index % 2 === 0 ? first : second);
-      refusals += reply.status === 200 ? 0 : 1;
-      if (refusals === 7) refused.resolve();
-      return reply.status;
-    });
-    expect((await Promise.all(replies)).filter((status) => status === 200)).toHaveLength(3);
+    const replies = await race(at, [first, second], { count: 10, served: 3 });
+    expect(statuses(replies).filter((status) => status === 200)).toHaveLength(3);
     expect(at.gateway.balance(first)).toBe(0n);
-  });
-
-  test("with a key and the one that a rotation put in its place share one budget", async () => {
-    const first = at.gateway.key({ budget: 3n * PRICE });
-    const second = at.gateway.key({ account: first.account, budget: 3n * PRICE });
-    const sqlite = new Database(at.gateway.path);
-    sqlite.run(
-      "UPDATE keys SET first_key_id = (SELECT id FROM keys WHERE public_id = ?) WHERE public_id = ?",
-      [first.id, second.id],
-    );
-    sqlite.close();
-    const refused = Promise.withResolvers<void>();
-    at.providers.local.answer = async (peer, request) => {
-      await refused.promise;
-      await answered({ usage: full })(peer, request);
-    };
-    let refusals = 0;
-    const replies = Array.from({ length: 10 }, async (_, index) => {
-      const reply = await chat(at.gateway, index % 2 === 0 ? first : second);
-      refusals += reply.status === 200 ? 0 : 1;
-      if (refusals === 7) refused.resolve();
-      return reply.status;
-    });
-    expect((await Promise.all(replies)).sort((a, b) => a - b)).toEqual([
-      200,
-      200,
-      200,
-      ...Array<number>(7).fill(402),
-    ]);
-    const spent = [first, second].map(({ id }) => at.gateway.store.keys.find(id)?.spent);
-    expect(spent).toEqual([3n * PRICE, 3n * PRICE]);
   });
 
   test("that fail give everything back", async () => {
@@ -142,7 +64,7 @@ describe("requests at once", () => {
     expect(at.gateway.balance(key)).toBe(20n * PRICE);
     await at.gateway.checkBooks();
     at.gateway.forgetFailures();
-    at.providers.local.answer = answered({ usage: full });
+    at.providers.local.answer = wholeAnswer;
     const served = await Promise.all(Array.from({ length: 20 }, () => chat(at.gateway, key)));
     expect(statuses(served)).toEqual(Array<number>(20).fill(200));
     expect(at.gateway.balance(key)).toBe(0n);
@@ -179,7 +101,7 @@ describe("requests at once", () => {
 
 describe("what a person changes counts at the next request", () => {
   test("a credit", async () => {
-    at.providers.local.answer = answered({ usage: full });
+    at.providers.local.answer = wholeAnswer;
     const key = at.gateway.key({ balance: PRICE - 1n });
     expect((await chat(at.gateway, key)).status).toBe(402);
     const booking = {

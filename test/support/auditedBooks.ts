@@ -1,4 +1,5 @@
 import { Database } from "bun:sqlite";
+import { hashKey } from "../../src/auth/key.ts";
 import {
   actor,
   ended,
@@ -43,18 +44,10 @@ export async function openAuditedBooks(): Promise<StoreFolder> {
   return books;
 }
 
-/** Continues a key in a new one, as a rotation does; returns the row id of the new one. */
-export function rotate({ path, store }: StoreFolder, from: string, to: string): number {
-  const sqlite = new Database(path);
-  sqlite.run(
-    `INSERT INTO keys (public_id, account_id, hash, prefix, created_at, first_key_id)
-    SELECT ?, account_id, randomblob(32), prefix, created_at, coalesce(first_key_id, id) FROM keys WHERE public_id = ?`,
-    [to, from],
-  );
-  sqlite.close();
-  const key = store.keys.find(to);
-  if (key === undefined) throw new Error("the key that was just made is not there");
-  return key.id;
+/** Rotates a key; returns the row id of the new one. */
+export function rotate({ store }: StoreFolder, from: string, to: string, graceMs = DAY_MS): number {
+  const successor = { publicId: to, hash: hashKey(to), prefix: "sk-tg-000000" };
+  return store.admin.rotateKey(actor, from, { successor, graceMs }).key.id;
 }
 
 /** Does what the triggers and constraints forbid, as someone with the file in hand could. */
