@@ -13,7 +13,8 @@ export interface IssuedKey {
   prefix: string;
 }
 
-const HEAD = "sk-tg-";
+/** What every key begins with. */
+export const KEY_HEAD = "sk-tg-";
 const SECRET_BYTES = 32;
 const SECRET_CHARS = 43;
 const CHECKSUM_CHARS = 6;
@@ -23,7 +24,7 @@ const FORM = /^sk-tg-[0-9A-Za-z]{49}$/;
 
 export function issueKey(random: Random): IssuedKey {
   const secret = BigInt(`0x${Buffer.from(random.bytes(SECRET_BYTES)).toString("hex")}`);
-  const body = HEAD + base62(secret, SECRET_CHARS);
+  const body = KEY_HEAD + base62(secret, SECRET_CHARS);
   const key = body + checksum(body);
   return { key, hash: hashKey(key), prefix: key.slice(0, PREFIX_CHARS) };
 }

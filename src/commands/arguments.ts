@@ -1,6 +1,8 @@
 import { InvalidArgumentError } from "commander";
 import { parseDurationMs } from "../config/quantity.ts";
+import { KEY_HEAD } from "../auth/key.ts";
 import { formatRoubles, NANO_ROUBLES_MAX, parseRoubles } from "../lib/money.ts";
+import { CommandFailure } from "./failure.ts";
 
 /**
  * Readers of what people type. Each returns the value or throws InvalidArgumentError, whose message
@@ -20,6 +22,7 @@ const MODELS_MAX = 100;
 const LISTED_MAX = 100_000;
 const DAY_MS = 86_400_000;
 const EXPIRY_MS_MAX = 36_500 * DAY_MS;
+const GRACE_DAYS_MAX = 365;
 
 /** Of a new account: 1 to 64 letters, digits and `. _ - @`, the first a letter, a digit or `_`. */
 export function accountName(text: string): string {
@@ -59,6 +62,25 @@ export function note(text: string): string {
   return printable(text, NOTE_CHARS_MAX);
 }
 
+/** What `none` is read as: Commander makes an empty text of null. */
+export const none = Symbol("none");
+
+/** The same reader, which also takes `none`. */
+export function orNone<Value>(
+  read: (text: string) => Value,
+): (text: string) => Value | typeof none {
+  return (text) => (text === "none" ? none : read(text));
+}
+
+/** The id of a key. One that was taken for its id must not come into any message. */
+export function keyId(text: string): string {
+  if (!text.startsWith(KEY_HEAD)) return text;
+  throw new CommandFailure(
+    "that is a key, not its id: tollgate keys list shows the id beside the first characters of the key",
+    { status: 2 },
+  );
+}
+
 /** A reader of whole numbers from `least` to `most`. */
 export function wholeNumber(least: number, most: number): (text: string) => number {
   return (text) => {
@@ -92,6 +114,15 @@ export function expiryTime(text: string, nowMs: number): number {
     );
   }
   return atMs;
+}
+
+/** `24h`: how long a key that was replaced still works; `0s`: not at all. In milliseconds. */
+export function graceDuration(text: string): number {
+  const durationMs = parseDurationMs(text);
+  if (durationMs !== undefined && durationMs <= GRACE_DAYS_MAX * DAY_MS) return durationMs;
+  throw new InvalidArgumentError(
+    `Write a duration such as 24h or 7d, from 0s to ${GRACE_DAYS_MAX}d.`,
+  );
 }
 
 /** Names of models, where `*` stands for any text, parted by commas. */

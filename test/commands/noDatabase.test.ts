@@ -20,6 +20,7 @@ describe("where there is no database", () => {
     ["accounts", "list"],
     ["accounts", "show", "alice"],
     ["keys", "list"],
+    ["keys", "show", "key_1"],
   ])("a command that reads says so, and makes none: %s %s %s", async (...args) => {
     const { status, stdout, stderr } = await desk.run(...args);
     expect({ status, stdout, stderr }).toEqual({

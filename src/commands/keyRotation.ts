@@ -1,0 +1,48 @@
+import { Option, type Command } from "commander";
+import { issueKey } from "../auth/key.ts";
+import { systemClock } from "../lib/clock.ts";
+import { idMaker } from "../lib/id.ts";
+import { systemRandom } from "../lib/random.ts";
+import { graceDuration, keyId } from "./arguments.ts";
+import { issuedKey } from "./keyShown.ts";
+import type { Result } from "./print.ts";
+import { withSession, type Session } from "./session.ts";
+import { shortTime } from "./times.ts";
+
+interface RotateOptions {
+  readonly grace: number;
+}
+
+const GRACE_DEFAULT = "24h";
+
+/** Registers `tollgate keys rotate`. */
+export function addKeyRotation(keys: Command): void {
+  keys
+    .command("rotate")
+    .summary("issue a key with the same settings in place of one, shown this once")
+    .description(
+      "Issues a key with the same settings in place of one, shown this once. The old one works for the grace period. " +
+        "Both have one budget between them, and what was spent is carried over; each has rate limits of its own, " +
+        "which are fresh for the new one.",
+    )
+    .argument("<id>", "such as key_01jd..., see: tollgate keys list", keyId)
+    .addOption(
+      new Option("--grace <time>", "how long the old key still works: 24h, 7d; 0s = no more")
+        .argParser(graceDuration)
+        .default(graceDuration(GRACE_DEFAULT), GRACE_DEFAULT),
+    )
+    .action((id: string, options: RotateOptions, command: Command) =>
+      withSession(command, "change", (session) => rotate(session, id, options.grace)),
+    );
+}
+
+function rotate({ store, actor }: Session, replaces: string, graceMs: number): Result {
+  const { key: secret, hash, prefix } = issueKey(systemRandom);
+  const publicId = idMaker(systemClock, systemRandom)("key");
+  const rotation = { successor: { publicId, hash, prefix }, graceMs };
+  const { key, replacedUntil } = store.admin.rotateKey(actor, replaces, rotation);
+  const fate =
+    replacedUntil <= actor.at ? "works no more" : `works until ${shortTime(replacedUntil)}`;
+  const { document, text } = issuedKey(key, secret, [`${replaces} ${fate}`]);
+  return { document: { ...document, created_account: false, replaces }, text };
+}

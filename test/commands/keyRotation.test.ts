@@ -1,0 +1,161 @@
+import { Database } from "bun:sqlite";
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { hashKey, isKeyForm } from "../../src/auth/key.ts";
+import { binaryPath } from "../support/binary.ts";
+import { openDesk, type Desk } from "../support/cli.ts";
+import { startTimeoutMs } from "../support/gatewayProcess.ts";
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+interface KeyAnswer {
+  readonly id: string;
+  readonly key: string;
+  readonly expires_at: string | null;
+}
+
+let desk: Desk;
+beforeAll(binaryPath, startTimeoutMs);
+beforeEach(async () => {
+  desk = await openDesk(undefined, [await binaryPath()]);
+});
+afterEach(() => desk.remove());
+
+const create = async (...flags: readonly string[]): Promise<KeyAnswer> =>
+  (await desk.json("keys", "create", "--account", "alice", ...flags)) as KeyAnswer;
+const rotate = async (...args: readonly string[]): Promise<KeyAnswer> =>
+  (await desk.json("keys", "rotate", ...args)) as KeyAnswer;
+const show = async (id: string): Promise<KeyAnswer> =>
+  (await desk.json("keys", "show", id)) as KeyAnswer;
+
+/** How long from now until then, and whether that is so long but for the time that a command takes. */
+function expectIn(time: string | null, lengthMs: number, before: number): void {
+  const leftMs = Date.parse(String(time)) - before;
+  expect(leftMs).toBeGreaterThanOrEqual(lengthMs);
+  expect(leftMs).toBeLessThan(lengthMs + 60_000);
+}
+
+describe("keys rotate", () => {
+  test("answers as create does, with the key that it replaces; the settings are the old one's", async () => {
+    const settings = ["--label", "laptop", "--rpm", "5", "--models", "gi*", "--budget", "7"];
+    const old = await create(...settings);
+    const next = await rotate(old.id);
+    expect(next).toEqual({
+      ...old,
+      id: expect.stringMatching(/^key_[0-9a-z]{20}$/),
+      key: expect.stringMatching(/^sk-tg-[0-9A-Za-z]{49}$/),
+      prefix: next.key.slice(0, 12),
+      created_at: expect.any(String),
+      created_account: false,
+      replaces: old.id,
+    } as unknown as KeyAnswer);
+    expect([next.id, next.key]).not.toContain(old.id);
+    expect(next.key).not.toBe(old.key);
+    expect(isKeyForm(next.key)).toBe(true);
+    const {
+      replaces: _,
+      created_account: __,
+      key: ___,
+      ...element
+    } = next as KeyAnswer & {
+      replaces: string;
+      created_account: boolean;
+    };
+    expect(await show(next.id)).toEqual(element as KeyAnswer);
+  }, 20_000);
+
+  test("lets the old key work for a day, or as long as it is told, and not longer than it would have", async () => {
+    const [first, second] = [await create(), await create("--expires", "10d")];
+    const before = Date.now();
+    expect((await rotate(first.id)).expires_at).toBeNull();
+    expectIn((await show(first.id)).expires_at, DAY_MS, before);
+    const next = await rotate(second.id, "--grace", "20d");
+    expect(next.expires_at).toBe(second.expires_at);
+    expect((await show(second.id)).expires_at).toBe(second.expires_at);
+    const third = await rotate(next.id, "--grace", "1h");
+    expect(third.expires_at).toBe(second.expires_at);
+    expectIn((await show(next.id)).expires_at, HOUR_MS, before);
+  }, 20_000);
+
+  test("shows people the new key alone on its line, and until when the old one works", async () => {
+    const old = await create();
+    const { stdout, stderr } = await desk.run("keys", "rotate", old.id);
+    const lines = stdout.split("\n");
+    const { expires_at: until } = await show(old.id);
+    expect(lines[0]).toBe(`${old.id} works until ${until?.slice(0, 19)}Z`);
+    expect(lines[1]).toMatch(/^created key_[0-9a-z]{20} for account alice\. Keep the key safe/);
+    expect(lines.filter(isKeyForm)).toHaveLength(1);
+    expect(stderr).toBe("");
+    const id = /key_[0-9a-z]{20}/.exec(lines[1] ?? "")?.[0] ?? "";
+    const last = await desk.run("keys", "rotate", id, "--grace", "0s");
+    expect(last.stdout).toStartWith(`${id} works no more\n`);
+    expect((await desk.run("keys", "list")).stdout).toMatch(new RegExp(`${id} .* expired `));
+    expect((await desk.run("keys", "show", old.id)).stdout).toMatch(/^replaced by +key_/m);
+  }, 20_000);
+
+  test("leaves of the new key only its SHA-256 in the files, and shows it in no other answer", async () => {
+    const { id, key } = await rotate((await create()).id);
+    for (const name of readdirSync(desk.folder))
+      expect(readFileSync(join(desk.folder, name)).includes(key.slice(12))).toBe(false);
+    const sqlite = new Database(desk.database, { readonly: true });
+    const row = sqlite.query("SELECT hash FROM keys WHERE public_id = ?").get(id);
+    sqlite.close();
+    expect(row).toEqual({ hash: Uint8Array.from(hashKey(key)) });
+    const shown = await Promise.all([
+      desk.run("keys", "list"),
+      desk.run("keys", "show", id, "--json"),
+      desk.run("keys", "set", id, "--rpm", "1", "--json"),
+      desk.run("keys", "rotate", id, "--json"),
+    ]);
+    for (const { status, stdout } of shown) {
+      expect(status).toBe(0);
+      expect(stdout).not.toContain(key);
+    }
+  }, 20_000);
+
+  test("refuses a key that was rotated or revoked, in one line that says what to do, and changes nothing", async () => {
+    const old = await create();
+    const next = await rotate(old.id);
+    const before = await desk.json("keys", "list");
+    expect(await desk.run("keys", "rotate", old.id, "--grace", "0s")).toEqual({
+      status: 1,
+      stdout: "",
+      stderr: `error: key ${old.id} was rotated before, and ${next.id} continues it: tollgate keys rotate ${next.id}`,
+    });
+    expect(await desk.json("keys", "list")).toEqual(before);
+    await desk.run("keys", "revoke", next.id);
+    const { status, stderr } = await desk.run("keys", "rotate", next.id);
+    expect(status).toBe(1);
+    expect(stderr).toBe(
+      `error: key ${next.id} is revoked for ever: tollgate keys create --account alice issues another`,
+    );
+  }, 20_000);
+
+  test("of one key by several at once is done once", async () => {
+    const old = await create();
+    const runs = await Promise.all(
+      Array.from({ length: 3 }, () => desk.run("keys", "rotate", old.id)),
+    );
+    expect(runs.map(({ status }) => status).sort((a, b) => a - b)).toEqual([0, 1, 1]);
+    expect(await desk.json("keys", "list")).toHaveLength(2);
+    expect(await desk.json("audit")).toMatchObject({ ok: true });
+  }, 20_000);
+
+  test("says when the account is disabled", async () => {
+    const { id } = await create();
+    await desk.run("accounts", "disable", "alice");
+    const { status, stdout } = await desk.run("keys", "rotate", id);
+    expect(status).toBe(0);
+    expect(stdout).toContain("tollgate accounts enable alice");
+  }, 20_000);
+
+  test("says in its help that both keys have one budget, and rate limits of their own", async () => {
+    const { stdout } = await desk.run("keys", "rotate", "--help");
+    const words = stdout.replaceAll(/\s+/g, " ");
+    expect(words).toContain("(default: 24h)");
+    expect(words).toContain("Both have one budget between them");
+    expect(words).toContain("each has rate limits of its own, which are fresh for the new one");
+  }, 20_000);
+});

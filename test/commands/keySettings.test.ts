@@ -1,0 +1,170 @@
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { binaryPath } from "../support/binary.ts";
+import { openDesk, type Desk } from "../support/cli.ts";
+import { startTimeoutMs } from "../support/gatewayProcess.ts";
+
+const DAY_MS = 86_400_000;
+
+interface CreatedKey {
+  readonly id: string;
+  readonly key: string;
+}
+
+let desk: Desk;
+beforeAll(binaryPath, startTimeoutMs);
+beforeEach(async () => {
+  desk = await openDesk(undefined, [await binaryPath()]);
+});
+afterEach(() => desk.remove());
+
+const create = async (...flags: readonly string[]): Promise<CreatedKey> =>
+  (await desk.json("keys", "create", "--account", "alice", ...flags)) as CreatedKey;
+
+const all = [
+  ["--label", "laptop"],
+  ["--expires", "30d"],
+  ["--rpm", "60"],
+  ["--tpm", "0"],
+  ["--concurrent", "2"],
+  ["--models", "small,gi*"],
+  ["--budget", "12.5"],
+].flat();
+
+describe("keys show", () => {
+  test("answers with the element of keys list", async () => {
+    const { id } = await create(...all);
+    const [[listed], shown] = await Promise.all([
+      desk.json("keys", "list") as Promise<unknown[]>,
+      desk.json("keys", "show", id),
+    ]);
+    expect(shown).toEqual(listed);
+    expect(shown).toMatchObject({ id, label: "laptop", budget_rub: "12.5", spent_rub: "0" });
+  }, 20_000);
+
+  test("tells people what is limited by the key and what by the config, and never the key", async () => {
+    const { id, key } = await create("--rpm", "60", "--tpm", "0", "--models", "small,gi*");
+    const { status, stdout } = await desk.run("keys", "show", id);
+    expect(status).toBe(0);
+    for (const line of [
+      `key +${id}`,
+      "account +alice",
+      "label +-",
+      `prefix +${key.slice(0, 12)}`,
+      "state +active",
+      "expires +never",
+      "models +small, gi\\*",
+      "requests per minute +60",
+      "tokens per minute +no limit",
+      "requests at a time +as the config says",
+      "spent, RUB +0",
+      "budget, RUB +no limit",
+    ])
+      expect(stdout).toMatch(new RegExp(`^${line}$`, "m"));
+    expect(stdout).not.toContain(key);
+    expect(stdout).not.toContain("replaced by");
+  }, 20_000);
+
+  test("of a key that is not there says where to look", async () => {
+    desk.makeDatabase();
+    for (const args of [
+      ["show", "key_x"],
+      ["set", "key_x", "--rpm", "1"],
+      ["rotate", "key_x"],
+    ])
+      expect(await desk.run("keys", ...args)).toEqual({
+        status: 1,
+        stdout: "",
+        stderr: 'error: there is no key "key_x": tollgate keys list shows them',
+      });
+  }, 20_000);
+});
+
+test("a key that was taken for its id is in no message", async () => {
+  const { key } = await create();
+  const runs = await Promise.all(
+    [["show"], ["set", "--rpm", "1"], ["rotate"], ["revoke"]].map(([name = "", ...flags]) =>
+      desk.run("keys", name, key, ...flags),
+    ),
+  );
+  for (const run of runs)
+    expect(run).toEqual({
+      status: 2,
+      stdout: "",
+      stderr:
+        "error: that is a key, not its id: tollgate keys list shows the id beside the first characters of the key",
+    });
+}, 20_000);
+
+describe("keys set", () => {
+  test("takes every flag of create, and answers with what it made", async () => {
+    const { id } = await create();
+    const before = Date.now();
+    const answer = (await desk.json("keys", "set", id, ...all)) as { expires_at: string };
+    expect(answer).toMatchObject({
+      id,
+      label: "laptop",
+      models: ["small", "gi*"],
+      budget_rub: "12.5",
+      limits: { requests_per_minute: 60, tokens_per_minute: 0, concurrent_requests: 2 },
+    });
+    const lifeMs = Date.parse(answer.expires_at) - before;
+    expect(lifeMs).toBeGreaterThanOrEqual(30 * DAY_MS);
+    expect(lifeMs).toBeLessThan(30 * DAY_MS + 60_000);
+    expect(await desk.json("keys", "show", id)).toEqual(answer);
+    expect(await desk.json("keys", "list")).toEqual([answer]);
+  }, 20_000);
+
+  test("removes each limit by none, and leaves alone what it does not name", async () => {
+    const plain = await create();
+    const { id } = await create(...all);
+    const unset = (await desk.json("keys", "show", plain.id)) as object;
+    const some = ["--label", "none", "--rpm", "none", "--budget", "none"];
+    expect(await desk.json("keys", "set", id, ...some)).toMatchObject({
+      label: null,
+      expires_at: expect.any(String),
+      models: ["small", "gi*"],
+      budget_rub: null,
+      limits: { requests_per_minute: null, tokens_per_minute: 0, concurrent_requests: 2 },
+    });
+    const others = ["--expires", "--tpm", "--concurrent", "--models"];
+    const answer = await desk.json("keys", "set", id, ...others.flatMap((flag) => [flag, "none"]));
+    const own = { id, prefix: expect.any(String), created_at: expect.any(String) };
+    expect(answer).toEqual({ ...unset, ...own });
+  }, 20_000);
+
+  test("refuses a model that the config does not have, and changes nothing", async () => {
+    const { id } = await create();
+    const args = ["keys", "set", id, "--rpm", "1", "--models", "larg"];
+    expect(await desk.run(...args)).toEqual({
+      status: 1,
+      stdout: "",
+      stderr: 'error: the config has no model "larg"; its models are: small, gift',
+    });
+    expect(await desk.json("keys", "show", id)).toMatchObject({
+      models: null,
+      limits: { requests_per_minute: null },
+    });
+  }, 20_000);
+
+  test("refuses a revoked key, and says what is left to do", async () => {
+    const { id } = await create();
+    await desk.run("keys", "revoke", id);
+    expect(await desk.run("keys", "set", id, "--expires", "none")).toEqual({
+      status: 1,
+      stdout: "",
+      stderr: `error: key ${id} is revoked for ever: tollgate keys create --account alice issues another`,
+    });
+  }, 20_000);
+
+  test("says in its help what none does, and that a line has one budget", async () => {
+    const { stdout } = await desk.run("keys", "set", "--help");
+    const words = stdout.replaceAll(/\s+/g, " ");
+    expect(words).toContain("none = the config's limit");
+    expect(words).toContain("set on one of them it is that of all");
+  }, 20_000);
+});
+
+test("a label that is called none is one at create", async () => {
+  const { id } = await create("--label", "none");
+  expect(await desk.json("keys", "show", id)).toMatchObject({ label: "none" });
+}, 20_000);
