@@ -1,3 +1,6 @@
+import { writeSync } from "node:fs";
+import { CommandFailure } from "./failure.ts";
+
 /** What a command has to say, once for scripts and once for people. */
 export interface Result {
   /** One JSON value; amounts in it are text already. */
@@ -11,10 +14,33 @@ export function printResult(result: Result, asJson: boolean): void {
   printText(asJson ? jsonText(result.document) : result.text());
 }
 
-/** Prints the text and ends its last line. */
+const STDOUT = 1;
+const FULL_PIPE_WAIT_MS = 1;
+
+/**
+ * Prints the text and ends its last line; all of it is written when this returns, so the process may end right
+ * after. A reader that went away, as `head` does, wants no more. Throws CommandFailure where else it cannot be
+ * written, which the console would keep to itself: a new key may have been in it.
+ */
 export function printText(text: string): void {
-  // This write is done when it returns, so the process may end right after; a write to the stream is not.
-  console.log(text.trimEnd());
+  let rest = Buffer.from(`${text.trimEnd()}\n`);
+  while (rest.length > 0) {
+    try {
+      rest = rest.subarray(writeSync(STDOUT, rest));
+    } catch (cause) {
+      const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
+      if (code === "EPIPE") return;
+      if (code !== "EAGAIN") throw unwritten(String(code), cause);
+      Bun.sleepSync(FULL_PIPE_WAIT_MS);
+    }
+  }
+}
+
+function unwritten(code: string, cause: unknown): CommandFailure {
+  return new CommandFailure(
+    `the command did its work, but its answer could not be written (${code}): make room for it; if a new key was in it, issue another with tollgate keys rotate`,
+    { cause },
+  );
 }
 
 /** Prints one line on the error output, whatever the text holds. */

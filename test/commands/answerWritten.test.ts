@@ -1,0 +1,87 @@
+import { afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { closeSync, constants, existsSync, openSync, readSync } from "node:fs";
+import { join } from "node:path";
+import { binaryPath } from "../support/binary.ts";
+import { openDesk, type Desk } from "../support/cli.ts";
+import { configText } from "../support/gatewayConfig.ts";
+import { startTimeoutMs } from "../support/gatewayProcess.ts";
+import { until } from "../support/until.ts";
+
+let binary: string;
+let desk: Desk | undefined;
+beforeAll(async () => {
+  binary = await binaryPath();
+}, startTimeoutMs);
+afterEach(() => desk?.remove());
+
+/** Commands whose output a shell leads elsewhere: `"$@"` is the command. */
+async function deskBehind(script: string): Promise<Desk> {
+  desk = await openDesk(undefined, ["sh", "-c", script, "sh", binary]);
+  return desk;
+}
+
+describe("an answer", () => {
+  test.skipIf(!existsSync("/dev/full"))(
+    "that could not be written is a failure, for a new key may have been in it",
+    async () => {
+      const desk = await deskBehind('"$@" > /dev/full');
+      for (const args of [["keys", "create", "--account", "alice"], ["keys", "list"], ["help"]]) {
+        const { status, stderr } = await desk.run(...args);
+        expect(status).toBe(1);
+        expect(stderr).toStartWith(
+          "error: the command did its work, but its answer could not be written (ENOSPC): make room",
+        );
+        expect(stderr).toContain("tollgate keys rotate");
+      }
+    },
+    20_000,
+  );
+
+  test("that nobody reads to its end is no failure", async () => {
+    const desk = await deskBehind(
+      'mkfifo gone; { read -r _ < gone; "$@"; echo "status $?" >&2; } | { exec <&-; echo now > gone; }',
+    );
+    expect((await desk.run("help")).stderr).toBe("status 0");
+  }, 20_000);
+
+  test("that is more than a pipe holds comes whole, also where the pipe does not let one wait", async () => {
+    const models = Array.from({ length: 1000 }, (_, at) => ({
+      id: `model-${at}`,
+      routes: [{ provider: "local" }],
+    }));
+    desk = await openDesk(configText({ providers: { local: "http://127.0.0.1:9/v1" }, models }));
+    const pipe = join(desk.folder, "pipe");
+    Bun.spawnSync(["mkfifo", pipe]);
+    const reader = openSync(pipe, constants.O_RDONLY | constants.O_NONBLOCK);
+    const writer = openSync(pipe, constants.O_WRONLY | constants.O_NONBLOCK);
+    // As the output itself Bun would pass it on as one that lets its writer wait.
+    const shell = ["sh", "-c", 'exec "$@" >&3', "sh"];
+    const child = Bun.spawn([...shell, binary, "models", "--json"], {
+      cwd: desk.folder,
+      stdio: ["ignore", "ignore", "inherit", writer],
+    });
+    closeSync(writer);
+    let text = "";
+    const buffer = Buffer.alloc(1000);
+    const isOver = (): boolean => {
+      const count = readIfAny(reader, buffer);
+      text += buffer.toString("latin1", 0, count ?? 0);
+      return count === 0;
+    };
+    await until("the answer is there", isOver, 15_000);
+    closeSync(reader);
+    expect(await child.exited).toBe(0);
+    expect(JSON.parse(text)).toHaveLength(1000);
+    expect(text.length).toBeGreaterThan(200_000);
+  }, 20_000);
+});
+
+/** How many bytes came; 0 at the end of the pipe, undefined while there are none. */
+function readIfAny(pipe: number, buffer: Buffer): number | undefined {
+  try {
+    return readSync(pipe, buffer);
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "EAGAIN") return undefined;
+    throw error;
+  }
+}
