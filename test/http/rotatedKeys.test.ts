@@ -1,6 +1,4 @@
 import { describe, expect, test } from "bun:test";
-import { issueKey } from "../../src/auth/key.ts";
-import { systemRandom } from "../../src/lib/random.ts";
 import type { KeyChanges } from "../../src/store/store.ts";
 import { answersCost, PRICE, race, statuses, wholeAnswer } from "../support/answersCost.ts";
 import { helloEvent, stopEvent } from "../support/chatAnswers.ts";
@@ -20,18 +18,10 @@ const at = openBefore(["local"], ({ local }) => answersCost(local));
 
 const HOUR_MS = 3_600_000;
 
-const now = () => ({ name: "tester", at: at.gateway.clock.epochMs() });
-
-function rotate({ id: old, account }: TestKey, graceMs = HOUR_MS): TestKey {
-  const { key, hash, prefix } = issueKey(systemRandom);
-  const id = at.gateway.app.newId("key");
-  const successor = { publicId: id, hash, prefix };
-  at.gateway.store.admin.rotateKey(now(), old, { successor, graceMs });
-  return { key, id, account };
-}
+const rotate = (key: TestKey, graceMs = HOUR_MS) => at.gateway.rotate(key, graceMs);
 
 function set({ id }: TestKey, changes: KeyChanges): void {
-  at.gateway.store.admin.changeKey(now(), id, changes);
+  at.gateway.store.admin.changeKey({ name: "tester", at: 0 }, id, changes);
 }
 
 const spent = (...keys: readonly TestKey[]) =>

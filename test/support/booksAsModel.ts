@@ -1,8 +1,8 @@
-import type { Store } from "../../src/store/store.ts";
+import type { KeyRow, Store } from "../../src/store/store.ts";
 import { MoneyModel, type ModelKey } from "./moneyModel.ts";
 
-/** A key of a history; `keyId` is its number in the store. */
-export interface HistoryKey extends Pick<ModelKey, "account" | "budget"> {
+/** A key of a history, with those that rotations put in its place; `keyId` is its number in the store. */
+export interface HistoryKey extends Pick<ModelKey, "account"> {
   readonly name: string;
   readonly keyId: number;
 }
@@ -14,10 +14,12 @@ export function booksAsModel(store: Store, historyKeys: readonly HistoryKey[]): 
   const { accounts, keys, ledger, requests } = store;
   const model = new MoneyModel();
   const names = new Map<string, string>();
-  for (const { name, account, budget, keyId } of historyKeys) {
+  for (const { name, account, keyId } of historyKeys) {
+    const line = keys.list(account).filter(({ firstKeyId }) => firstKeyId === keyId);
+    for (const { publicId } of line) names.set(publicId, name);
+    const { budget, spent } = moneyOfLine(store, line);
     model.addKey(name, account, budget);
-    model.key(name).spent = keys.funds(keyId)?.spent ?? 0n;
-    for (const { id, publicId } of keys.list(account)) if (id === keyId) names.set(publicId, name);
+    model.key(name).spent = spent;
   }
   for (const [name, account] of model.accounts) {
     const row = accounts.find(name);
@@ -34,6 +36,17 @@ export function booksAsModel(store: Store, historyKeys: readonly HistoryKey[]): 
     }
   }
   return model;
+}
+
+/** What the keys of a line have between them, whichever of them is asked for it. */
+function moneyOfLine({ keys }: Store, line: readonly KeyRow[]): Pick<KeyRow, "budget" | "spent"> {
+  const said = line.flatMap((row) => [row, keys.funds(row.id)]);
+  const [first] = said;
+  if (!first) throw new Error("a key is gone");
+  for (const money of said)
+    if (money?.budget !== first.budget || money.spent !== first.spent)
+      throw new Error("the keys of a line differ in what they may spend, or have");
+  return first;
 }
 
 /** All that a model says of its accounts, keys and requests. */

@@ -1,8 +1,9 @@
 import { array, asyncProperty, integer, type IAsyncProperty } from "fast-check";
 import { formatRoubles } from "../../src/lib/money.ts";
-import { booksAsModel, snapshotOf, type HistoryKey } from "./booksAsModel.ts";
+import { booksAsModel, snapshotOf } from "./booksAsModel.ts";
 import { openCall, type OpenReply } from "./chatCalls.ts";
 import { MoneyModel, type ModelDecision } from "./moneyModel.ts";
+import { historyLine, type HistoryLine } from "./historyLine.ts";
 import { bodyOf, impossibleUsages, ways, type Way } from "./historyRequests.ts";
 import {
   costOf,
@@ -13,7 +14,7 @@ import {
   PROMPT_TOKENS_MAX,
 } from "./historyPrices.ts";
 import { SAID, type ProviderEnd, type ProviderTurn, type ReportedTokens } from "./moneyProvider.ts";
-import type { TestApp, TestKey } from "./testApp.ts";
+import type { TestApp } from "./testApp.ts";
 import { until } from "./until.ts";
 
 const STEPS_MAX = 24;
@@ -57,7 +58,7 @@ class HttpHistory {
   readonly #takeTurn: (words: string) => ProviderTurn;
   readonly #model = new MoneyModel();
   readonly #accounts: readonly string[];
-  readonly #keys: readonly (HistoryKey & TestKey)[];
+  readonly #keys: readonly HistoryLine[];
   readonly #name = `${histories++}`;
   readonly #turns: ProviderTurn[] = [];
   #open: OpenRequest[] = [];
@@ -74,7 +75,10 @@ class HttpHistory {
         ["bounded", 0, budget],
         ["alone", 1, budget],
       ] as const
-    ).map(([name, at, budget]) => this.#key(name, this.#accounts[at] ?? "", budget));
+    ).map(([name, at, budget]) =>
+      historyLine(gateway, this.#model, { name, account: this.#accounts[at] ?? "", budget }),
+    );
+    if ((word >>> 12) % 2 === 0) for (const key of this.#keys) this.told.push(key.change(0));
   }
 
   async step(word: number): Promise<void> {
@@ -83,7 +87,8 @@ class HttpHistory {
     if (kind < 4) this.#move(kind, rest);
     else if (kind < 10) await this.#ask(rest);
     else if (kind < 14) await this.#end(rest);
-    else await this.#leave(rest);
+    else if (kind === 14) await this.#leave(rest);
+    else this.told.push(this.#keys[rest % 3]?.change(rest >>> 2) ?? "");
     this.#compare();
   }
 
@@ -96,18 +101,6 @@ class HttpHistory {
     for (const turn of this.#turns) turn.end({ kind: "fails" });
     const { holds } = this.#gateway.app.gateway;
     await until("nothing is held any more", () => holds.total() === 0n);
-  }
-
-  #key(name: string, account: string, budget: bigint | null): HistoryKey & TestKey {
-    this.#model.addKey(name, account, budget);
-    const made = this.#gateway.key({
-      account,
-      balance: 0n,
-      ...(budget === null ? {} : { budget }),
-    });
-    const row = this.#gateway.store.keys.find(made.id);
-    if (!row) throw new Error("a key that was just made is not there");
-    return { ...made, name, account, budget, keyId: row.id };
   }
 
   #move(kind: number, word: number): void {
@@ -162,7 +155,7 @@ class HttpHistory {
     const turn = this.#takeTurn(words);
     this.#turns.push(turn);
     const body = bodyOf(way, words, { choices, bound });
-    const reply = openCall(this.#gateway, key, body);
+    const reply = openCall(this.#gateway, key.anyOf(word >>> 16), body);
     if (expected.kind !== "held") return this.#refused(await reply, expected);
     const request = await Promise.race([turn.reached, reply.then(refusalOf)]);
     same(
@@ -189,7 +182,7 @@ class HttpHistory {
   }
 
   /** The id of the request that has just come into the books. */
-  async #rowOf({ account }: HistoryKey): Promise<string> {
+  async #rowOf({ account }: HistoryLine): Promise<string> {
     const running = () =>
       this.#gateway.store.requests
         .list({ account, status: "running", limit: 100 })

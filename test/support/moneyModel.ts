@@ -11,7 +11,7 @@ export interface ModelAccount {
 
 export interface ModelKey {
   readonly account: string;
-  readonly budget: bigint | null;
+  budget: bigint | null;
   spent: bigint;
 }
 

@@ -53,6 +53,8 @@ export interface TestApp {
   readonly logText: () => string;
   /** A key, by default of a new account with 100 roubles. */
   key(options?: KeyOptions): TestKey;
+  /** A key in the place of this one, which works for `graceMs` more. */
+  rotate(key: TestKey, graceMs: number): TestKey;
   /** Puts another config in force, as a reload does. */
   reload(config: GatewayConfig): Promise<void>;
   /** Forgets which routes failed, as a reload of the same config does. */
@@ -126,6 +128,13 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
       return lines.join("");
     },
     key: (options = {}) => makeKey(store, app.newId("key"), options),
+    rotate({ id: old, account }, graceMs) {
+      const { key, hash, prefix } = issueKey(systemRandom);
+      const id = app.newId("key");
+      const rotation = { successor: { publicId: id, hash, prefix }, graceMs };
+      store.admin.rotateKey({ name: actor.name, at: clock.epochMs() }, old, rotation);
+      return { key, id, account };
+    },
     async reload(next) {
       app.reload(await load(folder, next));
     },
