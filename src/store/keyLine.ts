@@ -1,3 +1,4 @@
+import { isoTime } from "../lib/isoTime.ts";
 import { formatRoubles } from "../lib/money.ts";
 import type { Actor } from "./actor.ts";
 import type { KeyChanges, KeyRow, KeyTable, NewKey } from "./keys.ts";
@@ -73,7 +74,7 @@ export function changesDetail(changes: KeyChanges): string {
   const { expiresAt, budget } = changes;
   const told = {
     label: changes.label,
-    expires: expiresAt && new Date(expiresAt).toISOString(),
+    expires: expiresAt && isoTime(expiresAt),
     rpm: changes.requestsPerMinute,
     tpm: changes.tokensPerMinute,
     concurrent: changes.concurrentRequests,
@@ -88,7 +89,7 @@ export function changesDetail(changes: KeyChanges): string {
 
 /** The same of a rotation. */
 export function rotationDetail({ key, replacedUntil }: Rotated): string {
-  return `to ${key.publicId}, grace until ${new Date(replacedUntil).toISOString()}`;
+  return `to ${key.publicId}, grace until ${isoTime(replacedUntil)}`;
 }
 
 function refuseRotation(key: KeyRow, newest: KeyRow, now: number): void {

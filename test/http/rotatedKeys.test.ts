@@ -4,6 +4,7 @@ import { answersCost, PRICE, race, statuses, wholeAnswer } from "../support/answ
 import { helloEvent, stopEvent } from "../support/chatAnswers.ts";
 import {
   badKey,
+  call,
   chat,
   expectRefusal,
   openChat,
@@ -43,6 +44,10 @@ describe("a budget", () => {
     const second = rotate(first);
     expect(await racing([first, second], 3)).toEqual(outcomes(3));
     expect(spent(first, second)).toEqual([3n * PRICE, 3n * PRICE]);
+    for (const key of [first, second]) {
+      const { body } = await call(at.gateway, key, { path: "/v1/account" });
+      expect(body).toMatchObject({ key: { budget_rub: "0.00003", spent_rub: "0.00003" } });
+    }
   });
 
   test("carries over what was spent before the rotation, and what is held during it", async () => {
