@@ -31,7 +31,12 @@ async function compile(outfile: string): Promise<void> {
   process.chdir(projectRoot); // Assets keep the path that they have from here.
   await Bun.build({
     // Every Worker is an entry point, or the executable lacks it. No `root`: it would move the Worker's path.
-    entrypoints: ["src/main.ts", "src/store/writer.ts", "src/store/integrityWorker.ts"],
+    entrypoints: [
+      "src/main.ts",
+      "src/store/writer.ts",
+      "src/store/integrityWorker.ts",
+      "src/store/copyWorker.ts",
+    ],
     compile: {
       outfile,
       assets: ["./drizzle"],

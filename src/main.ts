@@ -26,6 +26,8 @@ const commands: Readonly<Record<string, () => Promise<AddCommand>>> = {
   requests: async () => (await import("./commands/requests.ts")).addRequests,
   models: async () => (await import("./commands/models.ts")).addModels,
   audit: async () => (await import("./commands/audit.ts")).addAudit,
+  backup: async () => (await import("./commands/backup.ts")).addBackup,
+  restore: async () => (await import("./commands/restore.ts")).addRestore,
   doctor: async () => (await import("./commands/doctor.ts")).addDoctor,
   service: async () => (await import("./commands/service/service.ts")).addService,
   completion: async () => (await import("./commands/completion/completion.ts")).addCompletion,

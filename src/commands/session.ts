@@ -87,14 +87,21 @@ function openSession(
 ): { session: Session; path: string } {
   const { config } = loadConfig({ path: configPath, secrets: "unread" });
   const { path, durability } = config.database;
-  if (access === "read" && !existsSync(path)) {
-    throw new CommandFailure(
-      `there is no database at ${path}: \`tollgate serve\` or \`tollgate accounts create\` makes it`,
-    );
-  }
+  if (access === "read" && !existsSync(path)) throw noDatabase(path);
   const store = openStore({ path, durability, serving: false });
-  const actor = { name: actorName(), at: systemClock.epochMs() };
-  return { session: { config, store, actor }, path };
+  return { session: { config, store, actor: currentActor() }, path };
+}
+
+/** Why a command that only reads cannot do its work. */
+export function noDatabase(path: string): CommandFailure {
+  return new CommandFailure(
+    `there is no database at ${path}: \`tollgate serve\` or \`tollgate accounts create\` makes it`,
+  );
+}
+
+/** Who runs this command, and when. */
+export function currentActor(): Actor {
+  return { name: actorName(), at: systemClock.epochMs() };
 }
 
 /** The account of this name. Throws CommandFailure, which says how to come by one. */

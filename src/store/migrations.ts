@@ -3,11 +3,13 @@ import { join } from "node:path";
 import type { Connection } from "./sqlite.ts";
 import { StoreError } from "./sqlite.ts";
 
-/** In the compiled binary the SQL files are embedded beside the entry; every module's folder is the root there. */
+/**
+ * In the compiled binary the SQL files are embedded beside the entry. Every module's folder is that of what
+ * it is bundled into there: the root, or a Worker's, which lies in a folder of the root.
+ */
 function migrationsFolder(): string {
-  return Bun.isStandaloneExecutable
-    ? join(import.meta.dir, "drizzle")
-    : join(import.meta.dir, "../../drizzle");
+  if (!Bun.isStandaloneExecutable) return join(import.meta.dir, "../../drizzle");
+  return join(import.meta.dir, Bun.isMainThread ? "drizzle" : "../drizzle");
 }
 
 /**
@@ -16,7 +18,7 @@ function migrationsFolder(): string {
  * `user_version`, so that a store without change costs one read. Throws StoreError for a store that
  * is newer than the program, and, where `mayMigrate` says no, for one that is older.
  */
-export function migrate({ sqlite }: Connection, mayMigrate: () => boolean): void {
+export function migrate({ sqlite }: Pick<Connection, "sqlite">, mayMigrate: () => boolean): void {
   const migrations = migrationTags();
   const applied = userVersion(sqlite);
   refuseNewer(applied, migrations.length);
@@ -44,9 +46,14 @@ export interface SchemaAge {
   readonly known: number;
 }
 
+/** Of any database, also of another program's or of a newer version's. */
+export function anySchemaAge(sqlite: Connection["sqlite"]): SchemaAge {
+  return { applied: userVersion(sqlite), known: migrationTags().length };
+}
+
 /** Throws StoreError for a store that is newer than the program, or another program's. */
 export function schemaAge(sqlite: Connection["sqlite"]): SchemaAge {
-  const age = { applied: userVersion(sqlite), known: migrationTags().length };
+  const age = anySchemaAge(sqlite);
   refuseNewer(age.applied, age.known);
   if (age.applied === 0) refuseForeignTables(sqlite);
   return age;

@@ -1,6 +1,7 @@
 import { Database } from "bun:sqlite";
 import { drizzle, type BunSQLiteDatabase } from "drizzle-orm/bun-sqlite";
 import { accessSync, closeSync, constants, existsSync, openSync } from "node:fs";
+import { openedFile, type OpenedFile } from "./openedFile.ts";
 
 /** `power`: a commit survives a power cut. `process`: it survives `kill -9` only. */
 export type Durability = "power" | "process";
@@ -24,9 +25,11 @@ export class StoreError extends Error {
 /** Opens the file, made if absent and readable by its owner alone. Integers are read as bigint. */
 export function connect(path: string, durability: Durability): Connection {
   let sqlite: Database;
+  let file: OpenedFile;
   try {
     // SQLite gives the files beside the database (-wal, -shm) the same mode.
     makeDatabaseFile(path);
+    file = openedFile(path);
     sqlite = new Database(path, {
       readwrite: true,
       create: true,
@@ -38,10 +41,19 @@ export function connect(path: string, durability: Durability): Connection {
   }
   try {
     prepareConnection(sqlite, durability);
+    // A restore came between: what is opened is the file that it keeps, and beside it would lie the log of the new one.
+    if (file.isReplaced()) throw new StoreError(`database was just replaced: ${path}; try again`);
   } catch (cause) {
     sqlite.close();
     throw explainFailure(path, cause);
   }
+  return { db: drizzle({ client: sqlite }), sqlite };
+}
+
+/** Opens a file that nobody writes to, changes nothing in it, and leaves nothing beside it. Throws what SQLite does. */
+export function connectReadOnly(path: string): Connection {
+  const sqlite = new Database(path, { readonly: true, safeIntegers: true, strict: true });
+  distrustFile(sqlite);
   return { db: drizzle({ client: sqlite }), sqlite };
 }
 
@@ -72,6 +84,11 @@ function prepareConnection(sqlite: Database, durability: Durability): void {
   sqlite.run("PRAGMA foreign_keys = ON");
   // Else INSERT OR REPLACE removes rows without asking the triggers that forbid it.
   sqlite.run("PRAGMA recursive_triggers = ON");
+  distrustFile(sqlite);
+}
+
+/** Whoever has the file in hand could have put anything into it. */
+function distrustFile(sqlite: Database): void {
   sqlite.run("PRAGMA trusted_schema = OFF");
   sqlite.run("PRAGMA cell_size_check = ON");
   sqlite.run("PRAGMA mmap_size = 0");
@@ -89,7 +106,7 @@ export function explainFailure(path: string, error: unknown): unknown {
 
 function explanation(path: string, code: string): string {
   if (code.startsWith("SQLITE_NOTADB") || code.startsWith("SQLITE_CORRUPT"))
-    return `database is damaged or not a database: ${path}; it was left untouched, put a backup in its place`;
+    return `database is damaged or not a database: ${path}; it was left untouched, \`tollgate restore FILE\` puts a backup in its place`;
   if (code.startsWith("SQLITE_BUSY"))
     return `database is locked by another process: ${path}; try again`;
   if (code.startsWith("SQLITE_FULL")) return `database has no room left on its disk: ${path}`;

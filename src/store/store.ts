@@ -104,12 +104,14 @@ function storeOver(connection: Connection, path: string, file: OpenedFile): Stor
 export { available, type AccountRow } from "./accounts.ts";
 export type { Actor } from "./actor.ts";
 export type { AuditReport } from "./audit.ts";
+export { backUp, type Backup } from "./backup.ts";
 export { startFolding } from "./folding.ts";
 export type { Funds, KeyChanges, KeyRow, KeySecretRow, SettledFunds } from "./keys.ts";
 export type { HistoryRow } from "./ledger.ts";
 export { takeInstanceLock } from "./lock.ts";
 export { lookAtStore, storeFiles, type StoreLook } from "./look.ts";
 export type { OpenedRequest, WriteResult } from "./operations.ts";
+export { restore, type Restored } from "./restore.ts";
 export { requestStatuses, type RequestRow, type RequestStatus } from "./requests.ts";
 export type { AttemptRecord, RequestEnd } from "./settle.ts";
 export { explainFailure, StoreError } from "./sqlite.ts";

@@ -13,7 +13,10 @@ const writers = { bash: bashScript, zsh: zshScript, fish: fishScript };
 
 /** What is typed, the last word being the one that is completed, and some of what is then offered. */
 const lines: readonly (readonly [words: readonly string[], offers: readonly string[]])[] = [
-  [["tollgate", "ba"], ["balance"]],
+  [
+    ["tollgate", "ba"],
+    ["backup", "balance"],
+  ],
   [["tollgate", "balance", "cr"], ["credit"]],
   [["tollgate", "--json", "--config", "x", "balance", "deb"], ["debit"]],
   [["tollgate", "--config=x", "balance", "deb"], ["debit"]],

@@ -11,6 +11,7 @@ afterAll(() => desk.remove());
 describe("where there is no database", () => {
   test.each<readonly string[]>([
     ["audit"],
+    ["backup", "night.db"],
     ["usage"],
     ["usage", "--csv"],
     ["requests"],

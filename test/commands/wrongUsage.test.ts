@@ -61,6 +61,9 @@ const wrongLines: readonly (readonly [args: readonly string[], message: string])
     "Allowed choices are running, done, failed, cancelled, interrupted",
   ],
   [["requests", "show"], "missing required argument 'id'"],
+  [["backup"], "missing required argument 'file'"],
+  [["restore"], "missing required argument 'file'"],
+  [["restore", "a.db", "b.db"], "too many arguments for 'restore'"],
   [["audit", "--config"], "option '--config <file>' argument missing"],
 ];
 
@@ -118,6 +121,8 @@ describe("help", () => {
       "requests",
       "models",
       "audit",
+      "backup",
+      "restore",
       "service",
       "completion",
     ]) {

@@ -1,11 +1,11 @@
-import { Database } from "bun:sqlite";
+import type { Database } from "bun:sqlite";
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openStore } from "../../src/store/store.ts";
+import { makeFirstVersion } from "../support/firstVersion.ts";
 
-const drizzleFolder = join(import.meta.dir, "../../drizzle");
 const at = Date.UTC(2026, 0, 1);
 
 let folder: string;
@@ -15,18 +15,6 @@ beforeEach(() => {
   path = join(folder, "tollgate.db");
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
-
-/** A store as the first version left it: no totals, no refunds, nothing folded. */
-function makeFirstVersion(work: (sqlite: Database) => void): void {
-  const sqlite = new Database(path, { create: true, readwrite: true });
-  for (const tag of ["0000_tables", "0001_triggers"]) {
-    const text = readFileSync(join(drizzleFolder, `${tag}.sql`), "utf8");
-    for (const statement of text.split("--> statement-breakpoint")) sqlite.run(statement);
-  }
-  sqlite.run("PRAGMA user_version = 2");
-  work(sqlite);
-  sqlite.close();
-}
 
 function run(sqlite: Database, id: string, status: string, day: number, charge = 0): void {
   const tokens = charge / 25;
@@ -51,7 +39,7 @@ function run(sqlite: Database, id: string, status: string, day: number, charge =
 }
 
 test("a store of the first version is brought up with its totals, and its books add up", () => {
-  makeFirstVersion((sqlite) => {
+  makeFirstVersion(path, (sqlite) => {
     sqlite.run("INSERT INTO accounts (name, created_at) VALUES ('alice', 0)");
     sqlite.run(
       "INSERT INTO keys (public_id, account_id, hash, prefix, created_at) VALUES ('key_1', 1, x'01', 'sk', 0)",
@@ -82,7 +70,7 @@ test("a store of the first version is brought up with its totals, and its books 
 });
 
 test("an empty store of the first version is brought up too, once", () => {
-  makeFirstVersion(() => undefined);
+  makeFirstVersion(path, () => undefined);
   for (const _ of [1, 2]) {
     const store = openStore({ path, durability: "process", serving: true });
     expect(store.usage("day", {})).toEqual([]);

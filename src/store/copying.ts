@@ -1,0 +1,85 @@
+import { closeSync, fsyncSync, openSync, rmSync } from "node:fs";
+import { dirname } from "node:path";
+import { systemRandom } from "../lib/random.ts";
+import type { Actor } from "./actor.ts";
+import { attempt } from "./fileFailure.ts";
+import { StoreError } from "./sqlite.ts";
+import { trialOf, type VerifiedCopy } from "./verifiedCopy.ts";
+
+/** What the Worker is told: `snapshot` takes a store that is in use, `readBack` a backup. */
+export type CopyOrder =
+  | { kind: "snapshot"; from: string; to: string }
+  | { kind: "readBack"; from: string; to: string; actor: Actor };
+
+export type CopyReply =
+  | { ok: true; copy: VerifiedCopy }
+  | { ok: false; message: string; isExplained: boolean };
+
+const OWNER_ONLY = 0o600;
+const NAME_BYTES = 6;
+/** What SQLite may leave beside a file. */
+const BESIDE = ["", "-wal", "-shm", "-journal"];
+
+/** A name beside `file` that nothing has yet. */
+export function partialName(file: string): string {
+  return `${file}.${Buffer.from(systemRandom.bytes(NAME_BYTES)).toString("hex")}.partial`;
+}
+
+/**
+ * Makes the file `order.to`, from its first byte its owner's alone, and a verified copy in it that is on the
+ * disk when this resolves. When it rejects, also because `stopped` resolved, it is gone. Rejects with StoreError.
+ */
+export async function makeCopy(order: CopyOrder, stopped: Promise<void>): Promise<VerifiedCopy> {
+  attempt(`cannot write into ${dirname(order.to)}`, () =>
+    closeSync(openSync(order.to, "wx", OWNER_ONLY)),
+  );
+  try {
+    const copy = await runWorker(order, stopped);
+    syncPath(order.to);
+    return copy;
+  } catch (error) {
+    discardCopy(order.to);
+    throw error;
+  }
+}
+
+/** Removes a copy, and whatever lies beside it. */
+export function discardCopy(copy: string): void {
+  for (const path of [copy, trialOf(copy)])
+    for (const suffix of BESIDE) rmSync(path + suffix, { force: true });
+}
+
+/** Puts what was written to a file, or which names a folder holds, on the disk. */
+export function syncPath(path: string): void {
+  const descriptor = openSync(path, "r");
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+async function runWorker(order: CopyOrder, stopped: Promise<void>): Promise<VerifiedCopy> {
+  const worker = new Worker(workerUrl());
+  const { promise, resolve, reject } = Promise.withResolvers<CopyReply>();
+  worker.onmessage = ({ data }: MessageEvent<CopyReply>) => resolve(data);
+  worker.onerror = ({ message }) => reject(new Error(message));
+  worker.postMessage(order);
+  const stop = stopped.then(() => {
+    throw new StoreError("stopped: nothing was changed");
+  });
+  try {
+    const reply = await Promise.race([promise, stop]);
+    if (reply.ok) return reply.copy;
+    throw reply.isExplained ? new StoreError(reply.message) : new Error(reply.message);
+  } finally {
+    worker.terminate();
+  }
+}
+
+/** In the executable a Worker is named by its path from the entry, and not from here. */
+function workerUrl(): string {
+  return Bun.isStandaloneExecutable
+    ? "./store/copyWorker.ts"
+    : new URL("./copyWorker.ts", import.meta.url).href;
+}

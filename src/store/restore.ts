@@ -1,0 +1,118 @@
+import { chownSync, existsSync, lstatSync, realpathSync, statSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import type { Actor } from "./actor.ts";
+import { newerThan, type Newer } from "./booksEnd.ts";
+import { discardCopy, makeCopy, partialName } from "./copying.ts";
+import { lockPath, takeInstanceLock } from "./lock.ts";
+import { attempt } from "./fileFailure.ts";
+import { holdDatabase, replaceDatabase } from "./replaceDatabase.ts";
+import { StoreError } from "./sqlite.ts";
+
+/** How long commands that are at the database have to come to their end. */
+const COMMANDS_WAIT_MS = 5000;
+
+/** What became of it. */
+export interface Restored {
+  accounts: number;
+  requests: number;
+  /** Where the database that was there before lies now; undefined where there was none. */
+  kept: string | undefined;
+  /** What only the kept one has; undefined where that cannot be told. */
+  newer: Newer | undefined;
+}
+
+interface RestoreOptions {
+  database: string;
+  file: string;
+  actor: Actor;
+  stopped: Promise<void>;
+}
+
+/**
+ * Puts the content of the backup `file` in the place of the database. It is verified before anything is touched, and
+ * only read. The database that was there is kept under another name; a crash leaves either of them in its
+ * place, whole. Refused while a gateway runs, which cannot start meanwhile, or another program is at the
+ * database. When `stopped` resolves in time, nothing was changed. Rejects with StoreError.
+ */
+export async function restore(options: RestoreOptions): Promise<Restored> {
+  const { database, file } = options;
+  const target = attempt(`cannot write ${database}`, () => placeOf(database));
+  attempt(`cannot read ${file}`, () => refuseFile(file, target));
+  const lock = takeInstanceLock(database);
+  if (!lock)
+    throw new StoreError(`a gateway is running on this database: ${target}; stop it first`);
+  try {
+    return await restoreLocked(options, target);
+  } finally {
+    lock.release();
+  }
+}
+
+async function restoreLocked(options: RestoreOptions, target: string): Promise<Restored> {
+  const { file, database, actor, stopped } = options;
+  const partial = partialName(target);
+  const order = { kind: "readBack", from: file, to: partial, actor } as const;
+  const { accounts, requests, end } = await makeCopy(order, stopped);
+  try {
+    for (const path of [partial, lockPath(database)]) giveToOwner(path, target);
+    const held = holdDatabase(target, COMMANDS_WAIT_MS);
+    try {
+      const newer = held.sqlite && newerThan(held.sqlite, end);
+      const kept = existsSync(target) ? keptName(target, actor.at) : undefined;
+      const steps = replaceDatabase({ target, copy: partial, kept: keptName(target, actor.at) });
+      while (!steps.next().done);
+      return { accounts, requests, kept, newer };
+    } finally {
+      held.release();
+    }
+  } finally {
+    discardCopy(partial);
+  }
+}
+
+/** Where the file itself lies, or will lie: a link to it stays one. */
+function placeOf(database: string): string {
+  if (existsSync(database)) return realpathSync(database);
+  if (lstatSync(database, { throwIfNoEntry: false }))
+    throw new StoreError(
+      `${database} is a link to a file that is not there: mount its disk, or remove it`,
+    );
+  const folder = dirname(database);
+  if (!existsSync(folder))
+    throw new StoreError(`there is no folder ${folder}: make it first, for the database`);
+  return join(realpathSync(folder), basename(database));
+}
+
+function refuseFile(file: string, target: string): void {
+  const status = statSync(file, { throwIfNoEntry: false });
+  if (!status) throw new StoreError(`there is no file ${file}: name a backup`);
+  if (!status.isFile()) throw new StoreError(`${file} is no file: name a backup`);
+  const there = statSync(target, { throwIfNoEntry: false });
+  if (there?.dev === status.dev && there.ino === status.ino)
+    throw new StoreError(`${file} is the database itself: name a backup`);
+  for (const suffix of ["-wal", "-journal"]) {
+    const log = file + suffix;
+    if ((statSync(log, { throwIfNoEntry: false })?.size ?? 0) > 0)
+      throw new StoreError(
+        `${file} is a database at work, and no backup: a part of it lies in ${log}; make one of it with \`tollgate backup\``,
+      );
+  }
+}
+
+/** What an administrator restores must stay readable for the user as whom the gateway runs. */
+function giveToOwner(path: string, target: string): void {
+  const isThere = existsSync(target);
+  // Only root can give a file away; of a new database everybody else is the owner.
+  if (!isThere && process.getuid?.() !== 0) return;
+  const { uid, gid } = statSync(isThere ? target : dirname(target));
+  if (statSync(path).uid === uid) return;
+  attempt(`${target} belongs to the user with uid ${uid}, run this as that one`, () =>
+    chownSync(path, uid, gid),
+  );
+}
+
+/** To the millisecond, in UTC. */
+function keptName(target: string, atMs: number): string {
+  const time = new Date(atMs).toISOString().replace(/[-:]/g, "");
+  return `${target}.before-restore-${time}`;
+}

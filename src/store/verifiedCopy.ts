@@ -1,0 +1,169 @@
+import type { Database } from "bun:sqlite";
+import { closeSync, openSync, readSync, writeSync } from "node:fs";
+import { dirname } from "node:path";
+import type { Actor } from "./actor.ts";
+import { attempt } from "./fileFailure.ts";
+import { auditStore } from "./audit.ts";
+import { booksEnd, type BooksEnd } from "./booksEnd.ts";
+import { newRowId } from "./columns.ts";
+import { fileProblems } from "./integrity.ts";
+import { anySchemaAge, migrate } from "./migrations.ts";
+import { adminLog } from "./schema.ts";
+import { schemaProblems } from "./schemaCheck.ts";
+import {
+  connect,
+  connectReadOnly,
+  makeDatabaseFile,
+  sqliteCode,
+  StoreError,
+  type Connection,
+} from "./sqlite.ts";
+
+/** A copy of a store of which the file, the schema and the books are in order. */
+export interface VerifiedCopy {
+  accounts: number;
+  requests: number;
+  end: BooksEnd;
+}
+
+const PIECE_BYTES = 1024 * 1024;
+
+/**
+ * Writes the store as it is at one moment into the file at `copy`, which is there and empty, and verifies it.
+ * A gateway may write meanwhile: it waits for nothing, and what it commits from then on is not in the copy.
+ * The store itself stays as it is, also in a schema of an earlier version. Throws StoreError.
+ */
+export function takeSnapshot(database: string, copy: string): VerifiedCopy {
+  const age = vacuumInto(database, copy);
+  if (age === "current") return verifySnapshot(copy);
+  // The rules of the audit are those of this version's schema.
+  const trial = trialOf(copy);
+  makeDatabaseFile(trial);
+  return readBack(copy, trial, undefined);
+}
+
+/** Where a copy of an earlier version's schema is brought to this version's to be audited. Of no further use. */
+export function trialOf(copy: string): string {
+  return `${copy}.trial`;
+}
+
+function vacuumInto(database: string, copy: string): "older" | "current" {
+  const connection = connect(database, "process");
+  try {
+    const age = ageOf(connection, database);
+    connection.sqlite.run("VACUUM INTO ?", [copy]);
+    return age;
+  } catch (error) {
+    throw explained(error, database, copy);
+  } finally {
+    connection.sqlite.close();
+  }
+}
+
+function verifySnapshot(copy: string): VerifiedCopy {
+  let connection: Connection | undefined;
+  try {
+    connection = connectReadOnly(copy);
+    return verify(connection, "the database");
+  } catch (error) {
+    throw explained(error, copy, copy);
+  } finally {
+    connection?.sqlite.close();
+  }
+}
+
+/**
+ * Writes the backup's content into the file at `copy`, brings it to this version's schema, and verifies it. With an
+ * actor the restore is entered in its admin log. The copy is one file that needs nothing beside it. The
+ * backup is only read. Throws StoreError.
+ */
+export function readBack(backup: string, copy: string, actor: Actor | undefined): VerifiedCopy {
+  copyContent(backup, copy);
+  let connection: Connection | undefined;
+  try {
+    connection = connect(copy, "power");
+    if (ageOf(connection, backup) === "older") {
+      requireNone(fileProblems(connection.sqlite), `the file ${backup} is damaged`);
+      migrate(connection, () => true);
+    }
+    const verified = verify(connection, backup);
+    if (actor) logRestore(connection, actor, backup);
+    becomeOneFile(connection.sqlite);
+    return verified;
+  } catch (error) {
+    throw explained(error, backup, copy);
+  } finally {
+    connection?.sqlite.close();
+  }
+}
+
+function verify(connection: Connection, subject: string): VerifiedCopy {
+  const { sqlite } = connection;
+  requireNone(schemaProblems(sqlite), `the schema of ${subject} is not tollgate's`);
+  const { problems, accounts, requests } = auditStore(connection, { atRest: false });
+  requireNone(problems, `the books of ${subject} do not add up`);
+  return { accounts, requests, end: booksEnd(sqlite) };
+}
+
+function requireNone(problems: readonly string[], verdict: string): void {
+  const [first] = problems;
+  if (first === undefined) return;
+  throw new StoreError(`${verdict} (problems: ${problems.length}, the first: ${first})`);
+}
+
+function logRestore({ db }: Connection, { name, at }: Actor, backup: string): void {
+  const row = { id: newRowId, at, actor: name, command: "restore", subject: backup, detail: null };
+  db.insert(adminLog).values(row).run();
+}
+
+/** Out of the mode in which a log beside the file is a part of it. */
+function becomeOneFile(sqlite: Database): void {
+  const row = sqlite.query<{ mode: string }, []>("PRAGMA journal_mode = DELETE").get();
+  if (row && Object.values(row)[0] !== "delete")
+    throw new StoreError("the copy cannot be finished");
+}
+
+/** Not by the system's copy: that gives the copy the mode of the other file. */
+function copyContent(from: string, to: string): void {
+  const source = attempt(`cannot read ${from}`, () => openSync(from, "r"));
+  try {
+    const target = openSync(to, "r+");
+    const piece = Buffer.allocUnsafe(PIECE_BYTES);
+    const read = () => attempt(`cannot read ${from}`, () => readSync(source, piece));
+    for (let bytes = read(); bytes > 0; bytes = read())
+      attempt(`cannot write into ${dirname(to)}`, () => writeAll(target, piece.subarray(0, bytes)));
+    closeSync(target);
+  } finally {
+    closeSync(source);
+  }
+}
+
+function writeAll(target: number, bytes: Uint8Array): void {
+  for (let written = 0; written < bytes.length;)
+    written += writeSync(target, bytes, written, bytes.length - written);
+}
+
+/** Throws for what is no store, or one of a version that is yet to come. */
+function ageOf({ sqlite }: Connection, path: string): "older" | "current" {
+  const { applied, known } = anySchemaAge(sqlite);
+  if (applied === 0) throw new StoreError(`not a store of tollgate: ${path}; name another file`);
+  if (applied > known)
+    throw new StoreError(`written by a newer version of tollgate: ${path}; use that version`);
+  return applied < known ? "older" : "current";
+}
+
+/** The failure in words that name the file that was read, and not the copy, which nobody knows. */
+function explained(error: unknown, source: string, copy: string): unknown {
+  const cause = error instanceof StoreError ? error.cause : error;
+  const code = sqliteCode(cause);
+  if (code === undefined) return error;
+  if (code.startsWith("SQLITE_NOTADB") || code.startsWith("SQLITE_CORRUPT"))
+    return new StoreError(`damaged or not a database: ${source}; restore a backup that is whole`, {
+      cause,
+    });
+  if (code.startsWith("SQLITE_FULL"))
+    return new StoreError(`cannot write into ${dirname(copy)}: no room left on its disk`, {
+      cause,
+    });
+  return new StoreError(`cannot copy ${source}: SQLite reports ${code}`, { cause });
+}

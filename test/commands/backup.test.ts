@@ -1,0 +1,136 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { copyFileSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { Database } from "bun:sqlite";
+import { takeInstanceLock } from "../../src/store/store.ts";
+import { openDesk, type Desk } from "../support/cli.ts";
+import { openAuditedBooks } from "../support/auditedBooks.ts";
+import { until } from "../support/until.ts";
+
+const entry = resolve(import.meta.dir, "../../src/main.ts");
+
+/** A command takes a tenth of a second, on a machine that has nothing else to do. */
+const commandsTimeoutMs = 30_000;
+
+let desk: Desk;
+beforeEach(async () => {
+  desk = await openDesk();
+  const books = await openAuditedBooks();
+  const sqlite = new Database(books.path);
+  sqlite.run("VACUUM INTO ?", [desk.database]);
+  sqlite.close();
+  await books.close();
+});
+afterEach(() => desk.remove());
+
+/** All that people read of the books. */
+const told = async () =>
+  Promise.all(
+    [
+      ["accounts", "list"],
+      ["balance", "history", "alice"],
+      ["usage", "--by", "key"],
+      ["requests"],
+      ["audit"],
+    ].map((args) => desk.json(...args)),
+  );
+
+test(
+  "what is restored tells word for word what the backup was made of",
+  async () => {
+    const before = await told();
+    const file = join(desk.folder, "night.db");
+    const written = await desk.json("backup", "night.db");
+    expect(written).toEqual({
+      file,
+      bytes: statSync(file).size,
+      accounts: 2,
+      requests: 4,
+      ok: true,
+    });
+    await desk.json("balance", "credit", "bob", "5");
+    expect(await told()).not.toEqual(before);
+    expect(await desk.json("restore", "night.db")).toEqual({
+      file,
+      database: desk.database,
+      kept: expect.stringMatching(/\/tollgate\.db\.before-restore-\d{8}T\d{6}\.\d{3}Z$/),
+      accounts: 2,
+      requests: 4,
+      newer_requests: 0,
+      newer_ledger_rows: 1,
+      ok: true,
+    });
+    expect(await told()).toEqual(before);
+  },
+  commandsTimeoutMs,
+);
+
+test(
+  "people are told how to go back, what is kept, and what is not in the books any more",
+  async () => {
+    const { stdout: written } = await desk.run("backup", "night.db", "--config", "config.toml");
+    const file = join(desk.folder, "night.db");
+    expect(written.split("\n")).toEqual([
+      `wrote ${file} (accounts: 2, requests: 4, bytes: ${statSync(file).size}), and its books add up`,
+      `to go back to it: stop the gateway, then tollgate restore ${file} --config config.toml`,
+    ]);
+    await desk.run("balance", "credit", "bob", "5");
+    const { stdout: restored } = await desk.run("restore", "night.db");
+    const kept = readdirSync(desk.folder).find((name) => name.includes("before-restore"));
+    expect(restored.split("\n")).toEqual([
+      `restored ${desk.database} from ${file} (accounts: 2, requests: 4)`,
+      `what was there before is kept as ${desk.database.replace("tollgate.db", kept ?? "")}`,
+      "newer than the backup, and in that file only: requests: 0, rows of the ledger: 1",
+      "next: tollgate serve",
+    ]);
+  },
+  commandsTimeoutMs,
+);
+
+describe("ends with status 1 and one line that says what to do", () => {
+  const failing = async (message: string, ...args: readonly string[]) => {
+    const { status, stdout, stderr } = await desk.run(...args);
+    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+    expect(stderr).toMatch(/^error: [^\p{C}]+$/u);
+    expect(stderr).toContain(message);
+  };
+
+  test("a backup to a name that is taken", async () => {
+    writeFileSync(join(desk.folder, "taken"), "precious");
+    await failing("exists already and was not changed: name another file", "backup", "taken");
+  });
+
+  test("a restore while a gateway runs", async () => {
+    await desk.json("backup", "night.db");
+    const lock = takeInstanceLock(desk.database);
+    await failing("a gateway is running on this database", "restore", "night.db");
+    lock?.release();
+  });
+
+  test("a restore of what is no backup, whose name has a line end", async () => {
+    const name = "not\na backup";
+    copyFileSync(desk.config, join(desk.folder, name));
+    await failing("damaged or not a database", "restore", name);
+  });
+});
+
+test.each(["SIGINT", "SIGTERM"] as const)(
+  "a backup that %s stops leaves nothing behind",
+  async (signal) => {
+    // Nobody can read it as long as this is held, so the backup waits.
+    const holder = new Database(desk.database);
+    holder.run("PRAGMA journal_mode = DELETE");
+    holder.run("BEGIN EXCLUSIVE");
+    const child = Bun.spawn([process.execPath, entry, "backup", "night.db"], {
+      cwd: desk.folder,
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    const partials = () => readdirSync(desk.folder).filter((name) => name.includes("night"));
+    await until("the copy is begun", () => partials().length > 0);
+    child.kill(signal);
+    expect(await child.exited).toBe(1);
+    expect(await child.stderr.text()).toBe("error: stopped: nothing was changed\n");
+    expect(partials()).toEqual([]);
+    holder.close();
+  },
+);

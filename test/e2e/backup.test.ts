@@ -1,0 +1,74 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { join } from "node:path";
+import { startDemoProvider } from "../../src/commands/demo/provider.ts";
+import { lostCharges } from "../support/acknowledged.ts";
+import { chat } from "../support/chatCalls.ts";
+import { oneModel } from "../support/gatewayConfig.ts";
+import {
+  startGatewayProcess,
+  startTimeoutMs,
+  type GatewayProcess,
+} from "../support/gatewayProcess.ts";
+import { sendMixedLoad, type WholeAnswer } from "../support/mixedLoad.ts";
+import { until } from "../support/until.ts";
+
+// A word a millisecond: answers are under way all the time.
+const provider = startDemoProvider({ wordDelayMs: 1 });
+let gateway: GatewayProcess;
+let key: string;
+
+beforeAll(async () => {
+  gateway = await startGatewayProcess(oneModel(provider.url));
+  key = await gateway.key("alice", "1000");
+}, startTimeoutMs);
+afterAll(async () => {
+  await gateway.close();
+  await provider.stop();
+});
+
+const atOnce = 16;
+
+test("a backup under load has every charge that a client saw before, and is served again", async () => {
+  const file = join(gateway.desk.folder, "load.db");
+  const answers: WholeAnswer[] = [];
+  let isOver = false;
+  const load = sendMixedLoad(gateway, key, {
+    requests: Number.POSITIVE_INFINITY,
+    atOnce,
+    isOver: () => isOver,
+    seen: (answer) => void answers.push(answer),
+  });
+  await until("answers come", () => answers.length >= atOnce, 10_000);
+  const before = [...answers];
+  expect(await gateway.desk.json("backup", file)).toMatchObject({ file, ok: true });
+  const during = answers.length - before.length;
+  isOver = true;
+  const { whole } = await load;
+  expect(during).toBeGreaterThan(0);
+  expect(lostCharges(file, before)).toEqual([]);
+  expect(lostCharges(gateway.desk.database, whole)).toEqual([]);
+
+  const refused = await gateway.desk.run("restore", file);
+  expect(refused).toMatchObject({ status: 1, stdout: "" });
+  expect(refused.stderr).toContain("a gateway is running on this database");
+  expect(lostCharges(gateway.desk.database, whole)).toEqual([]);
+
+  gateway.signal("SIGTERM");
+  expect(await gateway.ended).toBe(0);
+  const restored = (await gateway.desk.json("restore", file)) as { newer_requests: number };
+  expect(restored.newer_requests).toBeGreaterThanOrEqual(
+    whole.length - before.length - during - atOnce,
+  );
+  const since = gateway.log.length;
+  await gateway.start();
+  // What was under way when the backup was made has no end in it.
+  const line = await gateway.logged(
+    "holds are released",
+    ({ msg }) => msg.includes("interrupted"),
+    since,
+  );
+  expect(line["count"]).toBeGreaterThan(0);
+  await gateway.checkBooks();
+  expect(lostCharges(gateway.desk.database, before)).toEqual([]);
+  expect((await chat(gateway, { key })).status).toBe(200);
+}, 60_000);

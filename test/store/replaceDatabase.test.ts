@@ -1,0 +1,194 @@
+import { Database } from "bun:sqlite";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import {
+  copyFileSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { holdDatabase, replaceDatabase } from "../../src/store/replaceDatabase.ts";
+import { openStore } from "../../src/store/store.ts";
+import { actor, fund } from "../support/storeFolder.ts";
+import { until } from "../support/until.ts";
+
+const sources = resolve(import.meta.dir, "../../src/store");
+
+const waitMs = 5000;
+
+let folder: string;
+let place: { target: string; copy: string; kept: string };
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "tollgate-replace-"));
+  const target = join(folder, "tollgate.db");
+  place = { target, copy: `${target}.partial`, kept: `${target}.kept` };
+  makeOne("new", place.copy);
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+/** A store in one file that has one account of this name. */
+function makeOne(name: string, path: string): void {
+  const made = join(folder, "made.db");
+  const store = openStore({ path: made, durability: "process", serving: true });
+  fund(store, name, 7n);
+  store.close();
+  const sqlite = new Database(made);
+  sqlite.run("VACUUM INTO ?", [path]);
+  sqlite.close();
+  for (const suffix of ["", "-wal", "-shm"]) rmSync(made + suffix, { force: true });
+}
+
+/** Runs the text as a program of its own that knows the store, `place` and `actor`. */
+function otherProcess(program: string) {
+  const head = `
+    import { holdDatabase, replaceDatabase } from "${sources}/replaceDatabase.ts";
+    import { openStore } from "${sources}/store.ts";
+    const place = ${JSON.stringify(place)};
+    const actor = ${JSON.stringify(actor)};
+    const open = () => openStore({ path: place.target, durability: "power", serving: false });`;
+  return Bun.spawn([process.execPath, "-e", head + program], {
+    stdio: ["pipe", "pipe", "pipe"],
+  });
+}
+
+/** The accounts of a store with audited books, with what its log has, read in a copy. */
+function names(path: string): readonly string[] {
+  const copy = join(folder, "looked.db");
+  for (const suffix of ["", "-wal", "-shm"]) {
+    rmSync(copy + suffix, { force: true });
+    if (suffix !== "-shm" && existsSync(path + suffix)) copyFileSync(path + suffix, copy + suffix);
+  }
+  const store = openStore({ path: copy, durability: "process", serving: true });
+  expect(store.audit().problems).toEqual([]);
+  const found = store.accounts.list().map(({ name }) => name);
+  store.close();
+  return found;
+}
+
+/** Makes the old one as a crash leaves it: what was committed last is in its log alone. */
+async function makeOld(): Promise<void> {
+  makeOne("old", place.target);
+  const program = `
+    open().admin.createAccount(actor, "late", 0n);
+    process.kill(process.pid, "SIGKILL");`;
+  await otherProcess(program).exited;
+  expect(existsSync(`${place.target}-wal`)).toBe(true);
+}
+
+describe("a process that is killed", () => {
+  test.each([
+    [0, ["late", "old"]],
+    [1, ["late", "old"]],
+    [2, ["late", "old"]],
+    [3, ["new"]],
+  ] as const)(
+    "behind step %i of the replacing leaves a whole store, and loses nothing of the old one",
+    async (steps, expected) => {
+      await makeOld();
+      const program = `
+        const held = holdDatabase(place.target, ${waitMs});
+        const steps = replaceDatabase(place);
+        for (let step = 0; step < ${steps}; step++) if (steps.next().done) throw new Error("too few steps");
+        process.kill(process.pid, "SIGKILL");`;
+      const child = otherProcess(program);
+      expect(await child.exited, await child.stderr.text()).toBe(137);
+      expect(names(place.target)).toEqual([...expected]);
+      if (steps > 0) expect(names(place.kept)).toEqual(["late", "old"]);
+    },
+  );
+});
+
+test("a database that cannot be read is kept with its log, of which the new one gets nothing", () => {
+  writeFileSync(place.target, "old");
+  writeFileSync(`${place.target}-wal`, "its log");
+  const states: unknown[] = [];
+  for (const _ of replaceDatabase(place)) {
+    const log = existsSync(`${place.target}-wal`);
+    states.push({ isOld: readFileSync(place.target, "latin1") === "old", log });
+    expect(readFileSync(`${place.kept}-wal`, "utf8")).toBe("its log");
+    expect(readFileSync(place.kept, "utf8")).toBe("old");
+  }
+  expect(states).toEqual([
+    { isOld: true, log: true },
+    { isOld: true, log: false },
+    { isOld: false, log: false },
+  ]);
+  expect(names(place.target)).toEqual(["new"]);
+});
+
+describe("a command that is at the old database", () => {
+  test("is waited for", async () => {
+    makeOne("old", place.target);
+    const child = otherProcess(`
+      const store = open();
+      store.admin.createAccount(actor, "late", 0n);
+      console.log("open");
+      setTimeout(() => process.exit(0), 500);`);
+    await child.stdout.getReader().read();
+    const held = holdDatabase(place.target, waitMs);
+    expect(child.exitCode ?? (await child.exited)).toBe(0);
+    for (const _ of replaceDatabase(place));
+    held.release();
+    expect([names(place.kept), names(place.target)]).toEqual([["late", "old"], ["new"]]);
+  });
+
+  test("and stays longer than one waits is not robbed of it", async () => {
+    makeOne("old", place.target);
+    const child = otherProcess(`
+      const store = open();
+      store.accounts.list();
+      console.log("open");
+      await new Promise((resolve) => process.stdin.once("data", resolve));
+      process.exit(0);`);
+    await child.stdout.getReader().read();
+    expect(() => holdDatabase(place.target, 300)).toThrow("in use by another program");
+    child.kill("SIGKILL");
+    await child.exited;
+    expect(names(place.target)).toEqual(["old"]);
+  }, 15_000);
+
+  test("when it is replaced fails, or has changed the new one: never the log of the new one", async () => {
+    makeOne("old", place.target);
+    const held = holdDatabase(place.target, waitMs);
+    const children = Array.from({ length: 4 }, (_, at) =>
+      otherProcess(`
+        console.log("opening");
+        try {
+          open().admin.createAccount(actor, "late-${at}", 0n);
+          console.log("done");
+        } catch (error) {
+          console.log(error.message);
+        }
+        process.exit(0);`),
+    );
+    const outputs = children.map(() => "");
+    const ends = children.map(async (child, at) => {
+      for await (const bytes of child.stdout) outputs[at] += new TextDecoder().decode(bytes);
+    });
+    await until("all are at it", () => outputs.every((text) => text !== ""));
+    // They wait for the lock by now, or come too late to meet the old one: both are right.
+    await Bun.sleep(100);
+    for (const _ of replaceDatabase(place));
+    const gateway = openStore({ path: place.target, durability: "power", serving: true });
+    gateway.admin.createAccount(actor, "served", 0n);
+    held.release();
+    await Promise.all(ends);
+    const done = outputs.flatMap((text, at) => (text.includes("done") ? [`late-${at}`] : []));
+    const failed = outputs.filter((text) => /replaced|not writable/.test(text));
+    expect(done.length + failed.length, outputs.join("")).toBe(children.length);
+    expect(gateway.audit().problems).toEqual([]);
+    const accounts = gateway.accounts.list().map(({ name }) => name);
+    expect(accounts.toSorted()).toEqual(["new", "served", ...done].toSorted());
+    expect(names(place.kept)).toEqual(["old"]);
+    gateway.close();
+  }, 15_000);
+});
+
+test("nothing is held where there is nothing", () => {
+  holdDatabase(place.target, waitMs).release();
+  expect(readdirSync(folder)).toEqual(["tollgate.db.partial"]);
+});

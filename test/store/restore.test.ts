@@ -1,0 +1,270 @@
+import { Database } from "bun:sqlite";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import {
+  chmodSync,
+  chownSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { backUp, openStore, restore, takeInstanceLock, type Actor } from "../../src/store/store.ts";
+import { openAuditedBooks, tamper } from "../support/auditedBooks.ts";
+import { makeFirstVersion } from "../support/firstVersion.ts";
+import { actor, ended, fund, opened, type StoreFolder } from "../support/storeFolder.ts";
+
+const never = new Promise<void>(() => undefined);
+const keptAs = "tollgate.db.before-restore-20260101T000000.000Z";
+
+let books: StoreFolder;
+/** A backup of books in which everything happened once. */
+let file: string;
+/** Another folder, in which a restore is to happen. */
+let folder: string;
+let target: string;
+beforeEach(async () => {
+  books = await openAuditedBooks();
+  file = join(books.folder, "copy.db");
+  await backUp({ database: books.path, file, stopped: never });
+  folder = join(books.folder, "other");
+  mkdirSync(folder);
+  target = join(folder, "tollgate.db");
+});
+afterEach(() => books.close());
+
+const restored = (stopped = never, by: Actor = actor) =>
+  restore({ database: target, file, actor: by, stopped });
+
+/** Puts a store there that has one account, carol. It was never open there: what is closed may stay open until a collection. */
+function makeTarget(): void {
+  const made = join(books.folder, "made.db");
+  const store = openStore({ path: made, durability: "process", serving: true });
+  fund(store, "carol", 7n);
+  store.close();
+  const sqlite = new Database(made);
+  sqlite.run("VACUUM INTO ?", [target]);
+  sqlite.close();
+}
+
+/** Its accounts, once its books were audited; read in a copy. */
+function names(path: string): readonly string[] {
+  expect(existsSync(`${path}-wal`)).toBe(false);
+  const copy = join(books.folder, `looked-${++looks}.db`);
+  copyFileSync(path, copy);
+  const store = openStore({ path: copy, durability: "process", serving: true });
+  expect(store.audit().problems).toEqual([]);
+  const found = store.accounts.list().map(({ name }) => name);
+  store.close();
+  return found;
+}
+let looks = 0;
+
+describe("a restore", () => {
+  test("puts the backup in the place of the database, keeps that, and only reads the backup", async () => {
+    makeTarget();
+    const before = [readFileSync(file), statSync(file).mtimeMs];
+    expect(await restored()).toEqual({
+      accounts: 2,
+      requests: 4,
+      kept: join(realpathSync(folder), keptAs),
+      newer: undefined,
+    });
+    expect([readFileSync(file), statSync(file).mtimeMs]).toEqual(before);
+    expect(readdirSync(folder).sort()).toEqual(["tollgate.db", keptAs, "tollgate.db.lock"]);
+    expect(names(target)).toEqual(["alice", "bob"]);
+    expect(names(join(folder, keptAs))).toEqual(["carol"]);
+  });
+
+  test("counts what was done after the backup, and the kept one can be restored in its turn", async () => {
+    fund(books.store, "carol", 7n);
+    const [alice] = books.store.keys.list("alice");
+    const owner = { accountId: alice?.accountId ?? 0, keyId: alice?.id ?? 0 };
+    await books.writer.write({ kind: "open", request: opened("req_new", owner) });
+    await books.writer.write({ kind: "end", end: ended("req_new") });
+    await backUp({ database: books.path, file: target, stopped: never });
+    const { kept = "", newer } = await restored();
+    expect(newer).toEqual({ requests: 1, ledgerRows: 2 });
+    expect(names(target)).toEqual(["alice", "bob"]);
+    file = kept;
+    const again = await restored(never, { name: actor.name, at: actor.at + 1000 });
+    expect(again.newer).toBeUndefined();
+    expect(names(target)).toEqual(["alice", "bob", "carol"]);
+  });
+
+  test("is entered in the admin log of what is restored", async () => {
+    await restored();
+    const sqlite = new Database(target);
+    const rows = sqlite.query("SELECT * FROM admin_log ORDER BY id DESC LIMIT 1").all();
+    sqlite.close();
+    expect(rows).toEqual([
+      {
+        id: expect.any(Number),
+        at: actor.at,
+        actor: "tester",
+        command: "restore",
+        subject: file,
+        detail: null,
+      },
+    ]);
+  });
+
+  test("needs no database to be there", async () => {
+    expect(await restored()).toMatchObject({ kept: undefined, newer: undefined });
+    expect(readdirSync(folder).sort()).toEqual(["tollgate.db", "tollgate.db.lock"]);
+    expect(names(target)).toEqual(["alice", "bob"]);
+  });
+
+  test("follows a link that is the database's name, which stays one", async () => {
+    makeTarget();
+    renameSync(target, join(folder, "real.db"));
+    symlinkSync("real.db", target);
+    await restored();
+    expect(realpathSync(target)).toBe(join(realpathSync(folder), "real.db"));
+    expect(names(target)).toEqual(["alice", "bob"]);
+  });
+
+  test("brings a backup of an earlier version to this one", async () => {
+    rmSync(file);
+    makeFirstVersion(file, (sqlite) => {
+      sqlite.run("INSERT INTO accounts (name, created_at) VALUES ('dora', 0)");
+    });
+    await restored();
+    expect(names(target)).toEqual(["dora"]);
+  });
+
+  test("leaves files that their owner alone can open, also of one that everybody could", async () => {
+    makeTarget();
+    chmodSync(target, 0o644);
+    chmodSync(file, 0o644);
+    await restored();
+    const modes = readdirSync(folder).map((name) => statSync(join(folder, name)).mode & 0o777);
+    expect(modes).toEqual([0o600, 0o600, 0o600]);
+  });
+
+  test.skipIf(process.getuid?.() !== 0)("by root leaves them to the database's owner", async () => {
+    makeTarget();
+    chownSync(target, 4242, 4343);
+    await restored();
+    const owners = readdirSync(folder).map((name) => statSync(join(folder, name)).uid);
+    expect(owners).toEqual([4242, 4242, 4242]);
+  });
+
+  test("keeps a damaged database too", async () => {
+    writeFileSync(target, "precious text\n".repeat(1000));
+    expect(await restored()).toMatchObject({ newer: undefined });
+    expect(readFileSync(join(folder, keptAs), "utf8")).toBe("precious text\n".repeat(1000));
+    expect(names(target)).toEqual(["alice", "bob"]);
+  });
+
+  test("takes no log that was left without its database for the new one's", async () => {
+    writeFileSync(`${target}-wal`, readFileSync(`${books.path}-wal`));
+    await restored();
+    expect(names(target)).toEqual(["alice", "bob"]);
+  });
+});
+
+/** Nothing in the folder changes, nor does the backup. */
+async function refuses(message: string | RegExp): Promise<void> {
+  const list = () =>
+    readdirSync(folder)
+      .filter((name) => !name.includes(".lock"))
+      .sort();
+  const before = [list(), readFileSync(target)];
+  expect(await restored().catch(String)).toMatch(message);
+  expect([list(), readFileSync(target)]).toEqual(before);
+}
+
+function change(...statements: readonly string[]): void {
+  const sqlite = new Database(file);
+  for (const statement of statements) sqlite.run(statement);
+  sqlite.close();
+}
+
+describe("nothing is restored, and nothing touched,", () => {
+  test.each<[string, string | RegExp, () => unknown]>([
+    ["from nothing", "there is no file", () => rmSync(file)],
+    ["from a folder", "is no file", () => (file = folder)],
+    ["from the database itself", "is the database itself", () => (file = target)],
+    [
+      "from the database itself by a link",
+      "is the database itself",
+      () => {
+        rmSync(file);
+        symlinkSync(target, file);
+      },
+    ],
+    ["from an empty file", "not a store of tollgate", () => truncateSync(file)],
+    ["from text", "damaged or not a database", () => writeFileSync(file, "text\n".repeat(2000))],
+    ["from half a backup", "damaged or not a database", () => truncateSync(file, 4096 * 12)],
+    [
+      "from a damaged backup",
+      "damaged or not a database",
+      () => {
+        const bytes = readFileSync(file);
+        bytes.fill(0xff, 4096 * 8, 4096 * 9);
+        writeFileSync(file, bytes);
+      },
+    ],
+    [
+      "from a backup with one changed amount",
+      "the books of",
+      () => change("UPDATE keys SET spent = spent + 5"),
+    ],
+    ["from one without its triggers", "is missing", () => tamper({ ...books, path: file })],
+    [
+      "from one with another trigger",
+      "trigger mine",
+      () => change("CREATE TRIGGER mine AFTER INSERT ON admin_log BEGIN SELECT 1; END"),
+    ],
+    ["from a newer version's", "newer version", () => change("PRAGMA user_version = 999")],
+    [
+      "from one whose log lies beside it",
+      "a part of it lies in",
+      () => writeFileSync(`${file}-wal`, "x"),
+    ],
+  ])("%s: %s", async (_, message, prepare) => {
+    makeTarget();
+    prepare();
+    await refuses(message);
+    expect(names(target)).toEqual(["carol"]);
+  });
+
+  test("while a gateway runs", async () => {
+    makeTarget();
+    const lock = takeInstanceLock(target);
+    await refuses("a gateway is running on this database");
+    lock?.release();
+  });
+
+  test("when it is stopped in time", async () => {
+    makeTarget();
+    expect(await restored(Promise.resolve()).catch(String)).toContain(
+      "stopped: nothing was changed",
+    );
+    expect(readdirSync(folder).sort()).toEqual(["tollgate.db", "tollgate.db.lock"]);
+  });
+
+  test("where the old one cannot be kept", async () => {
+    makeTarget();
+    writeFileSync(join(folder, keptAs), "precious");
+    expect(await restored().catch(String)).toContain("that name is taken; move it away");
+    expect(readdirSync(folder).sort()).toEqual(["tollgate.db", keptAs, "tollgate.db.lock"]);
+    expect(readFileSync(join(folder, keptAs), "utf8")).toBe("precious");
+    expect(names(target)).toEqual(["carol"]);
+  });
+
+  test("behind a link that leads nowhere", async () => {
+    symlinkSync("nowhere", target);
+    expect(await restored().catch(String)).toContain("is a link to a file that is not there");
+    expect(readdirSync(folder)).toEqual(["tollgate.db"]);
+  });
+});
