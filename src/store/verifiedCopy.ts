@@ -26,6 +26,16 @@ export interface VerifiedCopy {
   end: BooksEnd;
 }
 
+/** What is verified, as a person knows it, and what to do where it is not in order. */
+interface Subject {
+  readonly name: string;
+  readonly advice: string;
+}
+
+const theDatabase: Subject = {
+  name: "the database",
+  advice: "tollgate audit shows all of them",
+};
 const PIECE_BYTES = 1024 * 1024;
 
 /**
@@ -39,7 +49,7 @@ export function takeSnapshot(database: string, copy: string): VerifiedCopy {
   // The rules of the audit are those of this version's schema.
   const trial = trialOf(copy);
   makeDatabaseFile(trial);
-  return readBack(copy, trial, undefined);
+  return readBack(copy, trial, undefined, theDatabase);
 }
 
 /** Where a copy of an earlier version's schema is brought to this version's to be audited. Of no further use. */
@@ -64,7 +74,7 @@ function verifySnapshot(copy: string): VerifiedCopy {
   let connection: Connection | undefined;
   try {
     connection = connectReadOnly(copy);
-    return verify(connection, "the database");
+    return verify(connection, theDatabase);
   } catch (error) {
     throw explained(error, copy, copy);
   } finally {
@@ -77,16 +87,25 @@ function verifySnapshot(copy: string): VerifiedCopy {
  * actor the restore is entered in its admin log. The copy is one file that needs nothing beside it. The
  * backup is only read. Throws StoreError.
  */
-export function readBack(backup: string, copy: string, actor: Actor | undefined): VerifiedCopy {
+export function readBack(
+  backup: string,
+  copy: string,
+  actor: Actor | undefined,
+  subject: Subject = { name: backup, advice: "name another backup" },
+): VerifiedCopy {
   copyContent(backup, copy);
   let connection: Connection | undefined;
   try {
     connection = connect(copy, "power");
     if (ageOf(connection, backup) === "older") {
-      requireNone(fileProblems(connection.sqlite), `the file ${backup} is damaged`);
+      requireNone(
+        fileProblems(connection.sqlite),
+        `the file of ${subject.name} is damaged`,
+        subject,
+      );
       migrate(connection, () => true);
     }
-    const verified = verify(connection, backup);
+    const verified = verify(connection, subject);
     if (actor) logRestore(connection, actor, backup);
     becomeOneFile(connection.sqlite);
     return verified;
@@ -97,18 +116,18 @@ export function readBack(backup: string, copy: string, actor: Actor | undefined)
   }
 }
 
-function verify(connection: Connection, subject: string): VerifiedCopy {
+function verify(connection: Connection, subject: Subject): VerifiedCopy {
   const { sqlite } = connection;
-  requireNone(schemaProblems(sqlite), `the schema of ${subject} is not tollgate's`);
+  requireNone(schemaProblems(sqlite), `the schema of ${subject.name} is not tollgate's`, subject);
   const { problems, accounts, requests } = auditStore(connection, { atRest: false });
-  requireNone(problems, `the books of ${subject} do not add up`);
+  requireNone(problems, `the books of ${subject.name} do not add up`, subject);
   return { accounts, requests, end: booksEnd(sqlite) };
 }
 
-function requireNone(problems: readonly string[], verdict: string): void {
+function requireNone(problems: readonly string[], verdict: string, { advice }: Subject): void {
   const [first] = problems;
   if (first === undefined) return;
-  throw new StoreError(`${verdict} (problems: ${problems.length}, the first: ${first})`);
+  throw new StoreError(`${verdict} (problems: ${problems.length}, the first: ${first}): ${advice}`);
 }
 
 function logRestore({ db }: Connection, { name, at }: Actor, backup: string): void {
