@@ -43,13 +43,7 @@ export async function chat(gateway: Gateway, visit: Visit, body: ChatBody): Prom
     outputTokensBound: request.outputTokensBound,
     choiceCount: request.choiceCount,
   });
-  const identity: AnswerIdentity = {
-    id: visit.requestId.replace("req_", "chatcmpl-"),
-    model: request.model,
-    created: Math.floor(gateway.clock.epochMs() / 1000),
-    unknownFields: gateway.current.config.api.unknownFields,
-    unknownFinishReason: () => gateway.metrics.unknownFinishReason(model.config.id),
-  };
+  const identity = identityOf(gateway, visit, request.model);
   const journey: Journey = {
     gateway,
     visit,
@@ -71,6 +65,17 @@ export async function chat(gateway: Gateway, visit: Visit, body: ChatBody): Prom
   return request.stream
     ? streamAnswer(journey, request, identity)
     : jsonAnswer(journey, request, identity);
+}
+
+/** By itself: a function that was made beside the body would keep that for as long as a stream is open. */
+function identityOf(gateway: Gateway, visit: Visit, model: string): AnswerIdentity {
+  return {
+    id: visit.requestId.replace("req_", "chatcmpl-"),
+    model,
+    created: Math.floor(gateway.clock.epochMs() / 1000),
+    unknownFields: gateway.current.config.api.unknownFields,
+    unknownFinishReason: () => gateway.metrics.unknownFinishReason(model),
+  };
 }
 
 function streamAnswer(
