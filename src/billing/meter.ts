@@ -48,6 +48,10 @@ export interface Meter {
   amendAttempt(outcome: string): void;
   /** The first byte for the client is there. */
   firstByte(): void;
+  /** The client, which did not take what it was sent for so long, took it. */
+  paused(forMs: number): void;
+  /** How long all such pauses were together. */
+  readonly pausedMs: number;
   /**
    * Replaces the hold by the charge in one transaction and resolves once that is committed. Rejects
    * with WriteError when it cannot be: then the answer's end must not leave, and the money stays held
@@ -73,6 +77,7 @@ export function startMeter(options: {
   let attemptedAtMs = startedMs;
   let firstByteMs: number | undefined;
   let firstContentMs: number | undefined;
+  let pausedMs = 0;
   let finished = false;
   const opened = writer.write({ kind: "open", request }).then(() => undefined);
   let isRefused = false;
@@ -163,6 +168,12 @@ export function startMeter(options: {
     firstByte() {
       firstByteMs ??= elapsedMs();
       firstContentMs ??= attempts.at(-1)?.durationMs;
+    },
+    paused(forMs) {
+      pausedMs += forMs;
+    },
+    get pausedMs() {
+      return pausedMs;
     },
     finish,
     async abandon() {

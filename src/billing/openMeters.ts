@@ -6,7 +6,10 @@ import type { Meter } from "./meter.ts";
  * its account's money until the next start, so somebody looks.
  */
 export interface OpenMeters {
-  /** `withinMs`: by then the request must have ended, whatever its providers and its client do. */
+  /**
+   * `withinMs`: by then the request must have ended, whatever its providers do. What its client paused is on
+   * top of that: the end of an answer that its provider has long sent is the client's to take.
+   */
   add(requestId: string, meter: OpenMeter, withinMs: number): void;
   remove(requestId: string): void;
   /**
@@ -16,7 +19,7 @@ export interface OpenMeters {
   endForgotten(): readonly string[];
 }
 
-type OpenMeter = Pick<Meter, "abandon">;
+type OpenMeter = Pick<Meter, "abandon" | "pausedMs">;
 
 export function createOpenMeters(clock: Clock): OpenMeters {
   const open = new Map<string, { meter: OpenMeter; dueMs: number }>();
@@ -28,7 +31,7 @@ export function createOpenMeters(clock: Clock): OpenMeters {
     remove: (requestId) => void open.delete(requestId),
     endForgotten() {
       const nowMs = clock.monotonicMs();
-      const late = [...open].filter(([, { dueMs }]) => dueMs <= nowMs);
+      const late = [...open].filter(([, { meter, dueMs }]) => dueMs + meter.pausedMs <= nowMs);
       const forgotten = late.filter(([requestId]) => overdue.has(requestId));
       overdue = new Set(late.map(([requestId]) => requestId));
       for (const [requestId, { meter }] of forgotten) {

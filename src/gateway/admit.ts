@@ -19,6 +19,7 @@ import type { ModelConfig } from "../config/schema.ts";
 import { assert } from "../lib/assert.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { mayUse, type CatalogModel } from "./catalog.ts";
+import { STALL_MS } from "./clientPace.ts";
 import type { Gateway, Visit } from "./gateway.ts";
 
 /** What a checked body asks for, as far as admission decides by it. */
@@ -45,8 +46,8 @@ export interface Admitted {
 }
 
 const BUSY_RETRY_SECONDS = 1;
-/** What a request may take besides its attempts: pauses between them, and a commit that has to wait. */
-const FORGOTTEN_MS = 60_000;
+/** What a request may take besides its attempts: pauses between them, a commit that has to wait, a client that does not read now. */
+const FORGOTTEN_MS = 60_000 + STALL_MS;
 /** How soon a credit made on the command line reaches a request that waits for money. */
 const CREDIT_POLL_MS = 100;
 

@@ -2,7 +2,7 @@ import type { Clock } from "../lib/clock.ts";
 import { createDeadline } from "../lib/deadline.ts";
 
 /** A client that reads nothing for so long has gone away. */
-const STALL_MS = 120_000;
+export const STALL_MS = 120_000;
 /** A failure right behind such a pause of the client's is the pause's, not the provider's. */
 const PAUSE_MS = 1000;
 /** So is a time-out when the client's pauses together took such a part of the time. */
@@ -12,8 +12,8 @@ const PAUSE_SHARE = 0.1;
 export interface ClientPace {
   /** The client does not take what it was sent. */
   pauses(): void;
-  /** The client has taken it; as often as it has paused. */
-  resumes(): void;
+  /** The client has taken it; as often as it has paused. Returns how long a pause was that is over now. */
+  resumes(): number;
   readonly isPausing: boolean;
   /** Something came of the provider: a pause that is over explains nothing any more. */
   goesOn(): void;
@@ -40,12 +40,12 @@ export function watchPace(clock: Clock, onStall: () => void): ClientPace {
       stall.setAt(pausesSinceMs + STALL_MS);
     },
     resumes() {
-      if (openPauses === 1) {
-        stall.rest();
-        lastPauseMs = openPauseMs();
-        pastPausesMs += lastPauseMs;
-      }
       openPauses -= 1;
+      if (openPauses !== 0) return 0;
+      stall.rest();
+      lastPauseMs = clock.monotonicMs() - pausesSinceMs;
+      pastPausesMs += lastPauseMs;
+      return lastPauseMs;
     },
     get isPausing() {
       return openPauses > 0;

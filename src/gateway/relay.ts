@@ -127,7 +127,7 @@ export class StreamRelay implements Relay {
   }
 
   resumes(): void {
-    this.#pace.resumes();
+    this.#options.admitted.meter.paused(this.#pace.resumes());
     if (!this.#isOver && !this.#pace.isPausing) this.#exchange.expect();
   }
 

@@ -1,8 +1,12 @@
 import { expect, test } from "bun:test";
 import { authenticate } from "../../src/auth/authenticate.ts";
 import { admit, findModel } from "../../src/gateway/admit.ts";
+import { ChatDecoder } from "../../src/gateway/chatDecoder.ts";
 import { endForgotten } from "../../src/gateway/forgotten.ts";
 import type { Visit } from "../../src/gateway/gateway.ts";
+import { StreamRelay } from "../../src/gateway/relay.ts";
+import type { UpstreamExchange } from "../../src/providers/upstream.ts";
+import { doneEvent, helloEvent, stopEvent, usageEvent } from "../support/chatAnswers.ts";
 import { rouble, type TestKey } from "../support/testApp.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
 import { until } from "../support/until.ts";
@@ -28,7 +32,8 @@ async function admitted(key: TestKey) {
     fail() {},
     over() {},
   };
-  return admit(gateway, visit, findModel(gateway, visit, "small"), {
+  const model = findModel(gateway, visit, "small");
+  const { meter, ...rest } = await admit(gateway, visit, model, {
     endpoint: "chat",
     stream: false,
     prompt: { bodyBytes: 100, messageCount: 1, unbounded: false },
@@ -36,6 +41,24 @@ async function admitted(key: TestKey) {
     outputTokensBound: 10,
     choiceCount: 1,
   });
+  const [candidate] = model.chat;
+  if (candidate === undefined) throw new Error("the model has no route");
+  return { admitted: { meter, ...rest }, meter, candidate };
+}
+
+/** All of an answer that its provider has sent already, a piece for each read. */
+function arrived(pieces: readonly string[]): UpstreamExchange {
+  const left = pieces.map((text) => Buffer.from(text));
+  return {
+    head: Promise.resolve(),
+    read: () => Promise.resolve(left.shift()),
+    offerTo() {},
+    setReadTimeout() {},
+    rest() {},
+    expect() {},
+    finished() {},
+    abort() {},
+  };
 }
 
 test("a request that nobody ends gives its money back, uncharged, and the operator hears of it", async () => {
@@ -49,7 +72,7 @@ test("a request that nobody ends gives its money back, uncharged, and the operat
   endForgotten(gateway.app.gateway);
   expect(gateway.app.gateway.holds.total()).toBeGreaterThan(0n);
 
-  gateway.clock.advance(minuteMs);
+  gateway.clock.advance(3 * minuteMs);
   endForgotten(gateway.app.gateway);
   // The first look after a standstill leaves the requests to their own time limits.
   expect(gateway.app.gateway.holds.total()).toBeGreaterThan(0n);
@@ -74,8 +97,54 @@ test("one that was ended is not looked for", async () => {
   const { meter } = await admitted(key);
   await meter.finish({ status: "done" });
   const lines = gateway.log.length;
-  gateway.clock.advance(32 * minuteMs);
+  gateway.clock.advance(34 * minuteMs);
   endForgotten(gateway.app.gateway);
   endForgotten(gateway.app.gateway);
   expect(gateway.log.slice(lines)).toEqual([]);
+});
+
+test("an answer whose client is slow to take its end is none of them: it is charged", async () => {
+  const { gateway } = opened;
+  const { clock } = gateway.app;
+  const key = gateway.key({ balance: rouble });
+  const { admitted: held, candidate } = await admitted(key);
+  const words = Array.from({ length: 30 }, () => helloEvent);
+  const identity = { id: "x", model: "small", created: 0, unknownFields: "forward" } as const;
+  const relay = new StreamRelay({
+    exchange: arrived([...words, stopEvent, usageEvent, doneEvent]),
+    decoder: new ChatDecoder({
+      readEvent: candidate.chat.events(),
+      identity,
+      choiceCount: 1,
+      includeUsage: false,
+      stop: [],
+      eventsStandAlone: candidate.chat.eventsStandAlone,
+    }),
+    admitted: held,
+    candidate,
+    trial: { answered() {}, ended: () => 0 },
+    clock,
+    signal: new AbortController().signal,
+    disconnectGraceMs: 1000,
+    own: () => Promise.resolve(),
+    failedToBegin() {},
+    ended() {},
+  });
+  await relay.begin();
+  let text = "";
+  for (;;) {
+    await relay.ready(() => false);
+    const piece = relay.take();
+    if (piece === undefined) break;
+    text += String(piece);
+    // Shorter than what makes it one that went away.
+    relay.pauses();
+    gateway.clock.advance(1.9 * minuteMs);
+    endForgotten(gateway.app.gateway);
+    endForgotten(gateway.app.gateway);
+    relay.resumes();
+  }
+  expect(text).toContain("[DONE]");
+  expect(await gateway.records(key, 1)).toMatchObject([{ status: "done", estimated: false }]);
+  expect(gateway.balance(key)).toBeLessThan(rouble);
 });
