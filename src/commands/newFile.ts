@@ -31,6 +31,8 @@ function reason(code: string, whenDenied: string | undefined): string {
     case "ENOENT":
     case "ENOTDIR":
       return "its folder does not exist: make it first";
+    case "ENAMETOOLONG":
+      return "cannot be written: its name is too long, give it a shorter one";
     case "ENOSPC":
     case "EDQUOT":
       return "cannot be written: the disk is full";

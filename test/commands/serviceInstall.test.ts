@@ -149,5 +149,11 @@ describe("the file of a unit", () => {
 
   test("whose folder is not there is no file", () => {
     expect(() => writeUnit(place("none/x.service"), "a\n")).toThrow("its folder does not exist");
+    writeFileSync(place("file"), "");
+    expect(() => writeUnit(place("file/x.service"), "a\n")).toThrow("its folder does not exist");
+    symlinkSync("circle.service", place("circle.service"));
+    expect(() => writeUnit(place("circle.service"), "a\n")).toThrow("was not changed");
+    const long = place(`${"x".repeat(300)}.service`);
+    expect(() => writeUnit(long, "a\n")).toThrow("cannot be written: its name is too long");
   });
 });

@@ -1,5 +1,5 @@
 import { InvalidArgumentError, type Command } from "commander";
-import { readFileSync, statSync } from "node:fs";
+import { readFileSync, statSync, type Stats } from "node:fs";
 import { basename, dirname, resolve } from "node:path";
 import { ConfigError, loadConfig, readReferences } from "../../config/load.ts";
 import { CommandFailure } from "../failure.ts";
@@ -77,7 +77,7 @@ function ownExecutable(): string {
  * a file that differs, which may hold somebody's own changes.
  */
 export function writeUnit(file: string, unit: string): boolean {
-  const there = statSync(file, { throwIfNoEntry: false });
+  const there = lookAt(file);
   if (there === undefined) {
     writeNewFile(file, unit, { mode: UNIT_MODE, whenDenied: NOT_ROOT });
     return true;
@@ -89,6 +89,15 @@ export function writeUnit(file: string, unit: string): boolean {
   throw new CommandFailure(
     `${file}: exists already, differs, and was not changed: compare it with what --print shows, remove it, and run this again`,
   );
+}
+
+/** Undefined also where it cannot be looked at: then it cannot be written either, and that failure has its words. */
+function lookAt(file: string): Stats | undefined {
+  try {
+    return statSync(file, { throwIfNoEntry: false });
+  } catch {
+    return undefined;
+  }
 }
 
 /** Without root's rights, and with a name that a unit takes as it is. */
