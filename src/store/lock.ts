@@ -1,4 +1,5 @@
 import { Database } from "bun:sqlite";
+import { existsSync } from "node:fs";
 import { makeDatabaseFile, sqliteCode, StoreError } from "./sqlite.ts";
 
 /** A command that only asks whether a gateway runs holds the lock for less than this. */
@@ -42,8 +43,12 @@ export function takeInstanceLock(databasePath: string): InstanceLock | undefined
   };
 }
 
-/** Whether some process holds the instance lock now. */
+/**
+ * Whether some process holds the instance lock now. Where there is no lock none is made: it would belong to
+ * whoever asks, such as root, and keep the user of the gateway out.
+ */
 export function isGatewayRunning(databasePath: string): boolean {
+  if (!existsSync(lockPath(databasePath))) return false;
   const lock = takeInstanceLock(databasePath);
   lock?.release();
   return lock === undefined;

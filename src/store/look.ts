@@ -86,8 +86,7 @@ function look(sqlite: Database, path: string, bytes: number): StoreLook {
   const faults = fileProblems(sqlite, isWhollyChecked ? "integrity_check" : "quick_check");
   return {
     schema,
-    // Where there is no lock none is made: it would belong to whoever looks, and could keep a gateway out.
-    isGatewayRunning: existsSync(lockPath(path)) && isGatewayRunning(path),
+    isGatewayRunning: isGatewayRunning(path),
     bytes,
     faults,
     isWhollyChecked,

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { openStore, takeInstanceLock } from "../../src/store/store.ts";
@@ -43,4 +43,11 @@ describe("a lock of this process stays when it opens the same file once more", (
     expect(await otherProcess(program)).toBe("true\n");
     lock?.release();
   });
+});
+
+test("who only asks for a running gateway leaves no lock behind, which would be its own", () => {
+  const store = openStore({ path, durability: "process", serving: false });
+  expect(store.audit()).toMatchObject({ problems: [] });
+  store.close();
+  expect(existsSync(`${path}.lock`)).toBe(false);
 });
