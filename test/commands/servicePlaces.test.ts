@@ -135,6 +135,18 @@ describe("a link", () => {
       expect.stringContaining("in /run, which each boot empties"),
     );
   });
+
+  test("in the place of the database is refused: the service may not write where it leads", () => {
+    writeFileSync(join(folder, "a.db"), "");
+    const toFile = join(folder, "linked.db");
+    symlinkSync(join(folder, "a.db"), toFile);
+    expect(obstacles(program, configWith(`[database]\npath = "${toFile}"`), [])).toContain(
+      `${toFile}: the database is a link, and the service may not write where it leads: set database.path to "${folder}/a.db"`,
+    );
+    expect(
+      obstacles(program, configWith(`[database]\npath = "${folder}/a.db"`), []).join(),
+    ).not.toContain("is a link");
+  });
 });
 
 describe("what the service may write to", () => {
@@ -168,7 +180,7 @@ describe("what is left to do", () => {
     expect(nextSteps(installed)).toEqual([
       "id -u gate >/dev/null 2>&1 || useradd --system --user-group --shell /usr/sbin/nologin gate",
       "install -d -m 0750 -o gate '/nowhere/it'\\''s here'",
-      "chown gate: /etc/tollgate/config.toml",
+      "chown -h gate: /etc/tollgate/config.toml",
       "# gate must be able to read: /etc/tollgate/key",
       "mkdir -p /etc/tollgate && (umask 077; touch /etc/tollgate/environment)",
       "# the config names variables: put a line for each into /etc/tollgate/environment: ONE_KEY=... TWO_KEY=...",
@@ -199,7 +211,7 @@ describe("what is left to do", () => {
       for (const name of ["a.db", "a.db.lock", "else"]) writeFileSync(join(folder, name), "");
       const config = configWith(`[database]\npath = "${folder}/a.db"`);
       expect(nextSteps({ ...installed, config, writable: [folder] })).toContain(
-        `chown gate: ${folder} ${folder}/a.db ${folder}/a.db.lock /etc/tollgate/config.toml`,
+        `chown -h gate: ${folder} ${folder}/a.db ${folder}/a.db.lock /etc/tollgate/config.toml`,
       );
     } finally {
       rmSync(folder, { recursive: true });

@@ -58,7 +58,8 @@ function ownershipSteps({
   ];
   return [
     ...made.map((folder) => `install -d -m 0750 -o ${user} ${shellWord(folder)}`),
-    `chown ${user}: ${owned.map(shellWord).join(" ")}`,
+    // A link that the account put into its own folder must not lead root to other files.
+    `chown -h ${user}: ${owned.map(shellWord).join(" ")}`,
     ...(files.length === 0
       ? []
       : [`# ${user} must be able to read: ${files.map(shellWord).join(" ")}`]),

@@ -66,6 +66,7 @@ export function obstacles(
     ...[...readPlaces(executable, config, files), database, ...sockets].flatMap(hiddenFault),
     ...[database, ...sockets].flatMap(sharedFault),
     ...bootFault(database),
+    ...linkFault(database),
     ...sockets.flatMap(nameFault),
   ];
 }
@@ -109,6 +110,15 @@ function sharedFault({ path, what, advice }: Place): readonly string[] {
 function bootFault({ path, what, advice }: Place): readonly string[] {
   if (!isWithin(truePath(path), runtimeFolder)) return [];
   return [`${path}: ${what} is in /run, which each boot empties: ${advice}`];
+}
+
+/** The unit opens the folder of the path alone, and SQLite writes beside the file that a link leads to. */
+function linkFault({ path, what }: Place): readonly string[] {
+  const target = truePath(path);
+  if (target === join(truePath(dirname(path)), basename(path))) return [];
+  return [
+    `${path}: ${what} is a link, and the service may not write where it leads: set database.path to ${JSON.stringify(target)}`,
+  ];
 }
 
 /** Some characters have a meaning of their own where systemd is told which folder to make. */
