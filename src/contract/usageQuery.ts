@@ -14,7 +14,8 @@ const PARAMETERS = ["by", "since", "until"] as const;
 const DAY_MS = 86_400_000;
 /** How far back a report goes that does not say when it begins. */
 const DAYS_DEFAULT = 30;
-const DAYS_MAX = 366;
+/** So many days one report covers at most. */
+export const USAGE_DAYS_MAX = 366;
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
 const DAYS_BACK = /^(\d{1,5})d$/;
 
@@ -41,8 +42,8 @@ export function checkUsageQuery(query: URLSearchParams, nowMs: number): UsageQue
   const to = dayOf("until", query, today) ?? today + 1;
   const from = dayOf("since", query, today) ?? to - DAYS_DEFAULT;
   if (from >= to) throw invalidRequest("since must be earlier than until");
-  if (to - from > DAYS_MAX) {
-    throw invalidRequest(`since and until must be at most ${DAYS_MAX} days apart`);
+  if (to - from > USAGE_DAYS_MAX) {
+    throw invalidRequest(`since and until must be at most ${USAGE_DAYS_MAX} days apart`);
   }
   return { by, days: { from, to } };
 }

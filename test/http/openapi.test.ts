@@ -34,6 +34,15 @@ const errorTypes: Readonly<Record<string, string>> = {
 };
 
 describe("GET /openapi.json", () => {
+  test("tells how many days a report of usage may cover", async () => {
+    const { body } = await call(at.gateway, undefined, { path: "/openapi.json" });
+    const said = /"operationId":"getUsage".*?at most (\d+) of them/.exec(JSON.stringify(body));
+    const ask = (days: number) =>
+      call(at.gateway, at.gateway.key(), { path: `/v1/usage?since=${days}d&until=0d` });
+    expect((await ask(Number(said?.[1]))).status).toBe(200);
+    expect((await ask(Number(said?.[1]) + 1)).status).toBe(400);
+  });
+
   test("needs no key, and answers as everything does", async () => {
     const reply = await call(at.gateway, undefined, { path: "/openapi.json" });
     expect(reply.status).toBe(200);

@@ -1,3 +1,4 @@
+import { USAGE_DAYS_MAX } from "../usageQuery.ts";
 import { errorsOf } from "./errorAnswers.ts";
 import { answerToKey, pathId } from "./operationParts.ts";
 
@@ -22,6 +23,7 @@ export function getUsage(): object {
     operationId: "getUsage",
     tags: ["account"],
     summary: "Sums up what the account used",
+    description: `Whole days in UTC, at most ${USAGE_DAYS_MAX} of them.`,
     parameters: [
       {
         name: "by",
