@@ -1,4 +1,5 @@
 import type { ConnectionError } from "../providers/upstream.ts";
+import { errorCode } from "../lib/errorCode.ts";
 
 /** What a certificate's own dates refuse; the names are OpenSSL's. */
 const datesRefused: ReadonlySet<string> = new Set(["CERT_HAS_EXPIRED", "CERT_NOT_YET_VALID"]);
@@ -16,7 +17,7 @@ export function dialAdvice(error: ConnectionError, connectTimeoutMs: number): st
     case "unreachable":
       return "cannot connect: check base_url and the network";
     case "tls":
-      return datesRefused.has(causeCode(error))
+      return datesRefused.has(errorCode(error.cause) ?? "")
         ? "cannot connect, the certificate has expired or is not valid yet: check this machine's clock, and the provider"
         : "cannot connect, the certificate is not trusted: check base_url, or set ca_file";
     case "proxy":
@@ -28,8 +29,4 @@ export function dialAdvice(error: ConnectionError, connectTimeoutMs: number): st
     case "request":
       return undefined;
   }
-}
-
-function causeCode({ cause }: ConnectionError): string {
-  return cause instanceof Error && "code" in cause ? String(cause.code) : "";
 }

@@ -3,6 +3,7 @@ import type { Server } from "bun";
 import type { Config, Listen } from "../config/schema.ts";
 import { CommandFailure } from "./failure.ts";
 import { removeStaleSocket } from "./staleSocket.ts";
+import { errorCode } from "../lib/errorCode.ts";
 
 /** A listener of a gateway. */
 export interface Listener {
@@ -99,8 +100,8 @@ function shownListen(listen: Listen): string {
 }
 
 function reasonOf(error: unknown): string {
-  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  const code = errorCode(error);
   if (code === "EADDRINUSE") return "another program listens there";
   if (code === "EACCES") return "this user may not";
-  return typeof code === "string" ? code : "the system refused it";
+  return code ?? "the system refused it";
 }

@@ -1,5 +1,6 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { CommandFailure } from "./failure.ts";
+import { errorCode } from "../lib/errorCode.ts";
 
 /**
  * Writes a file that does not exist yet, or nothing: what stands there is never changed, also not through
@@ -13,7 +14,7 @@ export function writeNewFile(
   try {
     writeFileSync(file, text, { flag: "wx", mode });
   } catch (cause) {
-    const code = cause instanceof Error && "code" in cause ? String(cause.code) : "unknown";
+    const code = errorCode(cause) ?? "unknown";
     // Only here was the file made, and half of it must not stay: a full disk is the usual cause.
     if (isFailureOfWriting(code)) rmSync(file, { force: true });
     throw new CommandFailure(`${file}: ${reason(code, whenDenied)}`, { cause });

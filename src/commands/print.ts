@@ -1,5 +1,6 @@
 import { writeSync } from "node:fs";
 import { CommandFailure } from "./failure.ts";
+import { errorCode } from "../lib/errorCode.ts";
 
 /** What a command has to say, once for scripts and once for people. */
 export interface Result {
@@ -28,7 +29,7 @@ export function printText(text: string): void {
     try {
       rest = rest.subarray(writeSync(STDOUT, rest));
     } catch (cause) {
-      const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
+      const code = errorCode(cause);
       if (code === "EPIPE") return;
       if (code !== "EAGAIN") throw unwritten(String(code), cause);
       Bun.sleepSync(FULL_PIPE_WAIT_MS);

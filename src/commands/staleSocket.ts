@@ -1,4 +1,5 @@
 import { lstatSync, rmSync } from "node:fs";
+import { errorCode } from "../lib/errorCode.ts";
 
 /**
  * Removes a unix socket that a crash left behind. One that somebody answers on stays, and so does a file
@@ -11,6 +12,6 @@ export async function removeStaleSocket(path: string): Promise<void> {
     probe.end();
   } catch (error) {
     // Any other failure, such as a socket that is another user's, does not say that nobody listens.
-    if (error instanceof Error && "code" in error && error.code === "ECONNREFUSED") rmSync(path);
+    if (errorCode(error) === "ECONNREFUSED") rmSync(path);
   }
 }

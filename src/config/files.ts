@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import type { Inspection } from "./inspection.ts";
+import { errorCode } from "../lib/errorCode.ts";
 
 const fileBytesMax = 1024 ** 2;
 
@@ -29,7 +30,7 @@ export function readNamedFile(
 
 /** Why the system refused to read a file, in words and without its path. */
 export function failureOf(error: unknown): string {
-  const code = error instanceof Error && "code" in error ? String(error.code) : "unknown";
+  const code = errorCode(error) ?? "unknown";
   switch (code) {
     case "ENOENT":
     case "ENOTDIR":

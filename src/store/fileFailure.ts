@@ -1,5 +1,6 @@
 import { failureOf } from "../config/files.ts";
 import { StoreError } from "./sqlite.ts";
+import { errorCode } from "../lib/errorCode.ts";
 
 /** Does it; what the system refuses becomes a StoreError that begins with `what` and says why. */
 export function attempt<T>(what: string, work: () => T): T {
@@ -13,8 +14,7 @@ export function attempt<T>(what: string, work: () => T): T {
 
 /** Why the system refused, in words. */
 export function reasonOf(error: unknown): string {
-  const code = error instanceof Error && "code" in error ? error.code : undefined;
-  switch (code) {
+  switch (errorCode(error) ?? "") {
     case "ENOSPC":
     case "EDQUOT":
       return "no room left on its disk";

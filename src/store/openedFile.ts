@@ -1,4 +1,5 @@
 import { statSync } from "node:fs";
+import { errorCode } from "../lib/errorCode.ts";
 
 /** Which file lay at a path when it was opened. */
 export interface OpenedFile {
@@ -14,7 +15,7 @@ export function openedFile(path: string): OpenedFile {
       try {
         return identityOf(path) !== opened;
       } catch (error) {
-        const code = error instanceof Error && "code" in error ? error.code : undefined;
+        const code = errorCode(error);
         // Any other failure says nothing of the file.
         return code === "ENOENT" || code === "ENOTDIR";
       }

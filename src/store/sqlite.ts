@@ -2,6 +2,7 @@ import { Database } from "bun:sqlite";
 import { drizzle, type BunSQLiteDatabase } from "drizzle-orm/bun-sqlite";
 import { accessSync, closeSync, constants, existsSync, openSync } from "node:fs";
 import { openedFile, type OpenedFile } from "./openedFile.ts";
+import { errorCode } from "../lib/errorCode.ts";
 
 /** `power`: a commit survives a power cut. `process`: it survives `kill -9` only. */
 export type Durability = "power" | "process";
@@ -70,10 +71,8 @@ export function makeDatabaseFile(path: string): void {
 
 /** The code of an SQLite failure, such as `SQLITE_FULL`; undefined for any other error. */
 export function sqliteCode(error: unknown): string | undefined {
-  if (!(error instanceof Error) || !("code" in error)) return undefined;
-  return typeof error.code === "string" && error.code.startsWith("SQLITE_")
-    ? error.code
-    : undefined;
+  const code = errorCode(error);
+  return code?.startsWith("SQLITE_") === true ? code : undefined;
 }
 
 function prepareConnection(sqlite: Database, durability: Durability): void {

@@ -1,3 +1,4 @@
+import { errorCode } from "../../lib/errorCode.ts";
 /** What one check found, a line each: what is so and, where that is not well, what to do. At least one line. */
 export interface Verdict {
   readonly ok: boolean;
@@ -27,5 +28,5 @@ export function bytesText(bytes: number): string {
 
 /** Why the system refused something, as its short code. */
 export function systemCode(error: unknown): string {
-  return error instanceof Error && "code" in error ? String(error.code) : String(error);
+  return errorCode(error) ?? String(error);
 }

@@ -1,3 +1,4 @@
+import { errorCode } from "../../lib/errorCode.ts";
 /**
  * Why an exchange with a provider failed below HTTP's own statuses.
  * - `refused`, `dns`, `unreachable`: no connection came about
@@ -32,7 +33,7 @@ export class ConnectionError extends Error {
 
 /** Translates what the system said about a failed dial; the original error becomes the cause. */
 export function dialError(error: unknown): ConnectionError {
-  const systemCode = error instanceof Error && "code" in error ? String(error.code) : "";
+  const systemCode = errorCode(error) ?? "";
   const options = { cause: error };
   if (systemCode === "ECONNREFUSED") {
     return new ConnectionError("refused", "the connection was refused", options);

@@ -1,0 +1,5 @@
+/** The code of a failure of the system or the runtime, such as `ENOENT`; undefined where it bears none. */
+export function errorCode(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !("code" in error)) return undefined;
+  return typeof error.code === "string" ? error.code : undefined;
+}
