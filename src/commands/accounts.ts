@@ -6,7 +6,8 @@ import { accountName, overdraft } from "./arguments.ts";
 import type { Result } from "./print.ts";
 import { fields, table } from "./table.ts";
 import { findAccount, withSession } from "./session.ts";
-import { isoTime, shortTime } from "./times.ts";
+import { isoTime } from "../lib/isoTime.ts";
+import { shortTime } from "./times.ts";
 
 interface OverdraftOption {
   readonly overdraft: bigint;

@@ -1,6 +1,7 @@
 import { InvalidArgumentError } from "commander";
 import { parseDurationMs } from "../config/quantity.ts";
 import { KEY_HEAD } from "../auth/key.ts";
+import { DAY_MS } from "../lib/day.ts";
 import { formatRoubles, NANO_ROUBLES_MAX, parseRoubles } from "../lib/money.ts";
 import { CommandFailure } from "./failure.ts";
 
@@ -20,7 +21,6 @@ const NOTE_CHARS_MAX = 512;
 const MODEL_CHARS_MAX = 256;
 const MODELS_MAX = 100;
 const LISTED_MAX = 100_000;
-const DAY_MS = 86_400_000;
 const EXPIRY_MS_MAX = 36_500 * DAY_MS;
 const GRACE_DAYS_MAX = 365;
 

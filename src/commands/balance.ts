@@ -6,7 +6,8 @@ import { amount, listLimit, note, reference } from "./arguments.ts";
 import { visible, type Result } from "./print.ts";
 import { fields, table } from "./table.ts";
 import { findAccount, withSession, type Session } from "./session.ts";
-import { isoTime, shortTime } from "./times.ts";
+import { isoTime } from "../lib/isoTime.ts";
+import { shortTime } from "./times.ts";
 
 interface BookingOptions {
   readonly ref?: string;

@@ -4,7 +4,8 @@ import type { KeyRow } from "../store/store.ts";
 import { visible, type Result } from "./print.ts";
 import type { Session } from "./session.ts";
 import { fields, table } from "./table.ts";
-import { isoTime, isoTimeOrNull, shortTime } from "./times.ts";
+import { isoTime, isoTimeOrNull } from "../lib/isoTime.ts";
+import { shortTime } from "./times.ts";
 
 /** One key, for `keys show` and `keys set`. */
 export function shownKey({ store, actor }: Session, row: KeyRow): Result {

@@ -1,3 +1,4 @@
+import { DAY_MS } from "../lib/day.ts";
 import { invalidRequest } from "./errors.ts";
 
 /** What a client may sum its usage up by. */
@@ -11,7 +12,6 @@ export interface UsageQuery {
 }
 
 const PARAMETERS = ["by", "since", "until"] as const;
-const DAY_MS = 86_400_000;
 /** How far back a report goes that does not say when it begins. */
 const DAYS_DEFAULT = 30;
 /** So many days one report covers at most. */

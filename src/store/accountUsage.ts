@@ -1,7 +1,8 @@
 import type { UsageSums } from "../contract/usageForm.ts";
+import { DAY_MS } from "../lib/day.ts";
 import { NANO_ROUBLES_PER_ROUBLE } from "../lib/money.ts";
 import type { Connection } from "./sqlite.ts";
-import { DAY_MS, type TimeSpan } from "./timeSpan.ts";
+import type { TimeSpan } from "./timeSpan.ts";
 
 /** One day of an account: the sums of each model that it used, which is the group. */
 interface DayOfAccount {

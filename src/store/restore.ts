@@ -58,10 +58,11 @@ async function restoreLocked(options: RestoreOptions, target: string): Promise<R
     const held = holdDatabase(target, COMMANDS_WAIT_MS);
     try {
       const newer = held.sqlite && newerThan(held.sqlite, end);
-      const kept = existsSync(target) ? keptName(target, actor.at) : undefined;
-      const steps = replaceDatabase({ target, copy: partial, kept: keptName(target, actor.at) });
+      const kept = keptName(target, actor.at);
+      const isKept = existsSync(target);
+      const steps = replaceDatabase({ target, copy: partial, kept });
       while (!steps.next().done);
-      return { accounts, requests, kept, newer };
+      return { accounts, requests, kept: isKept ? kept : undefined, newer };
     } finally {
       held.release();
     }

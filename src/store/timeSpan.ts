@@ -1,3 +1,5 @@
+import { DAY_MS } from "../lib/day.ts";
+
 /** Milliseconds since 1970, `to` left out. */
 export interface TimeSpan {
   readonly from: number;
@@ -10,7 +12,6 @@ export interface SplitTime {
   readonly parts: readonly TimeSpan[];
 }
 
-export const DAY_MS = 86_400_000;
 /** Beyond every time that a clock tells. */
 const END_MS = 1e8 * DAY_MS;
 

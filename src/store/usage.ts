@@ -1,8 +1,9 @@
 import { sql, type SQL } from "drizzle-orm";
 import type { UsageSums } from "../contract/usageForm.ts";
+import { DAY_MS } from "../lib/day.ts";
 import { NANO_ROUBLES_PER_ROUBLE } from "../lib/money.ts";
 import type { Connection } from "./sqlite.ts";
-import { DAY_MS, splitTime, type TimeSpan } from "./timeSpan.ts";
+import { splitTime, type TimeSpan } from "./timeSpan.ts";
 
 export const usageGroupings = ["day", "model", "provider", "account", "key"] as const;
 export type UsageGrouping = (typeof usageGroupings)[number];

@@ -1,7 +1,7 @@
 import { readFileSync, statfsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { storeFiles } from "../../store/store.ts";
-import { isoTime } from "../times.ts";
+import { isoTime } from "../../lib/isoTime.ts";
 import { amiss, bytesText, sound, systemCode, type Verdict } from "./verdict.ts";
 
 /** This program is younger: a clock that says otherwise was never set. */
