@@ -75,6 +75,11 @@ export function sqliteCode(error: unknown): string | undefined {
   return code?.startsWith("SQLITE_") === true ? code : undefined;
 }
 
+/** No room for the database, or for the index of its log (-shm), the first thing that a command writes. */
+export function isOutOfRoom(code: string): boolean {
+  return code.startsWith("SQLITE_FULL") || code === "SQLITE_IOERR_SHMSIZE";
+}
+
 function prepareConnection(sqlite: Database, durability: Durability): void {
   sqlite.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
   sqlite.run("PRAGMA journal_mode = WAL");
@@ -108,7 +113,7 @@ function explanation(path: string, code: string): string {
     return `database is damaged or not a database: ${path}; it was left untouched, \`tollgate restore FILE\` puts a backup in its place`;
   if (code.startsWith("SQLITE_BUSY"))
     return `database is locked by another process: ${path}; try again`;
-  if (code.startsWith("SQLITE_FULL")) return `database has no room left on its disk: ${path}`;
+  if (isOutOfRoom(code)) return `database has no room left on its disk: ${path}`;
   if (code.startsWith("SQLITE_READONLY") || code.startsWith("SQLITE_CANTOPEN"))
     return `database is not writable: ${path}`;
   return `database cannot be used: ${path} (${code})`;

@@ -14,6 +14,7 @@ import {
   connect,
   connectReadOnly,
   makeDatabaseFile,
+  isOutOfRoom,
   sqliteCode,
   StoreError,
   type Connection,
@@ -180,7 +181,7 @@ function explained(error: unknown, source: string, copy: string): unknown {
     return new StoreError(`damaged or not a database: ${source}; restore a backup that is whole`, {
       cause,
     });
-  if (code.startsWith("SQLITE_FULL"))
+  if (isOutOfRoom(code))
     return new StoreError(`cannot write into ${dirname(copy)}: no room left on its disk`, {
       cause,
     });

@@ -1,0 +1,23 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { resolve } from "node:path";
+import { openDesk, type Desk } from "../support/cli.ts";
+
+const entry = resolve(import.meta.dir, "../../src/main.ts");
+
+let desk: Desk;
+beforeEach(async () => {
+  // No file may grow beyond 8 KB, which is less than SQLite's index of its log takes: a disk that is quite full.
+  const limited = 'trap "" XFSZ; ulimit -f 8; exec "$0" "$@"';
+  desk = await openDesk(undefined, ["bash", "-c", limited, process.execPath, entry]);
+  desk.makeDatabase();
+});
+afterEach(() => desk.remove());
+
+test.each(["accounts list", "accounts create alice", "audit"])(
+  "on a disk without any room `%s` says what is missing",
+  async (command) => {
+    const { status, stdout, stderr } = await desk.run(...command.split(" "));
+    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+    expect(stderr).toBe(`error: database has no room left on its disk: ${desk.database}`);
+  },
+);
