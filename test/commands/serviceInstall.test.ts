@@ -140,6 +140,13 @@ describe("the file of a unit", () => {
     expect(() => writeUnit(place("folder.service"), asLong)).toThrow("was not changed");
   });
 
+  test("that stands there and cannot be read needs root too", () => {
+    // It can only be written, and seems to be empty.
+    expect(() => writeUnit("/proc/self/clear_refs", "")).toThrow(
+      "exists already and cannot be read: run it as root, or see the unit with --print",
+    );
+  });
+
   test("that may not be written needs root, and the message says so", () => {
     // Not even root may make a file there.
     expect(() => writeUnit("/sys/tollgate.service", "a\n")).toThrow(

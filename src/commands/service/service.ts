@@ -83,12 +83,19 @@ export function writeUnit(file: string, unit: string): boolean {
     return true;
   }
   // Nothing but a plain file of the right size is read: a pipe would not end.
-  const isSame =
-    there.isFile() && there.size === Buffer.byteLength(unit) && readFileSync(file, "utf8") === unit;
-  if (isSame) return false;
+  const mayBeSame = there.isFile() && there.size === Buffer.byteLength(unit);
+  if (mayBeSame && readUnit(file) === unit) return false;
   throw new CommandFailure(
     `${file}: exists already, differs, and was not changed: compare it with what --print shows, remove it, and run this again`,
   );
+}
+
+function readUnit(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (cause) {
+    throw new CommandFailure(`${file}: exists already and cannot be read: ${NOT_ROOT}`, { cause });
+  }
 }
 
 /** Undefined also where it cannot be looked at: then it cannot be written either, and that failure has its words. */
