@@ -3,7 +3,7 @@ import { createOpenMeters } from "./billing/openMeters.ts";
 import type { Config } from "./config/schema.ts";
 import { createCatalog } from "./gateway/catalog.ts";
 import { endForgotten } from "./gateway/forgotten.ts";
-import type { Gateway } from "./gateway/gateway.ts";
+import type { Gateway, Setup } from "./gateway/gateway.ts";
 import { systemClock, type Clock } from "./lib/clock.ts";
 import { idMaker, type NewId } from "./lib/id.ts";
 import { formatRoubles } from "./lib/money.ts";
@@ -102,13 +102,13 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     log.info("old requests were folded into daily totals", { count }),
   );
   const fileWatch = watchFile(store, edges);
-  const current = (next: Config): Gateway["current"] => ({
+  const setupOf = (next: Config): Setup => ({
     config: next,
     catalog: createCatalog(next, clock),
     health: createRouteHealth(clock),
   });
   const gateway = {
-    current: current(config),
+    current: setupOf(config),
     store,
     writer,
     holds: createHolds(),
@@ -144,7 +144,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     requests,
     reload(next) {
       const { catalog } = gateway.current;
-      gateway.current = current(next);
+      gateway.current = setupOf(next);
       catalog.close();
     },
     cut() {

@@ -9,16 +9,11 @@ import {
 } from "../billing/ceiling.ts";
 import type { Books, Hold } from "../billing/holds.ts";
 import { startMeter, type Meter } from "../billing/meter.ts";
-import {
-  insufficientBalance,
-  modelNotFound,
-  rateLimitExceeded,
-  serviceUnavailable,
-} from "../contract/errors.ts";
+import { insufficientBalance, rateLimitExceeded, serviceUnavailable } from "../contract/errors.ts";
 import type { ModelConfig } from "../config/schema.ts";
 import { assert } from "../lib/assert.ts";
 import { formatRoubles } from "../lib/money.ts";
-import { mayUse, type CatalogModel } from "./catalog.ts";
+import type { CatalogModel } from "./catalog.ts";
 import { STALL_MS } from "./clientPace.ts";
 import type { Gateway, Visit } from "./gateway.ts";
 
@@ -51,13 +46,6 @@ const FORGOTTEN_MS = 60_000 + STALL_MS;
 /** How soon a credit made on the command line reaches a request that waits for money. */
 const CREDIT_POLL_MS = 100;
 
-/** The model of this id, if there is one and the key may use it. Throws ApiError 404. */
-export function findModel(gateway: Gateway, visit: Visit, modelId: string): CatalogModel {
-  const model = gateway.current.catalog.models.get(modelId);
-  if (!model || !mayUse(visit.caller.models, modelId)) throw modelNotFound();
-  return model;
-}
-
 /**
  * Takes the prompt's estimate from the token rate (429) and holds the most that the request can cost
  * (402; 429 if the account's other open requests keep the money for too long). Throws ApiError.
@@ -68,13 +56,13 @@ export async function admit(
   model: CatalogModel,
   ask: Ask,
 ): Promise<Admitted> {
-  const { caller, passage } = visit;
+  const { caller, passage, setup } = visit;
   const rated = passage.takeTokens(ask.promptEstimate);
   if (!rated.ok) throw rateLimitExceeded(rated.retryAfterMs / 1000);
 
   const { config } = model;
   const promptTokens = promptTokensMax(ask.prompt, config.contextTokens);
-  const bound = outputBoundOf(ask, config, gateway.current.config.billing.minOutputTokens);
+  const bound = outputBoundOf(ask, config, setup.config.billing.minOutputTokens);
   const range = amountRangeOf(promptTokens, bound, ask.choiceCount, config.price);
 
   const hold = await holdMoney(gateway, visit, range).catch((error: unknown) => {
@@ -147,7 +135,7 @@ async function holdMoney(gateway: Gateway, visit: Visit, range: AmountRange): Pr
     funds: () => known(keys.funds(caller.id)),
     fundsBeside: (requestIds) => known(keys.fundsBeside(caller.id, requestIds)),
   };
-  const untilMs = clock.monotonicMs() + gateway.current.config.billing.holdWaitMs;
+  const untilMs = clock.monotonicMs() + visit.setup.config.billing.holdWaitMs;
   for (;;) {
     refuseWithoutBooks(gateway, visit);
     const held = holds.take(owner, range, books);

@@ -1,4 +1,5 @@
 import type { Config, ModelConfig } from "../config/schema.ts";
+import { modelNotFound } from "../contract/errors.ts";
 import type { Clock } from "../lib/clock.ts";
 import { chatInterfaceOf, createProvider, type Provider } from "../providers/registry.ts";
 import { ATTEMPTS_MAX } from "../routing/dispatch.ts";
@@ -41,6 +42,17 @@ export function createCatalog(config: Config, clock: Clock): Catalog {
       for (const provider of providers.values()) provider.upstream.close();
     },
   };
+}
+
+/** The model of this id, if there is one that a key limited to `allowed` may use. Throws ApiError 404. */
+export function findModel(
+  { models }: Catalog,
+  allowed: readonly string[] | null,
+  modelId: string,
+): CatalogModel {
+  const model = models.get(modelId);
+  if (!model || !mayUse(allowed, modelId)) throw modelNotFound();
+  return model;
 }
 
 /** Whether a key limited to `allowed` may use the model; a `*` in an entry stands for any text. */

@@ -5,8 +5,9 @@ import { invalidRequest, resourceNotFound } from "../contract/errors.ts";
 import { noUsage, type Usage } from "../contract/usage.ts";
 import type { JsonObjectText } from "../lib/json.ts";
 import type { Candidate } from "../routing/order.ts";
-import { admit, findModel } from "./admit.ts";
+import { admit } from "./admit.ts";
 import { answerJson } from "./answerJson.ts";
+import { findModel } from "./catalog.ts";
 import { jsonOf, publicCompletion, type AnswerIdentity } from "./chatAnswer.ts";
 import { ChatDecoder, chatFailure } from "./chatDecoder.ts";
 import type { Answer } from "./answer.ts";
@@ -28,9 +29,8 @@ export interface ChatBody {
  */
 export async function chat(gateway: Gateway, visit: Visit, body: ChatBody): Promise<Answer> {
   const { request } = body;
-  const { health } = gateway.current;
-  const model = findModel(gateway, visit, request.model);
-  refuseForeignObjects(gateway, request);
+  const model = findModel(visit.setup.catalog, visit.caller.models, request.model);
+  refuseForeignObjects(visit, request);
   const admitted = await admit(gateway, visit, model, {
     endpoint: "chat",
     stream: request.stream,
@@ -48,7 +48,6 @@ export async function chat(gateway: Gateway, visit: Visit, body: ChatBody): Prom
     gateway,
     visit,
     admitted,
-    health,
     candidates: model.chat,
     encode: ({ provider, route, chat: face }) =>
       face.encode({
@@ -73,7 +72,7 @@ function identityOf(gateway: Gateway, visit: Visit, model: string): AnswerIdenti
     id: visit.requestId.replace("req_", "chatcmpl-"),
     model,
     created: Math.floor(gateway.clock.epochMs() / 1000),
-    unknownFields: gateway.current.config.api.unknownFields,
+    unknownFields: visit.setup.config.api.unknownFields,
     unknownFinishReason: () => gateway.metrics.unknownFinishReason(model),
   };
 }
@@ -119,7 +118,7 @@ function stopsLeft({ stop }: ChatRequest, candidate: Candidate): readonly string
 }
 
 /** A chat's prompt may name the provider's files too; those are not told apart by account. */
-function refuseForeignObjects(gateway: Gateway, request: ChatRequest): void {
-  const { sharedObjects } = gateway.current.config.api;
+function refuseForeignObjects({ setup }: Visit, request: ChatRequest): void {
+  const { sharedObjects } = setup.config.api;
   if (request.storedObjectIds.some((id) => !sharedObjects.includes(id))) throw resourceNotFound();
 }

@@ -13,14 +13,17 @@ import type { Log, LogFields } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { Catalog } from "./catalog.ts";
 
+/** A config, what it offers, and what is known of its routes. */
+export interface Setup {
+  readonly config: Config;
+  readonly catalog: Catalog;
+  readonly health: RouteHealth;
+}
+
 /** What the path of a request needs of the house. */
 export interface Gateway {
-  /** What the config says now; a reload puts another in its place, and a request keeps the one it met. */
-  readonly current: {
-    readonly config: Config;
-    readonly catalog: Catalog;
-    readonly health: RouteHealth;
-  };
+  /** For the requests that come now; a reload puts another in its place. */
+  readonly current: Setup;
   readonly store: Store;
   readonly writer: Writer;
   readonly holds: Holds;
@@ -45,6 +48,8 @@ export interface Traffic {
 /** One request that passed authentication and its rate limits. */
 export interface Visit {
   readonly requestId: string;
+  /** The one that the request met, to its end: a reload amid it changes nothing for it. */
+  readonly setup: Setup;
   readonly caller: Caller;
   readonly passage: Passage;
   /** Fires when the client goes away. */

@@ -3,7 +3,7 @@ import { ApiError, allProvidersUnavailable, serviceUnavailable } from "../contra
 import type { EncodedRequest } from "../providers/provider.ts";
 import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
 import { dispatch, type Dispatched } from "../routing/dispatch.ts";
-import type { RouteHealth, Trial } from "../routing/health.ts";
+import type { Trial } from "../routing/health.ts";
 import type { Candidate } from "../routing/order.ts";
 import type { Admitted } from "./admit.ts";
 import type { Piece } from "./answer.ts";
@@ -15,8 +15,6 @@ export interface Journey {
   readonly gateway: Gateway;
   readonly visit: Visit;
   readonly admitted: Admitted;
-  /** What is known of the candidates: a reload amid the request must not hear of keys that it replaced. */
-  readonly health: RouteHealth;
   readonly candidates: readonly Candidate[];
   /** The request in the words of this route's provider. */
   encode(candidate: Candidate): EncodedRequest;
@@ -49,7 +47,7 @@ export function walk<Answer>(
   const { gateway, visit, admitted } = journey;
   return dispatch({
     candidates: journey.candidates,
-    health: journey.health,
+    health: visit.setup.health,
     retryBudget: gateway.retryBudget,
     clock: gateway.clock,
     random: gateway.random,

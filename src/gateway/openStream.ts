@@ -21,15 +21,14 @@ export async function openStream(
   journey: Journey,
   decoderFor: (candidate: Candidate) => AnswerDecoder,
 ): Promise<Answer> {
-  const { gateway } = journey;
-  const { sseKeepaliveMs } = gateway.current.config.server;
+  const { sseKeepaliveMs } = journey.visit.setup.config.server;
   const opening = beginStream(journey, decoderFor);
   // A head leaves with the first byte behind it: without comments an early 200 would only lose its failure the 502.
   if (sseKeepaliveMs === 0) return { kind: "stream", relay: await opening, isLate: false };
   // Where comments are wanted sooner than that, so is the head before them.
   const waitMs = Math.min(sseKeepaliveMs, HEAD_WAIT_MS);
   const waited = Promise.withResolvers<undefined>();
-  const patience = createDeadline(gateway.clock, () => waited.resolve(undefined));
+  const patience = createDeadline(journey.gateway.clock, () => waited.resolve(undefined));
   patience.set(waitMs);
   try {
     const relay = await Promise.race([opening, waited.promise]);
@@ -81,7 +80,7 @@ function relayFor(
     trial,
     clock: gateway.clock,
     signal: visit.signal,
-    disconnectGraceMs: gateway.current.config.billing.disconnectGraceMs,
+    disconnectGraceMs: visit.setup.config.billing.disconnectGraceMs,
     own: ownerOf(gateway, visit),
     failedToBegin: () => void exchanges.delete(exchange),
     ended(receipt, error) {

@@ -19,7 +19,7 @@ export function pinToOwner(
   request: ResponsesRequest,
   candidates: readonly Candidate[],
 ): readonly Candidate[] {
-  const { sharedObjects } = gateway.current.config.api;
+  const { sharedObjects } = visit.setup.config.api;
   const owners = new Set<string>();
   const find = (objectId: string): string | undefined =>
     gateway.store.owners.findProvider(

@@ -6,9 +6,10 @@ import { isJsonObject, type JsonObjectText } from "../lib/json.ts";
 import { AnswerError, type EncodedRequest } from "../providers/provider.ts";
 import type { UpstreamError } from "../providers/upstream.ts";
 import type { Candidate } from "../routing/order.ts";
-import { admit, findModel } from "./admit.ts";
+import { admit } from "./admit.ts";
 import { answerJson } from "./answerJson.ts";
 import type { Answer } from "./answer.ts";
+import { findModel } from "./catalog.ts";
 import { estimatedUsage } from "./estimated.ts";
 import type { Gateway, Visit } from "./gateway.ts";
 import type { Journey } from "./journey.ts";
@@ -37,8 +38,7 @@ export async function responses(
   body: ResponsesBody,
 ): Promise<Answer> {
   const { request, object } = body;
-  const { health } = gateway.current;
-  const model = findModel(gateway, visit, request.model);
+  const model = findModel(visit.setup.catalog, visit.caller.models, request.model);
   if (model.responses.length === 0) {
     throw invalidRequest("model does not support the responses interface");
   }
@@ -55,7 +55,6 @@ export async function responses(
     gateway,
     visit,
     admitted,
-    health,
     candidates,
     encode: (candidate) => encode(object, candidate),
     callerFault,

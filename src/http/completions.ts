@@ -30,7 +30,7 @@ export const IDLE_TIMEOUT_SECONDS = 60;
 export function postChat(app: App, entry: Entry): Promise<Response> {
   return serve(app, entry, async (visit, body) => {
     const { value, object } = parseJsonObject(body);
-    const request = checkChatRequest(value, app.gateway.current.config.api);
+    const request = checkChatRequest(value, visit.setup.config.api);
     entry.trace.note({ endpoint: "chat", model: request.model, stream: request.stream });
     return chat(app.gateway, visit, { request, object, bodyBytes: body.bytes.length });
   });
@@ -39,7 +39,7 @@ export function postChat(app: App, entry: Entry): Promise<Response> {
 export function postResponses(app: App, entry: Entry): Promise<Response> {
   return serve(app, entry, async (visit, body) => {
     const { value, object } = parseJsonObject(body);
-    const request = checkResponsesRequest(value, app.gateway.current.config.api);
+    const request = checkResponsesRequest(value, visit.setup.config.api);
     entry.trace.note({ endpoint: "responses", model: request.model, stream: request.stream });
     return responses(app.gateway, visit, { request, object, bodyBytes: body.bytes.length });
   });
@@ -52,7 +52,8 @@ async function serve(
   answer: (visit: Visit, body: BodyText) => Promise<Answer>,
 ): Promise<Response> {
   const { request, trace, passage } = entry;
-  const { server } = app.gateway.current.config;
+  const setup = app.gateway.current;
+  const { server } = setup.config;
   app.requests.begin();
   let isOver = false;
   let isStream = false;
@@ -67,6 +68,7 @@ async function serve(
   };
   const visit: Visit = {
     requestId: trace.id,
+    setup,
     caller: entry.caller,
     passage,
     signal: request.signal,

@@ -1,7 +1,7 @@
 import type { App } from "../app.ts";
 import type { ModelConfig } from "../config/schema.ts";
 import { modelNotFound } from "../contract/errors.ts";
-import { mayUse } from "../gateway/catalog.ts";
+import { findModel, mayUse } from "../gateway/catalog.ts";
 import type { Caller } from "../auth/authenticate.ts";
 
 /** The model list: only those that the key may use. */
@@ -15,10 +15,8 @@ export function listModels(app: App, caller: Caller): string {
 
 /** One model. The id stands in the path as it is, or with its slashes as %2F. Throws ApiError 404. */
 export function showModel(app: App, caller: Caller, pathId: string): string {
-  const id = decoded(pathId);
-  const model = app.gateway.current.catalog.models.get(id);
-  if (!model || !mayUse(caller.models, id)) throw modelNotFound();
-  return JSON.stringify(shown(model.config));
+  const { catalog } = app.gateway.current;
+  return JSON.stringify(shown(findModel(catalog, caller.models, decoded(pathId)).config));
 }
 
 function shown({ id, ownedBy, price }: ModelConfig) {

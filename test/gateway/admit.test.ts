@@ -1,6 +1,7 @@
 import { Database } from "bun:sqlite";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
-import { admit, findModel, type Admitted } from "../../src/gateway/admit.ts";
+import { admit, type Admitted } from "../../src/gateway/admit.ts";
+import { findModel } from "../../src/gateway/catalog.ts";
 import type { Visit } from "../../src/gateway/gateway.ts";
 import { openTestApp, type KeyOptions, type TestApp, type TestKey } from "../support/testApp.ts";
 
@@ -49,6 +50,7 @@ function visitOf(key: TestKey): Visit {
   if (!admission.ok) throw new Error("a key without limits met one");
   return {
     requestId: app.newId("req"),
+    setup: app.gateway.current,
     caller,
     passage: admission.passage,
     signal: new AbortController().signal,
@@ -60,7 +62,7 @@ function visitOf(key: TestKey): Visit {
 
 /** Asks for a whole answer of the model; what needs no waiting is decided before this returns. */
 function ask(visit: Visit): Promise<Admitted> {
-  const model = findModel(gateway.app.gateway, visit, "small");
+  const model = findModel(visit.setup.catalog, visit.caller.models, "small");
   return admit(gateway.app.gateway, visit, model, {
     endpoint: "chat",
     stream: false,

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { authenticate } from "../../src/auth/authenticate.ts";
-import { admit, findModel } from "../../src/gateway/admit.ts";
+import { admit } from "../../src/gateway/admit.ts";
+import { findModel } from "../../src/gateway/catalog.ts";
 import { ChatDecoder } from "../../src/gateway/chatDecoder.ts";
 import { endForgotten } from "../../src/gateway/forgotten.ts";
 import type { Visit } from "../../src/gateway/gateway.ts";
@@ -25,6 +26,7 @@ async function admitted(key: TestKey) {
   if (!admission.ok) throw new Error("the key is limited");
   const visit: Visit = {
     requestId: app.newId("req"),
+    setup: app.gateway.current,
     caller,
     passage: admission.passage,
     signal: new AbortController().signal,
@@ -32,7 +34,7 @@ async function admitted(key: TestKey) {
     fail() {},
     over() {},
   };
-  const model = findModel(gateway, visit, "small");
+  const model = findModel(visit.setup.catalog, null, "small");
   const { meter, ...rest } = await admit(gateway, visit, model, {
     endpoint: "chat",
     stream: false,

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import { usual } from "../support/chatAnswers.ts";
+import { choice, completion, usual } from "../support/chatAnswers.ts";
 import { chat } from "../support/chatCalls.ts";
 import type { GatewayConfig } from "../support/gatewayConfig.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
-import { refusal } from "../support/scriptedProvider.ts";
+import { json, refusal } from "../support/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
 const configOf = ({ one, two }: { one: string; two: string }): GatewayConfig => ({
@@ -64,4 +64,32 @@ test("a request that waited for money through a reload does not put the new key'
   go.resolve();
   expect([(await first).status, (await waiting).status]).toEqual([200, 502]);
   expect((await chat(at.gateway, key)).status).toBe(200);
+});
+
+test("a request that waits for money through a reload is answered by the rules that it met", async () => {
+  const ruled = (unknown_fields: "forward" | "reject"): GatewayConfig => ({
+    ...configOf(urls()),
+    sections: { api: { unknown_fields } },
+  });
+  await at.gateway.reload(ruled("forward"));
+  const go = Promise.withResolvers<void>();
+  at.providers.one.answer = async (peer, request) => {
+    await go.promise;
+    const message = { role: "assistant", content: "Hello", reasoning_content: "hm" };
+    await json(completion({ choices: [choice(message)] }))(peer, request);
+  };
+  // Enough for one hold of about 0.21 roubles, and not for two.
+  const key = at.gateway.key({ balance: 300_000_000n });
+  const first = chat(at.gateway, key, { max_tokens: 1000 });
+  await at.providers.one.request(0);
+  const waiting = chat(at.gateway, key, { max_tokens: 1000 });
+  await until("it waits", () => at.gateway.app.requests.open === 2);
+  // Another account's refusal takes longer than the waiting one's way to its wait.
+  await chat(at.gateway, at.gateway.key({ balance: 1n }));
+  await at.gateway.reload(ruled("reject"));
+  go.resolve();
+  await first;
+  const thought = { choices: [{ message: { reasoning_content: "hm" } }] };
+  expect((await waiting).body).toMatchObject(thought);
+  expect((await chat(at.gateway, key)).body).not.toMatchObject(thought);
 });
