@@ -7,7 +7,7 @@ export interface OpenedFile {
   isReplaced(): boolean;
 }
 
-/** To be called once the file is open: as long as it is, no other file can have its inode. */
+/** Taken before the file is opened and asked again behind that, it tells which file that was; as long as that is open, no other has its inode. */
 export function openedFile(path: string): OpenedFile {
   const opened = identityOf(path);
   return {

@@ -11,6 +11,7 @@ export type Durability = "power" | "process";
 export interface Connection {
   readonly db: BunSQLiteDatabase;
   readonly sqlite: Database;
+  readonly file: OpenedFile;
 }
 
 /** How long a connection waits for another process that writes, before it fails with SQLITE_BUSY. */
@@ -48,14 +49,14 @@ export function connect(path: string, durability: Durability): Connection {
     sqlite.close();
     throw explainFailure(path, cause);
   }
-  return { db: drizzle({ client: sqlite }), sqlite };
+  return { db: drizzle({ client: sqlite }), sqlite, file };
 }
 
 /** Opens a file that nobody writes to, changes nothing in it, and leaves nothing beside it. Throws what SQLite does. */
 export function connectReadOnly(path: string): Connection {
   const sqlite = new Database(path, { readonly: true, safeIntegers: true, strict: true });
   distrustFile(sqlite);
-  return { db: drizzle({ client: sqlite }), sqlite };
+  return { db: drizzle({ client: sqlite }), sqlite, file: openedFile(path) };
 }
 
 /**

@@ -7,7 +7,6 @@ import { keyTable, type KeyTable } from "./keys.ts";
 import { ledgerTable, type LedgerTable } from "./ledger.ts";
 import { isGatewayRunning } from "./lock.ts";
 import { migrate } from "./migrations.ts";
-import { openedFile, type OpenedFile } from "./openedFile.ts";
 import { ownerTable, type OwnerTable } from "./owners.ts";
 import { requestTable, type RequestTable } from "./requests.ts";
 import { connect, explainFailure, type Connection, type Durability } from "./sqlite.ts";
@@ -48,7 +47,7 @@ export function openStore(options: {
   const connection = connect(options.path, options.durability);
   try {
     migrate(connection, () => options.serving || !isGatewayRunning(options.path));
-    return storeOver(connection, options.path, openedFile(options.path));
+    return storeOver(connection, options.path);
   } catch (error) {
     connection.sqlite.close();
     throw explainFailure(options.path, error);
@@ -56,7 +55,7 @@ export function openStore(options: {
 }
 
 /** Each part prepares its statements when it is first used: a command, or a start, needs only a few. */
-function storeOver(connection: Connection, path: string, file: OpenedFile): Store {
+function storeOver(connection: Connection, path: string): Store {
   const parts = {
     accounts: lazy(() => accountTable(connection)),
     keys: lazy(() => keyTable(connection)),
@@ -94,7 +93,7 @@ function storeOver(connection: Connection, path: string, file: OpenedFile): Stor
     probe() {
       connection.sqlite.query("SELECT 1 FROM accounts LIMIT 1").get();
     },
-    isFileReplaced: () => file.isReplaced(),
+    isFileReplaced: () => connection.file.isReplaced(),
     close() {
       connection.sqlite.close();
     },
