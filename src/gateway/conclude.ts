@@ -2,12 +2,10 @@ import type { Ending, Receipt } from "../billing/meter.ts";
 import { rateLimitExceeded, serviceUnavailable } from "../contract/errors.ts";
 import { totalTokens } from "../contract/usage.ts";
 import { formatRoubles } from "../lib/money.ts";
-import type { UpstreamError } from "../providers/upstream.ts";
-import type { Candidate } from "../routing/order.ts";
 import { WriteError } from "../store/store.ts";
-import { errorClass, type LogFields } from "../telemetry/log.ts";
+import type { LogFields } from "../telemetry/log.ts";
 import type { Admitted } from "./admit.ts";
-import type { Gateway, Visit } from "./gateway.ts";
+import type { Visit } from "./gateway.ts";
 
 /** What the log line of a request says of its end. */
 function receiptFields(receipt: Receipt): LogFields {
@@ -50,33 +48,4 @@ export async function conclude(visit: Visit, admitted: Admitted, ending: Ending)
 export function noteReceipt(visit: Visit, receipt: Receipt): void {
   visit.passage.correctTokens(totalTokens(receipt.usage));
   visit.note(receiptFields(receipt));
-}
-
-/** Tells the operator of a failed attempt; loudly when it is the operator's own account that is refused. */
-export function logFailedAttempt(
-  gateway: Gateway,
-  visit: Visit,
-  candidate: Candidate,
-  failure: { error: UpstreamError; cooldownMs: number },
-): void {
-  const { error, cooldownMs } = failure;
-  const fields: LogFields = {
-    request_id: visit.requestId,
-    provider: candidate.provider.id,
-    model: candidate.route.model,
-    outcome: error.outcome,
-    ...(error.status === undefined ? {} : { status: error.status }),
-    ...(error.cause === undefined ? {} : { error: errorClass(error.cause) }),
-    ...(cooldownMs > 0 ? { cooldown_ms: cooldownMs } : {}),
-  };
-  if (error.fault === "account") {
-    gateway.log.error(
-      "the provider refuses the account of its configured key, or it is empty",
-      fields,
-    );
-  } else if (error.fault === "missing") {
-    gateway.log.error("the provider does not know the model of a route", fields);
-  } else if (error.fault !== "client") {
-    gateway.log.warn("an attempt failed", fields);
-  }
 }

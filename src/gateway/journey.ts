@@ -7,7 +7,8 @@ import type { Trial } from "../routing/health.ts";
 import type { Candidate } from "../routing/order.ts";
 import type { Admitted } from "./admit.ts";
 import type { Piece } from "./answer.ts";
-import { conclude, logFailedAttempt } from "./conclude.ts";
+import { logAttempt } from "./attemptLog.ts";
+import { conclude } from "./conclude.ts";
 import type { Gateway, Visit } from "./gateway.ts";
 
 /** One admitted request and the routes that can serve it: what both endpoints have in common. */
@@ -55,7 +56,7 @@ export function walk<Answer>(
     attempt,
     attempted(record, candidate, failure) {
       admitted.meter.attempted(record);
-      if (failure) logFailedAttempt(gateway, visit, candidate, failure);
+      logAttempt(gateway, visit, candidate, record, failure);
     },
     callerFault: (error) => journey.callerFault(error),
     isAbandoned: () => gateway.traffic.isCut || admitted.meter.isRefused || isAbandoned(),

@@ -74,6 +74,26 @@ describe("each request has one line in the log", () => {
   });
 });
 
+test("who asks for debug lines hears of each attempt that did not fail by its provider", async () => {
+  const key = at.gateway.key();
+  at.provider.answer = usual;
+  const { id: whole } = await chat(at.gateway, key);
+  at.provider.answer = refusal(400);
+  const { id: refused } = await chat(at.gateway, key);
+  const attempt = {
+    level: "debug",
+    provider: "local",
+    model: "small",
+    duration_ms: expect.any(Number),
+  };
+  const lines = () => at.gateway.log.filter(({ msg }) => msg === "an attempt ended").slice(-2);
+  await until("both are told", () => lines().at(-1)?.["request_id"] === refused);
+  expect(lines()).toMatchObject([
+    { ...attempt, request_id: whole, outcome: "ok", status: 200 },
+    { ...attempt, request_id: refused, status: 400 },
+  ]);
+});
+
 describe("neither the log nor the store ever holds", () => {
   test("a key, a prompt, an answer, or a provider's words", async () => {
     const key = at.gateway.key();

@@ -1,0 +1,44 @@
+import type { UpstreamError } from "../providers/upstream.ts";
+import type { Candidate } from "../routing/order.ts";
+import type { AttemptRecord } from "../store/store.ts";
+import { errorClass, type LogFields } from "../telemetry/log.ts";
+import type { Gateway, Visit } from "./gateway.ts";
+
+/** Why an attempt failed, and how long that puts its route aside. */
+interface Failure {
+  readonly error: UpstreamError;
+  readonly cooldownMs: number;
+}
+
+/**
+ * Tells the operator of an attempt at a route: loudly of one that fails because their own account is refused or
+ * their model unknown, and only who asks for it (`level = "debug"`) of one that went well or failed by its caller.
+ */
+export function logAttempt(
+  gateway: Gateway,
+  visit: Visit,
+  candidate: Candidate,
+  attempt: AttemptRecord,
+  failure: Failure | undefined,
+): void {
+  const { log } = gateway;
+  const fields: LogFields = {
+    request_id: visit.requestId,
+    provider: candidate.provider.id,
+    model: candidate.route.model,
+    outcome: attempt.outcome,
+    ...(attempt.status === null ? {} : { status: attempt.status }),
+  };
+  if (!failure)
+    return log.debug("an attempt ended", { ...fields, duration_ms: attempt.durationMs });
+  const { error, cooldownMs } = failure;
+  if (error.cause !== undefined) fields.error = errorClass(error.cause);
+  if (cooldownMs > 0) fields.cooldown_ms = cooldownMs;
+  if (error.fault === "account") {
+    log.error("the provider refuses the account of its configured key, or it is empty", fields);
+  } else if (error.fault === "missing") {
+    log.error("the provider does not know the model of a route", fields);
+  } else if (error.fault !== "client") {
+    log.warn("an attempt failed", fields);
+  }
+}
