@@ -6,14 +6,18 @@ import type { Piece } from "./answer.ts";
 import type { AnswerDecoder } from "./answerDecoder.ts";
 import { isReadFailure, readFailure } from "./readFailure.ts";
 import { isRunaway } from "./runaway.ts";
-import { createUsageWait, type UsageWait } from "./usageWait.ts";
+
+/** How long the usage and the terminator may take behind a finished answer. */
+const USAGE_TIMEOUT_MS = 2000;
 
 /** Reads one provider's stream into its decoder. */
 export class AnswerReading {
   readonly #exchange: UpstreamExchange;
   readonly #decoder: AnswerDecoder;
   readonly #completionTokensMax: number;
-  readonly #usageWait: UsageWait;
+  readonly #clock: Clock;
+  /** When the time for what follows a finished answer is over; it begins when that is first asked for. */
+  #usageDueMs: number | undefined;
   /** What broke the stream off, behind what came before it in the same read. */
   #broken: UpstreamError | undefined;
 
@@ -26,7 +30,7 @@ export class AnswerReading {
     this.#exchange = options.exchange;
     this.#decoder = options.decoder;
     this.#completionTokensMax = options.admitted.ceiling.completionTokens;
-    this.#usageWait = createUsageWait(options.clock);
+    this.#clock = options.clock;
   }
 
   /** One read of what the decoder still wants. Rejects where the stream is broken, cut or endless. */
@@ -46,13 +50,21 @@ export class AnswerReading {
     const { isFinished } = this.#decoder;
     try {
       if (this.#broken) throw this.#broken;
-      this.#exchange.setReadTimeout(this.#usageWait.leftMs());
+      this.#exchange.setReadTimeout(this.#usageLeftMs());
       this.#push(await this.#exchange.read());
     } catch (error) {
       if (!isFinished || !isReadFailure(error)) throw error;
       this.#exchange.abort(readFailure(error));
       this.#push(undefined);
     }
+  }
+
+  #usageLeftMs(): number {
+    const nowMs = this.#clock.monotonicMs();
+    this.#usageDueMs ??= nowMs + USAGE_TIMEOUT_MS;
+    // A read that need not wait never times out: a provider that goes on and on would be read for ever.
+    if (this.#usageDueMs <= nowMs) throw new UpstreamError("provider", "timeout");
+    return this.#usageDueMs - nowMs;
   }
 
   /** Undefined: the provider's stream has ended. */

@@ -21,7 +21,7 @@ export interface SseSplitter {
   push(bytes: Uint8Array): SseEvent[];
   /** No event is open. */
   readonly isBetweenEvents: boolean;
-  /** The event that the stream's end cut off, with `terminated` false; undefined where it ended cleanly. Throws as `push`. */
+  /** The event that the stream's end cut off; undefined where it ended cleanly. Throws as `push`. */
   end(): SseEvent | undefined;
   /** The bytes of the event that is still open: what was pushed and not returned. Nothing is kept after a SseLimitError. */
   rest(): Uint8Array;
@@ -85,7 +85,7 @@ class Splitter implements SseSplitter {
     if (this.#tailLength === 0) return undefined;
     const tail = this.rest();
     this.#dropTail();
-    return this.#event(tail, 0, tail.byteLength, false);
+    return this.#event(tail, 0, tail.byteLength);
   }
 
   rest(): Uint8Array {
@@ -142,14 +142,14 @@ class Splitter implements SseSplitter {
   }
 
   #take(bytes: Uint8Array, start: number, end: number): SseEvent {
-    if (this.#tailLength === 0) return this.#event(bytes, start, end, true);
+    if (this.#tailLength === 0) return this.#event(bytes, start, end);
     this.#append(bytes.subarray(start, end));
     const whole = this.rest();
     this.#dropTail();
-    return this.#event(whole, 0, whole.byteLength, true);
+    return this.#event(whole, 0, whole.byteLength);
   }
 
-  #event(bytes: Uint8Array, start: number, end: number, terminated: boolean): SseEvent {
+  #event(bytes: Uint8Array, start: number, end: number): SseEvent {
     const hasMark =
       this.#isFirstEvent && BYTE_ORDER_MARK.every((byte, index) => bytes[start + index] === byte);
     this.#isFirstEvent = false;
@@ -159,7 +159,6 @@ class Splitter implements SseSplitter {
       end,
       fieldsStart: hasMark ? start + BYTE_ORDER_MARK.length : start,
       hasCarriageReturns: this.#sawCarriageReturn,
-      terminated,
     });
   }
 

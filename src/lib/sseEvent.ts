@@ -17,8 +17,6 @@ export interface SseEvent {
   readonly data: string | undefined;
   /** The provider's bytes with the blank line that ends the event, and any blank lines before it. Often a view of what was pushed. */
   readonly raw: Uint8Array;
-  /** False only for what `end` returns: the stream ended before the event's blank line. */
-  readonly terminated: boolean;
 }
 
 /** The data of an event is not UTF-8. Only the reader of that data can say whether it matters. */
@@ -35,7 +33,6 @@ export interface SseBlock {
   readonly fieldsStart: number;
   /** False promises that each line ends with LF alone. */
   readonly hasCarriageReturns: boolean;
-  readonly terminated: boolean;
 }
 
 /** The event of a block. Nothing is decoded before it is asked for: an event that passes unread costs one small object. */
@@ -53,10 +50,6 @@ class LazyEvent implements SseEvent {
 
   constructor(block: SseBlock) {
     this.#block = block;
-  }
-
-  get terminated(): boolean {
-    return this.#block.terminated;
   }
 
   get raw(): Uint8Array {

@@ -10,8 +10,6 @@ export interface DemoProviderOptions {
   readonly hostname?: string;
   /** The time before each word of a stream. The default is 20 ms. */
   readonly wordDelayMs?: number;
-  /** The key that requests must bear. Without it, any will do, and none. */
-  readonly apiKey?: string;
 }
 
 /** A demo provider that is listening. */
@@ -52,7 +50,6 @@ export function startDemoProvider(options: DemoProviderOptions = {}): DemoProvid
 
 async function answer(request: Request, options: DemoProviderOptions): Promise<Response> {
   try {
-    checkKey(request, options.apiKey);
     return await route(request, options.wordDelayMs ?? wordDelayDefaultMs);
   } catch (error) {
     if (error instanceof Refusal) return error.toResponse();
@@ -74,15 +71,6 @@ async function route(request: Request, wordDelayMs: number): Promise<Response> {
       return Response.json({ object: "list", data: models.map(modelEntry) });
     default:
       throw new Refusal(404, `Invalid URL (${request.method} ${pathname})`);
-  }
-}
-
-function checkKey(request: Request, apiKey: string | undefined): void {
-  if (apiKey === undefined) return;
-  const authorization = request.headers.get("authorization");
-  if (authorization === null) throw new Refusal(401, "You didn't provide an API key.");
-  if (!/^bearer /i.test(authorization) || authorization.slice("bearer ".length).trim() !== apiKey) {
-    throw new Refusal(401, "Incorrect API key provided.", { code: "invalid_api_key" });
   }
 }
 
