@@ -7,6 +7,8 @@ import { runChecks } from "./check.ts";
 const projectRoot = resolve(import.meta.dir, "..");
 const buildTimeoutMs = 5 * 60_000;
 const testTimeoutMs = 30 * 60_000;
+/** For one test. What waits has a time-out of its own, which says for what; this one only ends a test that hangs. */
+const oneTestTimeoutMs = 60_000;
 
 interface Tally {
   readonly passed: number;
@@ -27,7 +29,10 @@ async function runTests(testArguments: readonly string[]): Promise<Tally> {
   try {
     const report = join(folder, "junit.xml");
     const reporter = ["--reporter=junit", `--reporter-outfile=${report}`];
-    const status = await run(["test", ...reporter, ...testArguments], testTimeoutMs);
+    const status = await run(
+      ["test", `--timeout=${oneTestTimeoutMs}`, ...reporter, ...testArguments],
+      testTimeoutMs,
+    );
     return tally(status, await readIfThere(report));
   } finally {
     await rm(folder, { recursive: true, force: true });

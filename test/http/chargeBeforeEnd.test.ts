@@ -43,6 +43,7 @@ describe("nobody sees the end of an answer before its charge is committed", () =
     await client.seen("Hello");
     other.run("BEGIN IMMEDIATE");
     go.resolve();
+    await until("its end waits for the writer", () => at.gateway.app.gateway.writer.queued > 0);
     await Bun.sleep(LONG_MS);
     const seenBefore = client.text;
     other.run("COMMIT");
@@ -105,6 +106,7 @@ describe("nobody sees the end of an answer before its charge is committed", () =
     await until("the request is under way", () => isRunning()[0]?.status === "running");
     other.run("BEGIN IMMEDIATE");
     go.resolve();
+    await until("its end waits for the writer", () => at.gateway.app.gateway.writer.queued > 0);
     await Bun.sleep(LONG_MS);
     const seenBefore = client.text;
     other.run("COMMIT");

@@ -53,6 +53,13 @@ async function firstIsHeld(): Promise<void> {
   );
 }
 
+/** It has been let in, and asked for its money. */
+async function secondWaits(): Promise<void> {
+  await until("the second request is there", () => at.gateway.app.requests.open === 2);
+  // One that came later has been refused: the second one's hold was looked for before.
+  expect((await chat(at.gateway, at.gateway.key({ balance: 0n }))).status).toBe(402);
+}
+
 describe("a request that would fit but for money that is held", () => {
   test("waits for it, and is served when it comes back", async () => {
     const key = at.gateway.key({ balance: PRICE + PRICE / 2n });
@@ -60,7 +67,7 @@ describe("a request that would fit but for money that is held", () => {
     const first = chat(at.gateway, key);
     await firstIsHeld();
     const second = chat(at.gateway, key);
-    // It must not have been refused, nor sent, when the first one ends.
+    await secondWaits();
     expect(at.providers.local.requests).toHaveLength(1);
     hanging.release();
     expect([(await first).status, (await second).status]).toEqual([200, 200]);
@@ -88,8 +95,7 @@ describe("a request that would fit but for money that is held", () => {
     const first = chat(at.gateway, key);
     await firstIsHeld();
     const second = chat(at.gateway, key);
-    // Another account's whole request takes longer than the second one's way to its wait.
-    expect((await chat(at.gateway, at.gateway.key({ balance: PRICE }))).status).toBe(200);
+    await secondWaits();
     const booking = {
       account: key.account,
       kind: "credit",
@@ -113,6 +119,7 @@ describe("a request that would fit but for money that is held", () => {
     const first = chat(at.gateway, key);
     await firstIsHeld();
     const second = chat(at.gateway, key);
+    await secondWaits();
     spent.resolve();
     expect((await first).status).toBe(200);
     expect((await second).status).toBe(402);

@@ -159,6 +159,7 @@ async function whileLocked<Seen>(goOn: () => void, look: () => Seen): Promise<Se
   other.run("BEGIN IMMEDIATE");
   try {
     goOn();
+    await until("its end waits for the writer", () => at.gateway.app.gateway.writer.queued > 0);
     // Much longer than a commit and a write to the client take.
     await Bun.sleep(100);
     return look();

@@ -3,7 +3,14 @@ import { join, resolve } from "node:path";
 
 const projectRoot = resolve(import.meta.dir, "../..");
 const executable = join(projectRoot, "dist", "tollgate");
-const sources = ["src", "drizzle", "package.json", "scripts/build.ts"];
+const sources = [
+  "src",
+  "drizzle",
+  "package.json",
+  "bun.lock",
+  "config.example.toml",
+  "scripts/build.ts",
+];
 
 let found: Promise<string> | undefined;
 

@@ -57,7 +57,7 @@ export interface FaultBench {
   /** Resolves when no request for the model holds a connection of the faulty provider any more. */
   released(model: string): Promise<void>;
   /**
-   * The commands of the binary tell of each recorded request what it must have cost, and the account has paid that
+   * Every model that was made for a row was asked. The commands of the binary tell of each recorded request what it must have cost, and the account has paid that
    * and nothing else; the audit finds nothing, and nothing is held.
    */
   checkAccount(): Promise<void>;
@@ -172,6 +172,8 @@ export function openFaultBench(sections: NonNullable<GatewayConfig["sections"]> 
         .values()
         .map(({ id }) => charges.get(id) ?? 0n)
         .reduce((sum, charge) => sum + charge, 0n);
+      const unasked = models.filter(({ id }) => !clients.has(id) && !calls.faulty.has(id));
+      if (unasked.length > 0) throw new Error(`nobody played ${unasked[0]?.id}`);
       if (left !== credit * nanoPerRouble - charged)
         throw new Error(`${left} nano-roubles are left, and ${charged} were to be paid`);
     },

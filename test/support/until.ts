@@ -2,7 +2,7 @@
 export async function until(
   what: string,
   condition: () => boolean,
-  timeoutMs = 4000,
+  timeoutMs = 20_000,
 ): Promise<void> {
   const deadlineMs = performance.now() + timeoutMs;
   while (!condition()) {

@@ -10,7 +10,9 @@ test("every row of the matrix is played against the executable", async () => {
   const sources = await Promise.all(
     names.map((name) => Bun.file(`${import.meta.dir}/${name}`).text()),
   );
-  const found = sources.join("\n").matchAll(/\b(?:row: |testRow\(|bench\.model\(|row )(\d+)/g);
+  // A row that is only spoken of in a comment is not played; that what is made for one is asked, the bench sees to.
+  const code = sources.join("\n").replace(/^\s*(?:\/\/|\/\*|\*).*$/gm, "");
+  const found = code.matchAll(/(?:\brow: |\btestRow\(|\bbench\.model\(|["`]row )(\d+)/g);
   const played = new Set([...found].map(([, row]) => Number(row)));
   const all = Array.from({ length: rowsLast }, (_, at) => at + rowsFirst);
   const missing = all.filter((row) => !played.has(row));
