@@ -6,6 +6,7 @@ import {
   type SseEvent,
 } from "../../src/lib/sse.ts";
 import { seededRandom } from "./seededRandom.ts";
+import { cpuTimer } from "../support/cpuTimer.ts";
 
 const eventBytesMax = 4 * 1024 * 1024;
 const encoder = new TextEncoder();
@@ -280,27 +281,27 @@ describe("time grows with the bytes and not faster", () => {
   test("a line of 4 MB in pieces of 4 bytes", () => {
     const splitter = createSseSplitter({ eventBytesMax: 5_000_000 });
     const piece = encoder.encode("xxxx");
-    const startedMs = performance.now();
+    const spentMs = cpuTimer();
     splitter.push(encoder.encode("data:"));
     for (let count = 0; count < 1_000_000; count++) splitter.push(piece);
     expect(splitter.push(encoder.encode("\n\n"))[0]?.data).toHaveLength(4_000_000);
-    expect(performance.now() - startedMs).toBeLessThan(limitMs);
+    expect(spentMs()).toBeLessThan(limitMs);
   });
 
   test.each(["\n", "\r", "\r\n"])("300,000 tiny events in one push, line end %j", (lineEnd) => {
     const bytes = encoder.encode(`data:x${lineEnd}${lineEnd}`.repeat(300_000));
-    const startedMs = performance.now();
+    const spentMs = cpuTimer();
     const events = createSseSplitter({ eventBytesMax }).push(bytes);
     expect(events).toHaveLength(300_000);
     expect(events.every(({ data }) => data === "x")).toBe(true);
-    expect(performance.now() - startedMs).toBeLessThan(limitMs);
+    expect(spentMs()).toBeLessThan(limitMs);
   });
 
   test("an event of 500,000 lines of data", () => {
     const bytes = encoder.encode(`${"data:x\n".repeat(500_000)}\n`);
-    const startedMs = performance.now();
+    const spentMs = cpuTimer();
     const [event] = createSseSplitter({ eventBytesMax }).push(bytes);
     expect(event?.data).toHaveLength(999_999);
-    expect(performance.now() - startedMs).toBeLessThan(limitMs);
+    expect(spentMs()).toBeLessThan(limitMs);
   });
 });
