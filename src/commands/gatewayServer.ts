@@ -20,7 +20,7 @@ export interface GatewayServer {
   stop(hurry: Promise<void>): Promise<void>;
 }
 
-/** How long the last bytes of requests that were cut off may take. */
+/** How long the last bytes of requests that were cut off may take at least. */
 const LAST_WORDS_MS = 3000;
 
 /** Whoever may write to the socket may try keys: its owner and group. */
@@ -59,15 +59,20 @@ export async function startGateway(
         listener.renewCertificate(tls).catch((error: unknown) => broken.reject(error));
       },
       async stop(hurry) {
-        await drain(app, config.server.shutdownGraceMs, hurry);
-        await listener.close(LAST_WORDS_MS);
-        await scrapes?.close(LAST_WORDS_MS);
+        const graceOver = Promise.race([Bun.sleep(config.server.shutdownGraceMs), hurry]);
+        await drain(app, graceOver);
+        app.cut();
+        // What is cut off says so, and a whole answer may still be on its way to a client that reads slowly.
+        const lastWordsOver = Promise.all([graceOver, Bun.sleep(LAST_WORDS_MS)]);
+        await Promise.race([app.requests.whenNone(), lastWordsOver]);
+        await listener.close(lastWordsOver);
+        await scrapes?.close(lastWordsOver);
         app.log.info("stopped");
         await app.close();
       },
     };
   } catch (error) {
-    await scrapes?.close(0);
+    await scrapes?.close(Promise.resolve());
     await app.close();
     throw error;
   }
@@ -94,12 +99,10 @@ async function listenForScrapes(
 }
 
 /** The listeners stay open while requests finish: the public one tells new ones, and health checks, that it drains. */
-async function drain(app: App, graceMs: number, hurry: Promise<void>): Promise<void> {
+async function drain(app: App, graceOver: Promise<void>): Promise<void> {
   app.isDraining = true;
   app.log.info("draining");
-  await Promise.race([app.requests.whenNone(), Bun.sleep(graceMs), hurry]);
-  app.cut();
-  await Promise.race([app.requests.whenNone(), Bun.sleep(LAST_WORDS_MS)]);
+  await Promise.race([app.requests.whenNone(), graceOver]);
 }
 
 function storeFailure(message: string): string {

@@ -11,8 +11,8 @@ export interface Listener {
   readonly address: string;
   /** Where it listens with TLS: new connections get the certificate that these files hold now; the open ones go on. Throws as `openListener`. */
   renewCertificate(tls: Config["server"]["tls"]): Promise<void>;
-  /** Refuses new connections, lets open ones end for so long, and cuts off the rest. */
-  close(afterMs: number): Promise<void>;
+  /** Refuses new connections, lets open ones end until `cut` resolves, and cuts off the rest. */
+  close(cut: Promise<unknown>): Promise<void>;
 }
 
 /** Where a listener listens, and how. */
@@ -54,9 +54,9 @@ export async function openListener(make: () => HttpSurface, place: Place): Promi
       const same = where.kind === "tcp" ? { ...where, port } : where;
       servers.push(await listen(make(), { ...place, listen: same }, certificate));
     },
-    async close(afterMs) {
+    async close(cut) {
       const ended = Promise.all(servers.map((server) => server.stop(false)));
-      await Promise.race([ended, Bun.sleep(afterMs)]);
+      await Promise.race([ended, cut]);
       await Promise.all(servers.map((server) => server.stop(true)));
     },
   };
