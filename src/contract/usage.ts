@@ -23,7 +23,25 @@ export const noUsage: Usage = {
 export function readChatUsage(value: unknown): Usage | undefined {
   if (!isRecord(value)) return undefined;
   const details = isRecord(value["prompt_tokens_details"]) ? value["prompt_tokens_details"] : {};
-  return billable(value["prompt_tokens"], value["completion_tokens"], details);
+  return billable(value["prompt_tokens"], chatCompletionTokens(value), details);
+}
+
+/**
+ * The tokens of a completion, those of its reasoning among them. xAI counts these beside the completion, and only its
+ * total has them too: https://docs.x.ai/docs/key-information/consumption-and-rate-limits. So a total, which counts
+ * for nothing otherwise, is believed where it is the exact sum of all three; where the reasoning is part of the
+ * completion, as at OpenAI, it never is.
+ */
+function chatCompletionTokens(usage: Readonly<Record<string, unknown>>): unknown {
+  const { prompt_tokens, completion_tokens, completion_tokens_details: details } = usage;
+  const reasoning = isRecord(details) ? tokens(details["reasoning_tokens"]) : undefined;
+  const prompt = tokens(prompt_tokens);
+  const completion = tokens(completion_tokens);
+  if (reasoning === undefined || prompt === undefined || completion === undefined) {
+    return completion_tokens;
+  }
+  const total = tokens(usage["total_tokens"]);
+  return total === prompt + completion + reasoning ? completion + reasoning : completion;
 }
 
 /** Reads the `usage` of a response; undefined when it is missing or impossible. */

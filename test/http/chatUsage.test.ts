@@ -27,6 +27,12 @@ interface Figures {
 const estimate: Figures = { prompt: 2, completion: 3 };
 const huge = 1_000_000_001;
 
+/** 20 tokens of the prompt and 7 of the answer, with these details of the answer and this total. */
+function reasoned(details: object, total?: unknown): string {
+  const figures = { prompt_tokens: 20, completion_tokens: 7, total_tokens: total };
+  return JSON.stringify({ ...figures, completion_tokens_details: details });
+}
+
 /** What the provider reports, as JSON, and what is billed; undefined stands for the estimate. */
 const reports: readonly (readonly [string | undefined, Figures | undefined])[] = [
   [undefined, undefined],
@@ -69,6 +75,15 @@ const reports: readonly (readonly [string | undefined, Figures | undefined])[] =
     '{"prompt_tokens":20,"completion_tokens":7,"prompt_tokens_details":null}',
     { prompt: 20, completion: 7 },
   ],
+  // As xAI counts: beside the completion, where the total says so to the token, and only there.
+  [reasoned({ reasoning_tokens: 94 }, 121), { prompt: 20, completion: 101 }],
+  [reasoned({ reasoning_tokens: 94 }, 120), { prompt: 20, completion: 7 }],
+  [reasoned({ reasoning_tokens: 94 }, 27), { prompt: 20, completion: 7 }],
+  [reasoned({ reasoning_tokens: 94 }, "121"), { prompt: 20, completion: 7 }],
+  [reasoned({ reasoning_tokens: 94 }), { prompt: 20, completion: 7 }],
+  [reasoned({ reasoning_tokens: "94" }, 121), { prompt: 20, completion: 7 }],
+  [reasoned({ reasoning_tokens: -3 }, 24), { prompt: 20, completion: 7 }],
+  [reasoned({ reasoning_tokens: 7 }, 27), { prompt: 20, completion: 7 }],
 ];
 
 /** The usage object of the public contract for these figures. */
