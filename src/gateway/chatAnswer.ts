@@ -14,6 +14,7 @@ import { usageObject, type Usage } from "../contract/usage.ts";
 import { isDeeper, isJsonObject } from "../lib/json.ts";
 import { AnswerError } from "../providers/provider.ts";
 import { stopped } from "./chatStops.ts";
+import { saidContent } from "./saidContent.ts";
 
 /** What an answer shows of itself, whichever provider made it. */
 export interface AnswerIdentity {
@@ -162,7 +163,7 @@ function publicChoice(choice: unknown, at: number, identity: AnswerIdentity): Ch
     ...choice,
     index: indexOf(choice, at),
     finish_reason: finishReason(choice["finish_reason"], callsTool(message), identity),
-    message: { ...message, role: "assistant", content: textOf(message["content"]) },
+    message: { ...message, role: "assistant", ...saidContent(message) },
   };
 }
 
@@ -189,23 +190,11 @@ function publicChunkChoice(
 
 function publicDelta(delta: Readonly<Record<string, unknown>>): Delta {
   const { role, content, ...rest } = delta;
-  return {
-    ...(role === undefined || role === null ? {} : { role: "assistant" }),
-    ...(content === undefined || content === null ? {} : { content: textOf(content) }),
-    ...rest,
-  };
-}
-
-/** Some providers give a list of parts where the convention has one text. */
-function textOf(content: unknown): string {
-  if (typeof content === "string") return content;
-  if (content === null || content === undefined) return "";
-  if (!Array.isArray(content)) throw new AnswerError("the content is not text");
-  return content
-    .map((part: unknown) =>
-      isJsonObject(part) && typeof part["text"] === "string" ? part["text"] : "",
-    )
-    .join("");
+  const said = role === undefined || role === null ? rest : { role: "assistant" as const, ...rest };
+  if (typeof content === "string") return { ...said, content };
+  const { content: text, ...thoughts } = saidContent(delta);
+  // Neither nothing nor parts without a text, such as thoughts, are a text.
+  return { ...said, ...(text === "" ? {} : { content: text }), ...thoughts };
 }
 
 function finishReason(
