@@ -60,7 +60,7 @@ export function errorOfReply(
     shown:
       fault === "caller"
         ? {
-            message: scrub(error.message ?? "", secrets) || "invalid request",
+            message: scrub(error.message || (error.detail ?? ""), secrets) || "invalid request",
             extra: {
               ...(error.code === undefined ? {} : { code: scrub(error.code, secrets) }),
               ...(error.param === undefined ? {} : { param: scrub(error.param, secrets) }),
@@ -100,6 +100,8 @@ function retryAfterMs(seconds: string | undefined): number | undefined {
 
 interface ReportedError {
   message?: string | undefined;
+  /** What stands in the place of a message. It may begin with a name that the client chose, so it is shown, and never searched. */
+  detail?: string | undefined;
   code?: string | undefined;
   type?: string | undefined;
   param?: string | undefined;
@@ -120,14 +122,31 @@ function errorObject(text: string): ReportedError {
   if (!isJsonObject(body)) return {};
   const error = body["error"] ?? body;
   if (typeof error === "string") return { message: error };
-  if (!isJsonObject(error)) return {};
+  if (!isJsonObject(error)) return { detail: detailOf(body) };
   return {
     message: textOf(error["message"]),
+    detail: detailOf(error) || detailOf(body),
     code: textOf(error["code"])?.slice(0, CODE_CHARS_MAX),
     type: textOf(error["type"])?.slice(0, CODE_CHARS_MAX),
     param: textOf(error["param"])?.slice(0, CODE_CHARS_MAX),
     ...detailsOf(error["details"]),
   };
+}
+
+/**
+ * What servers made with FastAPI say instead of a message, a text or a list of what is wrong with which field, of which
+ * the first counts: https://fastapi.tiangolo.com/tutorial/handling-errors/. Mistral puts it, or that list, under `message`.
+ */
+function detailOf({ message, detail: beside }: Readonly<Record<string, unknown>>) {
+  const detail = (isJsonObject(message) ? message["detail"] : beside) ?? message;
+  const first: unknown = Array.isArray(detail) ? detail[0] : detail;
+  if (!isJsonObject(first)) return textOf(first);
+  const { loc, msg } = first;
+  const words = textOf(msg);
+  const place = Array.isArray(loc)
+    ? loc.filter((step) => textOf(step) !== undefined).join(".")
+    : "";
+  return words === undefined || place === "" ? words : `${place}: ${words}`;
 }
 
 /**

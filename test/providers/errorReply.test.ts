@@ -160,3 +160,63 @@ describe("a 403 that says nothing of the account is about this one request", () 
     },
   );
 });
+
+describe("what a client is told of its own fault", () => {
+  const secrets = { values: ["key-of-the-operator"], hosts: ["inside.example"] };
+  const shown = (body: unknown) =>
+    errorOfReply(422, undefined, JSON.stringify(body), secrets).shown?.message;
+
+  /** As FastAPI writes it, and Mistral: https://fastapi.tiangolo.com/tutorial/handling-errors/ */
+  const extra = {
+    type: "extra_forbidden",
+    loc: ["body", "messages", 6, "assistant", "name"],
+    msg: "Extra inputs are not permitted",
+    input: null,
+  };
+  const extraInWords = "body.messages.6.assistant.name: Extra inputs are not permitted";
+
+  test.each<[unknown, string]>([
+    [{ error: { message: "no" }, detail: "other" }, "no"],
+    [{ message: "no", detail: "other" }, "no"],
+    [{ detail: "too long" }, "too long"],
+    [{ detail: [extra, { ...extra, loc: ["body"] }] }, extraInWords],
+    [{ object: "error", message: { detail: [extra] }, param: null }, extraInWords],
+    [{ object: "Error", message: [extra], detail: [extra] }, extraInWords],
+    [{ message: "", detail: [extra] }, extraInWords],
+    [{ error: { message: null, detail: "too long" } }, "too long"],
+    [{ error: { type: "x" }, detail: "too long" }, "too long"],
+    [{ error: { message: "" }, detail: "too long" }, "too long"],
+    [{ error: true, detail: "too long" }, "too long"],
+    [{ error: { message: { detail: [extra] } } }, extraInWords],
+    [{ detail: [{ msg: "no" }] }, "no"],
+    [{ detail: [{ loc: [], msg: "no" }] }, "no"],
+    [{ detail: [{ loc: ["a", null, { b: 1 }, "c"], msg: "no" }] }, "a.c: no"],
+    [{ detail: ["no", "other"] }, "no"],
+    [{ detail: [] }, "invalid request"],
+    [{ detail: [null] }, "invalid request"],
+    [{ detail: { loc: ["body"] } }, "invalid request"],
+    [{ detail: [{ loc: ["body"], msg: {} }] }, "invalid request"],
+  ])("%j", (body, message) => {
+    expect(shown(body)).toBe(message);
+  });
+
+  test("never holds a secret, also in the details", () => {
+    const loc = ["body", "key-of-the-operator"];
+    expect(shown({ detail: [{ loc, msg: "at inside.example" }] })).toBe("body.***: at ***");
+    expect(shown({ detail: "from key-of-the-operator" })).toBe("from ***");
+  });
+
+  test("holds at most 512 characters of the details", () => {
+    expect(shown({ detail: "a".repeat(600) })).toBe("a".repeat(512));
+  });
+
+  test.each([
+    { detail: "Your credit balance is too low" },
+    {
+      detail: [{ loc: ["Your credit balance is too low"], msg: "Extra inputs are not permitted" }],
+    },
+    { message: [{ msg: "Your credit balance is too low" }] },
+  ])("switches nothing off, for its own names stand in it: %j", (body) => {
+    expect(errorOfReply(400, undefined, JSON.stringify(body), noSecrets).fault).toBe("caller");
+  });
+});
