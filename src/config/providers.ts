@@ -13,6 +13,9 @@ const USUAL_ADDRESSES: Partial<Record<ProviderKind, string>> = {
   gemini: "https://generativelanguage.googleapis.com/v1beta",
 };
 
+/** What other kinds' interfaces have nothing like. */
+const OPENAI_KEYS = ["stream_usage"] as const;
+
 /** Providers with their defaults, in the order of the file. Problems go to the inspection. */
 export function readProviders(
   file: Sound<ConfigFile>,
@@ -36,6 +39,13 @@ function readProvider(file: ProviderFile, at: string, inspection: Inspection): P
       `does not end in a version, as ${usual} does; is that right?`,
     );
   }
+  for (const name of OPENAI_KEYS) {
+    if (kind === "openai" || file[name] === undefined) continue;
+    inspection.problem(
+      `${at}.${name}`,
+      `needs the kind openai, and this provider is of kind ${kind}`,
+    );
+  }
   const credential = readCredential(file, at, inspection);
   if (baseUrl !== undefined && !credential.present && !isPrivate(baseUrl.hostname)) {
     inspection.warning(at, "has no api_key and no header that could hold one; is that right?");
@@ -50,6 +60,7 @@ function readProvider(file: ProviderFile, at: string, inspection: Inspection): P
     proxyUrl: readProxy(file.proxy ?? "", `${at}.proxy`, inspection),
     ca: readAuthority(file.ca_file ?? "", `${at}.ca_file`, inspection),
     maxTokensField: readMaxTokensField(file.max_tokens_field, at, inspection),
+    streamUsage: file.stream_usage ?? true,
     ...readTimeouts(file, at, inspection),
     maxConcurrent: Number(file.max_concurrent ?? 0n),
   };

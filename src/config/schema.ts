@@ -85,6 +85,7 @@ const ProviderFile = table({
   proxy: Type.Optional(text()),
   ca_file: Type.Optional(text()),
   max_tokens_field: Type.Optional(text()),
+  stream_usage: Type.Optional(flag()),
   connect_timeout: Type.Optional(duration()),
   first_byte_timeout: Type.Optional(duration()),
   idle_timeout: Type.Optional(duration()),
@@ -217,6 +218,8 @@ export interface ProviderConfig {
   /** The PEM text of a private certificate authority, not its file's name. */
   readonly ca: string | undefined;
   readonly maxTokensField: string;
+  /** Usage may be asked for in a chat's stream. */
+  readonly streamUsage: boolean;
   readonly connectTimeoutMs: number;
   readonly firstByteTimeoutMs: number;
   readonly idleTimeoutMs: number;

@@ -56,7 +56,7 @@ export async function chat(gateway: Gateway, visit: Visit, body: ChatBody): Prom
         model: route.model,
         outputTokensBound: admitted.outputTokensBound,
         outputTokensMax: admitted.outputTokensMax,
-        maxTokensField: provider.config.maxTokensField,
+        habits: provider.config,
       }),
     callerFault: ({ shown }) => shown && invalidRequest(shown.message, shown.extra),
     failurePiece: (error) => chatFailure(identity, error),

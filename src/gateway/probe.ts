@@ -103,7 +103,7 @@ function encodeChat({ candidate, model }: Probe, bound: number): EncodedRequest 
     model: candidate.route.model,
     outputTokensBound: bound,
     outputTokensMax: bound,
-    maxTokensField: candidate.provider.config.maxTokensField,
+    habits: candidate.provider.config,
   });
 }
 

@@ -1,3 +1,4 @@
+import type { ProviderConfig } from "../config/schema.ts";
 import type { ChatRequest } from "../contract/chat.ts";
 import type { Usage } from "../contract/usage.ts";
 import type { JsonObjectText } from "../lib/json.ts";
@@ -13,9 +14,11 @@ export interface ChatCall {
   readonly outputTokensBound: number | undefined;
   /** What was held for each choice: the bound for interfaces that must have one. */
   readonly outputTokensMax: number;
-  /** The name under which the provider takes the bound. */
-  readonly maxTokensField: string;
+  readonly habits: ChatHabits;
 }
+
+/** What the config says of how a provider of the kind openai takes a chat. */
+export type ChatHabits = Pick<ProviderConfig, "maxTokensField" | "streamUsage">;
 
 /** What is posted: `path` is appended to the provider's base URL. */
 export interface EncodedRequest {

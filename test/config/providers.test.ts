@@ -224,6 +224,26 @@ describe("max_tokens_field", () => {
   });
 });
 
+describe("stream_usage", () => {
+  test.each([true, false])("%p is accepted", (value) => {
+    expect(providerOf(`stream_usage = ${value}`)?.streamUsage).toBe(value);
+  });
+  test.each(['"false"', "0", "[]"])("%s is refused", (value) => {
+    expect(problemsOf(`stream_usage = ${value}`)).toEqual([
+      "providers[0].stream_usage: must be true or false, without quotes",
+    ]);
+  });
+});
+
+describe.each(["stream_usage = false"])("%s", (line) => {
+  test.each(["anthropic", "gemini"])("is nothing for the kind %s", (kind) => {
+    const name = line.split(" ")[0];
+    expect(problemsOf(`${line}\nkind = "${kind}"`)).toEqual([
+      `providers[0].${name}: needs the kind openai, and this provider is of kind ${kind}`,
+    ]);
+  });
+});
+
 describe.each([
   ["connect_timeout", "connectTimeoutMs"],
   ["first_byte_timeout", "firstByteTimeoutMs"],

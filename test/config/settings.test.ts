@@ -43,6 +43,7 @@ test("the shortest file gets every default", () => {
         proxyUrl: undefined,
         ca: undefined,
         maxTokensField: "max_tokens",
+        streamUsage: true,
         connectTimeoutMs: 5000,
         firstByteTimeoutMs: 120_000,
         idleTimeoutMs: 120_000,

@@ -15,6 +15,7 @@ import { raw, stream, streamHead, piece } from "../support/scriptedProvider.ts";
 import { chatEvent } from "../support/upstreamText.ts";
 
 const at = openOneModelBefore();
+const unasked = openOneModelBefore({}, { stream_usage: false });
 
 interface Figures {
   prompt: number;
@@ -269,6 +270,22 @@ describe("usage in a stream", () => {
     expect((await chat(at.gateway, key, { stream: true })).text).toEndWith("data: [DONE]\n\n");
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { status: "done", estimated: true, promptTokens: 2, completionTokens: 2 },
+    ]);
+  });
+});
+
+describe("usage in a stream that was not asked for it", () => {
+  test.each([
+    ["is taken where it comes", [usageOnly(usage)], usage],
+    ["is estimated where it does not", [], { prompt_tokens: 2, completion_tokens: 3 }],
+  ])("%s", async (_, events, reported) => {
+    unasked.provider.answer = stream(helloEvent, thereEvent, stopEvent, ...events, doneEvent);
+    const key = unasked.gateway.key();
+    const request = { stream: true, stream_options: { include_usage: true } };
+    const reply = await chat(unasked.gateway, key, request);
+    expect(chunksOf(reply).at(-1)).toMatchObject({ usage: reported });
+    expect(await unasked.gateway.records(key, 1)).toMatchObject([
+      { status: "done", estimated: events.length === 0, promptTokens: reported.prompt_tokens },
     ]);
   });
 });

@@ -9,10 +9,12 @@ const at = openBefore(["local"], ({ local }) => ({
   providers: {
     local: { base_url: local, api_key: upstreamKey },
     renaming: { base_url: `${local}/deep/`, max_tokens_field: "max_completion_tokens" },
+    unasked: { base_url: local, stream_usage: false },
   },
   models: [
     { id: "small", routes: [{ provider: "local", model: 'upstream/"small"' }] },
     { id: "renamed", routes: [{ provider: "renaming" }] },
+    { id: "unasked", routes: [{ provider: "unasked" }] },
   ],
 }));
 
@@ -100,6 +102,18 @@ describe("the body that a provider gets", () => {
   ])("of a stream asks for usage always: %s", async (_, given, expected) => {
     const { json } = await sent(ask({ stream: true, ...given }));
     expect(json["stream_options"]).toEqual(expected);
+  });
+
+  test.each([
+    {},
+    { stream_options: { include_usage: true, include_obfuscation: false } },
+    { stream_options: null },
+  ])("has no stream options where the provider refuses them: %j", async (given) => {
+    for (const stream of [true, false]) {
+      const { json } = await sent(ask({ model: "unasked", stream, ...given }));
+      expect(json).toEqual(ask({ model: "unasked", stream }));
+      at.providers.local.forget();
+    }
   });
 
   test("of a JSON answer does not ask for stream options", async () => {

@@ -1,5 +1,5 @@
 /** What a table of the config holds: all that a test needs of TOML is written the same in JSON. */
-type Section = Readonly<Record<string, string | number | boolean | readonly string[]>>;
+export type Section = Readonly<Record<string, string | number | boolean | readonly string[]>>;
 
 export interface ConfiguredModel {
   readonly id: string;

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll } from "bun:test";
-import { oneModel, type GatewayConfig } from "./gatewayConfig.ts";
+import { oneModel, type GatewayConfig, type Section } from "./gatewayConfig.ts";
 import { startProvider, type ScriptedProvider } from "./scriptedProvider.ts";
 import { openTestApp, type TestApp } from "./testApp.ts";
 
@@ -48,7 +48,7 @@ export function openBefore<Id extends string>(
 /** The same with the model `small` on one provider, `local`. */
 export function openOneModelBefore(
   sections: NonNullable<GatewayConfig["sections"]> = {},
-  settings: Readonly<Record<string, string | number>> = {},
+  settings: Section = {},
 ): { readonly gateway: TestApp; readonly provider: ScriptedProvider } {
   const opened = openBefore(["local"], ({ local }) => ({
     ...oneModel(local, sections),

@@ -32,17 +32,20 @@ export const openai: ProviderAdapter = {
 
 /** The client's own text, with only the values changed that must differ. */
 function encodeChat(call: ChatCall): EncodedRequest {
-  const { object, request, outputTokensBound, maxTokensField } = call;
+  const { object, request, outputTokensBound, habits } = call;
   const set: Record<string, string> = { model: JSON.stringify(call.model) };
-  if (outputTokensBound !== undefined) set[maxTokensField] = String(outputTokensBound);
-  if (request.stream) set["stream_options"] = usageIncluded(rawValue(object, "stream_options"));
-  const remove = [...BOUND_FIELDS, ...RESPONSES_ONLY_FIELDS].filter(
+  if (outputTokensBound !== undefined) set[habits.maxTokensField] = String(outputTokensBound);
+  const refused = [...BOUND_FIELDS, ...RESPONSES_ONLY_FIELDS];
+  if (!habits.streamUsage) refused.push("stream_options");
+  else if (request.stream)
+    set["stream_options"] = usageIncluded(rawValue(object, "stream_options"));
+  const remove = refused.filter(
     (field) => !(field in set) && rawValue(object, field) !== undefined,
   );
   return { path: "/chat/completions", body: spliceBytes(object, { set, remove }) };
 }
 
-/** Usage is asked for always: it is what the answer is billed by. */
+/** Usage is asked for wherever it may be: it is what the answer is billed by. */
 function usageIncluded(streamOptions: string | undefined): string {
   if (streamOptions === undefined || streamOptions === "null") return '{"include_usage":true}';
   return splice(scanObject(streamOptions), { set: { include_usage: "true" } });
