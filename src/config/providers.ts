@@ -2,6 +2,7 @@ import { isPrivate } from "./address.ts";
 import { readCredential } from "./credential.ts";
 import { readNamedFile } from "./files.ts";
 import type { Inspection } from "./inspection.ts";
+import { readNames } from "./names.ts";
 import { readDurationMs } from "./quantity.ts";
 import type { ConfigFile, ProviderConfig, ProviderKind } from "./schema.ts";
 import type { ProviderFile, Sound } from "./shape.ts";
@@ -14,7 +15,16 @@ const USUAL_ADDRESSES: Partial<Record<ProviderKind, string>> = {
 };
 
 /** What other kinds' interfaces have nothing like. */
-const OPENAI_KEYS = ["stream_usage"] as const;
+const OPENAI_KEYS = ["stream_usage", "drop_message_fields"] as const;
+
+/** Fields without which a message means something else, or nothing. */
+const indispensableFields: ReadonlySet<string> = new Set([
+  "role",
+  "content",
+  "tool_calls",
+  "tool_call_id",
+  "name",
+]);
 
 /** Providers with their defaults, in the order of the file. Problems go to the inspection. */
 export function readProviders(
@@ -61,6 +71,13 @@ function readProvider(file: ProviderFile, at: string, inspection: Inspection): P
     ca: readAuthority(file.ca_file ?? "", `${at}.ca_file`, inspection),
     maxTokensField: readMaxTokensField(file.max_tokens_field, at, inspection),
     streamUsage: file.stream_usage ?? true,
+    dropMessageFields: readNames(
+      inspection,
+      `${at}.drop_message_fields`,
+      file.drop_message_fields ?? [],
+      (name) =>
+        indispensableFields.has(name) ? "names a field that messages cannot do without" : undefined,
+    ),
     ...readTimeouts(file, at, inspection),
     maxConcurrent: Number(file.max_concurrent ?? 0n),
   };

@@ -86,6 +86,7 @@ const ProviderFile = table({
   ca_file: Type.Optional(text()),
   max_tokens_field: Type.Optional(text()),
   stream_usage: Type.Optional(flag()),
+  drop_message_fields: Type.Optional(texts()),
   connect_timeout: Type.Optional(duration()),
   first_byte_timeout: Type.Optional(duration()),
   idle_timeout: Type.Optional(duration()),
@@ -220,6 +221,8 @@ export interface ProviderConfig {
   readonly maxTokensField: string;
   /** Usage may be asked for in a chat's stream. */
   readonly streamUsage: boolean;
+  /** What the messages of a chat go without. */
+  readonly dropMessageFields: readonly string[];
   readonly connectTimeoutMs: number;
   readonly firstByteTimeoutMs: number;
   readonly idleTimeoutMs: number;

@@ -1,5 +1,6 @@
 import { canonicalIp, fitsSocketPath, isLoopback, parseListen } from "./address.ts";
 import type { Inspection } from "./inspection.ts";
+import { readNames } from "./names.ts";
 import { readDurationMs, readSizeBytes } from "./quantity.ts";
 import type { Config, ConfigFile, Listen } from "./schema.ts";
 import type { Sound } from "./shape.ts";
@@ -147,21 +148,6 @@ function readListen(inspection: Inspection, key: string, text: string): Listen {
     inspection.problem(key, "is too long for a unix socket: choose a path of at most 103 bytes");
   }
   return { kind: "unix", path };
-}
-
-/** The items of a list of names, each judged: a name is not empty and has no control characters. */
-function readNames(
-  inspection: Inspection,
-  key: string,
-  names: readonly (string | undefined)[],
-  faultOf: (name: string) => string | undefined = () => undefined,
-): readonly string[] {
-  return names.map((name = "", index) => {
-    const plain = name !== "" && !/\p{Cc}/u.test(name);
-    const fault = plain ? faultOf(name) : "must be a name without control characters";
-    if (fault !== undefined) inspection.problem(`${key}[${index}]`, fault);
-    return name;
-  });
 }
 
 function warnAboutListening(settings: Settings, inspection: Inspection): void {

@@ -4,6 +4,8 @@ const COLON = 0x3a;
 const BACKSLASH = 0x5c;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
+const OPEN_ARRAY = 0x5b;
+const CLOSE_ARRAY = 0x5d;
 
 /** An object with more keys than this, or with a longer or an escaped key, is watched with a Set. */
 const PLAIN_KEYS_MAX = 16;
@@ -81,6 +83,39 @@ export function scanObject(text: string, bytes?: Uint8Array): JsonObjectText {
     }
   }
   return { text, bytes, members, duplicateKey: undefined };
+}
+
+/** Where a value stands in a text, in UTF-16 units; the end is exclusive. */
+export interface Stretch {
+  readonly start: number;
+  readonly end: number;
+}
+
+/**
+ * Where the items of an array stand that are objects or arrays themselves. `text` must have been accepted by JSON.parse
+ * and hold an array. It never recurses, and takes time linear in the text.
+ */
+export function itemsOf(text: string): readonly Stretch[] {
+  const items: Stretch[] = [];
+  let depth = 0;
+  let start = 0;
+  for (let at = 0; at < text.length; at++) {
+    switch (text.charCodeAt(at)) {
+      case QUOTE:
+        at = closingQuote(text, at);
+        break;
+      case OPEN_OBJECT:
+      case OPEN_ARRAY:
+        depth++;
+        if (depth === 2) start = at;
+        break;
+      case CLOSE_OBJECT:
+      case CLOSE_ARRAY:
+        if (depth === 2) items.push({ start, end: at + 1 });
+        depth--;
+    }
+  }
+  return items;
 }
 
 /** True for what JSON calls an object: neither an array nor null. */

@@ -1,4 +1,4 @@
-import type { JsonObjectText } from "./json.ts";
+import { itemsOf, scanObject, type JsonObjectText, type Stretch } from "./json.ts";
 
 /**
  * What to change of an object: `set` holds raw JSON text for each key, and replaces the value where the key stands,
@@ -11,7 +11,7 @@ export interface Edits {
 }
 
 /** New text, or a stretch of the object's own. */
-type Part = string | { readonly start: number; readonly end: number };
+type Part = string | Stretch;
 
 /** Below this a copy costs less than the parts. */
 const KEPT_BYTES_MIN = 65_536;
@@ -42,6 +42,17 @@ export function spliceBytes(object: JsonObjectText, edits: Edits): string | read
     taken += 2;
     return bytes.subarray(byteOffsets[taken - 2], byteOffsets[taken - 1]);
   });
+}
+
+/** As `splice`, with each object of an array of objects. */
+export function spliceEach(array: string, edits: Edits): string {
+  let result = "";
+  let copied = 0;
+  for (const { start, end } of itemsOf(array)) {
+    result += array.slice(copied, start) + splice(scanObject(array.slice(start, end)), edits);
+    copied = end;
+  }
+  return result + array.slice(copied);
 }
 
 function partsOf({ text, members }: JsonObjectText, edits: Edits): Part[] {

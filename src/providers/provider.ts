@@ -18,7 +18,10 @@ export interface ChatCall {
 }
 
 /** What the config says of how a provider of the kind openai takes a chat. */
-export type ChatHabits = Pick<ProviderConfig, "maxTokensField" | "streamUsage">;
+export type ChatHabits = Pick<
+  ProviderConfig,
+  "maxTokensField" | "streamUsage" | "dropMessageFields"
+>;
 
 /** What is posted: `path` is appended to the provider's base URL. */
 export interface EncodedRequest {

@@ -235,7 +235,28 @@ describe("stream_usage", () => {
   });
 });
 
-describe.each(["stream_usage = false"])("%s", (line) => {
+describe("drop_message_fields", () => {
+  test("is a list of names, in their order", () => {
+    expect(providerOf('drop_message_fields = ["b", "a"]')?.dropMessageFields).toEqual(["b", "a"]);
+  });
+  test.each(["role", "content", "tool_calls", "tool_call_id", "name"])("never %s", (name) => {
+    expect(problemsOf(`drop_message_fields = ["a", "${name}"]`)).toEqual([
+      "providers[0].drop_message_fields[1]: names a field that messages cannot do without",
+    ]);
+  });
+  test.each([
+    ['"a"', ': must be a list, such as ["one", "two"]'],
+    ["[1]", "[0]: must be a text in quotes"],
+    ['[""]', "[0]: must be a name without control characters"],
+    ['["a\\nb"]', "[0]: must be a name without control characters"],
+  ])("%s is refused", (value, problem) => {
+    expect(problemsOf(`drop_message_fields = ${value}`)).toEqual([
+      `providers[0].drop_message_fields${problem}`,
+    ]);
+  });
+});
+
+describe.each(["stream_usage = false", 'drop_message_fields = ["a"]'])("%s", (line) => {
   test.each(["anthropic", "gemini"])("is nothing for the kind %s", (kind) => {
     const name = line.split(" ")[0];
     expect(problemsOf(`${line}\nkind = "${kind}"`)).toEqual([

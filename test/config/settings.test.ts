@@ -44,6 +44,7 @@ test("the shortest file gets every default", () => {
         ca: undefined,
         maxTokensField: "max_tokens",
         streamUsage: true,
+        dropMessageFields: [],
         connectTimeoutMs: 5000,
         firstByteTimeoutMs: 120_000,
         idleTimeoutMs: 120_000,

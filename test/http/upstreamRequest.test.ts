@@ -10,11 +10,13 @@ const at = openBefore(["local"], ({ local }) => ({
     local: { base_url: local, api_key: upstreamKey },
     renaming: { base_url: `${local}/deep/`, max_tokens_field: "max_completion_tokens" },
     unasked: { base_url: local, stream_usage: false },
+    plain: { base_url: local, drop_message_fields: ["reasoning_content", "images"] },
   },
   models: [
     { id: "small", routes: [{ provider: "local", model: 'upstream/"small"' }] },
     { id: "renamed", routes: [{ provider: "renaming" }] },
     { id: "unasked", routes: [{ provider: "unasked" }] },
+    { id: "plain", routes: [{ provider: "plain" }] },
   ],
 }));
 
@@ -114,6 +116,38 @@ describe("the body that a provider gets", () => {
       expect(json).toEqual(ask({ model: "unasked", stream }));
       at.providers.local.forget();
     }
+  });
+
+  const told = '{"role":"user", "content":"\\"images\\":[1] \\u0416"}';
+  const calls = String.raw`"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{\"images\":[{}]}"},"images":1.0}]`;
+
+  test.each([
+    ["has none of them", `[ ${told} ]`, `[ ${told} ]`],
+    [
+      "has some in some messages",
+      `[${told} ,{"reasoning_content":"hm }]","role":"assistant","content":[ {"type":"text","text":"a","images":{}} ]},\n{"role":"assistant", "content":"b" ,"images":[[{"a":1}]], "x":1e2}, ${told}]`,
+      `[${told} ,{"role":"assistant","content":[ {"type":"text","text":"a","images":{}} ]},\n{"role":"assistant", "content":"b", "x":1e2}, ${told}]`,
+    ],
+    [
+      "has them as null, and with escapes in their names",
+      `[{"role":"assistant","content":null,${calls},"reasoning\\u005fcontent":null}]`,
+      `[{"role":"assistant","content":null,${calls}}]`,
+    ],
+  ])("has no field of a message that the provider refuses: one that %s", async (_, given, left) => {
+    const body = (messages: string, model: string) =>
+      `{"seed":12345678901234567890, "images":[1.0] ,"messages":${messages} ,"model" : "${model}"}`;
+    expect((await sent(body(given, "plain"))).body).toBe(body(left, "plain"));
+    at.providers.local.forget();
+    // Another provider of the same model gets them as they are.
+    expect((await sent(body(given, "unasked"))).body).toBe(body(given, "unasked"));
+  });
+
+  test("is as exact without such fields in 400 KB", async () => {
+    const content = `"${"и так далее 等等 😀 ".repeat(20_000)}"`;
+    const body = (more: string) =>
+      `{"model":"plain","messages":[{"role":"user","content":${content}},{"content":"a"${more},"role":"assistant"}]}`;
+    const { body: received } = await sent(body(',"images":["data:image/png;base64,AA"]'));
+    expect(received === body("")).toBe(true);
   });
 
   test("of a JSON answer does not ask for stream options", async () => {

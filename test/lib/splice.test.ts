@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { scanObject, type JsonObjectText } from "../../src/lib/json.ts";
-import { splice, spliceBytes } from "../../src/lib/splice.ts";
+import { splice, spliceBytes, spliceEach } from "../../src/lib/splice.ts";
 import { seededRandom } from "./seededRandom.ts";
 
 /** What the members look like from outside: key and raw value. */
@@ -99,6 +99,30 @@ describe("splice agrees with the same edits on the parsed object", () => {
       }
     });
   }
+});
+
+describe("spliceEach", () => {
+  test.each([
+    ["[]", "[]"],
+    [' [ {"a":1} , {"b":2,"a":[{"a":1}]},\n{ } ] ', ' [ {} , {"b":2},\n{ } ] '],
+    [
+      String.raw`[{"b":"\\","a":"]}"},{"b":"{\"a\":1}"}]`,
+      String.raw`[{"b":"\\"},{"b":"{\"a\":1}"}]`,
+    ],
+    ['[{"b":[[{"a":1}],{"a":{}}]}]', '[{"b":[[{"a":1}],{"a":{}}]}]'],
+  ])("removes members of the objects of %s, and of nothing in them", (text, expected) => {
+    expect(spliceEach(text, { remove: ["a"] })).toBe(expected);
+  });
+
+  test("takes time linear in the text", () => {
+    const deep = `{"b":${"[".repeat(500_000)}${"]".repeat(500_000)},"a":1}`;
+    const wide = Array.from({ length: 100_000 }, () => '{"a":"\\\\","b":1}').join(",");
+    const spliced = spliceEach(`[${deep},${wide}]`, { remove: ["a"] });
+    expect(spliced.includes('"a"')).toBe(false);
+    expect(spliced.length).toBe(
+      `[${deep},${wide}]`.length - ',"a":1'.length - 100_000 * '"a":"\\\\",'.length,
+    );
+  });
 });
 
 describe("spliceBytes", () => {

@@ -1,6 +1,6 @@
 import { readChatUsage } from "../../contract/usage.ts";
 import { rawValue, scanObject } from "../../lib/json.ts";
-import { splice, spliceBytes } from "../../lib/splice.ts";
+import { splice, spliceBytes, spliceEach } from "../../lib/splice.ts";
 import { parseAnswer } from "../chat/answerObject.ts";
 import type { ChatCall, ChatEvent, EncodedRequest, ProviderAdapter } from "../provider.ts";
 
@@ -35,6 +35,8 @@ function encodeChat(call: ChatCall): EncodedRequest {
   const { object, request, outputTokensBound, habits } = call;
   const set: Record<string, string> = { model: JSON.stringify(call.model) };
   if (outputTokensBound !== undefined) set[habits.maxTokensField] = String(outputTokensBound);
+  const messages = messagesWithout(call);
+  if (messages !== undefined) set["messages"] = messages;
   const refused = [...BOUND_FIELDS, ...RESPONSES_ONLY_FIELDS];
   if (!habits.streamUsage) refused.push("stream_options");
   else if (request.stream)
@@ -43,6 +45,17 @@ function encodeChat(call: ChatCall): EncodedRequest {
     (field) => !(field in set) && rawValue(object, field) !== undefined,
   );
   return { path: "/chat/completions", body: spliceBytes(object, { set, remove }) };
+}
+
+/** The messages without the fields that the provider refuses; undefined where they have none of them. */
+function messagesWithout({ object, request, habits }: ChatCall): string | undefined {
+  const remove = habits.dropMessageFields;
+  const { messages } = request.body;
+  const isLeft = messages.every(
+    (message) => !remove.some((field) => Object.hasOwn(message, field)),
+  );
+  const text = isLeft ? undefined : rawValue(object, "messages");
+  return text === undefined ? undefined : spliceEach(text, { remove });
 }
 
 /** Usage is asked for wherever it may be: it is what the answer is billed by. */

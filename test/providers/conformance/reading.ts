@@ -31,7 +31,7 @@ export function callOf(text: string): ChatCall {
     model: providersModel,
     outputTokensBound: request.outputTokensBound,
     outputTokensMax: request.outputTokensBound ?? outputTokensMax,
-    habits: { maxTokensField: "max_tokens", streamUsage: true },
+    habits: { maxTokensField: "max_tokens", streamUsage: true, dropMessageFields: [] },
   };
 }
 
