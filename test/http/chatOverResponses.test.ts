@@ -140,6 +140,16 @@ describe("a chat over the responses interface", () => {
     expect(at.gateway.balance(key)).toBe(started - 2n * cost);
   });
 
+  test.each([false, true])("brings probabilities home, in a stream: %p", async (isStream) => {
+    const logprobs = [{ token: "Hi", logprob: -0.5, bytes: [72, 105], top_logprobs: [] }];
+    const content = [{ type: "output_text", text: "Hi", logprobs }];
+    const said = { output: [{ type: "message", content }] };
+    over.answer = isStream ? stream(begun, endOf("completed", said)) : json(ended("resp_1", said));
+    const reply = await chat(at.gateway, at.gateway.key(), { stream: isStream, logprobs: true });
+    const [choice] = isStream ? choicesOf(reply) : (reply.body as { choices: object[] }).choices;
+    expect(choice).toMatchObject({ logprobs: { content: logprobs, refusal: null } });
+  });
+
   test("shows a strict client the listed fields alone", async () => {
     strict.providers.over.answer = json(ended("resp_1", { output: [...output, call] }));
     const key = strict.gateway.key();

@@ -2,7 +2,7 @@ import { readReasoningTokens, readResponsesUsage } from "../../contract/usage.ts
 import { isJsonObject } from "../../lib/json.ts";
 import { parseAnswer } from "../chat/answerObject.ts";
 import { encodeChat } from "./openaiResponsesRequest.ts";
-import { Saying, type SaidCall } from "./openaiResponsesSaying.ts";
+import { Saying, type Said, type SaidCall } from "./openaiResponsesSaying.ts";
 import {
   AnswerError,
   type ChatEvent,
@@ -30,15 +30,20 @@ function readResponse(text: string): ChatReply {
   if (!Array.isArray(response["output"])) throw new AnswerError("the answer has no output");
   const saying = new Saying();
   const { finishReason, usage, shownUsage } = readEnd(response, saying, response["status"]);
-  const { content = null, tool_calls: calls, ...others } = saying.take();
+  const { content = null, tool_calls: calls, logprobs, ...others } = saying.take();
   const message = {
     role: "assistant",
     content,
     ...others,
     ...(calls && { tool_calls: calls.map(withoutIndex) }),
   };
-  const choices = [{ index: 0, message, finish_reason: finishReason }];
+  const choices = [{ index: 0, message, ...besides(logprobs), finish_reason: finishReason }];
   return { completion: { ...createdOf(response), choices, usage: shownUsage }, usage };
+}
+
+/** What stands in a choice of a chat beside what it says. */
+function besides(logprobs: Said["logprobs"]): Fields {
+  return logprobs ? { logprobs: { content: logprobs, refusal: null } } : {};
 }
 
 /** Calls are told apart by an index in a stream only. */
@@ -55,8 +60,10 @@ function eventReader(): ReadChatEvent {
   const chunk = (finishReason: string | null, more: Fields = {}): Fields => {
     const role = hasRole ? {} : { role: "assistant" };
     hasRole = true;
-    const delta = { ...role, ...saying.take() };
-    return { ...created, choices: [{ index: 0, delta, finish_reason: finishReason }], ...more };
+    const { logprobs, ...said } = saying.take();
+    const delta = { ...role, ...said };
+    const choice = { index: 0, delta, ...besides(logprobs), finish_reason: finishReason };
+    return { ...created, choices: [choice], ...more };
   };
   return ({ event, data }): ChatEvent => {
     // Imitators end their streams as those of chats end; what counts is the response's own end.
@@ -95,6 +102,7 @@ function sayEvent(saying: Saying, type: string, event: Fields): void {
     case "response.output_text.delta":
     case "response.output_text.done":
       saying.say("text", type, delta ?? text);
+      saying.sayLogprobs(type, event["logprobs"]);
       break;
     case "response.refusal.delta":
     case "response.refusal.done":

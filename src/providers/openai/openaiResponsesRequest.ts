@@ -1,4 +1,4 @@
-import type { ChatRequestBody } from "../../contract/chat.ts";
+import type { ChatRequest, ChatRequestBody } from "../../contract/chat.ts";
 import { isJsonObject } from "../../lib/json.ts";
 import { bodyWithOthers } from "../chat/chatFields.ts";
 import { unfit } from "../chat/chatParts.ts";
@@ -19,7 +19,11 @@ const SHARED_FIELDS = [
   "prompt_cache_key",
   "prompt_cache_retention",
   "service_tier",
+  "top_logprobs",
 ];
+
+/** What asks for the probabilities of tokens; without it `top_logprobs` alone brings none. */
+const LOGPROBS = "message.output_text.logprobs";
 
 /** Fields of the convention without a counterpart, and without which a request means something else. */
 const UNFIT_FIELDS = ["functions", "function_call", "web_search_options"];
@@ -40,7 +44,7 @@ const NO_PARAMETERS = { type: "object", properties: {} };
 export function encodeChat(call: ChatCall): EncodedRequest {
   const { object, request } = call;
   const body: ChatRequestBody & Fields = request.body;
-  refuseUnfit(body, request.choiceCount);
+  refuseUnfit(body, request);
   const fields: Record<string, unknown> = {
     model: call.model,
     input: inputOf(body.messages),
@@ -52,6 +56,7 @@ export function encodeChat(call: ChatCall): EncodedRequest {
     text: textOf(body),
     tools: given(body["tools"]) && toolsOf(body["tools"]),
     tool_choice: given(body["tool_choice"]) && toolChoiceOf(body["tool_choice"]),
+    include: body["logprobs"] === true ? includedWithLogprobs(body["include"]) : undefined,
     // Unless told otherwise the provider keeps every response for a month, and hands it out by an id that
     // a chat's client never learns: it could neither use it nor have it deleted. The reasoning need not
     // come back encrypted either: each chat brings all that it builds on.
@@ -61,8 +66,10 @@ export function encodeChat(call: ChatCall): EncodedRequest {
   return { path: "/responses", body: bodyWithOthers(object, fields) };
 }
 
-function refuseUnfit(body: Fields, choiceCount: number): void {
+function refuseUnfit(body: Fields, { choiceCount, stop }: ChatRequest): void {
   if (choiceCount > 1) throw unfit("n");
+  // The gateway ends the text at a stop sequence, and could not tell which tokens that leaves.
+  if (body["logprobs"] === true && stop.length > 0) throw unfit("logprobs with stop");
   const { modalities, instructions } = body;
   if (Array.isArray(modalities) && modalities.some((one) => one !== "text")) {
     throw unfit("modalities");
@@ -82,6 +89,13 @@ function isGiven(value: unknown): boolean {
 /** A null counts as absent. */
 function given(value: unknown): unknown {
   return value ?? undefined;
+}
+
+/** The caller may include more, in the interface's own words. */
+function includedWithLogprobs(own: unknown): readonly unknown[] {
+  if (!isGiven(own)) return [LOGPROBS];
+  if (!Array.isArray(own)) throw unfit("include");
+  return own.includes(LOGPROBS) ? own : [...(own as unknown[]), LOGPROBS];
 }
 
 /** Usage is on the last event always; only how the stream is padded can be asked for. */

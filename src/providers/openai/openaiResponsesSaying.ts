@@ -9,6 +9,8 @@ export interface Said {
   refusal?: string;
   reasoning_content?: string;
   tool_calls?: SaidCall[];
+  /** Of the tokens of the text. They stand in the choice, beside what it says. */
+  logprobs?: Fields[];
 }
 
 export interface SaidCall {
@@ -20,7 +22,7 @@ export interface SaidCall {
 }
 
 /** What a response consists of, as far as a chat has a place for it. */
-type Kind = "text" | "refusal" | "summary" | "reasoning";
+type Kind = "text" | "refusal" | "summary" | "reasoning" | "logprobs";
 
 /** Far more calls than any model makes in one answer. */
 const CALLS_MAX = 1024;
@@ -73,13 +75,27 @@ export class Saying {
     else this.#reason(text, `${kind} ${part}`);
   }
 
+  /** Probabilities of tokens, each in the form of a chat, which has all of its fields. */
+  sayLogprobs(source: string, value: unknown): void {
+    const tokens = listOf(value);
+    if (tokens.length === 0 || (this.#sources.get("logprobs") ?? source) !== source) return;
+    this.#sources.set("logprobs", source);
+    const said = (this.#said.logprobs ??= []);
+    for (const token of tokens) {
+      said.push({ ...tokenOf(token), top_logprobs: listOf(token["top_logprobs"]).map(tokenOf) });
+    }
+  }
+
   /** A finished item, whole. Items of other types are the provider's own work, and a chat has no place for them. */
   sayItem(item: unknown, source: string, outputIndex: unknown): void {
     if (!isJsonObject(item)) return;
     switch (item["type"]) {
       case "message":
         for (const part of listOf(item["content"])) {
-          if (part["type"] === "output_text") this.say("text", source, part["text"]);
+          if (part["type"] === "output_text") {
+            this.say("text", source, part["text"]);
+            this.sayLogprobs(source, part["logprobs"]);
+          }
           if (part["type"] === "refusal") this.say("refusal", source, part["refusal"]);
         }
         break;
@@ -160,6 +176,11 @@ function textOf(value: unknown): string {
   if (value === undefined || value === null) return "";
   if (typeof value !== "string") throw new AnswerError("a text is none");
   return value;
+}
+
+/** Pieces of a stream need not have the bytes. */
+function tokenOf({ token, logprob, bytes }: Fields): Fields {
+  return { token, logprob, bytes: bytes ?? null };
 }
 
 function listOf(value: unknown): readonly Fields[] {

@@ -176,6 +176,22 @@ describe("a field of a chat", () => {
       { include: ["web_search_call.results"], truncation: "auto", instructions: "Be." },
       { include: ["web_search_call.results"], truncation: "auto", instructions: "Be." },
     ],
+    [
+      "probabilities",
+      { logprobs: true, top_logprobs: 3 },
+      { include: ["message.output_text.logprobs"], top_logprobs: 3 },
+    ],
+    ["probabilities alone", { logprobs: true }, { include: ["message.output_text.logprobs"] }],
+    [
+      "probabilities, beside what the caller includes",
+      { logprobs: true, include: ["web_search_call.results"] },
+      { include: ["web_search_call.results", "message.output_text.logprobs"] },
+    ],
+    [
+      "probabilities, in the interface's own words",
+      { top_logprobs: 0, include: ["message.output_text.logprobs"] },
+      { top_logprobs: 0, include: ["message.output_text.logprobs"] },
+    ],
     ["an input, which the messages are", { input: "theirs" }, {}],
     ["a bound below what the provider takes", { max_tokens: 1 }, { max_output_tokens: 1 }],
     [
@@ -184,8 +200,7 @@ describe("a field of a chat", () => {
         n: 1,
         stop: ["a"],
         seed: 1,
-        logprobs: true,
-        top_logprobs: 3,
+        logprobs: false,
         logit_bias: { 1: 1 },
         presence_penalty: 1,
         frequency_penalty: 1,
@@ -230,6 +245,9 @@ describe("a field of a chat", () => {
   const unfit: readonly (readonly [object, string])[] = [
     [{ n: 2 }, "n"],
     [{ functions: [] }, "functions"],
+    // What comes behind the sequence would have to be cut out of the probabilities too.
+    [{ logprobs: true, stop: "a" }, "logprobs with stop"],
+    [{ logprobs: true, include: "all" }, "include"],
     [{ function_call: "none" }, "function_call"],
     [{ web_search_options: {} }, "web_search_options"],
     [{ modalities: ["text", "audio"] }, "modalities"],
