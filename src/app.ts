@@ -35,13 +35,9 @@ export interface Edges {
   fatal(message: string): void;
 }
 
-export function systemEdges(fatal: Edges["fatal"]): Edges {
-  return {
-    clock: systemClock,
-    random: systemRandom,
-    writeLog: (lines) => process.stdout.write(lines),
-    fatal,
-  };
+/** The machine's own clock and chance, with what the caller makes of the log and of the end. */
+export function systemEdges(own: Pick<Edges, "writeLog" | "fatal">): Edges {
+  return { clock: systemClock, random: systemRandom, ...own };
 }
 
 /** Requests that were let in and are not over. */

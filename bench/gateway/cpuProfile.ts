@@ -26,7 +26,7 @@ export interface Spent {
 
 /** Where code belongs, by its path; the first that fits. */
 const areas: readonly (readonly [string, RegExp])[] = [
-  ["trace and log", /\/src\/(?:telemetry|http\/traces?\.ts)|\/pino\/|writeLog/],
+  ["trace and log", /\/src\/(?:telemetry|http\/traces?\.ts|commands\/print)|\/pino\/|writeLog/],
   ["SSE decoder", /\/src\/(?:lib\/sse|gateway\/chatDecoder|gateway\/answerDecoder)/],
   [
     "answer and its writing",

@@ -31,7 +31,7 @@ const METRICS_SOCKET_MODE = 0o600;
 /** Opens the gateway and its listeners. Throws StoreError, and CommandFailure for an address that is taken. */
 export async function startGateway(
   config: Config,
-  edges: Pick<Partial<Edges>, "writeLog"> = {},
+  writeLog: Edges["writeLog"],
 ): Promise<GatewayServer> {
   const broken = Promise.withResolvers<never>();
   broken.promise.catch(() => undefined);
@@ -41,7 +41,7 @@ export async function startGateway(
     broken.reject(new CommandFailure(storeFailure(message)));
   };
   const metrics = config.metrics && (await loadMetrics());
-  const app = openApp(config, { ...systemEdges(fatal), ...edges }, metrics);
+  const app = openApp(config, systemEdges({ writeLog, fatal }), metrics);
   let scrapes: Listener | undefined;
   try {
     scrapes = metrics && (await listenForScrapes(metrics, config.metrics));

@@ -7,6 +7,7 @@ import {
 } from "../config/load.ts";
 import { errorClass } from "../telemetry/log.ts";
 import type { GatewayServer } from "./gatewayServer.ts";
+import { logWriter } from "./print.ts";
 import { neededRestarts } from "./restart.ts";
 import { globalOptions } from "./session.ts";
 import { listenForStop, type StopSignals } from "./stopSignals.ts";
@@ -26,7 +27,7 @@ export function addServe(program: Command): void {
       const path = globalOptions(command).config;
       const { config, warnings } = loadConfig({ path });
       const signals = listenForStop();
-      const starting = startGateway(config);
+      const starting = startGateway(config, logWriter());
       process.on("SIGHUP", () => void reloadStarted(starting, config.file));
       const gateway = await starting;
       for (const problem of warnings) gateway.app.log.warn("config", { problem });

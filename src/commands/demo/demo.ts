@@ -10,7 +10,7 @@ import { NANO_ROUBLES_PER_ROUBLE } from "../../lib/money.ts";
 import { systemRandom } from "../../lib/random.ts";
 import { CommandFailure } from "../failure.ts";
 import type { GatewayServer } from "../gatewayServer.ts";
-import { printResult } from "../print.ts";
+import { logWriter, printResult } from "../print.ts";
 import { untilStopped } from "../serve.ts";
 import { globalOptions } from "../session.ts";
 import { listenForStop } from "../stopSignals.ts";
@@ -69,7 +69,7 @@ async function runDemo(listen: string | undefined, asJson: boolean): Promise<voi
   const signals = listenForStop();
   const folder = mkdtempSync(join(tmpdir(), "tollgate-demo-"));
   const provider = openProvider({});
-  const log = holdLog((line) => process.stdout.write(line));
+  const log = holdLog(logWriter());
   try {
     const gateway = await openGateway(folder, provider, { listen, asJson, log });
     printResult(welcome(gateway, fundedKey(gateway), join(folder, "config.toml")), asJson);
@@ -92,7 +92,7 @@ async function openGateway(
   const file = join(folder, "config.toml");
   const open = (address: string): Promise<GatewayServer> => {
     writeFileSync(file, configToml(address, provider.url, asJson), { mode: 0o600 });
-    return startGateway(loadConfig({ path: file }).config, { writeLog: log.write });
+    return startGateway(loadConfig({ path: file }).config, log.write);
   };
   if (listen !== undefined) {
     tcpAddress(listen);
