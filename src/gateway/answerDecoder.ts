@@ -28,8 +28,6 @@ export interface AnswerDecoder {
   readonly usage: Usage | undefined;
   /** The usage is that of the whole answer, not an early figure of one that went on. */
   readonly isUsageFinal: boolean;
-  /** The usage is known for the prompt only: even of a whole answer it says nothing of the completion. */
-  readonly isUsageEarly: boolean;
   /** UTF-8 bytes of the text that was generated so far, for the estimate. */
   readonly textBytes: number;
   /** Ids of stored objects that the answer has named since the last call. */

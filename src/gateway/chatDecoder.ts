@@ -28,7 +28,6 @@ export class ChatDecoder implements AnswerDecoder {
   hasContent = false;
   isClosed = false;
   readonly isRefused = false;
-  isUsageFinal = false;
   textBytes = 0;
   readonly #readEvent: ReadChatEvent;
   readonly #identity: AnswerIdentity;
@@ -45,6 +44,8 @@ export class ChatDecoder implements AnswerDecoder {
   readonly #keptBack: ChatChunk[] = [];
   #earlyUsage: Usage | undefined;
   #usage: Usage | undefined;
+  /** The bytes of text that had come when a usage came that may be the whole answer's. */
+  #countedBytes: number | undefined;
   #reportedUsage: unknown;
   #output = "";
 
@@ -71,8 +72,8 @@ export class ChatDecoder implements AnswerDecoder {
     return this.#usage ?? this.#earlyUsage;
   }
 
-  get isUsageEarly(): boolean {
-    return this.#usage === undefined && this.#earlyUsage !== undefined;
+  get isUsageFinal(): boolean {
+    return this.#countedBytes === this.textBytes;
   }
 
   get isFinished(): boolean {
@@ -149,9 +150,10 @@ export class ChatDecoder implements AnswerDecoder {
     if (chunk.choices.length > 0) this.#relay(chunk);
     if (this.#frames && !read.usage) this.#learn(sseEvent, chunk, this.#frames);
     if (read.isLast) this.#close();
-    if (read.usage && !read.isUsageEarly) {
-      this.isUsageFinal = chunk.choices.length === 0 || this.isFinished;
-    }
+    // Some servers count in every chunk, or write zeros until the end: only what comes with a finish reason, behind
+    // one, or by itself can be the whole answer's, and is as long as no text follows.
+    const mayBeWhole = chunk.choices.length === 0 || this.#finishedChoices.size > 0;
+    if (read.usage && !read.isUsageEarly && mayBeWhole) this.#countedBytes = this.textBytes;
   }
 
   /** An event of a text and nothing else is what most of a stream is made of. */

@@ -20,8 +20,6 @@ export class ResponsesDecoder implements AnswerDecoder {
   hasContent = false;
   isFinished = false;
   isRefused = false;
-  /** A response bears its usage at its end only. */
-  readonly isUsageEarly = false;
   usage: Usage | undefined;
   textBytes = 0;
   readonly #splitter: SseSplitter = createSseSplitter({ eventBytesMax: EVENT_BYTES_MAX });
@@ -32,6 +30,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   /** The terminal event ends with the CR of a CRLF whose LF is still on its way. */
   #lacksLineFeed = false;
 
+  /** A response bears its usage at its end only. */
   get isUsageFinal(): boolean {
     return this.isFinished;
   }

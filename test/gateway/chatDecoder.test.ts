@@ -22,11 +22,11 @@ test.each<[string, object]>([
   });
   const seen = [1, 2, 3].map(() => {
     decoder.push(Buffer.from("data: x\n\n"));
-    return [decoder.isUsageEarly, decoder.isUsageFinal, decoder.usage?.promptTokens];
+    return [decoder.isUsageFinal, decoder.usage?.promptTokens];
   });
   expect(seen).toEqual([
-    [true, false, 0],
-    [true, false, 0],
-    [false, true, 1],
+    [false, 0],
+    [false, 0],
+    [true, 1],
   ]);
 });

@@ -3,6 +3,7 @@ import {
   answered,
   doneEvent,
   helloEvent,
+  roleEvent,
   stopEvent,
   thereEvent,
   usage,
@@ -241,7 +242,12 @@ describe("usage in a stream", () => {
       5,
     ],
     ["on the finish chunk itself", [helloEvent, chatEvent({}, "stop", inChunk(6))], 6],
-    ["before the content", [report(20, 8), helloEvent, stopEvent], 8],
+    ["in a chunk of its own before the end", [helloEvent, report(20, 8), stopEvent], 8],
+    [
+      "zeros in every chunk, at the end too: believed",
+      [chatEvent({ content: "a" }, null, inChunk(0)), chatEvent({}, "stop", inChunk(0))],
+      0,
+    ],
   ])("%s", async (_, events, completionTokens) => {
     at.provider.answer = stream(...events, doneEvent);
     const key = at.gateway.key();
@@ -250,6 +256,60 @@ describe("usage in a stream", () => {
     expect(chunksOf(reply).filter(({ choices }) => (choices as []).length === 0)).toEqual([]);
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { status: "done", estimated: false, promptTokens: 20, completionTokens },
+    ]);
+  });
+
+  const zeros = { usage: { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 } };
+  const long = "long ".repeat(20);
+  test.each([
+    [
+      "zeros with every text",
+      [roleEvent, chatEvent({ content: long }, null, zeros), stopEvent],
+      { promptTokens: 2, completionTokens: 25 },
+    ],
+    [
+      "in the role chunk only",
+      [chatEvent({ role: "assistant" }, null, inChunk(0)), chatEvent({ content: long }), stopEvent],
+      { promptTokens: 20, completionTokens: 25 },
+    ],
+    [
+      "in every text, and more than the estimate",
+      [chatEvent({ content: long }, null, inChunk(30)), stopEvent],
+      { promptTokens: 20, completionTokens: 30 },
+    ],
+    [
+      "in a chunk of its own before the text",
+      [report(20, 8), chatEvent({ content: long }), stopEvent],
+      { promptTokens: 20, completionTokens: 25 },
+    ],
+    [
+      "with a finish reason that was none",
+      [chatEvent({}, "stop", zeros), chatEvent({ content: long }), stopEvent],
+      { promptTokens: 2, completionTokens: 25 },
+    ],
+  ])("that came before the end only is an early figure: %s", async (_, events, tokens) => {
+    at.provider.answer = stream(...events, doneEvent);
+    const key = at.gateway.key();
+    await chat(at.gateway, key, { stream: true });
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { status: "done", estimated: true, ...tokens },
+    ]);
+  });
+
+  test("of one choice of two is early where the other goes on, and final where it does not", async () => {
+    const other = (text: string) =>
+      chatEvent({}, null, {
+        choices: [{ index: 1, delta: { content: text }, finish_reason: null }],
+      });
+    const key = at.gateway.key();
+    const first = [helloEvent, chatEvent({}, "stop", inChunk(2))];
+    for (const events of [[...first, other(long)], first]) {
+      at.provider.answer = stream(...events, doneEvent);
+      await chat(at.gateway, key, { stream: true, n: 2 });
+    }
+    expect(await at.gateway.records(key, 2)).toMatchObject([
+      { status: "done", estimated: false, promptTokens: 20, completionTokens: 2 },
+      { status: "done", estimated: true, promptTokens: 20, completionTokens: 27 },
     ]);
   });
 

@@ -10,7 +10,7 @@ import {
   type Form,
 } from "../../support/faultAnswers.ts";
 import { openFaultBench, type FaultReply } from "../../support/faultBench.ts";
-import { testBrokenOff, testServed } from "../../support/faultTests.ts";
+import { reasonOf, testBrokenOff, testServed } from "../../support/faultTests.ts";
 import { bodyReporting, reporting, type Reported } from "../../support/reportedUsage.ts";
 import { piece, stream, streamHead } from "../../support/scriptedProvider.ts";
 import { chatEvent } from "../../support/upstreamText.ts";
@@ -218,7 +218,6 @@ function reportingOften([first, second, third]: readonly number[]) {
 
 const cumulative = [
   { row: 86, name: "growing", reported: [1, 3, 7], completion: 7 },
-  { row: 86, name: "the last one impossible", reported: [1, 3, -7], completion: 3 },
   { row: 87, name: "decreasing", reported: [7, 5, 1], completion: 7 },
 ] as const;
 
@@ -247,6 +246,15 @@ testServed(bench, [
     charge: cost(estimate),
     estimated: true,
   })),
+  {
+    row: 86,
+    name: "usage in every chunk, the last one impossible: never less than the last valid one",
+    forms: ["chat stream"],
+    answer: reportingOften([1, 4, -7]),
+    charge: cost({ prompt: 20, completion: 4 }),
+    estimated: true,
+    sees: (reply) => expect(reasonOf(reply)).toBe("stop"),
+  },
   {
     row: 79,
     name: "usage missing, not asked for by the client",

@@ -56,7 +56,7 @@ describe.each(dialects)("$name", (dialect) => {
     const said = { text: "Hello", finish: "stop", usage } as const;
     expect(dialect.chat.read(dialect.json(said)).usage).toBeUndefined();
     const { decoder } = readStream(dialect, Buffer.from(dialect.stream(said)));
-    expect(decoder.isUsageEarly ? undefined : decoder.usage).toBeUndefined();
+    expect(decoder.isUsageFinal ? decoder.usage : undefined).toBeUndefined();
   });
 
   describe("refuses, as no answer,", () => {
