@@ -9,8 +9,8 @@ export interface Usage {
   completionTokens: number;
 }
 
-/** A figure above this is taken for a provider's mistake. */
-const TOKENS_MAX = 1_000_000_000;
+/** So many tokens or more are taken for a provider's mistake: no answer and no prompt has them. */
+const IMPLAUSIBLE_TOKENS = 1_000_000_000;
 
 export const noUsage: Usage = {
   promptTokens: 0,
@@ -19,7 +19,7 @@ export const noUsage: Usage = {
   completionTokens: 0,
 };
 
-/** Reads the `usage` of a chat completion; undefined when it is missing or impossible. */
+/** Reads the `usage` of a chat completion; undefined when it is missing or no count. It may still be implausible. */
 export function readChatUsage(value: unknown): Usage | undefined {
   if (!isRecord(value)) return undefined;
   const details = isRecord(value["prompt_tokens_details"]) ? value["prompt_tokens_details"] : {};
@@ -44,7 +44,7 @@ function chatCompletionTokens(usage: Readonly<Record<string, unknown>>): unknown
   return total === prompt + completion + reasoning ? completion + reasoning : completion;
 }
 
-/** Reads the `usage` of a response; undefined when it is missing or impossible. */
+/** The same of a response. */
 export function readResponsesUsage(value: unknown): Usage | undefined {
   if (!isRecord(value)) return undefined;
   const details = isRecord(value["input_tokens_details"]) ? value["input_tokens_details"] : value;
@@ -52,7 +52,7 @@ export function readResponsesUsage(value: unknown): Usage | undefined {
 }
 
 /**
- * Reads the `usage` of a message; undefined when it is missing or impossible. There the tokens that were read from the
+ * The same of a message. There the tokens that were read from the
  * cache and written to it stand beside the prompt's others: https://platform.claude.com/docs/en/build-with-claude/prompt-caching
  */
 export function readMessagesUsage(value: unknown): Usage | undefined {
@@ -73,9 +73,16 @@ export function readReasoningTokens(usage: unknown): number | undefined {
   return isRecord(details) ? tokens(details["reasoning_tokens"]) : undefined;
 }
 
-/** Of two reports on one answer the larger: usage only grows while an answer does. */
+/** True for a usage that is a provider's mistake, though its figures are whole numbers: nobody may be charged for it. */
+export function isImplausible({ promptTokens, completionTokens }: Usage): boolean {
+  return Math.max(promptTokens, completionTokens) >= IMPLAUSIBLE_TOKENS;
+}
+
+/** Of two reports on one answer the larger that can be: usage only grows while an answer does. */
 export function laterUsage(before: Usage | undefined, now: Usage | undefined): Usage | undefined {
   if (!before || !now) return now ?? before;
+  if (isImplausible(now)) return before;
+  if (isImplausible(before)) return now;
   return totalTokens(now) >= totalTokens(before) ? now : before;
 }
 
@@ -131,8 +138,7 @@ function billable(
 }
 
 function tokens(value: unknown): number | undefined {
-  const possible =
-    typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= TOKENS_MAX;
+  const possible = typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
   return possible ? Math.abs(value) : undefined;
 }
 

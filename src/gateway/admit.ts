@@ -16,6 +16,7 @@ import { formatRoubles } from "../lib/money.ts";
 import type { CatalogModel } from "./catalog.ts";
 import { STALL_MS } from "./clientPace.ts";
 import type { Gateway, Visit } from "./gateway.ts";
+import { usageAlarm, type UsageAlarm } from "./usageAlarm.ts";
 
 /** What a checked body asks for, as far as admission decides by it. */
 export interface Ask {
@@ -38,6 +39,9 @@ export interface Admitted {
   /** What was held for each choice. */
   outputTokensMax: number;
   promptEstimate: number;
+  /** The most that the model can make of all choices together. */
+  modelTokensMax: number;
+  usageAlarm: UsageAlarm;
 }
 
 const BUSY_RETRY_SECONDS = 1;
@@ -103,6 +107,8 @@ export async function admit(
     outputTokensBound: isShrunk ? outputTokensMax : ask.outputTokensBound,
     outputTokensMax,
     promptEstimate: ask.promptEstimate,
+    modelTokensMax: config.maxOutputTokens * ask.choiceCount,
+    usageAlarm: usageAlarm(gateway, visit.requestId, config),
   };
 }
 

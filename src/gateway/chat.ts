@@ -11,7 +11,7 @@ import { findModel } from "./catalog.ts";
 import { jsonOf, publicCompletion, type AnswerIdentity } from "./chatAnswer.ts";
 import { ChatDecoder, chatFailure } from "./chatDecoder.ts";
 import type { Answer } from "./answer.ts";
-import { estimatedUsage } from "./estimated.ts";
+import { billedUsage } from "./estimated.ts";
 import type { Gateway, Visit } from "./gateway.ts";
 import type { Journey } from "./journey.ts";
 import { openStream } from "./openStream.ts";
@@ -102,9 +102,9 @@ function jsonAnswer(
 ): Promise<Answer> {
   return answerJson(journey, (text, candidate) => {
     const { completion, usage } = candidate.chat.read(text);
-    let billed: BilledUsage = { tokens: usage ?? noUsage, estimated: false };
+    let billed: BilledUsage = { tokens: noUsage, estimated: false };
     const usageOf = (textBytes: number): Usage => {
-      if (!usage) billed = estimatedUsage(journey.admitted, textBytes);
+      billed = billedUsage(journey.admitted, { usage, isUsageFinal: true, textBytes });
       return billed.tokens;
     };
     const answer = publicCompletion(completion, identity, usageOf, stopsLeft(request, candidate));

@@ -1,5 +1,7 @@
 import { estimateTokens, estimateUsage, withinCeiling } from "../billing/estimate.ts";
+import type { Ceiling } from "../billing/ceiling.ts";
 import type { BilledUsage } from "../billing/meter.ts";
+import { isImplausible, type Usage } from "../contract/usage.ts";
 import type { Admitted } from "./admit.ts";
 import type { AnswerDecoder } from "./answerDecoder.ts";
 
@@ -10,21 +12,34 @@ export function estimatedUsage(admitted: Admitted, textBytes: number): BilledUsa
   return { tokens, estimated: true };
 }
 
+/** What was reported of an answer, and what was said in it. */
+type ReadAnswer = Pick<AnswerDecoder, "usage" | "isUsageFinal" | "textBytes">;
+
 /**
- * What is billed of what was read of an answer: its usage, if that is the whole answer's, else an estimate. A figure
- * that came before the end is an early one: it is believed for the prompt, which is never without tokens, and for the
- * completion where it is not below the estimate, but as all that is estimated only up to what was held.
+ * What is billed of what was read of an answer: its usage, if that is the whole answer's, else an estimate. More than
+ * the model can make by the config is charged as it was reported: a provider's own tools can bring that about, and
+ * so can a config. What no answer can have is not.
  */
-export function readUsage(
-  admitted: Admitted,
-  answer: Pick<AnswerDecoder, "usage" | "isUsageFinal" | "textBytes">,
-): BilledUsage {
+export function billedUsage(admitted: Admitted, answer: ReadAnswer): BilledUsage {
   const { usage, isUsageFinal, textBytes } = answer;
-  if (usage && isUsageFinal) return { tokens: usage, estimated: false };
   const estimate = estimatedUsage(admitted, textBytes);
   if (!usage) return estimate;
-  const promptTokens = usage.promptTokens || estimate.tokens.promptTokens;
-  const completionTokens = Math.max(usage.completionTokens, estimate.tokens.completionTokens);
-  const tokens = withinCeiling({ ...usage, promptTokens, completionTokens }, admitted.ceiling);
+  if (isImplausible(usage)) {
+    admitted.usageAlarm("implausible");
+    return estimate;
+  }
+  if (usage.completionTokens > admitted.modelTokensMax) admitted.usageAlarm("beyond the model");
+  if (isUsageFinal) return { tokens: usage, estimated: false };
+  return atLeast(usage, estimate.tokens, admitted.ceiling);
+}
+
+/**
+ * A figure that came before the end is an early one: it is believed for the prompt, which is never without tokens, and
+ * for the completion where it is not below the estimate, but as all that is estimated only up to what was held.
+ */
+function atLeast(early: Usage, estimate: Usage, ceiling: Ceiling): BilledUsage {
+  const promptTokens = early.promptTokens || estimate.promptTokens;
+  const completionTokens = Math.max(early.completionTokens, estimate.completionTokens);
+  const tokens = withinCeiling({ ...early, promptTokens, completionTokens }, ceiling);
   return { tokens, estimated: true };
 }

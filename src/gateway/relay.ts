@@ -10,7 +10,7 @@ import { joined, type Piece, type Relay, type SendPiece } from "./answer.ts";
 import type { AnswerDecoder } from "./answerDecoder.ts";
 import { AnswerReading } from "./answerReading.ts";
 import { watchPace, type ClientPace } from "./clientPace.ts";
-import { readUsage } from "./estimated.ts";
+import { billedUsage } from "./estimated.ts";
 import type { OwnObjects } from "./ownership.ts";
 import { isReadFailure, readFailure } from "./readFailure.ts";
 
@@ -202,7 +202,7 @@ export class StreamRelay implements Relay {
     this.#options.trial.ended();
     const { isRefused } = this.#decoder;
     const status = this.#isGone ? "cancelled" : isRefused ? "failed" : "done";
-    const usage = isRefused ? undefined : readUsage(this.#options.admitted, this.#decoder);
+    const usage = isRefused ? undefined : billedUsage(this.#options.admitted, this.#decoder);
     await this.#finish({ status, usage });
   }
 
@@ -274,7 +274,7 @@ export class StreamRelay implements Relay {
 
   #abandonedUsage(): Ending["usage"] {
     if (!this.#hasHead && this.#silentMs >= SILENCE_MS) return undefined;
-    return readUsage(this.#options.admitted, this.#decoder);
+    return billedUsage(this.#options.admitted, this.#decoder);
   }
 }
 

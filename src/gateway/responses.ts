@@ -10,7 +10,7 @@ import { admit } from "./admit.ts";
 import { answerJson } from "./answerJson.ts";
 import type { Answer } from "./answer.ts";
 import { findModel } from "./catalog.ts";
-import { estimatedUsage } from "./estimated.ts";
+import { billedUsage } from "./estimated.ts";
 import type { Gateway, Visit } from "./gateway.ts";
 import type { Journey } from "./journey.ts";
 import { openStream } from "./openStream.ts";
@@ -66,12 +66,14 @@ export async function responses(
 function jsonAnswer(journey: Journey): Promise<Answer> {
   return answerJson(journey, (text) => {
     const response = parseResponse(text);
-    const usage = readResponsesUsage(response["usage"]);
-    const billed = usage
-      ? { tokens: usage, estimated: false }
-      : estimatedUsage(journey.admitted, spokenTextBytes(response["output"]));
     const isRefused = response["status"] === "failed";
-    return { text, billed: isRefused ? undefined : billed, objectIds: objectIdsOf(response) };
+    const reported = {
+      usage: readResponsesUsage(response["usage"]),
+      isUsageFinal: true,
+      textBytes: spokenTextBytes(response["output"]),
+    };
+    const billed = isRefused ? undefined : billedUsage(journey.admitted, reported);
+    return { text, billed, objectIds: objectIdsOf(response) };
   });
 }
 

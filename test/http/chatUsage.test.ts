@@ -27,7 +27,7 @@ interface Figures {
 
 /** The estimate of "hello" and "Hello there": a quarter of their bytes, rounded up. */
 const estimate: Figures = { prompt: 2, completion: 3 };
-const huge = 1_000_000_001;
+const huge = 1_000_000_000;
 
 /** 20 tokens of the prompt and 7 of the answer, with these details of the answer and this total. */
 function reasoned(details: object, total?: unknown): string {
@@ -239,6 +239,16 @@ describe("usage in a stream", () => {
     [
       "first right, then broken: the right one",
       [helloEvent, stopEvent, report(20, 5), usageOnly(null)],
+      5,
+    ],
+    [
+      "first right, then implausible: the right one",
+      [helloEvent, stopEvent, report(20, 5), report(20, huge)],
+      5,
+    ],
+    [
+      "first implausible, then right: the right one",
+      [chatEvent({ content: "a" }, null, inChunk(huge)), stopEvent, report(20, 5)],
       5,
     ],
     ["on the finish chunk itself", [helloEvent, chatEvent({}, "stop", inChunk(6))], 6],

@@ -98,7 +98,7 @@ const usages = [
   ["with a negative figure", { ...responsesUsage, output_tokens: -1 }, undefined],
   ["with a fraction", { ...responsesUsage, input_tokens: 1.5 }, undefined],
   ["with a text for a number", { ...responsesUsage, input_tokens: "20" }, undefined],
-  ["beyond all reason", { ...responsesUsage, output_tokens: 1_000_000_001 }, undefined],
+  ["beyond all reason", { ...responsesUsage, output_tokens: 1_000_000_000 }, undefined],
 ] as const;
 
 describe("a usage", () => {

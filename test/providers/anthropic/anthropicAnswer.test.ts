@@ -118,7 +118,7 @@ describe("usage", () => {
     [{ ...usage, output_tokens: 0.5 }, undefined],
     [{ ...usage, cache_read_input_tokens: -1 }, undefined],
     [{ ...usage, cache_creation_input_tokens: "3" }, undefined],
-    [{ ...usage, input_tokens: 999_999_999, cache_read_input_tokens: 2 }, undefined],
+    [{ ...usage, input_tokens: Number.MAX_SAFE_INTEGER, cache_read_input_tokens: 2 }, undefined],
     [{ prompt_tokens: 5, completion_tokens: 7 }, undefined],
   ])("%j is %j", (reported, billed) => {
     const { completion, usage: tokens } = read({ usage: reported });

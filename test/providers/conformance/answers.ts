@@ -48,6 +48,6 @@ export const impossibleUsages: Readonly<Record<string, SaidUsage>> = {
   "a negative prompt": { ...usage, prompt: -1, cached: 0, cacheWrite: 0 },
   "a negative completion": { ...usage, completion: -1 },
   "half a token": { ...usage, completion: 1.5 },
-  "a prompt over a milliard": { ...usage, prompt: 1_000_000_001, cached: 0, cacheWrite: 0 },
-  "a completion over a milliard": { ...usage, completion: 1_000_000_001 },
+  "a prompt beyond exact numbers": { ...usage, prompt: 2 ** 53, cached: 0, cacheWrite: 0 },
+  "a completion beyond exact numbers": { ...usage, completion: 2 ** 53 },
 };

@@ -88,7 +88,10 @@ describe("usage", () => {
     [{ ...usageMetadata, thoughtsTokenCount: -5 }, undefined],
     [{ ...usageMetadata, thoughtsTokenCount: "30" }, undefined],
     [{ ...usageMetadata, toolUsePromptTokenCount: -5 }, undefined],
-    [{ ...usageMetadata, promptTokenCount: 999_999_999, toolUsePromptTokenCount: 2 }, undefined],
+    [
+      { ...usageMetadata, promptTokenCount: Number.MAX_SAFE_INTEGER, toolUsePromptTokenCount: 2 },
+      undefined,
+    ],
   ])("that is reported as %j is %j", (metadata, usage) => {
     expect(usageOf(metadata)).toEqual(usage as undefined);
   });

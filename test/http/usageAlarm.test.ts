@@ -1,0 +1,63 @@
+import { describe, expect, test } from "bun:test";
+import { answered, doneEvent, helloEvent, stopEvent, usageOnly } from "../support/chatAnswers.ts";
+import { chat } from "../support/chatCalls.ts";
+import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
+import { ended, responsesUsage } from "../support/responsesAnswers.ts";
+import { respond } from "../support/responsesCalls.ts";
+import { json, stream, type ProviderAnswer } from "../support/scriptedProvider.ts";
+
+/** The model makes at most 1000 tokens. */
+const at = openOneModelBefore();
+
+const figures = (completion_tokens: number) => ({ prompt_tokens: 20, completion_tokens });
+const impossible = "the provider reports a usage that cannot be: it is estimated";
+const beyond = "the provider reports more tokens than its model can make";
+
+/** What the log says of usage while a request is answered so. */
+async function alarms(answer: ProviderAnswer, body: object = {}): Promise<readonly object[]> {
+  const before = at.gateway.log.length;
+  at.provider.answer = answer;
+  const key = at.gateway.key();
+  const { status, id } = await chat(at.gateway, key, body);
+  expect(status).toBe(200);
+  await at.gateway.records(key, 1);
+  const lines = at.gateway.log.slice(before).filter(({ msg }) => msg !== "request");
+  for (const line of lines) expect(line).toMatchObject({ request_id: id, model: "small" });
+  return lines.map(({ level, msg }) => ({ level, msg }));
+}
+
+describe("the operator hears", () => {
+  test.each([
+    ["in JSON", answered({ usage: figures(1e9) }), {}],
+    [
+      "in a stream",
+      stream(helloEvent, stopEvent, usageOnly(figures(1e9)), doneEvent),
+      { stream: true },
+    ],
+    ["of a prompt", answered({ usage: { prompt_tokens: 1e9, completion_tokens: 1 } }), {}],
+  ])("of a usage that no answer can have: %s", async (_, answer, body) => {
+    expect(await alarms(answer, body)).toEqual([{ level: "error", msg: impossible }]);
+  });
+
+  test("of one that a response cannot have", async () => {
+    at.provider.answer = json(
+      ended("resp_1", { usage: { ...responsesUsage, output_tokens: 1e9 } }),
+    );
+    const before = at.gateway.log.length;
+    expect((await respond(at.gateway, at.gateway.key())).status).toBe(200);
+    expect(at.gateway.log.slice(before)).toContainEqual(
+      expect.objectContaining({ level: "error", msg: impossible }),
+    );
+  });
+
+  test("of more tokens than the model can make, which are charged", async () => {
+    expect(await alarms(answered({ usage: figures(1001) }))).toEqual([
+      { level: "warn", msg: beyond },
+    ]);
+  });
+
+  test("nothing of more than the caller's bound, or of as much as all choices can have", async () => {
+    expect(await alarms(answered({ usage: figures(1000) }), { max_tokens: 10 })).toEqual([]);
+    expect(await alarms(answered({ usage: figures(2000) }), { n: 2 })).toEqual([]);
+  });
+});
