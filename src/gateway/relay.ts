@@ -192,6 +192,8 @@ export class StreamRelay implements Relay {
   }
 
   #collect(): void {
+    // Behind the end comes nothing, whatever the decoder still had.
+    if (this.#isOver) return;
     const piece = this.#decoder.take();
     if (piece !== undefined && !this.#isGone) this.#output = joined(this.#output, piece);
   }

@@ -52,7 +52,8 @@ export class ResponsesDecoder implements AnswerDecoder {
   end(): void {
     this.#lacksLineFeed = false;
     const last = this.#splitter.end();
-    if (last) this.#read(last);
+    // An event that the end cut off is no event, as the standard says; the answer's own end lacks nothing that matters.
+    if (last && TERMINAL_EVENTS.has(eventType(last) ?? "")) this.#read(last);
   }
 
   take(): Uint8Array | undefined {

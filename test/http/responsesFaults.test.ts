@@ -74,6 +74,7 @@ const breaks: readonly (readonly [name: string, answer: ProviderAnswer])[] = [
       peer.reset();
     },
   ],
+  ["is cut within an event", stream(created(), delta, delta.trimEnd())],
   ["is cut within the terminal event", stream(created(), delta, terminal().slice(0, -40))],
   ["falls silent", raw(streamHead, ...chunked(created(), delta))],
   ["reports an error", stream(created(), delta, providersError, terminal())],
