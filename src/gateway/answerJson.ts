@@ -9,7 +9,7 @@ import { conclude } from "./conclude.ts";
 import { estimatedUsage } from "./estimated.ts";
 import { concludeFailure, send, walk, type Journey } from "./journey.ts";
 import { ownerOf } from "./ownership.ts";
-import { isReadFailure, readFailure } from "./readFailure.ts";
+import { isReadFailure, readFailure, reportedFailure } from "./readFailure.ts";
 
 /** A JSON answer that was read whole: everything that could fail about it is done before it is charged. */
 export interface ReadAnswer {
@@ -37,7 +37,7 @@ export async function answerJson(
     client.watch(exchange);
     try {
       const answer = read(await collectText(exchange), candidate);
-      trial.ended();
+      trial.ended(answer.billed ? undefined : reportedFailure());
       return answer;
     } catch (error) {
       const failure = readFailure(error);
@@ -62,6 +62,7 @@ export async function answerJson(
     client.end();
   }
   const { answer, candidate } = answered;
+  if (!answer.billed) admitted.meter.amendAttempt(reportedFailure().outcome);
   const status = client.isGone ? "cancelled" : answer.billed ? "done" : "failed";
   const { charge } = await conclude(visit, admitted, {
     status,

@@ -24,3 +24,11 @@ export function readFailure(error: unknown): UpstreamError {
     cause: error,
   });
 }
+
+/**
+ * What becomes of an attempt whose answer says itself that it failed. A client can bring that about as often as it
+ * likes, so nobody's health hears of it.
+ */
+export function reportedFailure(): UpstreamError {
+  return new UpstreamError("misfire", "reported failure");
+}

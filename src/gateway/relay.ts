@@ -12,7 +12,7 @@ import { AnswerReading } from "./answerReading.ts";
 import { watchPace, type ClientPace } from "./clientPace.ts";
 import { billedUsage } from "./estimated.ts";
 import type { OwnObjects } from "./ownership.ts";
-import { isReadFailure, readFailure } from "./readFailure.ts";
+import { isReadFailure, readFailure, reportedFailure } from "./readFailure.ts";
 
 export interface RelayOptions {
   exchange: UpstreamExchange;
@@ -201,10 +201,12 @@ export class StreamRelay implements Relay {
   async #end(): Promise<void> {
     if (!this.#decoder.isFinished) return this.#fail(new UpstreamError("provider", "cut"));
     this.#exchange.finished();
-    this.#options.trial.ended();
-    const { isRefused } = this.#decoder;
-    const status = this.#isGone ? "cancelled" : isRefused ? "failed" : "done";
-    const usage = isRefused ? undefined : billedUsage(this.#options.admitted, this.#decoder);
+    const { trial, admitted } = this.#options;
+    const failure = this.#decoder.isRefused ? reportedFailure() : undefined;
+    trial.ended(failure);
+    if (failure) admitted.meter.amendAttempt(failure.outcome);
+    const status = this.#isGone ? "cancelled" : failure ? "failed" : "done";
+    const usage = failure ? undefined : billedUsage(admitted, this.#decoder);
     await this.#finish({ status, usage });
   }
 

@@ -14,6 +14,7 @@ const WORDS = new Set([
   "protocol",
   "proxy",
   "refused",
+  "reported failure",
   "request",
   "runaway",
   "shutdown",

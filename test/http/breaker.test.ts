@@ -2,9 +2,9 @@ import { describe, expect, test } from "bun:test";
 import { answered, helloEvent, usual } from "../support/chatAnswers.ts";
 import { chat, chunksOf, openChat } from "../support/chatCalls.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
-import { responds } from "../support/responsesAnswers.ts";
+import { ended, responds, terminal } from "../support/responsesAnswers.ts";
 import { respond } from "../support/responsesCalls.ts";
-import { refusal, stream } from "../support/scriptedProvider.ts";
+import { json, refusal, stream } from "../support/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
 const at = openBefore(["one", "two"], (urls) => ({
@@ -43,6 +43,26 @@ async function open(): Promise<void> {
 const states = () => at.gateway.app.gateway.current.health.states();
 
 describe("a route that fails five times in a row", () => {
+  test.each([true, false])(
+    "counts no response that its provider reports as failed, neither way (stream: %j)",
+    async (isStream) => {
+      const failed = isStream
+        ? stream(terminal("failed"))
+        : json(ended("resp_1", { status: "failed" }));
+      at.providers.one.answer = failed;
+      for (let n = 0; n < 6; n += 1) {
+        await respond(at.gateway, key(), { stream: isStream });
+      }
+      expect(states()).toMatchObject([{ state: "closed" }]);
+      at.providers.one.answer = refusal(500);
+      expect(await ask(4)).toBe(4);
+      at.providers.one.answer = failed;
+      expect((await respond(at.gateway, key(), { stream: isStream })).status).toBe(200);
+      at.providers.one.answer = refusal(500);
+      expect(await ask(2)).toBe(1);
+    },
+  );
+
   test("is passed over at once, and the 502 says when it is worth another try", async () => {
     await open();
     expect(await retryAfter()).toBe("10");

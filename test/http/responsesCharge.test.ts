@@ -59,6 +59,9 @@ describe("a response that ends as", () => {
       const reply = await respond(at.gateway, key);
       expect([reply.status, reply.text]).toEqual([200, JSON.stringify(answer)]);
       expect(await at.gateway.records(key, 1)).toMatchObject([record]);
+      expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([
+        { outcome: status === "failed" ? "reported failure" : "ok", status: 200 },
+      ]);
     },
   );
 
@@ -71,6 +74,9 @@ describe("a response that ends as", () => {
       const reply = await respond(at.gateway, key, { stream: true });
       expect([reply.status, reply.text]).toEqual([200, events.join("")]);
       expect(await at.gateway.records(key, 1)).toMatchObject([record]);
+      expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([
+        { outcome: status === "failed" ? "reported failure" : "ok", status: 200 },
+      ]);
     },
   );
 });

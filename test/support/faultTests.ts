@@ -126,11 +126,14 @@ export function testServed(
     charge: bigint;
     estimated?: boolean;
     status?: "done" | "failed";
+    /** How the attempt is recorded; `ok` unless given. */
+    outcome?: string;
     /** What the client is to see of it; the usual answer unless given. */
     sees?: (reply: FaultReply, form: Form) => void;
   })[],
 ): void {
-  for (const { row, name, forms, ask, sees, charge, status, estimated, ...route } of rows) {
+  for (const one of rows) {
+    const { row, name, forms, ask, sees, charge, status, estimated, outcome, ...route } = one;
     for (const form of forms) {
       const model = bench.model(row, { ...route, hasNext: true });
       testRow(row, `${name} (${form}): served, and charged exactly`, async () => {
@@ -141,7 +144,7 @@ export function testServed(
         expect(bench.calls(model)).toEqual([1, 0]);
         const record = await bench.record(reply, charge);
         expectEnd(record, { status: status ?? "done", charge, estimated: estimated ?? false });
-        expect(record.attempts).toMatchObject([tried(bench, reply, "ok")]);
+        expect(record.attempts).toMatchObject([tried(bench, reply, outcome ?? "ok")]);
         if (form === "chat") expectCost(reply, charge);
       });
     }

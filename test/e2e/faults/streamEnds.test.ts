@@ -123,7 +123,14 @@ testServed(bench, [
     charge: usualCharge,
   },
   { row: 61, name: "response.incomplete", ...endedAs("incomplete"), charge: usualCharge },
-  { row: 62, name: "response.failed", ...endedAs("failed"), charge: 0n, status: "failed" },
+  {
+    row: 62,
+    name: "response.failed",
+    ...endedAs("failed"),
+    charge: 0n,
+    status: "failed",
+    outcome: "reported failure",
+  },
   {
     row: 62,
     name: "response.failed as the first event",
@@ -132,6 +139,7 @@ testServed(bench, [
     sees: (reply) => expect(reply.text).toBe(terminal("failed")),
     charge: 0n,
     status: "failed",
+    outcome: "reported failure",
   },
 ]);
 
