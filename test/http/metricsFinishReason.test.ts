@@ -2,21 +2,25 @@ import { expect, test } from "bun:test";
 import { answered, choice, helloEvent, roleEvent, usual } from "../support/chatAnswers.ts";
 import { chat } from "../support/chatCalls.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
+import { geminiEvent, saying, usualGemini } from "../support/geminiAnswers.ts";
 import { growth } from "../support/scrape.ts";
-import { stream } from "../support/scriptedProvider.ts";
+import { json, stream } from "../support/scriptedProvider.ts";
 import { chatEvent } from "../support/upstreamText.ts";
 
-const at = openBefore(["one"], ({ one }) => ({
-  providers: { one },
-  models: [{ id: "small", routes: [{ provider: "one" }] }],
+const at = openBefore(["one", "google"], ({ one, google }) => ({
+  providers: { one, google: { base_url: google, kind: "gemini" } },
+  models: [
+    { id: "small", routes: [{ provider: "one" }] },
+    { id: "flash", routes: [{ provider: "google", responses: false }] },
+  ],
   sections: { metrics: { listen: "127.0.0.1:0" } },
 }));
 
-const unknownCounted = async (body: object): Promise<number | undefined> => {
+const unknownCounted = async (body: object, model = "small"): Promise<number | undefined> => {
   const { value } = await growth(at.gateway.metricsUrl, async () => {
-    expect((await chat(at.gateway, at.gateway.key(), body)).status).toBe(200);
+    expect((await chat(at.gateway, at.gateway.key(), { model, ...body })).status).toBe(200);
   });
-  return value("tollgate_unknown_finish_reasons_total", { model: "small" });
+  return value("tollgate_unknown_finish_reasons_total", { model });
 };
 
 test("a finish reason that is none of the convention's is counted: in JSON", async () => {
@@ -28,6 +32,20 @@ test("a finish reason that is none of the convention's is counted: in a stream",
   const end = chatEvent({}, "eos");
   at.providers.one.answer = stream(roleEvent, helloEvent, end, "data: [DONE]\n\n");
   expect(await unknownCounted({ stream: true })).toBe(1);
+});
+
+test.each([
+  ["in JSON", json(saying([{ text: "Hello" }], "MODEL_ARMOR")), {}, 1],
+  [
+    "in a stream",
+    stream(geminiEvent(saying([{ text: "Hello" }], "MODEL_ARMOR"))),
+    { stream: true },
+    1,
+  ],
+  ["a known one", usualGemini, {}, 0],
+])("Gemini's reasons are counted by the same rule: %s", async (_, answer, body, count) => {
+  at.providers.google.answer = answer;
+  expect(await unknownCounted(body, "flash")).toBe(count);
 });
 
 test.each([

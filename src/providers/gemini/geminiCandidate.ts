@@ -4,7 +4,7 @@ import { AnswerError, MisfireError } from "../provider.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Why a candidate ended, https://ai.google.dev/api/generate-content#FinishReason; any other reason is a plain end. */
+/** Why a candidate ended, https://ai.google.dev/api/generate-content#FinishReason; any other reason is the gateway's to judge. */
 const FINISH_REASONS: ReadonlyMap<unknown, string> = new Map([
   ["MAX_TOKENS", "length"],
   ["CONTINUATION", "length"],
@@ -109,7 +109,8 @@ export function readCandidate(
 function finishReasonOf(reason: unknown, calledTool: boolean): string | null {
   if (UNFINISHED.has(reason)) return null;
   if (MISFIRES.has(reason)) throw new MisfireError("the model could not answer");
-  return FINISH_REASONS.get(reason) ?? (calledTool ? "tool_calls" : "stop");
+  if (reason === "STOP") return calledTool ? "tool_calls" : "stop";
+  return FINISH_REASONS.get(reason) ?? String(reason);
 }
 
 /** What the parts say together. Parts of unknown kinds say nothing. */

@@ -38,8 +38,9 @@ describe("a candidate that ended", () => {
     ["PROHIBITED_CONTENT", "content_filter"],
     ["SPII", "content_filter"],
     ["IMAGE_SAFETY", "content_filter"],
-    ["A_REASON_OF_NEXT_YEAR", "stop"],
-    ["constructor", "stop"],
+    // What the interface does not name is the gateway's to judge, and to count.
+    ["A_REASON_OF_NEXT_YEAR", "A_REASON_OF_NEXT_YEAR"],
+    ["constructor", "constructor"],
     ["FINISH_REASON_UNSPECIFIED", null],
     [null, null],
     [undefined, null],
