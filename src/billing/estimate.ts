@@ -1,4 +1,4 @@
-import type { Usage } from "../contract/usage.ts";
+import { withCachedCut, type Usage } from "../contract/usage.ts";
 import type { Ceiling } from "./ceiling.ts";
 
 const BYTES_PER_TOKEN = 4;
@@ -23,12 +23,9 @@ export function estimateUsage(
 
 /** A usage cut to what a hold pays: at no price does it cost more than that. */
 export function withinCeiling(usage: Usage, ceiling: Ceiling): Usage {
-  const promptTokens = Math.min(usage.promptTokens, ceiling.promptTokens);
-  const cachedTokens = Math.min(usage.cachedTokens, promptTokens);
-  return {
-    promptTokens,
-    cachedTokens,
-    cacheWriteTokens: Math.min(usage.cacheWriteTokens, promptTokens - cachedTokens),
+  return withCachedCut({
+    ...usage,
+    promptTokens: Math.min(usage.promptTokens, ceiling.promptTokens),
     completionTokens: Math.min(usage.completionTokens, ceiling.completionTokens),
-  };
+  });
 }

@@ -78,12 +78,23 @@ export function isImplausible({ promptTokens, completionTokens }: Usage): boolea
   return Math.max(promptTokens, completionTokens) >= IMPLAUSIBLE_TOKENS;
 }
 
-/** Of two reports on one answer the larger that can be: usage only grows while an answer does. */
+/** Of two reports on one answer the larger, figure by figure: usage only grows while an answer does. */
 export function laterUsage(before: Usage | undefined, now: Usage | undefined): Usage | undefined {
   if (!before || !now) return now ?? before;
   if (isImplausible(now)) return before;
   if (isImplausible(before)) return now;
-  return totalTokens(now) >= totalTokens(before) ? now : before;
+  return withCachedCut({
+    promptTokens: Math.max(before.promptTokens, now.promptTokens),
+    cachedTokens: Math.max(before.cachedTokens, now.cachedTokens),
+    cacheWriteTokens: Math.max(before.cacheWriteTokens, now.cacheWriteTokens),
+    completionTokens: Math.max(before.completionTokens, now.completionTokens),
+  });
+}
+
+/** True where a later report takes back some of an earlier one. */
+export function hasFallen(before: Usage | undefined, now: Usage | undefined): boolean {
+  if (!before || !now || isImplausible(before)) return false;
+  return now.promptTokens < before.promptTokens || now.completionTokens < before.completionTokens;
 }
 
 export function totalTokens(usage: Usage): number {
@@ -120,7 +131,6 @@ export function usageObject(usage: Usage, reported: unknown): Record<string, unk
   };
 }
 
-/** Cached parts over the prompt are cut: first the cached ones, then the written, to what is left. */
 function billable(
   prompt: unknown,
   completion: unknown,
@@ -129,12 +139,16 @@ function billable(
   const promptTokens = tokens(prompt);
   const completionTokens = tokens(completion);
   if (promptTokens === undefined || completionTokens === undefined) return undefined;
-  const cachedTokens = Math.min(tokens(details["cached_tokens"]) ?? 0, promptTokens);
-  const cacheWriteTokens = Math.min(
-    tokens(details["cache_write_tokens"]) ?? 0,
-    promptTokens - cachedTokens,
-  );
-  return { promptTokens, cachedTokens, cacheWriteTokens, completionTokens };
+  const cachedTokens = tokens(details["cached_tokens"]) ?? 0;
+  const cacheWriteTokens = tokens(details["cache_write_tokens"]) ?? 0;
+  return withCachedCut({ promptTokens, cachedTokens, cacheWriteTokens, completionTokens });
+}
+
+/** Cached parts over the prompt are cut: first the cached ones, then the written, to what is left. */
+export function withCachedCut(usage: Usage): Usage {
+  const cachedTokens = Math.min(usage.cachedTokens, usage.promptTokens);
+  const cacheWriteTokens = Math.min(usage.cacheWriteTokens, usage.promptTokens - cachedTokens);
+  return { ...usage, cachedTokens, cacheWriteTokens };
 }
 
 function tokens(value: unknown): number | undefined {

@@ -28,6 +28,8 @@ export interface AnswerDecoder {
   readonly usage: Usage | undefined;
   /** The usage is that of the whole answer, not an early figure of one that went on. */
   readonly isUsageFinal: boolean;
+  /** A later report on the answer took back some of an earlier one. */
+  readonly hasUsageFallen?: boolean;
   /** UTF-8 bytes of the text that was generated so far, for the estimate. */
   readonly textBytes: number;
   /** Ids of stored objects that the answer has named since the last call. */

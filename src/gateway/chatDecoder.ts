@@ -6,7 +6,7 @@ import {
   type ChunkChoice,
 } from "../contract/chatAnswer.ts";
 import { upstreamFailure, type StreamFailure } from "../contract/errors.ts";
-import { laterUsage, usageObject, type Usage } from "../contract/usage.ts";
+import { hasFallen, laterUsage, usageObject, type Usage } from "../contract/usage.ts";
 import { BYTE_ORDER_MARK, createSseSplitter, type SseSplitter } from "../lib/sse.ts";
 import { spanOf, type Span } from "../lib/span.ts";
 import type { SseEvent } from "../lib/sseEvent.ts";
@@ -28,6 +28,8 @@ export class ChatDecoder implements AnswerDecoder {
   hasContent = false;
   isClosed = false;
   readonly isRefused = false;
+  usage: Usage | undefined;
+  hasUsageFallen = false;
   textBytes = 0;
   readonly #readEvent: ReadChatEvent;
   readonly #identity: AnswerIdentity;
@@ -42,8 +44,6 @@ export class ChatDecoder implements AnswerDecoder {
   readonly #callingChoices = new Set<number>();
   /** The chunks that bear a finish reason: they leave only after the charge. */
   readonly #keptBack: ChatChunk[] = [];
-  #earlyUsage: Usage | undefined;
-  #usage: Usage | undefined;
   /** The bytes of text that had come when a usage came that may be the whole answer's. */
   #countedBytes: number | undefined;
   #reportedUsage: unknown;
@@ -66,10 +66,6 @@ export class ChatDecoder implements AnswerDecoder {
     const { stop = [], eventsStandAlone = false } = options;
     this.#stops = stop.length > 0 ? new ChatStops(stop) : undefined;
     this.#frames = eventsStandAlone && stop.length === 0 ? new ChunkFrames() : undefined;
-  }
-
-  get usage(): Usage | undefined {
-    return this.#usage ?? this.#earlyUsage;
   }
 
   get isUsageFinal(): boolean {
@@ -141,8 +137,8 @@ export class ChatDecoder implements AnswerDecoder {
       jsonOf(read.chunk["usage"]);
       this.#reportedUsage = read.chunk["usage"];
     }
-    if (read.isUsageEarly) this.#earlyUsage = laterUsage(this.#earlyUsage, read.usage);
-    else this.#usage = laterUsage(this.#usage, read.usage);
+    this.hasUsageFallen ||= hasFallen(this.usage, read.usage);
+    this.usage = laterUsage(this.usage, read.usage);
     const chunk = publicChunk(read.chunk, this.#identity, (index) =>
       this.#callingChoices.has(index),
     );

@@ -13,7 +13,7 @@ export function estimatedUsage(admitted: Admitted, textBytes: number): BilledUsa
 }
 
 /** What was reported of an answer, and what was said in it. */
-type ReadAnswer = Pick<AnswerDecoder, "usage" | "isUsageFinal" | "textBytes">;
+type ReadAnswer = Pick<AnswerDecoder, "usage" | "isUsageFinal" | "hasUsageFallen" | "textBytes">;
 
 /**
  * What is billed of what was read of an answer: its usage, if that is the whole answer's, else an estimate. More than
@@ -28,6 +28,7 @@ export function billedUsage(admitted: Admitted, answer: ReadAnswer): BilledUsage
     admitted.usageAlarm("implausible");
     return estimate;
   }
+  if (answer.hasUsageFallen) admitted.usageAlarm("fallen");
   if (usage.completionTokens > admitted.modelTokensMax) admitted.usageAlarm("beyond the model");
   if (isUsageFinal) return { tokens: usage, estimated: false };
   return atLeast(usage, estimate.tokens, admitted.ceiling);

@@ -1,5 +1,5 @@
 import { upstreamFailure, type StreamFailure } from "../contract/errors.ts";
-import { laterUsage, readResponsesUsage, type Usage } from "../contract/usage.ts";
+import { readResponsesUsage, type Usage } from "../contract/usage.ts";
 import { isJsonObject } from "../lib/json.ts";
 import { createSseSplitter, SseEncodingError, type SseSplitter } from "../lib/sse.ts";
 import type { SseEvent } from "../lib/sseEvent.ts";
@@ -104,7 +104,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     const response = responseOf(event);
     this.#keptBack.push(event.raw);
     this.#objectIds.push(...objectIdsOf(response));
-    this.usage = laterUsage(this.usage, readResponsesUsage(response["usage"]));
+    this.usage = readResponsesUsage(response["usage"]);
     this.isRefused = type === "response.failed";
     this.hasContent = true;
     this.isFinished = true;

@@ -5,8 +5,9 @@ import type { Gateway } from "./gateway.ts";
  * What an operator must hear of a provider's figures:
  * - `implausible`: no answer has so many tokens; the estimate is charged
  * - `beyond the model`: more of a completion than the model can make; charged as reported
+ * - `fallen`: less than the provider had reported before; the larger figures are charged
  */
-export type UsageProblem = "implausible" | "beyond the model";
+export type UsageProblem = "implausible" | "beyond the model" | "fallen";
 
 /** Tells of the figures of one request. */
 export type UsageAlarm = (problem: UsageProblem) => void;
@@ -17,6 +18,8 @@ export function usageAlarm(gateway: Gateway, requestId: string, { id }: ModelCon
   return (problem) => {
     if (problem === "implausible") {
       gateway.log.error("the provider reports a usage that cannot be: it is estimated", fields);
+    } else if (problem === "fallen") {
+      gateway.log.warn("the provider reports less usage than before", fields);
     } else {
       gateway.log.warn("the provider reports more tokens than its model can make", fields);
     }

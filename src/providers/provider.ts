@@ -46,7 +46,7 @@ export type ChatEvent =
       readonly chunk: Readonly<Record<string, unknown>>;
       readonly usage: Usage | undefined;
       readonly isLast?: boolean;
-      /** The usage of an answer that has only begun: its prompt is counted, its completion is not. */
+      /** The usage of an answer that has only begun: its prompt is counted, its completion so far at most. */
       readonly isUsageEarly?: boolean;
     }
   | { readonly kind: "done" }

@@ -236,6 +236,7 @@ describe("usage in a stream", () => {
       3,
     ],
     ["shrinking: the largest", [helloEvent, report(20, 9), stopEvent, report(20, 4)], 9],
+    ["that shrinks and grows: the largest of each", [stopEvent, report(10, 50), report(20, 5)], 50],
     [
       "first right, then broken: the right one",
       [helloEvent, stopEvent, report(20, 5), usageOnly(null)],

@@ -11,6 +11,7 @@ const at = openOneModelBefore();
 
 const figures = (completion_tokens: number) => ({ prompt_tokens: 20, completion_tokens });
 const impossible = "the provider reports a usage that cannot be: it is estimated";
+const fallen = "the provider reports less usage than before";
 const beyond = "the provider reports more tokens than its model can make";
 
 /** What the log says of usage while a request is answered so. */
@@ -54,6 +55,27 @@ describe("the operator hears", () => {
     expect(await alarms(answered({ usage: figures(1001) }))).toEqual([
       { level: "warn", msg: beyond },
     ]);
+  });
+
+  test.each([
+    ["of the completion", [figures(50), figures(5)]],
+    ["of the prompt", [{ prompt_tokens: 30, completion_tokens: 5 }, figures(50)]],
+    ["again and again, but once", [figures(50), figures(5), figures(4), figures(3)]],
+    ["to zeros", [figures(50), { prompt_tokens: 0, completion_tokens: 0 }]],
+  ])("of a usage that falls: %s", async (_, reports) => {
+    const events = [helloEvent, stopEvent, ...reports.map(usageOnly), doneEvent];
+    expect(await alarms(stream(...events), { stream: true })).toEqual([
+      { level: "warn", msg: fallen },
+    ]);
+  });
+
+  test.each([
+    ["that grows", [figures(0), figures(5), figures(5), figures(6)]],
+    ["whose first figure could not be", [figures(1e9), figures(5)]],
+    ["whose last figure is none", [figures(5), null]],
+  ])("nothing of a usage %s", async (_, reports) => {
+    const events = [helloEvent, stopEvent, ...reports.map(usageOnly), doneEvent];
+    expect(await alarms(stream(...events), { stream: true })).toEqual([]);
   });
 
   test("nothing of more than the caller's bound, or of as much as all choices can have", async () => {

@@ -62,7 +62,7 @@ class MessageReader {
 
   #start(message: unknown): ChatEvent {
     this.#started = fieldsOf(fieldsOf(message)["usage"]);
-    const usage = readMessagesUsage(this.#started);
+    const usage = readMessagesUsage({ ...this.#started, output_tokens: 0 });
     return { ...chunkOf({ role: "assistant", content: "" }), usage, isUsageEarly: true };
   }
 
