@@ -1,7 +1,7 @@
 import { upstreamFailure, type StreamFailure } from "../contract/errors.ts";
 import { readResponsesUsage, type Usage } from "../contract/usage.ts";
 import { isJsonObject } from "../lib/json.ts";
-import { createSseSplitter, SseEncodingError, type SseSplitter } from "../lib/sse.ts";
+import { createSseSplitter, type SseSplitter } from "../lib/sse.ts";
 import type { SseEvent } from "../lib/sseEvent.ts";
 import { AnswerError } from "../providers/provider.ts";
 import { EVENT_BYTES_MAX, type AnswerDecoder } from "./answerDecoder.ts";
@@ -148,15 +148,9 @@ function typeOf(event: SseEvent): string | undefined {
   return typeof data["type"] === "string" ? data["type"] : undefined;
 }
 
-/** The bytes of the text that an event adds. One that is no UTF-8 is relayed unread, and counts whole. */
 function deltaBytes(event: SseEvent): number {
-  try {
-    const { delta } = parse(event);
-    return typeof delta === "string" ? Buffer.byteLength(delta) : 0;
-  } catch (error) {
-    if (error instanceof SseEncodingError) return event.raw.byteLength;
-    throw error;
-  }
+  const { delta } = parse(event);
+  return typeof delta === "string" ? Buffer.byteLength(delta) : 0;
 }
 
 function responseOf(event: SseEvent): Readonly<Record<string, unknown>> {
@@ -165,7 +159,8 @@ function responseOf(event: SseEvent): Readonly<Record<string, unknown>> {
   return response;
 }
 
-function parse({ data }: SseEvent): Readonly<Record<string, unknown>> {
+/** The client gets the bytes whether they are UTF-8 or not, and the end must be found in any case. */
+function parse({ looseData: data }: SseEvent): Readonly<Record<string, unknown>> {
   if (data === undefined) return {};
   try {
     const value: unknown = JSON.parse(data);

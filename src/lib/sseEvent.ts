@@ -15,6 +15,8 @@ export interface SseEvent {
   readonly event: string | undefined;
   /** The `data:` lines joined by LF; undefined for a block without one. Reading it throws SseEncodingError on invalid UTF-8. */
   readonly data: string | undefined;
+  /** The same for who hands on the bytes and only looks: what is not UTF-8 reads as U+FFFD. */
+  readonly looseData: string | undefined;
   /** The provider's bytes with the blank line that ends the event, and any blank lines before it. Often a view of what was pushed. */
   readonly raw: Uint8Array;
 }
@@ -47,6 +49,7 @@ class LazyEvent implements SseEvent {
   /** The data's bytes until it is decoded. */
   #encoded: Uint8Array | undefined;
   #data: string | undefined;
+  #looseData: string | undefined;
 
   constructor(block: SseBlock) {
     this.#block = block;
@@ -69,6 +72,12 @@ class LazyEvent implements SseEvent {
       this.#encoded = undefined;
     }
     return this.#data;
+  }
+
+  get looseData(): string | undefined {
+    this.#read();
+    if (this.#encoded !== undefined) this.#looseData ??= lenient.decode(this.#encoded);
+    return this.#data ?? this.#looseData;
   }
 
   /** Finds the fields that matter here; `id`, `retry`, comments and unknown ones do not. */

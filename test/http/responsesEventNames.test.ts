@@ -3,7 +3,7 @@ import { costOf } from "../support/gatewayConfig.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
 import { created, delta, responsesUsage, terminal } from "../support/responsesAnswers.ts";
 import { openResponse } from "../support/responsesCalls.ts";
-import { piece, raw, streamEnd, streamHead } from "../support/scriptedProvider.ts";
+import { piece, raw, stream, streamEnd, streamHead } from "../support/scriptedProvider.ts";
 
 const at = openOneModelBefore();
 const started = 100_000_000_000n;
@@ -66,3 +66,43 @@ test.each([
   expect(client.text).not.toContain("secret");
   expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
 });
+
+/** An event with a byte in one of its texts that no UTF-8 has. */
+function spoilt(event: string, before: string): Buffer {
+  const at = event.indexOf(before);
+  return Buffer.concat([
+    Buffer.from(event.slice(0, at)),
+    Uint8Array.of(0xff),
+    Buffer.from(event.slice(at)),
+  ]);
+}
+
+test.each([
+  ["with a name", (event: string) => event, responsesUsage, [false, 7]],
+  [
+    "with no name",
+    (event: string) => event.replace(/^event: .*\n/, ""),
+    responsesUsage,
+    [false, 7],
+  ],
+  // 14 bytes of a text, one of which counts as three.
+  ["without a usage", (event: string) => event, null, [true, 4]],
+])(
+  "a stream that is no UTF-8 is relayed byte for byte and charged: %s",
+  async (_, named, usage, [estimated, completionTokens]) => {
+    const last = named(terminal("completed", "resp_1", { usage }));
+    const events = [named(created()), spoilt(named(delta), "there"), spoilt(last, "there")];
+    at.provider.answer = stream(...events);
+    const key = at.gateway.key();
+    const reply = await fetch(`${at.gateway.url}/v1/responses`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key.key}`, "content-type": "application/json" },
+      body: JSON.stringify({ model: "small", input: "hello", stream: true }),
+    });
+    const whole = Buffer.concat(events.map((event) => Buffer.from(event)));
+    expect(Buffer.from(await reply.arrayBuffer()).equals(whole)).toBe(true);
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { status: "done", estimated, completionTokens },
+    ]);
+  },
+);

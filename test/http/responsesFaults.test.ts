@@ -9,7 +9,6 @@ import {
   raw,
   refusal,
   stream,
-  streamEnd,
   streamHead,
   text,
   type ProviderAnswer,
@@ -83,15 +82,6 @@ const breaks: readonly (readonly [name: string, answer: ProviderAnswer])[] = [
     stream(created(), delta, responseEvent("response.completed")),
   ],
   ["breaks the framing of chunks", raw(streamHead, ...chunked(created(), delta), "zz\r\n")],
-  [
-    "sends bytes that are not UTF-8",
-    raw(
-      streamHead,
-      ...chunked(created(), delta),
-      piece(Uint8Array.of(0x64, 0x61, 0x74, 0x61, 0x3a, 0xff, 0x0a, 0x0a)),
-      streamEnd,
-    ),
-  ],
 ];
 let seen = "";
 
