@@ -25,8 +25,8 @@ export interface ResponsesBody {
   readonly bodyBytes: number;
 }
 
-/** The provider's codes for a model that it does not have, which is no fault of the caller's. */
-const UNKNOWN_MODEL = /model/i;
+/** The providers' codes for a model that they do not have, which is no fault of the caller's; Azure calls one a deployment. */
+const UNKNOWN_MODEL = /model|^DeploymentNotFound$/i;
 
 /**
  * The path of a responses request: the client's text goes to the provider with nothing but `model`
