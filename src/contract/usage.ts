@@ -1,3 +1,5 @@
+import { isJsonObject } from "../lib/json.ts";
+
 /**
  * Tokens of one answer as they are billed. Cached and cache-write tokens are part of the prompt's;
  * reasoning tokens are part of the completion's. An unknown usage is `undefined`, never zeros.
@@ -21,8 +23,10 @@ export const noUsage: Usage = {
 
 /** Reads the `usage` of a chat completion; undefined when it is missing or no count. It may still be implausible. */
 export function readChatUsage(value: unknown): Usage | undefined {
-  if (!isRecord(value)) return undefined;
-  const details = isRecord(value["prompt_tokens_details"]) ? value["prompt_tokens_details"] : {};
+  if (!isJsonObject(value)) return undefined;
+  const details = isJsonObject(value["prompt_tokens_details"])
+    ? value["prompt_tokens_details"]
+    : {};
   return billable(value["prompt_tokens"], chatCompletionTokens(value), details);
 }
 
@@ -34,7 +38,7 @@ export function readChatUsage(value: unknown): Usage | undefined {
  */
 function chatCompletionTokens(usage: Readonly<Record<string, unknown>>): unknown {
   const { prompt_tokens, completion_tokens, completion_tokens_details: details } = usage;
-  const reasoning = isRecord(details) ? tokens(details["reasoning_tokens"]) : undefined;
+  const reasoning = isJsonObject(details) ? tokens(details["reasoning_tokens"]) : undefined;
   const prompt = tokens(prompt_tokens);
   const completion = tokens(completion_tokens);
   if (reasoning === undefined || prompt === undefined || completion === undefined) {
@@ -46,8 +50,10 @@ function chatCompletionTokens(usage: Readonly<Record<string, unknown>>): unknown
 
 /** The same of a response. */
 export function readResponsesUsage(value: unknown): Usage | undefined {
-  if (!isRecord(value)) return undefined;
-  const details = isRecord(value["input_tokens_details"]) ? value["input_tokens_details"] : value;
+  if (!isJsonObject(value)) return undefined;
+  const details = isJsonObject(value["input_tokens_details"])
+    ? value["input_tokens_details"]
+    : value;
   return billable(value["input_tokens"], value["output_tokens"], details);
 }
 
@@ -56,7 +62,7 @@ export function readResponsesUsage(value: unknown): Usage | undefined {
  * cache and written to it stand beside the prompt's others: https://platform.claude.com/docs/en/build-with-claude/prompt-caching
  */
 export function readMessagesUsage(value: unknown): Usage | undefined {
-  if (!isRecord(value)) return undefined;
+  if (!isJsonObject(value)) return undefined;
   const others = tokens(value["input_tokens"]);
   const cached = tokens(value["cache_read_input_tokens"] ?? 0);
   const written = tokens(value["cache_creation_input_tokens"] ?? 0);
@@ -69,8 +75,8 @@ export function readMessagesUsage(value: unknown): Usage | undefined {
 
 /** How many of a response's output tokens were reasoning; undefined when that is missing or impossible. */
 export function readReasoningTokens(usage: unknown): number | undefined {
-  const details = isRecord(usage) ? usage["output_tokens_details"] : undefined;
-  return isRecord(details) ? tokens(details["reasoning_tokens"]) : undefined;
+  const details = isJsonObject(usage) ? usage["output_tokens_details"] : undefined;
+  return isJsonObject(details) ? tokens(details["reasoning_tokens"]) : undefined;
 }
 
 /** True for a usage that is a provider's mistake, though its figures are whole numbers: nobody may be charged for it. */
@@ -116,8 +122,10 @@ export function tokenCounts(usage: Usage) {
  * kept; the figures that are billed take the place of the provider's.
  */
 export function usageObject(usage: Usage, reported: unknown): Record<string, unknown> {
-  const other = isRecord(reported) ? reported : {};
-  const details = isRecord(other["prompt_tokens_details"]) ? other["prompt_tokens_details"] : {};
+  const other = isJsonObject(reported) ? reported : {};
+  const details = isJsonObject(other["prompt_tokens_details"])
+    ? other["prompt_tokens_details"]
+    : {};
   return {
     ...other,
     prompt_tokens: usage.promptTokens,
@@ -154,8 +162,4 @@ export function withCachedCut(usage: Usage): Usage {
 function tokens(value: unknown): number | undefined {
   const possible = typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
   return possible ? Math.abs(value) : undefined;
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
