@@ -1,4 +1,5 @@
 import { isJsonObject } from "../lib/json.ts";
+import { walk } from "../lib/walk.ts";
 
 /** How much a model reads: UTF-8 bytes of keys and strings, and parts whose tokens their bytes do not tell. */
 export interface TextSize {
@@ -6,32 +7,20 @@ export interface TextSize {
   readonly otherParts: number;
 }
 
-/**
- * Measures a value of a client's. An object that `isOtherPart` recognises counts as one part, and what
- * is in it not at all. Clients choose how deep they nest: the stack is our own.
- */
+/** Measures a value of a client's. An object that `isOtherPart` recognises counts as one part, and what is in it not at all. */
 export function measureText(
   value: unknown,
   isOtherPart: (object: Readonly<Record<string, unknown>>) => boolean = () => false,
 ): TextSize {
   let textBytes = 0;
   let otherParts = 0;
-  const left: unknown[] = [value];
-  while (left.length > 0) {
-    const next = left.pop();
-    if (typeof next === "string") textBytes += Buffer.byteLength(next);
-    else if (Array.isArray(next)) for (const item of next) left.push(item);
-    else if (isJsonObject(next)) {
-      if (isOtherPart(next)) {
-        otherParts += 1;
-        continue;
-      }
-      for (const [key, item] of Object.entries(next)) {
-        textBytes += Buffer.byteLength(key);
-        left.push(item);
-      }
-    }
-  }
+  walk(value, (found, key) => {
+    if (key !== undefined) textBytes += Buffer.byteLength(key);
+    if (typeof found === "string") textBytes += Buffer.byteLength(found);
+    if (!isJsonObject(found) || !isOtherPart(found)) return typeof found === "object";
+    otherParts += 1;
+    return false;
+  });
   return { textBytes, otherParts };
 }
 
@@ -41,14 +30,10 @@ export function measureText(
  */
 export function stringBytes(value: unknown, passedOver: ReadonlySet<string>): number {
   let bytes = 0;
-  const left: unknown[] = [value];
-  while (left.length > 0) {
-    const next = left.pop();
-    if (typeof next === "string") bytes += Buffer.byteLength(next);
-    else if (Array.isArray(next)) for (const item of next) left.push(item);
-    else if (isJsonObject(next)) {
-      for (const [key, item] of Object.entries(next)) if (!passedOver.has(key)) left.push(item);
-    }
-  }
+  walk(value, (found, key) => {
+    if (key !== undefined && passedOver.has(key)) return false;
+    if (typeof found === "string") bytes += Buffer.byteLength(found);
+    return typeof found === "object";
+  });
   return bytes;
 }
