@@ -85,10 +85,7 @@ export function isImplausible({ promptTokens, completionTokens }: Usage): boolea
 }
 
 /** Of two reports on one answer the larger, figure by figure: usage only grows while an answer does. */
-export function laterUsage(before: Usage | undefined, now: Usage | undefined): Usage | undefined {
-  if (!before || !now) return now ?? before;
-  if (isImplausible(now)) return before;
-  if (isImplausible(before)) return now;
+export function largerUsage(before: Usage, now: Usage): Usage {
   return withCachedCut({
     promptTokens: Math.max(before.promptTokens, now.promptTokens),
     cachedTokens: Math.max(before.cachedTokens, now.cachedTokens),
@@ -98,8 +95,7 @@ export function laterUsage(before: Usage | undefined, now: Usage | undefined): U
 }
 
 /** True where a later report takes back some of an earlier one. */
-export function hasFallen(before: Usage | undefined, now: Usage | undefined): boolean {
-  if (!before || !now || isImplausible(before)) return false;
+export function hasFallen(before: Usage, now: Usage): boolean {
   return now.promptTokens < before.promptTokens || now.completionTokens < before.completionTokens;
 }
 

@@ -1,6 +1,7 @@
 import type { Usage } from "../contract/usage.ts";
 import type { Span } from "../lib/span.ts";
 import type { Piece } from "./answer.ts";
+import type { UsageProblem } from "./usageAlarm.ts";
 
 /**
  * Reads a provider's stream and says what the client gets of it. Pure: bytes go in, pieces come out.
@@ -28,8 +29,8 @@ export interface AnswerDecoder {
   readonly usage: Usage | undefined;
   /** The usage is that of the whole answer, not an early figure of one that went on. */
   readonly isUsageFinal: boolean;
-  /** A later report on the answer took back some of an earlier one. */
-  readonly hasUsageFallen?: boolean;
+  /** What was wrong with a report of usage, one that `usage` leaves out among them. */
+  readonly usageProblem?: UsageProblem | undefined;
   /** UTF-8 bytes of the text that was generated so far, for the estimate. */
   readonly textBytes: number;
   /** Ids of stored objects that the answer has named since the last call. */

@@ -6,7 +6,13 @@ import {
   type ChunkChoice,
 } from "../contract/chatAnswer.ts";
 import { upstreamFailure, type StreamFailure } from "../contract/errors.ts";
-import { hasFallen, laterUsage, usageObject, type Usage } from "../contract/usage.ts";
+import {
+  hasFallen,
+  isImplausible,
+  largerUsage,
+  usageObject,
+  type Usage,
+} from "../contract/usage.ts";
 import { BYTE_ORDER_MARK, createSseSplitter, type SseSplitter } from "../lib/sse.ts";
 import { spanOf, type Span } from "../lib/span.ts";
 import type { SseEvent } from "../lib/sseEvent.ts";
@@ -22,6 +28,7 @@ import {
 } from "./chatAnswer.ts";
 import { ChatStops } from "./chatStops.ts";
 import { ChunkFrames } from "./chunkFrame.ts";
+import type { UsageProblem } from "./usageAlarm.ts";
 
 /** A chat stream: every chunk is read, brought into the public form and written anew. */
 export class ChatDecoder implements AnswerDecoder {
@@ -29,7 +36,7 @@ export class ChatDecoder implements AnswerDecoder {
   isClosed = false;
   readonly isRefused = false;
   usage: Usage | undefined;
-  hasUsageFallen = false;
+  usageProblem: UsageProblem | undefined;
   textBytes = 0;
   readonly #readEvent: ReadChatEvent;
   readonly #identity: AnswerIdentity;
@@ -137,8 +144,6 @@ export class ChatDecoder implements AnswerDecoder {
       jsonOf(read.chunk["usage"]);
       this.#reportedUsage = read.chunk["usage"];
     }
-    this.hasUsageFallen ||= hasFallen(this.usage, read.usage);
-    this.usage = laterUsage(this.usage, read.usage);
     const chunk = publicChunk(read.chunk, this.#identity, (index) =>
       this.#callingChoices.has(index),
     );
@@ -149,7 +154,17 @@ export class ChatDecoder implements AnswerDecoder {
     // Some servers count in every chunk, or write zeros until the end: only what comes with a finish reason, behind
     // one, or by itself can be the whole answer's, and is as long as no text follows.
     const mayBeWhole = chunk.choices.length === 0 || this.#finishedChoices.size > 0;
-    if (read.usage && !read.isUsageEarly && mayBeWhole) this.#countedBytes = this.textBytes;
+    if (read.usage) this.#count(read.usage, mayBeWhole && !read.isUsageEarly);
+  }
+
+  #count(reported: Usage, mayBeWhole: boolean): void {
+    if (isImplausible(reported)) {
+      this.usageProblem = "implausible";
+      return;
+    }
+    if (this.usage && hasFallen(this.usage, reported)) this.usageProblem ??= "fallen";
+    this.usage = this.usage ? largerUsage(this.usage, reported) : reported;
+    if (mayBeWhole) this.#countedBytes = this.textBytes;
   }
 
   /** An event of a text and nothing else is what most of a stream is made of. */

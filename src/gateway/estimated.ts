@@ -13,7 +13,7 @@ export function estimatedUsage(admitted: Admitted, textBytes: number): BilledUsa
 }
 
 /** What was reported of an answer, and what was said in it. */
-type ReadAnswer = Pick<AnswerDecoder, "usage" | "isUsageFinal" | "hasUsageFallen" | "textBytes">;
+type ReadAnswer = Pick<AnswerDecoder, "usage" | "isUsageFinal" | "usageProblem" | "textBytes">;
 
 /**
  * What is billed of what was read of an answer: its usage, if that is the whole answer's, else an estimate. More than
@@ -21,14 +21,12 @@ type ReadAnswer = Pick<AnswerDecoder, "usage" | "isUsageFinal" | "hasUsageFallen
  * so can a config. What no answer can have is not.
  */
 export function billedUsage(admitted: Admitted, answer: ReadAnswer): BilledUsage {
-  const { usage, isUsageFinal, textBytes } = answer;
+  const { usage, isUsageFinal, usageProblem, textBytes } = answer;
   const estimate = estimatedUsage(admitted, textBytes);
-  if (!usage) return estimate;
-  if (isImplausible(usage)) {
-    admitted.usageAlarm("implausible");
-    return estimate;
-  }
-  if (answer.hasUsageFallen) admitted.usageAlarm("fallen");
+  const isUsable = usage !== undefined && !isImplausible(usage);
+  const problem = usage && !isUsable ? "implausible" : usageProblem;
+  if (problem) admitted.usageAlarm(problem);
+  if (!isUsable) return estimate;
   if (usage.completionTokens > admitted.modelTokensMax) admitted.usageAlarm("beyond the model");
   if (isUsageFinal) return { tokens: usage, estimated: false };
   return atLeast(usage, estimate.tokens, admitted.ceiling);

@@ -3,7 +3,7 @@ import type { Gateway } from "./gateway.ts";
 
 /**
  * What an operator must hear of a provider's figures:
- * - `implausible`: no answer has so many tokens; the estimate is charged
+ * - `implausible`: no answer has so many tokens; another figure of the provider's is charged, or the estimate
  * - `beyond the model`: more of a completion than the model can make; charged as reported
  * - `fallen`: less than the provider had reported before; the larger figures are charged
  */
@@ -17,7 +17,10 @@ export function usageAlarm(gateway: Gateway, requestId: string, { id }: ModelCon
   const fields = { request_id: requestId, model: id };
   return (problem) => {
     if (problem === "implausible") {
-      gateway.log.error("the provider reports a usage that cannot be: it is estimated", fields);
+      gateway.log.error(
+        "the provider reports a usage that cannot be, which is not charged",
+        fields,
+      );
     } else if (problem === "fallen") {
       gateway.log.warn("the provider reports less usage than before", fields);
     } else {

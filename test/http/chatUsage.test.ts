@@ -294,6 +294,11 @@ describe("usage in a stream", () => {
       { promptTokens: 20, completionTokens: 25 },
     ],
     [
+      "zeros with a text, and what cannot be at the end",
+      [chatEvent({ content: long }, null, zeros), stopEvent, report(20, huge)],
+      { promptTokens: 2, completionTokens: 25 },
+    ],
+    [
       "with a finish reason that was none",
       [chatEvent({}, "stop", zeros), chatEvent({ content: long }), stopEvent],
       { promptTokens: 2, completionTokens: 25 },

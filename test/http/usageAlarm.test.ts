@@ -10,7 +10,7 @@ import { json, stream, type ProviderAnswer } from "../support/scriptedProvider.t
 const at = openOneModelBefore();
 
 const figures = (completion_tokens: number) => ({ prompt_tokens: 20, completion_tokens });
-const impossible = "the provider reports a usage that cannot be: it is estimated";
+const impossible = "the provider reports a usage that cannot be, which is not charged";
 const fallen = "the provider reports less usage than before";
 const beyond = "the provider reports more tokens than its model can make";
 
@@ -33,6 +33,16 @@ describe("the operator hears", () => {
     [
       "in a stream",
       stream(helloEvent, stopEvent, usageOnly(figures(1e9)), doneEvent),
+      { stream: true },
+    ],
+    [
+      "in a stream, beside a right one",
+      stream(
+        helloEvent,
+        stopEvent,
+        ...[figures(1e9), figures(5), figures(4)].map(usageOnly),
+        doneEvent,
+      ),
       { stream: true },
     ],
     ["of a prompt", answered({ usage: { prompt_tokens: 1e9, completion_tokens: 1 } }), {}],
@@ -71,7 +81,6 @@ describe("the operator hears", () => {
 
   test.each([
     ["that grows", [figures(0), figures(5), figures(5), figures(6)]],
-    ["whose first figure could not be", [figures(1e9), figures(5)]],
     ["whose last figure is none", [figures(5), null]],
   ])("nothing of a usage %s", async (_, reports) => {
     const events = [helloEvent, stopEvent, ...reports.map(usageOnly), doneEvent];
