@@ -63,9 +63,17 @@ export interface ChatChunk extends Open {
 /** The last event of every chat stream. */
 export const DONE = "[DONE]";
 
+/** What stands in place of a finish reason where there is none: some servers write null as a text, or an empty one. */
+const NO_FINISH_REASON: ReadonlySet<unknown> = new Set([undefined, null, "", "null"]);
+
+/** True where a provider gives no finish reason. In a chunk that means: the answer goes on. */
+export function isNoFinishReason(reported: unknown): boolean {
+  return NO_FINISH_REASON.has(reported);
+}
+
 /** True for a word that is none of the convention's; an absent reason is no word. */
 export function isUnknownFinishReason(reported: unknown): boolean {
-  return reported !== undefined && reported !== null && !FINISH_REASONS.has(reported);
+  return !isNoFinishReason(reported) && !FINISH_REASONS.has(reported);
 }
 
 /** The reason of a finished answer, whatever the provider wrote. `error` stays: it counts as the provider's failure. */

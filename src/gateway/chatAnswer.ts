@@ -1,5 +1,6 @@
 import {
   finishReasonOf,
+  isNoFinishReason,
   isUnknownFinishReason,
   onlyListedChunkFields,
   onlyListedFields,
@@ -176,15 +177,14 @@ function publicChunkChoice(
   if (!isJsonObject(choice)) throw new AnswerError("a choice is not an object");
   const index = indexOf(choice, at);
   const delta = isJsonObject(choice["delta"]) ? publicDelta(choice["delta"]) : {};
-  const reason = choice["finish_reason"] ?? null;
+  const reason = choice["finish_reason"];
   return {
     ...choice,
     index,
     delta,
-    finish_reason:
-      reason === null
-        ? null
-        : finishReason(reason, calledTool(index) || callsTool(delta), identity),
+    finish_reason: isNoFinishReason(reason)
+      ? null
+      : finishReason(reason, calledTool(index) || callsTool(delta), identity),
   };
 }
 

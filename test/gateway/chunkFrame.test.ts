@@ -75,6 +75,7 @@ const plain = text.map((one) => said(`{"content":${JSON.stringify(one)}}`));
 const data = oneof(
   { arbitrary: plain, weight: 8 },
   text.map((one) => said(`{"content":"${one}"}`)),
+  text.map((one) => said(`{"content":${JSON.stringify(one)}}`, '""')),
   text.map((one) => said(`{"role":"assistant","content":${JSON.stringify(one)}}`)),
   text.map((one) => said(`{"content":"a","content":${JSON.stringify(one)}}`)),
   text.map((one) => said(`{"reasoning":${JSON.stringify(one)},"content":"b"}`)),

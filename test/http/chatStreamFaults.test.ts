@@ -192,6 +192,13 @@ describe("a stream that fails before content", () => {
     ["an error as its first event", stream('data: {"error":{"message":"overloaded"}}\n\n')],
     ["an error behind the role", stream(roleEvent, 'data: {"error":{"message":"overloaded"}}\n\n')],
     [
+      "an error behind a role whose finish reason is an empty text",
+      stream(
+        chatEvent({ role: "assistant", content: "" }, ""),
+        'data: {"error":{"message":"overloaded"}}\n\n',
+      ),
+    ],
+    [
       "a named error event",
       stream('event: error\ndata: {"error":{"type":"overloaded_error"}}\n\n'),
     ],

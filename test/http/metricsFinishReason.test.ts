@@ -51,6 +51,7 @@ test.each([
 test.each([
   ["a known one", usual],
   ["one that is null", answered({ choices: [choice({}, { finish_reason: null })] })],
+  ["one that is an empty text", answered({ choices: [choice({}, { finish_reason: "" })] })],
 ])("%s is not counted", async (_, answer) => {
   at.providers.one.answer = answer;
   expect(await unknownCounted({})).toBe(0);
