@@ -1,5 +1,6 @@
 import { Elysia } from "elysia";
 import type { ReadableMetrics } from "../telemetry/metrics.ts";
+import { keepPath } from "./requestPath.ts";
 
 /** A scraper asks with nothing in the body. */
 const BODY_BYTES_MAX = 1024;
@@ -16,6 +17,7 @@ export function createMetricsServer(metrics: ReadableMetrics) {
       reusePort: false,
     },
   })
+    .wrap(keepPath)
     .onError(({ code }) =>
       code === "NOT_FOUND" ? plainText(404, "not found\n") : plainText(500, "no metrics\n"),
     )

@@ -10,6 +10,7 @@ import { health } from "./health.ts";
 import { IDLE_TIMEOUT_SECONDS, postChat, postResponses } from "./completions.ts";
 import { listModels, showModel } from "./models.ts";
 import { showReceipt } from "./receipt.ts";
+import { keepPath } from "./requestPath.ts";
 import { createTraces } from "./traces.ts";
 import { showUsage } from "./usage.ts";
 
@@ -31,6 +32,7 @@ export function createServer(app: App) {
       reusePort: false,
     },
   })
+    .wrap(keepPath)
     .onRequest(({ request }) => {
       const isForeign = FOREIGN_HOST.test(request.headers.get("host") ?? "");
       return isForeign

@@ -3,6 +3,7 @@ import type { App } from "../app.ts";
 import type { LimitStates } from "../limits/keyLimits.ts";
 import type { LogFields } from "../telemetry/log.ts";
 import type { MeasuredEndpoint } from "../telemetry/metrics.ts";
+import { pathStartOf } from "./requestPath.ts";
 
 /** What is known of one request while it is on its way; at its end it becomes one log line. */
 export class Trace {
@@ -62,7 +63,7 @@ function endpointOf(path: string): MeasuredEndpoint {
 
 /** Without the query: there somebody may have put a key. */
 function pathOf(url: string): string {
-  const start = url.indexOf("/", url.indexOf("//") + 2);
+  const start = pathStartOf(url);
   const query = url.indexOf("?", start);
   return start < 0 ? "" : url.slice(start, query < 0 ? undefined : query);
 }

@@ -54,6 +54,17 @@ describe("a gateway on a unix socket", () => {
     expect(((await stat(socket)).mode & 0o777).toString(8)).toBe("660");
   });
 
+  test("finds the path behind a Host of any length", async () => {
+    const key = await gateway.key("alice", "1");
+    const headers = { authorization: `Bearer ${key}` };
+    for (const host of ["x", "gw", "a.b", "localhost"]) {
+      const statusOf = async (path: string): Promise<number> =>
+        (await fetch(`http://${host}${path}`, { headers, unix: socket })).status;
+      expect([host, await statusOf("/v1/models/small")]).toEqual([host, 200]);
+      expect([host, await statusOf("/ab/v1/account")]).toEqual([host, 404]);
+    }
+  });
+
   test("is not pushed aside by another on the same socket", async () => {
     const path = join(folder, "other.toml");
     await Bun.write(
@@ -115,6 +126,17 @@ describe("a gateway with a certificate", () => {
       tls: { ca: testAuthority() },
     });
     expect(answer.status).toBe(200);
+  });
+
+  test.each(["x", "gw", "gw:1", "localhost"])("finds the path behind the Host %j", async (host) => {
+    const key = await gateway.key("alice", "1");
+    const headers = { authorization: `Bearer ${key}`, host };
+    const statusOf = async (path: string): Promise<number> => {
+      const tls = { ca: testAuthority() };
+      return (await fetch(address() + path, { headers, tls })).status;
+    };
+    expect(await statusOf("/v1/models/small")).toBe(200);
+    expect(await statusOf("/ab/v1/account")).toBe(404);
   });
 
   test("is not trusted by others, and does not speak plain HTTP", async () => {

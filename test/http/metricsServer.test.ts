@@ -38,6 +38,14 @@ describe("the listener of the metrics", () => {
     expect(answer.headers.get("cache-control")).toBe("no-store");
   });
 
+  test.each(["x", "gw:80"])("finds no metrics deeper down for the Host %j", async (host) => {
+    const ask = (path: string) => fetch(origin() + path, { headers: { host } });
+    expect((await ask("metrics")).status).toBe(200);
+    for (const path of ["a/metrics", "ab/metrics", "abc/metrics"]) {
+      expect([path, (await ask(path)).status]).toEqual([path, 404]);
+    }
+  });
+
   test("is not the public one: that shows no metrics", async () => {
     const answer = await call(at.gateway, at.gateway.key(), { path: "/metrics" });
     expect(answer.status).toBe(404);

@@ -59,6 +59,27 @@ describe("the Host header", () => {
     },
   );
 
+  test.each(["", "\u00e9", "x", "gw", "gw:80", "a.b", "x:1", "llm", "gw:8080"])(
+    "as short as %j leaves each path where it is",
+    async (value) => {
+      const lines = `Host: ${value}\r\n${authorization}`;
+      const [status, text] = await answerTo(get("/v1/models/small", lines));
+      expect([status, JSON.parse(text)]).toMatchObject([200, { id: "small" }]);
+      const record = await answerTo(get("/v1/requests/req_x", lines));
+      expect(record).toEqual([404, notFound.replace("not found", "request not found")]);
+      expect((await answerTo(get("/v1/usage?by=model", lines)))[0]).toBe(200);
+      expect(at.gateway.log.map(({ path }) => path).slice(-3)).toEqual([
+        "/v1/models/small",
+        "/v1/requests/req_x",
+        "/v1/usage",
+      ]);
+      expect((await answerTo(get("/healthz", lines)))[0]).toBe(200);
+      for (const target of ["/ab/v1/account", "/a/v1/account", "/zz/healthz", "/abc/v1/models"]) {
+        expect([target, await answerTo(get(target, lines))]).toEqual([target, [404, notFound]]);
+      }
+    },
+  );
+
   test("may be absent in HTTP/1.0, which lets nobody in either", async () => {
     expect((await answerTo(get("/v1/models", authorization, "HTTP/1.0")))[0]).toBe(200);
     expect(await answerTo(get("/v1/models", "", "HTTP/1.0"))).toEqual([401, strange]);
