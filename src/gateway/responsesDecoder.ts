@@ -6,8 +6,12 @@ import type { SseEvent } from "../lib/sseEvent.ts";
 import { AnswerError } from "../providers/provider.ts";
 import { EVENT_BYTES_MAX, type AnswerDecoder } from "./answerDecoder.ts";
 
-/** Events that only say that a response was begun; another provider may still begin it anew. */
-const OPENING_EVENTS = new Set(["response.created", "response.queued", "response.in_progress"]);
+/** What the model says comes in these. All else but calls only opens the answer; another provider may still begin it anew. */
+const SAYING_EVENT = /\.(?:delta|done)$/;
+/** An item that is content as soon as it is there: the model has called a tool, its own or the provider's. */
+const CALL_ITEM = /_call$/;
+/** What may open an answer: a few events, each of which may say the whole request again. */
+const OPENING_BYTES_MAX = 4 * EVENT_BYTES_MAX;
 const TERMINAL_EVENTS = new Set(["response.completed", "response.incomplete", "response.failed"]);
 /** Pieces of sound as base64, whose bytes tell nothing of tokens; their transcript has events of its own. */
 const SOUND = /audio\.delta$/;
@@ -27,6 +31,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   #keptBack: Uint8Array[] = [];
   #objectIds: string[] = [];
   #eventCount = 0;
+  #openingBytes = 0;
   /** The terminal event ends with the CR of a CRLF whose LF is still on its way. */
   #lacksLineFeed = false;
 
@@ -87,11 +92,20 @@ export class ResponsesDecoder implements AnswerDecoder {
       return;
     }
     this.#output.push(event.raw);
+    if (!this.hasContent) this.#open(event, type);
     if (type === undefined) return;
     this.#eventCount += 1;
-    if (!OPENING_EVENTS.has(type)) this.hasContent = true;
     if (type === "response.created") this.#objectIds.push(...objectIdsOf(responseOf(event)));
     else if (type.endsWith(".delta") && !SOUND.test(type)) this.textBytes += deltaBytes(event);
+  }
+
+  /** What comes before the content is kept until then, but not without end. */
+  #open(event: SseEvent, type: string | undefined): void {
+    this.hasContent = type !== undefined && bearsContent(type, event);
+    this.#openingBytes += event.raw.byteLength;
+    if (!this.hasContent && this.#openingBytes > OPENING_BYTES_MAX) {
+      throw new AnswerError("the answer does not begin");
+    }
   }
 
   /** The network cut the last line end of the answer in two: its second half comes first. */
@@ -151,6 +165,13 @@ function typeOf(event: SseEvent): string | undefined {
 function deltaBytes(event: SseEvent): number {
   const { delta } = parse(event);
   return typeof delta === "string" ? Buffer.byteLength(delta) : 0;
+}
+
+/** True for a text, reasoning, or a call; not for what only announces a text that is still to come. */
+function bearsContent(type: string, event: SseEvent): boolean {
+  if (type !== "response.output_item.added") return SAYING_EVENT.test(type);
+  const { item } = parse(event);
+  return isJsonObject(item) && typeof item["type"] === "string" && CALL_ITEM.test(item["type"]);
 }
 
 function responseOf(event: SseEvent): Readonly<Record<string, unknown>> {
