@@ -2,6 +2,7 @@ import {
   bearsContent,
   DONE,
   failureChunk,
+  finishReasonOf,
   type ChatChunk,
   type ChunkChoice,
 } from "../contract/chatAnswer.ts";
@@ -32,7 +33,6 @@ import type { UsageProblem } from "./usageAlarm.ts";
 
 /** A chat stream: every chunk is read, brought into the public form and written anew. */
 export class ChatDecoder implements AnswerDecoder {
-  hasContent = false;
   isClosed = false;
   readonly isRefused = false;
   usage: Usage | undefined;
@@ -47,6 +47,8 @@ export class ChatDecoder implements AnswerDecoder {
   /** Undefined where an event means something else after others. */
   readonly #frames: ChunkFrames | undefined;
   readonly #splitter: SseSplitter = createSseSplitter({ eventBytesMax: EVENT_BYTES_MAX });
+  /** Those of which content has come. */
+  readonly #begunChoices = new Set<number>();
   readonly #finishedChoices = new Set<number>();
   readonly #callingChoices = new Set<number>();
   /** The chunks that bear a finish reason: they leave only after the charge. */
@@ -73,6 +75,10 @@ export class ChatDecoder implements AnswerDecoder {
     const { stop = [], eventsStandAlone = false } = options;
     this.#stops = stop.length > 0 ? new ChatStops(stop) : undefined;
     this.#frames = eventsStandAlone && stop.length === 0 ? new ChunkFrames() : undefined;
+  }
+
+  get hasContent(): boolean {
+    return this.#begunChoices.size > 0;
   }
 
   get isUsageFinal(): boolean {
@@ -137,7 +143,10 @@ export class ChatDecoder implements AnswerDecoder {
     const { event, data } = sseEvent;
     if (data === undefined || this.isClosed) return;
     const read = this.#readEvent({ event, data });
-    if (read.kind === "done") this.#close();
+    if (read.kind === "done") {
+      if (read.isWhole) this.#finishBegun();
+      this.#close();
+    }
     if (read.kind !== "chunk") return;
     if (read.usage && this.#includeUsage) {
       // Written once now, so that writing it at the end, after the charge, cannot fail.
@@ -193,12 +202,29 @@ export class ChatDecoder implements AnswerDecoder {
     if (finishing.length > 0) this.#keepBack({ ...chunk, choices: finishing });
     this.#output += text;
     // All that the provider said was generated, and is counted, whether the client sees it or not.
-    for (const { delta } of chunk.choices) this.textBytes += spokenBytes(delta);
+    for (const choice of chunk.choices) {
+      this.textBytes += spokenBytes(choice.delta);
+      const { index } = choice;
+      if (!this.#begunChoices.has(index) && bearsContent({ choices: [choice] })) {
+        this.#begunChoices.add(index);
+      }
+    }
     for (const { index, delta, finish_reason } of choices) {
       if (callsTool(delta)) this.#callingChoices.add(index);
       if (finish_reason !== null) this.#finishedChoices.add(index);
     }
-    this.hasContent ||= bearsContent(chunk);
+  }
+
+  /** The provider says that its answer is whole: a choice of which it never said so is ended here. One that never began is none. */
+  #finishBegun(): void {
+    const unended = [...this.#begunChoices].filter((index) => !this.#finishedChoices.has(index));
+    if (unended.length === 0) return;
+    const choices = unended.map((index) => {
+      const reason = finishReasonOf(undefined, this.#callingChoices.has(index));
+      return { index, delta: {}, finish_reason: reason };
+    });
+    this.#keepBack(this.#chunkOf(choices));
+    for (const index of unended) this.#finishedChoices.add(index);
   }
 
   #close(): void {

@@ -49,7 +49,11 @@ export type ChatEvent =
       /** The usage of an answer that has only begun: its prompt is counted, its completion so far at most. */
       readonly isUsageEarly?: boolean;
     }
-  | { readonly kind: "done" }
+  | {
+      readonly kind: "done";
+      /** It stands behind whole answers only, also behind those that never said why they ended. */
+      readonly isWhole?: boolean;
+    }
   | { readonly kind: "nothing" };
 
 /** Reads the events of one stream in their order. Throws AnswerError for what the interface does not promise. */

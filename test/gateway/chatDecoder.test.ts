@@ -30,3 +30,22 @@ test.each<[string, object]>([
     [true, 1],
   ]);
 });
+
+test.each([
+  ["that stands behind whole answers only ends a choice without a finish reason", true, true],
+  ["that may stand behind any answer does not", false, false],
+])("a terminator %s", (_, isWhole, isFinished) => {
+  const said = { choices: [{ index: 0, delta: { content: "a" }, finish_reason: null }] };
+  const read: ChatEvent[] = [
+    { kind: "chunk", chunk: said, usage: undefined },
+    { kind: "done", isWhole },
+  ];
+  const decoder = new ChatDecoder({
+    readEvent: () => read.shift() ?? { kind: "nothing" },
+    identity: { id: "chatcmpl-1", model: "m", created: 1, unknownFields: "forward" },
+    choiceCount: 1,
+    includeUsage: false,
+  });
+  decoder.push(Buffer.from("data: x\n\ndata: y\n\n"));
+  expect([decoder.isClosed, decoder.isFinished]).toEqual([true, isFinished]);
+});

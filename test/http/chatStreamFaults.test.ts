@@ -47,7 +47,6 @@ describe("a stream whose provider fails after content ends with one chunk that s
       cut("fin", closeDelimited + helloEvent),
     ],
     ["it ends in good order, but without a finish reason", stream(helloEvent)],
-    ["it says [DONE] without a finish reason", stream(helloEvent, doneEvent)],
     ["it is cut in the middle of an event", cut("fin", ...begun, piece(thereEvent.slice(0, 30)))],
     ["an event is not JSON", stream(helloEvent, "data: {nonsense\n\n", stopEvent, doneEvent)],
     ["an event is no object", stream(helloEvent, "data: 5\n\n", stopEvent, doneEvent)],

@@ -1,8 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import { doneEvent, stopEvent, usageEvent } from "../support/chatAnswers.ts";
-import { chunksOf, openChat, type OpenReply } from "../support/chatCalls.ts";
+import { doneEvent, helloEvent, roleEvent, stopEvent, usageEvent } from "../support/chatAnswers.ts";
+import { chat, chunksOf, openChat, type OpenReply } from "../support/chatCalls.ts";
+import { costOf } from "../support/gatewayConfig.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { piece, streamEnd, streamHead } from "../support/scriptedProvider.ts";
+import { piece, stream, streamEnd, streamHead } from "../support/scriptedProvider.ts";
 import { chatEvent } from "../support/upstreamText.ts";
 
 const at = openOneModelBefore();
@@ -41,5 +42,56 @@ describe("a finish reason that says nothing ends nothing", () => {
       [{}, "stop"],
     ]);
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", estimated: false }]);
+  });
+});
+
+describe("[DONE] behind content ends what has no finish reason", () => {
+  const call = {
+    tool_calls: [{ index: 0, id: "call_1", function: { name: "f", arguments: "{}" } }],
+  };
+  const usual = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
+  /** The event of a second choice. */
+  const second = (event: string): string => event.replace('"index":0', '"index":1');
+
+  test.each([
+    ["a text", helloEvent, "stop"],
+    ["a call", chatEvent(call), "tool_calls"],
+    ["a text with an empty reason", chatEvent({ content: "Hello" }, ""), "stop"],
+  ])("%s: it is whole, with its usage on its end, and charged by it", async (_, event, reason) => {
+    at.provider.answer = stream(roleEvent, event, usageEvent, doneEvent);
+    const key = at.gateway.key();
+    const asked = { ...streaming, stream_options: { include_usage: true } };
+    const reply = await chat(at.gateway, key, asked);
+    expect(steps(reply).at(-1)).toEqual([{}, reason]);
+    expect(chunksOf(reply).at(-1)).toMatchObject({ usage: { total_tokens: 27 } });
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { status: "done", estimated: false, charge: usual },
+    ]);
+  });
+
+  test("without a usage: by the estimate", async () => {
+    at.provider.answer = stream(helloEvent, doneEvent);
+    const key = at.gateway.key();
+    expect(steps(await chat(at.gateway, key, streaming)).at(-1)).toEqual([{}, "stop"]);
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", estimated: true }]);
+  });
+
+  test("each choice for itself: one that ended keeps its reason", async () => {
+    const ended = chatEvent({}, "length");
+    at.provider.answer = stream(helloEvent, second(chatEvent(call)), ended, usageEvent, doneEvent);
+    const reply = await chat(at.gateway, at.gateway.key(), { ...streaming, n: 2 });
+    const ends = chunksOf(reply)
+      .flatMap(({ choices }) => choices as { index: number; finish_reason: string | null }[])
+      .filter(({ finish_reason: reason }) => reason !== null);
+    expect(ends).toEqual([
+      expect.objectContaining({ index: 0, finish_reason: "length" }),
+      expect.objectContaining({ index: 1, finish_reason: "tool_calls" }),
+    ]);
+  });
+
+  test("a choice that only began its role is given no end", async () => {
+    at.provider.answer = stream(helloEvent, second(roleEvent), usageEvent, doneEvent);
+    const reply = await chat(at.gateway, at.gateway.key(), { ...streaming, n: 2 });
+    expect(reply.text.match(/"finish_reason":"/g)).toHaveLength(1);
   });
 });

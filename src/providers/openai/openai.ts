@@ -65,7 +65,7 @@ function usageIncluded(streamOptions: string | undefined): string {
 }
 
 function readChatEvent({ data }: { data: string }): ChatEvent {
-  if (data === "[DONE]") return { kind: "done" };
+  if (data === "[DONE]") return { kind: "done", isWhole: true };
   if (data === "") return { kind: "nothing" };
   const chunk = parseAnswer(data);
   return { kind: "chunk", chunk, usage: readChatUsage(chunk["usage"]) };

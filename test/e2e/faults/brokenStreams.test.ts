@@ -1,5 +1,5 @@
 import { test } from "bun:test";
-import { doneEvent, roleEvent } from "../../support/chatAnswers.ts";
+import { roleEvent } from "../../support/chatAnswers.ts";
 import {
   beginning,
   begun,
@@ -127,14 +127,6 @@ testBrokenOff(bench, [
     row: 57,
     name: "a stream ends in good order without [DONE] and finish reason, without its terminal event",
     answer: streams({ chat: begun.chatEvents, responses: begun.responsesEvents }),
-    outcome: "cut",
-  },
-  {
-    row: 57,
-    name: "a stream says [DONE] without a finish reason",
-    forms: chatOnly,
-    answer: stream(...begun.chatEvents, doneEvent),
-    before: begun,
     outcome: "cut",
   },
   {

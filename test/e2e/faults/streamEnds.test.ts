@@ -30,7 +30,7 @@ import type { RawPeer } from "../../support/rawServer.ts";
 import { created, delta, ended, terminal } from "../../support/responsesAnswers.ts";
 import { piece, raw, stream, streamEnd, streamHead, text } from "../../support/scriptedProvider.ts";
 
-/** Rows 52, 55, 56, 58, 59, 61 and 62: streams whose answer is whole, however they end. */
+/** Rows 52, 55 to 59, 61 and 62: streams whose answer is whole, however they end. */
 const bench = openFaultBench();
 const chatOnly = ["chat stream"] as const;
 const responsesOnly = ["responses stream"] as const;
@@ -107,6 +107,14 @@ testServed(bench, [
     sees: seesHello,
     charge: estimate,
     estimated: true,
+  },
+  {
+    row: 57,
+    name: "a stream says [DONE], but no finish reason",
+    forms: chatOnly,
+    answer: stream(helloEvent, usageEvent, doneEvent),
+    sees: seesHello,
+    charge: usualCharge,
   },
   {
     row: 58,
