@@ -11,16 +11,23 @@ const MASK = "***";
 /** Shorter values would mask ordinary words. */
 const SECRET_CHARS_MIN = 4;
 
+/**
+ * Keys and ids are drawn by lot: behind their prefix is a digit or a capital, if the middle is not starred or dotted out.
+ * The names that a caller chose for a field or a function begin alike, but are small letters as a rule, and must stay
+ * readable.
+ */
 const PATTERNS = [
   /https?:\/\/[^\s"'<>)\]]+/gi,
   // Keys of many providers, also as they print them themselves: with the middle starred out.
-  /\b(sk|pk|rk|gsk|xai|key|AIza)[-_][\w*.-]{6,}/g,
+  /\b(sk|pk|rk|gsk|xai|key|AIza)[-_](?=[\w*.-]*([A-Z\d*]|\.\.\w))[\w*.-]{6,}/g,
   /\bAIza[\w-]{20,}/g,
-  /\b(org|proj|acct|user|team|project)[-_][\w-]{6,}/g,
+  /\b(org|proj|acct|user|team|project)[-_](?=[\w-]*[A-Z\d])[\w-]{6,}/g,
   /\bBearer\s+\S+/gi,
   /\b\d{1,3}(\.\d{1,3}){3}(:\d+)?\b/g,
-  /\[?[0-9a-f]{0,4}(:[0-9a-f]{0,4}){3,7}\]?(:\d+)?/gi,
 ];
+/** What may be an IPv6 address, with or without a port. */
+const COLON_GROUPS = /(?<!\w)\[?([\da-f]{0,4}(?::[\da-f]{0,4}){2,7})\]?(?::\d+)?(?![\w:])/gi;
+const IPV6_GROUPS = 8;
 
 /** A provider's words for a client: the provider's key, organisation and address in it become `***`; at most 512 characters, no control characters. */
 export function scrub(text: string, secrets: Secrets): string {
@@ -31,7 +38,15 @@ export function scrub(text: string, secrets: Secrets): string {
   }
   for (const pattern of PATTERNS) shown = shown.replace(pattern, MASK);
   return shown
+    .replace(COLON_GROUPS, (text, groups: string) => (isAddress(groups) ? MASK : text))
     .replace(/\p{Cc}+/gu, " ")
     .trim()
     .slice(0, MESSAGE_CHARS_MAX);
+}
+
+/** An address, and no time of day and no ratio: it leaves groups out, has all eight, or is not all decimal. */
+function isAddress(groups: string): boolean {
+  if (groups.includes("::") && /\d/.test(groups)) return true;
+  const count = groups.split(":").length;
+  return count === IPV6_GROUPS || (count > 3 && /[a-f]/i.test(groups));
 }

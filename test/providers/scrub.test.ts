@@ -1,0 +1,45 @@
+import { describe, expect, test } from "bun:test";
+import { scrub } from "../../src/providers/scrub.ts";
+
+const noSecrets = { values: [], hosts: [] };
+
+describe("what a caller needs to read stays as it is", () => {
+  test.each([
+    "Invalid type for 'tools[0].user_location': expected an object",
+    "tools[0].user_location",
+    "Unknown parameter: 'user_message'",
+    "Invalid schema for response_format 'project_summary': key_findings is required",
+    "Function name team_members-lookup invalid; see key-value_store",
+    "'org-structure.Leader' and 'proj_members' and 'key_constraint...' are unknown",
+    "a ratio of 16:9:1:1 at 12:30:45:10",
+    "state:1:2:3 of std::vector, ::: and a::b",
+  ])("%s", (text) => expect(scrub(text, noSecrets)).toBe(text));
+});
+
+describe("what is the operator's is masked", () => {
+  test.each([
+    "sk-proj-AbCdEfGh",
+    "sk-proj-abc*****wxyz",
+    "sk-abcd...wxyz",
+    "key-0a1b2c3d4e5f",
+    "gsk_abcdefgh1",
+    "org-AbCdEfGh",
+    "org_0123456789",
+    "user-abcdef0123",
+    "proj_AbCdEf123456",
+    "team-0b7c9d1e-1234",
+    "10.20.30.40",
+    "203.0.113.77:8443",
+    "2001:db8::1",
+    "[2001:db8::1]:8443",
+    "fd00::5",
+    "::1",
+    "fe80:0:0:0:204:61ff:fe9d:f156",
+    "2001:0:0:0:0:0:0:1",
+    "2001:470:1f0b:10",
+  ])("%s", (secret) => {
+    expect(scrub(`before ${secret} behind`, noSecrets)).toBe("before *** behind");
+    expect(scrub(`'${secret}'`, noSecrets)).toBe("'***'");
+    expect(scrub(`it:${secret}`, noSecrets)).toBe("it:***");
+  });
+});
