@@ -1,5 +1,5 @@
 import { commit } from "../billing/commit.ts";
-import { resourceNotFound, responseNotFound } from "../contract/errors.ts";
+import { resourceNotFound, responseNotFound, type ApiError } from "../contract/errors.ts";
 import type { ResponsesRequest } from "../contract/responses.ts";
 import { sha256 } from "../lib/sha256.ts";
 import type { Candidate } from "../routing/order.ts";
@@ -10,8 +10,8 @@ const OWNED_MS = 31 * 24 * 3_600_000;
 
 /**
  * The candidates that may serve a request which names stored objects: only the provider that made
- * them. Throws ApiError 404 for any object that this account did not make and that is not shared;
- * the words are the same for a foreign one and for one that never was.
+ * them. Throws ApiError 404 for any object that this account did not make and that is not shared, and for one whose
+ * provider does not serve the model; the words are the same for a foreign one and for one that never was.
  */
 export function pinToOwner(
   gateway: Gateway,
@@ -20,25 +20,21 @@ export function pinToOwner(
   candidates: readonly Candidate[],
 ): readonly Candidate[] {
   const { sharedObjects } = visit.setup.config.api;
-  const owners = new Set<string>();
-  const find = (objectId: string): string | undefined =>
-    gateway.store.owners.findProvider(
+  let serving = candidates;
+  const pin = (objectId: string, missing: () => ApiError): void => {
+    const owner = gateway.store.owners.findProvider(
       sha256(objectId),
       visit.caller.accountId,
       gateway.clock.epochMs(),
     );
-  if (request.previousResponseId !== undefined) {
-    const owner = find(request.previousResponseId);
-    if (owner === undefined) throw responseNotFound();
-    owners.add(owner);
-  }
+    serving = serving.filter(({ provider }) => provider.id === owner);
+    if (serving.length === 0) throw missing();
+  };
+  if (request.previousResponseId !== undefined) pin(request.previousResponseId, responseNotFound);
   for (const objectId of request.objectIds) {
-    if (sharedObjects.includes(objectId)) continue;
-    const owner = find(objectId);
-    if (owner === undefined) throw resourceNotFound();
-    owners.add(owner);
+    if (!sharedObjects.includes(objectId)) pin(objectId, resourceNotFound);
   }
-  return candidates.filter(({ provider }) => [...owners].every((owner) => owner === provider.id));
+  return serving;
 }
 
 /** Records ids that an answer names as the account's own; settles when that is committed. */

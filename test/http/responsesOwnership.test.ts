@@ -15,7 +15,10 @@ import { until } from "../support/until.ts";
 const sharedFile = "file_shared";
 const at = openBefore(["first", "second"], ({ first, second }) => ({
   providers: { first, second },
-  models: [{ id: "small", routes: [{ provider: "first" }, { provider: "second" }] }],
+  models: [
+    { id: "small", routes: [{ provider: "first" }, { provider: "second" }] },
+    { id: "elsewhere", routes: [{ provider: "second" }] },
+  ],
   sections: { api: { shared_objects: [sharedFile, "pmpt_shared"] } },
 }));
 
@@ -232,6 +235,30 @@ describe("the id of a stored object", () => {
     ]) {
       expect((await respond(at.gateway, at.gateway.key(), { input })).status).toBe(200);
     }
+  });
+});
+
+describe("for a model that the provider which made it does not serve", () => {
+  const item = (id: string) => ({ input: [{ type: "item_reference", id }] });
+
+  test.each<[string, string, (ids: { first: string; second: string }) => object]>([
+    ["a response", "response", ({ first }) => ({ previous_response_id: first })],
+    ["an item", "resource", ({ first }) => item(`msg_${first}`)],
+    [
+      "an item beside a response of the model's own provider",
+      "resource",
+      ({ first, second }) => ({ previous_response_id: second, ...item(`msg_${first}`) }),
+    ],
+  ])("%s is a 404, and nothing is sent or held", async (_, what, body) => {
+    const key = at.gateway.key();
+    const ids = { first: await made("first", key), second: await made("second", key) };
+    answerBoth(responds(newId()));
+    for (const stream of [false, true]) {
+      const asked = { model: "elsewhere", stream, ...body(ids) };
+      expect(await respond(at.gateway, key, asked)).toMatchObject(notFound(what));
+    }
+    expect(got()).toEqual({ first: 0, second: 0 });
+    expect(await at.gateway.records(key, 2)).toHaveLength(2);
   });
 });
 
