@@ -83,7 +83,7 @@ function checkHeaders(headers: Headers): void {
   }
   const encoding = headers.get("content-encoding") ?? "";
   if (!["", "identity"].includes(encoding.trim().toLowerCase())) {
-    throw invalidRequest("content-encoding is not supported");
+    throw invalidRequest("content-encoding not supported");
   }
 }
 

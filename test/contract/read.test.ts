@@ -81,7 +81,7 @@ describe("readBody takes a content type", () => {
 });
 
 describe("readBody takes a content encoding", () => {
-  const refused = "content-encoding is not supported";
+  const refused = "content-encoding not supported";
   test.each([
     ["identity", undefined],
     ["Identity", undefined],

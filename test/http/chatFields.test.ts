@@ -80,7 +80,7 @@ const headers: readonly (readonly [string, string, string | undefined])[] = [
     "content-type must be application/json in utf-8",
   ],
   ["content-type", "Application/JSON; charset=UTF-8", accepted],
-  ["content-encoding", "gzip", "content-encoding is not supported"],
+  ["content-encoding", "gzip", "content-encoding not supported"],
   ["content-encoding", "identity", accepted],
 ];
 
