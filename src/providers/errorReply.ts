@@ -36,13 +36,16 @@ const ACCOUNT_REASON =
   /^(?:API_KEY_\w+|(?:SERVICE|BILLING)_DISABLED|CONSUMER_(?:INVALID|SUSPENDED)|USER_PROJECT_DENIED|ACCOUNT_STATE_INVALID)$/;
 
 /**
- * A 403 may be a refused account, but some providers moderate with it as well, and a firewall before one
- * refuses a single prompt with it. Only what speaks of the account, in a code or as the beginning of
- * its message, is held against the provider: else one client's prompt would put it aside for everybody.
+ * A 403 is a refused account, but some providers moderate with it as well, and a firewall before one refuses a single
+ * prompt with it. What speaks of the account, in a code or as the beginning of its message, is held against the
+ * provider; so is what speaks of nothing. What speaks of the request anywhere, or is no error in the interface's form,
+ * is not: else one client's prompt would put the provider aside for everybody.
  */
 const ACCOUNT_CODE = /api_?key|account|permission|billing|quota|balance|credit|country|region/i;
 const ACCOUNT_SENTENCE =
   /^(?:sorry, )?(?:(?:your|this|the|invalid|incorrect|insufficient|unsupported) )?(?:newly created )?(?:api[ _-]?key|account|organization|team|permissions?|billing|credits?|balance|country|region)\b|^you (?:have insufficient|do not have|don't have) permission(?! to access the file\b)|^method doesn't allow unregistered callers\b/i;
+const REQUEST_WORD =
+  /moderat|flagg|polic|guideline|safety|violat|harm|content|prompt|model|\b(?:request|input|message|parameter|value|field|type|role|name|file|image|tool|keyword)s?\b/i;
 
 /** The error of an answer whose status is not 200; `text` is the beginning of its body. */
 export function errorOfReply(
@@ -73,7 +76,9 @@ export function errorOfReply(
 function faultOf(status: number, error: ReportedError): UpstreamFault {
   if (ACCOUNT_STATUSES.includes(status)) return "account";
   if (status < 500 && ACCOUNT_REASON.test(error.reason ?? "")) return "account";
-  if (status === 403) return speaksOfAccount(error) ? "account" : "provider";
+  if (status === 403) {
+    return speaksOfAccount(error) || speaksOfNothing(error) ? "account" : "provider";
+  }
   if ((status === 400 || status === 429) && saysAccountIsRefused(error)) return "account";
   if (CALLER_STATUSES.includes(status)) return "caller";
   if (status === 404) return "missing";
@@ -90,6 +95,11 @@ function speaksOfAccount({ code, type, message }: ReportedError): boolean {
     [code, type].some((word) => ACCOUNT_CODE.test(word ?? "")) ||
     ACCOUNT_SENTENCE.test(message ?? "")
   );
+}
+
+function speaksOfNothing({ code, type, message, reason, isInForm }: ReportedError): boolean {
+  const words = [code, type, message, reason];
+  return isInForm === true && !words.some((word) => REQUEST_WORD.test(word ?? ""));
 }
 
 /** Only whole seconds are believed, and at most a minute of them. */
@@ -109,6 +119,8 @@ interface ReportedError {
   reason?: string | undefined;
   /** Whole seconds after which Google asks to be called again; it sends no header. */
   retrySeconds?: string | undefined;
+  /** It stands under `error`, as the interfaces have it; what stands in front of a provider has forms of its own. */
+  isInForm?: boolean;
 }
 
 function errorObject(text: string): ReportedError {
@@ -121,9 +133,10 @@ function errorObject(text: string): ReportedError {
   const body: unknown = Array.isArray(value) ? value[0] : value;
   if (!isJsonObject(body)) return {};
   const error = body["error"] ?? body;
-  if (typeof error === "string") return { message: error };
+  if (typeof error === "string") return { message: error, isInForm: true };
   if (!isJsonObject(error)) return { detail: detailOf(body) };
   return {
+    isInForm: error !== body,
     message: textOf(error["message"]),
     detail: detailOf(error) || detailOf(body),
     code: textOf(error["code"])?.slice(0, CODE_CHARS_MAX),

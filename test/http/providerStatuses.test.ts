@@ -80,7 +80,7 @@ describe.each(isStream)("an attempt (stream: %j)", (stream) => {
       const retryAfter = headers.get("retry-after");
       headers.delete("retry-after");
       expectRefusal({ ...reply, headers }, noProvider);
-      expect(retryAfter).toBe([401, 402].includes(status) ? "300" : null);
+      expect(retryAfter).toBe([401, 402, 403].includes(status) ? "300" : null);
       expect(await at.gateway.records(reply.key, 1)).toMatchObject([
         { status: "failed", charge: 0n, attemptCount: 2 },
       ]);
@@ -107,6 +107,7 @@ describe("the operator's own account", () => {
   test.each([
     ["401", 401, { message: "invalid key" }],
     ["402", 402, { message: "pay" }],
+    ["403", 403, { message: "forbidden" }],
     ["403 for its permissions", 403, { message: "no", type: "permission_error" }],
     ["429 insufficient_quota", 429, { message: "no", code: "insufficient_quota" }],
     ["400 with an empty balance", 400, { message: "Your credit balance is too low to go on" }],

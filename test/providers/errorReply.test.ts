@@ -36,6 +36,9 @@ describe("the operator's account is at fault", () => {
     [403, { message: "Your newly created team doesn't have any credits yet." }],
     [403, { message: "You have insufficient permissions for this operation." }],
     [403, { message: "Country, region, or territory not supported" }],
+    [403, {}],
+    [403, { message: "Forbidden" }],
+    [403, { message: "Access denied", type: "invalid_request_error", code: "forbidden" }],
   ])("%d %j", (status, error) => {
     expect(faultOf(status, error)).toBe("account");
   });
@@ -140,10 +143,12 @@ describe("a client's own text in a provider's words switches nothing off", () =>
   });
 });
 
-describe("a 403 that says nothing of the account is about this one request", () => {
+describe("a 403 that speaks of the request is about this one request", () => {
   test.each<[ReportedError]>([
-    [{}],
-    [{ message: "forbidden" }],
+    [{ type: "content_filter" }],
+    [{ code: "moderation_blocked", message: "no" }],
+    [{ message: "Your request was blocked." }],
+    [{ message: "Project p does not have access to model m", code: "model_not_found" }],
     [{ message: "Content violates usage guidelines. Team: t, API key ID: k, failed check: x" }],
     [{ code: 403, message: 'some/model requires moderation. Your input was flagged for "x".' }],
     [{ message: "Your input was refused. No credits were charged to your account." }],
@@ -153,12 +158,16 @@ describe("a 403 that says nothing of the account is about this one request", () 
     expect(faultOf(403, error)).toBe("provider");
   });
 
-  test.each(["<html>Sorry, you have been blocked: your account</html>", "", "[]"])(
-    "also one of another form: %s",
-    (text) => {
-      expect(errorOfReply(403, undefined, text, noSecrets).fault).toBe("provider");
-    },
-  );
+  test.each([
+    "<html>Sorry, you have been blocked: your account</html>",
+    "",
+    "[]",
+    '{"message":"Forbidden"}',
+    '{"title":"Error 1020: Access denied","status":403}',
+    '{"error":null}',
+  ])("also one of another form, which a firewall has: %s", (text) => {
+    expect(errorOfReply(403, undefined, text, noSecrets).fault).toBe("provider");
+  });
 });
 
 describe("what a client is told of its own fault", () => {

@@ -36,7 +36,6 @@ const callersFaults = [
   { row: 28, status: 422 },
 ] as const;
 const providersFaults = [
-  { row: 23, status: 403 },
   { row: 26, status: 408 },
   { row: 26, status: 425 },
   { row: 31, status: 500 },
@@ -206,6 +205,7 @@ testServed(bench, [
 const accountFaults = [
   { row: 21, status: 401, name: "the key is refused", error: {} },
   { row: 22, status: 402, name: "the account is empty", error: {} },
+  { row: 23, status: 403, name: "no word of the request", error: {} },
   { row: 23, status: 403, name: "the account may not", error: { type: "permission_error" } },
 ] as const;
 for (const { row, status, name, error } of accountFaults) {
