@@ -44,7 +44,7 @@ export interface Meter {
   /** The request's row could not be committed: nothing may be done for it any more. */
   readonly isRefused: boolean;
   attempted(attempt: AttemptRecord): void;
-  /** The last attempt began well and failed now: its outcome is this after all, and it took until now. */
+  /** The last attempt began well and is over now: its outcome is this after all, and it took until now. */
   amendAttempt(outcome: string): void;
   /** The first byte for the client is there. */
   firstByte(): void;

@@ -204,7 +204,7 @@ export class StreamRelay implements Relay {
     const { trial, admitted } = this.#options;
     const failure = this.#decoder.isRefused ? reportedFailure() : undefined;
     trial.ended(failure);
-    if (failure) admitted.meter.amendAttempt(failure.outcome);
+    admitted.meter.amendAttempt(failure?.outcome ?? "ok");
     const status = this.#isGone ? "cancelled" : failure ? "failed" : "done";
     const usage = failure ? undefined : billedUsage(admitted, this.#decoder);
     await this.#finish({ status, usage });

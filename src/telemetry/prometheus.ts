@@ -139,7 +139,7 @@ function endedAttempts(registry: Registry): (request: EndedRequest) => void {
   });
   const durations = new Histogram({
     name: "tollgate_attempt_duration_seconds",
-    help: "Until the answer, the first content of a stream that ended well, or the failure.",
+    help: "From an attempt's start to the end of its answer, or to its failure.",
     labelNames: ["provider", "model"],
     buckets: ANSWER_BUCKETS,
     registers,

@@ -1,5 +1,12 @@
 import { describe, expect, test } from "bun:test";
-import { answered, helloEvent, usual } from "../support/chatAnswers.ts";
+import {
+  answered,
+  doneEvent,
+  helloEvent,
+  stopEvent,
+  usageEvent,
+  usual,
+} from "../support/chatAnswers.ts";
 import { call, chat, openChat } from "../support/chatCalls.ts";
 import { fillStore } from "../support/fullStore.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
@@ -91,31 +98,42 @@ describe("requests that were held are counted by endpoint, model and outcome", (
     expect(all("tollgate_charged_roubles_total")).toEqual([]);
   });
 
-  test("a stream that broke off counts its attempt as that, and for as long as it took", async () => {
-    at.providers.one.answer = async (peer, request) => {
-      await raw(streamHead, piece(helloEvent))(peer, request);
-      await Bun.sleep(120);
-      await peer.send(streamEnd);
-    };
-    let id = "";
-    const { value, all } = await grown(async () => {
-      ({ id } = await chat(at.gateway, at.gateway.key(), { stream: true }));
-    });
-    const [attempt] = at.gateway.store.requests.attempts(id);
-    expect(attempt).toMatchObject({ outcome: "cut", status: 200 });
-    expect(attempt?.durationMs).toBeWithin(115, 4000);
-    const by = { provider: "one", model: "small" };
-    const firstContent = value("tollgate_time_to_first_content_seconds_sum", by);
-    const whole = value("tollgate_attempt_duration_seconds_sum", by);
-    expect(whole * 1000).toBeCloseTo(attempt?.durationMs ?? 0, 3);
-    expect(whole - firstContent).toBeGreaterThan(0.1);
-    expect(all("tollgate_requests_total")).toEqual([
-      label({ endpoint: "chat", model: "small", outcome: "failed" }),
-    ]);
-    expect(all("tollgate_attempts_total")).toEqual([
-      label({ provider: "one", model: "small", outcome: "cut" }),
-    ]);
-  });
+  test.each([
+    ["broke off", "cut", "failed", []],
+    ["ended well", "ok", "done", [stopEvent, usageEvent, doneEvent]],
+  ])(
+    "a stream that %s counts its attempt as %s, and for as long as it took",
+    async (_, outcome, status, end) => {
+      const go = Promise.withResolvers<void>();
+      at.providers.one.answer = async (peer, request) => {
+        await raw(streamHead, piece(helloEvent))(peer, request);
+        await go.promise;
+        await raw(...end.map(piece), streamEnd)(peer, request);
+      };
+      let id = "";
+      const { value, all } = await grown(async () => {
+        const reply = await openChat(at.gateway, at.gateway.key(), { stream: true });
+        await reply.seen("Hello");
+        at.gateway.clock.advance(20_000);
+        go.resolve();
+        await reply.seen("[DONE]");
+        ({ id } = reply);
+      });
+      const [attempt] = at.gateway.store.requests.attempts(id);
+      expect(attempt).toMatchObject({ outcome, status: 200 });
+      expect(attempt?.durationMs).toBeWithin(20_000, 30_000);
+      const by = { provider: "one", model: "small" };
+      expect(value("tollgate_time_to_first_content_seconds_sum", by)).toBeLessThan(10);
+      const whole = value("tollgate_attempt_duration_seconds_sum", by);
+      expect(whole * 1000).toBeCloseTo(attempt?.durationMs ?? 0, 3);
+      expect(all("tollgate_requests_total")).toEqual([
+        label({ endpoint: "chat", model: "small", outcome: status }),
+      ]);
+      expect(all("tollgate_attempts_total")).toEqual([
+        label({ provider: "one", model: "small", outcome }),
+      ]);
+    },
+  );
 
   test("cancelled by a client that left its stream, and charged by an estimate", async () => {
     at.providers.one.answer = raw(streamHead, piece(helloEvent));
