@@ -1,5 +1,6 @@
 import { Type, type Static } from "@sinclair/typebox";
 import { TypeCompiler, type TypeCheck } from "@sinclair/typebox/compiler";
+import { refuseChatInOtherCase } from "./chatKeyCase.ts";
 import { measurePrompt, type PromptMeasure } from "./chatPrompt.ts";
 import { invalidRequest } from "./errors.ts";
 import { firstProblem, type Annotations } from "./humanError.ts";
@@ -179,6 +180,7 @@ function checkOpenly(value: unknown): ChatRequestBody {
     const problem = firstProblem(RequestMessage, message, `messages[${index}]`);
     if (problem !== undefined) throw invalidRequest(problem);
   }
+  refuseChatInOtherCase(value);
   return value;
 }
 

@@ -1,6 +1,7 @@
 import { Type, type SchemaOptions, type TSchema } from "@sinclair/typebox";
-import type { Annotations } from "./humanError.ts";
 import { invalidRequest } from "./errors.ts";
+import type { Annotations } from "./humanError.ts";
+import { refuseFieldsInOtherCase } from "./keyCase.ts";
 
 const CHOICES_MAX = 8;
 const MODEL_CHARACTERS_MAX = 256;
@@ -68,11 +69,15 @@ export function refuseDifferentBounds(body: HoldFields): void {
   if (other !== undefined) throw invalidRequest(`${first} and ${other} must not differ`);
 }
 
-/** Throws ApiError 400 for a field that would change the price or the provider unseen. A null one counts as absent. */
+/**
+ * Throws ApiError 400 for a field that would change the price or the provider unseen, and for one that some providers
+ * take for another. A null one counts as absent.
+ */
 export function refuseFields(
   body: Readonly<Record<string, unknown>>,
   refusedFields: readonly string[],
 ): void {
+  refuseFieldsInOtherCase(body, refusedFields);
   const refused = refusedFields.find((name) => ownValue(body, name) !== undefined);
   if (refused !== undefined) throw invalidRequest(`${refused} is not supported`);
   const background = ownValue(body, "background");

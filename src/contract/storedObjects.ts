@@ -1,5 +1,6 @@
 import { isJsonObject } from "../lib/json.ts";
 import { invalidRequest } from "./errors.ts";
+import { inOtherCase, isInOtherCase, mayFold, refuseKeysInOtherCase } from "./keyCase.ts";
 import { ownValue } from "./sharedFields.ts";
 
 /** Items and parts of an input whose whole text stands in the request. Any other may stand for more than its bytes. */
@@ -43,6 +44,17 @@ const INPUT_ID_KEYS: ReadonlySet<string> = new Set([
 
 const TOOL_ID_KEYS: ReadonlySet<string> = new Set([...INPUT_ID_KEYS, "container_id", "skill_id"]);
 
+/** What else is read of an item of an input, of any object in one, and of a prompt or a conversation. */
+const ITEM_KEYS: ReadonlySet<string> = new Set([
+  "type",
+  "id",
+  "role",
+  "content",
+  "encrypted_content",
+]);
+const TYPE_KEY: ReadonlySet<string> = new Set(["type"]);
+const OWNER_KEYS: ReadonlySet<string> = new Set(["id", "variables"]);
+
 /** What a responses request takes from the provider's store. */
 export interface StoredObjects {
   /** Ids as the client wrote them, each once: output items, conversations, prompts, files, vector stores, containers. */
@@ -84,6 +96,7 @@ class Finding {
       this.#readMembers(
         object,
         INPUT_ID_KEYS,
+        TYPE_KEY,
         type === "output_text" ? OUTPUT_TEXT_REMARKS : undefined,
       );
     });
@@ -94,7 +107,10 @@ class Finding {
     if (tools === undefined) return;
     this.#left.push(tools);
     this.#readLeft((object) => {
-      if (CALLER_TOOLS.has(ownValue(object, "type"))) return;
+      if (CALLER_TOOLS.has(ownValue(object, "type"))) {
+        refuseKeysInOtherCase(object, TYPE_KEY);
+        return;
+      }
       this.needsWholeContext = true;
       this.#readMembers(object, TOOL_ID_KEYS);
     });
@@ -105,6 +121,7 @@ class Finding {
     if (value === undefined) return;
     this.needsWholeContext = true;
     if (!isJsonObject(value)) return this.#addId(key, value);
+    refuseKeysInOtherCase(value, OWNER_KEYS, () => `${key}.`);
     this.#addId(`${key}.id`, ownValue(value, "id"));
     const variables = ownValue(value, "variables");
     // The names of variables are the caller's own: only what they hold can be a part.
@@ -127,19 +144,24 @@ class Finding {
       const id = ownValue(item, "id");
       if (id !== undefined) this.#addId("id", id);
     }
-    this.#readMembers(item, INPUT_ID_KEYS);
+    this.#readMembers(item, INPUT_ID_KEYS, ITEM_KEYS);
   }
 
-  /** Takes the ids among an object's members, and puts the rest on the stack. */
+  /** Takes the ids among an object's members, and puts the rest on the stack. `readKeys` are what else is read of it. */
   #readMembers(
     object: Record<string, unknown>,
     idKeys: ReadonlySet<string>,
+    readKeys = TYPE_KEY,
     passedOver?: ReadonlySet<string>,
   ): void {
     for (const [key, value] of Object.entries(object)) {
       if (passedOver?.has(key) === true) continue;
       if (idKeys.has(key)) this.#readIds(key, value);
       else if (typeof value === "object") this.#left.push(value);
+      if (!mayFold(key)) continue;
+      const isTaken = isInOtherCase(key, idKeys) || isInOtherCase(key, readKeys);
+      // An object is none of these: it may be a schema's property, and what is in it is looked at anyway.
+      if (isTaken && !isJsonObject(value)) throw inOtherCase(key);
     }
   }
 

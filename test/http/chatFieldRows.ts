@@ -59,6 +59,9 @@ export const fields: readonly FieldRow[] = [
   [ask({ stop: ["a", "b", "c", "d", "e"] }), "stop must contain 1 to 4 items"],
   [ask({ stop: ["a", 1] }), "stop[1] must be a string"],
   [ask({ stop: 5 }), "stop must be a string or an array of strings"],
+  [ask({ Model: "dear" }), "Model is not supported"],
+  [ask({ max_tokens: 1, Max_Tokens: 4000 }), "Max_Tokens is not supported"],
+  [ask({ "max_to\u212aens": 4000 }), "max_to\u212aens is not supported"],
 ];
 
 /** What only `forward` knows. */

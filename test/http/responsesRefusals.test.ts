@@ -53,6 +53,8 @@ const refusals = [
     { max_output_tokens: 5, max_tokens: 6 },
     "max_tokens and max_output_tokens must not differ",
   ],
+  ["a key in other letters", { Model: "dear" }, "Model is not supported"],
+  ["an id in other letters", { input: [{ id: "x", File_Id: "y" }] }, "File_Id is not supported"],
   ["an id that is no text", { input: [{ type: "item_reference", id: 5 }] }, "id must be a string"],
 ] as const;
 
