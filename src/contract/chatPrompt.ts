@@ -1,13 +1,18 @@
 import { isJsonObject } from "../lib/json.ts";
 import { findStoredObjects } from "./storedObjects.ts";
-import { measureText } from "./textSize.ts";
+import { measureText, type TextSize } from "./textSize.ts";
 
 const TEXT_PARTS: ReadonlySet<string> = new Set(["text", "refusal"]);
+
+/** https://www.rfc-editor.org/rfc/rfc2397, with its data in base64. */
+const DATA_URL = /^data:[\w.+/;=-]{0,200};base64,/i;
+/** Longer than any of the words for how closely to look: `auto`, `original`. */
+const DETAIL_CHARACTERS_MAX = 16;
 
 /** What a prompt holds, for estimates and for the check of who owns what it names. */
 export interface PromptMeasure {
   readonly messageCount: number;
-  /** UTF-8 bytes of the texts that a model reads: contents, tool calls, tool and format definitions. */
+  /** UTF-8 bytes of the texts that a model reads: whole messages but for their roles, tool and format definitions. */
   readonly promptTextBytes: number;
   /** Parts that are not text (images, files, sound): their tokens cannot be told from their bytes. */
   readonly nonTextPartCount: number;
@@ -20,7 +25,14 @@ export interface PromptMeasure {
 /** Measures a body that was checked. Throws ApiError 400 where a tool names an object by what is no id. */
 export function measurePrompt(body: Prompt): PromptMeasure {
   const storedObjectIds: string[] = [];
-  const besides = [body.system, body.tools, body.functions, body.response_format];
+  const besides = [
+    body.system,
+    body.instructions,
+    body.tools,
+    body.functions,
+    body.response_format,
+    body.text,
+  ];
   let promptTextBytes = measureText(besides).textBytes;
   let nonTextPartCount = 0;
   for (const message of body.messages) {
@@ -34,9 +46,12 @@ export function measurePrompt(body: Prompt): PromptMeasure {
         addId(storedObjectIds, part.file, "file_id");
       }
     }
-    if (message.tool_calls !== undefined)
-      promptTextBytes += measureText(message.tool_calls).textBytes;
-    if (isJsonObject(message.audio)) nonTextPartCount++;
+    for (const name in message) {
+      if (name === "role" || name === "content") continue;
+      const size = sizeBesideContent(name, (message as Readonly<Record<string, unknown>>)[name]);
+      promptTextBytes += size.textBytes;
+      nonTextPartCount += size.otherParts;
+    }
     addId(storedObjectIds, message.audio, "id");
   }
   // Over the responses interface tools of the provider's own pass as they are, with the stores and files that they name.
@@ -57,6 +72,9 @@ interface Prompt {
   readonly messages: readonly Message[];
   /** Instructions in the field that Anthropic's interface has for them: it goes there as it stands. */
   readonly system?: unknown;
+  /** Instructions, and the form of the answer, as the responses interface has them: these go there as they stand. */
+  readonly instructions?: unknown;
+  readonly text?: unknown;
   readonly tools?: unknown;
   readonly functions?: unknown;
   readonly response_format?: unknown;
@@ -66,7 +84,6 @@ interface Prompt {
 
 interface Message {
   readonly content?: string | readonly Part[] | null;
-  readonly tool_calls?: unknown;
   /** An earlier answer in sound, named by its id. */
   readonly audio?: unknown;
 }
@@ -76,6 +93,22 @@ interface Part {
   readonly text?: unknown;
   readonly refusal?: unknown;
   readonly file?: unknown;
+}
+
+/** What a field of a message comes to: a model may read whatever stands in one, such as calls and earlier reasoning. */
+function sizeBesideContent(name: string, value: unknown): TextSize {
+  if (typeof value === "string") return { textBytes: Buffer.byteLength(value), otherParts: 0 };
+  if (name === "audio") return { textBytes: 0, otherParts: isJsonObject(value) ? 1 : 0 };
+  if (name === "images" && Array.isArray(value)) return { textBytes: 0, otherParts: value.length };
+  return measureText(value, isPicture);
+}
+
+/** Nothing but a picture's address, with the picture in it, and how closely to look at it. */
+function isPicture(object: Readonly<Record<string, unknown>>): boolean {
+  if (typeof object["url"] !== "string" || !DATA_URL.test(object["url"])) return false;
+  const { url: _, detail = "", ...others } = object;
+  const isWord = typeof detail === "string" && detail.length <= DETAIL_CHARACTERS_MAX;
+  return isWord && Object.keys(others).length === 0;
 }
 
 /** The text of a text part, or of a refusal that is sent back; undefined for any other part. */

@@ -129,6 +129,18 @@ describe("the token rate", () => {
     expect((await chat(at.gateway, key, { messages })).status).toBe(429);
   });
 
+  test.each([
+    ["of a call", { function_call: { name: "f", arguments: "a".repeat(4000) } }],
+    ["of reasoning", { reasoning_content: "a".repeat(4000) }],
+  ])("counts the text %s that a message brings", async (_, fields) => {
+    at.provider.answer = withUsage(10, 10);
+    const key = at.gateway.key();
+    const said = { role: "assistant", content: "", ...fields };
+    const messages = [{ role: "user", content: "x" }, said];
+    expect((await chat(at.gateway, key)).status).toBe(200);
+    expectRefusal(await chat(at.gateway, key, { messages }), tooOften);
+  });
+
   test("is charged for a stream as well", async () => {
     at.provider.answer = usual;
     const key = at.gateway.key();

@@ -1,0 +1,86 @@
+import { describe, expect, test } from "bun:test";
+import { checkChatRequest } from "../../src/contract/chat.ts";
+
+type Fields = Record<string, unknown>;
+
+const rules = { unknownFields: "forward", refusedFields: [] } as const;
+const user = { role: "user", content: "hello" };
+const measured = (fields: Fields) =>
+  checkChatRequest({ model: "m", messages: [user], ...fields }, rules);
+const plainBytes = measured({}).promptTextBytes;
+
+/** What these fields of a message add to the measure of a prompt. */
+function added(fields: Fields): { bytes: number; others: number; isWhole: boolean } {
+  const request = measured({ messages: [{ ...user, ...fields }] });
+  return {
+    bytes: request.promptTextBytes - plainBytes,
+    others: request.nonTextPartCount,
+    isWhole: !request.needsWholeContext,
+  };
+}
+
+const long = "слово ".repeat(1000);
+const longBytes = Buffer.byteLength(long);
+const picture = `data:image/png;base64,${"A".repeat(40_000)}`;
+
+describe("the measure of a message counts the text of", () => {
+  test.each([
+    ["its content", { content: `hello${long}` }],
+    ["reasoning_content", { reasoning_content: long }],
+    ["reasoning", { reasoning: long }],
+    ["a field that nobody knows", { whatever: long }],
+    ["a refusal", { refusal: long }],
+    ["what only looks like a picture", { reasoning: `data:image/png;base64,${long}` }],
+  ])("%s", (_, fields) => {
+    const { bytes, others, isWhole } = added({ role: "assistant", ...fields });
+    expect(bytes - longBytes).toBeOneOf([0, "data:image/png;base64,".length]);
+    expect([others, isWhole]).toEqual([0, true]);
+  });
+
+  test.each([
+    ["a call's arguments", { function_call: { name: "f", arguments: long } }, 14],
+    ["calls", { tool_calls: [{ function: { name: "f", arguments: long } }] }, 22],
+    ["steps of reasoning", { reasoning_details: [{ type: "reasoning.text", text: long }] }, 22],
+    ["a call that looks like a picture", { function_call: { url: picture, arguments: long } }, 0],
+    ["a picture's detail", { x: { url: picture, detail: long, more: long } }, 0],
+  ])("%s, with their keys", (_, fields, around) => {
+    const { bytes } = added({ role: "assistant", ...fields });
+    if (around > 0) expect(bytes).toBe(longBytes + around);
+    else expect(bytes).toBeGreaterThan(longBytes);
+  });
+});
+
+test("the measure of a message counts its role for nothing, and a number neither", () => {
+  expect(added({ role: "assistant", weight: 1, prefix: true, audio: null })).toEqual({
+    bytes: 0,
+    others: 0,
+    isWhole: true,
+  });
+});
+
+describe("a picture beside a message's content is a part that is not text", () => {
+  const image = { type: "image_url", image_url: { url: picture } };
+
+  test.each([
+    ["among images", { images: [image, image] }, 2, 0],
+    ["among images by address", { images: [{ image_url: { url: "https://x" } }] }, 1, 0],
+    ["deep inside", { annotations: [{ file: { content: [image] } }] }, 1, 51],
+    ["with its detail", { x: { url: picture, detail: "high" } }, 1, 0],
+  ])("%s", (_, fields, others, bytesMax) => {
+    const of = added({ role: "assistant", ...fields });
+    expect([of.others, of.isWhole]).toEqual([others, false]);
+    expect(of.bytes).toBeLessThanOrEqual(bytesMax);
+  });
+});
+
+test("fields of the responses interface that a chat takes there are measured", () => {
+  const bytes = (fields: Fields) => measured(fields).promptTextBytes - plainBytes;
+  expect(bytes({ instructions: long })).toBe(longBytes);
+  expect(bytes({ text: { format: long } })).toBe(longBytes + "format".length);
+});
+
+test("a message nested a million deep is measured: no recursion", () => {
+  const depth = 1_000_000;
+  const deep: unknown = JSON.parse(`${"[".repeat(depth)}"abc"${"]".repeat(depth)}`);
+  expect(added({ deep }).bytes).toBe(3);
+}, 20_000);
