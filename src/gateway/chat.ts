@@ -4,11 +4,12 @@ import type { ChatRequest } from "../contract/chat.ts";
 import { invalidRequest, resourceNotFound } from "../contract/errors.ts";
 import { noUsage, type Usage } from "../contract/usage.ts";
 import type { JsonObjectText } from "../lib/json.ts";
+import { answerText } from "../providers/provider.ts";
 import type { Candidate } from "../routing/order.ts";
 import { admit } from "./admit.ts";
 import { answerJson } from "./answerJson.ts";
 import { findModel } from "./catalog.ts";
-import { jsonOf, publicCompletion, type AnswerIdentity } from "./chatAnswer.ts";
+import { publicCompletion, type AnswerIdentity } from "./chatAnswer.ts";
 import { ChatDecoder, chatFailure } from "./chatDecoder.ts";
 import type { Answer } from "./answer.ts";
 import { billedUsage } from "./estimated.ts";
@@ -108,7 +109,7 @@ function jsonAnswer(
       return billed.tokens;
     };
     const answer = publicCompletion(completion, identity, usageOf, stopsLeft(request, candidate));
-    return { text: jsonOf(answer), billed, objectIds: [] };
+    return { text: answerText(answer), billed, objectIds: [] };
   });
 }
 

@@ -12,7 +12,7 @@ import {
 } from "../contract/chatAnswer.ts";
 import { stringBytes } from "../contract/textSize.ts";
 import { usageObject, type Usage } from "../contract/usage.ts";
-import { isDeeper, isJsonObject } from "../lib/json.ts";
+import { isJsonObject } from "../lib/json.ts";
 import { AnswerError } from "../providers/provider.ts";
 import { stopped } from "./chatStops.ts";
 import { saidContent } from "./saidContent.ts";
@@ -46,9 +46,6 @@ const ENVELOPE_KEYS: ReadonlySet<string> = new Set([
   // The signatures of thoughts, in which Google's interface gives them.
   "extra_content",
 ]);
-
-/** Far more than any answer needs. */
-const DEPTH_MAX = 1000;
 
 /**
  * The public form of a provider's completion, whose text ends before any of the `stop` sequences that
@@ -115,12 +112,6 @@ export function shownChunk(
 
 function isEmpty(delta: Delta): boolean {
   return Object.keys(delta).length === 0;
-}
-
-/** The JSON text of something that a provider gave. Throws AnswerError where it is nested too deep to be written. */
-export function jsonOf(value: unknown): string {
-  if (isDeeper(value, DEPTH_MAX)) throw new AnswerError("the answer is nested too deep");
-  return JSON.stringify(value);
 }
 
 /** A thousand tokens by the estimate. */

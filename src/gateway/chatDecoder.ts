@@ -17,11 +17,10 @@ import {
 import { BYTE_ORDER_MARK, createSseSplitter, type SseSplitter } from "../lib/sse.ts";
 import { spanOf, type Span } from "../lib/span.ts";
 import type { SseEvent } from "../lib/sseEvent.ts";
-import type { ReadChatEvent } from "../providers/provider.ts";
+import { answerText, type ReadChatEvent } from "../providers/provider.ts";
 import { EVENT_BYTES_MAX, type AnswerDecoder } from "./answerDecoder.ts";
 import {
   callsTool,
-  jsonOf,
   publicChunk,
   shownChunk,
   spokenBytes,
@@ -150,7 +149,7 @@ export class ChatDecoder implements AnswerDecoder {
     if (read.kind !== "chunk") return;
     if (read.usage && this.#includeUsage) {
       // Written once now, so that writing it at the end, after the charge, cannot fail.
-      jsonOf(read.chunk["usage"]);
+      answerText(read.chunk["usage"]);
       this.#reportedUsage = read.chunk["usage"];
     }
     const chunk = publicChunk(read.chunk, this.#identity, (index) =>
@@ -253,7 +252,7 @@ export class ChatDecoder implements AnswerDecoder {
     const shown = shownChunk(chunk, this.#identity);
     if (!shown) return;
     // Written once now, so that writing it at the end, after the charge, cannot fail.
-    jsonOf(shown);
+    answerText(shown);
     this.#keptBack.push(shown);
   }
 }
@@ -267,5 +266,5 @@ export function chatFailure(
 }
 
 function eventOf(chunk: ChatChunk): string {
-  return `data: ${jsonOf(chunk)}\n\n`;
+  return `data: ${answerText(chunk)}\n\n`;
 }

@@ -8,14 +8,17 @@ const DETACHED_MAX = 256;
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
-/** The whole text of a JSON answer. Throws UpstreamError where it is cut, too large or not UTF-8. */
+/**
+ * The whole text of a JSON answer. Throws UpstreamError where it is cut, too large or not UTF-8. How large it is the
+ * caller can choose, by asking for all that is known of each token: that says nothing of the provider.
+ */
 export async function collectText(exchange: UpstreamExchange): Promise<string> {
   await exchange.head;
   const pieces: Uint8Array[] = [];
   let length = 0;
   for (let piece = await exchange.read(); piece; piece = await exchange.read()) {
     length += piece.byteLength;
-    if (length > JSON_BYTES_MAX) throw new UpstreamError("provider", "too large");
+    if (length > JSON_BYTES_MAX) throw new UpstreamError("misfire", "too large");
     pieces.push(piece);
   }
   const [only] = pieces;

@@ -1,7 +1,7 @@
 import type { ProviderConfig } from "../config/schema.ts";
 import type { ChatRequest } from "../contract/chat.ts";
 import type { Usage } from "../contract/usage.ts";
-import type { JsonObjectText } from "../lib/json.ts";
+import { isDeeper, type JsonObjectText } from "../lib/json.ts";
 
 /** A chat request on its way to one route. */
 export interface ChatCall {
@@ -65,10 +65,22 @@ export class AnswerError extends Error {
 }
 
 /**
- * The provider is well, but its model came to nothing with this one request, and says so. Another route may do better;
- * what a client can bring about whenever it likes must not count against a provider that all share.
+ * The provider is well, but its model came to nothing with this one request, or to nothing of use. Another route may
+ * do better; what a client can bring about whenever it likes must not count against a provider that all share.
  */
 export class MisfireError extends AnswerError {}
+
+/** Far more levels than any answer needs. */
+const DEPTH_MAX = 1000;
+
+/**
+ * The JSON text of an answer, or of a part of one. Throws MisfireError where it is nested too deep to be written: how
+ * deep the arguments of a call are is the model's choice, and so the caller's.
+ */
+export function answerText(value: unknown): string {
+  if (isDeeper(value, DEPTH_MAX)) throw new MisfireError("the answer is nested too deep");
+  return JSON.stringify(value);
+}
 
 /**
  * The interface cannot say what a request asks for: another route may. The message is for the caller; it

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import { answered, helloEvent, usual } from "../support/chatAnswers.ts";
+import { answered, completion, helloEvent, usual } from "../support/chatAnswers.ts";
 import { chat, chunksOf, openChat } from "../support/chatCalls.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
 import { ended, responds, terminal } from "../support/responsesAnswers.ts";
 import { respond } from "../support/responsesCalls.ts";
-import { json, refusal, stream } from "../support/scriptedProvider.ts";
+import { json, raw, refusal, stream, text } from "../support/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
 const at = openBefore(["one", "two"], (urls) => ({
@@ -27,6 +27,19 @@ const calls = () => at.providers.one.requests.length;
 const key = () => at.gateway.key();
 const retryAfter = async (model = "small") =>
   (await chat(at.gateway, key(), { model })).headers.get("retry-after");
+
+const MiB = 1024 * 1024;
+/** Answers that a caller can have of a provider which is well: of many tokens with all that is known of each, or nested by its words. */
+const unusable = [
+  [
+    "too large",
+    raw(`HTTP/1.1 200 OK\r\ncontent-length: ${33 * MiB}\r\n\r\n`, Buffer.alloc(33 * MiB, " ")),
+  ],
+  [
+    "nested too deep",
+    text(JSON.stringify(completion()).replace("{", `{"x":${"[".repeat(2000)}${"]".repeat(2000)},`)),
+  ],
+] as const;
 
 /** Asks so often, and returns how often the provider was asked. */
 async function ask(count: number, model = "small"): Promise<number> {
@@ -167,6 +180,15 @@ describe("a route", () => {
     expect(at.gateway.logText()).not.toContain("does not know the model");
     at.providers.one.answer = responds();
     expect((await respond(at.gateway, key())).status).toBe(200);
+  });
+
+  test.each(unusable)("is not passed over for answers that are %s", async (_, answer) => {
+    at.providers.one.answer = refusal(500);
+    expect(await ask(4)).toBe(4);
+    at.providers.one.answer = answer;
+    expect(await ask(2)).toBe(2);
+    at.providers.one.answer = refusal(500);
+    expect(await ask(2)).toBe(1);
   });
 
   test("is not passed over for clients that went away", async () => {

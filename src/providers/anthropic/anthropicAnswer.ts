@@ -2,8 +2,8 @@ import type { FinishReason } from "../../contract/chatAnswer.ts";
 import { readMessagesUsage } from "../../contract/usage.ts";
 import { parseExactly } from "../../lib/exactJson.ts";
 import { isJsonObject } from "../../lib/json.ts";
-import { answerText, parseAnswer } from "../chat/answerObject.ts";
-import { AnswerError, type ChatReply } from "../provider.ts";
+import { parseAnswer } from "../chat/answerObject.ts";
+import { AnswerError, answerText, type ChatReply } from "../provider.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 

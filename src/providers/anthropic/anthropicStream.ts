@@ -1,8 +1,8 @@
 import { readMessagesUsage, type Usage } from "../../contract/usage.ts";
 import { isJsonObject } from "../../lib/json.ts";
 import { finishReasonOf, isThinking, openedCall, shownUsage } from "./anthropicAnswer.ts";
-import { answerText, parseAnswer } from "../chat/answerObject.ts";
-import { AnswerError, type ChatEvent, type ReadChatEvent } from "../provider.ts";
+import { parseAnswer } from "../chat/answerObject.ts";
+import { AnswerError, answerText, type ChatEvent, type ReadChatEvent } from "../provider.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 

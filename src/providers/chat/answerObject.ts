@@ -1,8 +1,5 @@
-import { isDeeper, isJsonObject } from "../../lib/json.ts";
+import { isJsonObject } from "../../lib/json.ts";
 import { AnswerError } from "../provider.ts";
-
-/** Far more than any answer needs. */
-const DEPTH_MAX = 1000;
 
 /**
  * The object that an answer, or an event of one, must be; `parse` reads its text. Throws AnswerError for anything
@@ -24,10 +21,4 @@ export function parseAnswer(
     throw new AnswerError("the answer is an error");
   }
   return value;
-}
-
-/** The JSON text of a part of an answer. Throws AnswerError where it is nested too deep to be written. */
-export function answerText(value: unknown): string {
-  if (isDeeper(value, DEPTH_MAX)) throw new AnswerError("the answer is nested too deep");
-  return JSON.stringify(value);
 }

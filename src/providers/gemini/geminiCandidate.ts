@@ -1,6 +1,5 @@
 import { isJsonObject } from "../../lib/json.ts";
-import { answerText } from "../chat/answerObject.ts";
-import { AnswerError, MisfireError } from "../provider.ts";
+import { AnswerError, answerText, MisfireError } from "../provider.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
