@@ -1,5 +1,6 @@
 import { isJsonObject } from "../lib/json.ts";
-import { findStoredObjects } from "./storedObjects.ts";
+import { invalidRequest } from "./errors.ts";
+import { findChatObjects } from "./storedObjects.ts";
 import { measureText, type TextSize } from "./textSize.ts";
 
 const TEXT_PARTS: ReadonlySet<string> = new Set(["text", "refusal"]);
@@ -22,9 +23,10 @@ export interface PromptMeasure {
   readonly storedObjectIds: readonly string[];
 }
 
-/** Measures a body that was checked. Throws ApiError 400 where a tool names an object by what is no id. */
+/** Measures a body that was checked. Throws ApiError 400 where it names a stored object by what is no id. */
 export function measurePrompt(body: Prompt): PromptMeasure {
-  const storedObjectIds: string[] = [];
+  const recordingIds: string[] = [];
+  const contents: unknown[] = [];
   const besides = [
     body.system,
     body.instructions,
@@ -39,11 +41,11 @@ export function measurePrompt(body: Prompt): PromptMeasure {
     const { content } = message;
     if (typeof content === "string") promptTextBytes += Buffer.byteLength(content);
     else {
+      contents.push(content);
       for (const part of content ?? []) {
         const text = textOf(part);
         if (text === undefined) nonTextPartCount++;
         promptTextBytes += Buffer.byteLength(text ?? "");
-        addId(storedObjectIds, part.file, "file_id");
       }
     }
     for (const name in message) {
@@ -52,18 +54,16 @@ export function measurePrompt(body: Prompt): PromptMeasure {
       promptTextBytes += size.textBytes;
       nonTextPartCount += size.otherParts;
     }
-    addId(storedObjectIds, message.audio, "id");
+    if (isJsonObject(message.audio)) addRecording(recordingIds, message.audio);
   }
-  // Over the responses interface tools of the provider's own pass as they are, with the stores and files that they name.
-  const inTools = findStoredObjects({ tools: body.tools });
-  storedObjectIds.push(...inTools.objectIds);
+  const found = findChatObjects(contents, body.tools);
   return {
     messageCount: body.messages.length,
     promptTextBytes,
     nonTextPartCount,
     needsWholeContext:
-      nonTextPartCount > 0 || inTools.needsWholeContext || Array.isArray(body.mcp_servers),
-    storedObjectIds,
+      nonTextPartCount > 0 || found.needsWholeContext || Array.isArray(body.mcp_servers),
+    storedObjectIds: [...found.objectIds, ...recordingIds],
   };
 }
 
@@ -92,7 +92,6 @@ interface Part {
   readonly type: string;
   readonly text?: unknown;
   readonly refusal?: unknown;
-  readonly file?: unknown;
 }
 
 /** What a field of a message comes to: a model may read whatever stands in one, such as calls and earlier reasoning. */
@@ -117,7 +116,8 @@ function textOf(part: Part): string | undefined {
   return typeof text === "string" && TEXT_PARTS.has(part.type) ? text : undefined;
 }
 
-function addId(ids: string[], value: unknown, key: string): void {
-  const id = isJsonObject(value) ? value[key] : undefined;
-  if (typeof id === "string") ids.push(id);
+function addRecording(ids: string[], { id }: Readonly<Record<string, unknown>>): void {
+  if (id === undefined || id === null) return;
+  if (typeof id !== "string") throw invalidRequest("audio.id must be a string");
+  ids.push(id);
 }

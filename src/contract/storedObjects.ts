@@ -34,15 +34,18 @@ const CALLER_TOOLS: ReadonlySet<unknown> = new Set(["function", "custom"]);
 /** Remarks on a text that was written earlier. A provider takes nothing from its store for them. */
 const OUTPUT_TEXT_REMARKS: ReadonlySet<string> = new Set(["annotations", "logprobs"]);
 
-const INPUT_ID_KEYS: ReadonlySet<string> = new Set([
+/** Keys under which items, parts and tools of the responses interface name what is stored. */
+const ID_KEYS: ReadonlySet<string> = new Set([
   "file_id",
   "file_ids",
   "vector_store_ids",
   "container",
+  "container_id",
+  "skill_id",
   "approval_request_id",
 ]);
-
-const TOOL_ID_KEYS: ReadonlySet<string> = new Set([...INPUT_ID_KEYS, "container_id", "skill_id"]);
+/** The same for the parts of a chat's messages. */
+const CHAT_PART_ID_KEYS: ReadonlySet<string> = new Set(["file_id", "file_ids"]);
 
 /** What else is read of an item of an input, of any object in one, and of a prompt or a conversation. */
 const ITEM_KEYS: ReadonlySet<string> = new Set([
@@ -53,6 +56,7 @@ const ITEM_KEYS: ReadonlySet<string> = new Set([
   "encrypted_content",
 ]);
 const TYPE_KEY: ReadonlySet<string> = new Set(["type"]);
+const NO_KEYS: ReadonlySet<string> = new Set();
 const OWNER_KEYS: ReadonlySet<string> = new Set(["id", "variables"]);
 
 /** What a responses request takes from the provider's store. */
@@ -77,6 +81,17 @@ export function findStoredObjects(body: Readonly<Record<string, unknown>>): Stor
   return { objectIds: [...finding.ids], needsWholeContext: finding.needsWholeContext };
 }
 
+/**
+ * Finds the stored objects that the contents of a chat's messages and its tools name. Over the responses interface tools
+ * of the provider's own pass as they are, with the stores and files that they name. Throws as `findStoredObjects` does.
+ */
+export function findChatObjects(contents: readonly unknown[], tools: unknown): StoredObjects {
+  const finding = new Finding();
+  finding.readChatParts(contents);
+  finding.readTools(tools ?? undefined);
+  return { objectIds: [...finding.ids], needsWholeContext: finding.needsWholeContext };
+}
+
 /** What was found so far. Clients choose how deep they nest, so what is left to look at stands on a stack of our own. */
 class Finding {
   readonly ids = new Set<string>();
@@ -95,11 +110,17 @@ class Finding {
       if (!isText) this.needsWholeContext = true;
       this.#readMembers(
         object,
-        INPUT_ID_KEYS,
+        ID_KEYS,
         TYPE_KEY,
         type === "output_text" ? OUTPUT_TEXT_REMARKS : undefined,
       );
     });
+  }
+
+  /** Reads the parts of a chat's messages, whichever form the provider has for one that stands for a file. */
+  readChatParts(contents: readonly unknown[]): void {
+    this.#left.push(contents);
+    this.#readLeft((object) => this.#readMembers(object, CHAT_PART_ID_KEYS, NO_KEYS));
   }
 
   /** Reads tool definitions. A tool that the provider runs brings in more than the request's text. */
@@ -112,7 +133,7 @@ class Finding {
         return;
       }
       this.needsWholeContext = true;
-      this.#readMembers(object, TOOL_ID_KEYS);
+      this.#readMembers(object, ID_KEYS);
     });
   }
 
@@ -144,7 +165,7 @@ class Finding {
       const id = ownValue(item, "id");
       if (id !== undefined) this.#addId("id", id);
     }
-    this.#readMembers(item, INPUT_ID_KEYS, ITEM_KEYS);
+    this.#readMembers(item, ID_KEYS, ITEM_KEYS);
   }
 
   /** Takes the ids among an object's members, and puts the rest on the stack. `readKeys` are what else is read of it. */

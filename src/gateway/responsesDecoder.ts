@@ -137,12 +137,21 @@ export function responsesFailure(sequence: number, error: StreamFailure = upstre
   return `event: error\ndata: ${JSON.stringify(event)}\n\n`;
 }
 
-/** The ids of a response and of its output items: what its account may name again. */
+/**
+ * The ids of a response, of its output items and of the containers that these ran in: what its account may name again.
+ * A client that sends the items back names the containers too.
+ */
 export function objectIdsOf(response: Readonly<Record<string, unknown>>): string[] {
   const output: readonly unknown[] = Array.isArray(response["output"]) ? response["output"] : [];
-  return [response, ...output].flatMap((object) =>
-    isJsonObject(object) && typeof object["id"] === "string" ? [object["id"]] : [],
-  );
+  const items = output.filter(isJsonObject);
+  return [
+    response["id"],
+    ...items.flatMap(({ id, container_id, environment }) => [
+      id,
+      container_id,
+      isJsonObject(environment) ? environment["container_id"] : undefined,
+    ]),
+  ].filter((id) => typeof id === "string");
 }
 
 /** Whether an LF is to follow: the lines end with CRLF, and the last one with its CR. */

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { checkChatRequest } from "../../src/contract/chat.ts";
+import { refusalOf } from "./refusal.ts";
 
 type Fields = Record<string, unknown>;
 
@@ -84,3 +85,34 @@ test("a message nested a million deep is measured: no recursion", () => {
   const deep: unknown = JSON.parse(`${"[".repeat(depth)}"abc"${"]".repeat(depth)}`);
   expect(added({ deep }).bytes).toBe(3);
 }, 20_000);
+
+describe("a stored object that a part of a message names", () => {
+  const asks = (...parts: Fields[]) => measured({ messages: [{ ...user, content: parts }] });
+
+  test.each<[string, Fields, string[]]>([
+    ["a file", { type: "file", file: { file_id: "file-1" } }, ["file-1"]],
+    ["a file by an id of its own", { type: "file", file_id: "file-1" }, ["file-1"]],
+    ["an image", { type: "image_file", image_file: { file_id: "file-1" } }, ["file-1"]],
+    ["a document", { type: "document", source: { type: "file", file_id: "file-1" } }, ["file-1"]],
+    ["a text's", { type: "text", text: "x", file_id: "file-1" }, ["file-1"]],
+    ["a list", { type: "file", file: { file_id: ["file-1", "file-2"] } }, ["file-1", "file-2"]],
+    ["none", { type: "file", file: { file_data: "x", file_id: null } }, []],
+  ])("is known: %s", (_, part, ids) => {
+    expect([...asks({ type: "text", text: "x" }, part).storedObjectIds].toSorted()).toEqual(ids);
+  });
+
+  test.each<[string, Fields]>([
+    ["file_id", { type: "file", file: { file_id: 5 } }],
+    ["file_id", { type: "file", file: { file_id: [true] } }],
+    ["file_id", { type: "file", file_id: false }],
+  ])("has a string for its %s: %j", async (name, part) => {
+    const refusal = await refusalOf(() => asks(part));
+    expect([refusal?.status, refusal?.message]).toEqual([400, `${name} must be a string`]);
+  });
+});
+
+test("a recording that a message names has a string for its id", async () => {
+  const messages = [{ role: "assistant", content: "x", audio: { id: ["audio_1"] } }];
+  const refusal = await refusalOf(() => measured({ messages }));
+  expect([refusal?.status, refusal?.message]).toEqual([400, "audio.id must be a string"]);
+});

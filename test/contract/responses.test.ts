@@ -220,6 +220,27 @@ describe("what needs the whole context, and which stored objects are named", () 
       ["mcpr_1"],
     ],
 
+    [
+      "a container that an earlier call ran in",
+      { input: [{ type: "code_interpreter_call", id: "ci_1", container_id: "cntr_1", code: "" }] },
+      true,
+      ["ci_1", "cntr_1"],
+    ],
+    [
+      "a shell's container and skill",
+      {
+        input: [
+          {
+            type: "shell_call",
+            call_id: "c",
+            environment: { type: "container_reference", container_id: "cntr_1" },
+            skills: [{ type: "skill_reference", skill_id: "skill_1" }],
+          },
+        ],
+      },
+      true,
+      ["cntr_1", "skill_1"],
+    ],
     ["a conversation", { conversation: "conv_1" }, true, ["conv_1"]],
     ["a conversation as an object", { conversation: { id: "conv_1" } }, true, ["conv_1"]],
     [

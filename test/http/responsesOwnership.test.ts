@@ -1,10 +1,12 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { openBefore } from "../support/gatewayUnderTest.ts";
-import { created, delta, responds, terminal } from "../support/responsesAnswers.ts";
+import { created, delta, ended, responds, terminal } from "../support/responsesAnswers.ts";
 import { openResponse, respond } from "../support/responsesCalls.ts";
 import {
+  json,
   piece,
   refusal,
+  stream,
   streamHead,
   type ProviderAnswer,
   type ReceivedRequest,
@@ -177,6 +179,10 @@ const references: readonly (readonly [name: string, body: (id: string) => object
     "vector_store_ids",
     (id) => ({ tools: [{ type: "file_search", vector_store_ids: [sharedFile, id] }] }),
   ],
+  [
+    "an earlier call's container_id",
+    (id) => ({ input: [{ type: "code_interpreter_call", container_id: id, code: "" }] }),
+  ],
   ["container", (id) => ({ tools: [{ type: "code_interpreter", container: id }] })],
   [
     "a container's file_ids",
@@ -260,6 +266,37 @@ describe("for a model that the provider which made it does not serve", () => {
     expect(got()).toEqual({ first: 0, second: 0 });
     expect(await at.gateway.records(key, 2)).toHaveLength(2);
   });
+});
+
+describe("a container that a response's calls ran in", () => {
+  test.each([false, true])(
+    "is its account's to name again, and nobody else's (stream: %j)",
+    async (isStream) => {
+      const key = at.gateway.key();
+      const id = newId();
+      const call = (of: object) => ({ status: "completed", ...of });
+      const output = [
+        call({ type: "code_interpreter_call", id: `ci_${id}`, container_id: `one_${id}` }),
+        call({ type: "shell_call", id: `sh_${id}`, environment: { container_id: `two_${id}` } }),
+      ];
+      at.providers.first.answer = refusal(500);
+      at.providers.second.answer = isStream
+        ? stream(created(id), delta, terminal("completed", id, { output }))
+        : json(ended(id, { output }));
+      expect((await respond(at.gateway, key, { stream: isStream })).status).toBe(200);
+      for (const provider of Object.values(at.providers)) provider.forget();
+
+      answerBoth(responds(newId()));
+      expect((await respond(at.gateway, key, { input: output })).status).toBe(200);
+      expect(got()).toEqual({ first: 0, second: 1 });
+      for (const item of output) {
+        const withoutId = [{ ...item, id: undefined }];
+        const reply = await respond(at.gateway, at.gateway.key(), { input: withoutId });
+        expect(reply).toMatchObject(notFound("resource"));
+      }
+      expect(got()).toEqual({ first: 0, second: 1 });
+    },
+  );
 });
 
 describe("after 31 days", () => {
