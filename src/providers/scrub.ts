@@ -33,8 +33,11 @@ const IPV6_GROUPS = 8;
 export function scrub(text: string, secrets: Secrets): string {
   // A secret that the cut would leave half of is masked before the cut.
   let shown = text.slice(0, MESSAGE_CHARS_MAX * 4);
-  for (const secret of [...secrets.values, ...secrets.hosts]) {
+  for (const secret of secrets.values) {
     if (secret.length >= SECRET_CHARS_MIN) shown = shown.replaceAll(secret, MASK);
+  }
+  for (const host of secrets.hosts) {
+    if (host.length >= SECRET_CHARS_MIN) shown = shown.replaceAll(inAnyCase(host), MASK);
   }
   for (const pattern of PATTERNS) shown = shown.replace(pattern, MASK);
   return shown
@@ -49,4 +52,9 @@ function isAddress(groups: string): boolean {
   if (groups.includes("::") && /\d/.test(groups)) return true;
   const count = groups.split(":").length;
   return count === IPV6_GROUPS || (count > 3 && /[a-f]/i.test(groups));
+}
+
+/** A provider may write its name in other letters than the URL that leads to it, and means the same. */
+function inAnyCase(host: string): RegExp {
+  return new RegExp(host.replaceAll(/[^a-z\d]/gi, "\\$&"), "gi");
 }

@@ -229,3 +229,16 @@ describe("what a client is told of its own fault", () => {
     expect(errorOfReply(400, undefined, JSON.stringify(body), noSecrets).fault).toBe("caller");
   });
 });
+
+describe("the provider's host is not shown", () => {
+  const secrets = { values: [], hosts: ["vllm-7.internal.corp:8000", "vllm-7.internal.corp"] };
+  const shownOf = (message: string) =>
+    errorOfReply(400, undefined, JSON.stringify({ error: { message } }), secrets).shown?.message;
+
+  test.each([
+    ["no way to vllm-7.internal.corp", "no way to ***"],
+    ["no way to VLLM-7.Internal.Corp:8000/v1", "no way to ***/v1"],
+    ["VLLM-7.INTERNAL.CORP, vllm-7.INTERNAL.corp", "***, ***"],
+    ["vllm-7xinternal.corp", "vllm-7xinternal.corp"],
+  ])("in any letters: %s", (message, shown) => expect(shownOf(message)).toBe(shown));
+});
