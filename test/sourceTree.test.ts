@@ -83,6 +83,19 @@ const powers: readonly Power[] = [
     code: /\bprocess\s*\.\s*(?:exit|abort|reallyExit)\b/,
     owners: ["src/main.ts"],
   },
+  {
+    // A stranger's text goes through parseUntrusted. The others read what this project itself wrote.
+    name: "JSON.parse",
+    code: /\bJSON\s*\.\s*parse\b|=\s*JSON\b(?!\s*\.)/,
+    owners: [
+      "src/lib/untrustedJson.ts",
+      "src/lib/exactJson.ts",
+      "src/lib/json.ts",
+      "src/store/",
+      "src/commands/demo/",
+      "src/telemetry/log.ts",
+    ],
+  },
   { name: "SQL made of text", code: /\bsql\s*\.\s*(?:raw|identifier)\b/, owners: [] },
 ];
 
@@ -195,6 +208,8 @@ describe("the owner check", () => {
     ["the console", "something ?? globalThis.console.error(1);"],
     ["the console", "const { log } = console;"],
     ["the end of the process", "process.exit(1);"],
+    ["JSON.parse", "const value: unknown = JSON.parse(text);"],
+    ["JSON.parse", "const { parse } = JSON;"],
     ["SQL made of text", "db.run(sql.raw(text));"],
   ])("refuses %s to a stranger: %j", (name, source) => {
     const stranger = sourceFile("src/limits/a.ts", source);

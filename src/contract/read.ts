@@ -1,4 +1,5 @@
 import { isJsonObject, scanObject, type JsonObjectText } from "../lib/json.ts";
+import { CostlyJsonError, parseUntrusted } from "../lib/untrustedJson.ts";
 import { hasLoneSurrogateEscape } from "../lib/surrogate.ts";
 import { invalidRequest, type ApiError } from "./errors.ts";
 import { shownKey } from "./humanError.ts";
@@ -52,8 +53,9 @@ export function parseJsonObject({ text, bytes }: Pick<BodyText, "text"> & Partia
 
 function parse(text: string): unknown {
   try {
-    return JSON.parse(text);
-  } catch {
+    return parseUntrusted(text);
+  } catch (error) {
+    if (error instanceof CostlyJsonError) throw invalidRequest(`body ${error.message}`);
     // The parser's error quotes the body, which must not reach a log: so it is no cause here.
     throw invalidRequest("body is not valid JSON");
   }

@@ -3,6 +3,7 @@ import { invalidRequest, resourceNotFound, type ApiError } from "../contract/err
 import type { ResponsesRequest } from "../contract/responses.ts";
 import { readResponsesUsage } from "../contract/usage.ts";
 import { isJsonObject, type JsonObjectText } from "../lib/json.ts";
+import { CostlyJsonError, parseUntrusted } from "../lib/untrustedJson.ts";
 import { AnswerError, type EncodedRequest } from "../providers/provider.ts";
 import type { UpstreamError } from "../providers/upstream.ts";
 import type { Candidate } from "../routing/order.ts";
@@ -81,8 +82,9 @@ function jsonAnswer(journey: Journey): Promise<Answer> {
 export function parseResponse(text: string): Readonly<Record<string, unknown>> {
   let value: unknown;
   try {
-    value = JSON.parse(text);
-  } catch {
+    value = parseUntrusted(text);
+  } catch (error) {
+    if (error instanceof CostlyJsonError) throw new AnswerError(`the answer ${error.message}`);
     throw new AnswerError("the answer is not JSON");
   }
   if (isJsonObject(value) && value["object"] === "response") return value;

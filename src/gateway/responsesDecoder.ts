@@ -2,6 +2,7 @@ import { upstreamFailure, type StreamFailure } from "../contract/errors.ts";
 import { readResponsesUsage, type Usage } from "../contract/usage.ts";
 import { isJsonObject } from "../lib/json.ts";
 import { createSseSplitter, type SseSplitter } from "../lib/sse.ts";
+import { CostlyJsonError, parseUntrusted } from "../lib/untrustedJson.ts";
 import type { SseEvent } from "../lib/sseEvent.ts";
 import { AnswerError } from "../providers/provider.ts";
 import { EVENT_BYTES_MAX, type AnswerDecoder } from "./answerDecoder.ts";
@@ -193,9 +194,10 @@ function responseOf(event: SseEvent): Readonly<Record<string, unknown>> {
 function parse({ looseData: data }: SseEvent): Readonly<Record<string, unknown>> {
   if (data === undefined) return {};
   try {
-    const value: unknown = JSON.parse(data);
+    const value = parseUntrusted(data);
     return isJsonObject(value) ? value : {};
-  } catch {
+  } catch (error) {
+    if (error instanceof CostlyJsonError) throw new AnswerError(`an event ${error.message}`);
     return {};
   }
 }

@@ -1,13 +1,15 @@
+import { JsonCost } from "./untrustedJson.ts";
+
 /** What is beyond this is read plainly: the exact way takes fifteen times as long. */
 const EXACT_CHARACTERS_MAX = 256 * 1024;
 /** Only a number that is written with so many digits, or with an exponent, can lose any. */
 const MAY_LOSE_DIGITS = /\d{16}|\d[eE]/;
 
-/** Reads a JSON text. Throws SyntaxError as JSON.parse does. */
+/** Reads a stranger's JSON text. Throws SyntaxError and CostlyJsonError as parseUntrusted does. */
 export type ReadJson = (text: string) => unknown;
 
 /**
- * As JSON.parse, but a number that a double cannot hold is written again by JSON.stringify with all its
+ * As parseUntrusted, but a number that a double cannot hold is written again by JSON.stringify with all its
  * digits: models give ids of twenty digits to the tools that they call. Such a number reads as an object, not
  * as a number. Very long texts, and very deep ones, lose these digits.
  */
@@ -15,10 +17,12 @@ export function parseExactly(text: string): unknown {
   return exactReader()(text);
 }
 
-/** Reads the texts of one request so, until they are very long together. */
+/** Reads the texts of one request so, until they are very long together. What they cost is counted together. */
 export function exactReader(): ReadJson {
   let charactersLeft = EXACT_CHARACTERS_MAX;
+  const cost = new JsonCost();
   return (text) => {
+    cost.add(text);
     if (text.length > charactersLeft || !MAY_LOSE_DIGITS.test(text)) {
       return JSON.parse(text) as unknown;
     }

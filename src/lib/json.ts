@@ -56,6 +56,7 @@ export function scanObject(text: string, bytes?: Uint8Array): JsonObjectText {
       }
       const plain = text.charCodeAt(end) === QUOTE;
       if (!plain) end = closingQuote(text, at);
+      if (end < 0) throw new Error("the text is not valid JSON: a string does not end");
       const next = skipSpace(text, end + 1);
       if (text.charCodeAt(next) !== COLON) {
         at = next - 1;
@@ -224,13 +225,12 @@ function valueEndBefore(text: string, at: number): number {
   return text.charCodeAt(end - 1) === COMMA ? skipSpaceBack(text, end - 1) : end;
 }
 
-/** Where the string that opens at `open` closes: at the first quote behind an even number of backslashes. */
-function closingQuote(text: string, open: number): number {
+/** Where the string that opens at `open` closes: at the first quote behind an even number of backslashes; -1 for none. */
+export function closingQuote(text: string, open: number): number {
   let quote = open;
   do {
     quote = text.indexOf('"', quote + 1);
-    if (quote < 0) throw new Error("the text is not valid JSON: a string does not end");
-  } while (isEscaped(text, quote));
+  } while (quote >= 0 && isEscaped(text, quote));
   return quote;
 }
 
@@ -241,7 +241,8 @@ export function isEscaped(text: string, at: number): boolean {
   return (at - first) % 2 === 1;
 }
 
-function skipSpace(text: string, from: number): number {
+/** Where the next character stands that is not white space; the text's end where there is none. */
+export function skipSpace(text: string, from: number): number {
   let at = from;
   while (isSpace(text.charCodeAt(at))) at++;
   return at;

@@ -1,4 +1,5 @@
 import { isJsonObject } from "../lib/json.ts";
+import { parseUntrusted } from "../lib/untrustedJson.ts";
 import { scrub, type Secrets } from "./scrub.ts";
 import { UpstreamError, type UpstreamFault } from "./upstreamError.ts";
 
@@ -126,7 +127,7 @@ interface ReportedError {
 function errorObject(text: string): ReportedError {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parseUntrusted(text);
   } catch {
     return {};
   }

@@ -1,4 +1,5 @@
 import { isJsonObject } from "../../lib/json.ts";
+import { CostlyJsonError, parseUntrusted } from "../../lib/untrustedJson.ts";
 import { AnswerError } from "../provider.ts";
 
 /**
@@ -7,12 +8,13 @@ import { AnswerError } from "../provider.ts";
  */
 export function parseAnswer(
   text: string,
-  parse: (text: string) => unknown = JSON.parse,
+  parse: (text: string) => unknown = parseUntrusted,
 ): Record<string, unknown> {
   let value: unknown;
   try {
     value = parse(text);
-  } catch {
+  } catch (error) {
+    if (error instanceof CostlyJsonError) throw new AnswerError(`the answer ${error.message}`);
     // The parser's error quotes the answer, which must not reach a log: so it is no cause here.
     throw new AnswerError("the answer is not JSON");
   }
