@@ -43,14 +43,11 @@ export type OwnObjects = (objectIds: readonly string[], provider: string) => Pro
 export function ownerOf({ clock, writer }: Gateway, visit: Visit): OwnObjects {
   const { accountId } = visit.caller;
   return async (objectIds, provider) => {
+    if (objectIds.length === 0) return;
     const expiresAt = clock.epochMs() + OWNED_MS;
-    await Promise.all(
-      objectIds.map((objectId) =>
-        commit(writer, clock, {
-          kind: "own",
-          object: { hash: sha256(objectId), accountId, provider, expiresAt },
-        }),
-      ),
-    );
+    const objects = objectIds.map((objectId) => {
+      return { hash: sha256(objectId), accountId, provider, expiresAt };
+    });
+    await commit(writer, clock, { kind: "own", objects });
   };
 }

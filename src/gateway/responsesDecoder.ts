@@ -17,6 +17,9 @@ const TERMINAL_EVENTS = new Set(["response.completed", "response.incomplete", "r
 /** Pieces of sound as base64, whose bytes tell nothing of tokens; their transcript has events of its own. */
 const SOUND = /audio\.delta$/;
 
+/** Far more than any answer needs: each is recorded as the account's own. */
+const OUTPUT_ITEMS_MAX = 1024;
+
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 
@@ -140,10 +143,11 @@ export function responsesFailure(sequence: number, error: StreamFailure = upstre
 
 /**
  * The ids of a response, of its output items and of the containers that these ran in: what its account may name again.
- * A client that sends the items back names the containers too.
+ * A client that sends the items back names the containers too. Throws AnswerError for too many items.
  */
 export function objectIdsOf(response: Readonly<Record<string, unknown>>): string[] {
   const output: readonly unknown[] = Array.isArray(response["output"]) ? response["output"] : [];
+  if (output.length > OUTPUT_ITEMS_MAX) throw new AnswerError("the answer has too many items");
   const items = output.filter(isJsonObject);
   return [
     response["id"],

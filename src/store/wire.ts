@@ -1,4 +1,5 @@
 import type { WriteOperation, WriteResult } from "./operations.ts";
+import type { OwnedObject } from "./owners.ts";
 
 /**
  * Operations on their way to the writer, as one text: a structured clone of the same objects costs ten
@@ -37,7 +38,7 @@ type WireOperation =
       >;
     }
   | { kind: "end"; end: InDigits<Operation<"end">["end"], "cost" | "operatorCost"> }
-  | { kind: "own"; object: Omit<Operation<"own">["object"], "hash"> & { hash: string } }
+  | { kind: "own"; objects: readonly (Omit<OwnedObject, "hash"> & { hash: string })[] }
   | Operation<"touch">
   | Operation<"fold">;
 
@@ -64,8 +65,10 @@ function toWire(operation: WriteOperation): WireOperation {
       return { kind: "end", end: { ...end, cost: String(end.cost), operatorCost } };
     }
     case "own": {
-      const { object } = operation;
-      return { kind: "own", object: { ...object, hash: object.hash.toHex() } };
+      const objects = operation.objects.map((object) => {
+        return { ...object, hash: object.hash.toHex() };
+      });
+      return { kind: "own", objects };
     }
     case "touch":
     case "fold":
@@ -96,8 +99,10 @@ function fromWire(operation: WireOperation): WriteOperation {
       return { kind: "end", end: { ...end, cost: BigInt(end.cost), operatorCost } };
     }
     case "own": {
-      const { object } = operation;
-      return { kind: "own", object: { ...object, hash: Uint8Array.fromHex(object.hash) } };
+      const objects = operation.objects.map((object) => {
+        return { ...object, hash: Uint8Array.fromHex(object.hash) };
+      });
+      return { kind: "own", objects };
     }
     case "touch":
     case "fold":

@@ -43,6 +43,7 @@ interface Waiting {
 
 interface Batch {
   readonly operations: readonly Waiting[];
+  readonly opensOnly: boolean;
   readonly sentAtMs: number;
 }
 
@@ -68,6 +69,9 @@ class WorkerWriter implements Writer {
   readonly #onCommit: (tookMs: number) => void;
   #worker: Worker | undefined;
   #waiting: Waiting[] = [];
+  /** How many of those that wait are of these kinds: looking them all through at each write took seconds for many. */
+  #waitingEnds = 0;
+  #waitingOpens = 0;
   /** What the Worker has been given, a list for each batch: it answers them in their order. */
   readonly #underWay: Batch[] = [];
   #isReady = false;
@@ -100,6 +104,8 @@ class WorkerWriter implements Writer {
   write(operation: WriteOperation): Promise<WriteResult> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ operation, resolve, reject });
+      if (operation.kind === "end") this.#waitingEnds += 1;
+      if (operation.kind === "open") this.#waitingOpens += 1;
       this.#sendNext();
     });
   }
@@ -122,8 +128,11 @@ class WorkerWriter implements Writer {
     if (this.#isBroken || isIdle) this.#idle?.();
     if (this.#isBroken || this.#waiting.length === 0 || !this.#maySend()) return;
     const operations = this.#waiting;
+    const opensOnly = this.#waitingOpens === operations.length;
     this.#waiting = [];
-    this.#underWay.push({ operations, sentAtMs: performance.now() });
+    this.#waitingEnds = 0;
+    this.#waitingOpens = 0;
+    this.#underWay.push({ operations, opensOnly, sentAtMs: performance.now() });
     const batch: WriterBatch = encodeOperations(operations.map(({ operation }) => operation));
     this.#worker?.postMessage(batch);
   }
@@ -136,12 +145,7 @@ class WorkerWriter implements Writer {
   #maySend(): boolean {
     const [first, ...more] = this.#underWay;
     if (first === undefined) return this.#isReady;
-    const isEnding = this.#waiting.some(({ operation }) => operation.kind === "end");
-    return (
-      isEnding &&
-      more.length === 0 &&
-      first.operations.every(({ operation }) => operation.kind === "open")
-    );
+    return this.#waitingEnds > 0 && more.length === 0 && first.opensOnly;
   }
 
   #receive(message: WriterMessage): void {

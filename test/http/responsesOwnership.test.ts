@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from "bun:test";
+import { afterEach, describe, expect, spyOn, test } from "bun:test";
 import { openBefore } from "../support/gatewayUnderTest.ts";
 import { created, delta, ended, responds, terminal } from "../support/responsesAnswers.ts";
 import { openResponse, respond } from "../support/responsesCalls.ts";
@@ -53,6 +53,39 @@ function answerBoth(answer: ProviderAnswer): void {
 const notFound = (what: string) => ({
   status: 404,
   body: { error: { message: `${what} not found`, type: "invalid_request_error" } },
+});
+
+describe("an answer with many items", () => {
+  const items = (count: number) =>
+    Array.from({ length: count }, (_, at) => ({ id: `item_${count}_${at}`, type: "message" }));
+  const forms: [string, boolean, (output: object[]) => ProviderAnswer][] = [
+    ["JSON", false, (output) => json(ended(newId(), { output }))],
+    [
+      "a stream",
+      true,
+      (output) => stream(created(), delta, terminal("completed", newId(), { output })),
+    ],
+  ];
+
+  test.each(forms)(
+    "as %s, is recorded with each of them, in one write",
+    async (...[, isStream, of]) => {
+      const write = spyOn(at.gateway.app.gateway.writer, "write");
+      answerBoth(of(items(1024)));
+      const key = at.gateway.key();
+      expect((await respond(at.gateway, key, { stream: isStream })).status).toBe(200);
+      const owns = write.mock.calls.filter(([{ kind }]) => kind === "own");
+      write.mockRestore();
+      expect(owns.length).toBeLessThanOrEqual(2);
+      expect(owns.at(-1)?.[0]).toMatchObject({ objects: { length: 1025 } });
+    },
+  );
+
+  test.each(forms)("beyond 1,024 is none, as %s", async (...[, isStream, of]) => {
+    answerBoth(of(items(1025)));
+    const reply = await respond(at.gateway, at.gateway.key(), { stream: isStream });
+    expect(reply.text).toContain("provider_error");
+  });
 });
 
 describe("previous_response_id", () => {

@@ -22,7 +22,7 @@ function hashOf(id: string): Uint8Array {
 
 async function own(id: string, accountId: number, provider: string, expiresAt = future) {
   const object = { hash: hashOf(id), accountId, provider, expiresAt };
-  await books.writer.write({ kind: "own", object });
+  await books.writer.write({ kind: "own", objects: [object] });
 }
 
 /** The provider to which each of the accounts may come with the id. */
@@ -45,6 +45,14 @@ describe("an object of a provider belongs to", () => {
     await own("resp_1", alice, "first");
     expect(owners("resp_1")).toEqual({ alice: "first", bob: undefined });
     expect(owners("resp_1", future)).toEqual(nobody);
+  });
+
+  test("the account, each of many that are recorded at once", async () => {
+    const objects = ["resp_1", "resp_2"].map((id) => {
+      return { hash: hashOf(id), accountId: alice, provider: "first", expiresAt: future };
+    });
+    await books.writer.write({ kind: "own", objects });
+    expect([owners("resp_1").alice, owners("resp_2").alice]).toEqual(["first", "first"]);
   });
 
   test("the same account on, with the provider and the expiry of the latest time", async () => {

@@ -22,7 +22,10 @@ const operations: {
   own: [
     {
       kind: "own",
-      object: { hash: new Uint8Array([0, 127, 255]), accountId: 3, provider: "p", expiresAt: 77 },
+      objects: [
+        { hash: new Uint8Array([0, 127, 255]), accountId: 3, provider: "p", expiresAt: 77 },
+        { hash: new Uint8Array([1]), accountId: 4, provider: "q", expiresAt: 78 },
+      ],
     },
   ],
   touch: [{ kind: "touch", keyId: 9, at: 77 }],
