@@ -8,6 +8,7 @@ import { systemClock, type Clock } from "./lib/clock.ts";
 import { idMaker, type NewId } from "./lib/id.ts";
 import { formatRoubles } from "./lib/money.ts";
 import { systemRandom, type Random } from "./lib/random.ts";
+import { bodyBytesMax, createBodyBudget, type BodyBudget } from "./limits/bodyBudget.ts";
 import { createFailedKeys, type FailedKeys } from "./limits/failedKeys.ts";
 import { createLimiter, type Limiter } from "./limits/keyLimits.ts";
 import { createTurns, type Turns } from "./limits/turns.ts";
@@ -57,6 +58,7 @@ export interface App {
   readonly limiter: Limiter;
   readonly failedKeys: FailedKeys;
   readonly turns: Turns;
+  readonly bodies: BodyBudget;
   readonly log: Log;
   readonly newId: NewId;
   readonly clock: Clock;
@@ -119,9 +121,11 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
   };
   const forgottenWatch = setInterval(() => endForgotten(gateway), FORGOTTEN_WATCH_MS).unref();
   const requests = countRequests();
+  const bodies = createBodyBudget(bodyBytesMax());
   metrics.watch(() => ({
     openRequests: requests.open,
     openStreams: requests.openStreams,
+    bodyBytes: bodies.heldBytes,
     detachedAnswers: gateway.detached.count,
     held: gateway.holds.total(),
     queuedWrites: writer.queued,
@@ -133,6 +137,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     limiter: createLimiter(clock),
     failedKeys: createFailedKeys(clock),
     turns: createTurns(clock),
+    bodies,
     log,
     newId: idMaker(clock, random),
     clock,

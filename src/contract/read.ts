@@ -7,6 +7,9 @@ import { shownKey } from "./humanError.ts";
 /** Keeps a byte order mark, which then is refused as what it is: no JSON. */
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
+/** A longer body is read in pieces, so that each can be counted as it comes. */
+const WHOLE_BYTES_MAX = 65_536;
+
 /** A request's body: its text, and that in UTF-8 as it came. */
 export interface BodyText {
   readonly text: string;
@@ -15,17 +18,23 @@ export interface BodyText {
 
 /**
  * Reads the text of a request's body, of at most `bytesMax` bytes. Nothing is read where the headers refuse it already,
- * and no more than the limit is kept. Throws ApiError 400 for what the client did wrong, and rejects with the
+ * and no more than the limit is kept. `count` is told of bytes as they arrive, and may throw. Throws ApiError 400 for what the client did wrong, and rejects with the
  * runtime's own error when the client goes away while sending.
  */
-export async function readBody(request: Request, bytesMax: number): Promise<BodyText> {
+export async function readBody(
+  request: Request,
+  bytesMax: number,
+  count: (bytes: number) => void = () => {},
+): Promise<BodyText> {
   checkHeaders(request.headers);
   const declared = request.headers.get("content-length");
   if (declared !== null && Number(declared) > bytesMax) throw tooLarge();
   const isBounded = declared !== null && !request.headers.has("transfer-encoding");
   // The server hands over no more bytes than were declared, and reading them in one piece is cheaper by half.
-  const bytes = isBounded ? await request.bytes() : await readPieces(request, bytesMax);
+  const isShort = isBounded && Number(declared) <= WHOLE_BYTES_MAX;
+  const bytes = isShort ? await request.bytes() : await readPieces(request, bytesMax, count);
   if (bytes.byteLength > bytesMax) throw tooLarge();
+  if (isShort) count(bytes.byteLength);
   try {
     return { text: utf8.decode(bytes), bytes };
   } catch {
@@ -61,7 +70,11 @@ function parse(text: string): unknown {
   }
 }
 
-async function readPieces(request: Request, bytesMax: number): Promise<Uint8Array> {
+async function readPieces(
+  request: Request,
+  bytesMax: number,
+  count: (bytes: number) => void,
+): Promise<Uint8Array> {
   const pieces: Uint8Array[] = [];
   let length = 0;
   if (request.body === null) return new Uint8Array(0);
@@ -69,6 +82,7 @@ async function readPieces(request: Request, bytesMax: number): Promise<Uint8Arra
   for await (const piece of request.body as ReadableStream<Uint8Array>) {
     length += piece.byteLength;
     if (length > bytesMax) throw tooLarge();
+    count(piece.byteLength);
     pieces.push(piece);
   }
   return Buffer.concat(pieces, length);

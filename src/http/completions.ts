@@ -1,13 +1,14 @@
 import type { App } from "../app.ts";
 import type { Caller } from "../auth/authenticate.ts";
 import { checkChatRequest } from "../contract/chat.ts";
-import { ApiError, invalidRequest } from "../contract/errors.ts";
+import { ApiError, invalidRequest, rateLimitExceeded } from "../contract/errors.ts";
 import { parseJsonObject, readBody, type BodyText } from "../contract/read.ts";
 import { checkResponsesRequest } from "../contract/responses.ts";
 import { chat } from "../gateway/chat.ts";
 import type { Answer } from "../gateway/answer.ts";
 import type { Visit } from "../gateway/gateway.ts";
 import { responses } from "../gateway/responses.ts";
+import type { BodyClaim } from "../limits/bodyBudget.ts";
 import type { Passage } from "../limits/keyLimits.ts";
 import { errorClass } from "../telemetry/log.ts";
 import { jsonAnswer, streamAnswer } from "./answer.ts";
@@ -23,6 +24,9 @@ export interface Entry {
   /** Bun's server: it cuts a silent connection unless it is told not to. */
   server: { timeout(request: Request, seconds: number): void } | null;
 }
+
+/** When a client whose body had no room may come again. */
+const BODY_RETRY_SECONDS = 1;
 
 /** How long a connection may be silent before and after the gateway's own time-outs count. */
 export const IDLE_TIMEOUT_SECONDS = 60;
@@ -79,8 +83,9 @@ async function serve(
       trace.end(200);
     },
   };
+  const claim = app.bodies.claim();
   try {
-    const body = await readWhole(request, server.maxBodyBytes);
+    const body = await readWhole(request, server.maxBodyBytes, claim);
     // From here on the gateway's own time-outs count: Bun's would cut a provider that thinks.
     entry.server?.timeout(request, 0);
     const answered = await answer(visit, body);
@@ -97,13 +102,18 @@ async function serve(
   } catch (error) {
     over();
     throw error;
+  } finally {
+    // A stream has begun by now, and with it its body is let go.
+    claim.release();
   }
 }
 
 /** A client that goes away while it sends has made a request that is not whole; nobody hears of it but the log. */
-async function readWhole(request: Request, bytesMax: number): Promise<BodyText> {
+async function readWhole(request: Request, bytesMax: number, claim: BodyClaim): Promise<BodyText> {
   try {
-    return await readBody(request, bytesMax);
+    return await readBody(request, bytesMax, (bytes) => {
+      if (!claim.take(bytes)) throw rateLimitExceeded(BODY_RETRY_SECONDS);
+    });
   } catch (error) {
     if (request.signal.aborted && !(error instanceof ApiError)) {
       throw invalidRequest("the request was not completed");

@@ -46,6 +46,8 @@ export interface LiveFigures {
   /** Requests that were let in and are not over, streams among them. */
   readonly openRequests: number;
   readonly openStreams: number;
+  /** Of requests' bodies that are being read, or whose answer has not begun. */
+  readonly bodyBytes: number;
   /** JSON answers that are read to their end though their client left. */
   readonly detachedAnswers: number;
   /** Nano-roubles. */

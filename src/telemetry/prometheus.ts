@@ -214,6 +214,10 @@ function liveFigures(registry: Registry): (figures: LiveFigures) => void {
     "Requests that were let in and are not over, streams among them.",
   );
   const openStreams = gauge("tollgate_open_streams", "Streamed answers that are not over.");
+  const bodyBytes = gauge(
+    "tollgate_body_bytes",
+    "Bytes of requests' bodies that are being read, or whose answer has not begun.",
+  );
   const detached = gauge(
     "tollgate_detached_answers",
     "JSON answers that are read to their end though their client left.",
@@ -236,6 +240,7 @@ function liveFigures(registry: Registry): (figures: LiveFigures) => void {
   return (figures) => {
     openRequests.set(figures.openRequests);
     openStreams.set(figures.openStreams);
+    bodyBytes.set(figures.bodyBytes);
     detached.set(figures.detachedAnswers);
     held.set(roubles(figures.held));
     queued.set(figures.queuedWrites);

@@ -9,6 +9,7 @@ import { readSourceTree } from "../support/sourceTree.ts";
 const rest: LiveFigures = {
   openRequests: 0,
   openStreams: 0,
+  bodyBytes: 0,
   detachedAnswers: 0,
   held: 0n,
   queuedWrites: 0,
