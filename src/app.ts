@@ -102,7 +102,12 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
   const fileWatch = watchFile(store, edges);
   const setupOf = (next: Config): Setup => ({
     config: next,
-    catalog: createCatalog(next, clock),
+    catalog: createCatalog(next, clock, (provider, distrustMs) =>
+      log.warn("a provider sent what nobody asked for, its connections are not kept", {
+        provider,
+        cooldown_ms: distrustMs,
+      }),
+    ),
     health: createRouteHealth(clock),
   });
   const gateway = {

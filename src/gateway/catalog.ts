@@ -22,9 +22,17 @@ export interface Catalog {
   close(): void;
 }
 
-export function createCatalog(config: Config, clock: Clock): Catalog {
-  const providers = new Map<string, Provider>(
-    config.providers.map((provider) => [provider.id, createProvider(provider, clock)]),
+/** `onUnasked` is told of a provider that sent what nobody asked for, and how long none of its connections is kept. */
+export function createCatalog(
+  config: Config,
+  clock: Clock,
+  onUnasked: (providerId: string, distrustMs: number) => void = () => {},
+): Catalog {
+  const providers = new Map(
+    config.providers.map((provider): [string, Provider] => [
+      provider.id,
+      createProvider(provider, clock, (distrustMs) => onUnasked(provider.id, distrustMs)),
+    ]),
   );
   const models = config.models.map((model): [string, CatalogModel] => {
     const candidates = model.routes.flatMap((route): Candidate[] => {

@@ -15,10 +15,18 @@ export interface Provider {
   readonly upstream: Upstream;
 }
 
-/** Makes what one configured provider needs. Nothing is dialled yet. */
-export function createProvider(config: ProviderConfig, clock: Clock): Provider {
+/**
+ * Makes what one configured provider needs. Nothing is dialled yet. `onUnasked` is told each time that it sent bytes
+ * which nobody asked for, and for how long no connection to it is kept after them.
+ */
+export function createProvider(
+  config: ProviderConfig,
+  clock: Clock,
+  onUnasked: (distrustMs: number) => void,
+): Provider {
   const adapter = adapterOf(config.kind);
-  return { id: config.id, config, adapter, upstream: createUpstream(config, adapter, clock) };
+  const upstream = createUpstream(config, adapter, clock, onUnasked);
+  return { id: config.id, config, adapter, upstream };
 }
 
 /** The interface of a provider over which a route serves chat. Only those of the kind openai have two. */

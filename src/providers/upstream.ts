@@ -77,8 +77,9 @@ export function createUpstream(
   provider: ProviderConfig,
   adapter: ProviderAdapter,
   clock: Clock,
+  onUnasked: (distrustMs: number) => void = () => {},
 ): Upstream {
-  const client = createHttpClient(provider);
+  const client = createHttpClient({ ...provider, onUnasked });
   const secrets = secretsOf(provider);
   const fixedHeaders = {
     ...adapter.headers(provider.apiKey),

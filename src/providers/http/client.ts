@@ -17,6 +17,8 @@ export interface HttpClientOptions {
   readonly ca?: string | undefined;
   /** DNS, TCP, proxy and TLS together. */
   readonly connectTimeoutMs: number;
+  /** Told each time that bytes came which nobody asked for, and for how long no connection is kept after them. */
+  readonly onUnasked?: ((distrustMs: number) => void) | undefined;
 }
 
 /** A request; the method is always POST. */
@@ -75,7 +77,7 @@ class PooledClient implements HttpClient {
     const url = new URL(options.baseUrl);
     const target = connectionTarget(url, options);
     const isForwarded = target.proxy !== undefined && !target.secure;
-    this.pool = new ConnectionPool(target);
+    this.pool = new ConnectionPool(target, undefined, options.onUnasked);
     this.targetPrefix = (isForwarded ? url.origin : "") + url.pathname.replace(/\/$/, "");
     this.targetSuffix = url.search;
     this.fixedHeaders =

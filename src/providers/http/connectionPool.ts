@@ -12,6 +12,13 @@ const IDLE_MS_MAX = 30_000;
 /** Idle connections kept for one provider. */
 const IDLE_CONNECTIONS_MAX = 512;
 
+/**
+ * How long no connection is kept after a byte that nobody asked for: what sends one answer too many may next send it
+ * as the answer to somebody else's question. Each further time it is twice as long, up to the maximum.
+ */
+const DISTRUST_MS = 5 * 60_000;
+const DISTRUST_MS_MAX = 60 * 60_000;
+
 /** The keep-alive connections to one target. There is no limit on those in use. */
 export class ConnectionPool implements ConnectionOwner {
   private readonly target: ConnectionTarget;
@@ -22,10 +29,19 @@ export class ConnectionPool implements ConnectionOwner {
   private leased: Connection[] = [];
   private settling: Connection[] = [];
   private isClosed = false;
+  private readonly onUnasked: (distrustMs: number) => void;
+  private distrustMs = DISTRUST_MS;
+  private distrustedUntilMs = 0;
 
-  constructor(target: ConnectionTarget, idleMsMax = IDLE_MS_MAX) {
+  /** `onUnasked` is told for how long no connection is kept, each time that this begins. */
+  constructor(
+    target: ConnectionTarget,
+    idleMsMax = IDLE_MS_MAX,
+    onUnasked: (distrustMs: number) => void = () => {},
+  ) {
     this.target = target;
     this.idleMsMax = idleMsMax;
+    this.onUnasked = onUnasked;
   }
 
   get idleCount(): number {
@@ -57,7 +73,8 @@ export class ConnectionPool implements ConnectionOwner {
 
   /** Takes back a connection whose exchange has ended exactly. */
   release(connection: Connection): void {
-    if (this.isClosed || this.idle.length >= IDLE_CONNECTIONS_MAX) {
+    const isUnwanted = this.isClosed || performance.now() < this.distrustedUntilMs;
+    if (isUnwanted || this.idle.length >= IDLE_CONNECTIONS_MAX) {
       connection.close();
       return;
     }
@@ -72,6 +89,10 @@ export class ConnectionPool implements ConnectionOwner {
   /** Closes the idle connections; those in use are closed when they come back. */
   close(): void {
     this.isClosed = true;
+    this.closeIdle();
+  }
+
+  private closeIdle(): void {
     clearTimeout(this.sweepTimer);
     this.sweepTimer = undefined;
     for (const connection of this.idle.splice(0)) {
@@ -84,8 +105,20 @@ export class ConnectionPool implements ConnectionOwner {
 
   /** Nothing was asked on an idle connection, so whatever comes is not an answer to anybody. */
   received(connection: Connection): void {
-    connection.destroy();
     this.forget(connection);
+    this.distrust(connection);
+  }
+
+  /** For a connection that was kept, and on which bytes came before a request was written. */
+  distrust(connection: Connection): void {
+    connection.destroy();
+    const nowMs = performance.now();
+    if (this.isClosed || nowMs < this.distrustedUntilMs) return;
+    const { distrustMs } = this;
+    this.distrustedUntilMs = nowMs + distrustMs;
+    this.distrustMs = Math.min(2 * distrustMs, DISTRUST_MS_MAX);
+    this.closeIdle();
+    this.onUnasked(distrustMs);
   }
 
   closed(connection: Connection): void {

@@ -23,8 +23,12 @@ function serve(script: (peer: RawPeer) => Promise<void> | void): RawServer {
   return server;
 }
 
-function clientOf(port: number): HttpClient {
-  const client = createHttpClient({ baseUrl: `http://127.0.0.1:${port}`, connectTimeoutMs: 1000 });
+function clientOf(port: number, onUnasked?: (distrustMs: number) => void): HttpClient {
+  const client = createHttpClient({
+    baseUrl: `http://127.0.0.1:${port}`,
+    connectTimeoutMs: 1000,
+    onUnasked,
+  });
   openThings.push({ stop: () => client.close() });
   return client;
 }
@@ -126,6 +130,21 @@ describe("a connection is not used again", () => {
     await server.peers[0]?.send("H");
     await server.peers[0]?.closed;
     expect(await answerOf(client.send(request()))).toBe("200 1");
+  });
+
+  test("for minutes after a byte came while it was idle, and the others that are idle go as well", async () => {
+    const server = serve(answering());
+    const told: number[] = [];
+    const client = clientOf(server.port, (distrustMs) => told.push(distrustMs));
+    const both = [client.send(request()), client.send(request())];
+    await Promise.all(both.map(answerOf));
+    await server.peers[0]?.send("H");
+    await Promise.all(server.peers.map(({ closed }) => closed));
+    for (const index of [2, 3, 4]) {
+      expect(await answerOf(client.send(request()))).toBe(`200 ${index}`);
+      await server.peers[index]?.closed;
+    }
+    expect(told).toEqual([5 * 60_000]);
   });
 
   test("when an unasked response lies unseen in the system's buffers as the next request is sent", async () => {
