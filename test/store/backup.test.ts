@@ -150,6 +150,15 @@ describe("no backup is made", () => {
         sqlite.close();
       },
     ],
+    [
+      "of a store with somebody else's index that refuses what is booked",
+      "index mine is not the program's own",
+      () => {
+        const sqlite = new Database(books.path);
+        sqlite.run("CREATE INDEX mine ON LEDGER (abs(-9223372036854775807 - 1)) WHERE seq > 1000");
+        sqlite.close();
+      },
+    ],
   ])("%s: %s", async (_, message, prepare) => {
     prepare();
     await refuses(message);
@@ -194,6 +203,15 @@ describe("no backup is made", () => {
     expect(readFileSync(file, "utf8")).toBe("precious");
     expect(others()).toEqual(["copy.db"]);
   });
+});
+
+test("a table and an index of somebody else's beside the program's own are backed up with them", async () => {
+  const sqlite = new Database(books.path);
+  sqlite.run("CREATE TABLE notes (text TEXT UNIQUE)");
+  sqlite.run("CREATE INDEX notes_length ON notes (length(text))");
+  sqlite.close();
+  await back();
+  expect(others()).toEqual(["copy.db"]);
 });
 
 test("a backup can be opened as a store as it is", async () => {
