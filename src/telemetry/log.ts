@@ -140,7 +140,10 @@ function isTooLong(value: unknown): value is string {
   return typeof value === "string" && value.length > TEXT_CHARS_MAX;
 }
 
-/** `12:00:01 info  request  account=alice status=200`, with control characters still escaped as in JSON. */
+/** What a terminal obeys or shows as nothing: it turns the text round, hides it, or begins another line. */
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+
+/** `12:00:01 info  request  account=alice status=200`, with what is no plain sign escaped as in JSON. */
 function prettyLine(line: string): string {
   const { time, level, msg, ...fields } = JSON.parse(line) as Record<string, unknown>;
   const shown = Object.entries(fields).map(([name, value]) => `${name}=${plainOrJson(value)}`);
@@ -148,6 +151,12 @@ function prettyLine(line: string): string {
 }
 
 function plainOrJson(value: unknown): string {
-  if (typeof value !== "string") return JSON.stringify(value);
-  return /^[\x21-\x7e ]*$/.test(value) ? value : JSON.stringify(value);
+  if (typeof value === "string" && /^[\x21-\x7e ]*$/.test(value)) return value;
+  return JSON.stringify(value).replace(UNSEEN, escaped);
+}
+
+/** Some are two UTF-16 units, and JSON escapes each. */
+function escaped(character: string): string {
+  const units = Array.from({ length: character.length }, (_, at) => character.charCodeAt(at));
+  return units.map((unit) => `\\u${unit.toString(16).padStart(4, "0")}`).join("");
 }
