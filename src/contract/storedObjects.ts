@@ -78,7 +78,7 @@ export function findStoredObjects(body: Readonly<Record<string, unknown>>): Stor
   finding.readTools(ownValue(body, "tools"));
   finding.readOwner("prompt", ownValue(body, "prompt"));
   finding.readOwner("conversation", ownValue(body, "conversation"));
-  return { objectIds: [...finding.ids], needsWholeContext: finding.needsWholeContext };
+  return { objectIds: eachOnce(finding.ids), needsWholeContext: finding.needsWholeContext };
 }
 
 /**
@@ -89,12 +89,21 @@ export function findChatObjects(contents: readonly unknown[], tools: unknown): S
   const finding = new Finding();
   finding.readChatParts(contents);
   finding.readTools(tools ?? undefined);
-  return { objectIds: [...finding.ids], needsWholeContext: finding.needsWholeContext };
+  return { objectIds: eachOnce(finding.ids), needsWholeContext: finding.needsWholeContext };
 }
+
+/** Told apart by their order, for in a set of the engine's all that are long may have one hash. */
+function eachOnce(ids: readonly string[]): readonly string[] {
+  const ordered = ids.toSorted();
+  return ordered.filter((id, at) => id !== ordered[at - 1]);
+}
+
+/** Each is looked up by itself. */
+const STORED_OBJECTS_MAX = 4096;
 
 /** What was found so far. Clients choose how deep they nest, so what is left to look at stands on a stack of our own. */
 class Finding {
-  readonly ids = new Set<string>();
+  readonly ids: string[] = [];
   needsWholeContext = false;
   readonly #left: unknown[] = [];
 
@@ -197,7 +206,10 @@ class Finding {
 
   #addId(key: string, id: unknown): void {
     if (typeof id !== "string") throw invalidRequest(`${key} must be a string`);
-    this.ids.add(id);
+    this.ids.push(id);
+    if (this.ids.length > STORED_OBJECTS_MAX) {
+      throw invalidRequest(`body must name at most ${STORED_OBJECTS_MAX} stored objects`);
+    }
   }
 
   /** Shows every object on the stack, and what is put there meanwhile. `isElement`: it stands in an array. */

@@ -3,6 +3,7 @@ import { connect } from "node:net";
 import { parseJsonObject, readBody } from "../../src/contract/read.ts";
 import { ApiError } from "../../src/contract/errors.ts";
 import { collidingNames } from "../support/collidingNames.ts";
+import { cpuTimer } from "../support/cpuTimer.ts";
 import { refusalOf } from "./refusal.ts";
 
 const bytesMax = 64;
@@ -228,10 +229,10 @@ describe("readBody over a socket", () => {
 
 test("parseJsonObject refuses names that would take seconds to read, and says so", async () => {
   const text = JSON.stringify({ metadata: collidingNames(20_000, 1) });
-  const startedMs = performance.now();
+  const spentMs = cpuTimer();
   const refusal = await refusalOf(() => parseJsonObject({ text }));
   expect(refusal).toMatchObject({ status: 400, message: "body has names made to collide" });
-  expect(performance.now() - startedMs).toBeLessThan(500);
+  expect(spentMs()).toBeLessThan(500);
 });
 
 describe("parseJsonObject refuses", () => {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { checkResponsesRequest } from "../../src/contract/responses.ts";
+import { collidingNames } from "../support/collidingNames.ts";
 import { refusalOf } from "./refusal.ts";
 import { responsesRows, type Fields } from "./responsesRows.ts";
 
@@ -65,6 +66,19 @@ describe("the result", () => {
       });
     }
   });
+});
+
+test("no more stored objects may be named than are quickly looked up, however long their ids", async () => {
+  // The engine's hash forgets what stands behind its first constant: all of these have one hash.
+  const ids = (count: number) =>
+    collidingNames(count, 2).map((name) => `${"\u4e22".repeat(16)}${name}${"x".repeat(100)}`);
+  const named = (count: number) => ({
+    input: "x",
+    tools: [{ type: "file_search", vector_store_ids: ids(count) }],
+  });
+  expect(check(named(4096)).objectIds).toHaveLength(4096);
+  const refusal = await refusalOf(() => check(named(4097)));
+  expect(refusal?.message).toBe("body must name at most 4096 stored objects");
 });
 
 describe("what needs the whole context, and which stored objects are named", () => {
