@@ -76,11 +76,12 @@ export class JsonCost {
       const unit = text.charCodeAt(at);
       if (unit === QUOTE) at = this.#addString(text, at);
       else if (unit === COMMA || unit === COLON) members += 1;
-      else if (unit === OPEN_OBJECT || unit === OPEN_ARRAY) containers += 1;
+      else if (unit === OPEN_OBJECT || unit === OPEN_ARRAY) {
+        containers += 1;
+        if (containers > CONTAINERS_MAX) throw new CostlyJsonError("has too many parts");
+      }
     }
-    if (containers > CONTAINERS_MAX || members > MEMBERS_MAX) {
-      throw new CostlyJsonError("has too many parts");
-    }
+    if (members > MEMBERS_MAX) throw new CostlyJsonError("has too many parts");
     this.#containers = containers;
     this.#members = members;
   }
