@@ -1,5 +1,6 @@
 import { Database } from "bun:sqlite";
 import { existsSync } from "node:fs";
+import { databaseFile } from "./databaseFile.ts";
 import { makeDatabaseFile, sqliteCode, StoreError } from "./sqlite.ts";
 
 /** A command that only asks whether a gateway runs holds the lock for less than this. */
@@ -10,9 +11,9 @@ export interface InstanceLock {
   release(): void;
 }
 
-/** Where the lock of a database lies. */
+/** Where the lock of a database lies: beside the file itself, so that it is one by whichever link it is reached. */
 export function lockPath(databasePath: string): string {
-  return `${databasePath}.lock`;
+  return `${databaseFile(databasePath)}.lock`;
 }
 
 /**

@@ -1,6 +1,6 @@
 import { Database } from "bun:sqlite";
-import { existsSync, readlinkSync, realpathSync, statSync } from "node:fs";
-import { dirname, resolve } from "node:path";
+import { statSync } from "node:fs";
+import { databaseFile } from "./databaseFile.ts";
 import { fileProblems } from "./integrity.ts";
 import { isGatewayRunning, lockPath } from "./lock.ts";
 import { schemaAge, type SchemaAge } from "./migrations.ts";
@@ -32,24 +32,15 @@ export interface StoreFiles {
 const WHOLE_CHECK_BYTES_MAX = 32 * 1024 * 1024;
 const LOOK_BUSY_TIMEOUT_MS = 1000;
 
-/** SQLite puts its own files beside the one that a link at `path` leads to; the lock is beside the link. */
+/** SQLite puts its own files, and we the lock, beside the database to which a link at `path` leads. */
 export function storeFiles(path: string): StoreFiles {
-  const database = existsSync(path) ? realpathSync(path) : targetOf(path);
+  const database = databaseFile(path);
   return {
     database,
     writeAheadLog: `${database}-wal`,
     sharedMemory: `${database}-shm`,
     lock: lockPath(path),
   };
-}
-
-/** Where a new database would come to lie: SQLite follows a link that leads nowhere yet. */
-function targetOf(path: string): string {
-  try {
-    return resolve(dirname(path), readlinkSync(path));
-  } catch {
-    return path;
-  }
 }
 
 /**

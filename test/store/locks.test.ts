@@ -1,15 +1,25 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { openStore, takeInstanceLock } from "../../src/store/store.ts";
+import { openStore, storeFiles, StoreError, takeInstanceLock } from "../../src/store/store.ts";
 
 const storeModule = resolve(import.meta.dir, "../../src/store/store.ts");
 
 let folder: string;
 let path: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "tollgate-locks-"));
+  folder = realpathSync(mkdtempSync(join(tmpdir(), "tollgate-locks-")));
   path = join(folder, "tollgate.db");
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
@@ -50,4 +60,50 @@ test("who only asks for a running gateway leaves no lock behind, which would be 
   expect(store.audit()).toMatchObject({ problems: [] });
   store.close();
   expect(existsSync(`${path}.lock`)).toBe(false);
+});
+
+describe("a database that is reached by a link has one lock, beside the database itself", () => {
+  const real = () => join(folder, "real", "tollgate.db");
+  beforeEach(() => mkdirSync(join(folder, "real")));
+
+  test.each<readonly [string, () => void]>([
+    ["to the file", () => writeFileSync(real(), "")],
+    ["to a file that is not there yet", () => {}],
+  ])("a link %s", (_, make) => {
+    make();
+    symlinkSync("real/tollgate.db", path);
+    expectOneLock(path);
+  });
+
+  test("a link to a link, which starts from where its own folder really is", () => {
+    mkdirSync(join(folder, "links"));
+    symlinkSync("links", join(folder, "more"));
+    symlinkSync("../real/tollgate.db", join(folder, "links", "next"));
+    symlinkSync("more/next", path);
+    expectOneLock(path);
+  });
+
+  test("a folder that is a link, without a database in it yet", () => {
+    symlinkSync("real", join(folder, "linked"));
+    expectOneLock(join(folder, "linked", "tollgate.db"));
+  });
+
+  function expectOneLock(linked: string): void {
+    for (const [first, second] of [
+      [linked, real()],
+      [real(), linked],
+    ] as const) {
+      const lock = takeInstanceLock(first);
+      expect(takeInstanceLock(second)).toBeUndefined();
+      expect(storeFiles(second)).toMatchObject({ database: real(), lock: `${real()}.lock` });
+      lock?.release();
+    }
+    expect(existsSync(`${linked}.lock`)).toBe(linked.includes("linked"));
+  }
+});
+
+test("a link to itself leads nowhere, and is not followed for ever", () => {
+  symlinkSync("tollgate.db", path);
+  expect(storeFiles(path).database).toBe(path);
+  expect(() => openStore({ path, durability: "process", serving: true })).toThrow(StoreError);
 });

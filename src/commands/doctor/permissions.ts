@@ -13,11 +13,10 @@ const STICKY = 0o1000;
 /** Whether others can read or change what is the gateway's alone, and whether the gateway itself can. */
 export function examinePermissions({ config, plainSecrets }: KnownConfig): Verdict {
   const files = storeFiles(config.database.path);
-  const folders = new Set([dirname(files.database), dirname(files.lock)]);
   const { tls } = config.server;
   const problems = [
     ...Object.values(files).flatMap(problemsOfStoreFile),
-    ...[...folders].flatMap(problemsOfFolder),
+    ...problemsOfFolder(dirname(files.database)),
     ...problemsOfConfig(config.file, plainSecrets),
     ...(tls === undefined ? [] : problemsOfTlsKey(tls.keyFile)),
   ];
