@@ -1,5 +1,6 @@
 import { Command, CommanderError } from "commander";
 import { CommandFailure } from "./commands/failure.ts";
+import { addHelp } from "./commands/help.ts";
 import { printError, printText, printUsage } from "./commands/print.ts";
 import { ConfigError } from "./config/load.ts";
 import { version } from "./lib/version.ts";
@@ -36,14 +37,15 @@ const commands: Readonly<Record<string, () => Promise<AddCommand>>> = {
 /** Runs one command line and returns the exit status: 0 done, 1 failed, 2 wrong usage. */
 async function main(args: readonly string[]): Promise<number> {
   try {
-    await (await program(args)).parseAsync(args, { from: "user" });
+    await (await commandLine(args)).parseAsync(args, { from: "user" });
     return DONE;
   } catch (error) {
     return exitStatus(error);
   }
 }
 
-async function program(args: readonly string[]): Promise<Command> {
+/** The program with the commands that this line names, ready to run it. */
+export async function commandLine(args: readonly string[]): Promise<Command> {
   const program = new Command("tollgate")
     .description(
       "An LLM gateway with prepaid accounts: one executable, one config file, exact billing.",
@@ -58,6 +60,7 @@ async function program(args: readonly string[]): Promise<Command> {
     .configureOutput({ writeOut: printText, writeErr: printUsage, outputError: printUsageError })
     .exitOverride();
   for (const load of named(args)) (await load())(program);
+  addHelp(program);
   return program;
 }
 

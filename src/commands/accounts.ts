@@ -1,4 +1,4 @@
-import type { Command } from "commander";
+import { Option, type Command } from "commander";
 import { balanceForm } from "../contract/accountForm.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { available, type AccountRow } from "../store/store.ts";
@@ -20,7 +20,11 @@ export function addAccounts(program: Command): void {
     .command("create")
     .description("make an account, with a balance of 0")
     .argument("<name>", "1 to 64 of letters, digits and . _ - @", accountName)
-    .option("--overdraft <roubles>", "how far below 0 its balance may go", overdraft, 0n)
+    .addOption(
+      new Option("--overdraft <roubles>", "how far below 0 its balance may go")
+        .argParser(overdraft)
+        .default(0n, "0"),
+    )
     .action((name: string, options: OverdraftOption, command: Command) =>
       withSession(command, "change", ({ store, actor }) =>
         created(store.admin.createAccount(actor, name, options.overdraft)),

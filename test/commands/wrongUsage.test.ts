@@ -64,6 +64,11 @@ const wrongLines: readonly (readonly [args: readonly string[], message: string])
   [["backup"], "missing required argument 'file'"],
   [["restore"], "missing required argument 'file'"],
   [["restore", "a.db", "b.db"], "too many arguments for 'restore'"],
+  [["help", "acounts"], "unknown command 'acounts' (Did you mean accounts?)"],
+  [["help", "accounts", "nonsense"], "unknown command 'accounts nonsense'"],
+  [["help", "accounts", "crate"], "(Did you mean create?)"],
+  [["help", "audit", "all"], "unknown command 'audit all'"],
+  [["accounts", "help", "lst"], "unknown command 'lst' (Did you mean list?)"],
   [["audit", "--config"], "option '--config <file>' argument missing"],
 ];
 

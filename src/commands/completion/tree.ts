@@ -48,10 +48,9 @@ function commandAndBelow(
   const subcommands = shown.map((one) => candidate(one.name(), one.description()));
   const options = [...help.visibleOptions(command), ...help.visibleGlobalOptions(command)];
   const below = shown.flatMap((one) => {
-    // The help command is Commander's own, in no list of commands: its argument is one of the others.
-    const isHelp = !command.commands.includes(one);
-    const words = command.commands.map((other) => other.name());
-    const expected = isHelp ? { words, isFile: false } : firstArgument(one);
+    // What `help` asks for is one of the others.
+    const words = command.commands.map((other) => other.name()).filter((name) => name !== "help");
+    const expected = one.name() === "help" ? { words, isFile: false } : firstArgument(one);
     return commandAndBelow(one, `${path} ${one.name()}`.trimStart(), expected);
   });
   return [{ path, subcommands, options: options.map(completedOption), argument }, ...below];

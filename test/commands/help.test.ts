@@ -1,0 +1,53 @@
+import { expect, test } from "bun:test";
+import { CommanderError, type Command } from "commander";
+import { commandTree } from "../../src/commands/completion/tree.ts";
+import { commandLine } from "../../src/main.ts";
+
+const paths = commandTree(await commandLine(["help"]))
+  .map(({ path }) => path.split(" ").filter(Boolean))
+  .filter((words) => !words.includes("help"));
+
+/** What this command line prints on request, in this process: it must end as a success. */
+async function printed(...args: readonly string[]): Promise<string> {
+  const program = await commandLine(args);
+  let text = "";
+  const listen = (command: Command): void => {
+    command.configureOutput({ writeOut: (more) => (text += more), writeErr: refuse });
+    command.commands.forEach(listen);
+  };
+  listen(program);
+  try {
+    await program.parseAsync(args, { from: "user" });
+  } catch (error) {
+    if (!(error instanceof CommanderError) || error.exitCode !== 0) throw error;
+  }
+  return text;
+}
+
+function refuse(text: string): never {
+  throw new Error(text);
+}
+
+test("there are commands, and commands below them", () => {
+  expect(paths).toContainEqual([]);
+  expect(paths).toContainEqual(["accounts", "create"]);
+  expect(paths.length).toBeGreaterThan(30);
+});
+
+test.each(paths.map((words) => [words.join(" "), words] as const))(
+  "the help of `tollgate %s` is the same however it is asked for",
+  async (_, words) => {
+    const help = await printed(...words, "--help");
+    const usage = ["Usage: tollgate", ...words].join(" ");
+    expect(help).toStartWith(`${usage} `);
+    expect(help).toContain("Global Options:".slice(words.length === 0 ? "Global ".length : 0));
+    const askers = words.map((_one, at) => [...words.slice(0, at), "help", ...words.slice(at)]);
+    for (const line of [
+      [...words, "-h"],
+      ["help", ...words],
+      ["--json", ...words, "-h"],
+      ...askers,
+    ])
+      expect({ line, help: await printed(...line) }).toEqual({ line, help });
+  },
+);
