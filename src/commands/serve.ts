@@ -4,6 +4,7 @@ import {
   ConfigError,
   forgetProxyEnvironment,
   loadConfig,
+  type Environment,
 } from "../config/load.ts";
 import { errorClass } from "../telemetry/log.ts";
 import type { GatewayServer } from "./gatewayServer.ts";
@@ -23,12 +24,12 @@ export function addServe(program: Command): void {
     .action(async (_: unknown, command: Command) => {
       const { startGateway } = await import("./gatewayServer.ts");
       checkEnvironment();
-      forgetProxyEnvironment();
+      const environment = forgetProxyEnvironment();
       const path = globalOptions(command).config;
-      const { config, warnings } = loadConfig({ path });
+      const { config, warnings } = loadConfig({ path, environment });
       const signals = listenForStop();
       const starting = startGateway(config, logWriter());
-      process.on("SIGHUP", () => void reloadStarted(starting, config.file));
+      process.on("SIGHUP", () => void reloadStarted(starting, config.file, environment));
       const gateway = await starting;
       for (const problem of warnings) gateway.app.log.warn("config", { problem });
       await untilStopped(gateway, signals);
@@ -41,17 +42,21 @@ export async function untilStopped(gateway: GatewayServer, signals: StopSignals)
   await Promise.race([gateway.stop(signals.second), gateway.broken]);
 }
 
-async function reloadStarted(starting: Promise<GatewayServer>, file: string): Promise<void> {
+async function reloadStarted(
+  starting: Promise<GatewayServer>,
+  file: string,
+  environment: Environment,
+): Promise<void> {
   // A start that failed says so itself, and leaves nothing to reload.
   const gateway = await starting.catch(() => undefined);
-  if (gateway) reload(gateway, file);
+  if (gateway) reload(gateway, file, environment);
 }
 
 /** Puts the file's providers, models, prices, limits and certificate in force; a bad file changes nothing. Never throws. */
-export function reload(gateway: GatewayServer, file: string): void {
+export function reload(gateway: GatewayServer, file: string, environment?: Environment): void {
   const { app } = gateway;
   try {
-    const { config, warnings } = loadConfig({ path: file });
+    const { config, warnings } = loadConfig({ path: file, environment });
     if (config.models.length === 0) throw new ConfigError([`${file}: ${NO_MODELS}`]);
     app.reload(config);
     gateway.renewCertificate();

@@ -3,7 +3,7 @@ import { dirname, resolve } from "node:path";
 import { TomlError, parse } from "smol-toml";
 import { failureOf } from "./files.ts";
 import { ConfigError, Inspection } from "./inspection.ts";
-import { interpolate, variablesIn } from "./interpolate.ts";
+import { interpolate, variablesIn, type Environment } from "./interpolate.ts";
 import { readModels } from "./models.ts";
 import { readProviders } from "./providers.ts";
 import type { Config } from "./schema.ts";
@@ -12,6 +12,7 @@ import { checkShape } from "./shape.ts";
 import { secretFilesIn, withoutSecrets } from "./withoutSecrets.ts";
 
 export { ConfigError } from "./inspection.ts";
+export type { Environment } from "./interpolate.ts";
 
 const fileBytesMax = 16 * 1024 ** 2;
 const groupAndOthers = 0o077;
@@ -25,9 +26,13 @@ const proxyVariables: readonly string[] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PRO
  * serves a reload as well. Warnings are one line each; `plainSecrets` names the keys whose secrets stand
  * in the file itself. Throws {@link ConfigError} with every problem at once; no message holds the value of
  * a secret. With `secrets` "unread" whatever is secret is passed over: who administers the store need not
- * have the keys of the providers.
+ * have the keys of the providers. Its variables are those of `environment`, else of the process as it is now.
  */
-export function loadConfig(options: { path?: string | undefined; secrets?: "read" | "unread" }): {
+export function loadConfig(options: {
+  path?: string | undefined;
+  secrets?: "read" | "unread";
+  environment?: Environment | undefined;
+}): {
   config: Config;
   warnings: readonly string[];
   plainSecrets: readonly string[];
@@ -36,7 +41,10 @@ export function loadConfig(options: { path?: string | undefined; secrets?: "read
   const whole = parseToml(file, readText(file));
   const tree = options.secrets === "unread" ? withoutSecrets(whole) : whole;
   const inspection = new Inspection(dirname(file));
-  const sound = checkShape(interpolate(tree, process.env, inspection), inspection);
+  const sound = checkShape(
+    interpolate(tree, options.environment ?? process.env, inspection),
+    inspection,
+  );
   const settings = readSettings(sound, inspection);
   const providers = readProviders(sound, inspection);
   const models = readModels(sound, providers, inspection);
@@ -77,12 +85,17 @@ export function checkEnvironment(): void {
   if (problems.length > 0) throw new ConfigError(problems);
 }
 
-/** Makes the runtime forget the environment's proxies: only a provider's own `proxy` counts. To be called once, at the start. */
-export function forgetProxyEnvironment(): void {
+/**
+ * Makes the runtime forget the environment's proxies: only a provider's own `proxy` counts. To be called once, at the
+ * start. Returns the environment as it was before, for a config that names one of them.
+ */
+export function forgetProxyEnvironment(): Environment {
+  const before = { ...process.env };
   for (const name of proxyVariables) {
     delete process.env[name];
     delete process.env[name.toLowerCase()];
   }
+  return before;
 }
 
 function findFile(given: string | undefined): string {

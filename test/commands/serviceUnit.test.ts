@@ -13,6 +13,7 @@ const plan: UnitPlan = {
   runtimeFolders: [],
   listens: [{ kind: "tcp", host: "127.0.0.1", port: 8080 }],
   shutdownGraceMs: 30_000,
+  variables: ["OPENAI_API_KEY"],
 };
 
 function unitOf(changes: Partial<UnitPlan> = {}) {
@@ -30,7 +31,7 @@ describe("the unit", () => {
     ["EnvironmentFile", "-/etc/tollgate/environment"],
     [
       "UnsetEnvironment",
-      "BUN_OPTIONS BUN_BE_BUN NODE_TLS_REJECT_UNAUTHORIZED HTTP_PROXY HTTPS_PROXY NODE_OPTIONS",
+      "BUN_OPTIONS BUN_BE_BUN NODE_TLS_REJECT_UNAUTHORIZED NODE_OPTIONS HTTP_PROXY HTTPS_PROXY",
     ],
     ["NoNewPrivileges", "yes"],
     ["ProtectSystem", "strict"],
@@ -52,6 +53,13 @@ describe("the unit", () => {
   ])("says once, of the service: %s=%s", (name, value) => {
     expect(unitOf().filter((line) => line.name === name)).toEqual([
       { section: "Service", name, value },
+    ]);
+  });
+
+  test("leaves the service the proxies that the config names, and nothing else of what it unsets", () => {
+    const variables = ["BUN_OPTIONS", "HTTPS_PROXY", "https_proxy"];
+    expect(valuesOf(unitOf({ variables }), "UnsetEnvironment")).toEqual([
+      "BUN_OPTIONS BUN_BE_BUN NODE_TLS_REJECT_UNAUTHORIZED NODE_OPTIONS HTTP_PROXY",
     ]);
   });
 

@@ -66,6 +66,24 @@ describe("a .env and a bunfig.toml in the working directory", () => {
   });
 });
 
+describe("a proxy that the config takes from the environment", () => {
+  test("is known to the gateway at its start and at a reload, though the runtime has forgotten it", async () => {
+    const proxied = {
+      ...config,
+      providers: { local: { base_url: "http://127.0.0.1:9/v1", proxy: "${https_proxy}" } },
+    };
+    const environment = { https_proxy: "http://127.0.0.1:9" };
+    const gateway = await startGatewayProcess(proxied, { environment });
+    try {
+      gateway.signal("SIGHUP");
+      const line = await gateway.logged("the reload is over", ({ msg }) => msg.includes("config"));
+      expect(line).toMatchObject({ msg: "config reloaded" });
+    } finally {
+      await gateway.close();
+    }
+  });
+});
+
 describe("an environment that changes the runtime behind the config's back", () => {
   const traps = [
     ["BUN_OPTIONS", "--smol"],

@@ -48,6 +48,7 @@ function install(options: InstallOptions, command: Command): void {
     runtimeFolders: folders.runtime,
     listens: [config.server.listen, ...(config.metrics ? [config.metrics.listen] : [])],
     shutdownGraceMs: config.server.shutdownGraceMs,
+    variables,
   });
   const problems = obstacles(executable, config, files);
   if (problems.length > 0 && !options.print) throw new ConfigError(problems);

@@ -13,11 +13,15 @@ export interface UnitPlan {
   readonly runtimeFolders: readonly string[];
   readonly listens: readonly Listen[];
   readonly shutdownGraceMs: number;
+  /** Those of the environment that the config names. */
+  readonly variables: readonly string[];
 }
 
 /** Read by systemd itself, as root, before it gives its rights up: mode 0600 keeps it from all others. */
 export const ENVIRONMENT_FILE = "/etc/tollgate/environment";
 
+const trapVariables = ["BUN_OPTIONS", "BUN_BE_BUN", "NODE_TLS_REJECT_UNAUTHORIZED", "NODE_OPTIONS"];
+const proxyVariables = ["HTTP_PROXY", "HTTPS_PROXY"];
 /** What a stop takes beyond the grace: the last words of what is cut off, both listeners, the store. */
 const STOP_MARGIN_S = 15;
 /** Below it a port asks for a capability. */
@@ -47,7 +51,7 @@ ExecReload=/bin/kill -HUP $MAINPID
 # The \${NAME} of the config: lines NAME=value. The file may be missing.
 EnvironmentFile=-${ENVIRONMENT_FILE}
 # Each of them would change what the program is, or whom it trusts.
-UnsetEnvironment=BUN_OPTIONS BUN_BE_BUN NODE_TLS_REJECT_UNAUTHORIZED HTTP_PROXY HTTPS_PROXY NODE_OPTIONS
+UnsetEnvironment=${unset(plan.variables)}
 KillSignal=SIGTERM
 # server.shutdown_grace of the config and what the end takes after it.
 TimeoutStopSec=${stopS}s
@@ -92,6 +96,13 @@ MemoryDenyWriteExecute=no
 [Install]
 WantedBy=multi-user.target
 `;
+}
+
+/** A proxy that the config names is kept: `serve` hands it to the config and hides it from the runtime. */
+function unset(variables: readonly string[]): string {
+  return [...trapVariables, ...proxyVariables.filter((name) => !variables.includes(name))].join(
+    " ",
+  );
 }
 
 function writable({ writableFolders, runtimeFolders }: UnitPlan): string {
