@@ -124,6 +124,12 @@ describe("models", () => {
     ]);
   });
 
+  test("are listed without the secrets of their providers, which only serving needs", async () => {
+    const provider = '[[providers]]\nid = "far"\nbase_url = "https://api.example.com/v1"\n';
+    const desk = await newDesk(`${provider}api_key = "\${FAR_KEY}"\nca_file = "/nowhere.pem"\n`);
+    expect(await desk.json("models")).toEqual([]);
+  });
+
   test("of which there are none are told in a sentence", async () => {
     const desk = await newDesk("");
     const { stdout } = await desk.run("models");
