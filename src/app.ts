@@ -21,6 +21,7 @@ import {
   startWriter,
   StoreError,
   takeInstanceLock,
+  type Folding,
   type Store,
 } from "./store/store.ts";
 import { createLog, type Log } from "./telemetry/log.ts";
@@ -65,7 +66,7 @@ export interface App {
   /** True from the moment the gateway takes no new requests. */
   isDraining: boolean;
   readonly requests: RequestCount;
-  /** Puts another config's providers, models, prices and limits in force; requests under way keep theirs. */
+  /** Puts another config's providers, models, prices, limits and keep_requests in force; requests under way keep theirs. */
   reload(config: Config): void;
   /** Cuts off every request that is still under way: it fails, and nothing is charged. */
   cut(): void;
@@ -96,9 +97,11 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     (message) => edges.fatal(message),
     (tookMs) => metrics.committed(tookMs),
   );
-  const folding = startFolding(writer, clock, config.database.keepRequestsMs, (count) =>
-    log.info("old requests were folded into daily totals", { count }),
-  );
+  const fold = ({ database }: Config): Folding =>
+    startFolding(writer, clock, database.keepRequestsMs, (count) =>
+      log.info("old requests were folded into daily totals", { count }),
+    );
+  let folding = fold(config);
   const fileWatch = watchFile(store, edges);
   const setupOf = (next: Config): Setup => ({
     config: next,
@@ -149,9 +152,12 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     isDraining: false,
     requests,
     reload(next) {
-      const { catalog } = gateway.current;
+      const { catalog, config: before } = gateway.current;
       gateway.current = setupOf(next);
       catalog.close();
+      if (next.database.keepRequestsMs === before.database.keepRequestsMs) return;
+      folding.stop();
+      folding = fold(next);
     },
     cut() {
       gateway.traffic.isCut = true;

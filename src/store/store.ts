@@ -104,7 +104,7 @@ export { available, type AccountRow } from "./accounts.ts";
 export type { Actor } from "./actor.ts";
 export type { AuditReport } from "./audit.ts";
 export { backUp, type Backup } from "./backup.ts";
-export { startFolding } from "./folding.ts";
+export { startFolding, type Folding } from "./folding.ts";
 export type { Funds, KeyChanges, KeyRow, KeySecretRow, SettledFunds } from "./keys.ts";
 export type { HistoryRow } from "./ledger.ts";
 export { takeInstanceLock } from "./lock.ts";

@@ -10,6 +10,7 @@ const configOf = ({ one, two }: { one: string; two: string }): GatewayConfig => 
   providers: { one, two },
   models: [{ id: "small", routes: [{ provider: "one" }, { provider: "two" }] }],
 });
+const DAY_MS = 86_400_000;
 const at = openBefore(["one", "two"], configOf);
 
 function urls(): { one: string; two: string } {
@@ -92,4 +93,24 @@ test("a request that waits for money through a reload is answered by the rules t
   const thought = { choices: [{ message: { reasoning_content: "hm" } }] };
   expect((await waiting).body).toMatchObject(thought);
   expect((await chat(at.gateway, key)).body).not.toMatchObject(thought);
+});
+
+test("a reload with a shorter keep_requests folds at once what is older, and the next one too", async () => {
+  const keeping = (keep_requests: string): GatewayConfig => ({
+    ...configOf(urls()),
+    sections: { database: { keep_requests } },
+  });
+  await at.gateway.reload(keeping("10d"));
+  at.providers.one.answer = usual;
+  const { id: first } = await chat(at.gateway, at.gateway.key());
+  const { id: second } = await chat(at.gateway, at.gateway.key());
+  const { requests } = at.gateway.store;
+  at.gateway.clock.advance(2 * DAY_MS);
+  const { id: third } = await chat(at.gateway, at.gateway.key());
+  await at.gateway.reload(keeping("36h"));
+  await until("they are folded", () => !requests.find(first) && !requests.find(second));
+  expect(requests.find(third)).toBeDefined();
+  at.gateway.clock.advance(DAY_MS);
+  await at.gateway.reload(keeping("23h"));
+  await until("the last is folded", () => !requests.find(third));
 });
