@@ -1,7 +1,7 @@
 import { createHolds } from "./billing/holds.ts";
 import { createOpenMeters } from "./billing/openMeters.ts";
 import type { Config } from "./config/schema.ts";
-import { createCatalog } from "./gateway/catalog.ts";
+import { candidatesOf, createCatalog } from "./gateway/catalog.ts";
 import { endForgotten } from "./gateway/forgotten.ts";
 import type { Gateway, Setup } from "./gateway/gateway.ts";
 import { systemClock, type Clock } from "./lib/clock.ts";
@@ -103,15 +103,16 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     );
   let folding = fold(config);
   const fileWatch = watchFile(store, edges);
-  const setupOf = (next: Config): Setup => ({
+  const setupOf = (next: Config, before?: Setup): Setup => ({
     config: next,
-    catalog: createCatalog(next, clock, (provider, distrustMs) =>
-      log.warn("a provider sent what nobody asked for, its connections are not kept", {
-        provider,
-        cooldown_ms: distrustMs,
-      }),
-    ),
-    health: createRouteHealth(clock),
+    catalog: createCatalog(next, clock, {
+      before: before?.catalog,
+      onUnasked: (provider, distrustMs) =>
+        log.warn("a provider sent what nobody asked for, its connections are not kept", {
+          provider,
+          cooldown_ms: distrustMs,
+        }),
+    }),
   });
   const gateway = {
     current: setupOf(config),
@@ -120,6 +121,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     holds: createHolds(),
     openMeters: createOpenMeters(clock),
     retryBudget: createRetryBudget(() => metrics.retryRefused()),
+    health: createRouteHealth(clock),
     clock,
     random,
     log,
@@ -138,7 +140,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     held: gateway.holds.total(),
     queuedWrites: writer.queued,
     isStoreFull: writer.isFull,
-    breakers: gateway.current.health.states(),
+    breakers: gateway.health.states(candidatesOf(gateway.current.catalog)),
   }));
   return {
     gateway,
@@ -152,10 +154,10 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     isDraining: false,
     requests,
     reload(next) {
-      const { catalog, config: before } = gateway.current;
-      gateway.current = setupOf(next);
-      catalog.close();
-      if (next.database.keepRequestsMs === before.database.keepRequestsMs) return;
+      const before = gateway.current;
+      gateway.current = setupOf(next, before);
+      before.catalog.close(gateway.current.catalog);
+      if (next.database.keepRequestsMs === before.config.database.keepRequestsMs) return;
       folding.stop();
       folding = fold(next);
     },

@@ -18,21 +18,30 @@ export interface CatalogModel {
 /** Everything that the config's providers and models offer, by public model id. */
 export interface Catalog {
   readonly models: ReadonlyMap<string, CatalogModel>;
-  /** Lets go of the providers' idle connections; requests under way go on. */
-  close(): void;
+  readonly providers: ReadonlyMap<string, Provider>;
+  /** Lets go of the idle connections of its providers, but for those that `heir` has too; requests under way go on. */
+  close(heir?: Catalog): void;
 }
 
-/** `onUnasked` is told of a provider that sent what nobody asked for, and how long none of its connections is kept. */
+export interface CatalogOptions {
+  /** The catalog in whose place it comes: whose config did not change, that provider stays the same. */
+  readonly before?: Catalog | undefined;
+  /** Told of a provider that sent what nobody asked for, and how long none of its connections is kept. */
+  readonly onUnasked?: (providerId: string, distrustMs: number) => void;
+}
+
 export function createCatalog(
   config: Config,
   clock: Clock,
-  onUnasked: (providerId: string, distrustMs: number) => void = () => {},
+  { before, onUnasked }: CatalogOptions = {},
 ): Catalog {
   const providers = new Map(
-    config.providers.map((provider): [string, Provider] => [
-      provider.id,
-      createProvider(provider, clock, (distrustMs) => onUnasked(provider.id, distrustMs)),
-    ]),
+    config.providers.map((provider): [string, Provider] => {
+      const known = before?.providers.get(provider.id);
+      if (known && Bun.deepEquals(known.config, provider)) return [provider.id, known];
+      const told = (distrustMs: number): void => onUnasked?.(provider.id, distrustMs);
+      return [provider.id, createProvider(provider, clock, told)];
+    }),
   );
   const models = config.models.map((model): [string, CatalogModel] => {
     const candidates = model.routes.flatMap((route): Candidate[] => {
@@ -46,10 +55,17 @@ export function createCatalog(
   });
   return {
     models: new Map(models),
-    close() {
-      for (const provider of providers.values()) provider.upstream.close();
+    providers,
+    close(heir) {
+      for (const [id, provider] of providers)
+        if (heir?.providers.get(id) !== provider) provider.upstream.close();
     },
   };
+}
+
+/** Every route of every model. */
+export function candidatesOf({ models }: Catalog): readonly Candidate[] {
+  return [...models.values()].flatMap(({ chat }) => chat);
 }
 
 /** The model of this id, if there is one that a key limited to `allowed` may use. Throws ApiError 404. */

@@ -13,11 +13,10 @@ import type { Log, LogFields } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { Catalog } from "./catalog.ts";
 
-/** A config, what it offers, and what is known of its routes. */
+/** A config, and what it offers. */
 export interface Setup {
   readonly config: Config;
   readonly catalog: Catalog;
-  readonly health: RouteHealth;
 }
 
 /** What the path of a request needs of the house. */
@@ -29,6 +28,7 @@ export interface Gateway {
   readonly holds: Holds;
   readonly openMeters: OpenMeters;
   readonly retryBudget: RetryBudget;
+  readonly health: RouteHealth;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;

@@ -48,7 +48,7 @@ export function walk<Answer>(
   const { gateway, visit, admitted } = journey;
   return dispatch({
     candidates: journey.candidates,
-    health: visit.setup.health,
+    health: gateway.health,
     retryBudget: gateway.retryBudget,
     clock: gateway.clock,
     random: gateway.random,

@@ -1,19 +1,28 @@
 import type { Clock } from "../lib/clock.ts";
 import type { UpstreamError, UpstreamFault } from "../providers/upstream.ts";
+import type { Provider } from "../providers/registry.ts";
 import { createBreaker, type Breaker, type BreakerState } from "./breaker.ts";
 import type { Candidate } from "./order.ts";
 
 /**
  * Remembers which routes asked to be left alone, keep failing, or cannot serve for a while. A route is a
  * provider and its model, whichever public models lead to it; a refused account puts all of its provider aside.
+ * A provider that a reload made anew is another one, of which nothing is known.
  */
 export interface RouteHealth {
   /** Milliseconds until the route is worth another try; 0: now. */
   waitMs(candidate: Candidate): number;
   /** An attempt at the route begins; it must be ended. */
   begin(candidate: Candidate): Trial;
-  /** Every route that was tried so far. */
-  states(): { provider: string; model: string; state: BreakerState }[];
+  /** Those of these routes that were tried so far, each once. */
+  states(candidates: Iterable<Candidate>): RouteState[];
+}
+
+export interface RouteState {
+  readonly provider: string;
+  /** The provider's own name for it. */
+  readonly model: string;
+  readonly state: BreakerState;
 }
 
 /** One attempt at a route. */
@@ -39,36 +48,40 @@ const ACCOUNT_COOLDOWN_MS = 300_000;
 const COUNTED_FAULT: UpstreamFault = "provider";
 
 export function createRouteHealth(clock: Clock): RouteHealth {
-  const coolUntilMs = new Map<string, number>();
-  const routes = new Map<string, Route>();
+  const providers = new WeakMap<Provider, ProviderHealth>();
   /** Each request asks for its candidates' routes several times. */
   const routesFound = new WeakMap<Candidate, Route>();
+  const healthOf = (provider: Provider): ProviderHealth => {
+    const health = providers.get(provider) ?? { coolUntilMs: 0, routes: new Map<string, Route>() };
+    providers.set(provider, health);
+    return health;
+  };
   const routeOf = (candidate: Candidate): Route => {
     const found = routesFound.get(candidate);
     if (found) return found;
-    const id = routeId(candidate);
-    const route = routes.get(id) ?? { id, candidate, breaker: createBreaker(clock) };
-    routes.set(id, route);
+    const { routes } = healthOf(candidate.provider);
+    const { model } = candidate.route;
+    const route = routes.get(model) ?? { coolUntilMs: 0, breaker: createBreaker(clock) };
+    routes.set(model, route);
     routesFound.set(candidate, route);
     return route;
   };
-  const coolingMs = (id: string): number => {
-    const untilMs = coolUntilMs.get(id);
-    return untilMs === undefined ? 0 : Math.max(0, untilMs - clock.monotonicMs());
-  };
+  const coolingMs = ({ coolUntilMs }: Cooling): number =>
+    Math.max(0, coolUntilMs - clock.monotonicMs());
   const coolDown = (candidate: Candidate, { fault, retryAfterMs = 0 }: UpstreamError): number => {
     // A rate limit that names no time may be about this one request: it puts nothing aside.
     const forMs =
       fault === "account" ? ACCOUNT_COOLDOWN_MS : fault === "limited" ? retryAfterMs : 0;
     if (forMs === 0) return 0;
-    const id = fault === "account" ? candidate.provider.id : routeOf(candidate).id;
-    coolUntilMs.set(id, clock.monotonicMs() + forMs);
+    const cooling = fault === "account" ? healthOf(candidate.provider) : routeOf(candidate);
+    cooling.coolUntilMs = clock.monotonicMs() + forMs;
     return forMs;
   };
   return {
     waitMs(candidate) {
-      const { id, breaker } = routeOf(candidate);
-      return Math.max(breaker.waitMs(), coolingMs(id), coolingMs(candidate.provider.id));
+      const route = routeOf(candidate);
+      const { provider } = candidate;
+      return Math.max(route.breaker.waitMs(), coolingMs(route), coolingMs(healthOf(provider)));
     },
     begin(candidate) {
       const trial = routeOf(candidate).breaker.begin();
@@ -84,22 +97,29 @@ export function createRouteHealth(clock: Clock): RouteHealth {
         },
       };
     },
-    states: () =>
-      [...routes.values()].map(({ candidate: { provider, route }, breaker }) => ({
-        provider: provider.id,
-        model: route.model,
-        state: breaker.state,
-      })),
+    states(candidates) {
+      const found = new Map<Route, RouteState>();
+      for (const { provider, route } of candidates) {
+        const tried = providers.get(provider)?.routes.get(route.model);
+        if (!tried) continue;
+        const { state } = tried.breaker;
+        found.set(tried, { provider: provider.id, model: route.model, state });
+      }
+      return [...found.values()];
+    },
   };
 }
 
-interface Route {
-  readonly id: string;
-  readonly candidate: Candidate;
+/** What is left alone until a time of the monotonic clock. */
+interface Cooling {
+  coolUntilMs: number;
+}
+
+interface Route extends Cooling {
   readonly breaker: Breaker;
 }
 
-/** No id of a provider holds a line break. */
-function routeId({ provider, route }: Candidate): string {
-  return `${provider.id}\n${route.model}`;
+interface ProviderHealth extends Cooling {
+  /** By the provider's own name of the model. */
+  readonly routes: Map<string, Route>;
 }

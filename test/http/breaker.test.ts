@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { candidatesOf } from "../../src/gateway/catalog.ts";
 import { answered, completion, helloEvent, usual } from "../support/chatAnswers.ts";
 import { chat, chunksOf, openChat } from "../support/chatCalls.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
@@ -53,7 +54,10 @@ async function open(): Promise<void> {
   expect(await ask(6)).toBe(5);
 }
 
-const states = () => at.gateway.app.gateway.current.health.states();
+const states = () => {
+  const { health, current } = at.gateway.app.gateway;
+  return health.states(candidatesOf(current.catalog));
+};
 
 describe("a route that fails five times in a row", () => {
   test.each([true, false])(

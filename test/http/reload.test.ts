@@ -29,7 +29,9 @@ describe.each([false, true])("a reload amid a request (stream: %j)", (stream) =>
     const key = at.gateway.key();
     const reply = chat(at.gateway, key, { stream });
     await at.providers.one.request(0);
-    await at.gateway.reload(configOf(urls()));
+    const { one, two } = urls();
+    const providers = { one, two: { base_url: two, api_key: `sk-${stream}` } };
+    await at.gateway.reload({ ...configOf(urls()), providers });
     reloaded.resolve();
     expect((await reply).status).toBe(200);
     expect(at.gateway.store.requests.attempts((await reply).id)).toMatchObject([
@@ -38,6 +40,57 @@ describe.each([false, true])("a reload amid a request (stream: %j)", (stream) =>
     ]);
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", provider: "two" }]);
     await until("the clients of before keep no connection", () => at.providers.two.openCount === 0);
+  });
+});
+
+describe("a provider that a reload leaves as it is", () => {
+  /** Another config around the same provider `one`, and another `two`. */
+  let rounds = 0;
+  const changed = (one: Exclude<GatewayConfig["providers"][string], string>): GatewayConfig => ({
+    ...configOf(urls()),
+    providers: {
+      two: { base_url: urls().two, api_key: `sk-${(rounds += 1)}` },
+      one: { base_url: urls().one, ...one },
+    },
+  });
+
+  test("keeps its count of open requests, its limit of them and its connections", async () => {
+    const one = { max_concurrent: 1 };
+    await at.gateway.reload(changed(one));
+    const go = Promise.withResolvers<void>();
+    at.providers.one.answer = async (peer, request) => {
+      await go.promise;
+      await usual(peer, request);
+    };
+    at.providers.two.answer = usual;
+    const first = chat(at.gateway, at.gateway.key());
+    await at.providers.one.request(0);
+    await at.gateway.reload(changed(one));
+    expect((await chat(at.gateway, at.gateway.key())).status).toBe(200);
+    expect([at.providers.one.requests.length, at.providers.two.requests.length]).toEqual([1, 1]);
+    go.resolve();
+    expect((await first).status).toBe(200);
+    await at.gateway.reload(changed(one));
+    expect((await chat(at.gateway, at.gateway.key())).status).toBe(200);
+    expect([at.providers.one.requests.length, at.providers.one.openCount]).toEqual([2, 1]);
+  });
+
+  test.each([
+    ["asked to be left alone", 1, refusal(429, "later", { "retry-after": "60" })],
+    ["refused its account", 1, refusal(401)],
+    ["failed five times in a row", 5, refusal(500)],
+  ])("stays aside where it %s; one that changed is asked again", async (_, times, answer) => {
+    await at.gateway.reload(changed({ idle_timeout: "50s" }));
+    Object.assign(at.providers.one, { answer });
+    at.providers.two.answer = usual;
+    const ask = async () => expect((await chat(at.gateway, at.gateway.key())).status).toBe(200);
+    for (let time = 0; time < times; time += 1) await ask();
+    await at.gateway.reload(changed({ idle_timeout: "50s" }));
+    await ask();
+    expect(at.providers.one.requests).toHaveLength(times);
+    await at.gateway.reload(changed({ idle_timeout: "51s" }));
+    await ask();
+    expect(at.providers.one.requests).toHaveLength(times + 1);
   });
 });
 

@@ -235,8 +235,7 @@ class HttpHistory {
     if (how.kind !== "fails") return;
     same(reply.status, request.way.stream ? 200 : 502, "the status of a failure");
     // Failures of a provider that the histories want must not keep later requests from it.
-    const { app } = this.#gateway;
-    app.reload(app.gateway.current.config);
+    this.#gateway.forgetFailures();
   }
 
   /** The client of a stream goes away: charged is what came so far, by the estimate. */

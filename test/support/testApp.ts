@@ -57,7 +57,7 @@ export interface TestApp {
   rotate(key: TestKey, graceMs: number): TestKey;
   /** Puts another config in force, as a reload does. */
   reload(config: GatewayConfig): Promise<void>;
-  /** Forgets which routes failed, as a reload of the same config does. */
+  /** Forgets which routes failed, as a gateway does whose providers are taken away and put back. */
   forgetFailures(): void;
   balance(key: TestKey): bigint;
   /** The records of the account's requests, newest first, once none of them is running any more. */
@@ -139,7 +139,9 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
       app.reload(await load(folder, next));
     },
     forgetFailures() {
-      app.reload(app.gateway.current.config);
+      const { config: current } = app.gateway.current;
+      app.reload({ ...current, providers: [], models: [] });
+      app.reload(current);
     },
     balance: ({ account }) => store.accounts.find(account)?.balance ?? 0n,
     async records({ account }, count) {
