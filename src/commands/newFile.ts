@@ -1,6 +1,6 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { CommandFailure } from "./failure.ts";
-import { errorCode } from "../lib/errorCode.ts";
+import { errorCode, refusalOf } from "../lib/errorCode.ts";
 
 /**
  * Writes a file that does not exist yet, or nothing: what stands there is never changed, also not through
@@ -17,7 +17,7 @@ export function writeNewFile(
     const code = errorCode(cause) ?? "unknown";
     // Only here was the file made, and half of it must not stay: a full disk is the usual cause.
     if (isFailureOfWriting(code)) rmSync(file, { force: true });
-    throw new CommandFailure(`${file}: ${reason(code, whenDenied)}`, { cause });
+    throw new CommandFailure(`${file}: ${reason(cause, whenDenied)}`, { cause });
   }
 }
 
@@ -25,23 +25,20 @@ function isFailureOfWriting(code: string): boolean {
   return ["ENOSPC", "EDQUOT", "EFBIG", "EIO"].includes(code);
 }
 
-function reason(code: string, whenDenied: string | undefined): string {
-  switch (code) {
+function reason(cause: unknown, whenDenied: string | undefined): string {
+  switch (errorCode(cause) ?? "") {
     case "EEXIST":
       return "exists already and was not changed: name another file";
     case "ENOENT":
     case "ENOTDIR":
       return "its folder does not exist: make it first";
     case "ENAMETOOLONG":
-      return "cannot be written: its name is too long, give it a shorter one";
-    case "ENOSPC":
-    case "EDQUOT":
-      return "cannot be written: the disk is full";
+      return `cannot be written: ${refusalOf(cause)}, give it a shorter one`;
     case "EACCES":
     case "EPERM":
     case "EROFS":
-      return ["cannot be written: permission denied", whenDenied].filter(Boolean).join(": ");
+      return ["cannot be written", refusalOf(cause), whenDenied].filter(Boolean).join(": ");
     default:
-      return `cannot be written: error ${code}`;
+      return `cannot be written: ${refusalOf(cause)}`;
   }
 }

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import type { Inspection } from "./inspection.ts";
-import { errorCode } from "../lib/errorCode.ts";
+import { refusalOf } from "../lib/errorCode.ts";
 
 const fileBytesMax = 1024 ** 2;
 
@@ -19,28 +19,11 @@ export function readNamedFile(
   } catch (error) {
     inspection.problem(
       key,
-      `its file cannot be read: ${failureOf(error)} (a relative path starts at the config's folder)`,
+      `its file cannot be read: ${refusalOf(error)} (a relative path starts at the config's folder)`,
     );
     return undefined;
   }
   if (bytes.length <= fileBytesMax) return bytes.toString("utf8");
   inspection.problem(key, "its file is larger than 1MB: name another");
   return undefined;
-}
-
-/** Why the system refused to read a file, in words and without its path. */
-export function failureOf(error: unknown): string {
-  const code = errorCode(error) ?? "unknown";
-  switch (code) {
-    case "ENOENT":
-    case "ENOTDIR":
-      return "no such file";
-    case "EACCES":
-    case "EPERM":
-      return "permission denied";
-    case "EISDIR":
-      return "it is a folder";
-    default:
-      return `error ${code}`;
-  }
 }

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { TomlError, parse } from "smol-toml";
-import { failureOf } from "./files.ts";
+import { refusalOf } from "../lib/errorCode.ts";
 import { ConfigError, Inspection } from "./inspection.ts";
 import { interpolate, variablesIn, type Environment } from "./interpolate.ts";
 import { readModels } from "./models.ts";
@@ -113,7 +113,7 @@ function readText(file: string): string {
   try {
     bytes = readFileSync(file);
   } catch (error) {
-    const reason = failureOf(error);
+    const reason = refusalOf(error);
     const advice = reason === "no such file" ? `; \`tollgate init ${file}\` creates it` : "";
     throw new ConfigError([`${file}: cannot be read: ${reason}${advice}`], { cause: error });
   }

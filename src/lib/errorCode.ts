@@ -3,3 +3,22 @@ export function errorCode(error: unknown): string | undefined {
   if (!(error instanceof Error) || !("code" in error)) return undefined;
   return typeof error.code === "string" ? error.code : undefined;
 }
+
+const refusals: Readonly<Record<string, string>> = {
+  ENOENT: "no such file",
+  ENOTDIR: "no such file",
+  EACCES: "permission denied",
+  EPERM: "permission denied",
+  EISDIR: "it is a folder",
+  EEXIST: "that name is taken",
+  ENAMETOOLONG: "its name is too long",
+  ENOSPC: "no room left on its disk",
+  EDQUOT: "no room left on its disk",
+  EROFS: "its disk is read-only",
+};
+
+/** Why the system refused to do something with a file, in words and without its path. */
+export function refusalOf(error: unknown): string {
+  const code = errorCode(error) ?? "unknown";
+  return refusals[code] ?? `error ${code}`;
+}

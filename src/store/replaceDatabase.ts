@@ -3,7 +3,8 @@ import { chmodSync, existsSync, linkSync, renameSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { syncPath } from "./copying.ts";
 import { connect, sqliteCode, StoreError, type Connection } from "./sqlite.ts";
-import { attempt, reasonOf } from "./fileFailure.ts";
+import { attempt } from "./fileFailure.ts";
+import { refusalOf } from "../lib/errorCode.ts";
 
 /** A database that no other program can open as long as this is held. */
 export interface HeldDatabase {
@@ -117,7 +118,7 @@ function keep(target: string, kept: string): void {
   } catch (cause) {
     for (const path of made) rmSync(path, { force: true });
     throw new StoreError(
-      `the database that is there cannot be kept as ${kept}: ${reasonOf(cause)}; move it away by hand and try again`,
+      `the database that is there cannot be kept as ${kept}: ${refusalOf(cause)}; move it away by hand and try again`,
       { cause },
     );
   }

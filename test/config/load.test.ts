@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { mkdirSync, realpathSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { failureOf } from "../../src/config/files.ts";
 import { ConfigError, checkEnvironment, loadConfig } from "../../src/config/load.ts";
 import { inScratchFolder, loadText, minimal, outcomeOf, withEnvironment } from "./loadText.ts";
 
@@ -56,17 +55,6 @@ describe("where the file is found", () => {
       expect(outcomeOf(path).problems).toEqual([`${path}: cannot be read: it is a folder`]);
     });
   });
-});
-
-test.each([
-  ["ENOENT", "no such file"],
-  ["ENOTDIR", "no such file"],
-  ["EACCES", "permission denied"],
-  ["EPERM", "permission denied"],
-  ["EISDIR", "it is a folder"],
-  ["EIO", "error EIO"],
-])("the system's %s is told as: %s", (code, words) => {
-  expect(failureOf(Object.assign(new Error("open '/secret/path'"), { code }))).toBe(words);
 });
 
 describe("a file that is not TOML", () => {
