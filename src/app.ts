@@ -85,7 +85,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
   const log = createLog(config.log, (lines) => edges.writeLog(lines));
   const { path, durability } = config.database;
   const lock = takeInstanceLock(path);
-  if (!lock) throw new StoreError(`another gateway is running on this database: ${path}`);
+  if (!lock) throw runsAlready(path);
   const store = openStore({ path, durability, serving: true });
   const interrupted = store.requests.interruptRunning();
   if (interrupted.count > 0) {
@@ -178,6 +178,12 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
       log.flush();
     },
   };
+}
+
+function runsAlready(path: string): StoreError {
+  return new StoreError(
+    `another gateway is running on this database: ${path}; stop it first, or give this one a database of its own`,
+  );
 }
 
 /** SQLite itself goes on without a word, writing charges to a file that is nowhere to be found. */

@@ -3,7 +3,7 @@ import type { Server } from "bun";
 import type { Config, Listen } from "../config/schema.ts";
 import { CommandFailure } from "./failure.ts";
 import { removeStaleSocket } from "./staleSocket.ts";
-import { errorCode } from "../lib/errorCode.ts";
+import { errorCode, refusalOf } from "../lib/errorCode.ts";
 
 /** A listener of a gateway. */
 export interface Listener {
@@ -80,9 +80,12 @@ async function listen(
     surface.listen({ ...place, ...(certificate && { tls: certificate }) });
   } catch (cause) {
     const what = purpose === undefined ? "listen" : `listen for ${purpose}`;
-    throw new CommandFailure(`cannot ${what} on ${shownListen(where)}: ${reasonOf(cause)}`, {
-      cause,
-    });
+    throw new CommandFailure(
+      `cannot ${what} on ${shownListen(where)}: ${reasonOf(cause, where.kind)}`,
+      {
+        cause,
+      },
+    );
   }
   if (!surface.server) throw new Error("the server did not start");
   if (where.kind === "unix") chmodSync(where.path, socketMode);
@@ -99,9 +102,20 @@ function shownListen(listen: Listen): string {
   return listen.kind === "unix" ? listen.path : `${listen.host}:${listen.port}`;
 }
 
-function reasonOf(error: unknown): string {
-  const code = errorCode(error);
-  if (code === "EADDRINUSE") return "another program listens there";
-  if (code === "EACCES") return "this user may not";
-  return code ?? "the system refused it";
+function reasonOf(error: unknown, kind: Listen["kind"]): string {
+  switch (errorCode(error) ?? "") {
+    case "EADDRINUSE":
+      return "another program listens there: stop it, or name another address";
+    case "EADDRNOTAVAIL":
+      return "this machine has no such address: name one of its own, such as 127.0.0.1";
+    case "ENOENT":
+    case "ENOTDIR":
+      return "there is no folder for the socket: make it first";
+    case "EACCES":
+      return kind === "tcp"
+        ? "this user may not: name a port from 1024 on"
+        : "this user may not: name a folder that is its own";
+    default:
+      return refusalOf(error);
+  }
 }

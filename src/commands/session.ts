@@ -6,6 +6,7 @@ import type { Config } from "../config/schema.ts";
 import { systemClock } from "../lib/clock.ts";
 import {
   explainFailure,
+  missingFolder,
   openStore,
   type AccountRow,
   type Actor,
@@ -95,7 +96,8 @@ function openSession(
 /** Why a command that only reads cannot do its work. */
 export function noDatabase(path: string): CommandFailure {
   return new CommandFailure(
-    `there is no database at ${path}: \`tollgate serve\` or \`tollgate accounts create\` makes it`,
+    missingFolder(path) ??
+      `there is no database at ${path}: \`tollgate serve\` or \`tollgate accounts create\` makes it`,
   );
 }
 

@@ -6,12 +6,12 @@ import { errorCode } from "../lib/errorCode.ts";
  * that is no socket, which a mistaken path may name: listening there then fails.
  */
 export async function removeStaleSocket(path: string): Promise<void> {
-  if (lstatSync(path, { throwIfNoEntry: false })?.isSocket() !== true) return;
   try {
+    if (lstatSync(path, { throwIfNoEntry: false })?.isSocket() !== true) return;
     const probe = await Bun.connect({ unix: path, socket: { data() {} } });
     probe.end();
   } catch (error) {
-    // Any other failure, such as a socket that is another user's, does not say that nobody listens.
+    // Any other failure, such as a socket that is another user's, does not say that nobody listens: listening tells.
     if (errorCode(error) === "ECONNREFUSED") rmSync(path);
   }
 }

@@ -75,7 +75,9 @@ export function admin(connection: Connection): Admin {
     createAccount: (actor, name, overdraft) =>
       change(actor, "accounts create", name, `overdraft ${formatRoubles(overdraft)}`, () => {
         if (accounts.find(name))
-          throw new StoreError(`account ${JSON.stringify(name)} exists already`);
+          throw new StoreError(
+            `account ${JSON.stringify(name)} exists already: tollgate accounts show ${name} shows it`,
+          );
         return accounts.insert({ name, overdraft, createdAt: actor.at });
       }),
     setOverdraft: (actor, name, overdraft) =>

@@ -1,5 +1,9 @@
-import { readlinkSync, realpathSync } from "node:fs";
+import { readlinkSync, realpathSync, statSync, type Stats } from "node:fs";
 import { basename, dirname, isAbsolute, join } from "node:path";
+import { errorCode } from "../lib/errorCode.ts";
+
+/** What is left to do where a database cannot be at its place. */
+export const NAME_ANOTHER = "name another file as the path of [database]";
 
 /** As many as Linux follows: https://man7.org/linux/man-pages/man7/path_resolution.7.html */
 const LINKS_MAX = 40;
@@ -17,6 +21,28 @@ export function databaseFile(path: string, linksMax = LINKS_MAX): string {
     if (target === undefined) return join(folder, basename(path));
     // Not made shorter: a `..` behind a link goes up from where that leads.
     return databaseFile(isAbsolute(target) ? target : `${folder}/${target}`, linksMax - 1);
+  }
+}
+
+/** What to do where the database's folder is not there; undefined where it is, or cannot be looked at. */
+export function missingFolder(path: string): string | undefined {
+  const folder = dirname(databaseFile(path));
+  const found = look(folder);
+  if (found === "unknown" || found?.isDirectory()) return undefined;
+  return `there is no folder ${folder} for the database: make it, or ${NAME_ANOTHER}`;
+}
+
+/** Whether something else than a file, such as a folder, lies where a database should. */
+export function isNoFile(path: string): boolean {
+  const found = look(path);
+  return found !== undefined && found !== "unknown" && !found.isFile();
+}
+
+function look(path: string): Stats | "unknown" | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch (error) {
+    return errorCode(error) === "ENOTDIR" ? undefined : "unknown";
   }
 }
 

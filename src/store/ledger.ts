@@ -101,7 +101,9 @@ export function ledgerTable(connection: Connection): LedgerTable {
       );
       const balanceAfter = end.balance + entry.amount;
       if (balanceAfter > INT64_MAX)
-        throw new StoreError("the balance would be larger than can be kept");
+        throw new StoreError(
+          `the balance would be larger than can be kept: choose an amount of at most ${formatRoubles(INT64_MAX - end.balance)} roubles`,
+        );
       insert.run({ ...entry, seq: end.seq + 1, balanceAfter });
       return balanceAfter;
     },

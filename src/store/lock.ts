@@ -1,7 +1,7 @@
 import { Database } from "bun:sqlite";
 import { existsSync } from "node:fs";
 import { databaseFile } from "./databaseFile.ts";
-import { makeDatabaseFile, sqliteCode, StoreError } from "./sqlite.ts";
+import { makeDatabaseFile, sqliteCode, unwritable } from "./sqlite.ts";
 
 /** A command that only asks whether a gateway runs holds the lock for less than this. */
 const LOCK_WAIT_MS = 200;
@@ -27,7 +27,7 @@ export function takeInstanceLock(databasePath: string): InstanceLock | undefined
     makeDatabaseFile(path);
     database = new Database(path, { readwrite: true, create: true });
   } catch (cause) {
-    throw new StoreError(`database is not writable: ${path}`, { cause });
+    throw unwritable(path, cause);
   }
   try {
     database.run(`PRAGMA busy_timeout = ${LOCK_WAIT_MS}`);
@@ -35,7 +35,7 @@ export function takeInstanceLock(databasePath: string): InstanceLock | undefined
   } catch (cause) {
     database.close();
     if (sqliteCode(cause)?.startsWith("SQLITE_BUSY")) return undefined;
-    throw new StoreError(`database is not writable: ${path}`, { cause });
+    throw unwritable(path, cause);
   }
   return {
     release() {

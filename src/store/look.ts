@@ -1,6 +1,6 @@
 import { Database } from "bun:sqlite";
 import { statSync } from "node:fs";
-import { databaseFile } from "./databaseFile.ts";
+import { databaseFile, NAME_ANOTHER } from "./databaseFile.ts";
 import { fileProblems } from "./integrity.ts";
 import { isGatewayRunning, lockPath } from "./lock.ts";
 import { schemaAge, type SchemaAge } from "./migrations.ts";
@@ -53,14 +53,14 @@ export function lookAtStore(path: string): StoreLook | undefined {
     const status = statSync(path, { throwIfNoEntry: false });
     if (status === undefined) return undefined;
     // Opening a pipe would wait for whoever writes to it.
-    if (!status.isFile()) throw new StoreError(`database is no file: ${path}; name another`);
+    if (!status.isFile()) throw new StoreError(`database is no file: ${path}; ${NAME_ANOTHER}`);
     sqlite = new Database(path, { readonly: true });
     return look(sqlite, path, status.size);
   } catch (cause) {
     const failure = explainFailure(path, cause);
     if (failure instanceof StoreError) throw failure;
     throw new StoreError(
-      `database cannot be looked at: ${path}; run as the user of the gateway, or name another file`,
+      `database cannot be looked at: ${path}; run as the user of the gateway, or ${NAME_ANOTHER}`,
       { cause },
     );
   } finally {

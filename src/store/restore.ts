@@ -1,8 +1,9 @@
-import { chownSync, existsSync, lstatSync, realpathSync, statSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { chownSync, existsSync, lstatSync, statSync } from "node:fs";
+import { dirname } from "node:path";
 import type { Actor } from "./actor.ts";
 import { newerThan, type Newer } from "./booksEnd.ts";
 import { discardCopy, makeCopy, partialName } from "./copying.ts";
+import { databaseFile, missingFolder } from "./databaseFile.ts";
 import { lockPath, takeInstanceLock } from "./lock.ts";
 import { attempt } from "./fileFailure.ts";
 import { holdDatabase, replaceDatabase } from "./replaceDatabase.ts";
@@ -73,15 +74,14 @@ async function restoreLocked(options: RestoreOptions, target: string): Promise<R
 
 /** Where the file itself lies, or will lie: a link to it stays one. */
 function placeOf(database: string): string {
-  if (existsSync(database)) return realpathSync(database);
+  if (existsSync(database)) return databaseFile(database);
   if (lstatSync(database, { throwIfNoEntry: false }))
     throw new StoreError(
       `${database} is a link to a file that is not there: mount its disk, or remove it`,
     );
-  const folder = dirname(database);
-  if (!existsSync(folder))
-    throw new StoreError(`there is no folder ${folder}: make it first, for the database`);
-  return join(realpathSync(folder), basename(database));
+  const missing = missingFolder(database);
+  if (missing !== undefined) throw new StoreError(missing);
+  return databaseFile(database);
 }
 
 function refuseFile(file: string, target: string): void {

@@ -1,8 +1,9 @@
 import { Database } from "bun:sqlite";
 import { drizzle, type BunSQLiteDatabase } from "drizzle-orm/bun-sqlite";
 import { accessSync, closeSync, constants, existsSync, openSync } from "node:fs";
+import { isNoFile, missingFolder, NAME_ANOTHER } from "./databaseFile.ts";
 import { openedFile, type OpenedFile } from "./openedFile.ts";
-import { errorCode } from "../lib/errorCode.ts";
+import { errorCode, refusalOf } from "../lib/errorCode.ts";
 
 /** `power`: a commit survives a power cut. `process`: it survives `kill -9` only. */
 export type Durability = "power" | "process";
@@ -39,7 +40,7 @@ export function connect(path: string, durability: Durability): Connection {
       strict: true,
     });
   } catch (cause) {
-    throw new StoreError(`database is not writable: ${path}`, { cause });
+    throw unwritable(path, cause);
   }
   try {
     prepareConnection(sqlite, durability);
@@ -78,7 +79,8 @@ export function sqliteCode(error: unknown): string | undefined {
 
 /** No room for the database, or for the index of its log (-shm), the first thing that a command writes. */
 export function isOutOfRoom(code: string): boolean {
-  return code.startsWith("SQLITE_FULL") || code === "SQLITE_IOERR_SHMSIZE";
+  const codes = ["SQLITE_IOERR_SHMSIZE", "ENOSPC", "EDQUOT"];
+  return code.startsWith("SQLITE_FULL") || codes.includes(code);
 }
 
 function prepareConnection(sqlite: Database, durability: Durability): void {
@@ -106,7 +108,24 @@ function distrustFile(sqlite: Database): void {
 export function explainFailure(path: string, error: unknown): unknown {
   const code = sqliteCode(error);
   if (code === undefined || code.startsWith("SQLITE_CONSTRAINT")) return error;
+  if (code.startsWith("SQLITE_READONLY") || code.startsWith("SQLITE_CANTOPEN"))
+    return unwritable(path, error);
   return new StoreError(explanation(path, code), { cause: error });
+}
+
+/** Why the database at `path`, or its lock, can be neither made nor written to, and what to do. */
+export function unwritable(path: string, cause: unknown): StoreError {
+  return new StoreError(missingFolder(path) ?? refusal(path, cause), { cause });
+}
+
+function refusal(path: string, cause: unknown): string {
+  if (isOutOfRoom(errorCode(cause) ?? "")) return outOfRoom(path);
+  if (isNoFile(path)) return `database is no file: ${path}; ${NAME_ANOTHER}`;
+  return `database is not writable: ${path} (${refusalOf(cause)}); run as its owner, mount its disk writable, or ${NAME_ANOTHER}`;
+}
+
+function outOfRoom(path: string): string {
+  return `database has no room left on its disk: ${path}`;
 }
 
 function explanation(path: string, code: string): string {
@@ -114,8 +133,6 @@ function explanation(path: string, code: string): string {
     return `database is damaged or not a database: ${path}; it was left untouched, \`tollgate restore FILE\` puts a backup in its place`;
   if (code.startsWith("SQLITE_BUSY"))
     return `database is locked by another process: ${path}; try again`;
-  if (isOutOfRoom(code)) return `database has no room left on its disk: ${path}`;
-  if (code.startsWith("SQLITE_READONLY") || code.startsWith("SQLITE_CANTOPEN"))
-    return `database is not writable: ${path}`;
+  if (isOutOfRoom(code)) return outOfRoom(path);
   return `database cannot be used: ${path} (${code})`;
 }

@@ -105,6 +105,7 @@ export type { Actor } from "./actor.ts";
 export type { AuditReport } from "./audit.ts";
 export { backUp, type Backup } from "./backup.ts";
 export { startFolding, type Folding } from "./folding.ts";
+export { missingFolder } from "./databaseFile.ts";
 export type { Funds, KeyChanges, KeyRow, KeySecretRow, SettledFunds } from "./keys.ts";
 export type { HistoryRow } from "./ledger.ts";
 export { takeInstanceLock } from "./lock.ts";

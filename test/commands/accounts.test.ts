@@ -55,7 +55,7 @@ describe("accounts", () => {
     [["show", "nobody"], 'there is no account "nobody": `tollgate accounts list` shows all'],
     [["set", "nobody", "--overdraft", "5"], 'there is no account "nobody"'],
     [["disable", "a\nb"], 'there is no account "a\\nb"'],
-    [["create", "alice"], 'account "alice" exists already'],
+    [["create", "alice"], 'account "alice" exists already: tollgate accounts show alice'],
   ])("fail with one line that says what to do: %j", async (args, message) => {
     await desk.run("accounts", "create", "alice");
     const { status, stdout, stderr } = await desk.run("accounts", ...args);

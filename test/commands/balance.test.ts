@@ -177,7 +177,8 @@ describe("balance", () => {
     const { status, stderr } = await desk.run("balance", "credit", "alice", "4000000000");
     expect({ status, stderr }).toEqual({
       status: 1,
-      stderr: "error: the balance would be larger than can be kept",
+      stderr:
+        "error: the balance would be larger than can be kept: choose an amount of at most 1223372036.854775807 roubles",
     });
   }, 20_000);
 });

@@ -165,7 +165,7 @@ describe("a command that cannot open what it needs", () => {
     mkdirSync(desk.database);
     const { status, stderr } = await desk.run("accounts", "list");
     expect(status).toBe(1);
-    expect(stderr).toMatch(/^error: database is not writable: \S+$/);
+    expect(stderr).toMatch(/^error: database is no file: \S+; name another file as [^\n]+$/);
   });
 
   test("waits for another process that writes, and gives up in one line", async () => {

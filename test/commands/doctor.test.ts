@@ -190,14 +190,14 @@ const scenes: readonly Scene[] = [
   {
     what: "a folder for the database that is not there",
     spoil: () => databaseAt("none/tollgate.db"),
-    failed: ["disk", "permissions"],
-    message: () => `there is no folder ${join(desk.folder, "none")}: make it`,
+    failed: ["disk", "permissions", "database"],
+    message: () => `there is no folder ${join(desk.folder, "none")} for the database: make it`,
   },
   {
     what: "a link to a folder that is not there",
     spoil: () => symlink("none/tollgate.db", desk.database),
-    failed: ["disk", "permissions"],
-    message: () => `there is no folder ${join(desk.folder, "none")}: make it`,
+    failed: ["disk", "permissions", "database"],
+    message: () => `there is no folder ${join(desk.folder, "none")} for the database: make it`,
   },
   {
     what: "a config with a problem, and looks at the database even so",

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
+import { join } from "node:path";
 import { openDesk, type Desk } from "../support/cli.ts";
 
 let desk: Desk;
@@ -30,6 +31,19 @@ describe("where there is no database", () => {
       stderr: `error: there is no database at ${desk.database}: \`tollgate serve\` or \`tollgate accounts create\` makes it`,
     });
     expect(await readdir(desk.folder)).toEqual(["config.toml"]);
+  });
+
+  test("and no folder for one, a command that reads says how to come by it", async () => {
+    const other = await openDesk('[database]\npath = "data/tollgate.db"\n');
+    try {
+      const { status, stderr } = await other.run("accounts", "list");
+      expect({ status, stderr }).toEqual({
+        status: 1,
+        stderr: `error: there is no folder ${join(other.folder, "data")} for the database: make it, or name another file as the path of [database]`,
+      });
+    } finally {
+      await other.remove();
+    }
   });
 
   test.each<readonly string[]>([

@@ -157,6 +157,17 @@ describe("tollgate demo --json", () => {
   });
 });
 
+test("tollgate demo says what to do where it cannot make its folder", async () => {
+  const child = Bun.spawn([binary, "demo", ...anywhere], {
+    env: { TMPDIR: "/nope" },
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  expect([await child.exited, await child.stderr.text()]).toEqual([
+    1,
+    "error: cannot make a folder in /nope (no such file): set TMPDIR to one that this user may write to\n",
+  ]);
+});
+
 test("tollgate demo shows the key, and each command on a line of its own", async () => {
   const demo = await startDemo(...anywhere);
   try {

@@ -146,7 +146,9 @@ describe("a store that cannot be used is refused", () => {
 
   test("when its folder does not exist", () => {
     path = join(folder, "missing", "tollgate.db");
-    expect(() => open()).toThrow(`database is not writable: ${path}`);
+    expect(() => open()).toThrow(
+      `there is no folder ${join(folder, "missing")} for the database: make it`,
+    );
   });
 
   test.skipIf(process.getuid?.() === 0)("when it may not be written", () => {

@@ -6,6 +6,7 @@ import { issueKey } from "../../auth/key.ts";
 import { parseListen } from "../../config/address.ts";
 import { checkEnvironment, forgetProxyEnvironment, loadConfig } from "../../config/load.ts";
 import type { Listen } from "../../config/schema.ts";
+import { refusalOf } from "../../lib/errorCode.ts";
 import { NANO_ROUBLES_PER_ROUBLE } from "../../lib/money.ts";
 import { systemRandom } from "../../lib/random.ts";
 import { CommandFailure } from "../failure.ts";
@@ -67,7 +68,7 @@ async function runProvider(listen: string, asJson: boolean): Promise<void> {
 
 async function runDemo(listen: string | undefined, asJson: boolean): Promise<void> {
   const signals = listenForStop();
-  const folder = mkdtempSync(join(tmpdir(), "tollgate-demo-"));
+  const folder = makeFolder();
   const provider = openProvider({});
   const log = holdLog(logWriter());
   try {
@@ -79,6 +80,17 @@ async function runDemo(listen: string | undefined, asJson: boolean): Promise<voi
     log.release();
     await provider.stop();
     rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function makeFolder(): string {
+  try {
+    return mkdtempSync(join(tmpdir(), "tollgate-demo-"));
+  } catch (cause) {
+    throw new CommandFailure(
+      `cannot make a folder in ${tmpdir()} (${refusalOf(cause)}): set TMPDIR to one that this user may write to`,
+      { cause },
+    );
   }
 }
 

@@ -1,4 +1,4 @@
-import { lookAtStore, StoreError, type StoreLook } from "../../store/store.ts";
+import { lookAtStore, missingFolder, StoreError, type StoreLook } from "../../store/store.ts";
 import type { LastEntry } from "./host.ts";
 import { amiss, bytesText, sound, type Verdict } from "./verdict.ts";
 
@@ -23,6 +23,8 @@ export function readDatabase(path: string): DatabaseReading {
 }
 
 function noneYet(path: string): Verdict {
+  const missing = missingFolder(path);
+  if (missing !== undefined) return amiss(missing);
   return sound(
     `there is none yet at ${path}: \`tollgate serve\` or \`tollgate accounts create\` makes it`,
   );

@@ -1,0 +1,97 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { takeInstanceLock } from "../../src/store/store.ts";
+import { openDesk, type Desk } from "../support/cli.ts";
+import { configText, oneModel } from "../support/gatewayConfig.ts";
+
+const desks: Desk[] = [];
+afterEach(async () => {
+  for (const desk of desks.splice(0)) await desk.remove();
+});
+
+async function newDesk(sections: Parameters<typeof oneModel>[1]): Promise<Desk> {
+  const desk = await openDesk(configText(oneModel("http://127.0.0.1:9/v1", sections)));
+  desks.push(desk);
+  return desk;
+}
+
+/** What `serve` says on its error output where it cannot start. */
+async function refusalOf(desk: Desk): Promise<string> {
+  const { status, stderr } = await desk.run("serve");
+  expect(status).toBe(1);
+  return stderr;
+}
+
+describe("serve says what to do where it cannot listen", () => {
+  test.each([
+    ["198.51.100.7:0", "this machine has no such address: name one of its own, such as 127.0.0.1"],
+    ["unix:/nowhere/x.sock", "there is no folder for the socket: make it first"],
+    ["unix:/etc/passwd/x.sock", "there is no folder for the socket: make it first"],
+  ])("%s", async (listen, reason) => {
+    const desk = await newDesk({ server: { listen } });
+    const shown = listen.replace("unix:", "");
+    expect(await refusalOf(desk)).toBe(`error: cannot listen on ${shown}: ${reason}`);
+  });
+
+  test("a port that is taken", async () => {
+    const taken = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
+    try {
+      const listen = `127.0.0.1:${taken.port}`;
+      const said = await refusalOf(await newDesk({ server: { listen } }));
+      expect(said).toBe(
+        `error: cannot listen on ${listen}: another program listens there: stop it, or name another address`,
+      );
+    } finally {
+      taken.stop(true);
+    }
+  });
+});
+
+describe("serve says what to do where it cannot use its database", () => {
+  test("whose folder is not there", async () => {
+    const desk = await newDesk({ database: { path: "data/tollgate.db" } });
+    expect(await refusalOf(desk)).toBe(
+      `error: there is no folder ${join(desk.folder, "data")} for the database: make it, or name another file as the path of [database]`,
+    );
+  });
+
+  test("whose folder is a file", async () => {
+    const desk = await newDesk({ database: { path: "data/tollgate.db" } });
+    await writeFile(join(desk.folder, "data"), "");
+    expect(await refusalOf(desk)).toStartWith("error: there is no folder ");
+  });
+
+  test("that is a folder", async () => {
+    const desk = await newDesk({});
+    await mkdir(desk.database);
+    expect(await refusalOf(desk)).toBe(
+      `error: database is no file: ${desk.database}; name another file as the path of [database]`,
+    );
+  });
+
+  test("that another gateway serves", async () => {
+    const desk = await newDesk({});
+    const lock = takeInstanceLock(desk.database);
+    try {
+      expect(await refusalOf(desk)).toBe(
+        `error: another gateway is running on this database: ${desk.database}; stop it first, or give this one a database of its own`,
+      );
+    } finally {
+      lock?.release();
+    }
+  });
+
+  test.skipIf(process.getuid?.() !== 0)("that belongs to another user", async () => {
+    const { folder, database, config } = await newDesk({});
+    const stranger = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    await Bun.$`touch ${database} && chmod 600 ${database} && chmod 644 ${config} && chmod 755 ${folder}`;
+    const program = [process.execPath, join(import.meta.dir, "../../src/main.ts"), "accounts"];
+    const child = Bun.spawn([...stranger, ...program, "create", "alice", "--config", config], {
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    expect(await child.stderr.text()).toBe(
+      `error: database is not writable: ${database} (permission denied); run as its owner, mount its disk writable, or name another file as the path of [database]\n`,
+    );
+  });
+});
