@@ -26,7 +26,7 @@ export function addAccounts(program: Command): void {
         .default(0n, "0"),
     )
     .action((name: string, options: OverdraftOption, command: Command) =>
-      withSession(command, "change", ({ store, actor }) =>
+      withSession(command, "new", ({ store, actor }) =>
         created(store.admin.createAccount(actor, name, options.overdraft)),
       ),
     );
@@ -34,14 +34,14 @@ export function addAccounts(program: Command): void {
     .command("list")
     .description("show all accounts")
     .action((_: unknown, command: Command) =>
-      withSession(command, "read", ({ store }) => listed(store.accounts.list())),
+      withSession(command, "existing", ({ store }) => listed(store.accounts.list())),
     );
   accounts
     .command("show")
     .description("show one account")
     .argument("<name>")
     .action((name: string, _: unknown, command: Command) =>
-      withSession(command, "read", (session) => shown(findAccount(session, name))),
+      withSession(command, "existing", (session) => shown(findAccount(session, name))),
     );
   addChanges(accounts);
 }
@@ -57,7 +57,7 @@ function addChanges(accounts: Command): void {
       overdraft,
     )
     .action((name: string, options: OverdraftOption, command: Command) =>
-      withSession(command, "change", ({ store, actor }) =>
+      withSession(command, "existing", ({ store, actor }) =>
         shown(store.admin.setOverdraft(actor, name, options.overdraft)),
       ),
     );
@@ -66,7 +66,7 @@ function addChanges(accounts: Command): void {
     .description("refuse all keys of an account from the next request on")
     .argument("<name>")
     .action((name: string, _: unknown, command: Command) =>
-      withSession(command, "change", ({ store, actor }) =>
+      withSession(command, "existing", ({ store, actor }) =>
         shown(store.admin.setDisabled(actor, name, true)),
       ),
     );
@@ -75,7 +75,7 @@ function addChanges(accounts: Command): void {
     .description("accept the keys of a disabled account again")
     .argument("<name>")
     .action((name: string, _: unknown, command: Command) =>
-      withSession(command, "change", ({ store, actor }) =>
+      withSession(command, "existing", ({ store, actor }) =>
         shown(store.admin.setDisabled(actor, name, false)),
       ),
     );

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import type { AuditReport } from "../store/store.ts";
 import { CommandFailure } from "./failure.ts";
 import { printResult, visible, type Result } from "./print.ts";
-import { globalOptions, runLongSession } from "./session.ts";
+import { globalOptions, runSession } from "./session.ts";
 
 /** Registers `tollgate audit`. */
 export function addAudit(program: Command): void {
@@ -11,7 +11,7 @@ export function addAudit(program: Command): void {
     .description("prove that the books add up; exit status 1 and the problems if not")
     .action(async (_: unknown, command: Command) => {
       const { config, json } = globalOptions(command);
-      const report = await runLongSession(config, "read", ({ store }) => store.auditBeside());
+      const report = await runSession(config, "existing", ({ store }) => store.auditBeside());
       printResult(audited(report), json === true);
       if (report.problems.length > 0) throw new CommandFailure(notInOrder(report));
     });

@@ -33,7 +33,7 @@ export function addBalance(program: Command): void {
     .description("show what an account has")
     .argument("<account>")
     .action((name: string, _: unknown, command: Command) =>
-      withSession(command, "read", (session) => shown(findAccount(session, name))),
+      withSession(command, "existing", (session) => shown(findAccount(session, name))),
     );
   balance
     .command("history")
@@ -41,7 +41,7 @@ export function addBalance(program: Command): void {
     .argument("<account>")
     .option("--limit <count>", "how many rows at most", listLimit, HISTORY_DEFAULT)
     .action((name: string, options: { limit: number }, command: Command) =>
-      withSession(command, "read", (session) => history(session, name, options.limit)),
+      withSession(command, "existing", (session) => history(session, name, options.limit)),
     );
 }
 
@@ -54,7 +54,7 @@ function addBooking(balance: Command, kind: "credit" | "debit", description: str
     .option("--ref <text>", refDescription, reference)
     .option("--note <text>", noteDescription, note)
     .action((name: string, roubles: bigint, options: BookingOptions, command: Command) =>
-      withSession(command, "change", (session) =>
+      withSession(command, "existing", (session) =>
         book(session, kind, { name, roubles, ...options }),
       ),
     );
@@ -100,7 +100,7 @@ function addRefund(balance: Command): void {
     .option("--ref <text>", refDescription, reference)
     .option("--note <text>", noteDescription, note)
     .action((request: string, options: RefundOptions, command: Command) =>
-      withSession(command, "change", (session) => refund(session, request, options)),
+      withSession(command, "existing", (session) => refund(session, request, options)),
     );
 }
 

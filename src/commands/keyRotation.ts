@@ -32,7 +32,7 @@ export function addKeyRotation(keys: Command): void {
         .default(graceDuration(GRACE_DEFAULT), GRACE_DEFAULT),
     )
     .action((id: string, options: RotateOptions, command: Command) =>
-      withSession(command, "change", (session) => rotate(session, id, options.grace)),
+      withSession(command, "existing", (session) => rotate(session, id, options.grace)),
     );
 }
 

@@ -25,7 +25,7 @@ export function addKeys(program: Command): void {
     .description("issue a key, shown this once; makes the account if it is new")
     .requiredOption("--account <name>", "the account that pays", accountName)
     .action((options: CreateOptions, command: Command) =>
-      withSession(command, "change", (session) => create(session, options)),
+      withSession(command, "new", (session) => create(session, options)),
     );
   addSettingOptions(creation, "create");
   keys
@@ -33,14 +33,14 @@ export function addKeys(program: Command): void {
     .description("show keys, the secret part left out")
     .option("--account <name>", "only this account's")
     .action((options: { account?: string }, command: Command) =>
-      withSession(command, "read", (session) => list(session, options.account)),
+      withSession(command, "existing", (session) => list(session, options.account)),
     );
   keys
     .command("show")
     .description("show one key, the secret part left out")
     .argument("<id>", ID_DESCRIPTION, keyId)
     .action((id: string, _: unknown, command: Command) =>
-      withSession(command, "read", (session) => show(session, id)),
+      withSession(command, "existing", (session) => show(session, id)),
     );
   addChanges(keys);
 }
@@ -62,12 +62,13 @@ function addChanges(keys: Command): void {
     .description("refuse a key for ever, from the next request on")
     .argument("<id>", ID_DESCRIPTION, keyId)
     .action((id: string, _: unknown, command: Command) =>
-      withSession(command, "change", (session) => revoke(session, id)),
+      withSession(command, "existing", (session) => revoke(session, id)),
     );
 }
 
-function create({ config, store, actor }: Session, options: CreateOptions): Result {
-  const settings = settingsOf(config, options);
+function create(session: Session, options: CreateOptions): Result {
+  const settings = settingsOf(session.config, options);
+  const { store, actor } = session;
   const { key, hash, prefix } = issueKey(systemRandom);
   const publicId = idMaker(systemClock, systemRandom)("key");
   const { createdAccount } = store.admin.createKey(actor, options.account, {
@@ -109,13 +110,13 @@ function show(session: Session, id: string): Result {
   throw new CommandFailure(`there is no key ${JSON.stringify(id)}: tollgate keys list shows them`);
 }
 
-function set(command: Command, id: string, options: SettingOptions): void {
+async function set(command: Command, id: string, options: SettingOptions): Promise<void> {
   if (Object.keys(options).length === 0) {
     throw new CommandFailure(`nothing to change: give at least one of ${settingFlags}`, {
       status: 2,
     });
   }
-  withSession(command, "change", (session) => {
+  await withSession(command, "existing", (session) => {
     const changes = settingsOf(session.config, options);
     return shownKey(session, session.store.admin.changeKey(session.actor, id, changes));
   });

@@ -32,14 +32,14 @@ export function addRequests(program: Command): void {
     .addOption(new Option("--status <status>", "only those that ended so").choices(requestStatuses))
     .option("--limit <count>", "how many at most", listLimit, LIST_DEFAULT)
     .action((options: ListOptions, command: Command) =>
-      withSession(command, "read", (session) => list(session, options)),
+      withSession(command, "existing", (session) => list(session, options)),
     );
   requests
     .command("show")
     .description("show one request with its attempts and prices")
     .argument("<id>", "such as req_01jd..., the x-request-id of its answer")
     .action((id: string, _: unknown, command: Command) =>
-      withSession(command, "read", (session) => show(session, id)),
+      withSession(command, "existing", (session) => show(session, id)),
     );
 }
 

@@ -24,13 +24,14 @@ export interface GlobalOptions {
 /** What a command that works on the store is given. */
 export interface Session {
   readonly config: Config;
+  /** Opened when it is first asked for: a command that fails before that leaves no new database behind. */
   readonly store: Store;
   /** Who runs the command, and when. */
   readonly actor: Actor;
 }
 
-/** A command that only reads fails where there is no database: one that was just made would tell it nothing true. */
-export type Access = "read" | "change";
+/** Only a command that makes an account makes a database for it: of one that was just made the others could tell nothing true. */
+export type Access = "existing" | "new";
 
 /** The options of every command, wherever on the line they stood. */
 export function globalOptions(command: Command): GlobalOptions {
@@ -39,61 +40,44 @@ export function globalOptions(command: Command): GlobalOptions {
 
 /**
  * Opens the config and the store, prints what `work` returns, and closes the store, also after a
- * failure. Throws ConfigError, StoreError, CommandFailure, and what `work` throws.
+ * failure. Rejects with ConfigError, StoreError, CommandFailure, and what `work` throws.
  */
-export function withSession(
+export async function withSession(
   command: Command,
   access: Access,
   work: (session: Session) => Result,
-): void {
+): Promise<void> {
   const options = globalOptions(command);
-  printResult(runSession(options.config, access, work), options.json === true);
+  printResult(await runSession(options.config, access, work), options.json === true);
 }
 
-/** The same without printing: returns what `work` returns. */
-export function runSession<T>(
+/** The same without printing: resolves with what `work` returns. */
+export async function runSession<T>(
   configPath: string | undefined,
   access: Access,
-  work: (session: Session) => T,
-): T {
-  const { session, path } = openSession(configPath, access);
-  try {
-    return work(session);
-  } catch (error) {
-    throw explainFailure(path, error);
-  } finally {
-    session.store.close();
-  }
-}
-
-/** The same for work that other threads have a part in. */
-export async function runLongSession<T>(
-  configPath: string | undefined,
-  access: Access,
-  work: (session: Session) => Promise<T>,
+  work: (session: Session) => T | Promise<T>,
 ): Promise<T> {
-  const { session, path } = openSession(configPath, access);
+  const { config } = loadConfig({ path: configPath, secrets: "unread" });
+  const { path, durability } = config.database;
+  if (access === "existing" && !existsSync(path)) throw noDatabase(path);
+  let store: Store | undefined;
+  const session = {
+    config,
+    get store() {
+      return (store ??= openStore({ path, durability, serving: false }));
+    },
+    actor: currentActor(),
+  };
   try {
     return await work(session);
   } catch (error) {
     throw explainFailure(path, error);
   } finally {
-    session.store.close();
+    store?.close();
   }
 }
 
-function openSession(
-  configPath: string | undefined,
-  access: Access,
-): { session: Session; path: string } {
-  const { config } = loadConfig({ path: configPath, secrets: "unread" });
-  const { path, durability } = config.database;
-  if (access === "read" && !existsSync(path)) throw noDatabase(path);
-  const store = openStore({ path, durability, serving: false });
-  return { session: { config, store, actor: currentActor() }, path };
-}
-
-/** Why a command that only reads cannot do its work. */
+/** Why a command that makes no database cannot do its work. */
 export function noDatabase(path: string): CommandFailure {
   return new CommandFailure(
     missingFolder(path) ??

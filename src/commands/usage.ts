@@ -34,7 +34,7 @@ export function addUsage(program: Command): void {
     .action((options: UsageOptions, command: Command) => showUsage(options, command));
 }
 
-function showUsage(options: UsageOptions, command: Command): void {
+async function showUsage(options: UsageOptions, command: Command): Promise<void> {
   const { config, json } = globalOptions(command);
   const { by, since, until } = options;
   if (options.csv && json) {
@@ -45,7 +45,7 @@ function showUsage(options: UsageOptions, command: Command): void {
   if (since !== undefined && until !== undefined && since >= until) {
     throw new CommandFailure("--since must be earlier than --until", { status: 2 });
   }
-  const rows = runSession(config, "read", (session) => read(session, options));
+  const rows = await runSession(config, "existing", (session) => read(session, options));
   if (options.csv) printText(csvText(by, rows));
   else printResult(result(by, rows), json === true);
 }
