@@ -3,9 +3,9 @@ import { balanceForm } from "../contract/accountForm.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { available, type AccountRow } from "../store/store.ts";
 import { accountName, overdraft } from "./arguments.ts";
-import type { Result } from "./print.ts";
+import { visible, type Result } from "./print.ts";
 import { fields, table } from "./table.ts";
-import { findAccount, withSession } from "./session.ts";
+import { findAccount, withSession, type Session } from "./session.ts";
 import { isoTime } from "../lib/isoTime.ts";
 import { shortTime } from "./times.ts";
 
@@ -26,15 +26,13 @@ export function addAccounts(program: Command): void {
         .default(0n, "0"),
     )
     .action((name: string, options: OverdraftOption, command: Command) =>
-      withSession(command, "new", ({ store, actor }) =>
-        created(store.admin.createAccount(actor, name, options.overdraft)),
-      ),
+      withSession(command, "new", (session) => create(session, name, options)),
     );
   accounts
     .command("list")
     .description("show all accounts")
     .action((_: unknown, command: Command) =>
-      withSession(command, "existing", ({ store }) => listed(store.accounts.list())),
+      withSession(command, "existing", (session) => listed(session)),
     );
   accounts
     .command("show")
@@ -91,15 +89,19 @@ function accountDocument(account: AccountRow) {
   };
 }
 
-function created(account: AccountRow): Result {
+function create(session: Session, name: string, options: OverdraftOption): Result {
+  const { store, actor, toPaste } = session;
+  const account = store.admin.createAccount(actor, name, options.overdraft);
   return {
     document: accountDocument(account),
     text: () =>
       [
         `created account ${account.name}`,
-        `next: tollgate balance credit ${account.name} 100`,
-        `      tollgate keys create --account ${account.name}`,
-      ].join("\n"),
+        `next: ${toPaste("balance", "credit", name, "100")}`,
+        `      ${toPaste("keys", "create", "--account", name)}`,
+      ]
+        .map(visible)
+        .join("\n"),
   };
 }
 
@@ -119,7 +121,8 @@ function shown(account: AccountRow): Result {
   };
 }
 
-function listed(accounts: readonly AccountRow[]): Result {
+function listed({ store, toPaste }: Session): Result {
+  const accounts = store.accounts.list();
   const columns = [
     { head: "account" },
     { head: "balance, RUB", kind: "money" },
@@ -142,7 +145,7 @@ function listed(accounts: readonly AccountRow[]): Result {
     document: accounts.map(accountDocument),
     text: () =>
       accounts.length === 0
-        ? "no accounts yet: tollgate accounts create NAME"
+        ? visible(`no accounts yet: ${toPaste("accounts", "create", "NAME")}`)
         : table(columns, accounts.map(cells)),
   };
 }

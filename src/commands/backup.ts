@@ -4,6 +4,7 @@ import { resolve } from "node:path";
 import { loadConfig } from "../config/load.ts";
 import { backUp, type Backup } from "../store/store.ts";
 import { printResult, visible, type Result } from "./print.ts";
+import { commandToPaste } from "./shellWord.ts";
 import { globalOptions, noDatabase } from "./session.ts";
 import { listenForStop } from "./stopSignals.ts";
 
@@ -26,13 +27,12 @@ export function addBackup(program: Command): void {
 
 function written(file: string, backup: Backup, configPath: string | undefined): Result {
   const { bytes, accounts, requests } = backup;
-  const option = configPath === undefined ? "" : ` --config ${configPath}`;
   return {
     document: { file, bytes, accounts, requests, ok: true },
     text: () =>
       [
         `wrote ${file} (accounts: ${accounts}, requests: ${requests}, bytes: ${bytes}), and its books add up`,
-        `to go back to it: stop the gateway, then tollgate restore ${file}${option}`,
+        `to go back to it: stop the gateway, then ${commandToPaste(configPath, "restore", file)}`,
       ]
         .map(visible)
         .join("\n"),

@@ -155,7 +155,9 @@ function history(session: Session, name: string, limit: number): Result {
     document: rows.map(ledgerDocument),
     text: () =>
       rows.length === 0
-        ? visible(`nothing was booked on ${name} yet: tollgate balance credit ${name} 100`)
+        ? visible(
+            `nothing was booked on ${name} yet: ${session.toPaste("balance", "credit", name, "100")}`,
+          )
         : historyText(rows),
   };
 }

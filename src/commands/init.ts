@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import { exampleConfig } from "../config/example.ts";
 import { writeNewFile } from "./newFile.ts";
 import { printResult, visible } from "./print.ts";
+import { commandToPaste } from "./shellWord.ts";
 import { globalOptions } from "./session.ts";
 
 /** The owner's alone: keys of providers may be put into it. */
@@ -23,14 +24,15 @@ export function addInit(program: Command): void {
 }
 
 function nextSteps(file: string): string {
-  const option = file === resolve("config.toml") ? "" : ` --config ${file}`;
+  const config = file === resolve("config.toml") ? undefined : file;
+  const line = (...words: readonly string[]) => `      ${commandToPaste(config, ...words)}`;
   return [
     `wrote ${file}`,
     "next: put your providers and models into it, then",
-    `      tollgate check${option}`,
-    `      tollgate keys create --account NAME${option}`,
-    `      tollgate balance credit NAME 100${option}`,
-    `      tollgate serve${option}`,
+    line("check"),
+    line("keys", "create", "--account", "NAME"),
+    line("balance", "credit", "NAME", "100"),
+    line("serve"),
   ]
     .map(visible)
     .join("\n");

@@ -36,13 +36,14 @@ export function addKeyRotation(keys: Command): void {
     );
 }
 
-function rotate({ store, actor }: Session, replaces: string, graceMs: number): Result {
+function rotate(session: Session, replaces: string, graceMs: number): Result {
+  const { store, actor } = session;
   const { key: secret, hash, prefix } = issueKey(systemRandom);
   const publicId = idMaker(systemClock, systemRandom)("key");
   const rotation = { successor: { publicId, hash, prefix }, graceMs };
   const { key, replacedUntil } = store.admin.rotateKey(actor, replaces, rotation);
   const fate =
     replacedUntil <= actor.at ? "works no more" : `works until ${shortTime(replacedUntil)}`;
-  const { document, text } = issuedKey(key, secret, [`${replaces} ${fate}`]);
+  const { document, text } = issuedKey(session, key, secret, [`${replaces} ${fate}`]);
   return { document: { ...document, created_account: false, replaces }, text };
 }

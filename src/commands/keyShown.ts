@@ -27,14 +27,14 @@ export function keyDocument(row: KeyRow) {
 
 /** A key that was just made, with the secret, which is in no other answer. `lead` comes before all else that people read. */
 export function issuedKey(
+  { toPaste }: Session,
   row: KeyRow,
   key: string,
   lead: readonly string[],
 ): { readonly document: object; readonly text: () => string } {
+  const enable = toPaste("accounts", "enable", row.account);
   const disabled = row.accountDisabled
-    ? [
-        `account ${row.account} is disabled: the key works after tollgate accounts enable ${row.account}`,
-      ]
+    ? [`account ${row.account} is disabled: the key works after ${enable}`]
     : [];
   const created = `created ${row.publicId} for account ${row.account}. Keep the key safe, it is shown this once:`;
   return {

@@ -68,7 +68,7 @@ function addChanges(keys: Command): void {
 
 function create(session: Session, options: CreateOptions): Result {
   const settings = settingsOf(session.config, options);
-  const { store, actor } = session;
+  const { store, actor, toPaste } = session;
   const { key, hash, prefix } = issueKey(systemRandom);
   const publicId = idMaker(systemClock, systemRandom)("key");
   const { createdAccount } = store.admin.createKey(actor, options.account, {
@@ -86,8 +86,9 @@ function create(session: Session, options: CreateOptions): Result {
   });
   const row = store.keys.find(publicId);
   if (row === undefined) throw new CommandFailure(`key ${publicId} is gone: run tollgate audit`);
-  const lead = `created account ${row.account}; put money on it: tollgate balance credit ${row.account} 100`;
-  const { document, text } = issuedKey(row, key, createdAccount ? [lead] : []);
+  const credit = toPaste("balance", "credit", row.account, "100");
+  const lead = `created account ${row.account}; put money on it: ${credit}`;
+  const { document, text } = issuedKey(session, row, key, createdAccount ? [lead] : []);
   return { document: { ...document, created_account: createdAccount }, text };
 }
 
@@ -99,7 +100,7 @@ function list(session: Session, account: string | undefined): Result {
     document: rows.map(keyDocument),
     text: () =>
       rows.length === 0
-        ? visible(`no keys yet: tollgate keys create --account ${owner}`)
+        ? visible(`no keys yet: ${session.toPaste("keys", "create", "--account", owner)}`)
         : keysTable(rows, session.actor.at),
   };
 }

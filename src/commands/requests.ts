@@ -10,7 +10,7 @@ import {
 import { listLimit } from "./arguments.ts";
 import { CommandFailure } from "./failure.ts";
 import { pricePerMillion } from "./prices.ts";
-import type { Result } from "./print.ts";
+import { visible, type Result } from "./print.ts";
 import { fields, table } from "./table.ts";
 import { findAccount, withSession, type Session } from "./session.ts";
 import { shortTime } from "./times.ts";
@@ -48,13 +48,13 @@ function list(session: Session, options: ListOptions): Result {
   const rows = session.store.requests.list(options);
   return {
     document: rows.map(requestDocument),
-    text: () => (rows.length === 0 ? nothing(options) : listText(rows)),
+    text: () => (rows.length === 0 ? nothing(session, options) : listText(rows)),
   };
 }
 
-function nothing({ account, status }: ListOptions): string {
+function nothing({ toPaste }: Session, { account, status }: ListOptions): string {
   return account === undefined && status === undefined
-    ? "no requests yet: tollgate keys create --account NAME issues a key for them"
+    ? visible(`no requests yet: ${toPaste("keys", "create", "--account", "NAME")} issues a key`)
     : "no such requests: leave --account or --status out to see all";
 }
 

@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import { loadConfig } from "../config/load.ts";
 import { restore, type Restored } from "../store/store.ts";
 import { printResult, visible, type Result } from "./print.ts";
+import { commandToPaste } from "./shellWord.ts";
 import { currentActor, globalOptions } from "./session.ts";
 import { listenForStop } from "./stopSignals.ts";
 
@@ -20,11 +21,15 @@ export function addRestore(program: Command): void {
       const file = resolve(given);
       const stopped = listenForStop().first;
       const done = await restore({ database: path, file, actor: currentActor(), stopped });
-      printResult(restored({ file, database: path }, done), json === true);
+      printResult(restored({ file, database: path }, done, configPath), json === true);
     });
 }
 
-function restored(names: { file: string; database: string }, done: Restored): Result {
+function restored(
+  names: { file: string; database: string },
+  done: Restored,
+  configPath: string | undefined,
+): Result {
   const { kept, newer, accounts, requests } = done;
   return {
     document: {
@@ -40,7 +45,7 @@ function restored(names: { file: string; database: string }, done: Restored): Re
       [
         `restored ${names.database} from ${names.file} (accounts: ${accounts}, requests: ${requests})`,
         ...(kept === undefined ? [] : keptLines(kept, newer)),
-        "next: tollgate serve",
+        `next: ${commandToPaste(configPath, "serve")}`,
       ]
         .map(visible)
         .join("\n"),

@@ -14,6 +14,7 @@ import {
 } from "../store/store.ts";
 import { CommandFailure } from "./failure.ts";
 import { printResult, type Result } from "./print.ts";
+import { commandToPaste } from "./shellWord.ts";
 
 /** The options that every command takes. */
 export interface GlobalOptions {
@@ -28,6 +29,8 @@ export interface Session {
   readonly store: Store;
   /** Who runs the command, and when. */
   readonly actor: Actor;
+  /** A line for a shell that runs another command on the same config. */
+  readonly toPaste: (...words: readonly string[]) => string;
 }
 
 /** Only a command that makes an account makes a database for it: of one that was just made the others could tell nothing true. */
@@ -67,6 +70,7 @@ export async function runSession<T>(
       return (store ??= openStore({ path, durability, serving: false }));
     },
     actor: currentActor(),
+    toPaste: (...words: readonly string[]) => commandToPaste(configPath, ...words),
   };
   try {
     return await work(session);

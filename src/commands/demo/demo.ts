@@ -14,6 +14,7 @@ import type { GatewayServer } from "../gatewayServer.ts";
 import { logWriter, printResult } from "../print.ts";
 import { untilStopped } from "../serve.ts";
 import { globalOptions } from "../session.ts";
+import { shellWord } from "../shellWord.ts";
 import { listenForStop } from "../stopSignals.ts";
 import { holdLog, type HeldLog } from "./heldLog.ts";
 import { startDemoProvider, type DemoProvider } from "./provider.ts";
@@ -156,10 +157,10 @@ function welcome(gateway: GatewayServer, key: string, config: string) {
   const commands = {
     chat: `curl -sN ${url}/chat/completions ${auth} -H 'Content-Type: application/json' -d '${body}'`,
     models: `curl -s ${url}/models ${auth}`,
-    balance: `${self()} balance show ${ACCOUNT} --config ${quoted(config)}`,
-    history: `${self()} balance history ${ACCOUNT} --config ${quoted(config)}`,
-    usage: `${self()} usage --config ${quoted(config)}`,
-    audit: `${self()} audit --config ${quoted(config)}`,
+    balance: `${self()} balance show ${ACCOUNT} --config ${shellWord(config)}`,
+    history: `${self()} balance history ${ACCOUNT} --config ${shellWord(config)}`,
+    usage: `${self()} usage --config ${shellWord(config)}`,
+    audit: `${self()} audit --config ${shellWord(config)}`,
   };
   const text = (): string =>
     [
@@ -187,11 +188,7 @@ function welcome(gateway: GatewayServer, key: string, config: string) {
 /** How this very program is called again, from any folder and without anything on the PATH. */
 function self(): string {
   const program = Bun.isStandaloneExecutable ? [process.execPath] : [process.execPath, Bun.main];
-  return program.map(quoted).join(" ");
-}
-
-function quoted(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
+  return program.map(shellWord).join(" ");
 }
 
 function configToml(listen: string, providerUrl: string, asJson: boolean): string {

@@ -1,0 +1,51 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { rename } from "node:fs/promises";
+import { join } from "node:path";
+import { openDesk, type Desk } from "../support/cli.ts";
+
+const name = "my $(config).toml";
+const option = `--config '${name}'`;
+
+let desk: Desk;
+beforeAll(async () => {
+  desk = await openDesk();
+  await rename(desk.config, join(desk.folder, name));
+});
+afterAll(() => desk.remove());
+
+async function printed(...args: readonly string[]): Promise<string> {
+  const { status, stdout, stderr } = await desk.run(...args, "--config", name);
+  expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+  return stdout;
+}
+
+test("what a command advises to run next works when it is pasted: quoted, and on the same config", async () => {
+  const created = await printed("accounts", "create", "alice");
+  expect(created).toContain(`tollgate balance credit alice 100 ${option}\n`);
+  expect(created).toEndWith(`tollgate keys create --account alice ${option}`);
+  const lines: readonly (readonly [args: readonly string[], line: string])[] = [
+    [["keys", "list"], "no keys yet: tollgate keys create --account NAME"],
+    [["keys", "list", "--account", "alice"], "no keys yet: tollgate keys create --account alice"],
+    [["requests"], "no requests yet: tollgate keys create --account NAME"],
+    [["balance", "history", "alice"], "yet: tollgate balance credit alice 100"],
+    [["keys", "create", "--account", "bob"], "put money on it: tollgate balance credit bob 100"],
+  ];
+  for (const [args, line] of lines) expect(await printed(...args)).toContain(`${line} ${option}`);
+  await printed("accounts", "disable", "alice");
+  expect(await printed("keys", "create", "--account", "alice")).toContain(
+    `works after tollgate accounts enable alice ${option}`,
+  );
+}, 30_000);
+
+test("the way back to a backup works when it is pasted, and so does what comes behind it", async () => {
+  const file = join(desk.folder, "at night.db");
+  expect(await printed("backup", "at night.db")).toEndWith(`tollgate restore '${file}' ${option}`);
+  expect(await printed("restore", "at night.db")).toEndWith(`next: tollgate serve ${option}`);
+}, 30_000);
+
+test("what init advises works when it is pasted", async () => {
+  const { stdout } = await desk.run("init", "my new.toml");
+  const file = join(desk.folder, "my new.toml");
+  expect(stdout).toContain(`tollgate check --config '${file}'\n`);
+  expect(stdout).toContain(`tollgate keys create --account NAME --config '${file}'\n`);
+}, 20_000);
