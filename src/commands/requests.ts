@@ -38,9 +38,21 @@ export function addRequests(program: Command): void {
     .command("show")
     .description("show one request with its attempts and prices")
     .argument("<id>", "such as req_01jd..., the x-request-id of its answer")
-    .action((id: string, _: unknown, command: Command) =>
-      withSession(command, "existing", (session) => show(session, id)),
-    );
+    .action((id: string, _: unknown, command: Command) => {
+      refuseListOptions(requests);
+      return withSession(command, "existing", (session) => show(session, id));
+    });
+}
+
+/** Commander takes a command's options behind the name of its subcommand too. */
+function refuseListOptions(requests: Command): void {
+  const given = requests.options.find(
+    (option) => requests.getOptionValueSource(option.attributeName()) === "cli",
+  );
+  if (given === undefined) return;
+  throw new CommandFailure(`${given.long} is for the list of requests: leave it out`, {
+    status: 2,
+  });
 }
 
 function list(session: Session, options: ListOptions): Result {

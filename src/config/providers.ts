@@ -105,8 +105,11 @@ function readBaseUrl(
   inspection: Inspection,
 ): URL | undefined {
   if (text === undefined) return undefined;
-  const url = readUrl(text, key, inspection);
-  if (url === undefined) return undefined;
+  const url = parseUrl(text);
+  if (url === undefined) {
+    inspection.problem(key, "must be an address that begins with https:// or http://");
+    return undefined;
+  }
   if (url.username !== "" || url.password !== "") {
     inspection.problem(key, "must not contain a user or password: use api_key or headers");
   }
@@ -128,12 +131,16 @@ function readBaseUrl(
 
 function readProxy(text: string, key: string, inspection: Inspection): string | undefined {
   if (text === "") return undefined;
-  const url = readUrl(text, key, inspection);
-  if (url === undefined) return undefined;
-  if (url.username !== "" || url.password !== "") inspection.markSecret(key);
-  if (url.protocol !== "http:") {
+  if (!/^http:\/\//i.test(text)) {
     inspection.problem(key, "must begin with http://: a proxy is reached by plain HTTP");
+    return undefined;
   }
+  const url = parseUrl(text);
+  if (url === undefined) {
+    inspection.problem(key, "must be an address such as http://user:password@host:port");
+    return undefined;
+  }
+  if (url.username !== "" || url.password !== "") inspection.markSecret(key);
   if (!isDecodable(url.username) || !isDecodable(url.password)) {
     inspection.problem(key, "has a user or password with a % that must be %25");
   }
@@ -156,11 +163,9 @@ function isDecodable(text: string): boolean {
 }
 
 /** An http or https address. The URL parser forgives blanks, control characters and backslashes; a config should not need that. */
-function readUrl(text: string, key: string, inspection: Inspection): URL | undefined {
+function parseUrl(text: string): URL | undefined {
   const wellFormed = /^https?:\/\/[^\s\\\p{Cc}]+$/iu.test(text) && URL.canParse(text);
-  if (wellFormed) return new URL(text);
-  inspection.problem(key, "must be an address that begins with https:// or http://");
-  return undefined;
+  return wellFormed ? new URL(text) : undefined;
 }
 
 function readAuthority(path: string, key: string, inspection: Inspection): string | undefined {

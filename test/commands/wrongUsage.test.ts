@@ -61,6 +61,8 @@ const wrongLines: readonly (readonly [args: readonly string[], message: string])
     "Allowed choices are running, done, failed, cancelled, interrupted",
   ],
   [["requests", "show"], "missing required argument 'id'"],
+  [["requests", "show", "req_1", "--account", "a"], "--account is for the list of requests"],
+  [["requests", "--limit", "50", "show", "req_1"], "--limit is for the list of requests"],
   [["backup"], "missing required argument 'file'"],
   [["restore"], "missing required argument 'file'"],
   [["restore", "a.db", "b.db"], "too many arguments for 'restore'"],

@@ -162,11 +162,12 @@ describe("proxy", () => {
     expect(providerOf(`proxy = "${text}"`)?.proxyUrl).toBe(url);
   });
   test.each([
-    ["proxy.example:3128", "must be an address that begins with https:// or http://"],
+    ["proxy.example:3128", "must begin with http://: a proxy is reached by plain HTTP"],
     [
       "socks5://canary@proxy.example:1080",
-      "must be an address that begins with https:// or http://",
+      "must begin with http://: a proxy is reached by plain HTTP",
     ],
+    ["http://proxy .example", "must be an address such as http://user:password@host:port"],
     ["https://proxy.example", "must begin with http://: a proxy is reached by plain HTTP"],
     ["http://%zz:canary@proxy.example:1", "has a user or password with a % that must be %25"],
     ["http://canary:100%@proxy.example:1", "has a user or password with a % that must be %25"],

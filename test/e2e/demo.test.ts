@@ -157,6 +157,14 @@ describe("tollgate demo --json", () => {
   });
 });
 
+test("tollgate demo removes its folder too when its terminal is closed", async () => {
+  const demo = await startDemo("--json", ...anywhere);
+  const { config } = JSON.parse(demo.text) as Welcome;
+  expect(await exists(config)).toBe(true);
+  expect(await demo.end("SIGHUP")).toBe(0);
+  expect(await exists(dirname(config))).toBe(false);
+});
+
 test("tollgate demo says what to do where it cannot make its folder", async () => {
   const child = Bun.spawn([binary, "demo", ...anywhere], {
     env: { TMPDIR: "/nope" },

@@ -68,7 +68,8 @@ async function runProvider(listen: string, asJson: boolean): Promise<void> {
 }
 
 async function runDemo(listen: string | undefined, asJson: boolean): Promise<void> {
-  const signals = listenForStop();
+  // Closing the terminal sends it, and the folder must not stay behind.
+  const signals = listenForStop("SIGHUP");
   const folder = makeFolder();
   const provider = openProvider({});
   const log = holdLog(logWriter());

@@ -21,7 +21,9 @@ export function examinePermissions({ config, plainSecrets }: KnownConfig): Verdi
     ...(tls === undefined ? [] : problemsOfTlsKey(tls.keyFile)),
   ];
   if (problems.length > 0) return amiss(...problems);
-  return sound("the database, its folder and the config are closed to other users");
+  return sound(
+    "only its owner can read the database; only owners and groups can replace it or change the config",
+  );
 }
 
 function problemsOfStoreFile(path: string): readonly string[] {

@@ -86,6 +86,17 @@ describe("doctor finds", () => {
     expect(output).not.toContain(secret);
   });
 
+  test("nothing amiss in a folder and a config that others may read, and does not call them closed", async () => {
+    desk.makeDatabase();
+    await chmod(desk.folder, 0o755);
+    await chmod(desk.config, 0o644);
+    const { failed, messages } = await examine(desk);
+    expect(failed).toEqual([]);
+    expect(messages["permissions"]).toBe(
+      "only its owner can read the database; only owners and groups can replace it or change the config",
+    );
+  });
+
   test.skipIf(process.getuid?.() !== 0)("a database of another user", async () => {
     desk.makeDatabase();
     await chown(desk.database, 12_345, 12_345);
