@@ -5,6 +5,7 @@ import { idMaker } from "../lib/id.ts";
 import { systemRandom } from "../lib/random.ts";
 import { accountName, keyId } from "./arguments.ts";
 import { CommandFailure } from "./failure.ts";
+import { noKey } from "../store/store.ts";
 import { addKeyRotation } from "./keyRotation.ts";
 import { addSettingOptions, settingFlags, settingsOf, type SettingOptions } from "./keySettings.ts";
 import { issuedKey, keyDocument, keysTable, shownKey } from "./keyShown.ts";
@@ -108,7 +109,7 @@ function list(session: Session, account: string | undefined): Result {
 function show(session: Session, id: string): Result {
   const key = session.store.keys.find(id);
   if (key !== undefined) return shownKey(session, key);
-  throw new CommandFailure(`there is no key ${JSON.stringify(id)}: tollgate keys list shows them`);
+  throw noKey(id);
 }
 
 async function set(command: Command, id: string, options: SettingOptions): Promise<void> {

@@ -7,6 +7,7 @@ import { systemClock } from "../lib/clock.ts";
 import {
   explainFailure,
   missingFolder,
+  noAccount,
   openStore,
   type AccountRow,
   type Actor,
@@ -94,13 +95,11 @@ export function currentActor(): Actor {
   return { name: actorName(), at: systemClock.epochMs() };
 }
 
-/** The account of this name. Throws CommandFailure, which says how to come by one. */
+/** The account of this name. Throws StoreError where there is none. */
 export function findAccount({ store }: Pick<Session, "store">, name: string): AccountRow {
   const account = store.accounts.find(name);
   if (account !== undefined) return account;
-  throw new CommandFailure(
-    `there is no account ${JSON.stringify(name)}: \`tollgate accounts list\` shows all, \`tollgate accounts create\` makes one`,
-  );
+  throw noAccount(name);
 }
 
 /** The number says it for certain; the name is easier to read, and the environment may have set it. */

@@ -1,3 +1,4 @@
+import { noAccount } from "./absent.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { accountTable, available, type AccountRow } from "./accounts.ts";
 import type { Actor } from "./actor.ts";
@@ -64,11 +65,7 @@ export function admin(connection: Connection): Admin {
   const change = changer(connection);
   const find = (name: string): AccountRow => {
     const account = accounts.find(name);
-    if (!account) {
-      throw new StoreError(
-        `there is no account ${JSON.stringify(name)}: tollgate accounts list shows them`,
-      );
-    }
+    if (!account) throw noAccount(name);
     return account;
   };
   return {

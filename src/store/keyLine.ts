@@ -1,3 +1,4 @@
+import { noKey } from "./absent.ts";
 import { isoTime } from "../lib/isoTime.ts";
 import { formatRoubles } from "../lib/money.ts";
 import type { Actor } from "./actor.ts";
@@ -17,9 +18,7 @@ export interface Rotated {
 export function existingKey(keys: KeyTable, publicId: string): KeyRow {
   const key = keys.find(publicId);
   if (key) return key;
-  throw new StoreError(
-    `there is no key ${JSON.stringify(publicId)}: tollgate keys list shows them`,
-  );
+  throw noKey(publicId);
 }
 
 /**

@@ -100,6 +100,7 @@ function storeOver(connection: Connection, path: string): Store {
   };
 }
 
+export { noAccount, noKey } from "./absent.ts";
 export { available, type AccountRow } from "./accounts.ts";
 export type { Actor } from "./actor.ts";
 export type { AuditReport } from "./audit.ts";

@@ -52,7 +52,7 @@ describe("accounts", () => {
   }, 20_000);
 
   test.each([
-    [["show", "nobody"], 'there is no account "nobody": `tollgate accounts list` shows all'],
+    [["show", "nobody"], 'there is no account "nobody": tollgate accounts list shows them'],
     [["set", "nobody", "--overdraft", "5"], 'there is no account "nobody"'],
     [["disable", "a\nb"], 'there is no account "a\\nb"'],
     [["create", "alice"], 'account "alice" exists already: tollgate accounts show alice'],

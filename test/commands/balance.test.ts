@@ -149,10 +149,7 @@ describe("balance", () => {
   }, 30_000);
 
   test.each([
-    [
-      ["credit", "nobody", "5"],
-      'there is no account "nobody": `tollgate accounts list` shows all, `tollgate accounts create` makes one',
-    ],
+    [["credit", "nobody", "5"], 'there is no account "nobody": tollgate accounts list shows them'],
     [["show", "nobody"], 'there is no account "nobody"'],
     [["history", "nobody"], 'there is no account "nobody"'],
     [["refund", "req_x"], 'there is no charge of request "req_x"'],
