@@ -82,9 +82,7 @@ async function listen(
     const what = purpose === undefined ? "listen" : `listen for ${purpose}`;
     throw new CommandFailure(
       `cannot ${what} on ${shownListen(where)}: ${reasonOf(cause, where.kind)}`,
-      {
-        cause,
-      },
+      { cause },
     );
   }
   if (!surface.server) throw new Error("the server did not start");

@@ -20,8 +20,10 @@ export interface UnitPlan {
 /** Read by systemd itself, as root, before it gives its rights up: mode 0600 keeps it from all others. */
 export const ENVIRONMENT_FILE = "/etc/tollgate/environment";
 
+/** They change what the program is, or whom it trusts, whatever the config says. */
 const trapVariables = ["BUN_OPTIONS", "BUN_BE_BUN", "NODE_TLS_REJECT_UNAUTHORIZED", "NODE_OPTIONS"];
 const proxyVariables = ["HTTP_PROXY", "HTTPS_PROXY"];
+
 /** What a stop takes beyond the grace: the last words of what is cut off, both listeners, the store. */
 const STOP_MARGIN_S = 15;
 /** Below it a port asks for a capability. */
