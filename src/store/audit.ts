@@ -3,6 +3,7 @@ import { auditChecks } from "./auditChecks.ts";
 import { auditLedger } from "./auditLedger.ts";
 import { auditTotals } from "./auditTotals.ts";
 import { AUDIT_CACHE_KILOBYTES, checkIntegrityBeside, fileProblems } from "./integrity.ts";
+import { schemaProblems } from "./schemaCheck.ts";
 import { collectProblems, PROBLEMS_PER_RULE_MAX } from "./problems.ts";
 import type { Connection } from "./sqlite.ts";
 
@@ -20,7 +21,7 @@ interface AuditOptions {
 }
 
 /**
- * Asks every rule of one snapshot of the store, its file's own integrity first. The rules share no
+ * Asks every rule of one snapshot of the store, its file's own integrity and its schema first. The rules share no
  * code with what writes: what the triggers and constraints promise is asked again here. Its memory
  * does not grow with the number of requests.
  */
@@ -64,6 +65,7 @@ function auditWith(
   return sqlite.transaction((): AuditReport => {
     const problems = collectProblems();
     for (const line of checkFile()) problems.add("database file", line);
+    for (const line of schemaProblems(sqlite)) problems.add("schema", line);
     for (const { problem, query } of auditChecks)
       for (const subject of subjects(`${query} LIMIT ${PROBLEMS_PER_RULE_MAX}`))
         problems.add(subject, problem);

@@ -4,6 +4,8 @@ export interface AuditCheck {
   readonly problem: string;
   /** Selects one text column, `subject`, for each row that breaks the rule. */
   readonly query: string;
+  /** A start asks it too, of its last requests: it looks at each one by itself. */
+  readonly isOfRequest?: true;
 }
 
 /** A sum that may leave 64 bits, as what somebody tampered with could, and is then a REAL: SQLite's own refuses. */
@@ -37,6 +39,7 @@ export const auditChecks: readonly AuditCheck[] = [
   },
   {
     problem: "has no charge in the ledger that fits it",
+    isOfRequest: true,
     query: `SELECT 'request ' || r.public_id AS subject FROM requests r
       LEFT JOIN ledger l ON l.ref = 'req:' || r.public_id
       WHERE ${isCharged}
@@ -44,11 +47,13 @@ export const auditChecks: readonly AuditCheck[] = [
   },
   {
     problem: "has a charge in the ledger though nothing was to be charged",
+    isOfRequest: true,
     query: `SELECT 'request ' || r.public_id AS subject FROM requests r
       JOIN ledger l ON l.ref = 'req:' || r.public_id WHERE NOT ${isCharged}`,
   },
   {
     problem: "charge and write-off are not the price of its tokens",
+    isOfRequest: true,
     query: `SELECT 'request ' || public_id AS subject FROM requests
       WHERE hold < 0 OR charge < 0 OR write_off < 0
         OR cached_tokens < 0 OR cache_write_tokens < 0 OR completion_tokens < 0
@@ -60,17 +65,20 @@ export const auditChecks: readonly AuditCheck[] = [
   },
   {
     problem: "is not what its status may be",
+    isOfRequest: true,
     query: `SELECT 'request ' || public_id AS subject FROM requests
       WHERE status <> 'done' AND (status NOT IN ('running', 'failed', 'cancelled', 'interrupted')
         OR (status <> 'cancelled' AND charge + write_off <> 0))`,
   },
   {
     problem: "belongs to another account than its key",
+    isOfRequest: true,
     query: `SELECT 'request ' || r.public_id AS subject FROM requests r
       LEFT JOIN keys k ON k.id = r.key_id WHERE k.account_id IS NOT r.account_id`,
   },
   {
     problem: "attempts are not as many as it counts",
+    isOfRequest: true,
     query: `SELECT 'request ' || r.public_id AS subject FROM requests r
       WHERE r.attempt_count <> (SELECT count(*) FROM attempts WHERE request_id = r.id)`,
   },

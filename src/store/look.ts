@@ -4,6 +4,7 @@ import { databaseFile, NAME_ANOTHER } from "./databaseFile.ts";
 import { fileProblems } from "./integrity.ts";
 import { isGatewayRunning, lockPath } from "./lock.ts";
 import { schemaAge, type SchemaAge } from "./migrations.ts";
+import { schemaProblems } from "./schemaCheck.ts";
 import { explainFailure, StoreError } from "./sqlite.ts";
 
 /** What can be told of a store's file without changing it. */
@@ -14,6 +15,8 @@ export interface StoreLook {
   readonly bytes: number;
   /** What SQLite finds wrong with the file, a line each; at most a hundred. */
   readonly faults: readonly string[];
+  /** What its schema lacks or has otherwise, a line each; only this version's schema is known. */
+  readonly schemaFaults: readonly string[];
   /** False where the file is so big that only the quicker of SQLite's checks was made. */
   readonly isWhollyChecked: boolean;
   /** When the last booking or request came into the books, whichever is later; undefined: there is none. */
@@ -80,6 +83,7 @@ function look(sqlite: Database, path: string, bytes: number): StoreLook {
     isGatewayRunning: isGatewayRunning(path),
     bytes,
     faults,
+    schemaFaults: schema.applied === schema.known ? schemaProblems(sqlite) : [],
     isWhollyChecked,
     lastEntryMs: schema.applied === 0 ? undefined : lastEntryMs(sqlite),
   };

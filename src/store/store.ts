@@ -10,6 +10,7 @@ import { migrate } from "./migrations.ts";
 import { ownerTable, type OwnerTable } from "./owners.ts";
 import { requestTable, type RequestTable } from "./requests.ts";
 import { connect, explainFailure, type Connection, type Durability } from "./sqlite.ts";
+import { checkAtStart } from "./startCheck.ts";
 import { usageReport, type UsageFilter, type UsageGrouping, type UsageRow } from "./usage.ts";
 
 /** The face of the store: what is read, and what a person changes. A serving gateway writes by its Writer. */
@@ -37,7 +38,7 @@ export interface Store {
 
 /**
  * Opens the store, made and brought to this version's schema if need be. `serving`: the caller holds
- * the instance lock. Throws StoreError.
+ * the instance lock, and gets no store of which the schema or the last entries are not in order. Throws StoreError.
  */
 export function openStore(options: {
   path: string;
@@ -47,6 +48,7 @@ export function openStore(options: {
   const connection = connect(options.path, options.durability);
   try {
     migrate(connection, () => options.serving || !isGatewayRunning(options.path));
+    if (options.serving) checkAtStart(connection, options.path);
     return storeOver(connection, options.path);
   } catch (error) {
     connection.sqlite.close();

@@ -158,6 +158,16 @@ const scenes: readonly Scene[] = [
     message: () => `${desk.database} is damaged: stop the gateway, keep a copy of the file`,
   },
   {
+    what: "a database that lacks a trigger",
+    spoil() {
+      desk.makeDatabase();
+      change(desk, "DROP TRIGGER ledger_keeps");
+    },
+    failed: ["database"],
+    message: () =>
+      `${desk.database} has not tollgate's schema: stop the gateway, keep a copy of the file, and put a backup in its place; trigger ledger_keeps is missing`,
+  },
+  {
     what: "a database whose name is a folder's",
     spoil: () => databaseAt("."),
     failed: ["clock", "database"],

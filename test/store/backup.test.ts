@@ -12,7 +12,7 @@ import {
 } from "node:fs";
 import { join, resolve } from "node:path";
 import { backUp, openStore } from "../../src/store/store.ts";
-import { openAuditedBooks, tamper } from "../support/auditedBooks.ts";
+import { openAuditedBooks } from "../support/auditedBooks.ts";
 import { makeFirstVersion } from "../support/firstVersion.ts";
 import { opened, type StoreFolder } from "../support/storeFolder.ts";
 
@@ -139,7 +139,11 @@ describe("no backup is made", () => {
     [
       "of a store without its triggers",
       "trigger ledger_moves_balance is missing",
-      () => tamper(books),
+      () => {
+        const sqlite = new Database(books.path);
+        sqlite.run("DROP TRIGGER ledger_moves_balance");
+        sqlite.close();
+      },
     ],
     [
       "of a store with somebody else's trigger",

@@ -50,15 +50,18 @@ export function rotate({ store }: StoreFolder, from: string, to: string, graceMs
   return store.admin.rotateKey(actor, from, { successor, graceMs }).key.id;
 }
 
-/** Does what the triggers and constraints forbid, as someone with the file in hand could. */
+/** Does what the triggers and constraints forbid, as someone with the file in hand could, who puts the triggers back. */
 export function tamper({ path }: StoreFolder, ...statements: readonly string[]): void {
   const sqlite = new Database(path);
   sqlite.run("PRAGMA foreign_keys = OFF");
   sqlite.run("PRAGMA ignore_check_constraints = ON");
   const triggers = sqlite
-    .query<{ name: string }, []>("SELECT name FROM sqlite_schema WHERE type = 'trigger'")
+    .query<{ name: string; sql: string }, []>(
+      "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'",
+    )
     .all();
   for (const { name } of triggers) sqlite.run(`DROP TRIGGER ${name}`);
   for (const statement of statements) sqlite.run(statement);
+  for (const { sql } of triggers) sqlite.run(sql);
   sqlite.close();
 }

@@ -31,8 +31,9 @@ function noneYet(path: string): Verdict {
 }
 
 function judgeDatabase(path: string, look: StoreLook): Verdict {
-  const { faults, schema, isGatewayRunning } = look;
-  if (faults.length > 0) return damaged(path, faults);
+  const { faults, schemaFaults, schema, isGatewayRunning } = look;
+  if (faults.length > 0) return damaged(path, "is damaged", faults);
+  if (schemaFaults.length > 0) return damaged(path, "has not tollgate's schema", schemaFaults);
   const age = `schema ${schema.applied} of ${schema.known}`;
   if (schema.applied < schema.known && isGatewayRunning) {
     return amiss(
@@ -50,11 +51,11 @@ function judgeDatabase(path: string, look: StoreLook): Verdict {
   );
 }
 
-function damaged(path: string, faults: readonly string[]): Verdict {
+function damaged(path: string, verdict: string, faults: readonly string[]): Verdict {
   const shown = faults.slice(0, FAULTS_SHOWN_MAX);
   const more = faults.length - shown.length;
   return amiss(
-    `${path} is damaged: stop the gateway, keep a copy of the file, and put a backup in its place`,
+    `${path} ${verdict}: stop the gateway, keep a copy of the file, and put a backup in its place`,
     ...shown,
     ...(more > 0 ? [`and ${more} more: \`tollgate audit\` shows all`] : []),
   );

@@ -1,0 +1,46 @@
+import { Database } from "bun:sqlite";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { SCHEMA_SHA256, schemaProblems, schemaSha256 } from "../../src/store/schemaCheck.ts";
+import { openStoreFolder, type StoreFolder } from "../support/storeFolder.ts";
+
+let books: StoreFolder;
+let sqlite: Database;
+beforeEach(async () => {
+  books = await openStoreFolder();
+  sqlite = new Database(books.path);
+});
+afterEach(async () => {
+  sqlite.close();
+  await books.close();
+});
+
+test("the schema is known by its digest; after a new migration this is the place to renew it", () => {
+  expect(SCHEMA_SHA256).toBe(schemaSha256(sqlite));
+});
+
+test("a copy, in which all lies in another order, has the same digest", () => {
+  sqlite.run("VACUUM INTO ?", [`${books.path}.copy`]);
+  const copy = new Database(`${books.path}.copy`, { readonly: true });
+  expect(schemaSha256(copy)).toBe(SCHEMA_SHA256);
+  copy.close();
+});
+
+describe("a store's schema", () => {
+  test.each<[string, string, string[]]>([
+    ["is in order as it was made", "SELECT 1", []],
+    ["may have somebody else's table and index", "CREATE TABLE notes (text TEXT UNIQUE)", []],
+    [
+      "lacks a trigger",
+      "DROP TRIGGER ledger_keeps",
+      ["trigger ledger_keeps is missing or not the program's own"],
+    ],
+    [
+      "has somebody else's trigger",
+      "CREATE TRIGGER gift AFTER INSERT ON requests BEGIN DELETE FROM attempts; END",
+      ["trigger gift is not the program's own"],
+    ],
+  ])("%s", (_, statement, problems) => {
+    sqlite.run(statement);
+    expect(schemaProblems(sqlite)).toEqual(problems);
+  });
+});
