@@ -7,6 +7,12 @@ export const STALL_MS = 120_000;
 const PAUSE_MS = 1000;
 /** So is a time-out when the client's pauses together took such a part of the time. */
 const PAUSE_SHARE = 0.1;
+/**
+ * What a provider sent before it gave up waits in buffers, and comes once the client reads again: so is such a
+ * failure behind that. Of all pauses so much is remembered, and less with the time in which the client reads.
+ */
+const REMEMBERED_MS_MAX = 3000;
+const GIVEN_UP: ReadonlySet<string> = new Set(["timeout", "cut", "closed"]);
 
 /** How a client keeps up with its stream: who pauses holds its provider up. */
 export interface ClientPace {
@@ -15,7 +21,7 @@ export interface ClientPace {
   /** The client has taken it; as often as it has paused. Returns how long a pause was that is over now. */
   resumes(): number;
   readonly isPausing: boolean;
-  /** Something came of the provider: a pause that is over explains nothing any more. */
+  /** Something came of the provider, be it that it waited in buffers for the end of a pause. */
   goesOn(): void;
   /** Whether a failure now is the client's doing. */
   explains(outcome: string): boolean;
@@ -31,20 +37,28 @@ export function watchPace(clock: Clock, onStall: () => void): ClientPace {
   let pausesSinceMs = startedMs;
   let lastPauseMs = 0;
   let pastPausesMs = 0;
+  /** As it was when the client last began to read, or to pause. */
+  let rememberedMs = 0;
+  let readsSinceMs = startedMs;
   const openPauseMs = (): number => (openPauses > 0 ? clock.monotonicMs() - pausesSinceMs : 0);
+  const remembered = (readsUntilMs: number): number =>
+    Math.max(rememberedMs - (readsUntilMs - readsSinceMs), 0);
   return {
     pauses() {
       openPauses += 1;
       if (isOver || openPauses > 1) return;
       pausesSinceMs = clock.monotonicMs();
+      rememberedMs = remembered(pausesSinceMs);
       stall.setAt(pausesSinceMs + STALL_MS);
     },
     resumes() {
       openPauses -= 1;
       if (openPauses !== 0) return 0;
       stall.rest();
-      lastPauseMs = clock.monotonicMs() - pausesSinceMs;
+      readsSinceMs = clock.monotonicMs();
+      lastPauseMs = readsSinceMs - pausesSinceMs;
       pastPausesMs += lastPauseMs;
+      rememberedMs = Math.min(rememberedMs + lastPauseMs, REMEMBERED_MS_MAX);
       return lastPauseMs;
     },
     get isPausing() {
@@ -55,7 +69,10 @@ export function watchPace(clock: Clock, onStall: () => void): ClientPace {
     },
     explains(outcome) {
       if (Math.max(lastPauseMs, openPauseMs()) >= PAUSE_MS) return true;
-      const elapsedMs = clock.monotonicMs() - startedMs;
+      const nowMs = clock.monotonicMs();
+      const recentMs = openPauses > 0 ? rememberedMs + openPauseMs() : remembered(nowMs);
+      if (recentMs >= PAUSE_MS && GIVEN_UP.has(outcome)) return true;
+      const elapsedMs = nowMs - startedMs;
       const allPausesMs = pastPausesMs + openPauseMs();
       const isSlow = allPausesMs >= Math.max(PAUSE_MS, elapsedMs * PAUSE_SHARE);
       return outcome === "timeout" && isSlow;

@@ -35,3 +35,45 @@ test("a pause within a pause ends neither the first nor counts twice", () => {
   expect([pace.explains("closed"), pace.explains("timeout")]).toEqual([false, false]);
   pace.stop();
 });
+
+test("a provider that gave up amid a pause is found out behind what had waited in buffers", () => {
+  const { pace, goOn } = paceAt();
+  pace.pauses();
+  goOn(6000);
+  pace.resumes();
+  // The client takes in what waited, with a short pause here and there.
+  for (let piece = 0; piece < 20; piece += 1) {
+    pace.goesOn();
+    goOn(20);
+    pace.pauses();
+    goOn(5);
+    pace.resumes();
+  }
+  pace.goesOn();
+  expect(["cut", "closed", "timeout"].map((outcome) => pace.explains(outcome))).toEqual([
+    true,
+    true,
+    true,
+  ]);
+  expect(["answer", "runaway"].map((outcome) => pace.explains(outcome))).toEqual([false, false]);
+  goOn(2000);
+  expect(pace.explains("cut")).toBe(false);
+  pace.stop();
+});
+
+test.each([
+  ["hardly reads, however short its pauses, has a cut for its own", 500, 50, true],
+  ["reads half of the time has none", 500, 500, false],
+  ["hardly pauses has none", 100, 900, false],
+])("a client that %s", (_, pausesMs, readsMs, isClients) => {
+  const { pace, goOn } = paceAt();
+  for (let round = 0; round < 100; round += 1) {
+    pace.pauses();
+    goOn(pausesMs);
+    pace.resumes();
+    pace.goesOn();
+    goOn(readsMs);
+  }
+  expect(pace.explains("cut")).toBe(isClients);
+  pace.stop();
+});

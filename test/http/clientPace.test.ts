@@ -80,3 +80,34 @@ describe("a time-out of the provider's", () => {
     4 * TOTAL_MS,
   );
 });
+
+describe("a cut of the provider's", () => {
+  test.each<["in good order" | "by a reset"]>([["in good order"], ["by a reset"]])(
+    "%s while the client pauses is the client's doing, also behind what waited for it: cancelled and charged",
+    async (how) => {
+      const cut = Promise.withResolvers<void>();
+      at.provider.answer = async (peer, request) => {
+        await raw(streamHead, piece(helloEvent))(peer, request);
+        void cut.promise.then(() => (how === "by a reset" ? peer.reset() : peer.fin()));
+        for (;;) await peer.send(longEvent(100_000));
+      };
+      const key = at.gateway.key();
+      const client = await connectRaw(at.gateway.port);
+      client.send(chatBytes(key.key, JSON.stringify(ask({ stream: true }))));
+      await client.seen("Hello");
+      client.pause();
+      await Bun.sleep(1000);
+      cut.resolve();
+      await Bun.sleep(500);
+      const { length } = client.text;
+      client.resume();
+      const [record] = await at.gateway.records(key, 1);
+      expect(record).toMatchObject({ status: "cancelled", estimated: true });
+      expect(record?.charge).toBeGreaterThan(0n);
+      expect(at.gateway.balance(key)).toBe(started - (record?.charge ?? 0n));
+      await until("more has come", () => client.text.length > length);
+      client.reset();
+    },
+    4 * TOTAL_MS,
+  );
+});
