@@ -22,6 +22,7 @@ import {
   StoreError,
   takeInstanceLock,
   type Folding,
+  type InstanceLock,
   type Store,
 } from "./store/store.ts";
 import { createLog, type Log } from "./telemetry/log.ts";
@@ -74,7 +75,7 @@ export interface App {
   close(): Promise<void>;
 }
 
-/** How often the gateway looks whether the database is still the file that it opened. */
+/** How often the gateway looks whether the database and its lock are still the files that it opened. */
 const FILE_WATCH_MS = 5000;
 /** How often it looks for requests whose end a fault of its own forgot. */
 const FORGOTTEN_WATCH_MS = 30_000;
@@ -102,7 +103,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
       log.info("old requests were folded into daily totals", { count }),
     );
   let folding = fold(config);
-  const fileWatch = watchFile(store, edges);
+  const fileWatch = watchFiles(store, lock, edges);
   const setupOf = (next: Config, before?: Setup): Setup => ({
     config: next,
     catalog: createCatalog(next, clock, {
@@ -186,12 +187,17 @@ function runsAlready(path: string): StoreError {
   );
 }
 
-/** SQLite itself goes on without a word, writing charges to a file that is nowhere to be found. */
-function watchFile(store: Store, edges: Edges): Timer {
+/**
+ * SQLite itself goes on without a word, writing charges to a file that is nowhere to be found. A lock whose file is
+ * gone keeps nobody out: of two gateways on one database, each with holds that the other does not know, this one ends.
+ */
+function watchFiles(store: Store, lock: InstanceLock, edges: Edges): Timer {
   const timer = setInterval(() => {
-    if (!store.isFileReplaced()) return;
+    const isDatabaseLost = store.isFileReplaced();
+    if (!isDatabaseLost && !lock.isFileReplaced()) return;
     clearInterval(timer);
-    edges.fatal("the database file was removed or replaced while running");
+    const lost = isDatabaseLost ? "database file" : "database's lock file";
+    edges.fatal(`the ${lost} was removed or replaced while running`);
   }, FILE_WATCH_MS);
   return timer.unref();
 }

@@ -1,6 +1,7 @@
 import { Database } from "bun:sqlite";
 import { existsSync } from "node:fs";
 import { databaseFile } from "./databaseFile.ts";
+import { openedFile, type OpenedFile } from "./openedFile.ts";
 import { makeDatabaseFile, sqliteCode, unwritable } from "./sqlite.ts";
 
 /** A command that only asks whether a gateway runs holds the lock for less than this. */
@@ -8,6 +9,8 @@ const LOCK_WAIT_MS = 200;
 
 /** Held by the one `serve` of a database for its life. Keep it reachable: once collected, the lock is gone. */
 export interface InstanceLock {
+  /** Whether its file was removed or replaced: another `serve` would get the lock of the new one. */
+  isFileReplaced(): boolean;
   release(): void;
 }
 
@@ -23,8 +26,10 @@ export function lockPath(databasePath: string): string {
 export function takeInstanceLock(databasePath: string): InstanceLock | undefined {
   const path = lockPath(databasePath);
   let database: Database;
+  let file: OpenedFile;
   try {
     makeDatabaseFile(path);
+    file = openedFile(path);
     database = new Database(path, { readwrite: true, create: true });
   } catch (cause) {
     throw unwritable(path, cause);
@@ -38,6 +43,7 @@ export function takeInstanceLock(databasePath: string): InstanceLock | undefined
     throw unwritable(path, cause);
   }
   return {
+    isFileReplaced: () => file.isReplaced(),
     release() {
       database.close();
     },

@@ -111,7 +111,7 @@ export { startFolding, type Folding } from "./folding.ts";
 export { missingFolder } from "./databaseFile.ts";
 export type { Funds, KeyChanges, KeyRow, KeySecretRow, SettledFunds } from "./keys.ts";
 export type { HistoryRow } from "./ledger.ts";
-export { takeInstanceLock } from "./lock.ts";
+export { takeInstanceLock, type InstanceLock } from "./lock.ts";
 export { lookAtStore, storeFiles, type StoreLook } from "./look.ts";
 export type { OpenedRequest, WriteResult } from "./operations.ts";
 export { restore, type Restored } from "./restore.ts";

@@ -19,25 +19,33 @@ const losses: readonly (readonly [string, (path: string, aside: string) => Promi
   ],
 ];
 
-describe("a gateway whose database file is", () => {
-  test.concurrent.each(losses)(
-    "%s ends within seconds with status 1, and says why",
-    async (_, lose) => {
+/** What is lost, and what follows the database's own name in the name of it. */
+const files = [
+  ["database file", ""],
+  ["database's lock file", ".lock"],
+] as const;
+
+describe("a gateway ends within seconds with status 1, and says why, when", () => {
+  test.concurrent.each(
+    files.flatMap(([what, suffix]) => losses.map(([loss, lose]) => ({ what, suffix, loss, lose }))),
+  )(
+    "the $what is $loss",
+    async ({ what, suffix, lose }) => {
       const gateway = await startGatewayProcess(oneModel("http://127.0.0.1:9/v1"));
-      const { database } = gateway.desk;
-      const aside = `${database}.aside`;
+      const file = `${gateway.desk.database}${suffix}`;
+      const aside = `${file}.aside`;
       try {
         await gateway.key("alice", "1");
-        await lose(database, aside);
+        await lose(file, aside);
         const late = Bun.sleep(noticedWithinMs).then(() => "still running");
         expect(await Promise.race([gateway.ended, late])).toBe(1);
         expect(gateway.log.at(-1)).toMatchObject({
           level: "error",
-          problem: "the database file was removed or replaced while running",
+          problem: `the ${what} was removed or replaced while running`,
         });
       } finally {
-        await rm(database, { force: true });
-        await rename(aside, database);
+        await rm(file, { force: true });
+        await rename(aside, file);
         await gateway.close();
       }
     },
