@@ -6,6 +6,7 @@ import { CostlyJsonError, parseUntrusted } from "../lib/untrustedJson.ts";
 import type { SseEvent } from "../lib/sseEvent.ts";
 import { AnswerError } from "../providers/provider.ts";
 import { EVENT_BYTES_MAX, type AnswerDecoder } from "./answerDecoder.ts";
+import { spokenTextBytes } from "./spokenText.ts";
 
 /** What the model says comes in these. All else but calls only opens the answer; another provider may still begin it anew. */
 const SAYING_EVENT = /\.(?:delta|done)$/;
@@ -123,6 +124,8 @@ export class ResponsesDecoder implements AnswerDecoder {
     this.#keptBack.push(event.raw);
     this.#objectIds.push(...objectIdsOf(response));
     this.usage = readResponsesUsage(response["usage"]);
+    // A provider that sends no deltas has said all the same what stands here.
+    if (!this.usage) this.textBytes = Math.max(this.textBytes, spokenTextBytes(response["output"]));
     this.isRefused = type === "response.failed";
     this.hasContent = true;
     this.isFinished = true;

@@ -146,6 +146,27 @@ describe("a usage", () => {
     ]);
   });
 
+  test("that is missing is estimated from the ended response too, where a stream has few deltas or none", async () => {
+    const key = at.gateway.key();
+    const text = "word ".repeat(40);
+    const [message] = ended()["output"] as object[];
+    const output = [{ ...message, content: [{ type: "output_text", text }] }];
+    for (const deltas of [[], [delta]]) {
+      const end = terminal("completed", "resp_1", { usage: null, output });
+      at.providers.local.answer = stream(created(), ...deltas, end);
+      await respond(at.gateway, key, { stream: true, max_output_tokens: 1000 });
+    }
+    // The deltas count where they say more than the response's end.
+    const end = terminal("completed", "resp_1", { usage: null, output: [] });
+    at.providers.local.answer = stream(created(), delta, end);
+    await respond(at.gateway, key, { stream: true });
+    expect(await at.gateway.records(key, 3)).toMatchObject([
+      { estimated: true, completionTokens: 3 },
+      { estimated: true, completionTokens: text.length / 4 },
+      { estimated: true, completionTokens: text.length / 4 },
+    ]);
+  });
+
   test("that is missing is estimated from the texts, never above the hold", async () => {
     const key = at.gateway.key();
     const words = "word ".repeat(100);
