@@ -12,6 +12,9 @@ const PAUSE_SHARE = 0.1;
  * failure behind that. Of all pauses so much is remembered, and less with the time in which the client reads.
  */
 const REMEMBERED_MS_MAX = 3000;
+/** What comes sooner behind what came before had most likely waited: such time counts only in part. */
+const WAITS_MS = 10;
+const WAITED_SHARE = 0.25;
 const GIVEN_UP: ReadonlySet<string> = new Set(["timeout", "cut", "closed"]);
 
 /** How a client keeps up with its stream: who pauses holds its provider up. */
@@ -37,26 +40,30 @@ export function watchPace(clock: Clock, onStall: () => void): ClientPace {
   let pausesSinceMs = startedMs;
   let lastPauseMs = 0;
   let pastPausesMs = 0;
-  /** As it was when the client last began to read, or to pause. */
   let rememberedMs = 0;
-  let readsSinceMs = startedMs;
+  /** Up to when what is remembered is less by the client's reading. */
+  let readUntilMs = startedMs;
   const openPauseMs = (): number => (openPauses > 0 ? clock.monotonicMs() - pausesSinceMs : 0);
-  const remembered = (readsUntilMs: number): number =>
-    Math.max(rememberedMs - (readsUntilMs - readsSinceMs), 0);
+  const reads = (nowMs: number): void => {
+    const forMs = nowMs - readUntilMs;
+    const lessMs = forMs < WAITS_MS ? forMs * WAITED_SHARE : forMs;
+    rememberedMs = Math.max(rememberedMs - lessMs, 0);
+    readUntilMs = nowMs;
+  };
   return {
     pauses() {
       openPauses += 1;
       if (isOver || openPauses > 1) return;
       pausesSinceMs = clock.monotonicMs();
-      rememberedMs = remembered(pausesSinceMs);
+      reads(pausesSinceMs);
       stall.setAt(pausesSinceMs + STALL_MS);
     },
     resumes() {
       openPauses -= 1;
       if (openPauses !== 0) return 0;
       stall.rest();
-      readsSinceMs = clock.monotonicMs();
-      lastPauseMs = readsSinceMs - pausesSinceMs;
+      readUntilMs = clock.monotonicMs();
+      lastPauseMs = readUntilMs - pausesSinceMs;
       pastPausesMs += lastPauseMs;
       rememberedMs = Math.min(rememberedMs + lastPauseMs, REMEMBERED_MS_MAX);
       return lastPauseMs;
@@ -66,12 +73,13 @@ export function watchPace(clock: Clock, onStall: () => void): ClientPace {
     },
     goesOn() {
       lastPauseMs = 0;
+      if (rememberedMs > 0 && openPauses === 0) reads(clock.monotonicMs());
     },
     explains(outcome) {
       if (Math.max(lastPauseMs, openPauseMs()) >= PAUSE_MS) return true;
       const nowMs = clock.monotonicMs();
-      const recentMs = openPauses > 0 ? rememberedMs + openPauseMs() : remembered(nowMs);
-      if (recentMs >= PAUSE_MS && GIVEN_UP.has(outcome)) return true;
+      if (openPauses === 0) reads(nowMs);
+      if (rememberedMs + openPauseMs() >= PAUSE_MS && GIVEN_UP.has(outcome)) return true;
       const elapsedMs = nowMs - startedMs;
       const allPausesMs = pastPausesMs + openPauseMs();
       const isSlow = allPausesMs >= Math.max(PAUSE_MS, elapsedMs * PAUSE_SHARE);

@@ -62,6 +62,27 @@ test("a provider that gave up amid a pause is found out behind what had waited i
 });
 
 test.each([
+  [1, 4000, true],
+  [1, 8100, false],
+  [25, 1000, true],
+  [25, 2100, false],
+])(
+  "a cut behind pieces that come every %i ms, %i ms after a long pause, is the client's: %j",
+  (everyMs, afterMs, isClients) => {
+    const { pace, goOn } = paceAt();
+    pace.pauses();
+    goOn(60_000);
+    pace.resumes();
+    for (let passedMs = 0; passedMs < afterMs; passedMs += everyMs) {
+      goOn(everyMs);
+      pace.goesOn();
+    }
+    expect(pace.explains("closed")).toBe(isClients);
+    pace.stop();
+  },
+);
+
+test.each([
   ["hardly reads, however short its pauses, has a cut for its own", 500, 50, true],
   ["reads half of the time has none", 500, 500, false],
   ["hardly pauses has none", 100, 900, false],
