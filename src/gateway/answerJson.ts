@@ -53,7 +53,7 @@ export async function answerJson(
     const own = ownerOf(journey.gateway, visit);
     await own(answered.answer.objectIds, answered.candidate.provider.id);
   } catch (error) {
-    const usage = client.isGivenUp ? estimatedUsage(admitted, 0) : undefined;
+    const usage = client.isGivenUp && client.isSent ? estimatedUsage(admitted, 0) : undefined;
     throw await concludeFailure(journey, error, {
       status: client.isGone ? "cancelled" : "failed",
       usage,

@@ -35,6 +35,8 @@ export interface Detachment {
   readonly isGone: boolean;
   /** The provider was given up, because no place was left. */
   readonly isGivenUp: boolean;
+  /** Some provider may have the request: the exchange that is watched was sent. */
+  readonly isSent: boolean;
   /** The exchange that is to end if no place is left. */
   watch(exchange: UpstreamExchange): void;
   /** The request is over. */
@@ -67,6 +69,9 @@ export function watchClient(gateway: Gateway, signal: AbortSignal): Detachment {
     },
     get isGivenUp() {
       return isGivenUp;
+    },
+    get isSent() {
+      return exchange?.isSent ?? false;
     },
     watch(next) {
       exchange = next;

@@ -7,7 +7,7 @@ import type { AnswerDecoder } from "./answerDecoder.ts";
 import { noteReceipt } from "./conclude.ts";
 import { concludeFailure, send, walk, type Journey } from "./journey.ts";
 import { ownerOf } from "./ownership.ts";
-import { StreamRelay } from "./relay.ts";
+import { StreamRelay, type RelayOptions } from "./relay.ts";
 
 /** The client's 200 is held back so long for the first content, so that a failure can still be a 502. */
 const HEAD_WAIT_MS = 15_000;
@@ -46,8 +46,11 @@ async function beginStream(
 ): Promise<Relay> {
   const { visit, admitted } = journey;
   let last: StreamRelay | undefined;
+  let firstAttemptMs: number | undefined;
   const attempt = async (candidate: Candidate, trial: Trial): Promise<Relay> => {
-    const relay = relayFor(journey, candidate, trial, decoderFor(candidate));
+    firstAttemptMs ??= journey.gateway.clock.monotonicMs();
+    const decoder = decoderFor(candidate);
+    const relay = relayFor(journey, { candidate, trial, decoder, firstAttemptMs });
     last = relay;
     await relay.begin();
     return relay;
@@ -65,19 +68,15 @@ async function beginStream(
 /** Nothing here may refer to the journey: a stream that stays open must not keep its prompt in memory. */
 function relayFor(
   journey: Journey,
-  candidate: Candidate,
-  trial: Trial,
-  decoder: AnswerDecoder,
+  attempt: Pick<RelayOptions, "candidate" | "trial" | "decoder" | "firstAttemptMs">,
 ): StreamRelay {
   const { gateway, visit, admitted } = journey;
   const { exchanges } = gateway.traffic;
-  const exchange = send(journey, candidate, true);
+  const exchange = send(journey, attempt.candidate, true);
   return new StreamRelay({
+    ...attempt,
     exchange,
-    decoder,
     admitted,
-    candidate,
-    trial,
     clock: gateway.clock,
     signal: visit.signal,
     disconnectGraceMs: visit.setup.config.billing.disconnectGraceMs,

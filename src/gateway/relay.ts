@@ -22,6 +22,8 @@ export interface RelayOptions {
   /** The attempt, as the health of its route hears of it: ended here once the answer has begun. */
   trial: Trial;
   clock: Clock;
+  /** When the request's first attempt began, by the monotonic clock: so long has its client heard of no provider. */
+  firstAttemptMs: number;
   /** Fires when the client goes away. */
   signal: AbortSignal;
   disconnectGraceMs: number;
@@ -32,7 +34,7 @@ export interface RelayOptions {
   ended(receipt: Receipt | undefined, error: unknown): void;
 }
 
-/** A client that leaves a provider which said nothing for so long pays nothing. */
+/** A client that leaves when no provider has said anything for so long pays nothing. */
 const SILENCE_MS = 30_000;
 
 /** The client went away, or might as well have: nothing more can be said to it. */
@@ -49,7 +51,6 @@ export class StreamRelay implements Relay {
   readonly #decoder: AnswerDecoder;
   readonly #exchange: UpstreamExchange;
   readonly #reading: AnswerReading;
-  readonly #startedMs: number;
   readonly #pace: ClientPace;
   readonly #grace: Deadline;
   #output: Piece | undefined;
@@ -68,7 +69,6 @@ export class StreamRelay implements Relay {
     this.#options = options;
     this.#decoder = options.decoder;
     this.#exchange = options.exchange;
-    this.#startedMs = options.clock.monotonicMs();
     this.#pace = watchPace(options.clock, () => this.#leave());
     this.#reading = new AnswerReading(options);
     this.#grace = createDeadline(options.clock, () => this.#giveUp());
@@ -265,7 +265,7 @@ export class StreamRelay implements Relay {
   #leave(): void {
     if (this.#isOver || this.#isGone) return;
     this.#isGone = true;
-    this.#silentMs = this.#options.clock.monotonicMs() - this.#startedMs;
+    this.#silentMs = this.#options.clock.monotonicMs() - this.#options.firstAttemptMs;
     this.#pace.stop();
     this.#grace.set(this.#options.disconnectGraceMs);
     if (this.#hasBegun) void this.#drain();
@@ -277,6 +277,7 @@ export class StreamRelay implements Relay {
   }
 
   #abandonedUsage(): Ending["usage"] {
+    if (!this.#exchange.isSent) return undefined;
     if (!this.#hasHead && this.#silentMs >= SILENCE_MS) return undefined;
     return billedUsage(this.#options.admitted, this.#decoder);
   }

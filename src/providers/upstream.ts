@@ -34,6 +34,8 @@ export interface UpstreamRequest extends EncodedRequest {
 export interface UpstreamExchange {
   /** Resolves when the head of an answer with status 200 is there; rejects with UpstreamError. */
   readonly head: Promise<void>;
+  /** The provider may have the request: it was written, at least its beginning, on a connection. */
+  readonly isSent: boolean;
   /**
    * The next bytes of the answer; undefined at its proper end. One at a time; not before `head`. Rejects
    * with what `upstreamErrorOf` takes. It is no async function, for which each event of a stream would pay.
@@ -136,6 +138,10 @@ class ProviderExchange implements UpstreamExchange {
     });
     this.#expectWithin(stream ? provider.firstByteTimeoutMs : provider.totalTimeoutMs);
     this.head = this.#receiveHead();
+  }
+
+  get isSent(): boolean {
+    return this.#http.isSent;
   }
 
   read(): Promise<Uint8Array | undefined> {

@@ -53,6 +53,7 @@ function arrived(pieces: readonly string[]): UpstreamExchange {
   const left = pieces.map((text) => Buffer.from(text));
   return {
     head: Promise.resolve(),
+    isSent: true,
     read: () => Promise.resolve(left.shift()),
     offerTo() {},
     setReadTimeout() {},
@@ -126,6 +127,7 @@ test("an answer whose client is slow to take its end is none of them: it is char
     candidate,
     trial: { answered() {}, ended: () => 0 },
     clock,
+    firstAttemptMs: 0,
     signal: new AbortController().signal,
     disconnectGraceMs: 1000,
     own: () => Promise.resolve(),

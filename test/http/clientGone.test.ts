@@ -13,6 +13,7 @@ import { costOf } from "../support/gatewayConfig.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
 import { piece, streamEnd, streamHead } from "../support/scriptedProvider.ts";
 import { beginChat, leavingWays } from "../support/steppedChat.ts";
+import type { RawPeer } from "../support/rawServer.ts";
 import type { KeyOptions, TestKey } from "../support/testApp.ts";
 
 const opened = openBefore(["local"], ({ local }) => ({
@@ -102,6 +103,19 @@ describe.each(leavingWays)("a client of a stream that goes away (%s)", (way) => 
     await leave(way);
     await givenUp;
     await expectRecord(key, 0n, { promptTokens: 0, completionTokens: 0 });
+  });
+
+  test("when no route had said anything for 30 s together: nothing is charged", async () => {
+    const { key, leave, peer } = await begin({ ...streaming, model: "paired" });
+    at.gateway.clock.advance(25_000);
+    const reached = Promise.withResolvers<RawPeer>();
+    at.provider.answer = (peer) => reached.resolve(peer);
+    peer.reset();
+    const second = await reached.promise;
+    at.gateway.clock.advance(5000);
+    await leave(way);
+    await second.closed;
+    await expectRecord(key, 0n, { promptTokens: 0, completionTokens: 0, attemptCount: 2 });
   });
 
   test("29 s into the provider's silence: the prompt is charged", async () => {

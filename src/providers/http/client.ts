@@ -162,5 +162,5 @@ function problemOf({ path, headers }: HttpRequest): string | undefined {
 function refusedExchange(problem: string): HttpExchange {
   const response = Promise.reject(new ConnectionError("request", problem));
   response.catch(() => {});
-  return { response, abort: () => {} };
+  return { response, isSent: false, abort: () => {} };
 }

@@ -30,6 +30,8 @@ export interface HttpResponse {
 export interface HttpExchange {
   /** Settles with the head of the response; rejects with ConnectionError. */
   readonly response: Promise<HttpResponse>;
+  /** The request was written, at least its beginning, on a connection to the provider. */
+  readonly isSent: boolean;
   /**
    * Ends the exchange at once wherever it is: the socket is closed, pending promises and later reads
    * reject with the reason. Does nothing after the proper end, or a second time.
@@ -64,6 +66,10 @@ export class Exchange implements HttpExchange, ConnectionOwner {
   /** Called once, after construction. */
   start(): void {
     this.connection = this.pool.lease(this);
+  }
+
+  get isSent(): boolean {
+    return this.hasWritten;
   }
 
   abort(reason: Error): void {
