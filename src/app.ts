@@ -99,7 +99,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     (tookMs) => metrics.committed(tookMs),
   );
   const fold = ({ database }: Config): Folding =>
-    startFolding(writer, clock, database.keepRequestsMs, (count) =>
+    startFolding({ writer, store }, clock, database.keepRequestsMs, (count) =>
       log.info("old requests were folded into daily totals", { count }),
     );
   let folding = fold(config);

@@ -1,6 +1,7 @@
 import type { Database } from "bun:sqlite";
 import type { LedgerSums } from "./auditLedger.ts";
 import { auditSpent, type Folded } from "./auditSpent.ts";
+import { keptSince } from "./keptSince.ts";
 import type { Problems } from "./problems.ts";
 
 const DAY_MS = 86_400_000n;
@@ -112,15 +113,12 @@ function rightDayTeller(sqlite: Database): (day: bigint) => boolean {
 
 /** Every day of which there are totals or requests. `mayLack`: requests of it may be folded. */
 function* days(sqlite: Database): Generator<{ day: bigint; mayLack: boolean }> {
-  const kept = sqlite.query<{ since: bigint }, []>(
-    "SELECT max(kept_since) AS since FROM retention",
-  );
-  const keptSince = kept.get()?.since ?? 0n;
+  const since = keptSince(sqlite);
   const next = sqlite.query<{ day: bigint }, [bigint, bigint]>(NEXT_DAY);
   for (let day = FIRST_DAY; ;) {
     day = next.get(day, LAST_DAY)?.day ?? LAST_DAY;
     if (day === LAST_DAY) return;
-    yield { day, mayLack: day * DAY_MS < keptSince };
+    yield { day, mayLack: day * DAY_MS < since };
   }
 }
 

@@ -14,11 +14,11 @@ export function requestFolder({ db }: Connection): (before: number) => number {
   const statements = lazy(() => ({
     keepSince: db
       .update(retention)
-      .set({ keptSince: sql`${sql.placeholder("before")}` })
-      .where(lt(retention.keptSince, sql.placeholder("before")))
+      .set({ keptSince: sql`${sql.placeholder("since")}` })
+      .where(lt(retention.keptSince, sql.placeholder("since")))
       .prepare(),
     oldest: db
-      .select({ id: requests.id })
+      .select({ id: requests.id, at: requests.at })
       .from(requests)
       .where(and(lt(requests.at, sql.placeholder("before")), ne(requests.status, "running")))
       .orderBy(requests.at)
@@ -27,8 +27,12 @@ export function requestFolder({ db }: Connection): (before: number) => number {
   }));
   return (before) => {
     const { keepSince, oldest } = statements();
-    keepSince.run({ before });
-    const ids = oldest.all({ before }).map(({ id }) => id);
+    const folded = oldest.all({ before });
+    const newest = folded.at(-1);
+    if (!newest) return 0;
+    // No later than what is really gone: more than that is still told apart.
+    keepSince.run({ since: newest.at + 1 });
+    const ids = folded.map(({ id }) => id);
     db.delete(attempts).where(inArray(attempts.requestId, ids)).run();
     db.delete(requests).where(inArray(requests.id, ids)).run();
     return ids.length;

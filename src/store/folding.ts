@@ -1,5 +1,6 @@
 import type { Clock } from "../lib/clock.ts";
 import { FOLDED_AT_ONCE } from "./fold.ts";
+import type { RequestTable } from "./requests.ts";
 import type { Writer } from "./writerClient.ts";
 
 /** The folding of old requests while a gateway serves. */
@@ -11,12 +12,19 @@ const FOLD_EVERY_MS = 3_600_000;
 /** Between two batches the writer belongs to the charges. */
 const FOLD_PAUSE_MS = 20;
 
+/** Where folding finds the newest request, and through which it folds the others. */
+interface FoldedBooks {
+  readonly writer: Writer;
+  readonly store: { readonly requests: Pick<RequestTable, "newestAt"> };
+}
+
 /**
- * Folds what is older than `keepRequestsMs` by the clock, now and once an hour, in small batches.
- * `onFolded` is told how many requests went, where any did.
+ * Folds what is older than `keepRequestsMs`, now and once an hour, in small batches. How old it is by the newest
+ * request that is not ahead of the clock: a clock that was put ahead by years makes nothing old before a request
+ * has come under it. `onFolded` is told how many requests went, where any did.
  */
 export function startFolding(
-  writer: Writer,
+  { writer, store }: FoldedBooks,
   clock: Clock,
   keepRequestsMs: number,
   onFolded: (count: number) => void,
@@ -24,10 +32,11 @@ export function startFolding(
   const stopping = new AbortController();
   let timer: Timer | undefined;
   const foldAll = async (): Promise<void> => {
-    const before = clock.epochMs() - keepRequestsMs;
     let count = 0;
     try {
-      for (let isMore = true; isMore && !stopping.signal.aborted;) {
+      const newestMs = store.requests.newestAt(clock.epochMs());
+      const before = (newestMs ?? 0) - keepRequestsMs;
+      for (let isMore = newestMs !== undefined; isMore && !stopping.signal.aborted;) {
         const { folded = 0 } = await writer.write({ kind: "fold", before });
         count += folded;
         isMore = folded === FOLDED_AT_ONCE;

@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, inArray, ne, sql, type SQL } from "drizzle-orm";
+import { and, asc, desc, eq, inArray, lte, ne, sql, type SQL } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { lazy } from "../lib/lazy.ts";
 import { plannedOnce } from "./columns.ts";
@@ -56,6 +56,8 @@ export interface RequestTable {
   /** A request of this account; undefined for another's, as for one that is not there. */
   receipt(accountId: number, publicId: string): ReceiptRow | undefined;
   attempts(publicId: string): AttemptRecord[];
+  /** When the newest one that is not ahead of this time was admitted; undefined where there is none. */
+  newestAt(nowMs: number): number | undefined;
   /** Ends what an earlier life of the gateway left running; returns how many, and the sum of their holds. */
   interruptRunning(): { count: number; held: bigint };
 }
@@ -101,6 +103,14 @@ export function requestTable(connection: Connection): RequestTable {
         .where(eq(requests.publicId, publicId))
         .orderBy(asc(attempts.n))
         .all(),
+    newestAt: (nowMs) =>
+      db
+        .select({ at: requests.at })
+        .from(requests)
+        .where(lte(requests.at, nowMs))
+        .orderBy(desc(requests.at))
+        .limit(1)
+        .get()?.at,
     interruptRunning() {
       const ended = db
         .update(requests)

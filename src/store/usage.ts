@@ -3,6 +3,7 @@ import type { UsageSums } from "../contract/usageForm.ts";
 import { DAY_MS } from "../lib/day.ts";
 import { NANO_ROUBLES_PER_ROUBLE } from "../lib/money.ts";
 import type { Connection } from "./sqlite.ts";
+import { keptSince } from "./keptSince.ts";
 import { splitTime, type TimeSpan } from "./timeSpan.ts";
 
 export const usageGroupings = ["day", "model", "provider", "account", "key"] as const;
@@ -64,13 +65,12 @@ const groupings: Record<UsageGrouping, Grouping> = {
  * had; requests themselves only where a part of a day is asked for, and those that still run.
  */
 export function usageReport(
-  { db }: Connection,
+  { db, sqlite }: Connection,
   by: UsageGrouping,
   filter: UsageFilter,
 ): UsageRow[] {
   return db.transaction((snapshot) => {
-    const [kept] = snapshot.all<{ since: bigint }>(sql`SELECT kept_since AS since FROM retention`);
-    const { days, parts } = splitTime(filter, Number(kept?.since));
+    const { days, parts } = splitTime(filter, Number(keptSince(sqlite)));
     const counted = [
       ofTotals(by, days, filter.account),
       ofRequests(by, { from: days.from * DAY_MS, to: days.to * DAY_MS }, filter.account, "running"),

@@ -134,6 +134,11 @@ function expectReports(requests: readonly ModelRequest[], keptSince: number, see
   }
 }
 
+function newestEnded(requests: readonly ModelRequest[], before: number): number {
+  const ended = requests.filter(({ at, status }) => at < before && status !== "running");
+  return Math.max(...ended.map(({ at }) => at));
+}
+
 describe("reports are the same before and after", () => {
   test.each(Array.from({ length: 6 }, (_, at) => at + 1))(
     "old requests are folded, in history %i",
@@ -142,11 +147,13 @@ describe("reports are the same before and after", () => {
       const { store } = books;
       const histories = () => [1, 2].map((id) => store.ledger.history(id, 1000));
       const ledgers = histories();
-      expectReports(requests, 0, seed);
+      let keptSince = 0;
+      expectReports(requests, keptSince, seed);
       for (const share of [0.3, 0.8]) {
         const before = Math.floor(start + share * DAYS * DAY_MS);
         await fold(before);
-        expectReports(requests, before, seed);
+        keptSince = Math.max(keptSince, newestEnded(requests, before) + 1);
+        expectReports(requests, keptSince, seed);
         expect(store.audit().problems).toEqual([]);
         expect(histories()).toEqual(ledgers);
         const left = requests.filter(({ at, status }) => at >= before || status === "running");
@@ -157,10 +164,10 @@ describe("reports are the same before and after", () => {
       store.requests.interruptRunning();
       for (const request of requests)
         if (request.status === "running") request.status = "interrupted";
-      expectReports(requests, Math.floor(start + 0.8 * DAYS * DAY_MS), seed);
+      expectReports(requests, keptSince, seed);
       await fold(start + DAYS * DAY_MS);
       expect(store.requests.list({ limit: 10 })).toEqual([]);
-      expectReports(requests, start + DAYS * DAY_MS, seed);
+      expectReports(requests, newestEnded(requests, start + DAYS * DAY_MS) + 1, seed);
     },
     60_000,
   );
@@ -169,8 +176,8 @@ describe("reports are the same before and after", () => {
 describe("while a gateway serves, folding", () => {
   const COUNT = 250;
 
-  /** Ends so many requests, admitted one a second from `start` on. */
-  async function run(): Promise<void> {
+  /** Ends so many requests, admitted one a second from `start` on, and lets another one in at this time. */
+  async function run(newestAt: number): Promise<void> {
     const alice = fund(books.store, "alice", 1_000_000_000n);
     await Promise.all(
       Array.from({ length: COUNT }, (_, at) => [
@@ -181,24 +188,45 @@ describe("while a gateway serves, folding", () => {
         books.writer.write({ kind: "end", end: ended(`req_${at}`) }),
       ]).flat(),
     );
+    const newest = opened("req_newest", alice, { at: newestAt });
+    await books.writer.write({ kind: "open", request: newest });
   }
 
   function kept(): number {
-    return books.store.requests.list({ limit: COUNT }).length;
+    return books.store.requests.list({ limit: COUNT, status: "done" }).length;
   }
 
   test("removes what is older than is kept by its clock, all of it and no more", async () => {
-    await run();
-    const clock = { epochMs: () => start + DAY_MS + 220_000, monotonicMs: () => 0 };
+    const nowMs = start + DAY_MS + 220_000;
+    await run(nowMs);
+    const clock = { epochMs: () => nowMs, monotonicMs: () => 0 };
     const { promise, resolve } = Promise.withResolvers<number>();
-    const folding = startFolding(books.writer, clock, DAY_MS, resolve);
+    const folding = startFolding(books, clock, DAY_MS, resolve);
     expect(await promise).toBe(220);
     expect(kept()).toBe(COUNT - 220);
     folding.stop();
   });
 
+  test("takes nothing for old by a clock that no request has come under", async () => {
+    await run(start + 220_000);
+    const aheadMs = start + 3650 * DAY_MS;
+    const batches: (number | undefined)[] = [];
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const writer = writerThat(async (operation) => {
+      const result = await books.writer.write(operation);
+      batches.push(result.folded);
+      resolve();
+      return result;
+    });
+    const clock = { epochMs: () => aheadMs, monotonicMs: () => 0 };
+    const folding = startFolding({ ...books, writer }, clock, DAY_MS, () => {});
+    await promise;
+    folding.stop();
+    expect([batches, kept()]).toEqual([[0], COUNT]);
+  });
+
   test("goes in small batches, and ends between two of them when it is stopped", async () => {
-    await run();
+    await run(start + 2 * DAY_MS);
     const batches: (number | undefined)[] = [];
     const { promise, resolve } = Promise.withResolvers<number>();
     const writer = writerThat(async (operation) => {
@@ -208,13 +236,14 @@ describe("while a gateway serves, folding", () => {
       return result;
     });
     const clock = { epochMs: () => start + 2 * DAY_MS, monotonicMs: () => 0 };
-    const folding = startFolding(writer, clock, DAY_MS, resolve);
+    const folding = startFolding({ ...books, writer }, clock, DAY_MS, resolve);
     expect(await promise).toBe(2 * FOLDED_AT_ONCE);
     expect(batches).toEqual([FOLDED_AT_ONCE, FOLDED_AT_ONCE]);
     expect(kept()).toBe(COUNT - 2 * FOLDED_AT_ONCE);
   });
 
   test("gives up for now when the store can take nothing", async () => {
+    await run(start);
     let asked = 0;
     const writer = writerThat(() => {
       asked += 1;
@@ -222,7 +251,7 @@ describe("while a gateway serves, folding", () => {
     });
     const told: number[] = [];
     const clock = { epochMs: () => start, monotonicMs: () => 0 };
-    const folding = startFolding(writer, clock, DAY_MS, (count) => told.push(count));
+    const folding = startFolding({ ...books, writer }, clock, DAY_MS, (count) => told.push(count));
     await Bun.sleep(1);
     expect([asked, told]).toEqual([1, []]);
     folding.stop();

@@ -1,0 +1,70 @@
+import { Database } from "bun:sqlite";
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import type { UsageFilter } from "../../src/store/store.ts";
+import {
+  actor,
+  ended,
+  fund,
+  opened,
+  openStoreFolder,
+  type StoreFolder,
+} from "../support/storeFolder.ts";
+
+const DAY_MS = 86_400_000;
+
+let books: StoreFolder;
+beforeEach(async () => {
+  books = await openStoreFolder();
+});
+afterEach(async () => {
+  const { problems } = books.store.audit();
+  await books.close();
+  expect(problems).toEqual([]);
+});
+
+test("a fold by a clock that was ahead does not blur the requests that come after it", async () => {
+  const alice = fund(books.store, "alice", 1_000_000_000n);
+  const run = async (id: string, at: number): Promise<void> => {
+    await books.writer.write({ kind: "open", request: opened(id, alice, { at }) });
+    await books.writer.write({ kind: "end", end: ended(id) });
+  };
+  const count = (filter: UsageFilter): number =>
+    books.store.usage("model", filter).reduce((sum, { requests }) => sum + requests, 0);
+  const noon = actor.at + DAY_MS / 2;
+  await run("req_folded", noon - 1000);
+  const { folded } = await books.writer.write({ kind: "fold", before: actor.at + 3650 * DAY_MS });
+  expect(folded).toBe(1);
+  // No later than what is gone.
+  expect(asked("SELECT kept_since AS found FROM retention")).toBe(noon - 999);
+  await run("req_1", noon);
+  await run("req_2", noon + 1000);
+  expect(count({ since: noon + 1 })).toBe(1);
+  expect(count({})).toBe(3);
+  // An earlier version noted the time to which it was to fold, however far ahead that was.
+  change("UPDATE retention SET kept_since = kept_since + 365 * 86400000");
+  expect(count({ since: noon + 1 })).toBe(1);
+  await run("req_next_day", noon + DAY_MS);
+  expect(books.store.audit().problems).toEqual([]);
+  change(
+    "UPDATE daily_totals SET failed = failed + 1 WHERE day = (SELECT max(day) FROM daily_totals)",
+  );
+  expect(books.store.audit().problems).toEqual([
+    expect.stringContaining("are not the sum of their requests"),
+  ]);
+  change(
+    "UPDATE daily_totals SET failed = failed - 1 WHERE day = (SELECT max(day) FROM daily_totals)",
+  );
+});
+
+function asked(query: string): unknown {
+  const sqlite = new Database(books.path);
+  const row = sqlite.query<{ found: unknown }, []>(query).get();
+  sqlite.close();
+  return row?.found;
+}
+
+function change(statement: string): void {
+  const sqlite = new Database(books.path);
+  sqlite.run(statement);
+  sqlite.close();
+}
