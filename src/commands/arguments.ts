@@ -145,6 +145,9 @@ function roubles(text: string): bigint {
   if (/^-?\d+\.\d{10,}$/.test(text)) {
     throw new InvalidArgumentError("Roubles have at most 9 digits after the point.");
   }
+  if (/^-?0\d+(?:\.\d+)?$/.test(text)) {
+    throw new InvalidArgumentError("Write roubles without zeros before them.");
+  }
   if (/^-?\d+(?:\.\d+)?$/.test(text)) {
     throw new InvalidArgumentError(`The most is ${formatRoubles(NANO_ROUBLES_MAX)} roubles.`);
   }

@@ -69,7 +69,7 @@ const settings: readonly Setting[] = [
   {
     flag: "--budget <roubles>",
     description:
-      "the most that it may spend in its life, together with keys that rotations put in its place",
+      "what it may spend in its life, together with keys that rotations put in its place: no request begins whose hold is more than is left of it",
     without: "no such limit",
     read: amount,
   },

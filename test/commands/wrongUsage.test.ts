@@ -43,6 +43,7 @@ const wrongLines: readonly (readonly [args: readonly string[], message: string])
   [["balance", "credit", "a", "1,5"], "Write roubles as a plain decimal"],
   [["balance", "credit", "a", "0.0000000001"], "at most 9 digits after the point"],
   [["balance", "credit", "a", "4000000000.000000001"], "The most is 4000000000 roubles"],
+  [["balance", "credit", "a", "0000000000001"], "Write roubles without zeros before them"],
   [["balance", "debit", "a", "-5"], "An amount is more than 0"],
   [["balance", "debit", "--", "a", "-5"], "An amount is more than 0"],
   [["balance", "debit", "a", "-5x"], "unknown option '-5x'"],
