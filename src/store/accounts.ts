@@ -1,7 +1,7 @@
 import { and, asc, eq, sql } from "drizzle-orm";
 import { assert } from "../lib/assert.ts";
 import { newRowId } from "./columns.ts";
-import { isRunning, requests } from "./requestSchema.ts";
+import { heldSum, isRunning, requests } from "./requestSchema.ts";
 import { accounts } from "./schema.ts";
 import type { Connection } from "./sqlite.ts";
 
@@ -33,7 +33,7 @@ export function available(account: { balance: bigint; overdraft: bigint; held: b
 
 export function accountTable({ db }: Connection): AccountTable {
   const held = db
-    .select({ held: sql<bigint>`coalesce(sum(${requests.hold}), 0)`.mapWith(BigInt) })
+    .select({ held: heldSum })
     .from(requests)
     .where(and(eq(requests.accountId, accounts.id), isRunning));
   const columns = {

@@ -12,7 +12,7 @@ import {
   type Successor,
 } from "./keyLine.ts";
 import { keyTable, type KeyChanges, type KeyRow, type NewKey } from "./keys.ts";
-import { ledgerTable, refTaken } from "./ledger.ts";
+import { ledgerTable, refTaken, spendableMax } from "./ledger.ts";
 import { refund, type Refunded, type Refunding } from "./refund.ts";
 import { newRowId } from "./columns.ts";
 import { adminLog } from "./schema.ts";
@@ -83,6 +83,12 @@ export function admin(connection: Connection): Admin {
         if (available({ ...account, overdraft }) < 0n) {
           throw new StoreError(
             `the overdraft of ${JSON.stringify(name)} cannot be ${formatRoubles(overdraft)}: more than that is spent or held`,
+          );
+        }
+        const most = spendableMax - account.balance;
+        if (overdraft > account.overdraft && overdraft > most) {
+          throw new StoreError(
+            `the balance of ${JSON.stringify(name)} with that overdraft would be larger than can be kept: choose one of at most ${formatRoubles(most)} roubles`,
           );
         }
         accounts.setOverdraft(account.id, overdraft);

@@ -9,7 +9,7 @@ export interface AuditCheck {
 }
 
 /** A sum that may leave 64 bits, as what somebody tampered with could, and is then a REAL: SQLite's own refuses. */
-export function wideSum(column: string): string {
+function wideSum(column: string): string {
   return `(sum(${column} / 1000000000) * 1000000000 + sum(${column} % 1000000000))`;
 }
 

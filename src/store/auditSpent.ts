@@ -1,5 +1,5 @@
 import type { Database } from "bun:sqlite";
-import { wideSum } from "./auditChecks.ts";
+import { NANO_ROUBLES_PER_ROUBLE } from "../lib/money.ts";
 import type { LedgerSums } from "./auditLedger.ts";
 import { PROBLEMS_PER_RULE_MAX, type Problems } from "./problems.ts";
 
@@ -15,8 +15,10 @@ interface Spent extends Folded {
   key: bigint;
 }
 
+/** Sums of money may leave 64 bits: whole roubles, and what is left of them, are summed apart. */
 const SPENT = `SELECT key_id AS key, account_id AS account, sum(charged) AS charged,
-    CAST(${wideSum("charge")} AS INTEGER) AS charge, CAST(${wideSum("refunded")} AS INTEGER) AS refunded
+    sum(charge / ${NANO_ROUBLES_PER_ROUBLE}) AS charge, sum(charge % ${NANO_ROUBLES_PER_ROUBLE}) AS chargeRest,
+    sum(refunded / ${NANO_ROUBLES_PER_ROUBLE}) AS refunded, sum(refunded % ${NANO_ROUBLES_PER_ROUBLE}) AS refundedRest
   FROM daily_totals GROUP BY 1, 2`;
 const WITHOUT_REQUEST = `SELECT l.id, l.account_id AS account, l.kind, l.amount FROM ledger l
   LEFT JOIN ledger c ON c.id = l.refund_of
@@ -41,7 +43,16 @@ export function auditSpent(
   folded: ReadonlyMap<bigint, Folded>,
   problems: Problems,
 ): void {
-  const totals = sqlite.query<Spent, []>(SPENT).all();
+  const totals = sqlite
+    .query<Spent & { chargeRest: bigint; refundedRest: bigint }, []>(SPENT)
+    .all()
+    .map(({ account, key, charged, charge, chargeRest, refunded, refundedRest }) => ({
+      account,
+      key,
+      charged,
+      charge: charge * NANO_ROUBLES_PER_ROUBLE + chargeRest,
+      refunded: refunded * NANO_ROUBLES_PER_ROUBLE + refundedRest,
+    }));
   compareWithLedger(sqlite, { ledger, totals, folded }, problems);
   compareWithKeys(sqlite, totals, problems);
 }

@@ -35,6 +35,7 @@ export interface HistoryRow extends LedgerRow {
 /** Where the ledger of an account ends. */
 export interface LedgerEnd {
   balance: bigint;
+  overdraft: bigint;
   seq: number;
 }
 
@@ -54,7 +55,8 @@ export interface LedgerTable {
   refunded(requestPublicId: string): bigint;
 }
 
-const INT64_MAX = 9_223_372_036_854_775_807n;
+/** Balance and overdraft together, for so much may be held at once: what 64 bits can sum up. */
+export const spendableMax = 9_223_372_036_854_775_807n;
 const CHARGE_REF = "req:";
 
 /** A charge's `ref` names its request, so that no request is charged twice. */
@@ -72,7 +74,7 @@ export function refTaken(row: LedgerRow): StoreError {
 export function ledgerTable(connection: Connection): LedgerTable {
   const { db } = connection;
   const last = db
-    .select({ balance: accounts.balance, seq: accounts.ledgerSeq })
+    .select({ balance: accounts.balance, overdraft: accounts.overdraft, seq: accounts.ledgerSeq })
     .from(accounts)
     .where(eq(accounts.id, sql.placeholder("accountId")))
     .prepare();
@@ -100,15 +102,20 @@ export function ledgerTable(connection: Connection): LedgerTable {
         "amount out of bounds",
       );
       const balanceAfter = end.balance + entry.amount;
-      if (balanceAfter > INT64_MAX)
-        throw new StoreError(
-          `the balance would be larger than can be kept: choose an amount of at most ${formatRoubles(INT64_MAX - end.balance)} roubles`,
-        );
+      const most = spendableMax - end.balance - end.overdraft;
+      if (entry.amount > 0n && entry.amount > most) throw tooLarge(end, most);
       insert.run({ ...entry, seq: end.seq + 1, balanceAfter });
       return balanceAfter;
     },
     ...ledgerReader(connection),
   };
+}
+
+function tooLarge({ overdraft }: LedgerEnd, most: bigint): StoreError {
+  const what = overdraft === 0n ? "the balance" : "the balance with its overdraft";
+  const advice =
+    most > 0n ? `choose an amount of at most ${formatRoubles(most)} roubles` : "it takes no more";
+  return new StoreError(`${what} would be larger than can be kept: ${advice}`);
 }
 
 function ledgerReader({ db }: Connection): Omit<LedgerTable, "append"> {

@@ -1,6 +1,6 @@
 import { and, eq, sql } from "drizzle-orm";
 import { assert } from "../lib/assert.ts";
-import { isRunning, requests } from "./requestSchema.ts";
+import { heldSum, isRunning, requests } from "./requestSchema.ts";
 import { accounts } from "./schema.ts";
 import type { Connection } from "./sqlite.ts";
 
@@ -28,7 +28,7 @@ export function promiseKeeper({ db }: Connection): (request: PromisedRequest) =>
     .where(eq(accounts.id, sql.placeholder("accountId")))
     .prepare();
   const running = db
-    .select({ held: sql<bigint>`coalesce(sum(${requests.hold}), 0)`.mapWith(BigInt) })
+    .select({ held: heldSum })
     .from(requests)
     .where(and(eq(requests.accountId, sql.placeholder("accountId")), isRunning))
     .prepare();

@@ -1,5 +1,6 @@
 import { sql } from "drizzle-orm";
 import { check, index, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { NANO_ROUBLES_PER_ROUBLE } from "../lib/money.ts";
 import { count, flag, nano } from "./columns.ts";
 import { accounts, keys } from "./schema.ts";
 
@@ -85,6 +86,14 @@ export const requests = sqliteTable(
 
 /** The second half lets SQLite use the index of what is not done. */
 export const isRunning = sql`${requests.status} = 'running' AND ${requests.status} <> 'done'`;
+
+/**
+ * What some requests hold together. An account of an earlier version may have been promised more than 64 bits hold;
+ * SQLite refuses to sum that up, and tells it nearly so by whole roubles.
+ */
+export const heldSum = sql<bigint>`coalesce(
+  sum(${requests.hold} / ${NANO_ROUBLES_PER_ROUBLE}) * ${NANO_ROUBLES_PER_ROUBLE}
+    + sum(${requests.hold} % ${NANO_ROUBLES_PER_ROUBLE}), 0)`.mapWith(BigInt);
 
 /** Each try at a provider, for the operator's own reconciliation. */
 export const attempts = sqliteTable(

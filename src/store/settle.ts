@@ -2,7 +2,7 @@ import { and, eq, ne, sql } from "drizzle-orm";
 import { assert } from "../lib/assert.ts";
 import { plannedOnce } from "./columns.ts";
 import { chargeRef, ledgerTable } from "./ledger.ts";
-import { attempts, isRunning, requests } from "./requestSchema.ts";
+import { attempts, heldSum, isRunning, requests } from "./requestSchema.ts";
 import { accounts } from "./schema.ts";
 import type { Connection } from "./sqlite.ts";
 
@@ -136,7 +136,7 @@ function chargeLimiter({ db }: Connection) {
     .where(and(eq(requests.publicId, plannedOnce("publicId")), sql`${requests.status} = 'running'`))
     .prepare();
   const others = db
-    .select({ held: sql<bigint>`coalesce(sum(${requests.hold}), 0)`.mapWith(BigInt) })
+    .select({ held: heldSum })
     .from(requests)
     .where(
       and(

@@ -52,6 +52,23 @@ describe("a booking", () => {
     expect(() => book("debit", 1n)).toThrow("available");
   });
 
+  test("that would leave 64 bits together with the overdraft is refused, and so is such an overdraft", () => {
+    const { admin } = books.store;
+    fund(books.store, "alice", NANO_ROUBLES_MAX);
+    book("credit", NANO_ROUBLES_MAX);
+    const left = 9_223_372_036_854_775_807n - 2n * NANO_ROUBLES_MAX;
+    expect(() => admin.setOverdraft(actor, "alice", left + 1n)).toThrow(
+      "larger than can be kept: choose one of at most 1223372036.854775807 roubles",
+    );
+    admin.setOverdraft(actor, "alice", left - 5n);
+    expect(() => book("credit", 6n)).toThrow(
+      "larger than can be kept: choose an amount of at most 0.000000005 roubles",
+    );
+    book("credit", 5n);
+    expect(() => book("credit", 1n)).toThrow("larger than can be kept: it takes no more");
+    expect(book("debit", 1n).account.balance).toBe(2n * NANO_ROUBLES_MAX + 4n);
+  });
+
   test("that would leave 64 bits is refused", () => {
     fund(books.store, "alice", 0n);
     book("credit", NANO_ROUBLES_MAX);
