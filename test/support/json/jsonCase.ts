@@ -1,0 +1,32 @@
+/** What becomes of a text that is sent as JSON: it is accepted, or refused with a 400 of this message. */
+export type Verdict =
+  | "accepted"
+  | "body is not valid JSON"
+  | "request body is not valid UTF-8"
+  | "invalid unicode"
+  | `${string} stands twice`;
+
+/** One text that is sent as JSON, as its bytes. */
+export interface JsonCase {
+  readonly name: string;
+  readonly bytes: Buffer;
+  readonly verdict: Verdict;
+}
+
+/** Cases of one verdict, named by the group and what they are. */
+export function casesOf(
+  group: string,
+  verdict: Verdict,
+  texts: Readonly<Record<string, string | Buffer>>,
+): JsonCase[] {
+  return Object.entries(texts).map(([name, text]) => ({
+    name: `${group}: ${name}`,
+    bytes: Buffer.from(text),
+    verdict,
+  }));
+}
+
+/** The same for texts that are short enough to be their own names. */
+export function plainCases(group: string, verdict: Verdict, texts: readonly string[]): JsonCase[] {
+  return casesOf(group, verdict, Object.fromEntries(texts.map((text) => [text, text])));
+}
