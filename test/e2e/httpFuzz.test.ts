@@ -1,0 +1,39 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { openFuzzBench, type FuzzBench } from "../support/fuzz/bench.ts";
+import { fuzzHttp } from "../support/fuzz/httpFuzz.ts";
+import { startTimeoutMs } from "../support/gatewayProcess.ts";
+
+let bench: FuzzBench;
+beforeAll(async () => {
+  bench = await openFuzzBench();
+}, startTimeoutMs);
+afterAll(() => bench.close());
+
+const requests = 50_000;
+const seed = 1;
+const timeoutMs = 600_000;
+const megabyte = 1_048_576;
+
+/** Each must have been seen, or the run was blind for it. */
+const allStatuses = ["200", "400", "401", "402", "404", "429", "bare 400", "bare 431", "bare 505"];
+
+// `bun scripts/fuzzHttp.ts` sends ten million.
+test(
+  `${requests} requests, sound, odd and broken, are each answered as the contract says, and leave nothing behind`,
+  async () => {
+    const { problems, answers, health, growth, ...seen } = await fuzzHttp(bench, {
+      seed,
+      requests,
+    });
+    process.stdout.write(`${JSON.stringify({ ...seen, answers, health, growth })}\n`);
+    expect(problems).toEqual([]);
+    expect(Object.keys(answers).toSorted()).toEqual(allStatuses);
+    expect(seen.charged).toBeGreaterThan(requests / 20);
+    expect(seen.cancelled).toBeGreaterThan(requests / 1000);
+    expect(health.count).toBeGreaterThan(50);
+    expect(health.nineOfTen).toBeLessThan(100);
+    expect(growth.bytes).toBeLessThan(64 * megabyte);
+    expect(growth.files).toBeLessThanOrEqual(5);
+  },
+  timeoutMs,
+);

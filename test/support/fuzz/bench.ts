@@ -1,0 +1,152 @@
+import { describedBy } from "../apiDescription.ts";
+import { chat } from "../chatCalls.ts";
+import { usual } from "../chatAnswers.ts";
+import type { GatewayConfig } from "../gatewayConfig.ts";
+import { startGatewayProcess, type GatewayProcess } from "../gatewayProcess.ts";
+import { upstreamKey } from "../gatewayUnderTest.ts";
+import { responds } from "../responsesAnswers.ts";
+import { startProvider, type ProviderAnswer, type ReceivedRequest } from "../scriptedProvider.ts";
+import { Judge } from "./judge.ts";
+import type { FuzzWorld } from "./soundRequests.ts";
+
+/** The compiled gateway in front of a provider that always answers, and looks closely at what it is asked. */
+export interface FuzzBench {
+  readonly gateway: GatewayProcess;
+  readonly port: number;
+  readonly world: FuzzWorld;
+  readonly judge: Judge;
+  readonly provider: {
+    /** Requests that reached it, and what was wrong with any of them. */
+    readonly requestCount: number;
+    readonly problems: readonly string[];
+    /** Connections that the gateway keeps open to it. */
+    readonly openCount: number;
+  };
+  /** Ends the gateway in good order and checks its books. */
+  close(): Promise<void>;
+}
+
+/** By the ids that clients know, what the provider calls its models. */
+const upstreamModels: Readonly<Record<string, string>> = {
+  small: "small-of-the-provider",
+  "vendor/large": "large-of-the-provider",
+};
+
+/** Starts both. Close it, also after a failure. */
+export async function openFuzzBench(): Promise<FuzzBench> {
+  const problems: string[] = [];
+  let requestCount = 0;
+  const provider = startProvider(async (peer, request) => {
+    requestCount += 1;
+    const wrong = wrongWith(request);
+    if (wrong !== undefined) problems.push(`the provider got ${wrong}: ${shown(request)}`);
+    if (provider.requests.length > KEPT_REQUESTS_MAX) provider.forget();
+    if (requestCount % SLOW_EVERY === 0) await Bun.sleep(slowMs);
+    await answerOf(request)(peer, request);
+  });
+  try {
+    const gateway = await startGatewayProcess(configOf(`http://127.0.0.1:${provider.port}/v1`));
+    return {
+      gateway,
+      port: Number(new URL(gateway.url).port),
+      world: await worldOf(gateway),
+      judge: new Judge(await describedBy(gateway)),
+      provider: {
+        get requestCount() {
+          return requestCount;
+        },
+        problems,
+        get openCount() {
+          return provider.openCount;
+        },
+      },
+      async close() {
+        try {
+          await gateway.close();
+        } finally {
+          provider.stop();
+        }
+      },
+    };
+  } catch (error) {
+    provider.stop();
+    throw error;
+  }
+}
+
+const KEPT_REQUESTS_MAX = 1000;
+/** Some answers take so long that an impatient client is gone before. */
+const SLOW_EVERY = 4;
+const slowMs = 20;
+
+/** More than all connections of a run can have under way: who is refused by this has places that nobody gave back. */
+const CONCURRENT_MAX = 500;
+
+function configOf(baseUrl: string): GatewayConfig {
+  return {
+    sections: { limits: { requests_per_minute: 0, concurrent_requests: CONCURRENT_MAX } },
+    providers: { local: { base_url: baseUrl, api_key: upstreamKey } },
+    models: Object.entries(upstreamModels).map(([id, model]) => ({
+      id,
+      routes: [{ provider: "local", model }],
+    })),
+  };
+}
+
+async function worldOf(gateway: GatewayProcess): Promise<FuzzWorld> {
+  const rich = await gateway.key("rich", "100000");
+  const { id: revokedId, key: revoked } = (await gateway.desk.json(
+    "keys",
+    "create",
+    "--account",
+    "rich",
+  )) as { id: string; key: string };
+  await gateway.desk.json("keys", "revoke", revokedId);
+  const { id: receipt } = await chat(gateway, { key: rich });
+  return {
+    models: Object.keys(upstreamModels),
+    rich,
+    poor: await gateway.key("poor", "0"),
+    limited: await gateway.key("limited", "1000000", "--rpm", "60"),
+    revoked,
+    receipt,
+  };
+}
+
+const chatLine = "POST /v1/chat/completions HTTP/1.1";
+const responsesLine = "POST /v1/responses HTTP/1.1";
+
+/** All that the gateway says of itself to a provider. */
+const upstreamHeaders = [
+  "accept",
+  "accept-encoding",
+  "authorization",
+  "content-length",
+  "content-type",
+  "host",
+  "user-agent",
+  "x-request-id",
+];
+
+/** What no client, whatever it sends, may bring about at a provider. */
+function wrongWith(request: ReceivedRequest): string | undefined {
+  const headers = new Map(request.headers);
+  if (![chatLine, responsesLine].includes(request.requestLine)) return "another request line";
+  if (headers.size !== request.headers.length) return "a header twice";
+  if (headers.get("authorization") !== `Bearer ${upstreamKey}`) return "another key";
+  if (request.headers.some(([name]) => !upstreamHeaders.includes(name))) return "another header";
+  try {
+    const { model } = request.json;
+    return Object.values(upstreamModels).includes(String(model)) ? undefined : "another model";
+  } catch {
+    return "no JSON";
+  }
+}
+
+function answerOf(request: ReceivedRequest): ProviderAnswer {
+  return request.requestLine === responsesLine ? responds() : usual;
+}
+
+function shown({ text }: ReceivedRequest): string {
+  return JSON.stringify(text.slice(0, 1000));
+}

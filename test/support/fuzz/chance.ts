@@ -1,0 +1,28 @@
+import { seededRandom } from "../../lib/seededRandom.ts";
+
+export type Chance = ReturnType<typeof seededRandom>;
+
+/** Repeatable randomness for one part of a run, the same whatever the other parts drew. */
+export function chanceOf(seed: number, part: number): Chance {
+  const mixed = Math.imul(seed ^ Math.imul(part + 1, 0x9e3779b1), 0x85ebca6b);
+  return seededRandom(mixed ^ (mixed >>> 15));
+}
+
+/** One of the values, each as likely as its weight says. */
+export function weighed<Value>(
+  chance: Chance,
+  choices: readonly (readonly [weight: number, value: Value])[],
+): Value {
+  const total = choices.reduce((sum, [weight]) => sum + weight, 0);
+  let left = chance.below(total);
+  for (const [weight, value] of choices) {
+    if (left < weight) return value;
+    left -= weight;
+  }
+  throw new Error("there is nothing to choose from");
+}
+
+/** As many as asked for. */
+export function several<Value>(count: number, make: (at: number) => Value): Value[] {
+  return Array.from({ length: count }, (_, at) => make(at));
+}

@@ -1,0 +1,137 @@
+import type { Socket } from "bun";
+import { AnswerReader, type RawAnswer } from "./answerReader.ts";
+
+/** How a client goes: it says no more and listens to the end, or it resets. */
+export type Leaving = "fin" | "reset";
+
+/** An answer that nobody has waited for; `index` is its place among all of the connection. */
+export interface LeftAnswer {
+  readonly answer: RawAnswer;
+  readonly index: number;
+}
+
+/** One client's connection. */
+export interface FuzzConnection {
+  /** What is wrong with the bytes that came, where they are no answers. */
+  readonly problem: string | undefined;
+  /** The server closed it within an answer. */
+  readonly isCut: boolean;
+  send(bytes: Uint8Array): void;
+  /** The next answer; `closed` where there is none any more, `late` where none came within so long. */
+  next(timeoutMs: number): Promise<RawAnswer | "closed" | "late">;
+  /** Goes, and resolves with the answers that were not taken; undefined where the server keeps the connection for so long. */
+  leave(how: Leaving, timeoutMs: number): Promise<readonly LeftAnswer[] | undefined>;
+}
+
+/** Connects to 127.0.0.1. `isHead` says of each answer by its place whether it is one to HEAD. */
+export async function openConnection(
+  port: number,
+  isHead: (index: number) => boolean,
+): Promise<FuzzConnection> {
+  const connection = new ReadingConnection(new AnswerReader(isHead));
+  await Bun.connect({
+    hostname: "127.0.0.1",
+    port,
+    allowHalfOpen: true,
+    socket: {
+      open: (socket) => connection.open(socket),
+      data: (_, bytes) => connection.received(bytes),
+      drain: () => connection.flush(),
+      end: (socket) => void socket.end(),
+      close: () => connection.closed(),
+      error: () => {},
+    },
+  });
+  return connection;
+}
+
+class ReadingConnection implements FuzzConnection {
+  problem: string | undefined;
+  isCut = false;
+  readonly #reader: AnswerReader;
+  readonly #answers: RawAnswer[] = [];
+  #takenCount = 0;
+  #socket: Socket | undefined;
+  #unsent: Uint8Array = new Uint8Array(0);
+  #hasLeft = false;
+  #isClosed = false;
+  #wake: () => void = () => {};
+
+  constructor(reader: AnswerReader) {
+    this.#reader = reader;
+  }
+
+  open(socket: Socket): void {
+    this.#socket = socket;
+  }
+
+  send(bytes: Uint8Array): void {
+    this.#unsent = this.#unsent.length === 0 ? bytes : Buffer.concat([this.#unsent, bytes]);
+    this.flush();
+  }
+
+  async next(timeoutMs: number): Promise<RawAnswer | "closed" | "late"> {
+    const isIn = await this.#within(timeoutMs, () => this.#answers.length > 0 || this.#isClosed);
+    if (!isIn) return "late";
+    const answer = this.#answers.shift();
+    if (answer === undefined) return "closed";
+    this.#takenCount += 1;
+    return answer;
+  }
+
+  async leave(how: Leaving, timeoutMs: number): Promise<readonly LeftAnswer[] | undefined> {
+    this.#hasLeft = true;
+    if (how === "reset") this.#socket?.terminate();
+    else this.#socket?.shutdown();
+    const isGone = await this.#within(timeoutMs, () => this.#isClosed);
+    if (!isGone) this.#socket?.terminate();
+    if (!isGone) return undefined;
+    return this.#answers.map((answer, at) => ({ answer, index: this.#takenCount + at }));
+  }
+
+  /** Sends what the system takes now; the rest waits for it. */
+  flush(): void {
+    if (this.#unsent.length === 0 || this.#isClosed) return;
+    const sentBytes = Math.max(this.#socket?.write(this.#unsent) ?? 0, 0);
+    this.#unsent = this.#unsent.subarray(sentBytes);
+  }
+
+  received(bytes: Buffer): void {
+    this.#take(() => this.#reader.read(bytes));
+  }
+
+  closed(): void {
+    // Who goes first may miss the rest.
+    if (!this.#hasLeft) {
+      this.#take(() => this.#reader.end());
+      this.isCut = !this.#reader.isBetween;
+    }
+    this.#isClosed = true;
+    this.#wake();
+  }
+
+  #take(read: () => RawAnswer[]): void {
+    if (this.problem !== undefined) return;
+    try {
+      this.#answers.push(...read());
+    } catch (error) {
+      this.problem = String(error);
+    }
+    this.#wake();
+  }
+
+  /** Whether the condition holds before the time is over. It is asked at each event of the connection. */
+  async #within(timeoutMs: number, condition: () => boolean): Promise<boolean> {
+    const deadlineMs = performance.now() + timeoutMs;
+    while (!condition()) {
+      const leftMs = deadlineMs - performance.now();
+      if (leftMs <= 0) return false;
+      const event = Promise.withResolvers<void>();
+      this.#wake = event.resolve;
+      const timer = setTimeout(event.resolve, leftMs);
+      await event.promise;
+      clearTimeout(timer);
+    }
+    return true;
+  }
+}

@@ -1,0 +1,286 @@
+import { bodyFor, type Endpoint, type FuzzBody } from "./bodies.ts";
+import { several, weighed, type Chance } from "./chance.ts";
+import { credentials, idleLines } from "./heads.ts";
+
+/** Who and what there is at the gateway; keys as clients send them. */
+export interface FuzzWorld {
+  readonly models: readonly string[];
+  /** Has more money than a run can cost. */
+  readonly rich: string;
+  /** Has none. */
+  readonly poor: string;
+  /** May ask only now and then. */
+  readonly limited: string;
+  readonly revoked: string;
+  /** The id of a request that the rich one made. */
+  readonly receipt: string;
+}
+
+/** A request that HTTP has nothing against, and what its answer may be. */
+export interface SoundRequest {
+  readonly head: string;
+  readonly body: Buffer;
+  readonly isHead: boolean;
+  /** The connection ends behind its answer. */
+  readonly isLast: boolean;
+  /** As the description names it; undefined where that knows no such operation. */
+  readonly operation: string | undefined;
+  readonly statuses: readonly number[];
+}
+
+/** What is asked for, before it is said who asks. */
+interface Call {
+  readonly method: string;
+  readonly target: string;
+  readonly operation: string | undefined;
+  readonly statuses: readonly number[];
+  readonly needsKey: boolean;
+  readonly body?: FuzzBody;
+}
+
+/** Draws a request of somebody's, as a client, a browser or a proxy might write it. */
+export function soundRequest(world: FuzzWorld, chance: Chance): SoundRequest {
+  const call = weighed(chance, calls)(world, chance);
+  const asker = askerFor(world, chance);
+  const host = hostFor(call.target, chance);
+  const type = call.body === undefined ? undefined : contentType(chance);
+  const isLast = chance.chance(0.06);
+  const version = isLast && chance.chance(0.5) ? "HTTP/1.0" : "HTTP/1.1";
+  const { lines, body } = framed(call.body?.bytes ?? strayBody(call, chance), version, chance);
+  const all = shuffled(
+    [
+      host.line,
+      ...asker.lines,
+      ...(type === undefined ? [] : [type.line]),
+      ...idleLines(chance).filter((line) => !isLast || !/^connection/i.test(line)),
+      ...(isLast && version === "HTTP/1.1" ? ["Connection: close"] : []),
+      ...lines,
+    ],
+    chance,
+  );
+  return {
+    head: `${call.method} ${call.target} ${version}\r\n${all.join("\r\n")}\r\n\r\n`,
+    body,
+    isHead: call.method === "HEAD",
+    isLast,
+    ...(host.isForeign
+      ? { operation: undefined, statuses: [400] }
+      : { operation: call.operation, statuses: statusesOf(call, asker, type?.isJson ?? true) }),
+  };
+}
+
+/** In the order of the contract's checks. */
+function statusesOf(call: Call, asker: Asker, isJson: boolean): readonly number[] {
+  if (!call.needsKey) return call.statuses;
+  if (asker.kind === "stranger") return [401];
+  const served = isJson ? call.statuses : [400];
+  if (asker.kind === "limited") return [...served, 429];
+  // Whatever would have been sent costs more than nothing.
+  if (asker.kind === "poor" && call.body) return served.map((one) => (one === 200 ? 402 : one));
+  return served;
+}
+
+interface Asker {
+  readonly kind: "rich" | "poor" | "limited" | "stranger";
+  readonly lines: readonly string[];
+}
+
+function askerFor(world: FuzzWorld, chance: Chance): Asker {
+  const kind = weighed(chance, [
+    [16, "rich"],
+    [1, "poor"],
+    [1, "limited"],
+    [1, "revoked"],
+    [1, "nobody"],
+  ] as const);
+  if (kind === "nobody") return { kind: "stranger", lines: [] };
+  const { line, isKey } = credentials(world[kind], chance);
+  return { kind: isKey && kind !== "revoked" ? kind : "stranger", lines: [line] };
+}
+
+const calls: readonly (readonly [number, (world: FuzzWorld, chance: Chance) => Call])[] = [
+  [32, (world, chance) => completion("chat", world, chance)],
+  [18, (world, chance) => completion("responses", world, chance)],
+  [8, (_, chance) => getting("/v1/models", "/v1/models", [200], chance)],
+  [6, (world, chance) => model(world, chance)],
+  [6, (_, chance) => getting("/v1/account", "/v1/account", [200], chance)],
+  [4, (_, chance) => usage(chance)],
+  [6, (world, chance) => receipt(world, chance)],
+  [8, (_, chance) => ({ ...getting("/healthz", "/healthz", [200], chance), needsKey: false })],
+  [
+    1,
+    (_, chance) => ({
+      ...getting("/openapi.json", "/openapi.json", [200], chance),
+      needsKey: false,
+    }),
+  ],
+  [11, (world, chance) => nothing(world, chance)],
+];
+
+function completion(endpoint: Endpoint, { models }: FuzzWorld, chance: Chance): Call {
+  const path = endpoint === "chat" ? "/v1/chat/completions" : "/v1/responses";
+  const body = bodyFor(endpoint, models, chance);
+  const target = disguised(path, chance);
+  const { statuses } = body;
+  return { method: "POST", target, operation: `POST ${path}`, statuses, needsKey: true, body };
+}
+
+function getting(path: string, target: string, statuses: readonly number[], chance: Chance): Call {
+  const method = chance.chance(0.2) ? "HEAD" : "GET";
+  return {
+    method,
+    target: disguised(target, chance),
+    operation: `GET ${path}`,
+    statuses,
+    needsKey: true,
+  };
+}
+
+function model({ models }: FuzzWorld, chance: Chance): Call {
+  const id = chance.pick(models);
+  const written = chance.pick([id, id.replaceAll("/", "%2F"), encodeURIComponent(id)]);
+  const unknown = [`${id}x`, "%zz", "%ff", "%00", "a%2F..%2Fb", "__proto__", "constructor", "*"];
+  return chance.chance(0.5)
+    ? getting("/v1/models/{id}", `/v1/models/${written}`, [200], chance)
+    : getting("/v1/models/{id}", `/v1/models/${chance.pick(unknown)}`, [404], chance);
+}
+
+function receipt(world: FuzzWorld, chance: Chance): Call {
+  const unknown = ["req_0", "req_00000000000000000000", "x/y", "'%20OR%201=1", "%ff", "__proto__"];
+  // The one that is limited belongs to another account.
+  return chance.chance(0.5)
+    ? getting("/v1/requests/{id}", `/v1/requests/${world.receipt}`, [200, 404], chance)
+    : getting("/v1/requests/{id}", `/v1/requests/${chance.pick(unknown)}`, [404], chance);
+}
+
+function usage(chance: Chance): Call {
+  const good = ["", "?", "?by=day", "?by=model", "?since=7d", "?since=7d&until=0d", "?by=%6dodel"];
+  const bad = [
+    "?by=key",
+    "?by=",
+    "?since=2026-02-30",
+    "?since=-1d",
+    "?x=1",
+    "?by=day&by=day",
+    "?%ff",
+  ];
+  // A client that asks for several reports at once is told to wait.
+  return chance.chance(0.6)
+    ? getting("/v1/usage", `/v1/usage${chance.pick(good)}`, [200, 429], chance)
+    : getting("/v1/usage", `/v1/usage${chance.pick(bad)}`, [400], chance);
+}
+
+const otherMethods = ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"] as const;
+const nowhere = [
+  "/",
+  "/v1",
+  "/v1/",
+  "/v1/models/",
+  "//v1/models",
+  "/V1/models",
+  "/v1/model",
+  "/v1%2Fmodels",
+  "/v1/models;x",
+  "/v1/../admin",
+  "/healthz/",
+  "/metrics",
+  "/v1/chat",
+  "/v1/chat/completions/",
+  "/v1/chat/completions%00",
+  "/.git/config",
+  "/%",
+  "/\u00ff",
+  "/?/v1/models",
+  "/#/v1/models",
+] as const;
+
+/** No such path, or not with this method; whether with a key or without. */
+function nothing({ models }: FuzzWorld, chance: Chance): Call {
+  const call = { operation: undefined, statuses: [404], needsKey: false };
+  const target = chance.pick(nowhere);
+  // Of an empty id there is no model, which one who has no key need not know.
+  const isEmptyId = target === "/v1/models/";
+  if (chance.chance(0.5))
+    return { ...call, method: "GET", target, ...(isEmptyId ? { statuses: [401, 404, 429] } : {}) };
+  const body = { ...bodyFor("chat", models, chance), statuses: [404] };
+  const path = chance.pick(["/v1/chat/completions", "/v1/models", "/healthz", "/v1/account", "/x"]);
+  return { ...call, method: chance.pick(otherMethods), target: path, body };
+}
+
+/** The same target in other words. */
+function disguised(target: string, chance: Chance): string {
+  if (chance.chance(0.9)) return target;
+  const query = target.includes("?") || target.startsWith("/v1/usage") ? "" : "?a=b&key=c#d";
+  return chance.pick([
+    `http://evil.example${target}`,
+    `https://localhost:1${target}`,
+    target.replace("/", "/./"),
+    target.replace("/", "/x/../"),
+    target.replace("/", "/%2e/"),
+    target + query,
+  ]);
+}
+
+const hosts = ["Host: localhost", "Host: x", "host: 127.0.0.1:1", "HOST: evil.example"] as const;
+const foreignHosts = ["a/healthz?", "a?b", "a#b", "a@b", "a b", "a\tb", "a\\b"] as const;
+
+/** Some hosts could move the path, and are refused. A target that goes up and down needs one to be walked at all. */
+function hostFor(target: string, chance: Chance): { line: string; isForeign: boolean } {
+  if (chance.chance(0.02)) return { line: `Host: ${chance.pick(foreignHosts)}`, isForeign: true };
+  const isStraight = !/\/\.|\/%2e/.test(target);
+  const line = isStraight && chance.chance(0.1) ? "Host:" : chance.pick(hosts);
+  return { line, isForeign: false };
+}
+
+function contentType(chance: Chance): { line: string; isJson: boolean } {
+  const json = ["application/json", "Application/JSON", "application/json; charset=UTF-8"] as const;
+  const other = [
+    "text/plain",
+    "application/x-www-form-urlencoded",
+    "multipart/form-data",
+    "a",
+  ] as const;
+  return chance.chance(0.97)
+    ? { line: `Content-Type: ${chance.pick(json)}`, isJson: true }
+    : { line: `Content-Type: ${chance.pick(other)}`, isJson: false };
+}
+
+/** Some clients send a body where none is asked for. */
+function strayBody(call: Call, chance: Chance): Buffer | undefined {
+  return call.method === "GET" && chance.chance(0.03) ? Buffer.from("hello") : undefined;
+}
+
+/** A body as it travels: with its length, or in chunks. */
+function framed(
+  body: Buffer | undefined,
+  version: string,
+  chance: Chance,
+): { lines: readonly string[]; body: Buffer } {
+  if (body === undefined) return { lines: [], body: Buffer.alloc(0) };
+  const expect = chance.chance(0.02) ? ["Expect: 100-continue"] : [];
+  // HTTP/1.0 knows no chunks.
+  if (version === "HTTP/1.0" || chance.chance(0.8))
+    return { lines: [...expect, `Content-Length: ${body.length}`], body };
+  return { lines: [...expect, "Transfer-Encoding: chunked"], body: chunked(body, chance) };
+}
+
+function chunked(body: Buffer, chance: Chance): Buffer {
+  const size = 1 + chance.below(Math.max(body.length, 10));
+  const pieces = several(Math.ceil(body.length / size), (at) =>
+    body.subarray(at * size, (at + 1) * size),
+  );
+  const extension = chance.pick(["", "", "", ";a=b", ";a"]);
+  return Buffer.concat([
+    ...pieces.flatMap((piece) => [
+      Buffer.from(`${piece.length.toString(16)}${extension}\r\n`),
+      piece,
+      Buffer.from("\r\n"),
+    ]),
+    Buffer.from(`0${extension}\r\n\r\n`),
+  ]);
+}
+
+function shuffled<Item>(items: readonly Item[], chance: Chance): Item[] {
+  const drawn = items.map((item): [number, Item] => [chance.below(1 << 30), item]);
+  return drawn.toSorted(([a], [b]) => a - b).map(([, item]) => item);
+}

@@ -1,0 +1,214 @@
+import type { WholeAnswer } from "../mixedLoad.ts";
+import { costOf } from "../gatewayConfig.ts";
+import { unhinderedTimer } from "../processorWait.ts";
+import type { FuzzBench } from "./bench.ts";
+import type { RawAnswer } from "./answerReader.ts";
+import { several, weighed, type Chance } from "./chance.ts";
+import { openConnection, type FuzzConnection } from "./connection.ts";
+import { isBare, isStream } from "./judge.ts";
+import { roughRequest } from "./roughRequests.ts";
+import { soundRequest, type SoundRequest } from "./soundRequests.ts";
+
+/** What was seen so far, by all connections. */
+export interface FuzzTally {
+  requests: number;
+  connections: number;
+  /** How often each status came; those of Bun's own begin with `bare`. */
+  readonly answers: Record<string, number>;
+  /** Connections that the server closed, where it might, before all was answered. */
+  unanswered: number;
+  /** Answers that cost something and were seen to their end. */
+  readonly whole: WholeAnswer[];
+  readonly problems: string[];
+}
+
+/** Nothing may take longer than this to be answered, on a machine that has time for it. */
+const hangMs = 5000;
+/** So long is waited where it has not, and for the server to give up a connection. */
+const givenUpMs = 30_000;
+/** So long the server may wait for the rest of what is not whole, before its client goes. */
+const patienceMs = 25;
+
+/** What each answer of the bench's provider costs. */
+const charge = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
+
+/** One client, from its connection to its end. What it finds wrong goes to the tally as `name` and the words. */
+export async function visit(
+  bench: FuzzBench,
+  chance: Chance,
+  tally: FuzzTally,
+  name: string,
+): Promise<void> {
+  tally.connections += 1;
+  const manner = weighed(chance, [
+    [9, orderly],
+    [3, pipelined],
+    [8, rough],
+    [3, leaving],
+  ] as const);
+  const sent: SoundRequest[] = [];
+  const connection = await openConnection(bench.port, (index) => sent[index]?.isHead ?? false);
+  const complain: Complain = (problem, bytes) => {
+    const shown = JSON.stringify(bytes.toString("latin1", 0, 1500));
+    tally.problems.push(`${name}, ${manner.name}: ${problem}\n  sent: ${shown}`);
+  };
+  await manner({ bench, chance, tally, connection, sent, complain });
+}
+
+type Complain = (problem: string, bytes: Buffer) => void;
+
+interface Visit {
+  readonly bench: FuzzBench;
+  readonly chance: Chance;
+  readonly tally: FuzzTally;
+  readonly connection: FuzzConnection;
+  /** The sound requests so far, which are answered in their order. */
+  readonly sent: SoundRequest[];
+  readonly complain: Complain;
+}
+
+/** Asks one thing after the other, and waits for each answer. */
+async function orderly(visit: Visit): Promise<void> {
+  const { chance } = visit;
+  const isGood = await askInTurn(visit, 1 + chance.below(12));
+  if (isGood) await leave(visit, Buffer.alloc(0));
+}
+
+/** Asks so many things; false where that was the end of the connection. */
+async function askInTurn(visit: Visit, count: number): Promise<boolean> {
+  const { bench, complain } = visit;
+  for (let left = count; left > 0; left -= 1) {
+    const request = nextSound(visit);
+    const bytes = bytesOf(request);
+    await sendInPieces(visit, bytes);
+    const answer = await answerTo(visit, bytes);
+    if (answer === undefined) return false;
+    for (const problem of bench.judge.ofSound(answer, request)) complain(problem, bytes);
+    if (!request.isLast) continue;
+    const after = await nextInTime(visit, bytes);
+    if (after !== "closed") complain("the connection does not end as it was asked to", bytes);
+    return false;
+  }
+  return true;
+}
+
+/** The next answer or the end, which must not let wait. */
+async function nextInTime(
+  { bench, connection, complain }: Visit,
+  bytes: Buffer,
+): Promise<RawAnswer | "closed" | "late"> {
+  const tookMs = unhinderedTimer([bench.gateway.pid, process.pid]);
+  const answer = await connection.next(givenUpMs);
+  if (answer === "late" || tookMs().all > hangMs)
+    complain("late: neither an answer nor the end", bytes);
+  return answer;
+}
+
+/** Undefined where there is none, which is told. */
+async function answerTo(visit: Visit, bytes: Buffer): Promise<RawAnswer | undefined> {
+  const { connection, complain } = visit;
+  const answer = await nextInTime(visit, bytes);
+  if (typeof answer !== "string") return seen(visit, answer);
+  const missing = connection.isCut ? "an answer is cut" : `${answer}: no answer`;
+  complain(connection.problem ?? `${missing} to a sound request`, bytes);
+  await connection.leave("reset", givenUpMs);
+  return undefined;
+}
+
+/** Asks several things without waiting: they are answered in their order, and Bun may close where one follows a pending one. */
+async function pipelined(visit: Visit): Promise<void> {
+  const { bench, chance, complain, tally } = visit;
+  const requests = several(2 + chance.below(5), () => nextSound(visit));
+  const bytes = Buffer.concat(requests.map(bytesOf));
+  await sendInPieces(visit, bytes);
+  for (const request of requests) {
+    const answer = await nextInTime(visit, bytes);
+    if (answer === "closed") tally.unanswered += 1;
+    if (typeof answer === "string") break;
+    seen(visit, answer);
+    for (const problem of bench.judge.ofSound(answer, request)) complain(problem, bytes);
+    if (request.isLast) break;
+  }
+  await leave(visit, bytes);
+}
+
+/** Sends what is no sound HTTP, behind a sound request or two. */
+async function rough(visit: Visit): Promise<void> {
+  const { bench, chance, connection, complain, tally } = visit;
+  if (!(await askInTurn(visit, chance.below(3)))) return;
+  const { bytes, isWhole } = roughRequest(roughened(visit), chance);
+  tally.requests += 1;
+  await sendInPieces(visit, bytes);
+  const answer = isWhole ? await nextInTime(visit, bytes) : await connection.next(patienceMs);
+  if (answer === "closed") tally.unanswered += 1;
+  if (typeof answer !== "string") {
+    seen(visit, answer);
+    for (const problem of bench.judge.ofRough(answer)) complain(problem, bytes);
+  }
+  await leave(visit, bytes);
+}
+
+/** A request to be made rough; none to HEAD, to whose answer nobody could tell whether a body belongs. */
+function roughened({ bench, chance }: Visit): SoundRequest {
+  for (;;) {
+    const request = soundRequest(bench.world, chance);
+    if (!request.isHead) return request;
+  }
+}
+
+/** Goes while it sends, or before it is answered. */
+async function leaving(visit: Visit): Promise<void> {
+  const { chance, connection } = visit;
+  if (!(await askInTurn(visit, chance.below(3)))) return;
+  const bytes = bytesOf(nextSound(visit));
+  const isCut = chance.chance(0.5);
+  await sendInPieces(visit, isCut ? bytes.subarray(0, chance.below(bytes.length)) : bytes);
+  if (chance.chance(0.7)) await connection.next(chance.below(5));
+  await leave(visit, bytes);
+}
+
+function nextSound({ bench, chance, sent, tally }: Visit): SoundRequest {
+  const request = soundRequest(bench.world, chance);
+  sent.push(request);
+  tally.requests += 1;
+  return request;
+}
+
+function bytesOf({ head, body }: SoundRequest): Buffer {
+  return Buffer.concat([Buffer.from(head, "latin1"), body]);
+}
+
+/** In one piece or in several, some of them slow. */
+async function sendInPieces({ chance, connection }: Visit, bytes: Buffer): Promise<void> {
+  let at = 0;
+  for (let left = chance.chance(0.7) ? 0 : 1 + chance.below(5); left > 0; left -= 1) {
+    const end = at + chance.below(bytes.length - at + 1);
+    connection.send(bytes.subarray(at, end));
+    at = end;
+    await Bun.sleep(chance.below(3));
+  }
+  connection.send(bytes.subarray(at));
+}
+
+/** Counts an answer, and remembers one that cost something. */
+function seen({ tally }: Visit, answer: RawAnswer): RawAnswer {
+  const { status, headers } = answer;
+  const name = `${isBare(answer) ? "bare " : ""}${status}`;
+  tally.answers[name] = (tally.answers[name] ?? 0) + 1;
+  if (status === 200 && (headers.has("x-tollgate-cost-rub") || isStream(headers)))
+    tally.whole.push({ id: headers.get("x-request-id") ?? "", charge });
+  return answer;
+}
+
+/** Goes one way or the other. Whatever came meanwhile must be answers too, of which nobody knows to what. */
+async function leave(visit: Visit, bytes: Buffer): Promise<void> {
+  const { bench, chance, connection, sent, complain } = visit;
+  const rest = await connection.leave(chance.pick(["fin", "fin", "reset"]), givenUpMs);
+  if (rest === undefined) complain("the server keeps a connection whose client is gone", bytes);
+  for (const { answer, index } of rest ?? []) {
+    seen(visit, answer);
+    const isHead = sent[index]?.isHead ?? false;
+    for (const problem of bench.judge.ofRough(answer, isHead)) complain(problem, bytes);
+  }
+  if (connection.problem !== undefined) complain(connection.problem, bytes);
+}
