@@ -19,7 +19,7 @@ interface OpenBlock {
 const NOTHING: ChatEvent = { kind: "nothing" };
 /** So many blocks may be open at once; the interface has one at a time. */
 const OPEN_BLOCKS_MAX = 1000;
-/** A longer thought is shown, but not kept for the end of its block, where it would be given back whole. */
+/** Longer thoughts are shown, but not kept for the end, where they would be given back whole. */
 const THOUGHT_CHARACTERS_MAX = 1024 * 1024;
 
 /** Starts reading the events of one message: https://platform.claude.com/docs/en/build-with-claude/streaming */
@@ -30,6 +30,12 @@ export function readMessageEvents(): ReadChatEvent {
 
 class MessageReader {
   readonly #open = new Map<unknown, OpenBlock>();
+  /**
+   * The thoughts as they were signed: all at the end, in one list. Clients that put the chunks of a stream together
+   * know lists of calls only, and keep of several lists the last one, or fail at it.
+   */
+  readonly #thoughts: Fields[] = [];
+  #thoughtCharacters = 0;
   #calls = 0;
   #isFinished = false;
   /** The figures of `message_start`. That of the output is only a placeholder there. */
@@ -123,7 +129,7 @@ class MessageReader {
     return delta ? chunkOf(delta) : NOTHING;
   }
 
-  /** What a block shows only at its end: the input that came whole or not at all, and a signature. */
+  /** What a block shows only at its end: the input of a call that came whole or not at all. */
   #closeBlock(index: unknown): Fields | undefined {
     const block = this.#open.get(index);
     this.#open.delete(index);
@@ -132,10 +138,15 @@ class MessageReader {
       if (block.hasArguments) return undefined;
       return argumentsDelta(block, answerText(block.start["input"] ?? {}));
     }
-    const { type, thinking, signature } = block;
-    if (Math.max(thinking.length, signature.length) > THOUGHT_CHARACTERS_MAX) return undefined;
-    const whole = type === "thinking" ? { type, thinking, signature } : block.start;
-    return isThinking(whole) ? { thinking_blocks: [whole] } : undefined;
+    this.#keepThought(block);
+    return undefined;
+  }
+
+  #keepThought({ type, thinking, signature, start }: OpenBlock): void {
+    const whole = type === "thinking" ? { type, thinking, signature } : start;
+    if (!isThinking(whole)) return;
+    this.#thoughtCharacters += thinking.length + signature.length + textOf(start["data"]).length;
+    if (this.#thoughtCharacters <= THOUGHT_CHARACTERS_MAX) this.#thoughts.push(whole);
   }
 
   #finish(stopReason: unknown, reported: unknown): ChatEvent {
@@ -157,7 +168,13 @@ class MessageReader {
       const { tool_calls: closed } = this.#closeBlock(index) ?? {};
       if (Array.isArray(closed)) calls.push(...(closed as unknown[]));
     }
-    return calls.length === 0 ? {} : { tool_calls: calls };
+    // Some of the thoughts without the others are none that the provider takes back.
+    const hasThoughts =
+      this.#thoughts.length > 0 && this.#thoughtCharacters <= THOUGHT_CHARACTERS_MAX;
+    return {
+      ...(calls.length > 0 && { tool_calls: calls }),
+      ...(hasThoughts && { thinking_blocks: this.#thoughts }),
+    };
   }
 
   /** The figures of `message_delta` are cumulative; those that it leaves out are the first ones. */

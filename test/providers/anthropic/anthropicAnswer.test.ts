@@ -188,14 +188,28 @@ describe("a stream", () => {
   test("opens a block with what stands in it already", () => {
     expect(
       deltasOf(
-        events(opened(0, { type: "thinking", thinking: "Hm.", signature: "sig" }), stopped(0), {
-          ...opened(1, { type: "text", text: "Yes." }),
-        }),
+        events(
+          opened(0, { type: "thinking", thinking: "Hm.", signature: "sig" }),
+          stopped(0),
+          opened(1, { type: "text", text: "Yes." }),
+        ),
       ),
-    ).toEqual([
+    ).toEqual([{ reasoning_content: "Hm." }, { content: "Yes." }]);
+  });
+
+  test("gives its signed thoughts in one list, with the reason why it ended", () => {
+    const first = { type: "thinking", thinking: "Hm.", signature: "one" };
+    const hidden = { type: "redacted_thinking", data: "xyz" };
+    const second = { type: "thinking", thinking: "Ah.", signature: "two" };
+    const list = [first, hidden, { type: "text", text: "Yes." }, second].flatMap((block, index) => [
+      opened(index, block),
+      stopped(index),
+    ]);
+    expect(deltasOf(events(...list, ended("end_turn")))).toEqual([
       { reasoning_content: "Hm." },
-      { thinking_blocks: [{ type: "thinking", thinking: "Hm.", signature: "sig" }] },
       { content: "Yes." },
+      { reasoning_content: "Ah." },
+      { thinking_blocks: [first, hidden, second] },
     ]);
   });
 
@@ -241,8 +255,9 @@ describe("a stream", () => {
     const delta = added(0, { type: "thinking_delta", thinking });
     const signature = added(0, { type: "signature_delta", signature: "sig" });
     const opening = opened(0, { type: "thinking", thinking: "", signature: "" });
-    const list = events(opening, delta, delta, delta, signature, stopped(0));
-    expect(deltasOf(list)).toEqual([1, 2, 3].map(() => ({ reasoning_content: thinking })));
+    const list = events(opening, delta, delta, delta, signature, stopped(0), ended("end_turn"));
+    const shown = [1, 2, 3].map(() => ({ reasoning_content: thinking }));
+    expect(deltasOf(list)).toEqual([...shown, {}]);
   });
 
   test("has no more than a thousand blocks open at once", () => {
