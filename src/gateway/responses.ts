@@ -3,8 +3,8 @@ import { invalidRequest, resourceNotFound, type ApiError } from "../contract/err
 import type { ResponsesRequest } from "../contract/responses.ts";
 import { readResponsesUsage } from "../contract/usage.ts";
 import { isJsonObject, type JsonObjectText } from "../lib/json.ts";
-import { CostlyJsonError, parseUntrusted } from "../lib/untrustedJson.ts";
-import { AnswerError, type EncodedRequest } from "../providers/provider.ts";
+import { ANSWER_ROOM, CostlyJsonError, parseUntrusted } from "../lib/untrustedJson.ts";
+import { AnswerError, MisfireError, type EncodedRequest } from "../providers/provider.ts";
 import type { UpstreamError } from "../providers/upstream.ts";
 import type { Candidate } from "../routing/order.ts";
 import { admit } from "./admit.ts";
@@ -82,9 +82,9 @@ function jsonAnswer(journey: Journey): Promise<Answer> {
 export function parseResponse(text: string): Readonly<Record<string, unknown>> {
   let value: unknown;
   try {
-    value = parseUntrusted(text);
+    value = parseUntrusted(text, ANSWER_ROOM);
   } catch (error) {
-    if (error instanceof CostlyJsonError) throw new AnswerError(`the answer ${error.message}`);
+    if (error instanceof CostlyJsonError) throw new MisfireError(`the answer ${error.message}`);
     throw new AnswerError("the answer is not JSON");
   }
   if (isJsonObject(value) && value["object"] === "response") return value;

@@ -2,9 +2,9 @@ import { upstreamFailure, type StreamFailure } from "../contract/errors.ts";
 import { readResponsesUsage, type Usage } from "../contract/usage.ts";
 import { isJsonObject } from "../lib/json.ts";
 import { createSseSplitter, type SseSplitter } from "../lib/sse.ts";
-import { CostlyJsonError, parseUntrusted } from "../lib/untrustedJson.ts";
+import { ANSWER_ROOM, CostlyJsonError, parseUntrusted } from "../lib/untrustedJson.ts";
 import type { SseEvent } from "../lib/sseEvent.ts";
-import { AnswerError } from "../providers/provider.ts";
+import { AnswerError, MisfireError } from "../providers/provider.ts";
 import { EVENT_BYTES_MAX, type AnswerDecoder } from "./answerDecoder.ts";
 import { spokenTextBytes } from "./spokenText.ts";
 
@@ -201,10 +201,10 @@ function responseOf(event: SseEvent): Readonly<Record<string, unknown>> {
 function parse({ looseData: data }: SseEvent): Readonly<Record<string, unknown>> {
   if (data === undefined) return {};
   try {
-    const value = parseUntrusted(data);
+    const value = parseUntrusted(data, ANSWER_ROOM);
     return isJsonObject(value) ? value : {};
   } catch (error) {
-    if (error instanceof CostlyJsonError) throw new AnswerError(`an event ${error.message}`);
+    if (error instanceof CostlyJsonError) throw new MisfireError(`an event ${error.message}`);
     return {};
   }
 }

@@ -1,4 +1,4 @@
-import { JsonCost } from "./untrustedJson.ts";
+import { ANSWER_ROOM, JsonCost } from "./untrustedJson.ts";
 
 /** What is beyond this is read plainly: the exact way takes fifteen times as long. */
 const EXACT_CHARACTERS_MAX = 256 * 1024;
@@ -11,16 +11,16 @@ export type ReadJson = (text: string) => unknown;
 /**
  * As parseUntrusted, but a number that a double cannot hold is written again by JSON.stringify with all its
  * digits: models give ids of twenty digits to the tools that they call. Such a number reads as an object, not
- * as a number. Very long texts, and very deep ones, lose these digits.
+ * as a number. Very long texts, and very deep ones, lose these digits. For answers: it has their room.
  */
 export function parseExactly(text: string): unknown {
-  return exactReader()(text);
+  return exactReader(ANSWER_ROOM)(text);
 }
 
 /** Reads the texts of one request so, until they are very long together. What they cost is counted together. */
-export function exactReader(): ReadJson {
+export function exactReader(room = 1): ReadJson {
   let charactersLeft = EXACT_CHARACTERS_MAX;
-  const cost = new JsonCost();
+  const cost = new JsonCost(room);
   return (text) => {
     cost.add(text);
     if (text.length > charactersLeft || !MAY_LOSE_DIGITS.test(text)) {

@@ -19,6 +19,11 @@ const SHORT_CHARACTERS_MAX = 96;
 const DISTINCT_MAX = 65_536;
 const KEY_CHARACTERS_MAX = 1024;
 /**
+ * So many times what a client's body may have may stand in an answer: with probabilities asked for, each of its tokens
+ * has twenty others beside it, which are 42 objects and arrays and 230 members. A crowd of 32 is no chance then either.
+ */
+export const ANSWER_ROOM = 8;
+/**
  * Distinct strings in one of 65,536 places of the engine's tables. Chance puts a dozen there at the most, and each one
  * more is in the way of all that follow.
  */
@@ -39,10 +44,10 @@ export class CostlyJsonError extends Error {
 
 /**
  * As JSON.parse, for a stranger's text: throws SyntaxError for what is no JSON, and CostlyJsonError, before anything is
- * read, where its many parts or names made to collide would hold up everything else.
+ * read, where its many parts or names made to collide would hold up everything else. `room`: see JsonCost.
  */
-export function parseUntrusted(text: string): unknown {
-  if (text.length > CHEAP_CHARACTERS_MAX) new JsonCost().add(text);
+export function parseUntrusted(text: string, room = 1): unknown {
+  if (text.length > CHEAP_CHARACTERS_MAX) new JsonCost(room).add(text);
   return JSON.parse(text);
 }
 
@@ -67,21 +72,28 @@ export class JsonCost {
   /** By place in the engine's table, how many distinct strings stand there. */
   #crowds: Uint8Array | undefined;
   readonly #secret = secret();
+  readonly #room: number;
+
+  /** `room`: so many times the bounds of what costs no more than it is long. Names that collide cost more, everywhere. */
+  constructor(room = 1) {
+    this.#room = room;
+  }
 
   /** Counts what a text would cost, in one pass that makes no strings. Throws CostlyJsonError beyond any bound. */
   add(text: string): void {
     let containers = this.#containers;
     let members = this.#members;
+    const containersMax = CONTAINERS_MAX * this.#room;
     for (let at = 0; at < text.length; at++) {
       const unit = text.charCodeAt(at);
       if (unit === QUOTE) at = this.#addString(text, at);
       else if (unit === COMMA || unit === COLON) members += 1;
       else if (unit === OPEN_OBJECT || unit === OPEN_ARRAY) {
         containers += 1;
-        if (containers > CONTAINERS_MAX) throw new CostlyJsonError("has too many parts");
+        if (containers > containersMax) throw new CostlyJsonError("has too many parts");
       }
     }
-    if (members > MEMBERS_MAX) throw new CostlyJsonError("has too many parts");
+    if (members > MEMBERS_MAX * this.#room) throw new CostlyJsonError("has too many parts");
     this.#containers = containers;
     this.#members = members;
   }
@@ -125,7 +137,8 @@ export class JsonCost {
     if (!this.#distinct.add(print)) return;
     const count = this.#distinct.size;
     if (count <= CROWD_MAX) return;
-    if (count > DISTINCT_MAX) throw new CostlyJsonError("has too many different names");
+    if (count > DISTINCT_MAX * this.#room)
+      throw new CostlyJsonError("has too many different names");
     const { engine, units } = hashing();
     const length = writeUnescaped(text, start, end, units);
     const place = engine.of(units, length) % PLACES;

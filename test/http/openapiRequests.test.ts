@@ -20,6 +20,7 @@ const saidInWords: readonly (readonly [message: RegExp, words: string])[] = [
 ];
 
 const saidOfChats: typeof saidInWords = [
+  [/^\S*[A-Z\u212a]\S* is not supported$/, "a known field in other letters (`Model`)"],
   [/\.text (?:is required|must be a string)$/, "required where the type is `text`"],
   [
     /^messages\[\d\]\.content (?:is required|must be a string or an array of parts)$/,

@@ -164,6 +164,8 @@ test("a reload with a shorter keep_requests folds at once what is older, and the
   await until("they are folded", () => !requests.find(first) && !requests.find(second));
   expect(requests.find(third)).toBeDefined();
   at.gateway.clock.advance(DAY_MS);
+  // Its age is told by the newest request.
+  await chat(at.gateway, at.gateway.key());
   await at.gateway.reload(keeping("23h"));
   await until("the last is folded", () => !requests.find(third));
 });

@@ -1,6 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { exactReader } from "../../src/lib/exactJson.ts";
 import { CostlyJsonError, parseUntrusted } from "../../src/lib/untrustedJson.ts";
+import { parseAnswer } from "../../src/providers/chat/answerObject.ts";
+import { MisfireError } from "../../src/providers/provider.ts";
 import { collidingNames } from "../support/collidingNames.ts";
 
 const numbered = (count: number, name: string): string[] =>
@@ -61,6 +63,22 @@ describe("what no honest request has is refused", () => {
   ])("too many %s", (_, text, message) => {
     expect(() => parseUntrusted(text)).toThrow(new CostlyJsonError(message));
   });
+});
+
+test("an answer has room for twenty likely others beside each of thousands of tokens", () => {
+  const tokens = Array.from({ length: 5000 }, (_, at) => ({
+    token: `t${at}`,
+    top_logprobs: Array.from({ length: 20 }, (_, other) => ({
+      token: `t${at}-${other}`,
+      logprob: -1,
+      bytes: [116, 45],
+    })),
+  }));
+  const text = JSON.stringify({ choices: [{ logprobs: { content: tokens } }] });
+  expect(() => parseUntrusted(text)).toThrow(CostlyJsonError);
+  expect(parseAnswer(text)).toEqual(JSON.parse(text));
+  const colliding = JSON.stringify({ choices: collidingNames(200) });
+  expect(() => parseAnswer(colliding)).toThrow(MisfireError);
 });
 
 describe("what an honest request has is read as JSON.parse reads it", () => {
