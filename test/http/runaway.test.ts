@@ -84,7 +84,7 @@ test("an answer of the responses interface in sound is as long as its transcript
   at.provider.answer = stream(
     responseEvent("response.audio.delta", { delta: base64 }),
     responseEvent("response.audio.transcript.delta", { delta: "Hello" }),
-    terminal("completed", "resp_1", { usage: null }),
+    terminal("completed", "resp_1", { usage: null, output: [] }),
   );
   const key = at.gateway.key();
   await respond(at.gateway, key, { stream: true, max_output_tokens: 50 });
