@@ -47,7 +47,7 @@ async function beginStream(
   const { visit, admitted } = journey;
   let last: StreamRelay | undefined;
   let firstAttemptMs: number | undefined;
-  const attempt = async (candidate: Candidate, trial: Trial): Promise<Relay> => {
+  const attempt = async (candidate: Candidate, trial: Trial): Promise<StreamRelay> => {
     firstAttemptMs ??= journey.gateway.clock.monotonicMs();
     const decoder = decoderFor(candidate);
     const relay = relayFor(journey, { candidate, trial, decoder, firstAttemptMs });
@@ -58,6 +58,7 @@ async function beginStream(
   try {
     const { answer } = await walk(journey, () => visit.signal.aborted, attempt);
     admitted.meter.firstByte();
+    answer.goOn();
     return answer;
   } catch (error) {
     const status = visit.signal.aborted ? "cancelled" : "failed";

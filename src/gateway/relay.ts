@@ -76,7 +76,7 @@ export class StreamRelay implements Relay {
     else options.signal.addEventListener("abort", () => this.#leave(), { once: true });
   }
 
-  /** Waits for the first content. When it throws UpstreamError nothing was promised: another provider may take over. */
+  /** Waits for the first content; `goOn` is next. When it throws UpstreamError nothing was promised: another provider may take over. */
   async begin(): Promise<void> {
     try {
       await this.#exchange.head;
@@ -101,9 +101,12 @@ export class StreamRelay implements Relay {
       this.#options.failedToBegin();
       throw isReadFailure(error) ? readFailure(error) : error;
     }
+  }
+
+  /** Once its attempt is in the books: from here on there is somebody to go on reading when nobody pulls any more. */
+  goOn(): void {
     this.#hasBegun = true;
     this.#exchange.offerTo((span) => this.#pass(span));
-    // From here on there is somebody to go on reading when nobody pulls any more.
     if (this.#isGone) void this.#drain();
   }
 
@@ -230,7 +233,8 @@ export class StreamRelay implements Relay {
     this.#pace.stop();
     const { admitted, candidate } = this.#options;
     let receipt: Receipt | undefined;
-    let problem: unknown = failure;
+    // A client that left is no fault that the operator must hear of.
+    let problem: unknown = ending.status === "cancelled" ? undefined : failure;
     try {
       const operatorPrice = candidate.route.cost;
       receipt = await admitted.meter.finish({

@@ -135,6 +135,7 @@ test("an answer whose client is slow to take its end is none of them: it is char
     ended() {},
   });
   await relay.begin();
+  relay.goOn();
   let text = "";
   for (;;) {
     await relay.ready(() => false);
