@@ -16,6 +16,8 @@ import { UpstreamError, type UpstreamExchange } from "./providers/upstream.ts";
 import { createRouteHealth } from "./routing/health.ts";
 import { createRetryBudget } from "./routing/retryBudget.ts";
 import {
+  createLogAlarm,
+  logSizeBytes,
   openStore,
   startFolding,
   startWriter,
@@ -103,7 +105,11 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
       log.info("old requests were folded into daily totals", { count }),
     );
   let folding = fold(config);
-  const fileWatch = watchFiles(store, lock, edges);
+  const lookAtLog = createLogAlarm(
+    () => logSizeBytes(path),
+    (bytes) => log.error("the database's log cannot be taken over: a reader keeps it", { bytes }),
+  );
+  const fileWatch = watchFiles(store, lock, edges, lookAtLog);
   const setupOf = (next: Config, before?: Setup): Setup => ({
     config: next,
     catalog: createCatalog(next, clock, {
@@ -137,6 +143,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     openRequests: requests.open,
     openStreams: requests.openStreams,
     bodyBytes: bodies.heldBytes,
+    logBytes: logSizeBytes(path),
     detachedAnswers: gateway.detached.count,
     held: gateway.holds.total(),
     queuedWrites: writer.queued,
@@ -191,8 +198,9 @@ function runsAlready(path: string): StoreError {
  * SQLite itself goes on without a word, writing charges to a file that is nowhere to be found. A lock whose file is
  * gone keeps nobody out: of two gateways on one database, each with holds that the other does not know, this one ends.
  */
-function watchFiles(store: Store, lock: InstanceLock, edges: Edges): Timer {
+function watchFiles(store: Store, lock: InstanceLock, edges: Edges, lookAtLog: () => void): Timer {
   const timer = setInterval(() => {
+    lookAtLog();
     const isDatabaseLost = store.isFileReplaced();
     if (!isDatabaseLost && !lock.isFileReplaced()) return;
     clearInterval(timer);

@@ -112,6 +112,7 @@ export { missingFolder } from "./databaseFile.ts";
 export type { Funds, KeyChanges, KeyRow, KeySecretRow, SettledFunds } from "./keys.ts";
 export type { HistoryRow } from "./ledger.ts";
 export { takeInstanceLock, type InstanceLock } from "./lock.ts";
+export { createLogAlarm, LOG_BYTES_MAX, logSizeBytes } from "./logSize.ts";
 export { lookAtStore, storeFiles, type StoreLook } from "./look.ts";
 export type { OpenedRequest, WriteResult } from "./operations.ts";
 export { restore, type Restored } from "./restore.ts";

@@ -29,6 +29,7 @@ export interface LogFields {
   address?: string;
   version?: string;
   count?: number;
+  bytes?: number;
   held_rub?: string;
   problem?: string;
 }

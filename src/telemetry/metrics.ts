@@ -48,6 +48,8 @@ export interface LiveFigures {
   readonly openStreams: number;
   /** Of requests' bodies that are being read, or whose answer has not begun. */
   readonly bodyBytes: number;
+  /** Of the store's write-ahead log. */
+  readonly logBytes: number;
   /** JSON answers that are read to their end though their client left. */
   readonly detachedAnswers: number;
   /** Nano-roubles. */

@@ -214,6 +214,7 @@ function liveFigures(registry: Registry): (figures: LiveFigures) => void {
     "Requests that were let in and are not over, streams among them.",
   );
   const openStreams = gauge("tollgate_open_streams", "Streamed answers that are not over.");
+  const logBytes = gauge("tollgate_store_log_bytes", "Size of the database's write-ahead log.");
   const bodyBytes = gauge(
     "tollgate_body_bytes",
     "Bytes of requests' bodies that are being read, or whose answer has not begun.",
@@ -241,6 +242,7 @@ function liveFigures(registry: Registry): (figures: LiveFigures) => void {
     openRequests.set(figures.openRequests);
     openStreams.set(figures.openStreams);
     bodyBytes.set(figures.bodyBytes);
+    logBytes.set(figures.logBytes);
     detached.set(figures.detachedAnswers);
     held.set(roubles(figures.held));
     queued.set(figures.queuedWrites);

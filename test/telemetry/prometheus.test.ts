@@ -10,6 +10,7 @@ const rest: LiveFigures = {
   openRequests: 0,
   openStreams: 0,
   bodyBytes: 0,
+  logBytes: 0,
   detachedAnswers: 0,
   held: 0n,
   queuedWrites: 0,

@@ -1,6 +1,6 @@
-import { readFileSync, statfsSync, statSync } from "node:fs";
+import { readFileSync, statfsSync } from "node:fs";
 import { dirname } from "node:path";
-import { storeFiles } from "../../store/store.ts";
+import { LOG_BYTES_MAX, logSizeBytes, storeFiles } from "../../store/store.ts";
 import { isoTime } from "../../lib/isoTime.ts";
 import { amiss, bytesText, sound, systemCode, type Verdict } from "./verdict.ts";
 
@@ -44,11 +44,11 @@ export interface DiskSpace {
 
 /** Looks where the database lies, or will lie. */
 export function examineDisk(databasePath: string): Verdict {
-  const { database, writeAheadLog } = storeFiles(databasePath);
+  const { database } = storeFiles(databasePath);
   const folder = dirname(database);
   try {
     const { bavail, bsize } = statfsSync(folder);
-    const logBytes = statSync(writeAheadLog, { throwIfNoEntry: false })?.size ?? 0;
+    const logBytes = logSizeBytes(databasePath);
     return judgeDisk({ folder, freeBytes: bavail * bsize, logBytes });
   } catch (error) {
     return amiss(
@@ -61,6 +61,10 @@ export function examineDisk(databasePath: string): Verdict {
 export function judgeDisk({ folder, freeBytes, logBytes }: DiskSpace): Verdict {
   const neededBytes = FREE_BYTES_MIN + logBytes;
   const found = `${bytesText(freeBytes)} free in ${folder} (write-ahead log: ${bytesText(logBytes)})`;
+  if (logBytes > LOG_BYTES_MAX)
+    return amiss(
+      `${found}: a program that reads on and on keeps the log from being taken over; end it`,
+    );
   return freeBytes >= neededBytes
     ? sound(found)
     : amiss(

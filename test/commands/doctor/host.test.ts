@@ -28,3 +28,11 @@ test("the disk needs room for the write-ahead log besides its minimum", () => {
   expect(judgeDisk(disk).ok).toBe(true);
   expect(judgeDisk({ ...disk, logBytes: disk.logBytes + 1 }).ok).toBe(false);
 });
+
+test("a log that somebody keeps from being taken over is amiss, however much room there is", () => {
+  const disk = { folder: "/data", freeBytes: 1e12, logBytes: 256 * 1024 * 1024 };
+  expect(judgeDisk(disk).ok).toBe(true);
+  const { ok, lines } = judgeDisk({ ...disk, logBytes: disk.logBytes + 1 });
+  expect(ok).toBe(false);
+  expect(lines.join("\n")).toContain("a program that reads on and on");
+});
