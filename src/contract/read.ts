@@ -18,8 +18,8 @@ export interface BodyText {
 
 /**
  * Reads the text of a request's body, of at most `bytesMax` bytes. Nothing is read where the headers refuse it already,
- * and no more than the limit is kept. `count` is told of bytes as they arrive, and may throw. Throws ApiError 400 for what the client did wrong, and rejects with the
- * runtime's own error when the client goes away while sending.
+ * and no more than the limit is kept. `count` is told of bytes as they arrive, and may throw. Throws ApiError 400 for
+ * what the client did wrong, and rejects with the runtime's own error when the client goes away while sending.
  */
 export async function readBody(
   request: Request,

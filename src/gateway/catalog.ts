@@ -23,13 +23,15 @@ export interface Catalog {
   close(heir?: Catalog): void;
 }
 
-export interface CatalogOptions {
+/** What a catalog has besides its config. */
+interface CatalogOptions {
   /** The catalog in whose place it comes: whose config did not change, that provider stays the same. */
   readonly before?: Catalog | undefined;
   /** Told of a provider that sent what nobody asked for, and how long none of its connections is kept. */
   readonly onUnasked?: (providerId: string, distrustMs: number) => void;
 }
 
+/** Makes the providers of a config, and what its models offer of them. */
 export function createCatalog(
   config: Config,
   clock: Clock,
