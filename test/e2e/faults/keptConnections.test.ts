@@ -140,7 +140,8 @@ test("row 17: a provider that always sends more than was asked for: each request
   for (let round = 0; round < rounds; round += 1) {
     const messages = [{ role: "user", content: String(round) }];
     const reply = await bench.ask("chat", hostile, { messages });
-    if (round % 2 === 1) await latest?.send(evilBytes);
+    // After the first surplus the gateway keeps no connection: there may be nobody to send it to.
+    if (round % 2 === 1) await latest?.send(evilBytes).catch(() => undefined);
     expect(reply.body).toMatchObject({ choices: [{ message: { content: String(round) } }] });
     const record = await bench.record(reply, usualCharge);
     expectEnd(record, { ...done, provider: bench.providerOf(hostile) });
