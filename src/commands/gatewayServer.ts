@@ -63,9 +63,9 @@ export async function startGateway(
         await drain(app, graceOver);
         app.cut();
         // What is cut off says so, and a whole answer may still be on its way to a client that reads slowly.
-        const lastWordsOver = Promise.all([graceOver, Bun.sleep(LAST_WORDS_MS)]);
+        const lastWordsOver = Bun.sleep(LAST_WORDS_MS);
         await Promise.race([app.requests.whenNone(), lastWordsOver]);
-        await listener.close(lastWordsOver);
+        await listener.close(lastWordsOver, graceOver);
         await scrapes?.close(lastWordsOver);
         app.log.info("stopped");
         await app.close();

@@ -11,8 +11,11 @@ export interface Listener {
   readonly address: string;
   /** Where it listens with TLS: new connections get the certificate that these files hold now; the open ones go on. Throws as `openListener`. */
   renewCertificate(tls: Config["server"]["tls"]): Promise<void>;
-  /** Refuses new connections, lets open ones end until `cut` resolves, and cuts off the rest. */
-  close(cut: Promise<unknown>): Promise<void>;
+  /**
+   * Refuses new connections, and lets open ones end: until `idleCut` resolves, and until `cut` where an answer is
+   * still on its way. Then it cuts off the rest.
+   */
+  close(idleCut: Promise<unknown>, cut?: Promise<unknown>): Promise<void>;
 }
 
 /** Where a listener listens, and how. */
@@ -54,9 +57,12 @@ export async function openListener(make: () => HttpSurface, place: Place): Promi
       const same = where.kind === "tcp" ? { ...where, port } : where;
       servers.push(await listen(make(), { ...place, listen: same }, certificate));
     },
-    async close(cut) {
+    async close(idleCut, cut = idleCut) {
       const ended = Promise.all(servers.map((server) => server.stop(false)));
-      await Promise.race([ended, cut]);
+      await Promise.race([ended, idleCut]);
+      if (servers.some(({ pendingRequests }) => pendingRequests > 0)) {
+        await Promise.race([ended, cut]);
+      }
       await Promise.all(servers.map((server) => server.stop(true)));
     },
   };
