@@ -21,8 +21,8 @@ export function schemaSha256(sqlite: Database): string {
 
 /**
  * What a store of this version's schema lacks or has otherwise: its tables and triggers are the rules that
- * SQLite enforces. Tables of somebody else, and what belongs to them, do no harm. A trigger could change what is
- * booked, and so could an index on a table of these refuse it: by an expression that fails, takes long, or is unique.
+ * SQLite enforces. Tables of somebody else, and what belongs to them, do no harm. A trigger on a table of these could
+ * change what is booked, and an index refuse it: by an expression that fails or takes long, or by being unique.
  * Every start asks: only a store that does not look just so is compared with one that is made for it, which takes 5 ms.
  */
 export function schemaProblems(sqlite: Database): string[] {
@@ -31,13 +31,26 @@ export function schemaProblems(sqlite: Database): string[] {
   const expected = objectsOf(freshStore());
   const missing = [...expected.values()].filter(({ name, sql }) => found.get(name)?.sql !== sql);
   const foreign = [...found.values()].filter(
-    ({ type, name, table }) =>
-      !expected.has(name) && (type === "trigger" || (type === "index" && expected.has(table))),
+    (object) => !expected.has(object.name) && expected.has(object.table) && hasSay(sqlite, object),
   );
   return [
     ...missing.map(({ type, name }) => `${type} ${name} is missing or not the program's own`),
-    ...foreign.map(({ type, name }) => `${type} ${name} is not the program's own`),
+    ...foreign.map(({ type, name }) => `${type} ${name} is not the program's own: drop it`),
   ];
+}
+
+/** Whether it has a say in what is booked: a trigger has, and an index but for the plainest, which only makes reads quicker. */
+function hasSay(sqlite: Database, { type, name, table }: SchemaObject): boolean {
+  if (type !== "index") return type === "trigger";
+  const isPlain = sqlite
+    .query(`SELECT 1 FROM pragma_index_list(?) WHERE name = ? AND "unique" = 0 AND partial = 0`)
+    .get(table, name);
+  const isOdd = sqlite
+    .query(
+      "SELECT 1 FROM pragma_index_xinfo(?) WHERE cid = -2 OR coll NOT IN ('BINARY', 'NOCASE', 'RTRIM')",
+    )
+    .get(name);
+  return isPlain === null || isOdd !== null;
 }
 
 function freshStore(): Database {

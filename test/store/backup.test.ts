@@ -147,7 +147,7 @@ describe("no backup is made", () => {
     ],
     [
       "of a store with somebody else's trigger",
-      "trigger mine is not the program's own",
+      "trigger mine is not the program's own: drop it",
       () => {
         const sqlite = new Database(books.path);
         sqlite.run("CREATE TRIGGER mine AFTER INSERT ON ledger BEGIN SELECT 1; END");
@@ -156,7 +156,7 @@ describe("no backup is made", () => {
     ],
     [
       "of a store with somebody else's index that refuses what is booked",
-      "index mine is not the program's own",
+      "index mine is not the program's own: drop it",
       () => {
         const sqlite = new Database(books.path);
         sqlite.run("CREATE INDEX mine ON LEDGER (abs(-9223372036854775807 - 1)) WHERE seq > 1000");

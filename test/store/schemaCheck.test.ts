@@ -37,7 +37,18 @@ describe("a store's schema", () => {
     [
       "has somebody else's trigger",
       "CREATE TRIGGER gift AFTER INSERT ON requests BEGIN DELETE FROM attempts; END",
-      ["trigger gift is not the program's own"],
+      ["trigger gift is not the program's own: drop it"],
+    ],
+    ["may have somebody's plain index on its tables", "CREATE INDEX own ON requests (model)", []],
+    [
+      "has an index that could refuse what is booked",
+      "CREATE UNIQUE INDEX own ON requests (model)",
+      ["index own is not the program's own: drop it"],
+    ],
+    [
+      "has an index on an expression",
+      "CREATE INDEX own ON ledger (abs(amount))",
+      ["index own is not the program's own: drop it"],
     ],
   ])("%s", (_, statement, problems) => {
     sqlite.run(statement);
