@@ -54,6 +54,8 @@ export class ChatDecoder implements AnswerDecoder {
   readonly #keptBack: ChatChunk[] = [];
   /** The bytes of text that had come when a usage came that may be the whole answer's. */
   #countedBytes: number | undefined;
+  /** It came by itself amid the answer: a figure of its own accord, and no zeros. */
+  #isCountedAlone = false;
   #reportedUsage: unknown;
   #output = "";
 
@@ -81,6 +83,7 @@ export class ChatDecoder implements AnswerDecoder {
   }
 
   get isUsageFinal(): boolean {
+    if (!this.isFinished && !this.#isCountedAlone) return false;
     return this.#countedBytes === this.textBytes;
   }
 
@@ -162,7 +165,9 @@ export class ChatDecoder implements AnswerDecoder {
     // Some servers count in every chunk, or write zeros until the end: only what comes with a finish reason, behind
     // one, or by itself can be the whole answer's, and is as long as no text follows.
     const mayBeWhole = chunk.choices.length === 0 || this.#finishedChoices.size > 0;
-    if (read.usage) this.#count(read.usage, mayBeWhole && !read.isUsageEarly);
+    if (!read.usage) return;
+    this.#isCountedAlone = chunk.choices.length === 0 && read.usage.completionTokens > 0;
+    this.#count(read.usage, mayBeWhole && !read.isUsageEarly);
   }
 
   #count(reported: Usage, mayBeWhole: boolean): void {

@@ -15,6 +15,8 @@ const REMEMBERED_MS_MAX = 3000;
 /** What comes sooner behind what came before had most likely waited: such time counts only in part. */
 const WAITS_MS = 10;
 const WAITED_SHARE = 0.25;
+/** But a client that has read for so many times what is remembered is blamed for nothing, however quick its provider. */
+const READING_SHARE = 1.5;
 const GIVEN_UP: ReadonlySet<string> = new Set(["timeout", "cut", "closed"]);
 
 /** How a client keeps up with its stream: who pauses holds its provider up. */
@@ -43,11 +45,13 @@ export function watchPace(clock: Clock, onStall: () => void): ClientPace {
   let rememberedMs = 0;
   /** Up to when what is remembered is less by the client's reading. */
   let readUntilMs = startedMs;
+  /** When nothing is remembered any more, if the client does not pause again. */
+  let forgottenAtMs = startedMs;
   const openPauseMs = (): number => (openPauses > 0 ? clock.monotonicMs() - pausesSinceMs : 0);
   const reads = (nowMs: number): void => {
     const forMs = nowMs - readUntilMs;
     const lessMs = forMs < WAITS_MS ? forMs * WAITED_SHARE : forMs;
-    rememberedMs = Math.max(rememberedMs - lessMs, 0);
+    rememberedMs = nowMs >= forgottenAtMs ? 0 : Math.max(rememberedMs - lessMs, 0);
     readUntilMs = nowMs;
   };
   return {
@@ -66,6 +70,7 @@ export function watchPace(clock: Clock, onStall: () => void): ClientPace {
       lastPauseMs = readUntilMs - pausesSinceMs;
       pastPausesMs += lastPauseMs;
       rememberedMs = Math.min(rememberedMs + lastPauseMs, REMEMBERED_MS_MAX);
+      forgottenAtMs = readUntilMs + READING_SHARE * rememberedMs;
       return lastPauseMs;
     },
     get isPausing() {

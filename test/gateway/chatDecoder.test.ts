@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { noUsage } from "../../src/contract/usage.ts";
+import { noUsage, type Usage } from "../../src/contract/usage.ts";
 import { ChatDecoder } from "../../src/gateway/chatDecoder.ts";
 import type { ChatEvent } from "../../src/providers/provider.ts";
 
@@ -29,6 +29,35 @@ test.each<[string, object]>([
     [false, 0],
     [true, 1],
   ]);
+});
+
+const zeros = noUsage;
+const counted = { ...noUsage, completionTokens: 3 };
+const say = (index: number, delta: object, finish_reason: string | null = null) => ({
+  choices: [{ index, delta, finish_reason }],
+});
+
+test.each<[string, [object, Usage?][], boolean]>([
+  [
+    "zeros beside a choice that has ended, while another goes on",
+    [[say(0, {}, "stop"), zeros]],
+    false,
+  ],
+  ["zeros by themselves, before anything is said", [[{ choices: [] }, zeros]], false],
+  ["a figure by itself amid the answer", [[{ choices: [] }, counted]], true],
+])("a usage in a stream of two choices is final: %s", (_, chunks, isFinal) => {
+  const read = [[say(0, { content: "a" })] as [object, Usage?], ...chunks];
+  const decoder = new ChatDecoder({
+    readEvent: () => {
+      const [chunk, usage] = read.shift() ?? [];
+      return chunk ? { kind: "chunk", chunk: { ...chunk }, usage } : { kind: "nothing" };
+    },
+    identity: { id: "chatcmpl-1", model: "m", created: 1, unknownFields: "forward" },
+    choiceCount: 2,
+    includeUsage: false,
+  });
+  while (read.length > 0) decoder.push(Buffer.from("data: x\n\n"));
+  expect(decoder.isUsageFinal).toBe(isFinal);
 });
 
 test.each([

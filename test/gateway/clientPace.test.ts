@@ -63,7 +63,7 @@ test("a provider that gave up amid a pause is found out behind what had waited i
 
 test.each([
   [1, 4000, true],
-  [1, 8100, false],
+  [1, 4600, false],
   [25, 1000, true],
   [25, 2100, false],
 ])(
