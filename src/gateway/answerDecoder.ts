@@ -20,6 +20,8 @@ export interface AnswerDecoder {
   take(): Piece | undefined;
   /** The first content has come: the answer belongs to this provider now. */
   readonly hasContent: boolean;
+  /** Before its first content the provider says that the model thinks: it is at work, and may be silent as amid an answer. */
+  readonly isThinking?: boolean;
   /** The answer is whole; its usage may still follow. */
   readonly isFinished: boolean;
   /** Nothing that matters follows. */

@@ -83,12 +83,13 @@ export class StreamRelay implements Relay {
       this.#hasHead = true;
       while (!this.#decoder.hasContent) {
         await this.#reading.read();
+        if (this.#decoder.isThinking) this.#expectMore();
         if (!this.#decoder.hasContent && this.#decoder.isClosed) {
           throw new UpstreamError("provider", "empty answer");
         }
       }
       // The provider was in time: what the books take is not its fault.
-      this.#exchange.setReadTimeout(this.#options.candidate.provider.config.idleTimeoutMs);
+      this.#expectMore();
       const ids = this.#decoder.takeObjectIds();
       await Promise.all([
         this.#options.admitted.meter.opened,
@@ -137,6 +138,11 @@ export class StreamRelay implements Relay {
   /** What is billed when the provider was given up because the client had left; else nothing. */
   abandonedUsage(): BilledUsage | undefined {
     return this.#isGivenUp ? this.#abandonedUsage() : undefined;
+  }
+
+  /** From now on each piece may take as long as one amid an answer. */
+  #expectMore(): void {
+    this.#exchange.setReadTimeout(this.#options.candidate.provider.config.idleTimeoutMs);
   }
 
   get #providerId(): string {

@@ -27,6 +27,7 @@ const CARRIAGE_RETURN = 0x0d;
 /** A responses stream: the provider's own bytes, with the terminal event kept back until the charge. */
 export class ResponsesDecoder implements AnswerDecoder {
   hasContent = false;
+  isThinking = false;
   isFinished = false;
   isRefused = false;
   usage: Usage | undefined;
@@ -106,7 +107,9 @@ export class ResponsesDecoder implements AnswerDecoder {
 
   /** What comes before the content is kept until then, but not without end. */
   #open(event: SseEvent, type: string | undefined): void {
-    this.hasContent = type !== undefined && bearsContent(type, event);
+    const item = type === "response.output_item.added" ? itemTypeOf(event) : "";
+    this.hasContent = CALL_ITEM.test(item) || SAYING_EVENT.test(type ?? "");
+    this.isThinking ||= item === "reasoning";
     this.#openingBytes += event.raw.byteLength;
     if (!this.hasContent && this.#openingBytes > OPENING_BYTES_MAX) {
       throw new AnswerError("the answer does not begin");
@@ -184,11 +187,9 @@ function deltaBytes(event: SseEvent): number {
   return typeof delta === "string" ? Buffer.byteLength(delta) : 0;
 }
 
-/** True for a text, reasoning, or a call; not for what only announces a text that is still to come. */
-function bearsContent(type: string, event: SseEvent): boolean {
-  if (type !== "response.output_item.added") return SAYING_EVENT.test(type);
+function itemTypeOf(event: SseEvent): string {
   const { item } = parse(event);
-  return isJsonObject(item) && typeof item["type"] === "string" && CALL_ITEM.test(item["type"]);
+  return isJsonObject(item) && typeof item["type"] === "string" ? item["type"] : "";
 }
 
 function responseOf(event: SseEvent): Readonly<Record<string, unknown>> {

@@ -8,8 +8,13 @@ import { responseEvent } from "../support/upstreamText.ts";
 
 const at = openBefore(["first", "second"], ({ first, second }) => ({
   sections: { server: { sse_keepalive: "60ms" }, billing: { disconnect_grace: "20ms" } },
-  providers: { first, second },
+  providers: {
+    first,
+    second,
+    hasty: { base_url: first, first_byte_timeout: "400ms", idle_timeout: "2s" },
+  },
   models: [
+    { id: "hasty", routes: [{ provider: "hasty", responses: true }] },
     { id: "small", routes: [{ provider: "first", model: "alone" }] },
     { id: "both", routes: [{ provider: "first", model: "both" }, { provider: "second" }] },
   ],
@@ -49,6 +54,20 @@ const contents: readonly string[] = [
   ),
   itemAdded("function_call").replace(/^event: .*\n/, ""),
 ];
+
+test("a model that says that it thinks may be as silent as amid an answer", async () => {
+  at.providers.first.answer = async (peer, request) => {
+    await raw(streamHead, piece(created()), piece(itemAdded("reasoning")))(peer, request);
+    for (let silence = 0; silence < 4; silence += 1) {
+      await Bun.sleep(150);
+      await peer.send(piece(responseEvent("keepalive")));
+    }
+    await raw(piece(delta), piece(terminal("completed")), streamEnd)(peer, request);
+  };
+  const reply = await respond(at.gateway, at.gateway.key(), { model: "hasty", stream: true });
+  expect(reply.status).toBe(200);
+  expect(reply.text).toContain("response.completed");
+});
 
 describe("before the first content of a stream", () => {
   test.each(starts.map((start) => [start]))(
