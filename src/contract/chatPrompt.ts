@@ -17,6 +17,8 @@ export interface PromptMeasure {
   readonly promptTextBytes: number;
   /** Parts that are not text (images, files, sound): their tokens cannot be told from their bytes. */
   readonly nonTextPartCount: number;
+  /** What of these two the fields of messages beside their content are, by name: a provider may be kept from some. */
+  readonly sizesBesideContent: ReadonlyMap<string, TextSize>;
   /** The prompt may be larger than its texts: parts that are not text, and tools that the provider runs, bring in more. */
   readonly needsWholeContext: boolean;
   /** Ids of files, recordings and other objects that the prompt names at the provider, as the client wrote them. */
@@ -27,6 +29,7 @@ export interface PromptMeasure {
 export function measurePrompt(body: Prompt): PromptMeasure {
   const recordingIds: string[] = [];
   const contents: unknown[] = [];
+  const sizesBesideContent = new Map<string, TextSize>();
   const besides = [
     body.system,
     body.instructions,
@@ -53,6 +56,11 @@ export function measurePrompt(body: Prompt): PromptMeasure {
       const size = sizeBesideContent(name, (message as Readonly<Record<string, unknown>>)[name]);
       promptTextBytes += size.textBytes;
       nonTextPartCount += size.otherParts;
+      const before = sizesBesideContent.get(name);
+      sizesBesideContent.set(name, {
+        textBytes: size.textBytes + (before?.textBytes ?? 0),
+        otherParts: size.otherParts + (before?.otherParts ?? 0),
+      });
     }
     if (isJsonObject(message.audio)) addRecording(recordingIds, message.audio);
   }
@@ -61,6 +69,7 @@ export function measurePrompt(body: Prompt): PromptMeasure {
     messageCount: body.messages.length,
     promptTextBytes,
     nonTextPartCount,
+    sizesBesideContent,
     needsWholeContext:
       nonTextPartCount > 0 || found.needsWholeContext || Array.isArray(body.mcp_servers),
     storedObjectIds: [...found.objectIds, ...recordingIds],

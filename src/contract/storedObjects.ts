@@ -57,6 +57,8 @@ const ITEM_KEYS: ReadonlySet<string> = new Set([
 ]);
 const TYPE_KEY: ReadonlySet<string> = new Set(["type"]);
 const NO_KEYS: ReadonlySet<string> = new Set();
+/** What a model gave to a tool of the caller's own names nothing at the provider. */
+const CALL_INPUT: ReadonlySet<string> = new Set(["input"]);
 const OWNER_KEYS: ReadonlySet<string> = new Set(["id", "variables"]);
 
 /** What a responses request takes from the provider's store. */
@@ -129,7 +131,10 @@ class Finding {
   /** Reads the parts of a chat's messages, whichever form the provider has for one that stands for a file. */
   readChatParts(contents: readonly unknown[]): void {
     this.#left.push(contents);
-    this.#readLeft((object) => this.#readMembers(object, CHAT_PART_ID_KEYS, NO_KEYS));
+    this.#readLeft((object) => {
+      const passedOver = ownValue(object, "type") === "tool_use" ? CALL_INPUT : undefined;
+      this.#readMembers(object, CHAT_PART_ID_KEYS, NO_KEYS, passedOver);
+    });
   }
 
   /** Reads tool definitions. A tool that the provider runs brings in more than the request's text. */

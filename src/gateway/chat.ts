@@ -40,7 +40,7 @@ export async function chat(gateway: Gateway, visit: Visit, body: ChatBody): Prom
       messageCount: request.messageCount,
       unbounded: request.needsWholeContext,
     },
-    promptEstimate: estimateTokens(request.promptTextBytes, request.nonTextPartCount),
+    promptEstimate: promptEstimateOf(request, model.chat),
     outputTokensBound: request.outputTokensBound,
     choiceCount: request.choiceCount,
   });
@@ -65,6 +65,20 @@ export async function chat(gateway: Gateway, visit: Visit, body: ChatBody): Prom
   return request.stream
     ? streamAnswer(journey, request, identity)
     : jsonAnswer(journey, request, identity);
+}
+
+/** What is sent over no route is read by no model. */
+function promptEstimateOf(request: ChatRequest, candidates: readonly Candidate[]): number {
+  let { promptTextBytes: textBytes, nonTextPartCount: otherParts } = request;
+  for (const [name, size] of request.sizesBesideContent) {
+    const isDropped = candidates.every(({ provider }) =>
+      provider.config.dropMessageFields.includes(name),
+    );
+    if (!isDropped) continue;
+    textBytes -= size.textBytes;
+    otherParts -= size.otherParts;
+  }
+  return estimateTokens(textBytes, otherParts);
 }
 
 /** By itself: a function that was made beside the body would keep that for as long as a stream is open. */

@@ -19,7 +19,8 @@ const SHORT_CHARACTERS_MAX = 96;
 const DISTINCT_MAX = 65_536;
 const KEY_CHARACTERS_MAX = 1024;
 /**
- * So many times what a client's body may have may stand in an answer: with probabilities asked for, each of its tokens
+ * So many times what a client's body may have may stand in an answer, and in the texts that a body, of a bounded size
+ * itself, has in its strings: with probabilities asked for, each of its tokens
  * has twenty others beside it, which are 42 objects and arrays and 230 members. A crowd of 32 is no chance then either.
  */
 export const ANSWER_ROOM = 8;

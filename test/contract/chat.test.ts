@@ -373,6 +373,7 @@ describe("the result", () => {
       messageCount: 1,
       promptTextBytes: 5,
       nonTextPartCount: 0,
+      sizesBesideContent: new Map(),
       needsWholeContext: false,
       storedObjectIds: [],
       body,

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { usual } from "../support/chatAnswers.ts";
+import { doneEvent, helloEvent, stopEvent, usual } from "../support/chatAnswers.ts";
 import { ask, call } from "../support/chatCalls.ts";
 import { openBefore, upstreamKey } from "../support/gatewayUnderTest.ts";
-import type { ReceivedRequest } from "../support/scriptedProvider.ts";
+import { stream, type ReceivedRequest } from "../support/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
 const at = openBefore(["local"], ({ local }) => ({
@@ -140,6 +140,21 @@ describe("the body that a provider gets", () => {
     at.providers.local.forget();
     // Another provider of the same model gets them as they are.
     expect((await sent(body(given, "unasked"))).body).toBe(body(given, "unasked"));
+  });
+
+  test("costs no tokens for what no route is sent", async () => {
+    at.providers.local.answer = stream(helloEvent, stopEvent, doneEvent);
+    const thought = { role: "assistant", content: "a", reasoning_content: "hm".repeat(20_000) };
+    const messages = [{ role: "user", content: "q" }, thought];
+    for (const [model, isCounted] of [
+      ["plain", false],
+      ["unasked", true],
+    ] as const) {
+      const key = at.gateway.key();
+      await call(at.gateway, key, { body: ask({ model, stream: true, messages }) });
+      const [record] = await at.gateway.records(key, 1);
+      expect([record?.estimated, (record?.promptTokens ?? 0) > 1000]).toEqual([true, isCounted]);
+    }
   });
 
   test("is as exact without such fields in 400 KB", async () => {

@@ -3,6 +3,7 @@ import { isThinking } from "./anthropicAnswer.ts";
 import { partsOf, unfit, unfitPart, type ChatPart } from "../chat/chatParts.ts";
 import { answeredCallOf, argumentsOf, toolCallsOf } from "../chat/chatTools.ts";
 import { exactReader, type ReadJson } from "../../lib/exactJson.ts";
+import { ANSWER_ROOM } from "../../lib/untrustedJson.ts";
 import { isJsonObject } from "../../lib/json.ts";
 import { UnfitError } from "../provider.ts";
 
@@ -31,7 +32,7 @@ const USUAL_TTL = "5m";
 export function conversationOf(messages: readonly RequestMessage[]): Conversation {
   const system: Block[] = [];
   const turns: Turn[] = [];
-  const readJson = exactReader();
+  const readJson = exactReader(ANSWER_ROOM);
   for (const [index, message] of messages.entries()) {
     const path = `messages[${index}]`;
     switch (message.role) {

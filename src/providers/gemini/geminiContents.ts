@@ -1,5 +1,6 @@
 import type { RequestMessage } from "../../contract/chat.ts";
 import { exactReader, type ReadJson } from "../../lib/exactJson.ts";
+import { ANSWER_ROOM } from "../../lib/untrustedJson.ts";
 import { isJsonObject } from "../../lib/json.ts";
 import {
   partsOf,
@@ -60,7 +61,7 @@ export function geminiContents(
 ): { contents: readonly Content[]; systemInstruction: { parts: readonly Part[] } | undefined } {
   const instructions: Part[] = [];
   const said: { speaker: RequestMessage["role"]; content: Content }[] = [];
-  const reading: Reading = { model, callNames: new Map(), readJson: exactReader() };
+  const reading: Reading = { model, callNames: new Map(), readJson: exactReader(ANSWER_ROOM) };
   for (const [index, message] of messages.entries()) {
     const path = `messages[${index}]`;
     const { role } = message;
@@ -171,11 +172,13 @@ function resultPart(message: RequestMessage, path: string, { callNames, readJson
 
 /** A result must be an object; "output" is where any other stands: https://ai.google.dev/api/caching#FunctionResponse */
 function resultObject(text: string, readJson: ReadJson): Readonly<Record<string, unknown>> {
+  // Most results are plain words, and what is no object need not be read.
+  if (!/^\s*\{/.test(text)) return { output: text };
   try {
     const value: unknown = readJson(text);
     if (isJsonObject(value)) return value;
   } catch {
-    // Most results are plain words.
+    // It only begins like one.
   }
   return { output: text };
 }

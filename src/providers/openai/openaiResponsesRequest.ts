@@ -19,7 +19,6 @@ const SHARED_FIELDS = [
   "prompt_cache_key",
   "prompt_cache_retention",
   "service_tier",
-  "top_logprobs",
 ];
 
 /** What asks for the probabilities of tokens; without it `top_logprobs` alone brings none. */
@@ -56,6 +55,8 @@ export function encodeChat(call: ChatCall): EncodedRequest {
     text: textOf(body),
     tools: given(body["tools"]) && toolsOf(body["tools"]),
     tool_choice: given(body["tool_choice"]) && toolChoiceOf(body["tool_choice"]),
+    top_logprobs:
+      body["logprobs"] === true || given(body["include"]) ? body["top_logprobs"] : undefined,
     include: body["logprobs"] === true ? includedWithLogprobs(body["include"]) : undefined,
     // Unless told otherwise the provider keeps every response for a month, and hands it out by an id that
     // a chat's client never learns: it could neither use it nor have it deleted. The reasoning need not
