@@ -92,6 +92,19 @@ describe("results", () => {
     ]);
   });
 
+  test.each<[string, string]>([
+    [
+      "a table of a megabyte",
+      '"id","name"\n' + Array.from({ length: 70_000 }, (_, row) => `"r${row}","n"\n`).join(""),
+    ],
+    ["a long list", JSON.stringify(Array.from({ length: 70_000 }, (_, row) => ({ i: `r${row}` })))],
+  ])("that are long, such as %s, make no later call a wrong one", (_, text) => {
+    const later = toolCall("b", "clock", { function: { name: "clock", arguments: '{"new":1}' } });
+    const messages = [hello, calling(toolCall("a", "weather")), result("a", text), calling(later)];
+    const { contents } = encoded({ messages });
+    expect(contents.at(-1)?.parts).toMatchObject([{ functionCall: { args: { new: 1 } } }]);
+  });
+
   test("of calls at once stand together, each with its own name", () => {
     const calls = calling(toolCall("a", "weather"), toolCall("b", "clock"));
     const { contents } = encoded({

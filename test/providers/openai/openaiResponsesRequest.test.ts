@@ -181,6 +181,11 @@ describe("a field of a chat", () => {
       { logprobs: true, top_logprobs: 3 },
       { include: ["message.output_text.logprobs"], top_logprobs: 3 },
     ],
+    [
+      "none of others, where no probabilities are asked for",
+      { logprobs: false, top_logprobs: 0 },
+      {},
+    ],
     ["probabilities alone", { logprobs: true }, { include: ["message.output_text.logprobs"] }],
     [
       "probabilities, beside what the caller includes",
