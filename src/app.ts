@@ -77,7 +77,7 @@ export interface App {
   close(): Promise<void>;
 }
 
-/** How often the gateway looks whether the database and its lock are still the files that it opened. */
+/** How often the gateway looks whether the database and its lock are still the files that it opened, and at the log's size. */
 const FILE_WATCH_MS = 5000;
 /** How often it looks for requests whose end a fault of its own forgot. */
 const FORGOTTEN_WATCH_MS = 30_000;

@@ -162,11 +162,12 @@ export class ChatDecoder implements AnswerDecoder {
     if (chunk.choices.length > 0) this.#relay(chunk);
     if (this.#frames && !read.usage) this.#learn(sseEvent, chunk, this.#frames);
     if (read.isLast) this.#close();
+    if (!read.usage) return;
     // Some servers count in every chunk, or write zeros until the end: only what comes with a finish reason, behind
     // one, or by itself can be the whole answer's, and is as long as no text follows.
-    const mayBeWhole = chunk.choices.length === 0 || this.#finishedChoices.size > 0;
-    if (!read.usage) return;
-    this.#isCountedAlone = chunk.choices.length === 0 && read.usage.completionTokens > 0;
+    const isAlone = chunk.choices.length === 0;
+    const mayBeWhole = isAlone || this.#finishedChoices.size > 0;
+    this.#isCountedAlone = isAlone && read.usage.completionTokens > 0;
     this.#count(read.usage, mayBeWhole && !read.isUsageEarly);
   }
 
