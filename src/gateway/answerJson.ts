@@ -19,6 +19,8 @@ export interface ReadAnswer {
   readonly billed: BilledUsage | undefined;
   /** Ids that the account may name from now on. */
   readonly objectIds: readonly string[];
+  /** What a request that continues this answer by its id begins with. */
+  readonly historyTokens: number;
 }
 
 /**
@@ -51,7 +53,8 @@ export async function answerJson(
   try {
     answered = await walk(journey, () => client.isGivenUp, attempt);
     const own = ownerOf(journey.gateway, visit);
-    await own(answered.answer.objectIds, answered.candidate.provider.id);
+    const { objectIds, historyTokens } = answered.answer;
+    await own(objectIds, answered.candidate.provider.id, historyTokens);
   } catch (error) {
     const usage = client.isGivenUp && client.isSent ? estimatedUsage(admitted, 0) : undefined;
     throw await concludeFailure(journey, error, {

@@ -123,7 +123,7 @@ function jsonAnswer(
       return billed.tokens;
     };
     const answer = publicCompletion(completion, identity, usageOf, stopsLeft(request, candidate));
-    return { text: answerText(answer), billed, objectIds: [] };
+    return { text: answerText(answer), billed, objectIds: [], historyTokens: 0 };
   });
 }
 

@@ -33,6 +33,19 @@ export function billedUsage(admitted: Admitted, answer: ReadAnswer): BilledUsage
 }
 
 /**
+ * What a request that continues this answer has in its prompt before its own input: this prompt and what was said in
+ * the answer. Thoughts were paid for, and are not told again.
+ */
+export function historyTokensOf({ promptEstimate }: Admitted, answer: ReadAnswer): number {
+  const { usage, textBytes } = answer;
+  const isUsable = usage !== undefined && !isImplausible(usage);
+  const promptTokens = (isUsable && usage.promptTokens) || promptEstimate;
+  const saidTokens = estimateTokens(textBytes);
+  const completionTokens = isUsable ? Math.min(usage.completionTokens, saidTokens) : saidTokens;
+  return promptTokens + completionTokens;
+}
+
+/**
  * A figure that came before the end is an early one: it is believed for the prompt, which is never without tokens, and
  * for the completion where it is not below the estimate, but as all that is estimated only up to what was held.
  */

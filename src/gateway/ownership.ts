@@ -8,6 +8,13 @@ import type { Gateway, Visit } from "./gateway.ts";
 /** How long an account may name what a provider made for it. */
 const OWNED_MS = 31 * 24 * 3_600_000;
 
+/** Who may serve a request that names stored objects, and what it has in its prompt besides its own text. */
+export interface Pinned {
+  readonly candidates: readonly Candidate[];
+  /** Of the conversation that the request continues, as the provider keeps it; 0: it continues none. */
+  readonly historyTokens: number;
+}
+
 /**
  * The candidates that may serve a request which names stored objects: only the provider that made
  * them. Throws ApiError 404 for any object that this account did not make and that is not shared, and for one whose
@@ -18,35 +25,45 @@ export function pinToOwner(
   visit: Visit,
   request: ResponsesRequest,
   candidates: readonly Candidate[],
-): readonly Candidate[] {
+): Pinned {
   const { sharedObjects } = visit.setup.config.api;
   let serving = candidates;
-  const pin = (objectId: string, missing: () => ApiError): void => {
-    const owner = gateway.store.owners.findProvider(
+  const pin = (objectId: string, missing: () => ApiError): number => {
+    const owned = gateway.store.owners.find(
       sha256(objectId),
       visit.caller.accountId,
       gateway.clock.epochMs(),
     );
-    serving = serving.filter(({ provider }) => provider.id === owner);
-    if (serving.length === 0) throw missing();
+    serving = serving.filter(({ provider }) => provider.id === owned?.provider);
+    if (!owned || serving.length === 0) throw missing();
+    return owned.historyTokens;
   };
-  if (request.previousResponseId !== undefined) pin(request.previousResponseId, responseNotFound);
+  const { previousResponseId } = request;
+  const historyTokens =
+    previousResponseId === undefined ? 0 : pin(previousResponseId, responseNotFound);
   for (const objectId of request.objectIds) {
     if (!sharedObjects.includes(objectId)) pin(objectId, resourceNotFound);
   }
-  return serving;
+  return { candidates: serving, historyTokens };
 }
 
-/** Records ids that an answer names as the account's own; settles when that is committed. */
-export type OwnObjects = (objectIds: readonly string[], provider: string) => Promise<void>;
+/**
+ * Records ids that an answer names as the account's own, with the tokens that a request which continues it
+ * begins with; resolves when that is committed.
+ */
+export type OwnObjects = (
+  objectIds: readonly string[],
+  provider: string,
+  historyTokens: number,
+) => Promise<void>;
 
 export function ownerOf({ clock, writer }: Gateway, visit: Visit): OwnObjects {
   const { accountId } = visit.caller;
-  return async (objectIds, provider) => {
+  return async (objectIds, provider, historyTokens) => {
     if (objectIds.length === 0) return;
     const expiresAt = clock.epochMs() + OWNED_MS;
     const objects = objectIds.map((objectId) => {
-      return { hash: sha256(objectId), accountId, provider, expiresAt };
+      return { hash: sha256(objectId), accountId, provider, expiresAt, historyTokens };
     });
     await commit(writer, clock, { kind: "own", objects });
   };

@@ -10,7 +10,7 @@ import { joined, type Piece, type Relay, type SendPiece } from "./answer.ts";
 import type { AnswerDecoder } from "./answerDecoder.ts";
 import { AnswerReading } from "./answerReading.ts";
 import { watchPace, type ClientPace } from "./clientPace.ts";
-import { billedUsage } from "./estimated.ts";
+import { billedUsage, historyTokensOf } from "./estimated.ts";
 import type { OwnObjects } from "./ownership.ts";
 import { isReadFailure, readFailure, reportedFailure } from "./readFailure.ts";
 
@@ -197,7 +197,8 @@ export class StreamRelay implements Relay {
 
   async #own(ids: readonly string[]): Promise<void> {
     this.#exchange.rest();
-    await this.#options.own(ids, this.#providerId);
+    const historyTokens = historyTokensOf(this.#options.admitted, this.#decoder);
+    await this.#options.own(ids, this.#providerId, historyTokens);
   }
 
   #collect(): void {

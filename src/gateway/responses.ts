@@ -10,8 +10,8 @@ import type { Candidate } from "../routing/order.ts";
 import { admit } from "./admit.ts";
 import { answerJson } from "./answerJson.ts";
 import type { Answer } from "./answer.ts";
-import { findModel } from "./catalog.ts";
-import { billedUsage } from "./estimated.ts";
+import { findModel, type CatalogModel } from "./catalog.ts";
+import { billedUsage, historyTokensOf } from "./estimated.ts";
 import type { Gateway, Visit } from "./gateway.ts";
 import type { Journey } from "./journey.ts";
 import { openStream } from "./openStream.ts";
@@ -43,12 +43,12 @@ export async function responses(
   if (model.responses.length === 0) {
     throw invalidRequest("model does not support the responses interface");
   }
-  const candidates = pinToOwner(gateway, visit, request, model.responses);
+  const { candidates, historyTokens } = pinToOwner(gateway, visit, request, model.responses);
   const admitted = await admit(gateway, visit, model, {
     endpoint: "responses",
     stream: request.stream,
     prompt: { bodyBytes: body.bodyBytes, messageCount: 0, unbounded: request.needsWholeContext },
-    promptEstimate: estimateTokens(request.promptSize.textBytes, request.promptSize.otherParts),
+    promptEstimate: promptEstimateOf(request, historyTokens, model),
     outputTokensBound: request.outputTokensBound,
     choiceCount: request.choiceCount,
   });
@@ -64,17 +64,30 @@ export async function responses(
   return request.stream ? openStream(journey, () => new ResponsesDecoder()) : jsonAnswer(journey);
 }
 
+/** A provider cuts a conversation that has outgrown the model. */
+function promptEstimateOf(
+  { promptSize }: ResponsesRequest,
+  historyTokens: number,
+  { config }: CatalogModel,
+): number {
+  const ownTokens = estimateTokens(promptSize.textBytes, promptSize.otherParts);
+  return historyTokens === 0
+    ? ownTokens
+    : Math.min(historyTokens + ownTokens, config.contextTokens);
+}
+
 function jsonAnswer(journey: Journey): Promise<Answer> {
   return answerJson(journey, (text) => {
     const response = parseResponse(text);
     const isRefused = response["status"] === "failed";
-    const reported = {
+    const read = {
       usage: readResponsesUsage(response["usage"]),
       isUsageFinal: true,
       textBytes: spokenTextBytes(response["output"]),
     };
-    const billed = isRefused ? undefined : billedUsage(journey.admitted, reported);
-    return { text, billed, objectIds: objectIdsOf(response) };
+    const billed = isRefused ? undefined : billedUsage(journey.admitted, read);
+    const historyTokens = historyTokensOf(journey.admitted, read);
+    return { text, billed, objectIds: objectIdsOf(response), historyTokens };
   });
 }
 

@@ -9,6 +9,8 @@ export interface OwnedObject {
   accountId: number;
   provider: string;
   expiresAt: number;
+  /** What a request that continues this response has in its prompt before its own input; 0: not known. */
+  historyTokens: number;
 }
 
 /** Expired rows go once per so many recorded objects, and so many at a time: faster than they come. */
@@ -18,12 +20,16 @@ const PRUNED_ROWS_MAX = 512;
 /** Which provider made a stored object that an account may name. */
 export interface OwnerTable {
   /** By the SHA-256 of the object's id; undefined for another account's, an expired or an unknown one alike. */
-  findProvider(hash: Uint8Array, accountId: number, now: number): string | undefined;
+  find(
+    hash: Uint8Array,
+    accountId: number,
+    now: number,
+  ): Pick<OwnedObject, "provider" | "historyTokens"> | undefined;
 }
 
 export function ownerTable({ db }: Connection): OwnerTable {
   const find = db
-    .select({ provider: responseOwner.provider })
+    .select({ provider: responseOwner.provider, historyTokens: responseOwner.historyTokens })
     .from(responseOwner)
     .where(
       and(
@@ -34,7 +40,7 @@ export function ownerTable({ db }: Connection): OwnerTable {
     )
     .prepare();
   return {
-    findProvider: (hash, accountId, now) => find.get({ hash, accountId, now })?.provider,
+    find: (hash, accountId, now) => find.get({ hash, accountId, now }),
   };
 }
 
@@ -53,12 +59,14 @@ export function objectOwner({ db }: Connection): (object: OwnedObject) => void {
       accountId: sql.placeholder("accountId"),
       provider: sql.placeholder("provider"),
       expiresAt: sql.placeholder("expiresAt"),
+      historyTokens: sql.placeholder("historyTokens"),
     })
     .onConflictDoUpdate({
       target: responseOwner.hash,
       set: {
         accountId: sql`excluded.account_id`,
         provider: sql`excluded.provider`,
+        historyTokens: sql`excluded.history_tokens`,
         expiresAt: sql`CASE WHEN ${isExpired} OR ${isOwn} THEN excluded.expires_at ELSE -excluded.expires_at END`,
       },
     })

@@ -130,6 +130,8 @@ export const responseOwner = sqliteTable(
     provider: text("provider").notNull(),
     /** Negative: its id was given to two accounts, and nobody may name it until then. */
     expiresAt: count("expires_at").notNull(),
+    /** What a response that continues this one has in its prompt before its own input; 0: not known. */
+    historyTokens: count("history_tokens").notNull().default(0),
   },
   (table) => [index("response_owner_expiry").on(table.expiresAt)],
 );

@@ -21,13 +21,13 @@ function hashOf(id: string): Uint8Array {
 }
 
 async function own(id: string, accountId: number, provider: string, expiresAt = future) {
-  const object = { hash: hashOf(id), accountId, provider, expiresAt };
+  const object = { hash: hashOf(id), accountId, provider, expiresAt, historyTokens: 0 };
   await books.writer.write({ kind: "own", objects: [object] });
 }
 
 /** The provider to which each of the accounts may come with the id. */
 function owners(id: string, at = now): Record<"alice" | "bob", string | undefined> {
-  const find = (accountId: number) => books.store.owners.findProvider(hashOf(id), accountId, at);
+  const find = (accountId: number) => books.store.owners.find(hashOf(id), accountId, at)?.provider;
   return { alice: find(alice), bob: find(bob) };
 }
 
@@ -49,7 +49,13 @@ describe("an object of a provider belongs to", () => {
 
   test("the account, each of many that are recorded at once", async () => {
     const objects = ["resp_1", "resp_2"].map((id) => {
-      return { hash: hashOf(id), accountId: alice, provider: "first", expiresAt: future };
+      return {
+        hash: hashOf(id),
+        accountId: alice,
+        provider: "first",
+        expiresAt: future,
+        historyTokens: 0,
+      };
     });
     await books.writer.write({ kind: "own", objects });
     expect([owners("resp_1").alice, owners("resp_2").alice]).toEqual(["first", "first"]);

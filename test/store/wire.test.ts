@@ -23,8 +23,14 @@ const operations: {
     {
       kind: "own",
       objects: [
-        { hash: new Uint8Array([0, 127, 255]), accountId: 3, provider: "p", expiresAt: 77 },
-        { hash: new Uint8Array([1]), accountId: 4, provider: "q", expiresAt: 78 },
+        {
+          hash: new Uint8Array([0, 127, 255]),
+          accountId: 3,
+          provider: "p",
+          expiresAt: 77,
+          historyTokens: 9,
+        },
+        { hash: new Uint8Array([1]), accountId: 4, provider: "q", expiresAt: 78, historyTokens: 0 },
       ],
     },
   ],

@@ -1,0 +1,1 @@
+ALTER TABLE `response_owner` ADD `history_tokens` integer DEFAULT 0 NOT NULL;

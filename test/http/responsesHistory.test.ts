@@ -1,0 +1,115 @@
+import { describe, expect, test } from "bun:test";
+import { openBefore } from "../support/gatewayUnderTest.ts";
+import { created, delta, ended, responsesUsage, terminal } from "../support/responsesAnswers.ts";
+import { openResponse, respond } from "../support/responsesCalls.ts";
+import { json, piece, stream, streamHead } from "../support/scriptedProvider.ts";
+import type { TestKey } from "../support/testApp.ts";
+
+const CONTEXT_TOKENS = 1000;
+const at = openBefore(["local"], ({ local }) => ({
+  providers: { local },
+  models: [
+    {
+      id: "small",
+      routes: [{ provider: "local" }],
+      settings: { context_tokens: CONTEXT_TOKENS },
+    },
+  ],
+  sections: { billing: { disconnect_grace: "50ms" } },
+}));
+
+/** "hello", the input of each of these requests, by the estimate. */
+const INPUT_TOKENS = 2;
+/** "Hello there", what each answer says, by the estimate. */
+const SAID_TOKENS = 3;
+
+let count = 0;
+const newId = () => `resp_${(count += 1)}`;
+
+/** Has a response made, with this usage, and gives its id. */
+async function made(key: TestKey, isStream: boolean, usage: object | null, previous?: string) {
+  const id = newId();
+  at.providers.local.answer = isStream
+    ? stream(created(id), delta, terminal("completed", id, { usage }))
+    : json(ended(id, { usage }));
+  const fields = { stream: isStream, previous_response_id: previous };
+  expect((await respond(at.gateway, key, fields)).status).toBe(200);
+  return id;
+}
+
+async function lastRecord(key: TestKey, count: number) {
+  const [record] = await at.gateway.records(key, count);
+  return record;
+}
+
+describe.each([
+  ["in JSON", false],
+  ["as a stream", true],
+])("a response that continues another, %s, and whose usage is missing", (_, isStream) => {
+  test("is charged for the prompt that it continues, and for what was said to it", async () => {
+    const key = at.gateway.key();
+    const first = await made(key, isStream, responsesUsage);
+    await made(key, isStream, null, first);
+    expect(await lastRecord(key, 2)).toMatchObject({
+      estimated: true,
+      promptTokens: responsesUsage.input_tokens + SAID_TOKENS + INPUT_TOKENS,
+      completionTokens: SAID_TOKENS,
+    });
+  });
+
+  test("is charged for the whole chain, estimated or not", async () => {
+    const key = at.gateway.key();
+    const first = await made(key, isStream, null);
+    const second = await made(key, isStream, null, first);
+    await made(key, isStream, null, second);
+    expect(await lastRecord(key, 3)).toMatchObject({
+      promptTokens: 3 * INPUT_TOKENS + 2 * SAID_TOKENS,
+    });
+  });
+
+  test("is not charged for thoughts, which no provider tells again", async () => {
+    const key = at.gateway.key();
+    const first = await made(key, isStream, { ...responsesUsage, output_tokens: 500 });
+    await made(key, isStream, null, first);
+    expect(await lastRecord(key, 2)).toMatchObject({
+      promptTokens: responsesUsage.input_tokens + SAID_TOKENS + INPUT_TOKENS,
+    });
+  });
+
+  test("is never charged above its hold", async () => {
+    const key = at.gateway.key();
+    const first = await made(key, isStream, { input_tokens: 5000, output_tokens: 7 });
+    await made(key, isStream, null, first);
+    const record = await lastRecord(key, 2);
+    expect(record).toMatchObject({ promptTokens: CONTEXT_TOKENS });
+    expect(record?.charge).toBeLessThanOrEqual(record?.hold ?? 0n);
+  });
+});
+
+test("a client that leaves amid a response is charged for what this continues", async () => {
+  const key = at.gateway.key();
+  const first = await made(key, true, responsesUsage);
+  const isGone = Promise.withResolvers<void>();
+  at.providers.local.answer = async (peer) => {
+    await peer.send(Buffer.concat([Buffer.from(streamHead), piece(created(newId()) + delta)]));
+    await isGone.promise;
+  };
+  const reply = await openResponse(at.gateway, key, { previous_response_id: first });
+  await reply.seen("Hello there");
+  reply.leave();
+  const record = await lastRecord(key, 2);
+  isGone.resolve();
+  expect(record).toMatchObject({
+    status: "cancelled",
+    estimated: true,
+    promptTokens: responsesUsage.input_tokens + SAID_TOKENS + INPUT_TOKENS,
+    completionTokens: SAID_TOKENS,
+  });
+});
+
+test("what is continued counts to the token rate before it is sent", async () => {
+  const key = at.gateway.key({ tokensPerMinute: 100 });
+  const first = await made(key, false, { ...responsesUsage, input_tokens: 90 });
+  const reply = await respond(at.gateway, key, { previous_response_id: first });
+  expect(reply.status).toBe(429);
+});
