@@ -2,7 +2,7 @@ import type { ApiError } from "../contract/errors.ts";
 import { createDeadline } from "../lib/deadline.ts";
 import type { Trial } from "../routing/health.ts";
 import type { Candidate } from "../routing/order.ts";
-import type { Answer, Relay } from "./answer.ts";
+import type { Answer, Piece, Relay } from "./answer.ts";
 import type { AnswerDecoder } from "./answerDecoder.ts";
 import { noteReceipt } from "./conclude.ts";
 import { concludeFailure, send, walk, type Journey } from "./journey.ts";
@@ -36,7 +36,7 @@ export async function openStream(
   } finally {
     patience.clear();
   }
-  return { kind: "stream", relay: lateRelay(journey, opening), isLate: true };
+  return { kind: "stream", relay: lateRelay(lateOpening(journey, opening)), isLate: true };
 }
 
 /** Resolves once content has come; from then on the relay finishes the meter. Else finishes it and throws ApiError. */
@@ -95,34 +95,47 @@ function relayFor(
   });
 }
 
-/** A stream whose 200 has left before any content: it fails in the form of the stream. */
-function lateRelay(journey: Journey, opening: Promise<Relay>): Relay {
+/** How a stream goes on whose 200 has left before any content: where it fails, in the form of the stream. */
+async function lateOpening(journey: Journey, opening: Promise<Relay>): Promise<Relay> {
   const { visit } = journey;
+  try {
+    return await opening;
+  } catch (error) {
+    // `beginStream` throws nothing else.
+    const failure = error as ApiError;
+    if (failure.type === "provider_error" && !visit.signal.aborted) visit.fail(failure);
+    visit.over();
+    return lastWords(journey.failurePiece(failure));
+  }
+}
+
+/** A stream that is there before its content. It knows nothing of the journey, which would keep the prompt in memory. */
+function lateRelay(opening: Promise<Relay>): Relay {
   let begun: Relay | undefined;
-  let failure: ApiError | undefined;
-  const begin = async (): Promise<void> => {
-    try {
-      begun = await opening;
-    } catch (error) {
-      // `beginStream` throws nothing else.
-      failure = error as ApiError;
-      if (failure.type === "provider_error" && !visit.signal.aborted) visit.fail(failure);
-      visit.over();
-    }
-  };
-  const beginning = begin();
   return {
-    async ready(send) {
-      if (!begun) await beginning;
-      await begun?.ready(send);
-    },
-    take() {
-      if (begun) return begun.take();
-      const piece = failure && journey.failurePiece(failure);
-      failure = undefined;
-      return piece;
-    },
+    ready: (send) =>
+      begun?.ready(send) ??
+      opening.then((relay) => {
+        begun = relay;
+        return relay.ready(send);
+      }),
+    take: () => begun?.take(),
     pauses: () => begun?.pauses(),
     resumes: () => begun?.resumes(),
+  };
+}
+
+/** The rest of a stream that is one piece. */
+function lastWords(piece: Piece): Relay {
+  let left: Piece | undefined = piece;
+  return {
+    ready: () => Promise.resolve(),
+    take() {
+      const taken = left;
+      left = undefined;
+      return taken;
+    },
+    pauses() {},
+    resumes() {},
   };
 }

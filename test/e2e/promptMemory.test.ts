@@ -14,18 +14,20 @@ const streams = 40;
 const promptBytes = 4_000_000;
 const testTimeoutMs = 60_000;
 
-/** Says hello and then nothing, for as long as anybody listens. */
-const hanging = startProvider(async (peer) => {
+/** Says hello, to `late` only when it is told, and then nothing, for as long as anybody listens. */
+const hanging = startProvider(async (peer, { json }) => {
+  if (json["model"] === "late") await saysHello.promise;
   await peer.send(Buffer.concat([Buffer.from(streamHead), piece(roleEvent + helloEvent)]));
   await peer.closed;
 });
+let saysHello = Promise.withResolvers<void>();
 let gateway: GatewayProcess;
 
 beforeAll(async () => {
   gateway = await startGatewayProcess({
     providers: { hanging: `http://127.0.0.1:${hanging.port}/v1` },
-    models: [{ id: "hanging", routes: [{ provider: "hanging" }] }],
-    sections: { billing: { disconnect_grace: "200ms" } },
+    models: ["hanging", "late"].map((id) => ({ id, routes: [{ provider: "hanging" }] })),
+    sections: { server: { sse_keepalive: "100ms" }, billing: { disconnect_grace: "200ms" } },
   });
 }, startTimeoutMs);
 afterAll(async () => {
@@ -33,31 +35,44 @@ afterAll(async () => {
   hanging.stop();
 });
 
-/** Resolves with the first content. The stream stays open until its abort. */
-async function open(key: string, content: string): Promise<AbortController> {
-  const messages = [{ role: "user", content }];
+/** A stream that stays open until it is told to leave: one that nobody holds is closed by the runtime. */
+interface OpenStream {
+  readonly reader: unknown;
+  leave(): void;
+}
+
+/** Resolves with the first content. */
+async function open(key: string, content: string, model = "hanging"): Promise<OpenStream> {
   const leaving = new AbortController();
+  saysHello = Promise.withResolvers();
   const answer = await fetch(`${gateway.url}/v1/chat/completions`, {
     method: "POST",
     headers: { authorization: `Bearer ${key}` },
-    body: JSON.stringify(ask({ model: "hanging", stream: true, messages })),
+    body: JSON.stringify(ask({ model, stream: true, messages: [{ role: "user", content }] })),
     signal: leaving.signal,
   });
   expect(answer.status).toBe(200);
-  await answer.body?.getReader().read();
-  return leaving;
+  const reader = answer.body?.getReader();
+  for (let seen = ""; !seen.includes("Hello");) {
+    const read = await reader?.read();
+    if (!read || read.done) throw new Error("the stream ended before its content");
+    seen += Buffer.from(read.value).toString();
+    // The head has left: what is late comes now.
+    saysHello.resolve();
+  }
+  return { reader, leave: () => leaving.abort() };
 }
 
-test(
-  "a stream that stays open keeps its prompt only until its first content",
-  async () => {
+test.each(["hanging", "late"])(
+  "a stream that stays open keeps its prompt only until its first content: %s",
+  async (model) => {
     const key = await gateway.key("alice", "100000");
-    (await open(key, "hello")).abort();
+    (await open(key, "hello")).leave();
     const before = residentBytes(gateway.pid);
     const prompt = "word ".repeat(promptBytes / 5);
-    const clients: AbortController[] = [];
-    while (clients.length < streams) clients.push(await open(key, prompt));
-    const small = setInterval(() => void open(key, "hello").then((client) => client.abort()), 50);
+    const clients: OpenStream[] = [];
+    while (clients.length < streams) clients.push(await open(key, prompt, model));
+    const small = setInterval(() => void open(key, "hello").then((client) => client.leave()), 50);
     try {
       // Work makes the runtime collect what nobody refers to any more.
       const isLetGo = (): boolean =>
@@ -67,7 +82,7 @@ test(
       clearInterval(small);
     }
     expect(hanging.openCount).toBeGreaterThanOrEqual(streams);
-    for (const client of clients) client.abort();
+    for (const client of clients) client.leave();
   },
   testTimeoutMs,
 );
