@@ -26,8 +26,8 @@ export type Answer =
 export interface StreamedAnswer {
   readonly kind: "stream";
   readonly relay: Relay;
-  /** Nothing has come yet, and the client has waited long already. */
-  readonly isLate: boolean;
+  /** There where the client has waited long already, and nothing has come: resolves when that has, or never will. */
+  readonly beginning: Promise<unknown> | undefined;
 }
 
 /** Two pieces as one. */

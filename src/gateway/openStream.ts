@@ -24,7 +24,7 @@ export async function openStream(
   const { sseKeepaliveMs } = journey.visit.setup.config.server;
   const opening = beginStream(journey, decoderFor);
   // A head leaves with the first byte behind it: without comments an early 200 would only lose its failure the 502.
-  if (sseKeepaliveMs === 0) return { kind: "stream", relay: await opening, isLate: false };
+  if (sseKeepaliveMs === 0) return { kind: "stream", relay: await opening, beginning: undefined };
   // Where comments are wanted sooner than that, so is the head before them.
   const waitMs = Math.min(sseKeepaliveMs, HEAD_WAIT_MS);
   const waited = Promise.withResolvers<undefined>();
@@ -32,11 +32,12 @@ export async function openStream(
   patience.set(waitMs);
   try {
     const relay = await Promise.race([opening, waited.promise]);
-    if (relay) return { kind: "stream", relay, isLate: false };
+    if (relay) return { kind: "stream", relay, beginning: undefined };
   } finally {
     patience.clear();
   }
-  return { kind: "stream", relay: lateRelay(lateOpening(journey, opening)), isLate: true };
+  const beginning = lateOpening(journey, opening);
+  return { kind: "stream", relay: lateRelay(beginning), beginning };
 }
 
 /** Resolves once content has come; from then on the relay finishes the meter. Else finishes it and throws ApiError. */

@@ -84,6 +84,7 @@ async function serve(
     },
   };
   const claim = app.bodies.claim();
+  let beginning: Promise<unknown> | undefined;
   try {
     const body = await readWhole(request, server.maxBodyBytes, claim);
     // From here on the gateway's own time-outs count: Bun's would cut a provider that thinks.
@@ -92,6 +93,7 @@ async function serve(
     if (answered.kind === "stream") {
       isStream = !isOver;
       if (isStream) app.requests.openStreams += 1;
+      ({ beginning } = answered);
       return streamAnswer(
         trace,
         streamBody(answered, app.clock, request.signal, server.sseKeepaliveMs),
@@ -103,8 +105,9 @@ async function serve(
     over();
     throw error;
   } finally {
-    // A stream has begun by now, and with it its body is let go.
-    claim.release();
+    // With its answer's beginning a body is let go; only a late stream has none yet.
+    if (beginning) void beginning.then(() => claim.release());
+    else claim.release();
   }
 }
 

@@ -28,7 +28,7 @@ export function streamBody(
 
 /** Resolves at the end of the stream. Where the relay rejects, the connection breaks off. */
 async function passOn(
-  { relay, isLate }: StreamedAnswer,
+  { relay, beginning }: StreamedAnswer,
   sink: ReadableStreamDirectController,
   { clock, signal, keepaliveMs }: { clock: Clock; signal: AbortSignal; keepaliveMs: number },
 ): Promise<void> {
@@ -63,7 +63,7 @@ async function passOn(
     if (keepaliveMs > 0) {
       quiet.set(keepaliveMs);
       // The head leaves with the first byte, and a late answer's client has waited for that.
-      if (isLate) void write(KEEP_ALIVE);
+      if (beginning) void write(KEEP_ALIVE);
     }
     for (;;) {
       isWaiting = true;

@@ -1,12 +1,15 @@
 import { describe, expect, test } from "bun:test";
 import { createBodyBudget } from "../../src/limits/bodyBudget.ts";
 import { answered, helloEvent, roleEvent } from "../support/chatAnswers.ts";
-import { chat } from "../support/chatCalls.ts";
+import { chat, openChat } from "../support/chatCalls.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { piece, streamHead } from "../support/scriptedProvider.ts";
+import { piece, refusal, streamHead } from "../support/scriptedProvider.ts";
+import type { ProviderAnswer, ScriptedProvider } from "../support/scriptedProvider.ts";
+import type { TestApp } from "../support/testApp.ts";
 import { until } from "../support/until.ts";
 
 const at = openOneModelBefore();
+const late = openOneModelBefore({ server: { sse_keepalive: "60ms" } });
 const bodies = () => at.gateway.app.bodies;
 const refused = {
   status: 429,
@@ -32,26 +35,47 @@ describe("where the bodies of all requests take all the memory that they may", (
   );
 });
 
-test("a body counts until its answer has begun", async () => {
+/** Says hello, and then nothing for as long as anybody listens. */
+const hello: ProviderAnswer = async (peer) => {
+  await peer.send(Buffer.concat([Buffer.from(streamHead), piece(roleEvent + helloEvent)]));
+  await peer.closed;
+};
+
+/** A stream whose body is counted; its provider answers when it may. */
+async function waiting(gateway: TestApp, provider: ScriptedProvider, answer: ProviderAnswer) {
   const begin = Promise.withResolvers<void>();
-  at.provider.answer = async (peer) => {
+  provider.answer = async (peer, request) => {
     await begin.promise;
-    await peer.send(Buffer.concat([Buffer.from(streamHead), piece(roleEvent + helloEvent)]));
-    await peer.closed;
+    await answer(peer, request);
   };
-  const leaving = new AbortController();
-  const key = at.gateway.key();
-  const answer = fetch(`${at.gateway.url}/v1/chat/completions`, {
-    method: "POST",
-    headers: { authorization: `Bearer ${key.key}` },
-    body: JSON.stringify({ model: "small", stream: true, ...long }),
-    signal: leaving.signal,
-  });
-  await until("the body has come", () => bodies().heldBytes > 200_000);
-  begin.resolve();
-  await (await answer).body?.getReader().read();
+  const stream = openChat(gateway, gateway.key(), { stream: true, ...long });
+  await until("the body has come", () => gateway.app.bodies.heldBytes > 200_000);
+  return { stream, begin: begin.resolve };
+}
+
+test("a body counts until its answer has begun", async () => {
+  const { stream, begin } = await waiting(at.gateway, at.provider, hello);
+  begin();
+  const client = await stream;
+  await client.seen("Hello");
   expect(bodies().heldBytes).toBe(0);
-  leaving.abort();
+  client.leave();
+});
+
+describe("a body whose answer's head left before any content counts", () => {
+  test.each([
+    ["until there is content", hello, "Hello"],
+    ["until the routes have failed", refusal(500), "all providers unavailable"],
+  ])("%s", async (_, answer, words) => {
+    const { stream, begin } = await waiting(late.gateway, late.provider, answer);
+    const client = await stream;
+    await client.seen(": keep-alive");
+    expect(late.gateway.app.bodies.heldBytes).toBeGreaterThan(200_000);
+    begin();
+    await client.seen(words);
+    await until("the body is let go", () => late.gateway.app.bodies.heldBytes === 0);
+    client.leave();
+  });
 });
 
 describe("a budget of bodies", () => {
