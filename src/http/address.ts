@@ -8,9 +8,13 @@ export interface AddressSource {
 /** A peer on a unix socket is on this machine. */
 const LOCAL = "127.0.0.1";
 
+/** An address in brackets, as one of IPv6 needs them before a port, or one of IPv4 with its port. */
+const BESIDE_PORT = /^(?:\[([^[\]]*)\](?::\d{1,5})?|([\d.]+):\d{1,5})$/;
+
 /**
  * The client's address: the socket's, or, where that is a trusted proxy, the nearest address of its
- * X-Forwarded-For that is not one itself. What stands before that could be anybody's invention.
+ * X-Forwarded-For that is not one itself. What stands before that could be anybody's invention, and so it could
+ * before an entry that is no address: then it is the socket's after all.
  */
 export function clientAddress(
   request: Request,
@@ -22,9 +26,15 @@ export function clientAddress(
   if (!trustedProxies.includes(address)) return address;
   const forwarded = (request.headers.get("x-forwarded-for") ?? "")
     .split(",")
-    .map((entry) => canonicalIp(entry.trim()));
-  const nearest = forwarded
-    .toReversed()
-    .find((entry) => entry !== undefined && !trustedProxies.includes(entry));
+    .map((entry) => addressIn(entry.trim()));
+  const nearest = forwarded.findLast(
+    (entry) => entry === undefined || !trustedProxies.includes(entry),
+  );
   return nearest ?? address;
+}
+
+/** Some proxies write the port of their client too. */
+function addressIn(entry: string): string | undefined {
+  const [, bracketed, beforePort] = BESIDE_PORT.exec(entry) ?? [];
+  return canonicalIp(bracketed ?? beforePort ?? entry);
 }

@@ -1,3 +1,4 @@
+import { isLoopback } from "../config/address.ts";
 import type { Clock } from "../lib/clock.ts";
 import { createBucket, type Bucket } from "./bucket.ts";
 
@@ -27,10 +28,6 @@ export function createFailedKeys(clock: Clock): FailedKeys {
       return entry.bucket.take(1, now);
     },
   };
-}
-
-function isLoopback(address: string): boolean {
-  return address === "::1" || address.startsWith("127.") || address.startsWith("::ffff:127.");
 }
 
 function forgetOldest(buckets: Map<string, unknown>): void {

@@ -163,6 +163,24 @@ describe("wrong keys from one address", () => {
     expect(statuses).toEqual([401, 401, 401, 429]);
   });
 
+  test.each([
+    ["with a port", (round: number) => `9.9.9.${round}, 5.5.5.5:500${round}`],
+    ["in brackets", (round: number) => `9.9.9.${round}, [2001:db8::1]`],
+    [
+      "in brackets, with a port",
+      (round: number) => `9.9.9.${round},[2001:db8::2]:500${round}, 10.0.0.1:1`,
+    ],
+  ])("count for an address that a proxy writes %s", async (_, claim) => {
+    const statuses: number[] = [];
+    for (const round of [1, 2, 3, 4]) statuses.push((await fail(claim(round))).status);
+    expect(statuses).toEqual([401, 401, 401, 429]);
+  });
+
+  test("never count for what a client claims before words that are no address", async () => {
+    for (let round = 0; round < 4; round += 1) await fail("6.6.6.6, unknown");
+    expectRefusal(await fail("6.6.6.6"), badKey);
+  });
+
   test("from this machine are not counted", async () => {
     for (let round = 0; round < 6; round += 1) {
       expectRefusal(await fail(), badKey);
