@@ -15,7 +15,7 @@ import { assert } from "../lib/assert.ts";
 import { formatRoubles } from "../lib/money.ts";
 import type { CatalogModel } from "./catalog.ts";
 import { STALL_MS } from "./clientPace.ts";
-import type { Gateway, Visit } from "./gateway.ts";
+import { ShuttingDown, StoreFull, type Gateway, type Visit } from "./gateway.ts";
 import { usageAlarm, type UsageAlarm } from "./usageAlarm.ts";
 
 /** What a checked body asks for, as far as admission decides by it. */
@@ -162,8 +162,8 @@ function known<T>(funds: T | undefined): T {
 
 /** While nothing can be written, or the gateway ends, no provider is asked; one small write at a time finds out when it is over. */
 function refuseWithoutBooks(gateway: Gateway, visit: Visit): void {
-  if (gateway.traffic.isCut) throw serviceUnavailable(new Error("the gateway is shutting down"));
+  if (gateway.traffic.isCut) throw serviceUnavailable(new ShuttingDown());
   if (!gateway.writer.isFull) return;
   gateway.writer.probe({ kind: "touch", keyId: visit.caller.id, at: gateway.clock.epochMs() });
-  throw serviceUnavailable(new Error("the store has no room"));
+  throw serviceUnavailable(new StoreFull());
 }

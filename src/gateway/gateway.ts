@@ -61,3 +61,13 @@ export interface Visit {
   /** A streamed answer is over: its place is free again. A JSON answer is over when it is returned. */
   over(): void;
 }
+
+/** A request is refused because the gateway ends. */
+export class ShuttingDown extends Error {
+  override readonly name = "ShuttingDown";
+}
+
+/** A request is refused because nothing can be written to the books. */
+export class StoreFull extends Error {
+  override readonly name = "StoreFull";
+}

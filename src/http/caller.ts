@@ -2,6 +2,7 @@ import { Elysia } from "elysia";
 import type { App } from "../app.ts";
 import { authenticate, type Caller } from "../auth/authenticate.ts";
 import { invalidApiKey, rateLimitExceeded, serviceUnavailable } from "../contract/errors.ts";
+import { ShuttingDown } from "../gateway/gateway.ts";
 import type { KeyLimits, Passage } from "../limits/keyLimits.ts";
 import { clientAddress } from "./address.ts";
 import { errorClass } from "../telemetry/log.ts";
@@ -15,7 +16,7 @@ const BEARER = /^bearer +([^\s,]+)[ \t]*$/i;
 export function caller(app: App, traceOf: TraceOf) {
   return new Elysia({ name: "caller" }).derive({ as: "scoped" }, ({ request, server }) => {
     const trace = traceOf(request);
-    if (app.isDraining) throw serviceUnavailable(new Error("draining"));
+    if (app.isDraining) throw serviceUnavailable(new ShuttingDown());
     const token = BEARER.exec(request.headers.get("authorization") ?? "")?.[1];
     const who = identify(app, token, () =>
       clientAddress(request, server, app.gateway.current.config.limits.trustedProxies),

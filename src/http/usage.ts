@@ -2,6 +2,7 @@ import type { App } from "../app.ts";
 import { invalidRequest, rateLimitExceeded, serviceUnavailable } from "../contract/errors.ts";
 import { usageForm, type UsageSums } from "../contract/usageForm.ts";
 import { checkUsageQuery, type UsageQuery } from "../contract/usageQuery.ts";
+import { ShuttingDown } from "../gateway/gateway.ts";
 import type { Entry } from "./completions.ts";
 
 const RETRY_SECONDS = 1;
@@ -42,7 +43,7 @@ function* sumUp(
     }
     yield;
     if (request.signal.aborted) throw invalidRequest("the request was not completed");
-    if (app.gateway.traffic.isCut) throw serviceUnavailable(new Error("shutting down"));
+    if (app.gateway.traffic.isCut) throw serviceUnavailable(new ShuttingDown());
   }
   return [...groups.values()].toSorted((a, b) => (a.group < b.group ? -1 : 1));
 }

@@ -55,6 +55,7 @@ describe("a store without room", () => {
     for (let count = 0; count < 5; count += 1) expectRefusal(await chat(at.gateway, key), ownFault);
     expectRefusal(await chat(at.gateway, key, { stream: true }), ownFault);
     expectRefusal(await respond(at.gateway, key), ownFault);
+    expect(at.gateway.log.filter(({ error }) => error === "StoreFull").length).toBeGreaterThan(0);
     expect(at.provider.requests).toEqual([]);
     expect(at.gateway.app.gateway.holds.total()).toBe(0n);
 

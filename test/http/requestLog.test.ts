@@ -65,6 +65,17 @@ describe("each request has one line in the log", () => {
     expect(await linesOf(1, work)).toMatchObject([{ status, level }]);
   });
 
+  test("that says why where the gateway takes no more of them", async () => {
+    const { app } = at.gateway;
+    const work = () => chat(at.gateway, at.gateway.key());
+    const refused = { status: 502, level: "error", error: "ShuttingDown" };
+    app.isDraining = true;
+    const draining = await linesOf(1, work).finally(() => (app.isDraining = false));
+    app.gateway.traffic.isCut = true;
+    const cut = await linesOf(1, work).finally(() => (app.gateway.traffic.isCut = false));
+    expect([...draining, ...cut]).toMatchObject([refused, refused]);
+  });
+
   test("whatever stands in its path", async () => {
     const path = "/v1/models/%0a%7B%22level%22%3A%22error%22%7D%1b[31m?key=sk-tg-secret";
     const lines = await linesOf(1, () => call(at.gateway, at.gateway.key(), { path }));
