@@ -38,14 +38,14 @@ export class ApiError extends Error {
     status: ErrorStatus,
     type: ErrorType,
     message: string,
-    options: { extra?: ErrorExtra; retryAfterSeconds?: number | undefined; cause?: unknown } = {},
+    options: { extra?: ErrorExtra; retryAfterMs?: number | undefined; cause?: unknown } = {},
   ) {
     super(message, "cause" in options ? { cause: options.cause } : {});
     this.status = status;
     this.type = type;
     this.extra = options.extra ?? {};
     this.retryAfterSeconds =
-      options.retryAfterSeconds === undefined ? undefined : wholeSeconds(options.retryAfterSeconds);
+      options.retryAfterMs === undefined ? undefined : wholeSeconds(options.retryAfterMs);
   }
 
   /** What the client is sent, as JSON. */
@@ -100,14 +100,17 @@ export function requestNotFound(): ApiError {
   return new ApiError(404, "invalid_request_error", "request not found");
 }
 
-/** 429: a limit of the gateway's own. The wait is rounded up to whole seconds, at least 1. */
-export function rateLimitExceeded(retryAfterSeconds: number): ApiError {
-  return new ApiError(429, "rate_limit_error", "rate limit exceeded", { retryAfterSeconds });
+/** The wait where what is lacking may be there at any moment. */
+export const SOON_MS = 1000;
+
+/** 429: a limit of the gateway's own. The client is told the wait in whole seconds, rounded up. */
+export function rateLimitExceeded(retryAfterMs = SOON_MS): ApiError {
+  return new ApiError(429, "rate_limit_error", "rate limit exceeded", { retryAfterMs });
 }
 
-/** 502: no route is left. `retryAfterSeconds`, where known, is the soonest that one is worth another try. */
-export function allProvidersUnavailable(retryAfterSeconds?: number): ApiError {
-  return new ApiError(502, "provider_error", "all providers unavailable", { retryAfterSeconds });
+/** 502: no route is left. `retryAfterMs`, where known, is the soonest that one is worth another try. */
+export function allProvidersUnavailable(retryAfterMs?: number): ApiError {
+  return new ApiError(502, "provider_error", "all providers unavailable", { retryAfterMs });
 }
 
 /** 502: a fault of our own. The cause is for the log only. */
@@ -124,6 +127,6 @@ export const upstreamFailure: StreamFailure = {
   type: "provider_error",
 };
 
-function wholeSeconds(seconds: number): number {
-  return Number.isFinite(seconds) ? Math.max(1, Math.ceil(seconds)) : 1;
+function wholeSeconds(ms: number): number {
+  return Number.isFinite(ms) ? Math.max(1, Math.ceil(ms / 1000)) : 1;
 }

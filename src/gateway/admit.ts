@@ -44,7 +44,6 @@ export interface Admitted {
   usageAlarm: UsageAlarm;
 }
 
-const BUSY_RETRY_SECONDS = 1;
 /** What a request may take besides its attempts: pauses between them, a commit that has to wait, a client that does not read now. */
 const FORGOTTEN_MS = 60_000 + STALL_MS;
 /** How soon a credit made on the command line reaches a request that waits for money. */
@@ -62,7 +61,7 @@ export async function admit(
 ): Promise<Admitted> {
   const { caller, passage, setup } = visit;
   const rated = passage.takeTokens(ask.promptEstimate);
-  if (!rated.ok) throw rateLimitExceeded(rated.retryAfterMs / 1000);
+  if (!rated.ok) throw rateLimitExceeded(rated.retryAfterMs);
 
   const { config } = model;
   const promptTokens = promptTokensMax(ask.prompt, config.contextTokens);
@@ -150,7 +149,8 @@ async function holdMoney(gateway: Gateway, visit: Visit, range: AmountRange): Pr
       throw insufficientBalance(formatRoubles(held.required), formatRoubles(held.available));
     }
     const leftMs = untilMs - clock.monotonicMs();
-    if (leftMs <= 0 || signal.aborted) throw rateLimitExceeded(BUSY_RETRY_SECONDS);
+    // What the others hold comes back, or is charged, as soon as any of them ends.
+    if (leftMs <= 0 || signal.aborted) throw rateLimitExceeded();
     await holds.whenReleased(caller.accountId, Math.min(leftMs, CREDIT_POLL_MS));
   }
 }

@@ -22,9 +22,6 @@ function receiptFields(receipt: Receipt): LogFields {
   };
 }
 
-/** Money that went to somebody else in that very moment: the next try is told whether any is left. */
-const SHORT_RETRY_SECONDS = 1;
-
 /**
  * Finishes the meter of a request and tells the visit's log line. Throws ApiError when the ending cannot be
  * committed (502), or the request could not be opened because its money was gone (429): then nothing that
@@ -38,9 +35,8 @@ export async function conclude(visit: Visit, admitted: Admitted, ending: Ending)
   } catch (error) {
     visit.note({ outcome: "failed" });
     if (!(error instanceof WriteError)) throw error;
-    throw error.failure === "short"
-      ? rateLimitExceeded(SHORT_RETRY_SECONDS)
-      : serviceUnavailable(error);
+    // Its money went to somebody else in that very moment: the next try is told whether any is left.
+    throw error.failure === "short" ? rateLimitExceeded() : serviceUnavailable(error);
   }
 }
 

@@ -34,14 +34,14 @@ function identify(app: App, token: string | undefined, address: () => string): C
     return known;
   }
   const failed = app.failedKeys.count(address(), current.config.limits.failedKeysPerMinute);
-  throw failed.ok ? invalidApiKey() : rateLimitExceeded(failed.retryAfterMs / 1000);
+  throw failed.ok ? invalidApiKey() : rateLimitExceeded(failed.retryAfterMs);
 }
 
 function letIn(app: App, trace: Trace, who: Caller): Passage {
   const admission = app.limiter.admit(who.id, limitsInForce(app, who));
   if (!admission.ok) {
     trace.limitStates = () => admission.states;
-    throw rateLimitExceeded(admission.retryAfterMs / 1000);
+    throw rateLimitExceeded(admission.retryAfterMs);
   }
   trace.limitStates = () => admission.passage.states();
   return admission.passage;

@@ -25,9 +25,6 @@ export interface Entry {
   server: { timeout(request: Request, seconds: number): void } | null;
 }
 
-/** When a client whose body had no room may come again. */
-const BODY_RETRY_SECONDS = 1;
-
 /** How long a connection may be silent before and after the gateway's own time-outs count. */
 export const IDLE_TIMEOUT_SECONDS = 60;
 
@@ -115,7 +112,8 @@ async function serve(
 async function readWhole(request: Request, bytesMax: number, claim: BodyClaim): Promise<BodyText> {
   try {
     return await readBody(request, bytesMax, (bytes) => {
-      if (!claim.take(bytes)) throw rateLimitExceeded(BODY_RETRY_SECONDS);
+      // There is room as soon as any other body is let go.
+      if (!claim.take(bytes)) throw rateLimitExceeded();
     });
   } catch (error) {
     if (request.signal.aborted && !(error instanceof ApiError)) {

@@ -5,8 +5,6 @@ import { checkUsageQuery, type UsageQuery } from "../contract/usageQuery.ts";
 import { ShuttingDown } from "../gateway/gateway.ts";
 import type { Entry } from "./completions.ts";
 
-const RETRY_SECONDS = 1;
-
 /**
  * What the caller's account used, as the books have it now. Many days of many keys and models are many sums to read, so
  * they are read in turns with everybody else's work. Throws ApiError.
@@ -19,7 +17,8 @@ export async function showUsage(
   try {
     const query = checkUsageQuery(queryOf(request), app.clock.epochMs());
     const rows = app.turns.run(caller.accountId, sumUp(app, request, caller.accountId, query));
-    if (rows === undefined) throw rateLimitExceeded(RETRY_SECONDS);
+    // Another report of the account is over soon.
+    if (rows === undefined) throw rateLimitExceeded();
     const data = (await rows).map((row) => usageForm(query.by, row));
     return JSON.stringify({ object: "list", data });
   } finally {

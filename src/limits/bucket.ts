@@ -6,13 +6,16 @@ export interface LimitState {
   resetMs: number;
 }
 
+/** Whether something was taken; where not, after how long it could be. */
+export type Taken = { ok: true } | { ok: false; retryAfterMs: number };
+
 /**
  * A token bucket that holds one minute's worth and refills evenly. Taking more than there is may
  * leave it in debt, when a correction says so.
  */
 export interface Bucket {
-  /** Takes the amount if it is there; else says after how many milliseconds it will be. */
-  take(amount: number, nowMs: number): { ok: true } | { ok: false; retryAfterMs: number };
+  /** Takes the amount if it is there. */
+  take(amount: number, nowMs: number): Taken;
   /** Takes (or gives back, when negative) whatever is there. */
   correct(amount: number, nowMs: number): void;
   state(nowMs: number): LimitState;

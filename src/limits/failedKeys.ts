@@ -1,11 +1,11 @@
 import { isLoopback } from "../config/address.ts";
 import type { Clock } from "../lib/clock.ts";
-import { createBucket, type Bucket } from "./bucket.ts";
+import { createBucket, type Bucket, type Taken } from "./bucket.ts";
 
 /** Counts wrong keys by address, so that nobody can guess fast. A valid key never comes here. */
 export interface FailedKeys {
-  /** Counts one; says after how long the address may fail again when it failed too often. */
-  count(address: string, perMinute: number): { ok: true } | { ok: false; retryAfterMs: number };
+  /** Counts one, unless the address failed too often. */
+  count(address: string, perMinute: number): Taken;
 }
 
 /** More addresses than this are not told apart: the oldest is forgotten. */

@@ -1,5 +1,6 @@
+import { SOON_MS } from "../contract/errors.ts";
 import type { Clock } from "../lib/clock.ts";
-import { createBucket, type Bucket, type LimitState } from "./bucket.ts";
+import { createBucket, type Bucket, type LimitState, type Taken } from "./bucket.ts";
 
 /** The limits in force for one key; 0 means none. */
 export interface KeyLimits {
@@ -16,7 +17,7 @@ export interface LimitStates {
 /** A request that was let in; `release` ends its share of the concurrency, once. */
 export interface Passage {
   /** Takes the prompt's estimate from the token rate. */
-  takeTokens(estimate: number): { ok: true } | { ok: false; retryAfterMs: number };
+  takeTokens(estimate: number): Taken;
   /** Replaces the estimate by what the provider counted. */
   correctTokens(counted: number): void;
   states(): LimitStates;
@@ -40,8 +41,6 @@ interface KeyState {
   usedAtMs: number;
 }
 
-/** A key that is back within the limits frees a place as soon as any request of it ends. */
-const CONCURRENCY_RETRY_MS = 1000;
 /** Buckets are full again after a minute: what was unused for longer need not be remembered. */
 const FORGET_AFTER_MS = 120_000;
 const SWEEP_EVERY = 4096;
@@ -73,7 +72,8 @@ export function createLimiter(clock: Clock): Limiter {
       state.usedAtMs = now;
       const { concurrentRequests } = limits;
       if (concurrentRequests > 0 && state.open >= concurrentRequests) {
-        return { ok: false, retryAfterMs: CONCURRENCY_RETRY_MS, states: statesOf(state, now) };
+        // A place is free as soon as any of its requests ends.
+        return { ok: false, retryAfterMs: SOON_MS, states: statesOf(state, now) };
       }
       const taken = state.requests?.take(1, now);
       if (taken && !taken.ok) return { ...taken, states: statesOf(state, now) };

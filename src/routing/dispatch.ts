@@ -44,8 +44,6 @@ export interface Dispatched<Answer> {
 const BUDGETED_ATTEMPT = 3;
 /** At the routes of one request, each for its provider's `total_timeout` at most. */
 export const ATTEMPTS_MAX = 3;
-/** A provider whose places are all taken has one as soon as any of its requests ends. */
-const BUSY_RETRY_SECONDS = 1;
 
 /**
  * Walks the candidates until one begins to answer. Throws ApiError: the caller's own fault at once,
@@ -90,8 +88,9 @@ export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<Dispa
   const [firstUnfit] = unfit.values();
   const fault = fitting.length === 0 && firstUnfit ? options.callerFault(firstUnfit) : undefined;
   if (fault) throw fault;
-  if (attempts === 0 && busy > 0) throw rateLimitExceeded(BUSY_RETRY_SECONDS);
-  throw allProvidersUnavailable(soonestSeconds(fitting, options.health));
+  // A provider whose places are all taken has one as soon as any of its requests ends.
+  if (attempts === 0 && busy > 0) throw rateLimitExceeded();
+  throw allProvidersUnavailable(soonestMs(fitting, options.health));
 }
 
 /** Tries one route; what it fails with is the next one's to make good. */
@@ -141,7 +140,7 @@ function isBusy({ provider }: Candidate): boolean {
 }
 
 /** When the first of the routes that are put aside is worth another try; undefined when one is now. */
-function soonestSeconds(candidates: readonly Candidate[], health: RouteHealth): number | undefined {
-  const soonestMs = Math.min(...candidates.map((candidate) => health.waitMs(candidate)));
-  return soonestMs > 0 && Number.isFinite(soonestMs) ? soonestMs / 1000 : undefined;
+function soonestMs(candidates: readonly Candidate[], health: RouteHealth): number | undefined {
+  const waitMs = Math.min(...candidates.map((candidate) => health.waitMs(candidate)));
+  return waitMs > 0 && Number.isFinite(waitMs) ? waitMs : undefined;
 }

@@ -83,7 +83,7 @@ const rows: Row[] = [
   },
   {
     name: "rateLimitExceeded",
-    error: rateLimitExceeded(7),
+    error: rateLimitExceeded(7000),
     status: 429,
     body: { message: "rate limit exceeded", type: "rate_limit_error" },
     waitSeconds: 7,
@@ -96,7 +96,7 @@ const rows: Row[] = [
   },
   {
     name: "allProvidersUnavailable with a wait",
-    error: allProvidersUnavailable(3),
+    error: allProvidersUnavailable(3000),
     status: 502,
     body: { message: "all providers unavailable", type: "provider_error" },
     waitSeconds: 3,
@@ -126,8 +126,8 @@ test.each([
   [Number.NaN, 1],
   [Infinity, 1],
 ])("a wait of %p seconds is sent as %p", (given, sent) => {
-  expect(rateLimitExceeded(given).retryAfterSeconds).toBe(sent);
-  expect(allProvidersUnavailable(given).retryAfterSeconds).toBe(sent);
+  expect(rateLimitExceeded(given * 1000).retryAfterSeconds).toBe(sent);
+  expect(allProvidersUnavailable(given * 1000).retryAfterSeconds).toBe(sent);
 });
 
 test("the cause of our own fault is kept for the log, and stays out of the body", () => {
