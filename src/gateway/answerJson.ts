@@ -9,7 +9,7 @@ import { conclude } from "./conclude.ts";
 import { estimatedUsage } from "./estimated.ts";
 import { concludeFailure, send, walk, type Journey } from "./journey.ts";
 import { ownerOf } from "./ownership.ts";
-import { isReadFailure, readFailure, reportedFailure } from "./readFailure.ts";
+import { breakOff, reportedFailure } from "./readFailure.ts";
 
 /** A JSON answer that was read whole: everything that could fail about it is done before it is charged. */
 export interface ReadAnswer {
@@ -42,9 +42,7 @@ export async function answerJson(
       trial.ended(answer.billed ? undefined : reportedFailure());
       return answer;
     } catch (error) {
-      const failure = readFailure(error);
-      exchange.abort(failure);
-      throw isReadFailure(error) ? failure : error;
+      throw breakOff(exchange, error);
     } finally {
       exchanges.delete(exchange);
     }

@@ -1,5 +1,6 @@
 import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
 import type { Gateway } from "./gateway.ts";
+import { clientGone } from "./readFailure.ts";
 
 /** The largest JSON answer that a provider may give. */
 const JSON_BYTES_MAX = 32 * 1024 * 1024;
@@ -58,7 +59,7 @@ export function watchClient(gateway: Gateway, signal: AbortSignal): Detachment {
       return;
     }
     isGivenUp = true;
-    exchange?.abort(new UpstreamError("client", "client gone"));
+    exchange?.abort(clientGone());
   };
   // A signal that has fired already tells nobody any more.
   if (signal.aborted) leave();
@@ -75,7 +76,7 @@ export function watchClient(gateway: Gateway, signal: AbortSignal): Detachment {
     },
     watch(next) {
       exchange = next;
-      if (isGivenUp) next.abort(new UpstreamError("client", "client gone"));
+      if (isGivenUp) next.abort(clientGone());
     },
     end() {
       isOver = true;

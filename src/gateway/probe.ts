@@ -7,7 +7,7 @@ import type { Candidate } from "../routing/order.ts";
 import type { Catalog, CatalogModel } from "./catalog.ts";
 import { publicCompletion } from "./chatAnswer.ts";
 import { collectText } from "./collect.ts";
-import { isReadFailure, readFailure } from "./readFailure.ts";
+import { breakOff } from "./readFailure.ts";
 import { parseResponse } from "./responses.ts";
 
 /** One way in which a client's request may be served: a route, and the endpoint that it serves. */
@@ -85,10 +85,7 @@ async function ask(
     else checkResponse(text);
     return undefined;
   } catch (error) {
-    const failure = readFailure(error);
-    exchange.abort(failure);
-    if (!isReadFailure(error)) throw error;
-    return failure;
+    return breakOff(exchange, error);
   }
 }
 

@@ -1,7 +1,12 @@
 import { SseLimitError } from "../lib/sse.ts";
 import { SseEncodingError } from "../lib/sseEvent.ts";
-import { AnswerError, MisfireError } from "../providers/provider.ts";
-import { ConnectionError, UpstreamError, upstreamErrorOf } from "../providers/upstream.ts";
+import { AnswerError } from "../providers/provider.ts";
+import {
+  ConnectionError,
+  UpstreamError,
+  upstreamErrorOf,
+  type UpstreamExchange,
+} from "../providers/upstream.ts";
 
 /** Whether the provider's answer is to blame, and not our own code or store. */
 export function isReadFailure(error: unknown): boolean {
@@ -16,13 +21,19 @@ export function isReadFailure(error: unknown): boolean {
 
 /** Whatever broke an answer off, as the reason to end its exchange. */
 export function readFailure(error: unknown): UpstreamError {
-  if (error instanceof UpstreamError) return error;
-  if (error instanceof MisfireError || error instanceof ConnectionError)
-    return upstreamErrorOf(error);
-  const isAnswer = isReadFailure(error);
-  return new UpstreamError(isAnswer ? "provider" : "gateway", isAnswer ? "answer" : "internal", {
-    cause: error,
-  });
+  if (!isReadFailure(error)) return new UpstreamError("gateway", "internal", { cause: error });
+  if (error instanceof SseLimitError || error instanceof SseEncodingError) {
+    return new UpstreamError("provider", "answer", { cause: error });
+  }
+  return upstreamErrorOf(error);
+}
+
+/** Ends the exchange whose answer could not be read, and returns why. Throws a fault of our own as it is. */
+export function breakOff(exchange: UpstreamExchange, error: unknown): UpstreamError {
+  const failure = readFailure(error);
+  exchange.abort(failure);
+  if (!isReadFailure(error)) throw error;
+  return failure;
 }
 
 /**
@@ -31,4 +42,9 @@ export function readFailure(error: unknown): UpstreamError {
  */
 export function reportedFailure(): UpstreamError {
   return new UpstreamError("misfire", "reported failure");
+}
+
+/** Why an exchange is ended whose client went away. */
+export function clientGone(): UpstreamError {
+  return new UpstreamError("client", "client gone");
 }

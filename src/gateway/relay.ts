@@ -12,7 +12,7 @@ import { AnswerReading } from "./answerReading.ts";
 import { watchPace, type ClientPace } from "./clientPace.ts";
 import { billedUsage, historyTokensOf } from "./estimated.ts";
 import type { OwnObjects } from "./ownership.ts";
-import { isReadFailure, readFailure, reportedFailure } from "./readFailure.ts";
+import { breakOff, clientGone, readFailure, reportedFailure } from "./readFailure.ts";
 
 export interface RelayOptions {
   exchange: UpstreamExchange;
@@ -98,9 +98,8 @@ export class StreamRelay implements Relay {
     } catch (error) {
       this.#isOver = true;
       this.#grace.clear();
-      this.#exchange.abort(readFailure(error));
       this.#options.failedToBegin();
-      throw isReadFailure(error) ? readFailure(error) : error;
+      throw breakOff(this.#exchange, error);
     }
   }
 
@@ -292,8 +291,4 @@ export class StreamRelay implements Relay {
     if (!this.#hasHead && this.#silentMs >= SILENCE_MS) return undefined;
     return billedUsage(this.#options.admitted, this.#decoder);
   }
-}
-
-function clientGone(): UpstreamError {
-  return new UpstreamError("client", "client gone");
 }
