@@ -8,7 +8,7 @@ import type { Catalog, CatalogModel } from "./catalog.ts";
 import { publicCompletion } from "./chatAnswer.ts";
 import { collectText } from "./collect.ts";
 import { breakOff } from "./readFailure.ts";
-import { parseResponse } from "./responses.ts";
+import { encodeResponses, parseResponse } from "./responses.ts";
 
 /** One way in which a client's request may be served: a route, and the endpoint that it serves. */
 export interface Probe {
@@ -74,7 +74,8 @@ async function ask(
   const { upstream } = probe.candidate.provider;
   let request: EncodedRequest;
   try {
-    request = probe.endpoint === "chat" ? encodeChat(probe, bound) : encodeResponses(probe, bound);
+    request =
+      probe.endpoint === "chat" ? chatQuestion(probe, bound) : responsesQuestion(probe, bound);
   } catch (error) {
     return upstreamErrorOf(error);
   }
@@ -89,7 +90,7 @@ async function ask(
   }
 }
 
-function encodeChat({ candidate, model }: Probe, bound: number): EncodedRequest {
+function chatQuestion({ candidate, model }: Probe, bound: number): EncodedRequest {
   const messages = [{ role: "user", content: QUESTION }];
   const { value, object } = parseJsonObject({
     text: JSON.stringify({ model: model.config.id, messages, max_tokens: bound }),
@@ -104,17 +105,14 @@ function encodeChat({ candidate, model }: Probe, bound: number): EncodedRequest 
   });
 }
 
-function encodeResponses({ candidate, model }: Probe, bound: number): EncodedRequest {
-  const { provider, route } = candidate;
-  const { responses } = provider.adapter;
-  if (!responses) throw new Error(`provider ${provider.id} has no responses interface`);
+function responsesQuestion({ candidate, model }: Probe, bound: number): EncodedRequest {
   const request = {
     model: model.config.id,
     input: QUESTION,
     max_output_tokens: bound,
     store: false,
   };
-  return responses.encode(parseJsonObject({ text: JSON.stringify(request) }).object, route.model);
+  return encodeResponses(parseJsonObject({ text: JSON.stringify(request) }).object, candidate);
 }
 
 /** Throws AnswerError where a client would get no answer. */

@@ -57,7 +57,7 @@ export async function responses(
     visit,
     admitted,
     candidates,
-    encode: (candidate) => encode(object, candidate),
+    encode: (candidate) => encodeResponses(object, candidate),
     callerFault,
     failurePiece: (error) => responsesFailure(0, error),
   };
@@ -104,7 +104,11 @@ export function parseResponse(text: string): Readonly<Record<string, unknown>> {
   throw new AnswerError("the answer is not a response");
 }
 
-function encode(object: JsonObjectText, { provider, route }: Candidate): EncodedRequest {
+/** The client's text in the words of a route that serves the responses interface. */
+export function encodeResponses(
+  object: JsonObjectText,
+  { provider, route }: Candidate,
+): EncodedRequest {
   const { responses } = provider.adapter;
   if (!responses) throw new Error(`provider ${provider.id} has no responses interface`);
   return responses.encode(object, route.model);
