@@ -1,5 +1,5 @@
 import { Type, type Static } from "@sinclair/typebox";
-import { TypeCompiler, type TypeCheck } from "@sinclair/typebox/compiler";
+import { bodyCheck } from "./bodyCheck.ts";
 import { refuseChatInOtherCase } from "./chatKeyCase.ts";
 import { measurePrompt, type PromptMeasure } from "./chatPrompt.ts";
 import { invalidRequest } from "./errors.ts";
@@ -129,6 +129,9 @@ export const StrictChatRequestBody = Type.Object(
   { additionalProperties: false },
 );
 
+const checkOpen = bodyCheck(ChatRequestBody);
+const checkStrict = bodyCheck(StrictChatRequestBody);
+
 /** A checked request: what the gateway itself needs, and the parsed body for the adapters. */
 export interface ChatRequest extends PromptMeasure {
   readonly model: string;
@@ -154,7 +157,8 @@ export function checkChatRequest(
   value: Readonly<Record<string, unknown>>,
   rules: ChatRequestRules,
 ): ChatRequest {
-  const body = rules.unknownFields === "reject" ? checkStrictly(value) : checkOpenly(value);
+  const body: ChatRequestBody =
+    rules.unknownFields === "reject" ? checkStrict(value) : checkOpenly(value);
   refuseFields(value, rules.refusedFields);
   refuseDifferentBounds(body);
   return {
@@ -171,31 +175,16 @@ export function checkChatRequest(
 }
 
 function checkOpenly(value: unknown): ChatRequestBody {
-  const schema = ChatRequestBody;
-  openCheck ??= TypeCompiler.Compile(schema);
-  if (!openCheck.Check(value)) throw invalidRequest(firstProblem(schema, value) ?? UNEXPLAINED);
-  for (const [index, message] of value.messages.entries()) {
+  const body = checkOpen(value);
+  for (const [index, message] of body.messages.entries()) {
     // What TypeBox cannot say concerns only content that is not plain text.
     if (typeof message.content === "string") continue;
     const problem = firstProblem(RequestMessage, message, `messages[${index}]`);
     if (problem !== undefined) throw invalidRequest(problem);
   }
-  refuseChatInOtherCase(value);
-  return value;
+  refuseChatInOtherCase(body);
+  return body;
 }
-
-function checkStrictly(value: unknown): ChatRequestBody {
-  const schema = StrictChatRequestBody;
-  strictCheck ??= TypeCompiler.Compile(schema);
-  if (strictCheck.Check(value)) return value;
-  throw invalidRequest(firstProblem(schema, value) ?? UNEXPLAINED);
-}
-
-const UNEXPLAINED = "body is not a valid request";
-
-// Compiled at the first request, because nothing happens at import time.
-let openCheck: TypeCheck<typeof ChatRequestBody> | undefined;
-let strictCheck: TypeCheck<typeof StrictChatRequestBody> | undefined;
 
 /** Only an assistant's message that calls tools may do without content. */
 function contentProblem(message: object, path: string): string | undefined {

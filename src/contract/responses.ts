@@ -1,7 +1,5 @@
 import { Type, type Static } from "@sinclair/typebox";
-import { TypeCompiler, type TypeCheck } from "@sinclair/typebox/compiler";
-import { invalidRequest } from "./errors.ts";
-import { firstProblem } from "./humanError.ts";
+import { bodyCheck } from "./bodyCheck.ts";
 import {
   choiceCountOf,
   holdFields,
@@ -25,6 +23,8 @@ export const ResponsesRequestBody = Type.Object({
     "A response of this account that is continued. It goes to the provider that made that response.",
   ),
 });
+
+const checkBody = bodyCheck(ResponsesRequestBody);
 
 /** A checked request: what the gateway itself needs. What is sent is the client's own text. */
 export interface ResponsesRequest extends StoredObjects {
@@ -69,13 +69,3 @@ function isOtherPart(part: Readonly<Record<string, unknown>>): boolean {
   const type = ownValue(part, "type");
   return typeof type === "string" && type.startsWith("input_") && type !== "input_text";
 }
-
-function checkBody(value: unknown): ResponsesRequestBody {
-  const schema = ResponsesRequestBody;
-  check ??= TypeCompiler.Compile(schema);
-  if (check.Check(value)) return value;
-  throw invalidRequest(firstProblem(schema, value) ?? "body is not a valid request");
-}
-
-// Compiled at the first request, because nothing happens at import time.
-let check: TypeCheck<typeof ResponsesRequestBody> | undefined;
