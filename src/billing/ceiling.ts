@@ -1,7 +1,7 @@
 import type { Price } from "../config/schema.ts";
 
 /** What the bound of a prompt is computed from. */
-export interface PromptSize {
+export interface PromptExtent {
   bodyBytes: number;
   messageCount: number;
   /** Whether the prompt has parts whose tokens its bytes do not bound: images, files, stored context. */
@@ -22,7 +22,7 @@ const TOKENS_PER_REQUEST = 256;
  * Every token of a byte-level tokenizer is at least one byte, so the bytes of the body bound the
  * prompt's tokens; the model's context bounds them in any case.
  */
-export function promptTokensMax(prompt: PromptSize, contextTokens: number): number {
+export function promptTokensMax(prompt: PromptExtent, contextTokens: number): number {
   if (prompt.unbounded) return contextTokens;
   const bound = prompt.bodyBytes + TOKENS_PER_MESSAGE * prompt.messageCount + TOKENS_PER_REQUEST;
   return Math.min(bound, contextTokens);

@@ -1,6 +1,6 @@
 import { isJsonObject } from "../lib/json.ts";
 import { invalidRequest } from "./errors.ts";
-import { findChatObjects } from "./storedObjects.ts";
+import { findChatObjects, type StoredObjects } from "./storedObjects.ts";
 import { measureText, type TextSize } from "./textSize.ts";
 
 const TEXT_PARTS: ReadonlySet<string> = new Set(["text", "refusal"]);
@@ -10,26 +10,20 @@ const DATA_URL = /^data:[\w.+/;=-]{0,200};base64,/i;
 /** Longer than any of the words for how closely to look: `auto`, `original`. */
 const DETAIL_CHARACTERS_MAX = 16;
 
-/** What a prompt holds, for estimates and for the check of who owns what it names. */
-export interface PromptMeasure {
+/** What a chat's prompt holds, for estimates and for the check of who owns what it names. */
+export interface PromptMeasure extends StoredObjects {
   readonly messageCount: number;
-  /** UTF-8 bytes of the texts that a model reads: whole messages but for their roles, tool and format definitions. */
-  readonly promptTextBytes: number;
-  /** Parts that are not text (images, files, sound): their tokens cannot be told from their bytes. */
-  readonly nonTextPartCount: number;
-  /** What of these two the fields of messages beside their content are, by name: a provider may be kept from some. */
+  /** Of what a model reads: whole messages but for their roles, tool and format definitions. */
+  readonly promptSize: TextSize;
+  /** What of it the fields of messages beside their content are, by name: a provider may be kept from some. */
   readonly sizesBesideContent: ReadonlyMap<string, TextSize>;
-  /** The prompt may be larger than its texts: parts that are not text, and tools that the provider runs, bring in more. */
-  readonly needsWholeContext: boolean;
-  /** Ids of files, recordings and other objects that the prompt names at the provider, as the client wrote them. */
-  readonly storedObjectIds: readonly string[];
 }
 
 /** Measures a body that was checked. Throws ApiError 400 where it names a stored object by what is no id. */
 export function measurePrompt(body: Prompt): PromptMeasure {
   const recordingIds: string[] = [];
   const contents: unknown[] = [];
-  const sizesBesideContent = new Map<string, TextSize>();
+  const sizesBesideContent = new Map<string, Sum>();
   const besides = [
     body.system,
     body.instructions,
@@ -38,42 +32,49 @@ export function measurePrompt(body: Prompt): PromptMeasure {
     body.response_format,
     body.text,
   ];
-  let promptTextBytes = measureText(besides).textBytes;
-  let nonTextPartCount = 0;
+  const promptSize: Sum = measureText(besides);
   for (const message of body.messages) {
     const { content } = message;
-    if (typeof content === "string") promptTextBytes += Buffer.byteLength(content);
-    else {
-      contents.push(content);
-      for (const part of content ?? []) {
-        const text = textOf(part);
-        if (text === undefined) nonTextPartCount++;
-        promptTextBytes += Buffer.byteLength(text ?? "");
-      }
-    }
+    addContent(promptSize, content);
+    if (typeof content !== "string") contents.push(content);
     for (const name in message) {
       if (name === "role" || name === "content") continue;
       const size = sizeBesideContent(name, (message as Readonly<Record<string, unknown>>)[name]);
-      promptTextBytes += size.textBytes;
-      nonTextPartCount += size.otherParts;
+      add(promptSize, size);
       const before = sizesBesideContent.get(name);
-      sizesBesideContent.set(name, {
-        textBytes: size.textBytes + (before?.textBytes ?? 0),
-        otherParts: size.otherParts + (before?.otherParts ?? 0),
-      });
+      if (before) add(before, size);
+      else sizesBesideContent.set(name, size);
     }
     if (isJsonObject(message.audio)) addRecording(recordingIds, message.audio);
   }
   const found = findChatObjects(contents, body.tools);
   return {
     messageCount: body.messages.length,
-    promptTextBytes,
-    nonTextPartCount,
+    promptSize,
     sizesBesideContent,
     needsWholeContext:
-      nonTextPartCount > 0 || found.needsWholeContext || Array.isArray(body.mcp_servers),
-    storedObjectIds: [...found.objectIds, ...recordingIds],
+      promptSize.otherParts > 0 || found.needsWholeContext || Array.isArray(body.mcp_servers),
+    objectIds: [...found.objectIds, ...recordingIds],
   };
+}
+
+/** A size that is added up: a prompt may have ten thousand messages, and each would make another. */
+type Sum = { -readonly [Field in keyof TextSize]: TextSize[Field] };
+
+function add(sum: Sum, { textBytes, otherParts }: TextSize): void {
+  sum.textBytes += textBytes;
+  sum.otherParts += otherParts;
+}
+
+function addContent(sum: Sum, content: Message["content"]): void {
+  if (typeof content === "string") sum.textBytes += Buffer.byteLength(content);
+  else {
+    for (const part of content ?? []) {
+      const text = textOf(part);
+      if (text === undefined) sum.otherParts += 1;
+      else sum.textBytes += Buffer.byteLength(text);
+    }
+  }
 }
 
 /** What is read of a checked body here. What the check leaves open is unknown. */

@@ -61,11 +61,11 @@ const NO_KEYS: ReadonlySet<string> = new Set();
 const CALL_INPUT: ReadonlySet<string> = new Set(["input"]);
 const OWNER_KEYS: ReadonlySet<string> = new Set(["id", "variables"]);
 
-/** What a responses request takes from the provider's store. */
+/** What a request takes from the provider's store. */
 export interface StoredObjects {
-  /** Ids as the client wrote them, each once: output items, conversations, prompts, files, vector stores, containers. */
+  /** Ids as the client wrote them: output items, conversations, prompts, files, recordings, vector stores, containers. */
   readonly objectIds: readonly string[];
-  /** The prompt may be larger than the request's own text. */
+  /** The prompt may be larger than the request's own text: what is no text, and tools that the provider runs, bring in more. */
   readonly needsWholeContext: boolean;
 }
 

@@ -5,7 +5,7 @@ import {
   type AmountRange,
   type Ceiling,
   type OutputBound,
-  type PromptSize,
+  type PromptExtent,
 } from "../billing/ceiling.ts";
 import type { Books, Hold } from "../billing/holds.ts";
 import { startMeter, type Meter } from "../billing/meter.ts";
@@ -22,7 +22,7 @@ import { usageAlarm, type UsageAlarm } from "./usageAlarm.ts";
 export interface Ask {
   endpoint: "chat" | "responses";
   stream: boolean;
-  prompt: PromptSize;
+  prompt: PromptExtent;
   /** Tokens of the prompt by the estimate, for the token rate. */
   promptEstimate: number;
   /** The caller's bound of one choice's tokens. */

@@ -69,7 +69,7 @@ export async function chat(gateway: Gateway, visit: Visit, body: ChatBody): Prom
 
 /** What is sent over no route is read by no model. */
 function promptEstimateOf(request: ChatRequest, candidates: readonly Candidate[]): number {
-  let { promptTextBytes: textBytes, nonTextPartCount: otherParts } = request;
+  let { textBytes, otherParts } = request.promptSize;
   for (const [name, size] of request.sizesBesideContent) {
     const isDropped = candidates.every(({ provider }) =>
       provider.config.dropMessageFields.includes(name),
@@ -135,5 +135,5 @@ function stopsLeft({ stop }: ChatRequest, candidate: Candidate): readonly string
 /** A chat's prompt may name the provider's files too; those are not told apart by account. */
 function refuseForeignObjects({ setup }: Visit, request: ChatRequest): void {
   const { sharedObjects } = setup.config.api;
-  if (request.storedObjectIds.some((id) => !sharedObjects.includes(id))) throw resourceNotFound();
+  if (request.objectIds.some((id) => !sharedObjects.includes(id))) throw resourceNotFound();
 }

@@ -371,11 +371,10 @@ describe("the result", () => {
       outputTokensBound: undefined,
       stop: [],
       messageCount: 1,
-      promptTextBytes: 5,
-      nonTextPartCount: 0,
+      promptSize: { textBytes: 5, otherParts: 0 },
       sizesBesideContent: new Map(),
       needsWholeContext: false,
-      storedObjectIds: [],
+      objectIds: [],
       body,
     });
   });
@@ -439,17 +438,17 @@ describe("the result", () => {
     });
     expect(measured.messageCount).toBe(4);
     // é and 😀 6, abc 3, id and c 3, no 2, name and ёж 8, strict 6, tags, a and b 6.
-    expect(measured.promptTextBytes).toBe(6 + 3 + 3 + 2 + 8 + 6 + 6);
-    expect(measured.nonTextPartCount).toBe(3);
+    expect(measured.promptSize.textBytes).toBe(6 + 3 + 3 + 2 + 8 + 6 + 6);
+    expect(measured.promptSize.otherParts).toBe(3);
     expect(measured.needsWholeContext).toBe(true);
-    expect(measured.storedObjectIds).toEqual(["file-1", "audio_1"]);
+    expect(measured.objectIds).toEqual(["file-1", "audio_1"]);
   });
 
   test("takes what a model gave to a tool for no file of the provider's", () => {
     const input = { file_id: "file-1", more: { file_id: 7 } };
     const content = [{ type: "tool_use", id: "t", name: "f", input }];
     const messages = [{ role: "assistant", content }];
-    expect(result({ messages }).storedObjectIds).toEqual([]);
+    expect(result({ messages }).objectIds).toEqual([]);
   });
 
   test.each<[string, unknown, boolean, string[]]>([
@@ -469,7 +468,7 @@ describe("the result", () => {
   ])("knows what tools bring in: %s", (_, tools, needsWholeContext, ids) => {
     const measured = result({ tools });
     expect(measured.needsWholeContext).toBe(needsWholeContext);
-    expect([...measured.storedObjectIds].toSorted()).toEqual(ids.toSorted());
+    expect([...measured.objectIds].toSorted()).toEqual(ids.toSorted());
   });
 
   test.each([
@@ -487,8 +486,8 @@ describe("the result", () => {
   });
 
   test("of instructions that stand in a field of their own", () => {
-    expect(result({ system: "Be brief." }).promptTextBytes).toBe(5 + 9);
-    expect(result({ system: [{ type: "text", text: "no" }] }).promptTextBytes).toBe(
+    expect(result({ system: "Be brief." }).promptSize.textBytes).toBe(5 + 9);
+    expect(result({ system: [{ type: "text", text: "no" }] }).promptSize.textBytes).toBe(
       5 + 4 + 4 + 4 + 2,
     );
   });
@@ -496,7 +495,7 @@ describe("the result", () => {
   test("of tools nested a million deep: no recursion", () => {
     const depth = 1_000_000;
     const tools: unknown = JSON.parse(`${"[".repeat(depth)}"abc"${"]".repeat(depth)}`);
-    expect(result({ tools }).promptTextBytes).toBe(5 + 3);
+    expect(result({ tools }).promptSize.textBytes).toBe(5 + 3);
   });
 });
 

@@ -8,14 +8,14 @@ const rules = { unknownFields: "forward", refusedFields: [] } as const;
 const user = { role: "user", content: "hello" };
 const measured = (fields: Fields) =>
   checkChatRequest({ model: "m", messages: [user], ...fields }, rules);
-const plainBytes = measured({}).promptTextBytes;
+const plainBytes = measured({}).promptSize.textBytes;
 
 /** What these fields of a message add to the measure of a prompt. */
 function added(fields: Fields): { bytes: number; others: number; isWhole: boolean } {
   const request = measured({ messages: [{ ...user, ...fields }] });
   return {
-    bytes: request.promptTextBytes - plainBytes,
-    others: request.nonTextPartCount,
+    bytes: request.promptSize.textBytes - plainBytes,
+    others: request.promptSize.otherParts,
     isWhole: !request.needsWholeContext,
   };
 }
@@ -75,7 +75,7 @@ describe("a picture beside a message's content is a part that is not text", () =
 });
 
 test("fields of the responses interface that a chat takes there are measured", () => {
-  const bytes = (fields: Fields) => measured(fields).promptTextBytes - plainBytes;
+  const bytes = (fields: Fields) => measured(fields).promptSize.textBytes - plainBytes;
   expect(bytes({ instructions: long })).toBe(longBytes);
   expect(bytes({ text: { format: long } })).toBe(longBytes + "format".length);
 });
@@ -98,7 +98,7 @@ describe("a stored object that a part of a message names", () => {
     ["a list", { type: "file", file: { file_id: ["file-1", "file-2"] } }, ["file-1", "file-2"]],
     ["none", { type: "file", file: { file_data: "x", file_id: null } }, []],
   ])("is known: %s", (_, part, ids) => {
-    expect([...asks({ type: "text", text: "x" }, part).storedObjectIds].toSorted()).toEqual(ids);
+    expect([...asks({ type: "text", text: "x" }, part).objectIds].toSorted()).toEqual(ids);
   });
 
   test.each<[string, Fields]>([
