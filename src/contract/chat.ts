@@ -1,133 +1,10 @@
-import { Type, type Static } from "@sinclair/typebox";
 import { bodyCheck } from "./bodyCheck.ts";
 import { refuseChatInOtherCase } from "./chatKeyCase.ts";
 import { measurePrompt, type PromptMeasure } from "./chatPrompt.ts";
+import { ChatRequestBody, RequestMessage, StrictChatRequestBody } from "./chatRequestBody.ts";
 import { invalidRequest } from "./errors.ts";
-import { firstProblem, type Annotations } from "./humanError.ts";
-import {
-  choiceCountOf,
-  holdFields,
-  modelField,
-  nullable,
-  oneOf,
-  refuseDifferentBounds,
-  refuseFields,
-} from "./sharedFields.ts";
-
-const MESSAGES_MAX = 10_000;
-
-const role = oneOf(["system", "user", "assistant", "developer", "tool"], {
-  description: "Who says it.",
-});
-const stopSequences = Type.Array(Type.String({ minLength: 1 }), {
-  minItems: 1,
-  maxItems: 4,
-  described: "an array of strings",
-  range: "1 to 4 items",
-} satisfies Annotations & Record<string, unknown>);
-
-/** The optional fields of the request's table, in its order: the first problem is looked for in this order. */
-const listedFields = {
-  stream: nullable(Type.Boolean(), "True: the answer comes as server-sent events."),
-  max_tokens: holdFields.max_tokens,
-  reasoning_effort: nullable(
-    oneOf(["low", "medium", "high", "xhigh"]),
-    "How much a reasoning model may think.",
-  ),
-  verbosity: nullable(oneOf(["low", "medium", "high"]), "How long the answer should be."),
-  reasoningSummary: nullable(
-    oneOf(["auto", "detail", "concise"]),
-    "The form of reasoning summaries, where a model gives any.",
-  ),
-  temperature: nullable(
-    Type.Number({ minimum: 0, maximum: 2 }),
-    "How freely tokens are drawn. Change this or `top_p`, not both.",
-  ),
-  top_p: nullable(
-    Type.Number({ minimum: 0, maximum: 1 }),
-    "Nucleus sampling: only the likeliest tokens of this share of probability are drawn.",
-  ),
-  stop: nullable(
-    Type.Union([Type.String({ minLength: 1 }), stopSequences]),
-    "Generation stops at such a text, and the answer does not contain it.",
-  ),
-};
-
-/** One part of a message's content. What is not text is the provider's to judge. */
-export type ContentPart = Static<typeof ContentPart>;
-export const ContentPart = Type.Object(
-  {
-    type: Type.String({ description: "What it is, such as `text` or `image_url`." }),
-    text: Type.Optional(
-      Type.Unknown({ description: "A string, required where the type is `text`." }),
-    ),
-  },
-  {
-    description: "One part of a message's content. What is not text is the provider's to judge.",
-    problem: textPartProblem,
-  } satisfies Annotations & Record<string, unknown>,
-);
-
-/** A message of a request. Fields that are not listed pass through. */
-export type RequestMessage = Static<typeof RequestMessage>;
-export const RequestMessage = Type.Object(
-  {
-    role,
-    content: Type.Optional(
-      Type.Union(
-        [
-          Type.String(),
-          Type.Array(ContentPart, { described: "an array of parts" } satisfies Annotations),
-          Type.Null(),
-        ],
-        {
-          description:
-            "The text. Required, but that an assistant's message with `tool_calls` may do without or say null.",
-        },
-      ),
-    ),
-  },
-  {
-    description: "A message of the conversation. Further fields reach the provider as they are.",
-    problem: contentProblem,
-  } satisfies Annotations & Record<string, unknown>,
-);
-
-/** The body of POST /v1/chat/completions. Fields that are not listed pass through. */
-export type ChatRequestBody = Static<typeof ChatRequestBody>;
-export const ChatRequestBody = Type.Object({
-  model: modelField,
-  messages: Type.Array(RequestMessage, {
-    minItems: 1,
-    maxItems: MESSAGES_MAX,
-    description: "The conversation so far.",
-  }),
-  ...listedFields,
-  ...holdFields,
-  stream_options: nullable(
-    Type.Object({
-      include_usage: nullable(
-        Type.Boolean(),
-        "True: the chunk that bears the `finish_reason` bears the usage too.",
-      ),
-    }),
-    "How to stream.",
-  ),
-});
-
-/** The same with `unknown_fields = "reject"`: the fields of the request's table, and no others at any depth. */
-export type StrictChatRequestBody = Static<typeof StrictChatRequestBody>;
-export const StrictChatRequestBody = Type.Object(
-  {
-    model: modelField,
-    messages: Type.Array(
-      Type.Object({ role, content: Type.String() }, { additionalProperties: false }),
-      { minItems: 1, maxItems: MESSAGES_MAX },
-    ),
-    ...listedFields,
-  },
-  { additionalProperties: false },
-);
+import { firstProblem } from "./humanError.ts";
+import { choiceCountOf, refuseDifferentBounds, refuseFields } from "./sharedFields.ts";
 
 const checkOpen = bodyCheck(ChatRequestBody);
 const checkStrict = bodyCheck(StrictChatRequestBody);
@@ -184,22 +61,4 @@ function checkOpenly(value: unknown): ChatRequestBody {
   }
   refuseChatInOtherCase(body);
   return body;
-}
-
-/** Only an assistant's message that calls tools may do without content. */
-function contentProblem(message: object, path: string): string | undefined {
-  const { role, content, tool_calls } = message as RequestMessage & { tool_calls?: unknown };
-  if (content !== undefined && content !== null) return undefined;
-  if (role === "assistant" && Array.isArray(tool_calls) && tool_calls.length > 0) return undefined;
-  return content === undefined
-    ? `${path}.content is required`
-    : `${path}.content must be a string or an array of parts`;
-}
-
-function textPartProblem(part: object, path: string): string | undefined {
-  const { type, text } = part as ContentPart;
-  if (type !== "text" || typeof text === "string") return undefined;
-  return text === undefined || text === null
-    ? `${path}.text is required`
-    : `${path}.text must be a string`;
 }

@@ -1,4 +1,5 @@
 import { isJsonObject } from "../lib/json.ts";
+import type { ChatRequestBody, ContentPart } from "./chatRequestBody.ts";
 import { refuseKeysInOtherCase } from "./keyCase.ts";
 
 const STREAM_OPTIONS: ReadonlySet<string> = new Set(["include_usage"]);
@@ -16,38 +17,24 @@ const STORED_OBJECT: ReadonlySet<string> = new Set(["id", "file_id"]);
  * Throws ApiError 400 for a key inside of a checked chat that some providers take for one that the check, the estimate
  * or the usage depends on. See `refuseFieldsInOtherCase`, which looks at the top level.
  */
-export function refuseChatInOtherCase({ messages, stream_options }: ChatKeys): void {
+export function refuseChatInOtherCase({ messages, stream_options }: ChatRequestBody): void {
   if (isJsonObject(stream_options)) {
     refuseKeysInOtherCase(stream_options, STREAM_OPTIONS, () => "stream_options.");
   }
   for (const [index, message] of messages.entries()) {
     const path = (): string => `messages[${index}].`;
     refuseKeysInOtherCase(message, MESSAGE, path);
-    const { content, audio } = message;
+    const { content, audio }: typeof message & { readonly audio?: unknown } = message;
     if (isJsonObject(audio)) refuseKeysInOtherCase(audio, STORED_OBJECT, () => `${path()}audio.`);
     if (Array.isArray(content)) refuseParts(content, path);
   }
 }
 
-function refuseParts(parts: readonly Part[], path: () => string): void {
+function refuseParts(parts: readonly ContentPart[], path: () => string): void {
   for (const [index, part] of parts.entries()) {
     const partPath = (): string => `${path()}content[${index}].`;
     refuseKeysInOtherCase(part, PART, partPath);
-    const { file } = part;
+    const { file }: Readonly<Record<string, unknown>> = part;
     if (isJsonObject(file)) refuseKeysInOtherCase(file, STORED_OBJECT, () => `${partPath()}file.`);
   }
-}
-
-/** What is looked at of a body that was checked. */
-interface ChatKeys {
-  readonly messages: readonly {
-    readonly content?: string | readonly Part[] | null;
-    readonly audio?: unknown;
-  }[];
-  readonly stream_options?: unknown;
-}
-
-interface Part {
-  readonly type: string;
-  readonly file?: unknown;
 }

@@ -1,4 +1,5 @@
 import { isJsonObject } from "../lib/json.ts";
+import type { ChatRequestBody, ContentPart, RequestMessage } from "./chatRequestBody.ts";
 import { invalidRequest } from "./errors.ts";
 import { findChatObjects, type StoredObjects } from "./storedObjects.ts";
 import { measureText, type TextSize } from "./textSize.ts";
@@ -10,6 +11,9 @@ const DATA_URL = /^data:[\w.+/;=-]{0,200};base64,/i;
 /** Longer than any of the words for how closely to look: `auto`, `original`. */
 const DETAIL_CHARACTERS_MAX = 16;
 
+/** What stands in an object, listed or not. What the check leaves open is unknown. */
+type Fields = Readonly<Record<string, unknown>>;
+
 /** What a chat's prompt holds, for estimates and for the check of who owns what it names. */
 export interface PromptMeasure extends StoredObjects {
   readonly messageCount: number;
@@ -20,40 +24,46 @@ export interface PromptMeasure extends StoredObjects {
 }
 
 /** Measures a body that was checked. Throws ApiError 400 where it names a stored object by what is no id. */
-export function measurePrompt(body: Prompt): PromptMeasure {
+export function measurePrompt(body: ChatRequestBody): PromptMeasure {
+  // Each interface takes some of them as they stand: `system` has the instructions in Anthropic's, `instructions` in the
+  // responses interface, and `text` the form of the answer there.
+  const { system, instructions, tools, functions, response_format, text }: Fields = body;
   const recordingIds: string[] = [];
   const contents: unknown[] = [];
   const sizesBesideContent = new Map<string, Sum>();
-  const besides = [
-    body.system,
-    body.instructions,
-    body.tools,
-    body.functions,
-    body.response_format,
-    body.text,
-  ];
-  const promptSize: Sum = measureText(besides);
+  const promptSize: Sum = measureText([
+    system,
+    instructions,
+    tools,
+    functions,
+    response_format,
+    text,
+  ]);
   for (const message of body.messages) {
     const { content } = message;
     addContent(promptSize, content);
     if (typeof content !== "string") contents.push(content);
     for (const name in message) {
       if (name === "role" || name === "content") continue;
-      const size = sizeBesideContent(name, (message as Readonly<Record<string, unknown>>)[name]);
+      const size = sizeBesideContent(name, (message as Fields)[name]);
       add(promptSize, size);
       const before = sizesBesideContent.get(name);
       if (before) add(before, size);
       else sizesBesideContent.set(name, size);
     }
-    if (isJsonObject(message.audio)) addRecording(recordingIds, message.audio);
+    // An earlier answer in sound, named by its id.
+    const { audio }: Fields = message;
+    if (isJsonObject(audio)) addRecording(recordingIds, audio);
   }
-  const found = findChatObjects(contents, body.tools);
+  const found = findChatObjects(contents, tools);
+  // Servers whose tools Anthropic calls by itself, with results that nobody here sees.
+  const { mcp_servers }: Fields = body;
   return {
     messageCount: body.messages.length,
     promptSize,
     sizesBesideContent,
     needsWholeContext:
-      promptSize.otherParts > 0 || found.needsWholeContext || Array.isArray(body.mcp_servers),
+      promptSize.otherParts > 0 || found.needsWholeContext || Array.isArray(mcp_servers),
     objectIds: [...found.objectIds, ...recordingIds],
   };
 }
@@ -66,7 +76,7 @@ function add(sum: Sum, { textBytes, otherParts }: TextSize): void {
   sum.otherParts += otherParts;
 }
 
-function addContent(sum: Sum, content: Message["content"]): void {
+function addContent(sum: Sum, content: RequestMessage["content"]): void {
   if (typeof content === "string") sum.textBytes += Buffer.byteLength(content);
   else {
     for (const part of content ?? []) {
@@ -75,33 +85,6 @@ function addContent(sum: Sum, content: Message["content"]): void {
       else sum.textBytes += Buffer.byteLength(text);
     }
   }
-}
-
-/** What is read of a checked body here. What the check leaves open is unknown. */
-interface Prompt {
-  readonly messages: readonly Message[];
-  /** Instructions in the field that Anthropic's interface has for them: it goes there as it stands. */
-  readonly system?: unknown;
-  /** Instructions, and the form of the answer, as the responses interface has them: these go there as they stand. */
-  readonly instructions?: unknown;
-  readonly text?: unknown;
-  readonly tools?: unknown;
-  readonly functions?: unknown;
-  readonly response_format?: unknown;
-  /** Servers whose tools Anthropic calls by itself, with results that nobody here sees. */
-  readonly mcp_servers?: unknown;
-}
-
-interface Message {
-  readonly content?: string | readonly Part[] | null;
-  /** An earlier answer in sound, named by its id. */
-  readonly audio?: unknown;
-}
-
-interface Part {
-  readonly type: string;
-  readonly text?: unknown;
-  readonly refusal?: unknown;
 }
 
 /** What a field of a message comes to: a model may read whatever stands in one, such as calls and earlier reasoning. */
@@ -113,7 +96,7 @@ function sizeBesideContent(name: string, value: unknown): TextSize {
 }
 
 /** Nothing but a picture's address, with the picture in it, and how closely to look at it. */
-function isPicture(object: Readonly<Record<string, unknown>>): boolean {
+function isPicture(object: Fields): boolean {
   if (typeof object["url"] !== "string" || !DATA_URL.test(object["url"])) return false;
   const { url: _, detail = "", ...others } = object;
   const isWord = typeof detail === "string" && detail.length <= DETAIL_CHARACTERS_MAX;
@@ -121,12 +104,12 @@ function isPicture(object: Readonly<Record<string, unknown>>): boolean {
 }
 
 /** The text of a text part, or of a refusal that is sent back; undefined for any other part. */
-function textOf(part: Part): string | undefined {
-  const text = part.type === "refusal" ? part.refusal : part.text;
+function textOf(part: ContentPart): string | undefined {
+  const text = part.type === "refusal" ? (part as Fields)["refusal"] : part.text;
   return typeof text === "string" && TEXT_PARTS.has(part.type) ? text : undefined;
 }
 
-function addRecording(ids: string[], { id }: Readonly<Record<string, unknown>>): void {
+function addRecording(ids: string[], { id }: Fields): void {
   if (id === undefined || id === null) return;
   if (typeof id !== "string") throw invalidRequest("audio.id must be a string");
   ids.push(id);

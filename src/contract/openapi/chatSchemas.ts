@@ -1,5 +1,5 @@
 import { Type, type TSchema } from "@sinclair/typebox";
-import { ChatRequestBody, ContentPart, RequestMessage } from "../chat.ts";
+import { ChatRequestBody, ContentPart, RequestMessage } from "../chatRequestBody.ts";
 import type { FinishReason } from "../chatAnswer.ts";
 import { oneOf } from "../sharedFields.ts";
 import { errorSchemas } from "./errorSchemas.ts";

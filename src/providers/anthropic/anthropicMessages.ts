@@ -1,4 +1,4 @@
-import type { RequestMessage } from "../../contract/chat.ts";
+import type { RequestMessage } from "../../contract/chatRequestBody.ts";
 import { isThinking } from "./anthropicAnswer.ts";
 import { partsOf, unfit, unfitPart, type ChatPart } from "../chat/chatParts.ts";
 import { answeredCallOf, argumentsOf, toolCallsOf } from "../chat/chatTools.ts";

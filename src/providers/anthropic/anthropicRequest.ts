@@ -1,4 +1,4 @@
-import type { ChatRequestBody } from "../../contract/chat.ts";
+import type { ChatRequestBody } from "../../contract/chatRequestBody.ts";
 import { isJsonObject } from "../../lib/json.ts";
 import { cacheControlOf, conversationOf, type Block } from "./anthropicMessages.ts";
 import { thinkingOf, type Thinking } from "./anthropicThinking.ts";

@@ -1,4 +1,4 @@
-import type { ChatRequestBody } from "../../contract/chat.ts";
+import type { ChatRequestBody } from "../../contract/chatRequestBody.ts";
 import { openCallLoop, type Turn } from "./anthropicMessages.ts";
 import type { ChatToolChoice } from "../chat/chatTools.ts";
 

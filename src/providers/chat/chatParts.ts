@@ -1,4 +1,4 @@
-import type { RequestMessage } from "../../contract/chat.ts";
+import type { RequestMessage } from "../../contract/chatRequestBody.ts";
 import { isJsonObject } from "../../lib/json.ts";
 import { UnfitError } from "../provider.ts";
 

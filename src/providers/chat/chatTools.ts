@@ -1,4 +1,4 @@
-import type { ChatRequestBody, RequestMessage } from "../../contract/chat.ts";
+import type { ChatRequestBody, RequestMessage } from "../../contract/chatRequestBody.ts";
 import type { ReadJson } from "../../lib/exactJson.ts";
 import { isJsonObject } from "../../lib/json.ts";
 import { unfit, unfitPart } from "./chatParts.ts";

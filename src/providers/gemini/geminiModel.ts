@@ -1,4 +1,4 @@
-import type { ChatRequestBody } from "../../contract/chat.ts";
+import type { ChatRequestBody } from "../../contract/chatRequestBody.ts";
 
 type Effort = NonNullable<ChatRequestBody["reasoning_effort"]>;
 

@@ -1,4 +1,4 @@
-import type { ContentPart, RequestMessage } from "../../contract/chat.ts";
+import type { ContentPart, RequestMessage } from "../../contract/chatRequestBody.ts";
 import { isJsonObject } from "../../lib/json.ts";
 import { unfit, unfitPart } from "../chat/chatParts.ts";
 import { answeredCallOf } from "../chat/chatTools.ts";

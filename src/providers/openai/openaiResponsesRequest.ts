@@ -1,4 +1,5 @@
-import type { ChatRequest, ChatRequestBody } from "../../contract/chat.ts";
+import type { ChatRequest } from "../../contract/chat.ts";
+import type { ChatRequestBody } from "../../contract/chatRequestBody.ts";
 import { isJsonObject } from "../../lib/json.ts";
 import { bodyWithOthers } from "../chat/chatFields.ts";
 import { unfit } from "../chat/chatParts.ts";

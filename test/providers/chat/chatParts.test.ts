@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import type { RequestMessage } from "../../../src/contract/chat.ts";
+import type { RequestMessage } from "../../../src/contract/chatRequestBody.ts";
 import { bodyWithOthers } from "../../../src/providers/chat/chatFields.ts";
 import { partsOf, textsOf } from "../../../src/providers/chat/chatParts.ts";
 import {
