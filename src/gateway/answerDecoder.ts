@@ -27,7 +27,7 @@ export interface AnswerDecoder {
   /** Nothing that matters follows. */
   readonly isClosed: boolean;
   /** The provider itself reports, in the answer's form, that it failed: relayed as it is, and not charged. */
-  readonly isRefused: boolean;
+  readonly reportsFailure: boolean;
   readonly usage: Usage | undefined;
   /** The usage is that of the whole answer, not an early figure of one that went on. */
   readonly isUsageFinal: boolean;

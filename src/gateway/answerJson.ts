@@ -6,8 +6,8 @@ import type { Candidate } from "../routing/order.ts";
 import type { Answer } from "./answer.ts";
 import { collectText, watchClient } from "./collect.ts";
 import { conclude } from "./conclude.ts";
-import { estimatedUsage } from "./estimated.ts";
-import { concludeFailure, send, walk, type Journey } from "./journey.ts";
+import { estimatedUsage } from "./billedUsage.ts";
+import { concludeFailure, sendTo, tryRoutes, type Journey } from "./journey.ts";
 import { ownerOf } from "./ownership.ts";
 import { breakOff, reportedFailure } from "./readFailure.ts";
 
@@ -35,7 +35,7 @@ export async function answerJson(
   const { exchanges } = journey.gateway.traffic;
   const client = watchClient(journey.gateway, visit.signal);
   const attempt = async (candidate: Candidate, trial: Trial): Promise<ReadAnswer> => {
-    const exchange = send(journey, candidate, false);
+    const exchange = sendTo(journey, candidate, false);
     client.watch(exchange);
     try {
       const answer = read(await collectText(exchange), candidate);
@@ -49,7 +49,7 @@ export async function answerJson(
   };
   let answered: Dispatched<ReadAnswer>;
   try {
-    answered = await walk(journey, () => client.isGivenUp, attempt);
+    answered = await tryRoutes(journey, () => client.isGivenUp, attempt);
     const own = ownerOf(journey.gateway, visit);
     const { objectIds, historyTokens } = answered.answer;
     await own(objectIds, answered.candidate.provider.id, historyTokens);

@@ -8,9 +8,9 @@ import type { Candidate } from "../routing/order.ts";
 /** A model that can be asked for, and the ways to serve each endpoint. */
 export interface CatalogModel {
   readonly config: ModelConfig;
-  readonly chat: readonly Candidate[];
+  readonly chatCandidates: readonly Candidate[];
   /** Empty where no route serves the responses interface. */
-  readonly responses: readonly Candidate[];
+  readonly responsesCandidates: readonly Candidate[];
   /** What all attempts at its routes can take together, but for short pauses between them. */
   readonly attemptsMsMax: number;
 }
@@ -50,10 +50,14 @@ export function createCatalog(
       const provider = providers.get(route.provider);
       return provider ? [{ provider, route, chat: chatInterfaceOf(provider, route.api) }] : [];
     });
-    const responses = candidates.filter(({ route }) => route.responses);
     const longestMs = Math.max(...candidates.map(({ provider }) => provider.config.totalTimeoutMs));
-    const attemptsMsMax = ATTEMPTS_MAX * longestMs;
-    return [model.id, { config: model, chat: candidates, responses, attemptsMsMax }];
+    const offered: CatalogModel = {
+      config: model,
+      chatCandidates: candidates,
+      responsesCandidates: candidates.filter(({ route }) => route.responses),
+      attemptsMsMax: ATTEMPTS_MAX * longestMs,
+    };
+    return [model.id, offered];
   });
   return {
     models: new Map(models),
@@ -67,7 +71,7 @@ export function createCatalog(
 
 /** Every route of every model. */
 export function candidatesOf({ models }: Catalog): readonly Candidate[] {
-  return [...models.values()].flatMap(({ chat }) => chat);
+  return [...models.values()].flatMap(({ chatCandidates }) => chatCandidates);
 }
 
 /** The model of this id, if there is one that a key limited to `allowed` may use. Throws ApiError 404. */

@@ -12,7 +12,7 @@ import { findModel } from "./catalog.ts";
 import { publicCompletion, type AnswerIdentity } from "./chatAnswer.ts";
 import { ChatDecoder, chatFailure } from "./chatDecoder.ts";
 import type { Answer } from "./answer.ts";
-import { billedUsage } from "./estimated.ts";
+import { billedUsage } from "./billedUsage.ts";
 import type { Gateway, Visit } from "./gateway.ts";
 import type { Journey } from "./journey.ts";
 import { openStream } from "./openStream.ts";
@@ -40,7 +40,7 @@ export async function chat(gateway: Gateway, visit: Visit, body: ChatBody): Prom
       messageCount: request.messageCount,
       unbounded: request.needsWholeContext,
     },
-    promptEstimate: promptEstimateOf(request, model.chat),
+    promptEstimate: promptEstimateOf(request, model.chatCandidates),
     outputTokensBound: request.outputTokensBound,
     choiceCount: request.choiceCount,
   });
@@ -49,7 +49,7 @@ export async function chat(gateway: Gateway, visit: Visit, body: ChatBody): Prom
     gateway,
     visit,
     admitted,
-    candidates: model.chat,
+    candidates: model.chatCandidates,
     encode: ({ provider, route, chat: face }) =>
       face.encode({
         request,

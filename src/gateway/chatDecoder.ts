@@ -33,7 +33,7 @@ import type { UsageProblem } from "./usageAlarm.ts";
 /** A chat stream: every chunk is read, brought into the public form and written anew. */
 export class ChatDecoder implements AnswerDecoder {
   isClosed = false;
-  readonly isRefused = false;
+  readonly reportsFailure = false;
   usage: Usage | undefined;
   usageProblem: UsageProblem | undefined;
   textBytes = 0;

@@ -26,7 +26,7 @@ export interface Journey {
 }
 
 /** Sends the request to a route; the exchange is among the gateway's traffic until it is taken out. */
-export function send(journey: Journey, candidate: Candidate, stream: boolean): UpstreamExchange {
+export function sendTo(journey: Journey, candidate: Candidate, stream: boolean): UpstreamExchange {
   const { requestId } = journey.visit;
   const exchange = candidate.provider.upstream.send({
     ...journey.encode(candidate),
@@ -40,7 +40,7 @@ export function send(journey: Journey, candidate: Candidate, stream: boolean): U
 }
 
 /** Lets the routes try in their order; see `dispatch`. */
-export function walk<Answer>(
+export function tryRoutes<Answer>(
   journey: Journey,
   isAbandoned: () => boolean,
   attempt: (candidate: Candidate, trial: Trial) => Promise<Answer>,

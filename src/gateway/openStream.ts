@@ -5,7 +5,7 @@ import type { Candidate } from "../routing/order.ts";
 import type { Answer, Piece, Relay } from "./answer.ts";
 import type { AnswerDecoder } from "./answerDecoder.ts";
 import { noteReceipt } from "./conclude.ts";
-import { concludeFailure, send, walk, type Journey } from "./journey.ts";
+import { concludeFailure, sendTo, tryRoutes, type Journey } from "./journey.ts";
 import { ownerOf } from "./ownership.ts";
 import { StreamRelay, type RelayOptions } from "./relay.ts";
 
@@ -57,7 +57,7 @@ async function beginStream(
     return relay;
   };
   try {
-    const { answer } = await walk(journey, () => visit.signal.aborted, attempt);
+    const { answer } = await tryRoutes(journey, () => visit.signal.aborted, attempt);
     admitted.meter.firstByte();
     answer.goOn();
     return answer;
@@ -74,7 +74,7 @@ function relayFor(
 ): StreamRelay {
   const { gateway, visit, admitted } = journey;
   const { exchanges } = gateway.traffic;
-  const exchange = send(journey, attempt.candidate, true);
+  const exchange = sendTo(journey, attempt.candidate, true);
   return new StreamRelay({
     ...attempt,
     exchange,

@@ -35,7 +35,7 @@ export function probesOf(catalog: Catalog): readonly Probe[] {
     .values()
     .toArray()
     .flatMap((model) =>
-      model.chat.flatMap((candidate): Probe[] => {
+      model.chatCandidates.flatMap((candidate): Probe[] => {
         const chat = { model, candidate, endpoint: "chat", api: candidate.route.api } as const;
         const responses = { model, candidate, endpoint: "responses", api: "responses" } as const;
         return candidate.route.responses ? [chat, responses] : [chat];

@@ -10,7 +10,7 @@ import { joined, type Piece, type Relay, type SendPiece } from "./answer.ts";
 import type { AnswerDecoder } from "./answerDecoder.ts";
 import { AnswerReading } from "./answerReading.ts";
 import { watchPace, type ClientPace } from "./clientPace.ts";
-import { billedUsage, historyTokensOf } from "./estimated.ts";
+import { billedUsage, historyTokensOf } from "./billedUsage.ts";
 import type { OwnObjects } from "./ownership.ts";
 import { breakOff, clientGone, readFailure, reportedFailure } from "./readFailure.ts";
 
@@ -136,7 +136,7 @@ export class StreamRelay implements Relay {
 
   /** What is billed when the provider was given up because the client had left; else nothing. */
   abandonedUsage(): BilledUsage | undefined {
-    return this.#isGivenUp ? this.#abandonedUsage() : undefined;
+    return this.#isGivenUp ? this.#leaversUsage() : undefined;
   }
 
   /** From now on each piece may take as long as one amid an answer. */
@@ -211,7 +211,7 @@ export class StreamRelay implements Relay {
     if (!this.#decoder.isFinished) return this.#fail(new UpstreamError("provider", "cut"));
     this.#exchange.finished();
     const { trial, admitted } = this.#options;
-    const failure = this.#decoder.isRefused ? reportedFailure() : undefined;
+    const failure = this.#decoder.reportsFailure ? reportedFailure() : undefined;
     trial.ended(failure);
     admitted.meter.amendAttempt(failure?.outcome ?? "ok");
     const status = this.#isGone ? "cancelled" : failure ? "failed" : "done";
@@ -228,7 +228,7 @@ export class StreamRelay implements Relay {
     this.#options.trial.ended(cause);
     this.#options.admitted.meter.amendAttempt(cause.outcome);
     const ending: Ending = isClients
-      ? { status: "cancelled", usage: this.#abandonedUsage() }
+      ? { status: "cancelled", usage: this.#leaversUsage() }
       : { status: "failed" };
     await this.#finish(ending, failure);
   }
@@ -286,7 +286,7 @@ export class StreamRelay implements Relay {
     this.#exchange.abort(clientGone());
   }
 
-  #abandonedUsage(): Ending["usage"] {
+  #leaversUsage(): Ending["usage"] {
     if (!this.#exchange.isSent) return undefined;
     if (!this.#hasHead && this.#silentMs >= SILENCE_MS) return undefined;
     return billedUsage(this.#options.admitted, this.#decoder);

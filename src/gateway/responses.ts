@@ -11,7 +11,7 @@ import { admit } from "./admit.ts";
 import { answerJson } from "./answerJson.ts";
 import type { Answer } from "./answer.ts";
 import { findModel, type CatalogModel } from "./catalog.ts";
-import { billedUsage, historyTokensOf } from "./estimated.ts";
+import { billedUsage, historyTokensOf } from "./billedUsage.ts";
 import type { Gateway, Visit } from "./gateway.ts";
 import type { Journey } from "./journey.ts";
 import { openStream } from "./openStream.ts";
@@ -40,10 +40,15 @@ export async function responses(
 ): Promise<Answer> {
   const { request, object } = body;
   const model = findModel(visit.setup.catalog, visit.caller.models, request.model);
-  if (model.responses.length === 0) {
+  if (model.responsesCandidates.length === 0) {
     throw invalidRequest("model does not support the responses interface");
   }
-  const { candidates, historyTokens } = pinToOwner(gateway, visit, request, model.responses);
+  const { candidates, historyTokens } = pinToOwner(
+    gateway,
+    visit,
+    request,
+    model.responsesCandidates,
+  );
   const admitted = await admit(gateway, visit, model, {
     endpoint: "responses",
     stream: request.stream,
@@ -79,13 +84,13 @@ function promptEstimateOf(
 function jsonAnswer(journey: Journey): Promise<Answer> {
   return answerJson(journey, (text) => {
     const response = parseResponse(text);
-    const isRefused = response["status"] === "failed";
+    const reportsFailure = response["status"] === "failed";
     const read = {
       usage: readResponsesUsage(response["usage"]),
       isUsageFinal: true,
       textBytes: spokenTextBytes(response["output"]),
     };
-    const billed = isRefused ? undefined : billedUsage(journey.admitted, read);
+    const billed = reportsFailure ? undefined : billedUsage(journey.admitted, read);
     const historyTokens = historyTokensOf(journey.admitted, read);
     return { text, billed, objectIds: objectIdsOf(response), historyTokens };
   });

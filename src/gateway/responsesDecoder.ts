@@ -29,7 +29,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   hasContent = false;
   isThinking = false;
   isFinished = false;
-  isRefused = false;
+  reportsFailure = false;
   usage: Usage | undefined;
   textBytes = 0;
   readonly #splitter: SseSplitter = createSseSplitter({ eventBytesMax: EVENT_BYTES_MAX });
@@ -129,7 +129,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     this.usage = readResponsesUsage(response["usage"]);
     // A provider that sends no deltas has said all the same what stands here.
     if (!this.usage) this.textBytes = Math.max(this.textBytes, spokenTextBytes(response["output"]));
-    this.isRefused = type === "response.failed";
+    this.reportsFailure = type === "response.failed";
     this.hasContent = true;
     this.isFinished = true;
   }

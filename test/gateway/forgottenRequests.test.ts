@@ -43,7 +43,7 @@ async function admitted(key: TestKey) {
     outputTokensBound: 10,
     choiceCount: 1,
   });
-  const [candidate] = model.chat;
+  const [candidate] = model.chatCandidates;
   if (candidate === undefined) throw new Error("the model has no route");
   return { admitted: { meter, ...rest }, meter, candidate };
 }

@@ -5,22 +5,15 @@ import { isImplausible, type Usage } from "../contract/usage.ts";
 import type { Admitted } from "./admit.ts";
 import type { AnswerDecoder } from "./answerDecoder.ts";
 
-/** The estimate of a prompt and of so many bytes of answer. */
-export function estimatedUsage(admitted: Admitted, textBytes: number): BilledUsage {
-  const { promptEstimate, ceiling } = admitted;
-  const tokens = estimateUsage(promptEstimate, estimateTokens(textBytes), ceiling);
-  return { tokens, estimated: true };
-}
-
 /** What was reported of an answer, and what was said in it. */
-type ReadAnswer = Pick<AnswerDecoder, "usage" | "isUsageFinal" | "usageProblem" | "textBytes">;
+type AnswerFigures = Pick<AnswerDecoder, "usage" | "isUsageFinal" | "usageProblem" | "textBytes">;
 
 /**
  * What is billed of what was read of an answer: its usage, if that is the whole answer's, else an estimate. More than
  * the model can make by the config is charged as it was reported: a provider's own tools can bring that about, and
  * so can a config. What no answer can have is not.
  */
-export function billedUsage(admitted: Admitted, answer: ReadAnswer): BilledUsage {
+export function billedUsage(admitted: Admitted, answer: AnswerFigures): BilledUsage {
   const { usage, isUsageFinal, usageProblem, textBytes } = answer;
   const estimate = estimatedUsage(admitted, textBytes);
   const isUsable = usage !== undefined && !isImplausible(usage);
@@ -32,11 +25,18 @@ export function billedUsage(admitted: Admitted, answer: ReadAnswer): BilledUsage
   return atLeast(usage, estimate.tokens, admitted.ceiling);
 }
 
+/** The estimate of a prompt and of so many bytes of answer. */
+export function estimatedUsage(admitted: Admitted, textBytes: number): BilledUsage {
+  const { promptEstimate, ceiling } = admitted;
+  const tokens = estimateUsage(promptEstimate, estimateTokens(textBytes), ceiling);
+  return { tokens, estimated: true };
+}
+
 /**
  * What a request that continues this answer has in its prompt before its own input: this prompt and what was said in
  * the answer. Thoughts were paid for, and are not told again.
  */
-export function historyTokensOf({ promptEstimate }: Admitted, answer: ReadAnswer): number {
+export function historyTokensOf({ promptEstimate }: Admitted, answer: AnswerFigures): number {
   const { usage, textBytes } = answer;
   const isUsable = usage !== undefined && !isImplausible(usage);
   const promptTokens = (isUsable && usage.promptTokens) || promptEstimate;
