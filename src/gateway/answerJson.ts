@@ -4,9 +4,10 @@ import type { Dispatched } from "../routing/dispatch.ts";
 import type { Trial } from "../routing/health.ts";
 import type { Candidate } from "../routing/order.ts";
 import type { Answer } from "./answer.ts";
-import { collectText, watchClient } from "./collect.ts";
+import { collectText } from "./collectText.ts";
 import { conclude } from "./conclude.ts";
 import { estimatedUsage } from "./billedUsage.ts";
+import { watchClient } from "./detachment.ts";
 import { concludeFailure, sendTo, tryRoutes, type Journey } from "./journey.ts";
 import { ownerOf } from "./ownership.ts";
 import { breakOff, reportedFailure } from "./readFailure.ts";
@@ -36,7 +37,7 @@ export async function answerJson(
   const client = watchClient(journey.gateway, visit.signal);
   const attempt = async (candidate: Candidate, trial: Trial): Promise<ReadAnswer> => {
     const exchange = sendTo(journey, candidate, false);
-    client.watch(exchange);
+    client.useExchange(exchange);
     try {
       const answer = read(await collectText(exchange), candidate);
       trial.ended(answer.billed ? undefined : reportedFailure());

@@ -70,13 +70,13 @@ async function beginStream(
 /** Nothing here may refer to the journey: a stream that stays open must not keep its prompt in memory. */
 function relayFor(
   journey: Journey,
-  attempt: Pick<RelayOptions, "candidate" | "trial" | "decoder" | "firstAttemptMs">,
+  parts: Pick<RelayOptions, "candidate" | "trial" | "decoder" | "firstAttemptMs">,
 ): StreamRelay {
   const { gateway, visit, admitted } = journey;
   const { exchanges } = gateway.traffic;
-  const exchange = sendTo(journey, attempt.candidate, true);
+  const exchange = sendTo(journey, parts.candidate, true);
   return new StreamRelay({
-    ...attempt,
+    ...parts,
     exchange,
     admitted,
     clock: gateway.clock,

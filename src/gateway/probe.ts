@@ -6,7 +6,7 @@ import { upstreamErrorOf, type UpstreamError } from "../providers/upstream.ts";
 import type { Candidate } from "../routing/order.ts";
 import type { Catalog, CatalogModel } from "./catalog.ts";
 import { publicCompletion } from "./chatAnswer.ts";
-import { collectText } from "./collect.ts";
+import { collectText } from "./collectText.ts";
 import { breakOff } from "./readFailure.ts";
 import { encodeResponses, parseResponse } from "./responses.ts";
 

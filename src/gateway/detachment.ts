@@ -1,34 +1,9 @@
-import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
+import type { UpstreamExchange } from "../providers/upstream.ts";
 import type { Gateway } from "./gateway.ts";
 import { clientGone } from "./readFailure.ts";
 
-/** The largest JSON answer that a provider may give. */
-const JSON_BYTES_MAX = 32 * 1024 * 1024;
 /** So many JSON answers at once are read to their end after their client went away. */
 const DETACHED_MAX = 256;
-
-const utf8 = new TextDecoder("utf-8", { fatal: true });
-
-/**
- * The whole text of a JSON answer. Throws UpstreamError where it is cut, too large or not UTF-8. How large it is the
- * caller can choose, by asking for all that is known of each token: that says nothing of the provider.
- */
-export async function collectText(exchange: UpstreamExchange): Promise<string> {
-  await exchange.head;
-  const pieces: Uint8Array[] = [];
-  let length = 0;
-  for (let piece = await exchange.read(); piece; piece = await exchange.read()) {
-    length += piece.byteLength;
-    if (length > JSON_BYTES_MAX) throw new UpstreamError("misfire", "too large");
-    pieces.push(piece);
-  }
-  const [only] = pieces;
-  try {
-    return utf8.decode(pieces.length === 1 && only ? only : Buffer.concat(pieces, length));
-  } catch (cause) {
-    throw new UpstreamError("provider", "answer", { cause });
-  }
-}
 
 /** What becomes of a JSON answer whose client went away: it is read on, unless too many are already. */
 export interface Detachment {
@@ -36,10 +11,10 @@ export interface Detachment {
   readonly isGone: boolean;
   /** The provider was given up, because no place was left. */
   readonly isGivenUp: boolean;
-  /** Some provider may have the request: the exchange that is watched was sent. */
+  /** Some provider may have the request: the exchange in use was sent. */
   readonly isSent: boolean;
   /** The exchange that is to end if no place is left. */
-  watch(exchange: UpstreamExchange): void;
+  useExchange(exchange: UpstreamExchange): void;
   /** The request is over. */
   end(): void;
 }
@@ -74,7 +49,7 @@ export function watchClient(gateway: Gateway, signal: AbortSignal): Detachment {
     get isSent() {
       return exchange?.isSent ?? false;
     },
-    watch(next) {
+    useExchange(next) {
       exchange = next;
       if (isGivenUp) next.abort(clientGone());
     },
