@@ -1,14 +1,8 @@
-import type { UpstreamError } from "../providers/upstream.ts";
+import type { AttemptFailure } from "../routing/dispatch.ts";
 import type { Candidate } from "../routing/order.ts";
 import type { AttemptRecord } from "../store/store.ts";
 import { errorClass, type LogFields } from "../telemetry/log.ts";
 import type { Gateway, Visit } from "./gateway.ts";
-
-/** Why an attempt failed, and how long that puts its route aside. */
-interface Failure {
-  readonly error: UpstreamError;
-  readonly cooldownMs: number;
-}
 
 /**
  * Tells the operator of an attempt at a route: loudly of one that fails because their own account is refused or
@@ -19,7 +13,7 @@ export function logAttempt(
   visit: Visit,
   candidate: Candidate,
   attempt: AttemptRecord,
-  failure: Failure | undefined,
+  failure: AttemptFailure | undefined,
 ): void {
   const { log } = gateway;
   const fields: LogFields = {

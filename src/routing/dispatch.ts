@@ -21,18 +21,19 @@ export interface Dispatch<Answer> {
    */
   attempt(candidate: Candidate, trial: Trial): Promise<Answer>;
   /**
-   * Hears of each attempt, and of its failure unless that is the caller's own; `cooldownMs` is how long
-   * it puts the route aside.
+   * Hears of each attempt, and of its failure unless that is the caller's own.
    */
-  attempted(
-    record: AttemptRecord,
-    candidate: Candidate,
-    failure: { error: UpstreamError; cooldownMs: number } | undefined,
-  ): void;
+  attempted(record: AttemptRecord, candidate: Candidate, failure: AttemptFailure | undefined): void;
   /** What the client is told where a failure is its own fault: no other route is tried then. */
   callerFault(error: UpstreamError): ApiError | undefined;
   /** True when nobody waits for an answer any more: no further route is tried. */
   isAbandoned(): boolean;
+}
+
+/** Why an attempt failed, and how long that puts its route aside. */
+export interface AttemptFailure {
+  readonly error: UpstreamError;
+  readonly cooldownMs: number;
 }
 
 export interface Dispatched<Answer> {
@@ -51,53 +52,55 @@ export const ATTEMPTS_MAX = 3;
  */
 export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<Dispatched<Answer>> {
   let attempts = 0;
-  let busy = 0;
-  const unfit = new Map<Candidate, UpstreamError>();
+  let sawBusy = false;
+  /** What the client would be told of each that cannot serve its request. */
+  const unfit = new Map<Candidate, ApiError | undefined>();
   let giveBack: (() => void) | undefined;
-  const isPassedOver = (candidate: Candidate): boolean => {
-    if (options.health.waitMs(candidate) > 0) return true;
-    if (isBusy(candidate)) busy += 1;
-    return isBusy(candidate);
-  };
+  const { health } = options;
   try {
     for (const candidate of orderCandidates(options.candidates, options.random)) {
-      if (isPassedOver(candidate)) continue;
+      if (!isFree(candidate, health)) {
+        sawBusy ||= health.waitMs(candidate) === 0;
+        continue;
+      }
       if (attempts === BUDGETED_ATTEMPT - 1 && !giveBack) {
         giveBack = options.retryBudget.take(options.underWay());
         if (!giveBack) break;
         await Bun.sleep(backoffMs(options.random.fraction()));
         if (options.isAbandoned()) break;
-        if (isPassedOver(candidate)) continue;
+        if (!isFree(candidate, health)) continue;
       }
       const tried = await tryRoute(options, candidate);
-      if (!(tried instanceof UpstreamError)) return { answer: tried.answer, candidate };
-      if (tried.fault === "unfit") {
-        unfit.set(candidate, tried);
+      if ("answer" in tried) return { answer: tried.answer, candidate };
+      const { error, fault } = tried;
+      if (error.fault === "unfit") {
+        unfit.set(candidate, fault);
         continue;
       }
       attempts += 1;
-      const fault = options.callerFault(tried);
       if (fault) throw fault;
-      if (options.isAbandoned()) throw tried;
+      if (options.isAbandoned()) throw error;
       if (attempts === ATTEMPTS_MAX) break;
     }
   } finally {
     giveBack?.();
   }
   const fitting = options.candidates.filter((candidate) => !unfit.has(candidate));
-  const [firstUnfit] = unfit.values();
-  const fault = fitting.length === 0 && firstUnfit ? options.callerFault(firstUnfit) : undefined;
-  if (fault) throw fault;
+  const [fault] = unfit.values();
+  if (fitting.length === 0 && fault) throw fault;
   // A provider whose places are all taken has one as soon as any of its requests ends.
-  if (attempts === 0 && busy > 0) throw rateLimitExceeded();
-  throw allProvidersUnavailable(soonestMs(fitting, options.health));
+  if (attempts === 0 && sawBusy) throw rateLimitExceeded();
+  throw allProvidersUnavailable(soonestMs(fitting, health));
 }
+
+/** What came of one route: its answer, or why there is none, with what the client is told where that is its own fault. */
+type Tried<Answer> = { answer: Answer } | { error: UpstreamError; fault: ApiError | undefined };
 
 /** Tries one route; what it fails with is the next one's to make good. */
 async function tryRoute<Answer>(
   options: Dispatch<Answer>,
   candidate: Candidate,
-): Promise<{ answer: Answer } | UpstreamError> {
+): Promise<Tried<Answer>> {
   const { health, clock } = options;
   const startedMs = clock.monotonicMs();
   const record = (outcome: string, status: number | null): AttemptRecord => ({
@@ -114,13 +117,13 @@ async function tryRoute<Answer>(
     return { answer };
   } catch (thrown) {
     const error = failureOf(thrown, trial);
-    const isCallers = options.callerFault(error) !== undefined;
-    const cooldownMs = trial.ended(error, isCallers);
+    const fault = options.callerFault(error);
+    const cooldownMs = trial.ended(error, fault !== undefined);
     if (error.fault !== "unfit") {
-      const failure = isCallers ? undefined : { error, cooldownMs };
+      const failure = fault ? undefined : { error, cooldownMs };
       options.attempted(record(error.outcome, error.status ?? null), candidate, failure);
     }
-    return error;
+    return { error, fault };
   }
 }
 
@@ -134,9 +137,11 @@ function failureOf(thrown: unknown, trial: Trial): UpstreamError {
   }
 }
 
-function isBusy({ provider }: Candidate): boolean {
-  const { maxConcurrent } = provider.config;
-  return maxConcurrent > 0 && provider.upstream.openCount >= maxConcurrent;
+/** Neither put aside nor with all places of its provider taken. */
+function isFree(candidate: Candidate, health: RouteHealth): boolean {
+  if (health.waitMs(candidate) > 0) return false;
+  const { config, upstream } = candidate.provider;
+  return config.maxConcurrent === 0 || upstream.openCount < config.maxConcurrent;
 }
 
 /** When the first of the routes that are put aside is worth another try; undefined when one is now. */
