@@ -7,13 +7,7 @@ import {
   type ChunkChoice,
 } from "../contract/chatAnswer.ts";
 import { upstreamFailure, type StreamFailure } from "../contract/errors.ts";
-import {
-  hasFallen,
-  isImplausible,
-  largerUsage,
-  usageObject,
-  type Usage,
-} from "../contract/usage.ts";
+import { usageObject, type Usage } from "../contract/usage.ts";
 import { BYTE_ORDER_MARK, createSseSplitter, type SseSplitter } from "../lib/sse.ts";
 import { spanOf, type Span } from "../lib/span.ts";
 import type { SseEvent } from "../lib/sseEvent.ts";
@@ -28,14 +22,13 @@ import {
 } from "./chatAnswer.ts";
 import { ChatStops } from "./chatStops.ts";
 import { ChunkFrames } from "./chunkFrame.ts";
+import { ReportedUsage } from "./reportedUsage.ts";
 import type { UsageProblem } from "./usageAlarm.ts";
 
 /** A chat stream: every chunk is read, brought into the public form and written anew. */
 export class ChatDecoder implements AnswerDecoder {
   isClosed = false;
   readonly reportsFailure = false;
-  usage: Usage | undefined;
-  usageProblem: UsageProblem | undefined;
   textBytes = 0;
   readonly #readEvent: ReadChatEvent;
   readonly #identity: AnswerIdentity;
@@ -52,11 +45,9 @@ export class ChatDecoder implements AnswerDecoder {
   readonly #callingChoices = new Set<number>();
   /** The chunks that bear a finish reason: they leave only after the charge. */
   readonly #keptBack: ChatChunk[] = [];
-  /** The bytes of text that had come when a usage came that may be the whole answer's. */
-  #countedBytes: number | undefined;
-  /** It came by itself amid the answer: a figure of its own accord, and no zeros. */
-  #isCountedAlone = false;
-  #reportedUsage: unknown;
+  readonly #reported = new ReportedUsage();
+  /** The usage in the provider's own form. */
+  #usageObject: unknown;
   #output = "";
 
   constructor(options: {
@@ -82,9 +73,16 @@ export class ChatDecoder implements AnswerDecoder {
     return this.#begunChoices.size > 0;
   }
 
+  get usage(): Usage | undefined {
+    return this.#reported.usage;
+  }
+
+  get usageProblem(): UsageProblem | undefined {
+    return this.#reported.problem;
+  }
+
   get isUsageFinal(): boolean {
-    if (!this.isFinished && !this.#isCountedAlone) return false;
-    return this.#countedBytes === this.textBytes;
+    return this.#reported.isFinal(this.isFinished, this.textBytes);
   }
 
   get isFinished(): boolean {
@@ -131,7 +129,7 @@ export class ChatDecoder implements AnswerDecoder {
     const last = this.#keptBack.at(-1);
     const chunks = this.#keptBack.map((chunk) =>
       chunk === last && this.#includeUsage
-        ? { ...chunk, usage: usageObject(billed, this.#reportedUsage) }
+        ? { ...chunk, usage: usageObject(billed, this.#usageObject) }
         : chunk,
     );
     return `${chunks.map(eventOf).join("")}data: ${DONE}\n\n`;
@@ -153,7 +151,7 @@ export class ChatDecoder implements AnswerDecoder {
     if (read.usage && this.#includeUsage) {
       // Written once now, so that writing it at the end, after the charge, cannot fail.
       answerText(read.chunk["usage"]);
-      this.#reportedUsage = read.chunk["usage"];
+      this.#usageObject = read.chunk["usage"];
     }
     const chunk = publicChunk(read.chunk, this.#identity, (index) =>
       this.#callingChoices.has(index),
@@ -163,22 +161,10 @@ export class ChatDecoder implements AnswerDecoder {
     if (this.#frames && !read.usage) this.#learn(sseEvent, chunk, this.#frames);
     if (read.isLast) this.#close();
     if (!read.usage) return;
-    // Some servers count in every chunk, or write zeros until the end: only what comes with a finish reason, behind
-    // one, or by itself can be the whole answer's, and is as long as no text follows.
     const isAlone = chunk.choices.length === 0;
-    const mayBeWhole = isAlone || this.#finishedChoices.size > 0;
-    this.#isCountedAlone = isAlone && read.usage.completionTokens > 0;
-    this.#count(read.usage, mayBeWhole && !read.isUsageEarly);
-  }
-
-  #count(reported: Usage, mayBeWhole: boolean): void {
-    if (isImplausible(reported)) {
-      this.usageProblem = "implausible";
-      return;
-    }
-    if (this.usage && hasFallen(this.usage, reported)) this.usageProblem ??= "fallen";
-    this.usage = this.usage ? largerUsage(this.usage, reported) : reported;
-    if (mayBeWhole) this.#countedBytes = this.textBytes;
+    const hasEnded = isAlone || this.#finishedChoices.size > 0;
+    const mayBeWhole = hasEnded && !read.isUsageEarly;
+    this.#reported.add(read.usage, this.textBytes, isAlone, mayBeWhole);
   }
 
   /** An event of a text and nothing else is what most of a stream is made of. */
