@@ -2,6 +2,7 @@ import { Elysia } from "elysia";
 import type { App } from "../app.ts";
 import { ApiError, invalidRequest, notFound, serviceUnavailable } from "../contract/errors.ts";
 import { openapiText } from "../contract/openapi/openapi.ts";
+import type { Passage } from "../limits/keyLimits.ts";
 import { errorClass } from "../telemetry/log.ts";
 import { showAccount } from "./account.ts";
 import { errorAnswer, jsonAnswer } from "./answer.ts";
@@ -23,6 +24,11 @@ const FOREIGN_HOST = /[/?#@\\\s]/;
 /** The HTTP surface, whole. */
 export function createServer(app: App) {
   const traceOf = createTraces(app);
+  /** What is answered at once: the request's place is free before. */
+  const answerAtOnce = (request: Request, passage: Passage, show: () => string): Response => {
+    passage.release();
+    return jsonAnswer(traceOf(request), 200, show());
+  };
   return new Elysia({
     strictPath: true,
     normalize: false,
@@ -65,26 +71,22 @@ export function createServer(app: App) {
             postResponses(app, { request, server, caller, passage, trace: traceOf(request) }),
           { parse: "none" },
         )
-        .get("/models", ({ request, caller, passage }) => {
-          passage.release();
-          return jsonAnswer(traceOf(request), 200, listModels(app, caller));
-        })
-        .get("/models/*", ({ request, caller, passage, params }) => {
-          passage.release();
-          return jsonAnswer(traceOf(request), 200, showModel(app, caller, params["*"]));
-        })
-        .get("/account", ({ request, caller, passage }) => {
-          passage.release();
-          return jsonAnswer(traceOf(request), 200, showAccount(app, caller));
-        })
+        .get("/models", ({ request, caller, passage }) =>
+          answerAtOnce(request, passage, () => listModels(app, caller)),
+        )
+        .get("/models/*", ({ request, caller, passage, params }) =>
+          answerAtOnce(request, passage, () => showModel(app, caller, params["*"])),
+        )
+        .get("/account", ({ request, caller, passage }) =>
+          answerAtOnce(request, passage, () => showAccount(app, caller)),
+        )
         .get("/usage", async ({ request, caller, passage }) => {
           const body = await showUsage(app, { request, caller, passage });
           return jsonAnswer(traceOf(request), 200, body);
         })
-        .get("/requests/*", ({ request, caller, passage, params }) => {
-          passage.release();
-          return jsonAnswer(traceOf(request), 200, showReceipt(app, caller, params["*"]));
-        }),
+        .get("/requests/*", ({ request, caller, passage, params }) =>
+          answerAtOnce(request, passage, () => showReceipt(app, caller, params["*"])),
+        ),
     );
 }
 
