@@ -2,7 +2,7 @@ import { createHolds } from "./billing/holds.ts";
 import { createOpenMeters } from "./billing/openMeters.ts";
 import type { Config } from "./config/schema.ts";
 import { candidatesOf, createCatalog } from "./gateway/catalog.ts";
-import { endForgotten } from "./gateway/forgotten.ts";
+import { watchForgotten } from "./gateway/forgottenRequests.ts";
 import type { Gateway, Setup } from "./gateway/gateway.ts";
 import { systemClock, type Clock } from "./lib/clock.ts";
 import { idMaker, type NewId } from "./lib/id.ts";
@@ -79,8 +79,6 @@ export interface App {
 
 /** How often the gateway looks whether the database and its lock are still the files that it opened, and at the log's size. */
 const FILE_WATCH_MS = 5000;
-/** How often it looks for requests whose end a fault of its own forgot. */
-const FORGOTTEN_WATCH_MS = 30_000;
 
 /** The composition root. Throws StoreError when the store cannot be served. */
 export function openApp(config: Config, edges: Edges, metrics: Metrics = silentMetrics): App {
@@ -136,7 +134,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     detached: { count: 0 },
     traffic: { exchanges: new Set<UpstreamExchange>(), isCut: false },
   };
-  const forgottenWatch = setInterval(() => endForgotten(gateway), FORGOTTEN_WATCH_MS).unref();
+  const forgottenWatch = watchForgotten(gateway);
   const requests = countRequests();
   const bodies = createBodyBudget(bodyBytesMax());
   metrics.watch(() => ({

@@ -46,7 +46,13 @@ export async function readBody(
  * Reads a text that must be a JSON object. The value and the text are sure to mean the same: a key that stands twice
  * is refused, because one reader would take the first and another the last. Throws ApiError 400.
  */
-export function parseJsonObject({ text, bytes }: Pick<BodyText, "text"> & Partial<BodyText>): {
+export function parseJsonObject({
+  text,
+  bytes,
+}: {
+  readonly text: string;
+  readonly bytes?: Uint8Array;
+}): {
   value: Record<string, unknown>;
   object: JsonObjectText;
 } {

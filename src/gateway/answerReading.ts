@@ -5,10 +5,17 @@ import type { Admitted } from "./admit.ts";
 import type { Piece } from "./answer.ts";
 import type { AnswerDecoder } from "./answerDecoder.ts";
 import { isReadFailure, readFailure } from "./readFailure.ts";
-import { isRunaway } from "./runaway.ts";
 
 /** How long the usage and the terminator may take behind a finished answer. */
 const USAGE_TIMEOUT_MS = 2000;
+/**
+ * Most texts have four to eight bytes for a token, but a client may ask for a text of the longest tokens that there
+ * are: lines of dashes, and indentation, of which OpenAI's vocabularies hold runs of 128 bytes.
+ */
+const BYTES_PER_TOKEN_MAX = 128;
+const TOLERANCE = 1.5;
+/** Room for answers whose bound is a handful of tokens. */
+const BYTES_ALWAYS_ALLOWED = 64 * 1024;
 
 /** Reads one provider's stream into its decoder. */
 export class AnswerReading {
@@ -88,4 +95,12 @@ export class AnswerReading {
   #isRunaway(nextBytes: number): boolean {
     return isRunaway(this.#decoder.textBytes + nextBytes, this.#completionTokensMax);
   }
+}
+
+/**
+ * Whether a stream has said far more than the bound that its provider was given: it would never end.
+ * `completionTokens` is the bound of all choices together.
+ */
+function isRunaway(textBytes: number, completionTokens: number): boolean {
+  return textBytes > BYTES_ALWAYS_ALLOWED + completionTokens * TOLERANCE * BYTES_PER_TOKEN_MAX;
 }

@@ -1,5 +1,6 @@
 import type { Config, ModelConfig } from "../config/schema.ts";
 import { modelNotFound } from "../contract/errors.ts";
+import { assert } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";
 import { chatInterfaceOf, createProvider, type Provider } from "../providers/registry.ts";
 import { ATTEMPTS_MAX } from "../routing/dispatch.ts";
@@ -46,9 +47,10 @@ export function createCatalog(
     }),
   );
   const models = config.models.map((model): [string, CatalogModel] => {
-    const candidates = model.routes.flatMap((route): Candidate[] => {
+    const candidates = model.routes.map((route): Candidate => {
       const provider = providers.get(route.provider);
-      return provider ? [{ provider, route, chat: chatInterfaceOf(provider, route.api) }] : [];
+      assert(provider !== undefined, "a route without its provider");
+      return { provider, route, chat: chatInterfaceOf(provider, route.api) };
     });
     const longestMs = Math.max(...candidates.map(({ provider }) => provider.config.totalTimeoutMs));
     const offered: CatalogModel = {

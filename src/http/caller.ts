@@ -6,8 +6,7 @@ import { ShuttingDown } from "../gateway/gateway.ts";
 import type { KeyLimits, Passage } from "../limits/keyLimits.ts";
 import { clientAddress } from "./address.ts";
 import { errorClass } from "../telemetry/log.ts";
-import type { Trace } from "./trace.ts";
-import type { TraceOf } from "./traces.ts";
+import type { Trace, TraceOf } from "./trace.ts";
 
 /** The scheme in any case, one or more spaces, the key, trailing blanks. Two headers come joined by a comma. */
 const BEARER = /^bearer +([^\s,]+)[ \t]*$/i;

@@ -12,7 +12,7 @@ import { IDLE_TIMEOUT_SECONDS, postChat, postResponses } from "./completions.ts"
 import { listModels, showModel } from "./models.ts";
 import { showReceipt } from "./receipt.ts";
 import { keepPath } from "./requestPath.ts";
-import { createTraces } from "./traces.ts";
+import { createTraces } from "./trace.ts";
 import { showUsage } from "./usage.ts";
 
 /** Bun answers a larger body with a bare 413; ours is refused in words, long before. */

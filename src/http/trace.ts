@@ -52,6 +52,20 @@ export class Trace {
   }
 }
 
+/** Finds the trace of a request; makes it the first time. */
+export type TraceOf = (request: Request) => Trace;
+
+export function createTraces(app: App): TraceOf {
+  const traces = new WeakMap<Request, Trace>();
+  return (request) => {
+    const known = traces.get(request);
+    if (known) return known;
+    const trace = new Trace(app, request);
+    traces.set(request, trace);
+    return trace;
+  };
+}
+
 function endpointOf(path: string): MeasuredEndpoint {
   if (path === "/v1/chat/completions") return "chat";
   if (path === "/v1/responses") return "responses";

@@ -1,0 +1,23 @@
+import type { Gateway } from "./gateway.ts";
+
+/** How often the gateway looks for requests whose end a fault of its own forgot. */
+const WATCH_MS = 30_000;
+
+type Watched = Pick<Gateway, "openMeters" | "log">;
+
+/** Looks for forgotten requests until the timer is cleared, which does not keep the process. */
+export function watchForgotten(gateway: Watched): Timer {
+  return setInterval(() => endForgotten(gateway), WATCH_MS).unref();
+}
+
+/**
+ * Gives back what is held for requests that should have ended long ago, and tells the operator: there is a
+ * fault in the gateway, for each path of a request ends its meter.
+ */
+export function endForgotten({ openMeters, log }: Watched): void {
+  for (const requestId of openMeters.endForgotten()) {
+    log.error("a request was never ended: its hold is released and nothing is charged", {
+      request_id: requestId,
+    });
+  }
+}
