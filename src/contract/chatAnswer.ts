@@ -50,7 +50,7 @@ export interface ChunkChoice extends Open {
   readonly finish_reason: FinishReason | null;
 }
 
-/** One event of a chat stream. It has at least one choice. */
+/** One event of a chat stream. What a client sees of one has at least one choice. */
 export interface ChatChunk extends Open {
   readonly id: string;
   readonly object: "chat.completion.chunk";
@@ -82,12 +82,14 @@ export function finishReasonOf(reported: unknown, calledTool: boolean): FinishRe
   return calledTool ? "tool_calls" : "stop";
 }
 
-/** True where a chunk bears content: text, reasoning, a tool call, a finish reason. A role, or an empty text, is none. */
-export function bearsContent({ choices }: Pick<ChatChunk, "choices">): boolean {
-  return choices.some(
-    ({ delta, finish_reason }) =>
-      finish_reason !== null ||
-      Object.entries(delta).some(([field, value]) => field !== "role" && !isEmpty(value)),
+/** True where a choice bears content: text, reasoning, a tool call, a finish reason. A role, or an empty text, is none. */
+export function bearsContent({
+  delta,
+  finish_reason,
+}: Pick<ChunkChoice, "delta" | "finish_reason">): boolean {
+  return (
+    finish_reason !== null ||
+    Object.entries(delta).some(([field, value]) => field !== "role" && !isEmpty(value))
   );
 }
 

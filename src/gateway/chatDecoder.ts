@@ -196,7 +196,7 @@ export class ChatDecoder implements AnswerDecoder {
     for (const choice of chunk.choices) {
       this.textBytes += spokenBytes(choice.delta);
       const { index } = choice;
-      if (!this.#begunChoices.has(index) && bearsContent({ choices: [choice] })) {
+      if (!this.#begunChoices.has(index) && bearsContent(choice)) {
         this.#begunChoices.add(index);
       }
     }

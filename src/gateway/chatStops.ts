@@ -43,8 +43,7 @@ export class ChatStops {
       return Object.keys(before).length > 0 ? [textChoice(index, before), end] : [end];
     }
     // The text goes on no further if something else comes: then it is no part of a sequence.
-    const goesOn =
-      finish_reason === null && !bearsContent({ choices: [{ ...choice, delta: others }] });
+    const goesOn = finish_reason === null && !bearsContent({ delta: others, finish_reason });
     const text = goesOn ? shown : shown + watch.release();
     if (text !== "" || content === "") return [{ ...choice, delta: { ...delta, content: text } }];
     if (content !== undefined && goesOn && Object.keys(others).length === 0) return [];

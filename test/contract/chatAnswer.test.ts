@@ -43,19 +43,20 @@ test.each([
   },
 );
 
-describe("a chunk bears content", () => {
-  const rows: [name: string, chunk: ChatChunk, expected: boolean][] = [
-    ["not with a role alone", chunk({ role: "assistant" }), false],
-    ["not with an empty text", chunk({ role: "assistant", content: "" }), false],
-    ["not with empty unknown fields", chunk({ refusal: null, tool_calls: [] }), false],
-    ["not with nothing", chunk({}), false],
-    ["not without choices", { ...chunk({}), choices: [] }, false],
-    ["with a text", chunk({ content: " " }), true],
-    ["with reasoning", chunk({ reasoning_content: "hm" }), true],
-    ["with a tool call", chunk({ tool_calls: [{ index: 0 }] }), true],
-    ["with a finish reason", chunk({}, "stop"), true],
+describe("a choice of a chunk bears content", () => {
+  const rows: [name: string, delta: Delta, reason: FinishReason | null, expected: boolean][] = [
+    ["not with a role alone", { role: "assistant" }, null, false],
+    ["not with an empty text", { role: "assistant", content: "" }, null, false],
+    ["not with empty unknown fields", { refusal: null, tool_calls: [] }, null, false],
+    ["not with nothing", {}, null, false],
+    ["with a text", { content: " " }, null, true],
+    ["with reasoning", { reasoning_content: "hm" }, null, true],
+    ["with a tool call", { tool_calls: [{ index: 0 }] }, null, true],
+    ["with a finish reason", {}, "stop", true],
   ];
-  test.each(rows)("%s", (_, given, expected) => expect(bearsContent(given)).toBe(expected));
+  test.each(rows)("%s", (_, delta, finish_reason, expected) =>
+    expect(bearsContent({ delta, finish_reason })).toBe(expected),
+  );
 });
 
 test("the chunk of a failed stream has the chunk's form and an error of the contract's", () => {
