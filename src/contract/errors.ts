@@ -59,6 +59,11 @@ export function invalidRequest(message: string, extra: ErrorExtra = {}): ApiErro
   return new ApiError(400, "invalid_request_error", message, { extra });
 }
 
+/** 400: its client went away before the whole of it had come, or had been answered; the log alone hears of it. */
+export function incompleteRequest(): ApiError {
+  return invalidRequest("the request was not completed");
+}
+
 /** 401: the key is missing, malformed, unknown, revoked, expired, or its account is disabled. All look the same. */
 export function invalidApiKey(): ApiError {
   return new ApiError(401, "auth_error", "invalid api key");

@@ -157,5 +157,5 @@ export function withCachedCut(usage: Usage): Usage {
 
 function tokens(value: unknown): number | undefined {
   const possible = typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
-  return possible ? Math.abs(value) : undefined;
+  return possible ? value : undefined;
 }

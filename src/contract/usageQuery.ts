@@ -13,7 +13,7 @@ export interface UsageQuery {
 
 const PARAMETERS = ["by", "since", "until"] as const;
 /** How far back a report goes that does not say when it begins. */
-const DAYS_DEFAULT = 30;
+export const USAGE_DAYS_DEFAULT = 30;
 /** So many days one report covers at most. */
 export const USAGE_DAYS_MAX = 366;
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
@@ -40,7 +40,7 @@ export function checkUsageQuery(query: URLSearchParams, nowMs: number): UsageQue
   }
   const today = Math.floor(nowMs / DAY_MS);
   const to = dayOf("until", query, today) ?? today + 1;
-  const from = dayOf("since", query, today) ?? to - DAYS_DEFAULT;
+  const from = dayOf("since", query, today) ?? to - USAGE_DAYS_DEFAULT;
   if (from >= to) throw invalidRequest("since must be earlier than until");
   if (to - from > USAGE_DAYS_MAX) {
     throw invalidRequest(`since and until must be at most ${USAGE_DAYS_MAX} days apart`);

@@ -5,11 +5,12 @@ import { createDeadline } from "../lib/deadline.ts";
 export const STALL_MS = 120_000;
 /** A failure right behind such a pause of the client's is the pause's, not the provider's. */
 const PAUSE_MS = 1000;
-/** So is a time-out when the client's pauses together took such a part of the time. */
+/** A time-out is also the client's doing when its pauses together took this share of the stream's time. */
 const PAUSE_SHARE = 0.1;
 /**
- * What a provider sent before it gave up waits in buffers, and comes once the client reads again: so is such a
- * failure behind that. Of all pauses so much is remembered, and less with the time in which the client reads.
+ * A provider that gave up amid a pause is heard of late: what it had sent before waits in buffers, and comes first once
+ * the client reads again. So pauses are remembered for a while, up to this sum, and the more the client reads the
+ * less: while a second is left of it, that a provider gave up is the client's doing.
  */
 const REMEMBERED_MS_MAX = 3000;
 /** What comes sooner behind what came before had most likely waited: such time counts only in part. */
@@ -17,6 +18,7 @@ const WAITS_MS = 10;
 const WAITED_SHARE = 0.25;
 /** But a client that has read for so many times what is remembered is blamed for nothing, however quick its provider. */
 const READING_SHARE = 1.5;
+/** How it looks when a provider gave up. */
 const GIVEN_UP: ReadonlySet<string> = new Set(["timeout", "cut", "closed"]);
 
 /** How a client keeps up with its stream: who pauses holds its provider up. */

@@ -7,21 +7,6 @@ import type { LogFields } from "../telemetry/log.ts";
 import type { Admitted } from "./admit.ts";
 import type { Visit } from "./gateway.ts";
 
-/** What the log line of a request says of its end. */
-function receiptFields(receipt: Receipt): LogFields {
-  return {
-    outcome: receipt.status,
-    prompt_tokens: receipt.usage.promptTokens,
-    completion_tokens: receipt.usage.completionTokens,
-    cost_rub: formatRoubles(receipt.charge),
-    attempts: receipt.attempts.length,
-    ...(receipt.provider === undefined ? {} : { provider: receipt.provider }),
-    ...(receipt.estimated ? { estimated: true } : {}),
-    ...(receipt.writeOff > 0n ? { write_off_rub: formatRoubles(receipt.writeOff) } : {}),
-    ...(receipt.firstByteMs === undefined ? {} : { first_byte_ms: receipt.firstByteMs }),
-  };
-}
-
 /**
  * Finishes the meter of a request and tells the visit's log line. Throws ApiError when the ending cannot be
  * committed (502), or the request could not be opened because its money was gone (429): then nothing that
@@ -44,4 +29,19 @@ export async function conclude(visit: Visit, admitted: Admitted, ending: Ending)
 export function noteReceipt(visit: Visit, receipt: Receipt): void {
   visit.passage.correctTokens(totalTokens(receipt.usage));
   visit.note(receiptFields(receipt));
+}
+
+/** What the log line of a request says of its end. */
+function receiptFields(receipt: Receipt): LogFields {
+  return {
+    outcome: receipt.status,
+    prompt_tokens: receipt.usage.promptTokens,
+    completion_tokens: receipt.usage.completionTokens,
+    cost_rub: formatRoubles(receipt.charge),
+    attempts: receipt.attempts.length,
+    ...(receipt.provider === undefined ? {} : { provider: receipt.provider }),
+    ...(receipt.estimated ? { estimated: true } : {}),
+    ...(receipt.writeOff > 0n ? { write_off_rub: formatRoubles(receipt.writeOff) } : {}),
+    ...(receipt.firstByteMs === undefined ? {} : { first_byte_ms: receipt.firstByteMs }),
+  };
 }

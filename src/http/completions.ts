@@ -1,7 +1,7 @@
 import type { App } from "../app.ts";
 import type { Caller } from "../auth/authenticate.ts";
 import { checkChatRequest } from "../contract/chat.ts";
-import { ApiError, invalidRequest, rateLimitExceeded } from "../contract/errors.ts";
+import { ApiError, incompleteRequest, rateLimitExceeded } from "../contract/errors.ts";
 import { parseJsonObject, readBody, type BodyText } from "../contract/read.ts";
 import { checkResponsesRequest } from "../contract/responses.ts";
 import { chat } from "../gateway/chat.ts";
@@ -116,9 +116,7 @@ async function readWhole(request: Request, bytesMax: number, claim: BodyClaim): 
       if (!claim.take(bytes)) throw rateLimitExceeded();
     });
   } catch (error) {
-    if (request.signal.aborted && !(error instanceof ApiError)) {
-      throw invalidRequest("the request was not completed");
-    }
+    if (request.signal.aborted && !(error instanceof ApiError)) throw incompleteRequest();
     throw error;
   }
 }

@@ -1,5 +1,5 @@
 import type { App } from "../app.ts";
-import { invalidRequest, rateLimitExceeded, serviceUnavailable } from "../contract/errors.ts";
+import { incompleteRequest, rateLimitExceeded, serviceUnavailable } from "../contract/errors.ts";
 import { usageForm, type UsageSums } from "../contract/usageForm.ts";
 import { checkUsageQuery, type UsageQuery } from "../contract/usageQuery.ts";
 import { ShuttingDown } from "../gateway/gateway.ts";
@@ -41,7 +41,7 @@ function* sumUp(
       groups.set(group, { ...added(groups.get(group), sums), group });
     }
     yield;
-    if (request.signal.aborted) throw invalidRequest("the request was not completed");
+    if (request.signal.aborted) throw incompleteRequest();
     if (app.gateway.traffic.isCut) throw serviceUnavailable(new ShuttingDown());
   }
   return [...groups.values()].toSorted((a, b) => (a.group < b.group ? -1 : 1));

@@ -1,4 +1,4 @@
-import { USAGE_DAYS_MAX } from "../usageQuery.ts";
+import { USAGE_DAYS_DEFAULT, USAGE_DAYS_MAX, usageQueryGroupings } from "../usageQuery.ts";
 import { errorsOf } from "./errorAnswers.ts";
 import { answerToKey, pathId } from "./operationParts.ts";
 
@@ -29,9 +29,9 @@ export function getUsage(): object {
         name: "by",
         in: "query",
         description: "What to sum up by.",
-        schema: { type: "string", enum: ["day", "model"], default: "day" },
+        schema: { type: "string", enum: usageQueryGroupings, default: "day" },
       },
-      day("since", "The first day; 30 days before the end unless given."),
+      day("since", `The first day; ${USAGE_DAYS_DEFAULT} days before the end unless given.`),
       day("until", "The day after the last one; tomorrow unless given."),
     ],
     responses: {
