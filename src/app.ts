@@ -27,7 +27,7 @@ import {
   type InstanceLock,
   type Store,
 } from "./store/store.ts";
-import { createLog, type Log } from "./telemetry/log.ts";
+import { createLog } from "./telemetry/log.ts";
 import { silentMetrics, type Metrics } from "./telemetry/metrics.ts";
 
 /** What a test may put in the place of the outside world. */
@@ -63,9 +63,7 @@ export interface App {
   readonly failedKeys: FailedKeys;
   readonly turns: Turns;
   readonly bodies: BodyBudget;
-  readonly log: Log;
   readonly newId: NewId;
-  readonly clock: Clock;
   /** True from the moment the gateway takes no new requests. */
   isDraining: boolean;
   readonly requests: RequestCount;
@@ -154,9 +152,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     failedKeys: createFailedKeys(clock),
     turns: createTurns(clock),
     bodies,
-    log,
     newId: idMaker(clock, random),
-    clock,
     isDraining: false,
     requests,
     reload(next) {

@@ -36,8 +36,8 @@ export async function startGateway(
   const broken = Promise.withResolvers<never>();
   broken.promise.catch(() => undefined);
   const fatal = (message: string): void => {
-    app.log.error("the store failed, the gateway stops", { problem: message });
-    app.log.flush();
+    app.gateway.log.error("the store failed, the gateway stops", { problem: message });
+    app.gateway.log.flush();
     broken.reject(new CommandFailure(storeFailure(message)));
   };
   const metrics = config.metrics && (await loadMetrics());
@@ -45,10 +45,10 @@ export async function startGateway(
   let scrapes: Listener | undefined;
   try {
     scrapes = metrics && (await listenForScrapes(metrics, config.metrics));
-    if (scrapes) app.log.info("listening for metrics", { address: scrapes.address });
+    if (scrapes) app.gateway.log.info("listening for metrics", { address: scrapes.address });
     const place = { ...config.server, socketMode: SOCKET_MODE };
     const listener = await openListener(() => createServer(app), place);
-    app.log.info("listening", { address: listener.address, version: version() });
+    app.gateway.log.info("listening", { address: listener.address, version: version() });
     return {
       app,
       startedWith: config,
@@ -67,7 +67,7 @@ export async function startGateway(
         await Promise.race([app.requests.whenNone(), lastWordsOver]);
         await listener.close(lastWordsOver, graceOver);
         await scrapes?.close(lastWordsOver);
-        app.log.info("stopped");
+        app.gateway.log.info("stopped");
         await app.close();
       },
     };
@@ -101,7 +101,7 @@ async function listenForScrapes(
 /** The listeners stay open while requests finish: the public one tells new ones, and health checks, that it drains. */
 async function drain(app: App, graceOver: Promise<void>): Promise<void> {
   app.isDraining = true;
-  app.log.info("draining");
+  app.gateway.log.info("draining");
   await Promise.race([app.requests.whenNone(), graceOver]);
 }
 

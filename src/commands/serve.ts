@@ -31,7 +31,7 @@ export function addServe(program: Command): void {
       const starting = startGateway(config, logWriter());
       process.on("SIGHUP", () => void reloadStarted(starting, config.file, environment));
       const gateway = await starting;
-      for (const problem of warnings) gateway.app.log.warn("config", { problem });
+      for (const problem of warnings) gateway.app.gateway.log.warn("config", { problem });
       await untilStopped(gateway, signals);
     });
 }
@@ -60,10 +60,10 @@ export function reload(gateway: GatewayServer, file: string, environment?: Envir
     if (config.models.length === 0) throw new ConfigError([`${file}: ${NO_MODELS}`]);
     app.reload(config);
     gateway.renewCertificate();
-    app.log.info("config reloaded", { count: config.models.length });
+    app.gateway.log.info("config reloaded", { count: config.models.length });
     app.gateway.metrics.reloaded(true);
     const late = neededRestarts(gateway.startedWith, config);
-    for (const problem of [...warnings, ...late]) app.log.warn("config", { problem });
+    for (const problem of [...warnings, ...late]) app.gateway.log.warn("config", { problem });
   } catch (error) {
     app.gateway.metrics.reloaded(false);
     // Whatever it is, nobody else would catch it here, and a gateway at work must not end for it.
@@ -71,6 +71,7 @@ export function reload(gateway: GatewayServer, file: string, environment?: Envir
       error instanceof ConfigError
         ? error.problems.map((problem) => ({ problem }))
         : [{ error: errorClass(error) }];
-    for (const reason of reasons) app.log.error("config refused, the old one stays", reason);
+    for (const reason of reasons)
+      app.gateway.log.error("config refused, the old one stays", reason);
   }
 }

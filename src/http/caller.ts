@@ -60,10 +60,10 @@ export function limitsInForce(app: App, key: Pick<Caller, keyof KeyLimits>): Key
 const LAST_USED_STEP_MS = 60_000;
 
 function touch(app: App, who: Caller): void {
-  const at = app.clock.epochMs();
+  const at = app.gateway.clock.epochMs();
   if (who.lastUsedAt !== null && at - who.lastUsedAt < LAST_USED_STEP_MS) return;
   app.gateway.writer.write({ kind: "touch", keyId: who.id, at }).catch((error: unknown) => {
-    app.log.warn("the time of a key's last use was not written", {
+    app.gateway.log.warn("the time of a key's last use was not written", {
       error: errorClass(error),
     });
   });

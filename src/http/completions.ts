@@ -93,7 +93,7 @@ async function serve(
       ({ beginning } = answered);
       return streamAnswer(
         trace,
-        streamBody(answered, app.clock, request.signal, server.sseKeepaliveMs),
+        streamBody(answered, app.gateway.clock, request.signal, server.sseKeepaliveMs),
       );
     }
     over();

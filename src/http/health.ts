@@ -8,7 +8,7 @@ export function health(app: App): { status: 200 | 503; body: string } {
   try {
     app.gateway.store.probe();
   } catch (error) {
-    app.log.error("the store is not usable", { error: errorClass(error) });
+    app.gateway.log.error("the store is not usable", { error: errorClass(error) });
     return { status: 503, body: JSON.stringify({ status: "unavailable" }) };
   }
   return { status: 200, body: JSON.stringify({ status: "ok", version: version() }) };

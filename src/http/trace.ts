@@ -20,7 +20,7 @@ export class Trace {
   constructor(app: App, request: Request) {
     this.#app = app;
     this.id = app.newId("req");
-    this.#startedMs = app.clock.monotonicMs();
+    this.#startedMs = app.gateway.clock.monotonicMs();
     this.#path = pathOf(request.url);
     this.#fields = { request_id: this.id, method: request.method, path: this.#path };
   }
@@ -44,11 +44,11 @@ export class Trace {
     const line: LogFields = {
       ...this.#fields,
       status,
-      duration_ms: Math.round(this.#app.clock.monotonicMs() - this.#startedMs),
+      duration_ms: Math.round(this.#app.gateway.clock.monotonicMs() - this.#startedMs),
       ...(this.caller ? { account: this.caller.account, key: this.caller.publicId } : {}),
     };
-    if (this.#problem === undefined) this.#app.log.info("request", line);
-    else this.#app.log.error("request", { ...line, error: this.#problem });
+    if (this.#problem === undefined) this.#app.gateway.log.info("request", line);
+    else this.#app.gateway.log.error("request", { ...line, error: this.#problem });
   }
 }
 

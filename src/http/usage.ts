@@ -15,7 +15,7 @@ export async function showUsage(
 ): Promise<string> {
   app.requests.begin();
   try {
-    const query = checkUsageQuery(queryOf(request), app.clock.epochMs());
+    const query = checkUsageQuery(queryOf(request), app.gateway.clock.epochMs());
     const rows = app.turns.run(caller.accountId, sumUp(app, request, caller.accountId, query));
     // Another report of the account is over soon.
     if (rows === undefined) throw rateLimitExceeded();

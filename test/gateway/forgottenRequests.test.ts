@@ -108,7 +108,7 @@ test("one that was ended is not looked for", async () => {
 
 test("an answer whose client is slow to take its end is none of them: it is charged", async () => {
   const { gateway } = opened;
-  const { clock } = gateway.app;
+  const { clock } = gateway.app.gateway;
   const key = gateway.key({ balance: rouble });
   const { admitted: held, candidate } = await admitted(key);
   const words = Array.from({ length: 30 }, () => helloEvent);

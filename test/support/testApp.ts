@@ -120,11 +120,11 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
     store,
     clock,
     get log() {
-      app.log.flush();
+      app.gateway.log.flush();
       return lines.map((line) => JSON.parse(line) as Record<string, unknown>);
     },
     logText() {
-      app.log.flush();
+      app.gateway.log.flush();
       return lines.join("");
     },
     key: (options = {}) => makeKey(store, app.newId("key"), options),

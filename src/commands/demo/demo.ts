@@ -122,7 +122,7 @@ async function openGateway(
 
 /** An account with money and a key to it; the key is returned, and known to nobody else. */
 function fundedKey({ app }: GatewayServer): string {
-  const actor = { name: "demo", at: app.clock.epochMs() };
+  const actor = { name: "demo", at: app.gateway.clock.epochMs() };
   const issued = issueKey(systemRandom);
   app.gateway.store.admin.createKey(actor, ACCOUNT, {
     publicId: app.newId("key"),
