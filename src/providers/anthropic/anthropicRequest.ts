@@ -2,7 +2,7 @@ import type { ChatRequestBody } from "../../contract/chatRequestBody.ts";
 import { isJsonObject } from "../../lib/json.ts";
 import { cacheControlOf, conversationOf, type Block } from "./anthropicMessages.ts";
 import { thinkingOf, type Thinking } from "./anthropicThinking.ts";
-import { bodyWithOthers } from "../chat/chatFields.ts";
+import { bodyWithOthers, isGiven } from "../chat/chatFields.ts";
 import { unfit, unfitPart } from "../chat/chatParts.ts";
 import { formatOf, toolChoiceOf, toolsOf, type ChatToolChoice } from "../chat/chatTools.ts";
 import type { ChatCall, EncodedRequest } from "../provider.ts";
@@ -59,7 +59,7 @@ export function encodeMessages(call: ChatCall): EncodedRequest {
 function refuseOtherAnswers(body: Block): void {
   const { modalities } = body;
   for (const name of ["web_search_options", "container"]) {
-    if (body[name] !== undefined && body[name] !== null) throw unfit(name);
+    if (isGiven(body[name])) throw unfit(name);
   }
   if (Array.isArray(modalities) && modalities.some((mode) => mode !== "text")) {
     throw unfit("modalities");

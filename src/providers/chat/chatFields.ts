@@ -49,6 +49,11 @@ const CONVENTION_FIELDS: ReadonlySet<string> = new Set([
   "web_search_options",
 ]);
 
+/** True unless a field is absent. A null one counts as absent, as everywhere in the convention. */
+export function isGiven(value: unknown): boolean {
+  return value !== undefined && value !== null;
+}
+
 /**
  * The body of a request in another interface's words: the given fields, of which undefined ones are left out, and
  * behind them every top-level field of the client's that the convention does not know, in the client's own text: who

@@ -1,6 +1,7 @@
 import type { ChatRequestBody, RequestMessage } from "../../contract/chatRequestBody.ts";
 import type { ReadJson } from "../../lib/exactJson.ts";
 import { isJsonObject } from "../../lib/json.ts";
+import { isGiven } from "./chatFields.ts";
 import { unfit, unfitPart } from "./chatParts.ts";
 import { UnfitError } from "../provider.ts";
 
@@ -146,9 +147,4 @@ export function formatOf(body: ChatRequestBody): ChatFormat | undefined {
     schema,
     strict: typeof strict === "boolean" ? strict : undefined,
   };
-}
-
-/** A null one counts as absent, as everywhere in the convention. */
-function isGiven(value: unknown): boolean {
-  return value !== undefined && value !== null;
 }

@@ -1,6 +1,6 @@
 import type { ChatRequestBody } from "../../contract/chatRequestBody.ts";
 import { isJsonObject } from "../../lib/json.ts";
-import { bodyWithOthers } from "../chat/chatFields.ts";
+import { bodyWithOthers, isGiven } from "../chat/chatFields.ts";
 import { unfit } from "../chat/chatParts.ts";
 import { formatOf, toolChoiceOf, toolsOf } from "../chat/chatTools.ts";
 import { geminiContents } from "./geminiContents.ts";
@@ -117,10 +117,6 @@ function ownSettings(body: Fields): Fields {
     if (Object.hasOwn(own, name)) throw new UnfitError(`generationConfig.${name} is not supported`);
   }
   return own;
-}
-
-function isGiven(value: unknown): boolean {
-  return value !== undefined && value !== null;
 }
 
 function numberOf(body: Fields, name: string): number | undefined {

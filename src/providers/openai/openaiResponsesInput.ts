@@ -1,5 +1,6 @@
 import type { ContentPart, RequestMessage } from "../../contract/chatRequestBody.ts";
 import { isJsonObject } from "../../lib/json.ts";
+import { isGiven } from "../chat/chatFields.ts";
 import { unfit, unfitPart } from "../chat/chatParts.ts";
 import { answeredCallOf } from "../chat/chatTools.ts";
 
@@ -119,8 +120,4 @@ function outputOf(message: RequestMessage, path: string, customCalls: ReadonlySe
     call_id: callId,
     output: contentOf(message, path, inputPart),
   };
-}
-
-function isGiven(value: unknown): boolean {
-  return value !== undefined && value !== null;
 }

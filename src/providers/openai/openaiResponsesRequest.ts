@@ -1,7 +1,7 @@
 import type { ChatRequest } from "../../contract/chat.ts";
 import type { ChatRequestBody } from "../../contract/chatRequestBody.ts";
 import { isJsonObject } from "../../lib/json.ts";
-import { bodyWithOthers } from "../chat/chatFields.ts";
+import { bodyWithOthers, isGiven } from "../chat/chatFields.ts";
 import { unfit } from "../chat/chatParts.ts";
 import { formatOf } from "../chat/chatTools.ts";
 import { inputOf } from "./openaiResponsesInput.ts";
@@ -54,17 +54,17 @@ export function encodeChat(call: ChatCall): EncodedRequest {
     max_output_tokens: call.outputTokensBound,
     reasoning: reasoningOf(body),
     text: textOf(body),
-    tools: given(body["tools"]) && toolsOf(body["tools"]),
-    tool_choice: given(body["tool_choice"]) && toolChoiceOf(body["tool_choice"]),
+    tools: isGiven(body["tools"]) ? toolsOf(body["tools"]) : undefined,
+    tool_choice: isGiven(body["tool_choice"]) ? toolChoiceOf(body["tool_choice"]) : undefined,
     top_logprobs:
-      body["logprobs"] === true || given(body["include"]) ? body["top_logprobs"] : undefined,
+      body["logprobs"] === true || isGiven(body["include"]) ? body["top_logprobs"] : undefined,
     include: body["logprobs"] === true ? includedWithLogprobs(body["include"]) : undefined,
     // Unless told otherwise the provider keeps every response for a month, and hands it out by an id that
     // a chat's client never learns: it could neither use it nor have it deleted. The reasoning need not
     // come back encrypted either: each chat brings all that it builds on.
     store: false,
   };
-  for (const name of SHARED_FIELDS) fields[name] = given(body[name]);
+  for (const name of SHARED_FIELDS) fields[name] = body[name] ?? undefined;
   return { path: "/responses", body: bodyWithOthers(object, fields) };
 }
 
@@ -77,20 +77,11 @@ function refuseUnfit(body: Fields, { choiceCount, stop }: ChatRequest): void {
     throw unfit("modalities");
   }
   // As a list of items it could name stored ones.
-  if (given(instructions) !== undefined && typeof instructions !== "string") {
+  if (isGiven(instructions) && typeof instructions !== "string") {
     throw unfit("instructions");
   }
   const field = [...UNFIT_FIELDS, ...STORED_OBJECT_FIELDS].find((name) => isGiven(body[name]));
   if (field !== undefined) throw unfit(field);
-}
-
-function isGiven(value: unknown): boolean {
-  return given(value) !== undefined;
-}
-
-/** A null counts as absent. */
-function given(value: unknown): unknown {
-  return value ?? undefined;
 }
 
 /** The caller may include more, in the interface's own words. */
@@ -165,7 +156,7 @@ function toolOf(tool: unknown, path: string): unknown {
 }
 
 function inputFormatOf(format: unknown): unknown {
-  if (!isJsonObject(format) || !isJsonObject(format["grammar"])) return given(format);
+  if (!isJsonObject(format) || !isJsonObject(format["grammar"])) return format ?? undefined;
   const { syntax, definition } = format["grammar"];
   return { type: format["type"], syntax, definition };
 }
