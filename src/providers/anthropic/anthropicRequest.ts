@@ -23,13 +23,15 @@ export function encodeMessages(call: ChatCall): EncodedRequest {
   refuseOtherPrices(body);
   const { system, turns } = conversationOf(body.messages);
   // Of two kinds of instructions one would be lost.
-  if (system.length > 0 && body["system"] !== undefined)
+  if (system.length > 0 && isGiven(body["system"])) {
     throw unfit("system beside instructions in messages");
+  }
   const tools = toolsOf(body);
   const choice = toolChoiceOf(body);
   const maxTokens = call.outputTokensBound ?? call.outputTokensMax;
   // A caller that knows the interface may say itself how the model is to think.
-  const thoughts = "thinking" in body ? {} : thinkingOf(body, { maxTokens, model, choice, turns });
+  const asked = { maxTokens, model, choice, turns };
+  const thoughts = isGiven(body["thinking"]) ? {} : thinkingOf(body, asked);
   const fields = {
     model,
     max_tokens: maxTokens,

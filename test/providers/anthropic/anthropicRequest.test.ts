@@ -304,5 +304,8 @@ describe("other fields", () => {
     expect(sent({ system: "Be brief." })["system"]).toBe("Be brief.");
     const messages = [{ role: "system", content: "Be kind." }, hello];
     expect(() => sent({ system: "Be brief.", messages })).toThrow(UnfitError);
+    expect(sent({ system: null, messages })["system"]).toEqual([
+      { type: "text", text: "Be kind." },
+    ]);
   });
 });

@@ -132,5 +132,6 @@ describe("no thought is asked for where the interface would then refuse the rest
   test("a caller that says itself how to think is not spoken over", () => {
     const thinking = { type: "disabled" };
     expect(thoughtsOf("claude-opus-4-5", { thinking })).toEqual({ ...nothing, thinking });
+    expect(thoughtsOf("claude-opus-4-5", { thinking: null })).toEqual(budget(16_384));
   });
 });
