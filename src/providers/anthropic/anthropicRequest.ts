@@ -2,13 +2,16 @@ import type { ChatRequestBody } from "../../contract/chatRequestBody.ts";
 import { isJsonObject } from "../../lib/json.ts";
 import { cacheControlOf, conversationOf, type Block } from "./anthropicMessages.ts";
 import { thinkingOf, type Thinking } from "./anthropicThinking.ts";
-import { bodyWithOthers, isGiven } from "../chat/chatFields.ts";
+import { bodyWithOthers, isGiven, refuseOtherAnswers } from "../chat/chatFields.ts";
 import { unfit, unfitPart } from "../chat/chatParts.ts";
-import { formatOf, toolChoiceOf, toolsOf, type ChatToolChoice } from "../chat/chatTools.ts";
+import {
+  formatOf,
+  NO_PARAMETERS,
+  toolChoiceOf,
+  toolsOf,
+  type ChatToolChoice,
+} from "../chat/chatTools.ts";
 import type { ChatCall, EncodedRequest } from "../provider.ts";
-
-/** A function without parameters. */
-const NO_PARAMETERS = { type: "object", properties: {} };
 
 /**
  * A chat request in the words of https://platform.claude.com/docs/en/api/messages. A bound is always sent, for there
@@ -20,6 +23,8 @@ export function encodeMessages(call: ChatCall): EncodedRequest {
   const body: ChatRequestBody & Block = request.body;
   if (request.choiceCount > 1) throw unfit("n");
   refuseOtherAnswers(body);
+  // It names a place in the operator's account that other callers may have put things into.
+  if (isGiven(body["container"])) throw unfit("container");
   refuseOtherPrices(body);
   const { system, turns } = conversationOf(body.messages);
   // Of two kinds of instructions one would be lost.
@@ -52,20 +57,6 @@ export function encodeMessages(call: ChatCall): EncodedRequest {
     output_config: outputConfigOf(body, thoughts),
   };
   return { path: "/messages", body: bodyWithOthers(object, fields) };
-}
-
-/**
- * Without these the caller would get something else than it asks for. A container is the interface's own, but names a
- * place in the operator's account that other callers may have put things into.
- */
-function refuseOtherAnswers(body: Block): void {
-  const { modalities } = body;
-  for (const name of ["web_search_options", "container"]) {
-    if (isGiven(body[name])) throw unfit(name);
-  }
-  if (Array.isArray(modalities) && modalities.some((mode) => mode !== "text")) {
-    throw unfit("modalities");
-  }
 }
 
 /** These go to the provider as they stand, and would make the same tokens dearer than their configured price. */

@@ -1,4 +1,5 @@
 import { isDeeper, type JsonObjectText } from "../../lib/json.ts";
+import { unfit } from "./chatParts.ts";
 import { UnfitError } from "../provider.ts";
 
 /** Far more than any schema needs, and little enough to be written at once. */
@@ -52,6 +53,15 @@ const CONVENTION_FIELDS: ReadonlySet<string> = new Set([
 /** True unless a field is absent. A null one counts as absent, as everywhere in the convention. */
 export function isGiven(value: unknown): boolean {
   return value !== undefined && value !== null;
+}
+
+/** Throws UnfitError for what asks for another kind of answer, which only the convention's own interface can give. */
+export function refuseOtherAnswers(body: Readonly<Record<string, unknown>>): void {
+  const { modalities, web_search_options: search } = body;
+  if (isGiven(search)) throw unfit("web_search_options");
+  if (Array.isArray(modalities) && modalities.some((mode) => mode !== "text")) {
+    throw unfit("modalities");
+  }
 }
 
 /**

@@ -44,6 +44,9 @@ export type ChatFormat =
 
 type Fields = Readonly<Record<string, unknown>>;
 
+/** The schema of a function without parameters, where an interface requires what the convention leaves out. */
+export const NO_PARAMETERS = { type: "object", properties: {} };
+
 /** The tools of a request. Throws UnfitError for what is no function: other providers do not have it. */
 export function toolsOf(body: ChatRequestBody): readonly ChatTool[] {
   const { tools, functions } = body as Fields;

@@ -2,14 +2,7 @@ import type { RequestMessage } from "../../contract/chatRequestBody.ts";
 import { exactReader, type ReadJson } from "../../lib/exactJson.ts";
 import { ANSWER_ROOM } from "../../lib/untrustedJson.ts";
 import { isJsonObject } from "../../lib/json.ts";
-import {
-  partsOf,
-  textsOf,
-  unfit,
-  unfitPart,
-  type ChatPart,
-  type PartSource,
-} from "../chat/chatParts.ts";
+import { partsOf, textsOf, unfit, type ChatPart, type PartSource } from "../chat/chatParts.ts";
 import { answeredCallOf, argumentsOf, toolCallsOf } from "../chat/chatTools.ts";
 import { demandsSignatures } from "./geminiModel.ts";
 import { UnfitError } from "../provider.ts";
@@ -132,10 +125,7 @@ function assistantParts(
   path: string,
   { model, callNames, readJson }: Reading,
 ): Part[] {
-  const texts = partsOf(message, path).flatMap((part) => {
-    if (part.kind !== "text") throw unfitPart(part.path, part.own?.["type"]);
-    return textParts(part.text);
-  });
+  const texts = textsOf(message, path).flatMap(textParts);
   const { audio } = message as { audio?: unknown };
   if (isJsonObject(audio)) throw unfit(`${path}.audio`);
   const signature = signatureOf(message);

@@ -1,7 +1,6 @@
 import type { ChatRequestBody } from "../../contract/chatRequestBody.ts";
 import { isJsonObject } from "../../lib/json.ts";
-import { bodyWithOthers, isGiven } from "../chat/chatFields.ts";
-import { unfit } from "../chat/chatParts.ts";
+import { bodyWithOthers, isGiven, refuseOtherAnswers } from "../chat/chatFields.ts";
 import { formatOf, toolChoiceOf, toolsOf } from "../chat/chatTools.ts";
 import { geminiContents } from "./geminiContents.ts";
 import { thinkingConfigOf } from "./geminiModel.ts";
@@ -58,14 +57,6 @@ function modelPath(model: string): string {
 function refuseOwnFields(body: Fields): void {
   for (const name of REFUSED_FIELDS) {
     if (isGiven(body[name])) throw new UnfitError(`${name} is not supported`);
-  }
-}
-
-/** Without these the caller would get something else than it asks for. */
-function refuseOtherAnswers({ modalities, web_search_options: search }: Fields): void {
-  if (isGiven(search)) throw unfit("web_search_options");
-  if (Array.isArray(modalities) && modalities.some((mode) => mode !== "text")) {
-    throw unfit("modalities");
   }
 }
 

@@ -1,9 +1,9 @@
 import type { ChatRequest } from "../../contract/chat.ts";
 import type { ChatRequestBody } from "../../contract/chatRequestBody.ts";
 import { isJsonObject } from "../../lib/json.ts";
-import { bodyWithOthers, isGiven } from "../chat/chatFields.ts";
+import { bodyWithOthers, isGiven, refuseOtherAnswers } from "../chat/chatFields.ts";
 import { unfit } from "../chat/chatParts.ts";
-import { formatOf } from "../chat/chatTools.ts";
+import { formatOf, NO_PARAMETERS } from "../chat/chatTools.ts";
 import { inputOf } from "./openaiResponsesInput.ts";
 import type { ChatCall, EncodedRequest } from "../provider.ts";
 
@@ -26,16 +26,13 @@ const SHARED_FIELDS = [
 const LOGPROBS = "message.output_text.logprobs";
 
 /** Fields of the convention without a counterpart, and without which a request means something else. */
-const UNFIT_FIELDS = ["functions", "function_call", "web_search_options"];
+const UNFIT_FIELDS = ["functions", "function_call"];
 
 /**
  * What takes up something from the provider's store. In a chat nobody asks whose it is, so it goes no
  * further: it could be another account's.
  */
 const STORED_OBJECT_FIELDS = ["previous_response_id", "conversation", "prompt"];
-
-/** What the convention leaves out for a function without parameters, and this interface requires. */
-const NO_PARAMETERS = { type: "object", properties: {} };
 
 /**
  * A chat as a responses request: https://platform.openai.com/docs/api-reference/responses/create.
@@ -72,10 +69,8 @@ function refuseUnfit(body: Fields, { choiceCount, stop }: ChatRequest): void {
   if (choiceCount > 1) throw unfit("n");
   // The gateway ends the text at a stop sequence, and could not tell which tokens that leaves.
   if (body["logprobs"] === true && stop.length > 0) throw unfit("logprobs with stop");
-  const { modalities, instructions } = body;
-  if (Array.isArray(modalities) && modalities.some((one) => one !== "text")) {
-    throw unfit("modalities");
-  }
+  refuseOtherAnswers(body);
+  const { instructions } = body;
   // As a list of items it could name stored ones.
   if (isGiven(instructions) && typeof instructions !== "string") {
     throw unfit("instructions");
