@@ -1,5 +1,6 @@
 import type { RequestMessage } from "../../contract/chatRequestBody.ts";
 import { isThinking } from "./anthropicAnswer.ts";
+import { refuseRecording } from "../chat/chatFields.ts";
 import { partsOf, unfit, unfitPart, type ChatPart } from "../chat/chatParts.ts";
 import { answeredCallOf, argumentsOf, toolCallsOf } from "../chat/chatTools.ts";
 import { exactReader, type ReadJson } from "../../lib/exactJson.ts";
@@ -89,6 +90,7 @@ function assistantBlocks(
   path: string,
   readJson: ReadJson,
 ): readonly Block[] {
+  refuseRecording(message, path);
   const { thinking_blocks: thoughts } = message as Block;
   return [
     // Only what bears the provider's own signature: it refuses thoughts that it did not have.

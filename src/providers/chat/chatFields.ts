@@ -1,3 +1,4 @@
+import type { RequestMessage } from "../../contract/chat.ts";
 import { isDeeper, type JsonObjectText } from "../../lib/json.ts";
 import { unfit } from "./chatParts.ts";
 import { UnfitError } from "../provider.ts";
@@ -62,6 +63,15 @@ export function refuseOtherAnswers(body: Readonly<Record<string, unknown>>): voi
   if (Array.isArray(modalities) && modalities.some((mode) => mode !== "text")) {
     throw unfit("modalities");
   }
+}
+
+/**
+ * Throws UnfitError for an earlier answer in sound, which a message of the assistant names by its id: it is kept where
+ * it was made. `path` names the message to the caller.
+ */
+export function refuseRecording(message: RequestMessage, path: string): void {
+  const { audio } = message as RequestMessage & { audio?: unknown };
+  if (isGiven(audio)) throw unfit(`${path}.audio`);
 }
 
 /**

@@ -3,6 +3,7 @@ import { exactReader, type ReadJson } from "../../lib/exactJson.ts";
 import { ANSWER_ROOM } from "../../lib/untrustedJson.ts";
 import { isJsonObject } from "../../lib/json.ts";
 import { partsOf, textsOf, unfit, type ChatPart, type PartSource } from "../chat/chatParts.ts";
+import { refuseRecording } from "../chat/chatFields.ts";
 import { answeredCallOf, argumentsOf, toolCallsOf } from "../chat/chatTools.ts";
 import { demandsSignatures } from "./geminiModel.ts";
 import { UnfitError } from "../provider.ts";
@@ -126,8 +127,7 @@ function assistantParts(
   { model, callNames, readJson }: Reading,
 ): Part[] {
   const texts = textsOf(message, path).flatMap(textParts);
-  const { audio } = message as { audio?: unknown };
-  if (isJsonObject(audio)) throw unfit(`${path}.audio`);
+  refuseRecording(message, path);
   const signature = signatureOf(message);
   const last = texts.pop();
   if (last) texts.push({ ...last, thoughtSignature: signature });

@@ -1,6 +1,6 @@
 import type { ContentPart, RequestMessage } from "../../contract/chatRequestBody.ts";
 import { isJsonObject } from "../../lib/json.ts";
-import { isGiven } from "../chat/chatFields.ts";
+import { isGiven, refuseRecording } from "../chat/chatFields.ts";
 import { unfit, unfitPart } from "../chat/chatParts.ts";
 import { answeredCallOf } from "../chat/chatTools.ts";
 
@@ -31,8 +31,8 @@ function spokenBefore(
   path: string,
   callsTools: boolean,
 ): readonly object[] {
-  const { content, refusal, audio } = message as RequestMessage & Fields;
-  if (isGiven(audio)) throw unfit(`${path}.audio`);
+  const { content, refusal } = message as RequestMessage & Fields;
+  refuseRecording(message, path);
   if (typeof refusal === "string" && refusal !== "") {
     const texts = content === "" ? [] : asParts(contentOf(message, path, outputPart));
     return [{ role: "assistant", content: [...texts, { type: "refusal", refusal }] }];

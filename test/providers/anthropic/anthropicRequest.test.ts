@@ -180,6 +180,14 @@ describe("parts", () => {
     );
   });
 
+  test("a recording that the assistant made elsewhere is refused, and not forgotten", () => {
+    const spoken = { role: "assistant", content: "", audio: { id: "audio_1" } };
+    expect(() => messagesOf(hello, spoken, hello)).toThrow(
+      new UnfitError("messages[1].audio is not supported by this model's provider"),
+    );
+    expect(() => messagesOf(hello, { ...spoken, audio: null }, hello)).not.toThrow();
+  });
+
   test("an image may be a result, but no instruction and no answer", () => {
     const image = { type: "image_url", image_url: { url: "https://a.example/b.png" } };
     const block = { type: "image", source: { type: "url", url: "https://a.example/b.png" } };

@@ -203,6 +203,13 @@ describe("a part that is not text", () => {
   });
 });
 
+test("a recording that the assistant made elsewhere is refused", () => {
+  const spoken = { role: "assistant", content: "x", audio: { id: "audio_1" } };
+  expect(refusalOf({ messages: [hello, spoken] })).toBe(
+    "messages[1].audio is not supported by this model's provider",
+  );
+});
+
 describe("instructions", () => {
   test("alone are what the user says, because somebody must say something", () => {
     const messages = [{ role: "system", content: "Be brief." }];
