@@ -61,14 +61,16 @@ export type ReadChatEvent = (event: { event: string | undefined; data: string })
 
 /** The answer of a provider is not what its interface promises: an error where an answer belongs, or nonsense. */
 export class AnswerError extends Error {
-  override readonly name = "AnswerError";
+  override readonly name: string = "AnswerError";
 }
 
 /**
  * The provider is well, but its model came to nothing with this one request, or to nothing of use. Another route may
  * do better; what a client can bring about whenever it likes must not count against a provider that all share.
  */
-export class MisfireError extends AnswerError {}
+export class MisfireError extends AnswerError {
+  override readonly name = "MisfireError";
+}
 
 /** Far more levels than any answer needs. */
 const DEPTH_MAX = 1000;
