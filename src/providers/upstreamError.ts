@@ -1,4 +1,5 @@
 import type { ErrorExtra } from "../contract/errors.ts";
+import type { ConnectionErrorCode } from "./http/connectionError.ts";
 
 /**
  * Whose fault a failed attempt is, and so what follows:
@@ -23,12 +24,35 @@ export type UpstreamFault =
   | "gateway"
   | "provider";
 
+/**
+ * What an attempt came to, as a short word for its record, the log and the metrics: a status that is not 200, what
+ * happened to its connection, or what was wrong with its answer. telemetry/attemptOutcome.ts lists them once more, for
+ * the labels of a metric must be few: a word that is missing there is counted as `other`.
+ */
+type UpstreamOutcome =
+  | `status ${number}`
+  | ConnectionErrorCode
+  | "answer"
+  | "client gone"
+  | "compressed"
+  | "content type"
+  | "cut"
+  | "empty answer"
+  | "internal"
+  | "misfire"
+  | "reported failure"
+  | "runaway"
+  | "shutdown"
+  | "store"
+  | "surplus"
+  | "too large"
+  | "unfit";
+
 /** An attempt at a provider failed before its answer began, or in the midst of it. */
 export class UpstreamError extends Error {
   override readonly name = "UpstreamError";
   readonly fault: UpstreamFault;
-  /** A short word for the attempt's record and the log: `timeout`, `closed`, `status`, `answer`. */
-  readonly outcome: string;
+  readonly outcome: UpstreamOutcome;
   /** The provider's HTTP status, if it gave one. */
   readonly status: number | undefined;
   /** How long the provider asks to be left alone. */
@@ -40,7 +64,7 @@ export class UpstreamError extends Error {
 
   constructor(
     fault: UpstreamFault,
-    outcome: string,
+    outcome: UpstreamOutcome,
     details: {
       status?: number | undefined;
       retryAfterMs?: number | undefined;
