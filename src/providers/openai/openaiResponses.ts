@@ -20,7 +20,7 @@ type Fields = Readonly<Record<string, unknown>>;
 export const openaiResponses: ChatInterface = {
   encode: encodeChat,
   read: readResponse,
-  events: () => eventReader(),
+  events: eventReader,
   eventsStandAlone: false,
   takesStop: false,
 };
