@@ -3,8 +3,7 @@ import { invalidRequest, resourceNotFound, type ApiError } from "../contract/err
 import type { ResponsesRequest } from "../contract/responses.ts";
 import { readResponsesUsage } from "../contract/usage.ts";
 import { isJsonObject, type JsonObjectText } from "../lib/json.ts";
-import { ANSWER_ROOM, CostlyJsonError, parseUntrusted } from "../lib/untrustedJson.ts";
-import { AnswerError, MisfireError, type EncodedRequest } from "../providers/provider.ts";
+import { AnswerError, parseAnswerJson, type EncodedRequest } from "../providers/provider.ts";
 import type { UpstreamError } from "../providers/upstream.ts";
 import type { Candidate } from "../routing/order.ts";
 import { admit } from "./admit.ts";
@@ -98,13 +97,7 @@ function jsonAnswer(journey: Journey): Promise<Answer> {
 
 /** The response of a JSON answer. Throws AnswerError. */
 export function parseResponse(text: string): Readonly<Record<string, unknown>> {
-  let value: unknown;
-  try {
-    value = parseUntrusted(text, ANSWER_ROOM);
-  } catch (error) {
-    if (error instanceof CostlyJsonError) throw new MisfireError(`the answer ${error.message}`);
-    throw new AnswerError("the answer is not JSON");
-  }
+  const value = parseAnswerJson(text);
   if (isJsonObject(value) && value["object"] === "response") return value;
   throw new AnswerError("the answer is not a response");
 }

@@ -2,9 +2,8 @@ import { upstreamFailure, type StreamFailure } from "../contract/errors.ts";
 import { readResponsesUsage, type Usage } from "../contract/usage.ts";
 import { isJsonObject } from "../lib/json.ts";
 import { createSseSplitter, type SseSplitter } from "../lib/sse.ts";
-import { ANSWER_ROOM, CostlyJsonError, parseUntrusted } from "../lib/untrustedJson.ts";
 import type { SseEvent } from "../lib/sseEvent.ts";
-import { AnswerError, MisfireError } from "../providers/provider.ts";
+import { AnswerError, MisfireError, parseAnswerJson } from "../providers/provider.ts";
 import { EVENT_BYTES_MAX, type AnswerDecoder } from "./answerDecoder.ts";
 import { spokenTextBytes } from "./spokenText.ts";
 
@@ -202,10 +201,10 @@ function responseOf(event: SseEvent): Readonly<Record<string, unknown>> {
 function parse({ looseData: data }: SseEvent): Readonly<Record<string, unknown>> {
   if (data === undefined) return {};
   try {
-    const value = parseUntrusted(data, ANSWER_ROOM);
+    const value = parseAnswerJson(data);
     return isJsonObject(value) ? value : {};
   } catch (error) {
-    if (error instanceof CostlyJsonError) throw new MisfireError(`an event ${error.message}`);
+    if (error instanceof MisfireError) throw error;
     return {};
   }
 }

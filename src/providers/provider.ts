@@ -2,6 +2,7 @@ import type { ProviderConfig } from "../config/schema.ts";
 import type { ChatRequest } from "../contract/chat.ts";
 import type { Usage } from "../contract/usage.ts";
 import { isDeeper, type JsonObjectText } from "../lib/json.ts";
+import { ANSWER_ROOM, CostlyJsonError, parseUntrusted } from "../lib/untrustedJson.ts";
 
 /** A chat request on its way to one route. */
 export interface ChatCall {
@@ -74,6 +75,23 @@ export class MisfireError extends AnswerError {
 
 /** Far more levels than any answer needs. */
 const DEPTH_MAX = 1000;
+
+/**
+ * The value of an answer's JSON, or of an event's; `parse` reads its text. Throws AnswerError for what is no JSON, and
+ * MisfireError for what would take too long to read: a client can bring that about.
+ */
+export function parseAnswerJson(
+  text: string,
+  parse: (text: string) => unknown = (answer) => parseUntrusted(answer, ANSWER_ROOM),
+): unknown {
+  try {
+    return parse(text);
+  } catch (error) {
+    if (error instanceof CostlyJsonError) throw new MisfireError(`the answer ${error.message}`);
+    // The parser's error quotes the answer, which must not reach a log: so it is no cause here.
+    throw new AnswerError("the answer is not JSON");
+  }
+}
 
 /**
  * The JSON text of an answer, or of a part of one. Throws MisfireError where it is nested too deep to be written: how

@@ -20,9 +20,7 @@ describe("a provider's names that were made to collide are no answer", () => {
 
   test("in an event of the responses interface", () => {
     const event = Buffer.from(`data: ${costly}\n\n`);
-    expect(() => new ResponsesDecoder().push(event)).toThrow(
-      new AnswerError("an event has names made to collide"),
-    );
+    expect(() => new ResponsesDecoder().push(event)).toThrow(refusal);
   });
 
   test("in an error, which then says nothing", () => {
