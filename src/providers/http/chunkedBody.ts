@@ -29,37 +29,37 @@ type State =
 
 /** Push decoder of the chunked transfer coding: https://www.rfc-editor.org/rfc/rfc9112#section-7.1 */
 export class ChunkedBody {
-  private state: State = "size";
-  private sizeBytes = 0;
-  private sizeDigits = 0;
-  private remainingBytes = 0;
-  private lineBytes = 0;
+  #state: State = "size";
+  #sizeBytes = 0;
+  #sizeDigits = 0;
+  #remainingBytes = 0;
+  #lineBytes = 0;
 
-  get ended(): boolean {
-    return this.state === "ended";
+  get hasEnded(): boolean {
+    return this.#state === "ended";
   }
 
-  get broken(): boolean {
-    return this.state === "broken";
+  get isBroken(): boolean {
+    return this.#state === "broken";
   }
 
   /**
    * Decodes from `start` and stops at the end of the body or where the coding is broken.
    * The payloads of all chunks in `bytes` are moved together, in place, so that one network read is one
    * piece of the body and none is copied elsewhere.
-   * @returns where the payload is, and the position of the first byte that was not consumed
+   * Says where the payload is, and the position of the first byte that was not consumed.
    */
   push(bytes: Buffer, start: number): { payload: Span; position: number } {
     let position = start;
     let payloadStart = start;
     let payloadEnd = start;
-    while (position < bytes.length && this.state !== "ended" && this.state !== "broken") {
-      if (this.state !== "data") {
-        this.step(bytes[position] ?? 0);
+    while (position < bytes.length && this.#state !== "ended" && this.#state !== "broken") {
+      if (this.#state !== "data") {
+        this.#step(bytes[position] ?? 0);
         position += 1;
         continue;
       }
-      const end = Math.min(position + this.remainingBytes, bytes.length);
+      const end = Math.min(position + this.#remainingBytes, bytes.length);
       if (payloadStart === payloadEnd) {
         payloadStart = position;
         payloadEnd = end;
@@ -67,47 +67,45 @@ export class ChunkedBody {
         bytes.copyWithin(payloadEnd, position, end);
         payloadEnd += end - position;
       }
-      this.remainingBytes -= end - position;
+      this.#remainingBytes -= end - position;
       position = end;
-      if (this.remainingBytes === 0) {
-        this.state = "data CR";
-      }
+      if (this.#remainingBytes === 0) this.#state = "data CR";
     }
     return { payload: { bytes, start: payloadStart, end: payloadEnd }, position };
   }
 
-  private step(byte: number): void {
-    switch (this.state) {
+  #step(byte: number): void {
+    switch (this.#state) {
       case "size":
-        this.stepSize(byte);
+        this.#stepSize(byte);
         return;
       case "extension":
-        this.stepText(byte, "extension", "size LF", CHUNK_LINE_BYTES_MAX);
+        this.#stepText(byte, "extension", "size LF", CHUNK_LINE_BYTES_MAX);
         return;
       case "size LF":
-        this.expect(byte, LF, this.sizeBytes === 0 ? "trailer start" : "data");
-        this.remainingBytes = this.sizeBytes;
-        this.lineBytes = 0;
+        this.#expect(byte, LF, this.#sizeBytes === 0 ? "trailer start" : "data");
+        this.#remainingBytes = this.#sizeBytes;
+        this.#lineBytes = 0;
         return;
       case "data CR":
-        this.expect(byte, CR, "data LF");
+        this.#expect(byte, CR, "data LF");
         return;
       case "data LF":
-        this.expect(byte, LF, "size");
-        this.sizeBytes = 0;
-        this.sizeDigits = 0;
+        this.#expect(byte, LF, "size");
+        this.#sizeBytes = 0;
+        this.#sizeDigits = 0;
         return;
       case "trailer start":
-        this.stepText(byte, "trailer", "last LF", TRAILER_BYTES_MAX);
+        this.#stepText(byte, "trailer", "last LF", TRAILER_BYTES_MAX);
         return;
       case "trailer":
-        this.stepText(byte, "trailer", "trailer LF", TRAILER_BYTES_MAX);
+        this.#stepText(byte, "trailer", "trailer LF", TRAILER_BYTES_MAX);
         return;
       case "trailer LF":
-        this.expect(byte, LF, "trailer start");
+        this.#expect(byte, LF, "trailer start");
         return;
       case "last LF":
-        this.expect(byte, LF, "ended");
+        this.#expect(byte, LF, "ended");
         return;
       case "data":
       case "ended":
@@ -116,47 +114,43 @@ export class ChunkedBody {
     }
   }
 
-  private expect(byte: number, expected: number, next: State): void {
-    this.state = byte === expected ? next : "broken";
+  #expect(byte: number, expected: number, next: State): void {
+    this.#state = byte === expected ? next : "broken";
   }
 
-  private stepSize(byte: number): void {
+  #stepSize(byte: number): void {
     const digit = hexDigit(byte);
     if (digit >= 0) {
-      this.sizeBytes = this.sizeBytes * 16 + digit;
-      this.sizeDigits += 1;
-      if (this.sizeDigits > SIZE_DIGITS_MAX) {
-        this.state = "broken";
-      }
-    } else if (this.sizeDigits === 0) {
-      this.state = "broken";
+      this.#sizeBytes = this.#sizeBytes * 16 + digit;
+      this.#sizeDigits += 1;
+      if (this.#sizeDigits > SIZE_DIGITS_MAX) this.#state = "broken";
+    } else if (this.#sizeDigits === 0) {
+      this.#state = "broken";
     } else if (byte === CR) {
-      this.state = "size LF";
+      this.#state = "size LF";
     } else if (byte === SEMICOLON || byte === SPACE || byte === TAB) {
-      this.state = "extension";
+      this.#state = "extension";
     } else {
-      this.state = "broken";
+      this.#state = "broken";
     }
   }
 
   /** Text that is skipped up to its CR. A bare LF is refused: other parsers take it for the line's end. */
-  private stepText(byte: number, more: State, afterCR: State, bytesMax: number): void {
-    this.lineBytes += 1;
+  #stepText(byte: number, more: State, afterCR: State, bytesMax: number): void {
+    this.#lineBytes += 1;
     if (byte === CR) {
-      this.state = afterCR;
-    } else if ((byte < SPACE && byte !== TAB) || byte === 0x7f || this.lineBytes > bytesMax) {
-      this.state = "broken";
+      this.#state = afterCR;
+    } else if ((byte < SPACE && byte !== TAB) || byte === 0x7f || this.#lineBytes > bytesMax) {
+      this.#state = "broken";
     } else {
-      this.state = more;
+      this.#state = more;
     }
   }
 }
 
 /** The value of a hexadecimal digit, -1 for any other byte. */
 function hexDigit(byte: number): number {
-  if (byte >= 0x30 && byte <= 0x39) {
-    return byte - 0x30;
-  }
+  if (byte >= 0x30 && byte <= 0x39) return byte - 0x30;
   const lower = byte | 0x20;
   return lower >= 0x61 && lower <= 0x66 ? lower - 0x57 : -1;
 }

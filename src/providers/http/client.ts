@@ -2,8 +2,7 @@ import { ConnectionError } from "./connectionError.ts";
 import { ConnectionPool } from "./connectionPool.ts";
 import { connectionTarget } from "./connectionTarget.ts";
 import type { Message } from "./connection.ts";
-import { Exchange } from "./exchange.ts";
-import type { HttpExchange } from "./exchange.ts";
+import { Exchange, type HttpExchange } from "./exchange.ts";
 
 export { ConnectionError } from "./connectionError.ts";
 export type { HttpExchange, HttpResponse } from "./exchange.ts";
@@ -67,20 +66,20 @@ export function createHttpClient(options: HttpClientOptions): HttpClient {
 }
 
 class PooledClient implements HttpClient {
-  private readonly pool: ConnectionPool;
-  private readonly targetPrefix: string;
-  private readonly targetSuffix: string;
-  private readonly fixedHeaders: string;
+  readonly #pool: ConnectionPool;
+  readonly #targetPrefix: string;
+  readonly #targetSuffix: string;
+  readonly #fixedHeaders: string;
   openCount = 0;
 
   constructor(options: HttpClientOptions) {
     const url = new URL(options.baseUrl);
     const target = connectionTarget(url, options);
-    const isForwarded = target.proxy !== undefined && !target.secure;
-    this.pool = new ConnectionPool(target, undefined, options.onUnasked);
-    this.targetPrefix = (isForwarded ? url.origin : "") + url.pathname.replace(/\/$/, "");
-    this.targetSuffix = url.search;
-    this.fixedHeaders =
+    const isForwarded = target.proxy !== undefined && !target.isSecure;
+    this.#pool = new ConnectionPool(target, options.onUnasked);
+    this.#targetPrefix = (isForwarded ? url.origin : "") + url.pathname.replace(/\/$/, "");
+    this.#targetSuffix = url.search;
+    this.#fixedHeaders =
       `Host: ${url.host}\r\n` +
       (isForwarded && target.proxy?.authorization !== undefined
         ? `Proxy-Authorization: ${target.proxy.authorization}\r\n`
@@ -93,7 +92,7 @@ class PooledClient implements HttpClient {
       onEnd();
       return refusedExchange(problem);
     }
-    const exchange = new Exchange(this.pool, this.encode(request), () => {
+    const exchange = new Exchange(this.#pool, this.#encode(request), () => {
       this.openCount -= 1;
       onEnd();
     });
@@ -103,18 +102,16 @@ class PooledClient implements HttpClient {
   }
 
   close(): void {
-    this.pool.close();
+    this.#pool.close();
   }
 
-  private encode({ path, headers, body }: HttpRequest): Message {
+  #encode({ path, headers, body }: HttpRequest): Message {
     const pieces =
       typeof body === "string" && body.length > TEXT_CHARS_MAX ? [Buffer.from(body)] : body;
     const isText = typeof pieces === "string";
-    const suffix = path.includes("?") ? this.targetSuffix.replace("?", "&") : this.targetSuffix;
-    let head = `POST ${this.targetPrefix}${path}${suffix} HTTP/1.1\r\n${this.fixedHeaders}`;
-    for (const name in headers) {
-      head += `${name}: ${headers[name]}\r\n`;
-    }
+    const suffix = path.includes("?") ? this.#targetSuffix.replace("?", "&") : this.#targetSuffix;
+    let head = `POST ${this.#targetPrefix}${path}${suffix} HTTP/1.1\r\n${this.#fixedHeaders}`;
+    for (const name in headers) head += `${name}: ${headers[name]}\r\n`;
     const bodyBytes = isText
       ? Buffer.byteLength(pieces)
       : pieces.reduce((sum, { length }) => sum + length, 0);
@@ -145,9 +142,7 @@ function withoutCrumbs(pieces: readonly Uint8Array[]): Uint8Array[] {
 
 /** What must not be written to a socket, because it would be read as more than was meant. */
 function problemOf({ path, headers }: HttpRequest): string | undefined {
-  if (!PATH.test(path)) {
-    return "the path of the request has a forbidden character";
-  }
+  if (!PATH.test(path)) return "the path of the request has a forbidden character";
   for (const name in headers) {
     if (!HEADER_NAME.test(name) || OWN_HEADERS.test(name)) {
       return "the request has a header that may not be set";

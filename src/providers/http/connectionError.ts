@@ -1,4 +1,5 @@
 import { errorCode } from "../../lib/errorCode.ts";
+
 /**
  * Why an exchange with a provider failed below HTTP's own statuses.
  * - `refused`, `dns`, `unreachable`: no connection came about

@@ -1,5 +1,4 @@
-import { Connection } from "./connection.ts";
-import type { ConnectionOwner } from "./connection.ts";
+import { Connection, type ConnectionOwner } from "./connection.ts";
 import type { ConnectionTarget } from "./connectionTarget.ts";
 
 /**
@@ -21,31 +20,33 @@ const DISTRUST_MS_MAX = 60 * 60_000;
 
 /** The keep-alive connections to one target. There is no limit on those in use. */
 export class ConnectionPool implements ConnectionOwner {
-  private readonly target: ConnectionTarget;
-  private readonly idleMsMax: number;
+  readonly #target: ConnectionTarget;
+  readonly #onUnasked: (distrustMs: number) => void;
+  readonly #idleMsMax: number;
   /** The longest idle first; the last is taken first, so that surplus ones grow old and go. */
-  private readonly idle: Connection[] = [];
-  private sweepTimer: ReturnType<typeof setTimeout> | undefined;
-  private leased: Connection[] = [];
-  private settling: Connection[] = [];
-  private isClosed = false;
-  private readonly onUnasked: (distrustMs: number) => void;
-  private distrustMs = DISTRUST_MS;
-  private distrustedUntilMs = 0;
+  readonly #idle: Connection[] = [];
+  #sweepTimer: ReturnType<typeof setTimeout> | undefined;
+  /** Leased in this turn of the event loop. */
+  #leased: Connection[] = [];
+  /** Leased in the one before: they are ready in the next. */
+  #nextTurn: Connection[] = [];
+  #isClosed = false;
+  #distrustMs = DISTRUST_MS;
+  #distrustedUntilMs = 0;
 
   /** `onUnasked` is told for how long no connection is kept, each time that this begins. */
   constructor(
     target: ConnectionTarget,
-    idleMsMax = IDLE_MS_MAX,
     onUnasked: (distrustMs: number) => void = () => {},
+    idleMsMax = IDLE_MS_MAX,
   ) {
-    this.target = target;
-    this.idleMsMax = idleMsMax;
-    this.onUnasked = onUnasked;
+    this.#target = target;
+    this.#onUnasked = onUnasked;
+    this.#idleMsMax = idleMsMax;
   }
 
   get idleCount(): number {
-    return this.idle.length;
+    return this.#idle.length;
   }
 
   /**
@@ -55,49 +56,43 @@ export class ConnectionPool implements ConnectionOwner {
    * seen before the request is written and cannot be taken for its answer.
    */
   lease(owner: ConnectionOwner): Connection {
-    const connection = this.idle.pop();
-    if (connection === undefined) {
-      return this.dial(owner);
-    }
+    const connection = this.#idle.pop();
+    if (connection === undefined) return this.dial(owner);
     connection.owner = owner;
-    if (this.leased.length === 0 && this.settling.length === 0) {
-      setImmediate(this.turn);
-    }
-    this.leased.push(connection);
+    if (this.#leased.length === 0 && this.#nextTurn.length === 0) setImmediate(this.#turn);
+    this.#leased.push(connection);
     return connection;
   }
 
   dial(owner: ConnectionOwner): Connection {
-    return new Connection(this.target, owner);
+    return new Connection(this.#target, owner);
   }
 
   /** Takes back a connection whose exchange has ended exactly. */
   release(connection: Connection): void {
-    const isUnwanted = this.isClosed || performance.now() < this.distrustedUntilMs;
-    if (isUnwanted || this.idle.length >= IDLE_CONNECTIONS_MAX) {
+    const isUnwanted = this.#isClosed || performance.now() < this.#distrustedUntilMs;
+    if (isUnwanted || this.#idle.length >= IDLE_CONNECTIONS_MAX) {
       connection.close();
       return;
     }
     connection.resume();
     connection.owner = this;
-    connection.reused = true;
+    connection.isReused = true;
     connection.idleSinceMs = performance.now();
-    this.idle.push(connection);
-    this.sweepTimer ??= this.sweepIn(this.idleMsMax);
+    this.#idle.push(connection);
+    this.#sweepTimer ??= this.#sweepIn(this.#idleMsMax);
   }
 
   /** Closes the idle connections; those in use are closed when they come back. */
   close(): void {
-    this.isClosed = true;
-    this.closeIdle();
+    this.#isClosed = true;
+    this.#closeIdle();
   }
 
-  private closeIdle(): void {
-    clearTimeout(this.sweepTimer);
-    this.sweepTimer = undefined;
-    for (const connection of this.idle.splice(0)) {
-      connection.close();
-    }
+  #closeIdle(): void {
+    clearTimeout(this.#sweepTimer);
+    this.#sweepTimer = undefined;
+    for (const connection of this.#idle.splice(0)) connection.close();
   }
 
   /** Idle connections are open already. */
@@ -105,7 +100,7 @@ export class ConnectionPool implements ConnectionOwner {
 
   /** Nothing was asked on an idle connection, so whatever comes is not an answer to anybody. */
   received(connection: Connection): void {
-    this.forget(connection);
+    this.#forget(connection);
     this.distrust(connection);
   }
 
@@ -113,55 +108,47 @@ export class ConnectionPool implements ConnectionOwner {
   distrust(connection: Connection): void {
     connection.destroy();
     const nowMs = performance.now();
-    if (this.isClosed || nowMs < this.distrustedUntilMs) return;
-    const { distrustMs } = this;
-    this.distrustedUntilMs = nowMs + distrustMs;
-    this.distrustMs = Math.min(2 * distrustMs, DISTRUST_MS_MAX);
-    this.closeIdle();
-    this.onUnasked(distrustMs);
+    if (this.#isClosed || nowMs < this.#distrustedUntilMs) return;
+    const distrustMs = this.#distrustMs;
+    this.#distrustedUntilMs = nowMs + distrustMs;
+    this.#distrustMs = Math.min(2 * distrustMs, DISTRUST_MS_MAX);
+    this.#closeIdle();
+    this.#onUnasked(distrustMs);
   }
 
   closed(connection: Connection): void {
-    this.forget(connection);
+    this.#forget(connection);
   }
 
-  private forget(connection: Connection): void {
-    const index = this.idle.indexOf(connection);
-    if (index >= 0) {
-      this.idle.splice(index, 1);
-    }
+  #forget(connection: Connection): void {
+    const index = this.#idle.indexOf(connection);
+    if (index >= 0) this.#idle.splice(index, 1);
   }
 
   /** Two turns from a lease to `opened`: Bun looks at the network between two immediates, not before one. */
-  private readonly turn = (): void => {
-    const settled = this.settling;
-    this.settling = this.leased;
-    this.leased = [];
-    if (this.settling.length > 0) {
-      setImmediate(this.turn);
-    }
-    for (const connection of settled) {
-      if (connection.isOpen) {
-        connection.owner.opened(connection);
-      }
+  readonly #turn = (): void => {
+    const due = this.#nextTurn;
+    this.#nextTurn = this.#leased;
+    this.#leased = [];
+    if (this.#nextTurn.length > 0) setImmediate(this.#turn);
+    for (const connection of due) {
+      if (connection.isOpen) connection.owner.opened(connection);
     }
   };
 
-  private sweepIn(delayMs: number): ReturnType<typeof setTimeout> {
-    const timer = setTimeout(() => this.sweep(), delayMs);
+  #sweepIn(delayMs: number): ReturnType<typeof setTimeout> {
+    const timer = setTimeout(() => this.#sweep(), delayMs);
     timer.unref();
     return timer;
   }
 
-  private sweep(): void {
-    const cutoffMs = performance.now() - this.idleMsMax;
-    const firstToKeep = this.idle.findIndex((connection) => connection.idleSinceMs > cutoffMs);
-    const expired = this.idle.splice(0, firstToKeep < 0 ? this.idle.length : firstToKeep);
-    for (const connection of expired) {
-      connection.close();
-    }
-    const oldest = this.idle[0];
-    this.sweepTimer =
-      oldest === undefined ? undefined : this.sweepIn(oldest.idleSinceMs - cutoffMs + 1);
+  #sweep(): void {
+    const cutoffMs = performance.now() - this.#idleMsMax;
+    const firstToKeep = this.#idle.findIndex((connection) => connection.idleSinceMs > cutoffMs);
+    const expired = this.#idle.splice(0, firstToKeep < 0 ? this.#idle.length : firstToKeep);
+    for (const connection of expired) connection.close();
+    const oldest = this.#idle[0];
+    this.#sweepTimer =
+      oldest === undefined ? undefined : this.#sweepIn(oldest.idleSinceMs - cutoffMs + 1);
   }
 }

@@ -6,7 +6,7 @@ export interface ConnectionTarget {
   /** Name or address, an IPv6 address without brackets. */
   readonly host: string;
   readonly port: number;
-  readonly secure: boolean;
+  readonly isSecure: boolean;
   /** PEM text that replaces the built-in certificate authorities. */
   readonly ca: string | undefined;
   readonly proxy: ConnectionProxy | undefined;
@@ -28,13 +28,13 @@ export interface TargetOptions {
   readonly connectTimeoutMs: number;
 }
 
-/** @throws TypeError if the proxy is not reached by plain HTTP */
+/** The target of a base URL. Throws TypeError if the proxy is not reached by plain HTTP. */
 export function connectionTarget(url: URL, options: TargetOptions): ConnectionTarget {
-  const secure = url.protocol === "https:";
+  const isSecure = url.protocol === "https:";
   return {
     host: withoutBrackets(url.hostname),
-    port: Number(url.port || (secure ? 443 : 80)),
-    secure,
+    port: Number(url.port || (isSecure ? 443 : 80)),
+    isSecure,
     ca: options.ca,
     proxy: options.proxyUrl === undefined ? undefined : connectionProxy(new URL(options.proxyUrl)),
     timeoutMs: options.connectTimeoutMs,
@@ -42,9 +42,7 @@ export function connectionTarget(url: URL, options: TargetOptions): ConnectionTa
 }
 
 function connectionProxy(url: URL): ConnectionProxy {
-  if (url.protocol !== "http:") {
-    throw new TypeError("a proxy must have an http: URL");
-  }
+  if (url.protocol !== "http:") throw new TypeError("a proxy must have an http: URL");
   const credentials = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
   return {
     host: withoutBrackets(url.hostname),

@@ -2,7 +2,7 @@ import type { Span } from "../../lib/span.ts";
 import type { Connection, ConnectionOwner, Message } from "./connection.ts";
 import { ConnectionError } from "./connectionError.ts";
 import type { ConnectionPool } from "./connectionPool.ts";
-import { ResponseDecoder } from "./http1.ts";
+import { ResponseDecoder } from "./responseDecoder.ts";
 import { IncomingBody } from "./incomingBody.ts";
 import type { ResponseHead } from "./responseHead.ts";
 
@@ -42,146 +42,142 @@ export interface HttpExchange {
 /** The life of one request: a connection, the bytes out, the response in, and one end. */
 export class Exchange implements HttpExchange, ConnectionOwner {
   readonly response: Promise<HttpResponse>;
-  private readonly pool: ConnectionPool;
-  private readonly onEnd: () => void;
-  private request: Message;
-  private readonly settle: PromiseWithResolvers<HttpResponse>;
-  private connection: Connection | undefined;
-  private decoder = new ResponseDecoder();
-  private body: IncomingBody | undefined;
-  private hasWritten = false;
-  private hasReceived = false;
-  private hasRetried = false;
-  private isOver = false;
+  readonly #pool: ConnectionPool;
+  readonly #onEnd: () => void;
+  #request: Message;
+  readonly #arrival: PromiseWithResolvers<HttpResponse>;
+  #connection: Connection | undefined;
+  #decoder = new ResponseDecoder();
+  #body: IncomingBody | undefined;
+  #hasWritten = false;
+  #hasReceived = false;
+  #hasRetried = false;
+  #isOver = false;
 
   /** `request` is the whole of it, head and body; `onEnd` is called once, however the exchange ends. */
   constructor(pool: ConnectionPool, request: Message, onEnd: () => void) {
-    this.pool = pool;
-    this.request = request;
-    this.onEnd = onEnd;
-    this.settle = Promise.withResolvers();
-    this.response = this.settle.promise;
+    this.#pool = pool;
+    this.#request = request;
+    this.#onEnd = onEnd;
+    this.#arrival = Promise.withResolvers();
+    this.response = this.#arrival.promise;
   }
 
   /** Called once, after construction. */
   start(): void {
-    this.connection = this.pool.lease(this);
+    this.#connection = this.#pool.lease(this);
   }
 
   get isSent(): boolean {
-    return this.hasWritten;
+    return this.#hasWritten;
   }
 
   abort(reason: Error): void {
-    if (!this.isOver) {
-      this.body?.drop();
-      this.fail(reason);
+    if (!this.#isOver) {
+      this.#body?.drop();
+      this.#fail(reason);
     }
   }
 
   opened(connection: Connection): void {
-    this.hasWritten = true;
-    connection.write(this.request);
+    this.#hasWritten = true;
+    connection.write(this.#request);
   }
 
   received(connection: Connection, bytes: Buffer): void {
-    if (!this.hasWritten) {
+    if (!this.#hasWritten) {
       // An answer before the question: it was meant for somebody else, or for nobody.
-      this.pool.distrust(connection);
+      this.#pool.distrust(connection);
       this.start();
       return;
     }
-    if (!this.hasReceived) {
-      this.hasReceived = true;
+    if (!this.#hasReceived) {
+      this.#hasReceived = true;
       // It will not be sent again, and a stream may stay open for long.
-      this.request = "";
+      this.#request = "";
     }
-    const piece = this.decoder.push(bytes);
-    if (this.body === undefined && this.decoder.head !== undefined) {
-      this.body = new IncomingBody(connection);
-      this.settle.resolve(new ArrivedResponse(this.decoder.head, this.body));
+    const piece = this.#decoder.push(bytes);
+    if (this.#body === undefined && this.#decoder.head !== undefined) {
+      this.#body = new IncomingBody(connection);
+      this.#arrival.resolve(new ArrivedResponse(this.#decoder.head, this.#body));
     }
     if (piece.end > piece.start) {
-      this.body?.push(piece);
-      if (this.isOver) {
+      this.#body?.push(piece);
+      if (this.#isOver) {
         // Whoever took the piece has ended the exchange.
         return;
       }
     }
-    if (this.decoder.violation !== undefined) {
-      this.fail(new ConnectionError("protocol", this.decoder.violation));
-    } else if (this.decoder.ended) {
-      this.finish(connection);
-    } else if (this.body?.isFull === true) {
+    if (this.#decoder.violation !== undefined) {
+      this.#fail(new ConnectionError("protocol", this.#decoder.violation));
+    } else if (this.#decoder.hasEnded) {
+      this.#finish(connection);
+    } else if (this.#body?.isFull === true) {
       connection.pause();
     }
   }
 
   closed(connection: Connection, failure: ConnectionError | undefined): void {
-    if (!this.hasWritten && connection.reused) {
+    if (!this.#hasWritten && connection.isReused) {
       this.start();
-    } else if (connection.reused && !this.hasReceived && !this.hasRetried) {
+    } else if (connection.isReused && !this.#hasReceived && !this.#hasRetried) {
       // The provider closed an idle connection while the request was on its way: it has not seen it.
       // Only this once, and only on a fresh connection, where the same cannot happen.
-      this.hasRetried = true;
-      this.hasWritten = false;
-      this.connection = this.pool.dial(this);
-    } else if (failure === undefined && this.decoder.finish()) {
-      this.finish(connection);
+      this.#hasRetried = true;
+      this.#hasWritten = false;
+      this.#connection = this.#pool.dial(this);
+    } else if (failure === undefined && this.#decoder.finish()) {
+      this.#finish(connection);
     } else {
-      this.fail(
+      this.#fail(
         failure ?? new ConnectionError("closed", "the connection closed before the response ended"),
       );
     }
   }
 
-  private finish(connection: Connection): void {
-    this.isOver = true;
-    if (this.decoder.reusable && !connection.isSending) {
-      this.pool.release(connection);
-    } else if (connection.isSending) {
-      connection.destroy();
-    } else {
-      connection.close();
-    }
-    this.onEnd();
-    this.body?.end();
+  #finish(connection: Connection): void {
+    this.#isOver = true;
+    if (this.#decoder.isReusable && !connection.isSending) this.#pool.release(connection);
+    else if (connection.isSending) connection.destroy();
+    else connection.close();
+    this.#onEnd();
+    this.#body?.end();
   }
 
-  private fail(failure: Error): void {
-    this.isOver = true;
-    this.connection?.destroy();
-    this.onEnd();
-    if (this.body === undefined) {
+  #fail(failure: Error): void {
+    this.#isOver = true;
+    this.#connection?.destroy();
+    this.#onEnd();
+    if (this.#body === undefined) {
       // Whoever aborts need not be waiting for the response as well.
       this.response.catch(() => {});
-      this.settle.reject(failure);
+      this.#arrival.reject(failure);
     } else {
-      this.body.fail(failure);
+      this.#body.fail(failure);
     }
   }
 }
 
 class ArrivedResponse implements HttpResponse {
   readonly status: number;
-  private readonly headers: ReadonlyMap<string, string>;
-  private readonly body: IncomingBody;
+  readonly #headers: ReadonlyMap<string, string>;
+  readonly #body: IncomingBody;
 
   constructor(head: ResponseHead, body: IncomingBody) {
     this.status = head.status;
-    this.headers = head.headers;
-    this.body = body;
+    this.#headers = head.headers;
+    this.#body = body;
   }
 
   header(name: string): string | undefined {
-    return this.headers.get(name);
+    return this.#headers.get(name);
   }
 
   read(): Promise<Uint8Array | undefined> {
-    return this.body.read();
+    return this.#body.read();
   }
 
   offerTo(taker: (piece: Span) => boolean): void {
-    this.body.offerTo(taker);
+    this.#body.offerTo(taker);
   }
 }

@@ -16,22 +16,22 @@ export interface BodySource {
 
 /** The body of a response between the network, which pushes, and its one reader, who pulls. */
 export class IncomingBody {
-  private readonly source: BodySource;
-  private readonly pieces: Uint8Array[] = [];
-  private bufferedBytes = 0;
-  private reader: PromiseWithResolvers<Uint8Array | undefined> | undefined;
+  readonly #source: BodySource;
+  readonly #pieces: Uint8Array[] = [];
+  #bufferedBytes = 0;
+  #reader: PromiseWithResolvers<Uint8Array | undefined> | undefined;
   /** The last read left a part of its piece. */
-  private isCut = false;
-  private taker: ((piece: Span) => boolean) | undefined;
-  private ended = false;
-  private failure: Error | undefined;
+  #isCut = false;
+  #taker: ((piece: Span) => boolean) | undefined;
+  #hasEnded = false;
+  #failure: Error | undefined;
 
   constructor(source: BodySource) {
-    this.source = source;
+    this.#source = source;
   }
 
   get isFull(): boolean {
-    return this.bufferedBytes >= BUFFERED_BYTES_MAX;
+    return this.#bufferedBytes >= BUFFERED_BYTES_MAX;
   }
 
   /**
@@ -39,85 +39,71 @@ export class IncomingBody {
    * arrived the event loop turns, so that others have their share of the process.
    */
   read(): Promise<Uint8Array | undefined> {
-    if (this.isCut) {
-      return this.readLater();
-    }
-    if (this.bufferedBytes > 0) {
-      return Promise.resolve(this.take());
-    }
-    if (this.failure !== undefined) {
-      return Promise.reject(this.failure);
-    }
-    if (this.ended) {
-      return Promise.resolve(undefined);
-    }
-    if (this.reader !== undefined) {
+    if (this.#isCut) return this.#readLater();
+    if (this.#bufferedBytes > 0) return Promise.resolve(this.#take());
+    if (this.#failure !== undefined) return Promise.reject(this.#failure);
+    if (this.#hasEnded) return Promise.resolve(undefined);
+    if (this.#reader !== undefined) {
       return Promise.reject(new Error("the body is being read already"));
     }
-    this.reader = Promise.withResolvers();
-    return this.reader.promise;
+    this.#reader = Promise.withResolvers();
+    return this.#reader.promise;
   }
 
-  private async readLater(): Promise<Uint8Array | undefined> {
+  async #readLater(): Promise<Uint8Array | undefined> {
     await new Promise((resolve) => setImmediate(resolve));
-    this.isCut = false;
+    this.#isCut = false;
     return this.read();
   }
 
   /** See HttpResponse. */
   offerTo(taker: (piece: Span) => boolean): void {
-    this.taker = taker;
+    this.#taker = taker;
   }
 
   push(piece: Span): void {
     const length = piece.end - piece.start;
-    if (this.reader !== undefined && length <= READ_BYTES_MAX && this.taker?.(piece) === true) {
+    if (this.#reader !== undefined && length <= READ_BYTES_MAX && this.#taker?.(piece) === true) {
       return;
     }
-    this.pieces.push(viewOf(piece));
-    this.bufferedBytes += length;
-    if (this.reader !== undefined) {
-      this.takeReader()?.resolve(this.take());
-    }
+    this.#pieces.push(viewOf(piece));
+    this.#bufferedBytes += length;
+    if (this.#reader !== undefined) this.#takeReader()?.resolve(this.#take());
   }
 
   end(): void {
-    this.ended = true;
-    this.takeReader()?.resolve(undefined);
+    this.#hasEnded = true;
+    this.#takeReader()?.resolve(undefined);
   }
 
   /** What has arrived can still be read; then reads reject. */
   fail(failure: Error): void {
-    this.failure = failure;
-    this.takeReader()?.reject(failure);
+    this.#failure = failure;
+    this.#takeReader()?.reject(failure);
   }
 
   /** What nobody has read is let go. */
   drop(): void {
-    this.pieces.length = 0;
-    this.bufferedBytes = 0;
+    this.#pieces.length = 0;
+    this.#bufferedBytes = 0;
   }
 
-  private takeReader(): PromiseWithResolvers<Uint8Array | undefined> | undefined {
-    const reader = this.reader;
-    this.reader = undefined;
+  #takeReader(): PromiseWithResolvers<Uint8Array | undefined> | undefined {
+    const reader = this.#reader;
+    this.#reader = undefined;
     return reader;
   }
 
-  private take(): Uint8Array | undefined {
-    const first = this.pieces.shift();
+  #take(): Uint8Array | undefined {
+    const first = this.#pieces.shift();
     const taken = first?.subarray(0, READ_BYTES_MAX);
-    if (first === undefined || taken === undefined) {
-      return undefined;
-    }
-    this.isCut = first.length > taken.length;
-    if (this.isCut) {
-      this.pieces.unshift(first.subarray(taken.length));
-    }
-    this.bufferedBytes -= taken.length;
-    if (!this.ended && !this.isFull) {
+    if (first === undefined || taken === undefined) return undefined;
+    this.#isCut = first.length > taken.length;
+    if (this.#isCut) this.#pieces.unshift(first.subarray(taken.length));
+    this.#bufferedBytes -= taken.length;
+    if (!this.#hasEnded && !this.isFull) {
       // After the end the connection may be serving somebody else.
-      this.source.resume();
+      this.#source.resume();
     }
     return taken;
   }

@@ -26,9 +26,7 @@ const LENGTH = /^\d{1,15}$/;
 export function parseResponseHead(text: string): ResponseHead | string {
   let lineEnd = text.indexOf("\r\n");
   const statusLine = STATUS_LINE.exec(lineEnd < 0 ? text : text.slice(0, lineEnd));
-  if (statusLine === null) {
-    return "the response has no valid status line";
-  }
+  if (statusLine === null) return "the response has no valid status line";
   const headers = new Map<string, string>();
   while (lineEnd >= 0) {
     const start = lineEnd + 2;
@@ -36,13 +34,9 @@ export function parseResponseHead(text: string): ResponseHead | string {
     const colon = text.indexOf(":", start);
     const end = lineEnd < 0 ? text.length : lineEnd;
     const name = text.slice(start, colon);
-    if (colon < 0 || colon > end || !NAME.test(name)) {
-      return "the response has a malformed header";
-    }
+    if (colon < 0 || colon > end || !NAME.test(name)) return "the response has a malformed header";
     const value = trimmed(text, colon + 1, end);
-    if (FORBIDDEN_IN_VALUE.test(value)) {
-      return "the response has a control character in a header";
-    }
+    if (FORBIDDEN_IN_VALUE.test(value)) return "the response has a control character in a header";
     addHeader(headers, name.toLowerCase(), value);
   }
   return {
@@ -54,12 +48,8 @@ export function parseResponseHead(text: string): ResponseHead | string {
 
 /** The text between two positions without the blanks around it; `trim` would take more than HTTP's blanks. */
 function trimmed(text: string, start: number, end: number): string {
-  while (start < end && isBlank(text.charCodeAt(start))) {
-    start += 1;
-  }
-  while (end > start && isBlank(text.charCodeAt(end - 1))) {
-    end -= 1;
-  }
+  while (start < end && isBlank(text.charCodeAt(start))) start += 1;
+  while (end > start && isBlank(text.charCodeAt(end - 1))) end -= 1;
   return text.slice(start, end);
 }
 
@@ -76,9 +66,7 @@ function addHeader(headers: Map<string, string>, name: string, value: string): v
 export function framingOf(head: ResponseHead): Framing | string {
   const transferEncoding = head.headers.get("transfer-encoding");
   const contentLength = head.headers.get("content-length");
-  if (head.status === 204 || head.status === 304) {
-    return { kind: "none" };
-  }
+  if (head.status === 204 || head.status === 304) return { kind: "none" };
   if (transferEncoding !== undefined) {
     if (contentLength !== undefined) {
       return "the response has both a content-length and a transfer-encoding";
@@ -88,9 +76,7 @@ export function framingOf(head: ResponseHead): Framing | string {
     }
     return { kind: "chunked" };
   }
-  if (contentLength === undefined) {
-    return { kind: "close" };
-  }
+  if (contentLength === undefined) return { kind: "close" };
   // The same length sent twice is harmless, and some proxies do it; two lengths are an attack or a bug.
   const [first = "", ...others] = contentLength.split(/[\t ]*,[\t ]*/);
   if (!LENGTH.test(first) || others.some((other) => other !== first)) {
@@ -101,9 +87,7 @@ export function framingOf(head: ResponseHead): Framing | string {
 
 /** Whether the sender lets the connection serve another request after this response. */
 export function keepsAlive(head: ResponseHead): boolean {
-  if (head.minorVersion === 0) {
-    return false;
-  }
+  if (head.minorVersion === 0) return false;
   const connection = head.headers.get("connection");
   return connection === undefined || !/(?:^|[\s,])close(?:$|[\s,])/i.test(connection);
 }

@@ -226,7 +226,7 @@ describe("a request that a kept connection lost", () => {
 test("idle connections are closed when their time is up", async () => {
   const server = serve(answering());
   const url = new URL(`http://127.0.0.1:${server.port}`);
-  const pool = new ConnectionPool(connectionTarget(url, { connectTimeoutMs: 1000 }), 40);
+  const pool = new ConnectionPool(connectionTarget(url, { connectTimeoutMs: 1000 }), () => {}, 40);
   const exchanges = [0, 1, 2].map(() => new Exchange(pool, "POST / HTTP/1.1\r\n\r\n", () => {}));
   for (const exchange of exchanges) {
     exchange.start();

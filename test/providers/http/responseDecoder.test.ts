@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { viewOf } from "../../../src/lib/span.ts";
-import { HEAD_BYTES_MAX, ResponseDecoder } from "../../../src/providers/http/http1.ts";
+import { HEAD_BYTES_MAX, ResponseDecoder } from "../../../src/providers/http/responseDecoder.ts";
 
 interface Decoded {
   status: number | undefined;
@@ -20,7 +20,7 @@ function decode(pieces: readonly string[], options: { fin?: boolean } = {}): Dec
   if (options.fin === true) {
     decoder.finish();
   }
-  const { ended, reusable, violation } = decoder;
+  const { hasEnded: ended, isReusable: reusable, violation } = decoder;
   return { status: decoder.head?.status, body, ended, reusable, violation };
 }
 
@@ -109,7 +109,7 @@ test("all chunks of one network read come out as one piece", () => {
   decoder.push(Buffer.from("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"));
   const piece = decoder.push(Buffer.from("3\r\nabc\r\n4\r\ndefg\r\n2\r\nhi\r\n0\r\n\r\n"));
   expect(Buffer.from(viewOf(piece)).toString()).toBe("abcdefghi");
-  expect(decoder.ended).toBe(true);
+  expect(decoder.hasEnded).toBe(true);
 });
 
 const BROKEN: Record<string, string> = {
