@@ -58,12 +58,10 @@ function connectionAdvice({ candidate }: Probe, { outcome, cause }: UpstreamErro
   const { connectTimeoutMs, totalTimeoutMs } = candidate.provider.config;
   const advice = cause instanceof ConnectionError ? dialAdvice(cause, connectTimeoutMs) : undefined;
   if (advice !== undefined) return advice;
-  switch (outcome) {
-    case "timeout":
-      return `no answer within ${totalTimeoutMs / 1000} s: try again, and look whether the provider is overloaded`;
-    case "closed":
-      return "the connection ended before the answer did: try again, and check base_url";
-    default:
-      return "what answers is not the interface that was asked for: check base_url, kind and api";
+  if (outcome === "timeout") {
+    return `no answer within ${totalTimeoutMs / 1000} s: try again, and look whether the provider is overloaded`;
   }
+  return outcome === "closed"
+    ? "the connection ended before the answer did: try again, and check base_url"
+    : "what answers is not the interface that was asked for: check base_url, kind and api";
 }
