@@ -16,3 +16,11 @@ export function parseAnswer(
   }
   return value;
 }
+
+/** A call or an image as it stands in a message. Only the pieces of a stream are told apart by an index. */
+export function withoutIndex<Piece extends { readonly index: number }>(
+  piece: Piece,
+): Omit<Piece, "index"> {
+  const { index: _, ...others } = piece;
+  return others;
+}

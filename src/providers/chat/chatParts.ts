@@ -37,6 +37,25 @@ export function partsOf(message: RequestMessage, path: string): readonly ChatPar
   return (content ?? []).map((part, index) => partOf(part, `${at}[${index}]`));
 }
 
+/**
+ * The pictures of an earlier answer. They stand beside its content, where answers have them. Throws UnfitError for
+ * what is none.
+ */
+export function picturesOf(
+  message: RequestMessage,
+  path: string,
+): readonly (ChatPart & { kind: "image" })[] {
+  const { images } = message as RequestMessage & { images?: unknown };
+  const list = images ?? [];
+  if (!Array.isArray(list)) throw unfit(`${path}.images`);
+  return list.map((image: unknown, index) => {
+    const at = `${path}.images[${index}]`;
+    const part = isJsonObject(image) ? partOf({ type: "image_url", ...image }, at) : undefined;
+    if (part?.kind !== "image") throw unfit(at);
+    return part;
+  });
+}
+
 /** The texts of a message that has nothing else to say; any other part is an UnfitError. */
 export function textsOf(message: RequestMessage, path: string): readonly string[] {
   return partsOf(message, path).map((part) => {

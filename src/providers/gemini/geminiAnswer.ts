@@ -1,7 +1,7 @@
 import { readChatUsage, type Usage } from "../../contract/usage.ts";
 import { isJsonObject } from "../../lib/json.ts";
 import { sha256 } from "../../lib/sha256.ts";
-import { parseAnswer } from "../chat/answerObject.ts";
+import { parseAnswer, withoutIndex } from "../chat/answerObject.ts";
 import {
   nothingTold,
   readCandidate,
@@ -32,15 +32,13 @@ export function readGeminiAnswer(text: string): ChatReply {
   };
 }
 
-/** Only in a delta a call bears its place among the others. */
-function messageOf({ tool_calls: calls, ...said }: Said): Fields {
-  const toolCalls = calls?.map(({ id, type, function: called, extra_content }) => ({
-    id,
-    type,
-    function: called,
-    extra_content,
-  }));
-  return { content: "", ...said, ...(toolCalls && { tool_calls: toolCalls }) };
+function messageOf({ tool_calls: calls, images, ...said }: Said): Fields {
+  return {
+    content: "",
+    ...said,
+    ...(calls && { tool_calls: calls.map(withoutIndex) }),
+    ...(images && { images: images.map(withoutIndex) }),
+  };
 }
 
 /**

@@ -35,12 +35,18 @@ const UNFINISHED: ReadonlySet<unknown> = new Set([
   "FINISH_REASON_UNSPECIFIED",
 ]);
 
+/** How much a candidate has said of what is told apart by its place. */
+interface Counts {
+  readonly calls: number;
+  readonly images: number;
+}
+
 /** What is remembered of one answer while its events come. */
 export interface Told {
   /** What the ids of calls that came without one begin with. */
   idPrefix: string | undefined;
-  /** By candidate that has begun, how many calls it has made. */
-  readonly calls: Map<number, number>;
+  /** By candidate that has begun. */
+  readonly counts: Map<number, Counts>;
   /** A text, a call or an image has come, thoughts aside: that is never without tokens. */
   hasSpoken: boolean;
   /** A candidate has ended. */
@@ -53,7 +59,7 @@ export interface Said {
   readonly content?: string;
   readonly reasoning_content?: string;
   readonly tool_calls?: readonly ToolCall[];
-  readonly images?: readonly Fields[];
+  readonly images?: readonly Image[];
   readonly extra_content?: Fields;
 }
 
@@ -62,6 +68,14 @@ interface ToolCall {
   readonly id: string;
   readonly type: "function";
   readonly function: Fields;
+  readonly extra_content?: Fields;
+}
+
+/** In the form in which clients send one. */
+interface Image {
+  readonly index: number;
+  readonly type: "image_url";
+  readonly image_url: Fields;
   readonly extra_content?: Fields;
 }
 
@@ -74,7 +88,7 @@ export interface ReadChoice {
 
 /** The beginning of every answer. */
 export function nothingTold(): Told {
-  return { idPrefix: undefined, calls: new Map(), hasSpoken: false, hasFinished: false };
+  return { idPrefix: undefined, counts: new Map(), hasSpoken: false, hasFinished: false };
 }
 
 /**
@@ -92,15 +106,16 @@ export function readCandidate(
   const content = candidate["content"] ?? {};
   const parts = isJsonObject(content) ? (content["parts"] ?? []) : undefined;
   if (!Array.isArray(parts)) throw new AnswerError("a candidate has no list of parts");
-  const callsBefore = told.calls.get(index);
+  const hasBegun = told.counts.has(index);
+  const before = told.counts.get(index) ?? { calls: 0, images: 0 };
   const said: Said = {
-    ...(callsBefore === undefined && { role: "assistant" }),
-    ...saidIn(parts, (call) => `${idPrefix()}_${index}_${call}`, callsBefore ?? 0),
+    ...(!hasBegun && { role: "assistant" }),
+    ...saidIn(parts, (call) => `${idPrefix()}_${index}_${call}`, before),
   };
-  const callCount = (callsBefore ?? 0) + (said.tool_calls?.length ?? 0);
-  told.calls.set(index, callCount);
+  const calls = before.calls + (said.tool_calls?.length ?? 0);
+  told.counts.set(index, { calls, images: before.images + (said.images?.length ?? 0) });
   told.hasSpoken ||= [said.content, said.tool_calls, said.images].some((it) => it !== undefined);
-  const finishReason = finishReasonOf(candidate["finishReason"], callCount > 0);
+  const finishReason = finishReasonOf(candidate["finishReason"], calls > 0);
   told.hasFinished ||= finishReason !== null;
   return { index, finishReason, said };
 }
@@ -116,28 +131,34 @@ function finishReasonOf(reason: unknown, calledTool: boolean): string | null {
 function saidIn(
   parts: readonly unknown[],
   idOf: (callIndex: number) => string,
-  callsBefore: number,
+  before: Counts,
 ): Said {
   let content = "";
   let reasoning = "";
   let signature: Fields | undefined;
   const calls: ToolCall[] = [];
-  const images: Fields[] = [];
+  const images: Image[] = [];
   for (const part of parts) {
     if (!isJsonObject(part)) throw new AnswerError("a part is not an object");
     const { text, thought, functionCall, inlineData } = part;
     const signed = extraContentOf(part["thoughtSignature"]);
     if (isJsonObject(functionCall)) {
-      const index = callsBefore + calls.length;
+      const index = before.calls + calls.length;
       calls.push({
         ...toolCallOf(functionCall, index, idOf),
         ...(signed && { extra_content: signed }),
       });
       continue;
     }
+    const url = isJsonObject(inlineData) ? imageUrlOf(inlineData) : undefined;
+    if (url !== undefined) {
+      const index = before.images + images.length;
+      const image = { index, type: "image_url", image_url: { url } } as const;
+      images.push({ ...image, ...(signed && { extra_content: signed }) });
+      continue;
+    }
     if (typeof text === "string" && thought === true) reasoning += text;
     else if (typeof text === "string") content += text;
-    if (isJsonObject(inlineData)) images.push(...imageOf(inlineData));
     signature = signed ?? signature;
   }
   return {
@@ -150,8 +171,8 @@ function saidIn(
 }
 
 /**
- * Where Google's own OpenAI-compatible interface has the signature of a thought: a client that sends back the message
- * or the call that it got returns it, as https://ai.google.dev/gemini-api/docs/thought-signatures demands.
+ * Where Google's own OpenAI-compatible interface has the signature of a thought: a client that sends back the message,
+ * the call or the image that it got returns it, as https://ai.google.dev/gemini-api/docs/thought-signatures demands.
  */
 function extraContentOf(signature: unknown): Fields | undefined {
   if (typeof signature !== "string" || signature === "") return undefined;
@@ -169,9 +190,8 @@ function toolCallOf(call: Fields, index: number, idOf: (callIndex: number) => st
   };
 }
 
-/** An image in the form in which clients send one. Other media have no place in a chat's answer. */
-function imageOf({ mimeType, data }: Fields): readonly Fields[] {
-  if (typeof mimeType !== "string" || typeof data !== "string") return [];
-  if (!mimeType.startsWith("image/")) return [];
-  return [{ type: "image_url", image_url: { url: `data:${mimeType};base64,${data}` } }];
+/** Other media have no place in a chat's answer. */
+function imageUrlOf({ mimeType, data }: Fields): string | undefined {
+  if (typeof mimeType !== "string" || typeof data !== "string") return undefined;
+  return mimeType.startsWith("image/") ? `data:${mimeType};base64,${data}` : undefined;
 }

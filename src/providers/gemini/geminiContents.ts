@@ -2,7 +2,14 @@ import type { RequestMessage } from "../../contract/chatRequestBody.ts";
 import { exactReader, type ReadJson } from "../../lib/exactJson.ts";
 import { ANSWER_ROOM } from "../../lib/untrustedJson.ts";
 import { isJsonObject } from "../../lib/json.ts";
-import { partsOf, textsOf, unfit, type ChatPart, type PartSource } from "../chat/chatParts.ts";
+import {
+  partsOf,
+  picturesOf,
+  textsOf,
+  unfit,
+  type ChatPart,
+  type PartSource,
+} from "../chat/chatParts.ts";
 import { refuseRecording } from "../chat/chatFields.ts";
 import { answeredCallOf, argumentsOf, toolCallsOf } from "../chat/chatTools.ts";
 import { demandsSignatures } from "./geminiModel.ts";
@@ -26,7 +33,7 @@ interface Content {
 }
 
 /**
- * Stands for the signature of a call that the model did not make itself, or whose client dropped it, as
+ * Stands for the signature of a call or a picture that the model did not make itself, or whose client dropped it, as
  * https://ai.google.dev/gemini-api/docs/thought-signatures#faqs says.
  */
 const SIGNATURE_OF_OTHERS = "skip_thought_signature_validator";
@@ -131,16 +138,22 @@ function assistantParts(
   const signature = signatureOf(message);
   const last = texts.pop();
   if (last) texts.push({ ...last, thoughtSignature: signature });
+  const isDemanding = demandsSignatures(model);
+  const pictures = picturesOf(message, path).map((part) => ({
+    ...sourcePart(part.source, part.path),
+    thoughtSignature:
+      signatureOf(part.own ?? {}) ?? (isDemanding ? SIGNATURE_OF_OTHERS : undefined),
+  }));
   const calls = toolCallsOf(message, path).map((call, index) => {
     callNames.set(call.id, call.name);
     // Of calls made at once only the first bears one.
-    const isMissing = index === 0 && demandsSignatures(model);
+    const isMissing = index === 0 && isDemanding;
     return {
       functionCall: { id: call.id, name: call.name, args: argumentsOf(call, readJson) },
       thoughtSignature: signatureOf(call.own) ?? (isMissing ? SIGNATURE_OF_OTHERS : undefined),
     };
   });
-  return [...texts, ...calls];
+  return [...texts, ...pictures, ...calls];
 }
 
 /** Where Google's own OpenAI-compatible interface has it: clients send back what they got. */

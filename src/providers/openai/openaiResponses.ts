@@ -1,8 +1,8 @@
 import { readReasoningTokens, readResponsesUsage } from "../../contract/usage.ts";
 import { isJsonObject } from "../../lib/json.ts";
-import { parseAnswer } from "../chat/answerObject.ts";
+import { parseAnswer, withoutIndex } from "../chat/answerObject.ts";
 import { encodeChat } from "./openaiResponsesRequest.ts";
-import { Saying, type Said, type SaidCall } from "./openaiResponsesSaying.ts";
+import { Saying, type Said } from "./openaiResponsesSaying.ts";
 import {
   AnswerError,
   type ChatEvent,
@@ -44,12 +44,6 @@ function readResponse(text: string): ChatReply {
 /** What stands in a choice of a chat beside what it says. */
 function besides(logprobs: Said["logprobs"]): Fields {
   return logprobs ? { logprobs: { content: logprobs, refusal: null } } : {};
-}
-
-/** Calls are told apart by an index in a stream only. */
-function withoutIndex(call: SaidCall): Omit<SaidCall, "index"> {
-  const { index: _, ...others } = call;
-  return others;
 }
 
 /** The events of https://platform.openai.com/docs/api-reference/responses-streaming; those of no concern to a chat are passed over. */

@@ -1,0 +1,116 @@
+import { describe, expect, test } from "bun:test";
+import { gemini } from "../../../src/providers/gemini/gemini.ts";
+import { UnfitError } from "../../../src/providers/provider.ts";
+import { saying } from "../../support/geminiAnswers.ts";
+import { sentText } from "../../support/sentText.ts";
+import { callOf } from "../conformance/reading.ts";
+
+const hello = { role: "user", content: "hello" };
+const png = { inlineData: { mimeType: "image/png", data: "AAAA" } };
+const webp = { inlineData: { mimeType: "image/webp", data: "BBBB" } };
+const url = "data:image/png;base64,AAAA";
+const picture = { type: "image_url", image_url: { url } };
+const unsupported = (what: string) =>
+  new UnfitError(`${what} is not supported by this model's provider`);
+
+/** What a client gets of an answer in JSON, as it would send it back. */
+function messageOf(parts: readonly object[]): object {
+  const { completion } = gemini.chat.read(JSON.stringify(saying(parts, "STOP")));
+  const [choice] = completion["choices"] as { message: object }[];
+  return { role: "assistant", ...choice?.message };
+}
+
+/** The pictures of each event of a stream. */
+function streamed(...answers: readonly object[]): readonly unknown[] {
+  const read = gemini.chat.events();
+  return answers.map((answer) => {
+    const event = read({ event: undefined, data: JSON.stringify(answer) });
+    if (event.kind !== "chunk") return event.kind;
+    const choices = event.chunk["choices"] as { delta: { images?: unknown } }[];
+    return choices.map(({ delta }) => delta.images);
+  });
+}
+
+function lastParts(model: string, ...messages: readonly object[]): unknown {
+  const call = { ...callOf(JSON.stringify({ messages: [hello, ...messages] })), model };
+  const { contents } = JSON.parse(sentText(gemini.chat.encode(call))) as {
+    contents: { parts: unknown }[];
+  };
+  return contents.at(-1)?.parts;
+}
+
+describe("the pictures of an answer", () => {
+  test("are told apart in a stream, each by its place among those of its choice", () => {
+    const second = { content: { parts: [png] }, index: 1 };
+    const both = saying([], undefined, {
+      candidates: [{ content: { parts: [png, webp] }, index: 0 }, second],
+    });
+    const image = (index: number, address = url) => ({
+      index,
+      type: "image_url",
+      image_url: { url: address },
+    });
+    expect(streamed(saying([png]), saying([{ text: "and" }]), both)).toEqual([
+      [[image(0)]],
+      [undefined],
+      [[image(1), image(2, "data:image/webp;base64,BBBB")], [image(0)]],
+    ]);
+  });
+});
+
+describe("the pictures of an answer that is sent back", () => {
+  test.each([
+    ["with a text", [{ text: "Here:" }, png, webp]],
+    ["alone", [png]],
+    [
+      "with their signatures",
+      [
+        { text: "Here:", thoughtSignature: "dGV4dA==" },
+        { ...png, thoughtSignature: "b25l" },
+        { ...webp, thoughtSignature: "dHdv" },
+      ],
+    ],
+  ])("are what the model drew, %s", (_, parts) => {
+    expect(lastParts("gemini-2.5-flash-image", messageOf(parts))).toEqual(parts);
+  });
+
+  test("bear their places where a stream gave them, and no type where a client dropped it", () => {
+    const images = [
+      { index: 0, type: "image_url", image_url: { url } },
+      { image_url: { url: "https://a.example/b.webp" } },
+    ];
+    expect(lastParts("gemini-2.5-flash", { role: "assistant", content: "See.", images })).toEqual([
+      { text: "See." },
+      png,
+      { fileData: { mimeType: "image/webp", fileUri: "https://a.example/b.webp" } },
+    ]);
+  });
+
+  test("are signed as another's, where a model demands signatures and a client lost them", () => {
+    expect(
+      lastParts("gemini-3-pro-image-preview", {
+        role: "assistant",
+        content: "",
+        images: [{ ...picture, extra_content: { google: { thought_signature: "b25l" } } }, picture],
+      }),
+    ).toEqual([
+      { ...png, thoughtSignature: "b25l" },
+      { ...png, thoughtSignature: "skip_thought_signature_validator" },
+    ]);
+  });
+
+  test("that are null are none", () => {
+    const message = { role: "assistant", content: "x", images: null };
+    expect(lastParts("gemini-2.5-flash", message)).toEqual([{ text: "x" }]);
+  });
+
+  test.each<[unknown, string]>([
+    [{}, "messages[1].images"],
+    [[null], "messages[1].images[0]"],
+    [[picture, { type: "text", text: "x" }], "messages[1].images[1]"],
+    [[{ type: "image_url" }], "messages[1].images[0] of the type image_url"],
+  ])("are refused where they are none: %j", (images, what) => {
+    const message = { role: "assistant", content: "x", images };
+    expect(() => lastParts("gemini-2.5-flash", message)).toThrow(unsupported(what));
+  });
+});
