@@ -152,6 +152,8 @@ function saidIn(
     }
     const url = isJsonObject(inlineData) ? imageUrlOf(inlineData) : undefined;
     if (url !== undefined) {
+      // Those of a thought are drafts, of which the last is drawn once more for the answer.
+      if (thought === true) continue;
       const index = before.images + images.length;
       const image = { index, type: "image_url", image_url: { url } } as const;
       images.push({ ...image, ...(signed && { extra_content: signed }) });

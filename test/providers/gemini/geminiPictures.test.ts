@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { gemini } from "../../../src/providers/gemini/gemini.ts";
 import { UnfitError } from "../../../src/providers/provider.ts";
-import { saying } from "../../support/geminiAnswers.ts";
+import { saying, thought } from "../../support/geminiAnswers.ts";
 import { sentText } from "../../support/sentText.ts";
 import { callOf } from "../conformance/reading.ts";
 
@@ -54,6 +54,15 @@ describe("the pictures of an answer", () => {
       [[image(0)]],
       [undefined],
       [[image(1), image(2, "data:image/webp;base64,BBBB")], [image(0)]],
+    ]);
+  });
+
+  test("are not what was only drawn on the way to it", () => {
+    const drafts = [{ ...webp, thought: true }, thought("Better so.")];
+    expect(messageOf([...drafts, png])).toMatchObject({ images: [picture] });
+    expect(streamed(saying(drafts), saying([png]))).toEqual([
+      [undefined],
+      [[{ ...picture, index: 0 }]],
     ]);
   });
 });
