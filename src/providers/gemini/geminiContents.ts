@@ -7,12 +7,13 @@ import {
   picturesOf,
   textsOf,
   unfit,
+  unfitPart,
   type ChatPart,
   type PartSource,
 } from "../chat/chatParts.ts";
 import { refuseRecording } from "../chat/chatFields.ts";
 import { answeredCallOf, argumentsOf, toolCallsOf } from "../chat/chatTools.ts";
-import { demandsSignatures } from "./geminiModel.ts";
+import { demandsSignatures, takesMediaInResults } from "./geminiModel.ts";
 import { UnfitError } from "../provider.ts";
 
 /** What is carried from message to message. */
@@ -165,12 +166,25 @@ function signatureOf(own: object): string | undefined {
 }
 
 /** The interface wants the function's name, which the convention says only in the call. */
-function resultPart(message: RequestMessage, path: string, { callNames, readJson }: Reading): Part {
+function resultPart(message: RequestMessage, path: string, reading: Reading): Part {
+  const { model, callNames, readJson } = reading;
   const id = answeredCallOf(message, path);
   const name = callNames.get(id);
   if (name === undefined) throw new UnfitError(`${path}.tool_call_id names no call before it`);
-  const text = textsOf(message, path).join("");
-  return { functionResponse: { id, name, response: resultObject(text, readJson) } };
+  const said = partsOf(message, path);
+  const text = said.map((part) => (part.kind === "text" ? part.text : "")).join("");
+  const media = said.flatMap((part) => (part.kind === "text" ? [] : [resultMedia(part, model)]));
+  const parts = media.length > 0 ? media : undefined;
+  return { functionResponse: { id, name, response: resultObject(text, readJson), parts } };
+}
+
+/** A result takes pictures and documents in the request itself only: https://ai.google.dev/api/caching#FunctionResponsePart */
+function resultMedia(part: ChatPart, model: string): Part {
+  const isFit = part.kind === "image" || part.kind === "file";
+  if (!isFit || part.source.kind !== "data" || !takesMediaInResults(model)) {
+    throw unfitPart(part.path, part.own?.["type"]);
+  }
+  return sourcePart(part.source, part.path);
 }
 
 /** A result must be an object; "output" is where any other stands: https://ai.google.dev/api/caching#FunctionResponse */

@@ -38,6 +38,14 @@ export function demandsSignatures(model: string): boolean {
   return thinkingOf(model) === "levels";
 }
 
+/**
+ * From its third generation on, Gemini looks at pictures and documents in the result of a call:
+ * https://ai.google.dev/gemini-api/docs/function-calling#multimodal.
+ */
+export function takesMediaInResults(model: string): boolean {
+  return thinkingOf(model) === "levels";
+}
+
 /** Names such as `gemini-flash-latest` always lead to the newest generation. */
 function thinkingOf(model: string): Thinking {
   const name = model.replace(/^models\//, "");

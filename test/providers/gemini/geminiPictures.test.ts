@@ -5,6 +5,8 @@ import { saying, thought } from "../../support/geminiAnswers.ts";
 import { sentText } from "../../support/sentText.ts";
 import { callOf } from "../conformance/reading.ts";
 
+type Fields = Readonly<Record<string, unknown>>;
+
 const hello = { role: "user", content: "hello" };
 const png = { inlineData: { mimeType: "image/png", data: "AAAA" } };
 const webp = { inlineData: { mimeType: "image/webp", data: "BBBB" } };
@@ -121,5 +123,41 @@ describe("the pictures of an answer that is sent back", () => {
   ])("are refused where they are none: %j", (images, what) => {
     const message = { role: "assistant", content: "x", images };
     expect(() => lastParts("gemini-2.5-flash", message)).toThrow(unsupported(what));
+  });
+});
+
+describe("pictures in the result of a call", () => {
+  const called = { id: "a", type: "function", function: { name: "look", arguments: "{}" } };
+  const calling = { role: "assistant", content: null, tool_calls: [called] };
+  const pdf = "data:application/pdf;base64,CCCC";
+  const resultOf = (model: string, content: readonly object[]): unknown =>
+    lastParts(model, calling, { role: "tool", tool_call_id: "a", content });
+  const newer = "gemini-3-flash-preview";
+
+  test.each<[readonly object[], Fields]>([
+    [[picture], { response: { output: "" }, parts: [png] }],
+    [
+      [{ type: "text", text: '{"seen":1}' }, picture, { type: "file", file: { file_data: pdf } }],
+      {
+        response: { seen: 1 },
+        parts: [png, { inlineData: { mimeType: "application/pdf", data: "CCCC" } }],
+      },
+    ],
+  ])("stand beside what it says: %j", (content, expected) => {
+    expect(resultOf(newer, content)).toEqual([
+      { functionResponse: { id: "a", name: "look", ...expected } },
+    ]);
+  });
+
+  test.each<[string, string, object]>([
+    ["at an address", newer, { type: "image_url", image_url: { url: "https://a.example/b.png" } }],
+    ["in sound", newer, { type: "input_audio", input_audio: { data: "AA", format: "wav" } }],
+    ["for a model that takes none", "gemini-2.5-pro", picture],
+    ["for a model of which nothing is known", "gemma-3-27b-it", picture],
+  ])("are refused %s", (_, model, part) => {
+    const { type } = part as { type: string };
+    expect(() => resultOf(model, [part])).toThrow(
+      unsupported(`messages[2].content[0] of the type ${type}`),
+    );
   });
 });
