@@ -83,6 +83,7 @@ function choiceOf(
   hasTools: boolean,
   isParallel: boolean,
 ): Block | undefined {
+  if (choice?.kind === "allowed") throw unfit("tool_choice");
   if (choice?.kind === "none") return hasTools ? { type: "none" } : undefined;
   const single = isParallel ? {} : { disable_parallel_tool_use: true };
   if (choice?.kind === "required") return { type: "any", ...single };

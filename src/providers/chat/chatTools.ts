@@ -18,7 +18,8 @@ export interface ChatTool {
 /** Whether the model may, must or must not call a tool, and which. */
 export type ChatToolChoice =
   | { readonly kind: "auto" | "none" | "required" }
-  | { readonly kind: "tool"; readonly name: string };
+  | { readonly kind: "tool"; readonly name: string }
+  | { readonly kind: "allowed"; readonly isRequired: boolean; readonly names: readonly string[] };
 
 /** A call that the model made earlier. `arguments` is JSON text as the client sent it back. */
 export interface ChatToolCall {
@@ -75,17 +76,29 @@ export function toolsOf(body: ChatRequestBody): readonly ChatTool[] {
   });
 }
 
-/** Undefined where the client leaves it to the provider. Throws UnfitError for what is neither a word nor one function. */
+/** Undefined where the client leaves it to the provider. Throws UnfitError for what is neither a word nor names functions. */
 export function toolChoiceOf(body: ChatRequestBody): ChatToolChoice | undefined {
   const { tool_choice: choice, function_call: legacy } = body as Fields;
   if (isGiven(legacy)) throw unfit("function_call");
   if (!isGiven(choice)) return undefined;
   if (choice === "auto" || choice === "none" || choice === "required") return { kind: choice };
-  if (isJsonObject(choice) && choice["type"] === "function" && isJsonObject(choice["function"])) {
-    const { name } = choice["function"];
-    if (typeof name === "string") return { kind: "tool", name };
-  }
-  throw unfit("tool_choice");
+  if (isJsonObject(choice) && choice["type"] === "allowed_tools") return allowedOf(choice);
+  return { kind: "tool", name: chosenName(choice) };
+}
+
+/** https://platform.openai.com/docs/api-reference/chat/create#chat-create-tool_choice */
+function allowedOf(choice: Fields): ChatToolChoice {
+  const { mode, tools } = isJsonObject(choice["allowed_tools"]) ? choice["allowed_tools"] : {};
+  const isMode = mode === "auto" || mode === "required";
+  if (!isMode || !Array.isArray(tools) || tools.length === 0) throw unfit("tool_choice");
+  return { kind: "allowed", isRequired: mode === "required", names: tools.map(chosenName) };
+}
+
+function chosenName(choice: unknown): string {
+  const { type, function: chosen } = isJsonObject(choice) ? choice : {};
+  const name = type === "function" && isJsonObject(chosen) ? chosen["name"] : undefined;
+  if (typeof name !== "string") throw unfit("tool_choice");
+  return name;
 }
 
 /** The calls that an assistant's message made, in their order. */

@@ -1,7 +1,7 @@
 import type { ChatRequestBody } from "../../contract/chatRequestBody.ts";
 import { isJsonObject } from "../../lib/json.ts";
 import { bodyWithOthers, isGiven, refuseOtherAnswers } from "../chat/chatFields.ts";
-import { formatOf, toolChoiceOf, toolsOf } from "../chat/chatTools.ts";
+import { formatOf, toolChoiceOf, toolsOf, type ChatToolChoice } from "../chat/chatTools.ts";
 import { geminiContents } from "./geminiContents.ts";
 import { thinkingConfigOf } from "./geminiModel.ts";
 import { UnfitError, type ChatCall, type EncodedRequest } from "../provider.ts";
@@ -71,11 +71,17 @@ function toolFields(body: ChatRequestBody): Fields {
     parametersJsonSchema: parameters,
   }));
   if (choice === undefined) return { tools: [{ functionDeclarations }] };
-  const functionCallingConfig =
-    choice.kind === "tool"
-      ? { mode: "ANY", allowedFunctionNames: [choice.name] }
-      : { mode: { auto: "AUTO", none: "NONE", required: "ANY" }[choice.kind] };
+  const functionCallingConfig = callingConfigOf(choice);
   return { tools: [{ functionDeclarations }], toolConfig: { functionCallingConfig } };
+}
+
+/** https://ai.google.dev/api/caching#FunctionCallingConfig: of the modes that need no call, only one takes names. */
+function callingConfigOf(choice: ChatToolChoice): Fields {
+  if (choice.kind === "tool") return { mode: "ANY", allowedFunctionNames: [choice.name] };
+  if (choice.kind === "allowed") {
+    return { mode: choice.isRequired ? "ANY" : "VALIDATED", allowedFunctionNames: choice.names };
+  }
+  return { mode: { auto: "AUTO", none: "NONE", required: "ANY" }[choice.kind] };
 }
 
 /** What the caller sets in the interface's own words counts before what was translated. */

@@ -228,6 +228,13 @@ describe("other fields", () => {
     expect(sent(fields)["tool_choice"]).toEqual(choice);
   });
 
+  test("a choice of some of the tools is refused: there is none such", () => {
+    const tool_choice = { type: "allowed_tools", allowed_tools: { mode: "auto", tools } };
+    expect(() => sent({ tools, tool_choice })).toThrow(
+      new UnfitError("tool_choice is not supported by this model's provider"),
+    );
+  });
+
   test("a strict tool stays strict", () => {
     expect(sent({ tools })["tools"]).toMatchObject([{ name: "f", strict: true }]);
   });

@@ -65,6 +65,42 @@ describe("tools", () => {
   });
 });
 
+describe("tools that are allowed", () => {
+  const tools = ["weather", "clock", "mail"].map((name) => ({
+    type: "function",
+    function: { name },
+  }));
+  const allowing = (mode: unknown, ...allowed: readonly unknown[]) => ({
+    tools,
+    tool_choice: { type: "allowed_tools", allowed_tools: { mode, tools: allowed } },
+  });
+
+  test.each([
+    ["required", "ANY"],
+    ["auto", "VALIDATED"],
+  ])("of the mode %s are the only ones that can be called", (mode, expected) => {
+    const { toolConfig, tools: declared } = encoded(allowing(mode, tools[0], tools[2]));
+    expect(toolConfig).toEqual({
+      functionCallingConfig: { mode: expected, allowedFunctionNames: ["weather", "mail"] },
+    });
+    expect(JSON.stringify(declared)).toContain("clock");
+  });
+
+  test.each([
+    allowing("never", tools[0]),
+    allowing(undefined, tools[0]),
+    allowing("auto"),
+    allowing("auto", null),
+    allowing("auto", { type: "custom", custom: { name: "weather" } }),
+    allowing("auto", { type: "function", function: {} }),
+    { tools, tool_choice: { type: "allowed_tools" } },
+  ])("are refused where they are none: %j", (body) => {
+    expect(() => encoded(body)).toThrow(
+      new UnfitError("tool_choice is not supported by this model's provider"),
+    );
+  });
+});
+
 describe("results", () => {
   const parts = (...messages: readonly object[]) =>
     encoded({ messages: [hello, ...messages] })
