@@ -136,25 +136,25 @@ function assistantParts(
 ): Part[] {
   const texts = textsOf(message, path).flatMap(textParts);
   refuseRecording(message, path);
-  const signature = signatureOf(message);
   const last = texts.pop();
-  if (last) texts.push({ ...last, thoughtSignature: signature });
-  const isDemanding = demandsSignatures(model);
-  const pictures = picturesOf(message, path).map((part) => ({
-    ...sourcePart(part.source, part.path),
-    thoughtSignature:
-      signatureOf(part.own ?? {}) ?? (isDemanding ? SIGNATURE_OF_OTHERS : undefined),
-  }));
+  if (last) texts.push(signed(last, signatureOf(message)));
+  const standIn = demandsSignatures(model) ? SIGNATURE_OF_OTHERS : undefined;
+  const pictures = picturesOf(message, path).map(({ source, own = {}, path: at }) =>
+    signed(sourcePart(source, at), signatureOf(own) ?? standIn),
+  );
   const calls = toolCallsOf(message, path).map((call, index) => {
     callNames.set(call.id, call.name);
-    // Of calls made at once only the first bears one.
-    const isMissing = index === 0 && isDemanding;
     return {
       functionCall: { id: call.id, name: call.name, args: argumentsOf(call, readJson) },
-      thoughtSignature: signatureOf(call.own) ?? (isMissing ? SIGNATURE_OF_OTHERS : undefined),
+      // Of calls made at once only the first bears one.
+      thoughtSignature: signatureOf(call.own) ?? (index === 0 ? standIn : undefined),
     };
   });
   return [...texts, ...pictures, ...calls];
+}
+
+function signed(part: Part, thoughtSignature: string | undefined): Part {
+  return { ...part, thoughtSignature };
 }
 
 /** Where Google's own OpenAI-compatible interface has it: clients send back what they got. */
