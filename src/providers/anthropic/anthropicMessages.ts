@@ -1,5 +1,6 @@
 import type { RequestMessage } from "../../contract/chatRequestBody.ts";
 import { isThinking } from "./anthropicAnswer.ts";
+import { takesLateInstructions } from "./anthropicModel.ts";
 import { refuseRecording } from "../chat/chatFields.ts";
 import { partsOf, unfit, unfitPart, type ChatPart } from "../chat/chatParts.ts";
 import { answeredCallOf, argumentsOf, toolCallsOf } from "../chat/chatTools.ts";
@@ -16,9 +17,17 @@ export interface Turn {
   readonly role: "user" | "assistant";
   readonly results: Block[];
   readonly content: Block[];
+  /** Instructions that came late, of which the model is told behind the user's turn. */
+  readonly instructions: Block[];
 }
 
-/** A request's messages as the interface has them: instructions apart, sides in alternation, no blank texts. */
+/** What is sent of a turn. */
+export interface Message {
+  readonly role: Turn["role"] | "system";
+  readonly content: readonly Block[];
+}
+
+/** A request's messages as the interface has them: first instructions apart, sides in alternation, no blank texts. */
 export interface Conversation {
   readonly system: readonly Block[];
   readonly turns: readonly Turn[];
@@ -29,8 +38,12 @@ const OPENING: Block = { type: "text", text: "(no message)" };
 /** https://platform.claude.com/docs/en/build-with-claude/prompt-caching#pricing */
 const USUAL_TTL = "5m";
 
-/** Throws UnfitError for what the interface has no block for, and where nothing is said at all. */
-export function conversationOf(messages: readonly RequestMessage[]): Conversation {
+/**
+ * Instructions stay where they stand: brought to the top, those that came late would change what was sent before them,
+ * and lose its cache, and Claude Fable 5.1 refuses thoughts before which anything was changed.
+ * Throws UnfitError for what the interface has no block for, and where nothing is said at all.
+ */
+export function conversationOf(messages: readonly RequestMessage[], model: string): Conversation {
   const system: Block[] = [];
   const turns: Turn[] = [];
   const readJson = exactReader(ANSWER_ROOM);
@@ -39,7 +52,8 @@ export function conversationOf(messages: readonly RequestMessage[]): Conversatio
     switch (message.role) {
       case "system":
       case "developer":
-        system.push(...textBlocks(message, path));
+        if (turns.length === 0) system.push(...textBlocks(message, path));
+        else addInstructions(turns, textBlocks(message, path), model);
         break;
       case "user":
         add(turns, "user", partsOf(message, path).flatMap(blocksOf));
@@ -59,6 +73,20 @@ export function conversationOf(messages: readonly RequestMessage[]): Conversatio
   return { system: [], turns: [turnOf("user", system)] };
 }
 
+/**
+ * A turn as it is sent. Instructions must follow something that the user said; where nothing else was, they are what
+ * the user says.
+ */
+export function messagesOf({ role, results, content, instructions }: Turn): readonly Message[] {
+  const said = [...results, ...content];
+  if (instructions.length === 0) return [{ role, content: said }];
+  if (said.length === 0) return [{ role, content: instructions.map(marked) }];
+  return [
+    { role, content: said },
+    { role: "system", content: instructions },
+  ];
+}
+
 /** The turns that belong to calls whose results are the last that was said, from the first such call on. */
 export function openCallLoop(turns: readonly Turn[]): readonly Turn[] {
   let first = turns.length;
@@ -73,16 +101,28 @@ function add(
   role: Turn["role"],
   content: readonly Block[],
   results: readonly Block[] = [],
+  instructions: readonly Block[] = [],
 ): void {
-  if (content.length === 0 && results.length === 0) return;
+  if ([content, results, instructions].every(({ length }) => length === 0)) return;
   let turn = turns.at(-1);
   if (turn?.role !== role) turns.push((turn = turnOf(role, [])));
   for (const block of results) turn.results.push(block);
   for (const block of content) turn.content.push(block);
+  for (const block of instructions) turn.instructions.push(block);
+}
+
+function addInstructions(turns: Turn[], blocks: readonly Block[], model: string): void {
+  if (takesLateInstructions(model)) add(turns, "user", [], [], blocks);
+  else add(turns, "user", blocks.map(marked));
+}
+
+/** A text that is not the user's own, in the user's turn. */
+function marked(block: Block): Block {
+  return { ...block, text: `<system>\n${String(block["text"])}\n</system>` };
 }
 
 function turnOf(role: Turn["role"], content: readonly Block[]): Turn {
-  return { role, results: [], content: [...content] };
+  return { role, results: [], content: [...content], instructions: [] };
 }
 
 function assistantBlocks(

@@ -1,6 +1,6 @@
 import type { ChatRequestBody } from "../../contract/chatRequestBody.ts";
 import { isJsonObject } from "../../lib/json.ts";
-import { cacheControlOf, conversationOf, type Block } from "./anthropicMessages.ts";
+import { cacheControlOf, conversationOf, messagesOf, type Block } from "./anthropicMessages.ts";
 import { thinkingOf, type Thinking } from "./anthropicThinking.ts";
 import { bodyWithOthers, isGiven, refuseOtherAnswers } from "../chat/chatFields.ts";
 import { unfit, unfitPart } from "../chat/chatParts.ts";
@@ -26,7 +26,7 @@ export function encodeMessages(call: ChatCall): EncodedRequest {
   // It names a place in the operator's account that other callers may have put things into.
   if (isGiven(body["container"])) throw unfit("container");
   refuseOtherPrices(body);
-  const { system, turns } = conversationOf(body.messages);
+  const { system, turns } = conversationOf(body.messages, model);
   // Of two kinds of instructions one would be lost.
   if (system.length > 0 && isGiven(body["system"])) {
     throw unfit("system beside instructions in messages");
@@ -42,10 +42,7 @@ export function encodeMessages(call: ChatCall): EncodedRequest {
     max_tokens: maxTokens,
     stream: request.stream ? true : undefined,
     system: system.length === 0 ? undefined : system,
-    messages: turns.map(({ role, results, content }) => ({
-      role,
-      content: [...results, ...content],
-    })),
+    messages: turns.flatMap(messagesOf),
     temperature: body.temperature ?? undefined,
     top_p: body.top_p ?? undefined,
     stop_sequences: request.stop.length === 0 ? undefined : request.stop,

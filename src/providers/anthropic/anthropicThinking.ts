@@ -1,5 +1,6 @@
 import type { ChatRequestBody } from "../../contract/chatRequestBody.ts";
 import { openCallLoop, type Turn } from "./anthropicMessages.ts";
+import { versionOf } from "./anthropicModel.ts";
 import type { ChatToolChoice } from "../chat/chatTools.ts";
 
 /** What an effort becomes: https://platform.claude.com/docs/en/build-with-claude/extended-thinking and .../effort */
@@ -75,14 +76,4 @@ function hasForgotten(turns: readonly Turn[]): boolean {
   const [first] = openCallLoop(turns);
   const type = first?.content[0]?.["type"];
   return first !== undefined && type !== "thinking" && type !== "redacted_thinking";
-}
-
-/**
- * The version in a model's name as a number to compare: 4.06 for `claude-opus-4-6`, `claude-sonnet-4.6` or
- * `claude-3-7-sonnet-20250219`, where the day of its release is none; undefined where there is none.
- */
-function versionOf(model: string): number | undefined {
-  const name = /claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)/i.exec(model);
-  if (name) return Number(name[1]) + Number(name[2] ?? 0) / 100;
-  return /claude-mythos/i.test(model) ? ADAPTIVE_SINCE : undefined;
 }

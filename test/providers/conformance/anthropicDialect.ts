@@ -196,9 +196,14 @@ function asked(encoded: EncodedRequest): Asked {
   return {
     model: sent.model,
     stream: sent.stream ?? false,
-    system: (sent.system ?? []).map(({ text }) => text),
+    system: [
+      ...(sent.system ?? []).map(({ text }) => text),
+      ...sent.messages.flatMap(({ content }) => content.flatMap(lateInstruction)),
+    ],
     conversation: sent.messages.flatMap(({ role, content }) =>
-      content.map((block) => utteranceOf(role, block)),
+      content
+        .filter((block) => lateInstruction(block).length === 0)
+        .map((block) => utteranceOf(role, block)),
     ),
     bound: sent.max_tokens,
     ...(sent.temperature !== undefined && { temperature: sent.temperature }),
@@ -211,6 +216,12 @@ function asked(encoded: EncodedRequest): Asked {
     ...(sent.output_config?.format && { format: { schema: sent.output_config.format.schema } }),
     ...(sent.metadata && { user: sent.metadata.user_id }),
   };
+}
+
+/** Models that take instructions at the top only are told of later ones in the user's turn. */
+function lateInstruction({ type, text }: SentBlock): string[] {
+  const [, instruction] = (type === "text" && /^<system>\n(.*)\n<\/system>$/s.exec(text)) || [];
+  return instruction === undefined ? [] : [instruction];
 }
 
 function utteranceOf(by: "user" | "assistant", block: SentBlock): Utterance {
