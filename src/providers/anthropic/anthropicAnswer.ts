@@ -3,6 +3,7 @@ import { readMessagesUsage } from "../../contract/usage.ts";
 import { parseExactly } from "../../lib/exactJson.ts";
 import { isJsonObject } from "../../lib/json.ts";
 import { parseAnswer } from "../chat/answerObject.ts";
+import { placed } from "./anthropicOrder.ts";
 import { AnswerError, answerText, type ChatReply } from "../provider.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -28,7 +29,7 @@ export function readMessage(text: string): ChatReply {
   if (!Array.isArray(content)) throw new AnswerError("the message has no content");
   const blocks = content.filter(isJsonObject);
   const toolCalls = blocks.filter(({ type }) => type === "tool_use").map(toolCall);
-  const thinking = blocks.filter(isThinking);
+  const thinking = thoughtsOf(blocks);
   const reasoning = joined(blocks, "thinking");
   return {
     completion: {
@@ -79,6 +80,19 @@ export function isThinking(block: Fields): boolean {
   const { type, thinking, signature, data } = block;
   if (type === "redacted_thinking") return isText(data);
   return type === "thinking" && typeof thinking === "string" && isText(signature);
+}
+
+/** The thoughts of an answer, each with its place in it. */
+function thoughtsOf(blocks: readonly Fields[]): readonly Fields[] {
+  const thoughts: Fields[] = [];
+  let characters = 0;
+  let calls = 0;
+  for (const block of blocks) {
+    if (isThinking(block)) thoughts.push(placed(block, { characters, calls }));
+    if (block["type"] === "tool_use") calls += 1;
+    characters += joined([block], "text").length;
+  }
+  return thoughts;
 }
 
 function toolCall(block: Fields): Fields {

@@ -1,6 +1,7 @@
 import type { RequestMessage } from "../../contract/chatRequestBody.ts";
 import { isThinking } from "./anthropicAnswer.ts";
 import { takesLateInstructions } from "./anthropicModel.ts";
+import { inOrder } from "./anthropicOrder.ts";
 import { refuseRecording } from "../chat/chatFields.ts";
 import { partsOf, unfit, unfitPart, type ChatPart } from "../chat/chatParts.ts";
 import { answeredCallOf, argumentsOf, toolCallsOf } from "../chat/chatTools.ts";
@@ -131,20 +132,25 @@ function assistantBlocks(
   readJson: ReadJson,
 ): readonly Block[] {
   refuseRecording(message, path);
-  const { thinking_blocks: thoughts } = message as Block;
-  return [
-    // Only what bears the provider's own signature: it refuses thoughts that it did not have.
-    ...(Array.isArray(thoughts)
-      ? thoughts.filter(isJsonObject).filter(isThinking).map(thinkingBlock)
-      : []),
-    ...textBlocks(message, path),
-    ...toolCallsOf(message, path).map((call) => ({
-      type: "tool_use",
-      id: callId(call.id),
-      name: call.name,
-      input: argumentsOf(call, readJson),
-    })),
-  ];
+  const { thinking_blocks: given } = message as Block;
+  // Only what bears the provider's own signature: it refuses thoughts that it did not have.
+  const thoughts = Array.isArray(given) ? given.filter(isJsonObject).filter(isThinking) : [];
+  const calls = toolCallsOf(message, path).map((call) => ({
+    type: "tool_use",
+    id: callId(call.id),
+    name: call.name,
+    input: argumentsOf(call, readJson),
+  }));
+  const { content } = message;
+  if (typeof content === "string") {
+    return inOrder(thoughts, content, calls, thinkingBlock, textBlock);
+  }
+  return [...thoughts.map(thinkingBlock), ...textBlocks(message, path), ...calls];
+}
+
+/** None for a blank text, which the interface refuses. */
+function textBlock(text: string, cache: Block = {}): readonly Block[] {
+  return text.trim() === "" ? [] : [{ type: "text", text, ...cache }];
 }
 
 function thinkingBlock({ type, thinking, signature, data }: Block): Block {
@@ -183,7 +189,7 @@ function blocksOf(part: ChatPart): readonly Block[] {
   const cache = cacheControlOf(part.own);
   switch (part.kind) {
     case "text":
-      return part.text.trim() === "" ? [] : [{ type: "text", text: part.text, ...cache }];
+      return textBlock(part.text, cache);
     case "image":
       return [{ type: "image", source: sourceOf(part.source), ...cache }];
     case "file":

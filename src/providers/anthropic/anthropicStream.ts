@@ -2,15 +2,17 @@ import { readMessagesUsage, type Usage } from "../../contract/usage.ts";
 import { isJsonObject } from "../../lib/json.ts";
 import { finishReasonOf, isThinking, openedCall, shownUsage } from "./anthropicAnswer.ts";
 import { parseAnswer } from "../chat/answerObject.ts";
+import { placed, type Place } from "./anthropicOrder.ts";
 import { AnswerError, answerText, type ChatEvent, type ReadChatEvent } from "../provider.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** A content block that has begun. Of a call: its place among the calls, and whether any arguments came. */
+/** A content block that has begun, and after what. Of a call: its place among the calls, and whether any arguments came. */
 interface OpenBlock {
   readonly type: unknown;
   readonly start: Fields;
   readonly call: number;
+  readonly after: Place;
   thinking: string;
   signature: string;
   hasArguments: boolean;
@@ -37,6 +39,8 @@ class MessageReader {
   readonly #thoughts: Fields[] = [];
   #thoughtCharacters = 0;
   #calls = 0;
+  /** Of the text so far. */
+  #characters = 0;
   #isFinished = false;
   /** The figures of `message_start`. That of the output is only a placeholder there. */
   #started: Fields = {};
@@ -80,6 +84,7 @@ class MessageReader {
       type,
       start,
       call: isCall ? this.#calls : -1,
+      after: { characters: this.#characters, calls: this.#calls },
       thinking: "",
       signature: "",
       hasArguments: false,
@@ -99,8 +104,11 @@ class MessageReader {
   #add(index: unknown, delta: Fields): ChatEvent {
     const block = this.#open.get(index);
     switch (delta["type"]) {
-      case "text_delta":
-        return textChunk("content", textOf(delta["text"]));
+      case "text_delta": {
+        const text = textOf(delta["text"]);
+        this.#characters += text.length;
+        return textChunk("content", text);
+      }
       case "thinking_delta": {
         const thinking = textOf(delta["thinking"]);
         if (block && block.thinking.length <= THOUGHT_CHARACTERS_MAX) block.thinking += thinking;
@@ -142,11 +150,12 @@ class MessageReader {
     return undefined;
   }
 
-  #keepThought({ type, thinking, signature, start }: OpenBlock): void {
+  #keepThought({ type, thinking, signature, start, after }: OpenBlock): void {
     const whole = type === "thinking" ? { type, thinking, signature } : start;
     if (!isThinking(whole)) return;
     this.#thoughtCharacters += thinking.length + signature.length + textOf(start["data"]).length;
-    if (this.#thoughtCharacters <= THOUGHT_CHARACTERS_MAX) this.#thoughts.push(whole);
+    if (this.#thoughtCharacters <= THOUGHT_CHARACTERS_MAX)
+      this.#thoughts.push(placed(whole, after));
   }
 
   #finish(stopReason: unknown, reported: unknown): ChatEvent {

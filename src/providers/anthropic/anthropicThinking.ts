@@ -50,8 +50,9 @@ export function thinkingOf(
   if (effort === undefined) return {};
   const version = versionOf(asked.model);
   if (version !== undefined && version < THINKING_SINCE) return {};
-  const allowed = allowsThinking(body, asked.choice) && !hasForgotten(asked.turns);
-  if (version !== undefined && version >= ADAPTIVE_SINCE) {
+  const isAdaptive = version !== undefined && version >= ADAPTIVE_SINCE;
+  const allowed = allowsThinking(body, asked.choice) && !hasForgotten(asked.turns, isAdaptive);
+  if (isAdaptive) {
     return {
       effort: effort === "xhigh" && version < XHIGH_SINCE ? "max" : effort,
       // Some of these models hide their thoughts unless they are asked for them.
@@ -71,9 +72,13 @@ function allowsThinking(body: ChatRequestBody, choice: ChatToolChoice | undefine
   );
 }
 
-/** While its calls are answered a model must be given the thoughts that led to them, or it must not think. */
-function hasForgotten(turns: readonly Turn[]): boolean {
+/**
+ * While its calls are answered a model must be given the thoughts that led to them, or it must not think. Those of the
+ * older kind come before all else; newer ones may have spoken first.
+ */
+function hasForgotten(turns: readonly Turn[], isAdaptive: boolean): boolean {
   const [first] = openCallLoop(turns);
-  const type = first?.content[0]?.["type"];
-  return first !== undefined && type !== "thinking" && type !== "redacted_thinking";
+  if (first === undefined) return false;
+  const places = isAdaptive ? first.content : first.content.slice(0, 1);
+  return !places.some(({ type }) => type === "thinking" || type === "redacted_thinking");
 }

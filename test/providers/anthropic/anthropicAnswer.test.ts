@@ -209,7 +209,7 @@ describe("a stream", () => {
       { reasoning_content: "Hm." },
       { content: "Yes." },
       { reasoning_content: "Ah." },
-      { thinking_blocks: [first, hidden, second] },
+      { thinking_blocks: [first, hidden, { ...second, after: { characters: 4, calls: 0 } }] },
     ]);
   });
 

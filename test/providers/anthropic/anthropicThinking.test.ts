@@ -129,6 +129,13 @@ describe("no thought is asked for where the interface would then refuse the rest
     expect(thoughtsOf("claude-opus-4-6", fields)).toEqual(adaptive("high"));
   });
 
+  test("calls before which the model thought, and spoke first: only a budget demands that it thinks first", () => {
+    const late = [{ ...thinking_blocks[0], after: { characters: 7, calls: 0 } }];
+    const messages = [hello, { ...calling, content: "I look.", thinking_blocks: late }, answered];
+    expect(thoughtsOf("claude-opus-4-5", { messages })).toEqual(nothing);
+    expect(thoughtsOf("claude-opus-4-6", { messages })).toEqual(adaptive("high"));
+  });
+
   test("a caller that says itself how to think is not spoken over", () => {
     const thinking = { type: "disabled" };
     expect(thoughtsOf("claude-opus-4-5", { thinking })).toEqual({ ...nothing, thinking });

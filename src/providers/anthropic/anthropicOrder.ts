@@ -1,0 +1,56 @@
+import { isJsonObject } from "../../lib/json.ts";
+
+type Block = Readonly<Record<string, unknown>>;
+
+/** How much of an answer stood before one of its thoughts: characters of its text, in UTF-16 units, and calls. */
+export interface Place {
+  readonly characters: number;
+  readonly calls: number;
+}
+
+/**
+ * A thought as it is given out: in a list beside the text and the calls, with its place among them. One that stood
+ * before all else has no field of ours, for that is what every server expects.
+ */
+export function placed(thought: Block, after: Place): Block {
+  return after.characters === 0 && after.calls === 0 ? thought : { ...thought, after };
+}
+
+/**
+ * The blocks of an answer that is sent back, as they stood. The provider refuses thoughts elsewhere than they were; and
+ * thoughts at the end of an answer too, so where that comes out, they all come first. `thoughts` are as they were given
+ * out, `toBlock` makes of one what the provider takes back, and `toText` the blocks of a text.
+ */
+export function inOrder(
+  thoughts: readonly Block[],
+  text: string,
+  calls: readonly Block[],
+  toBlock: (thought: Block) => Block,
+  toText: (text: string) => readonly Block[],
+): readonly Block[] {
+  const blocks: Block[] = [];
+  let characters = 0;
+  let called = 0;
+  for (const thought of thoughts) {
+    const after = placeOf(thought);
+    blocks.push(...toText(text.slice(characters, after.characters)));
+    blocks.push(...calls.slice(called, after.calls), toBlock(thought));
+    characters = Math.max(characters, after.characters);
+    called = Math.max(called, after.calls);
+  }
+  const rest = [...toText(text.slice(characters)), ...calls.slice(called)];
+  if (rest.length > 0) return [...blocks, ...rest];
+  return [...thoughts.map(toBlock), ...toText(text), ...calls];
+}
+
+/** What a client wrote over it is no place. */
+function placeOf({ after }: Block): Place {
+  const { characters, calls } = isJsonObject(after) ? after : {};
+  return isCount(characters) && isCount(calls)
+    ? { characters, calls }
+    : { characters: 0, calls: 0 };
+}
+
+function isCount(value: unknown): value is number {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
+}
