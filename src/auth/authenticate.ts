@@ -20,7 +20,7 @@ export function authenticate(
   const hash = hashKey(token);
   const key = findKey(hash);
   if (!key || !crypto.timingSafeEqual(hash, key.hash)) return undefined;
-  if (key.revokedAt !== null && key.revokedAt <= nowMs) return undefined;
+  if (key.revokedAt !== null) return undefined;
   if (key.expiresAt !== null && key.expiresAt <= nowMs) return undefined;
   return key.accountDisabled ? undefined : key;
 }

@@ -110,6 +110,13 @@ describe("a key is refused", () => {
     expectRefusal(await chat(at.gateway, key), badKey);
   });
 
+  test("when it is revoked, also by a clock that was put back behind the revocation", async () => {
+    const key = at.gateway.key();
+    const laterMs = at.gateway.clock.epochMs() + 3_600_000;
+    at.gateway.store.admin.revokeKey({ name: "tester", at: laterMs }, key.id);
+    expectRefusal(await call(at.gateway, key, { path }), badKey);
+  });
+
   test("and its last use is noted when it is good", async () => {
     const key = at.gateway.key();
     expect(at.gateway.store.keys.find(key.id)?.lastUsedAt).toBeNull();
