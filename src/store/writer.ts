@@ -56,6 +56,8 @@ function serveBatches(): void {
         writing.checkpoint(operations);
       }
     } catch (error) {
+      // What comes behind it was asked for in the belief that it would be there: nothing more is written.
+      writing = undefined;
       reply({ kind: "fatal", message: error instanceof Error ? error.message : String(error) });
     }
   };

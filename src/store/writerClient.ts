@@ -149,6 +149,8 @@ class WorkerWriter implements Writer {
   }
 
   #receive(message: WriterMessage): void {
+    // The batch that failed gets no replies: later ones would be taken for its own.
+    if (this.#isBroken) return;
     if (message.kind === "fatal") return this.#fail(message.message);
     if (message.kind === "replies")
       return this.#settle(JSON.parse(message.replies) as WriteReply[]);

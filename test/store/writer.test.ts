@@ -1,4 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { connect } from "../../src/store/sqlite.ts";
+import { startWriter } from "../../src/store/store.ts";
 import {
   costOfEnded,
   ended,
@@ -101,4 +103,45 @@ describe("the writer", () => {
     expect(await Promise.all([open, end])).toHaveLength(2);
     expect(store.requests.find("req_1")?.status).toBe("done");
   });
+
+  test("does nothing and answers nothing behind a fatal failure, though more was on its way", async () => {
+    const { store, path } = books;
+    const owner = fund(store, "alice", 1_000_000n);
+    const fatal: string[] = [];
+    const failed = Promise.withResolvers<void>();
+    const writer = startWriter({ path, durability: "process" }, (message) => {
+      fatal.push(message);
+      failed.resolve();
+    });
+    const answered: string[] = [];
+    const note = (what: string) => () => answered.push(what);
+    await writer.write({ kind: "open", request: opened("req_a", owner) });
+    // The other writer too has prepared its statements by then.
+    await books.writer.write({ kind: "touch", keyId: owner.keyId, at: 77 });
+    breakInserts(path);
+    void writer
+      .write({ kind: "open", request: opened("req_b", owner) })
+      .then(note("b is opened"), note("b is refused"));
+    // In its own turn, and so in a batch of its own behind the one that fails.
+    await Promise.resolve();
+    void writer
+      .write({ kind: "end", end: ended("req_a") })
+      .then(note("a is ended"), note("a is not ended"));
+    await failed.promise;
+    // Nothing is to come that could be waited for: what the Worker says behind the failure comes within some ms.
+    await Bun.sleep(FATAL_SILENCE_MS);
+    await writer.close();
+    expect({ answered, fatal }).toEqual({ answered: [], fatal: [expect.any(String)] });
+    expect(store.requests.find("req_a")?.status).toBe("running");
+    expect(store.requests.find("req_b")).toBeUndefined();
+  });
 });
+
+const FATAL_SILENCE_MS = 200;
+
+/** Lets each opening of a request fail by a code that is no refusal, as an error of the disk is none. */
+function breakInserts(path: string): void {
+  const { sqlite } = connect(path, "process");
+  sqlite.run("CREATE TRIGGER broken BEFORE INSERT ON requests BEGIN SELECT * FROM nowhere; END");
+  sqlite.close();
+}
