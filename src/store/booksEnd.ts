@@ -1,5 +1,5 @@
 import type { Database } from "bun:sqlite";
-import { sqliteCode } from "./sqlite.ts";
+import { sqliteFault } from "./sqlite.ts";
 
 /** How far the books of a store go: the ids of its last rows, and the last row of its ledger as text. */
 export interface BooksEnd {
@@ -33,7 +33,7 @@ export function newerThan(sqlite: Database, end: BooksEnd): Newer | undefined {
     if (ledgerRow(sqlite, end.ledger) !== end.lastRow) return undefined;
     return { requests: after("requests", end.request), ledgerRows: after("ledger", end.ledger) };
   } catch (error) {
-    if (sqliteCode(error) === undefined) throw error;
+    if (sqliteFault(error) === undefined) throw error;
     return undefined;
   }
 }

@@ -2,7 +2,7 @@ import { Database } from "bun:sqlite";
 import { existsSync } from "node:fs";
 import { databaseFile } from "./databaseFile.ts";
 import { openedFile, type OpenedFile } from "./openedFile.ts";
-import { makeDatabaseFile, sqliteCode, unwritable } from "./sqlite.ts";
+import { makeDatabaseFile, sqliteFault, unwritable } from "./sqlite.ts";
 
 /** A command that only asks whether a gateway runs holds the lock for less than this. */
 const LOCK_WAIT_MS = 200;
@@ -39,7 +39,7 @@ export function takeInstanceLock(databasePath: string): InstanceLock | undefined
     database.run("BEGIN EXCLUSIVE");
   } catch (cause) {
     database.close();
-    if (sqliteCode(cause)?.startsWith("SQLITE_BUSY")) return undefined;
+    if (sqliteFault(cause) === "busy") return undefined;
     throw unwritable(path, cause);
   }
   return {

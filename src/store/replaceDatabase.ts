@@ -2,7 +2,7 @@ import type { Database } from "bun:sqlite";
 import { chmodSync, existsSync, linkSync, renameSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { syncPath } from "./copying.ts";
-import { connect, sqliteCode, StoreError, type Connection } from "./sqlite.ts";
+import { connect, sqliteFault, StoreError, type Connection } from "./sqlite.ts";
 import { attempt } from "./fileFailure.ts";
 import { refusalOf } from "../lib/errorCode.ts";
 
@@ -65,7 +65,7 @@ function isTaken(sqlite: Database): boolean {
     if (journalMode(sqlite, "PRAGMA journal_mode") === "delete") return true;
     sqlite.run("ROLLBACK");
   } catch (error) {
-    if (!sqliteCode(error)?.startsWith("SQLITE_BUSY")) throw error;
+    if (sqliteFault(error) !== "busy") throw error;
   }
   return false;
 }
@@ -74,11 +74,10 @@ function journalMode(sqlite: Database, pragma: string): string | undefined {
   return sqlite.query<{ journal_mode: string }, []>(pragma).get()?.journal_mode;
 }
 
+/** A disk that has no room says nothing of the database that is on it. */
 function isDamage(error: unknown): boolean {
-  const code = sqliteCode(error instanceof StoreError ? error.cause : error) ?? "";
-  return ["SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_IOERR"].some((damage) =>
-    code.startsWith(damage),
-  );
+  const fault = sqliteFault(error);
+  return fault === "damaged" || fault === "io";
 }
 
 /**

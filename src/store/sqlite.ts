@@ -71,16 +71,36 @@ export function makeDatabaseFile(path: string): void {
   else closeSync(openSync(path, "a", OWNER_ONLY));
 }
 
-/** The code of an SQLite failure, such as `SQLITE_FULL`; undefined for any other error. */
-export function sqliteCode(error: unknown): string | undefined {
-  const code = errorCode(error);
-  return code?.startsWith("SQLITE_") === true ? code : undefined;
-}
+/**
+ * `full`: there is no room; `busy`: another process has the database locked; `damaged`: it is no database, or not whole
+ * any more; `io`: the disk failed; `unwritable`: it may not be written, or not be opened; `constraint`: it refuses
+ * what is written; `other`: whatever else SQLite reports.
+ */
+export type SqliteFault =
+  | "full"
+  | "busy"
+  | "damaged"
+  | "io"
+  | "unwritable"
+  | "constraint"
+  | "other";
 
-/** No room for the database, or for the index of its log (-shm), the first thing that a command writes. */
-export function isOutOfRoom(code: string): boolean {
-  const codes = ["SQLITE_IOERR_SHMSIZE", "ENOSPC", "EDQUOT"];
-  return code.startsWith("SQLITE_FULL") || codes.includes(code);
+/** What the codes begin with. */
+const FAULT_CODES: readonly (readonly [SqliteFault, readonly string[]])[] = [
+  // Before `io`: the index of the log (-shm) is the first thing that a command writes, and has its own code for this.
+  ["full", ["SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "ENOSPC", "EDQUOT"]],
+  ["busy", ["SQLITE_BUSY"]],
+  ["damaged", ["SQLITE_NOTADB", "SQLITE_CORRUPT"]],
+  ["io", ["SQLITE_IOERR"]],
+  ["unwritable", ["SQLITE_READONLY", "SQLITE_CANTOPEN"]],
+  ["constraint", ["SQLITE_CONSTRAINT"]],
+  ["other", ["SQLITE_"]],
+];
+
+/** What SQLite failed by, also where a StoreError says it in words; undefined for an error that is not SQLite's. */
+export function sqliteFault(error: unknown): SqliteFault | undefined {
+  const code = errorCode(error instanceof StoreError ? error.cause : error) ?? "";
+  return FAULT_CODES.find(([, heads]) => heads.some((head) => code.startsWith(head)))?.[0];
 }
 
 function prepareConnection(sqlite: Database, durability: Durability): void {
@@ -106,11 +126,10 @@ function distrustFile(sqlite: Database): void {
  * error, and a broken constraint, which is a bug of ours, is returned as it is.
  */
 export function explainFailure(path: string, error: unknown): unknown {
-  const code = sqliteCode(error);
-  if (code === undefined || code.startsWith("SQLITE_CONSTRAINT")) return error;
-  if (code.startsWith("SQLITE_READONLY") || code.startsWith("SQLITE_CANTOPEN"))
-    return unwritable(path, error);
-  return new StoreError(explanation(path, code), { cause: error });
+  const fault = sqliteFault(error);
+  if (error instanceof StoreError || fault === undefined || fault === "constraint") return error;
+  if (fault === "unwritable") return unwritable(path, error);
+  return new StoreError(explanation(path, fault, error), { cause: error });
 }
 
 /** Why the database at `path`, or its lock, can be neither made nor written to, and what to do. */
@@ -119,7 +138,7 @@ export function unwritable(path: string, cause: unknown): StoreError {
 }
 
 function refusal(path: string, cause: unknown): string {
-  if (isOutOfRoom(errorCode(cause) ?? "")) return outOfRoom(path);
+  if (sqliteFault(cause) === "full") return outOfRoom(path);
   if (isNoFile(path)) return `database is no file: ${path}; ${NAME_ANOTHER}`;
   return `database is not writable: ${path} (${refusalOf(cause)}); run as its owner, mount its disk writable, or ${NAME_ANOTHER}`;
 }
@@ -128,11 +147,10 @@ function outOfRoom(path: string): string {
   return `database has no room left on its disk: ${path}`;
 }
 
-function explanation(path: string, code: string): string {
-  if (code.startsWith("SQLITE_NOTADB") || code.startsWith("SQLITE_CORRUPT"))
+function explanation(path: string, fault: SqliteFault, error: unknown): string {
+  if (fault === "damaged")
     return `database is damaged or not a database: ${path}; it was left untouched, \`tollgate restore FILE\` puts a backup in its place`;
-  if (code.startsWith("SQLITE_BUSY"))
-    return `database is locked by another process: ${path}; try again`;
-  if (isOutOfRoom(code)) return outOfRoom(path);
-  return `database cannot be used: ${path} (${code})`;
+  if (fault === "busy") return `database is locked by another process: ${path}; try again`;
+  if (fault === "full") return outOfRoom(path);
+  return `database cannot be used: ${path} (${errorCode(error)})`;
 }

@@ -14,11 +14,12 @@ import {
   connect,
   connectReadOnly,
   makeDatabaseFile,
-  isOutOfRoom,
-  sqliteCode,
+  sqliteFault,
   StoreError,
   type Connection,
+  type SqliteFault,
 } from "./sqlite.ts";
+import { errorCode } from "../lib/errorCode.ts";
 
 /** A copy of a store of which the file, the schema and the books are in order. */
 export interface VerifiedCopy {
@@ -174,16 +175,19 @@ function ageOf({ sqlite }: Connection, path: string): "older" | "current" {
 
 /** The failure in words that name the file that was read, and not the copy, which nobody knows. */
 function explained(error: unknown, source: string, copy: string): unknown {
+  const fault = sqliteFault(error);
+  if (fault === undefined) return error;
   const cause = error instanceof StoreError ? error.cause : error;
-  const code = sqliteCode(cause);
-  if (code === undefined) return error;
-  if (code.startsWith("SQLITE_NOTADB") || code.startsWith("SQLITE_CORRUPT"))
-    return new StoreError(`damaged or not a database: ${source}; restore a backup that is whole`, {
-      cause,
-    });
-  if (isOutOfRoom(code))
-    return new StoreError(`cannot write into ${dirname(copy)}: no room left on its disk`, {
-      cause,
-    });
-  return new StoreError(`cannot copy ${source}: SQLite reports ${code}`, { cause });
+  return new StoreError(explanation(fault, { source, copy, code: errorCode(cause) }), { cause });
+}
+
+function explanation(
+  fault: SqliteFault,
+  { source, copy, code }: { source: string; copy: string; code: string | undefined },
+): string {
+  if (fault === "damaged")
+    return `damaged or not a database: ${source}; restore a backup that is whole`;
+  if (fault === "busy") return `locked by another process: ${source}; try again`;
+  if (fault === "full") return `cannot write into ${dirname(copy)}: no room left on its disk`;
+  return `cannot copy ${source}: SQLite reports ${code}`;
 }

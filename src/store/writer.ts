@@ -1,7 +1,8 @@
 import { FOLDED_AT_ONCE } from "./fold.ts";
 import { operationRunner, type WriteOperation } from "./operations.ts";
 import { BrokenPromise } from "./promise.ts";
-import { connect, sqliteCode, type Connection, type Durability } from "./sqlite.ts";
+import { errorCode } from "../lib/errorCode.ts";
+import { connect, sqliteFault, type Connection, type Durability } from "./sqlite.ts";
 import { decodeOperations, resultToWire, type WireResult } from "./wire.ts";
 
 declare const self: Worker;
@@ -20,7 +21,7 @@ export type WriterBatch = string;
 
 /**
  * `full`: there is no room; `busy`: another process kept the database locked; `short`: the account cannot pay
- * a hold any more; `refused`: a constraint.
+ * a hold any more; `refused`: a constraint, or a rule of the code's own: what ends must be running.
  */
 export type WriteFailure = "full" | "busy" | "short" | "refused";
 
@@ -83,7 +84,8 @@ function checkpointer({ sqlite }: Connection): Checkpoint {
       sqlite.run("PRAGMA wal_checkpoint(PASSIVE)");
     } catch (error) {
       // The log is whole, and the next time may find room, or no lock.
-      if (failed(error).failure === "refused") throw error;
+      const failure = failureOf(error);
+      if (failure !== "full" && failure !== "busy") throw error;
     }
   };
 }
@@ -105,7 +107,13 @@ function batchRunner(connection: Connection): Batch {
       return together(operations);
     } catch (error) {
       if (sqlite.inTransaction) sqlite.run("ROLLBACK");
-      return failed(error);
+      const failure = failureOf(error);
+      if (failure === undefined) throw error;
+      return {
+        ok: false,
+        failure,
+        message: error instanceof Error ? error.message : String(error),
+      };
     }
   };
   return (operations) => {
@@ -124,16 +132,14 @@ function isRefusal(reply: WriteReply): boolean {
   return !reply.ok && (reply.failure === "refused" || reply.failure === "short");
 }
 
-/** An I/O error is thrown on: after a failed fsync nothing may be tried again, the process must stop. */
-function failed(error: unknown): Extract<WriteReply, { ok: false }> {
-  const code = sqliteCode(error) ?? "";
-  const message = error instanceof Error ? error.message : String(error);
-  if (error instanceof BrokenPromise) return { ok: false, failure: "short", message };
-  if (code.startsWith("SQLITE_FULL")) return { ok: false, failure: "full", message };
-  if (code.startsWith("SQLITE_BUSY")) return { ok: false, failure: "busy", message };
-  if (code === "" || code.startsWith("SQLITE_CONSTRAINT"))
-    return { ok: false, failure: "refused", message };
-  throw error;
+/** Undefined where no reply may be given: after a failed fsync nothing may be tried again, the process must stop. */
+function failureOf(error: unknown): WriteFailure | undefined {
+  if (error instanceof BrokenPromise) return "short";
+  // A commit asks for more of the log's index when its frames are written: rolled back, they may be there again after a crash.
+  if (errorCode(error) === "SQLITE_IOERR_SHMSIZE") return undefined;
+  const fault = sqliteFault(error);
+  if (fault === "full" || fault === "busy") return fault;
+  return fault === undefined || fault === "constraint" ? "refused" : undefined;
 }
 
 if (!Bun.isMainThread) serveBatches();

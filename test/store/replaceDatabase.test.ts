@@ -42,15 +42,18 @@ function makeOne(name: string, path: string): void {
   for (const suffix of ["", "-wal", "-shm"]) rmSync(made + suffix, { force: true });
 }
 
+/** Beyond 8 KB, which is less than SQLite's index of its log takes: a disk that is quite full. */
+const NO_FILE_GROWS = ["bash", "-c", 'trap "" XFSZ; ulimit -f 8; exec "$0" "$@"'];
+
 /** Runs the text as a program of its own that knows the store, `place` and `actor`. */
-function otherProcess(program: string) {
+function otherProcess(program: string, runner: readonly string[] = []) {
   const head = `
     import { holdDatabase, replaceDatabase } from "${sources}/replaceDatabase.ts";
     import { openStore } from "${sources}/store.ts";
     const place = ${JSON.stringify(place)};
     const actor = ${JSON.stringify(actor)};
     const open = () => openStore({ path: place.target, durability: "power", serving: false });`;
-  return Bun.spawn([process.execPath, "-e", head + program], {
+  return Bun.spawn([...runner, process.execPath, "-e", head + program], {
     stdio: ["pipe", "pipe", "pipe"],
   });
 }
@@ -186,6 +189,28 @@ describe("a command that is at the old database", () => {
     expect(names(place.kept)).toEqual(["old"]);
     gateway.close();
   }, 15_000);
+});
+
+test("a whole database is not taken for a damaged one where the disk has no room for the index of its log", async () => {
+  makeOne("old", place.target);
+  const sqlite = new Database(place.target);
+  sqlite.run("PRAGMA journal_mode = WAL");
+  sqlite.close();
+  const child = otherProcess(
+    `
+      try {
+        holdDatabase(place.target, ${waitMs});
+        console.log("held");
+      } catch (error) {
+        console.log(error.message);
+      }
+      process.exit(0);`,
+    NO_FILE_GROWS,
+  );
+  expect(await child.stdout.text()).toBe(
+    `database has no room left on its disk: ${place.target}\n`,
+  );
+  expect(names(place.target)).toEqual(["old"]);
 });
 
 test("nothing is held where there is nothing", () => {
