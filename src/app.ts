@@ -83,10 +83,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
   const { clock, random } = edges;
   const log = createLog(config.log, (lines) => edges.writeLog(lines));
   const { path, durability } = config.database;
-  const lock = takeInstanceLock(path);
-  if (!lock) throw runsAlready(path);
-  const store = openStore({ path, durability, serving: true });
-  const interrupted = store.requests.interruptRunning();
+  const { lock, store, interrupted } = openLocked(config.database);
   if (interrupted.count > 0) {
     const fields = { count: interrupted.count, held_rub: formatRoubles(interrupted.held) };
     log.warn("requests of an earlier run were interrupted, their holds are released", fields);
@@ -105,7 +102,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     () => logSizeBytes(path),
     (bytes) => log.error("the database's log cannot be taken over: a reader keeps it", { bytes }),
   );
-  const fileWatch = watchFiles(store, lock, edges, lookAtLog);
+  const storeWatch = watchStore(store, lock, edges, lookAtLog);
   const setupOf = (next: Config, before?: Setup): Setup => ({
     config: next,
     catalog: createCatalog(next, clock, {
@@ -117,21 +114,15 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
         }),
     }),
   });
-  const gateway = {
+  const gateway = gatewayOf({
     current: setupOf(config),
     store,
     writer,
-    holds: createHolds(),
-    openMeters: createOpenMeters(clock),
-    retryBudget: createRetryBudget(() => metrics.retryRefused()),
-    health: createRouteHealth(clock),
     clock,
     random,
     log,
     metrics,
-    detached: { count: 0 },
-    traffic: { exchanges: new Set<UpstreamExchange>(), isCut: false },
-  };
+  });
   const forgottenWatch = watchForgotten(gateway);
   const requests = countRequests();
   const bodies = createBodyBudget(bodyBytesMax());
@@ -170,7 +161,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
       }
     },
     async close() {
-      clearInterval(fileWatch);
+      clearInterval(storeWatch);
       clearInterval(forgottenWatch);
       folding.stop();
       gateway.current.catalog.close();
@@ -182,17 +173,51 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
   };
 }
 
+/** The store under the instance lock, with what an earlier life left running ended. Where that fails nothing stays taken. */
+function openLocked({ path, durability }: Config["database"]) {
+  const lock = takeInstanceLock(path);
+  if (!lock) throw runsAlready(path);
+  let store: Store | undefined;
+  try {
+    store = openStore({ path, durability, serving: true });
+    return { lock, store, interrupted: store.requests.interruptRunning() };
+  } catch (error) {
+    store?.close();
+    lock.release();
+    throw error;
+  }
+}
+
 function runsAlready(path: string): StoreError {
   return new StoreError(
     `another gateway is running on this database: ${path}; stop it first, or give this one a database of its own`,
   );
 }
 
+type GatewayParts = Pick<
+  Gateway,
+  "current" | "store" | "writer" | "clock" | "random" | "log" | "metrics"
+>;
+
+/** A gateway through which nothing has gone yet; a reload puts another setup in the place of its first. */
+function gatewayOf(parts: GatewayParts): Gateway & { current: Setup } {
+  const { clock, metrics } = parts;
+  return {
+    ...parts,
+    holds: createHolds(),
+    openMeters: createOpenMeters(clock),
+    retryBudget: createRetryBudget(() => metrics.retryRefused()),
+    health: createRouteHealth(clock),
+    detached: { count: 0 },
+    traffic: { exchanges: new Set<UpstreamExchange>(), isCut: false },
+  };
+}
+
 /**
  * SQLite itself goes on without a word, writing charges to a file that is nowhere to be found. A lock whose file is
  * gone keeps nobody out: of two gateways on one database, each with holds that the other does not know, this one ends.
  */
-function watchFiles(store: Store, lock: InstanceLock, edges: Edges, lookAtLog: () => void): Timer {
+function watchStore(store: Store, lock: InstanceLock, edges: Edges, lookAtLog: () => void): Timer {
   const timer = setInterval(() => {
     lookAtLog();
     const isDatabaseLost = store.isFileReplaced();
