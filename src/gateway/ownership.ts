@@ -61,10 +61,11 @@ export function ownerOf({ clock, writer }: Gateway, visit: Visit): OwnObjects {
   const { accountId } = visit.caller;
   return async (objectIds, provider, historyTokens) => {
     if (objectIds.length === 0) return;
-    const expiresAt = clock.epochMs() + OWNED_MS;
+    const at = clock.epochMs();
+    const expiresAt = at + OWNED_MS;
     const objects = objectIds.map((objectId) => {
       return { hash: sha256(objectId), accountId, provider, expiresAt, historyTokens };
     });
-    await commit(writer, clock, { kind: "own", objects });
+    await commit(writer, clock, { kind: "own", objects, at });
   };
 }

@@ -30,7 +30,7 @@ export interface OpenedRequest {
 export type WriteOperation =
   | { kind: "open"; request: OpenedRequest }
   | { kind: "end"; end: RequestEnd }
-  | { kind: "own"; objects: readonly OwnedObject[] }
+  | { kind: "own"; objects: readonly OwnedObject[]; at: number }
   | { kind: "touch"; keyId: number; at: number }
   /** Folds some of the ended requests that were admitted before this time. */
   | { kind: "fold"; before: number };
@@ -65,7 +65,7 @@ export function operationRunner(connection: Connection): RunOperation {
       case "end":
         return end(operation.end);
       case "own":
-        for (const object of operation.objects) own(object);
+        for (const object of operation.objects) own(object, operation.at);
         return NOTHING;
       case "touch":
         touch.run({ at: operation.at, keyId: operation.keyId });

@@ -1,5 +1,4 @@
 import { and, eq, gt, sql } from "drizzle-orm";
-import { systemClock } from "../lib/clock.ts";
 import { responseOwner } from "./schema.ts";
 import type { Connection } from "./sqlite.ts";
 
@@ -49,7 +48,7 @@ export function ownerTable({ db }: Connection): OwnerTable {
  * taken over. A provider that gives an id of one account to another has lost track of what is whose:
  * such an object is nobody's until it would have expired, which a negative expiry says.
  */
-export function objectOwner({ db }: Connection): (object: OwnedObject) => void {
+export function objectOwner({ db }: Connection): (object: OwnedObject, now: number) => void {
   const isExpired = sql`${responseOwner.expiresAt} BETWEEN -${sql.placeholder("now")} AND ${sql.placeholder("now")}`;
   const isOwn = sql`${responseOwner.accountId} = excluded.account_id AND ${responseOwner.expiresAt} > 0`;
   const record = db
@@ -78,8 +77,7 @@ export function objectOwner({ db }: Connection): (object: OwnedObject) => void {
     )
     .prepare();
   let recorded = 0;
-  return (object) => {
-    const now = systemClock.epochMs();
+  return (object, now) => {
     if (recorded % PRUNE_EVERY === 0) prune.run({ now });
     recorded += 1;
     record.run({ ...object, hash: Buffer.from(object.hash), now });

@@ -38,7 +38,11 @@ type WireOperation =
       >;
     }
   | { kind: "end"; end: InDigits<Operation<"end">["end"], "cost" | "operatorCost"> }
-  | { kind: "own"; objects: readonly (Omit<OwnedObject, "hash"> & { hash: string })[] }
+  | {
+      kind: "own";
+      objects: readonly (Omit<OwnedObject, "hash"> & { hash: string })[];
+      at: number;
+    }
   | Operation<"touch">
   | Operation<"fold">;
 
@@ -68,7 +72,7 @@ function toWire(operation: WriteOperation): WireOperation {
       const objects = operation.objects.map((object) => {
         return { ...object, hash: object.hash.toHex() };
       });
-      return { kind: "own", objects };
+      return { kind: "own", objects, at: operation.at };
     }
     case "touch":
     case "fold":
@@ -102,7 +106,7 @@ function fromWire(operation: WireOperation): WriteOperation {
       const objects = operation.objects.map((object) => {
         return { ...object, hash: Uint8Array.fromHex(object.hash) };
       });
-      return { kind: "own", objects };
+      return { kind: "own", objects, at: operation.at };
     }
     case "touch":
     case "fold":

@@ -20,9 +20,14 @@ function hashOf(id: string): Uint8Array {
   return new Uint8Array(Bun.SHA256.hash(id).buffer);
 }
 
-async function own(id: string, accountId: number, provider: string, expiresAt = future) {
+async function own(
+  id: string,
+  accountId: number,
+  provider: string,
+  { expiresAt = future, at = now } = {},
+) {
   const object = { hash: hashOf(id), accountId, provider, expiresAt, historyTokens: 0 };
-  await books.writer.write({ kind: "own", objects: [object] });
+  await books.writer.write({ kind: "own", objects: [object], at });
 }
 
 /** The provider to which each of the accounts may come with the id. */
@@ -57,21 +62,28 @@ describe("an object of a provider belongs to", () => {
         historyTokens: 0,
       };
     });
-    await books.writer.write({ kind: "own", objects });
+    await books.writer.write({ kind: "own", objects, at: now });
     expect([owners("resp_1").alice, owners("resp_2").alice]).toEqual(["first", "first"]);
   });
 
   test("the same account on, with the provider and the expiry of the latest time", async () => {
     await own("resp_1", alice, "first");
-    await own("resp_1", alice, "second", future + 1000);
+    await own("resp_1", alice, "second", { expiresAt: future + 1000 });
     expect(owners("resp_1", future)).toEqual({ alice: "second", bob: undefined });
   });
 
   test("another account, once it has expired for the first", async () => {
     await own("resp_other", alice, "first");
-    await own("resp_1", alice, "first", past);
+    await own("resp_1", alice, "first", { expiresAt: past });
     await own("resp_1", bob, "second");
     expect(owners("resp_1", past - 1)).toEqual({ alice: undefined, bob: "second" });
+  });
+
+  test("another account, once it has expired by the clock of the gateway, which the machine's may be behind", async () => {
+    await own("resp_other", alice, "first");
+    await own("resp_1", alice, "first");
+    await own("resp_1", bob, "second", { expiresAt: future + 1000, at: future });
+    expect(owners("resp_1", future)).toEqual({ alice: undefined, bob: "second" });
   });
 
   test("nobody, when a provider gives its id to two accounts, whoever asks how often", async () => {
@@ -89,7 +101,7 @@ describe("an object of a provider belongs to", () => {
 test("what has expired is removed while objects are recorded, and nothing else", async () => {
   await own("resp_kept", alice, "first");
   const expired = Array.from({ length: 400 }, (_, index) => `resp_expired_${index}`);
-  await Promise.all(expired.map((id) => own(id, alice, "first", past)));
+  await Promise.all(expired.map((id) => own(id, alice, "first", { expiresAt: past })));
   await own("resp_disputed", alice, "first");
   await own("resp_disputed", bob, "first");
   for (let index = 0; index < 400; index += 1) await own("resp_again", bob, "first");

@@ -32,6 +32,7 @@ const operations: {
         },
         { hash: new Uint8Array([1]), accountId: 4, provider: "q", expiresAt: 78, historyTokens: 0 },
       ],
+      at: 77,
     },
   ],
   touch: [{ kind: "touch", keyId: 9, at: 77 }],
