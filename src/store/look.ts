@@ -5,7 +5,7 @@ import { fileProblems } from "./integrity.ts";
 import { isGatewayRunning, lockPath } from "./lock.ts";
 import { schemaAge, type SchemaAge } from "./migrations.ts";
 import { schemaProblems } from "./schemaCheck.ts";
-import { explainFailure, StoreError } from "./sqlite.ts";
+import { distrustFile, explainFailure, StoreError } from "./sqlite.ts";
 
 /** What can be told of a store's file without changing it. */
 export interface StoreLook {
@@ -73,8 +73,7 @@ export function lookAtStore(path: string): StoreLook | undefined {
 
 function look(sqlite: Database, path: string, bytes: number): StoreLook {
   sqlite.run(`PRAGMA busy_timeout = ${LOOK_BUSY_TIMEOUT_MS}`);
-  sqlite.run("PRAGMA trusted_schema = OFF");
-  sqlite.run("PRAGMA cell_size_check = ON");
+  distrustFile(sqlite);
   const schema = schemaAge(sqlite);
   const isWhollyChecked = bytes <= WHOLE_CHECK_BYTES_MAX;
   const faults = fileProblems(sqlite, isWhollyChecked ? "integrity_check" : "quick_check");

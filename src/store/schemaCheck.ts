@@ -28,7 +28,7 @@ export function schemaSha256(sqlite: Database): string {
 export function schemaProblems(sqlite: Database): string[] {
   const found = objectsOf(sqlite);
   if (sha256Of(found) === SCHEMA_SHA256) return [];
-  const expected = objectsOf(freshStore());
+  const expected = expectedObjects();
   const missing = [...expected.values()].filter(({ name, sql }) => found.get(name)?.sql !== sql);
   const foreign = [...found.values()].filter(
     (object) => !expected.has(object.name) && expected.has(object.table) && hasSay(sqlite, object),
@@ -53,10 +53,15 @@ function hasSay(sqlite: Database, { type, name, table }: SchemaObject): boolean 
   return isPlain === null || isOdd !== null;
 }
 
-function freshStore(): Database {
+/** Those of a store that is made anew. */
+function expectedObjects(): Map<string, SchemaObject> {
   const sqlite = new Database(":memory:", { safeIntegers: true, strict: true });
-  migrate({ sqlite }, () => true);
-  return sqlite;
+  try {
+    migrate({ sqlite }, () => true);
+    return objectsOf(sqlite);
+  } finally {
+    sqlite.close();
+  }
 }
 
 function objectsOf(sqlite: Database): Map<string, SchemaObject> {

@@ -115,7 +115,7 @@ function prepareConnection(sqlite: Database, durability: Durability): void {
 }
 
 /** Whoever has the file in hand could have put anything into it. */
-function distrustFile(sqlite: Database): void {
+export function distrustFile(sqlite: Database): void {
   sqlite.run("PRAGMA trusted_schema = OFF");
   sqlite.run("PRAGMA cell_size_check = ON");
   sqlite.run("PRAGMA mmap_size = 0");
