@@ -10,7 +10,7 @@ export interface Folding {
 
 const FOLD_EVERY_MS = 3_600_000;
 /** Between two batches the writer belongs to the charges. */
-const FOLD_PAUSE_MS = 20;
+export const FOLD_PAUSE_MS = 20;
 
 /** Where folding finds the newest request, and through which it folds the others. */
 interface FoldedBooks {

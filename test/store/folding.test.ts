@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { FOLDED_AT_ONCE } from "../../src/store/fold.ts";
+import { FOLD_PAUSE_MS } from "../../src/store/folding.ts";
 import {
   startFolding,
   usageGroupings,
@@ -252,7 +253,8 @@ describe("while a gateway serves, folding", () => {
     const told: number[] = [];
     const clock = { epochMs: () => start, monotonicMs: () => 0 };
     const folding = startFolding({ ...books, writer }, clock, DAY_MS, (count) => told.push(count));
-    await Bun.sleep(1);
+    // The next batch would come behind the pause, and nothing else tells that there is none.
+    await Bun.sleep(10 * FOLD_PAUSE_MS);
     expect([asked, told]).toEqual([1, []]);
     folding.stop();
   });
