@@ -113,7 +113,7 @@ function insertRequests(sqlite: Database, requestCount: number): void {
       durationMs,
       failed ? null : 400,
     );
-    attempt.run(row, provider, failed ? "status" : "done", failed ? 500 : 200, durationMs);
+    attempt.run(row, provider, failed ? "status 500" : "ok", failed ? 500 : 200, durationMs);
     if (failed) continue;
     const seq = (seqs[account] ?? 0) + 1;
     const balance = (balances[account] ?? 0n) - cost;

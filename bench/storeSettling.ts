@@ -128,7 +128,7 @@ function endOf({ publicId }: OpenedRequest): WriteOperation {
     cost: 85_000_000n,
     estimated: false,
     operatorCost: 40_000_000n,
-    attempts: [{ provider: "openai", outcome: "done", status: 200, durationMs: 900 }],
+    attempts: [{ provider: "openai", outcome: "ok", status: 200, durationMs: 900 }],
     durationMs: 900,
     firstByteMs: 300,
   };

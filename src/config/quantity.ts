@@ -32,7 +32,7 @@ export interface QuantityRule {
   readonly most: string;
 }
 
-/** Milliseconds. A value that breaks the rule is a problem, and the default stands in for it. */
+/** Milliseconds. A value that breaks the rule is a problem, and the least that it allows stands in for it. */
 export function readDurationMs(
   inspection: Inspection,
   key: string,

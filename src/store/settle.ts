@@ -6,7 +6,10 @@ import { attempts, heldSum, isRunning, requests } from "./requestSchema.ts";
 import { accounts } from "./schema.ts";
 import type { Connection } from "./sqlite.ts";
 
-/** One try at a provider. `outcome` is a short word; `status` the provider's HTTP status, if it gave one. */
+/**
+ * One try at a provider. `outcome`: `ok`, the status that it refused with, such as `status 503`, or the word of what went
+ * wrong, such as `timeout`; `status`: the provider's HTTP status, if it gave one.
+ */
 export interface AttemptRecord {
   provider: string;
   outcome: string;

@@ -227,14 +227,14 @@ describe("requests", () => {
       rub_cached_input_per_1m: 2,
       rub_cache_write_per_1m: 30,
       attempts: [
-        { n: 1, provider: "other", outcome: "status", status: 503, duration_ms: 12 },
-        { n: 2, provider: "local", outcome: "done", status: 200, duration_ms: 345 },
+        { n: 1, provider: "other", outcome: "status 503", status: 503, duration_ms: 12 },
+        { n: 2, provider: "local", outcome: "ok", status: 200, duration_ms: 345 },
       ],
     });
     const { stdout } = await desk.run("requests", "show", "req_2");
     expect(stdout).toContain("input           85 tokens at 0.025 RUB per 1M");
     expect(stdout).toContain("cost, RUB       0.000010295 (estimated)");
-    expect(stdout).toContain("      2  local     done        200  345");
+    expect(stdout).toContain("      2  local     ok             200  345");
   });
 
   test("that are not there are a failure that says where to look", async () => {

@@ -111,8 +111,8 @@ export function ended(publicId: string, changes: Partial<RequestEnd> = {}): Requ
     estimated: false,
     operatorCost: 4000n,
     attempts: [
-      { provider: "other", outcome: "status", status: 503, durationMs: 12 },
-      { provider: "local", outcome: "done", status: 200, durationMs: 345 },
+      { provider: "other", outcome: "status 503", status: 503, durationMs: 12 },
+      { provider: "local", outcome: "ok", status: 200, durationMs: 345 },
     ],
     durationMs: 357,
     firstByteMs: 40,
