@@ -13,7 +13,7 @@ const DAY_MS = 86_400_000;
 export async function measureReports(path: string): Promise<Figures> {
   const start = fastestMs(START_ROUNDS, () => {
     const store = openServed(path);
-    store.requests.interruptRunning();
+    store.interruptRunning();
     store.close();
   });
   const store = openServed(path);

@@ -180,7 +180,7 @@ function openLocked({ path, durability }: Config["database"]) {
   let store: Store | undefined;
   try {
     store = openStore({ path, durability, serving: true });
-    return { lock, store, interrupted: store.requests.interruptRunning() };
+    return { lock, store, interrupted: store.interruptRunning() };
   } catch (error) {
     store?.close();
     lock.release();

@@ -13,7 +13,10 @@ import { connect, explainFailure, type Connection, type Durability } from "./sql
 import { checkAtStart } from "./startCheck.ts";
 import { usageReport, type UsageFilter, type UsageGrouping, type UsageRow } from "./usage.ts";
 
-/** The face of the store: what is read, and what a person changes. A serving gateway writes by its Writer. */
+/**
+ * The face of the store: what is read, and what a person changes. A serving gateway writes by its Writer, but for what it
+ * does before it serves.
+ */
 export interface Store {
   readonly accounts: Pick<AccountTable, "find" | "list">;
   readonly keys: Pick<
@@ -21,11 +24,16 @@ export interface Store {
     "find" | "findByHash" | "funds" | "fundsBeside" | "list" | "newestOfLine"
   >;
   readonly ledger: Pick<LedgerTable, "history" | "refunded">;
-  readonly requests: RequestTable;
+  readonly requests: Omit<RequestTable, "interruptRunning">;
   readonly owners: OwnerTable;
   readonly admin: Admin;
   usage(by: UsageGrouping, filter: UsageFilter): UsageRow[];
   readonly usageOfAccount: ReadAccountUsage;
+  /**
+   * Ends what an earlier life of the gateway left running; returns how many, and the sum of their holds in nano-roubles.
+   * The caller holds the instance lock. Throws what SQLite does, and nothing is ended then.
+   */
+  interruptRunning(): { count: number; held: bigint };
   audit(): AuditReport;
   /** The same with two threads, in half the time. */
   auditBeside(): Promise<AuditReport>;
@@ -90,6 +98,7 @@ function storeOver(connection: Connection, path: string): Store {
     get usageOfAccount() {
       return parts.usageOfAccount();
     },
+    interruptRunning: () => parts.requests().interruptRunning(),
     audit: () => auditStore(connection, { atRest: !isGatewayRunning(path) }),
     auditBeside: () => auditStoreBeside(connection, path, { atRest: !isGatewayRunning(path) }),
     probe() {

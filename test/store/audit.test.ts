@@ -36,7 +36,7 @@ test("a hold that a crash left is told of, and is no problem", async () => {
   await books.writer.write({ kind: "open", request: opened("req_open", owner) });
   const notes = ["request req_open: interrupted, its hold is released when the gateway starts"];
   expect(books.store.audit()).toEqual({ ...right, requests: 5, notes });
-  books.store.requests.interruptRunning();
+  books.store.interruptRunning();
   expect(books.store.audit()).toEqual({ ...right, requests: 5 });
 });
 

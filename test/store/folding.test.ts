@@ -162,7 +162,7 @@ describe("reports are the same before and after", () => {
           left.map(({ id }) => id).toReversed(),
         );
       }
-      store.requests.interruptRunning();
+      store.interruptRunning();
       for (const request of requests)
         if (request.status === "running") request.status = "interrupted";
       expectReports(requests, keptSince, seed);

@@ -60,7 +60,7 @@ test("a store of the first version is brought up with its totals, and its books 
     { group: "2026-01-02", requests: 2, failed: 1, promptTokens: 0, cost: 0n, ...tokens },
   ];
   expect(store.usage("day", {})).toEqual(usage);
-  expect(store.requests.interruptRunning()).toEqual({ count: 1, held: 1000n });
+  expect(store.interruptRunning()).toEqual({ count: 1, held: 1000n });
   expect(store.usage("day", {})).toMatchObject([{ failed: 0 }, { requests: 2, failed: 2 }]);
   const refund = { request: "req_1", amount: null, ref: null, note: null };
   expect(store.admin.refund(actor, refund)).toMatchObject({ amount: 500n, applied: true });

@@ -195,8 +195,8 @@ describe("a request", () => {
     await writer.write({ kind: "open", request: opened("req_1", owner) });
     await writer.write({ kind: "open", request: opened("req_2", owner) });
     await writer.write({ kind: "end", end: ended("req_2") });
-    expect(store.requests.interruptRunning()).toEqual({ count: 1, held: 100_000n });
-    expect(store.requests.interruptRunning()).toEqual({ count: 0, held: 0n });
+    expect(store.interruptRunning()).toEqual({ count: 1, held: 100_000n });
+    expect(store.interruptRunning()).toEqual({ count: 0, held: 0n });
     expect(store.requests.find("req_1")?.status).toBe("interrupted");
     expect(store.accounts.find("alice")).toMatchObject({
       balance: 1_000_000n - costOfEnded,

@@ -28,7 +28,7 @@ describe("a gateway starts", () => {
     const carol = fund(books.store, "carol", 1_000_000n);
     await books.writer.write({ kind: "open", request: opened("req_open", carol) });
     start();
-    expect(books.store.requests.interruptRunning()).toMatchObject({ count: 1 });
+    expect(books.store.interruptRunning()).toMatchObject({ count: 1 });
     start();
   });
 });

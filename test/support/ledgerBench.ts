@@ -35,7 +35,7 @@ export async function openLedgerBench(): Promise<LedgerBench> {
   const path = join(folder, "tollgate.db");
   const open = () => {
     const store = openStore({ path, durability: "process", serving: true });
-    store.requests.interruptRunning();
+    store.interruptRunning();
     const writer = startWriter({ path, durability: "process" }, (message) => {
       throw new Error(`the writer is broken: ${message}`);
     });
