@@ -1,4 +1,5 @@
 import type { Price } from "../config/schema.ts";
+import type { EndStatus } from "../contract/requestForm.ts";
 import { noUsage, type Usage } from "../contract/usage.ts";
 import { assert } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";
@@ -15,7 +16,7 @@ export interface BilledUsage {
 
 /** How a request ended. `cancelled`: its client went away. Without `usage` nothing is billed. */
 export interface Ending {
-  status: "done" | "failed" | "cancelled";
+  status: EndStatus;
   usage?: BilledUsage | undefined;
   provider?: string | undefined;
   /** The operator's own prices on the route that answered, where configured. */

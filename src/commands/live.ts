@@ -1,4 +1,5 @@
 import type { Config, ProviderConfig } from "../config/schema.ts";
+import type { Endpoint } from "../contract/requestForm.ts";
 import { createCatalog } from "../gateway/catalog.ts";
 import { askRoute, probesOf, type Probe } from "../gateway/probe.ts";
 import { systemClock } from "../lib/clock.ts";
@@ -13,7 +14,7 @@ export interface LiveResult {
   readonly provider: string;
   readonly upstream_model: string;
   /** The endpoint of the gateway that the route serves. */
-  readonly endpoint: "chat" | "responses";
+  readonly endpoint: Endpoint;
   /** The provider's interface that was asked for it. */
   readonly api: "chat" | "responses";
   readonly ok: boolean;

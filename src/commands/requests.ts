@@ -1,12 +1,12 @@
 import { Option, type Command } from "commander";
-import { receiptForm, requestForm } from "../contract/requestForm.ts";
-import { formatRoubles } from "../lib/money.ts";
 import {
+  receiptForm,
+  requestForm,
   requestStatuses,
-  type AttemptRecord,
-  type RequestRow,
   type RequestStatus,
-} from "../store/store.ts";
+} from "../contract/requestForm.ts";
+import { formatRoubles } from "../lib/money.ts";
+import type { AttemptRecord, RequestRow } from "../store/store.ts";
 import { listLimit } from "./arguments.ts";
 import { CommandFailure } from "./failure.ts";
 import { pricePerMillion } from "./prices.ts";

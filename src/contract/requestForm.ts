@@ -2,15 +2,26 @@ import { isoTime } from "../lib/isoTime.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { tokenCounts, type Usage } from "./usage.ts";
 
+/** By which of the API's endpoints a request came. */
+export const endpoints = ["chat", "responses"] as const;
+export type Endpoint = (typeof endpoints)[number];
+
+/** `cancelled`: the client went away; `interrupted`: the gateway crashed. */
+export const requestStatuses = ["running", "done", "failed", "cancelled", "interrupted"] as const;
+export type RequestStatus = (typeof requestStatuses)[number];
+
+/** How a request can end while the gateway lives. */
+export type EndStatus = Exclude<RequestStatus, "running" | "interrupted">;
+
 /** A request as its owner and the operator see it; `charge` is nano-roubles, `key` the key's id. */
 interface ShownRequest extends Usage {
   readonly id: string;
   readonly at: number;
   readonly key: string;
-  readonly endpoint: string;
+  readonly endpoint: Endpoint;
   readonly model: string;
   readonly stream: boolean;
-  readonly status: string;
+  readonly status: RequestStatus;
   readonly estimated: boolean;
   readonly charge: bigint;
   readonly durationMs: number | null;

@@ -9,6 +9,7 @@ import {
 } from "../billing/ceiling.ts";
 import type { Books, Hold } from "../billing/holds.ts";
 import { startMeter, type Meter } from "../billing/meter.ts";
+import type { Endpoint } from "../contract/requestForm.ts";
 import { insufficientBalance, rateLimitExceeded, serviceUnavailable } from "../contract/errors.ts";
 import type { ModelConfig } from "../config/schema.ts";
 import { assert } from "../lib/assert.ts";
@@ -20,7 +21,7 @@ import { usageAlarm, type UsageAlarm } from "./usageAlarm.ts";
 
 /** What a checked body asks for, as far as admission decides by it. */
 export interface Ask {
-  endpoint: "chat" | "responses";
+  endpoint: Endpoint;
   stream: boolean;
   prompt: PromptExtent;
   /** Tokens of the prompt by the estimate, for the token rate. */

@@ -1,5 +1,6 @@
 import { checkChatRequest } from "../contract/chat.ts";
 import { parseJsonObject } from "../contract/read.ts";
+import type { Endpoint } from "../contract/requestForm.ts";
 import { noUsage } from "../contract/usage.ts";
 import { AnswerError, type EncodedRequest } from "../providers/provider.ts";
 import { upstreamErrorOf, type UpstreamError } from "../providers/upstream.ts";
@@ -14,7 +15,7 @@ import { encodeResponses, parseResponse } from "./responses.ts";
 export interface Probe {
   readonly model: CatalogModel;
   readonly candidate: Candidate;
-  readonly endpoint: "chat" | "responses";
+  readonly endpoint: Endpoint;
   /** The provider's interface that is asked. */
   readonly api: "chat" | "responses";
 }

@@ -6,7 +6,7 @@ import { newRowId } from "./columns.ts";
 import { accounts, ledger } from "./schema.ts";
 import { StoreError, type Connection } from "./sqlite.ts";
 
-export type LedgerKind = "credit" | "debit" | "charge" | "refund";
+export type LedgerKind = (typeof ledger.$inferSelect)["kind"];
 
 /** What is appended: `amount` in nano-roubles, negative for a debit and a charge. */
 export interface LedgerEntry {

@@ -1,4 +1,5 @@
 import { eq, sql } from "drizzle-orm";
+import type { Endpoint } from "../contract/requestForm.ts";
 import { newRowId } from "./columns.ts";
 import { requestFolder } from "./fold.ts";
 import { objectOwner, type OwnedObject } from "./owners.ts";
@@ -14,7 +15,7 @@ export interface OpenedRequest {
   at: number;
   accountId: number;
   keyId: number;
-  endpoint: "chat" | "responses";
+  endpoint: Endpoint;
   model: string;
   stream: boolean;
   priceInput: bigint;

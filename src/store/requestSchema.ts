@@ -1,5 +1,6 @@
 import { sql } from "drizzle-orm";
 import { check, index, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { endpoints, requestStatuses } from "../contract/requestForm.ts";
 import { NANO_ROUBLES_PER_ROUBLE } from "../lib/money.ts";
 import { count, flag, nano } from "./columns.ts";
 import { accounts, keys } from "./schema.ts";
@@ -17,13 +18,11 @@ export const requests = sqliteTable(
     keyId: count("key_id")
       .notNull()
       .references(() => keys.id),
-    endpoint: text("endpoint", { enum: ["chat", "responses"] }).notNull(),
+    endpoint: text("endpoint", { enum: endpoints }).notNull(),
     model: text("model").notNull(),
     provider: text("provider"),
     stream: flag("stream").notNull(),
-    status: text("status", {
-      enum: ["running", "done", "failed", "cancelled", "interrupted"],
-    }).notNull(),
+    status: text("status", { enum: requestStatuses }).notNull(),
     priceInput: nano("price_input").notNull(),
     priceCachedInput: nano("price_cached_input").notNull(),
     priceCacheWrite: nano("price_cache_write").notNull(),
@@ -129,7 +128,7 @@ export const dailyTotals = sqliteTable(
     model: text("model").notNull(),
     /** Empty where no provider answered. */
     provider: text("provider").notNull(),
-    endpoint: text("endpoint", { enum: ["chat", "responses"] }).notNull(),
+    endpoint: text("endpoint", { enum: endpoints }).notNull(),
     requests: count("requests").notNull(),
     /** How many of them failed or were interrupted. */
     failed: count("failed").notNull(),

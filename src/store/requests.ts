@@ -1,5 +1,6 @@
 import { and, asc, desc, eq, inArray, lte, ne, sql, type SQL } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
+import type { Endpoint, RequestStatus } from "../contract/requestForm.ts";
 import { lazy } from "../lib/lazy.ts";
 import { plannedOnce } from "./columns.ts";
 import { chargeRef } from "./ledger.ts";
@@ -8,16 +9,13 @@ import { accounts, keys, ledger } from "./schema.ts";
 import type { AttemptRecord } from "./settle.ts";
 import type { Connection } from "./sqlite.ts";
 
-export const requestStatuses = ["running", "done", "failed", "cancelled", "interrupted"] as const;
-export type RequestStatus = (typeof requestStatuses)[number];
-
 /** A kept request; `key` is the key's public id. Amounts are nano-roubles. */
 export interface RequestRow {
   id: string;
   at: number;
   account: string;
   key: string;
-  endpoint: "chat" | "responses";
+  endpoint: Endpoint;
   model: string;
   provider: string | null;
   stream: boolean;

@@ -1,4 +1,5 @@
 import { and, eq, ne, sql } from "drizzle-orm";
+import type { EndStatus } from "../contract/requestForm.ts";
 import { assert } from "../lib/assert.ts";
 import { plannedOnce } from "./columns.ts";
 import { chargeRef, ledgerTable } from "./ledger.ts";
@@ -21,7 +22,7 @@ export interface AttemptRecord {
 export interface RequestEnd {
   publicId: string;
   at: number;
-  status: "done" | "failed" | "cancelled";
+  status: EndStatus;
   provider: string | null;
   promptTokens: number;
   cachedTokens: number;

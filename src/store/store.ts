@@ -125,7 +125,7 @@ export { createLogAlarm, LOG_BYTES_MAX, logSizeBytes } from "./logSize.ts";
 export { lookAtStore, storeFiles, type StoreLook } from "./look.ts";
 export type { OpenedRequest, WriteResult } from "./operations.ts";
 export { restore, type Restored } from "./restore.ts";
-export { requestStatuses, type RequestRow, type RequestStatus } from "./requests.ts";
+export type { RequestRow } from "./requests.ts";
 export type { AttemptRecord, RequestEnd } from "./settle.ts";
 export { explainFailure, StoreError } from "./sqlite.ts";
 export { usageGroupings, type UsageFilter, type UsageGrouping, type UsageRow } from "./usage.ts";

@@ -1,14 +1,8 @@
+import type { Endpoint, EndStatus } from "../contract/requestForm.ts";
 import type { Usage } from "../contract/usage.ts";
 
 /** What a request was for; `other` is every path that is none of the API's. */
-export type MeasuredEndpoint =
-  | "chat"
-  | "responses"
-  | "models"
-  | "account"
-  | "usage"
-  | "requests"
-  | "other";
+export type MeasuredEndpoint = Endpoint | "models" | "account" | "usage" | "requests" | "other";
 
 /** One attempt at a provider; `outcome` is the word of its record. */
 export interface EndedAttempt {
@@ -19,10 +13,10 @@ export interface EndedAttempt {
 
 /** A request that was held and is over: what its record in the books says. Amounts are nano-roubles. */
 export interface EndedRequest {
-  readonly endpoint: "chat" | "responses";
+  readonly endpoint: Endpoint;
   /** The config's id of the model, never a client's own word. */
   readonly model: string;
-  readonly status: "done" | "failed" | "cancelled";
+  readonly status: EndStatus;
   readonly usage: Usage;
   readonly estimated: boolean;
   readonly charge: bigint;

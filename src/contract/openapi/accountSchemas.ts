@@ -3,6 +3,7 @@ import { oneOf } from "../sharedFields.ts";
 import { tokens } from "./chatSchemas.ts";
 import { roubles } from "./errorSchemas.ts";
 import { price } from "./serviceSchemas.ts";
+import { endpoints, requestStatuses } from "../requestForm.ts";
 
 /** What an account has, what it used, and what became of its requests. */
 export function accountSchemas(): Readonly<Record<string, TSchema>> {
@@ -70,10 +71,10 @@ function receipt() {
     id: Type.String({ description: "The `x-request-id` of its answer." }),
     at: time(),
     key_id: Type.String(),
-    endpoint: oneOf(["chat", "responses"]),
+    endpoint: oneOf(endpoints),
     model: Type.String(),
     stream: Type.Boolean(),
-    status: oneOf(["running", "done", "failed", "cancelled", "interrupted"], {
+    status: oneOf(requestStatuses, {
       description:
         "`cancelled`: the client went away; `interrupted`: the gateway crashed, and nothing was charged.",
     }),
