@@ -1,6 +1,7 @@
 /** Compiles the gateway into one executable: `bun scripts/build.ts` makes dist/tollgate. */
 import { mkdir, rename, rm, stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import { storeWorkers } from "../src/store/workers.ts";
 
 const projectRoot = resolve(import.meta.dir, "..");
 const executable = join(projectRoot, "dist", "tollgate");
@@ -30,13 +31,8 @@ async function compile(outfile: string): Promise<void> {
   };
   process.chdir(projectRoot); // Assets keep the path that they have from here.
   await Bun.build({
-    // Every Worker is an entry point, or the executable lacks it. No `root`: it would move the Worker's path.
-    entrypoints: [
-      "src/main.ts",
-      "src/store/writer.ts",
-      "src/store/integrityWorker.ts",
-      "src/store/copyWorker.ts",
-    ],
+    // No `root`: it would move the Workers' paths.
+    entrypoints: ["src/main.ts", ...storeWorkers.map((name) => `src/store/${name}.ts`)],
     compile: {
       outfile,
       assets: ["./drizzle"],

@@ -5,6 +5,7 @@ import type { Actor } from "./actor.ts";
 import { attempt } from "./fileFailure.ts";
 import { StoreError } from "./sqlite.ts";
 import { trialOf, type VerifiedCopy } from "./verifiedCopy.ts";
+import { startWorker } from "./workers.ts";
 
 /** What the Worker is told: `snapshot` takes a store that is in use, `readBack` a backup. */
 export type CopyOrder =
@@ -60,7 +61,7 @@ export function syncPath(path: string): void {
 }
 
 async function runWorker(order: CopyOrder, stopped: Promise<void>): Promise<VerifiedCopy> {
-  const worker = new Worker(workerUrl());
+  const worker = startWorker("copyWorker");
   const { promise, resolve, reject } = Promise.withResolvers<CopyReply>();
   worker.onmessage = ({ data }: MessageEvent<CopyReply>) => resolve(data);
   worker.onerror = ({ message }) => reject(new Error(message));
@@ -75,11 +76,4 @@ async function runWorker(order: CopyOrder, stopped: Promise<void>): Promise<Veri
   } finally {
     worker.terminate();
   }
-}
-
-/** In the executable a Worker is named by its path from the entry, and not from here. */
-function workerUrl(): string {
-  return Bun.isStandaloneExecutable
-    ? "./store/copyWorker.ts"
-    : new URL("./copyWorker.ts", import.meta.url).href;
 }

@@ -1,4 +1,5 @@
 import type { Database } from "bun:sqlite";
+import { startWorker } from "./workers.ts";
 
 /** An audit reads everything once: with more of it at hand it is a quarter faster. */
 export const AUDIT_CACHE_KILOBYTES = 64 * 1024;
@@ -39,17 +40,10 @@ export interface IntegrityCheck {
 
 /** Begins at once, also while this thread is busy. */
 export function checkIntegrityBeside(path: string): IntegrityCheck {
-  const worker = new Worker(workerUrl());
+  const worker = startWorker("integrityWorker");
   const { promise, resolve } = Promise.withResolvers<boolean>();
   worker.onmessage = ({ data }: MessageEvent<boolean>) => resolve(data);
   worker.onerror = () => resolve(false);
   worker.postMessage({ path } satisfies IntegrityOrder);
   return { isInOrder: promise, end: () => worker.terminate() };
-}
-
-/** In the executable a Worker is named by its path from the entry, and not from here. */
-function workerUrl(): string {
-  return Bun.isStandaloneExecutable
-    ? "./store/integrityWorker.ts"
-    : new URL("./integrityWorker.ts", import.meta.url).href;
 }

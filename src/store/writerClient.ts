@@ -9,6 +9,7 @@ import type {
   WriterStart,
 } from "./writer.ts";
 import { encodeOperations, resultFromWire } from "./wire.ts";
+import { startWorker } from "./workers.ts";
 
 /** The writer could not do what it was asked; nothing of the operation is in the store. */
 export class WriteError extends Error {
@@ -91,7 +92,7 @@ class WorkerWriter implements Writer {
   }
 
   start(options: WriterStart): void {
-    const worker = new Worker(writerUrl());
+    const worker = startWorker("writer");
     worker.onmessage = ({ data }: MessageEvent<WriterMessage>) => this.#receive(data);
     worker.onerror = (event) => this.#fail(event.message);
     worker.addEventListener("close", () => {
@@ -194,11 +195,4 @@ function settleOne(one: Waiting, reply: WriteReply | undefined): void {
     one.reject(
       new WriteError(reply?.failure ?? "refused", reply?.message ?? "the writer gave no answer"),
     );
-}
-
-/** In the compiled binary a Worker is named from the entry, not from the module that starts it. */
-function writerUrl(): string {
-  return Bun.isStandaloneExecutable
-    ? "./store/writer.ts"
-    : new URL("./writer.ts", import.meta.url).href;
 }
