@@ -3,6 +3,7 @@ import { DAY_MS } from "../lib/day.ts";
 import { NANO_ROUBLES_PER_ROUBLE } from "../lib/money.ts";
 import type { Connection } from "./sqlite.ts";
 import type { TimeSpan } from "./timeSpan.ts";
+import { usageSums, type SummedUsage } from "./usage.ts";
 
 /** One day of an account: the sums of each model that it used, which is the group. */
 interface DayOfAccount {
@@ -20,12 +21,12 @@ export type ReadAccountUsage = (accountId: number, days: TimeSpan) => Generator<
 
 /** Sums of money may leave 64 bits: whole roubles and the rest are summed apart. */
 const SUMS_OF_DAY = `
-  SELECT model AS "group", sum(requests) AS requests, sum(failed) AS failed, sum(prompt) AS prompt,
-    sum(cached) AS cached, sum(written) AS written, sum(completion) AS completion,
+  SELECT model AS name, sum(requests) AS requests, sum(failed) AS failed, sum(prompt) AS prompt,
+    sum(cached) AS cached, sum(cacheWrite) AS cacheWrite, sum(completion) AS completion,
     sum(charge / ${NANO_ROUBLES_PER_ROUBLE}) AS cost, sum(charge % ${NANO_ROUBLES_PER_ROUBLE}) AS costRest
   FROM (
     SELECT model, requests, failed, prompt_tokens AS prompt, cached_tokens AS cached,
-      cache_write_tokens AS written, completion_tokens AS completion, charge
+      cache_write_tokens AS cacheWrite, completion_tokens AS completion, charge
     FROM daily_totals WHERE day = $day AND account_id = $accountId
     UNION ALL
     SELECT model, 1, 0, prompt_tokens, cached_tokens, cache_write_tokens, completion_tokens, charge
@@ -38,21 +39,9 @@ const SUMS_OF_DAY = `
 const OLDEST_RUNNING = `SELECT min(at) AS at FROM requests INDEXED BY requests_not_done
   WHERE status = 'running' AND status <> 'done' AND account_id = ?`;
 
-interface ModelRow {
-  group: string;
-  requests: bigint;
-  failed: bigint;
-  prompt: bigint;
-  cached: bigint;
-  written: bigint;
-  completion: bigint;
-  cost: bigint;
-  costRest: bigint;
-}
-
 export function accountUsage({ sqlite }: Connection): ReadAccountUsage {
   const sumsOfDay = sqlite.query<
-    ModelRow,
+    SummedUsage,
     { day: number; accountId: number; runningSince: number }
   >(SUMS_OF_DAY);
   const oldestRunning = sqlite.query<{ at: bigint | null }, [number]>(OLDEST_RUNNING);
@@ -64,19 +53,6 @@ export function accountUsage({ sqlite }: Connection): ReadAccountUsage {
       const models = sumsOfDay.all({ day, accountId, runningSince });
       yield { date: dateOf(day), models: models.map(usageSums) };
     }
-  };
-}
-
-function usageSums(row: ModelRow): UsageSums {
-  return {
-    group: row.group,
-    requests: Number(row.requests),
-    promptTokens: Number(row.prompt),
-    cachedTokens: Number(row.cached),
-    cacheWriteTokens: Number(row.written),
-    completionTokens: Number(row.completion),
-    cost: row.cost * NANO_ROUBLES_PER_ROUBLE + row.costRest,
-    failed: Number(row.failed),
   };
 }
 

@@ -128,7 +128,8 @@ function ofAccount(name: string | undefined): SQL {
     : sql`AND account_id = (SELECT id FROM accounts WHERE name = ${name})`;
 }
 
-interface SummedRow {
+/** Sums as SQLite gives them: money in whole roubles and the rest, for together they may leave 64 bits. */
+export interface SummedUsage {
   name: string;
   requests: bigint;
   failed: bigint;
@@ -138,6 +139,9 @@ interface SummedRow {
   completion: bigint;
   cost: bigint;
   costRest: bigint;
+}
+
+interface SummedRow extends SummedUsage {
   own: bigint;
   ownRest: bigint;
 }
@@ -152,6 +156,14 @@ function summed(by: UsageGrouping, counted: readonly SQL[]): SQL {
 
 function usageRow(row: SummedRow): UsageRow {
   return {
+    ...usageSums(row),
+    operatorCost: row.own * NANO_ROUBLES_PER_ROUBLE + row.ownRest,
+  };
+}
+
+/** The sums, with money in nano-roubles again. */
+export function usageSums(row: SummedUsage): UsageSums {
+  return {
     group: row.name,
     requests: Number(row.requests),
     promptTokens: Number(row.prompt),
@@ -159,7 +171,6 @@ function usageRow(row: SummedRow): UsageRow {
     cacheWriteTokens: Number(row.cacheWrite),
     completionTokens: Number(row.completion),
     cost: row.cost * NANO_ROUBLES_PER_ROUBLE + row.costRest,
-    operatorCost: row.own * NANO_ROUBLES_PER_ROUBLE + row.ownRest,
     failed: Number(row.failed),
   };
 }
