@@ -40,7 +40,7 @@ export interface Receipt {
 
 /** The taximeter of one request: started with its hold, finished exactly once. */
 export interface Meter {
-  /** Settled once the request's row is committed; awaited before the first byte to the client. */
+  /** Resolves once the request's row is committed; awaited before the first byte to the client. */
   readonly opened: Promise<void>;
   /** The request's row could not be committed: nothing may be done for it any more. */
   readonly isRefused: boolean;
@@ -81,11 +81,12 @@ export function startMeter(options: {
   let pausedMs = 0;
   let finished = false;
   const opened = writer.write({ kind: "open", request }).then(() => undefined);
-  let isRefused = false;
+  /** Why there is no row, which says more than that there is none to end. */
+  let refusal: Error | undefined;
   const isOpened = opened.then(
     () => true,
-    () => {
-      isRefused = true;
+    (error: Error) => {
+      refusal = error;
       return false;
     },
   );
@@ -134,9 +135,9 @@ export function startMeter(options: {
     hold.ending();
     try {
       // Without its row there is nothing to end.
-      if (isRefused) await opened;
+      if (refusal) throw refusal;
       const end = endOf(ending);
-      const isWanted = (): boolean => !isRefused;
+      const isWanted = (): boolean => refusal === undefined;
       const { charge, writeOff } = await commit(writer, clock, { kind: "end", end }, isWanted);
       hold.release();
       const receipt = receiptOf(ending, end.durationMs, { charge, writeOff });
@@ -145,16 +146,14 @@ export function startMeter(options: {
     } catch (error) {
       options.ended(receiptOf({ status: "failed", provider: ending.provider }, elapsedMs()));
       void releaseUncommitted(ending.provider);
-      // Why there is no row says more than that there is none to end.
-      if (isRefused) await opened;
-      throw error;
+      throw refusal ?? error;
     }
   };
 
   return {
     opened,
     get isRefused() {
-      return isRefused;
+      return refusal !== undefined;
     },
     attempted(attempt) {
       attempts.push(attempt);
