@@ -12,7 +12,7 @@ export function addAudit(program: Command): void {
     .action(async (_: unknown, command: Command) => {
       const { config, json } = globalOptions(command);
       const report = await runSession(config, "existing", ({ store }) => store.auditBeside());
-      printResult(audited(report), json === true);
+      printResult(audited(report), json);
       if (report.problems.length > 0) throw new CommandFailure(notInOrder(report));
     });
 }

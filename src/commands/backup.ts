@@ -21,7 +21,7 @@ export function addBackup(program: Command): void {
       const file = resolve(given);
       const stopped = listenForStop().first;
       const backup = await backUp({ database: path, file, stopped });
-      printResult(written(file, backup, configPath), json === true);
+      printResult(written(file, backup, configPath), json);
     });
 }
 

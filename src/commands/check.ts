@@ -40,7 +40,7 @@ function load({ config: path, json }: GlobalOptions): ReturnType<typeof loadConf
 
 function showSound(config: Config, warnings: readonly string[], { json }: GlobalOptions): void {
   const document = { ok: true, file: config.file, problems: [], warnings };
-  printResult({ document, text: () => sound(config) }, json === true);
+  printResult({ document, text: () => sound(config) }, json);
 }
 
 /** Shows all routes, and throws CommandFailure when one of them does not answer. */
@@ -56,7 +56,7 @@ async function checkLive(
   const failed = live.filter(({ ok }) => !ok).length;
   const document = { ok: failed === 0, file: config.file, problems: [], warnings, live };
   const text = () => [sound(config), ...(live.length > 0 ? ["", liveText(live)] : [])].join("\n");
-  printResult({ document, text }, json === true);
+  printResult({ document, text }, json);
   if (failed > 0) {
     throw new CommandFailure(`${failed} of ${live.length} routes did not answer: see above`);
   }

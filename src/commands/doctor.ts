@@ -24,7 +24,7 @@ export function addDoctor(program: Command): void {
     .action(async (_: unknown, command: Command) => {
       const { config, json } = globalOptions(command);
       const checks = await examine(config);
-      printResult(examined(checks), json === true);
+      printResult(examined(checks), json);
       const failed = checks.filter(({ ok }) => !ok).length;
       if (failed > 0) {
         throw new CommandFailure(`${failed} of ${checks.length} checks failed: see above`);

@@ -19,7 +19,7 @@ export function addInit(program: Command): void {
       const { config, json } = globalOptions(command);
       const file = resolve(given ?? config ?? "config.toml");
       writeNewFile(file, exampleConfig(), { mode: FILE_MODE });
-      printResult({ document: { file }, text: () => nextSteps(file) }, json === true);
+      printResult({ document: { file }, text: () => nextSteps(file) }, json);
     });
 }
 

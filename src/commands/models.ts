@@ -13,7 +13,7 @@ export function addModels(program: Command): void {
     .description("show the models of the config with their prices and routes")
     .action((_: unknown, command: Command) => {
       const { config: path, json } = globalOptions(command);
-      printResult(listed(loadConfig({ path, secrets: "unread" }).config), json === true);
+      printResult(listed(loadConfig({ path, secrets: "unread" }).config), json);
     });
 }
 

@@ -21,7 +21,7 @@ export function addRestore(program: Command): void {
       const file = resolve(given);
       const stopped = listenForStop().first;
       const done = await restore({ database: path, file, actor: currentActor(), stopped });
-      printResult(restored({ file, database: path }, done, configPath), json === true);
+      printResult(restored({ file, database: path }, done, configPath), json);
     });
 }
 

@@ -19,8 +19,8 @@ import { commandToPaste } from "./shellWord.ts";
 
 /** The options that every command takes. */
 export interface GlobalOptions {
-  readonly config?: string;
-  readonly json?: true;
+  readonly config: string | undefined;
+  readonly json: boolean;
 }
 
 /** What a command that works on the store is given. */
@@ -39,7 +39,8 @@ export type Access = "existing" | "new";
 
 /** The options of every command, wherever on the line they stood. */
 export function globalOptions(command: Command): GlobalOptions {
-  return command.optsWithGlobals<GlobalOptions>();
+  const { config, json } = command.optsWithGlobals<{ config?: string; json?: true }>();
+  return { config, json: json === true };
 }
 
 /**
@@ -52,7 +53,7 @@ export async function withSession(
   work: (session: Session) => Result,
 ): Promise<void> {
   const options = globalOptions(command);
-  printResult(await runSession(options.config, access, work), options.json === true);
+  printResult(await runSession(options.config, access, work), options.json);
 }
 
 /** The same without printing: resolves with what `work` returns. */

@@ -47,7 +47,7 @@ async function showUsage(options: UsageOptions, command: Command): Promise<void>
   }
   const rows = await runSession(config, "existing", (session) => read(session, options));
   if (options.csv) printText(csvText(by, rows));
-  else printResult(result(by, rows), json === true);
+  else printResult(result(by, rows), json);
 }
 
 function read(session: Session, { by, account, since, until }: UsageOptions): UsageRow[] {

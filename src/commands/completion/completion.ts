@@ -34,9 +34,6 @@ export function addCompletion(program: Command): void {
     .addHelpText("after", HOW_TO_LOAD)
     .action((shell: Shell, _: unknown, command: Command) => {
       const script = scripts[shell](commandTree(program));
-      printResult(
-        { document: { shell, script }, text: () => script },
-        globalOptions(command).json === true,
-      );
+      printResult({ document: { shell, script }, text: () => script }, globalOptions(command).json);
     });
 }

@@ -45,7 +45,7 @@ export function addDemo(program: Command): void {
     .action(async (options: DemoOptions, command: Command) => {
       checkEnvironment();
       forgetProxyEnvironment();
-      const asJson = globalOptions(command).json === true;
+      const asJson = globalOptions(command).json;
       if (options.providerOnly)
         await runProvider(options.listen ?? PROVIDER_LISTEN_DEFAULT, asJson);
       else await runDemo(options.listen, asJson);

@@ -63,7 +63,7 @@ function install(options: InstallOptions, command: Command): void {
       "\n",
     );
   };
-  printResult({ document, text }, json === true);
+  printResult({ document, text }, json);
 }
 
 function ownExecutable(): string {
