@@ -66,7 +66,6 @@ function book(
   booking: BookingOptions & { readonly name: string; readonly roubles: bigint },
 ): Result {
   const { name, roubles, ref = null, note = null } = booking;
-  findAccount(session, name);
   const { account, applied } = session.store.admin.book(session.actor, {
     account: name,
     kind,
