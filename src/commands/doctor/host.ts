@@ -1,8 +1,9 @@
 import { readFileSync, statfsSync } from "node:fs";
 import { dirname } from "node:path";
 import { LOG_BYTES_MAX, logSizeBytes, storeFiles } from "../../store/store.ts";
+import { refusalOf } from "../../lib/errorCode.ts";
 import { isoTime } from "../../lib/isoTime.ts";
-import { amiss, bytesText, sound, systemCode, type Verdict } from "./verdict.ts";
+import { amiss, bytesText, sound, type Verdict } from "./verdict.ts";
 
 /** This program is younger: a clock that says otherwise was never set. */
 const EARLIEST_MS = Date.UTC(2026, 0, 1);
@@ -52,7 +53,7 @@ export function examineDisk(databasePath: string): Verdict {
     return judgeDisk({ folder, freeBytes: bavail * bsize, logBytes });
   } catch (error) {
     return amiss(
-      `${folder} cannot be looked at (${systemCode(error)}): make the folder, or name another file as the path of [database]`,
+      `${folder} cannot be looked at (${refusalOf(error)}): make the folder, or name another file as the path of [database]`,
     );
   }
 }
@@ -81,7 +82,7 @@ export function examineLimits(): Verdict {
       ? amiss(`${path} does not tell how many files may be open: ${limitAdvice}`)
       : judgeLimits(Number(soft));
   } catch (error) {
-    return amiss(`${path} cannot be read (${systemCode(error)}): ${limitAdvice}`);
+    return amiss(`${path} cannot be read (${refusalOf(error)}): ${limitAdvice}`);
   }
 }
 

@@ -1,8 +1,9 @@
 import { accessSync, constants, statSync, type Stats } from "node:fs";
 import { dirname } from "node:path";
+import { errorCode, refusalOf } from "../../lib/errorCode.ts";
 import { storeFiles } from "../../store/store.ts";
 import type { KnownConfig } from "./config.ts";
-import { amiss, sound, systemCode, type Verdict } from "./verdict.ts";
+import { amiss, sound, type Verdict } from "./verdict.ts";
 
 const GROUP_AND_OTHERS = 0o077;
 const OTHERS = 0o007;
@@ -104,9 +105,9 @@ function look(path: string): Stats | string | undefined {
   try {
     return statSync(path);
   } catch (error) {
-    const code = systemCode(error);
+    const code = errorCode(error);
     if (code === "ENOENT" || code === "ENOTDIR") return undefined;
-    return `${path} cannot be looked at (${code}): run as the user of the gateway`;
+    return `${path} cannot be looked at (${refusalOf(error)}): run as the user of the gateway`;
   }
 }
 

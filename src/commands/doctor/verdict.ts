@@ -1,4 +1,3 @@
-import { errorCode } from "../../lib/errorCode.ts";
 /** What one check found, a line each: what is so and, where that is not well, what to do. At least one line. */
 export interface Verdict {
   readonly ok: boolean;
@@ -24,9 +23,4 @@ export function bytesText(bytes: number): string {
   const power = Math.min(Math.floor(Math.log10(Math.max(bytes, 1)) / 3), units.length - 1);
   const digits = power === 0 ? 0 : 1;
   return `${(bytes / 1000 ** power).toFixed(digits)} ${units[power]}`;
-}
-
-/** Why the system refused something, as its short code. */
-export function systemCode(error: unknown): string {
-  return errorCode(error) ?? String(error);
 }
