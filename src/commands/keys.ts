@@ -70,26 +70,18 @@ function addChanges(keys: Command): void {
 function create(session: Session, options: CreateOptions): Result {
   const settings = settingsOf(session.config, options);
   const { store, actor, toPaste } = session;
-  const { key, hash, prefix } = issueKey(systemRandom);
+  const { key: secret, hash, prefix } = issueKey(systemRandom);
   const publicId = idMaker(systemClock, systemRandom)("key");
-  const { createdAccount } = store.admin.createKey(actor, options.account, {
+  const { key, createdAccount } = store.admin.createKey(actor, options.account, {
+    ...settings,
     publicId,
     hash,
     prefix,
     createdAt: actor.at,
-    label: settings.label ?? null,
-    expiresAt: settings.expiresAt ?? null,
-    requestsPerMinute: settings.requestsPerMinute ?? null,
-    tokensPerMinute: settings.tokensPerMinute ?? null,
-    concurrentRequests: settings.concurrentRequests ?? null,
-    models: settings.models ?? null,
-    budget: settings.budget ?? null,
   });
-  const row = store.keys.find(publicId);
-  if (row === undefined) throw new CommandFailure(`key ${publicId} is gone: run tollgate audit`);
-  const credit = toPaste("balance", "credit", row.account, "100");
-  const lead = `created account ${row.account}; put money on it: ${credit}`;
-  const { document, text } = issuedKey(session, row, key, createdAccount ? [lead] : []);
+  const credit = toPaste("balance", "credit", key.account, "100");
+  const lead = `created account ${key.account}; put money on it: ${credit}`;
+  const { document, text } = issuedKey(session, key, secret, createdAccount ? [lead] : []);
   return { document: { ...document, created_account: createdAccount }, text };
 }
 

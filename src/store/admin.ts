@@ -43,7 +43,7 @@ export interface Admin {
     actor: Actor,
     account: string,
     key: Omit<NewKey, "accountId">,
-  ): { createdAccount: boolean };
+  ): { key: KeyRow; createdAccount: boolean };
   /** A budget is that of all keys of its line. */
   changeKey(actor: Actor, publicId: string, changes: KeyChanges): KeyRow;
   /** Puts a new key in the place of one, which works for `graceMs` more. */
@@ -105,7 +105,7 @@ export function admin(connection: Connection): Admin {
         const owner =
           existing ?? accounts.insert({ name: account, overdraft: 0n, createdAt: actor.at });
         keys.insert({ ...key, accountId: owner.id });
-        return { createdAccount: existing === undefined };
+        return { key: existingKey(keys, key.publicId), createdAccount: existing === undefined };
       }),
     changeKey: (actor, publicId, changes) =>
       change(actor, "keys set", publicId, changesDetail(changes), () =>

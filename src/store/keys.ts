@@ -46,7 +46,8 @@ export interface KeySecretRow extends Omit<KeyRow, Shown> {
   hash: Uint8Array;
 }
 
-export interface NewKey extends KeySettings {
+/** A setting that is absent is null. */
+export interface NewKey extends KeyChanges {
   publicId: string;
   accountId: number;
   hash: Uint8Array;

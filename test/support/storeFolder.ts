@@ -49,13 +49,7 @@ export function fund(
     publicId,
     hash: hashKey(key.name),
     prefix: "sk-tg-000000",
-    label: null,
     createdAt: actor.at,
-    expiresAt: null,
-    requestsPerMinute: null,
-    tokensPerMinute: null,
-    concurrentRequests: null,
-    models: null,
     budget: key.budget,
   });
   if (balance > 0n) {

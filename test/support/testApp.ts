@@ -175,21 +175,20 @@ async function load(folder: string, config: GatewayConfig): Promise<Config> {
 }
 
 function makeKey(store: Store, id: string, options: KeyOptions): TestKey {
-  const { account = `account-of-${id}`, balance = 100n * rouble } = options;
+  const {
+    account = `account-of-${id}`,
+    balance = 100n * rouble,
+    overdraft,
+    ...settings
+  } = options;
   const { key, hash, prefix } = issueKey(systemRandom);
-  if (options.overdraft !== undefined) store.admin.createAccount(actor, account, options.overdraft);
+  if (overdraft !== undefined) store.admin.createAccount(actor, account, overdraft);
   store.admin.createKey(actor, account, {
+    ...settings,
     publicId: id,
     hash,
     prefix,
-    label: options.label ?? null,
     createdAt: actor.at,
-    expiresAt: options.expiresAt ?? null,
-    requestsPerMinute: options.requestsPerMinute ?? null,
-    tokensPerMinute: options.tokensPerMinute ?? null,
-    concurrentRequests: options.concurrentRequests ?? null,
-    models: options.models ?? null,
-    budget: options.budget ?? null,
   });
   if (balance > 0n) {
     const kind = "credit";

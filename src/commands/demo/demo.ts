@@ -130,12 +130,6 @@ function fundedKey({ app }: GatewayServer): string {
     prefix: issued.prefix,
     label: "demo",
     createdAt: actor.at,
-    expiresAt: null,
-    requestsPerMinute: null,
-    tokensPerMinute: null,
-    concurrentRequests: null,
-    models: null,
-    budget: null,
   });
   app.gateway.store.admin.book(actor, {
     account: ACCOUNT,
