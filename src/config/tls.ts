@@ -36,12 +36,12 @@ function nodeCrypto() {
 
 /** Whether the text holds a certificate in PEM form. */
 export function isCertificate(pem: string): boolean {
-  return attempt(() => new (nodeCrypto().X509Certificate)(pem)) !== undefined;
+  return parsed(() => new (nodeCrypto().X509Certificate)(pem)) !== undefined;
 }
 
 function checkPair(cert: string, key: string, inspection: Inspection): void {
-  const certificate = attempt(() => new (nodeCrypto().X509Certificate)(cert));
-  const privateKey = attempt(() => nodeCrypto().createPrivateKey(key));
+  const certificate = parsed(() => new (nodeCrypto().X509Certificate)(cert));
+  const privateKey = parsed(() => nodeCrypto().createPrivateKey(key));
   if (certificate === undefined) {
     inspection.problem("server.tls_cert", "its file is not a certificate in PEM form");
   }
@@ -55,7 +55,7 @@ function checkPair(cert: string, key: string, inspection: Inspection): void {
 }
 
 /** The outcome, or undefined if it throws: here "does it parse" is a question, not an error. */
-function attempt<Value>(parse: () => Value): Value | undefined {
+function parsed<Value>(parse: () => Value): Value | undefined {
   try {
     return parse();
   } catch {

@@ -1,7 +1,7 @@
 import { linkSync, lstatSync, realpathSync, renameSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { discardCopy, makeCopy, partialName, syncPath } from "./copying.ts";
-import { attempt } from "./fileFailure.ts";
+import { orStoreError } from "./orStoreError.ts";
 import { StoreError } from "./sqlite.ts";
 
 /** What was written. */
@@ -25,7 +25,7 @@ export async function backUp(options: {
   stopped: Promise<void>;
 }): Promise<Backup> {
   const { database, file, stopped } = options;
-  attempt(`cannot write ${file}`, () => refusePlace(file, database));
+  orStoreError(`cannot write ${file}`, () => refusePlace(file, database));
   const partial = partialName(file);
   const { accounts, requests } = await makeCopy(
     { kind: "snapshot", from: database, to: partial },
@@ -58,7 +58,7 @@ function giveName(partial: string, file: string): void {
   } catch {
     if (isTaken(file)) throw taken(file);
     // Some file systems, on memory sticks for one, know no links.
-    attempt(`cannot write ${file}`, () => renameSync(partial, file));
+    orStoreError(`cannot write ${file}`, () => renameSync(partial, file));
   }
   syncPath(dirname(file));
 }

@@ -2,7 +2,7 @@ import { closeSync, fsyncSync, openSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { systemRandom } from "../lib/random.ts";
 import type { Actor } from "./actor.ts";
-import { attempt } from "./fileFailure.ts";
+import { orStoreError } from "./orStoreError.ts";
 import { StoreError } from "./sqlite.ts";
 import { trialOf, type VerifiedCopy } from "./verifiedCopy.ts";
 import { startWorker } from "./workers.ts";
@@ -31,7 +31,7 @@ export function partialName(file: string): string {
  * disk when this resolves. When it rejects, also because `stopped` resolved, it is gone. Rejects with StoreError.
  */
 export async function makeCopy(order: CopyOrder, stopped: Promise<void>): Promise<VerifiedCopy> {
-  attempt(`cannot write into ${dirname(order.to)}`, () =>
+  orStoreError(`cannot write into ${dirname(order.to)}`, () =>
     closeSync(openSync(order.to, "wx", OWNER_ONLY)),
   );
   try {

@@ -3,7 +3,7 @@ import { chmodSync, existsSync, linkSync, renameSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { syncPath } from "./copying.ts";
 import { connect, sqliteFault, StoreError, type Connection } from "./sqlite.ts";
-import { attempt } from "./fileFailure.ts";
+import { orStoreError } from "./orStoreError.ts";
 import { refusalOf } from "../lib/errorCode.ts";
 
 /** A database that no other program can open as long as this is held. */
@@ -99,7 +99,7 @@ export function* replaceDatabase(place: {
   for (const suffix of ["-wal", "-journal", "-shm"]) rmSync(target + suffix, { force: true });
   syncPath(folder);
   yield "it has no log";
-  attempt(`cannot replace ${target}`, () => renameSync(copy, target));
+  orStoreError(`cannot replace ${target}`, () => renameSync(copy, target));
   syncPath(folder);
   yield "the new one is in its place";
   if (existsSync(kept)) chmodSync(kept, OWNER_ONLY);

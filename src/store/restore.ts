@@ -5,7 +5,7 @@ import { newerThan, type Newer } from "./booksEnd.ts";
 import { discardCopy, makeCopy, partialName } from "./copying.ts";
 import { databaseFile, missingFolder } from "./databaseFile.ts";
 import { lockPath, takeInstanceLock } from "./lock.ts";
-import { attempt } from "./fileFailure.ts";
+import { orStoreError } from "./orStoreError.ts";
 import { holdDatabase, replaceDatabase } from "./replaceDatabase.ts";
 import { StoreError } from "./sqlite.ts";
 
@@ -37,8 +37,8 @@ interface RestoreOptions {
  */
 export async function restore(options: RestoreOptions): Promise<Restored> {
   const { database, file } = options;
-  const target = attempt(`cannot write ${database}`, () => placeOf(database));
-  attempt(`cannot read ${file}`, () => refuseFile(file, target));
+  const target = orStoreError(`cannot write ${database}`, () => placeOf(database));
+  orStoreError(`cannot read ${file}`, () => refuseFile(file, target));
   const lock = takeInstanceLock(database);
   if (!lock)
     throw new StoreError(`a gateway is running on this database: ${target}; stop it first`);
@@ -107,7 +107,7 @@ function giveToOwner(path: string, target: string): void {
   if (!isThere && process.getuid?.() !== 0) return;
   const { uid, gid } = statSync(isThere ? target : dirname(target));
   if (statSync(path).uid === uid) return;
-  attempt(`${target} belongs to the user with uid ${uid}, run this as that one`, () =>
+  orStoreError(`${target} belongs to the user with uid ${uid}, run this as that one`, () =>
     chownSync(path, uid, gid),
   );
 }

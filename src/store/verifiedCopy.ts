@@ -2,7 +2,7 @@ import type { Database } from "bun:sqlite";
 import { closeSync, openSync, readSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import type { Actor } from "./actor.ts";
-import { attempt } from "./fileFailure.ts";
+import { orStoreError } from "./orStoreError.ts";
 import { auditStore } from "./audit.ts";
 import { booksEnd, type BooksEnd } from "./booksEnd.ts";
 import { newRowId } from "./columns.ts";
@@ -146,13 +146,15 @@ function becomeOneFile(sqlite: Database): void {
 
 /** Not by the system's copy: that gives the copy the mode of the other file. */
 function copyContent(from: string, to: string): void {
-  const source = attempt(`cannot read ${from}`, () => openSync(from, "r"));
+  const source = orStoreError(`cannot read ${from}`, () => openSync(from, "r"));
   try {
     const target = openSync(to, "r+");
     const piece = Buffer.allocUnsafe(PIECE_BYTES);
-    const read = () => attempt(`cannot read ${from}`, () => readSync(source, piece));
+    const read = () => orStoreError(`cannot read ${from}`, () => readSync(source, piece));
     for (let bytes = read(); bytes > 0; bytes = read())
-      attempt(`cannot write into ${dirname(to)}`, () => writeAll(target, piece.subarray(0, bytes)));
+      orStoreError(`cannot write into ${dirname(to)}`, () =>
+        writeAll(target, piece.subarray(0, bytes)),
+      );
     closeSync(target);
   } finally {
     closeSync(source);

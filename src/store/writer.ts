@@ -35,7 +35,7 @@ export type WriterMessage =
   | { kind: "replies"; replies: string }
   | { kind: "fatal"; message: string };
 
-type Batch = (operations: readonly WriteOperation[]) => readonly WriteReply[];
+type RunBatch = (operations: readonly WriteOperation[]) => readonly WriteReply[];
 
 /** Called behind each batch. */
 type Checkpoint = (operations: readonly WriteOperation[]) => void;
@@ -44,7 +44,7 @@ type Checkpoint = (operations: readonly WriteOperation[]) => void;
 const CHECKPOINT_EVERY = 256;
 
 function serveBatches(): void {
-  let writing: { run: Batch; checkpoint: Checkpoint } | undefined;
+  let writing: { run: RunBatch; checkpoint: Checkpoint } | undefined;
   self.onmessage = (event: MessageEvent<WriterStart | WriterBatch>) => {
     try {
       if (typeof event.data !== "string") {
@@ -90,7 +90,7 @@ function checkpointer({ sqlite }: Connection): Checkpoint {
   };
 }
 
-function batchRunner(connection: Connection): Batch {
+function batchRunner(connection: Connection): RunBatch {
   const { sqlite } = connection;
   const run = operationRunner(connection);
   const together = (operations: readonly WriteOperation[]): readonly WriteReply[] => {
@@ -102,7 +102,7 @@ function batchRunner(connection: Connection): Batch {
     sqlite.run("COMMIT");
     return replies;
   };
-  const attempt = (operations: readonly WriteOperation[]): readonly WriteReply[] | WriteReply => {
+  const tryBatch = (operations: readonly WriteOperation[]): readonly WriteReply[] | WriteReply => {
     try {
       return together(operations);
     } catch (error) {
@@ -117,12 +117,12 @@ function batchRunner(connection: Connection): Batch {
     }
   };
   return (operations) => {
-    const outcome = attempt(operations);
+    const outcome = tryBatch(operations);
     if (!("ok" in outcome)) return outcome;
     if (!isRefusal(outcome) || operations.length === 1) return operations.map(() => outcome);
     // One operation that fails must not take its neighbours down.
     return operations.map((operation) => {
-      const single = attempt([operation]);
+      const single = tryBatch([operation]);
       return "ok" in single ? single : (single[0] ?? outcome);
     });
   };

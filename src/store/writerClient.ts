@@ -154,12 +154,12 @@ class WorkerWriter implements Writer {
     if (this.#isBroken) return;
     if (message.kind === "fatal") return this.#fail(message.message);
     if (message.kind === "replies")
-      return this.#settle(JSON.parse(message.replies) as WriteReply[]);
+      return this.#answer(JSON.parse(message.replies) as WriteReply[]);
     this.#isReady = true;
     this.#sendNext();
   }
 
-  #settle(replies: readonly WriteReply[]): void {
+  #answer(replies: readonly WriteReply[]): void {
     const answered = this.#underWay.shift();
     assert(answered !== undefined, "an answer to no batch");
     this.#onCommit(performance.now() - answered.sentAtMs);
@@ -168,7 +168,7 @@ class WorkerWriter implements Writer {
       if (reply.ok) this.isFull = false;
       else if (reply.failure === "full") this.isFull = true;
     }
-    answered.operations.forEach((one, at) => settleOne(one, replies[at]));
+    answered.operations.forEach((one, at) => answerOne(one, replies[at]));
   }
 
   #fail(message: string): void {
@@ -189,7 +189,7 @@ class WorkerWriter implements Writer {
   }
 }
 
-function settleOne(one: Waiting, reply: WriteReply | undefined): void {
+function answerOne(one: Waiting, reply: WriteReply | undefined): void {
   if (reply?.ok) one.resolve(resultFromWire(reply.result));
   else
     one.reject(

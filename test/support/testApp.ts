@@ -175,12 +175,7 @@ async function load(folder: string, config: GatewayConfig): Promise<Config> {
 }
 
 function makeKey(store: Store, id: string, options: KeyOptions): TestKey {
-  const {
-    account = `account-of-${id}`,
-    balance = 100n * rouble,
-    overdraft,
-    ...settings
-  } = options;
+  const { account = `account-of-${id}`, balance = 100n * rouble, overdraft, ...settings } = options;
   const { key, hash, prefix } = issueKey(systemRandom);
   if (overdraft !== undefined) store.admin.createAccount(actor, account, overdraft);
   store.admin.createKey(actor, account, {

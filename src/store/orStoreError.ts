@@ -2,7 +2,7 @@ import { StoreError } from "./sqlite.ts";
 import { refusalOf } from "../lib/errorCode.ts";
 
 /** Does it; what the system refuses becomes a StoreError that begins with `what` and says why. */
-export function attempt<T>(what: string, work: () => T): T {
+export function orStoreError<T>(what: string, work: () => T): T {
   try {
     return work();
   } catch (cause) {
