@@ -1,6 +1,7 @@
 import { linkSync, lstatSync, realpathSync, renameSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { discardCopy, makeCopy, partialName, syncPath } from "./copying.ts";
+import { SIDE_SUFFIXES } from "./databaseFile.ts";
 import { orStoreError } from "./orStoreError.ts";
 import { StoreError } from "./sqlite.ts";
 
@@ -12,7 +13,7 @@ export interface Backup {
 }
 
 /** The names beside a database that SQLite, or a gateway, takes for its own. */
-const RESERVED = ["", "-wal", "-shm", "-journal", ".lock"];
+const RESERVED = ["", ...SIDE_SUFFIXES, ".lock"];
 
 /**
  * Writes a verified copy of the database, as it is at one moment, to `file`, an absolute path at which nothing may

@@ -2,6 +2,7 @@ import { closeSync, fsyncSync, openSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { systemRandom } from "../lib/random.ts";
 import type { Actor } from "./actor.ts";
+import { OWNER_ONLY, SIDE_SUFFIXES } from "./databaseFile.ts";
 import { orStoreError } from "./orStoreError.ts";
 import { StoreError } from "./sqlite.ts";
 import { trialOf, type VerifiedCopy } from "./verifiedCopy.ts";
@@ -16,10 +17,9 @@ export type CopyReply =
   | { ok: true; copy: VerifiedCopy }
   | { ok: false; message: string; isExplained: boolean };
 
-const OWNER_ONLY = 0o600;
 const NAME_BYTES = 6;
 /** What SQLite may leave beside a file. */
-const BESIDE = ["", "-wal", "-shm", "-journal"];
+const BESIDE = ["", ...SIDE_SUFFIXES];
 
 /** A name beside `file` that nothing has yet. */
 export function partialName(file: string): string {

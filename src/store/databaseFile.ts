@@ -5,6 +5,14 @@ import { errorCode } from "../lib/errorCode.ts";
 /** What is left to do where a database cannot be at its place. */
 export const NAME_ANOTHER = "name another file as the path of [database]";
 
+/** Of a database and its copies: whoever reads one reads every balance. */
+export const OWNER_ONLY = 0o600;
+
+/** What SQLite puts beside a database in which not all of it may stand: its logs, in either mode. */
+export const LOG_SUFFIXES = ["-wal", "-journal"] as const;
+/** All that it puts there. */
+export const SIDE_SUFFIXES = [...LOG_SUFFIXES, "-shm"] as const;
+
 /** As many as Linux follows: https://man7.org/linux/man-pages/man7/path_resolution.7.html */
 const LINKS_MAX = 40;
 

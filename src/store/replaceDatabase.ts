@@ -3,6 +3,7 @@ import { chmodSync, existsSync, linkSync, renameSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { syncPath } from "./copying.ts";
 import { connect, sqliteFault, StoreError, type Connection } from "./sqlite.ts";
+import { LOG_SUFFIXES, OWNER_ONLY, SIDE_SUFFIXES } from "./databaseFile.ts";
 import { orStoreError } from "./orStoreError.ts";
 import { refusalOf } from "../lib/errorCode.ts";
 
@@ -13,7 +14,6 @@ export interface HeldDatabase {
   release(): void;
 }
 
-const OWNER_ONLY = 0o600;
 const HOLD_PAUSE_MS = 20;
 
 /**
@@ -96,7 +96,7 @@ export function* replaceDatabase(place: {
   keep(target, kept);
   syncPath(folder);
   yield "the old one has a second name";
-  for (const suffix of ["-wal", "-journal", "-shm"]) rmSync(target + suffix, { force: true });
+  for (const suffix of SIDE_SUFFIXES) rmSync(target + suffix, { force: true });
   syncPath(folder);
   yield "it has no log";
   orStoreError(`cannot replace ${target}`, () => renameSync(copy, target));
@@ -109,7 +109,7 @@ export function* replaceDatabase(place: {
 function keep(target: string, kept: string): void {
   const made: string[] = [];
   try {
-    for (const suffix of ["-wal", "-journal", ""]) {
+    for (const suffix of [...LOG_SUFFIXES, ""]) {
       if (!existsSync(target + suffix)) continue;
       linkSync(target + suffix, kept + suffix);
       made.push(kept + suffix);

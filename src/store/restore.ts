@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 import type { Actor } from "./actor.ts";
 import { newerThan, type Newer } from "./booksEnd.ts";
 import { discardCopy, makeCopy, partialName } from "./copying.ts";
-import { databaseFile, missingFolder } from "./databaseFile.ts";
+import { databaseFile, LOG_SUFFIXES, missingFolder } from "./databaseFile.ts";
 import { lockPath, takeInstanceLock } from "./lock.ts";
 import { orStoreError } from "./orStoreError.ts";
 import { holdDatabase, replaceDatabase } from "./replaceDatabase.ts";
@@ -91,7 +91,7 @@ function refuseFile(file: string, target: string): void {
   const there = statSync(target, { throwIfNoEntry: false });
   if (there?.dev === status.dev && there.ino === status.ino)
     throw new StoreError(`${file} is the database itself: name a backup`);
-  for (const suffix of ["-wal", "-journal"]) {
+  for (const suffix of LOG_SUFFIXES) {
     const log = file + suffix;
     if ((statSync(log, { throwIfNoEntry: false })?.size ?? 0) > 0)
       throw new StoreError(

@@ -1,7 +1,7 @@
 import { Database } from "bun:sqlite";
 import { drizzle, type BunSQLiteDatabase } from "drizzle-orm/bun-sqlite";
 import { accessSync, closeSync, constants, existsSync, openSync } from "node:fs";
-import { isNoFile, missingFolder, NAME_ANOTHER } from "./databaseFile.ts";
+import { isNoFile, missingFolder, NAME_ANOTHER, OWNER_ONLY } from "./databaseFile.ts";
 import { openedFile, type OpenedFile } from "./openedFile.ts";
 import { errorCode, refusalOf } from "../lib/errorCode.ts";
 
@@ -18,7 +18,6 @@ export interface Connection {
 /** How long a connection waits for another process that writes, before it fails with SQLITE_BUSY. */
 const BUSY_TIMEOUT_MS = 5000;
 const WAL_BYTES_KEPT = 16 * 1024 * 1024;
-const OWNER_ONLY = 0o600;
 
 /** The store cannot be used; the message is one line that says what to do. */
 export class StoreError extends Error {
