@@ -1,4 +1,4 @@
-import type { Price } from "../config/schema.ts";
+import type { OperatorPrice, Price } from "../config/schema.ts";
 import type { EndStatus } from "../contract/requestForm.ts";
 import { noUsage, type Usage } from "../contract/usage.ts";
 import { assert } from "../lib/assert.ts";
@@ -20,7 +20,7 @@ export interface Ending {
   usage?: BilledUsage | undefined;
   provider?: string | undefined;
   /** The operator's own prices on the route that answered, where configured. */
-  operatorPrice?: { input: bigint; output: bigint } | undefined;
+  operatorPrice?: OperatorPrice | undefined;
 }
 
 /** What the books say of an ended request; nano-roubles. */

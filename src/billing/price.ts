@@ -1,4 +1,4 @@
-import type { Price } from "../config/schema.ts";
+import type { OperatorPrice, Price } from "../config/schema.ts";
 import type { Usage } from "../contract/usage.ts";
 
 /** The exact cost in nano-roubles; there is nothing to round. */
@@ -13,6 +13,6 @@ export function costOf(usage: Usage, price: Price): bigint {
 }
 
 /** What the operator pays for the same tokens by a route's own two prices. */
-export function operatorCostOf(usage: Usage, cost: { input: bigint; output: bigint }): bigint {
-  return BigInt(usage.promptTokens) * cost.input + BigInt(usage.completionTokens) * cost.output;
+export function operatorCostOf(usage: Usage, price: OperatorPrice): bigint {
+  return BigInt(usage.promptTokens) * price.input + BigInt(usage.completionTokens) * price.output;
 }

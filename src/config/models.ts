@@ -1,6 +1,13 @@
 import type { Inspection } from "./inspection.ts";
 import { nearest } from "./nearest.ts";
-import type { ConfigFile, ModelConfig, Price, ProviderConfig, RouteConfig } from "./schema.ts";
+import type {
+  ConfigFile,
+  ModelConfig,
+  OperatorPrice,
+  Price,
+  ProviderConfig,
+  RouteConfig,
+} from "./schema.ts";
 import type { ModelFile, Sound } from "./shape.ts";
 
 type RouteFile = NonNullable<NonNullable<ModelFile["routes"]>[number]>;
@@ -115,7 +122,7 @@ function readRoute(
     responses,
     priority: Number(file.priority ?? 1n),
     weight: Number(file.weight ?? 1n),
-    cost: readCost(file, at, inspection),
+    operatorPrice: readOperatorPrice(file, at, inspection),
   };
 }
 
@@ -146,7 +153,11 @@ function checkProvider(
   if (file.responses === true) inspection.problem(`${at}.responses`, fault);
 }
 
-function readCost(file: RouteFile, at: string, inspection: Inspection): RouteConfig["cost"] {
+function readOperatorPrice(
+  file: RouteFile,
+  at: string,
+  inspection: Inspection,
+): OperatorPrice | undefined {
   const { rub_cost_input_per_1m: input, rub_cost_output_per_1m: output } = file;
   if (input === undefined && output === undefined) return undefined;
   if (input === undefined || output === undefined) {

@@ -249,6 +249,12 @@ export interface Price {
   readonly cacheWrite: bigint;
 }
 
+/** What the operator pays, in the unit of {@link Price}. */
+export interface OperatorPrice {
+  readonly input: bigint;
+  readonly output: bigint;
+}
+
 export interface RouteConfig {
   /** The id of a provider that exists. */
   readonly provider: string;
@@ -260,6 +266,5 @@ export interface RouteConfig {
   readonly priority: number;
   /** At least 1. */
   readonly weight: number;
-  /** What the operator pays, in the unit of {@link Price}. */
-  readonly cost: { readonly input: bigint; readonly output: bigint } | undefined;
+  readonly operatorPrice: OperatorPrice | undefined;
 }

@@ -70,7 +70,7 @@ export async function answerJson(
     status,
     usage: answer.billed,
     provider: candidate.provider.id,
-    operatorPrice: candidate.route.cost,
+    operatorPrice: candidate.route.operatorPrice,
   });
   return { kind: "json", text: answer.text, costRub: formatRoubles(charge) };
 }

@@ -242,7 +242,7 @@ export class StreamRelay implements Relay {
     // A client that left is no fault that the operator must hear of.
     let problem: unknown = ending.status === "cancelled" ? undefined : failure;
     try {
-      const operatorPrice = candidate.route.cost;
+      const { operatorPrice } = candidate.route;
       receipt = await admitted.meter.finish({
         ...ending,
         provider: this.#providerId,

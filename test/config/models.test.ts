@@ -176,7 +176,7 @@ describe("routes", () => {
         responses: true,
         priority: 0,
         weight: 3,
-        cost: { input: 0n, output: 7n },
+        operatorPrice: { input: 0n, output: 7n },
       },
     ]);
   });

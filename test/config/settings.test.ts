@@ -67,7 +67,7 @@ test("the shortest file gets every default", () => {
             responses: false,
             priority: 1,
             weight: 1,
-            cost: undefined,
+            operatorPrice: undefined,
           },
         ],
       },
