@@ -72,6 +72,9 @@ export function orNone<Value>(
   return (text) => (text === "none" ? none : read(text));
 }
 
+/** What the help says of an argument that {@link keyId} reads. */
+export const KEY_ID_DESCRIPTION = "such as key_01jd..., see: tollgate keys list";
+
 /** The id of a key. One that was taken for its id must not come into any message. */
 export function keyId(text: string): string {
   if (!text.startsWith(KEY_HEAD)) return text;

@@ -3,7 +3,7 @@ import { issueKey } from "../auth/key.ts";
 import { systemClock } from "../lib/clock.ts";
 import { idMaker } from "../lib/id.ts";
 import { systemRandom } from "../lib/random.ts";
-import { graceDuration, keyId } from "./arguments.ts";
+import { graceDuration, KEY_ID_DESCRIPTION, keyId } from "./arguments.ts";
 import { issuedKey } from "./keyShown.ts";
 import type { Result } from "./print.ts";
 import { withSession, type Session } from "./session.ts";
@@ -25,7 +25,7 @@ export function addKeyRotation(keys: Command): void {
         "Both have one budget between them, and what was spent is carried over; each has rate limits of its own, " +
         "which are fresh for the new one.",
     )
-    .argument("<id>", "such as key_01jd..., see: tollgate keys list", keyId)
+    .argument("<id>", KEY_ID_DESCRIPTION, keyId)
     .addOption(
       new Option("--grace <time>", "how long the old key still works: 24h, 7d; 0s = no more")
         .argParser(graceDuration)

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { Config } from "../config/schema.ts";
+import { LIMITS_MAX, type Config } from "../config/schema.ts";
 import { systemClock } from "../lib/clock.ts";
 import type { KeyChanges } from "../store/store.ts";
 import {
@@ -46,19 +46,19 @@ const settings: readonly Setting[] = [
     flag: "--rpm <count>",
     description: "requests per minute, 0 = no limit",
     without: "the config's limit",
-    read: wholeNumber(0, 1e9),
+    read: wholeNumber(0, LIMITS_MAX.requestsPerMinute),
   },
   {
     flag: "--tpm <count>",
     description: "tokens per minute, 0 = no limit",
     without: "the config's limit",
-    read: wholeNumber(0, 1e12),
+    read: wholeNumber(0, LIMITS_MAX.tokensPerMinute),
   },
   {
     flag: "--concurrent <count>",
     description: "requests at a time, 0 = no limit",
     without: "the config's limit",
-    read: wholeNumber(0, 1e6),
+    read: wholeNumber(0, LIMITS_MAX.concurrentRequests),
   },
   {
     flag: "--models <names>",

@@ -3,7 +3,7 @@ import { issueKey } from "../auth/key.ts";
 import { systemClock } from "../lib/clock.ts";
 import { idMaker } from "../lib/id.ts";
 import { systemRandom } from "../lib/random.ts";
-import { accountName, keyId } from "./arguments.ts";
+import { accountName, KEY_ID_DESCRIPTION, keyId } from "./arguments.ts";
 import { CommandFailure } from "./failure.ts";
 import { noKey } from "../store/store.ts";
 import { addKeyRotation } from "./keyRotation.ts";
@@ -15,8 +15,6 @@ import { findAccount, withSession, type Session } from "./session.ts";
 interface CreateOptions extends SettingOptions {
   readonly account: string;
 }
-
-const ID_DESCRIPTION = "such as key_01jd..., see: tollgate keys list";
 
 /** Registers `tollgate keys`. */
 export function addKeys(program: Command): void {
@@ -39,7 +37,7 @@ export function addKeys(program: Command): void {
   keys
     .command("show")
     .description("show one key, the secret part left out")
-    .argument("<id>", ID_DESCRIPTION, keyId)
+    .argument("<id>", KEY_ID_DESCRIPTION, keyId)
     .action((id: string, _: unknown, command: Command) =>
       withSession(command, "existing", (session) => show(session, id)),
     );
@@ -54,14 +52,14 @@ function addChanges(keys: Command): void {
       "Changes a key from the next request on. Keys that rotations put in each other's place have one budget " +
         "between them: set on one of them it is that of all.",
     )
-    .argument("<id>", ID_DESCRIPTION, keyId)
+    .argument("<id>", KEY_ID_DESCRIPTION, keyId)
     .action((id: string, options: SettingOptions, command: Command) => set(command, id, options));
   addSettingOptions(setting, "set");
   addKeyRotation(keys);
   keys
     .command("revoke")
     .description("refuse a key for ever, from the next request on")
-    .argument("<id>", ID_DESCRIPTION, keyId)
+    .argument("<id>", KEY_ID_DESCRIPTION, keyId)
     .action((id: string, _: unknown, command: Command) =>
       withSession(command, "existing", (session) => revoke(session, id)),
     );

@@ -7,6 +7,13 @@ export type ChatApi = "chat" | "responses";
 /** The highest price and the highest rate. */
 const billion = 1_000_000_000;
 
+/** The highest limits, by the config or for one key. */
+export const LIMITS_MAX = {
+  requestsPerMinute: billion,
+  tokensPerMinute: 1000 * billion,
+  concurrentRequests: 1_000_000,
+} as const;
+
 /**
  * The most tokens that a model may be said to read or write. At the highest price a hold of that many, for
  * eight choices and a prompt as long, is 9e17 nano-roubles: far inside a signed 64-bit number.
@@ -129,9 +136,9 @@ export const ConfigFile = table({
   ),
   limits: Type.Optional(
     table({
-      requests_per_minute: Type.Optional(wholeNumber(0, billion)),
-      tokens_per_minute: Type.Optional(wholeNumber(0, 1000 * billion)),
-      concurrent_requests: Type.Optional(wholeNumber(0, 1_000_000)),
+      requests_per_minute: Type.Optional(wholeNumber(0, LIMITS_MAX.requestsPerMinute)),
+      tokens_per_minute: Type.Optional(wholeNumber(0, LIMITS_MAX.tokensPerMinute)),
+      concurrent_requests: Type.Optional(wholeNumber(0, LIMITS_MAX.concurrentRequests)),
       failed_keys_per_minute: Type.Optional(wholeNumber(0, billion)),
       trusted_proxies: Type.Optional(texts()),
     }),

@@ -1,3 +1,4 @@
+import { isJsonObject } from "../../lib/json.ts";
 import { Refusal } from "./refusal.ts";
 
 /** A JSON object of which nothing is known yet. */
@@ -7,7 +8,8 @@ export type Fields = Readonly<Record<string, unknown>>;
 export async function readFields(request: Request): Promise<Fields> {
   const text = await request.text();
   const fields = parse(text);
-  if (!isFields(fields)) throw new Refusal(400, "The body of the request must be a JSON object.");
+  if (!isJsonObject(fields))
+    throw new Refusal(400, "The body of the request must be a JSON object.");
   return fields;
 }
 
@@ -17,11 +19,6 @@ function parse(text: string): unknown {
   } catch (cause) {
     throw new Refusal(400, "We could not parse the JSON body of your request.", {}, { cause });
   }
-}
-
-/** Whether a value is a JSON object, and no list. */
-export function isFields(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** The model asked for; any name will do. Throws a Refusal when there is none. */

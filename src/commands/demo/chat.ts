@@ -1,5 +1,6 @@
 import { composeAnswer, type Answer } from "./answer.ts";
-import { isFields, missing, readCount, readModel, wrongType, type Fields } from "./body.ts";
+import { isJsonObject } from "../../lib/json.ts";
+import { missing, readCount, readModel, wrongType, type Fields } from "./body.ts";
 import { eventStream, type StreamedEvent } from "./eventStream.ts";
 import { measurePrompt, type Prompt } from "./prompt.ts";
 import { Refusal } from "./refusal.ts";
@@ -36,7 +37,7 @@ function readMessages(fields: Fields): readonly unknown[] {
     );
   }
   const stranger = messages.findIndex(
-    (message) => !isFields(message) || typeof message["role"] !== "string",
+    (message) => !isJsonObject(message) || typeof message["role"] !== "string",
   );
   if (stranger >= 0) throw wrongType(`messages[${stranger}]`, "an object with a role");
   return messages;
@@ -54,7 +55,7 @@ function readStop(fields: Fields): string[] {
 
 function asksForUsage(fields: Fields): boolean {
   const options = fields["stream_options"];
-  return isFields(options) && options["include_usage"] === true;
+  return isJsonObject(options) && options["include_usage"] === true;
 }
 
 function completion(model: string, prompt: Prompt, answers: readonly Answer[]): object {

@@ -1,4 +1,4 @@
-import { isFields } from "./body.ts";
+import { isJsonObject } from "../../lib/json.ts";
 import { countTokens } from "./tokens.ts";
 
 /** What the demo provider understands of a prompt: how long it is. */
@@ -23,7 +23,7 @@ export function measurePrompt(messages: readonly unknown[]): Prompt {
   let tokens = 0;
   let userWords = 0;
   for (const message of messages) {
-    if (!isFields(message)) continue;
+    if (!isJsonObject(message)) continue;
     const text = textOf(message["content"]);
     tokens += messageTokens + countTokens(text);
     if (message["role"] === "user") userWords += countWords(text);
@@ -37,7 +37,7 @@ export function measurePrompt(messages: readonly unknown[]): Prompt {
 function textOf(content: unknown): string {
   if (typeof content === "string") return content;
   if (!Array.isArray(content)) return "";
-  const texts = content.map((part: unknown) => (isFields(part) ? part["text"] : undefined));
+  const texts = content.map((part: unknown) => (isJsonObject(part) ? part["text"] : undefined));
   return texts.filter((text) => typeof text === "string").join("\n");
 }
 
