@@ -143,7 +143,7 @@ async function holdMoney(gateway: Gateway, visit: Visit, range: AmountRange): Pr
   };
   const untilMs = clock.monotonicMs() + visit.setup.config.billing.holdWaitMs;
   for (;;) {
-    refuseWithoutBooks(gateway, visit);
+    refuseWithoutBooks(gateway);
     const held = holds.take(owner, range, books);
     if (held.ok) return held.hold;
     if (held.reason === "short") {
@@ -162,9 +162,9 @@ function known<T>(funds: T | undefined): T {
 }
 
 /** While nothing can be written, or the gateway ends, no provider is asked; one small write at a time finds out when it is over. */
-function refuseWithoutBooks(gateway: Gateway, visit: Visit): void {
+function refuseWithoutBooks(gateway: Gateway): void {
   if (gateway.traffic.isCut) throw serviceUnavailable(new ShuttingDown());
   if (!gateway.writer.isFull) return;
-  gateway.writer.probe({ kind: "touch", keyId: visit.caller.id, at: gateway.clock.epochMs() });
+  gateway.writer.probe();
   throw serviceUnavailable(new StoreFull());
 }

@@ -1,15 +1,31 @@
 import type { App } from "../app.ts";
+import { StoreFull } from "../gateway/gateway.ts";
 import { version } from "../lib/version.ts";
 import { errorClass } from "../telemetry/log.ts";
 
+interface HealthAnswer {
+  readonly status: 200 | 503;
+  readonly body: string;
+}
+
 /** What /healthz says; it reads the store, because a gateway without one serves nobody. */
-export function health(app: App): { status: 200 | 503; body: string } {
+export function health(app: App): HealthAnswer {
   if (app.isDraining) return { status: 503, body: JSON.stringify({ status: "draining" }) };
+  const { store, writer } = app.gateway;
   try {
-    app.gateway.store.probe();
+    store.probe();
   } catch (error) {
-    app.gateway.log.error("the store is not usable", { error: errorClass(error) });
-    return { status: 503, body: JSON.stringify({ status: "unavailable" }) };
+    return unavailable(app, errorClass(error));
+  }
+  if (writer.isFull) {
+    // Who balances load sends nothing else to a gateway that is unavailable: nobody but this one would ever try again.
+    writer.probe();
+    return unavailable(app, errorClass(new StoreFull()));
   }
   return { status: 200, body: JSON.stringify({ status: "ok", version: version() }) };
+}
+
+function unavailable(app: App, error: string): HealthAnswer {
+  app.gateway.log.error("the store is not usable", { error });
+  return { status: 503, body: JSON.stringify({ status: "unavailable" }) };
 }

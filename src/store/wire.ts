@@ -44,6 +44,7 @@ type WireOperation =
       at: number;
     }
   | Operation<"touch">
+  | Operation<"probe">
   | Operation<"fold">;
 
 function toWire(operation: WriteOperation): WireOperation {
@@ -75,6 +76,7 @@ function toWire(operation: WriteOperation): WireOperation {
       return { kind: "own", objects, at: operation.at };
     }
     case "touch":
+    case "probe":
     case "fold":
       return operation;
   }
@@ -109,6 +111,7 @@ function fromWire(operation: WireOperation): WriteOperation {
       return { kind: "own", objects, at: operation.at };
     }
     case "touch":
+    case "probe":
     case "fold":
       return operation;
   }

@@ -30,8 +30,8 @@ export interface Writer {
   readonly queued: number;
   /** The last write found no room on the disk. */
   readonly isFull: boolean;
-  /** Tries a write whose outcome only `isFull` tells; one at a time. */
-  probe(operation: WriteOperation): void;
+  /** Tries a small write that changes nothing, whose outcome only `isFull` tells; one at a time. */
+  probe(): void;
   /** Waits for what was asked so far, then ends the Worker; after a fatal failure it does not wait. */
   close(): Promise<void>;
 }
@@ -111,8 +111,8 @@ class WorkerWriter implements Writer {
     });
   }
 
-  probe(operation: WriteOperation): void {
-    if (!this.#isProbing) void this.#tryOut(operation);
+  probe(): void {
+    if (!this.#isProbing) void this.#tryOut();
   }
 
   async close(): Promise<void> {
@@ -177,10 +177,10 @@ class WorkerWriter implements Writer {
     this.#onFatal(message);
   }
 
-  async #tryOut(operation: WriteOperation): Promise<void> {
+  async #tryOut(): Promise<void> {
     this.#isProbing = true;
     try {
-      await this.write(operation);
+      await this.write({ kind: "probe" });
     } catch {
       // What it was tried for stands in isFull.
     } finally {

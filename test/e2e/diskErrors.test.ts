@@ -1,7 +1,7 @@
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { startDemoProvider } from "../../src/commands/demo/provider.ts";
-import { chat } from "../support/chatCalls.ts";
+import { call, chat } from "../support/chatCalls.ts";
 import { failDisk, type DiskError } from "../support/disk/diskError.ts";
 import { cCompiler, tellNotRun } from "../support/disk/faultyDisk.ts";
 import { startGatewayOnDisk, type GatewayOnDisk } from "../support/disk/powerCut.ts";
@@ -20,6 +20,8 @@ afterAll(async () => {
 });
 
 const sweepTimeoutMs = 90_000;
+const healthChecks = 100;
+const recoveryMs = 15_000;
 
 function openBefore(providerUrl: string): { readonly on: GatewayOnDisk } {
   let opened: GatewayOnDisk | undefined;
@@ -93,6 +95,25 @@ describe.skipIf(!canRun)("no client saw the whole of an answer that is not in th
     },
     sweepTimeoutMs,
   );
+});
+
+describe.skipIf(!canRun)("a disk without any room", () => {
+  const opened = openBefore(demo.url);
+
+  test("makes /healthz unavailable until there is some, though nobody asks for anything else", async () => {
+    const { gateway, disk, key } = opened.on;
+    const health = async () => (await call(gateway, undefined, { path: "/healthz" })).status;
+    expect(await health()).toBe(200);
+    await disk.tell("fail write 1 ENOSPC 0");
+    expect((await chat(gateway, { key })).status).toBe(502);
+    // Each of them tries again whether there is room.
+    for (let count = 0; count < healthChecks; count += 1) expect(await health()).toBe(503);
+    await disk.tell("go");
+    const deadlineMs = performance.now() + recoveryMs;
+    while ((await health()) === 503 && performance.now() < deadlineMs) await Bun.sleep(1);
+    expect(await health()).toBe(200);
+    expect((await chat(gateway, { key })).status).toBe(200);
+  });
 });
 
 describe.skipIf(!canRun)("a start that finds open requests of an earlier life", () => {

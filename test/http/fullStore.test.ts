@@ -7,7 +7,7 @@ import {
   usageEvent,
   usual,
 } from "../support/chatAnswers.ts";
-import { chat, expectRefusal, type Refusal } from "../support/chatCalls.ts";
+import { call, chat, expectRefusal, type Refusal } from "../support/chatCalls.ts";
 import { fillStore } from "../support/fullStore.ts";
 import { costOf } from "../support/gatewayConfig.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
@@ -70,6 +70,26 @@ describe("a store without room", () => {
     expect(
       at.gateway.store.requests.list({ account: key.account, status: "failed", limit: 9 }),
     ).toEqual([]);
+  });
+
+  test("makes /healthz unavailable, whose own tries find out when there is room again", async () => {
+    const { writer } = at.gateway.app.gateway;
+    const key = at.gateway.key();
+    const health = async () => {
+      const { status, body } = await call(at.gateway, undefined, { path: "/healthz" });
+      await until("what it tried is over", () => writer.queued === 0);
+      return [status, (body as { status: string }).status];
+    };
+    expect(await health()).toEqual([200, "ok"]);
+    fill();
+    // There is no room for the time of the key's first use.
+    expect((await call(at.gateway, key, { path: "/v1/models" })).status).toBe(200);
+    await until("the writer has found no room", () => writer.isFull);
+    for (let count = 0; count < 5; count += 1) expect(await health()).toEqual([503, "unavailable"]);
+    makeRoom();
+    expect(await health()).toEqual([503, "unavailable"]);
+    expect(await health()).toEqual([200, "ok"]);
+    expect(at.gateway.store.keys.find(key.id)?.lastUsedAt).toBeNull();
   });
 
   test("takes the end of a request that was open before as soon as it has room: charged once", async () => {

@@ -36,6 +36,7 @@ const operations: {
     },
   ],
   touch: [{ kind: "touch", keyId: 9, at: 77 }],
+  probe: [{ kind: "probe" }],
   fold: [{ kind: "fold", before: 77 }],
 };
 
