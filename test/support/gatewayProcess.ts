@@ -34,6 +34,8 @@ export interface GatewayProcess {
   readonly ended: Promise<number>;
   /** Resolves with the first line that fits and is not older than `since`, a length of `log`. */
   logged(what: string, fits: (line: LogLine) => boolean, since?: number): Promise<LogLine>;
+  /** Drops what it has logged so far, in a run that goes on for long. */
+  forgetLog(): void;
   /** Issues a key; the account is made if need be, and gets so many roubles. */
   key(account: string, roubles: string, ...flags: readonly string[]): Promise<string>;
   /** What the books say of a request, once it is no longer running. */
@@ -133,6 +135,10 @@ class BinaryGateway implements GatewayProcess {
     const line = find();
     if (line === undefined) throw new Error("a line is gone from the log");
     return line;
+  }
+
+  forgetLog(): void {
+    this.log.length = 0;
   }
 
   async key(account: string, roubles: string, ...flags: readonly string[]): Promise<string> {

@@ -1,0 +1,70 @@
+import { Database } from "bun:sqlite";
+import { figuresFor } from "./plan.ts";
+
+interface EndedRow {
+  readonly id: number;
+  readonly public_id: string;
+  readonly status: string;
+  readonly prompt_tokens: number;
+  readonly completion_tokens: number;
+  readonly cached_tokens: number;
+}
+
+const shownMax = 5;
+
+/**
+ * What is wrong with requests of which nobody saw a whole answer: those that the file at `path` has charged for, or does
+ * not have. `open` are those that have not ended there yet.
+ */
+export function paidFor(
+  path: string,
+  ids: readonly string[],
+): { readonly open: readonly string[]; readonly problems: readonly string[] } {
+  const books = new Database(path, { readonly: true });
+  try {
+    const request = books.query<{ status: string; charge: number }, [string]>(
+      "SELECT status, charge FROM requests WHERE public_id = ?",
+    );
+    const charges = books.query<{ count: number }, [string]>(
+      "SELECT count(*) AS count FROM ledger WHERE ref = ?",
+    );
+    const open = ids.filter((id) => request.get(id)?.status === "running");
+    const problems = ids.flatMap((id) => {
+      if (open.includes(id)) return [];
+      const record = request.get(id);
+      const isFree = record?.status === "failed" && record.charge === 0;
+      if (isFree && charges.get(`req:${id}`)?.count === 0) return [];
+      return [`${id} was no answer, and is not in the books as one: ${JSON.stringify(record)}`];
+    });
+    return { open, problems };
+  } finally {
+    books.close();
+  }
+}
+
+/**
+ * Looks at what ended behind the row `after`, whoever saw it: the usage of a whole request, and of a client that
+ * went, if it is no estimate, is one that a provider sent. Returns the last row, too.
+ */
+export function strangeUsage(
+  path: string,
+  after: number,
+): { readonly last: number; readonly problems: readonly string[] } {
+  const books = new Database(path, { readonly: true });
+  try {
+    const rows = books
+      .query<EndedRow, [number]>(
+        `SELECT id, public_id, status, prompt_tokens, completion_tokens, cached_tokens FROM requests
+         WHERE id > ? AND status IN ('done', 'cancelled') AND estimated = 0 ORDER BY id`,
+      )
+      .all(after);
+    const strange = rows.filter((row) => {
+      const { completion, cached } = figuresFor(row.prompt_tokens);
+      return row.completion_tokens !== completion || row.cached_tokens !== cached;
+    });
+    const problems = strange.map((row) => `a usage that nobody sent: ${JSON.stringify(row)}`);
+    return { last: rows.at(-1)?.id ?? after, problems: problems.slice(0, shownMax) };
+  } finally {
+    books.close();
+  }
+}

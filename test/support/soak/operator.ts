@@ -1,0 +1,103 @@
+import { rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { configText, type GatewayConfig } from "../gatewayConfig.ts";
+import type { GatewayProcess, LogLine } from "../gatewayProcess.ts";
+
+/** Who runs commands beside a gateway at work. */
+export interface SoakOperator {
+  readonly gateway: GatewayProcess;
+  readonly accounts: readonly string[];
+  readonly reloadEveryMs: number;
+  /** The config of the so manieth reload. */
+  readonly configOf: (reload: number) => GatewayConfig;
+  readonly isOver: () => boolean;
+}
+
+/** What the operator was told is done. */
+export interface SoakDone {
+  /** Of the credits that were booked. */
+  readonly refs: string[];
+  reloads: number;
+  /** How often each of the other commands ended well. */
+  readonly commands: Record<string, number>;
+  readonly problems: string[];
+}
+
+const everyMs = 1000;
+
+/** Books a credit each second, reloads now and then, and asks and keeps everything else in between. */
+export async function operate(operator: SoakOperator, done: SoakDone): Promise<void> {
+  const { problems } = done;
+  const failed = (error: unknown): number => problems.push(String(error));
+  await Promise.all([
+    bookCredits(operator, done).catch(failed),
+    reloadAgainAndAgain(operator, done).catch(failed),
+    runCommands(operator, done).catch(failed),
+  ]);
+}
+
+async function bookCredits({ gateway, accounts, isOver }: SoakOperator, done: SoakDone) {
+  while (!isOver()) {
+    const next = Bun.sleep(everyMs);
+    const ref = `soak-${done.refs.length}`;
+    const account = accounts[done.refs.length % accounts.length] ?? "";
+    await gateway.desk.json("balance", "credit", account, "0.01", "--ref", ref);
+    done.refs.push(ref);
+    await next;
+  }
+}
+
+async function reloadAgainAndAgain(operator: SoakOperator, done: SoakDone): Promise<void> {
+  const { reloadEveryMs, isOver } = operator;
+  let nextMs = performance.now() + reloadEveryMs;
+  while (!isOver()) {
+    await Bun.sleep(everyMs / 4);
+    if (performance.now() < nextMs) continue;
+    nextMs += reloadEveryMs;
+    await reload(operator, done);
+  }
+}
+
+/** Puts the next config in its place and in force; what was logged before is looked through and dropped. */
+export async function reload(
+  { gateway, configOf }: Pick<SoakOperator, "gateway" | "configOf">,
+  done: SoakDone,
+): Promise<void> {
+  await writeFile(gateway.desk.config, configText(configOf(done.reloads + 1)));
+  done.problems.push(...errorsIn(gateway.log));
+  gateway.forgetLog();
+  gateway.signal("SIGHUP");
+  await gateway.logged("it has reloaded", ({ msg }) => msg === "config reloaded");
+  done.reloads += 1;
+}
+
+async function runCommands({ gateway, isOver }: SoakOperator, done: SoakDone): Promise<void> {
+  const { desk } = gateway;
+  const commands: Readonly<Record<string, () => Promise<unknown>>> = {
+    usage: () => desk.json("usage", "--by", "model"),
+    requests: () => desk.json("requests", "--limit", "50"),
+    audit: () => desk.json("audit"),
+    backup: async () => {
+      const file = join(desk.folder, "soak-backup.db");
+      await desk.json("backup", file);
+      await rm(file);
+    },
+  };
+  while (!isOver()) {
+    for (const [name, run] of Object.entries(commands)) {
+      const next = Bun.sleep(everyMs);
+      await run();
+      done.commands[name] = (done.commands[name] ?? 0) + 1;
+      await next;
+      if (isOver()) return;
+    }
+  }
+}
+
+/** A request that fails for its provider is none: it is judged by what its client saw. */
+export function errorsIn(log: readonly LogLine[]): string[] {
+  return log
+    .filter(({ level }) => level === "error" || level === "fatal")
+    .filter(({ msg, error }) => msg !== "request" || !String(error).startsWith("UpstreamError"))
+    .map((line) => `the log says: ${JSON.stringify(line)}`);
+}

@@ -1,0 +1,139 @@
+import { everyForm, type Form } from "../faultAnswers.ts";
+import { chanceOf, weighed } from "../fuzz/chance.ts";
+import type { Leaving } from "../fuzz/connection.ts";
+import { costOf } from "../gatewayConfig.ts";
+
+/** `half`: of the answer; what comes behind it is the end of the connection, or nothing. */
+export type Fault =
+  | "status 400"
+  | "status 429"
+  | "status 500"
+  | "status 503"
+  | "page"
+  | "fin"
+  | "reset"
+  | "stall"
+  | "half and fin"
+  | "half and reset"
+  | "half and stall";
+
+/** How a request may end. `broken`: a stream that says at its end that it is none. */
+export type Outcome = "whole" | "broken" | "400" | "502";
+
+/** What becomes of one request: its client and its provider both read it here, by its number. */
+export interface Plan {
+  readonly number: number;
+  readonly form: Form;
+  /** `paired` has a second route to a sound provider, `single` has none. */
+  readonly model: "single" | "paired";
+  /** What the faulty provider does with it. */
+  readonly fault: Fault | undefined;
+  /** The client goes amid the answer. */
+  readonly leaving: { readonly how: Leaving; readonly afterMs: number } | undefined;
+  /** Between two pieces of the answer, and before a JSON answer. */
+  readonly paceMs: number;
+  /** On a connection of its own, and not on that of an earlier one. */
+  readonly isFresh: boolean;
+  readonly promptChars: number;
+  readonly asksForUsage: boolean;
+  /** All that it may end with. */
+  readonly outcomes: readonly Outcome[];
+}
+
+/** Every twentieth, and no two in a row: five of them behind each other would open the breaker. */
+const faultEvery = 20;
+const faultAt = 7;
+/** Another last digit: none that leaves meets a fault. */
+const leavesEvery = 50;
+const leavesAt = 11;
+const leavesWithinMs = 200;
+const leftPaceMs = 100;
+const slowPaceMs = 20;
+const promptCharsMax = 4000;
+
+const faults: readonly (readonly [weight: number, fault: Fault])[] = [
+  [2, "status 400"],
+  [2, "status 429"],
+  [2, "status 500"],
+  [2, "status 503"],
+  [2, "page"],
+  [2, "fin"],
+  [2, "reset"],
+  [1, "stall"],
+  [2, "half and fin"],
+  [2, "half and reset"],
+  [1, "half and stall"],
+];
+
+export function planOf(seed: number, number: number): Plan {
+  const chance = chanceOf(seed, number);
+  const form = chance.pick(everyForm);
+  const drawn = number % faultEvery === faultAt ? weighed(chance, faults) : undefined;
+  // A route that is told to wait would be passed over, and the model has no other.
+  const model = drawn === "status 429" || chance.chance(0.5) ? "paired" : "single";
+  const leaves = number % leavesEvery === leavesAt;
+  const isSlow = chance.chance(0.2);
+  return {
+    number,
+    form,
+    model,
+    fault: drawn,
+    leaving: leaves
+      ? { how: chance.pick(["fin", "reset"]), afterMs: chance.below(leavesWithinMs) }
+      : undefined,
+    paceMs: leaves ? leftPaceMs : isSlow ? slowPaceMs : 0,
+    isFresh: chance.chance(0.1),
+    promptChars: chance.below(promptCharsMax),
+    asksForUsage: chance.chance(0.5),
+    outcomes: outcomesOf(drawn, form, model),
+  };
+}
+
+function outcomesOf(
+  fault: Fault | undefined,
+  form: Form,
+  model: Plan["model"],
+): readonly Outcome[] {
+  if (fault === undefined) return ["whole"];
+  // While a 429 lasts, all that is asked of the pair goes to the sound one.
+  const beside: readonly Outcome[] = model === "paired" ? ["whole"] : [];
+  if (fault === "status 400") return [...beside, "400"];
+  const before: readonly Outcome[] = model === "paired" ? beside : ["502"];
+  const hasContent = fault.startsWith("half") && form.endsWith("stream");
+  if (!hasContent) return before;
+  // A reset may overtake what was sent before it.
+  return fault === "half and reset" ? [...before, "broken"] : [...beside, "broken"];
+}
+
+/** The usage that a provider reports for a request. The prompt's figure alone tells the others. */
+export function figuresOf(number: number): { prompt: number; completion: number; cached: number } {
+  return figuresFor(promptMin + (number % promptSpread));
+}
+
+export function chargeOf(number: number): bigint {
+  return costOf(figuresOf(number));
+}
+
+const promptMin = 20;
+const promptSpread = 97;
+
+/** Of a prompt of so many tokens. */
+export function figuresFor(prompt: number): { prompt: number; completion: number; cached: number } {
+  return { prompt, completion: 1 + ((prompt * 31) % 89), cached: prompt % 7 };
+}
+
+/** The body that a client sends. Its prompt begins with the number. */
+export function bodyOf({ number, form, model, promptChars, asksForUsage }: Plan): string {
+  const prompt = `${number} ${"word ".repeat(promptChars / 5)}`;
+  const stream = form.endsWith("stream");
+  const face = form.startsWith("chat")
+    ? { messages: [{ role: "user", content: prompt }] }
+    : { input: prompt };
+  const usage = form === "chat stream" && asksForUsage && { include_usage: true };
+  return JSON.stringify({ model, stream, ...face, ...(usage && { stream_options: usage }) });
+}
+
+/** The number of a request, from the text in which it reached its provider. */
+export function numberIn(text: string): number {
+  return Number(/"(?:content|input)":"(\d+) /.exec(text)?.[1]);
+}

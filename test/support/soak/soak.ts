@@ -1,0 +1,199 @@
+import { lostCharges, problemsOf } from "../acknowledged.ts";
+import { keptBy, leftWrong, untilAtRest, type Kept, type SoakBench } from "./bench.ts";
+import { paidFor, strangeUsage } from "./books.ts";
+import { newTally, sendSoakLoad, type SoakTally } from "./clients.ts";
+import { operate, reload, type SoakDone } from "./operator.ts";
+import { growthBytes, quantile, slopeBytes, watch, type SoakFigures } from "./watch.ts";
+
+export interface SoakOptions {
+  readonly seconds: number;
+  readonly perSecond: number;
+  readonly reloadEveryMs: number;
+  /** Hears each minute how it stands. */
+  tell?(standing: SoakStanding): void;
+}
+
+/** What a soak has seen so far. */
+export interface SoakStanding {
+  readonly seconds: number;
+  readonly begun: number;
+  /** The rate that was reached. */
+  readonly perSecond: number;
+  readonly left: number;
+  readonly failedOver: number;
+  readonly outcomes: SoakTally["outcomes"];
+  readonly credits: number;
+  readonly reloads: number;
+  readonly commands: SoakDone["commands"];
+  /** Of the gateway's memory now, and what the last third of the time has more than the first. */
+  readonly residentMiB: number;
+  readonly growthMiB: number;
+  /** After the first hour, in MiB an hour. */
+  readonly slopeMiB: number | undefined;
+  /** Of the write-ahead log, at its largest. */
+  readonly walMiB: number;
+  /** Within so long 99 of 100 turns of the gateway's event loop begin, in the middle one of all seconds. */
+  readonly lagMs: number;
+  /** Within so long 99 of 100 health checks are answered, without what other programs take. */
+  readonly healthMs: number;
+  /** What the gateway has more than before: files open, and objects. They count at rest. */
+  readonly files: number;
+  readonly heapMiB: number;
+  readonly problems: readonly string[];
+}
+
+const mebibyte = 1_048_576;
+const minuteMs = 60_000;
+const warmUpRequests = 400;
+const filesMore = 5;
+/** A collection at rest leaves what is referred to. A kilobyte kept of each of some thousand requests is beyond it. */
+const heapBytesMore = 6 * mebibyte;
+const restTimeoutMs = 60_000;
+const restStepMs = 500;
+const walBytesMost = 64 * mebibyte;
+
+interface Run {
+  readonly bench: SoakBench;
+  readonly tally: SoakTally;
+  readonly figures: SoakFigures;
+  readonly done: SoakDone;
+  readonly begunBefore: number;
+  readonly before: Kept;
+  now: Kept;
+  readonly startedMs: number;
+  /** How long requests were sent. */
+  loadMs: number;
+  /** The last request that was looked at. */
+  lastRow: number;
+}
+
+/** Uses the gateway for so long, and waits until it rests. It ends early with the first problem. */
+export async function soak(bench: SoakBench, options: SoakOptions): Promise<SoakStanding> {
+  const { gateway, accounts, configOf } = bench;
+  const { perSecond, reloadEveryMs } = options;
+  const run = await warmUp(bench, perSecond);
+  const { tally, figures, done, startedMs } = run;
+  const tookMs = (): number => performance.now() - startedMs;
+  const isOver = (): boolean => tookMs() > options.seconds * 1000 || tally.problems.length > 0;
+  const everyMinute = setInterval(() => {
+    run.loadMs = tookMs();
+    judge(run);
+    options.tell?.(standingOf(run));
+  }, minuteMs);
+  const send = async (): Promise<void> => {
+    await sendSoakLoad({ ...bench, perSecond, tally, isOver });
+    run.loadMs = tookMs();
+  };
+  await Promise.all([
+    send(),
+    operate({ gateway, accounts, reloadEveryMs, configOf, isOver }, done),
+    watch(bench, figures, isOver).catch((error: unknown) => tally.problems.push(String(error))),
+  ]);
+  clearInterval(everyMinute);
+  await judgeAtRest(run);
+  return standingOf(run);
+}
+
+/** Sends a few hundred requests, and notes what the gateway has at rest: its files before them, its memory behind them. */
+async function warmUp(bench: SoakBench, perSecond: number): Promise<Run> {
+  const tally = newTally();
+  const { files } = await keptBy(bench);
+  const isOver = (): boolean => tally.begun >= warmUpRequests;
+  await sendSoakLoad({ ...bench, perSecond, tally, isOver });
+  await untilAtRest(bench);
+  const done: SoakDone = { refs: [], reloads: 0, commands: {}, problems: tally.problems };
+  await reload(bench, done);
+  const before = { ...(await keptBy(bench)), files };
+  return {
+    bench,
+    tally,
+    figures: { resident: [], lagsMs: [], healthMs: [], walBytesMax: 0 },
+    done,
+    begunBefore: tally.begun,
+    before,
+    now: before,
+    startedMs: performance.now(),
+    loadMs: 0,
+    lastRow: 0,
+  };
+}
+
+/** Holds what was answered since the last time against the books. */
+function judge(run: Run): void {
+  const { bench, tally, figures } = run;
+  const path = bench.gateway.desk.database;
+  const unpaid = paidFor(path, tally.unpaid.splice(0));
+  tally.unpaid.push(...unpaid.open);
+  const usage = strangeUsage(path, run.lastRow);
+  run.lastRow = usage.last;
+  const lost = lostCharges(path, tally.whole.splice(0));
+  tally.problems.push(...lost, ...unpaid.problems, ...usage.problems);
+  bench.forget();
+  if (figures.walBytesMax >= walBytesMost)
+    tally.problems.push(`the write-ahead log had ${figures.walBytesMax} bytes`);
+}
+
+async function judgeAtRest(run: Run): Promise<void> {
+  const { bench, tally, done } = run;
+  await untilAtRest(bench).catch((error: unknown) => tally.problems.push(String(error)));
+  await untilGivenBack(run);
+  judge(run);
+  const { database } = bench.gateway.desk;
+  tally.problems.push(...problemsOf(database, { whole: [], refs: done.refs }));
+  tally.problems.push(...(await leftWrong(bench)));
+}
+
+/**
+ * Waits for the gateway to close what it does not use, and to collect what nobody refers to. A reload comes first: with
+ * it go the connections to the providers, which are kept for the next request.
+ */
+async function untilGivenBack(run: Run): Promise<void> {
+  const { bench, before, tally, done } = run;
+  await reload(bench, done);
+  const deadlineMs = performance.now() + restTimeoutMs;
+  for (;;) {
+    run.now = await keptBy(bench);
+    const files = run.now.files - before.files;
+    const heap = run.now.heapBytes - before.heapBytes;
+    if (files <= filesMore && heap <= heapBytesMore) return;
+    if (performance.now() > deadlineMs) {
+      tally.problems.push(`at rest it has ${files} files and ${heap} bytes more than before`);
+      return;
+    }
+    await Bun.sleep(restStepMs);
+  }
+}
+
+function standingOf({ tally, figures, done, ...run }: Run): SoakStanding {
+  const seconds = (performance.now() - run.startedMs) / 1000;
+  const perSecond = ((tally.begun - run.begunBefore) * 1000) / run.loadMs;
+  const slope = slopeBytes(figures);
+  return {
+    seconds: Math.round(seconds),
+    begun: tally.begun,
+    perSecond: Math.round(perSecond),
+    left: tally.left,
+    failedOver: tally.failedOver,
+    outcomes: tally.outcomes,
+    credits: done.refs.length,
+    reloads: done.reloads,
+    commands: done.commands,
+    residentMiB: inMiB(figures.resident.at(-1)?.bytes ?? 0),
+    growthMiB: inMiB(growthBytes(figures)),
+    slopeMiB: slope === undefined ? undefined : inMiB(slope),
+    walMiB: inMiB(figures.walBytesMax),
+    lagMs: tenths(quantile(figures.lagsMs, 0.5)),
+    healthMs: tenths(quantile(figures.healthMs, 0.99)),
+    files: run.now.files - run.before.files,
+    heapMiB: inMiB(run.now.heapBytes - run.before.heapBytes),
+    problems: tally.problems,
+  };
+}
+
+function inMiB(bytes: number): number {
+  return tenths(bytes / mebibyte);
+}
+
+function tenths(value: number): number {
+  return Math.round(value * 10) / 10;
+}

@@ -1,0 +1,105 @@
+import { logSizeBytes } from "../../../src/store/logSize.ts";
+import type { GatewayProcess } from "../gatewayProcess.ts";
+import { residentBytes } from "../memory.ts";
+import { unhinderedTimer } from "../processorWait.ts";
+import { scrape, type Scrape } from "../scrape.ts";
+
+/** What the gateway was seen to take, each second. */
+export interface SoakFigures {
+  /** Resident bytes with their time in milliseconds, the earliest first. */
+  readonly resident: { readonly atMs: number; readonly bytes: number }[];
+  /** Of each second, the time within which 99 of 100 turns of the event loop began when they were due, in milliseconds. */
+  readonly lagsMs: number[];
+  /** How long health checks took, in milliseconds, without what other programs took of the processors. */
+  readonly healthMs: number[];
+  /** The largest that the write-ahead log was. */
+  walBytesMax: number;
+}
+
+const sampleEveryMs = 1000;
+const healthEveryMs = 50;
+const walEveryMs = 100;
+
+interface Watched {
+  readonly gateway: GatewayProcess;
+  readonly metricsUrl: string;
+}
+
+/** Looks until it is over. */
+export async function watch(
+  watched: Watched,
+  figures: SoakFigures,
+  isOver: () => boolean,
+): Promise<void> {
+  await Promise.all([askHealth(watched, figures, isOver), sample(watched, figures, isOver)]);
+}
+
+async function askHealth(
+  { gateway }: Watched,
+  { healthMs }: SoakFigures,
+  isOver: () => boolean,
+): Promise<void> {
+  while (!isOver()) {
+    const next = Bun.sleep(healthEveryMs);
+    const tookMs = unhinderedTimer([gateway.pid, process.pid]);
+    const answer = await fetch(`${gateway.url}/healthz`, { keepalive: false });
+    await answer.text();
+    if (answer.status !== 200) throw new Error(`a health check said ${answer.status}`);
+    healthMs.push(tookMs().all);
+    await next;
+  }
+}
+
+async function sample(
+  { gateway, metricsUrl }: Watched,
+  figures: SoakFigures,
+  isOver: () => boolean,
+): Promise<void> {
+  const lookAtLog = (): void => {
+    const bytes = logSizeBytes(gateway.desk.database);
+    figures.walBytesMax = Math.max(figures.walBytesMax, bytes);
+  };
+  const timer = setInterval(lookAtLog, walEveryMs);
+  try {
+    while (!isOver()) {
+      await Bun.sleep(sampleEveryMs);
+      figures.resident.push({ atMs: performance.now(), bytes: residentBytes(gateway.pid) });
+      figures.lagsMs.push(lagMs(await scrape(metricsUrl)));
+    }
+  } finally {
+    clearInterval(timer);
+  }
+}
+
+/** Since the scrape before. */
+function lagMs(found: Scrape): number {
+  return found.value("nodejs_eventloop_lag_p99_seconds") * 1000;
+}
+
+/** The value that such a share of all is below; NaN of none. */
+export function quantile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN;
+}
+
+/** How many bytes more the last third of the samples has than the first, by their medians. */
+export function growthBytes({ resident }: Pick<SoakFigures, "resident">): number {
+  const third = Math.floor(resident.length / 3);
+  const bytes = resident.map((sample) => sample.bytes);
+  return quantile(bytes.slice(-third), 0.5) - quantile(bytes.slice(0, third), 0.5);
+}
+
+const hourMs = 3_600_000;
+
+/** Bytes an hour, by least squares over the samples behind the first hour; undefined where that is none. */
+export function slopeBytes({ resident }: Pick<SoakFigures, "resident">): number | undefined {
+  const startMs = resident[0]?.atMs ?? 0;
+  const late = resident.filter(({ atMs }) => atMs - startMs > hourMs);
+  if (late.length < 2) return undefined;
+  const mean = (of: (sample: (typeof late)[number]) => number): number =>
+    late.reduce((sum, sample) => sum + of(sample), 0) / late.length;
+  const meanMs = mean(({ atMs }) => atMs);
+  const meanBytes = mean(({ bytes }) => bytes);
+  const covariance = mean(({ atMs, bytes }) => (atMs - meanMs) * (bytes - meanBytes));
+  return (covariance / mean(({ atMs }) => (atMs - meanMs) ** 2)) * hourMs;
+}
