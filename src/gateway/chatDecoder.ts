@@ -85,11 +85,11 @@ export class ChatDecoder implements AnswerDecoder {
     return this.#reported.isFinal(this.isFinished, this.textBytes);
   }
 
+  /** A provider may make fewer choices than it was asked for; one that began and has no end is cut. */
   get isFinished(): boolean {
-    return (
-      this.#finishedChoices.size > 0 &&
-      (this.isClosed || this.#finishedChoices.size >= this.#choiceCount)
-    );
+    if (this.#finishedChoices.size >= this.#choiceCount) return true;
+    if (!this.isClosed || this.#finishedChoices.size === 0) return false;
+    return this.#begunChoices.isSubsetOf(this.#finishedChoices);
   }
 
   push(bytes: Uint8Array): void {

@@ -89,6 +89,14 @@ describe("[DONE] behind content ends what has no finish reason", () => {
     ]);
   });
 
+  test("a choice whose stream ends before it, without [DONE], is cut: the client is told, and nothing is charged", async () => {
+    at.provider.answer = stream(second(helloEvent), helloEvent, stopEvent, usageEvent);
+    const key = at.gateway.key();
+    const reply = await chat(at.gateway, key, { ...streaming, n: 2 });
+    expect(chunksOf(reply).at(-1)).toMatchObject({ error: { type: "provider_error" } });
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+  });
+
   test("a choice that only began its role is given no end", async () => {
     at.provider.answer = stream(helloEvent, second(roleEvent), usageEvent, doneEvent);
     const reply = await chat(at.gateway, at.gateway.key(), { ...streaming, n: 2 });
