@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { describedBy } from "../support/apiDescription.ts";
 import { doneEvent, helloEvent, stopEvent, usageEvent, usual } from "../support/chatAnswers.ts";
 import {
   chat,
@@ -107,11 +108,14 @@ describe("a stream whose first content is late", () => {
     provider.go();
     await client.seen("[DONE]");
     const text = client.text.replaceAll(KEEP_ALIVE, "");
-    expect(chunksOf({ text })).toMatchObject([
+    const chunks = chunksOf({ text });
+    expect(chunks).toMatchObject([
       { error: { type: "invalid_request_error", message: "your prompt is too long" } },
     ]);
     await until("the request is over", () => at.gateway.app.requests.open === 0);
     expect(at.gateway.log.at(-1)).toMatchObject({ status: 200, outcome: "failed", level: "info" });
+    const { complaints } = await describedBy(at.gateway);
+    expect(complaints("ChatChunk", chunks[0], true)).toEqual([]);
   });
 
   test("of the responses interface ends with that interface's error event", async () => {

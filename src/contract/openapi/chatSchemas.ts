@@ -61,12 +61,13 @@ function chunk(usage: TSchema) {
         { minItems: 1 },
       ),
       usage: Type.Optional(usage),
-      error: Type.Optional(errorSchemas().ProviderError.properties.error),
+      error: Type.Optional(errorSchemas().ErrorBody.properties.error),
     },
     {
       description: [
         "One event of a stream. `usage` stands on the chunk that bears the `finish_reason`, for a client that asked for it.",
-        "After a failure the last chunk has the `finish_reason` `error` and an `error`.",
+        "After a failure the last chunk has the `finish_reason` `error` and an `error`: a `provider_error`, or, where the head had",
+        "to leave before the answer came, whatever error the request would have got.",
       ].join(" "),
     },
   );
