@@ -20,6 +20,8 @@ const SOUND = /audio\.delta$/;
 /** Far more than any answer needs: each is recorded as the account's own. */
 const OUTPUT_ITEMS_MAX = 1024;
 
+/** Ends an event behind any line, be that ended or not. */
+const BLANK_LINE = Buffer.from("\n\n");
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 
@@ -63,7 +65,10 @@ export class ResponsesDecoder implements AnswerDecoder {
     this.#lacksLineFeed = false;
     const last = this.#splitter.end();
     // An event that the end cut off is no event, as the standard says; the answer's own end lacks nothing that matters.
-    if (last && TERMINAL_EVENTS.has(eventType(last) ?? "")) this.#read(last);
+    if (!last || this.isFinished || !TERMINAL_EVENTS.has(eventType(last) ?? "")) return;
+    this.#read(last);
+    // A client by the standard must see it too.
+    this.#keptBack.push(BLANK_LINE);
   }
 
   take(): Uint8Array | undefined {

@@ -144,6 +144,20 @@ describe("what the client gets of a stream", () => {
     expect(reply.text).toBe(events.join(""));
   });
 
+  test.each([
+    ["its blank line", terminal().slice(0, -1)],
+    ["any line end", terminal().trimEnd()],
+    ["the second half of its blank line, of CRs", terminal().replaceAll("\n", "\r").slice(0, -1)],
+  ])("ends with a terminal event that a client takes, where it came without %s", async (_, end) => {
+    at.providers.local.answer = stream(created(), delta, end);
+    const key = at.gateway.key();
+    const { text } = await respond(at.gateway, key, { stream: true });
+    expect(text).toStartWith(created() + delta + end);
+    // A block that no blank line ends is no event, by the standard.
+    expect(text.slice(created().length + delta.length)).toMatch(/(?:\r\n?|\n)(?:\r\n?|\n)$/);
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done" }]);
+  });
+
   test("ends with the terminal event, whatever the provider sends behind it", async () => {
     const events = [created(), delta, terminal()];
     at.providers.local.answer = stream(...events, "data: [DONE]\n\n", delta);
