@@ -70,7 +70,7 @@ export function chunksOf({ text }: Pick<Reply, "text">): Record<string, unknown>
   const last = blocks.pop();
   if (last !== "data: [DONE]") throw new Error(`the stream does not end with [DONE]: ${text}`);
   return blocks.map((block) => {
-    if (!/^data: \{.*\}$/.test(block)) throw new Error(`not an event: ${block}`);
+    if (!/^data: \{[^\r\n]*\}$/.test(block)) throw new Error(`not an event: ${block}`);
     return JSON.parse(block.slice("data: ".length)) as Record<string, unknown>;
   });
 }
