@@ -4,32 +4,19 @@
  */
 import { openFuzzBench } from "../test/support/fuzz/bench.ts";
 import { fuzzHttp } from "../test/support/fuzz/httpFuzz.ts";
+import { fuzzInRounds } from "../test/support/fuzz/rounds.ts";
 
 const requestsDefault = 10_000_000;
 const roundMax = 50_000;
-const seedMax = 2 ** 31;
 
-/** Prints what each round saw. Returns how many things went wrong. */
-async function fuzz(requests: number, first: number): Promise<number> {
-  let bad = 0;
-  for (let sent = 0, seed = first; sent < requests; sent += roundMax, seed += 1) {
+if (import.meta.main) {
+  const rounds = { all: requestsDefault, roundMax, print: console.log };
+  await fuzzInRounds(rounds, async (seed, requests) => {
     const bench = await openFuzzBench();
     try {
-      const round = { seed, requests: Math.min(roundMax, requests - sent) };
-      const { problems, ...seen } = await fuzzHttp(bench, round);
-      bad += problems.length;
-      for (const problem of problems) console.log(problem);
-      console.log(JSON.stringify({ ...seen, bad: problems.length }));
+      return await fuzzHttp(bench, { seed, requests });
     } finally {
       await bench.close();
     }
-  }
-  return bad;
-}
-
-if (import.meta.main) {
-  const [requests, seed] = process.argv.slice(2).map(Number);
-  const first = seed ?? Math.floor(Math.random() * seedMax);
-  console.log(JSON.stringify({ seed: first }));
-  process.exit((await fuzz(requests ?? requestsDefault, first)) === 0 ? 0 : 1);
+  });
 }

@@ -49,7 +49,8 @@ function statusesOf(bytes: Buffer): readonly number[] {
   }
 }
 
-const texts = [
+/** What parsers of JSON, of event streams and of text stumble over, though it is all sound. */
+export const oddTexts = [
   "hello",
   "",
   "Привет, мир",
@@ -64,7 +65,7 @@ const texts = [
 
 function text(chance: Chance): string {
   const long = chance.chance(0.005) ? chance.below(20_000) : chance.below(3);
-  return chance.pick(texts) + "long text ".repeat(long);
+  return chance.pick(oddTexts) + "long text ".repeat(long);
 }
 
 /** Each of the fields or, more often, none. */

@@ -1,12 +1,14 @@
-import { readdirSync } from "node:fs";
-import { parseRoubles } from "../../../src/lib/money.ts";
 import { lostCharges } from "../acknowledged.ts";
-import { call, chat } from "../chatCalls.ts";
-import { prices } from "../gatewayConfig.ts";
-import { residentBytes } from "../memory.ts";
-import { unhinderedTimer } from "../processorWait.ts";
 import type { FuzzBench } from "./bench.ts";
 import { chanceOf } from "./chance.ts";
+import {
+  askHealth,
+  atRest,
+  holdEverything,
+  summaryOf,
+  type Growth,
+  type HealthTimes,
+} from "./remains.ts";
 import { visit, type FuzzTally } from "./visit.ts";
 
 /** What a run saw; `problems` is empty where all is well. */
@@ -19,16 +21,14 @@ export interface FuzzSeen extends Omit<FuzzTally, "whole"> {
   readonly cancelled: number;
   readonly reachedProvider: number;
   /** How long health checks took that were made all the while, in milliseconds; without what other programs took. */
-  readonly health: { readonly count: number; readonly nineOfTen: number; readonly slowest: number };
+  readonly health: HealthTimes;
   /** What the gateway has more of than after a tenth of the run. */
-  readonly growth: { readonly bytes: number; readonly files: number };
+  readonly growth: Growth;
 }
 
 const connectionsAtOnce = 32;
 /** A run that finds this much ends early. */
 const problemsMax = 20;
-const quietTimeoutMs = 15_000;
-const healthPauseMs = 20;
 
 /** Sends so many requests, drawn from the seed alone, many at once; then looks at what they left behind. */
 export async function fuzzHttp(
@@ -46,16 +46,13 @@ export async function fuzzHttp(
     problems: [],
   };
   const over = new AbortController();
-  const health = askHealth(bench, over.signal).catch((error: unknown) => {
-    tally.problems.push(`a health check: ${String(error)}`);
-    return [];
-  });
+  const health = askHealth(bench.gateway, over.signal, tally.problems);
   await sendUntil(requests / 10, { bench, seed, tally });
-  const before = await atRest(bench, tally);
+  const before = await atRest(bench, tally.problems);
   await sendUntil(requests, { bench, seed, tally });
   over.abort();
   const times = await health;
-  const after = await atRest(bench, tally);
+  const after = await atRest(bench, tally.problems);
   if (bench.gateway.pid !== pid) tally.problems.push("the gateway is another process");
   tally.problems.push(...(await leftWrong(bench, tally)));
   const { whole, ...rest } = tally;
@@ -65,11 +62,7 @@ export async function fuzzHttp(
     charged: whole.length,
     cancelled: await cancelledCount(bench, requests),
     reachedProvider: bench.provider.requestCount,
-    health: {
-      count: times.length,
-      nineOfTen: times[Math.floor(times.length * 0.9)] ?? Infinity,
-      slowest: times.at(-1) ?? Infinity,
-    },
+    health: summaryOf(times),
     growth: { bytes: after.bytes - before.bytes, files: after.files - before.files },
     seconds: Math.round((performance.now() - startedMs) / 1000),
   };
@@ -84,7 +77,7 @@ async function leftWrong(
   const wrong: string[] = [];
   const failed = (error: unknown): number => wrong.push(String(error));
   await gateway.checkBooks().catch(failed);
-  await holdEverything(bench).catch(failed);
+  await holdEverything(gateway, bench.world.rich).catch(failed);
   const errors = gateway.log.filter(({ level }) => level === "error");
   return [
     ...wrong,
@@ -114,47 +107,4 @@ async function sendUntil(
     }
   };
   await Promise.all(Array.from({ length: connectionsAtOnce }, visitor));
-}
-
-/** Asks for its health until it is over, and returns how long that took each time, the quickest first. */
-async function askHealth({ gateway }: FuzzBench, over: AbortSignal): Promise<number[]> {
-  const times: number[] = [];
-  while (!over.aborted) {
-    const tookMs = unhinderedTimer([gateway.pid, process.pid]);
-    const answer = await fetch(`${gateway.url}/healthz`);
-    await answer.text();
-    times.push(tookMs().longest);
-    await Bun.sleep(healthPauseMs);
-  }
-  return times.sort((a, b) => a - b);
-}
-
-/** What is held for a token of an answer, and at most for a short prompt, in nano-roubles. */
-const tokenHold = BigInt(prices.output);
-const promptHoldMax = 50_000_000n;
-
-/** Asks for an answer that all of the money must be held for: it is refused where memory still holds any of it. */
-async function holdEverything({ gateway, world }: FuzzBench): Promise<void> {
-  const key = { key: world.rich };
-  const { body } = await call(gateway, key, { path: "/v1/account" });
-  const available = parseRoubles((body as { available_rub: string }).available_rub) ?? 0n;
-  const bound = Number((available - promptHoldMax) / tokenHold);
-  const { status, text } = await chat(gateway, key, { max_tokens: bound });
-  if (status !== 200) throw new Error(`not all of the money is free: ${status} ${text}`);
-}
-
-/** What the gateway has, once nothing is under way any more; the connections to its provider, which it keeps, left out. */
-async function atRest(
-  { gateway, provider }: FuzzBench,
-  tally: FuzzTally,
-): Promise<{ bytes: number; files: number }> {
-  const deadlineMs = performance.now() + quietTimeoutMs;
-  const running = () => gateway.desk.json("requests", "--status", "running");
-  while (((await running()) as unknown[]).length > 0) {
-    if (performance.now() < deadlineMs) continue;
-    tally.problems.push("requests are still running though nobody asks any more");
-    break;
-  }
-  const files = readdirSync(`/proc/${gateway.pid}/fd`).length - provider.openCount;
-  return { bytes: residentBytes(gateway.pid), files };
 }

@@ -43,7 +43,7 @@ export class Judge {
     if (!expected.statuses.includes(answer.status))
       return [`${answer.status} instead of ${expected.statuses.join()}: ${textOf(answer)}`];
     return [
-      ...this.#ofHeaders(answer),
+      ...this.ofHeaders(answer),
       ...(expected.isHead ? ofHead(answer) : this.#ofBody(answer, expected.operation)),
     ];
   }
@@ -56,7 +56,8 @@ export class Judge {
     return isAllowed ? [] : [`neither a bare refusal nor ours: ${answer.status} ${textOf(answer)}`];
   }
 
-  #ofHeaders({ status, headers }: RawAnswer): readonly string[] {
+  /** What is wrong with the headers of an answer of ours. */
+  ofHeaders({ status, headers }: RawAnswer): readonly string[] {
     const id = headers.get("x-request-id") ?? "";
     const isNew = !this.#ids.has(id);
     this.#ids.add(id);

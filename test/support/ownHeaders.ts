@@ -1,0 +1,18 @@
+/** Every header that an answer of the gateway's can have. */
+const ownHeaders = new Set([
+  "cache-control",
+  "content-length",
+  "content-type",
+  "date",
+  "retry-after",
+  "transfer-encoding",
+  "vary",
+  "x-accel-buffering",
+  "x-request-id",
+  "x-tollgate-cost-rub",
+]);
+
+/** The names of those that are none of the gateway's own: no provider's reaches a client. */
+export function foreignHeaders(headers: Headers): string[] {
+  return [...headers.keys()].filter((name) => !ownHeaders.has(name));
+}
