@@ -1,0 +1,46 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { startTimeoutMs } from "../support/gatewayProcess.ts";
+import { openAnswersBench, type AnswersBench } from "../support/fuzzAnswers/answersBench.ts";
+import { fuzzAnswers } from "../support/fuzzAnswers/answersFuzz.ts";
+
+const seed = 1;
+const requests = 20_000;
+const timeoutMs = 600_000;
+const megabyte = 1_048_576;
+
+let bench: AnswersBench;
+beforeAll(async () => {
+  bench = await openAnswersBench(seed);
+}, startTimeoutMs);
+afterAll(() => bench.stop());
+
+/** Each must have been seen, or the run was blind for it. */
+const allOutcomes = {
+  chat: ["backup", "refused", "unavailable", "whole"],
+  "chat stream": ["backup", "broken", "refused", "unavailable", "whole"],
+  responses: ["backup", "failed", "missing", "refused", "unavailable", "whole"],
+  "responses stream": ["backup", "broken", "failed", "missing", "refused", "unavailable", "whole"],
+};
+
+// `bun scripts/fuzzAnswers.ts` has two million.
+test(
+  `${requests} answers of providers, sound, odd and broken, each end for their clients as the contract says, and leave nothing behind`,
+  async () => {
+    const { problems, outcomes, health, growth, ...seen } = await fuzzAnswers(bench, {
+      seed,
+      requests,
+    });
+    process.stdout.write(`${JSON.stringify({ ...seen, outcomes, health, growth })}\n`);
+    expect(problems).toEqual([]);
+    const outcomesSeen = Object.entries(outcomes).map(([form, counts]) => [
+      form,
+      Object.keys(counts).toSorted(),
+    ]);
+    expect(Object.fromEntries(outcomesSeen)).toEqual(allOutcomes);
+    expect(seen.charged).toBeGreaterThan(requests / 4);
+    expect(health.count).toBeGreaterThan(50);
+    expect(growth.bytes).toBeLessThan(64 * megabyte);
+    expect(growth.files).toBeLessThanOrEqual(5);
+  },
+  timeoutMs,
+);

@@ -1,0 +1,209 @@
+import { describedBy } from "../apiDescription.ts";
+import { chanceOf } from "../fuzz/chance.ts";
+import {
+  configText,
+  type ConfiguredModel,
+  type GatewayConfig,
+  type Section,
+} from "../gatewayConfig.ts";
+import { startGatewayProcess, type GatewayProcess } from "../gatewayProcess.ts";
+import { upstreamKey } from "../gatewayUnderTest.ts";
+import type { RawPeer } from "../rawServer.ts";
+import { startProvider, type ReceivedRequest } from "../scriptedProvider.ts";
+import { until } from "../until.ts";
+import type { AnswerCase, Delivery, Route } from "./answerCase.ts";
+import { AnswerJudge } from "./answerJudge.ts";
+import { answerOfBackup } from "./backup.ts";
+import { drawRoute } from "./drawCase.ts";
+
+/** The compiled gateway in front of providers that do with each request what its case says. */
+export interface AnswersBench {
+  readonly gateway: GatewayProcess;
+  readonly port: number;
+  readonly key: string;
+  readonly judge: AnswerJudge;
+  readonly provider: { readonly openCount: number };
+  /** What was wrong with the requests that came to the providers. */
+  readonly problems: readonly string[];
+  /** Puts a provider of its own in front of a visit; done when the gateway knows it. */
+  open(visit: number): Promise<{ readonly route: Route; readonly model: string }>;
+  /** The visit asks nothing any more. */
+  close(visit: number): void;
+  /** From now on the provider knows what to do with this; call what returns behind it. Returns how often it was asked. */
+  expect(asked: AnswerCase): () => number;
+  /** Ends the gateway in good order and checks its books. */
+  stop(): Promise<void>;
+}
+
+/** So many visits share a config: the next one makes all of their providers anew, of whose health nothing is known. */
+const periodVisits = 128;
+export const backupProvider = "next";
+/** Far more than a run can cost, though providers report thousands of millions of tokens. */
+const credit = "2000000000";
+
+const patience = { first_byte_timeout: "30s", idle_timeout: "30s", total_timeout: "30s" } as const;
+const haste = {
+  first_byte_timeout: "800ms",
+  idle_timeout: "800ms",
+  total_timeout: "1500ms",
+} as const;
+/** By how much an answer may be late by the time-outs themselves; the usage behind an answer is waited for besides. */
+export const hasteMs = 1500 + 2000;
+
+export async function openAnswersBench(seed: number): Promise<AnswersBench> {
+  const cases = new Map<number, { asked: AnswerCase; times: number }>();
+  const problems: string[] = [];
+  const faulty = startProvider(async (peer, request) => {
+    if (faulty.requests.length > keptRequestsMax) faulty.forget();
+    const found = cases.get(numberIn(request));
+    if (found === undefined) problems.push(`nobody asks that: ${request.text.slice(0, 1000)}`);
+    if (found === undefined) return peer.fin();
+    found.times += 1;
+    return deliver(peer, found.asked.delivery);
+  });
+  const backup = startProvider((peer, request) => {
+    if (backup.requests.length > keptRequestsMax) backup.forget();
+    return answerOfBackup(numberIn(request))(peer, request);
+  });
+  const ports = { faulty: faulty.port, backup: backup.port };
+  const stopProviders = (): void => {
+    faulty.stop();
+    backup.stop();
+  };
+  try {
+    const gateway = await startGatewayProcess(configOf(seed, 0, ports));
+    const periods = new Periods(gateway, (period) => configOf(seed, period, ports));
+    return {
+      gateway,
+      port: Number(new URL(gateway.url).port),
+      key: await gateway.key("alice", credit),
+      judge: new AnswerJudge(await describedBy(gateway)),
+      provider: {
+        get openCount() {
+          return faulty.openCount + backup.openCount;
+        },
+      },
+      problems,
+      async open(visit) {
+        await periods.open(visit);
+        return { route: routeOf(seed, visit), model: nameOf(visit) };
+      },
+      close: (visit) => periods.close(visit),
+      expect(asked) {
+        const one = { asked, times: 0 };
+        cases.set(asked.number, one);
+        return () => {
+          cases.delete(asked.number);
+          return one.times;
+        };
+      },
+      async stop() {
+        try {
+          await gateway.close();
+        } finally {
+          stopProviders();
+        }
+      },
+    };
+  } catch (error) {
+    stopProviders();
+    throw error;
+  }
+}
+
+const keptRequestsMax = 1000;
+
+function numberIn({ text }: ReceivedRequest): number {
+  return Number(/case (\d+)\b/.exec(text)?.[1] ?? 0);
+}
+
+async function deliver(peer: RawPeer, { bytes, cuts, pauseMs, end }: Delivery): Promise<void> {
+  let at = 0;
+  for (const cut of [...cuts, bytes.length]) {
+    await peer.send(bytes.subarray(at, cut));
+    at = cut;
+    if (pauseMs > 0) await Bun.sleep(pauseMs);
+  }
+  if (end !== "keep") peer[end]();
+}
+
+function routeOf(seed: number, visit: number): Route {
+  return drawRoute(chanceOf(seed, visit));
+}
+
+/** Names come again, so that the gateway's figures by name do not grow without end. */
+function nameOf(visit: number): string {
+  return `m${visit % (2 * periodVisits)}`;
+}
+
+/** The visits of a period and of the one before it, some of which may go on. */
+function configOf(
+  seed: number,
+  period: number,
+  ports: { readonly faulty: number; readonly backup: number },
+): GatewayConfig {
+  const providers: Record<string, Section> = {
+    [backupProvider]: { base_url: `http://127.0.0.1:${ports.backup}/v1`, ...patience },
+  };
+  const settings = { max_output_tokens: 100_000 };
+  const models: ConfiguredModel[] = [
+    { id: "small", routes: [{ provider: backupProvider }], settings },
+  ];
+  const first = Math.max(0, period - 1) * periodVisits;
+  for (let visit = first; visit < (period + 1) * periodVisits; visit += 1) {
+    const { kind, api, isHasty, isBacked } = routeOf(seed, visit);
+    const id = nameOf(visit);
+    providers[id] = {
+      kind,
+      // Another address is another provider.
+      base_url: `http://127.0.0.1:${ports.faulty}/v${visit}`,
+      api_key: upstreamKey,
+      connect_timeout: "30s",
+      ...(isHasty ? haste : patience),
+    };
+    const route = { provider: id, api, responses: kind === "openai" };
+    const routes = isBacked ? [route, { provider: backupProvider }] : [route];
+    models.push({ id, routes, settings });
+  }
+  return {
+    sections: { server: { listen: "127.0.0.1:0", sse_keepalive: "700ms" } },
+    providers,
+    models,
+  };
+}
+
+/** Brings the configs of the periods into force, one after the other, each when nobody needs the one before the last. */
+class Periods {
+  readonly #gateway: GatewayProcess;
+  readonly #configOf: (period: number) => GatewayConfig;
+  readonly #open = new Set<number>();
+  #period = 0;
+  #turn: Promise<void> = Promise.resolve();
+
+  constructor(gateway: GatewayProcess, config: (period: number) => GatewayConfig) {
+    this.#gateway = gateway;
+    this.#configOf = config;
+  }
+
+  async open(visit: number): Promise<void> {
+    this.#open.add(visit);
+    const period = Math.floor(visit / periodVisits);
+    this.#turn = this.#turn.then(() => this.#goOnTo(period));
+    await this.#turn;
+  }
+
+  close(visit: number): void {
+    this.#open.delete(visit);
+  }
+
+  async #goOnTo(period: number): Promise<void> {
+    if (period <= this.#period) return;
+    const first = (period - 1) * periodVisits;
+    await until("old visits end", () => [...this.#open].every((visit) => visit >= first));
+    const since = this.#gateway.log.length;
+    await Bun.write(this.#gateway.desk.config, configText(this.#configOf(period)));
+    this.#gateway.signal("SIGHUP");
+    await this.#gateway.logged("it reloads", ({ msg }) => msg === "config reloaded", since);
+    this.#period = period;
+  }
+}

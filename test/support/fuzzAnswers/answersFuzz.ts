@@ -1,0 +1,144 @@
+import { Database } from "bun:sqlite";
+import {
+  askHealth,
+  atRest,
+  holdEverything,
+  summaryOf,
+  type Growth,
+  type HealthTimes,
+} from "../fuzz/remains.ts";
+import type { LogLine } from "../gatewayProcess.ts";
+import { backupProvider, type AnswersBench } from "./answersBench.ts";
+import { visit, type AnswersTally } from "./answersVisit.ts";
+
+/** What a run saw; `problems` is empty where all is well. */
+export interface AnswersSeen extends Omit<AnswersTally, "verdicts"> {
+  readonly seed: number;
+  readonly seconds: number;
+  /** Answers whose charge was known from what came, each looked up in the books. */
+  readonly charged: number;
+  readonly health: HealthTimes;
+  /** What the gateway has more of than after a tenth of the run. */
+  readonly growth: Growth;
+}
+
+const visitsAtOnce = 48;
+/** A run that finds this much ends early. */
+const problemsMax = 20;
+
+/** Has so many requests answered, soundly or not, by providers that are drawn from the seed alone; then looks at what is left. */
+export async function fuzzAnswers(
+  bench: AnswersBench,
+  { seed, requests }: { readonly seed: number; readonly requests: number },
+): Promise<AnswersSeen> {
+  const startedMs = performance.now();
+  const { pid } = bench.gateway;
+  const tally: AnswersTally = { requests: 0, visits: 0, outcomes: {}, verdicts: [], problems: [] };
+  const over = new AbortController();
+  const health = askHealth(bench.gateway, over.signal, tally.problems);
+  await visitUntil(requests / 10, { bench, seed, tally });
+  const before = await atRest(bench, tally.problems);
+  await visitUntil(requests, { bench, seed, tally });
+  over.abort();
+  const times = await health;
+  const after = await atRest(bench, tally.problems);
+  if (bench.gateway.pid !== pid) tally.problems.push("the gateway is another process");
+  tally.problems.push(...(await leftWrong(bench, tally)));
+  const { verdicts, ...rest } = tally;
+  return {
+    seed,
+    ...rest,
+    charged: verdicts.filter(({ verdict: { charge } }) => charge !== undefined && charge > 0n)
+      .length,
+    health: summaryOf(times),
+    growth: { bytes: after.bytes - before.bytes, files: after.files - before.files },
+    seconds: Math.round((performance.now() - startedMs) / 1000),
+  };
+}
+
+async function visitUntil(
+  requests: number,
+  { bench, seed, tally }: { bench: AnswersBench; seed: number; tally: AnswersTally },
+): Promise<void> {
+  const visitor = async (): Promise<void> => {
+    while (tally.requests < requests && tally.problems.length < problemsMax) {
+      const number = tally.visits;
+      tally.visits += 1;
+      await visit(bench, { seed, number }, tally).catch((error: unknown) =>
+        tally.problems.push(
+          `seed ${seed}, visit ${number}: ${error instanceof Error ? error.stack : String(error)}`,
+        ),
+      );
+    }
+  };
+  await Promise.all(Array.from({ length: visitsAtOnce }, visitor));
+}
+
+/** What is wrong with the books, the log and the providers, once all is over. */
+async function leftWrong(
+  { gateway, key, problems }: AnswersBench,
+  { verdicts }: AnswersTally,
+): Promise<readonly string[]> {
+  const wrong: string[] = [];
+  const failed = (error: unknown): number => wrong.push(String(error));
+  await gateway.checkBooks().catch(failed);
+  await holdEverything(gateway, key).catch(failed);
+  const errors = gateway.log.filter(
+    (line) => line["level"] === "fatal" || (line["level"] === "error" && !isProviders(line)),
+  );
+  return [
+    ...wrong,
+    ...problems,
+    ...wronglyBooked(gateway.desk.database, verdicts),
+    ...errors.slice(0, 20).map((line) => `the log says: ${JSON.stringify(line)}`),
+  ];
+}
+
+/** What the log says loudly of providers. */
+const providersFaults = new Set([
+  "the provider refuses the account of its configured key, or it is empty",
+  "the provider does not know the model of a route",
+  "the provider reports a usage that cannot be, which is not charged",
+]);
+
+/** What a request failed by, where that was its provider: any other cause is the gateway's own. */
+const providersErrors =
+  /^(?:ApiError|UpstreamError(?: < (?:Answer|Misfire|Connection|SseEncoding|SseLimit)Error\b.*)?)$/;
+
+/** A request that failed by its providers, and not by the gateway itself. */
+function isProviders({ msg, error }: LogLine): boolean {
+  return msg === "request" ? providersErrors.test(String(error)) : providersFaults.has(msg);
+}
+
+interface Booked {
+  readonly status: string;
+  readonly charge: bigint;
+  readonly estimated: bigint;
+  readonly provider: string | null;
+}
+
+/** The requests of which the books say something else than their clients saw. */
+function wronglyBooked(path: string, verdicts: AnswersTally["verdicts"]): string[] {
+  const books = new Database(path, { readonly: true, safeIntegers: true });
+  try {
+    const find = books.query<Booked, [string]>(
+      "SELECT status, charge, estimated, provider FROM requests WHERE public_id = ?",
+    );
+    return verdicts.flatMap(({ asked, verdict, model }) => {
+      const { id, outcome, charge, isEstimated } = verdict;
+      const row = find.get(id);
+      const isServed = outcome === "whole" || outcome === "backup";
+      const isRight =
+        row !== null &&
+        row.status === (isServed ? "done" : "failed") &&
+        row.charge === (isServed ? (charge ?? row.charge) : 0n) &&
+        row.estimated === BigInt(isEstimated ?? row.estimated) &&
+        (!isServed || row.provider === (outcome === "backup" ? backupProvider : model));
+      if (isRight) return [];
+      const words = [row?.status, row?.charge, row?.estimated, row?.provider].join(" ");
+      return [`${asked}, ${id}: ${outcome} for ${charge} (${isEstimated}); the books: ${words}`];
+    });
+  } finally {
+    books.close();
+  }
+}

@@ -1,0 +1,119 @@
+import { chanceOf } from "../fuzz/chance.ts";
+import { openConnection, type FuzzConnection } from "../fuzz/connection.ts";
+import { unhinderedTimer } from "../processorWait.ts";
+import type { AnswerCase } from "./answerCase.ts";
+import type { Outcome, Verdict } from "./answerJudge.ts";
+import { hasteMs, type AnswersBench } from "./answersBench.ts";
+import { drawCase } from "./drawCase.ts";
+
+/** What was seen so far, by all visits. */
+export interface AnswersTally {
+  requests: number;
+  visits: number;
+  /** How often each outcome came, by what was asked for. */
+  readonly outcomes: Record<string, Partial<Record<Outcome, number>>>;
+  /** With the providers that they may be booked on. */
+  readonly verdicts: {
+    readonly asked: string;
+    readonly verdict: Verdict;
+    readonly model: string;
+  }[];
+  readonly problems: string[];
+}
+
+/** More failures in a row would put the provider aside. */
+const requestsMax = 4;
+/** No answer may be so late by anything but the time-outs of its provider. */
+const hangMs = 5000;
+const givenUpMs = 30_000;
+
+/** One client, which asks one provider for one thing after the other. */
+export async function visit(
+  bench: AnswersBench,
+  { seed, number }: { readonly seed: number; readonly number: number },
+  tally: AnswersTally,
+): Promise<void> {
+  const chance = chanceOf(seed ^ visitSalt, number);
+  const { route, model } = await bench.open(number);
+  const connection = await openConnection(bench.port, () => false);
+  try {
+    for (let at = 0; at < requestsMax; at += 1) {
+      const asked = drawCase({ number: number * requestsMax + at, route, model }, chance);
+      const isGood = await ask(bench, connection, { seed, asked, tally });
+      if (!isGood || asked.isLast) break;
+    }
+  } finally {
+    await connection.leave("fin", givenUpMs);
+    bench.close(number);
+  }
+}
+
+/** What a visit does is drawn apart from whom it visits. */
+const visitSalt = 0x5bd1e995;
+
+/** Asks, and judges the answer. False where the connection is of no use any more. */
+async function ask(
+  bench: AnswersBench,
+  connection: FuzzConnection,
+  { seed, asked, tally }: { seed: number; asked: AnswerCase; tally: AnswersTally },
+): Promise<boolean> {
+  tally.requests += 1;
+  const answered = bench.expect(asked);
+  const tookMs = unhinderedTimer([bench.gateway.pid, process.pid]);
+  connection.send(requestOf(asked, bench.key));
+  const answer = await connection.next(givenUpMs);
+  const complain = (problem: string, body = ""): void => {
+    tally.problems.push(
+      `seed ${seed}, case ${asked.number}: ${problem}\n${shown(asked)}\n  got: ${JSON.stringify(body.slice(0, 3000))}`,
+    );
+  };
+  const times = answered();
+  const isLate = tookMs().all > hangMs + (asked.route.isHasty ? hasteMs : 0);
+  if (answer === "late" || isLate) complain("late");
+  // A hasty gateway may have given up before a busy provider saw the request.
+  if (times === 0 && !asked.route.isHasty) complain("its provider was not asked");
+  if (typeof answer === "string") {
+    complain(connection.problem ?? (connection.isCut ? "the answer is cut" : "no answer"));
+    return false;
+  }
+  const { verdict, problems } = bench.judge.judge(asked, answer);
+  for (const problem of problems) complain(problem, `${answer.status} ${answer.body.toString()}`);
+  if (verdict) {
+    const form = `${asked.endpoint}${asked.stream ? " stream" : ""}`;
+    const outcomes = (tally.outcomes[form] ??= {});
+    outcomes[verdict.outcome] = (outcomes[verdict.outcome] ?? 0) + 1;
+    tally.verdicts.push({ asked: `case ${asked.number}`, verdict, model: asked.model });
+  }
+  return true;
+}
+
+function requestOf(asked: AnswerCase, key: string): Buffer {
+  const { number, model, endpoint, stream, showsUsage, said } = asked;
+  const prompt = `case ${number} of many`;
+  const body = JSON.stringify({
+    model,
+    stream,
+    ...(endpoint === "responses"
+      ? { input: prompt }
+      : { messages: [{ role: "user", content: prompt }] }),
+    ...(said.choices.length > 1 ? { n: said.choices.length } : {}),
+    ...(stream && showsUsage && endpoint === "chat"
+      ? { stream_options: { include_usage: true } }
+      : {}),
+  });
+  const path = endpoint === "responses" ? "responses" : "chat/completions";
+  const lines = [
+    `POST /v1/${path} HTTP/1.1`,
+    "Host: localhost",
+    `Authorization: Bearer ${key}`,
+    "Content-Type: application/json",
+    `Content-Length: ${body.length}`,
+  ];
+  return Buffer.from(`${lines.join("\r\n")}\r\n\r\n${body}`);
+}
+
+function shown({ delivery, route, endpoint, stream, expected }: AnswerCase): string {
+  const { bytes, cuts, end } = delivery;
+  const what = JSON.stringify({ ...route, endpoint, stream, expected, cuts, end });
+  return `  ${what}\n  sent: ${JSON.stringify(bytes.toString("latin1", 0, 4000))}`;
+}

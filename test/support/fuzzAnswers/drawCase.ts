@@ -1,0 +1,65 @@
+import { weighed, type Chance } from "../fuzz/chance.ts";
+import type { AnswerCase, Question, Route } from "./answerCase.ts";
+import { writeChat, writeChatStream } from "./chatForm.ts";
+import { inDialect } from "./dialect.ts";
+import { fateOf } from "./fates.ts";
+import {
+  writeCandidates,
+  writeCandidatesStream,
+  writeMessage,
+  writeMessageStream,
+} from "./otherForms.ts";
+import { writeResponse, writeResponseStream } from "./responsesForm.ts";
+import { drawUtterance, tagOf } from "./utterance.ts";
+import type { Written } from "./written.ts";
+
+/** A provider for some requests in a row, most of them of the kind openai. */
+export function drawRoute(chance: Chance): Route {
+  const kind = weighed(chance, [
+    [4, "openai"],
+    [2, "anthropic"],
+    [2, "gemini"],
+  ] as const);
+  return {
+    kind,
+    api: kind === "openai" && chance.chance(0.25) ? "responses" : "chat",
+    isHasty: chance.chance(0.12),
+    isBacked: chance.chance(0.3),
+  };
+}
+
+/** A request over a route, and what its provider does with it. */
+export function drawCase(
+  { number, model, route }: Pick<Question, "number" | "model" | "route">,
+  chance: Chance,
+): AnswerCase {
+  const speaksChat = route.kind === "openai" && route.api === "chat";
+  const endpoint = speaksChat && chance.chance(0.4) ? "responses" : "chat";
+  const isSeveral = speaksChat && endpoint === "chat" && chance.chance(0.15);
+  const choiceCount = isSeveral ? 2 + chance.below(2) : 1;
+  const question: Question = {
+    number,
+    model,
+    route,
+    endpoint,
+    stream: chance.chance(0.6),
+    showsUsage: chance.chance(0.6),
+    said: drawUtterance(
+      tagOf(number),
+      { choiceCount, countsWrites: route.kind !== "gemini" },
+      chance,
+    ),
+  };
+  return { ...question, ...fateOf(question, written(question, chance), chance) };
+}
+
+/** The answer in the form of its provider's interface. */
+function written({ route, endpoint, stream, said, number }: Question, chance: Chance): Written {
+  const id = `resp_${number}`;
+  if (route.kind === "gemini") return stream ? writeCandidatesStream(said) : writeCandidates(said);
+  if (route.kind === "anthropic")
+    return stream ? inDialect(writeMessageStream(said), chance) : writeMessage(said);
+  if (endpoint === "responses" || route.api === "responses")
+    return stream ? inDialect(writeResponseStream(said, id), chance) : writeResponse(said, id);
+  return stream ? inDialect(writeChatStream(said, chance), chance) : writeChat(said, chance);
+}

@@ -1,0 +1,69 @@
+import { oddTexts } from "../fuzz/bodies.ts";
+import { several, type Chance } from "../fuzz/chance.ts";
+
+/** What a provider reports of an answer's tokens. Cached and written ones are part of the prompt's. */
+export interface ReportedTokens {
+  readonly prompt: number;
+  readonly completion: number;
+  readonly cached: number;
+  readonly cacheWrite: number;
+}
+
+/** What a model says in one answer, before it is put into the form of any interface. */
+export interface Utterance {
+  /** What tells it from every other answer of a run; it stands in the first piece of each choice. */
+  readonly tag: string;
+  readonly choices: readonly SpokenChoice[];
+  /** Undefined where the provider says nothing of them. */
+  readonly tokens: ReportedTokens | undefined;
+}
+
+export interface SpokenChoice {
+  /** In the pieces in which a stream brings them. */
+  readonly texts: readonly string[];
+  readonly thoughts: readonly string[];
+  /** The pieces of the arguments of its one call; undefined where it makes none. */
+  readonly callArguments: readonly string[] | undefined;
+  readonly end: "stop" | "length" | "content_filter" | "tool_calls";
+}
+
+/** What an answer is told from others by. */
+export function tagOf(number: number): string {
+  return `«${number}»`;
+}
+
+const piecesMax = 8;
+const tokensMax = 5000;
+
+/** `countsWrites`: the interface has a figure for tokens that are written to a cache. */
+export function drawUtterance(
+  tag: string,
+  { choiceCount, countsWrites }: { readonly choiceCount: number; readonly countsWrites: boolean },
+  chance: Chance,
+): Utterance {
+  const { cacheWrite, ...tokens } = drawTokens(chance);
+  return {
+    tag,
+    choices: several(choiceCount, () => drawChoice(tag, chance)),
+    tokens: chance.chance(0.9)
+      ? { ...tokens, cacheWrite: countsWrites ? cacheWrite : 0 }
+      : undefined,
+  };
+}
+
+function drawChoice(tag: string, chance: Chance): SpokenChoice {
+  const callsTool = chance.chance(0.2);
+  return {
+    texts: [tag, ...several(chance.below(piecesMax), () => chance.pick(oddTexts))],
+    thoughts: chance.chance(0.2) ? several(1 + chance.below(3), () => chance.pick(oddTexts)) : [],
+    callArguments: callsTool ? ['{"a":', `"${chance.below(100)}"`, "}"] : undefined,
+    end: callsTool ? "tool_calls" : chance.pick(["stop", "stop", "length", "content_filter"]),
+  };
+}
+
+function drawTokens(chance: Chance): ReportedTokens {
+  const prompt = chance.below(tokensMax);
+  const cached = chance.chance(0.5) ? chance.below(prompt + 1) : 0;
+  const cacheWrite = chance.chance(0.3) ? chance.below(prompt - cached + 1) : 0;
+  return { prompt, cached, cacheWrite, completion: 1 + chance.below(tokensMax) };
+}
