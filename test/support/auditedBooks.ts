@@ -51,7 +51,10 @@ export function rotate({ store }: StoreFolder, from: string, to: string, graceMs
 }
 
 /** Does what the triggers and constraints forbid, as someone with the file in hand could, who puts the triggers back. */
-export function tamper({ path }: StoreFolder, ...statements: readonly string[]): void {
+export function tamper(
+  { path }: Pick<StoreFolder, "path">,
+  ...statements: readonly string[]
+): void {
   const sqlite = new Database(path);
   sqlite.run("PRAGMA foreign_keys = OFF");
   sqlite.run("PRAGMA ignore_check_constraints = ON");

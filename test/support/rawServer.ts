@@ -13,6 +13,8 @@ export interface RawPeer {
   request(): Promise<string>;
   /** Settles once the system has taken all bytes; rejects if the client closes before. */
   send(bytes: string | Uint8Array): Promise<void>;
+  /** Hears of all that is sent from now on. */
+  onSend: ((bytes: string | Uint8Array) => void) | undefined;
   /** From now on whatever comes, and what has come unread, goes to `sink` and is not kept. */
   relayTo(sink: (bytes: Buffer) => void): void;
   /** Stops reading, so that the client's writes stall. */
@@ -89,6 +91,7 @@ class ScriptedPeer implements RawPeer {
   readonly closed: Promise<void>;
   isOpen = true;
   unread: Buffer = Buffer.alloc(0);
+  onSend: RawPeer["onSend"];
   private readonly socket: Socket<ScriptedPeer>;
   private readonly closing = Promise.withResolvers<void>();
   private unsent: Uint8Array | undefined;
@@ -116,6 +119,7 @@ class ScriptedPeer implements RawPeer {
   }
 
   async send(bytes: string | Uint8Array): Promise<void> {
+    if (this.isOpen) this.onSend?.(bytes);
     const added = typeof bytes === "string" ? Buffer.from(bytes, "latin1") : bytes;
     this.unsent = this.unsent === undefined ? added : Buffer.concat([this.unsent, added]);
     this.flush();

@@ -1,3 +1,5 @@
+import type { AuditedProvider } from "./auditor/auditor.ts";
+import { producedAnswer, type ProducedAnswer } from "./auditor/logs.ts";
 import { startRawServer, type RawPeer } from "./rawServer.ts";
 import { until } from "./until.ts";
 
@@ -18,7 +20,7 @@ export interface ReceivedRequest {
 export type ProviderAnswer = (peer: RawPeer, request: ReceivedRequest) => Promise<void> | void;
 
 /** An upstream on real TCP that does as it is told. */
-export interface ScriptedProvider {
+export interface ScriptedProvider extends AuditedProvider {
   readonly port: number;
   /** Every request so far. */
   readonly requests: readonly ReceivedRequest[];
@@ -39,6 +41,7 @@ export function startProvider(answer: ProviderAnswer = refuse): ScriptedProvider
     for (;;) {
       const received = receivedRequest(await peer.request());
       requests.push(received);
+      peer.onSend = provider.log && recordTo(provider.log, received);
       await provider.answer(peer, received);
     }
   });
@@ -49,6 +52,7 @@ export function startProvider(answer: ProviderAnswer = refuse): ScriptedProvider
       return server.openCount;
     },
     answer,
+    log: undefined,
     async request(index) {
       await until(`request ${index} at the provider`, () => requests.length > index);
       const found = requests[index];
@@ -125,6 +129,18 @@ export function stream(...texts: readonly (string | Uint8Array)[]): ProviderAnsw
 /** What a test does not expect: no answer was set. */
 function refuse(): never {
   throw new Error("the provider was not told what to answer");
+}
+
+/** The log hears of all that is sent for this request; one that bears no id is of no gateway. */
+function recordTo(
+  log: ProducedAnswer[],
+  { headers, requestLine }: ReceivedRequest,
+): RawPeer["onSend"] {
+  const [, id] = headers.find(([name]) => name === "x-request-id") ?? [];
+  if (id === undefined) return undefined;
+  const produced = producedAnswer(id, requestLine);
+  log.push(produced);
+  return (bytes) => produced.sends(bytes);
 }
 
 function receivedRequest(whole: string): ReceivedRequest {

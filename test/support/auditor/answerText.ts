@@ -1,0 +1,102 @@
+import { largest, membersOf, tokensOf, type Members, type Tokens } from "./tokens.ts";
+
+/**
+ * What the text of an answer amounts to, whichever of the two interfaces it is of: `whole`: it reached its end and
+ * succeeded; `failed`: it says itself that it failed; `cut`: neither; `unclear`: not for this reader to say.
+ */
+export interface ReadAnswer {
+  readonly outcome: "whole" | "failed" | "cut" | "unclear";
+  /** What it reports of its tokens; undefined: nothing that is possible; `unclear`: several things that do not fit. */
+  readonly tokens: Tokens | "unclear" | undefined;
+}
+
+export const unclear: ReadAnswer = { outcome: "unclear", tokens: "unclear" };
+
+/** What is nested so deep a gateway can read, but not write again: what it then makes of it is its own affair. */
+const nestedTooDeep = /[[{]{1000}/;
+
+/** Reads the body of a JSON answer or of an event stream, also one that was cut. */
+export function readAnswer(body: string): ReadAnswer {
+  if (nestedTooDeep.test(body)) return unclear;
+  if (!/^\s*\{/.test(body)) return readStream(body.replaceAll(/\r\n?/g, "\n"));
+  try {
+    const answer = membersOf(JSON.parse(body));
+    const form = Array.isArray(answer["choices"]) ? "chat" : "responses";
+    return { outcome: outcomeOf(answer), tokens: tokensOf(answer["usage"], form) };
+  } catch {
+    return { outcome: "cut", tokens: undefined };
+  }
+}
+
+function outcomeOf(answer: Members): ReadAnswer["outcome"] {
+  const { error, choices, output, status } = answer;
+  if (error !== undefined && error !== null) return "failed";
+  if (Array.isArray(choices)) return choices.some(isRefused) ? "failed" : "whole";
+  if (status === "failed") return "failed";
+  return Array.isArray(output) && (status === "completed" || status === "incomplete")
+    ? "whole"
+    : "unclear";
+}
+
+function isRefused(choice: unknown): boolean {
+  return membersOf(choice)["finish_reason"] === "error";
+}
+
+/** An event that is not yet whole tells nothing. */
+function readStream(text: string): ReadAnswer {
+  const whole = text.split("\n\n").slice(0, -1);
+  const data = whole.map(dataOf).filter((one) => one !== "");
+  try {
+    const events = data.filter((one) => one !== "[DONE]").map((one) => membersOf(JSON.parse(one)));
+    const outcomes = events.map(eventOutcome);
+    return {
+      // What failed once is no success, whatever follows.
+      outcome: outcomes.find((one) => one === "failed") ?? outcomes.find(Boolean) ?? "cut",
+      tokens: tokensOfEvents(events),
+    };
+  } catch {
+    return unclear;
+  }
+}
+
+/** An event's data may be of several lines: https://html.spec.whatwg.org/multipage/server-sent-events.html. */
+function dataOf(event: string): string {
+  return event
+    .split("\n")
+    .filter((line) => line.startsWith("data:"))
+    .map((line) => line.slice("data:".length).trimStart())
+    .join("\n");
+}
+
+function eventOutcome(event: Members): "whole" | "failed" | undefined {
+  const { type, error } = event;
+  if (type === "error" || type === "response.failed") return "failed";
+  if (type === "response.completed" || type === "response.incomplete") return "whole";
+  if (error !== undefined && error !== null) return "failed";
+  if (choicesOf(event).some(isRefused)) return "failed";
+  return choicesOf(event).some((choice) => typeof membersOf(choice)["finish_reason"] === "string")
+    ? "whole"
+    : undefined;
+}
+
+/** A figure behind which the answer went on is an early one: it takes more than this reader to tell what that is worth. */
+function tokensOfEvents(events: readonly Members[]): ReadAnswer["tokens"] {
+  const reports = events.map((event) =>
+    event["response"] === undefined
+      ? { usage: event["usage"], form: "chat" as const }
+      : { usage: membersOf(event["response"])["usage"], form: "responses" as const },
+  );
+  const isReport = ({ usage }: (typeof reports)[number]): boolean =>
+    usage !== undefined && usage !== null;
+  const said = reports.filter(isReport);
+  if (said.length === 0) return undefined;
+  if (reports.findLastIndex(isReport) < events.findLastIndex((one) => choicesOf(one).length > 0))
+    return "unclear";
+  const possible = said.flatMap(({ usage, form }) => tokensOf(usage, form) ?? []);
+  if (possible.length === 0) return undefined;
+  return possible.length === said.length ? largest(possible) : "unclear";
+}
+
+function choicesOf({ choices }: Members): readonly unknown[] {
+  return Array.isArray(choices) ? choices : [];
+}

@@ -1,0 +1,169 @@
+import { describe, expect, test } from "bun:test";
+import { dirname, join, relative } from "node:path";
+import { tamper } from "../auditedBooks.ts";
+import { auditFile } from "./auditor.ts";
+import { copiedBooks } from "./copiedBooks.ts";
+
+const books = copiedBooks();
+
+test("the auditor shares no code with the gateway", async () => {
+  const root = join(import.meta.dir, "../../..");
+  const waiting = [join(import.meta.dir, "auditor.ts")];
+  const read = new Set<string>();
+  for (let file = waiting.pop(); file !== undefined; file = waiting.pop()) {
+    if (read.has(file)) continue;
+    read.add(file);
+    const imports = new Bun.Transpiler({ loader: "ts" }).scanImports(await Bun.file(file).text());
+    const own = imports.filter(({ path }) => path.startsWith("."));
+    for (const { path } of own) waiting.push(join(dirname(file), path));
+  }
+  const files = [...read].map((file) => relative(root, file));
+  expect(files.length).toBeGreaterThan(5);
+  expect(files.filter((file) => !file.startsWith("test/support/"))).toEqual([]);
+});
+
+test("the auditor finds nothing in books that nobody touched, also where requests are folded", () => {
+  expect(auditFile(books.path)).toEqual([]);
+});
+
+describe("with one thing wrong in the books the auditor says so:", () => {
+  test.each([
+    [
+      "a balance that was raised",
+      "UPDATE accounts SET balance = balance + 1 WHERE name = 'bob'",
+      ["bob has 500001 after 1 rows, and its 1 rows sum to 500000"],
+    ],
+    [
+      "a balance_after that does not follow",
+      "UPDATE ledger SET balance_after = balance_after + 1 WHERE account_id = 2",
+      ["ledger row 2 of bob leaves 500001, and the sum so far is 500000"],
+    ],
+    [
+      "a gap in seq",
+      "UPDATE ledger SET seq = 2 WHERE account_id = 2",
+      ["ledger row 2 of bob has seq 2, and 1 comes next"],
+    ],
+    [
+      "a debit that adds",
+      "UPDATE ledger SET kind = 'debit' WHERE account_id = 2",
+      ["ledger row 2 of bob is a debit of 500000, ref null"],
+    ],
+    [
+      "a row of no account",
+      "UPDATE ledger SET account_id = 9 WHERE account_id = 2",
+      ["ledger row 2 is of no account", "bob has 500000 after 1 rows, and its 0 rows sum to 0"],
+    ],
+    [
+      "the missing ledger row of a done request",
+      `DELETE FROM ledger WHERE ref = 'req:req_next';
+       UPDATE accounts SET balance = balance + 10295, ledger_seq = ledger_seq - 1 WHERE name = 'alice'`,
+      [
+        "req_next is done for 10295, and the ledger has nothing of it",
+        "the ledger of alice has charges and refunds of 5, 51475, 10590, its totals of 6, 61770, 10590",
+      ],
+    ],
+    [
+      "a charge that was doubled",
+      `INSERT INTO ledger SELECT 99, account_id, seq + 1, kind, amount, balance_after + amount, 'req:twice', NULL, NULL, at, NULL
+         FROM ledger WHERE ref = 'req:req_next';
+       UPDATE accounts SET balance = balance - 10295, ledger_seq = ledger_seq + 1 WHERE name = 'alice'`,
+      [
+        "the ledger of alice has charges and refunds of 7, 72065, 10590, its totals of 6, 61770, 10590",
+      ],
+    ],
+    [
+      "a cancelled request with a charge and no row for it",
+      "UPDATE ledger SET ref = 'req:lost' WHERE ref = 'req:req_cancelled'",
+      ["req_cancelled is cancelled for 10295, and the ledger has nothing of it"],
+    ],
+    [
+      "a failed request that was charged",
+      "UPDATE requests SET status = 'failed' WHERE public_id = 'req_done'",
+      [
+        "req_done is failed, and bills 10295",
+        "req_done is failed for 10295, and the ledger has -10295 of account 1 of it",
+        expect.stringContaining("have 0 failed, not 1"),
+        expect.stringContaining("have 3 charged, not 2"),
+      ],
+    ],
+    [
+      "a write-off that is not the rest of the price",
+      "UPDATE requests SET write_off = 5 WHERE public_id = 'req_done'",
+      [
+        "req_done bills 10295 and writes off 5, and its tokens cost 10295",
+        "req_done writes off 5, and 100000 were held for a charge of 10295",
+        expect.stringContaining("have 0 writeOff, not 5"),
+      ],
+    ],
+    [
+      "a price that was changed afterwards",
+      "UPDATE requests SET price_output = 201 WHERE public_id = 'req_done'",
+      ["req_done bills 10295 and writes off 0, and its tokens cost 10335"],
+    ],
+    [
+      "cached tokens beyond the prompt",
+      "UPDATE requests SET cached_tokens = 101 WHERE public_id = 'req_done'",
+      [
+        "req_done has something less than nothing",
+        expect.stringContaining("have 30 cached, not 121"),
+      ],
+    ],
+    [
+      "an estimate above what was held",
+      "UPDATE requests SET estimated = 1, hold = 10294 WHERE public_id = 'req_done'",
+      ["req_done is estimated at 10295, and 10294 were held"],
+    ],
+    [
+      "an attempt that is gone",
+      "DELETE FROM attempts WHERE n = 1 AND request_id = (SELECT id FROM requests WHERE public_id = 'req_done')",
+      ["req_done counts 2 attempts, and has 2"],
+    ],
+    [
+      "a request that was counted twice",
+      "UPDATE daily_totals SET requests = requests + 1 WHERE day = 20454 AND requests = 1",
+      [expect.stringContaining("have 2 requests, not 1")],
+    ],
+    [
+      "a folded charge that the totals do not have",
+      "UPDATE daily_totals SET charge = charge - 1 WHERE day < 20454",
+      [
+        "the ledger of alice has charges and refunds of 6, 61770, 10590, its totals of 6, 61769, 10590",
+        "key_alice is said to have spent 51180, not 51179",
+      ],
+    ],
+    [
+      "a key that is said to have spent less",
+      "UPDATE keys SET spent = spent - 1 WHERE public_id = 'key_alice'",
+      ["key_alice is said to have spent 51179, not 51180"],
+    ],
+    [
+      "a refund of more than was charged",
+      "UPDATE ledger SET amount = 20000, balance_after = balance_after + 9705 WHERE kind = 'refund' AND amount = 10295",
+      [
+        "ledger row 6 of alice leaves 979410, and the sum so far is 989115",
+        "alice has 948820 after 9 rows, and its 9 rows sum to 958525",
+        "ledger row 5 makes 20000 that are given back of 10295",
+        "the ledger of alice has charges and refunds of 6, 61770, 20295, its totals of 6, 61770, 10590",
+      ],
+    ],
+  ])("%s", (_, statements, problems) => {
+    tamper(books, ...statements.split(";"));
+    expect(auditFile(books.path)).toEqual(problems);
+  });
+
+  test("a request that is open at rest, and more held than there is", () => {
+    tamper(
+      books,
+      `INSERT INTO requests (public_id, at, account_id, key_id, endpoint, model, stream, status, hold,
+           price_input, price_cached_input, price_cache_write, price_output)
+         SELECT 'req_open', at, 2, (SELECT id FROM keys WHERE account_id = 2), endpoint, model, stream, 'running',
+           100000, 25, 2, 30, 200 FROM requests WHERE public_id = 'req_done'`,
+    );
+    expect(auditFile(books.path, {}, false)).toEqual([]);
+    expect(auditFile(books.path)).toEqual(["req_open is running at rest, and holds 100000"]);
+    tamper(books, "UPDATE requests SET hold = 500001 WHERE public_id = 'req_open'");
+    expect(auditFile(books.path, {}, false)).toEqual([
+      "bob has 500000 and 0 beyond it, and 500001 are held",
+    ]);
+  });
+});

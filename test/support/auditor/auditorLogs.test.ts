@@ -1,0 +1,194 @@
+import { describe, expect, test } from "bun:test";
+import { tamper } from "../auditedBooks.ts";
+import { completion, doneEvent, helloEvent, stopEvent, usageOnly } from "../chatAnswers.ts";
+import { ended } from "../responsesAnswers.ts";
+import { auditFile, openAuditor } from "./auditor.ts";
+import { copiedBooks } from "./copiedBooks.ts";
+import { producedAnswer, type ProducedAnswer, type SeenAnswer } from "./logs.ts";
+
+const books = copiedBooks();
+
+/** At the prices of the books, what `req_done` was charged. */
+const usage = {
+  prompt_tokens: 100,
+  completion_tokens: 40,
+  prompt_tokens_details: { cached_tokens: 10, cache_write_tokens: 5 },
+};
+const whole = JSON.stringify(completion({ usage }));
+const stream = [helloEvent, stopEvent, usageOnly(usage), doneEvent].join("");
+
+function seen(id: string, text: string, more: Partial<SeenAnswer> = {}): SeenAnswer {
+  return { id, status: 200, text, isOver: true, costRub: null, ...more };
+}
+
+/** What a provider sends with a length, in pieces. */
+function produced(
+  id: string,
+  body: string,
+  status = 200,
+  face = "chat/completions",
+): ProducedAnswer {
+  const answer = producedAnswer(id, `POST /v1/${face} HTTP/1.1`);
+  answer.sends(`HTTP/1.1 ${status} Scripted\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n`);
+  answer.sends(Buffer.from(body.slice(0, 9)));
+  answer.sends(Buffer.from(body.slice(9)));
+  return answer;
+}
+
+describe("what clients have of their answers", () => {
+  test.each([
+    ["a whole answer in JSON", seen("req_done", whole, { costRub: "0.000010295", due: 10_295n })],
+    ["a whole stream", seen("req_done", stream)],
+    ["a part of an answer, whose client left", seen("req_done", helloEvent, { isOver: false })],
+    ["a part of an answer to a request that was cancelled", seen("req_cancelled", helloEvent)],
+    ["a whole answer to a request that was folded", seen("req_old", whole)],
+    ["a refusal of what is in no book", seen("req_refused", "{}", { status: 402 })],
+  ])("agrees with the books: %s", (_, answer) => {
+    expect(auditFile(books.path, { seen: [answer] })).toEqual([]);
+  });
+
+  test.each([
+    [
+      "a whole answer without a committed row",
+      seen("req_lost", whole),
+      "a client has an answer to req_lost, and the books have nothing of it",
+    ],
+    [
+      "the first byte of an answer without a committed row",
+      seen("req_lost", "", { isOver: false }),
+      "a client has an answer to req_lost, and the books have nothing of it",
+    ],
+    [
+      "success, of a request that was let go for nothing",
+      seen("req_void", stream, { isOver: false }),
+      "a client has all of req_void, which is failed",
+    ],
+    [
+      "success, of a request that counts as left",
+      seen("req_cancelled", whole),
+      "a client has all of req_cancelled, which is cancelled",
+    ],
+    [
+      "a failure, of a request that is done",
+      seen("req_done", '{"error":{"message":"m","type":"provider_error"}}', { status: 502 }),
+      "a client was told that req_done failed, which is done",
+    ],
+    [
+      "a failure amid a stream that is paid for",
+      seen("req_cancelled", `${helloEvent}data: {"error":{}}\n\n`),
+      "a client was told that req_cancelled failed, and pays 10295",
+    ],
+    [
+      "a stream that ended early, and is paid for as done",
+      seen("req_done", helloEvent),
+      "a client was left without the end of req_done, which is done",
+    ],
+    [
+      "another cost than was charged",
+      seen("req_done", whole, { costRub: "0.000010296" }),
+      "a client was told that req_done costs 0.000010296, and pays 10295",
+    ],
+    [
+      "other tokens than were billed",
+      seen("req_done", JSON.stringify(completion())),
+      "req_done is billed 10295, and what its client was shown costs 1800",
+    ],
+    [
+      "what is due by the config",
+      seen("req_done", "{}", { due: 1n }),
+      "req_done is billed 10295, and 1 were due",
+    ],
+  ])("differs from the books: %s", (_, answer, problem) => {
+    if (answer.id === "req_void") tamper(books, voided("failed"));
+    expect(auditFile(books.path, { seen: [answer] })).toContain(problem);
+  });
+});
+
+/** Lets `req_done` go for nothing, under another name, in all of the books but the ledger. */
+function voided(status: string): string {
+  return `UPDATE requests SET public_id = 'req_void', status = '${status}', charge = 0, completion_tokens = 0,
+    prompt_tokens = 0, cached_tokens = 0, cache_write_tokens = 0 WHERE public_id = 'req_done'`;
+}
+
+describe("what providers made", () => {
+  const response = ended("resp_1", {
+    usage: { input_tokens: 100, output_tokens: 40, cached_tokens: 10, cache_write_tokens: 5 },
+  });
+  test.each([
+    ["JSON", produced("req_done", whole)],
+    ["a stream", produced("req_done", stream)],
+    ["a response", produced("req_done", JSON.stringify(response), 200, "responses")],
+    ["what only the gateway can read", produced("req_done", "hello", 200, "messages")],
+    ["a failure of which the books have nothing", produced("req_nobody", "{}", 500)],
+  ])("agrees with the books: %s", (_, answer) => {
+    expect(auditFile(books.path, { produced: [answer] })).toEqual([]);
+  });
+
+  test("only the last try at a provider made the answer", () => {
+    const tries = [produced("req_done", "{}", 500), produced("req_done", whole)];
+    expect(auditFile(books.path, { produced: tries })).toEqual([]);
+  });
+
+  const estimated = "UPDATE requests SET estimated = 1 WHERE public_id = 'req_done'";
+  test.each([
+    [
+      "a charge that is not the price of what was made",
+      produced("req_done", JSON.stringify(completion())),
+      "",
+      "req_done is billed 10295, and what its provider made costs 1800",
+    ],
+    [
+      "a charge for what a client left that is not the price of what was made",
+      produced("req_cancelled", JSON.stringify(completion())),
+      "",
+      "req_cancelled is billed 10295, and what its provider made costs 1800",
+    ],
+    [
+      "an exact charge for an answer whose tokens nobody counted",
+      produced("req_done", JSON.stringify(completion({ usage: null }))),
+      "",
+      "req_done is no estimate, and its provider counted nothing",
+    ],
+    [
+      "an estimate where the tokens were counted",
+      produced("req_done", whole),
+      estimated,
+      "req_done is estimated, and its provider counted its tokens",
+    ],
+    [
+      "a charge for a provider's failure",
+      produced("req_done", "{}", 500),
+      "",
+      "req_done is done, and its provider failed",
+    ],
+    [
+      "nothing for an answer that began before its client left",
+      produced("req_void", helloEvent),
+      voided("cancelled"),
+      "req_void is cancelled for nothing, and its provider answered",
+    ],
+  ])("differs from the books: %s", (_, answer, statement, problem) => {
+    if (statement !== "") tamper(books, statement);
+    expect(auditFile(books.path, { produced: [answer] })).toContain(problem);
+  });
+});
+
+describe("an auditor that benches tell what they see", () => {
+  test("misses the provider of an answer, once it listens to any", () => {
+    const auditor = openAuditor(books.path);
+    auditor.seen.push(seen("req_done", whole));
+    expect(auditor.problems()).toEqual([]);
+    auditor.listenTo({ log: undefined });
+    auditor.seen.push(seen("req_done", whole));
+    expect(auditor.problems()).toEqual([
+      "a client has an answer to req_done, and no provider was asked",
+    ]);
+    expect(auditor.problems()).toEqual([]);
+  });
+
+  test("misses a credit that was acknowledged", () => {
+    const auditor = openAuditor(books.path);
+    auditor.credits.push("lost-ref");
+    expect(auditor.problems()).toEqual(["credit lost-ref was acknowledged, and is not there"]);
+  });
+});

@@ -1,0 +1,138 @@
+import { Database } from "bun:sqlite";
+
+/** The rows of a store as they lie in its file. Money is nano-roubles; every number is a bigint, row ids too. */
+export interface Books {
+  readonly accounts: readonly AccountRow[];
+  readonly keys: readonly KeyRow[];
+  /** By account, and there by its number in the account. */
+  readonly ledger: readonly LedgerRow[];
+  readonly requests: readonly RequestRow[];
+  readonly attempts: readonly AttemptRow[];
+  readonly totals: readonly TotalsRow[];
+  /** Milliseconds since 1970: requests admitted before this may be gone. */
+  readonly keptSince: bigint;
+}
+
+export interface AccountRow {
+  readonly id: bigint;
+  readonly name: string;
+  readonly balance: bigint;
+  readonly overdraft: bigint;
+  readonly seq: bigint;
+}
+
+export interface KeyRow {
+  readonly id: bigint;
+  readonly publicId: string;
+  readonly account: bigint;
+  readonly spent: bigint;
+  /** The first key of the line that a rotation continued. */
+  readonly first: bigint | null;
+}
+
+export interface LedgerRow {
+  readonly id: bigint;
+  readonly account: bigint;
+  readonly seq: bigint;
+  readonly kind: string;
+  readonly amount: bigint;
+  readonly balanceAfter: bigint;
+  readonly ref: string | null;
+  readonly refundOf: bigint | null;
+}
+
+export interface RequestRow {
+  readonly id: bigint;
+  readonly publicId: string;
+  readonly at: bigint;
+  readonly account: bigint;
+  readonly key: bigint;
+  readonly endpoint: string;
+  readonly model: string;
+  readonly provider: string | null;
+  readonly status: string;
+  readonly priceInput: bigint;
+  readonly priceCached: bigint;
+  readonly priceWritten: bigint;
+  readonly priceOutput: bigint;
+  readonly hold: bigint;
+  readonly charge: bigint;
+  readonly writeOff: bigint;
+  readonly prompt: bigint;
+  readonly cached: bigint;
+  readonly written: bigint;
+  readonly completion: bigint;
+  readonly estimated: bigint;
+  readonly operatorCost: bigint | null;
+  readonly attemptCount: bigint;
+}
+
+export interface AttemptRow {
+  readonly request: bigint;
+  readonly n: bigint;
+}
+
+/** What a day's totals count. */
+export const figures = [
+  "requests",
+  "failed",
+  "charged",
+  "prompt",
+  "cached",
+  "written",
+  "completion",
+  "charge",
+  "refunded",
+  "writeOff",
+  "operatorCost",
+] as const;
+
+export interface TotalsRow extends Readonly<Record<(typeof figures)[number], bigint>> {
+  readonly day: bigint;
+  readonly account: bigint;
+  readonly key: bigint;
+  readonly model: string;
+  readonly provider: string;
+  readonly endpoint: string;
+}
+
+const busyTimeoutMs = 5000;
+
+/** Reads all of one snapshot of the file at `path`, which may be in use. Throws where it is no store. */
+export function readBooks(path: string): Books {
+  const file = new Database(path, { readonly: true, safeIntegers: true });
+  try {
+    file.run(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
+    return file.transaction(() => readAll(file))();
+  } finally {
+    file.close();
+  }
+}
+
+function readAll(file: Database): Books {
+  const all = <Row>(query: string): Row[] => file.query<Row, []>(query).all();
+  const [retention] = all<{ since: bigint }>("SELECT kept_since AS since FROM retention");
+  return {
+    accounts: all("SELECT id, name, balance, overdraft, ledger_seq AS seq FROM accounts"),
+    keys: all(`SELECT id, public_id AS publicId, account_id AS account, spent,
+        first_key_id AS first FROM keys`),
+    ledger: all(`SELECT id, account_id AS account, seq, kind, amount,
+        balance_after AS balanceAfter, ref, refund_of AS refundOf
+      FROM ledger ORDER BY account_id, seq`),
+    requests:
+      all(`SELECT id, public_id AS publicId, at, account_id AS account, key_id AS key, endpoint,
+        model, provider, status, price_input AS priceInput, price_cached_input AS priceCached,
+        price_cache_write AS priceWritten, price_output AS priceOutput, hold, charge,
+        write_off AS writeOff, prompt_tokens AS prompt, cached_tokens AS cached,
+        cache_write_tokens AS written, completion_tokens AS completion, estimated,
+        operator_cost AS operatorCost, attempt_count AS attemptCount
+      FROM requests ORDER BY id`),
+    attempts: all("SELECT request_id AS request, n FROM attempts ORDER BY request_id, n"),
+    totals: all(`SELECT day, account_id AS account, key_id AS key, model, provider, endpoint,
+        requests, failed, charged, prompt_tokens AS prompt, cached_tokens AS cached,
+        cache_write_tokens AS written, completion_tokens AS completion, charge, refunded,
+        write_off AS writeOff, operator_cost AS operatorCost
+      FROM daily_totals`),
+    keptSince: retention?.since ?? 0n,
+  };
+}

@@ -1,0 +1,121 @@
+import type { Books, RequestRow } from "./books.ts";
+import { readAnswer, type ReadAnswer } from "./answerText.ts";
+import type { ProducedAnswer, SeenAnswer } from "./logs.ts";
+import { priceOf } from "./tokens.ts";
+
+/** What is wrong between the books and what clients have of their answers. */
+export function seenProblems({ requests, ledger }: Books, seen: readonly SeenAnswer[]): string[] {
+  const rows = new Map(requests.map((row) => [row.publicId, row]));
+  // Of a request that was folded only its charge is left.
+  const refs = new Set(ledger.map(({ ref }) => ref));
+  return seen.flatMap((answer) => {
+    const { id, status } = answer;
+    const row = rows.get(id);
+    if (row !== undefined) return rowProblems(answer, row);
+    if (status !== 200 || refs.has(`req:${id}`)) return [];
+    return [`a client has an answer to ${id}, and the books have nothing of it`];
+  });
+}
+
+function rowProblems(answer: SeenAnswer, row: RequestRow): string[] {
+  const { id, costRub, due } = answer;
+  const billed = row.charge + row.writeOff;
+  const outcome = answer.status === 200 ? readAnswer(answer.text).outcome : "failed";
+  const isPaid = row.status === "done";
+  const rules: readonly (readonly [isBroken: boolean, problem: string])[] = [
+    [outcome === "whole" && !isPaid, `a client has all of ${id}, which is ${row.status}`],
+    [outcome === "failed" && isPaid, `a client was told that ${id} failed, which is done`],
+    [
+      outcome === "failed" && answer.isOver && billed > 0n,
+      `a client was told that ${id} failed, and pays ${row.charge}`,
+    ],
+    [
+      outcome === "cut" && answer.isOver && isPaid,
+      `a client was left without the end of ${id}, which is done`,
+    ],
+    [
+      costRub !== null && nanoOf(costRub) !== row.charge,
+      `a client was told that ${id} costs ${costRub}, and pays ${row.charge}`,
+    ],
+    [due !== undefined && billed !== due, `${id} is billed ${billed}, and ${due} were due`],
+  ];
+  const problems = rules.flatMap(([isBroken, problem]) => (isBroken ? [problem] : []));
+  return outcome === "whole" ? [...problems, ...shownProblems(answer, row)] : problems;
+}
+
+/** What is billed is the price of the tokens that the client was shown. A response shows its provider's own words. */
+function shownProblems({ id, text }: SeenAnswer, row: RequestRow): string[] {
+  const { tokens } = readAnswer(text);
+  if (tokens === undefined || tokens === "unclear") return [];
+  if (row.endpoint === "responses" && row.estimated !== 0n)
+    return [`${id} is estimated, and its client was shown its tokens`];
+  return priceProblem(row, priceOf(tokens, row), "its client was shown");
+}
+
+/** What is wrong between the books and what providers made: for each of those requests the last one made its answer. */
+export function producedProblems(
+  { requests }: Books,
+  produced: readonly ProducedAnswer[],
+): string[] {
+  const rows = new Map(requests.map((row) => [row.publicId, row]));
+  const last = new Map(produced.map((answer) => [answer.id, answer]));
+  return [...last].flatMap(([id, answer]) => {
+    const row = rows.get(id);
+    return row === undefined ? [] : madeProblems(answer, row);
+  });
+}
+
+function madeProblems(answer: ProducedAnswer, row: RequestRow): string[] {
+  const id = row.publicId;
+  const { outcome, tokens } = answer.read();
+  const isBilled = row.charge + row.writeOff > 0n;
+  if (row.status === "cancelled" && !isBilled && answer.hasBegun)
+    return isFree(row, tokens) ? [] : [`${id} is cancelled for nothing, and its provider answered`];
+  if (row.status !== "done" && !isBilled) return [];
+  if (outcome === "failed" && row.status === "done" && !mayEndEarly(answer, row))
+    return [`${id} is done, and its provider failed`];
+  if (outcome !== "whole" || tokens === "unclear") return [];
+  if (row.estimated !== 0n)
+    return tokens !== undefined && row.status === "done"
+      ? [`${id} is estimated, and its provider counted its tokens`]
+      : [];
+  return tokens === undefined
+    ? [`${id} is no estimate, and its provider counted nothing`]
+    : priceProblem(row, priceOf(tokens, row), "its provider made");
+}
+
+/** Where the tokens are not known, a prompt has some. */
+function isFree(row: RequestRow, tokens: ReadAnswer["tokens"]): boolean {
+  return tokens === undefined || tokens === "unclear"
+    ? row.priceInput === 0n
+    : priceOf(tokens, row) === 0n;
+}
+
+/** A chat over the responses interface is ended by the gateway itself where the client wanted it to stop. */
+function mayEndEarly({ requestLine }: ProducedAnswer, { endpoint }: RequestRow): boolean {
+  return endpoint === "chat" && requestLine.includes("/responses ");
+}
+
+/** Whole answers that no provider was asked for. To be asked only where every provider was listened to. */
+export function inventedProblems(
+  seen: readonly SeenAnswer[],
+  produced: readonly ProducedAnswer[],
+): string[] {
+  const asked = new Set(produced.map(({ id }) => id));
+  return seen
+    .filter(({ id, status }) => status === 200 && !asked.has(id))
+    .map(({ id }) => `a client has an answer to ${id}, and no provider was asked`);
+}
+
+function priceProblem(row: RequestRow, price: bigint, whose: string): string[] {
+  const billed = row.charge + row.writeOff;
+  return billed === price
+    ? []
+    : [`${row.publicId} is billed ${billed}, and what ${whose} costs ${price}`];
+}
+
+/** Nano-roubles of a decimal text such as `"0.000012"`. */
+function nanoOf(roubles: string): bigint {
+  const [whole = "", part = ""] = roubles.split(".");
+  return BigInt(whole + part.padEnd(9, "0"));
+}

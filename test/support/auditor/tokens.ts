@@ -1,0 +1,92 @@
+/** Tokens of an answer as they are billed: the cached and the written are part of the prompt's. */
+export interface Tokens {
+  readonly prompt: bigint;
+  readonly cached: bigint;
+  readonly written: bigint;
+  readonly completion: bigint;
+}
+
+/** Nano-roubles for a token of each kind. */
+export interface Prices {
+  readonly priceInput: bigint;
+  readonly priceCached: bigint;
+  readonly priceWritten: bigint;
+  readonly priceOutput: bigint;
+}
+
+/** The formula of the contract. */
+export function priceOf({ prompt, cached, written, completion }: Tokens, prices: Prices): bigint {
+  return (
+    (prompt - cached - written) * prices.priceInput +
+    cached * prices.priceCached +
+    written * prices.priceWritten +
+    completion * prices.priceOutput
+  );
+}
+
+/** So many tokens or more are no count of an answer's. */
+const TOKENS_MAX = 1_000_000_000n;
+
+/** What the two interfaces call the same. Of a response the details may stand beside the other figures. */
+const names = {
+  chat: ["prompt_tokens", "completion_tokens", "prompt_tokens_details"],
+  responses: ["input_tokens", "output_tokens", "input_tokens_details"],
+} as const;
+
+/**
+ * What a `usage` says, by the contract: cached parts over the prompt are cut, the cached ones first. Undefined
+ * where it is missing or impossible.
+ */
+export function tokensOf(usage: unknown, form: keyof typeof names): Tokens | undefined {
+  const said = membersOf(usage);
+  const [promptName, completionName, detailsName] = names[form];
+  const prompt = countOf(said[promptName]);
+  const completion = countOf(said[completionName]);
+  if (prompt === undefined || completion === undefined) return undefined;
+  const details = membersOf(said[detailsName] ?? (form === "responses" ? usage : undefined));
+  const cached = smaller(countOf(details["cached_tokens"]) ?? 0n, prompt);
+  const written = smaller(countOf(details["cache_write_tokens"]) ?? 0n, prompt - cached);
+  return { prompt, cached, written, completion: completion + besideOf(said, prompt + completion) };
+}
+
+/** Of several reports on one answer the larger, figure by figure: a count only grows. */
+export function largest(reports: readonly Tokens[]): Tokens {
+  return reports.reduce((one, other) => ({
+    prompt: larger(one.prompt, other.prompt),
+    cached: larger(one.cached, other.cached),
+    written: larger(one.written, other.written),
+    completion: larger(one.completion, other.completion),
+  }));
+}
+
+/**
+ * Reasoning that a provider counts beside the completion, so that only its total has all three:
+ * https://docs.x.ai/docs/key-information/consumption-and-rate-limits.
+ */
+function besideOf(said: Members, sum: bigint): bigint {
+  const reasoning = countOf(membersOf(said["completion_tokens_details"])["reasoning_tokens"]) ?? 0n;
+  return countOf(said["total_tokens"]) === sum + reasoning ? reasoning : 0n;
+}
+
+export type Members = Readonly<Record<string, unknown>>;
+
+/** The members of an object; none of what is no object. */
+export function membersOf(value: unknown): Members {
+  return typeof value === "object" && value !== null && !Array.isArray(value)
+    ? (value as Members)
+    : {};
+}
+
+function countOf(value: unknown): bigint | undefined {
+  if (typeof value !== "number" || !Number.isSafeInteger(value) || value < 0) return undefined;
+  const count = BigInt(value);
+  return count < TOKENS_MAX ? count : undefined;
+}
+
+function smaller(one: bigint, other: bigint): bigint {
+  return one < other ? one : other;
+}
+
+function larger(one: bigint, other: bigint): bigint {
+  return one > other ? one : other;
+}

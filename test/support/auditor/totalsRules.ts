@@ -1,0 +1,124 @@
+import { figures, type Books, type RequestRow, type TotalsRow } from "./books.ts";
+import { isCharged } from "./requestRules.ts";
+
+type Figures = Record<(typeof figures)[number], bigint>;
+type Group = Pick<TotalsRow, "day" | "account" | "key" | "model" | "provider" | "endpoint">;
+
+const DAY_MS = 86_400_000n;
+/** Where the sums of these leave 64 bits they stay at the largest number. */
+const INT64_MAX = 9_223_372_036_854_775_807n;
+const capped = ["writeOff", "operatorCost"] as const;
+
+/** What is wrong with the daily totals: against the requests that are kept, the ledger, and what keys have spent. */
+export function totalsProblems(books: Books): string[] {
+  return [...dayProblems(books), ...accountProblems(books), ...keyProblems(books)];
+}
+
+/** Each row counts the requests of its group; of a day that is folded in part, at least those that are there. */
+function dayProblems({ requests, totals, ledger, keptSince }: Books): string[] {
+  const counted = new Map<string, Figures>();
+  const refunded = refundsByRef(ledger);
+  for (const request of requests) {
+    if (request.status === "running") continue;
+    const group = nameOf({
+      ...request,
+      day: request.at / DAY_MS,
+      provider: request.provider ?? "",
+    });
+    const one = figuresOf(request, refunded.get(`req:${request.publicId}`) ?? 0n);
+    const sums = counted.get(group);
+    if (sums === undefined) counted.set(group, one);
+    else for (const name of figures) sums[name] += one[name];
+  }
+  const problems = totals.flatMap((row) => {
+    const name = nameOf(row);
+    const sums = counted.get(name);
+    counted.delete(name);
+    const wrong = figures.filter((figure) => {
+      const sum = cappedSum(figure, sums?.[figure] ?? 0n);
+      return row.day * DAY_MS < keptSince ? row[figure] < sum : row[figure] !== sum;
+    });
+    return wrong.map(
+      (figure) =>
+        `the totals of ${name} have ${row[figure]} ${figure}, not ${sums?.[figure] ?? 0n}`,
+    );
+  });
+  return [...problems, ...[...counted.keys()].map((name) => `there are no totals of ${name}`)];
+}
+
+/** All that an account was ever charged and given back stands in its totals, folded or not. */
+function accountProblems({ accounts, ledger, totals }: Books): string[] {
+  const rows = Map.groupBy(ledger, ({ account }) => account);
+  const days = Map.groupBy(totals, ({ account }) => account);
+  return accounts.flatMap(({ id, name }) => {
+    const own = rows.get(id) ?? [];
+    const of = (kind: string): bigint[] =>
+      own.filter((row) => row.kind === kind).map(({ amount }) => amount);
+    const booked = [BigInt(of("charge").length), -sum(of("charge")), sum(of("refund"))].join(", ");
+    const told = (["charged", "charge", "refunded"] as const)
+      .map((figure) => sum((days.get(id) ?? []).map((row) => row[figure])))
+      .join(", ");
+    return booked === told
+      ? []
+      : [`the ledger of ${name} has charges and refunds of ${booked}, its totals of ${told}`];
+  });
+}
+
+/** What the keys of a line were charged, less refunds, stands at its first one. */
+function keyProblems({ keys, totals }: Books): string[] {
+  const days = Map.groupBy(totals, ({ key }) => key);
+  const spent = new Map<bigint, bigint>();
+  for (const { id, first } of keys) {
+    const own = (days.get(id) ?? []).map(({ charge, refunded }) => charge - refunded);
+    const head = first ?? id;
+    spent.set(head, (spent.get(head) ?? 0n) + sum(own));
+  }
+  return keys.flatMap((key) => {
+    const due = key.first === null ? (spent.get(key.id) ?? 0n) : 0n;
+    return key.spent === due
+      ? []
+      : [`${key.publicId} is said to have spent ${key.spent}, not ${due}`];
+  });
+}
+
+function figuresOf(request: RequestRow, refunded: bigint): Figures {
+  const { status, operatorCost, prompt, cached, written, completion, charge, writeOff } = request;
+  const isFailed = status === "failed" || status === "interrupted";
+  return {
+    requests: 1n,
+    failed: isFailed ? 1n : 0n,
+    charged: isCharged(request) ? 1n : 0n,
+    prompt,
+    cached,
+    written,
+    completion,
+    charge,
+    refunded,
+    writeOff,
+    operatorCost: operatorCost ?? 0n,
+  };
+}
+
+function refundsByRef(ledger: Books["ledger"]): Map<string | null, bigint> {
+  const refOf = new Map(ledger.map(({ id, ref }) => [id, ref]));
+  const sums = new Map<string | null, bigint>();
+  for (const { refundOf, amount } of ledger) {
+    if (refundOf === null) continue;
+    const ref = refOf.get(refundOf) ?? null;
+    sums.set(ref, (sums.get(ref) ?? 0n) + amount);
+  }
+  return sums;
+}
+
+function cappedSum(figure: (typeof figures)[number], value: bigint): bigint {
+  const isCapped = capped.some((name) => name === figure);
+  return isCapped && value > INT64_MAX ? INT64_MAX : value;
+}
+
+function nameOf({ day, account, key, model, provider, endpoint }: Group): string {
+  return `day ${day}, account ${account}, key ${key}, ${endpoint}, ${model} by "${provider}"`;
+}
+
+function sum(amounts: readonly bigint[]): bigint {
+  return amounts.reduce((total, amount) => total + amount, 0n);
+}
