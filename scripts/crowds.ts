@@ -15,6 +15,7 @@ async function tryCrowds(count: number, first: number): Promise<number> {
   for (const [name, crowd] of Object.entries(crowds)) {
     const provider = startProvider();
     const gateway = await openTestApp(crowdConfig(`http://127.0.0.1:${provider.port}/v1`));
+    gateway.auditor.listenTo(provider);
     const seen = { crowd: name, first, seeds: 0, served: 0, bad: 0 };
     try {
       for (; seen.seeds < count; seen.seeds += 1) {

@@ -35,6 +35,7 @@ const playgrounds: Readonly<Record<string, { runs: number; open(): Promise<Playg
     async open() {
       const provider = startProvider();
       const gateway = await openTestApp(historyConfig(`http://127.0.0.1:${provider.port}/v1`));
+      gateway.auditor.listenTo(provider);
       return {
         history: httpHistory(gateway, takeTurns(provider)),
         async close() {

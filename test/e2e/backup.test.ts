@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { startDemoProvider } from "../../src/commands/demo/provider.ts";
-import { lostCharges } from "../support/acknowledged.ts";
+import { lostCharges } from "../support/auditor/auditor.ts";
+import type { SeenAnswer } from "../support/auditor/logs.ts";
 import { chat } from "../support/chatCalls.ts";
 import { oneModel } from "../support/gatewayConfig.ts";
 import {
@@ -9,7 +10,7 @@ import {
   startTimeoutMs,
   type GatewayProcess,
 } from "../support/gatewayProcess.ts";
-import { sendMixedLoad, type WholeAnswer } from "../support/mixedLoad.ts";
+import { sendMixedLoad } from "../support/mixedLoad.ts";
 import { until } from "../support/until.ts";
 
 // A word a millisecond: answers are under way all the time.
@@ -30,7 +31,7 @@ const atOnce = 16;
 
 test("a backup under load has every charge that a client saw before, and is served again", async () => {
   const file = join(gateway.desk.folder, "load.db");
-  const answers: WholeAnswer[] = [];
+  const answers: SeenAnswer[] = [];
   let isOver = false;
   const load = sendMixedLoad(gateway, key, {
     requests: Number.POSITIVE_INFINITY,

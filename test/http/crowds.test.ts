@@ -8,6 +8,7 @@ let gateway: TestApp;
 beforeAll(async () => {
   provider = startProvider();
   gateway = await openTestApp(crowdConfig(`http://127.0.0.1:${provider.port}/v1`));
+  gateway.auditor.listenTo(provider);
 });
 afterEach(() => gateway.checkBooks());
 afterAll(async () => {

@@ -14,6 +14,7 @@ let gateway: TestApp;
 beforeAll(async () => {
   provider = startProvider();
   gateway = await openTestApp(historyConfig(`http://127.0.0.1:${provider.port}/v1`));
+  gateway.auditor.listenTo(provider);
 });
 afterEach(() => gateway.checkBooks());
 afterAll(async () => {

@@ -1,5 +1,7 @@
 import { expect } from "bun:test";
-import type { TestApp, TestKey } from "./testApp.ts";
+import type { Auditor } from "./auditor/auditor.ts";
+import type { SeenAnswer } from "./auditor/logs.ts";
+import type { TestKey } from "./testApp.ts";
 import { until } from "./until.ts";
 
 /** The least chat request, with what a test adds to it. */
@@ -17,24 +19,35 @@ export interface Reply {
   readonly id: string;
 }
 
+/** Where a gateway is; its auditor hears of the answers to chat and responses requests. */
+interface Called {
+  readonly url: string;
+  readonly auditor?: Pick<Auditor, "seen">;
+}
+
+interface Given {
+  readonly body?: unknown;
+  readonly path?: string;
+  readonly method?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+const chatPath = "/v1/chat/completions";
+
 /** Calls the gateway; a body that is no string is sent as JSON. */
 export async function call(
-  gateway: Pick<TestApp, "url">,
+  gateway: Called,
   key: Pick<TestKey, "key"> | undefined,
-  given: {
-    body?: unknown;
-    path?: string;
-    method?: string;
-    headers?: Readonly<Record<string, string>>;
-  } = {},
+  given: Given = {},
 ): Promise<Reply> {
-  const response = await open(gateway, key, given);
-  return replyOf(response);
+  const reply = await replyOf(await open(gateway, key, given));
+  if (isAudited(given)) gateway.auditor?.seen.push(seenOf(reply));
+  return reply;
 }
 
 /** Posts a chat request and reads the whole answer, JSON or stream. */
 export function chat(
-  gateway: Pick<TestApp, "url">,
+  gateway: Called,
   key: Pick<TestKey, "key"> | undefined,
   changes: object = {},
 ): Promise<Reply> {
@@ -90,7 +103,7 @@ export interface OpenReply {
 }
 
 export function openChat(
-  gateway: Pick<TestApp, "url">,
+  gateway: Called,
   key: Pick<TestKey, "key">,
   changes: object = {},
 ): Promise<OpenReply> {
@@ -99,23 +112,25 @@ export function openChat(
 
 /** As `call`, but the answer is read as it comes. */
 export async function openCall(
-  gateway: Pick<TestApp, "url">,
+  gateway: Called,
   key: Pick<TestKey, "key">,
-  given: NonNullable<Parameters<typeof call>[2]>,
+  given: Given,
 ): Promise<OpenReply> {
   const client = new AbortController();
   const response = await open(gateway, key, given, client.signal);
   let text = "";
   let isOver = false;
+  let isWhole = false;
   const read = async (): Promise<void> => {
     const decoder = new TextDecoder();
     for await (const bytes of response.body ?? []) text += decoder.decode(bytes, { stream: true });
+    isWhole = true;
   };
   read().then(
     () => (isOver = true),
     () => (isOver = true),
   );
-  return {
+  const reply: OpenReply = {
     status: response.status,
     headers: response.headers,
     id: response.headers.get("x-request-id") ?? "",
@@ -128,19 +143,39 @@ export async function openCall(
     seen: (part) => until(`the client sees ${part}`, () => text.includes(part)),
     leave: () => client.abort(),
   };
+  if (isAudited(given)) gateway.auditor?.seen.push(seenOf(reply, () => isWhole));
+  return reply;
+}
+
+/** What of an answer an auditor must know; `isOver`: whether it has been read to its proper end. */
+export function seenOf(
+  reply: Pick<Reply, "id" | "status" | "text" | "headers">,
+  isOver = (): boolean => true,
+): SeenAnswer {
+  return {
+    id: reply.id,
+    status: reply.status,
+    get text() {
+      return reply.text;
+    },
+    get isOver() {
+      return isOver();
+    },
+    costRub: reply.headers.get("x-tollgate-cost-rub"),
+  };
+}
+
+function isAudited({ body, path = chatPath, method = "POST" }: Given): boolean {
+  return body !== undefined && method === "POST" && [chatPath, "/v1/responses"].includes(path);
 }
 
 function open(
-  { url }: Pick<TestApp, "url">,
+  { url }: Called,
   key: Pick<TestKey, "key"> | undefined,
-  given: NonNullable<Parameters<typeof call>[2]>,
+  given: Given,
   signal?: AbortSignal,
 ): Promise<Response> {
-  const {
-    body,
-    path = "/v1/chat/completions",
-    method = body === undefined ? "GET" : "POST",
-  } = given;
+  const { body, path = chatPath, method = body === undefined ? "GET" : "POST" } = given;
   return fetch(url + path, {
     method,
     headers: {

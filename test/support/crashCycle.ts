@@ -1,4 +1,4 @@
-import { problemsOf } from "./acknowledged.ts";
+import { problemsOf } from "./bothAudits.ts";
 import type { GatewayProcess } from "./gatewayProcess.ts";
 import { sendMixedLoad } from "./mixedLoad.ts";
 
@@ -32,7 +32,7 @@ export async function runCrashCycle(
     await gateway.kill();
   };
   const credits = bookCredits(gateway, payer.account, cycle.name, () => isOver);
-  const { begun, whole, refusals } = await sendMixedLoad(gateway, payer.key, {
+  const { begun, seen, whole, refusals } = await sendMixedLoad(gateway, payer.key, {
     requests: requestsPerCycle,
     atOnce: requestsAtOnce,
     isOver: () => isOver,
@@ -44,7 +44,9 @@ export async function runCrashCycle(
   if (!isOver) await kill();
   const refs = await credits;
   await gateway.start();
-  const problems = problemsOf(gateway.desk.database, { whole, refs });
+  gateway.auditor.seen.push(...seen);
+  gateway.auditor.credits.push(...refs);
+  const problems = problemsOf(gateway);
   problems.push(...refusals.map((status) => `a request was refused with ${status}`));
   return { begun, whole: whole.length, credits: refs.length, problems };
 }

@@ -5,7 +5,7 @@ import {
   type RequestRow,
   type Store,
 } from "../../src/store/store.ts";
-import { ask, type Reply } from "./chatCalls.ts";
+import { ask, seenOf, type Reply } from "./chatCalls.ts";
 import { wellBehaved, type FaultyAnswer, type Form } from "./faultAnswers.ts";
 import { openClient, type WaitingClient } from "./faultClient.ts";
 import type { ConfiguredModel, GatewayConfig } from "./gatewayConfig.ts";
@@ -108,6 +108,7 @@ export function openFaultBench(sections: NonNullable<GatewayConfig["sections"]> 
 
   beforeAll(async () => {
     const gateway = await startGatewayProcess({ providers, models, sections });
+    gateway.auditor.listenTo(faulty, healthy);
     const key = await gateway.key("alice", String(credit));
     const path = gateway.desk.database;
     const books = openStore({ path, durability: "process", serving: false });
@@ -145,7 +146,9 @@ export function openFaultBench(sections: NonNullable<GatewayConfig["sections"]> 
       const path = isChat ? "/v1/chat/completions" : "/v1/responses";
       const client = openClient(bench.gateway.url + path, key, body);
       clients.set(model, client);
-      return { ...(await client.reply), model };
+      const reply = await client.reply;
+      bench.gateway.auditor.seen.push(seenOf(reply));
+      return { ...reply, model };
     },
     async record({ id }, charge) {
       charges.set(id, charge);

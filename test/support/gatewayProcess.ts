@@ -1,4 +1,6 @@
 import type { Subprocess } from "bun";
+import { existsSync } from "node:fs";
+import { openAuditor, type Auditor } from "./auditor/auditor.ts";
 import { binaryPath } from "./binary.ts";
 import { openDesk, type Desk } from "./cli.ts";
 import { configText, type GatewayConfig } from "./gatewayConfig.ts";
@@ -25,6 +27,8 @@ export interface RequestRecord {
 /** The compiled gateway at work in a folder of its own, with its commands beside it. */
 export interface GatewayProcess {
   readonly desk: Desk;
+  /** Asked whenever the books are checked, where they lie in the usual place. */
+  readonly auditor: Auditor;
   /** `http://127.0.0.1:PORT`, or the path of its socket; of its latest life. */
   readonly url: string;
   readonly pid: number;
@@ -86,6 +90,7 @@ export async function startGatewayProcess(
 
 class BinaryGateway implements GatewayProcess {
   readonly desk: Desk;
+  readonly auditor: Auditor;
   readonly log: LogLine[] = [];
   url = "";
   readonly #command: readonly string[];
@@ -98,6 +103,7 @@ class BinaryGateway implements GatewayProcess {
     environment: Readonly<Record<string, string>>,
   ) {
     this.desk = desk;
+    this.auditor = openAuditor(desk.database);
     this.#command = command;
     this.#environment = environment;
   }
@@ -173,6 +179,8 @@ class BinaryGateway implements GatewayProcess {
     const held = accounts.filter(({ held_rub: heldRub }) => heldRub !== "0");
     if (JSON.stringify([running, held]) !== "[[],[]]")
       throw new Error(`something is still held: ${JSON.stringify({ running, held })}`);
+    const problems = existsSync(this.desk.database) ? this.auditor.problems() : [];
+    if (problems.length > 0) throw new Error(problems.join("\n"));
   }
 
   async close(): Promise<void> {

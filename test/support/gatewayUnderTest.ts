@@ -26,6 +26,7 @@ export function openBefore<Id extends string>(
   let gateway: TestApp | undefined;
   beforeAll(async () => {
     gateway = await openTestApp(configOf(urls));
+    gateway.auditor.listenTo(...started.map(([, provider]) => provider));
   });
   afterEach(async () => {
     await gateway?.checkBooks();

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { Books } from "../../src/billing/holds.ts";
 import { openStore, startWriter, WriteError } from "../../src/store/store.ts";
 import type { Store, Writer, WriteResult } from "../../src/store/store.ts";
+import { auditFile } from "./auditor/auditor.ts";
 import { fund } from "./storeFolder.ts";
 
 /** A key of the bench, with the numbers under which the store knows it. */
@@ -75,7 +76,7 @@ export async function openLedgerBench(): Promise<LedgerBench> {
     },
     async close() {
       await life.writer.close();
-      const { problems } = life.store.audit();
+      const problems = [...life.store.audit().problems, ...auditFile(path)];
       life.store.close();
       await rm(folder, { recursive: true, force: true });
       if (problems.length > 0) throw new Error(problems.join("\n"));

@@ -1,10 +1,7 @@
-import { costOf } from "./gatewayConfig.ts";
-
-/** An answer that a client saw whole: its request, and the price of the usage that it reported, in nano-roubles. */
-export interface WholeAnswer {
-  readonly id: string;
-  readonly charge: bigint;
-}
+import { readAnswer } from "./auditor/answerText.ts";
+import type { SeenAnswer } from "./auditor/logs.ts";
+import { priceOf } from "./auditor/tokens.ts";
+import { prices } from "./gatewayConfig.ts";
 
 export interface MixedLoad {
   readonly requests: number;
@@ -12,27 +9,27 @@ export interface MixedLoad {
   /** Asked before each request: no more are begun once it is true. */
   isOver(): boolean;
   /** Hears of each whole answer; the client that saw it waits. */
-  seen(answer: WholeAnswer): Promise<void> | void;
+  seen(answer: SeenAnswer): Promise<void> | void;
 }
 
-/** What clients saw of a load. A request that got no answer at all is none of the two. */
+/** What clients saw of a load. */
 export interface LoadSeen {
   readonly begun: number;
-  readonly whole: readonly WholeAnswer[];
+  /** Every answer that began. A whole one tells its tokens, and is due at the price of those. */
+  readonly seen: readonly SeenAnswer[];
+  readonly whole: readonly SeenAnswer[];
   /** The statuses of what was refused. */
   readonly refusals: readonly number[];
 }
 
-type Usage = Readonly<Record<string, number | undefined>>;
-
 const question = "Tell me something about tolls.";
 
-/** Four ways to ask; `read` gives the usage of an answer that came whole. */
+/** Four ways to ask. */
 const ways = [
-  { path: "chat/completions", stream: false, read: usageOfJson },
-  { path: "chat/completions", stream: true, read: usageOfChatStream },
-  { path: "responses", stream: false, read: usageOfJson },
-  { path: "responses", stream: true, read: usageOfResponsesStream },
+  { path: "chat/completions", stream: false },
+  { path: "chat/completions", stream: true },
+  { path: "responses", stream: false },
+  { path: "responses", stream: true },
 ] as const;
 
 /** Asks in all four ways by turns, so many at once. Never rejects, whatever becomes of the gateway. */
@@ -41,30 +38,32 @@ export async function sendMixedLoad(
   key: string,
   load: MixedLoad,
 ): Promise<LoadSeen> {
-  const whole: WholeAnswer[] = [];
-  const refusals: number[] = [];
+  const seen: SeenAnswer[] = [];
+  const whole: SeenAnswer[] = [];
   let begun = 0;
   const visit = async (): Promise<void> => {
     while (begun < load.requests && !load.isOver()) {
       const way = ways[begun % ways.length] ?? ways[0];
       begun += 1;
-      const { status, answer } = await ask(gateway.url, key, way);
-      if (status !== 0 && status !== 200) refusals.push(status);
-      if (!answer) continue;
+      const answer = await ask(gateway.url, key, way);
+      if (answer === undefined) continue;
+      seen.push(answer);
+      if (answer.due === undefined) continue;
       whole.push(answer);
       await load.seen(answer);
     }
   };
   await Promise.all(Array.from({ length: load.atOnce }, visit));
-  return { begun, whole, refusals };
+  const refusals = seen.map(({ status }) => status).filter((status) => status !== 200);
+  return { begun, seen, whole, refusals };
 }
 
-/** One request; status 0 where there was no answer. */
+/** One request; undefined where no answer to it began. */
 async function ask(
   url: string,
   key: string,
   way: (typeof ways)[number],
-): Promise<{ status: number; answer: WholeAnswer | undefined }> {
+): Promise<SeenAnswer | undefined> {
   const body = {
     model: "small",
     stream: way.stream,
@@ -75,50 +74,40 @@ async function ask(
       ? { stream_options: { include_usage: true } }
       : {}),
   };
-  let status = 0;
-  let id = "";
+  let head: Response | undefined;
   let text = "";
+  let isOver = false;
   try {
-    const response = await fetch(`${url}/v1/${way.path}`, {
+    head = await fetch(`${url}/v1/${way.path}`, {
       method: "POST",
       headers: { authorization: `Bearer ${key}` },
       body: JSON.stringify(body),
     });
-    status = response.status;
-    id = response.headers.get("x-request-id") ?? "";
     const decoder = new TextDecoder();
-    for await (const bytes of response.body ?? []) text += decoder.decode(bytes, { stream: true });
+    for await (const bytes of head.body ?? []) text += decoder.decode(bytes, { stream: true });
+    isOver = true;
   } catch {
     // The gateway is gone. What came until then may still have been a whole answer.
   }
-  const usage = status === 200 ? way.read(text) : undefined;
-  return { status, answer: usage && { id, charge: priceOf(usage) } };
+  if (head === undefined) return undefined;
+  const { status, headers } = head;
+  const id = headers.get("x-request-id") ?? "";
+  const costRub = headers.get("x-tollgate-cost-rub");
+  return { id, status, text, isOver, costRub, ...dueFor(status === 200 ? text : "") };
 }
 
-function priceOf(usage: Usage): bigint {
-  return costOf({
-    prompt: usage["prompt_tokens"] ?? usage["input_tokens"] ?? NaN,
-    completion: usage["completion_tokens"] ?? usage["output_tokens"] ?? NaN,
-  });
+/** What is due for an answer that came whole. */
+function dueFor(text: string): Pick<SeenAnswer, "due"> {
+  const { outcome, tokens } = readAnswer(text);
+  if (outcome !== "whole") return {};
+  if (tokens === undefined || tokens === "unclear") throw new Error(`no tokens are told: ${text}`);
+  return { due: priceOf(tokens, configured) };
 }
 
-function usageOfJson(text: string): Usage | undefined {
-  try {
-    return (JSON.parse(text) as { usage?: Usage }).usage;
-  } catch {
-    return undefined;
-  }
-}
-
-function usageOfChatStream(text: string): Usage | undefined {
-  if (!text.includes("data: [DONE]\n\n")) return undefined;
-  const [last] = text.split("\n\n").slice(-3);
-  return usageOfJson(last?.slice("data: ".length) ?? "");
-}
-
-function usageOfResponsesStream(text: string): Usage | undefined {
-  const end = /event: response\.completed\ndata: (.*)\n\n/.exec(text)?.[1];
-  return end === undefined
-    ? undefined
-    : (JSON.parse(end) as { response: { usage: Usage } }).response.usage;
-}
+/** The prices of the config, in the auditor's words. */
+const configured = {
+  priceInput: BigInt(prices.input),
+  priceCached: BigInt(prices.cachedInput),
+  priceWritten: BigInt(prices.cacheWrite),
+  priceOutput: BigInt(prices.output),
+};

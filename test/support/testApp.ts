@@ -12,6 +12,7 @@ import { auditStore } from "../../src/store/audit.ts";
 import { connect } from "../../src/store/sqlite.ts";
 import type { RequestRow, Store } from "../../src/store/store.ts";
 import { createPrometheusMetrics } from "../../src/telemetry/prometheus.ts";
+import { openAuditor, type Auditor } from "./auditor/auditor.ts";
 import { configText, type GatewayConfig } from "./gatewayConfig.ts";
 import { createTestClock, type TestClock } from "./testClock.ts";
 import { until } from "./until.ts";
@@ -47,6 +48,8 @@ export interface TestApp {
   readonly path: string;
   readonly store: Store;
   readonly clock: TestClock;
+  /** Asked whenever the books are checked. */
+  readonly auditor: Auditor;
   /** The lines of the log so far, parsed. */
   readonly log: readonly Readonly<Record<string, unknown>>[];
   /** The log as it was written. */
@@ -90,6 +93,7 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
   const path = app.gateway.current.config.database.path;
   // The store's own audit first asks at length whether a gateway runs: this one knows.
   const books = connect(path, "process");
+  const auditor = openAuditor(path);
   const server = createServer(app).listen({ hostname: "127.0.0.1", port: 0 }).server;
   if (server?.port === undefined) throw new Error("the server did not start");
   const anyPort = { hostname: "127.0.0.1", port: 0 };
@@ -97,7 +101,7 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
 
   const audit = (): void => {
     const { problems, notes } = auditStore(books, { atRest: true });
-    const wrong = [...problems, ...notes, ...fatal];
+    const wrong = [...problems, ...notes, ...auditor.problems(), ...fatal];
     if (wrong.length > 0) throw new Error(wrong.join("\n"));
   };
   const checkBooks = async (): Promise<void> => {
@@ -119,6 +123,7 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
     path,
     store,
     clock,
+    auditor,
     get log() {
       app.gateway.log.flush();
       return lines.map((line) => JSON.parse(line) as Record<string, unknown>);

@@ -143,6 +143,7 @@ const mortal = bench.model(12, {
   hasNext: true,
 });
 testRow(12, "provider A dies, B is fine: 200 from B, two attempts, one charge", async () => {
+  bench.gateway.auditor.listenTo(dying);
   for (const form of everyForm) {
     const reply = await bench.ask(form, mortal);
     expectUsual(form, reply);

@@ -1,5 +1,7 @@
-import { lostCharges, problemsOf } from "../acknowledged.ts";
-import { sendMixedLoad, type WholeAnswer } from "../mixedLoad.ts";
+import { lostCharges } from "../auditor/auditor.ts";
+import type { SeenAnswer } from "../auditor/logs.ts";
+import { problemsOf } from "../bothAudits.ts";
+import { sendMixedLoad } from "../mixedLoad.ts";
 import type { GatewayOnDisk } from "./powerCut.ts";
 
 /** From the `nth` call of a kind on, `count` of them fail; see faultyDisk.c. */
@@ -40,24 +42,24 @@ export async function failDisk(on: GatewayOnDisk, failure: DiskError): Promise<D
     isOver: () => exit !== undefined,
     seen: () => {},
   });
-  const whole: WholeAnswer[] = [...load.whole];
+  const seen = [...load.seen];
   const problems: string[] = [];
-  const isGoing = await Promise.race([recovers(on, whole), gone.then(() => false)]);
+  const isGoing = await Promise.race([recovers(on, seen), gone.then(() => false)]);
   if (exit === undefined && !isGoing) problems.push("it neither ended nor served again");
   if (exit === 0) problems.push("it ended as if nothing had happened");
   if (exit === undefined) await disk.tell("go");
   else await gateway.start();
-  problems.push(...lostCharges(gateway.desk.database, whole), ...(await problemsAtRest(on)));
-  return { whole: whole.length, exit, problems };
+  problems.push(...lostCharges(gateway.desk.database, seen), ...(await problemsAtRest(on)));
+  return { whole: seen.filter(({ due }) => due !== undefined).length, exit, problems };
 }
 
 /** Asks again and again until an answer comes whole; false when that takes too long. */
-async function recovers({ gateway, key }: GatewayOnDisk, whole: WholeAnswer[]): Promise<boolean> {
+async function recovers({ gateway, key }: GatewayOnDisk, seen: SeenAnswer[]): Promise<boolean> {
   const deadlineMs = performance.now() + recoveryMs;
   while (performance.now() < deadlineMs) {
     const options = { requests: 1, atOnce: 1, isOver: () => false, seen: () => {} };
     const again = await sendMixedLoad(gateway, key, options);
-    whole.push(...again.whole);
+    seen.push(...again.seen);
     if (again.whole.length > 0) return true;
     await Bun.sleep(recoveryStepMs);
   }
@@ -68,7 +70,7 @@ async function recovers({ gateway, key }: GatewayOnDisk, whole: WholeAnswer[]): 
 async function problemsAtRest({ gateway }: GatewayOnDisk): Promise<readonly string[]> {
   const deadlineMs = performance.now() + recoveryMs;
   for (;;) {
-    const problems = problemsOf(gateway.desk.database, { whole: [], refs: [] });
+    const problems = problemsOf(gateway);
     if (problems.length === 0 || performance.now() > deadlineMs) return problems;
     await Bun.sleep(recoveryStepMs);
   }

@@ -1,4 +1,5 @@
-import { lostCharges, problemsOf } from "../acknowledged.ts";
+import { lostCharges } from "../auditor/auditor.ts";
+import { problemsOf } from "../bothAudits.ts";
 import { oneModel } from "../gatewayConfig.ts";
 import { startGatewayProcess, type GatewayProcess } from "../gatewayProcess.ts";
 import { sendMixedLoad } from "../mixedLoad.ts";
@@ -65,7 +66,7 @@ export async function cutPower(
   await disk.tell(`cut-at ${atCall} ${seed}`);
   let isOver = false;
   const gone = gateway.ended.then(() => (isOver = true));
-  const { whole } = await sendMixedLoad(gateway, key, {
+  const { seen, whole } = await sendMixedLoad(gateway, key, {
     requests: requestsPerCut,
     atOnce: requestsAtOnce,
     isOver: () => isOver,
@@ -74,7 +75,7 @@ export async function cutPower(
   if (!isOver) await disk.tell(`cut ${seed}`).catch(() => {});
   await gone;
   await gateway.start();
-  const lost = lostCharges(gateway.desk.database, whole);
-  const problems = problemsOf(gateway.desk.database, { whole: [], refs: [] });
+  const lost = lostCharges(gateway.desk.database, seen);
+  const problems = problemsOf(gateway);
   return { whole: whole.length, lost, problems };
 }

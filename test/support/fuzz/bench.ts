@@ -46,6 +46,7 @@ export async function openFuzzBench(): Promise<FuzzBench> {
   });
   try {
     const gateway = await startGatewayProcess(configOf(`http://127.0.0.1:${provider.port}/v1`));
+    gateway.auditor.listenTo(provider);
     return {
       gateway,
       port: Number(new URL(gateway.url).port),

@@ -1,4 +1,3 @@
-import { lostCharges } from "../acknowledged.ts";
 import type { FuzzBench } from "./bench.ts";
 import { chanceOf } from "./chance.ts";
 import {
@@ -76,12 +75,12 @@ async function leftWrong(
   const { gateway, provider } = bench;
   const wrong: string[] = [];
   const failed = (error: unknown): number => wrong.push(String(error));
+  gateway.auditor.seen.push(...whole);
   await gateway.checkBooks().catch(failed);
   await holdEverything(gateway, bench.world.rich).catch(failed);
   const errors = gateway.log.filter(({ level }) => level === "error");
   return [
     ...wrong,
-    ...lostCharges(gateway.desk.database, whole),
     ...provider.problems,
     ...errors.map((line) => `the log says: ${JSON.stringify(line)}`),
   ];

@@ -1,4 +1,5 @@
-import type { WholeAnswer } from "../mixedLoad.ts";
+import type { SeenAnswer } from "../auditor/logs.ts";
+import { seenOf } from "../chatCalls.ts";
 import { costOf } from "../gatewayConfig.ts";
 import { unhinderedTimer } from "../processorWait.ts";
 import type { FuzzBench } from "./bench.ts";
@@ -18,7 +19,7 @@ export interface FuzzTally {
   /** Connections that the server closed, where it might, before all was answered. */
   unanswered: number;
   /** Answers that cost something and were seen to their end. */
-  readonly whole: WholeAnswer[];
+  readonly whole: SeenAnswer[];
   readonly problems: string[];
 }
 
@@ -30,7 +31,7 @@ const givenUpMs = 30_000;
 const patienceMs = 25;
 
 /** What each answer of the bench's provider costs. */
-const charge = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
+const due = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
 
 /** One client, from its connection to its end. What it finds wrong goes to the tally as `name` and the words. */
 export async function visit(
@@ -193,10 +194,11 @@ async function sendInPieces({ chance, connection }: Visit, bytes: Buffer): Promi
 /** Counts an answer, and remembers one that cost something. */
 function seen({ tally }: Visit, answer: RawAnswer): RawAnswer {
   const { status, headers } = answer;
+  const id = headers.get("x-request-id") ?? "";
   const name = `${isBare(answer) ? "bare " : ""}${status}`;
   tally.answers[name] = (tally.answers[name] ?? 0) + 1;
   if (status === 200 && (headers.has("x-tollgate-cost-rub") || isStream(headers)))
-    tally.whole.push({ id: headers.get("x-request-id") ?? "", charge });
+    tally.whole.push({ ...seenOf({ id, status, headers, text: answer.body.toString() }), due });
   return answer;
 }
 
