@@ -15,7 +15,7 @@ export interface MixedLoad {
 /** What clients saw of a load. */
 export interface LoadSeen {
   readonly begun: number;
-  /** Every answer that began. A whole one tells its tokens, and is due at the price of those. */
+  /** Every answer that began; one that told its tokens is due at their price. */
   readonly seen: readonly SeenAnswer[];
   readonly whole: readonly SeenAnswer[];
   /** The statuses of what was refused. */
@@ -48,7 +48,7 @@ export async function sendMixedLoad(
       const answer = await ask(gateway.url, key, way);
       if (answer === undefined) continue;
       seen.push(answer);
-      if (answer.due === undefined) continue;
+      if (readAnswer(answer.text).outcome !== "whole") continue;
       whole.push(answer);
       await load.seen(answer);
     }
@@ -96,12 +96,11 @@ async function ask(
   return { id, status, text, isOver, costRub, ...dueFor(status === 200 ? text : "") };
 }
 
-/** What is due for an answer that came whole. */
+/** What is due for an answer that came whole with its tokens. */
 function dueFor(text: string): Pick<SeenAnswer, "due"> {
   const { outcome, tokens } = readAnswer(text);
-  if (outcome !== "whole") return {};
-  if (tokens === undefined || tokens === "unclear") throw new Error(`no tokens are told: ${text}`);
-  return { due: priceOf(tokens, configured) };
+  const isTold = outcome === "whole" && tokens !== undefined && tokens !== "unclear";
+  return isTold ? { due: priceOf(tokens, configured) } : {};
 }
 
 /** The prices of the config, in the auditor's words. */
