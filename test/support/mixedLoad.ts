@@ -15,8 +15,9 @@ export interface MixedLoad {
 /** What clients saw of a load. */
 export interface LoadSeen {
   readonly begun: number;
-  /** Every answer that began; one that told its tokens is due at their price. */
+  /** Every answer that began. */
   readonly seen: readonly SeenAnswer[];
+  /** Those that came whole, each due at the price of the tokens that it told. */
   readonly whole: readonly SeenAnswer[];
   /** The statuses of what was refused. */
   readonly refusals: readonly number[];
@@ -48,7 +49,7 @@ export async function sendMixedLoad(
       const answer = await ask(gateway.url, key, way);
       if (answer === undefined) continue;
       seen.push(answer);
-      if (readAnswer(answer.text).outcome !== "whole") continue;
+      if (answer.due === undefined) continue;
       whole.push(answer);
       await load.seen(answer);
     }
@@ -96,11 +97,12 @@ async function ask(
   return { id, status, text, isOver, costRub, ...dueFor(status === 200 ? text : "") };
 }
 
-/** What is due for an answer that came whole with its tokens. */
+/** What is due for an answer that came whole: its tokens were asked for, and whoever tells none is due nothing. */
 function dueFor(text: string): Pick<SeenAnswer, "due"> {
   const { outcome, tokens } = readAnswer(text);
-  const isTold = outcome === "whole" && tokens !== undefined && tokens !== "unclear";
-  return isTold ? { due: priceOf(tokens, configured) } : {};
+  if (outcome !== "whole") return {};
+  const isTold = tokens !== undefined && tokens !== "unclear";
+  return { due: isTold ? priceOf(tokens, configured) : 0n };
 }
 
 /** The prices of the config, in the auditor's words. */

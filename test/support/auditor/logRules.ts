@@ -20,7 +20,8 @@ export function seenProblems({ requests, ledger }: Books, seen: readonly SeenAns
 function rowProblems(answer: SeenAnswer, row: RequestRow): string[] {
   const { id, costRub, due } = answer;
   const billed = row.charge + row.writeOff;
-  const outcome = answer.status === 200 ? readAnswer(answer.text).outcome : "failed";
+  const { outcome, tokens }: ReadAnswer =
+    answer.status === 200 ? readAnswer(answer.text) : { outcome: "failed", tokens: undefined };
   const isPaid = row.status === "done";
   const rules: readonly (readonly [isBroken: boolean, problem: string])[] = [
     [outcome === "whole" && !isPaid, `a client has all of ${id}, which is ${row.status}`],
@@ -40,15 +41,14 @@ function rowProblems(answer: SeenAnswer, row: RequestRow): string[] {
     [due !== undefined && billed !== due, `${id} is billed ${billed}, and ${due} were due`],
   ];
   const problems = rules.flatMap(([isBroken, problem]) => (isBroken ? [problem] : []));
-  return outcome === "whole" ? [...problems, ...shownProblems(answer, row)] : problems;
+  return outcome === "whole" ? [...problems, ...shownProblems(tokens, row)] : problems;
 }
 
 /** What is billed is the price of the tokens that the client was shown. A response shows its provider's own words. */
-function shownProblems({ id, text }: SeenAnswer, row: RequestRow): string[] {
-  const { tokens } = readAnswer(text);
+function shownProblems(tokens: ReadAnswer["tokens"], row: RequestRow): string[] {
   if (tokens === undefined || tokens === "unclear") return [];
   if (row.endpoint === "responses" && row.estimated !== 0n)
-    return [`${id} is estimated, and its client was shown its tokens`];
+    return [`${row.publicId} is estimated, and its client was shown its tokens`];
   return priceProblem(row, priceOf(tokens, row), "its client was shown");
 }
 
