@@ -93,7 +93,14 @@ export function bearsContent({
   );
 }
 
-/** The chunk that ends a stream which failed after its 200 had left. It precedes `DONE`. */
+/**
+ * The chunk that ends a stream which failed after its 200 had left. It precedes `DONE`.
+ *
+ * Clients of the official kind raise its `error`. The AI SDK reads a chunk by the first of two schemas that it fits, and
+ * in the one of ordinary chunks there is no `error`: it would show the beginning as an answer that has ended. A
+ * `logprobs` that is no object fits the other one only, and to everybody else says what is true: there are none.
+ * https://github.com/vercel/ai/blob/main/packages/openai/src/chat/openai-chat-api.ts
+ */
 export function failureChunk(
   answer: Pick<ChatChunk, "id" | "created" | "model">,
   error: StreamFailure,
@@ -103,7 +110,7 @@ export function failureChunk(
     object: "chat.completion.chunk",
     created: answer.created,
     model: answer.model,
-    choices: [{ index: 0, delta: {}, finish_reason: "error" }],
+    choices: [{ index: 0, delta: {}, logprobs: false, finish_reason: "error" }],
     error: { message: error.message, type: error.type },
   };
 }
@@ -120,7 +127,7 @@ export function onlyListedFields(answer: ChatCompletion): ChatCompletion {
   };
 }
 
-/** The same for a chunk. The `error` of a failed stream is the gateway's own, and stays. */
+/** The same for a chunk that is no `failureChunk`. */
 export function onlyListedChunkFields(chunk: ChatChunk): ChatChunk {
   return {
     ...pick(chunk, ["id", "object", "created", "model"]),
@@ -129,7 +136,6 @@ export function onlyListedChunkFields(chunk: ChatChunk): ChatChunk {
       delta: pick(choice.delta, ["role", "content"]),
     })),
     ...(chunk.usage === undefined ? {} : { usage: onlyListedUsage(chunk.usage) }),
-    ...pick(chunk, ["error"]),
   };
 }
 

@@ -83,7 +83,7 @@ describe("a stream whose provider fails after content ends with one chunk that s
       object: "chat.completion.chunk",
       created: expect.any(Number),
       model: "small",
-      choices: [{ index: 0, delta: {}, finish_reason: "error" }],
+      choices: [{ index: 0, delta: {}, logprobs: false, finish_reason: "error" }],
       error: { message: "upstream provider failure", type: "provider_error" },
     });
     // What came before the fault reaches the client, in whichever read the fault came.

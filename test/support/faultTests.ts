@@ -205,7 +205,7 @@ export function expectBroken(form: Form, reply: FaultReply, before: Before): voi
     object: "chat.completion.chunk",
     created: expect.any(Number),
     model: reply.model,
-    choices: [{ index: 0, delta: {}, finish_reason: "error" }],
+    choices: [{ index: 0, delta: {}, logprobs: false, finish_reason: "error" }],
     error: { message: "upstream provider failure", type: "provider_error" },
   });
   expect(reply.text.match(/"finish_reason":"/g)).toHaveLength(1);

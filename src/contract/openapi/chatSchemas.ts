@@ -57,6 +57,9 @@ function chunk(usage: TSchema) {
           finish_reason: Type.Union([finishReason(), Type.Null()], {
             description: "Null until the choice ends.",
           }),
+          logprobs: Type.Optional(
+            Type.Unknown({ description: "As the provider gave them; false after a failure." }),
+          ),
         }),
         { minItems: 1 },
       ),
