@@ -17,6 +17,8 @@ import {
   type GatewayProcess,
 } from "../support/gatewayProcess.ts";
 import { startRawServer } from "../support/rawServer.ts";
+import { openaiClients } from "../support/sdk/openai.ts";
+import { prove } from "../support/sdk/situations.ts";
 import { formatRoubles } from "../../src/lib/money.ts";
 import {
   chatEvent,
@@ -285,3 +287,5 @@ test("the official client aborts a stream: it ends as cancelled, with an estimat
   expect(record).toMatchObject({ status: "cancelled", estimated: true });
   expect(record.completion_tokens).toBeGreaterThan(0);
 });
+
+for (const client of openaiClients) prove(client);

@@ -1,0 +1,35 @@
+import type { ReceivedRequest } from "../scriptedProvider.ts";
+
+/** What the model says: a text, which may be cut by the bound of its tokens, or a call of the tool. */
+export type Said =
+  | { readonly text: string; readonly isBounded?: true }
+  | { readonly tool: string; readonly input: string };
+
+/** How one of the two interfaces writes what a model says. Events are whole, each with its blank line. */
+export interface Script {
+  /** The body of a JSON answer. */
+  whole(said: Said): object;
+  /** The events of a stream that ends well. */
+  events(said: Said): readonly string[];
+  /** The first events of a stream that says this text and more. */
+  beginning(text: string): readonly string[];
+  /** The event with which a provider reports, amid a stream, that it failed. */
+  readonly report: string;
+  /** The body of a JSON answer that says of itself that it failed. */
+  readonly failed: object;
+  /** The events of a stream that says this text, and then ends as failed. */
+  failure(text: string): readonly string[];
+  /** Whether a request brings the result of a tool that was called. */
+  bringsResult(request: ReceivedRequest): boolean;
+  /** The schema that the answer is to have, as it is asked for. */
+  schemaOf(request: ReceivedRequest): unknown;
+}
+
+/** What a provider says of its own failures, which is nobody else's business. */
+export const secretWords = "secret words of the provider";
+
+/** A text in two pieces, as a model says it. */
+export function halves(text: string): [string, string] {
+  const middle = Math.ceil(text.length / 2);
+  return [text.slice(0, middle), text.slice(middle)];
+}

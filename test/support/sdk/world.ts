@@ -1,0 +1,98 @@
+import { afterAll, afterEach, beforeAll, expect, spyOn, type Mock } from "bun:test";
+import { formatRoubles } from "../../../src/lib/money.ts";
+import { usage } from "../chatAnswers.ts";
+import { costOf } from "../gatewayConfig.ts";
+import {
+  startGatewayProcess,
+  startTimeoutMs,
+  type GatewayProcess,
+  type RequestRecord,
+} from "../gatewayProcess.ts";
+import { startProvider, type ScriptedProvider } from "../scriptedProvider.ts";
+import type { Call, Told } from "./client.ts";
+import { answerByModel, models } from "./provider.ts";
+import { openWire, type Wire } from "./wire.ts";
+
+/** A call over a wire of its own. */
+export interface WiredCall extends Call {
+  readonly wire: Wire;
+}
+
+/** The compiled gateway in front of a scripted provider, for an SDK that is to be proven. */
+export interface SdkWorld {
+  /** There from the first test on. */
+  readonly gateway: GatewayProcess;
+  readonly provider: ScriptedProvider;
+  /** A call with the key of an account that has money, unless `changes` say otherwise. */
+  call(model: string, changes?: Partial<Call>): WiredCall;
+  /** What the books say of each request of a call, oldest first. */
+  records(call: WiredCall): Promise<readonly RequestRecord[]>;
+}
+
+/** What every answer of the provider that ends well tells of its tokens, and what they cost. */
+export const toldUsage: Told["usage"] = {
+  prompt: usage.prompt_tokens,
+  completion: usage.completion_tokens,
+  cached: usage.prompt_tokens_details.cached_tokens,
+};
+export const cost = formatRoubles(
+  costOf({ ...toldUsage, cacheWrite: usage.prompt_tokens_details.cache_write_tokens }),
+);
+
+/** What may make an SDK tell somebody else of its work, if the one who runs the tests has set it. */
+const tracingSwitches = ["LANGSMITH_TRACING", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING_V2"];
+
+/**
+ * Opens a world before the tests around it, and closes it behind them, when the books must add up and nothing be
+ * held. Nothing in the process but the wires may reach anybody meanwhile.
+ */
+export function openSdkWorld(): SdkWorld {
+  const provider = startProvider(answerByModel);
+  let gateway: GatewayProcess | undefined;
+  let key = "";
+  let strangers: Mock<typeof fetch> | undefined;
+  const switchesBefore = tracingSwitches.map((name) => [name, process.env[name]] as const);
+  beforeAll(async () => {
+    strangers = spyOn(globalThis, "fetch");
+    for (const name of tracingSwitches) process.env[name] = "false";
+    const local = `http://127.0.0.1:${provider.port}/v1`;
+    gateway = await startGatewayProcess({
+      providers: { local, gone: "http://127.0.0.1:9/v1" },
+      models: [
+        ...models.map((id) => ({ id, routes: [{ provider: "local" }] })),
+        { id: "gone", routes: [{ provider: "gone" }] },
+      ],
+      sections: { billing: { disconnect_grace: "50ms" } },
+    });
+    key = await gateway.key("alice", "100");
+  }, startTimeoutMs);
+  afterEach(() => {
+    expect(strangers).not.toHaveBeenCalled();
+    provider.forget();
+  });
+  afterAll(async () => {
+    strangers?.mockRestore();
+    for (const [name, value] of switchesBefore) {
+      if (value === undefined) delete process.env[name];
+      else process.env[name] = value;
+    }
+    await gateway?.close();
+    provider.stop();
+  });
+  const opened = (): GatewayProcess => {
+    if (gateway === undefined) throw new Error("the gateway is not open yet");
+    return gateway;
+  };
+  return {
+    get gateway() {
+      return opened();
+    },
+    provider,
+    call(model, changes) {
+      const wire = openWire();
+      const { fetch } = wire;
+      return { baseUrl: `${opened().url}/v1`, apiKey: key, fetch, model, wire, ...changes };
+    },
+    records: ({ wire }) => Promise.all(wire.requests.map(({ id }) => opened().request(id))),
+  };
+}
