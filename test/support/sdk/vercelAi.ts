@@ -1,0 +1,118 @@
+import { createOpenAI } from "@ai-sdk/openai";
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import {
+  APICallError,
+  generateText,
+  isStepCount,
+  jsonSchema,
+  Output,
+  streamText,
+  tool as offer,
+  type LanguageModel,
+  type LanguageModelUsage,
+  type ToolSet,
+} from "ai";
+import type { Call, Complaint, SdkClient, Told } from "./client.ts";
+import { objectSchema, tool } from "./tool.ts";
+
+/** The AI SDK with each of its packages that speak to a gateway, on each interface. */
+export const vercelAiClients: readonly SdkClient[] = [
+  client("the AI SDK, chat of openai", "chat", (call) =>
+    createOpenAI(connectionOf(call)).chat(call.model),
+  ),
+  client("the AI SDK, responses of openai", "responses", (call) =>
+    createOpenAI(connectionOf(call)).responses(call.model),
+  ),
+  client("the AI SDK, openai-compatible", "chat", (call) =>
+    createOpenAICompatible({
+      name: "tollgate",
+      ...connectionOf(call),
+      includeUsage: true,
+      supportsStructuredOutputs: true,
+    })(call.model),
+  ),
+];
+
+/** The settings of a package with which it reaches the gateway. */
+export function connectionOf({ baseUrl, apiKey, fetch }: Call) {
+  return { baseURL: baseUrl, apiKey, fetch };
+}
+
+function client(
+  name: string,
+  endpoint: SdkClient["endpoint"],
+  modelOf: (call: Call) => LanguageModel,
+): SdkClient {
+  const settingsOf = (call: Call) => ({
+    model: modelOf(call),
+    prompt: "hello",
+    maxRetries: 0,
+    telemetry: { isEnabled: false },
+    ...(call.signal === undefined ? {} : { abortSignal: call.signal }),
+    ...(call.asksForPriority ? { providerOptions: priority } : {}),
+  });
+  const toolsOf = (run: (input: unknown) => string): ToolSet => ({
+    [tool.name]: offer({
+      description: tool.description,
+      inputSchema: jsonSchema(tool.parameters),
+      execute: run,
+    }),
+  });
+  return {
+    name,
+    endpoint,
+    boundedFinish: "length",
+    async ask(call) {
+      return toldBy(await generateText(settingsOf(call)));
+    },
+    stream: (call, heard) => follow(streamText({ ...settingsOf(call), ...quiet }), heard),
+    async useTool(call, way, run) {
+      const settings = { ...settingsOf(call), tools: toolsOf(run), stopWhen: isStepCount(2) };
+      if (way === "as a stream") return follow(streamText({ ...settings, ...quiet }), () => {});
+      return toldBy(await generateText(settings));
+    },
+    async askForObject(call) {
+      const output = Output.object({ schema: jsonSchema(objectSchema) });
+      return (await generateText({ ...settingsOf(call), output })).output;
+    },
+    complaintOf,
+  };
+}
+
+/** Each package reads its own entry; what it does not know of its own it passes on. */
+const priority = {
+  openai: { serviceTier: "priority" },
+  tollgate: { service_tier: "priority" },
+};
+
+/** Errors are parts of a stream too, and otherwise also printed. */
+const quiet = { onError: () => {} };
+
+/** Reads a stream as the SDK's documentation says: an error is a part of it. Throws that error. */
+async function follow(
+  result: ReturnType<typeof streamText>,
+  heard: (text: string) => void,
+): Promise<Told> {
+  for await (const part of result.stream) {
+    if (part.type === "error") throw part.error;
+    if (part.type === "text-delta") heard(part.text);
+  }
+  const [text, usage, finishReason] = await Promise.all([
+    result.text,
+    result.usage,
+    result.finishReason,
+  ]);
+  return toldBy({ text, usage, finishReason });
+}
+
+function toldBy(answer: { text: string; usage: LanguageModelUsage; finishReason: string }): Told {
+  const { inputTokens = 0, outputTokens = 0, inputTokenDetails } = answer.usage;
+  const cached = inputTokenDetails.cacheReadTokens ?? 0;
+  const usage = { prompt: inputTokens, completion: outputTokens, cached };
+  return { text: answer.text, usage, finish: answer.finishReason };
+}
+
+function complaintOf(error: unknown): Complaint {
+  const status = APICallError.isInstance(error) ? error.statusCode : undefined;
+  return { status, message: error instanceof Error ? error.message : String(error) };
+}
