@@ -28,6 +28,11 @@ export class AnswerReader {
     return this.#unread.length === 0;
   }
 
+  /** What has come of the next answer. */
+  get unread(): Buffer {
+    return this.#unread;
+  }
+
   /** The answers that became whole. Throws for bytes that are no answer. */
   read(bytes: Buffer): RawAnswer[] {
     this.#unread = Buffer.concat([this.#unread, bytes]);

@@ -16,6 +16,8 @@ export interface FuzzConnection {
   readonly problem: string | undefined;
   /** The server closed it within an answer. */
   readonly isCut: boolean;
+  /** What came of an answer that is not whole. */
+  readonly part: Buffer;
   send(bytes: Uint8Array): void;
   /** The next answer; `closed` where there is none any more, `late` where none came within so long. */
   next(timeoutMs: number): Promise<RawAnswer | "closed" | "late">;
@@ -59,6 +61,10 @@ class ReadingConnection implements FuzzConnection {
 
   constructor(reader: AnswerReader) {
     this.#reader = reader;
+  }
+
+  get part(): Buffer {
+    return this.#reader.unread;
   }
 
   open(socket: Socket): void {

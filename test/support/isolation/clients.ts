@@ -1,0 +1,175 @@
+import type { RawAnswer } from "../fuzz/answerReader.ts";
+import { several, weighed, type Chance } from "../fuzz/chance.ts";
+import { openConnection, type FuzzConnection } from "../fuzz/connection.ts";
+import type { IsolationBench } from "./bench.ts";
+import { foreignTags, questionOf, type Question } from "./question.ts";
+
+/** What was seen so far, by all clients. */
+export interface IsolationTally {
+  requests: number;
+  connections: number;
+  /** Whole answers, by what was asked. */
+  readonly answers: Record<string, number>;
+  /** Connections whose client went before it had all of its answers. */
+  left: number;
+  /** Pipelined requests that the server closed the connection on. */
+  unanswered: number;
+  readonly problems: string[];
+}
+
+/** One client's connection, by which one tenant asks or, as behind a proxy, several. */
+export interface Client {
+  readonly bench: IsolationBench;
+  readonly tally: IsolationTally;
+  readonly name: string;
+  readonly connection: FuzzConnection;
+  /** In the order in which they must be answered. */
+  readonly waiting: Question[];
+}
+
+/** Nothing takes so long, on any machine. */
+const answerTimeoutMs = 30_000;
+const leaveAfterMsMax = 25;
+
+export async function connectClient(
+  bench: IsolationBench,
+  tally: IsolationTally,
+  name: string,
+): Promise<Client> {
+  tally.connections += 1;
+  const connection = await openConnection(bench.port, () => false);
+  return { bench, tally, name, connection, waiting: [] };
+}
+
+/** One client of chance, from its connection to its end. */
+export async function visit(
+  bench: IsolationBench,
+  chance: Chance,
+  tally: IsolationTally,
+  name: string,
+): Promise<void> {
+  const manner = weighed(chance, [
+    [10, inTurn],
+    [3, pipelining],
+    [2, impatient],
+    [5, leaving],
+  ] as const);
+  const client = await connectClient(bench, tally, `${name}, ${manner.name}`);
+  const one = chance.pick(bench.tenants);
+  const asker = chance.chance(0.4) ? () => chance.pick(bench.tenants) : () => one;
+  await manner(client, () => questionOf(bench, asker(), chance), chance);
+}
+
+type Ask = () => Question;
+
+/** Asks one thing after the other, and waits for each answer. */
+async function inTurn(client: Client, next: Ask, chance: Chance): Promise<void> {
+  for (let left = 1 + chance.below(10); left > 0; left -= 1) {
+    send(client, next());
+    if (!(await hear(client))) return gone(client, "an answer is missing");
+  }
+  await leave(client, chance);
+}
+
+/** Asks several things at once. */
+async function pipelining(client: Client, next: Ask, chance: Chance): Promise<void> {
+  for (const question of several(2 + chance.below(4), next)) send(client, question);
+  while (client.waiting.length > 0) if (!(await hear(client))) return gone(client);
+  await leave(client, chance);
+}
+
+/** Asks the next thing amid the answer to the one before, as who has lost interest in it. */
+async function impatient(client: Client, next: Ask, chance: Chance): Promise<void> {
+  for (let left = 2 + chance.below(3); left > 0; left -= 1) {
+    send(client, next());
+    await Bun.sleep(chance.below(leaveAfterMsMax));
+  }
+  while (client.waiting.length > 0) if (!(await hear(client))) return gone(client);
+  await leave(client, chance);
+}
+
+/** Goes while it asks, or while it is answered. */
+async function leaving(client: Client, next: Ask, chance: Chance): Promise<void> {
+  for (let left = chance.below(3); left > 0; left -= 1) {
+    send(client, next());
+    if (!(await hear(client))) return gone(client, "an answer is missing");
+  }
+  const last = next();
+  const bytes = chance.chance(0.2) ? chance.below(last.bytes.length) : last.bytes.length;
+  send(client, last, bytes);
+  await Bun.sleep(chance.below(leaveAfterMsMax));
+  client.tally.left += 1;
+  await leave(client, chance);
+}
+
+/** Sends a question, or the beginning of one. */
+export function send(
+  { tally, connection, waiting }: Client,
+  question: Question,
+  bytes = question.bytes.length,
+): void {
+  tally.requests += 1;
+  if (question.lane) question.lane.open += 1;
+  waiting.push(question);
+  connection.send(question.bytes.subarray(0, bytes));
+}
+
+/** Waits for the next answer, and looks at it; false where none comes any more. */
+export async function hear(client: Client): Promise<boolean> {
+  const answer = await client.connection.next(answerTimeoutMs);
+  if (answer === "late") complain(client, "neither an answer nor the end");
+  if (typeof answer === "string") return false;
+  judge(client, answer);
+  return true;
+}
+
+/** Looks at an answer, which is to the first question of those that wait. */
+function judge(client: Client, answer: RawAnswer): void {
+  const question = settle(client);
+  if (question === undefined) {
+    complain(client, `an answer that nobody asked for: ${shown(answer)}`);
+    return;
+  }
+  const { tally } = client;
+  const foreign = foreignTags(question, answer);
+  if (foreign.length > 0) complain(client, `${question.mark} was answered with ${foreign.join()}`);
+  const wrong = question.wrong(answer);
+  if (wrong !== undefined)
+    complain(client, `${question.kind} ${question.mark}: ${wrong}: ${shown(answer)}`);
+  tally.answers[question.kind] = (tally.answers[question.kind] ?? 0) + 1;
+}
+
+/** Goes. Whatever had come, and comes until the end, must be the client's own too. */
+export async function leave(client: Client, chance: Chance): Promise<void> {
+  const how = chance.pick(["fin", "reset"] as const);
+  const rest = await client.connection.leave(how, answerTimeoutMs);
+  if (rest === undefined) complain(client, "the server keeps a connection whose client is gone");
+  for (const { answer } of rest ?? []) judge(client, answer);
+  gone(client);
+}
+
+/** The connection is gone: nobody waits for an answer any more. */
+function gone(client: Client, missing?: string): void {
+  const { connection, tally, waiting } = client;
+  const { part, problem } = connection;
+  const foreign = foreignTags(waiting[0], part);
+  if (foreign.length > 0) complain(client, `part of an answer bears ${foreign.join()}`);
+  if (problem !== undefined) complain(client, problem);
+  if (missing !== undefined) complain(client, `${missing}: ${part.toString("latin1", 0, 300)}`);
+  tally.unanswered += waiting.length;
+  while (waiting.length > 0) settle(client);
+}
+
+function settle({ waiting }: Client): Question | undefined {
+  const question = waiting.shift();
+  if (question?.lane) question.lane.open -= 1;
+  return question;
+}
+
+function complain({ tally, name }: Client, problem: string): void {
+  tally.problems.push(`${name}: ${problem}`);
+}
+
+function shown({ status, body }: RawAnswer): string {
+  return `${status} ${body.toString("latin1", 0, 300)}`;
+}

@@ -1,0 +1,234 @@
+import { chunksOf } from "../chatCalls.ts";
+import type { RawAnswer } from "../fuzz/answerReader.ts";
+import { weighed, type Chance } from "../fuzz/chance.ts";
+import type { IsolationBench, Lane, SeenAnswer, Tenant } from "./bench.ts";
+import {
+  bodyOf,
+  everyForm,
+  promptFor,
+  responseIdOf,
+  saidFor,
+  tagsIn,
+  tagText,
+  tokensOf,
+  type Tag,
+  type TaggedForm,
+} from "./tag.ts";
+
+/** What a tenant asks, and what only may come back. */
+export interface Question {
+  readonly kind: TaggedForm | "account" | "own receipt" | "foreign receipt" | "foreign response";
+  readonly bytes: Buffer;
+  /** Of a request that goes to a provider. */
+  readonly lane: Lane | undefined;
+  /** The only tag that its answer may bear. */
+  readonly mark: string | undefined;
+  /** What is wrong with the answer; undefined where nothing is. */
+  wrong(answer: RawAnswer): string | undefined;
+}
+
+/** Draws what a tenant asks next. */
+export function questionOf(bench: IsolationBench, tenant: Tenant, chance: Chance): Question {
+  const kind = weighed(chance, [
+    [8, "chat"],
+    [8, "chat stream"],
+    [6, "responses"],
+    [6, "responses stream"],
+    [1, "account"],
+    [1, "own receipt"],
+    [1, "foreign receipt"],
+    [1, "foreign response"],
+  ] as const);
+  switch (kind) {
+    case "account":
+      return getting(tenant, kind, "/v1/account", (answer) => {
+        const { account } = parsed(answer) as { account?: unknown };
+        return account === tenant.account ? undefined : "another account";
+      });
+    case "own receipt":
+      return ownReceipt(tenant, chance) ?? asking(bench, tenant, "chat", chance);
+    case "foreign receipt":
+      return foreignReceipt(bench, tenant, chance) ?? asking(bench, tenant, "chat", chance);
+    case "foreign response":
+      return foreignResponse(bench, tenant, chance) ?? asking(bench, tenant, "responses", chance);
+    case "chat":
+    case "chat stream":
+    case "responses":
+    case "responses stream":
+      return asking(bench, tenant, kind, chance);
+  }
+}
+
+/** A request that is to be answered with its tag and nothing else; in any lane, or in this one. */
+export function asking(
+  bench: IsolationBench,
+  tenant: Tenant,
+  form: TaggedForm,
+  chance: Chance,
+  only?: Lane,
+): Question {
+  const tag = nextTag(tenant);
+  const isResponses = form.startsWith("responses");
+  const previous = isResponses && !only && chance.chance(0.3) ? latestResponse(tenant) : undefined;
+  const lane = only ?? previous?.lane ?? freeLane(bench, chance);
+  const goesOn = previous && responseIdOf(previous.tag);
+  return {
+    kind: form,
+    bytes: posted(tenant, bodyFor(form, { lane, tag, goesOn, isLong: chance.chance(0.01) })),
+    lane,
+    mark: tagText(tag),
+    wrong(answer) {
+      if (answer.status !== 200) return "no answer";
+      const isWhole = form === "chat" || form === "chat stream" ? isChat : isResponse;
+      if (!isWhole(form, tag, answer)) return "another answer";
+      const id = answer.headers.get("x-request-id") ?? "";
+      tenant.answers.push({ id, tag, lane: isResponses ? lane : undefined });
+      return undefined;
+    },
+  };
+}
+
+/** From which a request may go on now. */
+function latestResponse({ answers }: Tenant): SeenAnswer | undefined {
+  return answers.findLast(({ lane }) => lane?.isResting === false);
+}
+
+function nextTag(tenant: Tenant): Tag {
+  tenant.asked += 1;
+  return { tenant: tenant.index, number: tenant.asked };
+}
+
+function freeLane({ lanes }: IsolationBench, chance: Chance): Lane {
+  return chance.pick(lanes.filter(({ isResting }) => !isResting));
+}
+
+interface Asked {
+  readonly lane: Lane;
+  readonly tag: Tag;
+  readonly goesOn?: string | undefined;
+  readonly isLong?: boolean;
+}
+
+/** The body, in which the tag comes early and before any other. */
+function bodyFor(form: TaggedForm, { lane, tag, goesOn, isLong = false }: Asked): object {
+  const prompt = promptFor(tag, isLong);
+  const stream = form.endsWith("stream");
+  if (form.startsWith("responses"))
+    return { model: lane.id, stream, input: prompt, previous_response_id: goesOn };
+  const options = stream ? { stream_options: { include_usage: true } } : {};
+  return { model: lane.id, stream, ...options, messages: [{ role: "user", content: prompt }] };
+}
+
+function isChat(form: TaggedForm, tag: Tag, answer: RawAnswer): boolean {
+  const { prompt, completion } = tokensOf(tag);
+  const parts = form === "chat" ? [parsed(answer)] : chunksOf({ text: answer.body.toString() });
+  const said = parts.map(({ choices }) => {
+    const [choice] = choices as { message?: Said; delta?: Said }[];
+    return (choice?.message ?? choice?.delta)?.content ?? "";
+  });
+  const usage = parts.at(-1)?.["usage"] as Record<string, unknown> | undefined;
+  return (
+    said.join("") === saidFor(tag) &&
+    usage?.["prompt_tokens"] === prompt &&
+    usage["completion_tokens"] === completion
+  );
+}
+
+interface Said {
+  readonly content?: string;
+}
+
+function isResponse(form: TaggedForm, tag: Tag, answer: RawAnswer): boolean {
+  return answer.body.toString() === bodyOf(form, tag).join("");
+}
+
+/** What the tenant's own request has cost, as it is told to the tenant. */
+function ownReceipt(tenant: Tenant, chance: Chance): Question | undefined {
+  if (tenant.answers.length === 0) return undefined;
+  const { id, tag } = chance.pick(tenant.answers);
+  return getting(tenant, "own receipt", `/v1/requests/${id}`, (answer) => {
+    const { prompt, completion } = tokensOf(tag);
+    const told = parsed(answer);
+    const isOwn =
+      told["id"] === id &&
+      told["status"] === "done" &&
+      told["prompt_tokens"] === prompt &&
+      told["completion_tokens"] === completion;
+    return isOwn ? undefined : "another receipt";
+  });
+}
+
+function foreignReceipt(
+  { tenants }: IsolationBench,
+  tenant: Tenant,
+  chance: Chance,
+): Question | undefined {
+  const { answers } = chance.pick(tenants.filter((one) => one !== tenant));
+  if (answers.length === 0) return undefined;
+  const { id } = chance.pick(answers);
+  return getting(tenant, "foreign receipt", `/v1/requests/${id}`, (answer) =>
+    isRefused(answer, "request not found") ? undefined : "another's receipt is not refused",
+  );
+}
+
+function foreignResponse(
+  bench: IsolationBench,
+  tenant: Tenant,
+  chance: Chance,
+): Question | undefined {
+  const made = latestResponse(chance.pick(bench.tenants.filter((one) => one !== tenant)));
+  if (made?.lane === undefined) return undefined;
+  const tag = nextTag(tenant);
+  bench.provider.forbidden.add(tagText(tag));
+  const form = chance.pick(everyForm.filter((one) => one.startsWith("responses")));
+  return {
+    kind: "foreign response",
+    bytes: posted(tenant, bodyFor(form, { lane: made.lane, tag, goesOn: responseIdOf(made.tag) })),
+    lane: made.lane,
+    mark: undefined,
+    wrong: (answer) =>
+      isRefused(answer, "response not found") ? undefined : "another's response is not refused",
+  };
+}
+
+function isRefused(answer: RawAnswer, message: string): boolean {
+  const error = { message, type: "invalid_request_error" };
+  return answer.status === 404 && Bun.deepEquals(parsed(answer), { error });
+}
+
+function getting(
+  { key }: Tenant,
+  kind: Question["kind"],
+  path: string,
+  wrong: (answer: RawAnswer) => string | undefined,
+): Question {
+  const bytes = Buffer.from(
+    `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\n\r\n`,
+  );
+  return { kind, bytes, lane: undefined, mark: undefined, wrong };
+}
+
+function posted({ key }: Tenant, body: object): Buffer {
+  const text = JSON.stringify(body);
+  const path = "messages" in body ? "chat/completions" : "responses";
+  return Buffer.from(
+    `POST /v1/${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`,
+  );
+}
+
+/** The body as an object; an empty one where it is none. */
+function parsed({ body }: RawAnswer): Record<string, unknown> {
+  try {
+    return JSON.parse(body.toString()) as Record<string, unknown>;
+  } catch {
+    return {};
+  }
+}
+
+/** The tags of others in what came: in an answer, head and all, or in a part of one. */
+export function foreignTags(question: Question | undefined, came: RawAnswer | Buffer): string[] {
+  const text = Buffer.isBuffer(came)
+    ? came.toString("latin1")
+    : JSON.stringify([...came.headers]) + came.body.toString("latin1");
+  return tagsIn(text).filter((tag) => tag !== question?.mark);
+}

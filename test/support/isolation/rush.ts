@@ -1,0 +1,65 @@
+import { readFileSync } from "node:fs";
+import { several, type Chance } from "../fuzz/chance.ts";
+import { until } from "../until.ts";
+import type { IsolationBench, Lane } from "./bench.ts";
+import { connectClient, hear, leave, send, type IsolationTally } from "./clients.ts";
+import { asking } from "./question.ts";
+import { everyForm } from "./tag.ts";
+
+const RUSHING = 6;
+/** So long nothing is under way in a lane before it counts as quiet: somebody who left may still have asked. */
+const quietMs = 200;
+/** So long the provider hears out what the gateway wrote before it was stopped. */
+const heardOutMs = 3;
+
+/**
+ * Lets a lane come to rest, stops the gateway, and sends bytes that nobody asked for on its kept connections, amid new
+ * requests: as it goes on, the gateway finds all of it at once. The bytes were there before any of the requests was
+ * written, so they are no answer to them.
+ */
+export async function rushAgainstPoison(
+  bench: IsolationBench,
+  lane: Lane,
+  chance: Chance,
+  tally: IsolationTally,
+): Promise<void> {
+  const { gateway, provider, tenants } = bench;
+  lane.isResting = true;
+  await quiet(bench, lane);
+  const name = `a rush on ${lane.id}`;
+  const clients = await Promise.all(several(RUSHING, () => connectClient(bench, tally, name)));
+  gateway.signal("SIGSTOP");
+  try {
+    await until("the gateway is stopped", () => stateOf(gateway.pid) === "T");
+    await Bun.sleep(heardOutMs);
+    const [first, second] = [clients.slice(0, RUSHING / 2), clients.slice(RUSHING / 2)];
+    const ask = (client: (typeof clients)[number]): void =>
+      send(client, asking(bench, chance.pick(tenants), chance.pick(everyForm), chance, lane));
+    first.forEach(ask);
+    provider.poison(lane.id);
+    second.forEach(ask);
+    await Bun.sleep(heardOutMs);
+  } finally {
+    gateway.signal("SIGCONT");
+    lane.isResting = false;
+  }
+  await Promise.all(
+    clients.map(async (client) => {
+      if (!(await hear(client))) tally.problems.push(`${name}: no answer`);
+      await leave(client, chance);
+    }),
+  );
+}
+
+async function quiet({ provider }: IsolationBench, lane: Lane): Promise<void> {
+  let sinceMs = performance.now();
+  await until(`${lane.id} is quiet`, () => {
+    if (lane.open > 0 || !provider.isQuiet(lane.id)) sinceMs = performance.now();
+    return performance.now() - sinceMs > quietMs;
+  });
+}
+
+/** https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html: the letter behind the name in brackets. */
+function stateOf(pid: number): string | undefined {
+  return readFileSync(`/proc/${pid}/stat`, "utf8").split(") ").at(-1)?.[0];
+}

@@ -1,0 +1,110 @@
+import { completion, choice, doneEvent, stopEvent, usageOnly } from "../chatAnswers.ts";
+import { created, ended, terminal } from "../responsesAnswers.ts";
+import { chatEvent, responseEvent } from "../upstreamText.ts";
+
+/** One request: whose it is, and which of that tenant's. */
+export interface Tag {
+  readonly tenant: number;
+  readonly number: number;
+}
+
+export const everyForm = ["chat", "chat stream", "responses", "responses stream"] as const;
+export type TaggedForm = (typeof everyForm)[number];
+
+/** What is written of a tag wherever it goes: `t03n000127`. */
+export function tagText({ tenant, number }: Tag): string {
+  return `t${String(tenant).padStart(2, "0")}n${String(number).padStart(6, "0")}`;
+}
+
+/** Every tag that stands in a text, once, as it is written. */
+export function tagsIn(text: string): readonly string[] {
+  return [...new Set(text.match(/t\d\dn\d{6}/g))];
+}
+
+export function tagOf(text: string): Tag {
+  return { tenant: Number(text.slice(1, 3)), number: Number(text.slice(4, 10)) };
+}
+
+/** What the provider reports for a request: no other has these two figures. */
+export function tokensOf({ tenant, number }: Tag): { prompt: number; completion: number } {
+  return { prompt: tenant + 1, completion: number + 1 };
+}
+
+const LONG_PROMPT_BYTES = 300_000;
+/** By so much the prompts of each tenant are longer than those of the one before. */
+const BYTES_PER_TENANT = 8;
+
+/** What a request says: its tag, and something behind it. */
+export function promptFor(tag: Tag, isLong: boolean): string {
+  const padding = tag.tenant * BYTES_PER_TENANT + (isLong ? LONG_PROMPT_BYTES : 0);
+  return tagText(tag) + "x".repeat(padding);
+}
+
+/** The estimates of a tenant's short and of its long prompts: of no other tenant are they the same. */
+export function promptEstimates(tenant: number): readonly number[] {
+  return [false, true].map((isLong) =>
+    Math.ceil(promptFor({ tenant, number: 0 }, isLong).length / BYTES_PER_TOKEN),
+  );
+}
+
+const BYTES_PER_TOKEN = 4;
+const LONG_EVERY = 40;
+const LONG_ECHOES = 2000;
+
+/** How often the answer says its tag: most are short, and some need several reads. */
+function echoes({ number }: Tag): number {
+  return number % LONG_EVERY === 0 ? LONG_ECHOES : 1 + (number % 5);
+}
+
+/** All that the answer says. */
+export function saidFor(tag: Tag): string {
+  return tagText(tag).repeat(echoes(tag));
+}
+
+/** The id of the response that a provider makes for a request to the responses interface. */
+export function responseIdOf(tag: Tag): string {
+  return `resp_${tagText(tag)}`;
+}
+
+/** The provider's body for a request: one text of JSON, or the events of a stream. */
+export function bodyOf(form: TaggedForm, tag: Tag): readonly string[] {
+  const said = saidFor(tag);
+  // Each event says the tag whole, so that even one of them tells whose it is.
+  const half = tagText(tag).length * Math.ceil(echoes(tag) / 2);
+  const parts = [said.slice(0, half), said.slice(half)];
+  const { prompt, completion: answered } = tokensOf(tag);
+  const chatUsage = {
+    prompt_tokens: prompt,
+    completion_tokens: answered,
+    total_tokens: prompt + answered,
+  };
+  const usage = {
+    input_tokens: prompt,
+    input_tokens_details: { cached_tokens: 0 },
+    output_tokens: answered,
+    output_tokens_details: { reasoning_tokens: 0 },
+    total_tokens: prompt + answered,
+  };
+  const id = responseIdOf(tag);
+  switch (form) {
+    case "chat":
+      return [
+        JSON.stringify(completion({ choices: [choice({ content: said })], usage: chatUsage })),
+      ];
+    case "chat stream":
+      return [
+        ...parts.map((content) => chatEvent({ content })),
+        stopEvent,
+        usageOnly(chatUsage),
+        doneEvent,
+      ];
+    case "responses":
+      return [JSON.stringify(ended(id, { usage, metadata: { said } }))];
+    case "responses stream":
+      return [
+        created(id),
+        ...parts.map((delta) => responseEvent("response.output_text.delta", { delta })),
+        terminal("completed", id, { usage, metadata: { said } }),
+      ];
+  }
+}
