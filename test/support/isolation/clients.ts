@@ -2,7 +2,8 @@ import type { RawAnswer } from "../fuzz/answerReader.ts";
 import { several, weighed, type Chance } from "../fuzz/chance.ts";
 import { openConnection, type FuzzConnection } from "../fuzz/connection.ts";
 import type { IsolationBench } from "./bench.ts";
-import { foreignTags, questionOf, type Question } from "./question.ts";
+import { asking, foreignTags, questionOf, type Question } from "./question.ts";
+import { everyForm } from "./tag.ts";
 
 /** What was seen so far, by all clients. */
 export interface IsolationTally {
@@ -30,6 +31,7 @@ export interface Client {
 /** Nothing takes so long, on any machine. */
 const answerTimeoutMs = 30_000;
 const leaveAfterMsMax = 25;
+const noAnswer = "an answer is missing";
 
 export async function connectClient(
   bench: IsolationBench,
@@ -66,7 +68,7 @@ type Ask = () => Question;
 async function inTurn(client: Client, next: Ask, chance: Chance): Promise<void> {
   for (let left = 1 + chance.below(10); left > 0; left -= 1) {
     send(client, next());
-    if (!(await hear(client))) return gone(client, "an answer is missing");
+    if (!(await hear(client))) return gone(client, noAnswer);
   }
   await leave(client, chance);
 }
@@ -88,18 +90,26 @@ async function impatient(client: Client, next: Ask, chance: Chance): Promise<voi
   await leave(client, chance);
 }
 
-/** Goes while it asks, or while it is answered. */
-async function leaving(client: Client, next: Ask, chance: Chance): Promise<void> {
+/** Goes while it asks, or while it is answered; at once somebody else asks the same provider. */
+async function leaving(client: Client, draw: Ask, chance: Chance): Promise<void> {
   for (let left = chance.below(3); left > 0; left -= 1) {
-    send(client, next());
-    if (!(await hear(client))) return gone(client, "an answer is missing");
+    send(client, draw());
+    if (!(await hear(client))) return gone(client, noAnswer);
   }
-  const last = next();
+  const last = draw();
   const bytes = chance.chance(0.2) ? chance.below(last.bytes.length) : last.bytes.length;
   send(client, last, bytes);
   await Bun.sleep(chance.below(leaveAfterMsMax));
-  client.tally.left += 1;
+  const { bench, tally, name } = client;
+  const next = await connectClient(bench, tally, `${name}, the next one`);
+  tally.left += 1;
   await leave(client, chance);
+  if (last.lane?.isResting === false) {
+    const [tenant, form] = [chance.pick(bench.tenants), chance.pick(everyForm)];
+    send(next, asking(bench, tenant, form, chance, last.lane));
+    if (!(await hear(next))) return gone(next, noAnswer);
+  }
+  await leave(next, chance);
 }
 
 /** Sends a question, or the beginning of one. */

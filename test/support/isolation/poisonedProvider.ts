@@ -87,6 +87,8 @@ interface TaggedRequest {
 const EARLY_BYTES = 4096;
 const LONG_BODY_BYTES = 100_000;
 const slowMsMax = 12;
+/** Of a few answers: long after a client that leaves has left. */
+const verySlowMsMax = 150;
 
 class LaneConnection {
   lane = "";
@@ -182,9 +184,11 @@ class LaneConnection {
         Buffer.concat([pieces.pop() ?? Buffer.alloc(0), this.#foreign(request.tag, chance)]),
       );
     }
-    const isSlow = chance.chance(0.4);
+    const isVerySlow = chance.chance(0.1);
+    const isSlow = isVerySlow || chance.chance(0.4);
+    const pauseMsMax = isVerySlow ? verySlowMsMax : slowMsMax;
     for (const bytes of isSlow ? pieces : [Buffer.concat(pieces)]) {
-      if (isSlow) await Bun.sleep(chance.below(slowMsMax));
+      if (isSlow) await Bun.sleep(chance.below(pauseMsMax));
       await this.#send(bytes);
     }
     if (!chance.chance(0.04)) return;
