@@ -1,0 +1,32 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { startTimeoutMs } from "../support/gatewayProcess.ts";
+import {
+  AHEAD_MAX,
+  GROWTH_MAX,
+  megabyte,
+  openSlowReaders,
+  type SlowReaders,
+} from "../support/slowReaders.ts";
+
+const readers = 20;
+const seconds = 4;
+const timeoutMs = 120_000;
+
+let slow: SlowReaders;
+beforeAll(async () => {
+  slow = await openSlowReaders();
+}, startTimeoutMs);
+afterAll(() => slow.close());
+
+// `bun scripts/slowReaders.ts` has two hundred.
+test(
+  `${readers} slow readers of 100 MB each hold their providers up, and less than a megabyte each of the gateway's memory`,
+  async () => {
+    const seen = await slow.read(readers, seconds);
+    process.stdout.write(`${JSON.stringify(seen)}\n`);
+    expect(seen.leastRead).toBeGreaterThan(megabyte);
+    expect(seen.aheadMost).toBeLessThan(AHEAD_MAX);
+    expect(seen.growth).toBeLessThan(readers * GROWTH_MAX);
+  },
+  timeoutMs,
+);

@@ -1,0 +1,203 @@
+import { helloEvent } from "./chatAnswers.ts";
+import { ask } from "./chatCalls.ts";
+import { several } from "./fuzz/chance.ts";
+import { oneModel } from "./gatewayConfig.ts";
+import { startGatewayProcess, type GatewayProcess } from "./gatewayProcess.ts";
+import { growthDuring, residentBytes } from "./memory.ts";
+import { created } from "./responsesAnswers.ts";
+import { piece, startProvider, streamHead, type ScriptedProvider } from "./scriptedProvider.ts";
+import { until } from "./until.ts";
+import { chatEvent, responseEvent } from "./upstreamText.ts";
+
+/** What was seen of clients that read slowly, in bytes. */
+export interface SlowReadersSeen {
+  readonly readers: number;
+  /** What the one that read least has read. */
+  readonly leastRead: number;
+  /** By so much the provider was ahead of its reader at most, for the one with which it was most. */
+  readonly aheadMost: number;
+  /** The gateway's memory when it was most: while all begin, much of it is garbage. */
+  readonly peakGrowth: number;
+  /** By so much it is more than before while all are still there, once the garbage is collected. */
+  readonly growth: number;
+}
+
+export interface SlowReaders {
+  /**
+   * Lets so many clients read at once for so long, chat and responses by turns; then they pause and, when the gateway's
+   * memory was looked at, leave.
+   */
+  read(readers: number, seconds: number): Promise<SlowReadersSeen>;
+  /** Ends the gateway in good order and checks its books. */
+  close(): Promise<void>;
+}
+
+export const megabyte = 1_048_576;
+/** What may be held for each reader: one read of the network is half of it. */
+export const GROWTH_MAX = megabyte;
+const OFFERED_BYTES = 100 * megabyte;
+/** What the system's buffers of two connections may have taken, and less than a gateway would that waits for nobody. */
+export const AHEAD_MAX = 64 * megabyte;
+/** Long on the wire and short in what it says: else the stream would be cut as one that never ends. */
+const padding = "x".repeat(65_536);
+const longEvents = {
+  chat: piece(chatEvent({ content: "word" }, null, { padding })),
+  responses: piece(responseEvent("response.output_text.delta", { delta: "word", padding })),
+};
+/** All readers together take a piece so often, of half a megabyte at most. */
+const PIECES_PER_SECOND = 80;
+const begunAtOnce = 20;
+/** What the first of all take is no growth of the others'. */
+const WARM_UPS = 2;
+const stalledMs = 250;
+const restMs = 3000;
+const collectMs = 15_000;
+
+/** Starts the compiled gateway in front of a provider that sends as fast as it may. Close it, also after a failure. */
+export async function openSlowReaders(): Promise<SlowReaders> {
+  /** By the reader's number. */
+  const sent: number[] = [];
+  const provider = startProvider(async (peer, { requestLine, text }) => {
+    const isChat = requestLine.includes("/chat/");
+    const number = Number(/"reader (\d+)"/.exec(text)?.[1]);
+    await peer.send(streamHead);
+    await peer.send(piece(isChat ? helloEvent : created()));
+    const event = isChat ? longEvents.chat : longEvents.responses;
+    for (sent[number] = 0; sent[number] < OFFERED_BYTES; sent[number] += event.length)
+      await peer.send(event);
+  });
+  try {
+    const gateway = await startGatewayProcess(oneModel(`http://127.0.0.1:${provider.port}/v1`));
+    const key = await gateway.key("alice", "100000");
+    const bench = { gateway, key, provider, sent };
+    return {
+      read: (readers, seconds) => readSlowly(bench, readers, seconds),
+      async close() {
+        try {
+          await gateway.close();
+        } finally {
+          provider.stop();
+        }
+      },
+    };
+  } catch (error) {
+    provider.stop();
+    throw error;
+  }
+}
+
+interface Bench {
+  readonly gateway: GatewayProcess;
+  readonly key: string;
+  readonly provider: ScriptedProvider;
+  readonly sent: number[];
+}
+
+async function readSlowly(bench: Bench, count: number, seconds: number): Promise<SlowReadersSeen> {
+  const { gateway, provider, sent } = bench;
+  await leaveAll(provider, await beginAll(bench, WARM_UPS));
+  const before = await leastMemory(gateway, 0, restMs);
+
+  let readers: readonly SlowReader[] = [];
+  let aheadMost = 0;
+  const peakGrowth = await growthDuring(gateway.pid, async () => {
+    readers = await beginAll(bench, count);
+    const endMs = performance.now() + seconds * 1000;
+    for (let turn = 0; performance.now() < endMs; turn += 1) {
+      readers[turn % count]?.readOn();
+      await Bun.sleep(1000 / PIECES_PER_SECOND);
+      for (const [number, { readBytes }] of readers.entries())
+        aheadMost = Math.max(aheadMost, (sent[number] ?? 0) - readBytes);
+    }
+  });
+  const leastRead = Math.min(...readers.map(({ readBytes }) => readBytes));
+  const after = await leastMemory(gateway, before + (count * GROWTH_MAX) / 2, collectMs);
+  await leaveAll(provider, readers);
+  return { readers: count, leastRead, aheadMost, peakGrowth, growth: after - before };
+}
+
+/** Resolves when all have the first of their answers, and the provider can send no more. */
+async function beginAll(bench: Bench, count: number): Promise<readonly SlowReader[]> {
+  const readers: SlowReader[] = [];
+  while (readers.length < count) {
+    const next = several(Math.min(begunAtOnce, count - readers.length), (at) =>
+      startReader(bench, readers.length + at),
+    );
+    readers.push(...(await Promise.all(next)));
+  }
+  const sum = () => bench.sent.reduce((all, bytes) => all + bytes, 0);
+  let seen = -1;
+  let sameSinceMs = performance.now();
+  await until("the provider has to wait", () => {
+    if (sum() !== seen) sameSinceMs = performance.now();
+    seen = sum();
+    return performance.now() - sameSinceMs > stalledMs;
+  });
+  return readers;
+}
+
+async function leaveAll(provider: ScriptedProvider, readers: readonly SlowReader[]): Promise<void> {
+  for (const reader of readers) reader.leave();
+  await until("the provider is rid of all", () => provider.openCount === 0);
+}
+
+/** The least memory that the gateway had within so long, or as soon as it has no more than `enough`. */
+async function leastMemory(
+  { url, pid }: GatewayProcess,
+  enough: number,
+  withinMs: number,
+): Promise<number> {
+  const endMs = performance.now() + withinMs;
+  let least = residentBytes(pid);
+  while (least > enough && performance.now() < endMs) {
+    // Work makes the runtime collect what nobody refers to any more.
+    await (await fetch(`${url}/healthz`)).text();
+    least = Math.min(least, residentBytes(pid));
+  }
+  return least;
+}
+
+interface SlowReader {
+  readonly readBytes: number;
+  /** Takes what there is, once. */
+  readOn(): void;
+  leave(): void;
+}
+
+/** Resolves when the first of the answer is there; none of it is kept. */
+async function startReader({ gateway: { url }, key }: Bench, number: number): Promise<SlowReader> {
+  const said = `reader ${number}`;
+  const isChat = number % 2 === 0;
+  const body = JSON.stringify(
+    isChat
+      ? ask({ stream: true, messages: [{ role: "user", content: said }] })
+      : { model: "small", stream: true, input: said },
+  );
+  const path = isChat ? "chat/completions" : "responses";
+  let readBytes = 0;
+  const begun = Promise.withResolvers<void>();
+  const socket = await Bun.connect({
+    hostname: "127.0.0.1",
+    port: Number(new URL(url).port),
+    socket: {
+      data(open, bytes) {
+        readBytes += bytes.length;
+        open.pause();
+        begun.resolve();
+      },
+      close: () => begun.reject(new Error("the gateway closed the connection")),
+      error: () => {},
+    },
+  });
+  socket.write(
+    `POST /v1/${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+  );
+  await begun.promise;
+  return {
+    get readBytes() {
+      return readBytes;
+    },
+    readOn: () => socket.resume(),
+    leave: () => socket.terminate(),
+  };
+}
