@@ -84,5 +84,10 @@ export async function connectRaw(port: number): Promise<RawClient> {
 
 /** A chat request as its bytes, with these lines in its head. */
 export function chatBytes(key: string, body: string, lines = ""): string {
-  return `POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n${lines}\r\n${body}`;
+  return postBytes("/v1/chat/completions", key, body, lines);
+}
+
+/** The same for any path. */
+export function postBytes(path: string, key: string, body: string, lines = ""): string {
+  return `POST ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n${lines}\r\n${body}`;
 }

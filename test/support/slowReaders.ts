@@ -4,6 +4,7 @@ import { several } from "./fuzz/chance.ts";
 import { oneModel } from "./gatewayConfig.ts";
 import { startGatewayProcess, type GatewayProcess } from "./gatewayProcess.ts";
 import { growthDuring, residentBytes } from "./memory.ts";
+import { postBytes } from "./rawClient.ts";
 import { created } from "./responsesAnswers.ts";
 import { piece, startProvider, streamHead, type ScriptedProvider } from "./scriptedProvider.ts";
 import { until } from "./until.ts";
@@ -32,7 +33,7 @@ export interface SlowReaders {
   close(): Promise<void>;
 }
 
-export const megabyte = 1_048_576;
+const megabyte = 1_048_576;
 /** What may be held for each reader: one read of the network is half of it. */
 export const GROWTH_MAX = megabyte;
 const OFFERED_BYTES = 100 * megabyte;
@@ -173,7 +174,7 @@ async function startReader({ gateway: { url }, key }: Bench, number: number): Pr
       ? ask({ stream: true, messages: [{ role: "user", content: said }] })
       : { model: "small", stream: true, input: said },
   );
-  const path = isChat ? "chat/completions" : "responses";
+  const path = isChat ? "/v1/chat/completions" : "/v1/responses";
   let readBytes = 0;
   const begun = Promise.withResolvers<void>();
   const socket = await Bun.connect({
@@ -189,9 +190,7 @@ async function startReader({ gateway: { url }, key }: Bench, number: number): Pr
       error: () => {},
     },
   });
-  socket.write(
-    `POST /v1/${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
-  );
+  socket.write(postBytes(path, key, body));
   await begun.promise;
   return {
     get readBytes() {

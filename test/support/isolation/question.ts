@@ -1,6 +1,7 @@
 import { chunksOf } from "../chatCalls.ts";
 import type { RawAnswer } from "../fuzz/answerReader.ts";
 import { weighed, type Chance } from "../fuzz/chance.ts";
+import { postBytes } from "../rawClient.ts";
 import type { IsolationBench, Lane, SeenAnswer, Tenant } from "./bench.ts";
 import {
   bodyOf,
@@ -209,11 +210,8 @@ function getting(
 }
 
 function posted({ key }: Tenant, body: object): Buffer {
-  const text = JSON.stringify(body);
-  const path = "messages" in body ? "chat/completions" : "responses";
-  return Buffer.from(
-    `POST /v1/${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`,
-  );
+  const path = "messages" in body ? "/v1/chat/completions" : "/v1/responses";
+  return Buffer.from(postBytes(path, key, JSON.stringify(body)));
 }
 
 /** The body as an object; an empty one where it is none. */

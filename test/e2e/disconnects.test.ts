@@ -1,0 +1,122 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { helloEvent, roleEvent } from "../support/chatAnswers.ts";
+import { ask } from "../support/chatCalls.ts";
+import { several } from "../support/fuzz/chance.ts";
+import { oneModel } from "../support/gatewayConfig.ts";
+import {
+  startGatewayProcess,
+  startTimeoutMs,
+  type GatewayProcess,
+} from "../support/gatewayProcess.ts";
+import { unhinderedTimer } from "../support/processorWait.ts";
+import { connectRaw, postBytes } from "../support/rawClient.ts";
+import type { RawPeer } from "../support/rawServer.ts";
+import { created } from "../support/responsesAnswers.ts";
+import { piece, startProvider, streamHead } from "../support/scriptedProvider.ts";
+import { leavingWays } from "../support/steppedChat.ts";
+import { responseEvent } from "../support/upstreamText.ts";
+
+const clients = 200;
+const atOnce = 20;
+const graceMs = 300;
+const closedWithinMs = graceMs + 250;
+const timeoutMs = 120_000;
+const wordEveryMs = 20;
+
+const everyForm = ["chat", "responses"] as const;
+/** How far a provider has come when its client leaves. */
+const everyStage = ["silent", "begun", "saying", "going on"] as const;
+
+interface Leaving {
+  readonly form: (typeof everyForm)[number];
+  readonly stage: (typeof everyStage)[number];
+  readonly way: (typeof leavingWays)[number];
+  /** The provider's side, when it has come so far. */
+  readonly reached: PromiseWithResolvers<RawPeer>;
+}
+
+const opening = { chat: roleEvent, responses: created() };
+const saying = {
+  chat: helloEvent,
+  responses: responseEvent("response.output_text.delta", { delta: "Hello" }),
+};
+
+const every = everyForm.flatMap((form) =>
+  everyStage.flatMap((stage) => leavingWays.map((way) => ({ form, stage, way }))),
+);
+const leavings: readonly Leaving[] = several(clients, (at) => {
+  const one = every[at % every.length];
+  if (one === undefined) throw new Error("unreachable");
+  return { ...one, reached: Promise.withResolvers() };
+});
+
+const provider = startProvider(async (peer, { text }) => {
+  const leaving = leavings[Number(/"client (\d+)"/.exec(text)?.[1])];
+  if (leaving === undefined) throw new Error("nobody asked");
+  const { form, stage, reached } = leaving;
+  const at = everyStage.indexOf(stage);
+  if (at > 0) await peer.send(Buffer.concat([Buffer.from(streamHead), piece(opening[form])]));
+  if (at > 1) await peer.send(piece(saying[form]));
+  reached.resolve(peer);
+  if (stage !== "going on") return;
+  for (;;) {
+    await Bun.sleep(wordEveryMs);
+    await peer.send(piece(saying[form]));
+  }
+});
+let gateway: GatewayProcess;
+let key: string;
+beforeAll(async () => {
+  const billing = { disconnect_grace: `${graceMs}ms` };
+  gateway = await startGatewayProcess(
+    oneModel(`http://127.0.0.1:${provider.port}/v1`, { billing }),
+  );
+  key = await gateway.key("alice", "1000");
+}, startTimeoutMs);
+afterAll(async () => {
+  await gateway.close();
+  provider.stop();
+});
+
+/** How long the provider was kept behind its client, by the clock, and without what other programs took of that. */
+async function leave(
+  { form, stage, way, reached }: Leaving,
+  at: number,
+): Promise<{ byTheClock: number; own: number }> {
+  const said = `client ${at}`;
+  const client = await connectRaw(Number(new URL(gateway.url).port));
+  const [path, body] =
+    form === "chat"
+      ? ["/v1/chat/completions", ask({ stream: true, messages: [{ role: "user", content: said }] })]
+      : ["/v1/responses", { model: "small", stream: true, input: said }];
+  client.send(postBytes(path, key, JSON.stringify(body)));
+  const peer = await reached.promise;
+  if (everyStage.indexOf(stage) > 1) await client.seen("Hello");
+  const startedMs = performance.now();
+  const tookMs = unhinderedTimer([gateway.pid, process.pid]);
+  client[way]();
+  await peer.closed;
+  return { byTheClock: performance.now() - startedMs, own: tookMs().all };
+}
+
+test(
+  `${clients} clients leave their streams: each provider has its grace of ${graceMs} ms, and is let go within 250 ms more`,
+  async () => {
+    const times: { byTheClock: number; own: number }[] = [];
+    const waiting = [...leavings.entries()];
+    const visit = async (): Promise<void> => {
+      for (let next = waiting.pop(); next !== undefined; next = waiting.pop())
+        times.push(await leave(next[1], next[0]));
+    };
+    await Promise.all(several(atOnce, visit));
+    const own = times.map((time) => time.own).toSorted((a, b) => a - b);
+    const figures = [own[0], own[clients / 2], own.at(-1)].map((ms) => `${ms?.toFixed(0)} ms`);
+    process.stdout.write(`let go after ${figures.join(", ")} (first, middle, last)\n`);
+    expect(times).toHaveLength(clients);
+    expect(own.filter((ms) => ms > closedWithinMs)).toEqual([]);
+    expect(times.filter(({ byTheClock }) => byTheClock < graceMs - 5)).toEqual([]);
+    const cancelled = ["--status", "cancelled", "--limit", String(2 * clients)];
+    expect(await gateway.desk.json("requests", ...cancelled)).toHaveLength(clients);
+  },
+  timeoutMs,
+);
