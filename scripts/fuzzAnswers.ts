@@ -4,19 +4,22 @@
  */
 import { openAnswersBench } from "../test/support/fuzzAnswers/answersBench.ts";
 import { fuzzAnswers } from "../test/support/fuzzAnswers/answersFuzz.ts";
-import { fuzzInRounds } from "../test/support/fuzz/rounds.ts";
+import { inRounds } from "../test/support/rounds.ts";
 
 const answersDefault = 2_000_000;
 const roundMax = 20_000;
 
+/** Each round has a gateway of its own. */
+async function play(round: { seed: number; requests: number }): ReturnType<typeof fuzzAnswers> {
+  const bench = await openAnswersBench(round.seed);
+  try {
+    return await fuzzAnswers(bench, round);
+  } finally {
+    await bench.stop();
+  }
+}
+
 if (import.meta.main) {
-  const rounds = { all: answersDefault, roundMax, print: console.log };
-  await fuzzInRounds(rounds, async (seed, requests) => {
-    const bench = await openAnswersBench(seed);
-    try {
-      return await fuzzAnswers(bench, { seed, requests });
-    } finally {
-      await bench.stop();
-    }
-  });
+  const [answers = answersDefault, first] = process.argv.slice(2).map(Number);
+  process.exit((await inRounds(answers, first, roundMax, play)) === 0 ? 0 : 1);
 }

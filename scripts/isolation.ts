@@ -4,32 +4,22 @@
  */
 import { openIsolationBench } from "../test/support/isolation/bench.ts";
 import { mixTenants } from "../test/support/isolation/isolation.ts";
+import { inRounds } from "../test/support/rounds.ts";
 
 const requestsDefault = 1_000_000;
 const roundMax = 10_000;
-const seedMax = 2 ** 31;
 
-/** Prints what each round saw. Returns how many things went wrong. */
-async function isolate(requests: number, first: number): Promise<number> {
-  let bad = 0;
-  for (let sent = 0, seed = first; sent < requests; sent += roundMax, seed += 1) {
-    const bench = await openIsolationBench(seed);
-    try {
-      const round = { seed, requests: Math.min(roundMax, requests - sent) };
-      const { problems, ...seen } = await mixTenants(bench, round);
-      bad += problems.length;
-      for (const problem of problems) console.log(problem);
-      console.log(JSON.stringify({ ...seen, bad: problems.length }));
-    } finally {
-      await bench.close();
-    }
+/** Each round has a gateway of its own. */
+async function play(round: { seed: number; requests: number }): ReturnType<typeof mixTenants> {
+  const bench = await openIsolationBench(round.seed);
+  try {
+    return await mixTenants(bench, round);
+  } finally {
+    await bench.close();
   }
-  return bad;
 }
 
 if (import.meta.main) {
-  const [requests, seed] = process.argv.slice(2).map(Number);
-  const first = seed ?? Math.floor(Math.random() * seedMax);
-  console.log(JSON.stringify({ seed: first }));
-  process.exit((await isolate(requests ?? requestsDefault, first)) === 0 ? 0 : 1);
+  const [requests = requestsDefault, first] = process.argv.slice(2).map(Number);
+  process.exit((await inRounds(requests, first, roundMax, play)) === 0 ? 0 : 1);
 }
