@@ -1,3 +1,4 @@
+import type { JsonFields } from "../lib/json.ts";
 import { bodyCheck } from "./bodyCheck.ts";
 import { refuseChatInOtherCase } from "./chatKeyCase.ts";
 import { measurePrompt, type PromptMeasure } from "./chatPrompt.ts";
@@ -30,10 +31,7 @@ export interface ChatRequestRules {
 }
 
 /** Checks a body that `parseJsonObject` accepted. Throws ApiError 400 with the first problem in words. */
-export function checkChatRequest(
-  value: Readonly<Record<string, unknown>>,
-  rules: ChatRequestRules,
-): ChatRequest {
+export function checkChatRequest(value: JsonFields, rules: ChatRequestRules): ChatRequest {
   const body: ChatRequestBody =
     rules.unknownFields === "reject" ? checkStrict(value) : checkOpenly(value);
   refuseFields(value, rules.refusedFields);

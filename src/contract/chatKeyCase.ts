@@ -1,4 +1,4 @@
-import { isJsonObject } from "../lib/json.ts";
+import { isJsonObject, type JsonFields } from "../lib/json.ts";
 import type { ChatRequestBody, ContentPart } from "./chatRequestBody.ts";
 import { refuseKeysInOtherCase } from "./keyCase.ts";
 
@@ -34,7 +34,7 @@ function refuseParts(parts: readonly ContentPart[], path: () => string): void {
   for (const [index, part] of parts.entries()) {
     const partPath = (): string => `${path()}content[${index}].`;
     refuseKeysInOtherCase(part, PART, partPath);
-    const { file }: Readonly<Record<string, unknown>> = part;
+    const { file }: JsonFields = part;
     if (isJsonObject(file)) refuseKeysInOtherCase(file, STORED_OBJECT, () => `${partPath()}file.`);
   }
 }

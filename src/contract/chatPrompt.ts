@@ -1,4 +1,4 @@
-import { isJsonObject } from "../lib/json.ts";
+import { isJsonObject, type JsonFields } from "../lib/json.ts";
 import type { ChatRequestBody, ContentPart, RequestMessage } from "./chatRequestBody.ts";
 import { invalidRequest } from "./errors.ts";
 import { findChatObjects, type StoredObjects } from "./storedObjects.ts";
@@ -10,9 +10,6 @@ const TEXT_PARTS: ReadonlySet<string> = new Set(["text", "refusal"]);
 const DATA_URL = /^data:[\w.+/;=-]{0,200};base64,/i;
 /** Longer than any of the words for how closely to look: `auto`, `original`. */
 const DETAIL_CHARACTERS_MAX = 16;
-
-/** What stands in an object, listed or not. What the check leaves open is unknown. */
-type Fields = Readonly<Record<string, unknown>>;
 
 /** What a chat's prompt holds, for estimates and for the check of who owns what it names. */
 export interface PromptMeasure extends StoredObjects {
@@ -27,7 +24,7 @@ export interface PromptMeasure extends StoredObjects {
 export function measurePrompt(body: ChatRequestBody): PromptMeasure {
   // Each interface takes some of them as they stand: `system` has the instructions in Anthropic's, `instructions` in the
   // responses interface, and `text` the form of the answer there.
-  const { system, instructions, tools, functions, response_format, text }: Fields = body;
+  const { system, instructions, tools, functions, response_format, text }: JsonFields = body;
   const recordingIds: string[] = [];
   const contents: unknown[] = [];
   const sizesBesideContent = new Map<string, Sum>();
@@ -45,19 +42,19 @@ export function measurePrompt(body: ChatRequestBody): PromptMeasure {
     if (typeof content !== "string") contents.push(content);
     for (const name in message) {
       if (name === "role" || name === "content") continue;
-      const size = sizeBesideContent(name, (message as Fields)[name]);
+      const size = sizeBesideContent(name, (message as JsonFields)[name]);
       add(promptSize, size);
       const before = sizesBesideContent.get(name);
       if (before) add(before, size);
       else sizesBesideContent.set(name, size);
     }
     // An earlier answer in sound, named by its id.
-    const { audio }: Fields = message;
+    const { audio }: JsonFields = message;
     if (isJsonObject(audio)) addRecording(recordingIds, audio);
   }
   const found = findChatObjects(contents, tools);
   // Servers whose tools Anthropic calls by itself, with results that nobody here sees.
-  const { mcp_servers }: Fields = body;
+  const { mcp_servers }: JsonFields = body;
   return {
     messageCount: body.messages.length,
     promptSize,
@@ -96,7 +93,7 @@ function sizeBesideContent(name: string, value: unknown): TextSize {
 }
 
 /** Nothing but a picture's address, with the picture in it, and how closely to look at it. */
-function isPicture(object: Fields): boolean {
+function isPicture(object: JsonFields): boolean {
   if (typeof object["url"] !== "string" || !DATA_URL.test(object["url"])) return false;
   const { url: _, detail = "", ...others } = object;
   const isWord = typeof detail === "string" && detail.length <= DETAIL_CHARACTERS_MAX;
@@ -105,11 +102,11 @@ function isPicture(object: Fields): boolean {
 
 /** The text of a text part, or of a refusal that is sent back; undefined for any other part. */
 function textOf(part: ContentPart): string | undefined {
-  const text = part.type === "refusal" ? (part as Fields)["refusal"] : part.text;
+  const text = part.type === "refusal" ? (part as JsonFields)["refusal"] : part.text;
   return typeof text === "string" && TEXT_PARTS.has(part.type) ? text : undefined;
 }
 
-function addRecording(ids: string[], { id }: Fields): void {
+function addRecording(ids: string[], { id }: JsonFields): void {
   if (id === undefined || id === null) return;
   if (typeof id !== "string") throw invalidRequest("audio.id must be a string");
   ids.push(id);

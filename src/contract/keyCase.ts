@@ -1,3 +1,4 @@
+import type { JsonFields } from "../lib/json.ts";
 import { invalidRequest, type ApiError } from "./errors.ts";
 import { shownKey } from "./humanError.ts";
 
@@ -43,10 +44,7 @@ const FOLDS = /[A-Z\u017f\u212a]/;
  * https://pkg.go.dev/encoding/json#Unmarshal. What was checked is not what they read then. Throws ApiError 400 for a
  * top-level field that is none of those that decide, and that such a reader takes for one.
  */
-export function refuseFieldsInOtherCase(
-  body: Readonly<Record<string, unknown>>,
-  refusedFields: readonly string[],
-): void {
+export function refuseFieldsInOtherCase(body: JsonFields, refusedFields: readonly string[]): void {
   for (const key of Object.keys(body)) {
     if (DECIDING_FIELDS.has(key) || refusedFields.includes(key)) continue;
     const folded = foldedKey(key);

@@ -1,4 +1,5 @@
 import { Type, type Static } from "@sinclair/typebox";
+import type { JsonFields } from "../lib/json.ts";
 import { bodyCheck } from "./bodyCheck.ts";
 import {
   choiceCountOf,
@@ -41,7 +42,7 @@ export interface ResponsesRequest extends StoredObjects {
 
 /** Checks a body that `parseJsonObject` accepted. Throws ApiError 400 with the first problem in words. */
 export function checkResponsesRequest(
-  value: Readonly<Record<string, unknown>>,
+  value: JsonFields,
   rules: { readonly refusedFields: readonly string[] },
 ): ResponsesRequest {
   const body = checkBody(value);
@@ -65,7 +66,7 @@ export function checkResponsesRequest(
 }
 
 /** Images, files, sound: `input_text` is the only part of an input whose text is all of it. */
-function isOtherPart(part: Readonly<Record<string, unknown>>): boolean {
+function isOtherPart(part: JsonFields): boolean {
   const type = ownValue(part, "type");
   return typeof type === "string" && type.startsWith("input_") && type !== "input_text";
 }

@@ -1,4 +1,5 @@
 import { Type, type SchemaOptions, type TSchema } from "@sinclair/typebox";
+import type { JsonFields } from "../lib/json.ts";
 import { invalidRequest } from "./errors.ts";
 import type { Annotations } from "./humanError.ts";
 import { refuseFieldsInOtherCase } from "./keyCase.ts";
@@ -73,10 +74,7 @@ export function refuseDifferentBounds(body: HoldFields): void {
  * Throws ApiError 400 for a field that would change the price or the provider unseen, and for one that some providers
  * take for another. A null one counts as absent.
  */
-export function refuseFields(
-  body: Readonly<Record<string, unknown>>,
-  refusedFields: readonly string[],
-): void {
+export function refuseFields(body: JsonFields, refusedFields: readonly string[]): void {
   refuseFieldsInOtherCase(body, refusedFields);
   const refused = refusedFields.find((name) => ownValue(body, name) !== undefined);
   if (refused !== undefined) throw invalidRequest(`${refused} is not supported`);
@@ -91,6 +89,6 @@ export function refuseFields(
 }
 
 /** A client's own field: undefined where it is absent or null, and for what every object inherits. */
-export function ownValue(body: Readonly<Record<string, unknown>>, key: string): unknown {
+export function ownValue(body: JsonFields, key: string): unknown {
   return Object.hasOwn(body, key) ? (body[key] ?? undefined) : undefined;
 }

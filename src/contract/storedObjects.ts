@@ -1,4 +1,4 @@
-import { isJsonObject } from "../lib/json.ts";
+import { isJsonObject, type JsonFields } from "../lib/json.ts";
 import { invalidRequest } from "./errors.ts";
 import { inOtherCase, isInOtherCase, mayFold, refuseKeysInOtherCase } from "./keyCase.ts";
 import { ownValue } from "./sharedFields.ts";
@@ -73,7 +73,7 @@ export interface StoredObjects {
  * Finds the stored objects that a responses request names, apart from `previous_response_id`.
  * Throws ApiError 400 where an id is of a kind that cannot be checked: what cannot be checked is not sent.
  */
-export function findStoredObjects(body: Readonly<Record<string, unknown>>): StoredObjects {
+export function findStoredObjects(body: JsonFields): StoredObjects {
   const finding = new Finding();
   finding.readInput(ownValue(body, "input"));
   finding.readInput(ownValue(body, "instructions"));

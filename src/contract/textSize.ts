@@ -1,4 +1,4 @@
-import { isJsonObject } from "../lib/json.ts";
+import { isJsonObject, type JsonFields } from "../lib/json.ts";
 import { walk } from "../lib/walk.ts";
 
 /** How much a model reads: UTF-8 bytes of keys and strings, and parts whose tokens their bytes do not tell. */
@@ -10,7 +10,7 @@ export interface TextSize {
 /** Measures a value of a client's. An object that `isOtherPart` recognises counts as one part, and what is in it not at all. */
 export function measureText(
   value: unknown,
-  isOtherPart: (object: Readonly<Record<string, unknown>>) => boolean = () => false,
+  isOtherPart: (object: JsonFields) => boolean = () => false,
 ): TextSize {
   let textBytes = 0;
   let otherParts = 0;

@@ -1,4 +1,4 @@
-import { isJsonObject } from "../lib/json.ts";
+import { isJsonObject, type JsonFields } from "../lib/json.ts";
 
 /**
  * Tokens of one answer as they are billed. Cached and cache-write tokens are part of the prompt's;
@@ -36,7 +36,7 @@ export function readChatUsage(value: unknown): Usage | undefined {
  * for nothing otherwise, is believed where it is the exact sum of all three; where the reasoning is part of the
  * completion, as at OpenAI, it never is.
  */
-function chatCompletionTokens(usage: Readonly<Record<string, unknown>>): unknown {
+function chatCompletionTokens(usage: JsonFields): unknown {
   const { prompt_tokens, completion_tokens, completion_tokens_details: details } = usage;
   const reasoning = isJsonObject(details) ? tokens(details["reasoning_tokens"]) : undefined;
   const prompt = tokens(prompt_tokens);

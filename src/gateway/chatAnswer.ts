@@ -12,7 +12,7 @@ import {
 } from "../contract/chatAnswer.ts";
 import { stringBytes } from "../contract/textSize.ts";
 import { usageObject, type Usage } from "../contract/usage.ts";
-import { isJsonObject } from "../lib/json.ts";
+import { isJsonObject, type JsonFields } from "../lib/json.ts";
 import { AnswerError } from "../providers/provider.ts";
 import { stopped } from "./chatStops.ts";
 import { saidContent } from "./saidContent.ts";
@@ -28,8 +28,6 @@ export interface AnswerIdentity {
   /** Told of a finish reason that is none of the convention's, which the client sees as one of them. */
   readonly unknownFinishReason?: (() => void) | undefined;
 }
-
-type Unchecked = Readonly<Record<string, unknown>>;
 
 /** What stands under these says how an answer is put together, whatever the shape that they stand in. */
 const ENVELOPE_KEYS: ReadonlySet<string> = new Set([
@@ -53,7 +51,7 @@ const ENVELOPE_KEYS: ReadonlySet<string> = new Set([
  * Throws AnswerError where it is no finished answer.
  */
 export function publicCompletion(
-  reply: Unchecked,
+  reply: JsonFields,
   identity: AnswerIdentity,
   usageOf: (textBytes: number) => Usage,
   stop: readonly string[] = [],
@@ -79,7 +77,7 @@ export function publicCompletion(
  * are still there: also what the client does not see is content, and costs. Throws AnswerError.
  */
 export function publicChunk(
-  reply: Unchecked,
+  reply: JsonFields,
   identity: AnswerIdentity,
   calledTool: (index: number) => boolean,
 ): ChatChunk {
@@ -123,7 +121,7 @@ const BYTES_PER_PICTURE = 4000;
  * twenty times as much: it comes with each token. Of sound it is the transcript, and a picture counts as a part of a
  * prompt that is not text: neither's own bytes tell of tokens.
  */
-export function spokenBytes(said: Unchecked): number {
+export function spokenBytes(said: JsonFields): number {
   let bytes = 0;
   for (const name in said) {
     const value = said[name];
@@ -137,11 +135,11 @@ export function spokenBytes(said: Unchecked): number {
   return bytes;
 }
 
-function transcriptBytes({ transcript }: Unchecked): number {
+function transcriptBytes({ transcript }: JsonFields): number {
   return typeof transcript === "string" ? Buffer.byteLength(transcript) : 0;
 }
 
-export function callsTool(said: Unchecked): boolean {
+export function callsTool(said: JsonFields): boolean {
   const calls = said["tool_calls"];
   return (Array.isArray(calls) && calls.length > 0) || isJsonObject(said["function_call"]);
 }
@@ -179,7 +177,7 @@ function publicChunkChoice(
   };
 }
 
-function publicDelta(delta: Readonly<Record<string, unknown>>): Delta {
+function publicDelta(delta: JsonFields): Delta {
   const { role, content, ...rest } = delta;
   const said = role === undefined || role === null ? rest : { role: "assistant" as const, ...rest };
   if (typeof content === "string") return { ...said, content };
@@ -199,18 +197,18 @@ function finishReason(
   return reason;
 }
 
-function choicesOf(reply: Unchecked): readonly unknown[] {
+function choicesOf(reply: JsonFields): readonly unknown[] {
   const choices = reply["choices"] ?? [];
   if (!Array.isArray(choices)) throw new AnswerError("the choices are not a list");
   return choices;
 }
 
-function indexOf(choice: Unchecked, at: number): number {
+function indexOf(choice: JsonFields, at: number): number {
   const index = choice["index"];
   return typeof index === "number" && Number.isInteger(index) && index >= 0 ? index : at;
 }
 
-function createdOf(reply: Unchecked, identity: AnswerIdentity): number {
+function createdOf(reply: JsonFields, identity: AnswerIdentity): number {
   const created = reply["created"];
   return typeof created === "number" && Number.isInteger(created) && created > 0
     ? created

@@ -1,4 +1,5 @@
 import { bearsContent, type Choice, type ChunkChoice } from "../contract/chatAnswer.ts";
+import type { JsonFields } from "../lib/json.ts";
 import { cutAtStop, watchForStops, type StopWatch } from "./stopSequences.ts";
 
 /** What may come before the text of an answer; everything else is said behind it, or instead of it. */
@@ -75,7 +76,7 @@ function textChoice(index: number, delta: ChunkChoice["delta"]): ChunkChoice {
   return { index, delta, finish_reason: null };
 }
 
-function pickBefore(said: Readonly<Record<string, unknown>>): Record<string, unknown> {
+function pickBefore(said: JsonFields): Record<string, unknown> {
   const fields = FIELDS_BEFORE_TEXT.filter((field) => Object.hasOwn(said, field));
   return Object.fromEntries(fields.map((field) => [field, said[field]]));
 }

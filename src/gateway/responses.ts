@@ -2,7 +2,7 @@ import { estimateTokens } from "../billing/estimate.ts";
 import { invalidRequest, resourceNotFound, type ApiError } from "../contract/errors.ts";
 import type { ResponsesRequest } from "../contract/responses.ts";
 import { readResponsesUsage } from "../contract/usage.ts";
-import { isJsonObject, type JsonObjectText } from "../lib/json.ts";
+import { isJsonObject, type JsonFields, type JsonObjectText } from "../lib/json.ts";
 import { AnswerError, parseAnswerJson, type EncodedRequest } from "../providers/provider.ts";
 import type { UpstreamError } from "../providers/upstream.ts";
 import type { Candidate } from "../routing/order.ts";
@@ -96,7 +96,7 @@ function jsonAnswer(journey: Journey): Promise<Answer> {
 }
 
 /** The response of a JSON answer. Throws AnswerError. */
-export function parseResponse(text: string): Readonly<Record<string, unknown>> {
+export function parseResponse(text: string): JsonFields {
   const value = parseAnswerJson(text);
   if (isJsonObject(value) && value["object"] === "response") return value;
   throw new AnswerError("the answer is not a response");

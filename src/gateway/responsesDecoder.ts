@@ -1,6 +1,6 @@
 import { upstreamFailure, type StreamFailure } from "../contract/errors.ts";
 import { readResponsesUsage, type Usage } from "../contract/usage.ts";
-import { isJsonObject } from "../lib/json.ts";
+import { isJsonObject, type JsonFields } from "../lib/json.ts";
 import { createSseSplitter, type SseSplitter } from "../lib/sse.ts";
 import type { SseEvent } from "../lib/sseEvent.ts";
 import { AnswerError, MisfireError, parseAnswerJson } from "../providers/provider.ts";
@@ -155,7 +155,7 @@ export function responsesFailure(sequence: number, error: StreamFailure = upstre
  * The ids of a response, of its output items and of the containers that these ran in: what its account may name again.
  * A client that sends the items back names the containers too. Throws AnswerError for too many items.
  */
-export function objectIdsOf(response: Readonly<Record<string, unknown>>): string[] {
+export function objectIdsOf(response: JsonFields): string[] {
   const output: readonly unknown[] = Array.isArray(response["output"]) ? response["output"] : [];
   if (output.length > OUTPUT_ITEMS_MAX) throw new AnswerError("the answer has too many items");
   const items = output.filter(isJsonObject);
@@ -196,14 +196,14 @@ function itemTypeOf(event: SseEvent): string {
   return isJsonObject(item) && typeof item["type"] === "string" ? item["type"] : "";
 }
 
-function responseOf(event: SseEvent): Readonly<Record<string, unknown>> {
+function responseOf(event: SseEvent): JsonFields {
   const response = parse(event)["response"];
   if (!isJsonObject(response)) throw new AnswerError("a response event has no response");
   return response;
 }
 
 /** The client gets the bytes whether they are UTF-8 or not, and the end must be found in any case. */
-function parse({ looseData: data }: SseEvent): Readonly<Record<string, unknown>> {
+function parse({ looseData: data }: SseEvent): JsonFields {
   if (data === undefined) return {};
   try {
     const value = parseAnswerJson(data);

@@ -1,4 +1,4 @@
-import { isJsonObject } from "../lib/json.ts";
+import { isJsonObject, type JsonFields } from "../lib/json.ts";
 import { AnswerError } from "../providers/provider.ts";
 
 /** What a message or a delta says in its content, in the fields that the convention has for it. */
@@ -12,7 +12,7 @@ export interface SaidContent {
  * Some providers give a list of parts where the convention has one text, and Mistral's has the thoughts of a model
  * among them: https://docs.mistral.ai/capabilities/reasoning/. Throws AnswerError.
  */
-export function saidContent(said: Readonly<Record<string, unknown>>): SaidContent {
+export function saidContent(said: JsonFields): SaidContent {
   const { content, reasoning_content: reasoning } = said;
   if (typeof content === "string") return { content };
   if (content === null || content === undefined) return { content: "" };

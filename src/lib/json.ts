@@ -119,6 +119,9 @@ export function itemsOf(text: string): readonly Stretch[] {
   return items;
 }
 
+/** The members of a JSON object of which nothing more is known. */
+export type JsonFields = Readonly<Record<string, unknown>>;
+
 /** True for what JSON calls an object: neither an array nor null. */
 export function isJsonObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
