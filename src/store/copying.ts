@@ -1,5 +1,6 @@
 import { closeSync, fsyncSync, openSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
+import { leftCopies } from "./leftCopies.ts";
 import { systemRandom } from "../lib/random.ts";
 import type { Actor } from "./actor.ts";
 import { OWNER_ONLY, SIDE_SUFFIXES } from "./databaseFile.ts";
@@ -17,6 +18,7 @@ export type CopyReply =
   | { ok: true; copy: VerifiedCopy }
   | { ok: false; message: string; isExplained: boolean };
 
+/** The names that come of it are known again in `leftCopies.ts`. */
 const NAME_BYTES = 6;
 /** What SQLite may leave beside a file. */
 const BESIDE = ["", ...SIDE_SUFFIXES];
@@ -28,9 +30,11 @@ export function partialName(file: string): string {
 
 /**
  * Makes the file `order.to`, from its first byte its owner's alone, and a verified copy in it that is on the
- * disk when this resolves. When it rejects, also because `stopped` resolved, it is gone. Rejects with StoreError.
+ * disk when this resolves. When it rejects, also because `stopped` resolved, it is gone. What killed copies left in
+ * that folder is removed first. Rejects with StoreError.
  */
 export async function makeCopy(order: CopyOrder, stopped: Promise<void>): Promise<VerifiedCopy> {
+  clearLeftCopies(dirname(order.to));
   orStoreError(`cannot write into ${dirname(order.to)}`, () =>
     closeSync(openSync(order.to, "wx", OWNER_ONLY)),
   );
@@ -41,6 +45,16 @@ export async function makeCopy(order: CopyOrder, stopped: Promise<void>): Promis
   } catch (error) {
     discardCopy(order.to);
     throw error;
+  }
+}
+
+function clearLeftCopies(folder: string): void {
+  for (const copy of leftCopies(folder)) {
+    try {
+      discardCopy(copy);
+    } catch {
+      // It stays, and is no reason to make no copy.
+    }
   }
 }
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { copyFileSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import { copyFileSync, readdirSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { Database } from "bun:sqlite";
 import { takeInstanceLock } from "../../src/store/store.ts";
@@ -114,23 +114,47 @@ describe("ends with status 1 and one line that says what to do", () => {
   });
 });
 
+/** Nobody can read the database as long as the result is open, so that a backup waits, and is begun. */
+async function beginBackup() {
+  const holder = new Database(desk.database);
+  holder.run("PRAGMA journal_mode = DELETE");
+  holder.run("BEGIN EXCLUSIVE");
+  const child = Bun.spawn([process.execPath, entry, "backup", "night.db"], {
+    cwd: desk.folder,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  await until("the copy is begun", () => partials().length > 0);
+  return { holder, child };
+}
+
+const partials = () => readdirSync(desk.folder).filter((name) => name.includes("night"));
+
 test.each(["SIGINT", "SIGTERM"] as const)(
   "a backup that %s stops leaves nothing behind",
   async (signal) => {
-    // Nobody can read it as long as this is held, so the backup waits.
-    const holder = new Database(desk.database);
-    holder.run("PRAGMA journal_mode = DELETE");
-    holder.run("BEGIN EXCLUSIVE");
-    const child = Bun.spawn([process.execPath, entry, "backup", "night.db"], {
-      cwd: desk.folder,
-      stdio: ["ignore", "pipe", "pipe"],
-    });
-    const partials = () => readdirSync(desk.folder).filter((name) => name.includes("night"));
-    await until("the copy is begun", () => partials().length > 0);
+    const { holder, child } = await beginBackup();
     child.kill(signal);
     expect(await child.exited).toBe(1);
     expect(await child.stderr.text()).toBe("error: stopped: nothing was changed\n");
     expect(partials()).toEqual([]);
     holder.close();
   },
+);
+
+test(
+  "what a backup leaves behind that is killed is cleared by one of the next day",
+  async () => {
+    const { holder, child } = await beginBackup();
+    child.kill("SIGKILL");
+    await child.exited;
+    holder.close();
+    const [left = ""] = partials();
+    await desk.json("backup", "night-2.db");
+    expect(partials().toSorted()).toEqual(["night-2.db", left].toSorted());
+    const yesterday = Date.now() / 1000 - 24 * 3600;
+    utimesSync(join(desk.folder, left), yesterday, yesterday);
+    await desk.json("backup", "night-3.db");
+    expect(partials().toSorted()).toEqual(["night-2.db", "night-3.db"]);
+  },
+  commandsTimeoutMs,
 );
