@@ -1,4 +1,4 @@
-import type { RequestMessage } from "../../contract/chat.ts";
+import type { RequestMessage } from "../../contract/chatRequestBody.ts";
 import { isDeeper, type JsonObjectText } from "../../lib/json.ts";
 import { unfit } from "./chatParts.ts";
 import { UnfitError } from "../provider.ts";
