@@ -10,7 +10,40 @@ interface EndedRow {
   readonly cached_tokens: number;
 }
 
+/** An answer that a client saw whole, and what it costs, in nano-roubles. */
+export interface WholeAnswer {
+  readonly id: string;
+  readonly charge: bigint;
+}
+
 const shownMax = 5;
+
+/**
+ * The answers that clients saw whole and whose charge the file at `path` does not have, exactly once and in full. Each
+ * is looked up by itself: a long soak leaves more books than can be read at once.
+ */
+export function lostCharges(path: string, whole: readonly WholeAnswer[]): string[] {
+  const books = new Database(path, { readonly: true, safeIntegers: true });
+  try {
+    const request = books.query<{ status: string; charge: bigint }, [string]>(
+      "SELECT status, charge FROM requests WHERE public_id = ? AND estimated = 0",
+    );
+    const charges = books.query<{ amount: bigint }, [string]>(
+      "SELECT amount FROM ledger WHERE ref = ?",
+    );
+    return whole.flatMap(({ id, charge }) => {
+      const record = request.get(id);
+      const amounts = charges.all(`req:${id}`).map(({ amount }) => amount);
+      const isDone = record?.status === "done" && record.charge === charge;
+      if (isDone && amounts.length === 1 && amounts[0] === -charge) return [];
+      return [
+        `a client saw all of ${id} for ${charge}, which is in the books as ${amounts.join()}`,
+      ];
+    });
+  } finally {
+    books.close();
+  }
+}
 
 /**
  * What is wrong with requests of which nobody saw a whole answer: those that the file at `path` has charged for, or does

@@ -1,6 +1,6 @@
 import type { RawAnswer } from "../fuzz/answerReader.ts";
 import { openConnection, type FuzzConnection } from "../fuzz/connection.ts";
-import type { WholeAnswer } from "../mixedLoad.ts";
+import type { WholeAnswer } from "./books.ts";
 import { bodyOf, chargeOf, planOf, type Outcome, type Plan } from "./plan.ts";
 
 /** What the clients of a soak saw. Whoever judges the answers takes them out. */

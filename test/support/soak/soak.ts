@@ -1,6 +1,5 @@
-import { lostCharges, problemsOf } from "../acknowledged.ts";
 import { keptBy, leftWrong, untilAtRest, type Kept, type SoakBench } from "./bench.ts";
-import { paidFor, strangeUsage } from "./books.ts";
+import { lostCharges, paidFor, strangeUsage } from "./books.ts";
 import { newTally, sendSoakLoad, type SoakTally } from "./clients.ts";
 import { operate, reload, type SoakDone } from "./operator.ts";
 import { growthBytes, quantile, slopeBytes, watch, type SoakFigures } from "./watch.ts";
@@ -138,8 +137,7 @@ async function judgeAtRest(run: Run): Promise<void> {
   await untilAtRest(bench).catch((error: unknown) => tally.problems.push(String(error)));
   await untilGivenBack(run);
   judge(run);
-  const { database } = bench.gateway.desk;
-  tally.problems.push(...problemsOf(database, { whole: [], refs: done.refs }));
+  bench.gateway.auditor.credits.push(...done.refs);
   tally.problems.push(...(await leftWrong(bench)));
 }
 
