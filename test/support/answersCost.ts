@@ -4,7 +4,8 @@ import type { GatewayConfig } from "./gatewayConfig.ts";
 import type { GatewayUnderTest } from "./gatewayUnderTest.ts";
 import type { TestKey } from "./testApp.ts";
 
-const ANSWER_TOKENS = 10;
+/** Of a whole answer. */
+export const ANSWER_TOKENS = 10;
 const TOKEN = 1000;
 
 /** What a whole answer costs, in nano-roubles. */

@@ -200,7 +200,8 @@ async function replyOf(response: Response): Promise<Reply> {
   };
 }
 
-function jsonOf(text: string): unknown {
+/** Undefined for what is no JSON. */
+export function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

@@ -1,6 +1,7 @@
 import { auditStore } from "../../src/store/audit.ts";
 import { connect } from "../../src/store/sqlite.ts";
 import { seededRandom } from "../lib/seededRandom.ts";
+import { ANSWER_TOKENS, answersCost, PRICE } from "./answersCost.ts";
 import { readAnswer } from "./auditor/answerText.ts";
 import { completion, doneEvent, helloEvent, stopEvent, usageOnly } from "./chatAnswers.ts";
 import { chat } from "./chatCalls.ts";
@@ -14,30 +15,8 @@ import {
 } from "./scriptedProvider.ts";
 import type { TestApp, TestKey } from "./testApp.ts";
 
-/** Nano-roubles for a token of an answer; prompts cost nothing, so what is held for a whole answer is what it costs. */
-const TOKEN = 1000n;
-const ANSWER_TOKENS = 10;
-const ANSWER = BigInt(ANSWER_TOKENS) * TOKEN;
-
 export function crowdConfig(providerUrl: string): GatewayConfig {
-  return {
-    providers: { local: providerUrl },
-    models: [
-      {
-        id: "small",
-        routes: [{ provider: "local" }],
-        settings: {
-          free: true,
-          rub_input_per_1m: 0,
-          rub_cached_input_per_1m: 0,
-          rub_cache_write_per_1m: 0,
-          rub_output_per_1m: Number(TOKEN),
-          max_output_tokens: ANSWER_TOKENS,
-        },
-      },
-    ],
-    sections: { billing: { hold_wait: "100ms" } },
-  };
+  return { ...answersCost(providerUrl), sections: { billing: { hold_wait: "100ms" } } };
 }
 
 /** What became of a crowd, against what must: `problems` is empty where all is well. */
@@ -56,7 +35,7 @@ export async function crowdForTen(
   seed: number,
 ): Promise<CrowdOutcome> {
   const random = seededRandom(seed);
-  const first = gateway.key({ balance: BigInt(PLACES) * ANSWER });
+  const first = gateway.key({ balance: BigInt(PLACES) * PRICE });
   const keys = [first, gateway.key({ account: first.account, balance: 0n })];
   provider.forget();
   provider.answer = says({ prompt_tokens: 5, completion_tokens: ANSWER_TOKENS });
@@ -91,7 +70,7 @@ export async function crowdOfChance(
   seed: number,
 ): Promise<CrowdOutcome> {
   const random = seededRandom(seed);
-  const key = gateway.key({ balance: LARGE_PLACES * ANSWER + BigInt(random.below(9999)) });
+  const key = gateway.key({ balance: LARGE_PLACES * PRICE + BigInt(random.below(9999)) });
   provider.answer = (peer, request) => {
     if (random.chance(0.2)) return refusal(503)(peer, request);
     const usage = { prompt_tokens: 5, completion_tokens: random.below(3 * ANSWER_TOKENS) };
@@ -128,7 +107,7 @@ async function meanwhile(
   const problems: string[] = [];
   while (!isOver()) {
     const kind = random.chance(0.6) ? "debit" : "credit";
-    const amount = 1n + BigInt(random.below(Number(ANSWER) * 5));
+    const amount = 1n + BigInt(random.below(Number(PRICE) * 5));
     try {
       gateway.store.admin.book(actor, { account, kind, amount, ref: null, note: null });
     } catch {

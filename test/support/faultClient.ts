@@ -1,4 +1,4 @@
-import type { Reply } from "./chatCalls.ts";
+import { jsonOf, type Reply } from "./chatCalls.ts";
 import { until } from "./until.ts";
 
 /** A client under way; what it has of its answer can be waited for by the provider that sends it. */
@@ -37,12 +37,4 @@ export function openClient(url: string, key: string, body: object): WaitingClien
 
 function idIn(headers: Headers): string {
   return headers.get("x-request-id") ?? "";
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
