@@ -2,7 +2,7 @@ import { isIP } from "node:net";
 import type { Listen } from "./schema.ts";
 
 /** The longest path that the kernels' socket addresses hold (macOS: 104 bytes with the closing zero). */
-const socketPathBytesMax = 103;
+const SOCKET_PATH_BYTES_MAX = 103;
 
 /** `"host:port"`, `"[::1]:port"` or `"unix:/path"`; undefined for any other form. A unix path is returned as it is. */
 export function parseListen(text: string): Listen | undefined {
@@ -21,7 +21,7 @@ export function parseListen(text: string): Listen | undefined {
 
 /** Whether a unix socket's absolute path fits into a socket address. */
 export function fitsSocketPath(path: string): boolean {
-  return Buffer.byteLength(path) <= socketPathBytesMax;
+  return Buffer.byteLength(path) <= SOCKET_PATH_BYTES_MAX;
 }
 
 /** Whether nothing outside this machine can reach, or be reached at, the address or name. */

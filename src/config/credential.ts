@@ -3,10 +3,10 @@ import { joinKey } from "./inspection.ts";
 import type { Inspection } from "./inspection.ts";
 import type { ProviderFile } from "./shape.ts";
 
-const headersMax = 64;
+const HEADERS_MAX = 64;
 
 /** Headers that the gateway or the HTTP connection itself decides. */
-const ownedHeaders: ReadonlySet<string> = new Set([
+const OWNED_HEADERS: ReadonlySet<string> = new Set([
   "accept",
   "accept-encoding",
   "connection",
@@ -87,7 +87,8 @@ function readHeaders(
     if (holdsSecret(lower) && value !== "") inspection.markSecret(key);
     headers.set(lower, value ?? "");
   }
-  if (headers.size > headersMax) inspection.problem(at, `must have at most ${headersMax} entries`);
+  if (headers.size > HEADERS_MAX)
+    inspection.problem(at, `must have at most ${HEADERS_MAX} entries`);
   return Object.fromEntries(headers);
 }
 
@@ -95,7 +96,7 @@ function faultOfHeader(name: string, value: string): string | undefined {
   // A token (https://www.rfc-editor.org/rfc/rfc9110#name-tokens) that begins like every real name; __proto__ does not.
   if (!/^[a-z0-9][a-z0-9!#$%&'*+.^_`|~-]{0,127}$/.test(name))
     return "is not a valid name of a header";
-  if (ownedHeaders.has(name)) return "is a header that the gateway sets itself: remove it";
+  if (OWNED_HEADERS.has(name)) return "is a header that the gateway sets itself: remove it";
   if (!/^[\t\x20-\x7e]*$/.test(value)) {
     return "must have a value of plain ASCII text on one line";
   }

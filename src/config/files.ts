@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import type { Inspection } from "./inspection.ts";
 import { refusalOf } from "../lib/errorCode.ts";
 
-const fileBytesMax = 1024 ** 2;
+const NAMED_FILE_BYTES_MAX = 1024 ** 2;
 
 /**
  * The text of a file that the config names under `key`; undefined, and a problem, when it cannot be read.
@@ -23,7 +23,7 @@ export function readNamedFile(
     );
     return undefined;
   }
-  if (bytes.length <= fileBytesMax) return bytes.toString("utf8");
+  if (bytes.length <= NAMED_FILE_BYTES_MAX) return bytes.toString("utf8");
   inspection.problem(key, "its file is larger than 1MB: name another");
   return undefined;
 }

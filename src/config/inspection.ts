@@ -57,6 +57,14 @@ export class Inspection {
     return this.#fromEnvironment.has(key) ? "(from the environment)" : printable(name);
   }
 
+  /** Reports an id that another table has already; `seen` keeps which table, such as `models[0]`, claimed which one. */
+  claimId(id: string, at: string, seen: Map<string, string>): void {
+    const key = `${at}.id`;
+    const first = seen.get(id);
+    if (first === undefined) seen.set(id, at);
+    else this.problem(key, `${this.quote(key, id)} is already the id of ${first}`);
+  }
+
   absolutePath(path: string): string {
     return resolve(this.#folder, path);
   }

@@ -5,7 +5,7 @@ import type { Inspection } from "./inspection.ts";
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** A `${NAME}`, or a `${` that is no such thing. */
-const reference = /\$\{(?:([A-Za-z_][A-Za-z0-9_]*)\})?/g;
+const REFERENCE = /\$\{(?:([A-Za-z_][A-Za-z0-9_]*)\})?/g;
 
 /**
  * A copy of a parsed TOML tree in which each `${NAME}` inside a text is the value of that variable. It is
@@ -40,7 +40,7 @@ export function interpolate(
 /** The variables that the texts of a parsed TOML tree name, sorted. */
 export function variablesIn(tree: unknown): readonly string[] {
   const names = textsIn(tree).flatMap((text) =>
-    Array.from(text.matchAll(reference), ([, name]) => name ?? []).flat(),
+    Array.from(text.matchAll(REFERENCE), ([, name]) => name ?? []).flat(),
   );
   return [...new Set(names)].sort();
 }
@@ -58,7 +58,7 @@ function interpolateText(
   key: string,
 ): string | undefined {
   let complete = true;
-  const result = text.replace(reference, (_, name?: string) => {
+  const result = text.replace(REFERENCE, (_, name?: string) => {
     const value = name === undefined ? undefined : ownValue(environment, name);
     if (value !== undefined) return value;
     complete = false;

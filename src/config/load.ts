@@ -14,11 +14,11 @@ import { secretFilesIn, withoutSecrets } from "./withoutSecrets.ts";
 export { ConfigError } from "./inspection.ts";
 export type { Environment } from "./interpolate.ts";
 
-const fileBytesMax = 16 * 1024 ** 2;
-const groupAndOthers = 0o077;
+const CONFIG_BYTES_MAX = 16 * 1024 ** 2;
+const GROUP_AND_OTHERS = 0o077;
 
 /** The variables by which the runtime would send requests through a proxy that no config names. */
-const proxyVariables: readonly string[] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"];
+const PROXY_VARIABLES: readonly string[] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"];
 
 /**
  * Finds, reads and checks the config file: the given path, else $TOLLGATE_CONFIG, else ./config.toml,
@@ -91,7 +91,7 @@ export function checkEnvironment(): void {
  */
 export function forgetProxyEnvironment(): Environment {
   const before = { ...process.env };
-  for (const name of proxyVariables) {
+  for (const name of PROXY_VARIABLES) {
     delete process.env[name];
     delete process.env[name.toLowerCase()];
   }
@@ -117,7 +117,7 @@ function readText(file: string): string {
     const advice = reason === "no such file" ? `; \`tollgate init ${file}\` creates it` : "";
     throw new ConfigError([`${file}: cannot be read: ${reason}${advice}`], { cause: error });
   }
-  if (bytes.length > fileBytesMax) throw new ConfigError([`${file}: is larger than 16MB`]);
+  if (bytes.length > CONFIG_BYTES_MAX) throw new ConfigError([`${file}: is larger than 16MB`]);
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch (error) {
@@ -139,7 +139,7 @@ function parseToml(file: string, text: string): unknown {
 function warnAboutReaders(file: string, inspection: Inspection): void {
   // Windows has no such modes: there every file looks readable.
   if (inspection.plainSecrets.length === 0 || process.platform === "win32") return;
-  if ((statSync(file).mode & groupAndOthers) === 0) return;
+  if ((statSync(file).mode & GROUP_AND_OTHERS) === 0) return;
   inspection.warning(
     file,
     `is open to other users, and it holds ${inspection.plainSecrets.join(", ")}: chmod 600 it, or use \${NAME} or api_key_file`,

@@ -12,7 +12,7 @@ import type { ModelFile, Sound } from "./shape.ts";
 
 type RouteFile = NonNullable<NonNullable<ModelFile["routes"]>[number]>;
 
-const contextTokensDefault = 200_000n;
+const CONTEXT_TOKENS_DEFAULT = 200_000n;
 
 /** Models with their prices and routes, in the order of the file. Problems go to the inspection. */
 export function readModels(
@@ -46,7 +46,7 @@ function readModel(
     ownedBy,
     price: readPrice(file, at, inspection),
     maxOutputTokens: Number(file.max_output_tokens ?? 0n),
-    contextTokens: Number(file.context_tokens ?? contextTokensDefault),
+    contextTokens: Number(file.context_tokens ?? CONTEXT_TOKENS_DEFAULT),
     routes,
   };
 }
@@ -62,9 +62,7 @@ function checkId(
   checkName(id, key, inspection);
   // A comma parts the models of a key, and a * stands for any text there.
   if (/[\s,*]/u.test(id)) inspection.problem(key, "must not contain blanks, commas or *");
-  const first = seen.get(id);
-  if (first === undefined) seen.set(id, at);
-  else inspection.problem(key, `${inspection.quote(key, id)} is already the id of ${first}`);
+  inspection.claimId(id, at, seen);
 }
 
 function checkName(name: string, key: string, inspection: Inspection): void {

@@ -18,7 +18,7 @@ const USUAL_ADDRESSES: Partial<Record<ProviderKind, string>> = {
 const OPENAI_KEYS = ["stream_usage", "drop_message_fields"] as const;
 
 /** Fields without which a message means something else, or nothing. */
-const indispensableFields: ReadonlySet<string> = new Set([
+const MESSAGE_FIELDS_NEEDED: ReadonlySet<string> = new Set([
   "role",
   "content",
   "tool_calls",
@@ -76,7 +76,9 @@ function readProvider(file: ProviderFile, at: string, inspection: Inspection): P
       `${at}.drop_message_fields`,
       file.drop_message_fields ?? [],
       (name) =>
-        indispensableFields.has(name) ? "names a field that messages cannot do without" : undefined,
+        MESSAGE_FIELDS_NEEDED.has(name)
+          ? "names a field that messages cannot do without"
+          : undefined,
     ),
     ...readTimeouts(file, at, inspection),
     maxConcurrent: Number(file.max_concurrent ?? 0n),
@@ -94,9 +96,7 @@ function checkId(
   if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(id)) {
     inspection.problem(key, "must be 1 to 64 letters, digits, dots, underscores or hyphens");
   }
-  const first = seen.get(id);
-  if (first === undefined) seen.set(id, at);
-  else inspection.problem(key, `${inspection.quote(key, id)} is already the id of ${first}`);
+  inspection.claimId(id, at, seen);
 }
 
 function readBaseUrl(

@@ -1,6 +1,6 @@
 import type { Inspection } from "./inspection.ts";
 
-const millisecondsPerUnit: Readonly<Record<string, number>> = {
+const MILLISECONDS_PER_UNIT: Readonly<Record<string, number>> = {
   ms: 1,
   s: 1000,
   m: 60_000,
@@ -8,7 +8,7 @@ const millisecondsPerUnit: Readonly<Record<string, number>> = {
   d: 86_400_000,
 };
 
-const bytesPerUnit: Readonly<Record<string, number>> = {
+const BYTES_PER_UNIT: Readonly<Record<string, number>> = {
   B: 1,
   KB: 1024,
   MB: 1024 ** 2,
@@ -17,12 +17,12 @@ const bytesPerUnit: Readonly<Record<string, number>> = {
 
 /** Milliseconds of `"500ms"`, `"30s"`, `"5m"`, `"24h"` or `"90d"`; undefined for any other form. */
 export function parseDurationMs(text: string): number | undefined {
-  return parseQuantity(text, millisecondsPerUnit);
+  return parseQuantity(text, MILLISECONDS_PER_UNIT);
 }
 
 /** Bytes of `"100B"`, `"512KB"`, `"20MB"` or `"1GB"`, each unit 1024 of the one before; undefined for any other form. */
 function parseSizeBytes(text: string): number | undefined {
-  return parseQuantity(text, bytesPerUnit);
+  return parseQuantity(text, BYTES_PER_UNIT);
 }
 
 /** The default and the limits of a quantity, in the words of the file: `{ fallback: "30s", least: "0s", most: "1h" }`. */

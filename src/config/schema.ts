@@ -5,12 +5,12 @@ export type ProviderKind = "openai" | "anthropic" | "gemini";
 export type ChatApi = "chat" | "responses";
 
 /** The highest price and the highest rate. */
-const billion = 1_000_000_000;
+const BILLION = 1_000_000_000;
 
 /** The highest limits, by the config or for one key. */
 export const LIMITS_MAX = {
-  requestsPerMinute: billion,
-  tokensPerMinute: 1000 * billion,
+  requestsPerMinute: BILLION,
+  tokensPerMinute: 1000 * BILLION,
   concurrentRequests: 1_000_000,
 } as const;
 
@@ -18,7 +18,7 @@ export const LIMITS_MAX = {
  * The most tokens that a model may be said to read or write. At the highest price a hold of that many, for
  * eight choices and a prompt as long, is 9e17 nano-roubles: far inside a signed 64-bit number.
  */
-const modelTokensMax = 100_000_000;
+const MODEL_TOKENS_MAX = 100_000_000;
 
 // Each description completes the sentence "must be ...": it is what the operator reads about a wrong value.
 // Whole numbers are bigint because only so does the TOML reader tell 25.0 from 25.
@@ -35,7 +35,7 @@ const wholeNumber = (minimum: number, maximum: number, what = "a whole number") 
 const price = () =>
   wholeNumber(
     0,
-    billion,
+    BILLION,
     "a whole number of thousandths of a rouble per 1,000,000 tokens (25 roubles are 25000)",
   );
 const choice = <const Values extends readonly string[]>(...values: Values) =>
@@ -67,8 +67,12 @@ const ModelFile = table({
   rub_cached_input_per_1m: Type.Optional(price()),
   rub_cache_write_per_1m: Type.Optional(price()),
   free: Type.Optional(flag()),
-  max_output_tokens: wholeNumber(1, modelTokensMax, "the provider's true maximum, a whole number"),
-  context_tokens: Type.Optional(wholeNumber(1, modelTokensMax)),
+  max_output_tokens: wholeNumber(
+    1,
+    MODEL_TOKENS_MAX,
+    "the provider's true maximum, a whole number",
+  ),
+  context_tokens: Type.Optional(wholeNumber(1, MODEL_TOKENS_MAX)),
   routes: Type.Array(RouteFile, {
     description: "at least one route: write [[models.routes]]",
     minItems: 1,
@@ -129,7 +133,7 @@ export const ConfigFile = table({
   ),
   billing: Type.Optional(
     table({
-      min_output_tokens: Type.Optional(wholeNumber(1, modelTokensMax)),
+      min_output_tokens: Type.Optional(wholeNumber(1, MODEL_TOKENS_MAX)),
       hold_wait: Type.Optional(duration()),
       disconnect_grace: Type.Optional(duration()),
     }),
@@ -139,7 +143,7 @@ export const ConfigFile = table({
       requests_per_minute: Type.Optional(wholeNumber(0, LIMITS_MAX.requestsPerMinute)),
       tokens_per_minute: Type.Optional(wholeNumber(0, LIMITS_MAX.tokensPerMinute)),
       concurrent_requests: Type.Optional(wholeNumber(0, LIMITS_MAX.concurrentRequests)),
-      failed_keys_per_minute: Type.Optional(wholeNumber(0, billion)),
+      failed_keys_per_minute: Type.Optional(wholeNumber(0, BILLION)),
       trusted_proxies: Type.Optional(texts()),
     }),
   ),

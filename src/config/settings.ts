@@ -10,7 +10,7 @@ import { readTls } from "./tls.ts";
 export type Settings = Omit<Config, "file" | "providers" | "models">;
 
 /** Fields without which there is no request: refusing one of them would refuse everything. */
-const indispensableFields: ReadonlySet<string> = new Set(["model", "messages", "input"]);
+const REQUEST_FIELDS_NEEDED: ReadonlySet<string> = new Set(["model", "messages", "input"]);
 
 /** Fills the defaults in and judges what the schema could not. Problems go to the inspection. */
 export function readSettings(file: Sound<ConfigFile>, inspection: Inspection): Settings {
@@ -83,7 +83,9 @@ function readApi(api: Section<"api">, inspection: Inspection): Settings["api"] {
       "api.refused_fields",
       api.refused_fields ?? refused,
       (name) =>
-        indispensableFields.has(name) ? "names a field that requests cannot do without" : undefined,
+        REQUEST_FIELDS_NEEDED.has(name)
+          ? "names a field that requests cannot do without"
+          : undefined,
     ),
     sharedObjects: readNames(inspection, "api.shared_objects", api.shared_objects ?? []),
   };

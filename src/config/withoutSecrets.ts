@@ -1,9 +1,9 @@
 /** What only a serving gateway needs: it is often set in the environment of the service alone, or readable to it alone. */
-const serverKeys = new Set(["tls_cert", "tls_key"]);
-const providerKeys = new Set(["api_key", "api_key_file", "headers", "proxy", "ca_file"]);
+const SERVER_KEYS = new Set(["tls_cert", "tls_key"]);
+const PROVIDER_KEYS = new Set(["api_key", "api_key_file", "headers", "proxy", "ca_file"]);
 
 /** Those of both whose value is the name of a file. */
-const fileKeys = new Set(["tls_cert", "tls_key", "api_key_file", "ca_file"]);
+const FILE_KEYS = new Set(["tls_cert", "tls_key", "api_key_file", "ca_file"]);
 
 /** A copy of a parsed TOML tree without its secrets and the files they are in. */
 export function withoutSecrets(tree: unknown): unknown {
@@ -11,11 +11,11 @@ export function withoutSecrets(tree: unknown): unknown {
   const { server, providers } = tree;
   return {
     ...tree,
-    ...(isTable(server) ? { server: omit(server, serverKeys) } : {}),
+    ...(isTable(server) ? { server: omit(server, SERVER_KEYS) } : {}),
     ...(Array.isArray(providers)
       ? {
           providers: providers.map((one: unknown) =>
-            isTable(one) ? omit(one, providerKeys) : one,
+            isTable(one) ? omit(one, PROVIDER_KEYS) : one,
           ),
         }
       : {}),
@@ -29,7 +29,7 @@ export function secretFilesIn(tree: unknown): readonly string[] {
   const listed: readonly unknown[] = Array.isArray(providers) ? providers : [];
   return [server, ...listed]
     .filter(isTable)
-    .flatMap((table) => [...fileKeys].map((key) => table[key]))
+    .flatMap((table) => [...FILE_KEYS].map((key) => table[key]))
     .filter((value) => typeof value === "string");
 }
 

@@ -16,7 +16,7 @@ export interface AnswerLimits {
   readonly stop?: readonly string[];
 }
 
-const greetings = ["Hello", "Good day", "Greetings", "Welcome"];
+const GREETINGS = ["Hello", "Good day", "Greetings", "Welcome"];
 
 /** The answer to a prompt. The same arguments always give the same answer; choices of one request differ in their greeting. */
 export function composeAnswer(userWords: number, choice: number, limits: AnswerLimits): Answer {
@@ -34,7 +34,7 @@ export function composeAnswer(userWords: number, choice: number, limits: AnswerL
 }
 
 function answerText(userWords: number, choice: number): string {
-  const greeting = greetings[choice % greetings.length] ?? "Hello";
+  const greeting = GREETINGS[choice % GREETINGS.length] ?? "Hello";
   const sent = userWords === 1 ? "1 word" : `${userWords} words`;
   return (
     `${greeting} from the demo provider! You sent me ${sent}, and I have counted every one. ` +

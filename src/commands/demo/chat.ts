@@ -5,8 +5,8 @@ import { eventStream, type StreamedEvent } from "./eventStream.ts";
 import { measurePrompt, type Prompt } from "./prompt.ts";
 import { Refusal } from "./refusal.ts";
 
-const choicesMax = 128;
-const stopSequencesMax = 4;
+const CHOICES_MAX = 128;
+const STOP_SEQUENCES_MAX = 4;
 
 /** Answers POST /v1/chat/completions, as JSON or as a stream. Throws a Refusal for a request that makes no sense. */
 export function answerChat(fields: Fields, wordDelayMs: number): Response {
@@ -16,7 +16,7 @@ export function answerChat(fields: Fields, wordDelayMs: number): Response {
     tokensMax: readCount(fields, "max_completion_tokens") ?? readCount(fields, "max_tokens"),
     stop: readStop(fields),
   };
-  const choiceCount = readCount(fields, "n", choicesMax) ?? 1;
+  const choiceCount = readCount(fields, "n", CHOICES_MAX) ?? 1;
   const answers = Array.from({ length: choiceCount }, (_, choice) =>
     composeAnswer(prompt.userWords, choice, limits),
   );
@@ -47,8 +47,8 @@ function readStop(fields: Fields): string[] {
   const stop = fields["stop"] ?? [];
   const sequences: unknown[] = Array.isArray(stop) ? stop : [stop];
   const texts = sequences.filter((sequence) => typeof sequence === "string");
-  if (texts.length < sequences.length || texts.length > stopSequencesMax) {
-    throw wrongType("stop", `a string or an array of up to ${stopSequencesMax} strings`);
+  if (texts.length < sequences.length || texts.length > STOP_SEQUENCES_MAX) {
+    throw wrongType("stop", `a string or an array of up to ${STOP_SEQUENCES_MAX} strings`);
   }
   return texts;
 }

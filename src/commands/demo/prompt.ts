@@ -10,9 +10,9 @@ export interface Prompt {
   readonly userWords: number;
 }
 
-const messageTokens = 3;
-const cacheMinimumTokens = 1024;
-const cacheStepTokens = 128;
+const MESSAGE_TOKENS = 3;
+const CACHE_MINIMUM_TOKENS = 1024;
+const CACHE_STEP_TOKENS = 128;
 
 /**
  * Measures messages: the tokens of their texts and three more for each message. Parts that are not text count
@@ -25,11 +25,13 @@ export function measurePrompt(messages: readonly unknown[]): Prompt {
   for (const message of messages) {
     if (!isJsonObject(message)) continue;
     const text = textOf(message["content"]);
-    tokens += messageTokens + countTokens(text);
+    tokens += MESSAGE_TOKENS + countTokens(text);
     if (message["role"] === "user") userWords += countWords(text);
   }
   const cachedTokens =
-    tokens < cacheMinimumTokens ? 0 : Math.floor(tokens / 2 / cacheStepTokens) * cacheStepTokens;
+    tokens < CACHE_MINIMUM_TOKENS
+      ? 0
+      : Math.floor(tokens / 2 / CACHE_STEP_TOKENS) * CACHE_STEP_TOKENS;
   return { tokens, cachedTokens, userWords };
 }
 

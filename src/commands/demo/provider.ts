@@ -20,11 +20,11 @@ export interface DemoProvider {
   stop(): Promise<void>;
 }
 
-const wordDelayDefaultMs = 20;
-const bodyBytesMax = 64 * 1024 * 1024;
-const idleTimeoutSeconds = 255; // The longest that Bun knows: a stream with long delays is quiet, not dead.
-const models = ["demo-large", "demo-small"];
-const modelsSince = 1_767_225_600; // The first second of 2026, so that the list is the same each time.
+const WORD_DELAY_DEFAULT_MS = 20;
+const BODY_BYTES_MAX = 64 * 1024 * 1024;
+const IDLE_TIMEOUT_SECONDS = 255; // The longest that Bun knows: a stream with long delays is quiet, not dead.
+const MODELS = ["demo-large", "demo-small"];
+const MODELS_SINCE = 1_767_225_600; // The first second of 2026, so that the list is the same each time.
 
 /**
  * Starts a small server that speaks the chat completions, responses and models interface of OpenAI, in JSON and SSE,
@@ -37,8 +37,8 @@ export function startDemoProvider(options: DemoProviderOptions = {}): DemoProvid
     port: options.port ?? 0,
     // Outside development Bun shares a port that is taken, and two servers answer by turns.
     reusePort: false,
-    idleTimeout: idleTimeoutSeconds,
-    maxRequestBodySize: bodyBytesMax,
+    idleTimeout: IDLE_TIMEOUT_SECONDS,
+    maxRequestBodySize: BODY_BYTES_MAX,
     development: false, // Or a failure would be answered with a page for a browser.
     fetch: (request) => answer(request, options),
   });
@@ -50,7 +50,7 @@ export function startDemoProvider(options: DemoProviderOptions = {}): DemoProvid
 
 async function answer(request: Request, options: DemoProviderOptions): Promise<Response> {
   try {
-    return await route(request, options.wordDelayMs ?? wordDelayDefaultMs);
+    return await route(request, options.wordDelayMs ?? WORD_DELAY_DEFAULT_MS);
   } catch (error) {
     if (error instanceof Refusal) return error.toResponse();
     throw error;
@@ -68,7 +68,7 @@ async function route(request: Request, wordDelayMs: number): Promise<Response> {
       return answerResponses(await readFields(request), wordDelayMs);
     case "/v1/models":
       checkMethod(request, "GET", pathname);
-      return Response.json({ object: "list", data: models.map(modelEntry) });
+      return Response.json({ object: "list", data: MODELS.map(modelEntry) });
     default:
       throw new Refusal(404, `Invalid URL (${request.method} ${pathname})`);
   }
@@ -80,5 +80,5 @@ function checkMethod(request: Request, method: string, pathname: string): void {
 }
 
 function modelEntry(id: string): object {
-  return { id, object: "model", created: modelsSince, owned_by: "demo" };
+  return { id, object: "model", created: MODELS_SINCE, owned_by: "demo" };
 }
