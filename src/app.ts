@@ -103,16 +103,14 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     (bytes) => log.error("the database's log cannot be taken over: a reader keeps it", { bytes }),
   );
   const storeWatch = watchStore(store, lock, edges, lookAtLog);
+  const onUnasked = (provider: string, distrustMs: number): void =>
+    log.warn("a provider sent what nobody asked for, its connections are not kept", {
+      provider,
+      cooldown_ms: distrustMs,
+    });
   const setupOf = (next: Config, before?: Setup): Setup => ({
     config: next,
-    catalog: createCatalog(next, clock, {
-      before: before?.catalog,
-      onUnasked: (provider, distrustMs) =>
-        log.warn("a provider sent what nobody asked for, its connections are not kept", {
-          provider,
-          cooldown_ms: distrustMs,
-        }),
-    }),
+    catalog: createCatalog(next, clock, { before: before?.catalog, onUnasked }),
   });
   const gateway = gatewayOf({
     current: setupOf(config),

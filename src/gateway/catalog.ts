@@ -33,19 +33,8 @@ interface CatalogOptions {
 }
 
 /** Makes the providers of a config, and what its models offer of them. */
-export function createCatalog(
-  config: Config,
-  clock: Clock,
-  { before, onUnasked }: CatalogOptions = {},
-): Catalog {
-  const providers = new Map(
-    config.providers.map((provider): [string, Provider] => {
-      const known = before?.providers.get(provider.id);
-      if (known && Bun.deepEquals(known.config, provider)) return [provider.id, known];
-      const told = (distrustMs: number): void => onUnasked?.(provider.id, distrustMs);
-      return [provider.id, createProvider(provider, clock, told)];
-    }),
-  );
+export function createCatalog(config: Config, clock: Clock, options: CatalogOptions = {}): Catalog {
+  const providers = providersOf(config, clock, options);
   const models = config.models.map((model): [string, CatalogModel] => {
     const candidates = model.routes.map((route): Candidate => {
       const provider = providers.get(route.provider);
@@ -69,6 +58,29 @@ export function createCatalog(
         if (heir?.providers.get(id) !== provider) provider.upstream.close();
     },
   };
+}
+
+/** By itself: what a catalog or a provider can call must not have the catalog before in its scope, and with it all before that. */
+function providersOf(
+  config: Config,
+  clock: Clock,
+  { before, onUnasked }: CatalogOptions,
+): ReadonlyMap<string, Provider> {
+  const providers = new Map<string, Provider>();
+  for (const provider of config.providers) {
+    const known = before?.providers.get(provider.id);
+    const isSame = known && Bun.deepEquals(known.config, provider);
+    const made = isSame ? known : createProvider(provider, clock, tellOf(provider.id, onUnasked));
+    providers.set(provider.id, made);
+  }
+  return providers;
+}
+
+function tellOf(
+  providerId: string,
+  onUnasked: CatalogOptions["onUnasked"],
+): (distrustMs: number) => void {
+  return (distrustMs) => onUnasked?.(providerId, distrustMs);
 }
 
 /** Every route of every model. */

@@ -43,6 +43,20 @@ describe.each([false, true])("a reload amid a request (stream: %j)", (stream) =>
   });
 });
 
+test("reloads keep nothing of the configs before", async () => {
+  const { one, two } = urls();
+  const past: WeakRef<object>[] = [];
+  for (let round = 0; round < 10; round += 1) {
+    past.push(new WeakRef(at.gateway.app.gateway.current.catalog));
+    const providers = { one, two: { base_url: two, api_key: `sk-round-${round}` } };
+    await at.gateway.reload({ ...configOf(urls()), providers });
+  }
+  // What a WeakRef was made of lives until its turn of the event loop is over.
+  await Bun.sleep(0);
+  Bun.gc(true);
+  expect(past.filter((catalog) => catalog.deref() !== undefined).length).toBeLessThan(3);
+});
+
 describe("a provider that a reload leaves as it is", () => {
   /** Another config around the same provider `one`, and another `two`. */
   let rounds = 0;
