@@ -1,3 +1,4 @@
+import type { Form } from "../faultAnswers.ts";
 import type { RawAnswer } from "../fuzz/answerReader.ts";
 import { openConnection, type FuzzConnection } from "../fuzz/connection.ts";
 import type { WholeAnswer } from "./books.ts";
@@ -132,20 +133,27 @@ function outcomeOf({ form }: Plan, status: number, text: string): Outcome | unde
   if (status === 400) return "400";
   if (status === 502) return "502";
   if (status !== 200) return undefined;
-  switch (form) {
-    case "chat":
-      return /"finish_reason":"stop"/.test(text) && isJson(text) ? "whole" : undefined;
-    case "responses":
-      return /"status":"completed"/.test(text) && isJson(text) ? "whole" : undefined;
-    case "chat stream":
-      if (!text.endsWith("data: [DONE]\n\n")) return undefined;
-      if (text.includes('"finish_reason":"error"')) return "broken";
-      return text.includes('"finish_reason":"stop"') ? "whole" : undefined;
-    case "responses stream":
-      if (/event: error\n.*\n\n$/.test(text)) return "broken";
-      return /event: response\.completed\n.*\n\n$/.test(text) ? "whole" : undefined;
-  }
+  if (endings[form].broken?.test(text)) return "broken";
+  if (!endings[form].whole.test(text)) return undefined;
+  if (!form.endsWith("stream") && !isJson(text)) return undefined;
+  // The last event of a responses stream says all of it again. Two providers may not have said it.
+  const greetings = form === "responses stream" ? 2 : 1;
+  return text.split("Hello").length - 1 === greetings ? "whole" : undefined;
 }
+
+/** How an answer looks that says at its end that it is whole, or that it is none. */
+const endings: Readonly<Record<Form, { readonly whole: RegExp; readonly broken?: RegExp }>> = {
+  chat: { whole: /"finish_reason":"stop"/ },
+  responses: { whole: /"status":"completed"/ },
+  "chat stream": {
+    whole: /"finish_reason":"stop".*\n\ndata: \[DONE\]\n\n$/,
+    broken: /"finish_reason":"error".*\n\ndata: \[DONE\]\n\n$/,
+  },
+  "responses stream": {
+    whole: /event: response\.completed\n.*\n\n$/,
+    broken: /event: error\n.*\n\n$/,
+  },
+};
 
 function isJson(text: string): boolean {
   try {
