@@ -52,12 +52,17 @@ export const hasteMs = 1500 + 2000;
 
 export async function openAnswersBench(seed: number): Promise<AnswersBench> {
   const cases = new Map<number, { asked: AnswerCase; times: number }>();
+  const over = new Set<number>();
   const problems: string[] = [];
   const faulty = startProvider(async (peer, request) => {
     if (faulty.requests.length > keptRequestsMax) faulty.forget();
     const found = cases.get(numberIn(request));
-    if (found === undefined) problems.push(`nobody asks that: ${request.text.slice(0, 1000)}`);
-    if (found === undefined) return peer.fin();
+    if (found === undefined) {
+      // A hasty gateway may have given up before a busy provider sees the request.
+      const isOver = over.has(numberIn(request));
+      if (!isOver) problems.push(`nobody asks that: ${request.text.slice(0, 1000)}`);
+      return peer.fin();
+    }
     found.times += 1;
     return deliver(peer, found.asked.delivery);
   });
@@ -94,6 +99,7 @@ export async function openAnswersBench(seed: number): Promise<AnswersBench> {
         cases.set(asked.number, one);
         return () => {
           cases.delete(asked.number);
+          over.add(asked.number);
           return one.times;
         };
       },
