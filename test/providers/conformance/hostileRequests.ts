@@ -49,6 +49,28 @@ export const hostileRequests: Readonly<Record<string, string>> = {
   "a picture that is none": JSON.stringify({
     messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "file:///x" } }] }],
   }),
+  "an answer's pictures that are none": JSON.stringify({
+    messages: [{ role: "assistant", content: "", images: [null, 5, { image_url: 5 }] }],
+  }),
+  "thoughts that stood behind more than there is": JSON.stringify({
+    messages: [
+      hello,
+      {
+        role: "assistant",
+        content: "x",
+        thinking_blocks: [1, 2].map((at) => ({
+          type: "thinking",
+          thinking: "x",
+          signature: "x",
+          after: { characters: at * 1e15, calls: at * 1e15 },
+        })),
+      },
+    ],
+  }),
+  "a choice of no tools": JSON.stringify({
+    messages: [hello],
+    tool_choice: { type: "allowed_tools", allowed_tools: { mode: "auto", tools: [null] } },
+  }),
   "parts of no known type": JSON.stringify({
     messages: [{ role: "user", content: [{ type: "x".repeat(1000) }] }],
   }),
