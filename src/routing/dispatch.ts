@@ -20,9 +20,7 @@ export interface Dispatch<Answer> {
    * resolves, it is its own to end the trial.
    */
   attempt(candidate: Candidate, trial: Trial): Promise<Answer>;
-  /**
-   * Hears of each attempt, and of its failure unless that is the caller's own.
-   */
+  /** Hears of each attempt, and of its failure unless that is the caller's own. */
   attempted(record: AttemptRecord, candidate: Candidate, failure: AttemptFailure | undefined): void;
   /** What the client is told where a failure is its own fault: no other route is tried then. */
   callerFault(error: UpstreamError): ApiError | undefined;
