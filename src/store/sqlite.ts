@@ -96,7 +96,7 @@ const FAULT_CODES: readonly (readonly [SqliteFault, readonly string[]])[] = [
   ["other", ["SQLITE_"]],
 ];
 
-/** What SQLite failed by, also where a StoreError says it in words; undefined for an error that is not SQLite's. */
+/** What SQLite, or a full disk, failed by, also where a StoreError says it in words; undefined for any other error. */
 export function sqliteFault(error: unknown): SqliteFault | undefined {
   const code = errorCode(error instanceof StoreError ? error.cause : error) ?? "";
   return FAULT_CODES.find(([, heads]) => heads.some((head) => code.startsWith(head)))?.[0];
