@@ -2,7 +2,8 @@ import { helloEvent } from "./chatAnswers.ts";
 import { ask } from "./chatCalls.ts";
 import { several } from "./fuzz/chance.ts";
 import { oneModel } from "./gatewayConfig.ts";
-import { startGatewayProcess, type GatewayProcess } from "./gatewayProcess.ts";
+import { startGatewayBefore } from "./gatewayBefore.ts";
+import type { GatewayProcess } from "./gatewayProcess.ts";
 import { growthDuring, residentBytes } from "./memory.ts";
 import { postBytes } from "./rawClient.ts";
 import { created } from "./responsesAnswers.ts";
@@ -17,7 +18,7 @@ export interface SlowReadersSeen {
   readonly leastRead: number;
   /** By so much the provider was ahead of its reader at most, for the one with which it was most. */
   readonly aheadMost: number;
-  /** The gateway's memory when it was most: while all begin, much of it is garbage. */
+  /** By so much the gateway's memory was more than before at most; much of that is garbage. */
   readonly peakGrowth: number;
   /** By so much it is more than before while all are still there, once the garbage is collected. */
   readonly growth: number;
@@ -46,13 +47,16 @@ const longEvents = {
   responses: piece(responseEvent("response.output_text.delta", { delta: "word", padding })),
 };
 /** All readers together take a piece so often, of half a megabyte at most. */
-const PIECES_PER_SECOND = 80;
-const begunAtOnce = 20;
-/** What the first of all take is no growth of the others'. */
-const WARM_UPS = 2;
-const stalledMs = 250;
+const PIECES_PER_SECOND = 40;
+/**
+ * Until its reader's buffers are full each makes garbage as fast as the provider can send. No more do so at a time, and
+ * as many did before the first look at the memory: what is measured is what is kept for those who read slowly.
+ */
+const BEGUN_AT_ONCE = 2;
+const WARM_UPS = 4;
+const stalledMs = 100;
 const restMs = 3000;
-const collectMs = 15_000;
+const collectMs = 30_000;
 
 /** Starts the compiled gateway in front of a provider that sends as fast as it may. Close it, also after a failure. */
 export async function openSlowReaders(): Promise<SlowReaders> {
@@ -67,24 +71,14 @@ export async function openSlowReaders(): Promise<SlowReaders> {
     for (sent[number] = 0; sent[number] < OFFERED_BYTES; sent[number] += event.length)
       await peer.send(event);
   });
-  try {
-    const gateway = await startGatewayProcess(oneModel(`http://127.0.0.1:${provider.port}/v1`));
-    const key = await gateway.key("alice", "100000");
-    const bench = { gateway, key, provider, sent };
-    return {
-      read: (readers, seconds) => readSlowly(bench, readers, seconds),
-      async close() {
-        try {
-          await gateway.close();
-        } finally {
-          provider.stop();
-        }
-      },
-    };
-  } catch (error) {
-    provider.stop();
-    throw error;
-  }
+  const config = oneModel(`http://127.0.0.1:${provider.port}/v1`);
+  const started = await startGatewayBefore(provider, config);
+  const { gateway } = started;
+  const bench = { gateway, key: await gateway.key("alice", "100000"), provider, sent };
+  return {
+    read: (readers, seconds) => readSlowly(bench, readers, seconds),
+    close: () => started.close(),
+  };
 }
 
 interface Bench {
@@ -121,12 +115,17 @@ async function readSlowly(bench: Bench, count: number, seconds: number): Promise
 async function beginAll(bench: Bench, count: number): Promise<readonly SlowReader[]> {
   const readers: SlowReader[] = [];
   while (readers.length < count) {
-    const next = several(Math.min(begunAtOnce, count - readers.length), (at) =>
+    const next = several(Math.min(BEGUN_AT_ONCE, count - readers.length), (at) =>
       startReader(bench, readers.length + at),
     );
     readers.push(...(await Promise.all(next)));
+    await stalled(bench);
   }
-  const sum = () => bench.sent.reduce((all, bytes) => all + bytes, 0);
+  return readers;
+}
+
+async function stalled({ sent }: Bench): Promise<void> {
+  const sum = () => sent.reduce((all, bytes) => all + bytes, 0);
   let seen = -1;
   let sameSinceMs = performance.now();
   await until("the provider has to wait", () => {
@@ -134,7 +133,6 @@ async function beginAll(bench: Bench, count: number): Promise<readonly SlowReade
     seen = sum();
     return performance.now() - sameSinceMs > stalledMs;
   });
-  return readers;
 }
 
 async function leaveAll(provider: ScriptedProvider, readers: readonly SlowReader[]): Promise<void> {

@@ -1,5 +1,6 @@
 import type { GatewayConfig } from "../gatewayConfig.ts";
-import { startGatewayProcess, type GatewayProcess } from "../gatewayProcess.ts";
+import { startGatewayBefore } from "../gatewayBefore.ts";
+import type { GatewayProcess } from "../gatewayProcess.ts";
 import { several } from "../fuzz/chance.ts";
 import { startPoisonedProvider, type PoisonedProvider } from "./poisonedProvider.ts";
 import type { Tag } from "./tag.ts";
@@ -50,27 +51,12 @@ const OUTPUT_TOKENS_MAX = 100_000;
 /** Starts all of it. Close it, also after a failure. */
 export async function openIsolationBench(seed: number): Promise<IsolationBench> {
   const provider = startPoisonedProvider(seed);
-  try {
-    const lanes = several(LANES, (at) => ({ id: `lane-${at}`, open: 0, isResting: false }));
-    const gateway = await startGatewayProcess(configOf(provider.port, lanes));
-    return {
-      gateway,
-      port: Number(new URL(gateway.url).port),
-      provider,
-      tenants: await Promise.all(several(TENANTS, (index) => tenantOf(gateway, index))),
-      lanes,
-      async close() {
-        try {
-          await gateway.close();
-        } finally {
-          provider.stop();
-        }
-      },
-    };
-  } catch (error) {
-    provider.stop();
-    throw error;
-  }
+  const lanes = several(LANES, (at) => ({ id: `lane-${at}`, open: 0, isResting: false }));
+  const started = await startGatewayBefore(provider, configOf(provider.port, lanes));
+  const { gateway } = started;
+  const port = Number(new URL(gateway.url).port);
+  const tenants = await Promise.all(several(TENANTS, (index) => tenantOf(gateway, index)));
+  return { gateway, port, provider, tenants, lanes, close: () => started.close() };
 }
 
 function configOf(port: number, lanes: readonly Lane[]): GatewayConfig {
