@@ -56,14 +56,16 @@ const EVENTS_FOR_AN_ANSWER = 4;
 /** Events that come one by one, before any of them is measured, in the quick form too. */
 const PACED_EVENTS = 25_000;
 const STARTS = 10;
-const ROW_KEEPER = "Bun and a row";
 
 const projectRoot = resolve(import.meta.dir, "..");
+
+/** What a contestant takes part in: one that is `slow` in less of each, and `rowKeeper` in what the floor is compared by. */
+type Kind = "tollgate" | "fast" | "slow" | "rowKeeper";
 
 /** How one contestant is started, as often as it is wanted: each time in a folder of its own. */
 interface Entrant {
   readonly name: string;
-  readonly isTollgate: boolean;
+  readonly kind: Kind;
   readonly binary: string;
   start(ground: Ground): Promise<Contestant>;
 }
@@ -96,7 +98,7 @@ function entrants(): Entrant[] {
   const tollgate = (name: string, binary: string): Entrant => ({
     name,
     binary,
-    isTollgate: true,
+    kind: "tollgate",
     start: (ground) => startTollgate(name, binary, ground),
   });
   const found: Entrant[] = [tollgate("tollgate", join(projectRoot, "dist", "tollgate"))];
@@ -105,18 +107,18 @@ function entrants(): Entrant[] {
   if (nginx === null) note("nginx, which is not installed: apt-get install -y nginx-light");
   else {
     const start = (ground: Ground) => startNginx(nginx, ground);
-    found.unshift({ name: "nginx", binary: nginx, isTollgate: false, start });
+    found.unshift({ name: "nginx", kind: "fast", binary: nginx, start });
   }
   if (values.floor) {
     const binary = process.execPath;
-    found.push({ name: "plain Bun", binary, isTollgate: false, start: startPlainBun });
-    found.push({ name: ROW_KEEPER, binary, isTollgate: false, start: startBunWithRow });
+    found.push({ name: "plain Bun", kind: "fast", binary, start: startPlainBun });
+    found.push({ name: "Bun and a row", kind: "rowKeeper", binary, start: startBunWithRow });
   }
   const node = Bun.which("node");
   if (node === null) note("Portkey's gateway, which needs Node");
   else {
     const start = (ground: Ground) => startPortkey(node, ground);
-    found.push({ name: "portkey", binary: node, isTollgate: false, start });
+    found.push({ name: "portkey", kind: "slow", binary: node, start });
   }
   return found;
 }
@@ -142,27 +144,31 @@ async function run(): Promise<void> {
     try {
       started.push({ entrant, contestant: await entrant.start(ofAll) });
     } catch (error) {
-      if (entrant.isTollgate) throw error;
+      if (entrant.kind === "tollgate") throw error;
       note(`${entrant.name}: ${String(error)}`);
     }
   }
   const contestants = started.map(({ contestant }) => contestant);
-  const tollgates = started.filter(({ entrant }) => entrant.isTollgate);
+  const tollgates = started.filter(({ entrant }) => entrant.kind === "tollgate");
+  const ofKind = (...kinds: readonly Kind[]): Contestant[] =>
+    started
+      .filter(({ entrant }) => kinds.includes(entrant.kind))
+      .map(({ contestant }) => contestant);
   const figures = new Figures();
   const effort = values.quick ? quick : thorough;
   const bench: Bench = {
     effort: { ...effort, rounds: values.rounds ? Number(values.rounds) : effort.rounds },
     figures,
     load,
-    fast: contestants.filter(({ name }) => name !== "portkey" && name !== ROW_KEEPER),
-    rowKeepers: contestants.filter(({ name }) => name === ROW_KEEPER),
-    slow: contestants.filter(({ name }) => name === "portkey"),
-    tollgates: tollgates.map(({ contestant }) => contestant),
+    fast: ofKind("tollgate", "fast"),
+    rowKeepers: ofKind("rowKeeper"),
+    slow: ofKind("slow"),
+    tollgates: ofKind("tollgate"),
     note,
   };
   const anew = started
-    .filter(({ contestant }) => !bench.rowKeepers.includes(contestant))
-    .filter(({ entrant }) => !values.quick || entrant.isTollgate)
+    .filter(({ entrant }) => entrant.kind !== "rowKeeper")
+    .filter(({ entrant }) => !values.quick || entrant.kind === "tollgate")
     .map<Start>(
       ({ entrant }) =>
         () =>
