@@ -1,6 +1,6 @@
 /** Kills a gateway under load again and again: `bun scripts/crashLoop.ts [CYCLES] [SEED]`; 1000 unless given. */
 import { startDemoProvider } from "../src/commands/demo/provider.ts";
-import { seededRandom } from "../test/lib/seededRandom.ts";
+import { seededRandom } from "../test/support/seededRandom.ts";
 import { runCrashCycle } from "../test/support/crashCycle.ts";
 import { oneModel } from "../test/support/gatewayConfig.ts";
 import { startGatewayProcess } from "../test/support/gatewayProcess.ts";

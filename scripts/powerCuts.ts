@@ -3,7 +3,7 @@
  * `durability = "power"` no acknowledged charge may be gone; with "process" some must be, or the cuts cut nothing.
  */
 import { startDemoProvider } from "../src/commands/demo/provider.ts";
-import { seededRandom } from "../test/lib/seededRandom.ts";
+import { seededRandom } from "../test/support/seededRandom.ts";
 import { cCompiler, tellNotRun } from "../test/support/disk/faultyDisk.ts";
 import { cutPower, startGatewayOnDisk } from "../test/support/disk/powerCut.ts";
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { startDemoProvider } from "../../src/commands/demo/provider.ts";
-import { seededRandom } from "../lib/seededRandom.ts";
+import { seededRandom } from "../support/seededRandom.ts";
 import { cCompiler, tellNotRun } from "../support/disk/faultyDisk.ts";
 import { cutPower, startGatewayOnDisk, type GatewayOnDisk } from "../support/disk/powerCut.ts";
 import { startTimeoutMs } from "../support/gatewayProcess.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { cutAtStop, watchForStops } from "../../src/gateway/stopSequences.ts";
-import { seededRandom } from "../lib/seededRandom.ts";
+import { seededRandom } from "../support/seededRandom.ts";
 import { cpuTimer } from "../support/cpuTimer.ts";
 
 /** What is shown of a text that comes in these pieces, and whether it was stopped. */

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { seededRandom } from "../lib/seededRandom.ts";
+import { seededRandom } from "../support/seededRandom.ts";
 import { usual } from "../support/chatAnswers.ts";
 import { chat } from "../support/chatCalls.ts";
 import { several } from "../support/fuzz/chance.ts";

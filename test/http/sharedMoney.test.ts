@@ -4,7 +4,7 @@ import { answered, helloEvent, stopEvent, usual } from "../support/chatAnswers.t
 import { chat, chunksOf, openChat } from "../support/chatCalls.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
 import { piece, raw, refusal, streamEnd, streamHead } from "../support/scriptedProvider.ts";
-import { seededRandom } from "../lib/seededRandom.ts";
+import { seededRandom } from "../support/seededRandom.ts";
 
 const at = openBefore(["local"], ({ local }) => answersCost(local));
 

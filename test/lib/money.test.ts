@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { formatRoubles, NANO_ROUBLES_MAX, parseRoubles } from "../../src/lib/money.ts";
-import { seededRandom } from "./seededRandom.ts";
+import { seededRandom } from "../support/seededRandom.ts";
 
 describe("roubles as text", () => {
   test.each([

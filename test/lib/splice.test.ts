@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { scanObject, type JsonObjectText } from "../../src/lib/json.ts";
 import { splice, spliceBytes, spliceEach } from "../../src/lib/splice.ts";
-import { seededRandom } from "./seededRandom.ts";
+import { seededRandom } from "../support/seededRandom.ts";
 
 /** What the members look like from outside: key and raw value. */
 function pairs(object: JsonObjectText): [string, string][] {

@@ -5,7 +5,7 @@ import {
   SseLimitError,
   type SseEvent,
 } from "../../src/lib/sse.ts";
-import { seededRandom } from "./seededRandom.ts";
+import { seededRandom } from "../support/seededRandom.ts";
 import { cpuTimer } from "../support/cpuTimer.ts";
 
 const eventBytesMax = 4 * 1024 * 1024;

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { seededRandom } from "../lib/seededRandom.ts";
+import { seededRandom } from "../support/seededRandom.ts";
 import {
   actor,
   ended,

@@ -8,7 +8,7 @@ import {
   type UsageFilter,
   type Writer,
 } from "../../src/store/store.ts";
-import { seededRandom } from "../lib/seededRandom.ts";
+import { seededRandom } from "../support/seededRandom.ts";
 import {
   actor,
   ended,

@@ -1,6 +1,6 @@
 import { auditStore } from "../../src/store/audit.ts";
 import { connect } from "../../src/store/sqlite.ts";
-import { seededRandom } from "../lib/seededRandom.ts";
+import { seededRandom } from "./seededRandom.ts";
 import { ANSWER_TOKENS, answersCost, PRICE } from "./answersCost.ts";
 import { readAnswer } from "./auditor/answerText.ts";
 import { completion, doneEvent, helloEvent, stopEvent, usageOnly } from "./chatAnswers.ts";

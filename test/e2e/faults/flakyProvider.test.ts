@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { seededRandom } from "../../lib/seededRandom.ts";
+import { seededRandom } from "../../support/seededRandom.ts";
 import { chat } from "../../support/chatCalls.ts";
 import { nanoOf } from "../../support/faultBench.ts";
 import {

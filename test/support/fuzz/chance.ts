@@ -1,4 +1,4 @@
-import { seededRandom } from "../../lib/seededRandom.ts";
+import { seededRandom } from "../seededRandom.ts";
 
 export type Chance = ReturnType<typeof seededRandom>;
 
