@@ -38,21 +38,21 @@ export function partsOf(message: RequestMessage, path: string): readonly ChatPar
 }
 
 /**
- * The pictures of an earlier answer. They stand beside its content, where answers have them. Throws UnfitError for
- * what is none.
+ * The pictures of an earlier answer. They stand beside its content, where answers have them. What else a client keeps
+ * under that name is none of ours. Throws UnfitError for a picture that cannot be read.
  */
 export function picturesOf(
   message: RequestMessage,
   path: string,
 ): readonly (ChatPart & { kind: "image" })[] {
   const { images } = message as RequestMessage & { images?: unknown };
-  const list = images ?? [];
-  if (!Array.isArray(list)) throw unfit(`${path}.images`);
-  return list.map((image: unknown, index) => {
+  const list: readonly unknown[] = Array.isArray(images) ? images : [];
+  return list.flatMap((image, index) => {
+    if (!isJsonObject(image) || (image["image_url"] ?? null) === null) return [];
     const at = `${path}.images[${index}]`;
-    const part = isJsonObject(image) ? partOf({ type: "image_url", ...image }, at) : undefined;
-    if (part?.kind !== "image") throw unfit(at);
-    return part;
+    const part = partOf({ type: "image_url", ...image }, at);
+    if (part.kind !== "image") throw unfit(at);
+    return [part];
   });
 }
 

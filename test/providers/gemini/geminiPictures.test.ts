@@ -110,17 +110,21 @@ describe("the pictures of an answer that is sent back", () => {
     ]);
   });
 
-  test("that are null are none", () => {
-    const message = { role: "assistant", content: "x", images: null };
+  test.each<[unknown]>([
+    [null],
+    [false],
+    [{}],
+    [["iVBORw0KGgo="]],
+    [[{ b64_json: "AAAA" }, { type: "text", text: "x" }, { image_url: null }, null]],
+  ])("are not what a client keeps under that name in another form: %j", (images) => {
+    const message = { role: "assistant", content: "x", images };
     expect(lastParts("gemini-2.5-flash", message)).toEqual([{ text: "x" }]);
   });
 
   test.each<[unknown, string]>([
-    [{}, "messages[1].images"],
-    [[null], "messages[1].images[0]"],
-    [[picture, { type: "text", text: "x" }], "messages[1].images[1]"],
-    [[{ type: "image_url" }], "messages[1].images[0] of the type image_url"],
-  ])("are refused where they are none: %j", (images, what) => {
+    [[{ type: "image_url", image_url: {} }], "messages[1].images[0] of the type image_url"],
+    [[picture, { type: "text", text: "x", image_url: "x" }], "messages[1].images[1]"],
+  ])("are refused where they cannot be read: %j", (images, what) => {
     const message = { role: "assistant", content: "x", images };
     expect(() => lastParts("gemini-2.5-flash", message)).toThrow(unsupported(what));
   });
