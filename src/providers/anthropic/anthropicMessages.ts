@@ -28,7 +28,7 @@ export interface Message {
   readonly content: readonly Block[];
 }
 
-/** A request's messages as the interface has them: first instructions apart, sides in alternation, no blank texts. */
+/** A request's messages as the interface has them: the instructions that it begins with apart, sides in alternation, no blank texts. */
 export interface Conversation {
   readonly system: readonly Block[];
   readonly turns: readonly Turn[];
@@ -141,7 +141,7 @@ function assistantBlocks(
     name: call.name,
     input: argumentsOf(call, readJson),
   }));
-  const { content } = message;
+  const content = message.content ?? "";
   if (typeof content === "string") {
     return inOrder(thoughts, content, calls, thinkingBlock, textBlock);
   }

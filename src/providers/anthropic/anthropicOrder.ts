@@ -17,8 +17,8 @@ export function placed(thought: Block, after: Place): Block {
 }
 
 /**
- * The blocks of an answer that is sent back, as they stood. The provider refuses thoughts elsewhere than they were; and
- * thoughts at the end of an answer too, so where that comes out, they all come first. `thoughts` are as they were given
+ * The blocks of an answer that is sent back, as they stood. The provider refuses thoughts elsewhere than they were, and
+ * at the end of an answer: if it would end in a thought, all thoughts come first. `thoughts` are as they were given
  * out, `toBlock` makes of one what the provider takes back, and `toText` the blocks of a text.
  */
 export function inOrder(
@@ -33,14 +33,21 @@ export function inOrder(
   let called = 0;
   for (const thought of thoughts) {
     const after = placeOf(thought);
-    blocks.push(...toText(text.slice(characters, after.characters)));
+    const end = wholeUpTo(text, after.characters);
+    blocks.push(...toText(text.slice(characters, end)));
     blocks.push(...calls.slice(called, after.calls), toBlock(thought));
-    characters = Math.max(characters, after.characters);
+    characters = Math.max(characters, end);
     called = Math.max(called, after.calls);
   }
   const rest = [...toText(text.slice(characters)), ...calls.slice(called)];
   if (rest.length > 0) return [...blocks, ...rest];
   return [...thoughts.map(toBlock), ...toText(text), ...calls];
+}
+
+/** Never between the two halves of a character: the client may have changed the text since. */
+function wholeUpTo(text: string, end: number): number {
+  const isHalf = /[\uD800-\uDBFF]/.test(text.charAt(end - 1));
+  return isHalf ? end - 1 : end;
 }
 
 /** What a client wrote over it is no place. */

@@ -89,6 +89,21 @@ describe("an answer that is sent back has its thoughts where they were", () => {
   });
 });
 
+test("calls without any text have their thoughts between them, where the client writes null for the text too", () => {
+  const content = [call("x"), thought("a"), call("y")];
+  expect(givenBack({ ...answered(...content), content: null })).toEqual(content);
+});
+
+test("a text that a client has changed is never cut within a character", () => {
+  const message = answered(thought("a"), text("\nI look."), thought("b"), text("😀 Found."));
+  expect(givenBack({ ...message, content: "I look.😀 Found." })).toEqual([
+    thought("a"),
+    text("I look."),
+    thought("b"),
+    text("😀 Found."),
+  ]);
+});
+
 test("a thought that stood first says nothing of its place: other servers know no such field", () => {
   expect(answered(thought("a"), hidden, text("Hello."))["thinking_blocks"]).toEqual([
     thought("a"),
