@@ -51,7 +51,8 @@ export function thinkingOf(
   const version = versionOf(asked.model);
   if (version !== undefined && version < THINKING_SINCE) return {};
   const isAdaptive = version !== undefined && version >= ADAPTIVE_SINCE;
-  const allowed = allowsThinking(body, asked.choice) && !hasForgotten(asked.turns, isAdaptive);
+  const isBudgeted = version !== undefined && !isAdaptive;
+  const allowed = allowsThinking(body, asked.choice) && !hasForgotten(asked.turns, isBudgeted);
   if (isAdaptive) {
     return {
       effort: effort === "xhigh" && version < XHIGH_SINCE ? "max" : effort,
@@ -73,12 +74,12 @@ function allowsThinking(body: ChatRequestBody, choice: ChatToolChoice | undefine
 }
 
 /**
- * While its calls are answered a model must be given the thoughts that led to them, or it must not think. Those of the
- * older kind come before all else; newer ones may have spoken first.
+ * While its calls are answered a model must be given the thoughts that led to them, or it must not think. A Claude that
+ * thinks by a budget had them before all else; any other model may have spoken first.
  */
-function hasForgotten(turns: readonly Turn[], isAdaptive: boolean): boolean {
+function hasForgotten(turns: readonly Turn[], mustComeFirst: boolean): boolean {
   const [first] = openCallLoop(turns);
   if (first === undefined) return false;
-  const places = isAdaptive ? first.content : first.content.slice(0, 1);
+  const places = mustComeFirst ? first.content.slice(0, 1) : first.content;
   return !places.some(({ type }) => type === "thinking" || type === "redacted_thinking");
 }

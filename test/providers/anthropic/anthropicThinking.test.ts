@@ -134,6 +134,8 @@ describe("no thought is asked for where the interface would then refuse the rest
     const messages = [hello, { ...calling, content: "I look.", thinking_blocks: late }, answered];
     expect(thoughtsOf("claude-opus-4-5", { messages })).toEqual(nothing);
     expect(thoughtsOf("claude-opus-4-6", { messages })).toEqual(adaptive("high"));
+    // What demands it of Claude is not known of those who copied its interface.
+    expect(thoughtsOf("glm-4.6", { messages })).toEqual(budget(16_384));
   });
 
   test("a caller that says itself how to think is not spoken over", () => {
