@@ -4,7 +4,7 @@ interface Claude {
   readonly version: number;
 }
 
-/** From when on a family takes instructions between the turns. Of Sonnet none does. */
+/** From when on a family takes instructions between the turns. */
 const LATE_INSTRUCTIONS_SINCE: ReadonlyMap<string | undefined, number> = new Map([
   ["opus", 4.08],
   ["fable", 5],
@@ -25,7 +25,8 @@ export function versionOf(model: string): number | undefined {
 
 /**
  * The model takes instructions as messages between the others, in their own place:
- * https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages. All others refuse them there.
+ * https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages. To all others
+ * they would be an error; they are given them as a text.
  */
 export function takesLateInstructions(model: string): boolean {
   const { family, version = 0 } = claudeOf(model) ?? {};

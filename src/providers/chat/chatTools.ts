@@ -76,7 +76,7 @@ export function toolsOf(body: ChatRequestBody): readonly ChatTool[] {
   });
 }
 
-/** Undefined where the client leaves it to the provider. Throws UnfitError for what is neither a word nor names functions. */
+/** Undefined where the client leaves it to the provider. Throws UnfitError for any other than the words and the names of functions. */
 export function toolChoiceOf(body: ChatRequestBody): ChatToolChoice | undefined {
   const { tool_choice: choice, function_call: legacy } = body as Fields;
   if (isGiven(legacy)) throw unfit("function_call");

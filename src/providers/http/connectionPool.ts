@@ -29,7 +29,7 @@ export class ConnectionPool implements ConnectionOwner {
   /** Leased in this turn of the event loop. */
   #leased: Connection[] = [];
   /** Leased in the one before: they are ready in the next. */
-  #nextTurn: Connection[] = [];
+  #leasedBefore: Connection[] = [];
   #isClosed = false;
   #distrustMs = DISTRUST_MS;
   #distrustedUntilMs = 0;
@@ -59,7 +59,7 @@ export class ConnectionPool implements ConnectionOwner {
     const connection = this.#idle.pop();
     if (connection === undefined) return this.dial(owner);
     connection.owner = owner;
-    if (this.#leased.length === 0 && this.#nextTurn.length === 0) setImmediate(this.#turn);
+    if (this.#leased.length === 0 && this.#leasedBefore.length === 0) setImmediate(this.#turn);
     this.#leased.push(connection);
     return connection;
   }
@@ -127,10 +127,10 @@ export class ConnectionPool implements ConnectionOwner {
 
   /** Two turns from a lease to `opened`: Bun looks at the network between two immediates, not before one. */
   readonly #turn = (): void => {
-    const due = this.#nextTurn;
-    this.#nextTurn = this.#leased;
+    const due = this.#leasedBefore;
+    this.#leasedBefore = this.#leased;
     this.#leased = [];
-    if (this.#nextTurn.length > 0) setImmediate(this.#turn);
+    if (this.#leasedBefore.length > 0) setImmediate(this.#turn);
     for (const connection of due) {
       if (connection.isOpen) connection.owner.opened(connection);
     }
