@@ -13,8 +13,8 @@ const BESIDE_PORT = /^(?:\[([^[\]]*)\](?::\d{1,5})?|([\d.]+):\d{1,5})$/;
 
 /**
  * The client's address: the socket's, or, where that is a trusted proxy, the nearest address of its
- * X-Forwarded-For that is not one itself. What stands before that could be anybody's invention, and so it could
- * before an entry that is no address: then it is the socket's after all.
+ * X-Forwarded-For that is not one itself. What stands before that could be anybody's invention; so could what
+ * stands before an entry that is no address: then it is the socket's after all.
  */
 export function clientAddress(
   request: Request,
@@ -26,7 +26,10 @@ export function clientAddress(
   if (!trustedProxies.includes(address)) return address;
   const forwarded = (request.headers.get("x-forwarded-for") ?? "")
     .split(",")
-    .map((entry) => addressIn(entry.trim()));
+    .map((entry) => entry.trim())
+    // Empty ones are none: https://www.rfc-editor.org/rfc/rfc9110#section-5.6.1.2
+    .filter((entry) => entry !== "")
+    .map(addressIn);
   const nearest = forwarded.findLast(
     (entry) => entry === undefined || !trustedProxies.includes(entry),
   );

@@ -160,7 +160,7 @@ describe("wrong keys from one address", () => {
 
   test("count for the nearest address that is no trusted proxy, whatever is claimed before it", async () => {
     const claims = [
-      "9.9.9.9, 3.3.3.3",
+      "9.9.9.9, 3.3.3.3, ,",
       "8.8.8.8,3.3.3.3, 10.0.0.1",
       "x, ::ffff:3.3.3.3",
       "3.3.3.3",
