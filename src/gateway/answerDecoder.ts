@@ -33,6 +33,8 @@ export interface AnswerDecoder {
   readonly isUsageFinal: boolean;
   /** What was wrong with a report of usage, one that `usage` leaves out among them. */
   readonly usageProblem?: UsageProblem | undefined;
+  /** The provider ran tools of its own: its usage counts the prompt of each round, and what the tools brought in. */
+  readonly ranProviderTools?: boolean;
   /** UTF-8 bytes of the text that was generated so far, for the estimate. */
   readonly textBytes: number;
   /** Ids of stored objects that the answer has named since the last call. */

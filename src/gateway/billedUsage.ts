@@ -6,7 +6,10 @@ import type { Admitted } from "./admit.ts";
 import type { AnswerDecoder } from "./answerDecoder.ts";
 
 /** What was reported of an answer, and what was said in it. */
-type AnswerFigures = Pick<AnswerDecoder, "usage" | "isUsageFinal" | "usageProblem" | "textBytes">;
+type AnswerFigures = Pick<
+  AnswerDecoder,
+  "usage" | "isUsageFinal" | "usageProblem" | "ranProviderTools" | "textBytes"
+>;
 
 /**
  * What is billed of what was read of an answer: its usage, if that is the whole answer's, else an estimate. More than
@@ -34,12 +37,12 @@ export function estimatedUsage(admitted: Admitted, textBytes: number): BilledUsa
 
 /**
  * What a request that continues this answer has in its prompt before its own input: this prompt and what was said in
- * the answer. Thoughts were paid for, and are not told again.
+ * the answer. Thoughts, and what a tool of the provider's brought in, were paid for, and are not told again.
  */
 export function historyTokensOf({ promptEstimate }: Admitted, answer: AnswerFigures): number {
-  const { usage, textBytes } = answer;
+  const { usage, ranProviderTools = false, textBytes } = answer;
   const isUsable = usage !== undefined && !isImplausible(usage);
-  const promptTokens = (isUsable && usage.promptTokens) || promptEstimate;
+  const promptTokens = (isUsable && !ranProviderTools && usage.promptTokens) || promptEstimate;
   const saidTokens = estimateTokens(textBytes);
   const completionTokens = isUsable ? Math.min(usage.completionTokens, saidTokens) : saidTokens;
   return promptTokens + completionTokens;

@@ -16,6 +16,7 @@ import type { Journey } from "./journey.ts";
 import { openStream } from "./openStream.ts";
 import { pinToOwner } from "./ownership.ts";
 import { objectIdsOf, ResponsesDecoder, responsesFailure } from "./responsesDecoder.ts";
+import { ranProviderTools } from "./providerTools.ts";
 import { spokenTextBytes } from "./spokenText.ts";
 
 /** A checked responses request with the client's own text. */
@@ -87,6 +88,7 @@ function jsonAnswer(journey: Journey): Promise<Answer> {
     const read = {
       usage: readResponsesUsage(response["usage"]),
       isUsageFinal: true,
+      ranProviderTools: ranProviderTools(response["output"]),
       textBytes: spokenTextBytes(response["output"]),
     };
     const billed = reportsFailure ? undefined : billedUsage(journey.admitted, read);

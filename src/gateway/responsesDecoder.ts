@@ -5,6 +5,7 @@ import { createSseSplitter, type SseSplitter } from "../lib/sse.ts";
 import type { SseEvent } from "../lib/sseEvent.ts";
 import { AnswerError, MisfireError, parseAnswerJson } from "../providers/provider.ts";
 import { EVENT_BYTES_MAX, type AnswerDecoder } from "./answerDecoder.ts";
+import { ranProviderTools } from "./providerTools.ts";
 import { spokenTextBytes } from "./spokenText.ts";
 
 /** What the model says comes in these. All else but calls only opens the answer; another provider may still begin it anew. */
@@ -32,6 +33,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   isFinished = false;
   reportsFailure = false;
   usage: Usage | undefined;
+  ranProviderTools = false;
   textBytes = 0;
   readonly #splitter: SseSplitter = createSseSplitter({ eventBytesMax: EVENT_BYTES_MAX });
   #output: Uint8Array[] = [];
@@ -131,6 +133,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     this.#keptBack.push(event.raw);
     this.#objectIds.push(...objectIdsOf(response));
     this.usage = readResponsesUsage(response["usage"]);
+    this.ranProviderTools = ranProviderTools(response["output"]);
     // A provider that sends no deltas has said all the same what stands here.
     if (!this.usage) this.textBytes = Math.max(this.textBytes, spokenTextBytes(response["output"]));
     this.reportsFailure = type === "response.failed";

@@ -27,11 +27,16 @@ let count = 0;
 const newId = () => `resp_${(count += 1)}`;
 
 /** Has a response made, with this usage, and gives its id. */
-async function made(key: TestKey, isStream: boolean, usage: object | null, previous?: string) {
+async function made(
+  key: TestKey,
+  isStream: boolean,
+  usage: object | null,
+  { previous, ...changes }: { previous?: string; output?: readonly object[] } = {},
+) {
   const id = newId();
   at.providers.local.answer = isStream
-    ? stream(created(id), delta, terminal("completed", id, { usage }))
-    : json(ended(id, { usage }));
+    ? stream(created(id), delta, terminal("completed", id, { usage, ...changes }))
+    : json(ended(id, { usage, ...changes }));
   const fields = { stream: isStream, previous_response_id: previous };
   expect((await respond(at.gateway, key, fields)).status).toBe(200);
   return id;
@@ -49,7 +54,7 @@ describe.each([
   test("is charged for the prompt that it continues, and for what was said to it", async () => {
     const key = at.gateway.key();
     const first = await made(key, isStream, responsesUsage);
-    await made(key, isStream, null, first);
+    await made(key, isStream, null, { previous: first });
     expect(await lastRecord(key, 2)).toMatchObject({
       estimated: true,
       promptTokens: responsesUsage.input_tokens + SAID_TOKENS + INPUT_TOKENS,
@@ -60,8 +65,8 @@ describe.each([
   test("is charged for the whole chain, estimated or not", async () => {
     const key = at.gateway.key();
     const first = await made(key, isStream, null);
-    const second = await made(key, isStream, null, first);
-    await made(key, isStream, null, second);
+    const second = await made(key, isStream, null, { previous: first });
+    await made(key, isStream, null, { previous: second });
     expect(await lastRecord(key, 3)).toMatchObject({
       promptTokens: 3 * INPUT_TOKENS + 2 * SAID_TOKENS,
     });
@@ -70,16 +75,37 @@ describe.each([
   test("is not charged for thoughts, which no provider tells again", async () => {
     const key = at.gateway.key();
     const first = await made(key, isStream, { ...responsesUsage, output_tokens: 500 });
-    await made(key, isStream, null, first);
+    await made(key, isStream, null, { previous: first });
     expect(await lastRecord(key, 2)).toMatchObject({
       promptTokens: responsesUsage.input_tokens + SAID_TOKENS + INPUT_TOKENS,
     });
   });
 
+  test("is not charged for what the provider's own tools brought in, round by round", async () => {
+    const key = at.gateway.key();
+    const search = { type: "web_search_call", id: "ws_1", status: "completed" };
+    const usage = { input_tokens: 900, output_tokens: 7 };
+    const first = await made(key, isStream, usage, { output: [search] });
+    await made(key, isStream, null, { previous: first });
+    expect(await lastRecord(key, 2)).toMatchObject({
+      promptTokens: INPUT_TOKENS + (isStream ? SAID_TOKENS : 0) + INPUT_TOKENS,
+    });
+  });
+
+  test("is charged for the whole prompt where the client runs the tools", async () => {
+    const key = at.gateway.key();
+    const call = { type: "function_call", id: "fc_1", call_id: "c", name: "f", arguments: "{}" };
+    const usage = { input_tokens: 900, output_tokens: 7 };
+    const first = await made(key, isStream, usage, { output: [call] });
+    await made(key, isStream, null, { previous: first });
+    const record = await lastRecord(key, 2);
+    expect(record?.promptTokens).toBeGreaterThan(usage.input_tokens);
+  });
+
   test("is never charged above its hold", async () => {
     const key = at.gateway.key();
     const first = await made(key, isStream, { input_tokens: 5000, output_tokens: 7 });
-    await made(key, isStream, null, first);
+    await made(key, isStream, null, { previous: first });
     const record = await lastRecord(key, 2);
     expect(record).toMatchObject({ promptTokens: CONTEXT_TOKENS });
     expect(record?.charge).toBeLessThanOrEqual(record?.hold ?? 0n);
