@@ -26,7 +26,7 @@ export type Answer =
 export interface StreamedAnswer {
   readonly kind: "stream";
   readonly relay: Relay;
-  /** There where the client has waited long already, and nothing has come: resolves when that has, or never will. */
+  /** Only where the 200 left before any content: resolves when content has come, or when it is certain that none will. */
   readonly beginning: Promise<unknown> | undefined;
 }
 

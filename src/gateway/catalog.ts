@@ -60,7 +60,7 @@ export function createCatalog(config: Config, clock: Clock, options: CatalogOpti
   };
 }
 
-/** By itself: what a catalog or a provider can call must not have the catalog before in its scope, and with it all before that. */
+/** A function of its own: a closure made where `before` is in scope would keep that catalog, and through it every earlier one. */
 function providersOf(
   config: Config,
   clock: Clock,

@@ -162,6 +162,7 @@ export class ChatDecoder implements AnswerDecoder {
     if (read.isLast) this.#close();
     if (!read.usage) return;
     const isAlone = chunk.choices.length === 0;
+    // With a finish reason, behind one, or by itself: other figures are early ones.
     const hasEnded = isAlone || this.#finishedChoices.size > 0;
     const mayBeWhole = hasEnded && !read.isUsageEarly;
     this.#reported.add(read.usage, this.textBytes, isAlone, mayBeWhole);

@@ -5,7 +5,7 @@ const WATCH_MS = 30_000;
 
 type Watched = Pick<Gateway, "openMeters" | "log">;
 
-/** Looks for forgotten requests until the timer is cleared, which does not keep the process. */
+/** Looks for forgotten requests until the timer is cleared. The timer does not keep the process alive. */
 export function watchForgotten(gateway: Watched): Timer {
   return setInterval(() => endForgotten(gateway), WATCH_MS).unref();
 }

@@ -11,7 +11,7 @@ const OWNED_MS = 31 * 24 * 3_600_000;
 /** Who may serve a request that names stored objects, and what it has in its prompt besides its own text. */
 export interface Pinned {
   readonly candidates: readonly Candidate[];
-  /** Of the conversation that the request continues, as the provider keeps it; 0: it continues none. */
+  /** Of the conversation that the request continues, as the provider keeps it; 0: it continues none, or that is not known. */
   readonly historyTokens: number;
 }
 

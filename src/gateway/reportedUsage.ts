@@ -3,8 +3,7 @@ import type { UsageProblem } from "./usageAlarm.ts";
 
 /**
  * What a provider reports of the usage of one chat stream. Some servers count in every chunk, or write zeros until the
- * end: only what comes with a finish reason, behind one, or by itself can be the whole answer's, and is as long as no
- * text follows.
+ * end: a figure may be the whole answer's where the decoder says so, and is as long as no text follows.
  */
 export class ReportedUsage {
   /** The largest figures so far. */

@@ -18,7 +18,7 @@ export function health(app: App): HealthAnswer {
     return unavailable(app, errorClass(error));
   }
   if (writer.isFull) {
-    // Who balances load sends nothing else to a gateway that is unavailable: nobody but this one would ever try again.
+    // Who balances load sends nothing else to a gateway that is unavailable: only a health check can try again.
     writer.probe();
     return unavailable(app, errorClass(new StoreFull()));
   }

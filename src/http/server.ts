@@ -24,7 +24,7 @@ const FOREIGN_HOST = /[/?#@\\\s]/;
 /** The HTTP surface, whole. */
 export function createServer(app: App) {
   const traceOf = createTraces(app);
-  /** What is answered at once: the request's place is free before. */
+  /** An answer that waits for nothing; the request's place is given back first. */
   const answerAtOnce = (request: Request, passage: Passage, show: () => string): Response => {
     passage.release();
     return jsonAnswer(traceOf(request), 200, show());
