@@ -17,6 +17,7 @@ import { createRouteHealth } from "./routing/health.ts";
 import { createRetryBudget } from "./routing/retryBudget.ts";
 import {
   createLogAlarm,
+  explainFailure,
   logSizeBytes,
   openStore,
   startFolding,
@@ -182,7 +183,7 @@ function openLocked({ path, durability }: Config["database"]) {
   } catch (error) {
     store?.close();
     lock.release();
-    throw error;
+    throw explainFailure(path, error);
   }
 }
 

@@ -32,7 +32,7 @@ describe("a gateway that cannot be opened leaves its place to the next one", () 
     openStore({ path, durability: "process", serving: true }).close();
     const other = new Database(path);
     other.run("BEGIN IMMEDIATE");
-    expect(open).toThrow("database is locked");
+    expect(open).toThrow(`database is locked by another process: ${path}; try again`);
     other.close();
     expectFree();
   }, 20_000);
