@@ -6,8 +6,10 @@ import { OWNER_ONLY } from "./databaseFile.ts";
 const LEFT_NAME = /\.[0-9a-f]{12}\.partial$/;
 /** The largest store is copied and verified within minutes, and was just written to until then. */
 const LEFT_AFTER_MS = 12 * 3_600_000;
-/** https://www.sqlite.org/fileformat2.html#magic_header_string; it may be the last that reaches the file. */
-const HEADERS = ["SQLite format 3\0", "\0".repeat(16)];
+/** https://www.sqlite.org/fileformat2.html#magic_header_string */
+const HEADER = "SQLite format 3\0";
+/** It may be written last: until then there are zeros. */
+const HEADERS = [HEADER, "\0".repeat(HEADER.length)];
 
 /**
  * The copies of a store in a folder that no process can be at any more: one that was killed cannot remove what it had
@@ -39,7 +41,7 @@ function isLeft(path: string): boolean {
 function firstBytes(path: string): string {
   const file = openSync(path, "r");
   try {
-    const bytes = Buffer.alloc(HEADERS[0]?.length ?? 0);
+    const bytes = Buffer.alloc(HEADER.length);
     return bytes.toString("latin1", 0, readSync(file, bytes));
   } finally {
     closeSync(file);

@@ -16,7 +16,7 @@ export interface OwnedObject {
 const PRUNE_EVERY = 256;
 const PRUNED_ROWS_MAX = 512;
 
-/** Which provider made a stored object that an account may name. */
+/** Which provider made a stored object that an account may name, and what a request that continues it begins with. */
 export interface OwnerTable {
   /** By the SHA-256 of the object's id; undefined for another account's, an expired or an unknown one alike. */
   find(

@@ -1,11 +1,8 @@
-import { isJsonObject } from "../../lib/json.ts";
+import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { Refusal } from "./refusal.ts";
 
-/** A JSON object of which nothing is known yet. */
-export type Fields = Readonly<Record<string, unknown>>;
-
 /** Reads a request's body. Throws a Refusal when it is not a JSON object. */
-export async function readFields(request: Request): Promise<Fields> {
+export async function readFields(request: Request): Promise<JsonFields> {
   const text = await request.text();
   const fields = parse(text);
   if (!isJsonObject(fields))
@@ -22,7 +19,7 @@ function parse(text: string): unknown {
 }
 
 /** The model asked for; any name will do. Throws a Refusal when there is none. */
-export function readModel(fields: Fields): string {
+export function readModel(fields: JsonFields): string {
   const model = fields["model"];
   if (model === undefined || model === null || model === "") {
     throw new Refusal(400, "you must provide a model parameter");
@@ -33,7 +30,7 @@ export function readModel(fields: Fields): string {
 
 /** A whole number of at least 1, or undefined when absent or null. Throws a Refusal for anything else. */
 export function readCount(
-  fields: Fields,
+  fields: JsonFields,
   param: string,
   max = Number.MAX_SAFE_INTEGER,
 ): number | undefined {

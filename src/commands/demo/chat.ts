@@ -1,6 +1,6 @@
 import { composeAnswer, type Answer } from "./answer.ts";
-import { isJsonObject } from "../../lib/json.ts";
-import { missing, readCount, readModel, wrongType, type Fields } from "./body.ts";
+import { isJsonObject, type JsonFields } from "../../lib/json.ts";
+import { missing, readCount, readModel, wrongType } from "./body.ts";
 import { eventStream, type StreamedEvent } from "./eventStream.ts";
 import { measurePrompt, type Prompt } from "./prompt.ts";
 import { Refusal } from "./refusal.ts";
@@ -9,7 +9,7 @@ const CHOICES_MAX = 128;
 const STOP_SEQUENCES_MAX = 4;
 
 /** Answers POST /v1/chat/completions, as JSON or as a stream. Throws a Refusal for a request that makes no sense. */
-export function answerChat(fields: Fields, wordDelayMs: number): Response {
+export function answerChat(fields: JsonFields, wordDelayMs: number): Response {
   const model = readModel(fields);
   const prompt = measurePrompt(readMessages(fields));
   const limits = {
@@ -24,7 +24,7 @@ export function answerChat(fields: Fields, wordDelayMs: number): Response {
   return eventStream(completionEvents(model, prompt, answers, asksForUsage(fields)), wordDelayMs);
 }
 
-function readMessages(fields: Fields): readonly unknown[] {
+function readMessages(fields: JsonFields): readonly unknown[] {
   const messages = fields["messages"];
   if (messages === undefined || messages === null) throw missing("messages");
   if (!Array.isArray(messages)) throw wrongType("messages", "an array of objects");
@@ -43,7 +43,7 @@ function readMessages(fields: Fields): readonly unknown[] {
   return messages;
 }
 
-function readStop(fields: Fields): string[] {
+function readStop(fields: JsonFields): string[] {
   const stop = fields["stop"] ?? [];
   const sequences: unknown[] = Array.isArray(stop) ? stop : [stop];
   const texts = sequences.filter((sequence) => typeof sequence === "string");
@@ -53,7 +53,7 @@ function readStop(fields: Fields): string[] {
   return texts;
 }
 
-function asksForUsage(fields: Fields): boolean {
+function asksForUsage(fields: JsonFields): boolean {
   const options = fields["stream_options"];
   return isJsonObject(options) && options["include_usage"] === true;
 }

@@ -1,11 +1,12 @@
 import { composeAnswer, type Answer } from "./answer.ts";
-import { missing, readCount, readModel, wrongType, type Fields } from "./body.ts";
+import type { JsonFields } from "../../lib/json.ts";
+import { missing, readCount, readModel, wrongType } from "./body.ts";
 import { eventStream, type StreamedEvent } from "./eventStream.ts";
 import { measurePrompt, type Prompt } from "./prompt.ts";
 import { Refusal } from "./refusal.ts";
 
 /** Answers POST /v1/responses, as JSON or as a stream. Throws a Refusal for a request that makes no sense. */
-export function answerResponses(fields: Fields, wordDelayMs: number): Response {
+export function answerResponses(fields: JsonFields, wordDelayMs: number): Response {
   const head = heading(fields, readModel(fields));
   const prompt = measurePrompt(readInput(fields));
   const answer = composeAnswer(prompt.userWords, 0, {
@@ -17,7 +18,7 @@ export function answerResponses(fields: Fields, wordDelayMs: number): Response {
 }
 
 /** The input as messages. A plain text is one message of the user, and instructions are one of the system. */
-function readInput(fields: Fields): readonly unknown[] {
+function readInput(fields: JsonFields): readonly unknown[] {
   const { input, instructions } = fields;
   const continued = readPreviousId(fields) !== undefined;
   if (input === undefined || input === null) {
@@ -34,7 +35,7 @@ function readInput(fields: Fields): readonly unknown[] {
 }
 
 /** Nothing is stored, so every id of the form that this provider gives out counts as one of its own. */
-function readPreviousId(fields: Fields): string | undefined {
+function readPreviousId(fields: JsonFields): string | undefined {
   const id = fields["previous_response_id"];
   if (id === undefined || id === null) return undefined;
   if (typeof id !== "string") throw wrongType("previous_response_id", "a string");
@@ -46,9 +47,13 @@ function readPreviousId(fields: Fields): string | undefined {
 }
 
 /** The events of a stream, in the order and with the fields of OpenAI's interface. */
-function* responseEvents(head: Fields, prompt: Prompt, answer: Answer): Generator<StreamedEvent> {
+function* responseEvents(
+  head: JsonFields,
+  prompt: Prompt,
+  answer: Answer,
+): Generator<StreamedEvent> {
   let sequenceNumber = 0;
-  const event = (type: string, fields: Fields, isWord = false): StreamedEvent => {
+  const event = (type: string, fields: JsonFields, isWord = false): StreamedEvent => {
     const data = JSON.stringify({ type, sequence_number: sequenceNumber++, ...fields });
     return { frame: `event: ${type}\ndata: ${data}\n\n`, isWord };
   };
@@ -70,7 +75,7 @@ function* responseEvents(head: Fields, prompt: Prompt, answer: Answer): Generato
 }
 
 /** A response of which nothing has been said yet. Settings that the request does not name have their defaults. */
-function heading(fields: Fields, model: string): Fields {
+function heading(fields: JsonFields, model: string): JsonFields {
   return {
     id: newId("resp"),
     object: "response",
@@ -100,7 +105,7 @@ function heading(fields: Fields, model: string): Fields {
   };
 }
 
-function finished(head: Fields, prompt: Prompt, answer: Answer, item: Fields): Fields {
+function finished(head: JsonFields, prompt: Prompt, answer: Answer, item: JsonFields): JsonFields {
   return {
     ...head,
     status: statusOf(answer),
@@ -116,7 +121,7 @@ function finished(head: Fields, prompt: Prompt, answer: Answer, item: Fields): F
   };
 }
 
-function message(answer: Answer): Fields & { readonly id: string } {
+function message(answer: Answer): JsonFields & { readonly id: string } {
   return {
     id: newId("msg"),
     type: "message",
@@ -130,7 +135,7 @@ function statusOf(answer: Answer): "completed" | "incomplete" {
   return answer.finish === "length" ? "incomplete" : "completed";
 }
 
-function textPart(text: string): Fields {
+function textPart(text: string): JsonFields {
   return { type: "output_text", text, annotations: [], logprobs: [] };
 }
 

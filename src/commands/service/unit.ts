@@ -21,8 +21,13 @@ export interface UnitPlan {
 export const ENVIRONMENT_FILE = "/etc/tollgate/environment";
 
 /** They change what the program is, or whom it trusts, whatever the config says. */
-const trapVariables = ["BUN_OPTIONS", "BUN_BE_BUN", "NODE_TLS_REJECT_UNAUTHORIZED", "NODE_OPTIONS"];
-const proxyVariables = ["HTTP_PROXY", "HTTPS_PROXY"];
+const TRAP_VARIABLES = [
+  "BUN_OPTIONS",
+  "BUN_BE_BUN",
+  "NODE_TLS_REJECT_UNAUTHORIZED",
+  "NODE_OPTIONS",
+];
+const UNIT_PROXY_VARIABLES = ["HTTP_PROXY", "HTTPS_PROXY"];
 
 /** What a stop takes beyond the grace: the last words of what is cut off, both listeners, the store. */
 const STOP_MARGIN_S = 15;
@@ -102,9 +107,10 @@ WantedBy=multi-user.target
 
 /** A proxy that the config names is kept: `serve` hands it to the config and hides it from the runtime. */
 function unset(variables: readonly string[]): string {
-  return [...trapVariables, ...proxyVariables.filter((name) => !variables.includes(name))].join(
-    " ",
-  );
+  return [
+    ...TRAP_VARIABLES,
+    ...UNIT_PROXY_VARIABLES.filter((name) => !variables.includes(name)),
+  ].join(" ");
 }
 
 function writable({ writableFolders, runtimeFolders }: UnitPlan): string {
