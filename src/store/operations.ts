@@ -55,7 +55,7 @@ export function operationRunner(connection: Connection): RunOperation {
   const own = objectOwner(connection);
   const fold = requestFolder(connection);
   const touch = keyToucher(connection);
-  const probe = roomProber(connection);
+  const probe = roomProber(connection, touch);
   return (operation) => {
     switch (operation.kind) {
       case "open":
@@ -92,9 +92,8 @@ function keyToucher({ db }: Connection): TouchKey {
 }
 
 /** SQLite writes each page that was changed, also where it was changed back; an update that changes nothing is not written. */
-function roomProber(connection: Connection): () => void {
-  const touch = keyToucher(connection);
-  const anyKey = connection.db
+function roomProber({ db }: Connection, touch: TouchKey): () => void {
+  const anyKey = db
     .select({ id: keys.id, lastUsedAt: keys.lastUsedAt })
     .from(keys)
     .limit(1)
