@@ -43,12 +43,12 @@ const credit = "2000000000";
 
 const patience = { first_byte_timeout: "30s", idle_timeout: "30s", total_timeout: "30s" } as const;
 const haste = {
-  first_byte_timeout: "800ms",
-  idle_timeout: "800ms",
-  total_timeout: "1500ms",
+  first_byte_timeout: "400ms",
+  idle_timeout: "400ms",
+  total_timeout: "700ms",
 } as const;
 /** By how much an answer may be late by the time-outs themselves; the usage behind an answer is waited for besides. */
-export const hasteMs = 1500 + 2000;
+export const hasteMs = 700 + 2000;
 
 export async function openAnswersBench(seed: number): Promise<AnswersBench> {
   const cases = new Map<number, { asked: AnswerCase; times: number }>();
@@ -172,7 +172,7 @@ function configOf(
     models.push({ id, routes, settings });
   }
   return {
-    sections: { server: { listen: "127.0.0.1:0", sse_keepalive: "700ms" } },
+    sections: { server: { listen: "127.0.0.1:0", sse_keepalive: "300ms" } },
     providers,
     models,
   };

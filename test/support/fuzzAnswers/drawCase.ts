@@ -23,7 +23,7 @@ export function drawRoute(chance: Chance): Route {
   return {
     kind,
     api: kind === "openai" && chance.chance(0.25) ? "responses" : "chat",
-    isHasty: chance.chance(0.12),
+    isHasty: chance.chance(0.2),
     isBacked: chance.chance(0.3),
   };
 }
