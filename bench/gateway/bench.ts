@@ -3,6 +3,9 @@ import type { Figures } from "./figures.ts";
 import { watch, type Turn } from "./turn.ts";
 import type { Load } from "./workers.ts";
 
+/** Of events that come at a pace at least so many are seen, or their cost is that of another pace. */
+const PACE_KEPT = 0.9;
+
 /** How long everything takes. */
 export interface Effort {
   /** Leaves out what has no goal. */
@@ -66,15 +69,24 @@ export async function takeTurns(bench: Bench, measures: readonly Measure[]): Pro
 async function takeTurn(bench: Bench, measure: Measure, contestant: Contestant): Promise<void> {
   const { figures, effort } = bench;
   const { kind, unit } = measure;
+  const model = measure.modelOf(contestant);
   const seen = await watch(bench.load, contestant, {
     ...measure,
-    model: measure.modelOf(contestant),
+    model,
     warmMs: effort.warmMs,
     windowMs: effort.windowMs,
   });
   if (seen[unit] === 0) throw new Error("nothing came");
+  const perSecond = (seen[unit] * 1000) / seen.elapsedMs;
   figures.add(kind, contestant.name, seen.cpuUs / seen[unit]);
-  figures.add(`${kind}, a second`, contestant.name, (seen[unit] * 1000) / seen.elapsedMs);
+  figures.add(`${kind}, a second`, contestant.name, perSecond);
+  const asked = Number(/^paced-(\d+)$/.exec(model)?.[1] ?? 0);
+  if (perSecond < asked * PACE_KEPT) {
+    const came = `${perSecond.toFixed(0)} of ${asked} a second came`;
+    bench.note(
+      `${kind}, ${contestant.name}, round ${figures.rounds(kind, contestant.name).length}: only ${came}`,
+    );
+  }
   if (unit === "events") {
     figures.add(`${kind}, a read`, contestant.name, seen.events / seen.eventReads);
   }

@@ -6,6 +6,8 @@
 //   flood       an endless stream, as fast as it is taken
 //   silent      one event, then nothing
 //   bulk        200 MB in events of 4 KB
+// Who asks says in "user" for which turn of the bench, "turn-N": then the endless streams of earlier turns end, for a
+// gateway may keep its provider's stream though its own client has left.
 import type { Socket, TCPSocketListener } from "bun";
 import { readFileSync } from "node:fs";
 
@@ -41,6 +43,7 @@ const lastEvents = [
   chunk("data: [DONE]\n\n"),
 ];
 const lastChunk = Buffer.from("0\r\n\r\n");
+const streamEnd = Buffer.concat([...lastEvents, lastChunk]);
 
 function jsonOf(value: object): Buffer {
   const body = JSON.stringify(value);
@@ -89,7 +92,9 @@ class Client {
     // No client here sends the next request before its answer.
     if (this.received.length < headEnd + 4 + Number(length ?? 0)) return;
     const model = /"model": ?"(?:[^":]*:)?([^"]*)"/.exec(this.received)?.[1] ?? "";
+    const turn = /"user": ?"turn-(\d+)"/.exec(this.received)?.[1];
     this.received = "";
+    if (turn !== undefined) beginTurn(Number(turn));
     answer(this, model);
   }
 
@@ -136,6 +141,15 @@ class Choir {
     this.members.delete(client);
   }
 
+  /** Their streams end in good order; those that are not read are cut. */
+  disband(): void {
+    for (const member of this.members) {
+      if (member.isWaiting) member.socket.terminate();
+      else member.write(streamEnd);
+    }
+    this.members.clear();
+  }
+
   private sing(dueMs: number): void {
     clearTimeout(this.timer);
     if (this.members.size === 0) return;
@@ -151,6 +165,13 @@ class Choir {
 }
 
 const choirs = new Map<string, Choir>();
+let latestTurn = 0;
+
+function beginTurn(turn: number): void {
+  if (turn <= latestTurn) return;
+  latestTurn = turn;
+  for (const choir of choirs.values()) choir.disband();
+}
 
 function* stream(first: Buffer, count: number): Generator<Buffer> {
   yield streamHead;

@@ -83,12 +83,16 @@ export function throwFailure({ name }: Contestant, { failures, firstFailure }: C
   if (failures > 0) throw new Error(`${name}: ${failures} failures, the first: ${firstFailure}`);
 }
 
-/** A request as this contestant wants it. */
+let turns = 0;
+
+/** A request of a turn of its own, as this contestant wants it: with it the provider ends the streams of earlier turns. */
 export function callOf(
   { port, secure, headers }: Contestant,
   { model, secure: overTls, bodyBytes = BODY_BYTES }: Pick<Turn, "model" | "secure" | "bodyBytes">,
 ): Call {
-  const body = bodyOf(overTls ? (secure?.modelPrefix ?? "") + model : model, bodyBytes);
+  turns += 1;
+  const asked = overTls ? (secure?.modelPrefix ?? "") + model : model;
+  const body = bodyOf(asked, `turn-${turns}`, bodyBytes);
   const head = [
     "POST /v1/chat/completions HTTP/1.1",
     "Host: localhost",
@@ -109,7 +113,7 @@ function isStream(model: string): boolean {
 }
 
 /** A talk of such a length: what a person asks, with the line ends and quotes that need escapes. */
-function bodyOf(model: string, bytes: number): string {
+function bodyOf(model: string, user: string, bytes: number): string {
   const line = 'A sentence as people write it, "quoted" at times, and then a new line.\n';
   const body = (content: string): string =>
     JSON.stringify({
@@ -117,6 +121,7 @@ function bodyOf(model: string, bytes: number): string {
       ...(isStream(model) ? { stream: true } : {}),
       max_tokens: isStream(model) ? STREAM_TOKENS : JSON_TOKENS,
       temperature: 0.7,
+      user,
       messages: [
         { role: "system", content: "You are a helpful assistant." },
         { role: "user", content: "What is there to say about this?" },
