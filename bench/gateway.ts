@@ -41,6 +41,7 @@ const quick: Effort = {
   warmMs: 250,
   windowMs: 500,
   warmUpAnswers: 8000,
+  slowWarmUpShare: 0.1,
 };
 /** The gateway of today is compiled by Bun after some 20,000 requests, and then stays as fast as it is. */
 const thorough: Effort = {
@@ -49,9 +50,8 @@ const thorough: Effort = {
   warmMs: 500,
   windowMs: 2500,
   warmUpAnswers: 25_000,
+  slowWarmUpShare: 1,
 };
-/** What is this much slower needs less of them to warm up for as long. */
-const SLOW_SHARE = 0.1;
 const EVENTS_FOR_AN_ANSWER = 4;
 /** Events that come one by one, before any of them is measured, in the quick form too. */
 const PACED_EVENTS = 25_000;
@@ -217,7 +217,7 @@ async function run(): Promise<void> {
 
 /** Code that has not run often is slow, and is compiled meanwhile; both would be measured. */
 async function warmUp({ load, slow, effort }: Bench, contestant: Contestant): Promise<void> {
-  const share = slow.includes(contestant) ? SLOW_SHARE : 1;
+  const share = slow.includes(contestant) ? effort.slowWarmUpShare : 1;
   const countMin = effort.warmUpAnswers * share;
   const shared = { atOnce: 64, warmMs: 0, windowMs: 100 };
   await watch(load, contestant, { ...shared, model: "json", countMin });

@@ -15,6 +15,8 @@ export interface Effort {
   readonly windowMs: number;
   /** Answers of each kind before anything is measured. */
   readonly warmUpAnswers: number;
+  /** How much of that a contestant gets that takes several times as long for it. */
+  readonly slowWarmUpShare: number;
 }
 
 /** What every part of the bench works with. */
@@ -22,7 +24,7 @@ export interface Bench {
   readonly effort: Effort;
   readonly figures: Figures;
   readonly load: Load;
-  /** nginx, and every build of Tollgate; whoever could not be started is not among them. */
+  /** nginx, every build of Tollgate, and plain Bun if asked for; whoever could not be started is not among them. */
   readonly fast: readonly Contestant[];
   /** Portkey, which is measured less often: it is slow, and 64 at once tell enough. */
   readonly slow: readonly Contestant[];

@@ -61,13 +61,18 @@ const goals: readonly Goal[] = [
   goal("CPU of an SSE event at 64, to nginx", "x", [1.6, 1.4], toNginx("event 64")),
   { ...goal("Portkey's JSON request to ours", "x", [20], portkeyTo("json 64")), isBetter: "more" },
   { ...goal("Portkey's event to ours", "x", [4], portkeyTo("event 64")), isBetter: "more" },
-  goal("first byte later with 1,000 streams of another open", "ms", [SAME_MS], firstByteGrowth),
+  goal(
+    "first byte later, 1,000 streams of another provider open",
+    "ms",
+    [SAME_MS],
+    firstByteGrowth,
+  ),
   goal("memory of an idle open stream, 5,000 open", "KB", [25], median("idle stream bytes", KB)),
   goal("memory left 30 s after they close", "MB", [10], median("idle bytes left", MB)),
   goal("added latency at 100 a second, p50", "ms", [1], added("latency p50")),
   goal("added latency at 100 a second, p99", "ms", [5], added("latency p99")),
   goal("start to the first answer", "ms", [60], median("start ms", 1)),
-  goal("grown from first to last quarter of 200 MB", "MB", [10], median("bulk bytes grown", MB)),
+  goal("memory grown while 200 MB go to a slow reader", "MB", [10], median("bulk bytes grown", MB)),
 ];
 
 const kinds: readonly Kind[] = [
