@@ -1,5 +1,4 @@
 import type { StreamFailure } from "./errors.ts";
-import { isJsonObject } from "../lib/json.ts";
 
 /** Why an answer ended. */
 export type FinishReason = "stop" | "length" | "content_filter" | "tool_calls" | "error";
@@ -115,7 +114,7 @@ export function failureChunk(
   };
 }
 
-/** The answer with the fields that the contract lists, and no others: for `unknown_fields = "reject"`. */
+/** The answer with the fields that the contract lists, and no others, for `unknown_fields = "reject"`; its usage as it is. */
 export function onlyListedFields(answer: ChatCompletion): ChatCompletion {
   return {
     ...pick(answer, ["id", "object", "created", "model"]),
@@ -123,11 +122,11 @@ export function onlyListedFields(answer: ChatCompletion): ChatCompletion {
       ...pick(choice, ["index", "finish_reason"]),
       message: pick(choice.message, ["role", "content"]),
     })),
-    usage: onlyListedUsage(answer.usage),
+    usage: answer.usage,
   };
 }
 
-/** The same for a chunk that is no `failureChunk`. */
+/** The same for a chunk without usage that is no `failureChunk`. */
 export function onlyListedChunkFields(chunk: ChatChunk): ChatChunk {
   return {
     ...pick(chunk, ["id", "object", "created", "model"]),
@@ -135,17 +134,6 @@ export function onlyListedChunkFields(chunk: ChatChunk): ChatChunk {
       ...pick(choice, ["index", "finish_reason"]),
       delta: pick(choice.delta, ["role", "content"]),
     })),
-    ...(chunk.usage === undefined ? {} : { usage: onlyListedUsage(chunk.usage) }),
-  };
-}
-
-function onlyListedUsage(usage: Open): Open {
-  const listed = pick(usage, ["prompt_tokens", "completion_tokens", "total_tokens"]);
-  const details = usage["prompt_tokens_details"];
-  if (!isJsonObject(details)) return listed;
-  return {
-    ...listed,
-    prompt_tokens_details: pick(details, ["cached_tokens", "cache_write_tokens"]),
   };
 }
 

@@ -67,9 +67,18 @@ export function publicCompletion(
     created: createdOf(reply, identity),
     model: identity.model,
     choices: stop.length > 0 ? said.map((choice) => stopped(choice, stop)) : said,
-    usage: usageObject(usageOf(textBytes), reply["usage"]),
+    usage: publicUsage(usageOf(textBytes), reply["usage"], identity),
   };
   return identity.unknownFields === "forward" ? completion : onlyListedFields(completion);
+}
+
+/** The usage that a client sees: what is billed, and what else the provider `reported` where that may be shown. */
+export function publicUsage(
+  billed: Usage,
+  reported: unknown,
+  { unknownFields }: Pick<AnswerIdentity, "unknownFields">,
+): Record<string, unknown> {
+  return usageObject(billed, unknownFields === "forward" ? reported : undefined);
 }
 
 /**

@@ -7,7 +7,7 @@ import {
   type ChunkChoice,
 } from "../contract/chatAnswer.ts";
 import { upstreamFailure, type StreamFailure } from "../contract/errors.ts";
-import { usageObject, type Usage } from "../contract/usage.ts";
+import type { Usage } from "../contract/usage.ts";
 import { BYTE_ORDER_MARK, createSseSplitter, type SseSplitter } from "../lib/sse.ts";
 import { spanOf, type Span } from "../lib/span.ts";
 import type { SseEvent } from "../lib/sseEvent.ts";
@@ -16,6 +16,7 @@ import { EVENT_BYTES_MAX, type AnswerDecoder } from "./answerDecoder.ts";
 import {
   callsTool,
   publicChunk,
+  publicUsage,
   shownChunk,
   spokenBytes,
   type AnswerIdentity,
@@ -129,7 +130,7 @@ export class ChatDecoder implements AnswerDecoder {
     const last = this.#keptBack.at(-1);
     const chunks = this.#keptBack.map((chunk) =>
       chunk === last && this.#includeUsage
-        ? { ...chunk, usage: usageObject(billed, this.#usageObject) }
+        ? { ...chunk, usage: publicUsage(billed, this.#usageObject, this.#identity) }
         : chunk,
     );
     return `${chunks.map(eventOf).join("")}data: ${DONE}\n\n`;

@@ -1,7 +1,9 @@
 import { expect, test } from "bun:test";
 import { noUsage, type Usage } from "../../src/contract/usage.ts";
+import { publicCompletion } from "../../src/gateway/chatAnswer.ts";
 import { ChatDecoder } from "../../src/gateway/chatDecoder.ts";
 import type { ChatEvent } from "../../src/providers/provider.ts";
+import { chunksOf } from "../support/chatCalls.ts";
 
 const finished = { choices: [{ index: 0, delta: {}, finish_reason: "stop" }] };
 
@@ -59,6 +61,28 @@ test.each<[string, [object, Usage?][], boolean]>([
   while (read.length > 0) decoder.push(Buffer.from("data: x\n\n"));
   expect(decoder.isUsageFinal).toBe(isFinal);
 });
+
+test.each(["forward", "reject"] as const)(
+  "with unknown_fields = %s the usage of a stream has the fields of a JSON answer's",
+  (unknownFields) => {
+    const reported = { cost: 1, prompt_tokens_details: { audio_tokens: 1 } };
+    const identity = { id: "chatcmpl-1", model: "m", created: 1, unknownFields };
+    const chunk = { ...finished, usage: reported };
+    const decoder = new ChatDecoder({
+      readEvent: () => ({ kind: "chunk", chunk, usage: counted }),
+      identity,
+      choiceCount: 1,
+      includeUsage: true,
+    });
+    decoder.push(Buffer.from("data: x\n\n"));
+    const [last] = chunksOf({ text: decoder.ending(counted) });
+    const message = { content: "a" };
+    const reply = { choices: [{ index: 0, message }], usage: reported };
+    const { usage } = publicCompletion(reply, identity, () => counted);
+    expect(last?.["usage"]).toEqual(usage);
+    expect("cost" in usage).toBe(unknownFields === "forward");
+  },
+);
 
 test.each([
   ["that stands behind whole answers only ends a choice without a finish reason", true, true],
