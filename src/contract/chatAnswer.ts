@@ -27,13 +27,17 @@ export interface Choice extends Open {
   readonly message: AnswerMessage;
 }
 
-/** A whole answer of POST /v1/chat/completions. `created` is in seconds since 1970. */
-export interface ChatCompletion extends Open {
+/** A whole answer of POST /v1/chat/completions, before it is billed. `created` is in seconds since 1970. */
+export interface UnbilledCompletion extends Open {
   readonly id: string;
   readonly object: "chat.completion";
   readonly created: number;
   readonly model: string;
   readonly choices: readonly Choice[];
+}
+
+/** The same as its client gets it. */
+export interface ChatCompletion extends UnbilledCompletion {
   readonly usage: Open;
 }
 
@@ -114,15 +118,14 @@ export function failureChunk(
   };
 }
 
-/** The answer with the fields that the contract lists, and no others, for `unknown_fields = "reject"`; its usage as it is. */
-export function onlyListedFields(answer: ChatCompletion): ChatCompletion {
+/** The answer with the fields that the contract lists, and no others: for `unknown_fields = "reject"`. */
+export function onlyListedFields(answer: UnbilledCompletion): UnbilledCompletion {
   return {
     ...pick(answer, ["id", "object", "created", "model"]),
     choices: answer.choices.map((choice) => ({
       ...pick(choice, ["index", "finish_reason"]),
       message: pick(choice.message, ["role", "content"]),
     })),
-    usage: answer.usage,
   };
 }
 

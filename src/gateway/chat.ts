@@ -1,15 +1,14 @@
 import { estimateTokens } from "../billing/estimate.ts";
-import type { BilledUsage } from "../billing/meter.ts";
 import type { ChatRequest } from "../contract/chat.ts";
+import type { ChatCompletion } from "../contract/chatAnswer.ts";
 import { invalidRequest, resourceNotFound } from "../contract/errors.ts";
-import { noUsage, type Usage } from "../contract/usage.ts";
 import type { JsonObjectText } from "../lib/json.ts";
 import { answerText } from "../providers/provider.ts";
 import type { Candidate } from "../routing/order.ts";
 import { admit } from "./admit.ts";
 import { answerJson } from "./answerJson.ts";
 import { findModel } from "./catalog.ts";
-import { publicCompletion, type AnswerIdentity } from "./chatAnswer.ts";
+import { publicCompletion, publicUsage, type AnswerIdentity } from "./chatAnswer.ts";
 import { ChatDecoder, chatFailure } from "./chatDecoder.ts";
 import type { Answer } from "./answer.ts";
 import { billedUsage } from "./billedUsage.ts";
@@ -117,12 +116,13 @@ function jsonAnswer(
 ): Promise<Answer> {
   return answerJson(journey, (text, candidate) => {
     const { completion, usage } = candidate.chat.read(text);
-    let billed: BilledUsage = { tokens: noUsage, estimated: false };
-    const usageOf = (textBytes: number): Usage => {
-      billed = billedUsage(journey.admitted, { usage, isUsageFinal: true, textBytes });
-      return billed.tokens;
+    const shown = publicCompletion(completion, identity, stopsLeft(request, candidate));
+    const { textBytes } = shown;
+    const billed = billedUsage(journey.admitted, { usage, isUsageFinal: true, textBytes });
+    const answer: ChatCompletion = {
+      ...shown.completion,
+      usage: publicUsage(billed.tokens, completion["usage"], identity),
     };
-    const answer = publicCompletion(completion, identity, usageOf, stopsLeft(request, candidate));
     return { text: answerText(answer), billed, objectIds: [], historyTokens: 0 };
   });
 }

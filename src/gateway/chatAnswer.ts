@@ -5,10 +5,10 @@ import {
   onlyListedChunkFields,
   onlyListedFields,
   type ChatChunk,
-  type ChatCompletion,
   type Choice,
   type ChunkChoice,
   type Delta,
+  type UnbilledCompletion,
 } from "../contract/chatAnswer.ts";
 import { stringBytes } from "../contract/textSize.ts";
 import { usageObject, type Usage } from "../contract/usage.ts";
@@ -47,29 +47,29 @@ const ENVELOPE_KEYS: ReadonlySet<string> = new Set([
 
 /**
  * The public form of a provider's completion, whose text ends before any of the `stop` sequences that
- * are left to the gateway. `usageOf` is told the bytes of what was said, and gives the usage to show.
- * Throws AnswerError where it is no finished answer.
+ * are left to the gateway; without usage, for what is shown of that is what is billed. `textBytes` is all
+ * that was generated. Throws AnswerError where it is no finished answer.
  */
 export function publicCompletion(
   reply: JsonFields,
   identity: AnswerIdentity,
-  usageOf: (textBytes: number) => Usage,
   stop: readonly string[] = [],
-): ChatCompletion {
+): { completion: UnbilledCompletion; textBytes: number } {
   const said = choicesOf(reply).map((choice, at) => publicChoice(choice, at, identity));
   if (said.length === 0) throw new AnswerError("the answer has no choices");
   // What comes behind a stop sequence was generated too: it is counted, though nobody sees it.
   const textBytes = said.reduce((sum, { message }) => sum + spokenBytes(message), 0);
-  const completion: ChatCompletion = {
-    ...reply,
+  const { usage: _, ...rest } = reply;
+  const open: UnbilledCompletion = {
+    ...rest,
     id: identity.id,
     object: "chat.completion",
     created: createdOf(reply, identity),
     model: identity.model,
     choices: stop.length > 0 ? said.map((choice) => stopped(choice, stop)) : said,
-    usage: publicUsage(usageOf(textBytes), reply["usage"], identity),
   };
-  return identity.unknownFields === "forward" ? completion : onlyListedFields(completion);
+  const completion = identity.unknownFields === "forward" ? open : onlyListedFields(open);
+  return { completion, textBytes };
 }
 
 /** The usage that a client sees: what is billed, and what else the provider `reported` where that may be shown. */

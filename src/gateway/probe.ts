@@ -1,7 +1,6 @@
 import { checkChatRequest } from "../contract/chat.ts";
 import { parseJsonObject } from "../contract/read.ts";
 import type { Endpoint } from "../contract/requestForm.ts";
-import { noUsage } from "../contract/usage.ts";
 import { AnswerError, type EncodedRequest } from "../providers/provider.ts";
 import { upstreamErrorOf, type UpstreamError } from "../providers/upstream.ts";
 import type { Candidate } from "../routing/order.ts";
@@ -125,7 +124,7 @@ function checkCompletion({ candidate, model }: Probe, text: string): void {
     created: 0,
     unknownFields: "forward",
   } as const;
-  publicCompletion(completion, identity, () => noUsage);
+  publicCompletion(completion, identity);
 }
 
 function checkResponse(text: string): void {

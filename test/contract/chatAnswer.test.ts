@@ -6,9 +6,9 @@ import {
   onlyListedChunkFields,
   onlyListedFields,
   type ChatChunk,
-  type ChatCompletion,
   type Delta,
   type FinishReason,
+  type UnbilledCompletion,
 } from "../../src/contract/chatAnswer.ts";
 import { upstreamFailure } from "../../src/contract/errors.ts";
 
@@ -68,15 +68,8 @@ test("the chunk of a failed stream has the chunk's form and an error of the cont
   });
 });
 
-const usage = {
-  prompt_tokens: 3,
-  completion_tokens: 2,
-  total_tokens: 5,
-  prompt_tokens_details: { cached_tokens: 1, cache_write_tokens: 1 },
-};
-
 test("an answer is reduced to the fields of the contract, and is not changed itself", () => {
-  const answer: ChatCompletion = {
+  const answer: UnbilledCompletion = {
     ...head,
     object: "chat.completion",
     system_fingerprint: "fp",
@@ -88,14 +81,12 @@ test("an answer is reduced to the fields of the contract, and is not changed its
         message: { role: "assistant", content: "a", reasoning_content: "b", tool_calls: [] },
       },
     ],
-    usage,
   };
   const before = structuredClone(answer);
   expect(onlyListedFields(answer)).toEqual({
     ...head,
     object: "chat.completion",
     choices: [{ index: 0, finish_reason: "stop", message: { role: "assistant", content: "a" } }],
-    usage,
   });
   expect(answer).toEqual(before);
 });

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { noUsage, type Usage } from "../../src/contract/usage.ts";
-import { publicCompletion } from "../../src/gateway/chatAnswer.ts";
+import { publicUsage } from "../../src/gateway/chatAnswer.ts";
 import { ChatDecoder } from "../../src/gateway/chatDecoder.ts";
 import type { ChatEvent } from "../../src/providers/provider.ts";
 import { chunksOf } from "../support/chatCalls.ts";
@@ -76,11 +76,9 @@ test.each(["forward", "reject"] as const)(
     });
     decoder.push(Buffer.from("data: x\n\n"));
     const [last] = chunksOf({ text: decoder.ending(counted) });
-    const message = { content: "a" };
-    const reply = { choices: [{ index: 0, message }], usage: reported };
-    const { usage } = publicCompletion(reply, identity, () => counted);
-    expect(last?.["usage"]).toEqual(usage);
-    expect("cost" in usage).toBe(unknownFields === "forward");
+    const shown = publicUsage(counted, reported, identity);
+    expect(last?.["usage"]).toEqual(shown);
+    expect("cost" in shown).toBe(unknownFields === "forward");
   },
 );
 

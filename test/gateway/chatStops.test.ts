@@ -182,14 +182,9 @@ describe("a stream whose stop sequences are the gateway's to keep", () => {
 
 describe("a whole answer whose stop sequences are the gateway's to keep", () => {
   const answer = (message: object, stop: readonly string[]) => {
-    let textBytes = -1;
     const reply = { choices: [{ index: 0, finish_reason: "length", message, logprobs: {} }] };
-    const usageOf = (bytes: number) => {
-      textBytes = bytes;
-      return noUsage;
-    };
-    const { choices } = publicCompletion(reply, identity, usageOf, stop);
-    return { choice: choices[0] as object, textBytes };
+    const { completion, textBytes } = publicCompletion(reply, identity, stop);
+    return { choice: completion.choices[0] as object, textBytes };
   };
 
   test("ends before the sequence, without what was said behind it, which is counted all the same", () => {

@@ -2,7 +2,11 @@ import { expect } from "bun:test";
 import { checkChatRequest, type ChatRequest } from "../../../src/contract/chat.ts";
 import { parseJsonObject } from "../../../src/contract/read.ts";
 import { noUsage, type Usage } from "../../../src/contract/usage.ts";
-import { publicCompletion, type AnswerIdentity } from "../../../src/gateway/chatAnswer.ts";
+import {
+  publicCompletion,
+  publicUsage,
+  type AnswerIdentity,
+} from "../../../src/gateway/chatAnswer.ts";
 import { ChatDecoder } from "../../../src/gateway/chatDecoder.ts";
 import type { ChatCall } from "../../../src/providers/provider.ts";
 import { isJsonObject } from "../../../src/lib/json.ts";
@@ -41,16 +45,18 @@ export function readWhole(
   text: string,
 ): { heard: Heard; usage: Usage | undefined } {
   const { completion, usage } = dialect.chat.read(text);
-  const shown = publicCompletion(completion, identity, () => usage ?? noUsage);
-  const [choice] = shown.choices;
-  if (choice === undefined || shown.choices.length > 1) throw new Error("not one choice");
+  const { choices } = publicCompletion(completion, identity).completion;
+  const [choice] = choices;
+  if (choice === undefined || choices.length > 1) throw new Error("not one choice");
   return {
     heard: {
       text: choice.message.content,
       reasoning: textOf(choice.message["reasoning_content"]),
       toolCalls: callsOf(choice.message["tool_calls"]),
       finish: choice.finish_reason,
-      reasoningTokens: reasoningTokensOf(shown.usage),
+      reasoningTokens: reasoningTokensOf(
+        publicUsage(usage ?? noUsage, completion["usage"], identity),
+      ),
     },
     usage,
   };
