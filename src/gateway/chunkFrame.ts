@@ -7,7 +7,7 @@ const UNSOUND = /[^ !#-[\]-\ufffc]/;
 const PROBE = "~ the place of the text ~";
 
 /** Larger events are few, and a frame is kept as long as its stream. */
-const EVENT_BYTES_MAX = 16_384;
+const FRAMED_EVENT_BYTES_MAX = 16_384;
 
 /** So many frames in a row that fitted nothing: this provider puts something new around each text. */
 const MISSES_MAX = 2;
@@ -33,7 +33,7 @@ export class ChunkFrames {
    * `read` reads an event as that one was read, without any effect.
    */
   learn(event: Uint8Array, text: string, read: ReadEvent): void {
-    if (this.#misses === MISSES_MAX || event.length > EVENT_BYTES_MAX) return;
+    if (this.#misses === MISSES_MAX || event.length > FRAMED_EVENT_BYTES_MAX) return;
     this.#misses += 1;
     this.#frame = frameOf(Buffer.from(event), text, read);
   }
