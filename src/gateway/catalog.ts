@@ -60,7 +60,10 @@ export function createCatalog(config: Config, clock: Clock, options: CatalogOpti
   };
 }
 
-/** A function of its own: a closure made where `before` is in scope would keep that catalog, and through it every earlier one. */
+/**
+ * A loop, and no callback that captures `before`: what one closure of a scope captures, all of them keep, and each
+ * reload would keep every catalog before it.
+ */
 function providersOf(
   config: Config,
   clock: Clock,
@@ -70,17 +73,10 @@ function providersOf(
   for (const provider of config.providers) {
     const known = before?.providers.get(provider.id);
     const isSame = known && Bun.deepEquals(known.config, provider);
-    const made = isSame ? known : createProvider(provider, clock, tellOf(provider.id, onUnasked));
-    providers.set(provider.id, made);
+    const tell = (distrustMs: number): void => onUnasked?.(provider.id, distrustMs);
+    providers.set(provider.id, isSame ? known : createProvider(provider, clock, tell));
   }
   return providers;
-}
-
-function tellOf(
-  providerId: string,
-  onUnasked: CatalogOptions["onUnasked"],
-): (distrustMs: number) => void {
-  return (distrustMs) => onUnasked?.(providerId, distrustMs);
 }
 
 /** Every route of every model. */
