@@ -25,7 +25,7 @@ export interface Ending {
 
 /** What the books say of an ended request; nano-roubles. */
 export interface Receipt {
-  status: Ending["status"];
+  status: EndStatus;
   usage: Usage;
   estimated: boolean;
   charge: bigint;

@@ -10,8 +10,8 @@ export interface LimitState {
 export type Taken = { ok: true } | { ok: false; retryAfterMs: number };
 
 /**
- * A token bucket that holds one minute's worth and refills evenly. Taking more than there is may
- * leave it in debt, when a correction says so.
+ * A token bucket that holds one minute's worth and refills evenly. It may come to be in debt: by a
+ * correction, and by one that took more than a minute's worth.
  */
 export interface Bucket {
   /** Takes the amount if it is there. */

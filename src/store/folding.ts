@@ -43,7 +43,8 @@ export function startFolding(
         await Bun.sleep(FOLD_PAUSE_MS);
       }
     } catch {
-      // The store is full or locked. Nothing was removed halfway, and the next hour tries again.
+      // Whatever it was, full, locked or unreadable, is told by those who need the store. Nothing was
+      // removed halfway, and the next hour tries again.
     }
     if (count > 0) onFolded(count);
     if (!stopping.signal.aborted) timer = setTimeout(() => void foldAll(), FOLD_EVERY_MS).unref();

@@ -7,16 +7,13 @@ import { decodeOperations, resultToWire, type WireResult } from "./wire.ts";
 
 declare const self: Worker;
 
-/**
- * The Worker that owns the one connection through which a serving gateway writes. Each message is a
- * batch, committed as one: as a rule everything that was asked for while the previous batch was, in its order.
- */
+/** The first message to the Worker. */
 export interface WriterStart {
   path: string;
   durability: Durability;
 }
 
-/** Operations as `wire.ts` writes them. */
+/** Each message behind it: operations as `wire.ts` writes them. */
 export type WriterBatch = string;
 
 /**
@@ -43,6 +40,10 @@ type Checkpoint = (operations: readonly WriteOperation[]) => void;
 /** After operations on so many requests what they wrote is taken over from the log into the database. */
 const CHECKPOINT_EVERY = 256;
 
+/**
+ * The Worker that owns the one connection through which a serving gateway writes. Each message is a
+ * batch, committed as one: as a rule everything that was asked for while the previous batch was, in its order.
+ */
 function serveBatches(): void {
   let writing: { run: RunBatch; checkpoint: Checkpoint } | undefined;
   self.onmessage = (event: MessageEvent<WriterStart | WriterBatch>) => {
