@@ -105,7 +105,10 @@ class AccountHolds {
     return this.#ending.keys().take(ENDING_ASKED_MAX).toArray();
   }
 
-  /** What is promised but for requests that the books have seen end: those cost what stands there. */
+  /**
+   * What is promised to all but the requests that have ended in the books: their charges are already in the balance
+   * that was read.
+   */
   promised(keyId: number, endedIds: readonly string[]): Promised {
     const promised = { ofAccount: this.held, ofKey: this.#heldByKey.get(keyId) ?? 0n };
     for (const requestId of endedIds) {

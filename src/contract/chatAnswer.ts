@@ -99,9 +99,9 @@ export function bearsContent({
 /**
  * The chunk that ends a stream which failed after its 200 had left. It precedes `DONE`.
  *
- * Clients of the official kind raise its `error`. The AI SDK reads a chunk by the first of two schemas that it fits, and
- * in the one of ordinary chunks there is no `error`: it would show the beginning as an answer that has ended. A
- * `logprobs` that is no object fits the other one only, and to everybody else says what is true: there are none.
+ * OpenAI's own client raises `error`. The AI SDK tries the schema of an ordinary chunk first, which drops `error`, so
+ * that a broken answer would look finished. `logprobs: false` does not fit that schema, so it takes the error's; to
+ * others it says that there are none.
  * https://github.com/vercel/ai/blob/main/packages/openai/src/chat/openai-chat-api.ts
  */
 export function failureChunk(

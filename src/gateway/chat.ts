@@ -80,7 +80,7 @@ function promptEstimateOf(request: ChatRequest, candidates: readonly Candidate[]
   return estimateTokens(textBytes, otherParts);
 }
 
-/** By itself: a function that was made beside the body would keep that for as long as a stream is open. */
+/** A function of its own: `unknownFinishReason` lives as long as a stream, and made inside `chat` it would keep the request's body. */
 function identityOf(gateway: Gateway, visit: Visit, model: string): AnswerIdentity {
   return {
     id: visit.requestId.replace("req_", "chatcmpl-"),

@@ -126,9 +126,9 @@ const BYTES_PER_PICTURE = 4000;
 
 /**
  * UTF-8 bytes of what the model generated of a message or a delta: text, reasoning, refusals, the names and
- * arguments of calls. What the provider puts around it is no model's work, and in a stream of calls it is
- * twenty times as much: it comes with each token. Of sound it is the transcript, and a picture counts as a part of a
- * prompt that is not text: neither's own bytes tell of tokens.
+ * arguments of calls. Ids, indexes and the like are not counted: no model made them, and in a stream they are twenty
+ * times as long as the text. Sound counts by its transcript, and a picture as a part of a prompt that is no text: the
+ * bytes of either tell nothing of tokens.
  */
 export function spokenBytes(said: JsonFields): number {
   let bytes = 0;

@@ -13,10 +13,10 @@ const PAUSE_SHARE = 0.1;
  * less: while a second is left of it, that a provider gave up is the client's doing.
  */
 const REMEMBERED_MS_MAX = 3000;
-/** What comes sooner behind what came before had most likely waited: such time counts only in part. */
+/** A piece that comes sooner than this behind the last had most likely waited in a buffer: such time counts by `WAITED_SHARE` only. */
 const WAITS_MS = 10;
 const WAITED_SHARE = 0.25;
-/** But a client that has read for so many times what is remembered is blamed for nothing, however quick its provider. */
+/** Once a client has read for this many times the remembered pauses, they are forgotten, however quick its provider is. */
 const READING_SHARE = 1.5;
 /** How it looks when a provider gave up. */
 const GIVEN_UP: ReadonlySet<string> = new Set(["timeout", "cut", "closed"]);

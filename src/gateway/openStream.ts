@@ -23,7 +23,8 @@ export async function openStream(
 ): Promise<Answer> {
   const { sseKeepaliveMs } = journey.visit.setup.config.server;
   const opening = beginStream(journey, decoderFor);
-  // A head leaves with the first byte behind it: without comments an early 200 would only lose its failure the 502.
+  // Bun sends the head with the first byte of the body. Without comments an early 200 would come no sooner, and a
+  // failure could no longer be a 502.
   if (sseKeepaliveMs === 0) return { kind: "stream", relay: await opening, beginning: undefined };
   // Where comments are wanted sooner than that, so is the head before them.
   const waitMs = Math.min(sseKeepaliveMs, HEAD_WAIT_MS);

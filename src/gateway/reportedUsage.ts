@@ -11,7 +11,10 @@ export class ReportedUsage {
   problem: UsageProblem | undefined;
   /** The bytes of text that had come when a usage came that may be the whole answer's. */
   #countedBytes: number | undefined;
-  /** It came by itself amid the answer: a figure of its own accord, and no zeros. */
+  /**
+   * The last report came in a chunk without choices and counts some completion: such a server means it, and does
+   * not fill a field with zeros.
+   */
   #isCountedAlone = false;
 
   /** A report that came when so much text was said; `isAlone`: in a chunk without choices. */
@@ -26,7 +29,7 @@ export class ReportedUsage {
     if (mayBeWhole) this.#countedBytes = textBytes;
   }
 
-  /** Whether it is that of the whole answer, of which so much text was said. */
+  /** Whether `usage` is that of the whole answer, of which so much text was said. */
   isFinal(isFinished: boolean, textBytes: number): boolean {
     if (!isFinished && !this.#isCountedAlone) return false;
     return this.#countedBytes === textBytes;

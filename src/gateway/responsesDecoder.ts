@@ -69,7 +69,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     // An event that the end cut off is no event, as the standard says; the answer's own end lacks nothing that matters.
     if (!last || this.isFinished || !TERMINAL_EVENTS.has(eventType(last) ?? "")) return;
     this.#read(last);
-    // A client by the standard must see it too.
+    // A client that follows the standard drops an event without a blank line behind it.
     this.#keptBack.push(BLANK_LINE);
   }
 

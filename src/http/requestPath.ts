@@ -10,7 +10,7 @@ export function pathStartOf(url: string): number {
 }
 
 /**
- * Goes around all that Elysia does with a request: its path stays where it is, however short its Host is. Elysia's own
+ * Runs before Elysia looks at a request, so that a short Host does not move its path. Elysia's own
  * `standardHostname: false` looks from the seventh character on, which over TLS is a slash of `https://`.
  */
 export function keepPath<Handle>(handle: Handle, request: Request): Handle {

@@ -12,9 +12,8 @@ const MASK = "***";
 const SECRET_CHARS_MIN = 4;
 
 /**
- * Keys and ids are drawn by lot: behind their prefix is a digit or a capital, if the middle is not starred or dotted out.
- * The names that a caller chose for a field or a function begin alike, but are small letters as a rule, and must stay
- * readable.
+ * Random keys and ids have a digit or a capital behind their prefix, unless their middle is starred or dotted out.
+ * Names that a caller chose begin alike, but are small letters as a rule, and must stay readable.
  */
 const PATTERNS = [
   /https?:\/\/[^\s"'<>)\]]+/gi,

@@ -7,7 +7,10 @@ export interface OpenedFile {
   isReplaced(): boolean;
 }
 
-/** Taken before the file is opened and asked again behind that, it tells which file that was; as long as that is open, no other has its inode. */
+/**
+ * To be called before the file is opened. If `isReplaced` says no after that, the opened file is the one at the path;
+ * as long as it is open, no other file gets its inode.
+ */
 export function openedFile(path: string): OpenedFile {
   const opened = identityOf(path);
   return {

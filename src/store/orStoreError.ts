@@ -1,7 +1,7 @@
 import { StoreError } from "./sqlite.ts";
 import { refusalOf } from "../lib/errorCode.ts";
 
-/** Does it; what the system refuses becomes a StoreError that begins with `what` and says why. */
+/** Runs `work`; what the system refuses becomes a StoreError that begins with `what` and says why. */
 export function orStoreError<T>(what: string, work: () => T): T {
   try {
     return work();
