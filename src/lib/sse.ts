@@ -1,7 +1,5 @@
 import { sseEvent, type SseEvent } from "./sseEvent.ts";
 
-export { SseEncodingError, type SseEvent } from "./sseEvent.ts";
-
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 /** How a stream may open: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream */
@@ -13,7 +11,7 @@ const EMPTY = new Uint8Array(0);
 export interface SseSplitter {
   /**
    * Takes the next bytes and returns the events that they complete, in order.
-   * Concatenating every event's `raw` and then `rest()` gives all bytes that were pushed. Events are views of `bytes`
+   * Concatenating the `raw` of every event, the one of `end()` behind the others, gives all bytes that were pushed. Events are views of `bytes`
    * where they can be, so its memory must not be reused. Takes time linear in `bytes`, so a caller that must not hold up
    * the process for long cuts a large read into slices: any cut gives the same events.
    * Throws SseLimitError once an event is larger than allowed; the events before it are returned first.
@@ -23,8 +21,6 @@ export interface SseSplitter {
   readonly isBetweenEvents: boolean;
   /** The event that the stream's end cut off; undefined where it ended cleanly. Throws as `push`. */
   end(): SseEvent | undefined;
-  /** The bytes of the event that is still open: what was pushed and not returned. Nothing is kept after a SseLimitError. */
-  rest(): Uint8Array;
 }
 
 /** An event is larger than the splitter may hold. The stream is of no further use. */
@@ -83,13 +79,9 @@ class Splitter implements SseSplitter {
   end(): SseEvent | undefined {
     if (this.#failure !== undefined) throw this.#failure;
     if (this.#tailLength === 0) return undefined;
-    const tail = this.rest();
+    const tail = this.#rest();
     this.#dropTail();
     return this.#event(tail, 0, tail.byteLength);
-  }
-
-  rest(): Uint8Array {
-    return this.#tail.subarray(0, this.#tailLength);
   }
 
   /** The index behind the event's blank line, or -1 with the position remembered. For streams in which no CR was seen. */
@@ -144,7 +136,7 @@ class Splitter implements SseSplitter {
   #take(bytes: Uint8Array, start: number, end: number): SseEvent {
     if (this.#tailLength === 0) return this.#event(bytes, start, end);
     this.#append(bytes.subarray(start, end));
-    const whole = this.rest();
+    const whole = this.#rest();
     this.#dropTail();
     return this.#event(whole, 0, whole.byteLength);
   }
@@ -166,11 +158,15 @@ class Splitter implements SseSplitter {
     const length = this.#tailLength + piece.byteLength;
     if (length > this.#tail.byteLength) {
       const larger = new Uint8Array(Math.max(length, this.#tailLength * 2, TAIL_BYTES_MIN));
-      larger.set(this.rest());
+      larger.set(this.#rest());
       this.#tail = larger;
     }
     this.#tail.set(piece, this.#tailLength);
     this.#tailLength = length;
+  }
+
+  #rest(): Uint8Array {
+    return this.#tail.subarray(0, this.#tailLength);
   }
 
   /** Lets go of the tail's buffer, which belongs to an event now. */

@@ -1,10 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import {
-  createSseSplitter,
-  SseEncodingError,
-  SseLimitError,
-  type SseEvent,
-} from "../../src/lib/sse.ts";
+import { createSseSplitter, SseLimitError } from "../../src/lib/sse.ts";
+import { SseEncodingError, type SseEvent } from "../../src/lib/sseEvent.ts";
 import { seededRandom } from "../support/seededRandom.ts";
 import { cpuTimer } from "../support/cpuTimer.ts";
 
@@ -19,7 +15,7 @@ interface Seen {
 interface Run {
   /** Events that bear a field, as a reader sees them. What bears none may be cut anywhere. */
   events: Seen[];
-  /** Every event's bytes, in order, and the rest. */
+  /** Every event's bytes, in order; the end's are the last. */
   bytes: Uint8Array;
   terminated: boolean;
 }
@@ -29,7 +25,7 @@ function run(pieces: readonly Uint8Array[]): Run {
   const all: SseEvent[] = pieces.flatMap((piece) => splitter.push(piece));
   const last = splitter.end();
   if (last !== undefined) all.push(last);
-  const bytes = Buffer.concat([...all.map(({ raw }) => raw), splitter.rest()]);
+  const bytes = Buffer.concat(all.map(({ raw }) => raw));
   const events = all
     .map(({ event, data }) => ({ event, data }))
     .filter(({ event, data }) => event !== undefined || data !== undefined);
@@ -180,14 +176,13 @@ describe("what push returns", () => {
       "event: a\ndata: 1\n\n",
       "data: 2\r\n\r\n",
     ]);
-    expect(Buffer.from(splitter.rest()).toString()).toBe("data");
+    expect(Buffer.from(splitter.end()?.raw ?? []).toString()).toBe("data");
   });
 
   test("what the end cut off, and then nothing", () => {
     const splitter = createSseSplitter({ eventBytesMax });
     expect(splitter.push(encoder.encode("data: 1\n"))).toEqual([]);
     expect(splitter.end()?.data).toBe("1");
-    expect(splitter.rest()).toHaveLength(0);
     expect(splitter.end()).toBeUndefined();
   });
 
