@@ -9,7 +9,7 @@ import { conclude } from "./conclude.ts";
 import { estimatedUsage } from "./billedUsage.ts";
 import { watchClient } from "./detachment.ts";
 import { concludeFailure, sendTo, tryRoutes, type Journey } from "./journey.ts";
-import { ownerOf } from "./ownership.ts";
+import { objectRecorder } from "./ownership.ts";
 import { breakOff, reportedFailure } from "./readFailure.ts";
 
 /** A JSON answer that was read whole: everything that could fail about it is done before it is charged. */
@@ -51,9 +51,9 @@ export async function answerJson(
   let answered: Dispatched<ReadAnswer>;
   try {
     answered = await tryRoutes(journey, () => client.isGivenUp, attempt);
-    const own = ownerOf(journey.gateway, visit);
+    const record = objectRecorder(journey.gateway, visit);
     const { objectIds, historyTokens } = answered.answer;
-    await own(objectIds, answered.candidate.provider.id, historyTokens);
+    await record(objectIds, answered.candidate.provider.id, historyTokens);
   } catch (error) {
     const usage = client.isGivenUp && client.isSent ? estimatedUsage(admitted, 0) : undefined;
     throw await concludeFailure(journey, error, {

@@ -6,7 +6,7 @@ import type { Answer, Piece, Relay } from "./answer.ts";
 import type { AnswerDecoder } from "./answerDecoder.ts";
 import { noteReceipt } from "./conclude.ts";
 import { concludeFailure, sendTo, tryRoutes, type Journey } from "./journey.ts";
-import { ownerOf } from "./ownership.ts";
+import { objectRecorder } from "./ownership.ts";
 import { StreamRelay, type RelayOptions } from "./relay.ts";
 
 /** The client's 200 is held back so long for the first content, so that a failure can still be a 502. */
@@ -83,7 +83,7 @@ function relayFor(
     clock: gateway.clock,
     signal: visit.signal,
     disconnectGraceMs: visit.setup.config.billing.disconnectGraceMs,
-    own: ownerOf(gateway, visit),
+    record: objectRecorder(gateway, visit),
     failedToBegin: () => void exchanges.delete(exchange),
     ended(receipt, error) {
       exchanges.delete(exchange);

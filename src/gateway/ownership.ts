@@ -20,7 +20,7 @@ export interface Pinned {
  * them. Throws ApiError 404 for any object that this account did not make and that is not shared, and for one whose
  * provider does not serve the model; the words are the same for a foreign one and for one that never was.
  */
-export function pinToOwner(
+export function pinToMaker(
   gateway: Gateway,
   visit: Visit,
   request: ResponsesRequest,
@@ -51,13 +51,13 @@ export function pinToOwner(
  * Records ids that an answer names as the account's own, with the tokens that a request which continues it
  * begins with; resolves when that is committed.
  */
-export type OwnObjects = (
+export type RecordObjects = (
   objectIds: readonly string[],
   provider: string,
   historyTokens: number,
 ) => Promise<void>;
 
-export function ownerOf({ clock, writer }: Gateway, visit: Visit): OwnObjects {
+export function objectRecorder({ clock, writer }: Gateway, visit: Visit): RecordObjects {
   const { accountId } = visit.caller;
   return async (objectIds, provider, historyTokens) => {
     if (objectIds.length === 0) return;

@@ -11,7 +11,7 @@ import type { AnswerDecoder } from "./answerDecoder.ts";
 import { AnswerReading } from "./answerReading.ts";
 import { watchPace, type ClientPace } from "./clientPace.ts";
 import { billedUsage, historyTokensOf } from "./billedUsage.ts";
-import type { OwnObjects } from "./ownership.ts";
+import type { RecordObjects } from "./ownership.ts";
 import { breakOff, clientGone, readFailure, reportedFailure } from "./readFailure.ts";
 
 export interface RelayOptions {
@@ -27,7 +27,7 @@ export interface RelayOptions {
   /** Fires when the client goes away. */
   signal: AbortSignal;
   disconnectGraceMs: number;
-  readonly own: OwnObjects;
+  readonly record: RecordObjects;
   /** Called once instead of `ended`: the answer did not begin. */
   failedToBegin(): void;
   /** Called once: the receipt, if the ending could be committed, and why the answer failed, if it did. */
@@ -93,7 +93,7 @@ export class StreamRelay implements Relay {
       const ids = this.#decoder.takeObjectIds();
       await Promise.all([
         this.#options.admitted.meter.opened,
-        ids.length > 0 ? this.#own(ids) : undefined,
+        ids.length > 0 ? this.#record(ids) : undefined,
       ]);
     } catch (error) {
       this.#isOver = true;
@@ -158,7 +158,7 @@ export class StreamRelay implements Relay {
         try {
           if (!this.#decoder.isClosed) await this.#reading.read();
           const ids = this.#decoder.takeObjectIds();
-          if (ids.length > 0) await this.#own(ids);
+          if (ids.length > 0) await this.#record(ids);
         } catch (error) {
           // A fault of our own amid the read has ended it all.
           if (!this.#isOver) await this.#fail(error);
@@ -194,10 +194,10 @@ export class StreamRelay implements Relay {
     return true;
   }
 
-  async #own(ids: readonly string[]): Promise<void> {
+  async #record(ids: readonly string[]): Promise<void> {
     this.#exchange.rest();
     const historyTokens = historyTokensOf(this.#options.admitted, this.#decoder);
-    await this.#options.own(ids, this.#providerId, historyTokens);
+    await this.#options.record(ids, this.#providerId, historyTokens);
   }
 
   #collect(): void {

@@ -14,7 +14,7 @@ import { billedUsage, historyTokensOf } from "./billedUsage.ts";
 import type { Gateway, Visit } from "./gateway.ts";
 import type { Journey } from "./journey.ts";
 import { openStream } from "./openStream.ts";
-import { pinToOwner } from "./ownership.ts";
+import { pinToMaker } from "./ownership.ts";
 import { objectIdsOf, ResponsesDecoder, responsesFailure } from "./responsesDecoder.ts";
 import { ranProviderTools } from "./providerTools.ts";
 import { spokenTextBytes } from "./spokenText.ts";
@@ -43,7 +43,7 @@ export async function responses(
   if (model.responsesCandidates.length === 0) {
     throw invalidRequest("model does not support the responses interface");
   }
-  const { candidates, historyTokens } = pinToOwner(
+  const { candidates, historyTokens } = pinToMaker(
     gateway,
     visit,
     request,

@@ -130,7 +130,7 @@ test("an answer whose client is slow to take its end is none of them: it is char
     firstAttemptMs: 0,
     signal: new AbortController().signal,
     disconnectGraceMs: 1000,
-    own: () => Promise.resolve(),
+    record: () => Promise.resolve(),
     failedToBegin() {},
     ended() {},
   });
