@@ -63,12 +63,18 @@ export interface Meter {
   abandon(): Promise<void>;
 }
 
+/** What the row of a request says besides its hold and its prices. */
+type MeteredRequest = Pick<
+  OpenedRequest,
+  "publicId" | "at" | "accountId" | "keyId" | "endpoint" | "model" | "stream"
+>;
+
 export function startMeter(options: {
   writer: Writer;
   clock: Clock;
   hold: Hold;
   price: Price;
-  request: OpenedRequest;
+  request: MeteredRequest;
   /** Told once how the request ended: as it is committed, or as failed where it cannot be. Must not throw. */
   ended(receipt: Receipt): void;
 }): Meter {
@@ -80,7 +86,8 @@ export function startMeter(options: {
   let firstContentMs: number | undefined;
   let pausedMs = 0;
   let finished = false;
-  const opened = writer.write({ kind: "open", request }).then(() => undefined);
+  const row = openedRequest(request, hold, price);
+  const opened = writer.write({ kind: "open", request: row }).then(() => undefined);
   /** Why there is no row, which says more than that there is none to end. */
   let refusal: Error | undefined;
   const isOpened = opened.then(
@@ -180,5 +187,17 @@ export function startMeter(options: {
       if (finished) return;
       await finish({ status: "failed" }).catch(() => undefined);
     },
+  };
+}
+
+function openedRequest(request: MeteredRequest, hold: Hold, price: Price): OpenedRequest {
+  return {
+    ...request,
+    priceInput: price.input,
+    priceCachedInput: price.cachedInput,
+    priceCacheWrite: price.cacheWrite,
+    priceOutput: price.output,
+    hold: hold.amount,
+    promised: hold.promised,
   };
 }

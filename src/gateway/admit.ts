@@ -92,12 +92,6 @@ export async function admit(
       endpoint: ask.endpoint,
       model: config.id,
       stream: ask.stream,
-      priceInput: config.price.input,
-      priceCachedInput: config.price.cachedInput,
-      priceCacheWrite: config.price.cacheWrite,
-      priceOutput: config.price.output,
-      hold: hold.amount,
-      promised: hold.promised,
     },
   });
   gateway.openMeters.add(visit.requestId, meter, model.attemptsMsMax + FORGOTTEN_MS);
