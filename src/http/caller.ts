@@ -27,7 +27,7 @@ export function caller(app: App, traceOf: TraceOf) {
 
 function identify(app: App, token: string | undefined, address: () => string): Caller {
   const { store, clock, current } = app.gateway;
-  const known = authenticate(token, (hash) => store.keys.findByHash(hash), clock.epochMs());
+  const known = authenticate(token, store.keys, clock.epochMs());
   if (known) {
     touch(app, known);
     return known;

@@ -26,7 +26,7 @@ function entryOf(body: string): { entry: Entry; allowed: number[]; hasPlace: () 
   const { app } = at.gateway;
   const { store, clock } = app.gateway;
   const { key } = at.gateway.key();
-  const caller = authenticate(key, (hash) => store.keys.findByHash(hash), clock.epochMs());
+  const caller = authenticate(key, store.keys, clock.epochMs());
   if (!caller) throw new Error("the key is not known");
   const limits = { requestsPerMinute: 0, tokensPerMinute: 0, concurrentRequests: 1 };
   const admission = app.limiter.admit(caller.id, limits);
