@@ -1,6 +1,6 @@
 import type { Clock } from "../lib/clock.ts";
 
-export type BreakerState = "closed" | "half-open" | "open";
+type BreakerState = "closed" | "half-open" | "open";
 
 /**
  * Opens when attempts keep failing, so that nobody waits for a provider that is down, and closes when a

@@ -1,7 +1,8 @@
 import type { Clock } from "../lib/clock.ts";
 import type { UpstreamError, UpstreamFault } from "../providers/upstream.ts";
 import type { Provider } from "../providers/registry.ts";
-import { createBreaker, type Breaker, type BreakerState } from "./breaker.ts";
+import type { RouteState } from "../telemetry/metrics.ts";
+import { createBreaker, type Breaker } from "./breaker.ts";
 import type { Candidate } from "./order.ts";
 
 /**
@@ -16,13 +17,6 @@ export interface RouteHealth {
   begin(candidate: Candidate): Trial;
   /** Those of these routes that were tried so far, each once. */
   states(candidates: Iterable<Candidate>): RouteState[];
-}
-
-export interface RouteState {
-  readonly provider: string;
-  /** The provider's own name for it. */
-  readonly model: string;
-  readonly state: BreakerState;
 }
 
 /** One attempt at a route. */

@@ -1,4 +1,5 @@
 import { pino, type Logger } from "pino";
+import type { Config } from "../config/schema.ts";
 
 /**
  * What a log line may carry, and nothing else: no header, no body, no text of a client or a provider.
@@ -43,18 +44,13 @@ export interface Log {
   flush(): void;
 }
 
-export interface LogOptions {
-  level: "debug" | "info" | "warn" | "error" | "silent";
-  format: "json" | "pretty";
-}
-
 const TEXT_CHARS_MAX = 256;
 
 /**
  * `write` gets whole lines, those of one turn of the event loop together. pino without transports: their
  * Workers do not run in a compiled binary.
  */
-export function createLog(options: LogOptions, write: (lines: string) => void): Log {
+export function createLog(options: Config["log"], write: (lines: string) => void): Log {
   const buffer = lineBuffer(write);
   const logger: Logger = pino(
     {

@@ -28,7 +28,7 @@ export interface EndedRequest {
 }
 
 /** How the circuit breaker sees a route that was tried. */
-interface RouteState {
+export interface RouteState {
   readonly provider: string;
   /** The provider's own name for the model. */
   readonly model: string;
