@@ -1,6 +1,6 @@
 import { bearsContent, type Choice, type ChunkChoice } from "../contract/chatAnswer.ts";
 import type { JsonFields } from "../lib/json.ts";
-import { cutAtStop, watchForStops, type StopWatch } from "./stopSequences.ts";
+import { cutAtStop, StopWatch } from "./stopSequences.ts";
 
 /** What may come before the text of an answer; everything else is said behind it, or instead of it. */
 const FIELDS_BEFORE_TEXT = ["role", "reasoning_content", "reasoning"];
@@ -54,7 +54,7 @@ export class ChatStops {
   #watchOf(index: number): StopWatch {
     let watch = this.#watches.get(index);
     if (!watch) {
-      watch = watchForStops(this.#sequences);
+      watch = new StopWatch(this.#sequences);
       this.#watches.set(index, watch);
     }
     return watch;

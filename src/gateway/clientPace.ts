@@ -1,5 +1,5 @@
 import type { Clock } from "../lib/clock.ts";
-import { createDeadline } from "../lib/deadline.ts";
+import { Deadline } from "../lib/deadline.ts";
 
 /** A client that reads nothing for so long has gone away. */
 export const STALL_MS = 120_000;
@@ -38,7 +38,7 @@ export interface ClientPace {
 
 export function watchPace(clock: Clock, onStall: () => void): ClientPace {
   const startedMs = clock.monotonicMs();
-  const stall = createDeadline(clock, onStall);
+  const stall = new Deadline(clock, onStall);
   let isOver = false;
   let openPauses = 0;
   let pausesSinceMs = startedMs;

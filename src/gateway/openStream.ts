@@ -1,5 +1,5 @@
 import type { ApiError } from "../contract/errors.ts";
-import { createDeadline } from "../lib/deadline.ts";
+import { Deadline } from "../lib/deadline.ts";
 import type { Trial } from "../routing/health.ts";
 import type { Candidate } from "../routing/order.ts";
 import type { Answer, Piece, Relay } from "./answer.ts";
@@ -29,7 +29,7 @@ export async function openStream(
   // Where comments are wanted sooner than that, so is the head before them.
   const waitMs = Math.min(sseKeepaliveMs, HEAD_WAIT_MS);
   const waited = Promise.withResolvers<undefined>();
-  const patience = createDeadline(journey.gateway.clock, () => waited.resolve(undefined));
+  const patience = new Deadline(journey.gateway.clock, () => waited.resolve(undefined));
   patience.set(waitMs);
   try {
     const relay = await Promise.race([opening, waited.promise]);

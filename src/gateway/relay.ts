@@ -1,6 +1,6 @@
 import type { BilledUsage, Ending, Receipt } from "../billing/meter.ts";
 import type { Clock } from "../lib/clock.ts";
-import { createDeadline, type Deadline } from "../lib/deadline.ts";
+import { Deadline } from "../lib/deadline.ts";
 import type { Span } from "../lib/span.ts";
 import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
 import type { Trial } from "../routing/health.ts";
@@ -71,7 +71,7 @@ export class StreamRelay implements Relay {
     this.#exchange = options.exchange;
     this.#pace = watchPace(options.clock, () => this.#leave());
     this.#reading = new AnswerReading(options);
-    this.#grace = createDeadline(options.clock, () => this.#giveUp());
+    this.#grace = new Deadline(options.clock, () => this.#giveUp());
     if (options.signal.aborted) this.#leave();
     else options.signal.addEventListener("abort", () => this.#leave(), { once: true });
   }

@@ -1,43 +1,24 @@
-/** Watches one text, as it comes in pieces, for the sequences at which it is to end. */
-export interface StopWatch {
-  /**
-   * What of the text so far may be shown now. What could be the beginning of a sequence is kept back;
-   * behind a whole one there is nothing more to show.
-   */
-  push(piece: string): string;
-  /** The text that is kept back: something else comes now, or nothing. */
-  release(): string;
-  /** A sequence has come. */
-  readonly hasStopped: boolean;
-}
-
 /**
- * Starts watching a text for `sequences`, none of them empty. The one that is complete first ends the
- * text, as it would end a model that writes one character after the other; of several that are complete
- * at once, the longest. How the text is cut into pieces changes nothing. Takes time linear in the text
- * for each sequence, whatever they are. Sequences are valid Unicode, so no pair of surrogates that came whole is parted.
+ * Watches one text, as it comes in pieces, for the sequences at which it is to end, none of them empty. The one that is
+ * complete first ends the text, as it would end a model that writes one character after the other; of several that are
+ * complete at once, the longest. How the text is cut into pieces changes nothing. Takes time linear in the text for each
+ * sequence, whatever they are. Sequences are valid Unicode, so no pair of surrogates that came whole is parted.
  */
-export function watchForStops(sequences: readonly string[]): StopWatch {
-  return new Watch(sequences.map((sequence) => new Matcher(sequence)));
-}
-
-/** The text before the first stop sequence; undefined where it has none. */
-export function cutAtStop(text: string, sequences: readonly string[]): string | undefined {
-  const watch = watchForStops(sequences);
-  const shown = watch.push(text);
-  return watch.hasStopped ? shown : undefined;
-}
-
-class Watch implements StopWatch {
+export class StopWatch {
+  /** A sequence has come. */
   hasStopped = false;
   readonly #matchers: readonly Matcher[];
   /** How much of the end of the text is kept back. It is the beginning of a sequence, and need not be stored. */
   #heldUnits = 0;
 
-  constructor(matchers: readonly Matcher[]) {
-    this.#matchers = matchers;
+  constructor(sequences: readonly string[]) {
+    this.#matchers = sequences.map((sequence) => new Matcher(sequence));
   }
 
+  /**
+   * What of the text so far may be shown now. What could be the beginning of a sequence is kept back;
+   * behind a whole one there is nothing more to show.
+   */
   push(piece: string): string {
     if (this.hasStopped) return "";
     const held = this.#held();
@@ -60,6 +41,7 @@ class Watch implements StopWatch {
     return held + piece.slice(0, shownUnits - held.length);
   }
 
+  /** The text that is kept back: something else comes now, or nothing. */
   release(): string {
     const held = this.#held();
     this.#heldUnits = 0;
@@ -71,6 +53,13 @@ class Watch implements StopWatch {
     if (longest === undefined || this.#heldUnits === 0) return "";
     return longest.sequence.slice(longest.matched - this.#heldUnits, longest.matched);
   }
+}
+
+/** The text before the first stop sequence; undefined where it has none. */
+export function cutAtStop(text: string, sequences: readonly string[]): string | undefined {
+  const watch = new StopWatch(sequences);
+  const shown = watch.push(text);
+  return watch.hasStopped ? shown : undefined;
 }
 
 /** The matcher that has the most of its sequence. */

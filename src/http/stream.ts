@@ -1,6 +1,6 @@
 import type { Piece, StreamedAnswer } from "../gateway/answer.ts";
 import type { Clock } from "../lib/clock.ts";
-import { createDeadline } from "../lib/deadline.ts";
+import { Deadline } from "../lib/deadline.ts";
 
 /** A comment that clients skip and that keeps the connection in use. */
 const KEEP_ALIVE = ": keep-alive\n\n";
@@ -35,7 +35,7 @@ async function passOn(
   let isWaiting = false;
   /** What was written and is not taken yet. */
   let pauses = 0;
-  const quiet = createDeadline(clock, () => {
+  const quiet = new Deadline(clock, () => {
     if (signal.aborted) return;
     // A client that does not read needs no comment either.
     if (isWaiting && pauses === 0) void write(KEEP_ALIVE);

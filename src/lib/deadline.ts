@@ -1,17 +1,5 @@
 import type { Clock } from "./clock.ts";
 
-/** One moment by which something must have happened; it may be moved often at almost no cost. */
-export interface Deadline {
-  /** Puts the moment so many milliseconds ahead of now. */
-  set(afterMs: number): void;
-  /** The same by the monotonic clock. */
-  setAt(dueMs: number): void;
-  /** There is no such moment for now. Its timer stays, so that another costs nothing. */
-  rest(): void;
-  /** There is none any more. */
-  clear(): void;
-}
-
 /**
  * A timer that comes so much too late was held up with all of the process: by a stop, or by a machine
  * that slept. What came meanwhile is still to be read, and gets this long before the moment counts.
@@ -20,14 +8,10 @@ const LATE_MS = 1000;
 const LATE_GRACE_MS = 100;
 
 /**
- * Moving the moment only notes it. The one timer behind it looks again when it fires, so an event of
- * a stream costs no timer of its own. `onPassed` is called once for each moment that passes.
+ * One moment by which something must have happened; it may be moved often at almost no cost. Moving it only notes it:
+ * the one timer behind it looks again when it fires, so an event of a stream costs no timer of its own.
  */
-export function createDeadline(clock: Clock, onPassed: () => void): Deadline {
-  return new NotedDeadline(clock, onPassed);
-}
-
-class NotedDeadline implements Deadline {
+export class Deadline {
   readonly #clock: Clock;
   readonly #onPassed: () => void;
   #dueMs = Infinity;
@@ -36,24 +20,29 @@ class NotedDeadline implements Deadline {
   /** A moment that was over by then has had its grace. */
   #gracedAtMs = -Infinity;
 
+  /** `onPassed` is called once for each moment that passes. */
   constructor(clock: Clock, onPassed: () => void) {
     this.#clock = clock;
     this.#onPassed = onPassed;
   }
 
+  /** Puts the moment so many milliseconds ahead of now. */
   set(afterMs: number): void {
     this.setAt(this.#clock.monotonicMs() + afterMs);
   }
 
+  /** The same by the monotonic clock. */
   setAt(dueMs: number): void {
     this.#dueMs = dueMs;
     if (dueMs < this.#timerDueMs) this.#arm(dueMs, this.#clock.monotonicMs());
   }
 
+  /** There is no such moment for now. Its timer stays, so that another costs nothing. */
   rest(): void {
     this.#dueMs = Infinity;
   }
 
+  /** There is none any more. */
   clear(): void {
     this.#dueMs = Infinity;
     if (this.#timer !== undefined) clearTimeout(this.#timer);

@@ -1,6 +1,6 @@
 import type { ProviderConfig } from "../config/schema.ts";
 import type { Clock } from "../lib/clock.ts";
-import { createDeadline, type Deadline } from "../lib/deadline.ts";
+import { Deadline } from "../lib/deadline.ts";
 import type { Span } from "../lib/span.ts";
 import { version } from "../lib/version.ts";
 import {
@@ -131,7 +131,7 @@ class ProviderExchange implements UpstreamExchange {
     const { provider, stream, clock } = options;
     this.#options = options;
     this.#endsAtMs = clock.monotonicMs() + provider.totalTimeoutMs;
-    this.#deadline = createDeadline(clock, () => this.#http.abort(timedOut()));
+    this.#deadline = new Deadline(clock, () => this.#http.abort(timedOut()));
     this.#http = send(() => {
       this.#isOver = true;
       this.#deadline.clear();

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
-import { cutAtStop, watchForStops } from "../../src/gateway/stopSequences.ts";
+import { cutAtStop, StopWatch } from "../../src/gateway/stopSequences.ts";
 import { seededRandom } from "../support/seededRandom.ts";
 import { cpuTimer } from "../support/cpuTimer.ts";
 
 /** What is shown of a text that comes in these pieces, and whether it was stopped. */
 function watched(pieces: readonly string[], stops: readonly string[]): [string, boolean] {
-  const watch = watchForStops(stops);
+  const watch = new StopWatch(stops);
   const shown = pieces.map((piece) => watch.push(piece)).join("");
   return [shown + watch.release(), watch.hasStopped];
 }
@@ -73,7 +73,7 @@ describe("a text", () => {
 
 describe("what is kept back", () => {
   test("is no more than what could begin a sequence", () => {
-    const watch = watchForStops(["</end>", "!!"]);
+    const watch = new StopWatch(["</end>", "!!"]);
     const pieces = ["a<", "b", "</en", "t>", "!", "?", "c</end", ">d"];
     expect(pieces.map((piece) => watch.push(piece))).toEqual([
       "a",
@@ -89,10 +89,10 @@ describe("what is kept back", () => {
   });
 
   test("is given out once, and no text that follows completes the sequence unseen", () => {
-    const watch = watchForStops(["stop"]);
+    const watch = new StopWatch(["stop"]);
     expect([watch.push("a st"), watch.release(), watch.release()]).toEqual(["a ", "st", ""]);
     expect([watch.push("o"), watch.push("p b"), watch.hasStopped]).toEqual(["", "", true]);
-    const other = watchForStops(["stop"]);
+    const other = new StopWatch(["stop"]);
     expect([other.push("st"), other.release(), other.push("o"), other.push("ny")]).toEqual([
       "",
       "st",
@@ -110,7 +110,7 @@ test.each([
   const half = "a".repeat(unitCount / 2);
   const stops = [`${half}b`, `b${half}`, `${"ab".repeat(1000)}c`, `${half}${half}`];
   const piece = "a".repeat(pieceUnits);
-  const watch = watchForStops(stops);
+  const watch = new StopWatch(stops);
   const spentMs = cpuTimer();
   let shownUnits = 0;
   for (let sent = 0; sent < unitCount - 1; sent += pieceUnits)
