@@ -3,6 +3,8 @@ import type { Ceiling } from "./ceiling.ts";
 
 const BYTES_PER_TOKEN = 4;
 const TOKENS_PER_OTHER_PART = 1000;
+/** The text that has as many tokens by the estimate as a part that is not text. */
+export const BYTES_PER_OTHER_PART = BYTES_PER_TOKEN * TOKENS_PER_OTHER_PART;
 
 /** Tokens of so many bytes of text and so many parts that are not text. Linear, whatever the text. */
 export function estimateTokens(textBytes: number, otherParts = 0): number {

@@ -1,3 +1,4 @@
+import { BYTES_PER_OTHER_PART } from "../billing/estimate.ts";
 import {
   finishReasonOf,
   isNoFinishReason,
@@ -121,9 +122,6 @@ function isEmpty(delta: Delta): boolean {
   return Object.keys(delta).length === 0;
 }
 
-/** A thousand tokens by the estimate. */
-const BYTES_PER_PICTURE = 4000;
-
 /**
  * UTF-8 bytes of what the model generated of a message or a delta: text, reasoning, refusals, the names and
  * arguments of calls. Ids, indexes and the like are not counted: no model made them, and in a stream they are twenty
@@ -138,7 +136,8 @@ export function spokenBytes(said: JsonFields): number {
     // Most of what is said is one text, for which nothing need be walked.
     if (typeof value === "string") bytes += Buffer.byteLength(value);
     else if (name === "audio" && isJsonObject(value)) bytes += transcriptBytes(value);
-    else if (name === "images" && Array.isArray(value)) bytes += value.length * BYTES_PER_PICTURE;
+    else if (name === "images" && Array.isArray(value))
+      bytes += value.length * BYTES_PER_OTHER_PART;
     else bytes += stringBytes(value, ENVELOPE_KEYS);
   }
   return bytes;
