@@ -101,11 +101,14 @@ export class ConnectionPool implements ConnectionOwner {
   /** Nothing was asked on an idle connection, so whatever comes is not an answer to anybody. */
   received(connection: Connection): void {
     this.#forget(connection);
-    this.distrust(connection);
+    this.loseTrust(connection);
   }
 
-  /** For a connection that was kept, and on which bytes came before a request was written. */
-  distrust(connection: Connection): void {
+  /**
+   * Closes this kept connection, on which bytes came that nobody asked for, and every idle one; for a while none is
+   * kept.
+   */
+  loseTrust(connection: Connection): void {
     connection.destroy();
     const nowMs = performance.now();
     if (this.#isClosed || nowMs < this.#distrustedUntilMs) return;

@@ -63,7 +63,10 @@ export class Exchange implements HttpExchange, ConnectionOwner {
     this.response = this.#arrival.promise;
   }
 
-  /** Called once, after construction. */
+  /**
+   * Leases a connection: after construction, and again where the one leased turned out to be of no use before anything
+   * was written.
+   */
   start(): void {
     this.#connection = this.#pool.lease(this);
   }
@@ -87,7 +90,7 @@ export class Exchange implements HttpExchange, ConnectionOwner {
   received(connection: Connection, bytes: Buffer): void {
     if (!this.#hasWritten) {
       // An answer before the question: it was meant for somebody else, or for nobody.
-      this.#pool.distrust(connection);
+      this.#pool.loseTrust(connection);
       this.start();
       return;
     }
