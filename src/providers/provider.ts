@@ -1,7 +1,7 @@
 import type { ProviderConfig } from "../config/schema.ts";
 import type { ChatRequest } from "../contract/chat.ts";
 import type { Usage } from "../contract/usage.ts";
-import { isDeeper, type JsonObjectText } from "../lib/json.ts";
+import { isDeeper, type JsonFields, type JsonObjectText } from "../lib/json.ts";
 import { ANSWER_ROOM, CostlyJsonError, parseUntrusted } from "../lib/untrustedJson.ts";
 
 /** A chat request on its way to one route. */
@@ -36,7 +36,7 @@ export interface EncodedRequest {
  * (or chunk), unknown fields kept, not yet checked. Unknown usage is undefined, which is not zero.
  */
 export interface ChatReply {
-  readonly completion: Readonly<Record<string, unknown>>;
+  readonly completion: JsonFields;
   readonly usage: Usage | undefined;
 }
 
@@ -44,7 +44,7 @@ export interface ChatReply {
 export type ChatEvent =
   | {
       readonly kind: "chunk";
-      readonly chunk: Readonly<Record<string, unknown>>;
+      readonly chunk: JsonFields;
       readonly usage: Usage | undefined;
       readonly isLast?: boolean;
       /** The usage of an answer that has only begun: its prompt is counted, its completion so far at most. */

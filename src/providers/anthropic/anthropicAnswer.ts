@@ -1,12 +1,10 @@
 import type { FinishReason } from "../../contract/chatAnswer.ts";
 import { readMessagesUsage } from "../../contract/usage.ts";
 import { parseExactly } from "../../lib/exactJson.ts";
-import { isJsonObject } from "../../lib/json.ts";
+import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { parseAnswer } from "../chat/answerObject.ts";
 import { placed } from "./anthropicOrder.ts";
 import { AnswerError, answerText, type ChatReply } from "../provider.ts";
-
-type Fields = Readonly<Record<string, unknown>>;
 
 /**
  * Why a message ended: https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons.
@@ -58,7 +56,7 @@ export function finishReasonOf(stopReason: unknown): unknown {
 }
 
 /** What a client sees of a message's usage besides the figures that are billed. */
-export function shownUsage(usage: unknown): Fields | undefined {
+export function shownUsage(usage: unknown): JsonFields | undefined {
   const details = isJsonObject(usage) ? usage["output_tokens_details"] : undefined;
   const tokens = isJsonObject(details) ? details["thinking_tokens"] : undefined;
   if (!Number.isSafeInteger(tokens)) return undefined;
@@ -66,7 +64,7 @@ export function shownUsage(usage: unknown): Fields | undefined {
 }
 
 /** How a call is announced. Throws AnswerError where it cannot be answered for want of a name or an id. */
-export function openedCall(block: Fields): { id: string; name: string } {
+export function openedCall(block: JsonFields): { id: string; name: string } {
   const { id, name } = block;
   if (typeof id === "string" && typeof name === "string") return { id, name };
   throw new AnswerError("a call has no id or no name");
@@ -76,15 +74,15 @@ export function openedCall(block: Fields): { id: string; name: string } {
  * True for a thinking block that the provider would take back: in a loop of tool calls it must be given its own
  * thinking again, signature and all. `thinking_blocks` is the name that other gateways gave to that.
  */
-export function isThinking(block: Fields): boolean {
+export function isThinking(block: JsonFields): boolean {
   const { type, thinking, signature, data } = block;
   if (type === "redacted_thinking") return isText(data);
   return type === "thinking" && typeof thinking === "string" && isText(signature);
 }
 
 /** The thoughts of an answer, each with its place in it. */
-function thoughtsOf(blocks: readonly Fields[]): readonly Fields[] {
-  const thoughts: Fields[] = [];
+function thoughtsOf(blocks: readonly JsonFields[]): readonly JsonFields[] {
+  const thoughts: JsonFields[] = [];
   let characters = 0;
   let calls = 0;
   for (const block of blocks) {
@@ -95,12 +93,12 @@ function thoughtsOf(blocks: readonly Fields[]): readonly Fields[] {
   return thoughts;
 }
 
-function toolCall(block: Fields): Fields {
+function toolCall(block: JsonFields): JsonFields {
   const { id, name } = openedCall(block);
   return { id, type: "function", function: { name, arguments: answerText(block["input"] ?? {}) } };
 }
 
-function joined(blocks: readonly Fields[], type: "text" | "thinking"): string {
+function joined(blocks: readonly JsonFields[], type: "text" | "thinking"): string {
   return blocks
     .filter((block) => block["type"] === type)
     .map((block) => (typeof block[type] === "string" ? block[type] : ""))

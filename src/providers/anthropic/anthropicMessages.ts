@@ -7,11 +7,11 @@ import { partsOf, unfit, unfitPart, type ChatPart } from "../chat/chatParts.ts";
 import { answeredCallOf, argumentsOf, toolCallsOf } from "../chat/chatTools.ts";
 import { exactReader, type ReadJson } from "../../lib/exactJson.ts";
 import { ANSWER_ROOM } from "../../lib/untrustedJson.ts";
-import { isJsonObject } from "../../lib/json.ts";
+import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { UnfitError } from "../provider.ts";
 
 /** A content block: https://platform.claude.com/docs/en/api/messages */
-export type Block = Readonly<Record<string, unknown>>;
+export type Block = JsonFields;
 
 /** Everything that one side says before the other does. Results come first: the interface wants them there. */
 export interface Turn {

@@ -1,6 +1,4 @@
-import { isJsonObject } from "../../lib/json.ts";
-
-type Block = Readonly<Record<string, unknown>>;
+import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 
 /** How much of an answer stood before one of its thoughts: characters of its text, in UTF-16 units, and calls. */
 export interface Place {
@@ -12,7 +10,7 @@ export interface Place {
  * A thought as it is given out: in a list beside the text and the calls, with its place among them. One that stood
  * before all else has no field of ours, for that is what every server expects.
  */
-export function placed(thought: Block, after: Place): Block {
+export function placed(thought: JsonFields, after: Place): JsonFields {
   return after.characters === 0 && after.calls === 0 ? thought : { ...thought, after };
 }
 
@@ -22,13 +20,13 @@ export function placed(thought: Block, after: Place): Block {
  * out, `toBlock` makes of one what the provider takes back, and `toText` the blocks of a text.
  */
 export function inOrder(
-  thoughts: readonly Block[],
+  thoughts: readonly JsonFields[],
   text: string,
-  calls: readonly Block[],
-  toBlock: (thought: Block) => Block,
-  toText: (text: string) => readonly Block[],
-): readonly Block[] {
-  const blocks: Block[] = [];
+  calls: readonly JsonFields[],
+  toBlock: (thought: JsonFields) => JsonFields,
+  toText: (text: string) => readonly JsonFields[],
+): readonly JsonFields[] {
+  const blocks: JsonFields[] = [];
   let characters = 0;
   let called = 0;
   for (const thought of thoughts) {
@@ -51,7 +49,7 @@ function wholeUpTo(text: string, end: number): number {
 }
 
 /** What a client wrote over it is no place. */
-function placeOf({ after }: Block): Place {
+function placeOf({ after }: JsonFields): Place {
   const { characters, calls } = isJsonObject(after) ? after : {};
   return isCount(characters) && isCount(calls)
     ? { characters, calls }

@@ -1,16 +1,14 @@
 import { readMessagesUsage, type Usage } from "../../contract/usage.ts";
-import { isJsonObject } from "../../lib/json.ts";
+import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { finishReasonOf, isThinking, openedCall, shownUsage } from "./anthropicAnswer.ts";
 import { parseAnswer } from "../chat/answerObject.ts";
 import { placed, type Place } from "./anthropicOrder.ts";
 import { AnswerError, answerText, type ChatEvent, type ReadChatEvent } from "../provider.ts";
 
-type Fields = Readonly<Record<string, unknown>>;
-
 /** A content block that has begun, and after what. Of a call: its place among the calls, and whether any arguments came. */
 interface OpenBlock {
   readonly type: unknown;
-  readonly start: Fields;
+  readonly start: JsonFields;
   readonly call: number;
   readonly after: Place;
   thinking: string;
@@ -36,14 +34,14 @@ class MessageReader {
    * The thoughts as they were signed: all at the end, in one list. Clients that put the chunks of a stream together
    * know lists of calls only, and keep of several lists the last one, or fail at it.
    */
-  readonly #thoughts: Fields[] = [];
+  readonly #thoughts: JsonFields[] = [];
   #thoughtCharacters = 0;
   #calls = 0;
   /** Of the text so far. */
   #characters = 0;
   #isFinished = false;
   /** The figures of `message_start`. That of the output is only a placeholder there. */
-  #started: Fields = {};
+  #started: JsonFields = {};
 
   read({ event, data }: Parameters<ReadChatEvent>[0]): ChatEvent {
     if (data === "") return NOTHING;
@@ -76,7 +74,7 @@ class MessageReader {
     return { ...chunkOf({ role: "assistant", content: "" }), usage, isUsageEarly: true };
   }
 
-  #startBlock(index: unknown, start: Fields): ChatEvent {
+  #startBlock(index: unknown, start: JsonFields): ChatEvent {
     if (this.#open.size >= OPEN_BLOCKS_MAX) throw new AnswerError("too many blocks are open");
     const { type } = start;
     const isCall = type === "tool_use";
@@ -101,7 +99,7 @@ class MessageReader {
     return this.#add(index, { type: "thinking_delta", thinking: start["thinking"] });
   }
 
-  #add(index: unknown, delta: Fields): ChatEvent {
+  #add(index: unknown, delta: JsonFields): ChatEvent {
     const block = this.#open.get(index);
     switch (delta["type"]) {
       case "text_delta": {
@@ -138,7 +136,7 @@ class MessageReader {
   }
 
   /** What a block shows only at its end: the input of a call that came whole or not at all. */
-  #closeBlock(index: unknown): Fields | undefined {
+  #closeBlock(index: unknown): JsonFields | undefined {
     const block = this.#open.get(index);
     this.#open.delete(index);
     if (!block) return undefined;
@@ -171,7 +169,7 @@ class MessageReader {
   }
 
   /** Blocks that were never stopped are whole all the same, once the message is. */
-  #closeAll(): Fields {
+  #closeAll(): JsonFields {
     const calls: unknown[] = [];
     for (const index of this.#open.keys()) {
       const { tool_calls: closed } = this.#closeBlock(index) ?? {};
@@ -187,7 +185,7 @@ class MessageReader {
   }
 
   /** The figures of `message_delta` are cumulative; those that it leaves out are the first ones. */
-  #finalUsage(reported: Fields): Usage | undefined {
+  #finalUsage(reported: JsonFields): Usage | undefined {
     const final: Record<string, unknown> = { ...this.#started, output_tokens: undefined };
     for (const [name, figure] of Object.entries(reported)) final[name] = later(final[name], figure);
     return readMessagesUsage(final);
@@ -200,7 +198,7 @@ function later(before: unknown, now: unknown): unknown {
   return now ?? before;
 }
 
-function argumentsDelta(block: OpenBlock, text: string): Fields {
+function argumentsDelta(block: OpenBlock, text: string): JsonFields {
   return { tool_calls: [{ index: block.call, function: { arguments: text } }] };
 }
 
@@ -209,15 +207,15 @@ function textChunk(field: "content" | "reasoning_content", text: string): ChatEv
 }
 
 function chunkOf(
-  delta: Fields,
+  delta: JsonFields,
   finishReason: unknown = null,
-  usage?: Fields,
+  usage?: JsonFields,
 ): ChatEvent & { kind: "chunk" } {
   const choices = [{ index: 0, delta, finish_reason: finishReason }];
   return { kind: "chunk", chunk: { choices, usage }, usage: undefined };
 }
 
-function fieldsOf(value: unknown): Fields {
+function fieldsOf(value: unknown): JsonFields {
   return isJsonObject(value) ? value : {};
 }
 

@@ -1,3 +1,4 @@
+import type { JsonFields } from "../../lib/json.ts";
 import type { ChatRequestBody } from "../../contract/chatRequestBody.ts";
 import { openCallLoop, type Turn } from "./anthropicMessages.ts";
 import { versionOf } from "./anthropicModel.ts";
@@ -5,7 +6,7 @@ import type { ChatToolChoice } from "../chat/chatTools.ts";
 
 /** What an effort becomes: https://platform.claude.com/docs/en/build-with-claude/extended-thinking and .../effort */
 export interface Thinking {
-  readonly thinking?: Readonly<Record<string, unknown>>;
+  readonly thinking?: JsonFields;
   readonly effort?: string;
 }
 

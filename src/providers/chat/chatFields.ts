@@ -1,5 +1,5 @@
 import type { RequestMessage } from "../../contract/chatRequestBody.ts";
-import { isDeeper, type JsonObjectText } from "../../lib/json.ts";
+import { isDeeper, type JsonFields, type JsonObjectText } from "../../lib/json.ts";
 import { unfit } from "./chatParts.ts";
 import { UnfitError } from "../provider.ts";
 
@@ -57,7 +57,7 @@ export function isGiven(value: unknown): boolean {
 }
 
 /** Throws UnfitError for what asks for another kind of answer, which only the convention's own interface can give. */
-export function refuseOtherAnswers(body: Readonly<Record<string, unknown>>): void {
+export function refuseOtherAnswers(body: JsonFields): void {
   const { modalities, web_search_options: search } = body;
   if (isGiven(search)) throw unfit("web_search_options");
   if (Array.isArray(modalities) && modalities.some((mode) => mode !== "text")) {
@@ -80,10 +80,7 @@ export function refuseRecording(message: RequestMessage, path: string): void {
  * writes such a field knows the provider. A given field takes the place of the client's.
  * Throws UnfitError for a given value that is nested too deep to be written.
  */
-export function bodyWithOthers(
-  object: JsonObjectText,
-  fields: Readonly<Record<string, unknown>>,
-): string {
+export function bodyWithOthers(object: JsonObjectText, fields: JsonFields): string {
   if (isDeeper(fields, DEPTH_MAX)) throw new UnfitError("the request is nested too deep");
   const members = Object.entries(fields)
     .filter(([, value]) => value !== undefined)

@@ -1,5 +1,5 @@
 import type { RequestMessage } from "../../contract/chatRequestBody.ts";
-import { isJsonObject } from "../../lib/json.ts";
+import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { UnfitError } from "../provider.ts";
 
 /** Where an image or a file is: in the request itself, as base64, or at an address. */
@@ -13,7 +13,7 @@ export type PartSource =
  */
 export type ChatPart = {
   readonly path: string;
-  readonly own: Readonly<Record<string, unknown>> | undefined;
+  readonly own: JsonFields | undefined;
 } & (
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "image"; readonly source: PartSource }
@@ -75,7 +75,7 @@ export function unfit(path: string): UnfitError {
   return new UnfitError(`${path} is not supported by this model's provider`);
 }
 
-function partOf(part: Readonly<Record<string, unknown>>, path: string): ChatPart {
+function partOf(part: JsonFields, path: string): ChatPart {
   const at = { path, own: part };
   const { type } = part;
   switch (type) {

@@ -1,6 +1,6 @@
 import type { ChatRequestBody, RequestMessage } from "../../contract/chatRequestBody.ts";
 import type { ReadJson } from "../../lib/exactJson.ts";
-import { isJsonObject } from "../../lib/json.ts";
+import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { isGiven } from "./chatFields.ts";
 import { unfit, unfitPart } from "./chatParts.ts";
 import { UnfitError } from "../provider.ts";
@@ -9,10 +9,10 @@ import { UnfitError } from "../provider.ts";
 export interface ChatTool {
   readonly name: string;
   readonly description: string | undefined;
-  readonly parameters: Readonly<Record<string, unknown>> | undefined;
+  readonly parameters: JsonFields | undefined;
   readonly strict: boolean | undefined;
   /** The client's whole definition, for fields that an interface knows besides. */
-  readonly own: Readonly<Record<string, unknown>>;
+  readonly own: JsonFields;
 }
 
 /** Whether the model may, must or must not call a tool, and which. */
@@ -29,7 +29,7 @@ export interface ChatToolCall {
   /** Names the call to the caller: `messages[1].tool_calls[0]`. */
   readonly path: string;
   /** The client's whole call, for fields that an interface knows besides. */
-  readonly own: Readonly<Record<string, unknown>>;
+  readonly own: JsonFields;
 }
 
 /** The form in which the client wants its answer; undefined for plain text. */
@@ -39,18 +39,16 @@ export type ChatFormat =
       readonly kind: "schema";
       readonly name: string | undefined;
       readonly description: string | undefined;
-      readonly schema: Readonly<Record<string, unknown>>;
+      readonly schema: JsonFields;
       readonly strict: boolean | undefined;
     };
-
-type Fields = Readonly<Record<string, unknown>>;
 
 /** The schema of a function without parameters, where an interface requires what the convention leaves out. */
 export const NO_PARAMETERS = { type: "object", properties: {} };
 
 /** The tools of a request. Throws UnfitError for what is no function: other providers do not have it. */
 export function toolsOf(body: ChatRequestBody): readonly ChatTool[] {
-  const { tools, functions } = body as Fields;
+  const { tools, functions } = body as JsonFields;
   if (isGiven(functions)) throw unfit("functions");
   if (!isGiven(tools)) return [];
   if (!Array.isArray(tools)) throw unfit("tools");
@@ -78,7 +76,7 @@ export function toolsOf(body: ChatRequestBody): readonly ChatTool[] {
 
 /** Undefined where the client leaves it to the provider. Throws UnfitError for any other than the words and the names of functions. */
 export function toolChoiceOf(body: ChatRequestBody): ChatToolChoice | undefined {
-  const { tool_choice: choice, function_call: legacy } = body as Fields;
+  const { tool_choice: choice, function_call: legacy } = body as JsonFields;
   if (isGiven(legacy)) throw unfit("function_call");
   if (!isGiven(choice)) return undefined;
   if (choice === "auto" || choice === "none" || choice === "required") return { kind: choice };
@@ -87,7 +85,7 @@ export function toolChoiceOf(body: ChatRequestBody): ChatToolChoice | undefined 
 }
 
 /** https://platform.openai.com/docs/api-reference/chat/create#chat-create-tool_choice */
-function allowedOf(choice: Fields): ChatToolChoice {
+function allowedOf(choice: JsonFields): ChatToolChoice {
   const { mode, tools } = isJsonObject(choice["allowed_tools"]) ? choice["allowed_tools"] : {};
   const isMode = mode === "auto" || mode === "required";
   if (!isMode || !Array.isArray(tools) || tools.length === 0) throw unfit("tool_choice");
@@ -103,7 +101,7 @@ function chosenName(choice: unknown): string {
 
 /** The calls that an assistant's message made, in their order. */
 export function toolCallsOf(message: RequestMessage, path: string): readonly ChatToolCall[] {
-  const { tool_calls: calls, function_call: legacy } = message as Fields;
+  const { tool_calls: calls, function_call: legacy } = message as JsonFields;
   if (isGiven(legacy)) throw unfit(`${path}.function_call`);
   if (!isGiven(calls)) return [];
   if (!Array.isArray(calls)) throw unfit(`${path}.tool_calls`);
@@ -122,7 +120,7 @@ export function toolCallsOf(message: RequestMessage, path: string): readonly Cha
 
 /** Which call a tool's message answers. Throws UnfitError where it does not say. */
 export function answeredCallOf(message: RequestMessage, path: string): string {
-  const { tool_call_id: id } = message as Fields;
+  const { tool_call_id: id } = message as JsonFields;
   if (typeof id !== "string") throw new UnfitError(`${path}.tool_call_id is required`);
   return id;
 }
@@ -131,10 +129,7 @@ export function answeredCallOf(message: RequestMessage, path: string): string {
  * The arguments of a call as the object that some interfaces want instead of its text; none is an empty one.
  * Throws UnfitError where they are no JSON object.
  */
-export function argumentsOf(
-  call: ChatToolCall,
-  readJson: ReadJson,
-): Readonly<Record<string, unknown>> {
+export function argumentsOf(call: ChatToolCall, readJson: ReadJson): JsonFields {
   if (call.arguments.trim() === "") return {};
   try {
     const value: unknown = readJson(call.arguments);
@@ -147,7 +142,7 @@ export function argumentsOf(
 
 /** Throws UnfitError for a form that no provider but the convention's own has. */
 export function formatOf(body: ChatRequestBody): ChatFormat | undefined {
-  const { response_format: format } = body as Fields;
+  const { response_format: format } = body as JsonFields;
   if (!isGiven(format)) return undefined;
   if (!isJsonObject(format)) throw unfit("response_format");
   if (format["type"] === "text") return undefined;

@@ -1,5 +1,5 @@
 import { readChatUsage, type Usage } from "../../contract/usage.ts";
-import { isJsonObject } from "../../lib/json.ts";
+import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { sha256 } from "../../lib/sha256.ts";
 import { parseAnswer, withoutIndex } from "../chat/answerObject.ts";
 import {
@@ -10,8 +10,6 @@ import {
   type Told,
 } from "./geminiCandidate.ts";
 import { AnswerError, type ChatReply, type ReadChatEvent } from "../provider.ts";
-
-type Fields = Readonly<Record<string, unknown>>;
 
 /** An id that is made here has so many characters of the answer's own, for elsewhere at most 40 are allowed. */
 const ID_CHARS_MAX = 24;
@@ -32,7 +30,7 @@ export function readGeminiAnswer(text: string): ChatReply {
   };
 }
 
-function messageOf({ tool_calls: calls, images, ...said }: Said): Fields {
+function messageOf({ tool_calls: calls, images, ...said }: Said): JsonFields {
   return {
     content: "",
     ...said,
@@ -96,7 +94,7 @@ interface ReadUsage {
   /** What was said is not counted yet, only the prompt and thoughts. */
   readonly isPartial: boolean;
   /** What else is shown of it. */
-  readonly reported: Fields | undefined;
+  readonly reported: JsonFields | undefined;
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { RequestMessage } from "../../contract/chatRequestBody.ts";
 import { exactReader, type ReadJson } from "../../lib/exactJson.ts";
 import { ANSWER_ROOM } from "../../lib/untrustedJson.ts";
-import { isJsonObject } from "../../lib/json.ts";
+import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import {
   partsOf,
   picturesOf,
@@ -25,7 +25,7 @@ interface Reading {
 }
 
 /** One part of a content: https://ai.google.dev/api/caching#Part */
-type Part = Readonly<Record<string, unknown>>;
+type Part = JsonFields;
 
 /** What is said in one go. The results of calls are the user's too, and stand in a content of their own. */
 interface Content {
@@ -188,7 +188,7 @@ function resultMedia(part: ChatPart, model: string): Part {
 }
 
 /** A result must be an object; "output" is where any other stands: https://ai.google.dev/api/caching#FunctionResponse */
-function resultObject(text: string, readJson: ReadJson): Readonly<Record<string, unknown>> {
+function resultObject(text: string, readJson: ReadJson): JsonFields {
   // Most results are plain words, and what is no object need not be read.
   if (!/^\s*\{/.test(text)) return { output: text };
   try {

@@ -1,3 +1,4 @@
+import type { JsonFields } from "../../lib/json.ts";
 import type { ChatRequestBody } from "../../contract/chatRequestBody.ts";
 
 type Effort = NonNullable<ChatRequestBody["reasoning_effort"]>;
@@ -17,7 +18,7 @@ const BUDGETS = { low: 1024, medium: 8192, high: 24_576, xhigh: 24_576 } as cons
 export function thinkingConfigOf(
   model: string,
   effort: Effort | undefined,
-): Readonly<Record<string, unknown>> | undefined {
+): JsonFields | undefined {
   if (effort === undefined) return undefined;
   switch (thinkingOf(model)) {
     case "levels": {

@@ -1,12 +1,10 @@
 import type { ChatRequestBody } from "../../contract/chatRequestBody.ts";
-import { isJsonObject } from "../../lib/json.ts";
+import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { bodyWithOthers, isGiven, refuseOtherAnswers } from "../chat/chatFields.ts";
 import { formatOf, toolChoiceOf, toolsOf, type ChatToolChoice } from "../chat/chatTools.ts";
 import { geminiContents } from "./geminiContents.ts";
 import { thinkingConfigOf } from "./geminiModel.ts";
 import { UnfitError, type ChatCall, type EncodedRequest } from "../provider.ts";
-
-type Fields = Readonly<Record<string, unknown>>;
 
 /**
  * Fields of the interface's own that a caller may not write, although others pass as they are: a cache and files in
@@ -54,14 +52,14 @@ function modelPath(model: string): string {
   return collection + encodeURIComponent(name);
 }
 
-function refuseOwnFields(body: Fields): void {
+function refuseOwnFields(body: JsonFields): void {
   for (const name of REFUSED_FIELDS) {
     if (isGiven(body[name])) throw new UnfitError(`${name} is not supported`);
   }
 }
 
 /** The schemas are JSON schemas, so they go where JSON schemas are taken: `parameters` refuses much of what they say. */
-function toolFields(body: ChatRequestBody): Fields {
+function toolFields(body: ChatRequestBody): JsonFields {
   const choice = toolChoiceOf(body);
   const tools = toolsOf(body);
   if (tools.length === 0) return {};
@@ -76,7 +74,7 @@ function toolFields(body: ChatRequestBody): Fields {
 }
 
 /** https://ai.google.dev/api/caching#FunctionCallingConfig: of the modes that need no call, only one takes names. */
-function callingConfigOf(choice: ChatToolChoice): Fields {
+function callingConfigOf(choice: ChatToolChoice): JsonFields {
   if (choice.kind === "tool") return { mode: "ANY", allowedFunctionNames: [choice.name] };
   if (choice.kind === "allowed") {
     return { mode: choice.isRequired ? "ANY" : "VALIDATED", allowedFunctionNames: choice.names };
@@ -85,7 +83,11 @@ function callingConfigOf(choice: ChatToolChoice): Fields {
 }
 
 /** What the caller sets in the interface's own words counts before what was translated. */
-function generationConfigOf({ request, model, outputTokensBound }: ChatCall): Fields | undefined {
+function generationConfigOf({
+  request,
+  model,
+  outputTokensBound,
+}: ChatCall): JsonFields | undefined {
   const { body, stop, choiceCount } = request;
   const format = formatOf(body);
   const translated = {
@@ -107,7 +109,7 @@ function generationConfigOf({ request, model, outputTokensBound }: ChatCall): Fi
   return Object.keys(settings).length > 0 ? settings : undefined;
 }
 
-function ownSettings(body: Fields): Fields {
+function ownSettings(body: JsonFields): JsonFields {
   const own = Object.hasOwn(body, "generationConfig") ? (body["generationConfig"] ?? {}) : {};
   if (!isJsonObject(own)) throw new UnfitError("generationConfig must be an object");
   for (const name of HELD_SETTINGS) {
@@ -116,7 +118,7 @@ function ownSettings(body: Fields): Fields {
   return own;
 }
 
-function numberOf(body: Fields, name: string): number | undefined {
+function numberOf(body: JsonFields, name: string): number | undefined {
   const value = body[name];
   return typeof value === "number" ? value : undefined;
 }

@@ -1,5 +1,5 @@
 import { readReasoningTokens, readResponsesUsage } from "../../contract/usage.ts";
-import { isJsonObject } from "../../lib/json.ts";
+import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { parseAnswer, withoutIndex } from "../chat/answerObject.ts";
 import { encodeChat } from "./openaiResponsesRequest.ts";
 import { Saying, type Said } from "./openaiResponsesSaying.ts";
@@ -10,8 +10,6 @@ import {
   type ChatReply,
   type ReadChatEvent,
 } from "../provider.ts";
-
-type Fields = Readonly<Record<string, unknown>>;
 
 /**
  * Chat over the responses interface of OpenAI, and of those that imitate it:
@@ -42,16 +40,16 @@ function readResponse(text: string): ChatReply {
 }
 
 /** What stands in a choice of a chat beside what it says. */
-function besides(logprobs: Said["logprobs"]): Fields {
+function besides(logprobs: Said["logprobs"]): JsonFields {
   return logprobs ? { logprobs: { content: logprobs, refusal: null } } : {};
 }
 
 /** The events of https://platform.openai.com/docs/api-reference/responses-streaming; those of no concern to a chat are passed over. */
 function eventReader(): ReadChatEvent {
   const saying = new Saying();
-  let created: Fields = {};
+  let created: JsonFields = {};
   let hasRole = false;
-  const chunk = (finishReason: string | null, more: Fields = {}): Fields => {
+  const chunk = (finishReason: string | null, more: JsonFields = {}): JsonFields => {
     const role = hasRole ? {} : { role: "assistant" };
     hasRole = true;
     const { logprobs, ...said } = saying.take();
@@ -89,7 +87,7 @@ function eventReader(): ReadChatEvent {
   };
 }
 
-function sayEvent(saying: Saying, type: string, event: Fields): void {
+function sayEvent(saying: Saying, type: string, event: JsonFields): void {
   const { delta, text, item, output_index: outputIndex, item_id: itemId } = event;
   const partOf = (index: unknown): string => `${String(outputIndex ?? itemId)} ${String(index)}`;
   switch (type) {
@@ -126,12 +124,12 @@ function sayEvent(saying: Saying, type: string, event: Fields): void {
   }
 }
 
-function isCall(item: Fields): boolean {
+function isCall(item: JsonFields): boolean {
   return item["type"] === "function_call" || item["type"] === "custom_tool_call";
 }
 
 /** Says what is left to be said of a finished response, and how it ended. Throws AnswerError where it did not finish. */
-function readEnd(response: Fields, saying: Saying, status: unknown) {
+function readEnd(response: JsonFields, saying: Saying, status: unknown) {
   const { output, usage: reported } = response;
   if (isJsonObject(response["error"])) throw new AnswerError("the answer is an error");
   const items: readonly unknown[] = Array.isArray(output) ? output : [];
@@ -143,7 +141,7 @@ function readEnd(response: Fields, saying: Saying, status: unknown) {
   return { finishReason, usage: readResponsesUsage(reported), shownUsage };
 }
 
-function finishReasonOf(response: Fields, status: unknown, callsTools: boolean): string {
+function finishReasonOf(response: JsonFields, status: unknown, callsTools: boolean): string {
   if (status === "incomplete") {
     const details = response["incomplete_details"];
     const reason = isJsonObject(details) ? details["reason"] : undefined;
@@ -156,6 +154,6 @@ function finishReasonOf(response: Fields, status: unknown, callsTools: boolean):
   return callsTools ? "tool_calls" : "stop";
 }
 
-function createdOf(response: unknown): Fields {
+function createdOf(response: unknown): JsonFields {
   return isJsonObject(response) ? { created: response["created_at"] } : {};
 }

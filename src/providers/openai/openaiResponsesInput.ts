@@ -1,10 +1,8 @@
 import type { ContentPart, RequestMessage } from "../../contract/chatRequestBody.ts";
-import { isJsonObject } from "../../lib/json.ts";
+import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { isGiven, refuseRecording } from "../chat/chatFields.ts";
 import { unfit, unfitPart } from "../chat/chatParts.ts";
 import { answeredCallOf } from "../chat/chatTools.ts";
-
-type Fields = Readonly<Record<string, unknown>>;
 
 /**
  * The messages of a chat as the input items of a response, in their order:
@@ -31,7 +29,7 @@ function spokenBefore(
   path: string,
   callsTools: boolean,
 ): readonly object[] {
-  const { content, refusal } = message as RequestMessage & Fields;
+  const { content, refusal } = message as RequestMessage & JsonFields;
   refuseRecording(message, path);
   if (typeof refusal === "string" && refusal !== "") {
     const texts = content === "" ? [] : asParts(contentOf(message, path, outputPart));
@@ -48,13 +46,13 @@ function asParts(content: string | readonly object[]): readonly object[] {
 function contentOf(
   { content }: RequestMessage,
   path: string,
-  partOf: (part: ContentPart & Fields, path: string) => object,
+  partOf: (part: ContentPart & JsonFields, path: string) => object,
 ): string | readonly object[] {
   if (typeof content === "string") return content;
   return (content ?? []).map((part, index) => partOf(part, `${path}.content[${index}]`));
 }
 
-function inputPart(part: ContentPart & Fields, path: string): object {
+function inputPart(part: ContentPart & JsonFields, path: string): object {
   const { type, text } = part;
   if (type === "text") return { type: "input_text", text };
   if (type === "image_url") return imagePart(part["image_url"], path);
@@ -64,7 +62,7 @@ function inputPart(part: ContentPart & Fields, path: string): object {
 }
 
 /** What an assistant said, sent back: it is told apart from what a user says, and refused in the user's words. */
-function outputPart(part: ContentPart & Fields, path: string): object {
+function outputPart(part: ContentPart & JsonFields, path: string): object {
   const { type, text, refusal } = part;
   if (type === "text") return { type: "output_text", text };
   if (type === "refusal" && typeof refusal === "string") return { type, refusal };
@@ -91,7 +89,7 @@ type CallItem =
   | { type: "custom_tool_call"; call_id: string; name: string; input: string };
 
 function callsOf(message: RequestMessage, path: string): readonly CallItem[] {
-  const { tool_calls: calls, function_call: legacy } = message as Fields;
+  const { tool_calls: calls, function_call: legacy } = message as JsonFields;
   if (isGiven(legacy)) throw unfit(`${path}.function_call`);
   if (!isGiven(calls)) return [];
   if (!Array.isArray(calls)) throw unfit(`${path}.tool_calls`);

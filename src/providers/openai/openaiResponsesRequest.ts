@@ -1,13 +1,11 @@
 import type { ChatRequest } from "../../contract/chat.ts";
 import type { ChatRequestBody } from "../../contract/chatRequestBody.ts";
-import { isJsonObject } from "../../lib/json.ts";
+import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { bodyWithOthers, isGiven, refuseOtherAnswers } from "../chat/chatFields.ts";
 import { unfit } from "../chat/chatParts.ts";
 import { formatOf, NO_PARAMETERS } from "../chat/chatTools.ts";
 import { inputOf } from "./openaiResponsesInput.ts";
 import type { ChatCall, EncodedRequest } from "../provider.ts";
-
-type Fields = Readonly<Record<string, unknown>>;
 
 /** Fields of the same name and meaning in both interfaces. */
 const SHARED_FIELDS = [
@@ -40,7 +38,7 @@ const STORED_OBJECT_FIELDS = ["previous_response_id", "conversation", "prompt"];
  */
 export function encodeChat(call: ChatCall): EncodedRequest {
   const { object, request } = call;
-  const body: ChatRequestBody & Fields = request.body;
+  const body: ChatRequestBody & JsonFields = request.body;
   refuseUnfit(body, request);
   const fields: Record<string, unknown> = {
     model: call.model,
@@ -65,7 +63,7 @@ export function encodeChat(call: ChatCall): EncodedRequest {
   return { path: "/responses", body: bodyWithOthers(object, fields) };
 }
 
-function refuseUnfit(body: Fields, { choiceCount, stop }: ChatRequest): void {
+function refuseUnfit(body: JsonFields, { choiceCount, stop }: ChatRequest): void {
   if (choiceCount > 1) throw unfit("n");
   // The gateway ends the text at a stop sequence, and could not tell which tokens that leaves.
   if (body["logprobs"] === true && stop.length > 0) throw unfit("logprobs with stop");
@@ -87,20 +85,20 @@ function includedWithLogprobs(own: unknown): readonly unknown[] {
 }
 
 /** Usage is on the last event always; only how the stream is padded can be asked for. */
-function streamOptionsOf(body: Fields): object | undefined {
+function streamOptionsOf(body: JsonFields): object | undefined {
   const options = body["stream_options"];
   const padding = isJsonObject(options) ? options["include_obfuscation"] : undefined;
   return typeof padding === "boolean" ? { include_obfuscation: padding } : undefined;
 }
 
 /** The caller's own `reasoning`, as who knows the interface writes it, with the convention's fields on top. */
-function reasoningOf(body: ChatRequestBody & Fields): object | undefined {
+function reasoningOf(body: ChatRequestBody & JsonFields): object | undefined {
   const { reasoning_effort: effort, reasoningSummary } = body;
   const summary = reasoningSummary === "detail" ? "detailed" : reasoningSummary;
   return withOwn(body["reasoning"], { effort, summary });
 }
 
-function textOf(body: ChatRequestBody & Fields): object | undefined {
+function textOf(body: ChatRequestBody & JsonFields): object | undefined {
   const format = formatOf(body);
   const schema =
     format?.kind === "schema"
@@ -117,7 +115,7 @@ function textOf(body: ChatRequestBody & Fields): object | undefined {
 }
 
 /** What the caller wrote under the interface's own name, with ours put over it; undefined where there is neither. */
-function withOwn(own: unknown, ours: Fields): object | undefined {
+function withOwn(own: unknown, ours: JsonFields): object | undefined {
   const entries = Object.entries(ours).filter(([, value]) => isGiven(value));
   if (entries.length === 0) return isJsonObject(own) ? own : undefined;
   return { ...(isJsonObject(own) ? own : {}), ...Object.fromEntries(entries) };
