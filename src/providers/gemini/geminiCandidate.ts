@@ -1,7 +1,5 @@
-import { isJsonObject } from "../../lib/json.ts";
+import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { AnswerError, answerText, MisfireError } from "../provider.ts";
-
-type Fields = Readonly<Record<string, unknown>>;
 
 /** Why a candidate ended, https://ai.google.dev/api/generate-content#FinishReason; any other reason is the gateway's to judge. */
 const FINISH_REASONS: ReadonlyMap<unknown, string> = new Map([
@@ -60,23 +58,23 @@ export interface Said {
   readonly reasoning_content?: string;
   readonly tool_calls?: readonly ToolCall[];
   readonly images?: readonly Image[];
-  readonly extra_content?: Fields;
+  readonly extra_content?: JsonFields;
 }
 
 interface ToolCall {
   readonly index: number;
   readonly id: string;
   readonly type: "function";
-  readonly function: Fields;
-  readonly extra_content?: Fields;
+  readonly function: JsonFields;
+  readonly extra_content?: JsonFields;
 }
 
 /** In the form in which clients send one. */
 interface Image {
   readonly index: number;
   readonly type: "image_url";
-  readonly image_url: Fields;
-  readonly extra_content?: Fields;
+  readonly image_url: JsonFields;
+  readonly extra_content?: JsonFields;
 }
 
 /** One candidate of an answer, or what an event adds to it. */
@@ -135,7 +133,7 @@ function saidIn(
 ): Said {
   let content = "";
   let reasoning = "";
-  let signature: Fields | undefined;
+  let signature: JsonFields | undefined;
   const calls: ToolCall[] = [];
   const images: Image[] = [];
   for (const part of parts) {
@@ -176,12 +174,16 @@ function saidIn(
  * Where Google's own OpenAI-compatible interface has the signature of a thought: a client that sends back the message,
  * the call or the image that it got returns it, as https://ai.google.dev/gemini-api/docs/thought-signatures demands.
  */
-function extraContentOf(signature: unknown): Fields | undefined {
+function extraContentOf(signature: unknown): JsonFields | undefined {
   if (typeof signature !== "string" || signature === "") return undefined;
   return { google: { thought_signature: signature } };
 }
 
-function toolCallOf(call: Fields, index: number, idOf: (callIndex: number) => string): ToolCall {
+function toolCallOf(
+  call: JsonFields,
+  index: number,
+  idOf: (callIndex: number) => string,
+): ToolCall {
   const { id, name, args = {} } = call;
   if (typeof name !== "string") throw new AnswerError("a call has no name");
   return {
@@ -193,7 +195,7 @@ function toolCallOf(call: Fields, index: number, idOf: (callIndex: number) => st
 }
 
 /** Other media have no place in a chat's answer. */
-function imageUrlOf({ mimeType, data }: Fields): string | undefined {
+function imageUrlOf({ mimeType, data }: JsonFields): string | undefined {
   if (typeof mimeType !== "string" || typeof data !== "string") return undefined;
   return mimeType.startsWith("image/") ? `data:${mimeType};base64,${data}` : undefined;
 }

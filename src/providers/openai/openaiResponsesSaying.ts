@@ -1,7 +1,5 @@
-import { isJsonObject } from "../../lib/json.ts";
+import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { AnswerError } from "../provider.ts";
-
-type Fields = Readonly<Record<string, unknown>>;
 
 /** What is new of an answer, in the words of the chat convention; `index` tells calls apart in a stream. */
 export interface Said {
@@ -10,7 +8,7 @@ export interface Said {
   reasoning_content?: string;
   tool_calls?: SaidCall[];
   /** Of the tokens of the text. They stand in the choice, beside what it says. */
-  logprobs?: Fields[];
+  logprobs?: JsonFields[];
 }
 
 export interface SaidCall {
@@ -116,7 +114,7 @@ export class Saying {
   }
 
   /** Begins a call, unless that was done. What it is called with is left to its deltas and its end. */
-  openCall(item: Fields, outputIndex: unknown): Call {
+  openCall(item: JsonFields, outputIndex: unknown): Call {
     const { call_id: callId = item["id"], id: itemId, name } = item;
     const known = this.#calls.find((call) => call.callId === callId);
     if (known) return known;
@@ -138,7 +136,7 @@ export class Saying {
    * The call that an event is about; undefined where its item never began, and is yet to come. The place
    * among the items comes first: there are servers whose ids change from event to event.
    */
-  callOf({ item_id: itemId, output_index: outputIndex }: Fields): Call | undefined {
+  callOf({ item_id: itemId, output_index: outputIndex }: JsonFields): Call | undefined {
     const calls = this.#calls;
     if (outputIndex === undefined && itemId === undefined) return calls.at(-1);
     return (
@@ -179,10 +177,10 @@ function textOf(value: unknown): string {
 }
 
 /** Pieces of a stream need not have the bytes. */
-function tokenOf({ token, logprob, bytes }: Fields): Fields {
+function tokenOf({ token, logprob, bytes }: JsonFields): JsonFields {
   return { token, logprob, bytes: bytes ?? null };
 }
 
-function listOf(value: unknown): readonly Fields[] {
+function listOf(value: unknown): readonly JsonFields[] {
   return Array.isArray(value) ? value.filter(isJsonObject) : [];
 }
