@@ -5,11 +5,14 @@ import { parseAnswer } from "../chat/answerObject.ts";
 import { placed, type Place } from "./anthropicOrder.ts";
 import { AnswerError, answerText, type ChatEvent, type ReadChatEvent } from "../provider.ts";
 
-/** A content block that has begun, and after what. Of a call: its place among the calls, and whether any arguments came. */
+/**
+ * A content block that has begun, and after what. Of a call, and undefined for all else: its place among the calls; and
+ * whether any arguments came.
+ */
 interface OpenBlock {
   readonly type: unknown;
   readonly start: JsonFields;
-  readonly call: number;
+  readonly call: number | undefined;
   readonly after: Place;
   thinking: string;
   signature: string;
@@ -81,7 +84,7 @@ class MessageReader {
     this.#open.set(index, {
       type,
       start,
-      call: isCall ? this.#calls : -1,
+      call: isCall ? this.#calls : undefined,
       after: { characters: this.#characters, calls: this.#calls },
       thinking: "",
       signature: "",
@@ -121,9 +124,9 @@ class MessageReader {
         if (!block) throw new AnswerError("a call goes on that never began");
         const text = textOf(delta["partial_json"]);
         // The provider's own tools have their input in the same form; a client is not to run them.
-        if (block.call < 0 || text === "") return NOTHING;
+        if (block.call === undefined || text === "") return NOTHING;
         block.hasArguments = true;
-        return chunkOf(argumentsDelta(block, text));
+        return chunkOf({ tool_calls: [calledWith(block.call, text)] });
       }
       default:
         return NOTHING;
@@ -131,8 +134,8 @@ class MessageReader {
   }
 
   #stopBlock(index: unknown): ChatEvent {
-    const delta = this.#closeBlock(index);
-    return delta ? chunkOf(delta) : NOTHING;
+    const call = this.#closeBlock(index);
+    return call ? chunkOf({ tool_calls: [call] }) : NOTHING;
   }
 
   /** What a block shows only at its end: the input of a call that came whole or not at all. */
@@ -140,12 +143,12 @@ class MessageReader {
     const block = this.#open.get(index);
     this.#open.delete(index);
     if (!block) return undefined;
-    if (block.call >= 0) {
-      if (block.hasArguments) return undefined;
-      return argumentsDelta(block, answerText(block.start["input"] ?? {}));
+    if (block.call === undefined) {
+      this.#keepThought(block);
+      return undefined;
     }
-    this.#keepThought(block);
-    return undefined;
+    if (block.hasArguments) return undefined;
+    return calledWith(block.call, answerText(block.start["input"] ?? {}));
   }
 
   #keepThought({ type, thinking, signature, start, after }: OpenBlock): void {
@@ -170,10 +173,10 @@ class MessageReader {
 
   /** Blocks that were never stopped are whole all the same, once the message is. */
   #closeAll(): JsonFields {
-    const calls: unknown[] = [];
+    const calls: JsonFields[] = [];
     for (const index of this.#open.keys()) {
-      const { tool_calls: closed } = this.#closeBlock(index) ?? {};
-      if (Array.isArray(closed)) calls.push(...(closed as unknown[]));
+      const call = this.#closeBlock(index);
+      if (call) calls.push(call);
     }
     // Some of the thoughts without the others are none that the provider takes back.
     const hasThoughts =
@@ -198,8 +201,9 @@ function later(before: unknown, now: unknown): unknown {
   return now ?? before;
 }
 
-function argumentsDelta(block: OpenBlock, text: string): JsonFields {
-  return { tool_calls: [{ index: block.call, function: { arguments: text } }] };
+/** A call by its place, as it goes on with a piece of its arguments. */
+function calledWith(index: number, text: string): JsonFields {
+  return { index, function: { arguments: text } };
 }
 
 function textChunk(field: "content" | "reasoning_content", text: string): ChatEvent {
