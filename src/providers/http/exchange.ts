@@ -102,7 +102,7 @@ export class Exchange implements HttpExchange, ConnectionOwner {
     const piece = this.#decoder.push(bytes);
     if (this.#body === undefined && this.#decoder.head !== undefined) {
       this.#body = new IncomingBody(connection);
-      this.#arrival.resolve(new ArrivedResponse(this.#decoder.head, this.#body));
+      this.#arrival.resolve(arrived(this.#decoder.head, this.#body));
     }
     if (piece.end > piece.start) {
       this.#body?.push(piece);
@@ -161,26 +161,11 @@ export class Exchange implements HttpExchange, ConnectionOwner {
   }
 }
 
-class ArrivedResponse implements HttpResponse {
-  readonly status: number;
-  readonly #headers: ReadonlyMap<string, string>;
-  readonly #body: IncomingBody;
-
-  constructor(head: ResponseHead, body: IncomingBody) {
-    this.status = head.status;
-    this.#headers = head.headers;
-    this.#body = body;
-  }
-
-  header(name: string): string | undefined {
-    return this.#headers.get(name);
-  }
-
-  read(): Promise<Uint8Array | undefined> {
-    return this.#body.read();
-  }
-
-  offerTo(taker: (piece: Span) => boolean): void {
-    this.#body.offerTo(taker);
-  }
+function arrived({ status, headers }: ResponseHead, body: IncomingBody): HttpResponse {
+  return {
+    status,
+    header: (name) => headers.get(name),
+    read: () => body.read(),
+    offerTo: (taker) => body.offerTo(taker),
+  };
 }
