@@ -99,13 +99,9 @@ function chosenName(choice: unknown): string {
   return name;
 }
 
-/** The calls that an assistant's message made, in their order. */
+/** The calls that an assistant's message made, in their order. Throws UnfitError for what is no call of a function. */
 export function toolCallsOf(message: RequestMessage, path: string): readonly ChatToolCall[] {
-  const { tool_calls: calls, function_call: legacy } = message as JsonFields;
-  if (isGiven(legacy)) throw unfit(`${path}.function_call`);
-  if (!isGiven(calls)) return [];
-  if (!Array.isArray(calls)) throw unfit(`${path}.tool_calls`);
-  return calls.map((call: unknown, index) => {
+  return callListOf(message, path).map((call, index) => {
     const at = `${path}.tool_calls[${index}]`;
     if (!isJsonObject(call)) throw unfit(at);
     const { id, type = "function", function: called } = call;
@@ -116,6 +112,15 @@ export function toolCallsOf(message: RequestMessage, path: string): readonly Cha
     }
     return { id, name, arguments: given, path: at, own: call };
   });
+}
+
+/** What stands where an assistant's message made calls, as the client wrote it. Throws UnfitError where that is no list. */
+export function callListOf(message: RequestMessage, path: string): readonly unknown[] {
+  const { tool_calls: calls, function_call: legacy } = message as JsonFields;
+  if (isGiven(legacy)) throw unfit(`${path}.function_call`);
+  if (!isGiven(calls)) return [];
+  if (!Array.isArray(calls)) throw unfit(`${path}.tool_calls`);
+  return calls;
 }
 
 /** Which call a tool's message answers. Throws UnfitError where it does not say. */

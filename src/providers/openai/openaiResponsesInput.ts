@@ -1,8 +1,8 @@
 import type { ContentPart, RequestMessage } from "../../contract/chatRequestBody.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
-import { isGiven, refuseRecording } from "../chat/chatFields.ts";
+import { refuseRecording } from "../chat/chatFields.ts";
 import { unfit, unfitPart } from "../chat/chatParts.ts";
-import { answeredCallOf } from "../chat/chatTools.ts";
+import { answeredCallOf, callListOf } from "../chat/chatTools.ts";
 
 /**
  * The messages of a chat as the input items of a response, in their order:
@@ -89,11 +89,9 @@ type CallItem =
   | { type: "custom_tool_call"; call_id: string; name: string; input: string };
 
 function callsOf(message: RequestMessage, path: string): readonly CallItem[] {
-  const { tool_calls: calls, function_call: legacy } = message as JsonFields;
-  if (isGiven(legacy)) throw unfit(`${path}.function_call`);
-  if (!isGiven(calls)) return [];
-  if (!Array.isArray(calls)) throw unfit(`${path}.tool_calls`);
-  return calls.map((call: unknown, index) => callItem(call, `${path}.tool_calls[${index}]`));
+  return callListOf(message, path).map((call, index) =>
+    callItem(call, `${path}.tool_calls[${index}]`),
+  );
 }
 
 function callItem(call: unknown, path: string): CallItem {
