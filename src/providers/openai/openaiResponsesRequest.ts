@@ -49,8 +49,8 @@ export function encodeChat(call: ChatCall): EncodedRequest {
     max_output_tokens: call.outputTokensBound,
     reasoning: reasoningOf(body),
     text: textOf(body),
-    tools: isGiven(body["tools"]) ? toolsOf(body["tools"]) : undefined,
-    tool_choice: isGiven(body["tool_choice"]) ? toolChoiceOf(body["tool_choice"]) : undefined,
+    tools: isGiven(body["tools"]) ? flatTools(body["tools"]) : undefined,
+    tool_choice: isGiven(body["tool_choice"]) ? flatToolChoice(body["tool_choice"]) : undefined,
     top_logprobs:
       body["logprobs"] === true || isGiven(body["include"]) ? body["top_logprobs"] : undefined,
     include: body["logprobs"] === true ? includedWithLogprobs(body["include"]) : undefined,
@@ -121,7 +121,7 @@ function withOwn(own: unknown, ours: JsonFields): object | undefined {
   return { ...(isJsonObject(own) ? own : {}), ...Object.fromEntries(entries) };
 }
 
-function toolsOf(tools: unknown): readonly unknown[] {
+function flatTools(tools: unknown): readonly unknown[] {
   if (!Array.isArray(tools)) throw unfit("tools");
   return tools.map((tool: unknown, index) => toolOf(tool, `tools[${index}]`));
 }
@@ -154,7 +154,7 @@ function inputFormatOf(format: unknown): unknown {
   return { type: format["type"], syntax, definition };
 }
 
-function toolChoiceOf(choice: unknown): unknown {
+function flatToolChoice(choice: unknown): unknown {
   if (typeof choice === "string") return choice;
   if (!isJsonObject(choice)) throw unfit("tool_choice");
   const { type } = choice;
