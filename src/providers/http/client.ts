@@ -1,21 +1,16 @@
 import { ConnectionError } from "./connectionError.ts";
 import { ConnectionPool } from "./connectionPool.ts";
-import { connectionTarget } from "./connectionTarget.ts";
+import { connectionTarget, type TargetOptions } from "./connectionTarget.ts";
 import type { Message } from "./connection.ts";
 import { Exchange, type HttpExchange } from "./exchange.ts";
 
 export { ConnectionError } from "./connectionError.ts";
 export type { HttpExchange, HttpResponse } from "./exchange.ts";
 
-export interface HttpClientOptions {
+/** Where a client leads, and by which way. */
+export interface HttpClientOptions extends TargetOptions {
   /** `http(s)://host[:port][/path][?query]`, already validated. */
   readonly baseUrl: string;
-  /** `http://user:pass@host:port`. https targets are reached by CONNECT, http ones by absolute-form. */
-  readonly proxyUrl?: string | undefined;
-  /** PEM text that replaces the built-in certificate authorities. */
-  readonly ca?: string | undefined;
-  /** DNS, TCP, proxy and TLS together. */
-  readonly connectTimeoutMs: number;
   /** Told each time that bytes came which nobody asked for, and for how long no connection is kept after them. */
   readonly onUnasked?: ((distrustMs: number) => void) | undefined;
 }

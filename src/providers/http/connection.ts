@@ -19,11 +19,7 @@ export type Message = string | readonly Uint8Array[];
 type Stage = "dialling" | "asking the proxy" | "handshake" | "open" | "closed";
 
 /**
- * One TCP or TLS connection, dialled on construction. Bun's `fetch` is not used because it runs no more
- * than 256 requests at once in a process and keeps 64 idle sockets for all hosts together;
- * `bench/upstreamClients.ts` measures what that and the alternatives cost.
- *
- * After `destroy` and `close` the owner hears nothing more.
+ * One TCP or TLS connection, dialled on construction. After `destroy` and `close` the owner hears nothing more.
  */
 export class Connection {
   owner: ConnectionOwner;

@@ -23,8 +23,11 @@ export interface ConnectionProxy {
 
 /** What of the options of a client concerns its connections. */
 export interface TargetOptions {
+  /** `http://user:pass@host:port`. https targets are reached by CONNECT, http ones by absolute-form. */
   readonly proxyUrl?: string | undefined;
+  /** PEM text that replaces the built-in certificate authorities. */
   readonly ca?: string | undefined;
+  /** DNS, TCP, proxy and TLS together. */
   readonly connectTimeoutMs: number;
 }
 
