@@ -1,7 +1,7 @@
 import type { RequestMessage } from "../../contract/chatRequestBody.ts";
 import { isThinking } from "./anthropicAnswer.ts";
 import { takesLateInstructions } from "./anthropicModel.ts";
-import { inOrder } from "./anthropicOrder.ts";
+import { inOrder, textBlock, thinkingBlock } from "./anthropicOrder.ts";
 import { refuseRecording } from "../chat/chatFields.ts";
 import { partsOf, unfit, unfitPart, type ChatPart } from "../chat/chatParts.ts";
 import { answeredCallOf, argumentsOf, toolCallsOf } from "../chat/chatTools.ts";
@@ -142,19 +142,8 @@ function assistantBlocks(
     input: argumentsOf(call, readJson),
   }));
   const content = message.content ?? "";
-  if (typeof content === "string") {
-    return inOrder(thoughts, content, calls, thinkingBlock, textBlock);
-  }
+  if (typeof content === "string") return inOrder(thoughts, content, calls);
   return [...thoughts.map(thinkingBlock), ...textBlocks(message, path), ...calls];
-}
-
-/** None for a blank text, which the interface refuses. */
-function textBlock(text: string, cache: Block = {}): readonly Block[] {
-  return text.trim() === "" ? [] : [{ type: "text", text, ...cache }];
-}
-
-function thinkingBlock({ type, thinking, signature, data }: Block): Block {
-  return type === "thinking" ? { type, thinking, signature } : { type, data };
 }
 
 function resultBlock(message: RequestMessage, path: string): Block {

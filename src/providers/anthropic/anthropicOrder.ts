@@ -17,14 +17,12 @@ export function placed(thought: JsonFields, after: Place): JsonFields {
 /**
  * The blocks of an answer that is sent back, as they stood. The provider refuses thoughts elsewhere than they were, and
  * at the end of an answer: if it would end in a thought, all thoughts come first. `thoughts` are as they were given
- * out, `toBlock` makes of one what the provider takes back, and `toText` the blocks of a text.
+ * out.
  */
 export function inOrder(
   thoughts: readonly JsonFields[],
   text: string,
   calls: readonly JsonFields[],
-  toBlock: (thought: JsonFields) => JsonFields,
-  toText: (text: string) => readonly JsonFields[],
 ): readonly JsonFields[] {
   const blocks: JsonFields[] = [];
   let characters = 0;
@@ -32,14 +30,24 @@ export function inOrder(
   for (const thought of thoughts) {
     const after = placeOf(thought);
     const end = wholeUpTo(text, after.characters);
-    blocks.push(...toText(text.slice(characters, end)));
-    blocks.push(...calls.slice(called, after.calls), toBlock(thought));
+    blocks.push(...textBlock(text.slice(characters, end)));
+    blocks.push(...calls.slice(called, after.calls), thinkingBlock(thought));
     characters = Math.max(characters, end);
     called = Math.max(called, after.calls);
   }
-  const rest = [...toText(text.slice(characters)), ...calls.slice(called)];
+  const rest = [...textBlock(text.slice(characters)), ...calls.slice(called)];
   if (rest.length > 0) return [...blocks, ...rest];
-  return [...thoughts.map(toBlock), ...toText(text), ...calls];
+  return [...thoughts.map(thinkingBlock), ...textBlock(text), ...calls];
+}
+
+/** A text as blocks: none for a blank one, which the interface refuses. */
+export function textBlock(text: string, cache: JsonFields = {}): readonly JsonFields[] {
+  return text.trim() === "" ? [] : [{ type: "text", text, ...cache }];
+}
+
+/** A thought as the provider takes it back, without what else stands in what was given out. */
+export function thinkingBlock({ type, thinking, signature, data }: JsonFields): JsonFields {
+  return type === "thinking" ? { type, thinking, signature } : { type, data };
 }
 
 /** Never between the two halves of a character: the client may have changed the text since. */

@@ -82,10 +82,9 @@ export function refuseRecording(message: RequestMessage, path: string): void {
  */
 export function bodyWithOthers(object: JsonObjectText, fields: JsonFields): string {
   if (isDeeper(fields, DEPTH_MAX)) throw new UnfitError("the request is nested too deep");
-  const members = Object.entries(fields)
-    .filter(([, value]) => value !== undefined)
-    .map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`);
-  const taken = new Set(Object.keys(fields).filter((name) => fields[name] !== undefined));
+  const given = Object.entries(fields).filter(([, value]) => value !== undefined);
+  const members = given.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`);
+  const taken = new Set(given.map(([name]) => name));
   for (const { key, valueStart, valueEnd } of object.members) {
     if (CONVENTION_FIELDS.has(key) || taken.has(key)) continue;
     members.push(`${JSON.stringify(key)}:${object.text.slice(valueStart, valueEnd)}`);
