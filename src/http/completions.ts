@@ -55,18 +55,7 @@ async function serve(
   const { request, trace, passage } = entry;
   const setup = app.gateway.current;
   const { server } = setup.config;
-  app.requests.begin();
-  let isOver = false;
-  let isStream = false;
-  const over = (): void => {
-    if (isOver) return;
-    isOver = true;
-    if (isStream) app.requests.openStreams -= 1;
-    passage.release();
-    app.requests.end();
-    // The connection is an idle one again, and a client that never takes its last bytes is cut off.
-    entry.server?.timeout(request, IDLE_TIMEOUT_SECONDS);
-  };
+  const place = takePlace(app, entry);
   const visit: Visit = {
     requestId: trace.id,
     setup,
@@ -76,7 +65,7 @@ async function serve(
     note: (fields) => trace.note(fields),
     fail: (error) => trace.fail(errorClass(error)),
     over() {
-      over();
+      place.leave();
       trace.end(200);
     },
   };
@@ -88,24 +77,53 @@ async function serve(
     entry.server?.timeout(request, 0);
     const answered = await answer(visit, body);
     if (answered.kind === "stream") {
-      isStream = !isOver;
-      if (isStream) app.requests.openStreams += 1;
+      place.streams();
       ({ beginning } = answered);
       return streamAnswer(
         trace,
         streamBody(answered, app.gateway.clock, request.signal, server.sseKeepaliveMs),
       );
     }
-    over();
+    place.leave();
     return jsonAnswer(trace, 200, answered.text, { "x-tollgate-cost-rub": answered.costRub });
   } catch (error) {
-    over();
+    place.leave();
     throw error;
   } finally {
     // With its answer's beginning a body is let go; only a late stream has none yet.
     if (beginning) void beginning.then(() => claim.release());
     else claim.release();
   }
+}
+
+/** A request's place among those under way. */
+interface Place {
+  /** It is answered by a stream, and counted as one until it leaves. */
+  streams(): void;
+  /** Gives the place back, once. */
+  leave(): void;
+}
+
+function takePlace(app: App, { request, passage, server }: Entry): Place {
+  let isLeft = false;
+  let isStream = false;
+  app.requests.begin();
+  return {
+    streams() {
+      if (isLeft) return;
+      isStream = true;
+      app.requests.openStreams += 1;
+    },
+    leave() {
+      if (isLeft) return;
+      isLeft = true;
+      if (isStream) app.requests.openStreams -= 1;
+      passage.release();
+      app.requests.end();
+      // The connection is an idle one again, and a client that never takes its last bytes is cut off.
+      server?.timeout(request, IDLE_TIMEOUT_SECONDS);
+    },
+  };
 }
 
 /** A client that goes away while it sends has made a request that is not whole; nobody hears of it but the log. */
