@@ -106,16 +106,17 @@ function create(session: Session, name: string, options: OverdraftOption): Resul
 }
 
 function shown(account: AccountRow): Result {
+  const document = accountDocument(account);
   return {
-    document: accountDocument(account),
+    document,
     text: () =>
       fields([
         ["account", account.name],
         ["state", state(account)],
-        ["balance, RUB", formatRoubles(account.balance)],
-        ["held, RUB", formatRoubles(account.held)],
-        ["overdraft, RUB", formatRoubles(account.overdraft)],
-        ["available, RUB", formatRoubles(available(account))],
+        ["balance, RUB", document.balance_rub],
+        ["held, RUB", document.held_rub],
+        ["overdraft, RUB", document.overdraft_rub],
+        ["available, RUB", document.available_rub],
         ["created", shortTime(account.createdAt)],
       ]),
   };

@@ -17,9 +17,10 @@ export function addCheck(program: Command): void {
     .description("validate the config")
     .option("--live", "also ask each route of each model for one token, which the providers charge")
     .action(async (options: { live?: true }, command: Command) => {
-      const { config, warnings } = load(globalOptions(command));
-      if (options.live) await checkLive(config, warnings, globalOptions(command));
-      else showSound(config, warnings, globalOptions(command));
+      const global = globalOptions(command);
+      const { config, warnings } = load(global);
+      if (options.live) await checkLive(config, warnings, global);
+      else showSound(config, warnings, global);
     });
 }
 

@@ -79,12 +79,11 @@ const settings: readonly Setting[] = [
 export const settingFlags = settings.map(({ flag }) => flag.split(" ")[0]).join(", ");
 
 /** Adds a flag for each setting of a key; for `set` they take `none` too, which takes the setting away. */
-export function addSettingOptions(command: Command, use: "create" | "set"): Command {
+export function addSettingOptions(command: Command, use: "create" | "set"): void {
   for (const { flag, description, without, read } of settings) {
     if (use === "create") command.option(flag, description, read);
     else command.option(flag, `${description}; none = ${without}`, orNone(read));
   }
-  return command;
 }
 
 /** What the flags say. Throws CommandFailure if they name a model that is not there. */

@@ -1,4 +1,4 @@
-import type { Config, ProviderConfig } from "../config/schema.ts";
+import type { ChatApi, Config, ProviderConfig } from "../config/schema.ts";
 import type { Endpoint } from "../contract/requestForm.ts";
 import { createCatalog } from "../gateway/catalog.ts";
 import { askRoute, probesOf, type Probe } from "../gateway/probe.ts";
@@ -16,7 +16,7 @@ export interface LiveResult {
   /** The endpoint of the gateway that the route serves. */
   readonly endpoint: Endpoint;
   /** The provider's interface that was asked for it. */
-  readonly api: "chat" | "responses";
+  readonly api: ChatApi;
   readonly ok: boolean;
   readonly message: string;
   readonly duration_ms: number;

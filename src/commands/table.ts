@@ -1,10 +1,10 @@
 import Table from "cli-table3";
 import { visible } from "./print.ts";
 
-/** A column of a table. Money is aligned at the decimal point, other numbers at their end. */
+/** A column of a table, of texts if it has no kind. Money is aligned at the decimal point, other numbers at their end. */
 export interface Column {
   readonly head: string;
-  readonly kind?: "text" | "number" | "money";
+  readonly kind?: "number" | "money";
 }
 
 /** A table without lines, its columns two blanks apart. */
@@ -18,9 +18,7 @@ export function table(columns: readonly Column[], rows: readonly (readonly strin
     chars: borderless,
     style: { head: [], border: [], "padding-left": 0, "padding-right": 0 },
     head: columns.map(({ head }) => head),
-    colAligns: columns.map(({ kind }) =>
-      kind === undefined || kind === "text" ? "left" : "right",
-    ),
+    colAligns: columns.map(({ kind }) => (kind === undefined ? "left" : "right")),
   });
   table.push(...rows.map((_, row) => aligned.map((cells) => cells[row] ?? "")));
   return trimLines(table.toString());

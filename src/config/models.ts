@@ -109,15 +109,13 @@ function readRoute(
   providers: readonly ProviderConfig[],
   inspection: Inspection,
 ): RouteConfig {
-  const api = file.api ?? "chat";
-  const responses = file.responses ?? false;
   checkProvider(file, at, providers, inspection);
   if (file.model !== undefined) checkName(file.model, `${at}.model`, inspection);
   return {
     provider: file.provider ?? "",
     model: file.model ?? modelId,
-    api,
-    responses,
+    api: file.api ?? "chat",
+    responses: file.responses ?? false,
     priority: Number(file.priority ?? 1n),
     weight: Number(file.weight ?? 1n),
     operatorPrice: readOperatorPrice(file, at, inspection),

@@ -1,3 +1,4 @@
+import type { ChatApi } from "../config/schema.ts";
 import { checkChatRequest } from "../contract/chat.ts";
 import { parseJsonObject } from "../contract/read.ts";
 import type { Endpoint } from "../contract/requestForm.ts";
@@ -16,7 +17,7 @@ export interface Probe {
   readonly candidate: Candidate;
   readonly endpoint: Endpoint;
   /** The provider's interface that is asked. */
-  readonly api: "chat" | "responses";
+  readonly api: ChatApi;
 }
 
 /**

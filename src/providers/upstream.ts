@@ -79,7 +79,7 @@ export function createUpstream(
   provider: ProviderConfig,
   adapter: ProviderAdapter,
   clock: Clock,
-  onUnasked: (distrustMs: number) => void = () => {},
+  onUnasked: (distrustMs: number) => void,
 ): Upstream {
   const client = createHttpClient({ ...provider, onUnasked });
   const secrets = secretsOf(provider);

@@ -32,7 +32,7 @@ test("a read that whoever took a piece lets rest is not timed, until it is waite
     firstByteTimeoutMs: 1000,
     totalTimeoutMs: 60_000,
   } as ProviderConfig;
-  const upstream = createUpstream(provider, openai, systemClock);
+  const upstream = createUpstream(provider, openai, systemClock, () => {});
   openThings.push({ stop: () => upstream.close() });
   const exchange = upstream.send({ path: "/x", body: "{}", stream: true, requestId: "r" });
   await exchange.head;
