@@ -37,11 +37,6 @@ export interface RelayOptions {
 /** A client that leaves when no provider has said anything for so long pays nothing. */
 const SILENCE_MS = 30_000;
 
-/** The client went away, or might as well have: nothing more can be said to it. */
-class ClientGone extends Error {
-  override readonly name = "ClientGone";
-}
-
 /**
  * Pulls the provider's stream through a decoder, one read for one write, and finishes the meter
  * exactly once, whichever way it ends. The end of the answer leaves after its charge is committed.
@@ -118,7 +113,7 @@ export class StreamRelay implements Relay {
 
   take(): Piece | undefined {
     this.#send = undefined;
-    if (this.#isGone) throw new ClientGone("the client went away");
+    if (this.#isGone) throw new Error("the client went away, or might as well have");
     const piece = this.#output;
     this.#output = undefined;
     return piece;
