@@ -44,6 +44,14 @@ export function reportedFailure(): UpstreamError {
   return new UpstreamError("misfire", "reported failure");
 }
 
+/**
+ * Whether the caller chose what broke an answer off: what the client got of it before is paid for. An event without an
+ * end is not among it: it may as well be a provider's that never ends a line, and nothing tells the two apart.
+ */
+export function isCallersDoing({ fault, outcome }: UpstreamError): boolean {
+  return fault === "misfire" && outcome !== "too large";
+}
+
 /** Why an exchange is ended whose client went away. */
 export function clientGone(): UpstreamError {
   return new UpstreamError("client", "client gone");

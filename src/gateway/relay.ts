@@ -12,7 +12,13 @@ import { AnswerReading } from "./answerReading.ts";
 import { watchPace, type ClientPace } from "./clientPace.ts";
 import { billedUsage, historyTokensOf } from "./billedUsage.ts";
 import type { RecordObjects } from "./ownership.ts";
-import { breakOff, clientGone, readFailure, reportedFailure } from "./readFailure.ts";
+import {
+  breakOff,
+  clientGone,
+  isCallersDoing,
+  readFailure,
+  reportedFailure,
+} from "./readFailure.ts";
 
 export interface RelayOptions {
   exchange: UpstreamExchange;
@@ -222,20 +228,22 @@ export class StreamRelay implements Relay {
     const cause = isClients ? clientGone() : failure;
     this.#options.trial.ended(cause);
     this.#options.admitted.meter.amendAttempt(cause.outcome);
-    const ending: Ending = isClients
-      ? { status: "cancelled", usage: this.#leaversUsage() }
-      : { status: "failed" };
-    await this.#finish(ending, failure);
+    // Else whoever knows how to bring about what cannot be read would get all that comes before it for nothing.
+    const ending: Ending =
+      isClients || isCallersDoing(failure)
+        ? { status: "cancelled", usage: this.#leaversUsage() }
+        : { status: "failed" };
+    // A client that left is no fault that the operator must hear of.
+    await this.#finish(ending, failure, isClients ? undefined : failure);
   }
 
-  /** Writes the ending, and puts what may leave only after that behind what is still to be handed over. */
-  async #finish(ending: Ending, failure?: UpstreamError): Promise<void> {
+  /** Writes the ending, and puts what may leave only after that behind what is left. The operator hears of `told`. */
+  async #finish(ending: Ending, failure?: UpstreamError, told?: UpstreamError): Promise<void> {
     this.#grace.clear();
     this.#pace.stop();
     const { admitted, candidate } = this.#options;
     let receipt: Receipt | undefined;
-    // A client that left is no fault that the operator must hear of.
-    let problem: unknown = ending.status === "cancelled" ? undefined : failure;
+    let problem: unknown = told;
     try {
       const { operatorPrice } = candidate.route;
       receipt = await admitted.meter.finish({

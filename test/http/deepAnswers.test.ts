@@ -69,19 +69,25 @@ describe.each(deepEnds)("a chat stream in which %s is nested too deep to be writ
   test.each([
     ["piece by piece", events],
     ["at once", [events.join("")]],
-  ])("ends as failed and uncharged, and leaves nothing open (%s)", async (_cut, pieces) => {
-    at.provider.answer = stream(helloEvent, ...pieces);
-    const key = at.gateway.key({ concurrentRequests: 1 });
-    const reply = await chat(at.gateway, key, asking);
-    expect(chunksOf(reply).at(-1)).toMatchObject({
-      choices: [{ delta: {}, finish_reason: "error" }],
-      error: { type: "provider_error" },
-    });
-    expect(reply.text).not.toMatch(/"finish_reason":"(?!error)/);
-    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
-    expect(at.gateway.balance(key)).toBe(started);
-    await expectNothingOpen(key);
-  });
+  ])(
+    "ends as a failure, paid as by a client that left, and leaves nothing open (%s)",
+    async (_cut, pieces) => {
+      at.provider.answer = stream(helloEvent, ...pieces);
+      const key = at.gateway.key({ concurrentRequests: 1 });
+      const reply = await chat(at.gateway, key, asking);
+      expect(chunksOf(reply).at(-1)).toMatchObject({
+        choices: [{ delta: {}, finish_reason: "error" }],
+        error: { type: "provider_error" },
+      });
+      expect(reply.text).not.toMatch(/"finish_reason":"(?!error)/);
+      const charge = costOf({ prompt: 2, completion: 2 });
+      expect(await at.gateway.records(key, 1)).toMatchObject([
+        { status: "cancelled", estimated: true, charge },
+      ]);
+      expect(at.gateway.balance(key)).toBe(started - charge);
+      await expectNothingOpen(key);
+    },
+  );
 
   test("is charged once, by the estimate, and leaves nothing open when the client is gone", async () => {
     const { key, client, provide, leave } = await beginChat(at, asking, { concurrentRequests: 1 });

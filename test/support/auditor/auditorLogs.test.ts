@@ -104,6 +104,16 @@ describe("what clients have of their answers", () => {
   });
 });
 
+test("a failure amid a stream that its client chose agrees with the books, though it is paid for", () => {
+  tamper(
+    books,
+    `UPDATE attempts SET outcome = 'misfire'
+     WHERE request_id = (SELECT id FROM requests WHERE public_id = 'req_cancelled')`,
+  );
+  const answer = seen("req_cancelled", `${helloEvent}data: {"error":{}}\n\n`);
+  expect(auditFile(books.path, { seen: [answer] })).toEqual([]);
+});
+
 /** Lets `req_done` go for nothing, under another name, in all of the books but the ledger. */
 function voided(status: string): string {
   return `UPDATE requests SET public_id = 'req_void', status = '${status}', charge = 0, completion_tokens = 0,

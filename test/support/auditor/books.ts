@@ -70,6 +70,7 @@ export interface RequestRow {
 export interface AttemptRow {
   readonly request: bigint;
   readonly n: bigint;
+  readonly outcome: string;
 }
 
 /** What a day's totals count. */
@@ -127,7 +128,7 @@ function readAll(file: Database): Books {
         cache_write_tokens AS written, completion_tokens AS completion, estimated,
         operator_cost AS operatorCost, attempt_count AS attemptCount
       FROM requests ORDER BY id`),
-    attempts: all("SELECT request_id AS request, n FROM attempts ORDER BY request_id, n"),
+    attempts: all("SELECT request_id AS request, n, outcome FROM attempts ORDER BY request_id, n"),
     totals: all(`SELECT day, account_id AS account, key_id AS key, model, provider, endpoint,
         requests, failed, charged, prompt_tokens AS prompt, cached_tokens AS cached,
         cache_write_tokens AS written, completion_tokens AS completion, charge, refunded,

@@ -4,20 +4,25 @@ import type { ProducedAnswer, SeenAnswer } from "./logs.ts";
 import { priceOf } from "./tokens.ts";
 
 /** What is wrong between the books and what clients have of their answers. */
-export function seenProblems({ requests, ledger }: Books, seen: readonly SeenAnswer[]): string[] {
+export function seenProblems(books: Books, seen: readonly SeenAnswer[]): string[] {
+  const { requests, ledger, attempts } = books;
   const rows = new Map(requests.map((row) => [row.publicId, row]));
   // Of a request that was folded only its charge is left.
   const refs = new Set(ledger.map(({ ref }) => ref));
+  // The callers themselves chose what broke these off, and pay for what they got.
+  const misfired = new Set(
+    attempts.filter(({ outcome }) => outcome === "misfire").map(({ request }) => request),
+  );
   return seen.flatMap((answer) => {
     const { id, status } = answer;
     const row = rows.get(id);
-    if (row !== undefined) return rowProblems(answer, row);
+    if (row !== undefined) return rowProblems(answer, row, misfired.has(row.id));
     if (status !== 200 || refs.has(`req:${id}`)) return [];
     return [`a client has an answer to ${id}, and the books have nothing of it`];
   });
 }
 
-function rowProblems(answer: SeenAnswer, row: RequestRow): string[] {
+function rowProblems(answer: SeenAnswer, row: RequestRow, isCallersDoing: boolean): string[] {
   const { id, costRub, due } = answer;
   const billed = row.charge + row.writeOff;
   const { outcome, tokens }: ReadAnswer =
@@ -27,7 +32,7 @@ function rowProblems(answer: SeenAnswer, row: RequestRow): string[] {
     [outcome === "whole" && !isPaid, `a client has all of ${id}, which is ${row.status}`],
     [outcome === "failed" && isPaid, `a client was told that ${id} failed, which is done`],
     [
-      outcome === "failed" && answer.isOver && billed > 0n,
+      outcome === "failed" && answer.isOver && billed > 0n && !(isCallersDoing && !isPaid),
       `a client was told that ${id} failed, and pays ${row.charge}`,
     ],
     [
