@@ -1,5 +1,6 @@
 import type { BilledUsage } from "../billing/meter.ts";
 import { formatRoubles } from "../lib/money.ts";
+import { ExcessError } from "../providers/provider.ts";
 import type { Dispatched } from "../routing/dispatch.ts";
 import type { Trial } from "../routing/health.ts";
 import type { Candidate } from "../routing/order.ts";
@@ -35,6 +36,8 @@ export async function answerJson(
   const { visit, admitted } = journey;
   const { exchanges } = journey.gateway.traffic;
   const client = watchClient(journey.gateway, visit.signal);
+  /** Its caller chose what no answer to it can be read for. */
+  let isInVain = false;
   const attempt = async (candidate: Candidate, trial: Trial): Promise<ReadAnswer> => {
     const exchange = sendTo(journey, candidate, false);
     client.useExchange(exchange);
@@ -43,6 +46,7 @@ export async function answerJson(
       trial.ended(answer.billed ? undefined : reportedFailure());
       return answer;
     } catch (error) {
+      isInVain = error instanceof ExcessError;
       throw breakOff(exchange, error);
     } finally {
       exchanges.delete(exchange);
@@ -50,7 +54,7 @@ export async function answerJson(
   };
   let answered: Dispatched<ReadAnswer>;
   try {
-    answered = await tryRoutes(journey, () => client.isGivenUp, attempt);
+    answered = await tryRoutes(journey, () => client.isGivenUp || isInVain, attempt);
     const record = objectRecorder(journey.gateway, visit);
     const { objectIds, historyTokens } = answered.answer;
     await record(objectIds, answered.candidate.provider.id, historyTokens);

@@ -70,7 +70,15 @@ export class AnswerError extends Error {
  * do better; what a client can bring about whenever it likes must not count against a provider that all share.
  */
 export class MisfireError extends AnswerError {
-  override readonly name = "MisfireError";
+  override readonly name: string = "MisfireError";
+}
+
+/**
+ * An answer is more than can be read or written, by what its caller asked for: each other route would do the whole
+ * work once more for the same.
+ */
+export class ExcessError extends MisfireError {
+  override readonly name = "ExcessError";
 }
 
 /** Far more levels than any answer needs. */
@@ -78,7 +86,7 @@ const DEPTH_MAX = 1000;
 
 /**
  * The value of an answer's JSON, or of an event's; `parse` reads its text. Throws AnswerError for what is no JSON, and
- * MisfireError for what would take too long to read: a client can bring that about.
+ * ExcessError for what would take too long to read: a client can bring that about.
  */
 export function parseAnswerJson(
   text: string,
@@ -87,18 +95,18 @@ export function parseAnswerJson(
   try {
     return parse(text);
   } catch (error) {
-    if (error instanceof CostlyJsonError) throw new MisfireError(`the answer ${error.message}`);
+    if (error instanceof CostlyJsonError) throw new ExcessError(`the answer ${error.message}`);
     // The parser's error quotes the answer, which must not reach a log: so it is no cause here.
     throw new AnswerError("the answer is not JSON");
   }
 }
 
 /**
- * The JSON text of an answer, or of a part of one. Throws MisfireError where it is nested too deep to be written: how
+ * The JSON text of an answer, or of a part of one. Throws ExcessError where it is nested too deep to be written: how
  * deep the arguments of a call are is the model's choice, and so the caller's.
  */
 export function answerText(value: unknown): string {
-  if (isDeeper(value, DEPTH_MAX)) throw new MisfireError("the answer is nested too deep");
+  if (isDeeper(value, DEPTH_MAX)) throw new ExcessError("the answer is nested too deep");
   return JSON.stringify(value);
 }
 

@@ -24,7 +24,7 @@ export interface Dispatch<Answer> {
   attempted(record: AttemptRecord, candidate: Candidate, failure: AttemptFailure | undefined): void;
   /** What the client is told where a failure is its own fault: no other route is tried then. */
   callerFault(error: UpstreamError): ApiError | undefined;
-  /** True when nobody waits for an answer any more: no further route is tried. */
+  /** True when nobody waits for an answer any more, or no route can give one: no further route is tried. */
   isAbandoned(): boolean;
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { helloEvent } from "../support/chatAnswers.ts";
+import { completion, helloEvent } from "../support/chatAnswers.ts";
 import { chat, chunksOf, expectRefusal, noProvider } from "../support/chatCalls.ts";
 import { collidingNames } from "../support/collidingNames.ts";
 import { costOf } from "../support/gatewayConfig.ts";
@@ -7,7 +7,7 @@ import { openBefore, upstreamKey } from "../support/gatewayUnderTest.ts";
 import { geminiEvent, saying, usageMetadata } from "../support/geminiAnswers.ts";
 import { created, delta, terminal } from "../support/responsesAnswers.ts";
 import { respond } from "../support/responsesCalls.ts";
-import { stream, type ProviderAnswer } from "../support/scriptedProvider.ts";
+import { json, stream, type ProviderAnswer } from "../support/scriptedProvider.ts";
 import { chatEvent } from "../support/upstreamText.ts";
 
 /**
@@ -94,6 +94,15 @@ describe("a stream whose caller made it too costly to read behind content", () =
     ]);
     expect(at.gateway.balance(key)).toBe(started - responsesCost);
   });
+});
+
+test("an answer in JSON that its caller made too costly to read is asked of no other route", async () => {
+  one.answer = json(completion({ names: costly }));
+  two.answer = json(completion());
+  const key = at.gateway.key();
+  expectRefusal(await chat(at.gateway, key, { model: "both" }), noProvider);
+  expect([one.requests.length, two.requests.length]).toEqual([1, 0]);
+  expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
 });
 
 test("a stream that is too costly to read before any content is the next route's, and unpaid without one", async () => {

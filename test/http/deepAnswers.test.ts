@@ -160,23 +160,14 @@ describe("an answer in JSON that is nested too deep", () => {
     ["in its usage", { usage: { ...usage, extra: DEEP } }],
   ];
 
-  test.each(deepCompletions)("to be written, %s: another route takes over", async (_, changes) => {
+  test.each(deepCompletions)("to be written, %s: 502, and no other route", async (_, changes) => {
     at.provider.answer = text(deepened(JSON.stringify(completion(changes))));
     opened.providers.again.answer = answered();
     const key = at.gateway.key({ concurrentRequests: 1 });
-    const reply = await chat(at.gateway, key, { model: "paired" });
-    expect(reply).toMatchObject({ status: 200, body: { choices: [{ finish_reason: "stop" }] } });
+    expectRefusal(await chat(at.gateway, key, { model: "paired" }), noProvider);
     expect(await at.gateway.records(key, 1)).toMatchObject([
-      { status: "done", provider: "again", attemptCount: 2 },
+      { status: "failed", charge: 0n, attemptCount: 1 },
     ]);
-    await expectNothingOpen(key);
-  });
-
-  test.each(deepCompletions)("to be written, %s: without another route 502", async (_, changes) => {
-    at.provider.answer = text(deepened(JSON.stringify(completion(changes))));
-    const key = at.gateway.key({ concurrentRequests: 1 });
-    expectRefusal(await chat(at.gateway, key), noProvider);
-    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
     expect(at.gateway.balance(key)).toBe(started);
     await expectNothingOpen(key);
   });
