@@ -45,5 +45,8 @@ export interface AnswerDecoder {
   failure(): Piece;
 }
 
-/** The largest event that a provider may send. */
-export const EVENT_BYTES_MAX = 4 * 1024 * 1024;
+/**
+ * The largest answer in JSON that a provider may give, and the largest event of a stream: the last one of a response
+ * says all of it once more, with what is known of each token, the caller's instructions, and pictures.
+ */
+export const ANSWER_BYTES_MAX = 32 * 1024 * 1024;

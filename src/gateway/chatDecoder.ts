@@ -12,7 +12,7 @@ import { BYTE_ORDER_MARK, createSseSplitter, type SseSplitter } from "../lib/sse
 import { spanOf, type Span } from "../lib/span.ts";
 import type { SseEvent } from "../lib/sseEvent.ts";
 import { answerText, type ReadChatEvent } from "../providers/provider.ts";
-import { EVENT_BYTES_MAX, type AnswerDecoder } from "./answerDecoder.ts";
+import { ANSWER_BYTES_MAX, type AnswerDecoder } from "./answerDecoder.ts";
 import {
   callsTool,
   publicChunk,
@@ -39,7 +39,7 @@ export class ChatDecoder implements AnswerDecoder {
   readonly #stops: ChatStops | undefined;
   /** Undefined where an event means something else after others. */
   readonly #frames: ChunkFrames | undefined;
-  readonly #splitter: SseSplitter = createSseSplitter({ eventBytesMax: EVENT_BYTES_MAX });
+  readonly #splitter: SseSplitter = createSseSplitter({ eventBytesMax: ANSWER_BYTES_MAX });
   /** Those of which content has come. */
   readonly #begunChoices = new Set<number>();
   readonly #finishedChoices = new Set<number>();
@@ -178,7 +178,7 @@ export class ChatDecoder implements AnswerDecoder {
     const { content, ...others } = choice.delta;
     if (!content || Object.keys(others).length > 0) return;
     frames.learn(raw, content, (bytes) => {
-      const [one] = createSseSplitter({ eventBytesMax: EVENT_BYTES_MAX }).push(bytes);
+      const [one] = createSseSplitter({ eventBytesMax: ANSWER_BYTES_MAX }).push(bytes);
       const read = this.#readEvent({ event: one?.event, data: one?.data ?? "" });
       if (read.kind !== "chunk") return undefined;
       const chunk = publicChunk(read.chunk, this.#identity, () => false);

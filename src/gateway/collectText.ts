@@ -1,7 +1,5 @@
 import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
-
-/** The largest JSON answer that a provider may give. */
-const JSON_BYTES_MAX = 32 * 1024 * 1024;
+import { ANSWER_BYTES_MAX } from "./answerDecoder.ts";
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
@@ -15,7 +13,7 @@ export async function collectText(exchange: UpstreamExchange): Promise<string> {
   let length = 0;
   for (let piece = await exchange.read(); piece; piece = await exchange.read()) {
     length += piece.byteLength;
-    if (length > JSON_BYTES_MAX) throw new UpstreamError("misfire", "too large");
+    if (length > ANSWER_BYTES_MAX) throw new UpstreamError("misfire", "too large");
     pieces.push(piece);
   }
   const [only] = pieces;

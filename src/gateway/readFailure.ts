@@ -22,7 +22,11 @@ export function isReadFailure(error: unknown): boolean {
 /** Whatever broke an answer off, as the reason to end its exchange. */
 export function readFailure(error: unknown): UpstreamError {
   if (!isReadFailure(error)) return new UpstreamError("gateway", "internal", { cause: error });
-  if (error instanceof SseLimitError || error instanceof SseEncodingError) {
+  // How long an event is the caller can choose, by asking for all that is known of each token: no route is worse for it.
+  if (error instanceof SseLimitError) {
+    return new UpstreamError("misfire", "too large", { cause: error });
+  }
+  if (error instanceof SseEncodingError) {
     return new UpstreamError("provider", "answer", { cause: error });
   }
   return upstreamErrorOf(error);

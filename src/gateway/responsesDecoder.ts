@@ -3,8 +3,8 @@ import { readResponsesUsage, type Usage } from "../contract/usage.ts";
 import { isJsonObject, type JsonFields } from "../lib/json.ts";
 import { createSseSplitter, type SseSplitter } from "../lib/sse.ts";
 import type { SseEvent } from "../lib/sseEvent.ts";
-import { AnswerError, MisfireError, parseAnswerJson } from "../providers/provider.ts";
-import { EVENT_BYTES_MAX, type AnswerDecoder } from "./answerDecoder.ts";
+import { AnswerError, ExcessError, MisfireError, parseAnswerJson } from "../providers/provider.ts";
+import { ANSWER_BYTES_MAX, type AnswerDecoder } from "./answerDecoder.ts";
 import { ranProviderTools } from "./providerTools.ts";
 import { spokenTextBytes } from "./spokenText.ts";
 
@@ -12,8 +12,8 @@ import { spokenTextBytes } from "./spokenText.ts";
 const SAYING_EVENT = /\.(?:delta|done)$/;
 /** An item that is content as soon as it is there: the model has called a tool, its own or the provider's. */
 const CALL_ITEM = /_call$/;
-/** What may open an answer: a few events, each of which may say the whole request again. */
-const OPENING_BYTES_MAX = 4 * EVENT_BYTES_MAX;
+/** What may open an answer: two events, each of which may say the whole request again. */
+const OPENING_BYTES_MAX = 2 * ANSWER_BYTES_MAX;
 const TERMINAL_EVENTS = new Set(["response.completed", "response.incomplete", "response.failed"]);
 /** Pieces of sound as base64, whose bytes tell nothing of tokens; their transcript has events of its own. */
 const SOUND = /audio\.delta$/;
@@ -35,7 +35,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   usage: Usage | undefined;
   ranProviderTools = false;
   textBytes = 0;
-  readonly #splitter: SseSplitter = createSseSplitter({ eventBytesMax: EVENT_BYTES_MAX });
+  readonly #splitter: SseSplitter = createSseSplitter({ eventBytesMax: ANSWER_BYTES_MAX });
   #output: Uint8Array[] = [];
   #keptBack: Uint8Array[] = [];
   #objectIds: string[] = [];
@@ -46,7 +46,7 @@ export class ResponsesDecoder implements AnswerDecoder {
 
   /** A response bears its usage at its end only. */
   get isUsageFinal(): boolean {
-    return this.isFinished;
+    return this.usage !== undefined;
   }
 
   get isClosed(): boolean {
@@ -131,11 +131,12 @@ export class ResponsesDecoder implements AnswerDecoder {
   #finish(type: string, event: SseEvent): void {
     const response = responseOf(event);
     this.#keptBack.push(event.raw);
-    this.#objectIds.push(...objectIdsOf(response));
+    // First of all: it is paid for, even if the rest of the event is too much.
     this.usage = readResponsesUsage(response["usage"]);
     this.ranProviderTools = ranProviderTools(response["output"]);
     // A provider that sends no deltas has said all the same what stands here.
     if (!this.usage) this.textBytes = Math.max(this.textBytes, spokenTextBytes(response["output"]));
+    this.#objectIds.push(...objectIdsOf(response));
     this.reportsFailure = type === "response.failed";
     this.hasContent = true;
     this.isFinished = true;
@@ -156,11 +157,11 @@ export function responsesFailure(sequence: number, error: StreamFailure = upstre
 
 /**
  * The ids of a response, of its output items and of the containers that these ran in: what its account may name again.
- * A client that sends the items back names the containers too. Throws AnswerError for too many items.
+ * A client that sends the items back names the containers too. Throws ExcessError for too many items.
  */
 export function objectIdsOf(response: JsonFields): string[] {
   const output: readonly unknown[] = Array.isArray(response["output"]) ? response["output"] : [];
-  if (output.length > OUTPUT_ITEMS_MAX) throw new AnswerError("the answer has too many items");
+  if (output.length > OUTPUT_ITEMS_MAX) throw new ExcessError("the answer has too many items");
   const items = output.filter(isJsonObject);
   return [
     response["id"],

@@ -157,7 +157,8 @@ class Splitter implements SseSplitter {
   #append(piece: Uint8Array): void {
     const length = this.#tailLength + piece.byteLength;
     if (length > this.#tail.byteLength) {
-      const larger = new Uint8Array(Math.max(length, this.#tailLength * 2, TAIL_BYTES_MIN));
+      const doubled = Math.min(this.#tailLength * 2, this.#eventBytesMax);
+      const larger = new Uint8Array(Math.max(length, doubled, TAIL_BYTES_MIN));
       larger.set(this.#rest());
       this.#tail = larger;
     }

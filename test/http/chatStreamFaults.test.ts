@@ -69,8 +69,8 @@ describe("a stream whose provider fails after content ends with one chunk that s
     ["its chunk framing is broken", raw(...begun, "zz\r\nnonsense")],
     ["it falls silent", raw(...begun)],
     [
-      "one event is larger than 4 MiB",
-      stream(helloEvent, `data: ${"a".repeat(4 * 1024 * 1024)}`, "a\n\n"),
+      "one event is larger than 32 MiB",
+      stream(helloEvent, `data: ${"a".repeat(32 * 1024 * 1024)}`, "a\n\n"),
     ],
   ])("%s", async (_, answer) => {
     at.provider.answer = answer;

@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
-import { AnswerError } from "../provider.ts";
+import { AnswerError, ExcessError } from "../provider.ts";
 
 /** What is new of an answer, in the words of the chat convention; `index` tells calls apart in a stream. */
 export interface Said {
@@ -122,7 +122,7 @@ export class Saying {
       throw new AnswerError("a call has no id or no name");
     }
     const index = this.#calls.length;
-    if (index === CALLS_MAX) throw new AnswerError("the answer has too many calls");
+    if (index === CALLS_MAX) throw new ExcessError("the answer has too many calls");
     const type = item["type"] === "custom_tool_call" ? "custom" : "function";
     const call: Call = { index, callId, type, itemId, outputIndex, source: undefined };
     this.#calls.push(call);
