@@ -24,6 +24,8 @@ export interface AnswerDecoder {
   readonly isThinking?: boolean;
   /** The answer is whole; its usage may still follow. */
   readonly isFinished: boolean;
+  /** It is whole only because the gateway itself ended it: the provider goes on, and reports its usage at its own end. */
+  readonly isCutShort?: boolean;
   /** Nothing that matters follows. */
   readonly isClosed: boolean;
   /** The provider itself reports, in the answer's form, that it failed: relayed as it is, and not charged. */

@@ -1,4 +1,3 @@
-import type { Clock } from "../lib/clock.ts";
 import type { Span } from "../lib/span.ts";
 import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
 import type { Admitted } from "./admit.ts";
@@ -6,7 +5,7 @@ import type { Piece } from "./answer.ts";
 import type { AnswerDecoder } from "./answerDecoder.ts";
 import { isReadFailure, readFailure } from "./readFailure.ts";
 
-/** How long the usage and the terminator may take behind a finished answer. */
+/** How long a provider may be silent behind its finished answer before its usage and its terminator. */
 const USAGE_TIMEOUT_MS = 2000;
 /**
  * Most texts have four to eight bytes for a token, but a client may ask for a text of the longest tokens that there
@@ -22,9 +21,6 @@ export class AnswerReading {
   readonly #exchange: UpstreamExchange;
   readonly #decoder: AnswerDecoder;
   readonly #completionTokensMax: number;
-  readonly #clock: Clock;
-  /** When the time for what follows a finished answer is over; it begins when that is first asked for. */
-  #usageDueMs: number | undefined;
   /** What broke the stream off, behind what came before it in the same read. */
   #broken: UpstreamError | undefined;
 
@@ -32,12 +28,10 @@ export class AnswerReading {
     exchange: UpstreamExchange;
     decoder: AnswerDecoder;
     admitted: Pick<Admitted, "ceiling">;
-    clock: Clock;
   }) {
     this.#exchange = options.exchange;
     this.#decoder = options.decoder;
     this.#completionTokensMax = options.admitted.ceiling.completionTokens;
-    this.#clock = options.clock;
   }
 
   /** One read of what the decoder still wants. Rejects where the stream is broken, cut or endless. */
@@ -57,21 +51,14 @@ export class AnswerReading {
     const { isFinished } = this.#decoder;
     try {
       if (this.#broken) throw this.#broken;
-      this.#exchange.setReadTimeout(this.#usageLeftMs());
+      // Where the gateway ended the answer the provider has more to say, and its silence is that amid an answer.
+      if (!this.#decoder.isCutShort) this.#exchange.setReadTimeout(USAGE_TIMEOUT_MS);
       this.#push(await this.#exchange.read());
     } catch (error) {
       if (!isFinished || !isReadFailure(error)) throw error;
       this.#exchange.abort(readFailure(error));
       this.#push(undefined);
     }
-  }
-
-  #usageLeftMs(): number {
-    const nowMs = this.#clock.monotonicMs();
-    this.#usageDueMs ??= nowMs + USAGE_TIMEOUT_MS;
-    // A read that need not wait never times out: a provider that goes on and on would be read for ever.
-    if (this.#usageDueMs <= nowMs) throw new UpstreamError("provider", "timeout");
-    return this.#usageDueMs - nowMs;
   }
 
   /** Undefined: the provider's stream has ended. */

@@ -44,6 +44,8 @@ export class ChatDecoder implements AnswerDecoder {
   readonly #begunChoices = new Set<number>();
   readonly #finishedChoices = new Set<number>();
   readonly #callingChoices = new Set<number>();
+  /** Those that a stop sequence ended, as long as the provider goes on with them. */
+  readonly #stoppedChoices = new Set<number>();
   /** The chunks that bear a finish reason: they leave only after the charge. */
   readonly #keptBack: ChatChunk[] = [];
   readonly #reported = new ReportedUsage();
@@ -91,6 +93,10 @@ export class ChatDecoder implements AnswerDecoder {
     if (this.#finishedChoices.size >= this.#choiceCount) return true;
     if (!this.isClosed || this.#finishedChoices.size === 0) return false;
     return this.#begunChoices.isSubsetOf(this.#finishedChoices);
+  }
+
+  get isCutShort(): boolean {
+    return this.#stoppedChoices.size > 0;
   }
 
   push(bytes: Uint8Array): void {
@@ -204,7 +210,12 @@ export class ChatDecoder implements AnswerDecoder {
     }
     for (const { index, delta, finish_reason } of choices) {
       if (callsTool(delta)) this.#callingChoices.add(index);
-      if (finish_reason !== null) this.#finishedChoices.add(index);
+      if (finish_reason === null) continue;
+      this.#finishedChoices.add(index);
+      if (this.#stops) this.#stoppedChoices.add(index);
+    }
+    for (const { index, finish_reason } of chunk.choices) {
+      if (finish_reason !== null) this.#stoppedChoices.delete(index);
     }
   }
 

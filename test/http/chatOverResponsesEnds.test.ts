@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { answered } from "../support/chatAnswers.ts";
-import { chat, chunksOf, expectRefusal, noProvider } from "../support/chatCalls.ts";
+import { chat, chunksOf, expectRefusal, noProvider, openChat } from "../support/chatCalls.ts";
 import { costOf } from "../support/gatewayConfig.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
 import {
@@ -16,11 +16,22 @@ import {
   wholeStream,
 } from "../support/overResponses.ts";
 import { ended } from "../support/responsesAnswers.ts";
-import { json, piece, raw, refusal, stream, streamHead } from "../support/scriptedProvider.ts";
+import {
+  json,
+  piece,
+  raw,
+  refusal,
+  stream,
+  streamEnd,
+  streamHead,
+} from "../support/scriptedProvider.ts";
 import { responseEvent } from "../support/upstreamText.ts";
 
+/** Longer than a provider may be silent behind its own end. */
+const idleMs = 3500;
+const silentMs = 2300;
 const at = openBefore(["over", "plain"], ({ over, plain }) => ({
-  providers: { over, plain },
+  providers: { over: { base_url: over, idle_timeout: `${idleMs}ms` }, plain },
   models: modelsOver,
 }));
 const { over, plain } = at.providers;
@@ -68,7 +79,22 @@ describe("a stop sequence, which the interface does not have,", () => {
     expect(choicesOf(reply).at(-1)?.finish_reason).toBe("stop");
   });
 
-  test("ends a stream whose provider goes on: what it sent is estimated", async () => {
+  test("ends a stream whose provider goes on, however slowly: what it reports in the end is paid", async () => {
+    over.answer = async (peer, request) => {
+      await raw(streamHead, piece(begun), piece(textDelta("Hello there")))(peer, request);
+      await Bun.sleep(silentMs);
+      await raw(piece(endOf("completed")), streamEnd)(peer, request);
+    };
+    const key = at.gateway.key();
+    const reply = await chat(at.gateway, key, { stop, stream: true });
+    expect(textOf(reply)).toBe("Hel");
+    expect(choicesOf(reply).at(-1)?.finish_reason).toBe("stop");
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { status: "done", estimated: false, charge: cost },
+    ]);
+  });
+
+  test("ends a stream whose provider falls silent amid its own: what it sent is estimated", async () => {
     const gone = Promise.withResolvers<void>();
     over.answer = async (peer, request) => {
       await raw(streamHead, ...[begun, textDelta("Hello"), textDelta(" there")].map(piece))(
@@ -88,6 +114,25 @@ describe("a stop sequence, which the interface does not have,", () => {
     const charge = costOf({ prompt: 2, completion: 5 });
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { status: "done", estimated: true, promptTokens: 2, completionTokens: 5, charge },
+    ]);
+  });
+
+  test("ends a stream whose client leaves behind it: its provider is soon given up", async () => {
+    const gone = Promise.withResolvers<void>();
+    over.answer = async (peer, request) => {
+      await raw(streamHead, piece(begun), piece(textDelta("Hello there")))(peer, request);
+      await peer.closed;
+      gone.resolve();
+    };
+    const key = at.gateway.key();
+    const client = await openChat(at.gateway, key, { stop, stream: true });
+    await client.seen("Hel");
+    const leftAtMs = performance.now();
+    client.leave();
+    await gone.promise;
+    expect(performance.now() - leftAtMs).toBeLessThan(idleMs - 500);
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { status: "cancelled", estimated: true, charge: costOf({ prompt: 2, completion: 3 }) },
     ]);
   });
 

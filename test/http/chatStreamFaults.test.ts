@@ -24,7 +24,10 @@ import {
 } from "../support/scriptedProvider.ts";
 import { chatEvent } from "../support/upstreamText.ts";
 
-const at = openOneModelBefore({}, { idle_timeout: "80ms", first_byte_timeout: "80ms" });
+const at = openOneModelBefore(
+  {},
+  { idle_timeout: "80ms", first_byte_timeout: "80ms", total_timeout: "2s" },
+);
 const streaming = { stream: true };
 
 /** These pieces, then the connection is closed in good order or reset. */

@@ -4,8 +4,10 @@ import { chat, chunksOf, openChat } from "../support/chatCalls.ts";
 import { costOf } from "../support/gatewayConfig.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
 import { piece, raw, stream, streamEnd, streamHead } from "../support/scriptedProvider.ts";
+import { beginChat } from "../support/steppedChat.ts";
 
-const at = openOneModelBefore();
+const TOTAL_TIMEOUT_MS = 3500;
+const at = openOneModelBefore({}, { total_timeout: `${TOTAL_TIMEOUT_MS}ms` });
 const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
 
 interface Said {
@@ -80,37 +82,75 @@ describe("a stream of two choices", () => {
 
 describe("a provider that goes on behind the finish reason", () => {
   const finished = [helloEvent, stopEvent].map(piece);
-  /** How long the usage may take; tests that wait for it need a little more. */
+  /** How long the usage may be waited for in silence. */
   const USAGE_TIMEOUT_MS = 2000;
 
   test.each([
     ["comments", ": still here\n\n"],
     ["empty events", "data:\n\n"],
     ["chunks without choices or usage", 'data: {"choices":[]}\n\n'],
-  ])("with %s for ever: the answer ends, charged by the estimate", async (_, surplus) => {
-    const closed = Promise.withResolvers<void>();
+  ])(
+    "with %s for ever: the answer ends with its time, charged by the estimate",
+    async (_, surplus) => {
+      const closed = Promise.withResolvers<void>();
+      at.provider.answer = async (peer, request) => {
+        void peer.closed.then(closed.resolve);
+        await raw(streamHead, ...finished)(peer, request);
+        for (;;) {
+          await peer.send(piece(surplus));
+          await Bun.sleep(100);
+        }
+      };
+      const key = at.gateway.key();
+      const client = await openChat(at.gateway, key, { stream: true });
+      await client.seen("Hello");
+      const helloAtMs = performance.now();
+      await client.seen("[DONE]");
+      expect(performance.now() - helloAtMs).toBeWithin(
+        TOTAL_TIMEOUT_MS - 500,
+        TOTAL_TIMEOUT_MS + 1000,
+      );
+      expect(chunksOf(client).at(-1)).toMatchObject({ choices: [{ finish_reason: "stop" }] });
+      await closed.promise;
+      const charge = costOf({ prompt: 2, completion: 2 });
+      expect(await at.gateway.records(key, 1)).toMatchObject([
+        { status: "done", estimated: true, charge },
+      ]);
+    },
+  );
+
+  test("and reports its usage late, but was never silent for long: it is paid exactly", async () => {
     at.provider.answer = async (peer, request) => {
-      void peer.closed.then(closed.resolve);
       await raw(streamHead, ...finished)(peer, request);
-      for (;;) {
-        await peer.send(piece(surplus));
+      const startedMs = performance.now();
+      while (performance.now() - startedMs < USAGE_TIMEOUT_MS + 300) {
+        await peer.send(piece(": still here\n\n"));
         await Bun.sleep(100);
       }
+      await raw(piece(usageEvent), piece(doneEvent), streamEnd)(peer, request);
     };
     const key = at.gateway.key();
-    const client = await openChat(at.gateway, key, { stream: true });
-    await client.seen("Hello");
-    const helloAtMs = performance.now();
-    await client.seen("[DONE]");
-    expect(performance.now() - helloAtMs).toBeWithin(
-      USAGE_TIMEOUT_MS - 100,
-      USAGE_TIMEOUT_MS + 1000,
-    );
-    expect(chunksOf(client).at(-1)).toMatchObject({ choices: [{ finish_reason: "stop" }] });
-    await closed.promise;
-    const charge = costOf({ prompt: 2, completion: 2 });
+    expect((await chat(at.gateway, key, { stream: true })).text).toEndWith("data: [DONE]\n\n");
     expect(await at.gateway.records(key, 1)).toMatchObject([
-      { status: "done", estimated: true, charge },
+      { status: "done", estimated: false, charge: cost },
+    ]);
+  });
+
+  test("is given up soon after its client has left", async () => {
+    const { key, client, provide, leave, givenUp } = await beginChat(at, { stream: true });
+    await provide(streamHead, ...finished);
+    await client.seen("Hello");
+    await leave();
+    const leftAtMs = performance.now();
+    let isGivenUp = false;
+    void givenUp.then(() => (isGivenUp = true));
+    while (!isGivenUp) {
+      await provide(piece(": still here\n\n")).catch(() => undefined);
+      await Bun.sleep(50);
+    }
+    expect(performance.now() - leftAtMs).toBeLessThan(USAGE_TIMEOUT_MS);
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { status: "cancelled", estimated: true, charge: costOf({ prompt: 2, completion: 2 }) },
     ]);
   });
 });
