@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonFields } from "../lib/json.ts";
 import type { ChatRequestBody, ContentPart } from "./chatRequestBody.ts";
-import { refuseKeysInOtherCase } from "./keyCase.ts";
+import { refuseCacheOptionsInOtherCase, refuseKeysInOtherCase } from "./keyCase.ts";
 
 const STREAM_OPTIONS: ReadonlySet<string> = new Set(["include_usage"]);
 const MESSAGE: ReadonlySet<string> = new Set([
@@ -17,7 +17,9 @@ const STORED_OBJECT: ReadonlySet<string> = new Set(["id", "file_id"]);
  * Throws ApiError 400 for a key inside of a checked chat that some providers take for one that the check, the estimate
  * or the usage depends on. See `refuseFieldsInOtherCase`, which looks at the top level.
  */
-export function refuseChatInOtherCase({ messages, stream_options }: ChatRequestBody): void {
+export function refuseChatInOtherCase(body: ChatRequestBody): void {
+  const { messages, stream_options } = body;
+  refuseCacheOptionsInOtherCase((body as JsonFields)["prompt_cache_options"]);
   if (isJsonObject(stream_options)) {
     refuseKeysInOtherCase(stream_options, STREAM_OPTIONS, () => "stream_options.");
   }

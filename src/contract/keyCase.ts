@@ -1,4 +1,4 @@
-import type { JsonFields } from "../lib/json.ts";
+import { isJsonObject, type JsonFields } from "../lib/json.ts";
 import { invalidRequest, type ApiError } from "./errors.ts";
 import { shownKey } from "./humanError.ts";
 
@@ -18,6 +18,7 @@ const DECIDING_FIELDS: ReadonlySet<string> = new Set([
   "n",
   "previous_response_id",
   "prompt",
+  "prompt_cache_options",
   "reasoning_effort",
   "response_format",
   "service_tier",
@@ -51,6 +52,15 @@ export function refuseFieldsInOtherCase(body: JsonFields, refusedFields: readonl
     const isTaken = (name: string): boolean => foldedKey(name) === folded;
     if (DECIDING_FIELDS.has(folded) || refusedFields.some(isTaken)) throw inOtherCase(key);
   }
+}
+
+/** The one key of `prompt_cache_options` that names what is stored. */
+const COMPARED: ReadonlySet<string> = new Set(["comparison_response_id"]);
+
+/** The same for the keys of a request's `prompt_cache_options`, whichever interface it is for. */
+export function refuseCacheOptionsInOtherCase(options: unknown): void {
+  if (isJsonObject(options))
+    refuseKeysInOtherCase(options, COMPARED, () => "prompt_cache_options.");
 }
 
 /** The same for an object inside of the body. `names` are in lower case; `path`, with its dot, is what the key is told with. */

@@ -10,7 +10,7 @@ import {
   refuseDifferentBounds,
   refuseFields,
 } from "./sharedFields.ts";
-import { findStoredObjects, type StoredObjects } from "./storedObjects.ts";
+import { comparedResponseOf, findStoredObjects, type StoredObjects } from "./storedObjects.ts";
 import { measureText, type TextSize } from "./textSize.ts";
 
 /** The body of POST /v1/responses, as far as it is checked. The provider judges the rest. */
@@ -36,6 +36,8 @@ export interface ResponsesRequest extends StoredObjects {
   readonly outputTokensBound: number | undefined;
   /** The response that this one continues; undefined where the caller named none. It may be any string, the empty one too. */
   readonly previousResponseId: string | undefined;
+  /** The response with whose use of the caches this one's is compared; undefined where the caller named none. */
+  readonly comparedResponseId: string | undefined;
   /** What the request's own text and parts come to, for the estimate. */
   readonly promptSize: TextSize;
 }
@@ -56,6 +58,7 @@ export function checkResponsesRequest(
     choiceCount: choiceCountOf(body),
     outputTokensBound: body.max_output_tokens ?? undefined,
     previousResponseId,
+    comparedResponseId: comparedResponseOf(value),
     promptSize: measureText(
       ["input", "instructions", "tools", "text"].map((field) => ownValue(value, field)),
       isOtherPart,

@@ -1,6 +1,12 @@
 import { isJsonObject, type JsonFields } from "../lib/json.ts";
 import { invalidRequest } from "./errors.ts";
-import { inOtherCase, isInOtherCase, mayFold, refuseKeysInOtherCase } from "./keyCase.ts";
+import {
+  inOtherCase,
+  isInOtherCase,
+  mayFold,
+  refuseCacheOptionsInOtherCase,
+  refuseKeysInOtherCase,
+} from "./keyCase.ts";
 import { ownValue } from "./sharedFields.ts";
 
 /** Items and parts of an input whose whole text stands in the request. Any other may stand for more than its bytes. */
@@ -81,6 +87,19 @@ export function findStoredObjects(body: JsonFields): StoredObjects {
   finding.readOwner("prompt", ownValue(body, "prompt"));
   finding.readOwner("conversation", ownValue(body, "conversation"));
   return { objectIds: eachOnce(finding.ids), needsWholeContext: finding.needsWholeContext };
+}
+
+/**
+ * The response with whose use of the caches a responses request's own is compared; undefined where none is named. It
+ * brings nothing into the prompt. Throws ApiError 400 for an id that is no string.
+ */
+export function comparedResponseOf(body: JsonFields): string | undefined {
+  const options = ownValue(body, "prompt_cache_options");
+  if (!isJsonObject(options)) return undefined;
+  refuseCacheOptionsInOtherCase(options);
+  const id = ownValue(options, "comparison_response_id");
+  if (id === undefined || typeof id === "string") return id;
+  throw invalidRequest("prompt_cache_options.comparison_response_id must be a string");
 }
 
 /**

@@ -44,6 +44,8 @@ export function pinToMaker(
   for (const objectId of request.objectIds) {
     if (!sharedObjects.includes(objectId)) pin(objectId, resourceNotFound);
   }
+  const { comparedResponseId } = request;
+  if (comparedResponseId !== undefined) pin(comparedResponseId, responseNotFound);
   return { candidates: serving, historyTokens };
 }
 

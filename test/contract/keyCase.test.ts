@@ -43,6 +43,7 @@ const topLevel: readonly Row[] = [
   ["Prompt", { id: "pmpt_1" }],
   ["Input", "x"],
   ["Messages", []],
+  ["Prompt_Cache_Options", {}],
   ["System", "x"],
   ["Response_Format", {}],
   ["Text", {}],
@@ -79,6 +80,10 @@ const schema = { type: "object", properties: { Type: {}, ID: {}, File_Id: {}, Co
 describe("a key inside of a chat in other letters", () => {
   expectRefusals(chat, [
     [{ stream: true, stream_options: { Include_Usage: false } }, "stream_options.Include_Usage"],
+    [
+      { prompt_cache_options: { Comparison_Response_Id: "resp_1" } },
+      "prompt_cache_options.Comparison_Response_Id",
+    ],
     [message({ Role: "system" }), "messages[1].Role"],
     [message({ Content: "x".repeat(9) }), "messages[1].Content"],
     [message({ Tool_Calls: [] }), "messages[1].Tool_Calls"],
@@ -115,6 +120,10 @@ describe("a key inside of a responses request in other letters", () => {
     [{ prompt: { id: "pmpt_1", ID: "pmpt_2" } }, "prompt.ID"],
     [{ prompt: { id: "pmpt_1", Variables: {} } }, "prompt.Variables"],
     [{ conversation: { id: "conv_1", Id: "conv_2" } }, "conversation.Id"],
+    [
+      { prompt_cache_options: { comparison_response_id: "resp_1", Comparison_Response_Id: "x" } },
+      "prompt_cache_options.Comparison_Response_Id",
+    ],
     [{ tools: [{ type: "file_search", Vector_Store_Ids: ["vs"] }] }, "Vector_Store_Ids"],
     [{ tools: [{ type: "custom", Type: "file_search", vector_store_ids: ["vs"] }] }, "Type"],
     [{ tools: [{ type: "shell", environment: { "s\u212aill_id": "x" } }] }, "s\u212aill_id"],

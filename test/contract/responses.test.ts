@@ -28,6 +28,7 @@ describe("the result", () => {
       choiceCount: 1,
       outputTokensBound: undefined,
       previousResponseId: undefined,
+      comparedResponseId: undefined,
       objectIds: [],
       needsWholeContext: false,
       promptSize: { textBytes: 5, otherParts: 0 },
@@ -66,6 +67,16 @@ describe("the result", () => {
       });
     }
   });
+});
+
+test("the response that caches are compared with is known, and brings nothing into the prompt", () => {
+  for (const id of ["resp_1", ""]) {
+    const request = check({ prompt_cache_options: { comparison_response_id: id } });
+    expect([request.comparedResponseId, request.needsWholeContext]).toEqual([id, false]);
+  }
+  for (const options of [null, "resp_1", {}]) {
+    expect(check({ prompt_cache_options: options }).comparedResponseId).toBeUndefined();
+  }
 });
 
 test("no more stored objects may be named than are quickly looked up, however long their ids", async () => {

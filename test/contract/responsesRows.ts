@@ -40,6 +40,11 @@ export const responsesRows: readonly [fields: Fields, message: string | undefine
   [{ previous_response_id: null }, undefined],
   [{ previous_response_id: 5 }, "previous_response_id must be a string"],
   [{ previous_response_id: {} }, "previous_response_id must be a string"],
+  [{ prompt_cache_options: { comparison_response_id: null, mode: "explicit" } }, undefined],
+  [
+    { prompt_cache_options: { comparison_response_id: 5 } },
+    "prompt_cache_options.comparison_response_id must be a string",
+  ],
   [{ input: 5, temperature: "hot", made_up: { a: [] }, tools: null }, undefined],
   [{ prompt: 5 }, "prompt must be a string"],
   [{ prompt: {} }, "prompt.id must be a string"],

@@ -193,6 +193,36 @@ describe("previous_response_id", () => {
   );
 });
 
+describe("prompt_cache_options.comparison_response_id", () => {
+  const comparedWith = (id: unknown) => ({
+    prompt_cache_options: { mode: "explicit", comparison_response_id: id },
+  });
+
+  test.each(["first", "second"] as const)(
+    "goes to the provider that made it, the %s, and to no other",
+    async (by) => {
+      const key = at.gateway.key();
+      const id = await made(by, key);
+      answerBoth(responds(newId()));
+      expect((await respond(at.gateway, key, comparedWith(id))).status).toBe(200);
+      expect(got()).toEqual({ first: 0, second: 0, [by]: 1 });
+      at.providers[by].answer = refusal(500);
+      expect((await respond(at.gateway, key, comparedWith(id))).status).toBe(502);
+    },
+  );
+
+  test("that another account made is a 404 as one that never was, and nothing is sent or held", async () => {
+    const key = at.gateway.key();
+    const foreign = await made("first", at.gateway.key());
+    answerBoth(responds(newId()));
+    for (const id of [foreign, "resp_never", "", sharedFile]) {
+      expect(await respond(at.gateway, key, comparedWith(id))).toMatchObject(notFound("response"));
+    }
+    expect(got()).toEqual({ first: 0, second: 0 });
+    expect(await at.gateway.records(key, 0)).toHaveLength(0);
+  });
+});
+
 /** Ways to name a stored object by its id. */
 const references: readonly (readonly [name: string, body: (id: string) => object])[] = [
   ["item_reference", (id) => ({ input: [{ type: "item_reference", id }] })],

@@ -31,6 +31,8 @@ const UNFIT_FIELDS = ["functions", "function_call"];
  * further: it could be another account's.
  */
 const STORED_OBJECT_FIELDS = ["previous_response_id", "conversation", "prompt"];
+/** The same inside of `prompt_cache_options`. */
+const COMPARED_RESPONSE = "comparison_response_id";
 
 /**
  * A chat as a responses request: https://platform.openai.com/docs/api-reference/responses/create.
@@ -72,6 +74,10 @@ function refuseUnfit(body: JsonFields, { choiceCount, stop }: ChatRequest): void
   // As a list of items it could name stored ones.
   if (isGiven(instructions) && typeof instructions !== "string") {
     throw unfit("instructions");
+  }
+  const { prompt_cache_options: options } = body;
+  if (isJsonObject(options) && isGiven(options[COMPARED_RESPONSE])) {
+    throw unfit(`prompt_cache_options.${COMPARED_RESPONSE}`);
   }
   const field = [...UNFIT_FIELDS, ...STORED_OBJECT_FIELDS].find((name) => isGiven(body[name]));
   if (field !== undefined) throw unfit(field);

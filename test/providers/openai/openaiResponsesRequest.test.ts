@@ -262,6 +262,10 @@ describe("a field of a chat", () => {
     [{ response_format: { type: "grammar" } }, "response_format"],
     // What another account could have stored.
     [{ previous_response_id: "resp_1" }, "previous_response_id"],
+    [
+      { prompt_cache_options: { mode: "explicit", comparison_response_id: "resp_1" } },
+      "prompt_cache_options.comparison_response_id",
+    ],
     [{ conversation: "conv_1" }, "conversation"],
     [{ prompt: { id: "pmpt_1" } }, "prompt"],
     [{ instructions: [{ type: "item_reference", id: "msg_1" }] }, "instructions"],
