@@ -11,6 +11,7 @@ const MESSAGE: ReadonlySet<string> = new Set([
   "audio",
 ]);
 const PART: ReadonlySet<string> = new Set(["type", "text", "refusal", "file", "file_id"]);
+const AUDIO: ReadonlySet<string> = new Set(["voice"]);
 const STORED_OBJECT: ReadonlySet<string> = new Set(["id", "file_id"]);
 
 /**
@@ -20,6 +21,7 @@ const STORED_OBJECT: ReadonlySet<string> = new Set(["id", "file_id"]);
 export function refuseChatInOtherCase(body: ChatRequestBody): void {
   const { messages, stream_options } = body;
   refuseCacheOptionsInOtherCase((body as JsonFields)["prompt_cache_options"]);
+  refuseVoiceInOtherCase(body);
   if (isJsonObject(stream_options)) {
     refuseKeysInOtherCase(stream_options, STREAM_OPTIONS, () => "stream_options.");
   }
@@ -30,6 +32,13 @@ export function refuseChatInOtherCase(body: ChatRequestBody): void {
     if (isJsonObject(audio)) refuseKeysInOtherCase(audio, STORED_OBJECT, () => `${path()}audio.`);
     if (Array.isArray(content)) refuseParts(content, path);
   }
+}
+
+function refuseVoiceInOtherCase({ audio }: JsonFields): void {
+  if (!isJsonObject(audio)) return;
+  refuseKeysInOtherCase(audio, AUDIO, () => "audio.");
+  const { voice } = audio;
+  if (isJsonObject(voice)) refuseKeysInOtherCase(voice, STORED_OBJECT, () => "audio.voice.");
 }
 
 function refuseParts(parts: readonly ContentPart[], path: () => string): void {

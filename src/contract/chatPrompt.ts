@@ -25,7 +25,7 @@ export function measurePrompt(body: ChatRequestBody): PromptMeasure {
   // Each interface takes some of them as they stand: `system` has the instructions in Anthropic's, `instructions` in the
   // responses interface, and `text` the form of the answer there.
   const { system, instructions, tools, functions, response_format, text }: JsonFields = body;
-  const recordingIds: string[] = [];
+  const soundIds: string[] = [];
   const contents: unknown[] = [];
   const sizesBesideContent = new Map<string, Sum>();
   const promptSize: Sum = measureText([
@@ -50,8 +50,12 @@ export function measurePrompt(body: ChatRequestBody): PromptMeasure {
     }
     // An earlier answer in sound, named by its id.
     const { audio }: JsonFields = message;
-    if (isJsonObject(audio)) addRecording(recordingIds, audio);
+    if (isJsonObject(audio)) addId(soundIds, "audio.id", audio);
   }
+  // A voice of the operator's own, which the answer is to be spoken in.
+  const { audio }: JsonFields = body;
+  const voice = isJsonObject(audio) ? audio["voice"] : undefined;
+  if (isJsonObject(voice)) addId(soundIds, "audio.voice.id", voice);
   const found = findChatObjects(contents, tools);
   // Servers whose tools Anthropic calls by itself, with results that nobody here sees.
   const { mcp_servers }: JsonFields = body;
@@ -61,7 +65,7 @@ export function measurePrompt(body: ChatRequestBody): PromptMeasure {
     sizesBesideContent,
     needsWholeContext:
       promptSize.otherParts > 0 || found.needsWholeContext || Array.isArray(mcp_servers),
-    objectIds: [...found.objectIds, ...recordingIds],
+    objectIds: [...found.objectIds, ...soundIds],
   };
 }
 
@@ -106,8 +110,8 @@ function textOf(part: ContentPart): string | undefined {
   return typeof text === "string" && TEXT_PARTS.has(part.type) ? text : undefined;
 }
 
-function addRecording(ids: string[], { id }: JsonFields): void {
+function addId(ids: string[], path: string, { id }: JsonFields): void {
   if (id === undefined || id === null) return;
-  if (typeof id !== "string") throw invalidRequest("audio.id must be a string");
+  if (typeof id !== "string") throw invalidRequest(`${path} must be a string`);
   ids.push(id);
 }

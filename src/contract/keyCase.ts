@@ -4,6 +4,7 @@ import { shownKey } from "./humanError.ts";
 
 /** The top-level fields of both interfaces by which something is decided here, checked or written over. */
 const DECIDING_FIELDS: ReadonlySet<string> = new Set([
+  "audio",
   "background",
   "conversation",
   "functions",

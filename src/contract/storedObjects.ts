@@ -49,6 +49,7 @@ const ID_KEYS: ReadonlySet<string> = new Set([
   "container_id",
   "skill_id",
   "approval_request_id",
+  "tunnel_id",
 ]);
 /** The same for the parts of a chat's messages. */
 const CHAT_PART_ID_KEYS: ReadonlySet<string> = new Set(["file_id", "file_ids"]);

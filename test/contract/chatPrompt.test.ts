@@ -111,6 +111,14 @@ describe("a stored object that a part of a message names", () => {
   });
 });
 
+test("a voice that a chat asks for by its id is a stored object, and one by its name is none", async () => {
+  const asked = (voice: unknown) => measured({ audio: { voice, format: "mp3" } });
+  expect(asked({ id: "voice_1" }).objectIds).toEqual(["voice_1"]);
+  for (const voice of ["alloy", { id: null }, null]) expect(asked(voice).objectIds).toEqual([]);
+  const refusal = await refusalOf(() => asked({ id: ["voice_1"] }));
+  expect([refusal?.status, refusal?.message]).toEqual([400, "audio.voice.id must be a string"]);
+});
+
 test("a recording that a message names has a string for its id", async () => {
   const messages = [{ role: "assistant", content: "x", audio: { id: ["audio_1"] } }];
   const refusal = await refusalOf(() => measured({ messages }));

@@ -282,6 +282,7 @@ describe("what needs the whole context, and which stored objects are named", () 
     ],
 
     ["a hosted tool", { tools: [{ type: "web_search" }] }, true, []],
+    ["a tunnel", { tools: [{ type: "mcp", tunnel_id: "tunnel_1" }] }, true, ["tunnel_1"]],
     ["a tool without a type", { tools: [{ name: "f" }] }, true, []],
     [
       "a hosted tool among the caller's",
