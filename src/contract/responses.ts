@@ -10,7 +10,7 @@ import {
   refuseDifferentBounds,
   refuseFields,
 } from "./sharedFields.ts";
-import { comparedResponseOf, findStoredObjects, type StoredObjects } from "./storedObjects.ts";
+import { comparedResponseOf, findStoredObjects, type ResponsesObjects } from "./storedObjects.ts";
 import { measureText, type TextSize } from "./textSize.ts";
 
 /** The body of POST /v1/responses, as far as it is checked. The provider judges the rest. */
@@ -28,7 +28,7 @@ export const ResponsesRequestBody = Type.Object({
 const checkBody = bodyCheck(ResponsesRequestBody);
 
 /** A checked request: what the gateway itself needs. What is sent is the client's own text. */
-export interface ResponsesRequest extends StoredObjects {
+export interface ResponsesRequest extends ResponsesObjects {
   readonly model: string;
   readonly stream: boolean;
   readonly choiceCount: number;
@@ -63,7 +63,7 @@ export function checkResponsesRequest(
       ["input", "instructions", "tools", "text"].map((field) => ownValue(value, field)),
       isOtherPart,
     ),
-    objectIds: stored.objectIds,
+    ...stored,
     needsWholeContext: stored.needsWholeContext || previousResponseId !== undefined,
   };
 }

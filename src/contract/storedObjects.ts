@@ -76,18 +76,28 @@ export interface StoredObjects {
   readonly needsWholeContext: boolean;
 }
 
+/** The same of a responses request. */
+export interface ResponsesObjects extends StoredObjects {
+  /** Of reasoning that the request itself bears, but encrypted: nothing is taken from a store, but only its maker can read it. */
+  readonly sealedIds: readonly string[];
+}
+
 /**
  * Finds the stored objects that a responses request names, apart from `previous_response_id`.
  * Throws ApiError 400 where an id is of a kind that cannot be checked: what cannot be checked is not sent.
  */
-export function findStoredObjects(body: JsonFields): StoredObjects {
+export function findStoredObjects(body: JsonFields): ResponsesObjects {
   const finding = new Finding();
   finding.readInput(ownValue(body, "input"));
   finding.readInput(ownValue(body, "instructions"));
   finding.readTools(ownValue(body, "tools"));
   finding.readOwner("prompt", ownValue(body, "prompt"));
   finding.readOwner("conversation", ownValue(body, "conversation"));
-  return { objectIds: eachOnce(finding.ids), needsWholeContext: finding.needsWholeContext };
+  return {
+    objectIds: eachOnce(finding.ids),
+    sealedIds: eachOnce(finding.sealedIds),
+    needsWholeContext: finding.needsWholeContext,
+  };
 }
 
 /**
@@ -126,6 +136,7 @@ const STORED_OBJECTS_MAX = 4096;
 /** What was found so far. Clients choose how deep they nest, so what is left to look at stands on a stack of our own. */
 class Finding {
   readonly ids: string[] = [];
+  readonly sealedIds: string[] = [];
   needsWholeContext = false;
   readonly #left: unknown[] = [];
 
@@ -190,13 +201,12 @@ class Finding {
       type === undefined &&
       ownValue(item, "role") !== undefined &&
       ownValue(item, "content") !== undefined;
-    const isSelfContained =
-      isMessage ||
-      SELF_CONTAINED_ITEMS.has(type) ||
-      (type === "reasoning" && ownValue(item, "encrypted_content") !== undefined);
-    if (!isSelfContained) {
+    const isSealed = type === "reasoning" && ownValue(item, "encrypted_content") !== undefined;
+    const id = ownValue(item, "id");
+    if (isSealed) {
+      if (typeof id === "string") this.#keep(id, this.sealedIds);
+    } else if (!isMessage && !SELF_CONTAINED_ITEMS.has(type)) {
       this.needsWholeContext = true;
-      const id = ownValue(item, "id");
       if (id !== undefined) this.#addId("id", id);
     }
     this.#readMembers(item, ID_KEYS, ITEM_KEYS);
@@ -231,8 +241,12 @@ class Finding {
 
   #addId(key: string, id: unknown): void {
     if (typeof id !== "string") throw invalidRequest(`${key} must be a string`);
-    this.ids.push(id);
-    if (this.ids.length > STORED_OBJECTS_MAX) {
+    this.#keep(id, this.ids);
+  }
+
+  #keep(id: string, among: string[]): void {
+    among.push(id);
+    if (this.ids.length + this.sealedIds.length > STORED_OBJECTS_MAX) {
       throw invalidRequest(`body must name at most ${STORED_OBJECTS_MAX} stored objects`);
     }
   }

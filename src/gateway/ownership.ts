@@ -16,9 +16,9 @@ export interface Pinned {
 }
 
 /**
- * The candidates that may serve a request which names stored objects: only the provider that made
- * them. Throws ApiError 404 for any object that this account did not make and that is not shared, and for one whose
- * provider does not serve the model; the words are the same for a foreign one and for one that never was.
+ * The candidates that may serve a request which names stored objects, or bears encrypted reasoning: only the provider
+ * that made them. Throws ApiError 404 for any object that this account did not make and that is not shared, and for one
+ * whose provider does not serve the model; the words are the same for a foreign one and for one that never was.
  */
 export function pinToMaker(
   gateway: Gateway,
@@ -28,12 +28,9 @@ export function pinToMaker(
 ): Pinned {
   const { sharedObjects } = visit.setup.config.api;
   let serving = candidates;
-  const pin = (objectId: string, missing: () => ApiError): number => {
-    const owned = gateway.store.owners.find(
-      sha256(objectId),
-      visit.caller.accountId,
-      gateway.clock.epochMs(),
-    );
+  const find = (objectId: string) =>
+    gateway.store.owners.find(sha256(objectId), visit.caller.accountId, gateway.clock.epochMs());
+  const pin = (objectId: string, missing: () => ApiError, owned = find(objectId)): number => {
     serving = serving.filter(({ provider }) => provider.id === owned?.provider);
     if (!owned || serving.length === 0) throw missing();
     return owned.historyTokens;
@@ -46,6 +43,11 @@ export function pinToMaker(
   }
   const { comparedResponseId } = request;
   if (comparedResponseId !== undefined) pin(comparedResponseId, responseNotFound);
+  for (const objectId of request.sealedIds) {
+    // Only of what the account made here is the maker told; of all else nothing is known, and any provider may try.
+    const owned = sharedObjects.includes(objectId) ? undefined : find(objectId);
+    if (owned) pin(objectId, resourceNotFound, owned);
+  }
   return { candidates: serving, historyTokens };
 }
 

@@ -30,6 +30,7 @@ describe("the result", () => {
       previousResponseId: undefined,
       comparedResponseId: undefined,
       objectIds: [],
+      sealedIds: [],
       needsWholeContext: false,
       promptSize: { textBytes: 5, otherParts: 0 },
     });
@@ -77,6 +78,13 @@ test("the response that caches are compared with is known, and brings nothing in
   for (const options of [null, "resp_1", {}]) {
     expect(check({ prompt_cache_options: options }).comparedResponseId).toBeUndefined();
   }
+});
+
+test("reasoning that the request bears is known by its id, each once, apart from what must be the account's own", () => {
+  const reasoning = (id: unknown) => ({ type: "reasoning", id, encrypted_content: "x" });
+  const input = ["rs_1", "rs_2", "rs_1", 5, null].map(reasoning);
+  const { sealedIds, objectIds, needsWholeContext } = check({ input });
+  expect([sealedIds, objectIds, needsWholeContext]).toEqual([["rs_1", "rs_2"], [], false]);
 });
 
 test("no more stored objects may be named than are quickly looked up, however long their ids", async () => {

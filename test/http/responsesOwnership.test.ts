@@ -307,6 +307,44 @@ describe("the id of a stored object", () => {
   });
 });
 
+describe("encrypted reasoning that is sent back", () => {
+  const sealed = (...ids: unknown[]) => ({
+    input: ids.map((id) => ({ type: "reasoning", id, summary: [], encrypted_content: "x" })),
+  });
+  const item = (id: string) => `msg_${id}`;
+
+  test.each(["first", "second"] as const)(
+    "goes to the provider that made it, the %s, and to no other: none else can read it",
+    async (by) => {
+      const key = at.gateway.key();
+      const id = item(await made(by, key));
+      answerBoth(responds(newId()));
+      expect((await respond(at.gateway, key, sealed(id))).status).toBe(200);
+      expect(got()).toEqual({ first: 0, second: 0, [by]: 1 });
+      at.providers[by].answer = refusal(500);
+      expect((await respond(at.gateway, key, sealed(id))).status).toBe(502);
+      expect(got()).toEqual({ first: 0, second: 0, [by]: 2 });
+    },
+  );
+
+  test("goes to any provider where its id is unknown or another account's", async () => {
+    const foreign = item(await made("second", at.gateway.key()));
+    answerBoth(responds(newId()));
+    for (const id of ["rs_never", foreign, "", undefined, 5]) {
+      expect((await respond(at.gateway, at.gateway.key(), sealed(id))).status).toBe(200);
+    }
+    expect(got()).toEqual({ first: 5, second: 0 });
+  });
+
+  test("of two makers is a 404, as other items of two makers are", async () => {
+    const key = at.gateway.key();
+    const ids = [item(await made("first", key)), item(await made("second", key))];
+    answerBoth(responds(newId()));
+    expect(await respond(at.gateway, key, sealed(...ids))).toMatchObject(notFound("resource"));
+    expect(got()).toEqual({ first: 0, second: 0 });
+  });
+});
+
 describe("for a model that the provider which made it does not serve", () => {
   const item = (id: string) => ({ input: [{ type: "item_reference", id }] });
 
