@@ -37,8 +37,13 @@ const SELF_CONTAINED_ITEMS: ReadonlySet<unknown> = new Set([
 /** Tools that the caller runs itself. What stands in their definitions names nothing at the provider. */
 const CALLER_TOOLS: ReadonlySet<unknown> = new Set(["function", "custom"]);
 
-/** Remarks on a text that was written earlier. A provider takes nothing from its store for them. */
-const OUTPUT_TEXT_REMARKS: ReadonlySet<string> = new Set(["annotations", "logprobs"]);
+/** What is passed over, by the type of what it stands in: a provider takes nothing from its store for it. */
+const PASSED_OVER: ReadonlyMap<unknown, ReadonlySet<string>> = new Map([
+  // Remarks on a text that was written earlier.
+  ["output_text", new Set(["annotations", "logprobs"])],
+  // What an earlier search found, with the ids of the files that it stood in.
+  ["file_search_call", new Set(["results"])],
+]);
 
 /** Keys under which items, parts and tools of the responses interface name what is stored. */
 const ID_KEYS: ReadonlySet<string> = new Set([
@@ -150,12 +155,7 @@ class Finding {
       const type = ownValue(object, "type");
       const isText = type === undefined ? !isElement : TEXT_TYPES.has(type);
       if (!isText) this.needsWholeContext = true;
-      this.#readMembers(
-        object,
-        ID_KEYS,
-        TYPE_KEY,
-        type === "output_text" ? OUTPUT_TEXT_REMARKS : undefined,
-      );
+      this.#readMembers(object, ID_KEYS, TYPE_KEY, PASSED_OVER.get(type));
     });
   }
 
@@ -209,7 +209,7 @@ class Finding {
       this.needsWholeContext = true;
       if (id !== undefined) this.#addId("id", id);
     }
-    this.#readMembers(item, ID_KEYS, ITEM_KEYS);
+    this.#readMembers(item, ID_KEYS, ITEM_KEYS, PASSED_OVER.get(type));
   }
 
   /** Takes the ids among an object's members, and puts the rest on the stack. `readKeys` are what else is read of it. */

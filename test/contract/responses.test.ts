@@ -289,6 +289,26 @@ describe("what needs the whole context, and which stored objects are named", () 
       ["pmpt_1", "file-1"],
     ],
 
+    [
+      "a search in stores sent back, with what it found",
+      {
+        input: [
+          {
+            type: "file_search_call",
+            id: "fs_1",
+            results: [{ file_id: "file-9", text: "x", attributes: { Type: "manual" } }],
+          },
+        ],
+      },
+      true,
+      ["fs_1"],
+    ],
+    [
+      "what is found by another tool",
+      { input: [{ type: "made_up", results: [{ file_id: "f" }] }] },
+      true,
+      ["f"],
+    ],
     ["a hosted tool", { tools: [{ type: "web_search" }] }, true, []],
     ["a tunnel", { tools: [{ type: "mcp", tunnel_id: "tunnel_1" }] }, true, ["tunnel_1"]],
     ["a tool without a type", { tools: [{ name: "f" }] }, true, []],
