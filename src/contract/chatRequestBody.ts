@@ -1,4 +1,5 @@
 import { Type, type Static } from "@sinclair/typebox";
+import type { JsonFields } from "../lib/json.ts";
 import type { Annotations } from "./humanError.ts";
 import { holdFields, modelField, nullable, oneOf } from "./sharedFields.ts";
 
@@ -70,7 +71,7 @@ export const RequestMessage = Type.Object(
         ],
         {
           description:
-            "The text. Required, but that an assistant's message with `tool_calls` may do without or say null.",
+            "The text. Required, but that an assistant's message with `tool_calls` or a `refusal` may do without or say null.",
         },
       ),
     ),
@@ -117,11 +118,13 @@ export const StrictChatRequestBody = Type.Object(
   { additionalProperties: false },
 );
 
-/** Only an assistant's message that calls tools may do without content. */
+/** Only an assistant's message that calls tools or refuses may do without content. */
 function contentProblem(message: object, path: string): string | undefined {
-  const { role, content, tool_calls } = message as RequestMessage & { tool_calls?: unknown };
+  const { role, content, tool_calls, refusal } = message as RequestMessage & JsonFields;
   if (content !== undefined && content !== null) return undefined;
-  if (role === "assistant" && Array.isArray(tool_calls) && tool_calls.length > 0) return undefined;
+  const calls = Array.isArray(tool_calls) && tool_calls.length > 0;
+  const refuses = typeof refusal === "string" && refusal !== "";
+  if (role === "assistant" && (calls || refuses)) return undefined;
   return content === undefined
     ? `${path}.content is required`
     : `${path}.content must be a string or an array of parts`;

@@ -188,6 +188,17 @@ describe("further fields, forwarded", () => {
       message({ role: "assistant", content: undefined, tool_calls: "x" }),
       "messages[0].content is required",
     ],
+    [message({ role: "assistant", content: null, refusal: "No." }), undefined],
+    [message({ role: "assistant", content: undefined, refusal: "No." }), undefined],
+    [
+      message({ role: "assistant", content: null, refusal: "" }),
+      "messages[0].content must be a string or an array of parts",
+    ],
+    [
+      message({ role: "assistant", content: undefined, refusal: ["No."] }),
+      "messages[0].content is required",
+    ],
+    [message({ content: undefined, refusal: "No." }), "messages[0].content is required"],
     [message({ name: "bob", tool_call_id: 5 }), undefined],
 
     [{ n: 1 }, undefined],

@@ -3,7 +3,7 @@ import { isThinking } from "./anthropicAnswer.ts";
 import { takesLateInstructions } from "./anthropicModel.ts";
 import { inOrder, textBlock, thinkingBlock } from "./anthropicOrder.ts";
 import { refuseRecording } from "../chat/chatFields.ts";
-import { partsOf, unfit, unfitPart, type ChatPart } from "../chat/chatParts.ts";
+import { partsOf, refusalOf, unfit, unfitPart, type ChatPart } from "../chat/chatParts.ts";
 import { answeredCallOf, argumentsOf, toolCallsOf } from "../chat/chatTools.ts";
 import { exactReader, type ReadJson } from "../../lib/exactJson.ts";
 import { ANSWER_ROOM } from "../../lib/untrustedJson.ts";
@@ -142,7 +142,9 @@ function assistantBlocks(
     input: argumentsOf(call, readJson),
   }));
   const content = message.content ?? "";
-  if (typeof content === "string") return inOrder(thoughts, content, calls);
+  if (typeof content === "string" && refusalOf(message) === "") {
+    return inOrder(thoughts, content, calls);
+  }
   return [...thoughts.map(thinkingBlock), ...textBlocks(message, path), ...calls];
 }
 

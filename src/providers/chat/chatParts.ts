@@ -25,16 +25,29 @@ export type ChatPart = {
 const PLAIN_TYPE = /^[A-Za-z0-9_.-]{1,64}$/;
 
 /**
- * The parts of a message that was checked; a string is one text part, and null none.
+ * The parts of a message that was checked; a string is one text part, and null none. What an assistant refused with,
+ * beside its content, is the last of its texts.
  * Throws UnfitError for parts of other types and for ids of stored files: they mean nothing elsewhere.
  */
 export function partsOf(message: RequestMessage, path: string): readonly ChatPart[] {
   const { content } = message;
   const at = `${path}.content`;
-  if (typeof content === "string") {
-    return [{ kind: "text", text: content, path: at, own: undefined }];
-  }
-  return (content ?? []).map((part, index) => partOf(part, `${at}[${index}]`));
+  const said =
+    typeof content === "string"
+      ? [textPart(content, at)]
+      : (content ?? []).map((part, index) => partOf(part, `${at}[${index}]`));
+  const refused = refusalOf(message);
+  return refused === "" ? said : [...said, textPart(refused, `${path}.refusal`)];
+}
+
+/** What an assistant's message says that it will not do, where that stands beside its content; "" where nothing does. */
+export function refusalOf(message: RequestMessage): string {
+  const { role, refusal } = message as RequestMessage & { refusal?: unknown };
+  return role === "assistant" && typeof refusal === "string" ? refusal : "";
+}
+
+function textPart(text: string, path: string): ChatPart {
+  return { kind: "text", text, path, own: undefined };
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { ContentPart, RequestMessage } from "../../contract/chatRequestBody.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
-import { refuseRecording } from "../chat/chatFields.ts";
-import { unfit, unfitPart } from "../chat/chatParts.ts";
+import { isGiven, refuseRecording } from "../chat/chatFields.ts";
+import { refusalOf, unfit, unfitPart } from "../chat/chatParts.ts";
 import { answeredCallOf, callListOf } from "../chat/chatTools.ts";
 
 /**
@@ -29,9 +29,10 @@ function spokenBefore(
   path: string,
   callsTools: boolean,
 ): readonly object[] {
-  const { content, refusal } = message as RequestMessage & JsonFields;
+  const { content } = message;
   refuseRecording(message, path);
-  if (typeof refusal === "string" && refusal !== "") {
+  const refusal = refusalOf(message);
+  if (refusal !== "") {
     const texts = content === "" ? [] : asParts(contentOf(message, path, outputPart));
     return [{ role: "assistant", content: [...texts, { type: "refusal", refusal }] }];
   }

@@ -37,6 +37,26 @@ test("the headers bear the version and the key, if there is one", () => {
   expect(anthropic.headers(undefined)).toEqual({ "anthropic-version": "2023-06-01" });
 });
 
+test("a refusal that is sent back is said again, before the calls beside it", () => {
+  const refused = { role: "assistant", content: null, refusal: "No." };
+  expect(messagesOf(hello, { ...refused, content: "" }, hello)).toMatchObject([
+    { role: "user" },
+    { role: "assistant", content: [text("No.")] },
+    { role: "user" },
+  ]);
+  const both = { ...called("call_1"), refusal: "No." };
+  expect(messagesOf(hello, both, result("call_1", "x"))).toMatchObject([
+    { role: "user" },
+    { role: "assistant", content: [text("No."), toolUse("call_1")] },
+    { role: "user" },
+  ]);
+  expect(messagesOf(hello, refused, hello)).toMatchObject([
+    { role: "user" },
+    { role: "assistant", content: [text("No.")] },
+    { role: "user" },
+  ]);
+});
+
 test("a plain request is sent whole, and with the most that is held as its bound", () => {
   expect(encoded({})).toBe(
     '{"model":"model-of-the-provider","max_tokens":64000,"messages":[{"role":"user","content":[{"type":"text","text":"hello"}]}]}',

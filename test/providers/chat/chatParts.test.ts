@@ -31,6 +31,18 @@ describe("the parts of a message", () => {
     expect(partsOf(user([refusal]), "messages[0]")).toMatchObject([{ kind: "text", text: "No." }]);
   });
 
+  test("a refusal beside an assistant's content is said behind it, and nobody else's is", () => {
+    const textsSaid = (fields: object) =>
+      textsOf({ role: "assistant", refusal: "No.", ...fields } as RequestMessage, "messages[0]");
+    for (const content of [undefined, null, "", []]) {
+      expect(textsSaid({ content }).join("")).toBe("No.");
+    }
+    expect(textsSaid({ content: "Well." })).toEqual(["Well.", "No."]);
+    expect(textsSaid({ content: "Well.", refusal: null })).toEqual(["Well."]);
+    expect(textsSaid({ content: "Well.", refusal: "" })).toEqual(["Well."]);
+    expect(textsSaid({ content: "Well.", role: "user" })).toEqual(["Well."]);
+  });
+
   test.each([
     ["data:image/png;base64,AA==", { kind: "data", mediaType: "image/png", base64: "AA==" }],
     ["DATA:Image/PNG;Base64,AA==", { kind: "data", mediaType: "image/png", base64: "AA==" }],

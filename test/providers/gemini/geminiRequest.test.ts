@@ -25,6 +25,17 @@ function contentsOf(messages: readonly object[], changes: Partial<ChatCall> = {}
   return encoded({ messages }, changes)["contents"];
 }
 
+test("a refusal that is sent back is said again", () => {
+  const refused = { role: "assistant", content: null, refusal: "No." };
+  for (const content of [null, ""]) {
+    expect(contentsOf([hello, { ...refused, content }, hello])).toEqual([
+      { role: "user", parts: [{ text: "hello" }] },
+      { role: "model", parts: [{ text: "No." }] },
+      { role: "user", parts: [{ text: "hello" }] },
+    ]);
+  }
+});
+
 test("nothing is sent that nobody asked for", () => {
   const body = {
     verbosity: "low",

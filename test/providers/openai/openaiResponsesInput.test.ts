@@ -93,9 +93,11 @@ describe("a message", () => {
       "an assistant's refusal",
       [
         { role: "assistant", content: "", refusal: "No." },
+        { role: "assistant", content: null, refusal: "No." },
         { role: "assistant", content: "a", refusal: "b" },
       ],
       [
+        { role: "assistant", content: [{ type: "refusal", refusal: "No." }] },
         { role: "assistant", content: [{ type: "refusal", refusal: "No." }] },
         {
           role: "assistant",
