@@ -16,8 +16,10 @@ const SHARED_FIELDS = [
   "user",
   "safety_identifier",
   "prompt_cache_key",
+  "prompt_cache_options",
   "prompt_cache_retention",
   "service_tier",
+  "moderation",
 ];
 
 /** What asks for the probabilities of tokens; without it `top_logprobs` alone brings none. */

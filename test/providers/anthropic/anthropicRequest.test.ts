@@ -300,6 +300,8 @@ describe("other fields", () => {
       reasoningSummary: "auto",
       prediction: {},
       prompt_cache_key: "x",
+      prompt_cache_options: { mode: "explicit" },
+      moderation: { model: "omni-moderation-latest" },
       modalities: ["text"],
       stream_options: { include_usage: true },
     };

@@ -41,6 +41,8 @@ test("nothing is sent that nobody asked for", () => {
     verbosity: "low",
     reasoningSummary: "auto",
     user: "u",
+    prompt_cache_options: { mode: "explicit" },
+    moderation: { model: "omni-moderation-latest" },
     metadata: { a: 1 },
     logprobs: true,
     logit_bias: { "1": 2 },
