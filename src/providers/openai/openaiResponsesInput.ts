@@ -55,9 +55,11 @@ function contentOf(
 
 function inputPart(part: ContentPart & JsonFields, path: string): object {
   const { type, text } = part;
-  if (type === "text") return { type: "input_text", text };
-  if (type === "image_url") return imagePart(part["image_url"], path);
-  if (type === "file") return filePart(part["file"], path);
+  // Where the client wants the prompt's cache to end.
+  const cache = { prompt_cache_breakpoint: part["prompt_cache_breakpoint"] ?? undefined };
+  if (type === "text") return { type: "input_text", text, ...cache };
+  if (type === "image_url") return { ...imagePart(part["image_url"], path), ...cache };
+  if (type === "file") return { ...filePart(part["file"], path), ...cache };
   // The interface has no recordings yet: https://platform.openai.com/docs/guides/migrate-to-responses.
   throw unfitPart(path, type);
 }
@@ -81,8 +83,8 @@ function imagePart(image: unknown, path: string): object {
 /** An id of a stored file passes: only one that the operator shares comes so far. */
 function filePart(file: unknown, path: string): object {
   if (!isJsonObject(file)) throw unfit(`${path}.file`);
-  const { file_data, file_id, filename } = file;
-  return { type: "input_file", filename, file_data, file_id };
+  const { file_data, file_id, filename, detail } = file;
+  return { type: "input_file", filename, file_data, file_id, detail: detail ?? undefined };
 }
 
 type CallItem =

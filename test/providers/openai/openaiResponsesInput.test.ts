@@ -14,6 +14,7 @@ function inputFor(messages: readonly object[]): object[] {
 
 describe("a message", () => {
   const pdf = { filename: "a.pdf", file_data: "data:application/pdf;base64,AAAA" };
+  const breakpoint = { prompt_cache_breakpoint: { mode: "explicit" } };
   const call = { id: "call_1", type: "function", function: { name: "f", arguments: "{}" } };
   const custom = { id: "call_2", type: "custom", custom: { name: "c", input: "do" } };
   const messages: readonly (readonly [string, readonly object[], readonly object[]])[] = [
@@ -59,6 +60,46 @@ describe("a message", () => {
             { type: "input_file", ...pdf },
             { type: "input_file", file_id: "file-1" },
           ],
+        },
+      ],
+    ],
+    [
+      "where the cache is to end, on each of these, and how closely to look at a file",
+      [
+        {
+          role: "user",
+          content: [
+            { type: "text", text: "a", ...breakpoint },
+            { type: "image_url", image_url: { url: "https://a.example/b" }, ...breakpoint },
+            { type: "file", file: { ...pdf, detail: "low" }, ...breakpoint },
+            { type: "text", text: "b", prompt_cache_breakpoint: null },
+          ],
+        },
+        {
+          role: "tool",
+          tool_call_id: "call_1",
+          content: [{ type: "text", text: "x", ...breakpoint }],
+        },
+      ],
+      [
+        {
+          role: "user",
+          content: [
+            { type: "input_text", text: "a", ...breakpoint },
+            {
+              type: "input_image",
+              image_url: "https://a.example/b",
+              detail: "auto",
+              ...breakpoint,
+            },
+            { type: "input_file", ...pdf, detail: "low", ...breakpoint },
+            { type: "input_text", text: "b" },
+          ],
+        },
+        {
+          type: "function_call_output",
+          call_id: "call_1",
+          output: [{ type: "input_text", text: "x", ...breakpoint }],
         },
       ],
     ],
