@@ -68,6 +68,11 @@ export function checkResponsesRequest(
   };
 }
 
+/** What an item comes to in an input, with all that is in it. */
+export function measureItem(item: JsonFields): TextSize {
+  return measureText(item, isOtherPart);
+}
+
 /** Images, files, sound: `input_text` is the only part of an input whose text is all of it. */
 function isOtherPart(part: JsonFields): boolean {
   const type = ownValue(part, "type");

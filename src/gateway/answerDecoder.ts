@@ -39,12 +39,19 @@ export interface AnswerDecoder {
   readonly ranProviderTools?: boolean;
   /** UTF-8 bytes of the text that was generated so far, for the estimate. */
   readonly textBytes: number;
-  /** Ids of stored objects that the answer has named since the last call. */
-  takeObjectIds(): readonly string[];
+  /** Stored objects that the answer has named since the last call. */
+  takeObjects(): readonly NamedObject[];
   /** The end that was kept back, for after the charge. */
   ending(billed: Usage): Piece;
   /** How the stream ends when its provider failed after content. */
   failure(): Piece;
+}
+
+/** A stored object of the provider's that an answer names: what its account may name again. */
+export interface NamedObject {
+  readonly id: string;
+  /** What it brings into a prompt that names it; undefined for the response, which brings in the conversation that it ends. */
+  readonly tokens: number | undefined;
 }
 
 /**

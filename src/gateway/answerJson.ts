@@ -5,6 +5,7 @@ import type { Dispatched } from "../routing/dispatch.ts";
 import type { Trial } from "../routing/health.ts";
 import type { Candidate } from "../routing/order.ts";
 import type { Answer } from "./answer.ts";
+import type { NamedObject } from "./answerDecoder.ts";
 import { collectText } from "./collectText.ts";
 import { conclude } from "./conclude.ts";
 import { estimatedUsage } from "./billedUsage.ts";
@@ -19,8 +20,8 @@ export interface ReadAnswer {
   readonly text: string;
   /** Undefined where the provider itself reports that it failed: relayed, and not charged. */
   readonly billed: BilledUsage | undefined;
-  /** Ids that the account may name from now on. */
-  readonly objectIds: readonly string[];
+  /** What the account may name from now on. */
+  readonly objects: readonly NamedObject[];
   /** What a request that continues this answer by its id begins with. */
   readonly historyTokens: number;
 }
@@ -56,8 +57,8 @@ export async function answerJson(
   try {
     answered = await tryRoutes(journey, () => client.isGivenUp || isInVain, attempt);
     const record = objectRecorder(journey.gateway, visit);
-    const { objectIds, historyTokens } = answered.answer;
-    await record(objectIds, answered.candidate.provider.id, historyTokens);
+    const { objects, historyTokens } = answered.answer;
+    await record(objects, answered.candidate.provider.id, historyTokens);
   } catch (error) {
     const usage = client.isGivenUp && client.isSent ? estimatedUsage(admitted, 0) : undefined;
     throw await concludeFailure(journey, error, {

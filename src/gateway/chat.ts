@@ -123,7 +123,7 @@ function jsonAnswer(
       ...shown.completion,
       usage: publicUsage(billed.tokens, completion["usage"], identity),
     };
-    return { text: answerText(answer), billed, objectIds: [], historyTokens: 0 };
+    return { text: answerText(answer), billed, objects: [], historyTokens: 0 };
   });
 }
 

@@ -12,7 +12,7 @@ import { BYTE_ORDER_MARK, createSseSplitter, type SseSplitter } from "../lib/sse
 import { spanOf, type Span } from "../lib/span.ts";
 import type { SseEvent } from "../lib/sseEvent.ts";
 import { answerText, type ReadChatEvent } from "../providers/provider.ts";
-import { ANSWER_BYTES_MAX, type AnswerDecoder } from "./answerDecoder.ts";
+import { ANSWER_BYTES_MAX, type AnswerDecoder, type NamedObject } from "./answerDecoder.ts";
 import {
   callsTool,
   publicChunk,
@@ -128,7 +128,7 @@ export class ChatDecoder implements AnswerDecoder {
     return output === "" ? undefined : output;
   }
 
-  takeObjectIds(): readonly string[] {
+  takeObjects(): readonly NamedObject[] {
     return [];
   }
 

@@ -3,6 +3,7 @@ import { resourceNotFound, responseNotFound, type ApiError } from "../contract/e
 import type { ResponsesRequest } from "../contract/responses.ts";
 import { sha256 } from "../lib/sha256.ts";
 import type { Candidate } from "../routing/order.ts";
+import type { NamedObject } from "./answerDecoder.ts";
 import type { Gateway, Visit } from "./gateway.ts";
 
 /** How long an account may name what a provider made for it. */
@@ -11,8 +12,8 @@ const OWNED_MS = 31 * 24 * 3_600_000;
 /** Who may serve a request that names stored objects, and what it has in its prompt besides its own text. */
 export interface Pinned {
   readonly candidates: readonly Candidate[];
-  /** Of the conversation that the request continues, as the provider keeps it; 0: it continues none, or that is not known. */
-  readonly historyTokens: number;
+  /** Of the conversation that the request continues, and of the items that it refers to, as far as they are known. */
+  readonly storedTokens: number;
 }
 
 /**
@@ -36,10 +37,11 @@ export function pinToMaker(
     return owned.historyTokens;
   };
   const { previousResponseId } = request;
-  const historyTokens =
+  let storedTokens =
     previousResponseId === undefined ? 0 : pin(previousResponseId, responseNotFound);
+  // An item that came back whole under its id counts once more: which of the two a provider reads is its own affair.
   for (const objectId of request.objectIds) {
-    if (!sharedObjects.includes(objectId)) pin(objectId, resourceNotFound);
+    if (!sharedObjects.includes(objectId)) storedTokens += pin(objectId, resourceNotFound);
   }
   const { comparedResponseId } = request;
   if (comparedResponseId !== undefined) pin(comparedResponseId, responseNotFound);
@@ -48,27 +50,27 @@ export function pinToMaker(
     const owned = sharedObjects.includes(objectId) ? undefined : find(objectId);
     if (owned) pin(objectId, resourceNotFound, owned);
   }
-  return { candidates: serving, historyTokens };
+  return { candidates: serving, storedTokens };
 }
 
 /**
- * Records ids that an answer names as the account's own, with the tokens that a request which continues it
- * begins with; resolves when that is committed.
+ * Records what an answer names as the account's own: the response with the tokens that a request which continues it
+ * begins with, all else with its own. Resolves when that is committed.
  */
 export type RecordObjects = (
-  objectIds: readonly string[],
+  objects: readonly NamedObject[],
   provider: string,
   historyTokens: number,
 ) => Promise<void>;
 
 export function objectRecorder({ clock, writer }: Gateway, visit: Visit): RecordObjects {
   const { accountId } = visit.caller;
-  return async (objectIds, provider, historyTokens) => {
-    if (objectIds.length === 0) return;
+  return async (named, provider, historyTokens) => {
+    if (named.length === 0) return;
     const at = clock.epochMs();
     const expiresAt = at + OWNED_MS;
-    const objects = objectIds.map((objectId) => {
-      return { hash: sha256(objectId), accountId, provider, expiresAt, historyTokens };
+    const objects = named.map(({ id, tokens = historyTokens }) => {
+      return { hash: sha256(id), accountId, provider, expiresAt, historyTokens: tokens };
     });
     await commit(writer, clock, { kind: "own", objects, at });
   };

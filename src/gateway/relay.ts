@@ -7,7 +7,7 @@ import type { Trial } from "../routing/health.ts";
 import type { Candidate } from "../routing/order.ts";
 import type { Admitted } from "./admit.ts";
 import { joined, type Piece, type Relay, type SendPiece } from "./answer.ts";
-import type { AnswerDecoder } from "./answerDecoder.ts";
+import type { AnswerDecoder, NamedObject } from "./answerDecoder.ts";
 import { AnswerReading } from "./answerReading.ts";
 import { watchPace, type ClientPace } from "./clientPace.ts";
 import { billedUsage, historyTokensOf } from "./billedUsage.ts";
@@ -91,10 +91,10 @@ export class StreamRelay implements Relay {
       }
       // The provider was in time: what the books take is not its fault.
       this.#expectMore();
-      const ids = this.#decoder.takeObjectIds();
+      const objects = this.#decoder.takeObjects();
       await Promise.all([
         this.#options.admitted.meter.opened,
-        ids.length > 0 ? this.#record(ids) : undefined,
+        objects.length > 0 ? this.#record(objects) : undefined,
       ]);
     } catch (error) {
       this.#isOver = true;
@@ -158,8 +158,8 @@ export class StreamRelay implements Relay {
       while (!this.#isOver && this.#wantsMore()) {
         try {
           if (!this.#decoder.isClosed) await this.#reading.read();
-          const ids = this.#decoder.takeObjectIds();
-          if (ids.length > 0) await this.#record(ids);
+          const objects = this.#decoder.takeObjects();
+          if (objects.length > 0) await this.#record(objects);
         } catch (error) {
           // A fault of our own amid the read has ended it all.
           if (!this.#isOver) await this.#fail(error);
@@ -195,10 +195,10 @@ export class StreamRelay implements Relay {
     return true;
   }
 
-  async #record(ids: readonly string[]): Promise<void> {
+  async #record(objects: readonly NamedObject[]): Promise<void> {
     this.#exchange.rest();
     const historyTokens = historyTokensOf(this.#options.admitted, this.#decoder);
-    await this.#options.record(ids, this.#providerId, historyTokens);
+    await this.#options.record(objects, this.#providerId, historyTokens);
   }
 
   #collect(): void {

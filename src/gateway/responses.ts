@@ -15,7 +15,7 @@ import type { Gateway, Visit } from "./gateway.ts";
 import type { Journey } from "./journey.ts";
 import { openStream } from "./openStream.ts";
 import { pinToMaker } from "./ownership.ts";
-import { objectIdsOf, ResponsesDecoder, responsesFailure } from "./responsesDecoder.ts";
+import { objectsOf, ResponsesDecoder, responsesFailure } from "./responsesDecoder.ts";
 import { ranProviderTools } from "./providerTools.ts";
 import { spokenTextBytes } from "./spokenText.ts";
 
@@ -43,7 +43,7 @@ export async function responses(
   if (model.responsesCandidates.length === 0) {
     throw invalidRequest("model does not support the responses interface");
   }
-  const { candidates, historyTokens } = pinToMaker(
+  const { candidates, storedTokens } = pinToMaker(
     gateway,
     visit,
     request,
@@ -53,7 +53,7 @@ export async function responses(
     endpoint: "responses",
     stream: request.stream,
     prompt: { bodyBytes: body.bodyBytes, messageCount: 0, unbounded: request.needsWholeContext },
-    promptEstimate: promptEstimateOf(request, historyTokens, model),
+    promptEstimate: promptEstimateOf(request, storedTokens, model),
     outputTokensBound: request.outputTokensBound,
     choiceCount: request.choiceCount,
   });
@@ -72,13 +72,11 @@ export async function responses(
 /** A provider cuts a conversation that has outgrown the model. */
 function promptEstimateOf(
   { promptSize }: ResponsesRequest,
-  historyTokens: number,
+  storedTokens: number,
   { config }: CatalogModel,
 ): number {
   const ownTokens = estimateTokens(promptSize.textBytes, promptSize.otherParts);
-  return historyTokens === 0
-    ? ownTokens
-    : Math.min(historyTokens + ownTokens, config.contextTokens);
+  return storedTokens === 0 ? ownTokens : Math.min(storedTokens + ownTokens, config.contextTokens);
 }
 
 function jsonAnswer(journey: Journey): Promise<Answer> {
@@ -93,7 +91,7 @@ function jsonAnswer(journey: Journey): Promise<Answer> {
     };
     const billed = reportsFailure ? undefined : billedUsage(journey.admitted, read);
     const historyTokens = historyTokensOf(journey.admitted, read);
-    return { text, billed, objectIds: objectIdsOf(response), historyTokens };
+    return { text, billed, objects: objectsOf(response), historyTokens };
   });
 }
 

@@ -1,10 +1,12 @@
+import { estimateTokens } from "../billing/estimate.ts";
 import { upstreamFailure, type StreamFailure } from "../contract/errors.ts";
+import { measureItem } from "../contract/responses.ts";
 import { readResponsesUsage, type Usage } from "../contract/usage.ts";
 import { isJsonObject, type JsonFields } from "../lib/json.ts";
 import { createSseSplitter, type SseSplitter } from "../lib/sse.ts";
 import type { SseEvent } from "../lib/sseEvent.ts";
 import { AnswerError, ExcessError, MisfireError, parseAnswerJson } from "../providers/provider.ts";
-import { ANSWER_BYTES_MAX, type AnswerDecoder } from "./answerDecoder.ts";
+import { ANSWER_BYTES_MAX, type AnswerDecoder, type NamedObject } from "./answerDecoder.ts";
 import { ranProviderTools } from "./providerTools.ts";
 import { spokenTextBytes } from "./spokenText.ts";
 
@@ -38,7 +40,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   readonly #splitter: SseSplitter = createSseSplitter({ eventBytesMax: ANSWER_BYTES_MAX });
   #output: Uint8Array[] = [];
   #keptBack: Uint8Array[] = [];
-  #objectIds: string[] = [];
+  #objects: NamedObject[] = [];
   #eventCount = 0;
   #openingBytes = 0;
   /** The terminal event ends with the CR of a CRLF whose LF is still on its way. */
@@ -80,10 +82,10 @@ export class ResponsesDecoder implements AnswerDecoder {
     return output.length === 1 ? output[0] : Buffer.concat(output);
   }
 
-  takeObjectIds(): readonly string[] {
-    const ids = this.#objectIds;
-    this.#objectIds = [];
-    return ids;
+  takeObjects(): readonly NamedObject[] {
+    const objects = this.#objects;
+    this.#objects = [];
+    return objects;
   }
 
   ending(): Uint8Array {
@@ -107,7 +109,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     if (!this.hasContent) this.#open(event, type);
     if (type === undefined) return;
     this.#eventCount += 1;
-    if (type === "response.created") this.#objectIds.push(...objectIdsOf(responseOf(event)));
+    if (type === "response.created") this.#objects.push(...objectsOf(responseOf(event)));
     else if (type.endsWith(".delta") && !SOUND.test(type)) this.textBytes += deltaBytes(event);
   }
 
@@ -136,7 +138,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     this.ranProviderTools = ranProviderTools(response["output"]);
     // A provider that sends no deltas has said all the same what stands here.
     if (!this.usage) this.textBytes = Math.max(this.textBytes, spokenTextBytes(response["output"]));
-    this.#objectIds.push(...objectIdsOf(response));
+    this.#objects.push(...objectsOf(response));
     this.reportsFailure = type === "response.failed";
     this.hasContent = true;
     this.isFinished = true;
@@ -156,21 +158,30 @@ export function responsesFailure(sequence: number, error: StreamFailure = upstre
 }
 
 /**
- * The ids of a response, of its output items and of the containers that these ran in: what its account may name again.
- * A client that sends the items back names the containers too. Throws ExcessError for too many items.
+ * A response, its output items and the containers that these ran in: what its account may name again. A client that
+ * sends the items back names the containers too. Throws ExcessError for too many items.
  */
-export function objectIdsOf(response: JsonFields): string[] {
+export function objectsOf(response: JsonFields): NamedObject[] {
   const output: readonly unknown[] = Array.isArray(response["output"]) ? response["output"] : [];
   if (output.length > OUTPUT_ITEMS_MAX) throw new ExcessError("the answer has too many items");
-  const items = output.filter(isJsonObject);
-  return [
-    response["id"],
-    ...items.flatMap(({ id, container_id, environment }) => [
-      id,
-      container_id,
-      isJsonObject(environment) ? environment["container_id"] : undefined,
-    ]),
-  ].filter((id) => typeof id === "string");
+  const objects: NamedObject[] = [];
+  const add = (id: unknown, tokens: number | undefined): void => {
+    if (typeof id === "string") objects.push({ id, tokens });
+  };
+  add(response["id"], undefined);
+  for (const item of output.filter(isJsonObject)) {
+    const { id, container_id, environment } = item;
+    add(id, tokensOf(item));
+    add(container_id, 0);
+    if (isJsonObject(environment)) add(environment["container_id"], 0);
+  }
+  return objects;
+}
+
+/** A reference to an item stands for all of it: it counts what the item itself would in its place. */
+function tokensOf(item: JsonFields): number {
+  const { textBytes, otherParts } = measureItem(item);
+  return estimateTokens(textBytes, otherParts);
 }
 
 /** Whether an LF is to follow: the lines end with CRLF, and the last one with its CR. */

@@ -8,7 +8,7 @@ export interface OwnedObject {
   accountId: number;
   provider: string;
   expiresAt: number;
-  /** What a request that continues this response has in its prompt before its own input; 0: not known. */
+  /** What a request that continues this response, or refers to this item, has in its prompt by that; 0: not known. */
   historyTokens: number;
 }
 
@@ -16,7 +16,7 @@ export interface OwnedObject {
 const PRUNE_EVERY = 256;
 const PRUNED_ROWS_MAX = 512;
 
-/** Which provider made a stored object that an account may name, and what a request that continues it begins with. */
+/** Which provider made a stored object that an account may name, and what it brings into a prompt that names it. */
 export interface OwnerTable {
   /** By the SHA-256 of the object's id; undefined for another account's, an expired or an unknown one alike. */
   find(

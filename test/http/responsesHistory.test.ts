@@ -31,16 +31,31 @@ async function made(
   key: TestKey,
   isStream: boolean,
   usage: object | null,
-  { previous, ...changes }: { previous?: string; output?: readonly object[] } = {},
+  {
+    previous,
+    input,
+    ...changes
+  }: { previous?: string; input?: readonly object[]; output?: readonly object[] } = {},
 ) {
   const id = newId();
   at.providers.local.answer = isStream
     ? stream(created(id), delta, terminal("completed", id, { usage, ...changes }))
     : json(ended(id, { usage, ...changes }));
-  const fields = { stream: isStream, previous_response_id: previous };
+  const fields = { stream: isStream, previous_response_id: previous, ...(input && { input }) };
   expect((await respond(at.gateway, key, fields)).status).toBe(200);
   return id;
 }
+
+const LARGE_TOKENS = 300;
+/** Of the words around the text of such an item, and of the reference to it. */
+const AROUND_TOKENS_MAX = 60;
+/** An item of an answer whose text alone has so many tokens by the estimate. */
+function largeItem() {
+  const content = [{ type: "output_text", text: "word".repeat(LARGE_TOKENS), annotations: [] }];
+  return { id: `msg_${newId()}`, type: "message", role: "assistant", content };
+}
+const referTo = (items: readonly { readonly id: string }[]) =>
+  items.map(({ id }) => ({ type: "item_reference", id }));
 
 async function lastRecord(key: TestKey, count: number) {
   const [record] = await at.gateway.records(key, count);
@@ -110,6 +125,35 @@ describe.each([
     expect(record).toMatchObject({ promptTokens: CONTEXT_TOKENS });
     expect(record?.charge).toBeLessThanOrEqual(record?.hold ?? 0n);
   });
+});
+
+describe.each([
+  ["in JSON", false],
+  ["as a stream", true],
+])(
+  "a response that refers to items of an earlier one, %s, and whose usage is missing",
+  (_, isStream) => {
+    test("is charged for each of them as if it stood in the request, and for nothing else", async () => {
+      const key = at.gateway.key();
+      const usage = { input_tokens: 900, output_tokens: 700 };
+      const output = [largeItem(), largeItem()];
+      await made(key, isStream, usage, { output });
+      for (const count of [1, 2]) {
+        await made(key, isStream, null, { input: referTo(output.slice(0, count)) });
+        const { promptTokens = 0 } = (await lastRecord(key, 1 + count)) ?? {};
+        expect(promptTokens).toBeGreaterThanOrEqual(count * LARGE_TOKENS);
+        expect(promptTokens).toBeLessThanOrEqual(count * (LARGE_TOKENS + AROUND_TOKENS_MAX));
+      }
+    });
+  },
+);
+
+test("an item that is referred to counts to the token rate before it is sent", async () => {
+  const key = at.gateway.key({ tokensPerMinute: LARGE_TOKENS });
+  const output = [largeItem()];
+  await made(key, false, { input_tokens: 1, output_tokens: 1 }, { output });
+  const reply = await respond(at.gateway, key, { input: referTo(output) });
+  expect(reply.status).toBe(429);
 });
 
 test("a client that leaves amid a response is charged for what this continues", async () => {

@@ -1,6 +1,6 @@
 import type { ContentPart, RequestMessage } from "../../contract/chatRequestBody.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
-import { isGiven, refuseRecording } from "../chat/chatFields.ts";
+import { refuseRecording } from "../chat/chatFields.ts";
 import { refusalOf, unfit, unfitPart } from "../chat/chatParts.ts";
 import { answeredCallOf, callListOf } from "../chat/chatTools.ts";
 
