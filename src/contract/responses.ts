@@ -25,6 +25,19 @@ export const ResponsesRequestBody = Type.Object({
   ),
 });
 
+/**
+ * Pictures and sound under names that do not begin with `input_`: what a tool has shown or made,
+ * https://platform.openai.com/docs/api-reference/responses/create#responses-create-input, and the parts that other tools
+ * answer with, https://modelcontextprotocol.io/specification/2025-06-18/server/tools#tool-result
+ */
+const OTHER_PARTS: ReadonlySet<unknown> = new Set([
+  "audio",
+  "computer_screenshot",
+  "image",
+  "image_generation_call",
+  "image_url",
+]);
+
 const checkBody = bodyCheck(ResponsesRequestBody);
 
 /** A checked request: what the gateway itself needs. What is sent is the client's own text. */
@@ -59,13 +72,20 @@ export function checkResponsesRequest(
     outputTokensBound: body.max_output_tokens ?? undefined,
     previousResponseId,
     comparedResponseId: comparedResponseOf(value),
-    promptSize: measureText(
-      ["input", "instructions", "tools", "text"].map((field) => ownValue(value, field)),
-      isOtherPart,
-    ),
+    promptSize: measurePrompt(value),
     ...stored,
     needsWholeContext: stored.needsWholeContext || previousResponseId !== undefined,
   };
+}
+
+/** Of parts that are no text only an input is made: what a tool's schema calls an image is read as words. */
+function measurePrompt(body: JsonFields): TextSize {
+  const { textBytes, otherParts } = measureText(
+    [ownValue(body, "input"), ownValue(body, "instructions")],
+    isOtherPart,
+  );
+  const definitions = measureText([ownValue(body, "tools"), ownValue(body, "text")]);
+  return { textBytes: textBytes + definitions.textBytes, otherParts };
 }
 
 /** What an item comes to in an input, with all that is in it. */
@@ -73,8 +93,9 @@ export function measureItem(item: JsonFields): TextSize {
   return measureText(item, isOtherPart);
 }
 
-/** Images, files, sound: `input_text` is the only part of an input whose text is all of it. */
+/** Images, files, sound: `input_text` is the only part that a client makes for an input whose text is all of it. */
 function isOtherPart(part: JsonFields): boolean {
   const type = ownValue(part, "type");
+  if (OTHER_PARTS.has(type)) return true;
   return typeof type === "string" && type.startsWith("input_") && type !== "input_text";
 }

@@ -145,6 +145,18 @@ describe.each([
         expect(promptTokens).toBeLessThanOrEqual(count * (LARGE_TOKENS + AROUND_TOKENS_MAX));
       }
     });
+
+    test("is charged for a picture among them as for one part that is no text", async () => {
+      const key = at.gateway.key();
+      const picture = {
+        id: `ig_${newId()}`,
+        type: "image_generation_call",
+        result: "A".repeat(90),
+      };
+      await made(key, isStream, responsesUsage, { output: [picture] });
+      await made(key, isStream, null, { input: referTo([picture]) });
+      expect(await lastRecord(key, 2)).toMatchObject({ promptTokens: CONTEXT_TOKENS });
+    });
   },
 );
 
