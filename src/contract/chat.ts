@@ -5,7 +5,12 @@ import { measurePrompt, type PromptMeasure } from "./chatPrompt.ts";
 import { ChatRequestBody, RequestMessage, StrictChatRequestBody } from "./chatRequestBody.ts";
 import { invalidRequest } from "./errors.ts";
 import { firstProblem } from "./humanError.ts";
-import { choiceCountOf, refuseDifferentBounds, refuseFields } from "./sharedFields.ts";
+import {
+  choiceCountOf,
+  refuseDifferentBounds,
+  refuseFields,
+  refuseOtherNames,
+} from "./sharedFields.ts";
 
 const checkOpen = bodyCheck(ChatRequestBody);
 const checkStrict = bodyCheck(StrictChatRequestBody);
@@ -35,6 +40,7 @@ export function checkChatRequest(value: JsonFields, rules: ChatRequestRules): Ch
   const body: ChatRequestBody =
     rules.unknownFields === "reject" ? checkStrict(value) : checkOpenly(value);
   refuseFields(value, rules.refusedFields);
+  refuseOtherNames(value, "max_tokens");
   refuseDifferentBounds(body);
   return {
     model: body.model,

@@ -5,6 +5,7 @@ import { shownKey } from "./humanError.ts";
 /** The top-level fields of both interfaces by which something is decided here, checked or written over. */
 const DECIDING_FIELDS: ReadonlySet<string> = new Set([
   "audio",
+  "auto_max_new_tokens",
   "background",
   "conversation",
   "functions",
@@ -17,6 +18,8 @@ const DECIDING_FIELDS: ReadonlySet<string> = new Set([
   "messages",
   "model",
   "n",
+  "n_cmpl",
+  "n_predict",
   "previous_response_id",
   "prompt",
   "prompt_cache_options",

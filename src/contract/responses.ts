@@ -9,6 +9,7 @@ import {
   ownValue,
   refuseDifferentBounds,
   refuseFields,
+  refuseOtherNames,
 } from "./sharedFields.ts";
 import { comparedResponseOf, findStoredObjects, type ResponsesObjects } from "./storedObjects.ts";
 import { measureText, type TextSize } from "./textSize.ts";
@@ -62,6 +63,7 @@ export function checkResponsesRequest(
 ): ResponsesRequest {
   const body = checkBody(value);
   refuseFields(value, rules.refusedFields);
+  refuseOtherNames(value, "max_output_tokens");
   refuseDifferentBounds(body);
   const stored = findStoredObjects(value);
   const previousResponseId = body.previous_response_id ?? undefined;

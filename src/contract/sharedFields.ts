@@ -10,6 +10,14 @@ const MODEL_CHARACTERS_MAX = 256;
 /** The service tiers that cost what the price list says. */
 const PLAIN_SERVICE_TIERS: ReadonlySet<unknown> = new Set(["auto", "default"]);
 
+/**
+ * Names by which some servers decide the same as `holdFields` do, and go by where both are given: llama.cpp's
+ * https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md and text-generation-webui's
+ * https://github.com/oobabooga/text-generation-webui/blob/main/extensions/openai/typing.py
+ */
+const OTHER_BOUND_NAMES = ["n_predict", "auto_max_new_tokens"];
+const OTHER_CHOICE_COUNT_NAME = "n_cmpl";
+
 // The descriptions are what clients read of a field in /openapi.json.
 
 /** An optional field, in which null means the same as its absence. */
@@ -68,6 +76,21 @@ export function refuseDifferentBounds(body: HoldFields): void {
   const [first, ...others] = names.filter((name) => typeof body[name] === "number");
   const other = others.find((name) => first !== undefined && body[name] !== body[first]);
   if (other !== undefined) throw invalidRequest(`${first} and ${other} must not differ`);
+}
+
+/**
+ * Throws ApiError 400 for what some servers take for the bound, whose name is `boundField` here, or for the count of
+ * choices: more would be answered than is held. One that is null or false decides nothing.
+ */
+export function refuseOtherNames(body: JsonFields, boundField: keyof typeof holdFields): void {
+  for (const name of OTHER_BOUND_NAMES) refuseOtherName(body, name, boundField);
+  refuseOtherName(body, OTHER_CHOICE_COUNT_NAME, "n");
+}
+
+function refuseOtherName(body: JsonFields, name: string, ours: string): void {
+  const value = ownValue(body, name);
+  if (value === undefined || value === false) return;
+  throw invalidRequest(`${name} is not supported, use ${ours}`);
 }
 
 /**

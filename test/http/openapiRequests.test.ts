@@ -11,6 +11,7 @@ const described = lazy(() => describedBy(at.gateway));
 /** What the gateway refuses beyond the schemas, and how the description says it. */
 const saidInWords: readonly (readonly [message: RegExp, words: string])[] = [
   [/ must not differ$/, "two different bounds of the answer's tokens"],
+  [/^\w+ is not supported, use \w+$/, "another server's name for a bound or for `n`"],
   [/^background is not supported$/, "`background` other than false"],
   [/^service_tier is not supported$/, "`service_tier` other than `auto` and `default`"],
   [
