@@ -8,6 +8,7 @@ const DECIDING_FIELDS: ReadonlySet<string> = new Set([
   "auto_max_new_tokens",
   "background",
   "conversation",
+  "deferred",
   "functions",
   "input",
   "instructions",

@@ -7,6 +7,12 @@ import { refuseFieldsInOtherCase } from "./keyCase.ts";
 const CHOICES_MAX = 8;
 const MODEL_CHARACTERS_MAX = 256;
 
+/**
+ * By these the answer is made later, and fetched where nobody can bill its tokens: OpenAI's name and xAI's,
+ * https://docs.x.ai/docs/guides/deferred-chat-completions
+ */
+const LATER_ANSWER_FIELDS = ["background", "deferred"];
+
 /** The service tiers that cost what the price list says. */
 const PLAIN_SERVICE_TIERS: ReadonlySet<unknown> = new Set(["auto", "default"]);
 
@@ -101,9 +107,9 @@ export function refuseFields(body: JsonFields, refusedFields: readonly string[])
   refuseFieldsInOtherCase(body, refusedFields);
   const refused = refusedFields.find((name) => ownValue(body, name) !== undefined);
   if (refused !== undefined) throw invalidRequest(`${refused} is not supported`);
-  const background = ownValue(body, "background");
-  if (background !== undefined && background !== false) {
-    throw invalidRequest("background is not supported");
+  for (const name of LATER_ANSWER_FIELDS) {
+    const value = ownValue(body, name);
+    if (value !== undefined && value !== false) throw invalidRequest(`${name} is not supported`);
   }
   const tier = ownValue(body, "service_tier");
   if (tier !== undefined && !PLAIN_SERVICE_TIERS.has(tier)) {

@@ -38,6 +38,7 @@ const topLevel: readonly Row[] = [
   ["Stream", true],
   ["Stream_Options", { include_usage: false }],
   ["Background", true],
+  ["Deferred", true],
   ["Tools", []],
   ["Functions", []],
   ["Instructions", "x"],

@@ -36,6 +36,8 @@ export const responsesRows: readonly [fields: Fields, message: string | undefine
   [{ background: false }, undefined],
   [{ background: true }, "background is not supported"],
   [{ background: 1 }, "background is not supported"],
+  [{ deferred: false }, undefined],
+  [{ deferred: true }, "deferred is not supported"],
   [{ service_tier: null }, undefined],
   [{ service_tier: "auto" }, undefined],
   [{ service_tier: "default" }, undefined],

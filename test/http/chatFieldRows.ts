@@ -82,6 +82,10 @@ export const openFields: readonly FieldRow[] = [
   [ask({ n: 1, n_cmpl: 8 }), "n_cmpl is not supported, use n"],
   [ask({ auto_max_new_tokens: true }), "auto_max_new_tokens is not supported, use max_tokens"],
   [ask({ background: true }), "background is not supported"],
+  [ask({ deferred: null }), accepted],
+  [ask({ deferred: false }), accepted],
+  [ask({ deferred: true }), "deferred is not supported"],
+  [ask({ deferred: "true" }), "deferred is not supported"],
   [ask({ service_tier: "priority" }), "service_tier is not supported"],
   [ask({ service_tier: "default" }), accepted],
   ...["models", "route", "provider", "plugins", "web_search_options", "speed"].map(

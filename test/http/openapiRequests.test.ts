@@ -12,7 +12,7 @@ const described = lazy(() => describedBy(at.gateway));
 const saidInWords: readonly (readonly [message: RegExp, words: string])[] = [
   [/ must not differ$/, "two different bounds of the answer's tokens"],
   [/^\w+ is not supported, use \w+$/, "another server's name for a bound or for `n`"],
-  [/^background is not supported$/, "`background` other than false"],
+  [/^(?:background|deferred) is not supported$/, "`background` and `deferred` other than false"],
   [/^service_tier is not supported$/, "`service_tier` other than `auto` and `default`"],
   [
     /^(?:models|route|provider|plugins|web_search_options|speed) is not supported$/,

@@ -72,7 +72,7 @@ export function createResponse(): object {
 const refusals = [
   "Refused with a 400 are also: a key that stands twice in any object, a known field in other letters (`Model`),",
   "two different bounds of the answer's tokens, another server's name for a bound or for `n` (`n_predict`),",
-  "`background` other than false, `service_tier` other than `auto` and `default`,",
+  "`background` and `deferred` other than false, `service_tier` other than `auto` and `default`,",
   "further fields that the operator names, and a body over the operator's size limit.",
 ].join(" ");
 
