@@ -3,7 +3,8 @@ import { parseUntrusted } from "../lib/untrustedJson.ts";
 import { scrub, type Secrets } from "./scrub.ts";
 import { UpstreamError, type UpstreamFault } from "./upstreamError.ts";
 
-const CALLER_STATUSES = [400, 409, 413, 422];
+/** 424 is a server of the caller's own that the provider could not reach: a tool of the type `mcp` names one. */
+const CALLER_STATUSES = [400, 409, 413, 422, 424];
 const ACCOUNT_STATUSES = [401, 402];
 const RETRY_AFTER_SECONDS_MAX = 60;
 const CODE_CHARS_MAX = 64;

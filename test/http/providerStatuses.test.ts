@@ -26,7 +26,7 @@ function called(): readonly number[] {
 }
 
 describe.each(isStream)("an attempt (stream: %j)", (stream) => {
-  test.each([400, 409, 413, 422])(
+  test.each([400, 409, 413, 422, 424])(
     "that ends with %d is the caller's fault: 400 in the provider's words, and no other route",
     async (status) => {
       const error = {
