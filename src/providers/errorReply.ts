@@ -67,12 +67,17 @@ export function errorOfReply(
         ? {
             message: scrub(error.message || (error.detail ?? ""), secrets) || "invalid request",
             extra: {
-              ...(error.code === undefined ? {} : { code: scrub(error.code, secrets) }),
-              ...(error.param === undefined ? {} : { param: scrub(error.param, secrets) }),
+              ...(error.code === undefined ? {} : { code: shownWord(error.code, secrets) }),
+              ...(error.param === undefined ? {} : { param: shownWord(error.param, secrets) }),
             },
           }
         : undefined,
   });
+}
+
+/** Cut behind the masking: half of a secret would not be known as one. */
+function shownWord(word: string, secrets: Secrets): string {
+  return scrub(word, secrets).slice(0, CODE_CHARS_MAX);
 }
 
 function faultOf(status: number, error: ReportedError): UpstreamFault {
@@ -141,9 +146,9 @@ function errorObject(text: string): ReportedError {
     isInForm: error !== body,
     message: textOf(error["message"]),
     detail: detailOf(error) || detailOf(body),
-    code: textOf(error["code"])?.slice(0, CODE_CHARS_MAX),
+    code: textOf(error["code"]),
     type: textOf(error["type"])?.slice(0, CODE_CHARS_MAX),
-    param: textOf(error["param"])?.slice(0, CODE_CHARS_MAX),
+    param: textOf(error["param"]),
     ...detailsOf(error["details"]),
   };
 }

@@ -242,3 +242,27 @@ describe("the provider's host is not shown", () => {
     ["vllm-7xinternal.corp", "vllm-7xinternal.corp"],
   ])("in any letters: %s", (message, shown) => expect(shownOf(message)).toBe(shown));
 });
+
+describe("a code and a param are cut", () => {
+  const secret = "HdrSecretVALUE-987654";
+  const shown = (error: object) =>
+    errorOfReply(400, undefined, JSON.stringify({ error }), { values: [secret], hosts: [] }).shown
+      ?.extra;
+
+  test.each([50, 60, 63])("only behind their secrets: one at %d is not told by half", (before) => {
+    const word = `${"a".repeat(before)}-${secret}`;
+    const { code, param } = shown({ message: "m", code: word, param: word }) ?? {};
+    for (const told of [code, param]) {
+      expect(told).toStartWith("a".repeat(before));
+      expect(told).not.toContain("Hdr");
+      expect(told?.length).toBeLessThanOrEqual(64);
+    }
+  });
+
+  test("at 64 characters where there is no secret in them", () => {
+    expect(shown({ message: "m", code: "c".repeat(100), param: "p".repeat(64) })).toEqual({
+      code: "c".repeat(64),
+      param: "p".repeat(64),
+    });
+  });
+});
