@@ -79,6 +79,10 @@ export interface App {
 /** How often the gateway looks whether the database and its lock are still the files that it opened, and at the log's size. */
 const FILE_WATCH_MS = 5000;
 
+/** Said at the end of a stop that had to leave the log as it is; nothing is lost by it. */
+const LOG_KEPT =
+  "not all is in the database's file alone, its -wal file has the rest: copy or move them together";
+
 /** The composition root. Throws StoreError when the store cannot be served. */
 export function openApp(config: Config, edges: Edges, metrics: Metrics = silentMetrics): App {
   const { clock, random } = edges;
@@ -165,7 +169,8 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
       folding.stop();
       gateway.current.catalog.close();
       await writer.close();
-      store.close();
+      // Behind a failed sync nothing may be written, and closing does that.
+      if (!writer.isBroken && !store.close()) log.warn(LOG_KEPT);
       lock.release();
       log.flush();
     },

@@ -3,9 +3,11 @@ import { accountTable, type AccountTable } from "./accounts.ts";
 import { accountUsage, type ReadAccountUsage } from "./accountUsage.ts";
 import { admin, type Admin } from "./admin.ts";
 import { auditStore, auditStoreBeside, type AuditReport } from "./audit.ts";
+import { emptyLog } from "./emptyLog.ts";
 import { keyTable, type KeyTable } from "./keys.ts";
 import { ledgerTable, type LedgerTable } from "./ledger.ts";
 import { isGatewayRunning } from "./lock.ts";
+import { logSizeBytes } from "./logSize.ts";
 import { migrate } from "./migrations.ts";
 import { ownerTable, type OwnerTable } from "./owners.ts";
 import { requestTable, type RequestTable } from "./requests.ts";
@@ -41,7 +43,8 @@ export interface Store {
   probe(): void;
   /** True once the file at the store's path is not the opened one any more. */
   isFileReplaced(): boolean;
-  close(): void;
+  /** True where the database's file alone has all that was committed: its log beside it is empty. */
+  close(): boolean;
 }
 
 /**
@@ -57,7 +60,7 @@ export function openStore(options: {
   try {
     migrate(connection, () => options.serving || !isGatewayRunning(options.path));
     if (options.serving) checkAtStart(connection, options.path);
-    return storeOver(connection, options.path);
+    return storeOver(connection, options);
   } catch (error) {
     connection.sqlite.close();
     throw explainFailure(options.path, error);
@@ -65,7 +68,10 @@ export function openStore(options: {
 }
 
 /** Each part prepares its statements when it is first used: a command, or a start, needs only a few. */
-function storeOver(connection: Connection, path: string): Store {
+function storeOver(
+  connection: Connection,
+  { path, serving }: { path: string; serving: boolean },
+): Store {
   const parts = {
     accounts: lazy(() => accountTable(connection)),
     keys: lazy(() => keyTable(connection)),
@@ -106,7 +112,12 @@ function storeOver(connection: Connection, path: string): Store {
     },
     isFileReplaced: () => connection.file.isReplaced(),
     close() {
-      connection.sqlite.close();
+      // What a gateway at work has written is its own to take over.
+      const isOurs = serving || (logSizeBytes(path) > 0 && !isGatewayRunning(path));
+      const log = isOurs ? emptyLog(connection) : "kept";
+      // A second try may succeed though the first one lost pages, and the log with them would be removed.
+      if (log !== "failed") connection.sqlite.close(true);
+      return log === "empty";
     },
   };
 }

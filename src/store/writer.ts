@@ -16,6 +16,11 @@ export interface WriterStart {
 /** Each message behind it: operations as `wire.ts` writes them. */
 export type WriterBatch = string;
 
+/** Asks it to let go of the database; nothing may come behind it. */
+export interface WriterEnd {
+  kind: "end";
+}
+
 /**
  * `full`: there is no room; `busy`: another process kept the database locked; `short`: the account cannot pay
  * a hold any more; `refused`: a constraint, or a rule of the code's own: what ends must be running.
@@ -30,12 +35,20 @@ export type WriterMessage =
   | { kind: "ready" }
   /** A list of WriteReply as JSON, which costs less than a clone of it. */
   | { kind: "replies"; replies: string }
+  /** The last one: the connection is closed. */
+  | { kind: "closed" }
   | { kind: "fatal"; message: string };
 
 type RunBatch = (operations: readonly WriteOperation[]) => readonly WriteReply[];
 
 /** Called behind each batch. */
 type Checkpoint = (operations: readonly WriteOperation[]) => void;
+
+interface Writing {
+  readonly run: RunBatch;
+  readonly checkpoint: Checkpoint;
+  close(): void;
+}
 
 /** After operations on so many requests what they wrote is taken over from the log into the database. */
 const CHECKPOINT_EVERY = 256;
@@ -45,17 +58,17 @@ const CHECKPOINT_EVERY = 256;
  * batch, committed as one: as a rule everything that was asked for while the previous batch was, in its order.
  */
 function serveBatches(): void {
-  let writing: { run: RunBatch; checkpoint: Checkpoint } | undefined;
-  self.onmessage = (event: MessageEvent<WriterStart | WriterBatch>) => {
+  let writing: Writing | undefined;
+  self.onmessage = ({ data }: MessageEvent<WriterStart | WriterBatch | WriterEnd>) => {
     try {
-      if (typeof event.data !== "string") {
-        const connection = connect(event.data.path, event.data.durability);
-        writing = { run: batchRunner(connection), checkpoint: checkpointer(connection) };
+      if (typeof data === "string") {
+        if (writing) serveBatch(writing, data);
+      } else if ("path" in data) {
+        writing = startWriting(data);
         reply({ kind: "ready" });
       } else if (writing) {
-        const operations = decodeOperations(event.data);
-        reply({ kind: "replies", replies: JSON.stringify(writing.run(operations)) });
-        writing.checkpoint(operations);
+        writing.close();
+        reply({ kind: "closed" });
       }
     } catch (error) {
       // What comes behind it was asked for in the belief that it would be there: nothing more is written.
@@ -63,6 +76,24 @@ function serveBatches(): void {
       reply({ kind: "fatal", message: error instanceof Error ? error.message : String(error) });
     }
   };
+}
+
+function startWriting({ path, durability }: WriterStart): Writing {
+  const connection = connect(path, durability);
+  return {
+    run: batchRunner(connection),
+    checkpoint: checkpointer(connection),
+    close() {
+      // Without `true` Bun 1.4.5 closes it later: at the Worker's end, in the midst of what the main connection does.
+      connection.sqlite.close(true);
+    },
+  };
+}
+
+function serveBatch({ run, checkpoint }: Writing, batch: WriterBatch): void {
+  const operations = decodeOperations(batch);
+  reply({ kind: "replies", replies: JSON.stringify(run(operations)) });
+  checkpoint(operations);
 }
 
 function reply(message: WriterMessage): void {

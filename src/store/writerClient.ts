@@ -5,6 +5,7 @@ import type {
   WriteFailure,
   WriteReply,
   WriterBatch,
+  WriterEnd,
   WriterMessage,
   WriterStart,
 } from "./writer.ts";
@@ -30,9 +31,11 @@ export interface Writer {
   readonly queued: number;
   /** The last write found no room on the disk. */
   readonly isFull: boolean;
+  /** It failed fatally: nothing more may be written to the database, by nobody. */
+  readonly isBroken: boolean;
   /** Tries a small write that changes nothing, whose outcome only `isFull` tells; one at a time. */
   probe(): void;
-  /** Waits for what was asked so far, then ends the Worker; after a fatal failure it does not wait. */
+  /** Waits for what was asked so far, lets the Worker close its connection, and ends it; after a fatal failure it does not wait. */
   close(): Promise<void>;
 }
 
@@ -66,6 +69,7 @@ export function startWriter(
 
 class WorkerWriter implements Writer {
   isFull = false;
+  isBroken = false;
   readonly #onFatal: (message: string) => void;
   readonly #onCommit: (tookMs: number) => void;
   #worker: Worker | undefined;
@@ -77,9 +81,9 @@ class WorkerWriter implements Writer {
   readonly #underWay: Batch[] = [];
   #isReady = false;
   #isClosing = false;
-  #isBroken = false;
   #isProbing = false;
   #idle: (() => void) | undefined;
+  #closed: (() => void) | undefined;
 
   constructor(onFatal: (message: string) => void, onCommit: (tookMs: number) => void) {
     this.#onFatal = onFatal;
@@ -96,7 +100,7 @@ class WorkerWriter implements Writer {
     worker.onmessage = ({ data }: MessageEvent<WriterMessage>) => this.#receive(data);
     worker.onerror = (event) => this.#fail(event.message);
     worker.addEventListener("close", () => {
-      if (!this.#isClosing && !this.#isBroken) this.#fail("the writer ended by itself");
+      if (!this.#isClosing && !this.isBroken) this.#fail("the writer ended by itself");
     });
     worker.postMessage(options);
     this.#worker = worker;
@@ -120,14 +124,25 @@ class WorkerWriter implements Writer {
       this.#idle = resolve;
       this.#sendNext();
     });
+    await this.#closeConnection();
     this.#isClosing = true;
     this.#worker?.terminate();
   }
 
+  /** Ended without that, the Worker may keep its connection open, and the main one is not the last to close. */
+  async #closeConnection(): Promise<void> {
+    if (this.isBroken || this.#isClosing) return;
+    await new Promise<void>((resolve) => {
+      this.#closed = resolve;
+      const end: WriterEnd = { kind: "end" };
+      this.#worker?.postMessage(end);
+    });
+  }
+
   #sendNext(): void {
     const isIdle = this.#isReady && this.#underWay.length === 0 && this.#waiting.length === 0;
-    if (this.#isBroken || isIdle) this.#idle?.();
-    if (this.#isBroken || this.#waiting.length === 0 || !this.#maySend()) return;
+    if (this.isBroken || isIdle) this.#idle?.();
+    if (this.isBroken || this.#waiting.length === 0 || !this.#maySend()) return;
     const operations = this.#waiting;
     const opensOnly = this.#waitingOpens === operations.length;
     this.#waiting = [];
@@ -151,10 +166,11 @@ class WorkerWriter implements Writer {
 
   #receive(message: WriterMessage): void {
     // The batch that failed gets no replies: later ones would be taken for its own.
-    if (this.#isBroken) return;
+    if (this.isBroken) return;
     if (message.kind === "fatal") return this.#fail(message.message);
     if (message.kind === "replies")
       return this.#answer(JSON.parse(message.replies) as WriteReply[]);
+    if (message.kind === "closed") return this.#closed?.();
     this.#isReady = true;
     this.#sendNext();
   }
@@ -172,8 +188,9 @@ class WorkerWriter implements Writer {
   }
 
   #fail(message: string): void {
-    this.#isBroken = true;
+    this.isBroken = true;
     this.#idle?.();
+    this.#closed?.();
     this.#onFatal(message);
   }
 

@@ -262,6 +262,7 @@ describe("while a gateway serves, folding", () => {
   function writerThat(write: Writer["write"]): Writer {
     return {
       isFull: false,
+      isBroken: false,
       queued: 0,
       probe: () => undefined,
       close: () => Promise.resolve(),

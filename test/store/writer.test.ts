@@ -132,6 +132,7 @@ describe("the writer", () => {
     await Bun.sleep(FATAL_SILENCE_MS);
     await writer.close();
     expect({ answered, fatal }).toEqual({ answered: [], fatal: [expect.any(String)] });
+    expect(writer.isBroken).toBe(true);
     expect(store.requests.find("req_a")?.status).toBe("running");
     expect(store.requests.find("req_b")).toBeUndefined();
   });

@@ -1,0 +1,129 @@
+import { Database } from "bun:sqlite";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { copyFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { startDemoProvider } from "../../src/commands/demo/provider.ts";
+import { chat } from "../support/chatCalls.ts";
+import { oneModel } from "../support/gatewayConfig.ts";
+import {
+  startGatewayProcess,
+  startTimeoutMs,
+  type GatewayProcess,
+} from "../support/gatewayProcess.ts";
+import { until } from "../support/until.ts";
+
+const provider = startDemoProvider({ wordDelayMs: 0 });
+let gateway: GatewayProcess;
+let key: string;
+/** Answers that a client has seen whole, in all lives of the gateway. */
+let answered = 0;
+
+beforeAll(async () => {
+  gateway = await startGatewayProcess(oneModel(provider.url));
+  key = await gateway.key("alice", "1000");
+}, startTimeoutMs);
+afterAll(async () => {
+  await gateway.close();
+  await provider.stop();
+});
+
+const stopsTimeoutMs = 120_000;
+const clients = 4;
+
+/** Clients ask one after another until the gateway answers no more. */
+async function askUntilStopped(): Promise<void> {
+  const client = async () => {
+    for (;;) {
+      const reply = await chat(gateway, { key }).catch(() => undefined);
+      if (reply?.status !== 200) return;
+      answered += 1;
+    }
+  };
+  await Promise.all(Array.from({ length: clients }, client));
+}
+
+/** Bytes of the log beside the database; 0 where there is none. */
+const logBytes = () =>
+  statSync(`${gateway.desk.database}-wal`, { throwIfNoEntry: false })?.size ?? 0;
+
+/** The charges in the file of the database, copied alone as an operator would move it. */
+function chargesOfFileAlone(): number {
+  const alone = join(gateway.desk.folder, `alone-${++copies}.db`);
+  copyFileSync(gateway.desk.database, alone);
+  const sqlite = new Database(alone, { readwrite: true });
+  const row = sqlite
+    .query<{ charges: number }, []>("SELECT count(*) AS charges FROM ledger WHERE kind = 'charge'")
+    .get();
+  sqlite.close();
+  return row?.charges ?? -1;
+}
+let copies = 0;
+
+describe("the file of the database alone has every charge, and its log nothing,", () => {
+  test.each<[string, readonly NodeJS.Signals[]]>([
+    ["SIGTERM", ["SIGTERM"]],
+    ["a second SIGINT", ["SIGINT", "SIGINT"]],
+  ])(
+    "after each stop by %s under traffic",
+    async (_, signals) => {
+      for (let stop = 0; stop < 6; stop += 1) {
+        const enough = answered + 3 + 10 * stop;
+        const asking = askUntilStopped();
+        await until("some were answered", () => answered >= enough);
+        for (const signal of signals) gateway.signal(signal);
+        const status = await gateway.ended;
+        await asking;
+        expect({ status, log: logBytes() }).toEqual({ status: 0, log: 0 });
+        // What was charged may have been cut off on its way to the client.
+        expect(chargesOfFileAlone()).toBeGreaterThanOrEqual(answered);
+        expect(gateway.log.at(-1)?.msg).toBe("stopped");
+        await gateway.start();
+      }
+      await gateway.checkBooks();
+    },
+    stopsTimeoutMs,
+  );
+
+  test(
+    "but where another program reads meanwhile: the stop does not wait for it, and says so",
+    async () => {
+      const reader = new Database(gateway.desk.database, { readonly: true });
+      reader.run("BEGIN");
+      reader.query("SELECT count(*) FROM ledger").get();
+      await chat(gateway, { key });
+      answered += 1;
+      const startedMs = performance.now();
+      gateway.signal("SIGTERM");
+      expect(await gateway.ended).toBe(0);
+      expect(performance.now() - startedMs).toBeLessThan(4000);
+      expect(logBytes()).toBeGreaterThan(0);
+      expect(gateway.log.at(-1)).toMatchObject({
+        level: "warn",
+        msg: expect.stringContaining("copy or move them together"),
+      });
+      reader.run("COMMIT");
+      reader.close();
+      await gateway.start();
+      gateway.signal("SIGTERM");
+      expect(await gateway.ended).toBe(0);
+      expect({ log: logBytes(), charges: chargesOfFileAlone() }).toEqual({
+        log: 0,
+        charges: answered,
+      });
+    },
+    startTimeoutMs,
+  );
+
+  test("after a command that writes, where a process that was killed left a log", async () => {
+    await gateway.start();
+    await chat(gateway, { key });
+    answered += 1;
+    await gateway.kill();
+    expect(logBytes()).toBeGreaterThan(0);
+    await gateway.desk.json("balance", "credit", "alice", "1");
+    expect({ log: logBytes(), charges: chargesOfFileAlone() }).toEqual({
+      log: 0,
+      charges: answered,
+    });
+  });
+});
