@@ -30,7 +30,7 @@ function restored(
   done: Restored,
   configPath: string | undefined,
 ): Result {
-  const { kept, newer, accounts, requests } = done;
+  const { kept, newer, revived, accounts, requests } = done;
   return {
     document: {
       ...names,
@@ -39,12 +39,16 @@ function restored(
       requests,
       newer_requests: newer?.requests ?? null,
       newer_ledger_rows: newer?.ledgerRows ?? null,
+      newer_admin_log_rows: newer?.adminLogRows ?? null,
+      revived_keys: revived?.keys ?? null,
+      enabled_accounts: revived?.accounts ?? null,
       ok: true,
     },
     text: () =>
       [
         `restored ${names.database} from ${names.file} (accounts: ${accounts}, requests: ${requests})`,
         ...(kept === undefined ? [] : keptLines(kept, newer)),
+        ...(revived === undefined ? [] : revivedLines(revived, configPath)),
         `next: ${commandToPaste(configPath, "serve")}`,
       ]
         .map(visible)
@@ -55,7 +59,25 @@ function restored(
 /** Money that was moved after the backup is not in the books any more: that must not stay unsaid. */
 function keptLines(kept: string, newer: Restored["newer"]): readonly string[] {
   const only = newer
-    ? `newer than the backup, and in that file only: requests: ${newer.requests}, rows of the ledger: ${newer.ledgerRows}`
+    ? `newer than the backup, and in that file only: requests: ${newer.requests}, rows of the ledger: ${newer.ledgerRows}, changes by commands: ${newer.adminLogRows}`
     : "what was booked after the backup is in that file only";
   return [`what was there before is kept as ${kept}`, only];
+}
+
+/** Whoever was shut out after the backup is in again: each of them is named, with the command that shuts it out. */
+function revivedLines(
+  { keys, accounts }: NonNullable<Restored["revived"]>,
+  configPath: string | undefined,
+): readonly string[] {
+  const paste = (...words: readonly string[]) => commandToPaste(configPath, ...words);
+  return [
+    ...keys.map(
+      (id) =>
+        `works again, and did not before: key ${id}, to end it: ${paste("keys", "revoke", id)}`,
+    ),
+    ...accounts.map(
+      (name) =>
+        `works again, and did not before: account ${name}, to end that: ${paste("accounts", "disable", name)}`,
+    ),
+  ];
 }

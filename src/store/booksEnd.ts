@@ -5,6 +5,7 @@ import { sqliteFault } from "./sqlite.ts";
 export interface BooksEnd {
   request: bigint;
   ledger: bigint;
+  adminLog: bigint;
   lastRow: string;
 }
 
@@ -12,6 +13,8 @@ export interface BooksEnd {
 export interface Newer {
   requests: number;
   ledgerRows: number;
+  /** Changes that people made by commands, the bookings among them. */
+  adminLogRows: number;
 }
 
 const LEDGER_ROW = "json_array(account_id, seq, kind, amount, balance_after, ref, at)";
@@ -19,7 +22,8 @@ const LEDGER_ROW = "json_array(account_id, seq, kind, amount, balance_after, ref
 export function booksEnd(sqlite: Database): BooksEnd {
   const request = number(sqlite, "SELECT coalesce(max(id), 0) AS value FROM requests");
   const ledger = number(sqlite, "SELECT coalesce(max(id), 0) AS value FROM ledger");
-  return { request, ledger, lastRow: ledgerRow(sqlite, ledger) };
+  const adminLog = number(sqlite, "SELECT coalesce(max(id), 0) AS value FROM admin_log");
+  return { request, ledger, adminLog, lastRow: ledgerRow(sqlite, ledger) };
 }
 
 /**
@@ -31,7 +35,11 @@ export function newerThan(sqlite: Database, end: BooksEnd): Newer | undefined {
     Number(number(sqlite, `SELECT count(*) AS value FROM ${table} WHERE id > ?`, id));
   try {
     if (ledgerRow(sqlite, end.ledger) !== end.lastRow) return undefined;
-    return { requests: after("requests", end.request), ledgerRows: after("ledger", end.ledger) };
+    return {
+      requests: after("requests", end.request),
+      ledgerRows: after("ledger", end.ledger),
+      adminLogRows: after("admin_log", end.adminLog),
+    };
   } catch (error) {
     if (sqliteFault(error) === undefined) throw error;
     return undefined;

@@ -7,6 +7,7 @@ import { databaseFile, LOG_SUFFIXES, missingFolder } from "./databaseFile.ts";
 import { lockPath, takeInstanceLock } from "./lock.ts";
 import { orStoreError } from "./orStoreError.ts";
 import { holdDatabase, replaceDatabase } from "./replaceDatabase.ts";
+import { revivedBy, type Revived } from "./revived.ts";
 import { StoreError } from "./sqlite.ts";
 
 /** How long commands that are at the database have to come to their end. */
@@ -20,6 +21,8 @@ export interface Restored {
   kept: string | undefined;
   /** What only the kept one has; undefined where that cannot be told. */
   newer: Newer | undefined;
+  /** What did not work in the kept one any more, and does again; undefined where that cannot be told. */
+  revived: Revived | undefined;
 }
 
 interface RestoreOptions {
@@ -59,11 +62,12 @@ async function restoreLocked(options: RestoreOptions, target: string): Promise<R
     const held = holdDatabase(target, COMMANDS_WAIT_MS);
     try {
       const newer = held.sqlite && newerThan(held.sqlite, end);
+      const revived = held.sqlite && revivedBy(partial, held.sqlite, actor.at);
       const kept = keptName(target, actor.at);
       const isKept = existsSync(target);
       const steps = replaceDatabase({ target, copy: partial, kept });
       while (!steps.next().done);
-      return { accounts, requests, kept: isKept ? kept : undefined, newer };
+      return { accounts, requests, kept: isKept ? kept : undefined, newer, revived };
     } finally {
       held.release();
     }

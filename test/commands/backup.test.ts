@@ -58,6 +58,9 @@ test(
       requests: 4,
       newer_requests: 0,
       newer_ledger_rows: 1,
+      newer_admin_log_rows: 1,
+      revived_keys: [],
+      enabled_accounts: [],
       ok: true,
     });
     expect(await told()).toEqual(before);
@@ -75,12 +78,16 @@ test(
       `to go back to it: stop the gateway, then tollgate restore ${file} --config config.toml`,
     ]);
     await desk.run("balance", "credit", "bob", "5");
+    await desk.run("keys", "revoke", "key_bob");
+    await desk.run("accounts", "disable", "bob");
     const { stdout: restored } = await desk.run("restore", "night.db");
     const kept = readdirSync(desk.folder).find((name) => name.includes("before-restore"));
     expect(restored.split("\n")).toEqual([
       `restored ${desk.database} from ${file} (accounts: 2, requests: 4)`,
       `what was there before is kept as ${desk.database.replace("tollgate.db", kept ?? "")}`,
-      "newer than the backup, and in that file only: requests: 0, rows of the ledger: 1",
+      "newer than the backup, and in that file only: requests: 0, rows of the ledger: 1, changes by commands: 3",
+      "works again, and did not before: key key_bob, to end it: tollgate keys revoke key_bob",
+      "works again, and did not before: account bob, to end that: tollgate accounts disable bob",
       "next: tollgate serve",
     ]);
   },

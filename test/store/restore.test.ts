@@ -77,6 +77,7 @@ describe("a restore", () => {
       requests: 4,
       kept: join(realpathSync(folder), keptAs),
       newer: undefined,
+      revived: { keys: [], accounts: [] },
     });
     expect([readFileSync(file), statSync(file).mtimeMs]).toEqual(before);
     expect(readdirSync(folder).sort()).toEqual(["tollgate.db", keptAs, "tollgate.db.lock"]);
@@ -92,12 +93,33 @@ describe("a restore", () => {
     await books.writer.write({ kind: "end", end: ended("req_new") });
     await backUp({ database: books.path, file: target, stopped: never });
     const { kept = "", newer } = await restored();
-    expect(newer).toEqual({ requests: 1, ledgerRows: 2 });
+    // A key was made, and money credited.
+    expect(newer).toEqual({ requests: 1, ledgerRows: 2, adminLogRows: 2 });
     expect(names(target)).toEqual(["alice", "bob"]);
     file = kept;
     const again = await restored(never, { name: actor.name, at: actor.at + 1000 });
     expect(again.newer).toBeUndefined();
     expect(names(target)).toEqual(["alice", "bob", "carol"]);
+  });
+
+  test("names the keys and accounts that work again, and none that still do, or still do not", async () => {
+    const { admin } = books.store;
+    fund(books.store, "dora", 1n);
+    fund(books.store, "alice", 0n, { name: "graced", budget: null });
+    admin.revokeKey(actor, "key_dora");
+    rmSync(file);
+    await backUp({ database: books.path, file, stopped: never });
+    admin.revokeKey(actor, "key_alice");
+    admin.changeKey(actor, "key_graced", { expiresAt: actor.at });
+    admin.changeKey(actor, "key_bob", { expiresAt: actor.at + 1 });
+    admin.setDisabled(actor, "bob", true);
+    fund(books.store, "alice", 0n, { name: "late", budget: null });
+    admin.revokeKey(actor, "key_late");
+    await backUp({ database: books.path, file: target, stopped: never });
+    expect(await restored()).toMatchObject({
+      newer: { requests: 0, ledgerRows: 0, adminLogRows: 6 },
+      revived: { keys: ["key_alice", "key_graced"], accounts: ["bob"] },
+    });
   });
 
   test("is entered in the admin log of what is restored", async () => {
@@ -160,7 +182,7 @@ describe("a restore", () => {
 
   test("keeps a damaged database too", async () => {
     writeFileSync(target, "precious text\n".repeat(1000));
-    expect(await restored()).toMatchObject({ newer: undefined });
+    expect(await restored()).toMatchObject({ newer: undefined, revived: undefined });
     expect(readFileSync(join(folder, keptAs), "utf8")).toBe("precious text\n".repeat(1000));
     expect(names(target)).toEqual(["alice", "bob"]);
   });
