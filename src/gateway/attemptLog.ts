@@ -5,8 +5,8 @@ import { errorClass, type LogFields } from "../telemetry/log.ts";
 import type { Gateway, Visit } from "./gateway.ts";
 
 /**
- * Tells the operator of an attempt at a route: loudly of one that fails because their own account is refused or
- * their model unknown, and only who asks for it (`level = "debug"`) of one that went well or failed by its caller.
+ * Tells the operator of an attempt at a route: loudly of one that fails because their own account is refused, or
+ * for an address or a model that the provider does not know, and only who asks for it (`level = "debug"`) of one that went well or failed by its caller.
  */
 export function logAttempt(
   gateway: Gateway,
@@ -29,9 +29,15 @@ export function logAttempt(
   if (error.cause !== undefined) fields.error = errorClass(error.cause);
   if (cooldownMs > 0) fields.cooldown_ms = cooldownMs;
   if (error.fault === "account") {
-    log.error("the provider refuses the account of its configured key, or it is empty", fields);
+    log.error(
+      "the provider refuses its key, its account or this country: `tollgate check --live` asks it why",
+      fields,
+    );
   } else if (error.fault === "missing") {
-    log.error("the provider does not know the model of a route", fields);
+    log.error(
+      "the provider answers 404: base_url is wrong, or it does not know the model of a route",
+      fields,
+    );
   } else if (error.fault !== "client") {
     log.warn("an attempt failed", fields);
   }

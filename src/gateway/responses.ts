@@ -27,7 +27,7 @@ export interface ResponsesBody {
 }
 
 /** The providers' codes for a model that they do not have, which is no fault of the caller's; Azure calls one a deployment. */
-const UNKNOWN_MODEL = /model|^DeploymentNotFound$/i;
+export const UNKNOWN_MODEL = /model|^DeploymentNotFound$/i;
 
 /**
  * The path of a responses request: the client's text goes to the provider with nothing but `model`

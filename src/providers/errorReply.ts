@@ -1,7 +1,7 @@
 import { isJsonObject } from "../lib/json.ts";
 import { parseUntrusted } from "../lib/untrustedJson.ts";
 import { scrub, type Secrets } from "./scrub.ts";
-import { UpstreamError, type UpstreamFault } from "./upstreamError.ts";
+import { UpstreamError, type AccountFault, type UpstreamFault } from "./upstreamError.ts";
 
 /** 424 is a server of the caller's own that the provider could not reach: a tool of the type `mcp` names one. */
 const CALLER_STATUSES = [400, 409, 413, 422, 424];
@@ -28,6 +28,13 @@ const EMPTY_ACCOUNT_CODES = new Set([
 ]);
 const REFUSED_ACCOUNT_SENTENCE =
   /^(?:Your credit balance is too low|You have reached your specified (?:\w+ )?API usage limits|This organization has been disabled|Your prepayment credits are depleted|User location is not supported for|Gemini API free tier is not available in)\b/;
+
+/** Which of the sentences say that there is no money, and which speak of the country of the caller, also with a 403. */
+const EMPTY_ACCOUNT_SENTENCE =
+  /^(?:Your credit balance is too low|Your prepayment credits are depleted)\b/;
+const COUNTRY_CODE = /country|region/i;
+const COUNTRY_SENTENCE =
+  /^(?:User location is not supported for|Gemini API free tier is not available in|(?:this |your )?country)\b/i;
 
 /**
  * How Google says that the operator's key or project is refused, whatever the status: a wrong key is a 400 there.
@@ -58,14 +65,17 @@ export function errorOfReply(
 ): UpstreamError {
   const error = errorObject(text);
   const fault = faultOf(status, error);
+  const words = scrub(error.message || (error.detail ?? ""), secrets);
   return new UpstreamError(fault, `status ${status}`, {
     status,
     retryAfterMs: retryAfterMs(retryAfter) ?? retryAfterMs(error.retrySeconds),
     providerCode: error.reason ?? error.code,
+    accountFault: fault === "account" ? accountFaultOf(status, error) : undefined,
+    words: words || undefined,
     shown:
       fault === "caller"
         ? {
-            message: scrub(error.message || (error.detail ?? ""), secrets) || "invalid request",
+            message: words || "invalid request",
             extra: {
               ...(error.code === undefined ? {} : { code: shownWord(error.code, secrets) }),
               ...(error.param === undefined ? {} : { param: shownWord(error.param, secrets) }),
@@ -92,8 +102,24 @@ function faultOf(status: number, error: ReportedError): UpstreamFault {
   return status === 429 ? "limited" : "provider";
 }
 
+/** Undefined where the provider's words have to do. */
+function accountFaultOf(
+  status: number,
+  { code, type, message, reason }: ReportedError,
+): AccountFault | undefined {
+  if (status === 401 || reason?.startsWith("API_KEY_")) return "key";
+  if (status === 402 || isEmptyAccountCode(code) || isEmptyAccountCode(type)) return "empty";
+  if (EMPTY_ACCOUNT_SENTENCE.test(message ?? "")) return "empty";
+  const isCountry = COUNTRY_CODE.test(code ?? "") || COUNTRY_SENTENCE.test(message ?? "");
+  return isCountry ? "country" : undefined;
+}
+
+function isEmptyAccountCode(word: string | undefined): boolean {
+  return EMPTY_ACCOUNT_CODES.has(word?.toLowerCase() ?? "");
+}
+
 function saysAccountIsRefused({ code, type, message }: ReportedError): boolean {
-  if ([code, type].some((word) => EMPTY_ACCOUNT_CODES.has(word?.toLowerCase() ?? ""))) return true;
+  if (isEmptyAccountCode(code) || isEmptyAccountCode(type)) return true;
   return REFUSED_ACCOUNT_SENTENCE.test(message ?? "");
 }
 

@@ -48,6 +48,9 @@ type UpstreamOutcome =
   | "too large"
   | "unfit";
 
+/** What is wrong with an account of the operator's that is refused, where the provider says so. */
+export type AccountFault = "key" | "empty" | "country";
+
 /** An attempt at a provider failed before its answer began, or in the midst of it. */
 export class UpstreamError extends Error {
   override readonly name = "UpstreamError";
@@ -61,6 +64,13 @@ export class UpstreamError extends Error {
   readonly shown: { message: string; extra: ErrorExtra } | undefined;
   /** The provider's own code for the error, such as `model_not_found`. */
   readonly providerCode: string | undefined;
+  /** Only with the fault `account`. */
+  readonly accountFault: AccountFault | undefined;
+  /**
+   * The words of the provider's refusal, scrubbed, for the operator at a terminal: they may repeat a prompt, so they are
+   * for no log, and for no client.
+   */
+  readonly words: string | undefined;
 
   constructor(
     fault: UpstreamFault,
@@ -70,6 +80,8 @@ export class UpstreamError extends Error {
       retryAfterMs?: number | undefined;
       shown?: { message: string; extra: ErrorExtra } | undefined;
       providerCode?: string | undefined;
+      accountFault?: AccountFault | undefined;
+      words?: string | undefined;
       cause?: unknown;
     } = {},
   ) {
@@ -80,5 +92,7 @@ export class UpstreamError extends Error {
     this.retryAfterMs = details.retryAfterMs;
     this.shown = details.shown;
     this.providerCode = details.providerCode;
+    this.accountFault = details.accountFault;
+    this.words = details.words;
   }
 }

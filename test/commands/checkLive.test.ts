@@ -46,21 +46,73 @@ const scenes: Readonly<Record<string, readonly [answer: ProviderAnswer, message:
     geminiRefusal(400, "INVALID_ARGUMENT", "no", [{ reason: "API_KEY_INVALID" }]),
     "the key is refused (400): check api_key",
   ],
-  empty: [refusal(402), "the account is empty (402): top it up"],
-  unknown: [refusal(404), "the provider does not know the model (404): check the route's model"],
+  empty: [refusal(402), "the account is empty (402): top it up at the provider; it says: refused"],
+  spent: [
+    json({ error: { message: "no", code: "insufficient_quota" } }, { status: 429 }),
+    "the account is empty (429): top it up",
+  ],
+  location: [
+    geminiRefusal(400, "FAILED_PRECONDITION", "User location is not supported for the API use."),
+    "the provider refuses (400): User location is not supported for the API use.; set proxy",
+  ],
+  country: [
+    json(
+      {
+        error: {
+          message: "Country, region, or territory not supported",
+          code: "unsupported_country_region_territory",
+        },
+      },
+      { status: 403 },
+    ),
+    "the provider refuses (403): Country, region, or territory not supported; set proxy",
+  ],
+  service: [
+    geminiRefusal(403, "PERMISSION_DENIED", `of ${organisation}: it is disabled.`, [
+      { reason: "SERVICE_DISABLED" },
+    ]),
+    "the provider refuses (403): of ***: it is disabled.",
+  ],
+  disabled: [
+    refusal(400, "This organization has been disabled."),
+    "the provider refuses (400): This organization has been disabled.",
+  ],
+  forbidden: [refusal(403, ""), "the provider refuses (403): some_code"],
+  unknown: [
+    json({ error: { message: "no m", code: "model_not_found" } }, { status: 404 }),
+    "the provider does not know the model (404): check the route's model; it says: no m",
+  ],
+  address: [
+    refusal(404, "Invalid URL (POST /chat/completions)"),
+    "no such address, or no such model (404): check base_url (does it end in /v1?) and the route's model; it says: Invalid URL (POST /chat/completions)",
+  ],
+  nothing: [
+    text("404 page not found", { status: 404, type: "text/plain" }),
+    "no such address, or no such model (404): check base_url (does it end in /v1?) and the route's model",
+  ],
+  tls: [
+    text("<html>The plain HTTP request was sent to HTTPS port</html>", {
+      status: 400,
+      type: "text/html",
+    }),
+    "the provider refuses the request (400): it does not say why; check base_url, which may have to begin with https://",
+  ],
   limited: [refusal(429), "the provider's rate limit is reached (429): try again later"],
   secretive: [
     secretive,
     "the provider refuses the request (400): no *** of *** at *** may do that",
   ],
-  ill: [refusal(503), "the provider has a fault of its own (503): try again later"],
+  ill: [
+    refusal(503, "loading"),
+    "the provider has a fault of its own (503): try again later; it says: loading",
+  ],
   moved: [refusal(301), "base_url leads elsewhere (301)"],
   page: [text("<html>", { type: "text/html" }), "what answers is not the interface"],
   broken: [json({ choices: [] }), "what answers is not the interface"],
   silent: [silent, "no answer within 0.3 s: try again"],
 };
 
-const failed = "error: 14 of 19 routes did not answer: see above";
+const failed = "error: 23 of 28 routes did not answer: see above";
 
 const providers = new Map<string, ScriptedProvider>();
 let desk: Desk;
@@ -127,6 +179,9 @@ describe("check --live", () => {
   )("says of the route %s: %s", (id, message) => {
     const result = { ok: message === "ok", message: expect.stringContaining(message) };
     expect(resultOf(id)).toEqual([expect.objectContaining({ ...result, api: "chat" })]);
+    if (id !== "empty" && id !== "spent") {
+      expect(JSON.stringify(resultOf(id))).not.toContain("the account is empty");
+    }
   });
 
   test("asks for one token, and for more only where so few are refused", () => {
@@ -150,11 +205,11 @@ describe("check --live", () => {
 
   test("shows people a table", () => {
     const lines = people.stdout.split("\n").map((line) => line.trim().replace(/ +/g, " "));
-    expect(lines[0]).toEndWith("is valid (providers: 18, models: 18)");
+    expect(lines[0]).toEndWith("is valid (providers: 27, models: 27)");
     expect(lines[2]).toBe("model provider its name there api ms result");
     expect(lines[3]).toMatch(/^fine fine fine-there chat \d+ ok$/);
     expect(lines[4]).toMatch(/^fine fine fine-there responses \d+ ok$/);
-    expect(lines).toHaveLength(3 + 19);
+    expect(lines).toHaveLength(3 + 28);
   });
 
   test("prints no secret, and touches no store", () => {

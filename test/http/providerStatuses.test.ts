@@ -130,7 +130,7 @@ describe("the operator's own account", () => {
       expect(
         at.gateway.log.findLast(({ level, provider }) => level === "error" && provider === "one"),
       ).toMatchObject({
-        msg: "the provider refuses the account of its configured key, or it is empty",
+        msg: "the provider refuses its key, its account or this country: `tollgate check --live` asks it why",
         status,
       });
     },

@@ -36,7 +36,8 @@ async function problemOf(provider: ProviderConfig): Promise<string | undefined> 
   } catch (error) {
     if (!(error instanceof ConnectionError)) throw error;
     const advice =
-      dialAdvice(error, connectTimeoutMs) ?? "cannot connect: check base_url and the network";
+      dialAdvice(error, { ...provider, connectTimeoutMs }) ??
+      "cannot connect: check base_url and the network";
     return `${provider.id}: ${advice}`;
   }
 }

@@ -248,7 +248,9 @@ test("row 24: a model that its provider does not know is told to the operator", 
   const alarms = bench.gateway.log.filter(({ status }) => status === 404);
   const loud = alarms.filter(({ level }) => level === "error");
   expect(loud.length).toBeGreaterThanOrEqual(chatForms.length * 2);
-  expect(loud[0]).toMatchObject({ msg: "the provider does not know the model of a route" });
+  expect(loud[0]).toMatchObject({
+    msg: "the provider answers 404: base_url is wrong, or it does not know the model of a route",
+  });
 });
 
 test("rows 33 and 34: nobody heard of a request to whom a provider only pointed", () => {

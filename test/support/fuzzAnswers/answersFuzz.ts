@@ -96,8 +96,8 @@ async function leftWrong(
 
 /** What the log says loudly of providers. */
 const providersFaults = new Set([
-  "the provider refuses the account of its configured key, or it is empty",
-  "the provider does not know the model of a route",
+  "the provider refuses its key, its account or this country: `tollgate check --live` asks it why",
+  "the provider answers 404: base_url is wrong, or it does not know the model of a route",
   "the provider reports a usage that cannot be, which is not charged",
 ]);
 
