@@ -4,6 +4,9 @@ import type { Inspection } from "./inspection.ts";
 /** The variables that a config may name. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
+/** Where a service of systemd has them, lines NAME=value: read by systemd itself, as root, so that mode 0600 keeps it from all others. */
+export const ENVIRONMENT_FILE = "/etc/tollgate/environment";
+
 /** A `${NAME}`, or a `${` that is no such thing. */
 const REFERENCE = /\$\{(?:([A-Za-z_][A-Za-z0-9_]*)\})?/g;
 
@@ -51,6 +54,8 @@ function textsIn(tree: unknown): readonly string[] {
   return Object.values(tree).flatMap(textsIn);
 }
 
+const advice = `give it a value and run this again; what a service has stands in ${ENVIRONMENT_FILE}, and as root \`set -a; . ${ENVIRONMENT_FILE}\` takes it from there`;
+
 function interpolateText(
   text: string,
   environment: Environment,
@@ -60,13 +65,13 @@ function interpolateText(
   let complete = true;
   const result = text.replace(REFERENCE, (_, name?: string) => {
     const value = name === undefined ? undefined : ownValue(environment, name);
-    if (value !== undefined) return value;
+    if (value !== undefined && value !== "") return value;
     complete = false;
     inspection.problem(
       key,
       name === undefined
         ? "a ${ must be followed by the name of an environment variable and a }"
-        : `the environment variable ${name} is not set`,
+        : `the environment variable ${name} is ${value === "" ? "empty" : "not set"}: ${advice}`,
     );
     return "";
   });
@@ -75,6 +80,5 @@ function interpolateText(
 }
 
 function ownValue(environment: Environment, name: string): string | undefined {
-  const value = Object.hasOwn(environment, name) ? environment[name] : undefined;
-  return value === "" ? undefined : value;
+  return Object.hasOwn(environment, name) ? environment[name] : undefined;
 }

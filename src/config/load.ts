@@ -12,7 +12,7 @@ import { checkShape } from "./shape.ts";
 import { secretFilesIn, withoutSecrets } from "./withoutSecrets.ts";
 
 export { ConfigError } from "./inspection.ts";
-export type { Environment } from "./interpolate.ts";
+export { ENVIRONMENT_FILE, type Environment } from "./interpolate.ts";
 
 const CONFIG_BYTES_MAX = 16 * 1024 ** 2;
 const GROUP_AND_OTHERS = 0o077;

@@ -183,12 +183,20 @@ describe("what is left to do", () => {
       "chown -h gate: /etc/tollgate/config.toml",
       "# gate must be able to read: /etc/tollgate/key",
       "mkdir -p /etc/tollgate && (umask 077; touch /etc/tollgate/environment)",
-      "# the config names variables: put a line for each into /etc/tollgate/environment: ONE_KEY=... TWO_KEY=...",
+      "# the config names variables: put a line for each into /etc/tollgate/environment: ONE_KEY='...' TWO_KEY='...'",
+      "# then whether the providers answer, each route with one token; `doctor` is asked the same way:",
+      "(set -a; . /etc/tollgate/environment; runuser -u gate -- /usr/local/bin/tollgate check --live --config /etc/tollgate/config.toml)",
       "systemctl daemon-reload",
       "systemctl enable --now tollgate",
       "# the other commands are run as the same account, which owns the database, such as:",
       "runuser -u gate -- /usr/local/bin/tollgate keys create --account NAME --config /etc/tollgate/config.toml",
     ]);
+  });
+
+  test("checks the routes without an environment where the config names no variable", () => {
+    expect(nextSteps({ ...installed, variables: [] })).toContain(
+      "runuser -u gate -- /usr/local/bin/tollgate check --live --config /etc/tollgate/config.toml",
+    );
   });
 
   test("names a unit that lies elsewhere by its path", () => {

@@ -56,6 +56,12 @@ describe("the unit", () => {
     ]);
   });
 
+  test("says beside the reload what it does not take", () => {
+    expect(unitText(plan)).toContain(
+      "a changed one needs `systemctl restart`, a changed\n# api_key_file does not.\nExecReload=",
+    );
+  });
+
   test("leaves the service the proxies that the config names, and nothing else of what it unsets", () => {
     const variables = ["BUN_OPTIONS", "HTTPS_PROXY", "https_proxy"];
     expect(valuesOf(unitOf({ variables }), "UnsetEnvironment")).toEqual([

@@ -5,6 +5,7 @@ import { storeFiles } from "../../store/store.ts";
 import type { KnownConfig } from "./config.ts";
 import { amiss, sound, type Verdict } from "./verdict.ts";
 
+const ROOT = 0;
 const GROUP_AND_OTHERS = 0o077;
 const OTHERS = 0o007;
 const OTHERS_WRITE = 0o002;
@@ -15,32 +16,43 @@ const STICKY = 0o1000;
 export function examinePermissions({ config, plainSecrets }: KnownConfig): Verdict {
   const files = storeFiles(config.database.path);
   const { tls } = config.server;
+  const owner = ownerOf(files.database);
   const problems = [
-    ...Object.values(files).flatMap(problemsOfStoreFile),
+    ...Object.values(files).flatMap((file: string) => problemsOfStoreFile(file, owner)),
     ...problemsOfFolder(dirname(files.database)),
     ...problemsOfConfig(config.file, plainSecrets),
     ...(tls === undefined ? [] : problemsOfTlsKey(tls.keyFile)),
   ];
   if (problems.length > 0) return amiss(...problems);
+  const own = owner === undefined || owner === process.geteuid?.();
   return sound(
     "only its owner can read the database; only owners and groups can replace it or change the config",
+    ...(own
+      ? []
+      : [`the database belongs to uid ${owner}: run the gateway and its commands as that`]),
   );
 }
 
-function problemsOfStoreFile(path: string): readonly string[] {
+/** Whose the store has to be: this user's, and for root, who may look at anybody's, whose the database is. */
+function ownerOf(database: string): number | undefined {
+  const user = process.geteuid?.();
+  const status = user === ROOT ? look(database) : undefined;
+  return typeof status === "object" ? status.uid : user;
+}
+
+function problemsOfStoreFile(path: string, owner: number | undefined): readonly string[] {
   const status = look(path);
   if (typeof status === "string") return [status];
   // What is no file, such as a folder, the check of the database refuses; its mode had better stay.
   if (!status?.isFile()) return [];
-  const user = process.geteuid?.();
   return [
     ...((status.mode & GROUP_AND_OTHERS) === 0
       ? []
       : [`${path} is open to other users (mode ${modeText(status.mode)}): chmod 600 it`]),
-    ...(user === undefined || status.uid === user
+    ...(owner === undefined || status.uid === owner
       ? []
       : [
-          `${path} belongs to uid ${status.uid} and this command runs as uid ${user}: run tollgate as its owner only, or chown it to the user of the gateway`,
+          `${path} belongs to uid ${status.uid}, and ${process.geteuid?.() === ROOT ? "the database to" : "this command runs as"} uid ${owner}: run tollgate as its owner only, or chown it to the user of the gateway`,
         ]),
   ];
 }

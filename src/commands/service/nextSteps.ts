@@ -1,9 +1,9 @@
 import { existsSync } from "node:fs";
 import { basename, dirname } from "node:path";
+import { ENVIRONMENT_FILE } from "../../config/load.ts";
 import type { Config } from "../../config/schema.ts";
 import { visible } from "../print.ts";
 import { shellWord } from "../shellWord.ts";
-import { ENVIRONMENT_FILE } from "./unit.ts";
 
 /** What was installed, and for whom. */
 export interface Installed {
@@ -28,15 +28,19 @@ const DATABASE_FILES = ["", "-wal", "-shm", ".lock"];
 export function nextSteps(installed: Installed): readonly string[] {
   const { file, user, executable, config } = installed;
   const unit = dirname(file) === UNIT_FOLDER ? basename(file, ".service") : file;
-  const tollgate = `${shellWord(executable)} keys create --account NAME --config ${shellWord(config.file)}`;
+  const run = (command: string) =>
+    `runuser -u ${user} -- ${shellWord(executable)} ${command} --config ${shellWord(config.file)}`;
+  const check = run("check --live");
   return [
     `id -u ${user} >/dev/null 2>&1 || useradd --system --user-group --shell /usr/sbin/nologin ${user}`,
     ...ownershipSteps(installed),
     ...environmentSteps(installed.variables),
+    "# then whether the providers answer, each route with one token; `doctor` is asked the same way:",
+    installed.variables.length === 0 ? check : `(set -a; . ${ENVIRONMENT_FILE}; ${check})`,
     "systemctl daemon-reload",
     `systemctl enable --now ${shellWord(unit)}`,
     "# the other commands are run as the same account, which owns the database, such as:",
-    `runuser -u ${user} -- ${tollgate}`,
+    run("keys create --account NAME"),
   ].map(visible);
 }
 
@@ -71,7 +75,8 @@ function ownershipSteps({
 
 function environmentSteps(variables: readonly string[]): readonly string[] {
   if (variables.length === 0) return [];
-  const lines = variables.map((name) => `${name}=...`).join(" ");
+  // In such quotes systemd and a shell read the same.
+  const lines = variables.map((name) => `${name}='...'`).join(" ");
   return [
     `mkdir -p ${dirname(ENVIRONMENT_FILE)} && (umask 077; touch ${ENVIRONMENT_FILE})`,
     `# the config names variables: put a line for each into ${ENVIRONMENT_FILE}: ${lines}`,

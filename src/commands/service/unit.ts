@@ -1,3 +1,4 @@
+import { ENVIRONMENT_FILE } from "../../config/load.ts";
 import type { Listen } from "../../config/schema.ts";
 import { argumentWord, pathWord, programWord } from "./words.ts";
 
@@ -16,9 +17,6 @@ export interface UnitPlan {
   /** Those of the environment that the config names. */
   readonly variables: readonly string[];
 }
-
-/** Read by systemd itself, as root, before it gives its rights up: mode 0600 keeps it from all others. */
-export const ENVIRONMENT_FILE = "/etc/tollgate/environment";
 
 /** They change what the program is, or whom it trusts, whatever the config says. */
 const TRAP_VARIABLES = [
@@ -53,7 +51,8 @@ StartLimitIntervalSec=0
 Type=exec
 User=${plan.user}
 ExecStart=${command}
-# Reloads providers, models, prices and limits.
+# Reads the config again. The variables stay what they were: a changed one needs \`systemctl restart\`, a changed
+# api_key_file does not.
 ExecReload=/bin/kill -HUP $MAINPID
 # The \${NAME} of the config: lines NAME=value. The file may be missing.
 EnvironmentFile=-${ENVIRONMENT_FILE}

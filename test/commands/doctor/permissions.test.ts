@@ -97,11 +97,25 @@ describe("doctor finds", () => {
     );
   });
 
-  test.skipIf(process.getuid?.() !== 0)("a database of another user", async () => {
-    desk.makeDatabase();
-    await chown(desk.database, 12_345, 12_345);
-    const { failed, messages } = await examine(desk);
-    expect(failed).toEqual(["permissions"]);
-    expect(messages["permissions"]).toStartWith(`${desk.database} belongs to uid 12345 and this`);
+  describe.skipIf(process.getuid?.() !== 0)("as root", () => {
+    test("nothing amiss in a database of the gateway's own user, and whose it is", async () => {
+      desk.makeDatabase();
+      await chown(desk.database, 12_345, 12_345);
+      const { failed, messages } = await examine(desk);
+      expect(failed).toEqual([]);
+      expect(messages["permissions"]).toContain("; the database belongs to uid 12345: run the");
+    });
+
+    test("a lock beside the database that is another's", async () => {
+      desk.makeDatabase();
+      await Bun.write(`${desk.database}.lock`, "");
+      await chmod(`${desk.database}.lock`, 0o600);
+      await chown(desk.database, 12_345, 12_345);
+      const { failed, messages } = await examine(desk);
+      expect(failed).toEqual(["permissions"]);
+      expect(messages["permissions"]).toStartWith(
+        `${desk.database}.lock belongs to uid 0, and the database to uid 12345: run tollgate as`,
+      );
+    });
   });
 });
