@@ -39,12 +39,14 @@ function readModel(
     readRoute(route, `${at}.routes[${index}]`, id, providers, inspection),
   );
   warnAboutTwins(routes, at, inspection);
+  const price = readPrice(file, at, inspection);
+  warnAboutLosses(price, routes, at, inspection);
   const ownedBy = file.owned_by ?? routes[0]?.provider ?? "";
   if (file.owned_by !== undefined) checkName(file.owned_by, `${at}.owned_by`, inspection);
   return {
     id,
     ownedBy,
-    price: readPrice(file, at, inspection),
+    price,
     maxOutputTokens: Number(file.max_output_tokens ?? 0n),
     contextTokens: Number(file.context_tokens ?? CONTEXT_TOKENS_DEFAULT),
     routes,
@@ -176,5 +178,30 @@ function warnAboutTwins(routes: readonly RouteConfig[], at: string, inspection: 
     if (first === undefined) seen.set(place, index);
     else
       inspection.warning(`${at}.routes[${index}]`, `leads to the same place as routes[${first}]`);
+  }
+}
+
+/** What is free by intent, of price 0, is not spoken of; any other price below the cost is most likely in a wrong unit. */
+function warnAboutLosses(
+  price: Price,
+  routes: readonly RouteConfig[],
+  at: string,
+  inspection: Inspection,
+): void {
+  for (const [index, { operatorPrice }] of routes.entries()) {
+    for (const side of ["input", "output"] as const) {
+      const cost = operatorPrice?.[side] ?? 0n;
+      if (price[side] === 0n || price[side] >= cost) continue;
+      inspection.warning(
+        `${at}.rub_${side}_per_1m`,
+        `sells below its cost at routes[${index}], ${price[side]} for ${cost}: prices are thousandths of a rouble per 1,000,000 tokens`,
+      );
+    }
+  }
+  if (price.cachedInput > price.input) {
+    inspection.warning(
+      `${at}.rub_cached_input_per_1m`,
+      `is dearer than the input itself, ${price.cachedInput} to ${price.input}: prices are thousandths of a rouble per 1,000,000 tokens`,
+    );
   }
 }

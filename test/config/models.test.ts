@@ -70,6 +70,34 @@ test("owned_by is the first route's provider unless it is given", () => {
   ]);
 });
 
+describe("a price that is most likely in a wrong unit is warned of", () => {
+  const costs = 'provider = "one"\nrub_cost_input_per_1m = 10\nrub_cost_output_per_1m = 20';
+  const warningsOf = (keys: Readonly<Record<string, string>>, route?: string) =>
+    loadText(provider + model(keys, route)).warnings;
+  const unit = "prices are thousandths of a rouble per 1,000,000 tokens";
+
+  test("where it is below what a route costs", () => {
+    const below = { rub_input_per_1m: "9", rub_output_per_1m: "19" };
+    expect(warningsOf(below, `provider = "one"\n[[models.routes]]\n${costs}`)).toEqual([
+      "models[0].routes[1]: leads to the same place as routes[0]",
+      `models[0].rub_input_per_1m: sells below its cost at routes[1], 9 for 10: ${unit}`,
+      `models[0].rub_output_per_1m: sells below its cost at routes[1], 19 for 20: ${unit}`,
+    ]);
+  });
+
+  test("where what is read from a cache is dearer than what is not", () => {
+    expect(warningsOf({ rub_cached_input_per_1m: "11" })).toEqual([
+      `models[0].rub_cached_input_per_1m: is dearer than the input itself, 11 to 10: ${unit}`,
+    ]);
+  });
+
+  test("and no other: at the cost, or free by intent", () => {
+    expect(warningsOf({ rub_cached_input_per_1m: "10" }, costs)).toEqual([]);
+    const free = { free: "true", rub_input_per_1m: "0", rub_output_per_1m: "0" };
+    expect(warningsOf(free, costs)).toEqual([]);
+  });
+});
+
 describe("prices", () => {
   const unit =
     "a whole number of thousandths of a rouble per 1,000,000 tokens (25 roubles are 25000)";
