@@ -22,10 +22,13 @@ export class Inspection {
   readonly #problems = new Map<string, string>();
   readonly #fromEnvironment = new Set<string>();
   readonly #folder: string;
+  /** When it is done, in ms since 1970: what is dated is held against it. */
+  readonly nowMs: number;
 
   /** @param folder the config file's own: relative paths start there. */
-  constructor(folder: string) {
+  constructor(folder: string, nowMs: number) {
     this.#folder = folder;
+    this.nowMs = nowMs;
   }
 
   /** Each as one line, sorted by key, so that those of one table stand together. */

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { TomlError, parse } from "smol-toml";
+import { systemClock, type Clock } from "../lib/clock.ts";
 import { refusalOf } from "../lib/errorCode.ts";
 import { ConfigError, Inspection } from "./inspection.ts";
 import { interpolate, variablesIn, type Environment } from "./interpolate.ts";
@@ -26,12 +27,14 @@ const PROXY_VARIABLES: readonly string[] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PR
  * serves a reload as well. Warnings are one line each; `plainSecrets` names the keys whose secrets stand
  * in the file itself. Throws {@link ConfigError} with every problem at once; no message holds the value of
  * a secret. With `secrets` "unread" whatever is secret is passed over: who administers the store need not
- * have the keys of the providers. Its variables are those of `environment`, else of the process as it is now.
+ * have the keys of the providers. Its variables are those of `environment`, else of the process as it is now. What is
+ * dated, a certificate, is held against the clock.
  */
 export function loadConfig(options: {
   path?: string | undefined;
   secrets?: "read" | "unread";
   environment?: Environment | undefined;
+  clock?: Clock;
 }): {
   config: Config;
   warnings: readonly string[];
@@ -40,7 +43,8 @@ export function loadConfig(options: {
   const file = findFile(options.path);
   const whole = parseToml(file, readText(file));
   const tree = options.secrets === "unread" ? withoutSecrets(whole) : whole;
-  const inspection = new Inspection(dirname(file));
+  const clock = options.clock ?? systemClock;
+  const inspection = new Inspection(dirname(file), clock.epochMs());
   const sound = checkShape(
     interpolate(tree, options.environment ?? process.env, inspection),
     inspection,

@@ -1,10 +1,15 @@
+import type { X509Certificate } from "node:crypto";
+import { isoTime } from "../lib/isoTime.ts";
 import { readNamedFile } from "./files.ts";
 import type { Inspection } from "./inspection.ts";
 import type { Config } from "./schema.ts";
 
+/** Long enough before its end for somebody to see the warning and to renew it. */
+const CERTIFICATE_ENDS_SOON_MS = 14 * 24 * 60 * 60 * 1000;
+
 /**
  * The certificate and key files of the public listener, proven to be readable and to belong together;
- * undefined when neither is set. Their texts are read again by the server, which rereads them on a reload.
+ * undefined when neither is set. One that has ended, or soon will by the inspection's clock, is warned of. Their texts are read again by the server, which rereads them on a reload.
  */
 export function readTls(
   certPath: string,
@@ -36,11 +41,16 @@ function nodeCrypto() {
 
 /** Whether the text holds a certificate in PEM form. */
 export function isCertificate(pem: string): boolean {
-  return parsed(() => new (nodeCrypto().X509Certificate)(pem)) !== undefined;
+  return certificateIn(pem) !== undefined;
+}
+
+/** The first one, which is the server's own where others follow it. */
+function certificateIn(pem: string): X509Certificate | undefined {
+  return parsed(() => new (nodeCrypto().X509Certificate)(pem));
 }
 
 function checkPair(cert: string, key: string, inspection: Inspection): void {
-  const certificate = parsed(() => new (nodeCrypto().X509Certificate)(cert));
+  const certificate = certificateIn(cert);
   const privateKey = parsed(() => nodeCrypto().createPrivateKey(key));
   if (certificate === undefined) {
     inspection.problem("server.tls_cert", "its file is not a certificate in PEM form");
@@ -52,6 +62,19 @@ function checkPair(cert: string, key: string, inspection: Inspection): void {
   if (!certificate.checkPrivateKey(privateKey)) {
     inspection.problem("server.tls_key", "is not the key of the certificate in tls_cert");
   }
+  warnAboutEnd(certificate, inspection);
+}
+
+function warnAboutEnd({ validTo }: X509Certificate, inspection: Inspection): void {
+  const endMs = Date.parse(validTo);
+  const { nowMs } = inspection;
+  // Also where the date cannot be read, nothing is known that could be said.
+  if (!(endMs < nowMs + CERTIFICATE_ENDS_SOON_MS)) return;
+  const state = endMs < nowMs ? "has expired, and clients refuse it" : "expires soon";
+  inspection.warning(
+    "server.tls_cert",
+    `its certificate ${state} (${isoTime(endMs)}): renew it, then reload the gateway (SIGHUP)`,
+  );
 }
 
 /** The outcome, or undefined if it throws: here "does it parse" is a question, not an error. */

@@ -4,7 +4,7 @@ import { interpolate } from "../../src/config/interpolate.ts";
 import { loadText } from "./loadText.ts";
 
 function interpolated(tree: unknown, environment: Readonly<Record<string, string>>) {
-  const inspection = new Inspection("/");
+  const inspection = new Inspection("/", 0);
   return { tree: interpolate(tree, environment, inspection), problems: inspection.problems };
 }
 

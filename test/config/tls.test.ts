@@ -2,6 +2,8 @@ import { describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { inScratchFolder, loadText, minimal, outcomeOf, withEnvironment } from "./loadText.ts";
+import { loadConfig } from "../../src/config/load.ts";
+import { systemClock } from "../../src/lib/clock.ts";
 import { makeCertificate } from "./makeCertificate.ts";
 
 describe("TLS", () => {
@@ -28,6 +30,30 @@ describe("TLS", () => {
       expect(loadFile(join(folder, "config.toml"), both + minimal).problems).toEqual([
         "server.tls_key: is not the key of the certificate in tls_cert",
       ]);
+    });
+  });
+
+  test("warns of a certificate that ends within 14 days, and of one that has ended", () => {
+    inScratchFolder((folder) => {
+      makeCertificate(folder, "cert.pem", "key.pem", 15);
+      const file = join(folder, "config.toml");
+      writeFileSync(file, both + minimal, { mode: 0o600 });
+      const warningsAfter = (days: number) => {
+        const nowMs = Date.now() + days * 24 * 60 * 60 * 1000;
+        const clock = { ...systemClock, epochMs: () => nowMs };
+        return withEnvironment({ ONE_KEY: "sk-one" }, () => loadConfig({ path: file, clock }))
+          .warnings;
+      };
+      const expected = (state: string) => [
+        expect.stringMatching(
+          new RegExp(
+            `^server.tls_cert: its certificate ${state} \\(2[^)]+Z\\): renew it, then reload`,
+          ),
+        ),
+      ];
+      expect(warningsAfter(0)).toEqual([]);
+      expect(warningsAfter(2)).toEqual(expected("expires soon"));
+      expect(warningsAfter(16)).toEqual(expected("has expired, and clients refuse it"));
     });
   });
 

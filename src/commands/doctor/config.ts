@@ -20,9 +20,10 @@ export function readConfig(path: string | undefined): ConfigReading {
   try {
     const { config, warnings, plainSecrets } = loadConfig({ path });
     const size = `providers: ${config.providers.length}, models: ${config.models.length}`;
-    const more =
-      warnings.length === 0 ? "" : `; warnings: ${warnings.length}, \`tollgate check\` shows them`;
-    const verdict = sound(`${config.file} is valid (${size})${more}`);
+    const verdict = sound(
+      `${config.file} is valid (${size})`,
+      ...warnings.map((warning) => `warning: ${warning}`),
+    );
     return { known: { config, plainSecrets }, verdict };
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
