@@ -105,7 +105,11 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
   let folding = fold(config);
   const lookAtLog = createLogAlarm(
     () => logSizeBytes(path),
-    (bytes) => log.error("the database's log cannot be taken over: a reader keeps it", { bytes }),
+    (bytes) =>
+      log.error(
+        "the write-ahead log cannot be emptied: another program keeps a read of the database open",
+        { bytes },
+      ),
   );
   const storeWatch = watchStore(store, lock, edges, lookAtLog);
   const onUnasked = (provider: string, distrustMs: number): void =>

@@ -67,10 +67,12 @@ export async function commandLine(args: readonly string[]): Promise<Command> {
 /** These tell of all the others. */
 const namesAll: readonly string[] = ["help", "completion"];
 
-/** All of them for the help, and for a word that is none of theirs: it may be a slip of one. */
+/** All of them for the help, also where it is asked of the program itself, and for a word that is none of theirs: it may be a slip of one. */
 function named(args: readonly string[]): readonly (() => Promise<AddCommand>)[] {
   const found = Object.entries(commands).filter(([name]) => args.includes(name));
-  const isAll = found.length === 0 || namesAll.some((name) => args.includes(name));
+  const first = args.findIndex((word) => Object.hasOwn(commands, word));
+  const isOfProgram = args.slice(0, first).some((word) => word === "-h" || word === "--help");
+  const isAll = found.length === 0 || isOfProgram || namesAll.some((name) => args.includes(name));
   return isAll ? Object.values(commands) : found.map(([, load]) => load);
 }
 

@@ -69,7 +69,7 @@ const settings: readonly Setting[] = [
   {
     flag: "--budget <roubles>",
     description:
-      "what it may spend in its life, together with keys that rotations put in its place: no request begins whose hold is more than is left of it",
+      "the most roubles that it, with the keys that rotations put in its place, may ever spend; a request whose highest possible cost is more than what is left is refused",
     without: "no such limit",
     read: amount,
   },

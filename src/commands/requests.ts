@@ -29,7 +29,9 @@ export function addRequests(program: Command): void {
     .command("requests")
     .description("show requests and what became of them, newest first")
     .option("--account <name>", "only this account's")
-    .addOption(new Option("--status <status>", "only those that ended so").choices(requestStatuses))
+    .addOption(
+      new Option("--status <status>", "only those with this status").choices(requestStatuses),
+    )
     .option("--limit <count>", "how many at most", listLimit, LIST_DEFAULT)
     .action((options: ListOptions, command: Command) =>
       withSession(command, "existing", (session) => list(session, options)),

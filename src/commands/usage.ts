@@ -23,7 +23,7 @@ export function addUsage(program: Command): void {
   const past = (text: string) => pastTime(text, systemClock.epochMs());
   program
     .command("usage")
-    .description("sum up requests, tokens, roubles and errors")
+    .description("sum up requests, tokens, roubles and errors; days and dates are UTC")
     .addOption(
       new Option("--by <group>", "what to sum up by").choices(usageGroupings).default("day"),
     )

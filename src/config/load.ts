@@ -17,6 +17,8 @@ export { ENVIRONMENT_FILE, type Environment } from "./interpolate.ts";
 
 const CONFIG_BYTES_MAX = 16 * 1024 ** 2;
 const GROUP_AND_OTHERS = 0o077;
+/** What the parser makes of a word without quotes: a number, a date or a value that it does not know. */
+const FORGOTTEN_QUOTES = /^(?:illegal character in numeric literal|invalid value)\b/;
 
 /** The variables by which the runtime would send requests through a proxy that no config names. */
 const PROXY_VARIABLES: readonly string[] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"];
@@ -136,7 +138,10 @@ function parseToml(file: string, text: string): unknown {
   } catch (error) {
     if (!(error instanceof TomlError)) throw error;
     const what = (error.message.split("\n")[0] ?? "").replace(/^Invalid TOML document: /, "");
-    throw new ConfigError([`${file}: line ${error.line}, column ${error.column}: ${what}`]);
+    const advice = FORGOTTEN_QUOTES.test(what) ? " (text stands in quotes)" : "";
+    throw new ConfigError([
+      `${file}: line ${error.line}, column ${error.column}: ${what}${advice}`,
+    ]);
   }
 }
 

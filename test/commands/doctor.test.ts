@@ -165,7 +165,7 @@ const scenes: readonly Scene[] = [
     },
     failed: ["database"],
     message: () =>
-      `${desk.database} has not tollgate's schema: stop the gateway, keep a copy of the file, and put a backup in its place; trigger ledger_keeps is missing`,
+      `${desk.database} does not have tollgate's schema: stop the gateway, keep a copy of the file, and put a backup in its place; trigger ledger_keeps is missing`,
   },
   {
     what: "a database whose name is a folder's",

@@ -34,6 +34,16 @@ test("there are commands, and commands below them", () => {
   expect(paths.length).toBeGreaterThan(30);
 });
 
+test("the help of the program has all commands, also where a command stands behind the option", async () => {
+  const help = await printed("--help");
+  for (const line of [
+    ["-h", "keys"],
+    ["--help", "keys"],
+    ["--json", "-h", "keys", "list"],
+  ])
+    expect({ line, help: await printed(...line) }).toEqual({ line, help });
+});
+
 test.each(paths.map((words) => [words.join(" "), words] as const))(
   "the help of `tollgate %s` is the same however it is asked for",
   async (_, words) => {

@@ -77,6 +77,11 @@ describe("a file that is not TOML", () => {
     expect(problems[0]).not.toContain("\n");
   });
 
+  test.each(["log.level = warn", "server.shutdown_grace = 30s", "server.max_body = 20MB"])(
+    "%s: forgotten quotes are thought of",
+    (text) => expect(loadText(text).problems[0]).toEndWith(" (text stands in quotes)"),
+  );
+
   test("the error carries no cause that could print the lines around the fault", () => {
     inScratchFolder((folder) => {
       const path = join(folder, "config.toml");

@@ -33,7 +33,8 @@ function noneYet(path: string): Verdict {
 function judgeDatabase(path: string, look: StoreLook): Verdict {
   const { faults, schemaFaults, schema, isGatewayRunning } = look;
   if (faults.length > 0) return damaged(path, "is damaged", faults);
-  if (schemaFaults.length > 0) return damaged(path, "has not tollgate's schema", schemaFaults);
+  if (schemaFaults.length > 0)
+    return damaged(path, "does not have tollgate's schema", schemaFaults);
   const age = `schema ${schema.applied} of ${schema.known}`;
   if (schema.applied < schema.known && isGatewayRunning) {
     return amiss(

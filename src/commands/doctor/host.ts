@@ -3,6 +3,7 @@ import { dirname } from "node:path";
 import { LOG_BYTES_MAX, logSizeBytes, storeFiles } from "../../store/store.ts";
 import { refusalOf } from "../../lib/errorCode.ts";
 import { isoTime } from "../../lib/isoTime.ts";
+import { shellWord } from "../shellWord.ts";
 import { amiss, bytesText, sound, type Verdict } from "./verdict.ts";
 
 /** This program is younger: a clock that says otherwise was never set. */
@@ -38,7 +39,7 @@ export function judgeClock(nowMs: number, lastEntry: LastEntry): Verdict {
 
 /** How much a disk has left for the database in a folder. */
 export interface DiskSpace {
-  readonly folder: string;
+  readonly database: string;
   readonly freeBytes: number;
   readonly logBytes: number;
 }
@@ -50,7 +51,7 @@ export function examineDisk(databasePath: string): Verdict {
   try {
     const { bavail, bsize } = statfsSync(folder);
     const logBytes = logSizeBytes(databasePath);
-    return judgeDisk({ folder, freeBytes: bavail * bsize, logBytes });
+    return judgeDisk({ database, freeBytes: bavail * bsize, logBytes });
   } catch (error) {
     return amiss(
       `${folder} cannot be looked at (${refusalOf(error)}): make the folder, or name another file as the path of [database]`,
@@ -59,12 +60,13 @@ export function examineDisk(databasePath: string): Verdict {
 }
 
 /** Whether that lasts. */
-export function judgeDisk({ folder, freeBytes, logBytes }: DiskSpace): Verdict {
+export function judgeDisk({ database, freeBytes, logBytes }: DiskSpace): Verdict {
+  const folder = dirname(database);
   const neededBytes = FREE_BYTES_MIN + logBytes;
   const found = `${bytesText(freeBytes)} free in ${folder} (write-ahead log: ${bytesText(logBytes)})`;
   if (logBytes > LOG_BYTES_MAX)
     return amiss(
-      `${found}: a program that reads on and on keeps the log from being taken over; end it`,
+      `${found}: another program keeps a read of the database open, so SQLite cannot empty its write-ahead log: find it (\`fuser ${shellWord(database)}\`) and end it`,
     );
   return freeBytes >= neededBytes
     ? sound(found)

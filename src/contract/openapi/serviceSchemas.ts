@@ -7,7 +7,10 @@ export function serviceSchemas(): Readonly<Record<string, TSchema>> {
     {
       id: Type.String({ description: "What requests name as `model`. It may hold slashes." }),
       object: Type.Literal("model"),
-      owned_by: Type.String({ description: "Who developed it." }),
+      owned_by: Type.String({
+        description:
+          "Whose it is, as the operator says; else the id of its first route's provider.",
+      }),
       rub_input_per_1m: price("input"),
       rub_output_per_1m: price("output"),
     },
