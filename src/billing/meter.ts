@@ -53,6 +53,8 @@ export interface Meter {
   paused(forMs: number): void;
   /** How long all such pauses were together. */
   readonly pausedMs: number;
+  /** Its end was asked for, and may not be committed yet. */
+  readonly isEnding: boolean;
   /**
    * Replaces the hold by the charge in one transaction and resolves once that is committed. Rejects
    * with WriteError when it cannot be: then the answer's end must not leave, and the money stays held
@@ -181,6 +183,9 @@ export function startMeter(options: {
     },
     get pausedMs() {
       return pausedMs;
+    },
+    get isEnding() {
+      return finished;
     },
     finish,
     async abandon() {

@@ -12,6 +12,10 @@ export interface OpenMeters {
    */
   add(requestId: string, meter: OpenMeter, withinMs: number): void;
   remove(requestId: string): void;
+  /** How many run, those that are ending included. */
+  readonly count: number;
+  /** How many of them wait for their end to be committed. */
+  readonly endingCount: number;
   /**
    * Ends those as failed that were overdue at the last look already: after a standstill of the process the
    * requests' own time limits come first. Nothing is charged. Returns the requests' ids.
@@ -19,7 +23,7 @@ export interface OpenMeters {
   endForgotten(): readonly string[];
 }
 
-type OpenMeter = Pick<Meter, "abandon" | "pausedMs">;
+type OpenMeter = Pick<Meter, "abandon" | "isEnding" | "pausedMs">;
 
 export function createOpenMeters(clock: Clock): OpenMeters {
   const open = new Map<string, { meter: OpenMeter; dueMs: number }>();
@@ -29,6 +33,12 @@ export function createOpenMeters(clock: Clock): OpenMeters {
       open.set(requestId, { meter, dueMs: clock.monotonicMs() + withinMs });
     },
     remove: (requestId) => void open.delete(requestId),
+    get count() {
+      return open.size;
+    },
+    get endingCount() {
+      return open.values().reduce((sum, { meter }) => sum + (meter.isEnding ? 1 : 0), 0);
+    },
     endForgotten() {
       const nowMs = clock.monotonicMs();
       const late = [...open].filter(([, { meter, dueMs }]) => dueMs + meter.pausedMs <= nowMs);

@@ -22,6 +22,12 @@ export interface GatewayServer {
 
 /** How long the last bytes of requests that were cut off may take at least. */
 const LAST_WORDS_MS = 3000;
+/**
+ * How long the ends of requests may take once they were cut off. The end of an answer is patient with the store for
+ * ten seconds, and its last try waits five for a lock: by then each is committed, or its client was told of a failure.
+ */
+const ENDS_WITHIN_MS = 16_000;
+const ENDS_STEP_MS = 50;
 
 /** Whoever may write to the socket may try keys: its owner and group. */
 const SOCKET_MODE = 0o660;
@@ -64,8 +70,12 @@ export async function startGateway(
         app.cut();
         // What is cut off says so, and a whole answer may still be on its way to a client that reads slowly.
         const lastWordsOver = Bun.sleep(LAST_WORDS_MS);
-        await Promise.race([app.requests.whenNone(), lastWordsOver]);
+        const endsOver = Bun.sleep(ENDS_WITHIN_MS);
+        const writtenOrLate = lastWordsOver.then(() => Promise.race([untilWritten(app), endsOver]));
+        await Promise.race([app.requests.whenNone(), writtenOrLate]);
         await listener.close(lastWordsOver, graceOver);
+        // Whose client did not read hears of the end only now, and the books are to hear of it too.
+        await Promise.race([app.requests.whenNone(), endsOver]);
         await scrapes?.close(lastWordsOver);
         app.gateway.log.info("stopped");
         await app.close();
@@ -103,6 +113,15 @@ async function drain(app: App, graceOver: Promise<void>): Promise<void> {
   app.isDraining = true;
   app.gateway.log.info("draining");
   await Promise.race([app.requests.whenNone(), graceOver]);
+}
+
+/** No answer waits for the books any more: whose connection were cut amid that would pay for what it never got. */
+async function untilWritten({ gateway: { openMeters }, requests }: App): Promise<void> {
+  // A stream that has begun and is not ending waits for its client.
+  while (openMeters.endingCount > 0 || openMeters.count > requests.openStreams)
+    await Bun.sleep(ENDS_STEP_MS);
+  // What was committed last leaves.
+  await Bun.sleep(ENDS_STEP_MS);
 }
 
 function storeFailure(message: string): string {

@@ -48,7 +48,7 @@ test("the unit is printed for the executable that prints it, and nothing is writ
   const [command = ""] = valuesOf(unit, "ExecStart");
   expect(wordsOf(command, "command")).toEqual([binary, "serve", "--config", desk.config]);
   expect(valuesOf(unit, "ReadWritePaths")).toEqual(["/tmp/tollgate-nowhere"]);
-  expect(valuesOf(unit, "TimeoutStopSec")).toEqual(["75s"]);
+  expect(valuesOf(unit, "TimeoutStopSec")).toEqual(["90s"]);
   expect(valuesOf(unit, "User")).toEqual(["tollgate"]);
   expect(stderr).toMatch(/^warning: .*: the database is in \/tmp, which PrivateTmp hides/m);
   expect(existsSync(file)).toBe(false);

@@ -86,10 +86,10 @@ describe("the unit", () => {
   });
 
   test.each([
-    [0, "15s"],
-    [500, "16s"],
-    [30_000, "45s"],
-    [3_600_000, "3615s"],
+    [0, "30s"],
+    [500, "31s"],
+    [30_000, "60s"],
+    [3_600_000, "3630s"],
   ])("gives a stop with %d ms of grace %s", (shutdownGraceMs, time) => {
     expect(valuesOf(unitOf({ shutdownGraceMs }), "TimeoutStopSec")).toEqual([time]);
   });

@@ -27,8 +27,8 @@ const TRAP_VARIABLES = [
 ];
 const UNIT_PROXY_VARIABLES = ["HTTP_PROXY", "HTTPS_PROXY"];
 
-/** What a stop takes beyond the grace: the last words of what is cut off, both listeners, the store. */
-const STOP_MARGIN_S = 15;
+/** What a stop takes beyond the grace: the last words of what is cut off, ends that wait for the store, both listeners. */
+const STOP_MARGIN_S = 30;
 /** Below it a port asks for a capability. */
 const FREE_PORTS_FROM = 1024;
 

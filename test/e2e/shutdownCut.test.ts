@@ -1,0 +1,122 @@
+import { Database } from "bun:sqlite";
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { binaryPath } from "../support/binary.ts";
+import { answered, doneEvent, helloEvent, stopEvent, usageEvent } from "../support/chatAnswers.ts";
+import { ask } from "../support/chatCalls.ts";
+import { several } from "../support/fuzz/chance.ts";
+import {
+  startGatewayProcess,
+  startTimeoutMs,
+  type GatewayProcess,
+  type RequestRecord,
+} from "../support/gatewayProcess.ts";
+import { chatBytes, connectRaw, type RawClient } from "../support/rawClient.ts";
+import { piece, startProvider, streamEnd, streamHead } from "../support/scriptedProvider.ts";
+import { until } from "../support/until.ts";
+
+const provider = startProvider();
+beforeAll(async () => {
+  await binaryPath();
+}, startTimeoutMs);
+afterAll(() => provider.stop());
+
+const timeoutMs = 60_000;
+
+async function withGateway(
+  work: (gateway: GatewayProcess, open: (stream: boolean) => Promise<RawClient>) => Promise<void>,
+): Promise<void> {
+  const server = { listen: "127.0.0.1:0", shutdown_grace: "200ms" };
+  const gateway = await startGatewayProcess({
+    providers: { local: `http://127.0.0.1:${provider.port}/v1` },
+    models: [
+      {
+        id: "small",
+        routes: [{ provider: "local" }],
+        settings: { max_output_tokens: 1_000_000 },
+      },
+    ],
+    sections: { server },
+  });
+  try {
+    const key = await gateway.key("alice", "100000");
+    await work(gateway, async (stream) => {
+      const client = await connectRaw(Number(new URL(gateway.url).port));
+      client.send(chatBytes(key, JSON.stringify(ask({ stream }))));
+      return client;
+    });
+  } finally {
+    await gateway.close();
+  }
+}
+
+const recordsOf = async (gateway: GatewayProcess) =>
+  (await gateway.desk.json("requests", "--limit", "100")) as RequestRecord[];
+
+test(
+  "at SIGTERM a stream whose client does not read is cut off, and is in the books and in the log as failed when the gateway ends",
+  () =>
+    withGateway(async (gateway, open) => {
+      const large = helloEvent.replace("Hello", "Hello".repeat(2000));
+      const over = new AbortController();
+      let sent = 0;
+      provider.answer = async (peer) => {
+        await peer.send(streamHead);
+        for (; !over.signal.aborted; sent += 1) await peer.send(piece(large));
+      };
+      const clients = await Promise.all(several(10, () => open(true)));
+      for (const client of clients) {
+        await client.seen("Hello");
+        client.pause();
+      }
+      // Once all that lies between is full, nothing more of the provider's can leave.
+      for (let before = -1; before < sent; await Bun.sleep(500)) before = sent;
+      gateway.signal("SIGTERM");
+      expect(await gateway.ended).toBe(0);
+      over.abort();
+      const ends = (await recordsOf(gateway)).map(({ status, cost_rub: cost }) => [status, cost]);
+      expect(ends).toEqual(clients.map(() => ["failed", "0"]));
+      const told = () => gateway.log.filter(({ outcome }) => outcome === "failed").length;
+      await until("the log has told of each", () => told() === clients.length);
+    }),
+  timeoutMs,
+);
+
+test(
+  "at SIGTERM an answer that waits for a locked store is charged only where its client gets it",
+  () =>
+    withGateway(async (gateway, open) => {
+      const go = Promise.withResolvers<void>();
+      provider.answer = async (peer, request) => {
+        const isStream = request.json["stream"] === true;
+        if (isStream) await peer.send(Buffer.concat([Buffer.from(streamHead), piece(helloEvent)]));
+        await go.promise;
+        if (!isStream) return answered()(peer, request);
+        await peer.send(piece(stopEvent + usageEvent + doneEvent));
+        await peer.send(streamEnd);
+      };
+      const since = provider.requests.length;
+      const clients = await Promise.all(several(8, (at) => open(at % 2 === 0)));
+      await until("all are asked", () => provider.requests.length - since === clients.length);
+      const other = new Database(gateway.desk.database);
+      other.run("PRAGMA busy_timeout = 5000; BEGIN IMMEDIATE");
+      try {
+        go.resolve();
+        await Bun.sleep(100);
+        gateway.signal("SIGTERM");
+        gateway.signal("SIGTERM");
+        // Longer than what is cut off has for its last words.
+        await Bun.sleep(4000);
+      } finally {
+        other.run("ROLLBACK");
+        other.close();
+      }
+      expect(await gateway.ended).toBe(0);
+      await Promise.all(clients.map(({ closed }) => closed));
+      const whole = clients.filter(({ text }) => /"total_tokens"|\[DONE\]/.test(text)).length;
+      const charged = (await recordsOf(gateway)).filter(
+        ({ cost_rub: cost }) => cost !== "0",
+      ).length;
+      expect({ whole, charged }).toEqual({ whole: clients.length, charged: clients.length });
+    }),
+  timeoutMs,
+);
