@@ -35,7 +35,10 @@ export interface Writer {
   readonly isBroken: boolean;
   /** Tries a small write that changes nothing, whose outcome only `isFull` tells; one at a time. */
   probe(): void;
-  /** Waits for what was asked so far, lets the Worker close its connection, and ends it; after a fatal failure it does not wait. */
+  /**
+   * Refuses what comes from now on, waits for what was asked so far, lets the Worker close its connection, and ends it;
+   * after a fatal failure it does not wait.
+   */
   close(): Promise<void>;
 }
 
@@ -81,6 +84,7 @@ class WorkerWriter implements Writer {
   readonly #underWay: Batch[] = [];
   #isReady = false;
   #isClosing = false;
+  #hasClosed = false;
   #isProbing = false;
   #idle: (() => void) | undefined;
   #closed: (() => void) | undefined;
@@ -100,13 +104,15 @@ class WorkerWriter implements Writer {
     worker.onmessage = ({ data }: MessageEvent<WriterMessage>) => this.#receive(data);
     worker.onerror = (event) => this.#fail(event.message);
     worker.addEventListener("close", () => {
-      if (!this.#isClosing && !this.isBroken) this.#fail("the writer ended by itself");
+      if (!this.#hasClosed && !this.isBroken) this.#fail("the writer ended by itself");
     });
     worker.postMessage(options);
     this.#worker = worker;
   }
 
   write(operation: WriteOperation): Promise<WriteResult> {
+    // Whoever tries again and again while another process has the database locked would keep it open for ever.
+    if (this.#isClosing) return Promise.reject(new WriteError("refused", "the store is closed"));
     return new Promise((resolve, reject) => {
       this.#waiting.push({ operation, resolve, reject });
       if (operation.kind === "end") this.#waitingEnds += 1;
@@ -120,18 +126,19 @@ class WorkerWriter implements Writer {
   }
 
   async close(): Promise<void> {
+    this.#isClosing = true;
     await new Promise<void>((resolve) => {
       this.#idle = resolve;
       this.#sendNext();
     });
     await this.#closeConnection();
-    this.#isClosing = true;
+    this.#hasClosed = true;
     this.#worker?.terminate();
   }
 
   /** Ended without that, the Worker may keep its connection open, and the main one is not the last to close. */
   async #closeConnection(): Promise<void> {
-    if (this.isBroken || this.#isClosing) return;
+    if (this.isBroken || this.#hasClosed) return;
     await new Promise<void>((resolve) => {
       this.#closed = resolve;
       const end: WriterEnd = { kind: "end" };

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { connect } from "../../src/store/sqlite.ts";
-import { startWriter } from "../../src/store/store.ts";
+import { startWriter, WriteError } from "../../src/store/store.ts";
 import {
   costOfEnded,
   ended,
@@ -9,6 +9,10 @@ import {
   openStoreFolder,
   type StoreFolder,
 } from "../support/storeFolder.ts";
+
+/** Each of two tries that were asked for before may wait five seconds for the lock. */
+const CLOSED_WITHIN_MS = 14_000;
+const RETRY_MS = 200;
 
 let books: StoreFolder;
 beforeEach(async () => {
@@ -103,6 +107,45 @@ describe("the writer", () => {
     expect(await Promise.all([open, end])).toHaveLength(2);
     expect(store.requests.find("req_1")?.status).toBe("done");
   });
+
+  test(
+    "ends though another process has the database locked, and two ends are tried again and again",
+    async () => {
+      const { store, writer, path } = books;
+      const owner = fund(store, "alice", 1_000_000n);
+      let isOver = false;
+      const tryToEnd = async (id: string): Promise<void> => {
+        for (;;) {
+          try {
+            await writer.write({ kind: "end", end: ended(id) });
+            return;
+          } catch (error) {
+            if (!(error instanceof WriteError) || error.failure !== "busy") throw error;
+            // As an answer does between its tries; the other one is with the Worker meanwhile.
+            await Bun.sleep(RETRY_MS);
+          }
+        }
+      };
+      for (const id of ["req_1", "req_2"])
+        await writer.write({ kind: "open", request: opened(id, owner) });
+      const { sqlite: other } = connect(path, "process");
+      other.run("BEGIN IMMEDIATE");
+      try {
+        const first = tryToEnd("req_1");
+        await Bun.sleep(RETRY_MS / 2);
+        const trials = Promise.allSettled([first, tryToEnd("req_2")]);
+        const closed = writer.close().then(() => (isOver = true));
+        await Promise.race([closed, Bun.sleep(CLOSED_WITHIN_MS)]);
+        expect(isOver).toBe(true);
+        const failures = (await trials).map((one) => one.status === "rejected" && one.reason);
+        expect(failures.map(({ failure }) => failure)).toEqual(["refused", "refused"]);
+      } finally {
+        other.run("ROLLBACK");
+        other.close();
+      }
+    },
+    2 * CLOSED_WITHIN_MS,
+  );
 
   test("does nothing and answers nothing behind a fatal failure, though more was on its way", async () => {
     const { store, path } = books;
