@@ -19,6 +19,12 @@ export type Message = string | readonly Uint8Array[];
 type Stage = "dialling" | "asking the proxy" | "handshake" | "open" | "closed";
 
 /**
+ * A dial's time is counted in so many steps. A standstill of the whole process, be it long, is one of them; in the
+ * others what came meanwhile is read, and the round trips that a dial still needs are made.
+ */
+const DIAL_STEPS = 10;
+
+/**
  * One TCP or TLS connection, dialled on construction. After `destroy` and `close` the owner hears nothing more.
  */
 export class Connection {
@@ -40,9 +46,7 @@ export class Connection {
   constructor(target: ConnectionTarget, owner: ConnectionOwner) {
     this.#target = target;
     this.owner = owner;
-    this.#dialTimer = setTimeout(() => {
-      this.#fail(new ConnectionError("timeout", "the connection was not ready in time"));
-    }, target.timeoutMs);
+    this.#countDown(DIAL_STEPS);
     this.#dial();
   }
 
@@ -122,6 +126,13 @@ export class Connection {
       this.destroy();
       this.owner.closed(this, failure);
     }
+  }
+
+  #countDown(stepsLeft: number): void {
+    this.#dialTimer = setTimeout(() => {
+      if (stepsLeft > 1) this.#countDown(stepsLeft - 1);
+      else this.#fail(new ConnectionError("timeout", "the connection was not ready in time"));
+    }, this.#target.timeoutMs / DIAL_STEPS);
   }
 
   #dial(): void {
