@@ -145,8 +145,10 @@ async function holdMoney(gateway: Gateway, visit: Visit, range: AmountRange): Pr
     }
     const leftMs = untilMs - clock.monotonicMs();
     // What the others hold comes back, or is charged, as soon as any of them ends.
-    if (leftMs <= 0 || signal.aborted) throw rateLimitExceeded();
+    if (leftMs <= 0) throw rateLimitExceeded();
     await holds.whenReleased(caller.accountId, Math.min(leftMs, CREDIT_POLL_MS));
+    // Nobody waits for it any more: it must not be sent, and charged, after all.
+    if (signal.aborted) throw rateLimitExceeded();
   }
 }
 

@@ -1,9 +1,10 @@
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { answered } from "../support/chatAnswers.ts";
-import { chat, expectRefusal } from "../support/chatCalls.ts";
+import { ask, chat, expectRefusal } from "../support/chatCalls.ts";
 import type { GatewayConfig } from "../support/gatewayConfig.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
+import { chatBytes, connectRaw } from "../support/rawClient.ts";
 import type { RawPeer } from "../support/rawServer.ts";
 import { startProvider } from "../support/scriptedProvider.ts";
 import { openTestApp } from "../support/testApp.ts";
@@ -28,7 +29,8 @@ const config = (providers: { local: string }, holdWait: string): GatewayConfig =
   ],
   sections: { billing: { hold_wait: holdWait } },
 });
-const at = openBefore(["local"], (urls) => config(urls, "1s"));
+const HOLD_WAIT_MS = 1000;
+const at = openBefore(["local"], (urls) => config(urls, `${HOLD_WAIT_MS}ms`));
 
 const PRICE = 10_000n;
 const full = answered({ usage: { prompt_tokens: 5, completion_tokens: 10 } });
@@ -87,6 +89,28 @@ describe("a request that would fit but for money that is held", () => {
     expect(at.providers.local.requests).toHaveLength(1);
     hanging.release();
     expect((await first).status).toBe(200);
+  });
+
+  test("whose client leaves before it comes back is never sent, and not charged", async () => {
+    const key = at.gateway.key({ balance: PRICE + PRICE / 2n });
+    const hanging = hangFirst();
+    const first = chat(at.gateway, key);
+    await firstIsHeld();
+    const { holds } = at.gateway.app.gateway;
+    const { whenReleased } = holds;
+    // Nothing but the money wakes it: when it looks by itself its client may still be there, or gone for long.
+    holds.whenReleased = (accountId) => whenReleased(accountId, HOLD_WAIT_MS);
+    const client = await connectRaw(at.gateway.port);
+    client.send(chatBytes(key.key, JSON.stringify(ask())));
+    await secondWaits();
+    client.reset();
+    await Bun.sleep(50);
+    hanging.release();
+    expect((await first).status).toBe(200);
+    holds.whenReleased = whenReleased;
+    await until("the second request is over", () => at.gateway.app.requests.open === 0);
+    expect(at.providers.local.requests).toHaveLength(1);
+    expect(at.gateway.balance(key)).toBe(PRICE);
   });
 
   test("is served as soon as a credit makes room", async () => {
