@@ -51,6 +51,7 @@ export async function answerJson(
       throw breakOff(exchange, error);
     } finally {
       exchanges.delete(exchange);
+      client.leaveExchange();
     }
   };
   let answered: Dispatched<ReadAnswer>;

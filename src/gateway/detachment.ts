@@ -11,10 +11,12 @@ export interface Detachment {
   readonly isGone: boolean;
   /** The provider was given up, because no place was left. */
   readonly isGivenUp: boolean;
-  /** Some provider may have the request: the exchange in use was sent. */
+  /** Some provider may have the request: the exchange in use was sent, or the one that was given up amid its use. */
   readonly isSent: boolean;
   /** The exchange that is to end if no place is left. */
   useExchange(exchange: UpstreamExchange): void;
+  /** The exchange in use has ended: a provider that failed before its client left is paid nothing. */
+  leaveExchange(): void;
   /** The request is over. */
   end(): void;
 }
@@ -52,6 +54,9 @@ export function watchClient(gateway: Gateway, signal: AbortSignal): Detachment {
     useExchange(next) {
       exchange = next;
       if (isGivenUp) next.abort(clientGone());
+    },
+    leaveExchange() {
+      if (!isGivenUp) exchange = undefined;
     },
     end() {
       isOver = true;

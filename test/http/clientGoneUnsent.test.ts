@@ -11,10 +11,14 @@ afterAll(() => hole.stop());
 
 const started = 100_000_000_000n;
 const at = openBefore(["local"], ({ local }) => ({
-  providers: { local, hole: `http://127.0.0.1:${hole.port}/v1` },
+  providers: { local, again: local, hole: `http://127.0.0.1:${hole.port}/v1` },
   models: [
     { id: "unreached", routes: [{ provider: "hole" }] },
     { id: "second-unreached", routes: [{ provider: "local" }, { provider: "hole" }] },
+    {
+      id: "three",
+      routes: [{ provider: "local" }, { provider: "again" }, { provider: "hole" }],
+    },
   ],
   sections: { billing: { disconnect_grace: "120ms" } },
 }));
@@ -49,3 +53,24 @@ test.each([
     expect(gateway.balance(key)).toBe(started);
   },
 );
+
+test("a client of a JSON answer that leaves in the pause behind providers that failed pays nothing", async () => {
+  const { gateway, providers } = at;
+  const { retryBudget, detached } = gateway.app.gateway;
+  providers.local.answer = refusal(500);
+  const key = gateway.key();
+  const client = await connectRaw(gateway.port);
+  const { take } = retryBudget;
+  // It is asked right before the pause. No answer is read on without its client any more.
+  retryBudget.take = (underWay) => {
+    detached.count = 256;
+    client.reset();
+    return take(underWay);
+  };
+  client.send(chatBytes(key.key, JSON.stringify(ask({ model: "three" }))));
+  const [record] = await gateway.records(key, 1);
+  retryBudget.take = take;
+  detached.count = 0;
+  expect(record).toMatchObject({ status: "cancelled", charge: 0n, attemptCount: 2 });
+  expect(providers.local.requests).toHaveLength(2);
+});
