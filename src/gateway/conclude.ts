@@ -18,6 +18,7 @@ export async function conclude(visit: Visit, admitted: Admitted, ending: Ending)
     noteReceipt(visit, receipt);
     return receipt;
   } catch (error) {
+    noteUnwritten(visit);
     visit.note({ outcome: "failed" });
     if (!(error instanceof WriteError)) throw error;
     // Its money went to somebody else in that very moment: the next try is told whether any is left.
@@ -29,6 +30,11 @@ export async function conclude(visit: Visit, admitted: Admitted, ending: Ending)
 export function noteReceipt(visit: Visit, receipt: Receipt): void {
   visit.passage.correctTokens(totalTokens(receipt.usage));
   visit.note(receiptFields(receipt));
+}
+
+/** An answer whose end could not be written is not charged, so neither is the token rate. */
+export function noteUnwritten(visit: Visit): void {
+  visit.passage.correctTokens(0);
 }
 
 /** What the log line of a request says of its end. */

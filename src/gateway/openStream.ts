@@ -4,7 +4,7 @@ import type { Trial } from "../routing/health.ts";
 import type { Candidate } from "../routing/order.ts";
 import type { Answer, Piece, Relay } from "./answer.ts";
 import type { AnswerDecoder } from "./answerDecoder.ts";
-import { noteReceipt } from "./conclude.ts";
+import { noteReceipt, noteUnwritten } from "./conclude.ts";
 import { concludeFailure, sendTo, tryRoutes, type Journey } from "./journey.ts";
 import { objectRecorder } from "./ownership.ts";
 import { StreamRelay, type RelayOptions } from "./relay.ts";
@@ -89,6 +89,7 @@ function relayFor(
       exchanges.delete(exchange);
       try {
         if (receipt) noteReceipt(visit, receipt);
+        else noteUnwritten(visit);
         if (error !== undefined) visit.fail(error);
       } finally {
         visit.over();

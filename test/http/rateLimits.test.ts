@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { answered, doneEvent, helloEvent, stopEvent, usual } from "../support/chatAnswers.ts";
+import { WriteError } from "../../src/store/store.ts";
 import { call, chat, expectRefusal, openChat, tooOften, type Reply } from "../support/chatCalls.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
 import { piece, raw, refusal, streamEnd, streamHead } from "../support/scriptedProvider.ts";
@@ -120,6 +121,25 @@ describe("the token rate", () => {
     expect((await chat(at.gateway, poor)).status).toBe(402);
     expect(limits(await models(poor))[1]).toEqual(["100", "100", "0s"]);
   });
+
+  test.each([false, true])(
+    "gives back what an answer used whose end could not be written (stream: %j)",
+    async (isStream) => {
+      at.provider.answer = usual;
+      const key = at.gateway.key();
+      const { writer } = at.gateway.app.gateway;
+      const write = writer.write.bind(writer);
+      // Only the answer's own end: the one that then releases its money comes through.
+      writer.write = (operation) => {
+        if (operation.kind !== "end") return write(operation);
+        writer.write = write;
+        return Promise.reject(new WriteError("refused", "not now"));
+      };
+      const { text } = await chat(at.gateway, key, { stream: isStream });
+      expect(text).toContain('"provider_error"');
+      expect(limits(await models(key))[1]).toEqual(["100", "100", "0s"]);
+    },
+  );
 
   test("lets a prompt through that is larger than a minute's worth, once the bucket is full", async () => {
     at.provider.answer = withUsage(1000, 1);
