@@ -22,10 +22,13 @@ export interface BreakerTrial {
   ended(how: "well" | "badly" | "neutral"): void;
 }
 
+/** As many as Envoy's outlier detection: https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/cluster/v3/outlier_detection.proto */
 const FAILURES_IN_ROW = 5;
+/** A route that fails every other time has no five failures in a row: half of enough attempts within this are too many. */
 const WINDOW_SECONDS = 30;
 const WINDOW_ATTEMPTS_MIN = 20;
 const WINDOW_FAILED_SHARE = 0.5;
+/** It doubles with each probe that fails: a short outage is over soon, and a long one is asked once a minute. */
 const OPEN_MS = 10_000;
 const OPEN_MS_MAX = 60_000;
 /** While the probe is out, the others come back so often to see what became of it. */

@@ -7,8 +7,10 @@ export interface RetryBudget {
   take(underWay: number): (() => void) | undefined;
 }
 
+/** As Envoy's retry budget has them: https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/cluster/v3/circuit_breaker.proto */
 const SHARE = 0.2;
 const PLACES_MIN = 3;
+/** Long enough to come after a short stumble, and short beside any answer. */
 const BACKOFF_MIN_MS = 50;
 const BACKOFF_MAX_MS = 500;
 

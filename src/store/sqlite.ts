@@ -17,6 +17,7 @@ export interface Connection {
 
 /** How long a connection waits for another process that writes, before it fails with SQLITE_BUSY. */
 const BUSY_TIMEOUT_MS = 5000;
+/** What a burst leaves of the log on the disk: the next one writes faster into a file that is there. */
 const WAL_BYTES_KEPT = 16 * 1024 * 1024;
 
 /** The store cannot be used; the message is one line that says what to do. */
