@@ -8,8 +8,8 @@ import type { Admitted } from "./admit.ts";
 import type { Visit } from "./gateway.ts";
 
 /**
- * Finishes the meter of a request and tells the visit's log line. Throws ApiError when the ending cannot be
- * committed (502), or the request could not be opened because its money was gone (429): then nothing that
+ * Finishes the meter of a request and tells the visit's log line. Throws ApiError and nothing else: when the ending
+ * cannot be committed (502), or when the request could not be opened because its money was gone (429): then nothing that
  * looks whole may reach the client.
  */
 export async function conclude(visit: Visit, admitted: Admitted, ending: Ending): Promise<Receipt> {
@@ -20,9 +20,9 @@ export async function conclude(visit: Visit, admitted: Admitted, ending: Ending)
   } catch (error) {
     noteUnwritten(visit);
     visit.note({ outcome: "failed" });
-    if (!(error instanceof WriteError)) throw error;
     // Its money went to somebody else in that very moment: the next try is told whether any is left.
-    throw error.failure === "short" ? rateLimitExceeded() : serviceUnavailable(error);
+    const isShort = error instanceof WriteError && error.failure === "short";
+    throw isShort ? rateLimitExceeded() : serviceUnavailable(error);
   }
 }
 

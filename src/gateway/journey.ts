@@ -72,7 +72,8 @@ export async function concludeFailure(
   try {
     await conclude(journey.visit, journey.admitted, ending);
   } catch (unwritten) {
-    return unwritten instanceof ApiError ? unwritten : serviceUnavailable(unwritten);
+    // `conclude` throws nothing else.
+    return unwritten as ApiError;
   }
   if (error instanceof ApiError) return error;
   if (journey.gateway.traffic.isCut) return serviceUnavailable(error);
