@@ -11,6 +11,7 @@ import { systemRandom, type Random } from "./lib/random.ts";
 import { bodyBytesMax, createBodyBudget, type BodyBudget } from "./limits/bodyBudget.ts";
 import { createFailedKeys, type FailedKeys } from "./limits/failedKeys.ts";
 import { createLimiter, type Limiter } from "./limits/keyLimits.ts";
+import { countRequests, type RequestCount } from "./limits/requestCount.ts";
 import { createTurns, type Turns } from "./limits/turns.ts";
 import { UpstreamError, type UpstreamExchange } from "./providers/upstream.ts";
 import { createRouteHealth } from "./routing/health.ts";
@@ -28,8 +29,8 @@ import {
   type InstanceLock,
   type Store,
 } from "./store/store.ts";
-import { createLog } from "./telemetry/log.ts";
-import { silentMetrics, type Metrics } from "./telemetry/metrics.ts";
+import { createLog, type Log } from "./telemetry/log.ts";
+import { silentMetrics, type LiveFigures, type Metrics } from "./telemetry/metrics.ts";
 
 /** What a test may put in the place of the outside world. */
 export interface Edges {
@@ -44,17 +45,6 @@ export interface Edges {
 /** The machine's own clock and chance, with what the caller makes of the log and of the end. */
 export function systemEdges(own: Pick<Edges, "writeLog" | "fatal">): Edges {
   return { clock: systemClock, random: systemRandom, ...own };
-}
-
-/** Requests that were let in and are not over. */
-export interface RequestCount {
-  begin(): void;
-  end(): void;
-  readonly open: number;
-  /** Those of them whose answer is a stream that has begun. */
-  openStreams: number;
-  /** Resolves when none is open; one at a time may wait. */
-  whenNone(): Promise<void>;
 }
 
 /** A gateway that is open for business: everything but the HTTP server in front of it. */
@@ -103,15 +93,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
       log.info("old requests were folded into daily totals", { count }),
     );
   let folding = fold(config);
-  const lookAtLog = createLogAlarm(
-    () => logSizeBytes(path),
-    (bytes) =>
-      log.error(
-        "the write-ahead log cannot be emptied: another program keeps a read of the database open",
-        { bytes },
-      ),
-  );
-  const storeWatch = watchStore(store, lock, edges, lookAtLog);
+  const storeWatch = watchStore({ path, store, lock, log }, edges);
   const onUnasked = (provider: string, distrustMs: number): void =>
     log.warn("a provider sent what nobody asked for, its connections are not kept", {
       provider,
@@ -133,17 +115,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
   const forgottenWatch = watchForgotten(gateway);
   const requests = countRequests();
   const bodies = createBodyBudget(bodyBytesMax());
-  metrics.watch(() => ({
-    openRequests: requests.open,
-    openStreams: requests.openStreams,
-    bodyBytes: bodies.heldBytes,
-    logBytes: logSizeBytes(path),
-    detachedAnswers: gateway.detached.count,
-    held: gateway.holds.total(),
-    queuedWrites: writer.queued,
-    isStoreFull: writer.isFull,
-    breakers: gateway.health.states(candidatesOf(gateway.current.catalog)),
-  }));
+  metrics.watch(() => liveFigures({ gateway, requests, bodies }, path));
   return {
     gateway,
     limiter: createLimiter(clock),
@@ -216,16 +188,50 @@ function gatewayOf(parts: GatewayParts): Gateway & { current: Setup } {
     openMeters: createOpenMeters(clock),
     retryBudget: createRetryBudget(() => metrics.retryRefused()),
     health: createRouteHealth(clock),
-    detached: { count: 0 },
-    traffic: { exchanges: new Set<UpstreamExchange>(), isCut: false },
+    traffic: { exchanges: new Set<UpstreamExchange>(), detachedCount: 0, isCut: false },
   };
+}
+
+/** The figures of the moment, of a gateway whose store is at `path`. */
+function liveFigures(
+  { gateway, requests, bodies }: Pick<App, "gateway" | "requests" | "bodies">,
+  path: string,
+): LiveFigures {
+  const { current, traffic, holds, writer, health } = gateway;
+  return {
+    openRequests: requests.open,
+    openStreams: requests.openStreams,
+    bodyBytes: bodies.heldBytes,
+    logBytes: logSizeBytes(path),
+    detachedAnswers: traffic.detachedCount,
+    held: holds.total(),
+    queuedWrites: writer.queued,
+    isStoreFull: writer.isFull,
+    breakers: health.states(candidatesOf(current.catalog)),
+  };
+}
+
+/** What of the store is looked at while it is served. */
+interface ServedStore {
+  readonly path: string;
+  readonly store: Store;
+  readonly lock: InstanceLock;
+  readonly log: Log;
 }
 
 /**
  * SQLite itself goes on without a word, writing charges to a file that is nowhere to be found. A lock whose file is
  * gone keeps nobody out: of two gateways on one database, each with holds that the other does not know, this one ends.
  */
-function watchStore(store: Store, lock: InstanceLock, edges: Edges, lookAtLog: () => void): Timer {
+function watchStore({ path, store, lock, log }: ServedStore, edges: Edges): Timer {
+  const lookAtLog = createLogAlarm(
+    () => logSizeBytes(path),
+    (bytes) =>
+      log.error(
+        "the write-ahead log cannot be emptied: another program keeps a read of the database open",
+        { bytes },
+      ),
+  );
   const timer = setInterval(() => {
     lookAtLog();
     const isDatabaseLost = store.isFileReplaced();
@@ -235,27 +241,4 @@ function watchStore(store: Store, lock: InstanceLock, edges: Edges, lookAtLog: (
     edges.fatal(`the ${lost} was removed or replaced while running`);
   }, FILE_WATCH_MS);
   return timer.unref();
-}
-
-function countRequests(): RequestCount {
-  let open = 0;
-  let none: (() => void) | undefined;
-  return {
-    openStreams: 0,
-    get open() {
-      return open;
-    },
-    begin() {
-      open += 1;
-    },
-    end() {
-      open -= 1;
-      if (open === 0) none?.();
-    },
-    whenNone: () =>
-      new Promise((resolve) => {
-        none = resolve;
-        if (open === 0) resolve();
-      }),
-  };
 }

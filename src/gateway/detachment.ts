@@ -22,7 +22,7 @@ export interface Detachment {
 }
 
 export function watchClient(gateway: Gateway, signal: AbortSignal): Detachment {
-  const { detached } = gateway;
+  const { traffic } = gateway;
   let exchange: UpstreamExchange | undefined;
   let isDetached = false;
   let isGivenUp = false;
@@ -30,9 +30,9 @@ export function watchClient(gateway: Gateway, signal: AbortSignal): Detachment {
   const leave = (): void => {
     // The listener stays: to take it away would cost as much as to put it there.
     if (isOver) return;
-    if (detached.count < DETACHED_MAX) {
+    if (traffic.detachedCount < DETACHED_MAX) {
       isDetached = true;
-      detached.count += 1;
+      traffic.detachedCount += 1;
       return;
     }
     isGivenUp = true;
@@ -60,7 +60,7 @@ export function watchClient(gateway: Gateway, signal: AbortSignal): Detachment {
     },
     end() {
       isOver = true;
-      if (isDetached) detached.count -= 1;
+      if (isDetached) traffic.detachedCount -= 1;
       isDetached = false;
     },
   };

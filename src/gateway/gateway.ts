@@ -33,15 +33,16 @@ export interface Gateway {
   readonly random: Random;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** JSON answers that are read to their end though nobody waits for them any more. */
-  readonly detached: { count: number };
   /** What is under way now, and whether the gateway has begun to cut it off. */
   readonly traffic: Traffic;
 }
 
-/** The exchanges with providers that are under way, so that a shutdown can end them. */
+/** What is under way now. */
 export interface Traffic {
+  /** The exchanges with providers that are under way, so that a shutdown can end them. */
   readonly exchanges: Set<UpstreamExchange>;
+  /** JSON answers that are read to their end though nobody waits for them any more. */
+  detachedCount: number;
   isCut: boolean;
 }
 

@@ -31,7 +31,7 @@ test.each([
   "a client that leaves while the connection is still being made pays nothing: %s",
   async (_, model, stream, attemptCount) => {
     const { gateway, providers } = at;
-    const { traffic, detached } = gateway.app.gateway;
+    const { traffic } = gateway.app.gateway;
     providers.local.answer = refusal(503);
     const key = gateway.key();
     const client = await connectRaw(gateway.port);
@@ -40,10 +40,10 @@ test.each([
       const [exchange] = traffic.exchanges;
       return exchange !== undefined && providers.local.requests.length === attemptCount - 1;
     });
-    detached.count = 256;
+    traffic.detachedCount = 256;
     client.reset();
     const [record] = await gateway.records(key, 1);
-    detached.count = 0;
+    traffic.detachedCount = 0;
     expect(record).toMatchObject({
       status: "cancelled",
       charge: 0n,

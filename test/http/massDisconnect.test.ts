@@ -46,8 +46,8 @@ test("500 clients that leave at once are charged what is due, and nothing is hel
 
   const leftMs = performance.now();
   for (const client of clients) client.reset();
-  const { holds, detached } = at.gateway.app.gateway;
-  await until("no more than may be are read on", () => detached.count === DETACHED_MAX);
+  const { holds, traffic } = at.gateway.app.gateway;
+  await until("no more than may be are read on", () => traffic.detachedCount === DETACHED_MAX);
   left.resolve();
   await until("nothing is held", () => holds.total() === 0n, RELEASED_WITHIN_MS);
   expect(performance.now() - leftMs).toBeLessThan(RELEASED_WITHIN_MS);
@@ -63,5 +63,5 @@ test("500 clients that leave at once are charged what is due, and nothing is hel
   });
   const all = list().reduce((sum, { charge }) => sum + charge, 0n);
   expect(at.gateway.balance(key)).toBe(started - all);
-  expect(detached.count).toBe(0);
+  expect(traffic.detachedCount).toBe(0);
 }, 30_000);
