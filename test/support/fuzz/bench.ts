@@ -2,7 +2,8 @@ import { describedBy } from "../apiDescription.ts";
 import { chat } from "../chatCalls.ts";
 import { usual } from "../chatAnswers.ts";
 import type { GatewayConfig } from "../gatewayConfig.ts";
-import { startGatewayProcess, type GatewayProcess } from "../gatewayProcess.ts";
+import { startGatewayBefore } from "../gatewayBefore.ts";
+import type { GatewayProcess } from "../gatewayProcess.ts";
 import { upstreamKey } from "../gatewayUnderTest.ts";
 import { responds } from "../responsesAnswers.ts";
 import { startProvider, type ProviderAnswer, type ReceivedRequest } from "../scriptedProvider.ts";
@@ -44,35 +45,26 @@ export async function openFuzzBench(): Promise<FuzzBench> {
     if (requestCount % SLOW_EVERY === 0) await Bun.sleep(slowMs);
     await answerOf(request)(peer, request);
   });
-  try {
-    const gateway = await startGatewayProcess(configOf(`http://127.0.0.1:${provider.port}/v1`));
-    gateway.auditor.listenTo(provider);
-    return {
-      gateway,
-      port: Number(new URL(gateway.url).port),
-      world: await worldOf(gateway),
-      judge: new Judge(await describedBy(gateway)),
-      provider: {
-        get requestCount() {
-          return requestCount;
-        },
-        problems,
-        get openCount() {
-          return provider.openCount;
-        },
+  const config = configOf(`http://127.0.0.1:${provider.port}/v1`);
+  const started = await startGatewayBefore(provider, config);
+  const { gateway } = started;
+  gateway.auditor.listenTo(provider);
+  return {
+    gateway,
+    port: Number(new URL(gateway.url).port),
+    world: await worldOf(gateway),
+    judge: new Judge(await describedBy(gateway)),
+    provider: {
+      get requestCount() {
+        return requestCount;
       },
-      async close() {
-        try {
-          await gateway.close();
-        } finally {
-          provider.stop();
-        }
+      problems,
+      get openCount() {
+        return provider.openCount;
       },
-    };
-  } catch (error) {
-    provider.stop();
-    throw error;
-  }
+    },
+    close: () => started.close(),
+  };
 }
 
 const KEPT_REQUESTS_MAX = 1000;

@@ -6,7 +6,8 @@ import {
   type GatewayConfig,
   type Section,
 } from "../gatewayConfig.ts";
-import { startGatewayProcess, type GatewayProcess } from "../gatewayProcess.ts";
+import { startGatewayBefore } from "../gatewayBefore.ts";
+import type { GatewayProcess } from "../gatewayProcess.ts";
 import { upstreamKey } from "../gatewayUnderTest.ts";
 import type { RawPeer } from "../rawServer.ts";
 import { startProvider, type ReceivedRequest } from "../scriptedProvider.ts";
@@ -71,50 +72,42 @@ export async function openAnswersBench(seed: number): Promise<AnswersBench> {
     return answerOfBackup(numberIn(request))(peer, request);
   });
   const ports = { faulty: faulty.port, backup: backup.port };
-  const stopProviders = (): void => {
-    faulty.stop();
-    backup.stop();
+  const providers = {
+    stop() {
+      faulty.stop();
+      backup.stop();
+    },
   };
-  try {
-    const gateway = await startGatewayProcess(configOf(seed, 0, ports));
-    const periods = new Periods(gateway, (period) => configOf(seed, period, ports));
-    return {
-      gateway,
-      port: Number(new URL(gateway.url).port),
-      key: await gateway.key("alice", credit),
-      judge: new AnswerJudge(await describedBy(gateway)),
-      provider: {
-        get openCount() {
-          return faulty.openCount + backup.openCount;
-        },
+  const started = await startGatewayBefore(providers, configOf(seed, 0, ports));
+  const { gateway } = started;
+  const periods = new Periods(gateway, (period) => configOf(seed, period, ports));
+  return {
+    gateway,
+    port: Number(new URL(gateway.url).port),
+    key: await gateway.key("alice", credit),
+    judge: new AnswerJudge(await describedBy(gateway)),
+    provider: {
+      get openCount() {
+        return faulty.openCount + backup.openCount;
       },
-      problems,
-      async open(visit) {
-        await periods.open(visit);
-        return { route: routeOf(seed, visit), model: nameOf(visit) };
-      },
-      close: (visit) => periods.close(visit),
-      expect(asked) {
-        const one = { asked, times: 0 };
-        cases.set(asked.number, one);
-        return () => {
-          cases.delete(asked.number);
-          over.add(asked.number);
-          return one.times;
-        };
-      },
-      async stop() {
-        try {
-          await gateway.close();
-        } finally {
-          stopProviders();
-        }
-      },
-    };
-  } catch (error) {
-    stopProviders();
-    throw error;
-  }
+    },
+    problems,
+    async open(visit) {
+      await periods.open(visit);
+      return { route: routeOf(seed, visit), model: nameOf(visit) };
+    },
+    close: (visit) => periods.close(visit),
+    expect(asked) {
+      const one = { asked, times: 0 };
+      cases.set(asked.number, one);
+      return () => {
+        cases.delete(asked.number);
+        over.add(asked.number);
+        return one.times;
+      };
+    },
+    stop: () => started.close(),
+  };
 }
 
 const keptRequestsMax = 1000;

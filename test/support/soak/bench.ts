@@ -1,6 +1,7 @@
 import { readdirSync } from "node:fs";
 import type { GatewayConfig, Section } from "../gatewayConfig.ts";
-import { startGatewayProcess, type GatewayProcess } from "../gatewayProcess.ts";
+import { startGatewayBefore } from "../gatewayBefore.ts";
+import type { GatewayProcess } from "../gatewayProcess.ts";
 import { scrape } from "../scrape.ts";
 import type { ScriptedProvider } from "../scriptedProvider.ts";
 import { errorsIn } from "./operator.ts";
@@ -29,7 +30,14 @@ export async function openSoakBench(seed: number): Promise<SoakBench> {
   const faulty = startSoakProvider(seed, false);
   const sound = startSoakProvider(seed, true);
   const configOf = (reload: number): GatewayConfig => soakConfig(faulty, sound, reload);
-  const gateway = await startGatewayProcess(configOf(0));
+  const providers = {
+    stop() {
+      faulty.stop();
+      sound.stop();
+    },
+  };
+  const started = await startGatewayBefore(providers, configOf(0));
+  const { gateway } = started;
   const keys = await Promise.all(accounts.map((account) => gateway.key(account, credit)));
   const isForMetrics = ({ msg }: { msg: string }) => msg === "listening for metrics";
   const { address } = await gateway.logged("it shows metrics", isForMetrics);
@@ -44,14 +52,7 @@ export async function openSoakBench(seed: number): Promise<SoakBench> {
       faulty.forget();
       sound.forget();
     },
-    async close() {
-      try {
-        await gateway.close();
-      } finally {
-        faulty.stop();
-        sound.stop();
-      }
-    },
+    close: () => started.close(),
   };
 }
 
