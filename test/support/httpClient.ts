@@ -1,5 +1,49 @@
-import { ConnectionError } from "../../src/providers/http/client.ts";
-import type { HttpExchange, HttpRequest, HttpResponse } from "../../src/providers/http/client.ts";
+import { afterEach } from "bun:test";
+import {
+  ConnectionError,
+  createHttpClient,
+  type HttpClient,
+  type HttpClientOptions,
+  type HttpExchange,
+  type HttpRequest,
+  type HttpResponse,
+} from "../../src/providers/http/client.ts";
+import { startRawServer, type RawServer } from "./rawServer.ts";
+
+/** What the tests of the client open; all of it is closed behind each test. */
+export interface OpenHttp {
+  readonly serve: (...server: Parameters<typeof startRawServer>) => RawServer;
+  /** The client of a base URL, or of a server on this port. */
+  readonly clientOf: (
+    to: string | { readonly port: number },
+    options?: Partial<HttpClientOptions>,
+  ) => HttpClient;
+  readonly stopBehind: (thing: { stop(): void }) => void;
+}
+
+const connectTimeoutMs = 2000;
+
+/** Makes them for the tests of a file. */
+export function openHttpBefore(): OpenHttp {
+  const openThings: { stop(): void }[] = [];
+  afterEach(() => {
+    for (const thing of openThings.splice(0)) thing.stop();
+  });
+  return {
+    serve(...server) {
+      const started = startRawServer(...server);
+      openThings.push(started);
+      return started;
+    },
+    clientOf(to, options = {}) {
+      const baseUrl = typeof to === "string" ? to : `http://127.0.0.1:${to.port}/v1`;
+      const client = createHttpClient({ baseUrl, connectTimeoutMs, ...options });
+      openThings.push({ stop: () => client.close() });
+      return client;
+    },
+    stopBehind: (thing) => openThings.push(thing),
+  };
+}
 
 /** A small request; the tests say only what matters to them. */
 export function request(parts: Partial<HttpRequest> = {}): HttpRequest {

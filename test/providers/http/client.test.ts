@@ -1,31 +1,17 @@
-import { afterEach, describe, expect, test } from "bun:test";
-import { createHttpClient } from "../../../src/providers/http/client.ts";
-import type { HttpClient, HttpClientOptions } from "../../../src/providers/http/client.ts";
-import { answerOf, failureOf, ok, rejectionOf, request, textOf } from "../../support/httpClient.ts";
-import { startRawServer } from "../../support/rawServer.ts";
-import type { RawPeer, RawServer } from "../../support/rawServer.ts";
+import { describe, expect, test } from "bun:test";
+import {
+  answerOf,
+  failureOf,
+  ok,
+  rejectionOf,
+  request,
+  textOf,
+  openHttpBefore,
+} from "../../support/httpClient.ts";
+import type { RawPeer } from "../../support/rawServer.ts";
 import { until } from "../../support/until.ts";
 
-const openThings: { stop: () => void }[] = [];
-
-afterEach(() => {
-  for (const thing of openThings.splice(0)) {
-    thing.stop();
-  }
-});
-
-function serve(script: (peer: RawPeer) => Promise<void> | void): RawServer {
-  const server = startRawServer(script);
-  openThings.push(server);
-  return server;
-}
-
-function clientOf(server: RawServer, options: Partial<HttpClientOptions> = {}): HttpClient {
-  const baseUrl = `http://127.0.0.1:${server.port}/v1`;
-  const client = createHttpClient({ baseUrl, connectTimeoutMs: 1000, ...options });
-  openThings.push({ stop: () => client.close() });
-  return client;
-}
+const { serve, clientOf } = openHttpBefore();
 
 /** Answers each request with the number of its connection. */
 async function answerWithIndex(peer: RawPeer): Promise<void> {

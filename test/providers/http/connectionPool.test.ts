@@ -1,37 +1,12 @@
-import { afterEach, describe, expect, test } from "bun:test";
-import { createHttpClient } from "../../../src/providers/http/client.ts";
-import type { HttpClient } from "../../../src/providers/http/client.ts";
+import { describe, expect, test } from "bun:test";
 import { ConnectionPool } from "../../../src/providers/http/connectionPool.ts";
 import { connectionTarget } from "../../../src/providers/http/connectionTarget.ts";
 import { Exchange } from "../../../src/providers/http/exchange.ts";
-import { answerOf, failureOf, ok, request } from "../../support/httpClient.ts";
-import { startRawServer } from "../../support/rawServer.ts";
-import type { RawPeer, RawServer } from "../../support/rawServer.ts";
+import { answerOf, failureOf, ok, openHttpBefore, request } from "../../support/httpClient.ts";
+import type { RawPeer } from "../../support/rawServer.ts";
 import { until } from "../../support/until.ts";
 
-const openThings: { stop: () => void }[] = [];
-
-afterEach(() => {
-  for (const thing of openThings.splice(0)) {
-    thing.stop();
-  }
-});
-
-function serve(script: (peer: RawPeer) => Promise<void> | void): RawServer {
-  const server = startRawServer(script);
-  openThings.push(server);
-  return server;
-}
-
-function clientOf(port: number, onUnasked?: (distrustMs: number) => void): HttpClient {
-  const client = createHttpClient({
-    baseUrl: `http://127.0.0.1:${port}`,
-    connectTimeoutMs: 1000,
-    onUnasked,
-  });
-  openThings.push({ stop: () => client.close() });
-  return client;
-}
+const { serve, clientOf, stopBehind } = openHttpBefore();
 
 /** Answers each request with the number of its connection; `headers` and `after` vary the answer. */
 function answering(headers = "", after = ""): (peer: RawPeer) => Promise<void> {
@@ -45,14 +20,14 @@ function answering(headers = "", after = ""): (peer: RawPeer) => Promise<void> {
 
 describe("a connection is used again", () => {
   test("by the next request", async () => {
-    const client = clientOf(serve(answering()).port);
+    const client = clientOf(serve(answering()));
     for (let count = 0; count < 5; count += 1) {
       expect(await answerOf(client.send(request()))).toBe("200 0");
     }
   });
 
   test("as soon as the response has ended, though its body has not been read", async () => {
-    const client = clientOf(serve(answering()).port);
+    const client = clientOf(serve(answering()));
     const first = await client.send(request()).response;
     expect(await answerOf(client.send(request()))).toBe("200 0");
     expect(Buffer.from((await first.read()) ?? []).toString()).toBe("0");
@@ -60,7 +35,7 @@ describe("a connection is used again", () => {
   });
 
   test("the one that was used last first", async () => {
-    const client = clientOf(serve(answering()).port);
+    const client = clientOf(serve(answering()));
     const exchanges = [client.send(request()), client.send(request()), client.send(request())];
     const answers: string[] = [];
     for (const exchange of exchanges) {
@@ -86,7 +61,7 @@ describe("a connection is not used again", () => {
   })) {
     test(name, async () => {
       const server = serve(script);
-      const client = clientOf(server.port);
+      const client = clientOf(server);
       expect(await answerOf(client.send(request()))).toBe("200 0");
       await server.peers[0]?.closed;
       expect(await answerOf(client.send(request()))).toBe("200 1");
@@ -102,7 +77,7 @@ describe("a connection is not used again", () => {
         await answering()(peer);
       }
     });
-    const client = clientOf(server.port);
+    const client = clientOf(server);
     const body = "x".repeat(20_000_000);
     expect(await answerOf(client.send(request({ body })))).toBe("413 large");
     expect(client.openCount).toBe(0);
@@ -114,7 +89,7 @@ describe("a connection is not used again", () => {
   for (const ending of ["fin", "reset"] as const) {
     test(`when the provider closed it while it was idle: ${ending}`, async () => {
       const server = serve(answering());
-      const client = clientOf(server.port);
+      const client = clientOf(server);
       expect(await answerOf(client.send(request()))).toBe("200 0");
       server.peers[0]?.[ending]();
       await server.peers[0]?.closed;
@@ -125,7 +100,7 @@ describe("a connection is not used again", () => {
 
   test("when a byte came while it was idle", async () => {
     const server = serve(answering());
-    const client = clientOf(server.port);
+    const client = clientOf(server);
     expect(await answerOf(client.send(request()))).toBe("200 0");
     await server.peers[0]?.send("H");
     await server.peers[0]?.closed;
@@ -135,7 +110,7 @@ describe("a connection is not used again", () => {
   test("for minutes after a byte came while it was idle, and the others that are idle go as well", async () => {
     const server = serve(answering());
     const told: number[] = [];
-    const client = clientOf(server.port, (distrustMs) => told.push(distrustMs));
+    const client = clientOf(server, { onUnasked: (distrustMs) => told.push(distrustMs) });
     const both = [client.send(request()), client.send(request())];
     await Promise.all(both.map(answerOf));
     await server.peers[0]?.send("H");
@@ -150,9 +125,9 @@ describe("a connection is not used again", () => {
   test("when an unasked response lies unseen in the system's buffers as the next request is sent", async () => {
     const program = new URL("../../support/unaskedBytes.ts", import.meta.url).pathname;
     const child = Bun.spawn([process.execPath, program], { stdout: "pipe" });
-    openThings.push({ stop: () => child.kill() });
+    stopBehind({ stop: () => child.kill() });
     const { value } = await child.stdout.getReader().read();
-    const client = clientOf(Number(Buffer.from(value ?? []).toString()));
+    const client = clientOf({ port: Number(Buffer.from(value ?? []).toString()) });
     for (let round = 0; round < 5; round += 1) {
       expect(await answerOf(client.send(request()))).toBe("200 good");
       // This process does not look at the network while it is busy; the bytes arrive meanwhile.
@@ -178,7 +153,7 @@ describe("a request that a kept connection lost", () => {
   for (const ending of ["fin", "reset"] as const) {
     test(`is sent once more on a new connection: ${ending}`, async () => {
       const server = serve(losing((peer) => peer[ending]()));
-      const client = clientOf(server.port);
+      const client = clientOf(server);
       expect(await answerOf(client.send(request()))).toBe("200 0");
       expect(await answerOf(client.send(request({ body: "x".repeat(100_000) })))).toBe("200 1");
       expect(client.openCount).toBe(0);
@@ -192,7 +167,7 @@ describe("a request that a kept connection lost", () => {
         peer.fin();
       }),
     );
-    const client = clientOf(server.port);
+    const client = clientOf(server);
     expect(await answerOf(client.send(request()))).toBe("200 0");
     expect(await failureOf(client.send(request()).response)).toBe("closed");
     expect(server.peers).toHaveLength(1);
@@ -207,7 +182,7 @@ describe("a request that a kept connection lost", () => {
       }
       peer.fin();
     });
-    const client = clientOf(server.port);
+    const client = clientOf(server);
     expect(await answerOf(client.send(request()))).toBe("200 0");
     expect(await failureOf(client.send(request()).response)).toBe("closed");
     expect(server.peers).toHaveLength(2);
@@ -218,7 +193,7 @@ describe("a request that a kept connection lost", () => {
       await peer.request();
       peer.fin();
     });
-    expect(await failureOf(clientOf(server.port).send(request()).response)).toBe("closed");
+    expect(await failureOf(clientOf(server).send(request()).response)).toBe("closed");
     expect(server.peers).toHaveLength(1);
   });
 });

@@ -1,33 +1,18 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { createHttpClient } from "../../../src/providers/http/client.ts";
-import type { HttpClient, HttpClientOptions } from "../../../src/providers/http/client.ts";
-import { answerOf, failureOf, ok, rejectionOf, request } from "../../support/httpClient.ts";
-import { startRawServer, testAuthority } from "../../support/rawServer.ts";
-import type { CertificateName, RawPeer, RawServer } from "../../support/rawServer.ts";
+import {
+  answerOf,
+  failureOf,
+  ok,
+  rejectionOf,
+  request,
+  openHttpBefore,
+} from "../../support/httpClient.ts";
+import { testAuthority } from "../../support/rawServer.ts";
+import type { RawPeer, RawServer } from "../../support/rawServer.ts";
 import { until } from "../../support/until.ts";
 
-const openThings: { stop: () => void }[] = [];
-
-afterEach(() => {
-  for (const thing of openThings.splice(0)) {
-    thing.stop();
-  }
-});
-
-function serve(
-  script: (peer: RawPeer) => Promise<void> | void,
-  options: { certificate?: CertificateName; hostname?: string } = {},
-): RawServer {
-  const server = startRawServer(script, options);
-  openThings.push(server);
-  return server;
-}
-
-function client(baseUrl: string, options: Partial<HttpClientOptions> = {}): HttpClient {
-  const made = createHttpClient({ baseUrl, connectTimeoutMs: 2000, ...options });
-  openThings.push({ stop: () => made.close() });
-  return made;
-}
+const { serve, clientOf, stopBehind } = openHttpBefore();
 
 async function answer(peer: RawPeer): Promise<void> {
   for (;;) {
@@ -45,7 +30,7 @@ describe("TCP", () => {
   test("a refused connection", async () => {
     const server = serve(answer);
     server.stop();
-    const { response } = client(`http://127.0.0.1:${server.port}`).send(request());
+    const { response } = clientOf(`http://127.0.0.1:${server.port}`).send(request());
     expect(await failureOf(response)).toBe("refused");
   });
 
@@ -55,12 +40,12 @@ describe("TCP", () => {
       await Bun.sleep(120);
       await peer.send(ok("fine"));
     });
-    const http = client(`http://127.0.0.1:${server.port}`, { connectTimeoutMs: 40 });
+    const http = clientOf(`http://127.0.0.1:${server.port}`, { connectTimeoutMs: 40 });
     expect(await answerOf(http.send(request()))).toBe("200 fine");
   });
 
   test("a name that does not exist", async () => {
-    const { response } = client("http://nowhere.invalid").send(request());
+    const { response } = clientOf("http://nowhere.invalid").send(request());
     expect(await failureOf(response)).toBe("dns");
   });
 
@@ -72,7 +57,7 @@ describe("TCP", () => {
       },
       { hostname: "::1" },
     );
-    const exchange = client(`http://[::1]:${server.port}`).send(request());
+    const exchange = clientOf(`http://[::1]:${server.port}`).send(request());
     expect(await answerOf(exchange)).toBe(`200 [::1]:${server.port}`);
   });
 
@@ -84,12 +69,12 @@ describe("TCP", () => {
       require("node:fs").writeSync(1, listener.port + "\\n");
       Bun.sleepSync(60000);`;
     const child = Bun.spawn([process.execPath, "-e", program], { stdout: "pipe" });
-    openThings.push({ stop: () => child.kill("SIGKILL") });
+    stopBehind({ stop: () => child.kill("SIGKILL") });
     const { value } = await child.stdout.getReader().read();
     const baseUrl = `http://127.0.0.1:${Number(Buffer.from(value ?? []).toString())}`;
-    const filling = client(baseUrl, { connectTimeoutMs: 60_000 });
+    const filling = clientOf(baseUrl, { connectTimeoutMs: 60_000 });
     const fillers = Array.from({ length: 600 }, () => filling.send(request()));
-    const { response } = client(baseUrl, { connectTimeoutMs: 100 }).send(request());
+    const { response } = clientOf(baseUrl, { connectTimeoutMs: 100 }).send(request());
     expect(await failureOf(response)).toBe("timeout");
     for (const filler of fillers) {
       filler.abort(new Error("the test is over"));
@@ -104,7 +89,7 @@ describe("TLS", () => {
   for (const host of ["localhost", "127.0.0.1"]) {
     test(`the right certificate: ${host}`, async () => {
       const server = serve(answer, { certificate: "localhost" });
-      const https = client(`https://${host}:${server.port}`, { ca });
+      const https = clientOf(`https://${host}:${server.port}`, { ca });
       expect(await answerOf(https.send(request()))).toBe("200 fine");
       expect(await answerOf(https.send(request({ body: "again" })))).toBe("200 fine");
       expect(server.peers).toHaveLength(1);
@@ -113,7 +98,7 @@ describe("TLS", () => {
     for (const certificate of ["otherHost", "expired", "selfSigned"] as const) {
       test(`the certificate ${certificate} is refused before a byte is sent: ${host}`, async () => {
         const server = serve(answer, { certificate });
-        const https = client(`https://${host}:${server.port}`, { ca });
+        const https = clientOf(`https://${host}:${server.port}`, { ca });
         expect(await failureOf(https.send(request()).response)).toBe("tls");
         expect(bytesSeenBy(server)).toBe(0);
       });
@@ -122,13 +107,13 @@ describe("TLS", () => {
 
   test("an authority that was not named is not trusted", async () => {
     const server = serve(answer, { certificate: "localhost" });
-    const https = client(`https://localhost:${server.port}`);
+    const https = clientOf(`https://localhost:${server.port}`);
     expect(await failureOf(https.send(request()).response)).toBe("tls");
     expect(bytesSeenBy(server)).toBe(0);
   });
 
   test("an authority that is no certificate", async () => {
-    const https = client("https://127.0.0.1:1", { ca: "not a certificate" });
+    const https = clientOf("https://127.0.0.1:1", { ca: "not a certificate" });
     expect(await failureOf(https.send(request()).response)).toBe("tls");
   });
 
@@ -155,14 +140,14 @@ describe("TLS", () => {
   })) {
     test(`a server that ${name}`, async () => {
       const server = serve(script);
-      const https = client(`https://127.0.0.1:${server.port}`, { ca });
+      const https = clientOf(`https://127.0.0.1:${server.port}`, { ca });
       expect(await failureOf(https.send(request()).response)).toBe("tls");
     });
   }
 
   test("a handshake that hangs: time-out, and the connection is closed", async () => {
     const server = serve(() => {});
-    const https = client(`https://127.0.0.1:${server.port}`, { ca, connectTimeoutMs: 50 });
+    const https = clientOf(`https://127.0.0.1:${server.port}`, { ca, connectTimeoutMs: 50 });
     expect(await failureOf(https.send(request()).response)).toBe("timeout");
     await server.peers[0]?.closed;
     expect(https.openCount).toBe(0);
@@ -170,7 +155,7 @@ describe("TLS", () => {
 
   test("abort during the handshake closes the connection", async () => {
     const server = serve(() => {});
-    const https = client(`https://127.0.0.1:${server.port}`, { ca });
+    const https = clientOf(`https://127.0.0.1:${server.port}`, { ca });
     const exchange = https.send(request());
     await until("the handshake has begun", () => (server.peers[0]?.unread.length ?? 0) > 0);
     const reason = new Error("the test has had enough");
@@ -212,7 +197,7 @@ describe("a proxy", () => {
   test("carries https through a tunnel, with its credentials and never the request's", async () => {
     const server = serve(answer, { certificate: "localhost" });
     const proxyUrl = `http://user:p%40ss@127.0.0.1:${tunnel().port}`;
-    const https = client(`https://localhost:${server.port}`, { ca, proxyUrl });
+    const https = clientOf(`https://localhost:${server.port}`, { ca, proxyUrl });
     const headers = { authorization: "Bearer secret" };
     expect(await answerOf(https.send(request({ headers })))).toBe("200 fine");
     expect(await answerOf(https.send(request({ headers })))).toBe("200 fine");
@@ -228,7 +213,7 @@ describe("a proxy", () => {
       test(`cannot make ${certificate} pass for ${host}`, async () => {
         const server = serve(answer, { certificate });
         const proxyUrl = `http://127.0.0.1:${tunnel().port}`;
-        const https = client(`https://${host}:${server.port}`, { ca, proxyUrl });
+        const https = clientOf(`https://${host}:${server.port}`, { ca, proxyUrl });
         expect(await failureOf(https.send(request()).response)).toBe("tls");
         expect(bytesSeenBy(server)).toBe(0);
       });
@@ -246,7 +231,7 @@ describe("a proxy", () => {
         await peer.send(bytes);
       });
       const proxyUrl = `http://127.0.0.1:${proxy.port}`;
-      const https = client("https://provider.example", { ca, proxyUrl });
+      const https = clientOf("https://provider.example", { ca, proxyUrl });
       expect(await failureOf(https.send(request()).response)).toBe("proxy");
       await proxy.peers[0]?.closed;
     });
@@ -258,14 +243,14 @@ describe("a proxy", () => {
       peer.fin();
     });
     const proxyUrl = `http://127.0.0.1:${proxy.port}`;
-    const https = client("https://provider.example", { ca, proxyUrl });
+    const https = clientOf("https://provider.example", { ca, proxyUrl });
     expect(await failureOf(https.send(request()).response)).toBe("proxy");
   });
 
   test("that does not answer: time-out", async () => {
     const proxy = serve(() => {});
     const proxyUrl = `http://127.0.0.1:${proxy.port}`;
-    const https = client("https://provider.example", { ca, proxyUrl, connectTimeoutMs: 50 });
+    const https = clientOf("https://provider.example", { ca, proxyUrl, connectTimeoutMs: 50 });
     expect(await failureOf(https.send(request()).response)).toBe("timeout");
     await proxy.peers[0]?.closed;
   });
@@ -276,7 +261,7 @@ describe("a proxy", () => {
       await peer.send(ok("by the proxy"));
     });
     const proxyUrl = `http://user:pass@127.0.0.1:${proxy.port}`;
-    const http = client("http://provider.example:8080/v1", { proxyUrl });
+    const http = clientOf("http://provider.example:8080/v1", { proxyUrl });
     expect(await answerOf(http.send(request()))).toBe("200 by the proxy");
     expect(asked[0]?.split("\r\n").slice(0, 3)).toEqual([
       "POST http://provider.example:8080/v1/chat HTTP/1.1",

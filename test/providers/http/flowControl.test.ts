@@ -1,35 +1,24 @@
-import { afterEach, describe, expect, test } from "bun:test";
-import { createHttpClient } from "../../../src/providers/http/client.ts";
+import { describe, expect, test } from "bun:test";
 import type { HttpClient } from "../../../src/providers/http/client.ts";
-import { answerOf, ok, request } from "../../support/httpClient.ts";
-import { startRawServer, testAuthority } from "../../support/rawServer.ts";
+import { answerOf, ok, openHttpBefore, request } from "../../support/httpClient.ts";
+import { testAuthority } from "../../support/rawServer.ts";
 import type { RawPeer, RawServer } from "../../support/rawServer.ts";
 import { until } from "../../support/until.ts";
 
 const MEGABYTE = 1_048_576;
 const BODY_BYTES = 120 * MEGABYTE;
 
-const openThings: { stop: () => void }[] = [];
+const { serve, clientOf } = openHttpBefore();
 
-afterEach(() => {
-  for (const thing of openThings.splice(0)) {
-    thing.stop();
-  }
-});
-
-function serve(
+/** A server and its client, by either scheme. */
+function connect(
   scheme: "http" | "https",
   script: (peer: RawPeer) => Promise<void>,
 ): { server: RawServer; client: HttpClient } {
   const secure = scheme === "https";
-  const server = startRawServer(script, secure ? { certificate: "localhost" } : {});
-  const client = createHttpClient({
-    baseUrl: `${scheme}://localhost:${server.port}`,
-    connectTimeoutMs: 2000,
-    ca: secure ? testAuthority() : undefined,
-  });
-  openThings.push(server, { stop: () => client.close() });
-  return { server, client };
+  const server = serve(script, secure ? { certificate: "localhost" } : {});
+  const ca = secure ? testAuthority() : undefined;
+  return { server, client: clientOf(`${scheme}://localhost:${server.port}`, { ca }) };
 }
 
 /** Memory in use that is not garbage waiting to be collected. */
@@ -50,7 +39,7 @@ async function atRest(counter: () => number): Promise<number> {
 
 test("what came in one network read is read in small parts, and everybody else has a turn between them", async () => {
   const body = "a".repeat(60_000);
-  const { client } = serve("http", async (peer) => {
+  const { client } = connect("http", async (peer) => {
     await peer.request();
     await peer.send(ok(body));
   });
@@ -77,7 +66,7 @@ for (const scheme of ["http", "https"] as const) {
   describe(scheme, () => {
     test("a body of 120 MB and a reader who takes his time: the provider waits, memory stays flat", async () => {
       let sentBytes = 0;
-      const { client } = serve(scheme, async (peer) => {
+      const { client } = connect(scheme, async (peer) => {
         await peer.request();
         await peer.send(`HTTP/1.1 200 OK\r\nContent-Length: ${BODY_BYTES}\r\n\r\n`);
         const block = Buffer.alloc(MEGABYTE, "a");
@@ -119,7 +108,7 @@ for (const scheme of ["http", "https"] as const) {
         const body = lengths.length === 1 ? whole : pieces;
         let received = Bun.SHA256.hash("", "hex");
         const mayRead = Promise.withResolvers<void>();
-        const { server, client } = serve(scheme, async (peer) => {
+        const { server, client } = connect(scheme, async (peer) => {
           peer.pause();
           await mayRead.promise;
           const hash = new Bun.CryptoHasher("sha256");
