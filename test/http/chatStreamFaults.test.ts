@@ -12,6 +12,7 @@ import {
 import { chat, chunksOf, expectRefusal, noProvider, openChat } from "../support/chatCalls.ts";
 import { openBefore, openOneModelBefore } from "../support/gatewayUnderTest.ts";
 import {
+  cut,
   json,
   piece,
   raw,
@@ -29,14 +30,6 @@ const at = openOneModelBefore(
   { idle_timeout: "80ms", first_byte_timeout: "80ms", total_timeout: "2s" },
 );
 const streaming = { stream: true };
-
-/** These pieces, then the connection is closed in good order or reset. */
-function cut(how: "fin" | "reset", ...pieces: readonly (string | Uint8Array)[]): ProviderAnswer {
-  return async (peer, request) => {
-    await raw(...pieces)(peer, request);
-    peer[how]();
-  };
-}
 
 const begun = [streamHead, piece(roleEvent), piece(helloEvent)];
 const closeDelimited = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";

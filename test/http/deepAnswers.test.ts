@@ -14,12 +14,11 @@ import { chat, chunksOf, expectRefusal, noProvider } from "../support/chatCalls.
 import { costOf } from "../support/gatewayConfig.ts";
 import { cpuTimer } from "../support/cpuTimer.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
+import { expectNothingOpen } from "../support/nothingOpen.ts";
 import { created, delta, ended, terminal } from "../support/responsesAnswers.ts";
 import { respond } from "../support/responsesCalls.ts";
 import { piece, stream, streamEnd, streamHead, text } from "../support/scriptedProvider.ts";
 import { beginChat } from "../support/steppedChat.ts";
-import type { TestKey } from "../support/testApp.ts";
-import { until } from "../support/until.ts";
 import { chatEvent } from "../support/upstreamText.ts";
 
 /** Stands for a value that can be parsed, but that is nested too deep to be written again. */
@@ -41,16 +40,6 @@ const at = {
   provider: opened.providers.local,
 };
 const started = 100_000_000_000n;
-
-/** Nothing of any request is left: a shutdown would end now, and the key's one place is free. */
-async function expectNothingOpen(key: TestKey): Promise<void> {
-  let isNoneOpen = false;
-  void at.gateway.app.requests.whenNone().then(() => (isNoneOpen = true));
-  await until("no request is open", () => isNoneOpen, 1000);
-  await at.gateway.checkBooks();
-  at.provider.answer = answered();
-  expect((await chat(at.gateway, key)).status).toBe(200);
-}
 
 /** The ends of a chat stream that cannot be written. */
 const deepEnds: readonly (readonly [string, readonly string[]])[] = [
@@ -85,7 +74,7 @@ describe.each(deepEnds)("a chat stream in which %s is nested too deep to be writ
         { status: "cancelled", estimated: true, charge },
       ]);
       expect(at.gateway.balance(key)).toBe(started - charge);
-      await expectNothingOpen(key);
+      await expectNothingOpen(at, key);
     },
   );
 
@@ -100,7 +89,7 @@ describe.each(deepEnds)("a chat stream in which %s is nested too deep to be writ
       { status: "cancelled", estimated: true },
     ]);
     expect(at.gateway.balance(key)).toBeLessThanOrEqual(started - charge);
-    await expectNothingOpen(key);
+    await expectNothingOpen(at, key);
   });
 });
 
@@ -123,7 +112,7 @@ describe("a chat stream whose usage, behind the finish reason, is nested too dee
       { status: "done", estimated: true, charge },
     ]);
     expect(at.gateway.balance(key)).toBe(started - charge);
-    await expectNothingOpen(key);
+    await expectNothingOpen(at, key);
   });
 });
 
@@ -141,7 +130,7 @@ test.each([30_000, 100_000])(
     const spentMs = cpuTimer();
     await chat(at.gateway, key, asking);
     expect(spentMs()).toBeLessThan(writingMs / 2);
-    await expectNothingOpen(key);
+    await expectNothingOpen(at, key);
   },
 );
 
@@ -169,7 +158,7 @@ describe("an answer in JSON that is nested too deep", () => {
       { status: "failed", charge: 0n, attemptCount: 1 },
     ]);
     expect(at.gateway.balance(key)).toBe(started);
-    await expectNothingOpen(key);
+    await expectNothingOpen(at, key);
   });
 
   const deepOutput = [{ id: "msg_1", type: "message", content: DEEP }];
@@ -181,7 +170,7 @@ describe("an answer in JSON that is nested too deep", () => {
     const reply = await respond(at.gateway, key);
     expect([reply.status, reply.text === body]).toEqual([200, true]);
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", estimated: true }]);
-    await expectNothingOpen(key);
+    await expectNothingOpen(at, key);
   });
 
   test("is passed through at the end of a responses stream, and charged once", async () => {
@@ -191,6 +180,6 @@ describe("an answer in JSON that is nested too deep", () => {
     const reply = await respond(at.gateway, key, { stream: true });
     expect(reply.text === created() + delta + last).toBe(true);
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", estimated: true }]);
-    await expectNothingOpen(key);
+    await expectNothingOpen(at, key);
   });
 });

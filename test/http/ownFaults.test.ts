@@ -3,12 +3,12 @@ import { answered, doneEvent, helloEvent, stopEvent, usageEvent } from "../suppo
 import { chat, expectRefusal, type Refusal, type Reply } from "../support/chatCalls.ts";
 import { costOf } from "../support/gatewayConfig.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
+import { expectNothingOpen } from "../support/nothingOpen.ts";
 import { responds } from "../support/responsesAnswers.ts";
 import { respond } from "../support/responsesCalls.ts";
 import { piece, streamEnd, streamHead } from "../support/scriptedProvider.ts";
 import { beginChat, type SteppedChat } from "../support/steppedChat.ts";
 import type { TestApp, TestKey } from "../support/testApp.ts";
-import { until } from "../support/until.ts";
 
 const at = openOneModelBefore();
 const started = 100_000_000_000n;
@@ -34,15 +34,6 @@ const isWrite =
   (kind: string) =>
   (operation: unknown): boolean =>
     (operation as { kind: string }).kind === kind;
-
-async function expectNothingOpen(key: TestKey): Promise<void> {
-  let isNoneOpen = false;
-  void at.gateway.app.requests.whenNone().then(() => (isNoneOpen = true));
-  await until("no request is open", () => isNoneOpen, 1000);
-  await at.gateway.checkBooks();
-  at.provider.answer = answered();
-  expect((await chat(at.gateway, key)).status).toBe(200);
-}
 
 /** A stream amid its content, on a key with one place. */
 async function beginStream(): Promise<SteppedChat> {
@@ -81,7 +72,7 @@ describe("a fault of our own amid a stream", () => {
       expect(isBroken || hasErrorEnd).toBe(true);
       expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
       expect(at.gateway.balance(key)).toBe(started);
-      await expectNothingOpen(key);
+      await expectNothingOpen(at, key);
     },
   );
 });
@@ -101,7 +92,7 @@ test("a fault of our own behind the charge of a stream: charged once, and nothin
   expect(client.text).not.toContain("[DONE]");
   expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: exact }]);
   expect(at.gateway.balance(key)).toBe(started - exact);
-  await expectNothingOpen(key);
+  await expectNothingOpen(at, key);
 });
 
 describe("a fault of our own around an answer in JSON", () => {
@@ -122,6 +113,6 @@ describe("a fault of our own around an answer in JSON", () => {
     expectRefusal(await post(at.gateway, key), ownFault);
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
     expect(at.gateway.balance(key)).toBe(started);
-    await expectNothingOpen(key);
+    await expectNothingOpen(at, key);
   });
 });

@@ -3,6 +3,7 @@ import { completion, helloEvent, roleEvent, thereEvent, usual } from "../support
 import { chat, chunksOf, expectRefusal, noProvider } from "../support/chatCalls.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
 import {
+  cut,
   json,
   piece,
   raw,
@@ -46,13 +47,6 @@ function closedPort(): number {
 const whole = JSON.stringify(completion());
 const okHead = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
 const never: ProviderAnswer = () => new Promise(() => {});
-
-function cut(how: "fin" | "reset", ...pieces: readonly string[]): ProviderAnswer {
-  return async (peer, request) => {
-    await raw(...pieces)(peer, request);
-    peer[how]();
-  };
-}
 
 /** What the provider does, and the word for it in the attempt's record. */
 const faults: readonly (readonly [string, ProviderAnswer, string])[] = [

@@ -65,17 +65,6 @@ export function byForm(answerOf: (form: Form) => FaultyAnswer): FaultyAnswer {
   return (peer, request, client) => answerOf(formOf(request))(peer, request, client);
 }
 
-/** Closes the connection in good order, or resets it, behind these bytes. */
-export function cut(
-  how: "fin" | "reset",
-  ...pieces: readonly (string | Uint8Array)[]
-): FaultyAnswer {
-  return async (peer, request) => {
-    await raw(...pieces)(peer, request);
-    peer[how]();
-  };
-}
-
 /** An event stream in each of the two interfaces, each text a piece of its own, with its proper end. */
 export function streams(texts: {
   chat: readonly (string | Uint8Array)[];

@@ -1,7 +1,7 @@
 import { array, integer, property, type IProperty } from "fast-check";
 import { createHolds, type Books, type Hold } from "../../src/billing/holds.ts";
 import { amountRangeOf, boundWithin } from "../../src/billing/ceiling.ts";
-import { MoneyModel } from "./moneyModel.ts";
+import { MoneyModel, same } from "./moneyModel.ts";
 
 /** A request in the history: `ended` once the books have its charge, which memory hears of later. */
 interface OpenRequest {
@@ -187,9 +187,4 @@ class HoldsHistory {
 /** Bigints as text, for JSON. */
 function textual(value: object): object {
   return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, String(one)]));
-}
-
-function same(seen: unknown, expected: unknown, what: string): void {
-  if (seen !== expected)
-    throw new Error(`${what}: ${String(seen)}, where the model has ${String(expected)}`);
 }

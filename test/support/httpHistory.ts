@@ -2,7 +2,7 @@ import { array, asyncProperty, integer, type IAsyncProperty } from "fast-check";
 import { formatRoubles } from "../../src/lib/money.ts";
 import { booksAsModel, snapshotOf } from "./booksAsModel.ts";
 import { openCall, type OpenReply } from "./chatCalls.ts";
-import { MoneyModel, type ModelDecision } from "./moneyModel.ts";
+import { MoneyModel, same, type ModelDecision } from "./moneyModel.ts";
 import { historyLine, type HistoryLine } from "./historyLine.ts";
 import { bodyOf, impossibleUsages, ways, type Way } from "./historyRequests.ts";
 import {
@@ -278,9 +278,4 @@ function sentBound(
 async function refusalOf(reply: OpenReply): Promise<never> {
   await until("the refusal is whole", () => reply.isOver);
   throw new Error(`refused with ${reply.status}: ${reply.text}`);
-}
-
-function same(seen: unknown, expected: unknown, what: string): void {
-  if (seen !== expected)
-    throw new Error(`${what}: ${String(seen)}, where the model has ${String(expected)}`);
 }

@@ -200,6 +200,12 @@ export class MoneyModel {
   }
 }
 
+/** Throws where the gateway has another value than the model. */
+export function same(seen: unknown, expected: unknown, what: string): void {
+  if (seen !== expected)
+    throw new Error(`${what}: ${String(seen)}, where the model has ${String(expected)}`);
+}
+
 /** Held as memory sees it: a request that the books refused counts until memory hears of that. */
 function isOpen({ status }: ModelRequest): boolean {
   return status === "promised" || status === "running" || status === "refused";

@@ -75,6 +75,17 @@ export function raw(...pieces: readonly (string | Uint8Array)[]): ProviderAnswer
   };
 }
 
+/** Closes the connection in good order, or resets it, behind these bytes. */
+export function cut(
+  how: "fin" | "reset",
+  ...pieces: readonly (string | Uint8Array)[]
+): ProviderAnswer {
+  return async (peer, request) => {
+    await raw(...pieces)(peer, request);
+    peer[how]();
+  };
+}
+
 /** An answer with a content-length. */
 export function text(
   body: string | Uint8Array,

@@ -11,7 +11,6 @@ import {
 } from "../../support/chatAnswers.ts";
 import {
   byForm,
-  cut,
   everyForm,
   jsonForms,
   streamForms,
@@ -30,7 +29,7 @@ import {
   usualCharge,
 } from "../../support/faultTests.ts";
 import { created } from "../../support/responsesAnswers.ts";
-import { json, raw, stream, text } from "../../support/scriptedProvider.ts";
+import { cut, json, raw, stream, text } from "../../support/scriptedProvider.ts";
 import { chatEvent } from "../../support/upstreamText.ts";
 
 /** Rows 37 to 47, 71 and 73: a 200 that is not, or not quite, what the interface promises. */

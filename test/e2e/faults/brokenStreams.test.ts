@@ -4,7 +4,6 @@ import {
   beginning,
   begun,
   byForm,
-  cut,
   streamForms,
   streams,
   type FaultyAnswer,
@@ -12,7 +11,7 @@ import {
 import { openFaultBench } from "../../support/faultBench.ts";
 import { testBrokenOff, testPassedOver } from "../../support/faultTests.ts";
 import { created, terminal } from "../../support/responsesAnswers.ts";
-import { piece, raw, stream, streamHead } from "../../support/scriptedProvider.ts";
+import { cut, piece, raw, stream, streamHead } from "../../support/scriptedProvider.ts";
 import { chatEvent, eventStreamHead, responseEvent } from "../../support/upstreamText.ts";
 
 /** Rows 49 to 51, 57 and 60: streams that end before their answer does. */

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { cut } from "../../support/scriptedProvider.ts";
 import { seededRandom } from "../../support/seededRandom.ts";
 import {
   completion,
@@ -7,7 +8,7 @@ import {
   stopEvent,
   usageEvent,
 } from "../../support/chatAnswers.ts";
-import { cut, everyForm, typeOf, type Form } from "../../support/faultAnswers.ts";
+import { everyForm, typeOf, type Form } from "../../support/faultAnswers.ts";
 import { nextProvider, openFaultBench, type FaultReply } from "../../support/faultBench.ts";
 import {
   expectBroken,

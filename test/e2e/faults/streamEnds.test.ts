@@ -9,7 +9,6 @@ import {
 } from "../../support/chatAnswers.ts";
 import {
   byForm,
-  cut,
   responsesForms,
   streamForms,
   usualBody,
@@ -28,7 +27,15 @@ import {
 import { costOf } from "../../support/gatewayConfig.ts";
 import type { RawPeer } from "../../support/rawServer.ts";
 import { created, delta, ended, terminal } from "../../support/responsesAnswers.ts";
-import { piece, raw, stream, streamEnd, streamHead, text } from "../../support/scriptedProvider.ts";
+import {
+  cut,
+  piece,
+  raw,
+  stream,
+  streamEnd,
+  streamHead,
+  text,
+} from "../../support/scriptedProvider.ts";
 
 /** Rows 52, 55 to 59, 61 and 62: streams whose answer is whole, however they end. */
 const bench = openFaultBench();

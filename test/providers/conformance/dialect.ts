@@ -84,6 +84,12 @@ export type AskedImage =
   | { readonly mediaType: string; readonly base64: string }
   | { readonly url: string };
 
+/** The image of a URL, which may hold all of it. */
+export function imageOfUrl(url: string): AskedImage {
+  const [, mediaType, base64] = /^data:(.*);base64,(.*)$/.exec(url) ?? [];
+  return mediaType !== undefined && base64 !== undefined ? { mediaType, base64 } : { url };
+}
+
 /** `arguments` is the parsed object. */
 export interface AskedCall {
   readonly id: string;

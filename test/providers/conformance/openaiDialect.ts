@@ -1,7 +1,7 @@
 import { openai } from "../../../src/providers/openai/openai.ts";
 import type { EncodedRequest } from "../../../src/providers/provider.ts";
-import type { Asked, AskedImage, Dialect, Said, SaidUsage, Utterance } from "./dialect.ts";
-import { inPieces } from "./dialect.ts";
+import type { Asked, Dialect, Said, SaidUsage, Utterance } from "./dialect.ts";
+import { imageOfUrl, inPieces } from "./dialect.ts";
 import { openaiTranscripts } from "./openaiTranscripts.ts";
 import { sentText } from "../../support/sentText.ts";
 
@@ -166,7 +166,7 @@ function utterancesOf(message: SentMessage): readonly Utterance[] {
   return [
     ...partsOf(message).map((part): Utterance =>
       part.image_url
-        ? { by: "user", image: imageOf(part.image_url.url) }
+        ? { by: "user", image: imageOfUrl(part.image_url.url) }
         : { by, text: textOf(part) },
     ),
     ...calls.map(({ id, function: { name, arguments: given } }): Utterance => ({
@@ -182,11 +182,6 @@ function partsOf({ content }: SentMessage): readonly SentPart[] {
 
 function textOf(part: SentPart): string {
   return part.text ?? "";
-}
-
-function imageOf(url: string): AskedImage {
-  const [, mediaType, base64] = /^data:(.*);base64,(.*)$/.exec(url) ?? [];
-  return mediaType !== undefined && base64 !== undefined ? { mediaType, base64 } : { url };
 }
 
 function toolChoiceOf(choice: NonNullable<Sent["tool_choice"]>): NonNullable<Asked["toolChoice"]> {

@@ -1,7 +1,7 @@
 import { openaiResponses } from "../../../src/providers/openai/openaiResponses.ts";
 import type { EncodedRequest } from "../../../src/providers/provider.ts";
-import type { Asked, AskedImage, Dialect, Said, SaidUsage, Utterance } from "./dialect.ts";
-import { inPieces } from "./dialect.ts";
+import type { Asked, Dialect, Said, SaidUsage, Utterance } from "./dialect.ts";
+import { imageOfUrl, inPieces } from "./dialect.ts";
 import { openaiResponsesTranscripts } from "./openaiResponsesTranscripts.ts";
 import { sentText } from "../../support/sentText.ts";
 
@@ -215,7 +215,7 @@ function utterancesOf(item: SentItem): readonly Utterance[] {
   const by = role === "assistant" ? "assistant" : "user";
   if (typeof content === "string") return [{ by, text: content }];
   return (content ?? []).map((part): Utterance => {
-    if (part.image_url !== undefined) return { by: "user", image: imageOf(part.image_url) };
+    if (part.image_url !== undefined) return { by: "user", image: imageOfUrl(part.image_url) };
     return { by, text: textsOf([part]).join("") };
   });
 }
@@ -227,11 +227,6 @@ function textsOf(content: string | readonly SentPart[] = ""): readonly string[] 
     if (type !== "input_text" && type !== "output_text") throw new Error(`no text: ${type}`);
     return text ?? "";
   });
-}
-
-function imageOf(url: string): AskedImage {
-  const [, mediaType, base64] = /^data:(.*);base64,(.*)$/.exec(url) ?? [];
-  return mediaType !== undefined && base64 !== undefined ? { mediaType, base64 } : { url };
 }
 
 function toolOf({ type, name, description, parameters, strict }: SentTool) {
