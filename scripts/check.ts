@@ -2,6 +2,7 @@
 import { copyFile, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { outputOf } from "../test/support/outputOf.ts";
 
 const projectRoot = resolve(import.meta.dir, "..");
 const toolTimeoutMs = 5 * 60_000;
@@ -68,11 +69,7 @@ async function run(args: readonly string[], cwd: string): Promise<Finding> {
     stderr: "pipe",
     timeout: toolTimeoutMs,
   });
-  const [stdout, stderr, status] = await Promise.all([
-    child.stdout.text(),
-    child.stderr.text(),
-    child.exited,
-  ]);
+  const { stdout, stderr, status } = await outputOf(child);
   return {
     ok: status === 0,
     complaint: `${stdout}${stderr}` || `it ended with status ${status} and said nothing`,

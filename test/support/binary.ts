@@ -1,5 +1,6 @@
 import { readdir, stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import { outputOf } from "./outputOf.ts";
 
 const projectRoot = resolve(import.meta.dir, "../..");
 const executable = join(projectRoot, "dist", "tollgate");
@@ -48,11 +49,7 @@ async function build(): Promise<string> {
     cwd: projectRoot,
     stdio: ["ignore", "pipe", "pipe"],
   });
-  const [stdout, stderr, status] = await Promise.all([
-    child.stdout.text(),
-    child.stderr.text(),
-    child.exited,
-  ]);
+  const { stdout, stderr, status } = await outputOf(child);
   if (status !== 0) throw new Error(`the build failed\n${stdout}${stderr}`);
   return executable;
 }

@@ -2,6 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { openStore } from "../../src/store/store.ts";
+import { outputOf, type ChildOutput } from "./outputOf.ts";
 
 const entry = resolve(import.meta.dir, "../../src/main.ts");
 /** The program as it stands in the tree. */
@@ -42,11 +43,7 @@ weight = 3
 `;
 
 /** How one command ended; both outputs without their last line end. */
-export interface CommandRun {
-  readonly status: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
+export type CommandRun = ChildOutput;
 
 /** A folder of its own with a config, in which commands run as a person would run them. */
 export interface Desk {
@@ -98,10 +95,6 @@ async function runCommand(cwd: string, command: readonly string[]): Promise<Comm
     env: { PATH: process.env["PATH"] ?? "" },
     stdio: ["ignore", "pipe", "pipe"],
   });
-  const [stdout, stderr, status] = await Promise.all([
-    child.stdout.text(),
-    child.stderr.text(),
-    child.exited,
-  ]);
+  const { stdout, stderr, status } = await outputOf(child);
   return { status, stdout: stdout.replace(/\n$/, ""), stderr: stderr.replace(/\n$/, "") };
 }

@@ -1,3 +1,5 @@
+import { outputOf } from "./outputOf.ts";
+
 /** A shell that completes, by a script of ours. */
 export interface CompletingShell {
   readonly name: "bash" | "zsh" | "fish";
@@ -88,11 +90,7 @@ async function run(
     env: { PATH: process.env["PATH"] ?? "", HOME: folder, LC_ALL: "C.UTF-8" },
     stdio: ["ignore", "pipe", "pipe"],
   });
-  const [stdout, stderr, status] = await Promise.all([
-    child.stdout.text(),
-    child.stderr.text(),
-    child.exited,
-  ]);
+  const { stdout, stderr, status } = await outputOf(child);
   if (status !== 0 || stderr !== "") throw new Error(`it ended with ${status}: ${stderr}`);
   return stdout.split("\n").filter(Boolean).toSorted();
 }

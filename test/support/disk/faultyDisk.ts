@@ -3,6 +3,7 @@ import { realpathSync } from "node:fs";
 import { mkdtemp, rename, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { outputOf } from "../outputOf.ts";
 
 const source = join(import.meta.dir, "faultyDisk.c");
 const compilers = ["cc", "gcc", "clang"];
@@ -107,11 +108,7 @@ async function compile(library: string): Promise<void> {
   const child = Bun.spawn([compiler, ...flags, "-o", made, source, "-ldl", "-lpthread"], {
     stdio: ["ignore", "pipe", "pipe"],
   });
-  const [stdout, stderr, status] = await Promise.all([
-    child.stdout.text(),
-    child.stderr.text(),
-    child.exited,
-  ]);
+  const { stdout, stderr, status } = await outputOf(child);
   if (status !== 0) throw new Error(`${source} does not compile\n${stdout}${stderr}`);
   await rename(made, library);
 }
