@@ -18,7 +18,7 @@ import {
   unbilled,
   type StoreFolder,
 } from "../support/storeFolder.ts";
-import { modelUsage, type ModelRequest } from "../support/usageModel.ts";
+import { modelUsage, type ReportedRequest } from "../support/usageModel.ts";
 
 const DAY_MS = 86_400_000;
 const DAYS = 6;
@@ -35,13 +35,13 @@ afterEach(async () => {
 });
 
 /** Runs random requests of two accounts over some days; some are left running. */
-async function randomHistory(seed: number, size: number): Promise<ModelRequest[]> {
+async function randomHistory(seed: number, size: number): Promise<ReportedRequest[]> {
   const { below, chance, pick } = seededRandom(seed);
   const { store, writer } = books;
   const owners = new Map(
     ["alice", "bob"].map((name) => [name, fund(store, name, 1_000_000_000n)] as const),
   );
-  const requests: ModelRequest[] = [];
+  const requests: ReportedRequest[] = [];
   for (let at = 0; at < size; at += 1) {
     const account = pick(["alice", "bob"]);
     const request = opened(`req_${at}`, owners.get(account) ?? { accountId: 0, keyId: 0 }, {
@@ -50,7 +50,7 @@ async function randomHistory(seed: number, size: number): Promise<ModelRequest[]
       endpoint: pick(["chat", "responses"]),
     });
     await writer.write({ kind: "open", request });
-    const one: ModelRequest = {
+    const one: ReportedRequest = {
       id: request.publicId,
       at: request.at,
       account,
@@ -126,7 +126,11 @@ function filters(seed: number): UsageFilter[] {
   return times.flatMap((time) => [time, { ...time, account: "alice" }]);
 }
 
-function expectReports(requests: readonly ModelRequest[], keptSince: number, seed: number): void {
+function expectReports(
+  requests: readonly ReportedRequest[],
+  keptSince: number,
+  seed: number,
+): void {
   for (const filter of filters(seed)) {
     for (const by of usageGroupings) {
       const report = { by, filter, keptSince, rows: books.store.usage(by, filter) };
@@ -135,7 +139,7 @@ function expectReports(requests: readonly ModelRequest[], keptSince: number, see
   }
 }
 
-function newestEnded(requests: readonly ModelRequest[], before: number): number {
+function newestEnded(requests: readonly ReportedRequest[], before: number): number {
   const ended = requests.filter(({ at, status }) => at < before && status !== "running");
   return Math.max(...ended.map(({ at }) => at));
 }

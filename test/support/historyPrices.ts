@@ -35,7 +35,7 @@ export function historyConfig(providerUrl: string): GatewayConfig {
 }
 
 /** By the contract: cached parts over the prompt are cut, first the cached ones, then the written. */
-export function costOf({ prompt, cached, cacheWrite, completion }: ReportedTokens): bigint {
+export function historyCost({ prompt, cached, cacheWrite, completion }: ReportedTokens): bigint {
   const cachedTokens = Math.min(cached, prompt);
   const writtenTokens = Math.min(cacheWrite, prompt - cachedTokens);
   return (

@@ -6,7 +6,7 @@ import { MoneyModel, same, type ModelDecision } from "./moneyModel.ts";
 import { historyLine, type HistoryLine } from "./historyLine.ts";
 import { bodyOf, impossibleUsages, ways, type Way } from "./historyRequests.ts";
 import {
-  costOf,
+  historyCost,
   estimateOf,
   LEAST_TOKENS,
   MAX_TOKENS,
@@ -215,7 +215,7 @@ class HttpHistory {
     const { id, turn } = request;
     const cost =
       how.kind === "said"
-        ? costOf(how.tokens)
+        ? historyCost(how.tokens)
         : how.kind === "fails"
           ? 0n
           : estimateOf(request.words, request.tokensHeld);

@@ -1,7 +1,7 @@
 import type { UsageFilter, UsageGrouping, UsageRow } from "../../src/store/store.ts";
 
 /** A request as the test made it, which the store has to count. */
-export interface ModelRequest {
+export interface ReportedRequest {
   readonly id: string;
   readonly at: number;
   readonly account: string;
@@ -21,7 +21,7 @@ const DAY_MS = 86_400_000;
 
 /** The report that the requests make, however much of them the store has folded: all admitted before `keptSince`. */
 export function modelUsage(
-  requests: readonly ModelRequest[],
+  requests: readonly ReportedRequest[],
   by: UsageGrouping,
   filter: UsageFilter,
   keptSince: number,
@@ -47,7 +47,7 @@ export function modelUsage(
 
 /** A part of a day that begins before `keptSince` stands for all of its day. */
 function isAskedFor(
-  { at }: ModelRequest,
+  { at }: ReportedRequest,
   { since = 0, until = Infinity }: UsageFilter,
   keptSince: number,
 ): boolean {

@@ -134,6 +134,6 @@ export function bodyOf({ number, form, model, promptChars, asksForUsage }: Plan)
 }
 
 /** The number of a request, from the text in which it reached its provider. */
-export function numberIn(text: string): number {
+export function plannedNumberIn(text: string): number {
   return Number(/"(?:content|input)":"(\d+) /.exec(text)?.[1]);
 }

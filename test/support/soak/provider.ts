@@ -11,12 +11,12 @@ import {
   type ProviderAnswer,
   type ScriptedProvider,
 } from "../scriptedProvider.ts";
-import { figuresOf, numberIn, planOf, type Fault, type Plan } from "./plan.ts";
+import { figuresOf, plannedNumberIn, planOf, type Fault, type Plan } from "./plan.ts";
 
 /** A provider that does with each request what is planned; one that is sound answers in the place of every fault. */
 export function startSoakProvider(seed: number, isSound: boolean): ScriptedProvider {
   return startProvider((peer, request) => {
-    const plan = planOf(seed, numberIn(request.body));
+    const plan = planOf(seed, plannedNumberIn(request.body));
     const played = plan.fault === undefined || isSound ? answer : faults[plan.fault];
     return played(plan)(peer, request);
   });
