@@ -1,5 +1,6 @@
 import type { Database } from "bun:sqlite";
 import { hashKey } from "../src/auth/key.ts";
+import { DAY_MS } from "../src/lib/day.ts";
 import { seededRandom } from "../test/support/seededRandom.ts";
 import { connect } from "../src/store/sqlite.ts";
 import { openStore } from "../src/store/store.ts";
@@ -8,7 +9,7 @@ export const ACCOUNTS = 100;
 export const KEYS_PER_ACCOUNT = 3;
 /** The requests lie evenly in the year before this moment. */
 export const FILLED_UNTIL_MS = Date.UTC(2026, 0, 1);
-const YEAR_MS = 365 * 86_400_000;
+const YEAR_MS = 365 * DAY_MS;
 const MODELS = ["gpt-5-mini", "gpt-5", "claude-sonnet-4-5", "deepseek-chat"];
 const PROVIDERS = ["openai", "openrouter"];
 /** Of 1,000 requests 20 fail, and 20 are cancelled and charged all the same. */

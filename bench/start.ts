@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { quantile } from "./gateway/figures.ts";
 
 const RUNS = 10;
 const PORT = 18_181;
@@ -21,7 +22,7 @@ max_output_tokens = 1
 provider = "none"
 `;
 
-/** Starts an executable so many times, and once before to make its store. @returns what each start took */
+/** Starts an executable so many times, and once before to make its store. Resolves with what each start took. */
 export async function startsMs(binary: string, runs: number): Promise<number[]> {
   const folder = mkdtempSync(join(tmpdir(), "tollgate-start-"));
   try {
@@ -69,8 +70,7 @@ async function isAnswered(): Promise<boolean> {
 
 if (import.meta.main) {
   const runs = await startsMs(join(import.meta.dir, "../dist/tollgate"), RUNS);
-  const sorted = runs.toSorted((a, b) => a - b);
-  const medianMs = ((sorted[RUNS / 2 - 1] ?? 0) + (sorted[RUNS / 2] ?? 0)) / 2;
+  const medianMs = quantile(runs, 0.5) ?? 0;
   console.log(`start to first answer, ms: ${runs.map((ms) => ms.toFixed(0)).join(" ")}`);
   console.log(`median of ${RUNS}: ${medianMs.toFixed(1)} ms`);
 }

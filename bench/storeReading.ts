@@ -1,4 +1,5 @@
 import { hashKey } from "../src/auth/key.ts";
+import { DAY_MS } from "../src/lib/day.ts";
 import { openStore, type Store } from "../src/store/store.ts";
 import { ACCOUNTS, FILLED_UNTIL_MS, filledKey, KEYS_PER_ACCOUNT } from "./filledStore.ts";
 import type { Figures } from "./storeGrowth.ts";
@@ -7,7 +8,6 @@ const POINT_READS = 200;
 const POINT_ROUNDS = 50;
 const REPORT_ROUNDS = 3;
 const START_ROUNDS = 5;
-const DAY_MS = 86_400_000;
 
 /** What reads a store and leaves it as it was: start-up, reports, lists, audit. */
 export async function measureReports(path: string): Promise<Figures> {

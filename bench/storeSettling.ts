@@ -1,5 +1,6 @@
 import { idMaker } from "../src/lib/id.ts";
 import { systemClock } from "../src/lib/clock.ts";
+import { DAY_MS } from "../src/lib/day.ts";
 import { systemRandom } from "../src/lib/random.ts";
 import {
   operationRunner,
@@ -14,7 +15,6 @@ import type { Figures } from "./storeGrowth.ts";
 const BATCH = 50;
 const ROUNDS = 200;
 const FOLD_MS = 4000;
-const DAY_MS = 86_400_000;
 /** So that the writer looks whether what is held can be paid. */
 const BEYOND_EVERY_BALANCE = 2n ** 60n;
 

@@ -14,8 +14,8 @@ export type VariantName =
 
 /** One HTTP client under test, bound to one provider. */
 export interface LoadClient {
-  /** A whole exchange. @returns the bytes of the body */
+  /** A whole exchange. Resolves with the bytes of the body. */
   json(): Promise<number>;
-  /** A stream read to its end, or until the process ends. @returns the number of reads */
+  /** A stream read to its end, or until the process ends. Resolves with the number of reads. */
   stream(path: string, onFirst: () => void): Promise<number>;
 }

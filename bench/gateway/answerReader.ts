@@ -13,54 +13,54 @@ export class AnswerReader {
   isStream = false;
   /** Events that ended in the last read. */
   events = 0;
-  private hasHead = false;
-  private unfinishedHead = "";
-  private remainingBytes: number | undefined;
-  private tail = "";
+  #hasHead = false;
+  #unfinishedHead = "";
+  #remainingBytes: number | undefined;
+  #tail = "";
 
-  /** Takes one network read. @returns whether the answer is complete */
+  /** Takes one network read. Returns whether the answer is complete. */
   push(bytes: Buffer): boolean {
     this.events = 0;
-    if (this.hasHead) return this.pushBody(bytes, 0);
-    const text = this.unfinishedHead + bytes.toString("latin1");
+    if (this.#hasHead) return this.#pushBody(bytes, 0);
+    const text = this.#unfinishedHead + bytes.toString("latin1");
     const end = text.indexOf(HEAD_END);
     if (end < 0) {
-      this.unfinishedHead = text;
+      this.#unfinishedHead = text;
       return false;
     }
-    this.readHead(text.slice(0, end).toLowerCase());
-    const bodyAt = end + HEAD_END.length - this.unfinishedHead.length;
-    this.unfinishedHead = "";
-    return this.pushBody(bytes, Math.max(bodyAt, 0));
+    this.#readHead(text.slice(0, end).toLowerCase());
+    const bodyAt = end + HEAD_END.length - this.#unfinishedHead.length;
+    this.#unfinishedHead = "";
+    return this.#pushBody(bytes, Math.max(bodyAt, 0));
   }
 
   /** Gets ready for the next answer. */
   reset(): void {
-    this.hasHead = false;
-    this.tail = "";
+    this.#hasHead = false;
+    this.#tail = "";
   }
 
-  private readHead(head: string): void {
-    this.hasHead = true;
+  #readHead(head: string): void {
+    this.#hasHead = true;
     this.status = Number(head.slice(9, 12));
     this.isStream = head.includes("text/event-stream");
     const length = /content-length: *(\d+)/.exec(head)?.[1];
-    this.remainingBytes = length === undefined ? undefined : Number(length);
+    this.#remainingBytes = length === undefined ? undefined : Number(length);
   }
 
-  private pushBody(bytes: Buffer, start: number): boolean {
-    if (this.isStream) this.countEvents(bytes, start);
-    if (this.remainingBytes !== undefined) {
-      this.remainingBytes -= bytes.length - start;
-      return this.remainingBytes <= 0;
+  #pushBody(bytes: Buffer, start: number): boolean {
+    if (this.isStream) this.#countEvents(bytes, start);
+    if (this.#remainingBytes !== undefined) {
+      this.#remainingBytes -= bytes.length - start;
+      return this.#remainingBytes <= 0;
     }
     const body = start === 0 ? bytes : bytes.subarray(start);
-    this.tail = (this.tail + body.toString("latin1", Math.max(0, body.length - 5))).slice(-5);
-    return this.tail === LAST_CHUNK;
+    this.#tail = (this.#tail + body.toString("latin1", Math.max(0, body.length - 5))).slice(-5);
+    return this.#tail === LAST_CHUNK;
   }
 
-  private countEvents(bytes: Buffer, start: number): void {
-    if (bytes[start] === LF && bytes[start + 1] !== LF && this.tail.endsWith("\n")) {
+  #countEvents(bytes: Buffer, start: number): void {
+    if (bytes[start] === LF && bytes[start + 1] !== LF && this.#tail.endsWith("\n")) {
       this.events += 1;
     }
     let at = bytes.indexOf(EVENT_END, start, "latin1");

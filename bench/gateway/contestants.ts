@@ -121,7 +121,7 @@ export async function startTollgate(
   return { name, child, port, secure: { port, modelPrefix: "tls:" }, headers };
 }
 
-/** The audit of a gateway's books after its run. @returns what it said; throws if they do not add up */
+/** What the audit of a gateway's books says after its run. Throws if they do not add up. */
 export function auditTollgate(name: string, binary: string, ground: Ground): string {
   return command(binary, join(ground.folder, name), "audit").trim();
 }

@@ -1,18 +1,18 @@
 /** All that was measured: for each kind of figure and each contestant one number a round. */
 export class Figures {
-  private readonly values = new Map<string, Map<string, number[]>>();
+  readonly #values = new Map<string, Map<string, number[]>>();
 
   /** Adds what a round has found. Kinds are named like "json 64"; their units are the reader's to know. */
   add(kind: string, contestant: string, value: number): void {
-    let ofKind = this.values.get(kind);
-    if (!ofKind) this.values.set(kind, (ofKind = new Map()));
+    let ofKind = this.#values.get(kind);
+    if (!ofKind) this.#values.set(kind, (ofKind = new Map()));
     const rounds = ofKind.get(contestant);
     if (rounds) rounds.push(value);
     else ofKind.set(contestant, [value]);
   }
 
   rounds(kind: string, contestant: string): readonly number[] {
-    return this.values.get(kind)?.get(contestant) ?? [];
+    return this.#values.get(kind)?.get(contestant) ?? [];
   }
 
   /** The median of the rounds; undefined where nothing was measured. */
@@ -32,7 +32,7 @@ export class Figures {
 
   toJSON(): object {
     return Object.fromEntries(
-      [...this.values].map(([kind, ofKind]) => [kind, Object.fromEntries(ofKind)]),
+      [...this.#values].map(([kind, ofKind]) => [kind, Object.fromEntries(ofKind)]),
     );
   }
 }

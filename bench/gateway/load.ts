@@ -33,51 +33,51 @@ class Connection {
   onAnswer: () => void = () => {};
   onFirstByte: () => void = () => {};
   socket: Socket<Connection> | undefined;
-  private readonly reader = new AnswerReader();
-  private unsent: Buffer | undefined;
-  private isBusy = false;
-  private hasByte = false;
-  private hasEvent = false;
+  readonly #reader = new AnswerReader();
+  #unsent: Buffer | undefined;
+  #isBusy = false;
+  #hasByte = false;
+  #hasEvent = false;
 
   send(request: Buffer): void {
-    this.isBusy = true;
-    this.hasByte = false;
-    this.hasEvent = false;
-    this.unsent = request;
+    this.#isBusy = true;
+    this.#hasByte = false;
+    this.#hasEvent = false;
+    this.#unsent = request;
     this.drain();
   }
 
   drain(): void {
-    if (this.unsent === undefined || this.socket === undefined) return;
-    const written = Math.max(0, this.socket.write(this.unsent));
-    this.unsent = written < this.unsent.length ? this.unsent.subarray(written) : undefined;
+    if (this.#unsent === undefined || this.socket === undefined) return;
+    const written = Math.max(0, this.socket.write(this.#unsent));
+    this.#unsent = written < this.#unsent.length ? this.#unsent.subarray(written) : undefined;
   }
 
   receive(bytes: Buffer): void {
     counters.bytes += bytes.length;
-    if (!this.hasByte) {
-      this.hasByte = true;
+    if (!this.#hasByte) {
+      this.#hasByte = true;
       this.onFirstByte();
     }
-    const { reader } = this;
+    const reader = this.#reader;
     const isWhole = reader.push(bytes);
     if (reader.events > 0) {
       counters.events += reader.events;
       counters.eventReads += 1;
-      if (!this.hasEvent) counters.begun += 1;
-      this.hasEvent = true;
+      if (!this.#hasEvent) counters.begun += 1;
+      this.#hasEvent = true;
     }
     if (reader.status >= 300) fail(bytes.toString("latin1"));
     if (!isWhole) return;
     counters.answers += 1;
-    this.isBusy = false;
+    this.#isBusy = false;
     reader.reset();
     this.onAnswer();
   }
 
   /** The other side closed it. */
   lost(): void {
-    if (!open.delete(this) || !this.isBusy) return;
+    if (!open.delete(this) || !this.#isBusy) return;
     fail("the connection was closed before the answer was whole");
     this.onAnswer();
   }

@@ -18,8 +18,8 @@ const BULK_BYTES_PER_SECOND = 40_000_000;
 export type Start = () => Promise<Contestant>;
 
 /**
- * What an idle open stream takes, and what is left of all of them when they are closed.
- * @returns what waits for the rest of the time that the last figure needs; others may be measured meanwhile
+ * What an idle open stream takes, and what is left of all of them when they are closed. `rest` waits for the rest of
+ * the time that the last figure needs; others may be measured meanwhile.
  */
 export async function measureIdle(
   bench: Bench,
@@ -42,7 +42,7 @@ export async function measureIdle(
   return { rest: () => Promise.all(leaving) };
 }
 
-/** @returns the bytes that the process had before */
+/** Returns the bytes that the process had before. */
 async function openAndClose(
   bench: Bench,
   contestant: Contestant,

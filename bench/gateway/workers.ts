@@ -27,39 +27,39 @@ export async function startProvider(): Promise<Provider> {
 
 /** The load generator. One order at a time, but for "sample" and "stop". */
 export class Load {
-  private readonly child: Subprocess;
-  private readonly waiting = new Map<number, (report: Report) => void>();
-  private readonly ready = Promise.withResolvers<void>();
-  private lastId = 0;
+  readonly #child: Subprocess;
+  readonly #waiting = new Map<number, (report: Report) => void>();
+  readonly #ready = Promise.withResolvers<void>();
+  #lastId = 0;
 
   private constructor() {
     const file = new URL("./load.ts", import.meta.url).pathname;
-    this.child = spawn([process.execPath, file], { ipc: (message) => this.hear(message) });
+    this.#child = spawn([process.execPath, file], { ipc: (message) => this.#hear(message) });
   }
 
   static async start(): Promise<Load> {
     const load = new Load();
-    await orEnded(load.child, load.ready.promise);
+    await orEnded(load.#child, load.#ready.promise);
     return load;
   }
 
   async give(order: Order): Promise<Report> {
     const { promise, resolve: answered } = Promise.withResolvers<Report>();
-    const id = (this.lastId += 1);
-    this.waiting.set(id, answered);
-    this.child.send({ id, order });
-    return await orEnded(this.child, promise);
+    const id = (this.#lastId += 1);
+    this.#waiting.set(id, answered);
+    this.#child.send({ id, order });
+    return await orEnded(this.#child, promise);
   }
 
   end(): Promise<void> {
-    return end(this.child);
+    return end(this.#child);
   }
 
-  private hear(message: unknown): void {
-    if (message === "ready") return this.ready.resolve();
+  #hear(message: unknown): void {
+    if (message === "ready") return this.#ready.resolve();
     const { id, report } = message as { id: number; report: Report };
-    this.waiting.get(id)?.(report);
-    this.waiting.delete(id);
+    this.#waiting.get(id)?.(report);
+    this.#waiting.delete(id);
   }
 }
 

@@ -5,7 +5,6 @@ const pageBytes = 4096;
 const sampledEveryMs = 2;
 
 /** Bytes of a process that are resident now. Linux only. */
-
 export function residentBytes(pid: number): number {
   const [, pages] = readFileSync(`/proc/${pid}/statm`, "utf8").split(" ");
   return Number(pages) * pageBytes;

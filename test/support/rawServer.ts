@@ -92,16 +92,16 @@ class ScriptedPeer implements RawPeer {
   isOpen = true;
   unread: Buffer = Buffer.alloc(0);
   onSend: RawPeer["onSend"];
-  private readonly socket: Socket<ScriptedPeer>;
-  private readonly closing = Promise.withResolvers<void>();
-  private unsent: Uint8Array | undefined;
-  private sink: ((bytes: Buffer) => void) | undefined;
-  private progress = Promise.withResolvers<void>();
+  readonly #socket: Socket<ScriptedPeer>;
+  readonly #closing = Promise.withResolvers<void>();
+  #unsent: Uint8Array | undefined;
+  #sink: ((bytes: Buffer) => void) | undefined;
+  #progress = Promise.withResolvers<void>();
 
   constructor(socket: Socket<ScriptedPeer>, index: number) {
-    this.socket = socket;
+    this.#socket = socket;
     this.index = index;
-    this.closed = this.closing.promise;
+    this.closed = this.#closing.promise;
   }
 
   async request(): Promise<string> {
@@ -114,77 +114,77 @@ class ScriptedPeer implements RawPeer {
         this.unread = this.unread.subarray(headEnd + length);
         return request;
       }
-      await this.nextEvent();
+      await this.#nextEvent();
     }
   }
 
   async send(bytes: string | Uint8Array): Promise<void> {
     if (this.isOpen) this.onSend?.(bytes);
     const added = typeof bytes === "string" ? Buffer.from(bytes, "latin1") : bytes;
-    this.unsent = this.unsent === undefined ? added : Buffer.concat([this.unsent, added]);
+    this.#unsent = this.#unsent === undefined ? added : Buffer.concat([this.#unsent, added]);
     this.flush();
-    while (this.unsent !== undefined) {
-      await this.nextEvent();
+    while (this.#unsent !== undefined) {
+      await this.#nextEvent();
     }
   }
 
   pause(): void {
-    this.socket.pause();
+    this.#socket.pause();
   }
 
   resume(): void {
-    this.socket.resume();
+    this.#socket.resume();
   }
 
   fin(): void {
-    this.socket.end();
+    this.#socket.end();
   }
 
   reset(): void {
-    this.socket.terminate();
+    this.#socket.terminate();
   }
 
   relayTo(sink: (bytes: Buffer) => void): void {
-    this.sink = sink;
+    this.#sink = sink;
     sink(this.unread);
     this.unread = Buffer.alloc(0);
   }
 
   received(bytes: Buffer): void {
-    if (this.sink !== undefined) {
-      this.sink(bytes);
+    if (this.#sink !== undefined) {
+      this.#sink(bytes);
       return;
     }
     this.unread = Buffer.concat([this.unread, bytes]);
-    this.wake();
+    this.#wake();
   }
 
   flush(): void {
-    if (this.unsent === undefined) {
+    if (this.#unsent === undefined) {
       return;
     }
-    const writtenBytes = Math.max(this.socket.write(this.unsent), 0);
-    this.unsent =
-      writtenBytes < this.unsent.length ? this.unsent.subarray(writtenBytes) : undefined;
-    this.wake();
+    const writtenBytes = Math.max(this.#socket.write(this.#unsent), 0);
+    this.#unsent =
+      writtenBytes < this.#unsent.length ? this.#unsent.subarray(writtenBytes) : undefined;
+    this.#wake();
   }
 
   gone(): void {
     this.isOpen = false;
-    this.closing.resolve();
-    this.wake();
+    this.#closing.resolve();
+    this.#wake();
   }
 
-  private async nextEvent(): Promise<void> {
+  async #nextEvent(): Promise<void> {
     if (!this.isOpen) {
       throw new Error("the client closed the connection");
     }
-    await this.progress.promise;
+    await this.#progress.promise;
   }
 
-  private wake(): void {
-    const { resolve } = this.progress;
-    this.progress = Promise.withResolvers();
+  #wake(): void {
+    const { resolve } = this.#progress;
+    this.#progress = Promise.withResolvers();
     resolve();
   }
 }
