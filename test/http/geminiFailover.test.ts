@@ -4,10 +4,13 @@ import { chat, chunksOf, expectRefusal, noProvider, type Reply } from "../suppor
 import { costOf } from "../support/gatewayConfig.ts";
 import { openBefore, upstreamKey } from "../support/gatewayUnderTest.ts";
 import {
+  billed,
   geminiEvent,
   geminiEvents,
   geminiRefusal,
   saying,
+  thought,
+  usageMetadata,
   usualGemini,
 } from "../support/geminiAnswers.ts";
 import { json, stream, type ProviderAnswer } from "../support/scriptedProvider.ts";
@@ -91,6 +94,48 @@ test.each([false, true])(
     expect((await again()).status).toBe(200);
   },
 );
+
+describe.each([
+  "MALFORMED_FUNCTION_CALL",
+  "MALFORMED_RESPONSE",
+  "UNEXPECTED_TOOL_CALL",
+  "TOO_MANY_TOOL_CALLS",
+  "MISSING_THOUGHT_SIGNATURE",
+])("a model that spoke, and then fails by %s,", (reason) => {
+  const cost = costOf(billed);
+  const said = [{ text: "Hello there" }];
+
+  test.each([false, true])("has answered, and is paid exactly (stream: %j)", async (isStream) => {
+    google.answer = isStream
+      ? stream(geminiEvent(saying(said)), geminiEvent(saying([], reason, { usageMetadata })))
+      : json(saying(said, reason, { usageMetadata }));
+    const reply = await ask({ stream: isStream });
+    expect(reply.text).toContain("Hello there");
+    expect(reply.text).toContain('"finish_reason":"stop"');
+    expect(await at.gateway.records(reply.key, 1)).toMatchObject([
+      { status: "done", provider: "google", estimated: false, charge: cost },
+    ]);
+    expect(called()).toEqual([1, 0]);
+  });
+
+  test("after thoughts that the client has: they are paid exactly", async () => {
+    google.answer = stream(
+      geminiEvent(saying([thought("Hm.")])),
+      geminiEvent(saying([], reason, { usageMetadata })),
+    );
+    const reply = await ask({ stream: true });
+    expect(reply.text).toContain("Hm.");
+    expect(await at.gateway.records(reply.key, 1)).toMatchObject([
+      { status: "done", estimated: false, charge: cost },
+    ]);
+  });
+
+  test("after thoughts that nobody has: the next route answers", async () => {
+    google.answer = json(saying([thought("Hm.")], reason, { usageMetadata }));
+    const { key } = await ask();
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", provider: "other" }]);
+  });
+});
 
 test("what only Gemini is asked for and cannot say is the caller's 400", async () => {
   const reply = await ask({ model: "alone", cachedContent: "cachedContents/1" });

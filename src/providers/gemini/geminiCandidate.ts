@@ -18,7 +18,10 @@ const FINISH_REASONS: ReadonlyMap<unknown, string> = new Map([
     "IMAGE_RECITATION",
   ].map((reason) => [reason, "content_filter"] as const),
 ]);
-/** The model's own mistakes: there is no answer, and the next route may have one. */
+/**
+ * The model's own mistakes: as long as nothing was said there is no answer, and the next route may have one. Behind
+ * what was said they are ends like any other, for a caller can bring them about, and would have all of it for nothing.
+ */
 const MISFIRES: ReadonlySet<unknown> = new Set([
   "MALFORMED_FUNCTION_CALL",
   "MALFORMED_RESPONSE",
@@ -47,6 +50,8 @@ export interface Told {
   readonly counts: Map<number, Counts>;
   /** A text, a call or an image has come, thoughts aside: that is never without tokens. */
   hasSpoken: boolean;
+  /** A thought has come before what is read now. */
+  hasThought: boolean;
   /** A candidate has ended. */
   hasFinished: boolean;
 }
@@ -86,7 +91,13 @@ export interface ReadChoice {
 
 /** The beginning of every answer. */
 export function nothingTold(): Told {
-  return { idPrefix: undefined, counts: new Map(), hasSpoken: false, hasFinished: false };
+  return {
+    idPrefix: undefined,
+    counts: new Map(),
+    hasSpoken: false,
+    hasThought: false,
+    hasFinished: false,
+  };
 }
 
 /**
@@ -113,14 +124,17 @@ export function readCandidate(
   const calls = before.calls + (said.tool_calls?.length ?? 0);
   told.counts.set(index, { calls, images: before.images + (said.images?.length ?? 0) });
   told.hasSpoken ||= [said.content, said.tool_calls, said.images].some((it) => it !== undefined);
-  const finishReason = finishReasonOf(candidate["finishReason"], calls > 0);
+  const hasAnswered = told.hasSpoken || told.hasThought;
+  const finishReason = finishReasonOf(candidate["finishReason"], calls > 0, hasAnswered);
+  // Only now: thoughts that come with their end are out of nobody's hands yet.
+  told.hasThought ||= said.reasoning_content !== undefined;
   told.hasFinished ||= finishReason !== null;
   return { index, finishReason, said };
 }
 
-function finishReasonOf(reason: unknown, calledTool: boolean): string | null {
+function finishReasonOf(reason: unknown, calledTool: boolean, hasAnswered: boolean): string | null {
   if (UNFINISHED.has(reason)) return null;
-  if (MISFIRES.has(reason)) throw new MisfireError("the model could not answer");
+  if (!hasAnswered && MISFIRES.has(reason)) throw new MisfireError("the model could not answer");
   if (reason === "STOP") return calledTool ? "tool_calls" : "stop";
   return FINISH_REASONS.get(reason) ?? String(reason);
 }
