@@ -45,6 +45,12 @@ const PASSED_OVER: ReadonlyMap<unknown, ReadonlySet<string>> = new Map([
   ["file_search_call", new Set(["results"])],
 ]);
 
+/** Maps whose keys are the caller's own words, by the type of what they stand in: only what they hold could name anything. */
+const FREE_MAPS: ReadonlyMap<unknown, string> = new Map([
+  ["exec", "env"],
+  ["mcp", "headers"],
+]);
+
 /** Keys under which items, parts and tools of the responses interface name what is stored. */
 const ID_KEYS: ReadonlySet<string> = new Set([
   "file_id",
@@ -219,8 +225,13 @@ class Finding {
     readKeys = TYPE_KEY,
     passedOver?: ReadonlySet<string>,
   ): void {
+    const freeMap = FREE_MAPS.get(ownValue(object, "type"));
     for (const [key, value] of Object.entries(object)) {
       if (passedOver?.has(key) === true) continue;
+      if (key === freeMap && isJsonObject(value)) {
+        this.#left.push(Object.values(value));
+        continue;
+      }
       if (idKeys.has(key)) this.#readIds(key, value);
       else if (typeof value === "object") this.#left.push(value);
       if (!mayFold(key)) continue;

@@ -310,6 +310,15 @@ describe("what needs the whole context, and which stored objects are named", () 
       ["f"],
     ],
     ["a hosted tool", { tools: [{ type: "web_search" }] }, true, []],
+    [
+      "what is no map in the place of one: headers and an environment",
+      {
+        input: [{ type: "local_shell_call", action: { type: "exec", env: [{ file_id: "a" }] } }],
+        tools: [{ type: "mcp", headers: { one: { file_id: "b" } } }],
+      },
+      true,
+      ["a", "b"],
+    ],
     ["a tunnel", { tools: [{ type: "mcp", tunnel_id: "tunnel_1" }] }, true, ["tunnel_1"]],
     ["a tool without a type", { tools: [{ name: "f" }] }, true, []],
     [
