@@ -20,6 +20,9 @@ const TERMINAL_EVENTS = new Set(["response.completed", "response.incomplete", "r
 /** Pieces of sound as base64, whose bytes tell nothing of tokens; their transcript has events of its own. */
 const SOUND = /audio\.delta$/;
 
+/** The only call whose output names it by `id`, and clients write its `call_id` there as with every other. */
+const LOCAL_SHELL_CALL = "local_shell_call";
+
 /** Far more than any answer needs: each is recorded as the account's own. */
 const OUTPUT_ITEMS_MAX = 1024;
 
@@ -170,8 +173,9 @@ export function objectsOf(response: JsonFields): NamedObject[] {
   };
   add(response["id"], undefined);
   for (const item of output.filter(isJsonObject)) {
-    const { id, container_id, environment } = item;
+    const { id, type, call_id, container_id, environment } = item;
     add(id, tokensOf(item));
+    if (type === LOCAL_SHELL_CALL) add(call_id, 0);
     add(container_id, 0);
     if (isJsonObject(environment)) add(environment["container_id"], 0);
   }

@@ -400,6 +400,45 @@ describe("a container that a response's calls ran in", () => {
   );
 });
 
+describe("a local shell's call", () => {
+  const answered = (id: string) => ({
+    input: [{ type: "local_shell_call_output", id, output: "x" }],
+  });
+
+  test.each([false, true])(
+    "is answered by its call_id or its id by its own account alone (stream: %j)",
+    async (isStream) => {
+      const key = at.gateway.key();
+      const id = newId();
+      const output = [{ type: "local_shell_call", id: `lsh_${id}`, call_id: `call_${id}` }];
+      at.providers.first.answer = refusal(500);
+      at.providers.second.answer = isStream
+        ? stream(created(id), delta, terminal("completed", id, { output }))
+        : json(ended(id, { output }));
+      expect((await respond(at.gateway, key, { stream: isStream })).status).toBe(200);
+      for (const provider of Object.values(at.providers)) provider.forget();
+
+      answerBoth(responds(newId()));
+      for (const named of [`lsh_${id}`, `call_${id}`]) {
+        expect((await respond(at.gateway, key, answered(named))).status).toBe(200);
+        const reply = await respond(at.gateway, at.gateway.key(), answered(named));
+        expect(reply).toMatchObject(notFound("resource"));
+      }
+      expect(got()).toEqual({ first: 0, second: 2 });
+    },
+  );
+
+  test("is all whose call_id is recorded: other calls are answered by a call_id that is not checked", async () => {
+    const key = at.gateway.key();
+    const id = newId();
+    const output = [{ type: "function_call", id: `fc_${id}`, call_id: `call_${id}` }];
+    answerBoth(json(ended(id, { output })));
+    expect((await respond(at.gateway, key)).status).toBe(200);
+    const reply = await respond(at.gateway, key, answered(`call_${id}`));
+    expect(reply).toMatchObject(notFound("resource"));
+  });
+});
+
 describe("after 31 days", () => {
   afterEach(() => at.gateway.clock.advance(-32 * 24 * 3_600_000));
 
