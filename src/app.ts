@@ -101,6 +101,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     });
   const setupOf = (next: Config, before?: Setup): Setup => ({
     config: next,
+    loadedAt: clock.epochMs(),
     catalog: createCatalog(next, clock, { before: before?.catalog, onUnasked }),
   });
   const gateway = gatewayOf({

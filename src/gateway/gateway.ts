@@ -16,6 +16,8 @@ import type { Catalog } from "./catalog.ts";
 /** A config, and what it offers. */
 export interface Setup {
   readonly config: Config;
+  /** When the config came into force, in milliseconds since 1970. */
+  readonly loadedAt: number;
   readonly catalog: Catalog;
 }
 

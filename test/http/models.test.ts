@@ -38,6 +38,7 @@ function shown(id: string): object {
   return {
     id,
     object: "model",
+    created: expect.any(Number) as number,
     owned_by: "local",
     rub_input_per_1m: prices.input,
     rub_output_per_1m: prices.output,
@@ -47,6 +48,7 @@ function shown(id: string): object {
 const gift = {
   id: "gift",
   object: "model",
+  created: expect.any(Number) as number,
   owned_by: "the people",
   rub_input_per_1m: 0,
   rub_output_per_1m: 0,
@@ -66,6 +68,23 @@ describe("GET /v1/models", () => {
     const reply = await get("/v1/models", at.gateway.key());
     expect([reply.status, reply.headers.get("content-type")]).toEqual([200, "application/json"]);
     expect(reply.body).toEqual({ object: "list", data: [...modelIds.map(shown), gift] });
+  });
+
+  test("says of each since when, in whole seconds, this config is in force", async () => {
+    const createdNow = async () => {
+      const list = (await get("/v1/models", at.gateway.key())).body as { data: object[] };
+      const one = (await get("/v1/models/org/large", at.gateway.key())).body as object;
+      return new Set([...list.data, one].map((model) => "created" in model && model.created));
+    };
+    const before = await createdNow();
+    const startedAt = Math.floor(at.gateway.clock.epochMs() / 1000);
+    expect([...before].every((created) => Number.isInteger(created))).toBe(true);
+    expect(before.size).toBe(1);
+    at.gateway.clock.advance(90_000);
+    expect(await createdNow()).toEqual(before);
+    const { app } = at.gateway;
+    app.reload(app.gateway.current.config);
+    expect([...(await createdNow())][0]).toBeGreaterThanOrEqual(startedAt + 90);
   });
 
   test("tells a poor account the same, and takes nothing", async () => {

@@ -208,7 +208,7 @@ describe("the description refuses", () => {
     ["ChatAnswer", completion({ choices: [choice({ content: null })] })],
     ["ChatAnswer", completion({ usage: undefined })],
     ["ChatChunk", completion()],
-    ["Model", { id: "small", object: "model", owned_by: "x", rub_input_per_1m: 0.5 }],
+    ["Model", { id: "small", object: "model", created: 1, owned_by: "x", rub_input_per_1m: 0.5 }],
     ["Roubles", "1.50"],
     ["Roubles", 1],
   ])("as %s %j", async (name, value) => {

@@ -7,6 +7,10 @@ export function serviceSchemas(): Readonly<Record<string, TSchema>> {
     {
       id: Type.String({ description: "What requests name as `model`. It may hold slashes." }),
       object: Type.Literal("model"),
+      created: Type.Integer({
+        description:
+          "Since when it is offered as it is now, in seconds since 1970; the same for all.",
+      }),
       owned_by: Type.String({
         description:
           "Whose it is, as the operator says; else the id of its first route's provider.",
