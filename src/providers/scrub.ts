@@ -30,14 +30,15 @@ const IPV6_GROUPS = 8;
 
 /** A provider's words for a client: the provider's key, organisation and address in it become `***`; at most 512 characters, no control characters. */
 export function scrub(text: string, secrets: Secrets): string {
-  // A secret that the cut would leave half of is masked before the cut.
-  let shown = text.slice(0, MESSAGE_CHARS_MAX * 4);
+  let shown = text;
   for (const secret of secrets.values) {
     if (secret.length >= SECRET_CHARS_MIN) shown = shown.replaceAll(secret, MASK);
   }
   for (const host of secrets.hosts) {
     if (host.length >= SECRET_CHARS_MIN) shown = shown.replaceAll(inAnyCase(host), MASK);
   }
+  // Not before the secrets are masked: of one that the cut goes through, half would be left, and not be known as one.
+  shown = shown.slice(0, MESSAGE_CHARS_MAX * 4);
   for (const pattern of PATTERNS) shown = shown.replace(pattern, MASK);
   return shown
     .replace(COLON_GROUPS, (text, groups: string) => (isAddress(groups) ? MASK : text))

@@ -43,3 +43,12 @@ describe("what is the operator's is masked", () => {
     expect(scrub(`it:${secret}`, noSecrets)).toBe("it:***");
   });
 });
+
+test("a secret that stands where a long text is cut is masked, however much is masked before it", () => {
+  const key = "a-key-of-the-operator";
+  const address = `https://${"a".repeat(480)} `;
+  for (let length = 2000; length <= 2060; length += 1) {
+    const text = `${address.repeat(4)}${"b".repeat(length - 4 * address.length)}${key}`;
+    expect(scrub(text, { values: [key], hosts: [] })).not.toContain("a-key");
+  }
+});
