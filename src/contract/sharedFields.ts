@@ -1,4 +1,4 @@
-import { Type, type SchemaOptions, type TSchema } from "@sinclair/typebox";
+import { Type, type SchemaOptions, type Static, type TObject, type TSchema } from "@sinclair/typebox";
 import type { JsonFields } from "../lib/json.ts";
 import { invalidRequest } from "./errors.ts";
 import type { Annotations } from "./humanError.ts";
@@ -64,12 +64,7 @@ export const holdFields = {
 };
 
 /** The values of `holdFields`, checked. */
-export interface HoldFields {
-  readonly max_tokens?: number | null;
-  readonly max_completion_tokens?: number | null;
-  readonly max_output_tokens?: number | null;
-  readonly n?: number | null;
-}
+export type HoldFields = Static<TObject<typeof holdFields>>;
 
 /** How many choices the caller asks for: 1 unless it says otherwise. */
 export function choiceCountOf(body: HoldFields): number {
