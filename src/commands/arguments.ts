@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from "commander";
 import { parseDurationMs } from "../config/quantity.ts";
 import { KEY_HEAD } from "../auth/key.ts";
-import { DAY_MS } from "../lib/day.ts";
+import { DAY_MS, midnightOf } from "../lib/day.ts";
 import { formatRoubles, NANO_ROUBLES_MAX, parseRoubles } from "../lib/money.ts";
 import { CommandFailure } from "./failure.ts";
 
@@ -13,8 +13,8 @@ import { CommandFailure } from "./failure.ts";
 
 const ACCOUNT_NAME = /^[A-Za-z0-9_][A-Za-z0-9._@-]{0,63}$/;
 const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/u;
-const DATE =
-  /^(\d{4})-(\d{2})-(\d{2})(T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2}))?$/;
+/** A date, and a time behind it if there is one. */
+const MOMENT = /^([^T]*)(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2}))?$/;
 const LABEL_CHARS_MAX = 128;
 const REF_CHARS_MAX = 128;
 const NOTE_CHARS_MAX = 512;
@@ -168,13 +168,10 @@ function printable(text: string, charsMax: number): string {
 
 /** A date is its first moment in UTC; a date with a time says its zone. */
 function dateMs(text: string, otherForm: string): number {
-  const [, year, month, day, time] = DATE.exec(text) ?? [];
-  const midnight = new Date(Date.UTC(Number(year), Number(month) - 1, Number(day)));
-  // A day that the month does not have would silently be one of the next month.
-  const exists =
-    midnight.getUTCMonth() === Number(month) - 1 && midnight.getUTCDate() === Number(day);
-  const atMs = time === undefined ? midnight.getTime() : Date.parse(text);
-  if (exists && Number.isFinite(atMs)) return atMs;
+  const [, date = ""] = MOMENT.exec(text) ?? [];
+  // By the standard a date alone is one of UTC: https://tc39.es/ecma262/#sec-date-time-string-format
+  const atMs = midnightOf(date) === undefined ? Number.NaN : Date.parse(text);
+  if (Number.isFinite(atMs)) return atMs;
   throw new InvalidArgumentError(
     `${otherForm}, a date such as 2026-12-31 (its first moment, UTC), or a time such as 2026-12-31T18:00:00Z.`,
   );

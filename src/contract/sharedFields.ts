@@ -1,4 +1,10 @@
-import { Type, type SchemaOptions, type Static, type TObject, type TSchema } from "@sinclair/typebox";
+import {
+  Type,
+  type SchemaOptions,
+  type Static,
+  type TObject,
+  type TSchema,
+} from "@sinclair/typebox";
 import type { JsonFields } from "../lib/json.ts";
 import { invalidRequest } from "./errors.ts";
 import type { Annotations } from "./humanError.ts";

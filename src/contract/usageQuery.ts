@@ -1,4 +1,4 @@
-import { DAY_MS } from "../lib/day.ts";
+import { DAY_MS, midnightOf } from "../lib/day.ts";
 import { invalidRequest } from "./errors.ts";
 
 /** What a client may sum its usage up by. */
@@ -16,7 +16,6 @@ const PARAMETERS = ["by", "since", "until"] as const;
 export const USAGE_DAYS_DEFAULT = 30;
 /** So many days one report covers at most. */
 export const USAGE_DAYS_MAX = 366;
-const DATE = /^\d{4}-\d{2}-\d{2}$/;
 const DAYS_BACK = /^(\d{1,5})d$/;
 
 /**
@@ -54,9 +53,8 @@ function dayOf(name: "since" | "until", query: URLSearchParams, today: number): 
   if (text === null) return undefined;
   const [, daysBack] = DAYS_BACK.exec(text) ?? [];
   if (daysBack !== undefined) return today - Number(daysBack);
-  const atMs = DATE.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
-  // A day that its month does not have would silently be one of the next month.
-  if (Number.isFinite(atMs) && new Date(atMs).toISOString().startsWith(text)) return atMs / DAY_MS;
+  const atMs = midnightOf(text);
+  if (atMs !== undefined) return atMs / DAY_MS;
   throw invalidRequest(
     `${name} must be a date such as 2026-11-01, or a number of days back from today such as 7d`,
   );

@@ -1,2 +1,11 @@
 /** A day of UTC, which has no leap seconds as computers count. */
 export const DAY_MS = 86_400_000;
+
+const DATE = /^\d{4}-\d{2}-\d{2}$/;
+
+/** The first moment, in UTC, of a date such as `2026-11-01`; undefined for any other text, and for a day that no month has. */
+export function midnightOf(date: string): number | undefined {
+  const atMs = DATE.test(date) ? Date.parse(`${date}T00:00:00Z`) : Number.NaN;
+  // A day that its month does not have would silently be one of the next month.
+  return Number.isFinite(atMs) && new Date(atMs).toISOString().startsWith(date) ? atMs : undefined;
+}
