@@ -67,8 +67,9 @@ function result(by: UsageGrouping, rows: readonly UsageRow[]): Result {
 
 /** CSV has its columns in this order. */
 function usageDocument(by: UsageGrouping, row: UsageRow): Record<string, string | number> {
-  const { failed, ...form } = usageForm(by, row);
-  return { ...form, operator_cost_rub: formatRoubles(row.operatorCost), failed };
+  const { failed, refunded_rub, ...form } = usageForm(by, row);
+  const operator_cost_rub = formatRoubles(row.operatorCost);
+  return { ...form, operator_cost_rub, failed, refunded_rub };
 }
 
 function csvText(by: UsageGrouping, rows: readonly UsageRow[]): string {
@@ -86,6 +87,7 @@ function usageText(by: UsageGrouping, rows: readonly UsageRow[]): string {
     { head: "cache write", kind: "number" },
     { head: "completion", kind: "number" },
     { head: "cost, RUB", kind: "money" },
+    { head: "refunded, RUB", kind: "money" },
     { head: "own cost, RUB", kind: "money" },
   ] as const;
   const cells = (row: UsageRow) => [
@@ -97,6 +99,7 @@ function usageText(by: UsageGrouping, rows: readonly UsageRow[]): string {
     String(row.cacheWriteTokens),
     String(row.completionTokens),
     formatRoubles(row.cost),
+    formatRoubles(row.refunded),
     formatRoubles(row.operatorCost),
   ];
   const lines = rows.length > 1 ? [...rows, total(rows)] : rows;
@@ -115,5 +118,6 @@ function total(rows: readonly UsageRow[]): UsageRow {
     cost: rows.reduce((all, row) => all + row.cost, 0n),
     operatorCost: rows.reduce((all, row) => all + row.operatorCost, 0n),
     failed: sum((row) => row.failed),
+    refunded: rows.reduce((all, row) => all + row.refunded, 0n),
   };
 }

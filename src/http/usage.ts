@@ -58,6 +58,7 @@ function added(before: UsageSums | undefined, sums: UsageSums): UsageSums {
     completionTokens: before.completionTokens + sums.completionTokens,
     cost: before.cost + sums.cost,
     failed: before.failed + sums.failed,
+    refunded: before.refunded + sums.refunded,
   };
 }
 

@@ -23,13 +23,14 @@ export type ReadAccountUsage = (accountId: number, days: TimeSpan) => Generator<
 const SUMS_OF_DAY = `
   SELECT model AS name, sum(requests) AS requests, sum(failed) AS failed, sum(prompt) AS prompt,
     sum(cached) AS cached, sum(cacheWrite) AS cacheWrite, sum(completion) AS completion,
-    sum(charge / ${NANO_ROUBLES_PER_ROUBLE}) AS cost, sum(charge % ${NANO_ROUBLES_PER_ROUBLE}) AS costRest
+    sum(charge / ${NANO_ROUBLES_PER_ROUBLE}) AS cost, sum(charge % ${NANO_ROUBLES_PER_ROUBLE}) AS costRest,
+    sum(refunded / ${NANO_ROUBLES_PER_ROUBLE}) AS refunded, sum(refunded % ${NANO_ROUBLES_PER_ROUBLE}) AS refundedRest
   FROM (
     SELECT model, requests, failed, prompt_tokens AS prompt, cached_tokens AS cached,
-      cache_write_tokens AS cacheWrite, completion_tokens AS completion, charge
+      cache_write_tokens AS cacheWrite, completion_tokens AS completion, charge, refunded
     FROM daily_totals WHERE day = $day AND account_id = $accountId
     UNION ALL
-    SELECT model, 1, 0, prompt_tokens, cached_tokens, cache_write_tokens, completion_tokens, charge
+    SELECT model, 1, 0, prompt_tokens, cached_tokens, cache_write_tokens, completion_tokens, charge, 0
     FROM requests INDEXED BY requests_not_done
     WHERE $day >= $runningSince AND status = 'running' AND status <> 'done' AND account_id = $accountId
       AND at / ${DAY_MS} = $day

@@ -3,6 +3,7 @@ import type { UsageSums } from "../contract/usageForm.ts";
 import { DAY_MS } from "../lib/day.ts";
 import { NANO_ROUBLES_PER_ROUBLE } from "../lib/money.ts";
 import type { Connection } from "./sqlite.ts";
+import { chargeRef } from "./ledger.ts";
 import { keptSince } from "./keptSince.ts";
 import { splitTime, type TimeSpan } from "./timeSpan.ts";
 
@@ -86,7 +87,8 @@ function ofTotals(by: UsageGrouping, days: TimeSpan, account: string | undefined
       sum(prompt_tokens) AS prompt, sum(cached_tokens) AS cached,
       sum(cache_write_tokens) AS cacheWrite, sum(completion_tokens) AS completion,
       sum(charge / ${NANO_ROUBLES_PER_ROUBLE}) AS cost, sum(charge % ${NANO_ROUBLES_PER_ROUBLE}) AS costRest,
-      sum(operator_cost / ${NANO_ROUBLES_PER_ROUBLE}) AS own, sum(operator_cost % ${NANO_ROUBLES_PER_ROUBLE}) AS ownRest
+      sum(operator_cost / ${NANO_ROUBLES_PER_ROUBLE}) AS own, sum(operator_cost % ${NANO_ROUBLES_PER_ROUBLE}) AS ownRest,
+      sum(refunded / ${NANO_ROUBLES_PER_ROUBLE}) AS refunded, sum(refunded % ${NANO_ROUBLES_PER_ROUBLE}) AS refundedRest
     FROM daily_totals WHERE ${ofDays(days, account)}
     GROUP BY 1`;
 }
@@ -104,6 +106,11 @@ function ofDays(days: TimeSpan, account: string | undefined): SQL {
     ) ${ofAccount(account)}`;
 }
 
+/** By two indexes for each request: that of a ledger's refs, and that of its refunds. */
+const refundedOf = (): SQL => sql`(SELECT coalesce(sum(refund.amount), 0)
+    FROM ledger AS charge JOIN ledger AS refund ON refund.refund_of = charge.id
+    WHERE charge.ref = ${chargeRef("")} || public_id)`;
+
 /** Each request as totals of its own; `running`: only those that are not in the totals yet. */
 function ofRequests(
   by: UsageGrouping,
@@ -118,7 +125,8 @@ function ofRequests(
   return sql`SELECT ${groupings[by].ofRequest()}, 1, status IN ('failed', 'interrupted'),
       prompt_tokens, cached_tokens, cache_write_tokens, completion_tokens,
       charge / ${NANO_ROUBLES_PER_ROUBLE}, charge % ${NANO_ROUBLES_PER_ROUBLE},
-      coalesce(operator_cost, 0) / ${NANO_ROUBLES_PER_ROUBLE}, coalesce(operator_cost, 0) % ${NANO_ROUBLES_PER_ROUBLE}
+      coalesce(operator_cost, 0) / ${NANO_ROUBLES_PER_ROUBLE}, coalesce(operator_cost, 0) % ${NANO_ROUBLES_PER_ROUBLE},
+      ${refundedOf()} / ${NANO_ROUBLES_PER_ROUBLE}, ${refundedOf()} % ${NANO_ROUBLES_PER_ROUBLE}
     FROM ${source} at >= ${span.from} AND at < ${span.to} ${ofAccount(account)}`;
 }
 
@@ -139,6 +147,8 @@ export interface SummedUsage {
   completion: bigint;
   cost: bigint;
   costRest: bigint;
+  refunded: bigint;
+  refundedRest: bigint;
 }
 
 interface SummedRow extends SummedUsage {
@@ -149,7 +159,8 @@ interface SummedRow extends SummedUsage {
 function summed(by: UsageGrouping, counted: readonly SQL[]): SQL {
   return sql`SELECT ${groupings[by].name()} AS name, sum(requests) AS requests, sum(failed) AS failed,
       sum(prompt) AS prompt, sum(cached) AS cached, sum(cacheWrite) AS cacheWrite, sum(completion) AS completion,
-      sum(cost) AS cost, sum(costRest) AS costRest, sum(own) AS own, sum(ownRest) AS ownRest
+      sum(cost) AS cost, sum(costRest) AS costRest, sum(own) AS own, sum(ownRest) AS ownRest,
+      sum(refunded) AS refunded, sum(refundedRest) AS refundedRest
     FROM (${sql.join([...counted], sql` UNION ALL `)})
     GROUP BY grouped ORDER BY 1`;
 }
@@ -172,5 +183,6 @@ export function usageSums(row: SummedUsage): UsageSums {
     completionTokens: Number(row.completion),
     cost: row.cost * NANO_ROUBLES_PER_ROUBLE + row.costRest,
     failed: Number(row.failed),
+    refunded: row.refunded * NANO_ROUBLES_PER_ROUBLE + row.refundedRest,
   };
 }

@@ -139,6 +139,10 @@ describe("balance", () => {
     });
     const [key] = (await desk.json("keys", "list")) as object[];
     expect(key).toMatchObject({ spent_rub: "0" });
+    // What the key has spent by one report and the other differs by what was given back.
+    expect(await desk.json("usage", "--by", "key")).toMatchObject([
+      { cost_rub: "0.000010295", refunded_rub: "0.000010295" },
+    ]);
     const again = await desk.run("balance", "refund", "req_1");
     expect(again).toEqual({
       status: 1,

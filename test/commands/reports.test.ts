@@ -48,6 +48,7 @@ const billed = {
   cost_rub: "0.000010295",
   operator_cost_rub: "0.000004",
   failed: 0,
+  refunded_rub: "0",
 };
 const nothing = {
   requests: 1,
@@ -58,6 +59,7 @@ const nothing = {
   cost_rub: "0",
   operator_cost_rub: "0",
   failed: 0,
+  refunded_rub: "0",
 };
 const both = {
   requests: 2,
@@ -68,6 +70,7 @@ const both = {
   cost_rub: "0.00002059",
   operator_cost_rub: "0.000008",
   failed: 0,
+  refunded_rub: "0",
 };
 
 describe("usage", () => {
@@ -140,19 +143,19 @@ describe("usage", () => {
     const { stdout } = await desk.run("usage", "--by", "model");
     const lines = stdout.split("\n").map((line) => line.replace(/ +/g, " "));
     expect(lines).toEqual([
-      "model requests failed prompt cached cache write completion cost, RUB own cost, RUB",
-      "=cmd()\\u001b[31m,\\u009b2J\\u202e 1 0 100 10 5 40 0.000010295 0.000004",
-      "small 3 1 100 10 5 40 0.000010295 0.000004",
-      "total 4 1 200 20 10 80 0.00002059 0.000008",
+      "model requests failed prompt cached cache write completion cost, RUB refunded, RUB own cost, RUB",
+      "=cmd()\\u001b[31m,\\u009b2J\\u202e 1 0 100 10 5 40 0.000010295 0 0.000004",
+      "small 3 1 100 10 5 40 0.000010295 0 0.000004",
+      "total 4 1 200 20 10 80 0.00002059 0 0.000008",
     ]);
   });
 
   test("is CSV for a spreadsheet, which can make no formula of it", async () => {
     const { stdout } = await desk.run("usage", "--by", "model", "--csv");
     expect(stdout.split("\r\n")).toEqual([
-      "model,requests,prompt_tokens,cached_tokens,cache_write_tokens,completion_tokens,cost_rub,operator_cost_rub,failed",
-      `"'${hostile}",1,100,10,5,40,0.000010295,0.000004,0`,
-      "small,3,100,10,5,40,0.000010295,0.000004,1",
+      "model,requests,prompt_tokens,cached_tokens,cache_write_tokens,completion_tokens,cost_rub,operator_cost_rub,failed,refunded_rub",
+      `"'${hostile}",1,100,10,5,40,0.000010295,0.000004,0,0`,
+      "small,3,100,10,5,40,0.000010295,0.000004,1,0",
     ]);
   });
 

@@ -46,6 +46,7 @@ const once = {
   completion_tokens: 7,
   cost_rub: "0.0018025",
   failed: 0,
+  refunded_rub: "0",
 };
 const twice = {
   requests: 2,
@@ -55,6 +56,7 @@ const twice = {
   completion_tokens: 14,
   cost_rub: "0.003605",
   failed: 0,
+  refunded_rub: "0",
 };
 
 describe("GET /v1/usage", () => {
@@ -127,7 +129,7 @@ describe("GET /v1/usage", () => {
     expect((await ask(key, "?since=366d")).status).toBe(400);
   });
 
-  test("keeps a model that is gone, and is not lowered by a refund", async () => {
+  test("keeps a model that is gone, and says what was given back beside its cost", async () => {
     provider.answer = usual;
     nextNoon();
     const key = at.gateway.key();
@@ -136,7 +138,9 @@ describe("GET /v1/usage", () => {
     await at.gateway.reload(costlyModels("small")({ local }));
     const refunding = { request: id, amount: null, ref: null, note: null };
     at.gateway.store.admin.refund({ name: "tester", at: Date.now() }, refunding);
-    expect(await usage(key, "?by=model")).toEqual([{ model: "large", ...once }]);
+    expect(await usage(key, "?by=model")).toEqual([
+      { model: "large", ...once, refunded_rub: once.cost_rub },
+    ]);
     await at.gateway.reload(costlyModels("small", "large")({ local }));
   });
 

@@ -68,8 +68,10 @@ async function randomHistory(seed: number, size: number): Promise<ReportedReques
     const { cost, operatorCost, ...figures } = bill;
     Object.assign(one, figures, { charge: cost, operatorCost: operatorCost ?? 0n });
     one.provider = provider ?? "";
-    if (cost > 1n && chance(0.1))
-      store.admin.refund(actor, { request: one.id, amount: cost / 2n, ref: null, note: null });
+    if (cost > 1n && chance(0.1)) {
+      one.refunded = cost / 2n;
+      store.admin.refund(actor, { request: one.id, amount: one.refunded, ref: null, note: null });
+    }
   }
   return requests;
 }
@@ -83,6 +85,7 @@ const nothing = {
   completionTokens: 0,
   charge: 0n,
   operatorCost: 0n,
+  refunded: 0n,
 } as const;
 
 function billed<Status extends string>(prompt: number, completionTokens: number, status: Status) {

@@ -15,6 +15,7 @@ export interface ReportedRequest {
   completionTokens: number;
   charge: bigint;
   operatorCost: bigint;
+  refunded: bigint;
 }
 
 const DAY_MS = 86_400_000;
@@ -41,6 +42,7 @@ export function modelUsage(
     row.completionTokens += request.completionTokens;
     row.cost += request.charge;
     row.operatorCost += request.operatorCost;
+    row.refunded += request.refunded;
   }
   return [...groups.values()].sort((a, b) => (a.group < b.group ? -1 : 1));
 }
@@ -69,5 +71,6 @@ function emptyRow(group: string): UsageRow {
     cost: 0n,
     operatorCost: 0n,
     failed: 0,
+    refunded: 0n,
   };
 }

@@ -59,6 +59,7 @@ function usageReport() {
         requests: Type.Integer({ minimum: 0, description: "All of them, the failed ones too." }),
         ...tokenCounts(),
         cost_rub: roubles(),
+        refunded_rub: roubles(),
         failed: Type.Integer({ minimum: 0, description: "Those of them that failed." }),
       }),
     ),
