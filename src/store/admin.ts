@@ -33,7 +33,10 @@ export interface Booked {
   applied: boolean;
 }
 
-/** Every change a person makes, each one transaction that also writes the admin log. They throw StoreError. */
+/**
+ * Every change a person makes, each one transaction that also writes the admin log, unless it was made before
+ * (`applied` is false). They throw StoreError.
+ */
 export interface Admin {
   createAccount(actor: Actor, name: string, overdraft: bigint): AccountRow;
   setOverdraft(actor: Actor, name: string, overdraft: bigint): AccountRow;
@@ -185,6 +188,7 @@ function changer({ db, sqlite }: Connection): Change {
     sqlite
       .transaction(() => {
         const result = work();
+        if (changedNothing(result)) return result;
         const { at, name } = actor;
         const told = typeof detail === "function" ? detail(result) : detail;
         db.insert(adminLog)
@@ -193,4 +197,10 @@ function changer({ db, sqlite }: Connection): Change {
         return result;
       })
       .immediate();
+}
+
+function changedNothing(result: unknown): boolean {
+  return (
+    typeof result === "object" && result !== null && "applied" in result && result.applied === false
+  );
 }

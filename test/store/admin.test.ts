@@ -121,10 +121,14 @@ describe("a key", () => {
   });
 });
 
-test("the admin log tells who changed what, and nothing of a change that failed", () => {
+test("the admin log tells who changed what, and nothing of a change that failed or was made before", () => {
   fund(books.store, "alice", 12n);
+  book("credit", 5n, "pay");
+  book("credit", 5n, "pay");
   expect(() => book("debit", 99n, "too-much")).toThrow();
   books.store.admin.setDisabled(actor, "alice", true);
+  books.store.admin.revokeKey(actor, "key_alice");
+  books.store.admin.revokeKey(actor, "key_alice");
   const sqlite = new Database(books.path, { readonly: true });
   const rows = sqlite
     .query("SELECT actor, command, subject, detail FROM admin_log ORDER BY id")
@@ -133,6 +137,13 @@ test("the admin log tells who changed what, and nothing of a change that failed"
   expect(rows).toEqual([
     { actor: "tester", command: "keys create", subject: "key_alice", detail: "account alice" },
     { actor: "tester", command: "balance credit", subject: "alice", detail: "0.000000012" },
+    {
+      actor: "tester",
+      command: "balance credit",
+      subject: "alice",
+      detail: "0.000000005 ref pay",
+    },
     { actor: "tester", command: "accounts disable", subject: "alice", detail: null },
+    { actor: "tester", command: "keys revoke", subject: "key_alice", detail: null },
   ]);
 });
