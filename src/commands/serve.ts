@@ -28,7 +28,8 @@ export function addServe(program: Command): void {
       const path = globalOptions(command).config;
       const { config, warnings } = loadConfig({ path, environment });
       const signals = listenForStop();
-      const starting = startGateway(config, logWriter());
+      // Behind this turn: a start that waits for its store holds the thread, and SIGHUP would kill it there.
+      const starting = Promise.resolve().then(() => startGateway(config, logWriter()));
       process.on("SIGHUP", () => void reloadStarted(starting, config.file, environment));
       const gateway = await starting;
       for (const problem of warnings) gateway.app.gateway.log.warn("config", { problem });
