@@ -161,6 +161,6 @@ function known<T>(funds: T | undefined): T {
 function refuseWithoutBooks(gateway: Gateway): void {
   if (gateway.traffic.isCut) throw serviceUnavailable(new ShuttingDown());
   if (!gateway.writer.isFull) return;
-  gateway.writer.probe();
+  gateway.writer.tryRoom();
   throw serviceUnavailable(new StoreFull());
 }

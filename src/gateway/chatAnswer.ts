@@ -59,7 +59,7 @@ export function publicCompletion(
   const said = choicesOf(reply).map((choice, at) => publicChoice(choice, at, identity));
   if (said.length === 0) throw new AnswerError("the answer has no choices");
   // What comes behind a stop sequence was generated too: it is counted, though nobody sees it.
-  const textBytes = said.reduce((sum, { message }) => sum + spokenBytes(message), 0);
+  const textBytes = said.reduce((sum, { message }) => sum + messageBytes(message), 0);
   const { usage: _, ...rest } = reply;
   const open: UnbilledCompletion = {
     ...rest,
@@ -128,7 +128,7 @@ function isEmpty(delta: Delta): boolean {
  * times as long as the text. Sound counts by its transcript, and a picture as a part of a prompt that is no text: the
  * bytes of either tell nothing of tokens.
  */
-export function spokenBytes(said: JsonFields): number {
+export function messageBytes(said: JsonFields): number {
   let bytes = 0;
   for (const name in said) {
     const value = said[name];

@@ -18,7 +18,7 @@ import {
   publicChunk,
   publicUsage,
   shownChunk,
-  spokenBytes,
+  messageBytes,
   type AnswerIdentity,
 } from "./chatAnswer.ts";
 import { ChatStops } from "./chatStops.ts";
@@ -202,7 +202,7 @@ export class ChatDecoder implements AnswerDecoder {
     this.#output += text;
     // All that the provider said was generated, and is counted, whether the client sees it or not.
     for (const choice of chunk.choices) {
-      this.textBytes += spokenBytes(choice.delta);
+      this.textBytes += messageBytes(choice.delta);
       const { index } = choice;
       if (!this.#begunChoices.has(index) && bearsContent(choice)) {
         this.#begunChoices.add(index);

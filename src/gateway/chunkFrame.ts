@@ -4,7 +4,7 @@ import type { Span } from "../lib/span.ts";
 const UNSOUND = /[^ !#-[\]-\ufffc]/;
 
 /** A text that stands as it is in JSON, and in no chunk by chance. */
-const PROBE = "~ the place of the text ~";
+const PLACEHOLDER = "~ the place of the text ~";
 
 /** Larger events are few, and a frame is kept as long as its stream. */
 const FRAMED_EVENT_BYTES_MAX = 16_384;
@@ -57,10 +57,10 @@ function frameOf(event: Buffer, text: string, read: ReadEvent): Frame | undefine
   if (at < 0) return undefined;
   const before = event.subarray(0, at + 1);
   const behind = event.subarray(at + written.length - 1);
-  const probed = read(Buffer.concat([before, Buffer.from(PROBE), behind]));
+  const probed = read(Buffer.concat([before, Buffer.from(PLACEHOLDER), behind]));
   // Another field may happen to say the same as the text.
-  if (probed?.text !== PROBE) return undefined;
-  const [shownBefore, shownBehind, ...more] = probed.shown.split(PROBE);
+  if (probed?.text !== PLACEHOLDER) return undefined;
+  const [shownBefore, shownBehind, ...more] = probed.shown.split(PLACEHOLDER);
   if (shownBefore === undefined || shownBehind === undefined || more.length > 0) return undefined;
   return { before, behind, shownBefore, shownBehind };
 }

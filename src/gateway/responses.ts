@@ -17,7 +17,7 @@ import { openStream } from "./openStream.ts";
 import { pinToMaker } from "./ownership.ts";
 import { objectsOf, ResponsesDecoder, responsesFailure } from "./responsesDecoder.ts";
 import { ranProviderTools } from "./providerTools.ts";
-import { spokenTextBytes } from "./spokenText.ts";
+import { outputBytes } from "./spokenText.ts";
 
 /** A checked responses request with the client's own text. */
 export interface ResponsesBody {
@@ -87,7 +87,7 @@ function jsonAnswer(journey: Journey): Promise<Answer> {
       usage: readResponsesUsage(response["usage"]),
       isUsageFinal: true,
       ranProviderTools: ranProviderTools(response["output"]),
-      textBytes: spokenTextBytes(response["output"]),
+      textBytes: outputBytes(response["output"]),
     };
     const billed = reportsFailure ? undefined : billedUsage(journey.admitted, read);
     const historyTokens = historyTokensOf(journey.admitted, read);

@@ -8,7 +8,7 @@ import type { SseEvent } from "../lib/sseEvent.ts";
 import { AnswerError, ExcessError, MisfireError, parseAnswerJson } from "../providers/provider.ts";
 import { ANSWER_BYTES_MAX, type AnswerDecoder, type NamedObject } from "./answerDecoder.ts";
 import { ranProviderTools } from "./providerTools.ts";
-import { spokenTextBytes } from "./spokenText.ts";
+import { outputBytes } from "./spokenText.ts";
 
 /** What the model says comes in these. All else but calls only opens the answer; another provider may still begin it anew. */
 const SAYING_EVENT = /\.(?:delta|done)$/;
@@ -140,7 +140,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     this.usage = readResponsesUsage(response["usage"]);
     this.ranProviderTools = ranProviderTools(response["output"]);
     // A provider that sends no deltas has said all the same what stands here.
-    if (!this.usage) this.textBytes = Math.max(this.textBytes, spokenTextBytes(response["output"]));
+    if (!this.usage) this.textBytes = Math.max(this.textBytes, outputBytes(response["output"]));
     this.#objects.push(...objectsOf(response));
     this.reportsFailure = type === "response.failed";
     this.hasContent = true;

@@ -14,7 +14,7 @@ const SPOKEN_FIELDS: ReadonlySet<string> = new Set([
  * UTF-8 bytes of what the output of a response says: texts, reasoning, refusals, calls of tools. They are
  * the ones that come as deltas in a stream, so both forms of an answer are estimated alike.
  */
-export function spokenTextBytes(output: unknown): number {
+export function outputBytes(output: unknown): number {
   let bytes = 0;
   walk(output, (found, name) => {
     const isSpoken = typeof found === "string" && name !== undefined && SPOKEN_FIELDS.has(name);

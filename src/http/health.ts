@@ -13,13 +13,13 @@ export function health(app: App): HealthAnswer {
   if (app.isDraining) return { status: 503, body: JSON.stringify({ status: "draining" }) };
   const { store, writer } = app.gateway;
   try {
-    store.probe();
+    store.requireReadable();
   } catch (error) {
     return unavailable(app, errorClass(error));
   }
   if (writer.isFull) {
     // Who balances load sends nothing else to a gateway that is unavailable: only a health check can try again.
-    writer.probe();
+    writer.tryRoom();
     return unavailable(app, errorClass(new StoreFull()));
   }
   return { status: 200, body: JSON.stringify({ status: "ok", version: version() }) };

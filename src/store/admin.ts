@@ -12,7 +12,7 @@ import {
   type Successor,
 } from "./keyLine.ts";
 import { keyTable, type KeyChanges, type KeyRow, type NewKey } from "./keys.ts";
-import { ledgerTable, refTaken, spendableMax } from "./ledger.ts";
+import { ledgerTable, refTaken, SPENDABLE_MAX } from "./ledger.ts";
 import { refund, type Refunded, type Refunding } from "./refund.ts";
 import { newRowId } from "./columns.ts";
 import { adminLog } from "./schema.ts";
@@ -88,7 +88,7 @@ export function admin(connection: Connection): Admin {
             `the overdraft of ${JSON.stringify(name)} cannot be ${formatRoubles(overdraft)}: more than that is spent or held`,
           );
         }
-        const most = spendableMax - account.balance;
+        const most = SPENDABLE_MAX - account.balance;
         if (overdraft > account.overdraft && overdraft > most) {
           throw new StoreError(
             `the balance of ${JSON.stringify(name)} with that overdraft would be larger than can be kept: choose one of at most ${formatRoubles(most)} roubles`,

@@ -56,7 +56,7 @@ export interface LedgerTable {
 }
 
 /** Balance and overdraft together, for so much may be held at once: what 64 bits can sum up. */
-export const spendableMax = 9_223_372_036_854_775_807n;
+export const SPENDABLE_MAX = 9_223_372_036_854_775_807n;
 const CHARGE_REF = "req:";
 
 /** A charge's `ref` names its request, so that no request is charged twice. */
@@ -102,7 +102,7 @@ export function ledgerTable(connection: Connection): LedgerTable {
         "amount out of bounds",
       );
       const balanceAfter = end.balance + entry.amount;
-      const most = spendableMax - end.balance - end.overdraft;
+      const most = SPENDABLE_MAX - end.balance - end.overdraft;
       if (entry.amount > 0n && entry.amount > most) throw tooLarge(end, most);
       insert.run({ ...entry, seq: end.seq + 1, balanceAfter });
       return balanceAfter;

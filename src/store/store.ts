@@ -40,7 +40,7 @@ export interface Store {
   /** The same with two threads, in half the time. */
   auditBeside(): Promise<AuditReport>;
   /** Throws when the store cannot be read. */
-  probe(): void;
+  requireReadable(): void;
   /** True once the file at the store's path is not the opened one any more. */
   isFileReplaced(): boolean;
   /** True where the database's file alone has all that was committed: its log beside it is empty. */
@@ -107,7 +107,7 @@ function storeOver(
     interruptRunning: () => parts.requests().interruptRunning(),
     audit: () => auditStore(connection, { atRest: !isGatewayRunning(path) }),
     auditBeside: () => auditStoreBeside(connection, path, { atRest: !isGatewayRunning(path) }),
-    probe() {
+    requireReadable() {
       connection.sqlite.query("SELECT 1 FROM accounts LIMIT 1").get();
     },
     isFileReplaced: () => connection.file.isReplaced(),

@@ -34,7 +34,7 @@ export interface Writer {
   /** It failed fatally: nothing more may be written to the database, by nobody. */
   readonly isBroken: boolean;
   /** Tries a small write that changes nothing, whose outcome only `isFull` tells; one at a time. */
-  probe(): void;
+  tryRoom(): void;
   /**
    * Refuses what comes from now on, waits for what was asked so far, lets the Worker close its connection, and ends it;
    * after a fatal failure it does not wait.
@@ -121,7 +121,7 @@ class WorkerWriter implements Writer {
     });
   }
 
-  probe(): void {
+  tryRoom(): void {
     if (!this.#isProbing) void this.#tryOut();
   }
 

@@ -237,7 +237,7 @@ describe("GET /healthz", () => {
   });
 
   test("says that a store which cannot be read makes the gateway unavailable", async () => {
-    const probe = spyOn(at.gateway.store, "probe").mockImplementation(() => {
+    const probe = spyOn(at.gateway.store, "requireReadable").mockImplementation(() => {
       throw new Error("no such table");
     });
     const reply = await get("/healthz", undefined);

@@ -105,7 +105,7 @@ function health(): Promise<Reply> {
 }
 
 async function withoutStore(): Promise<Reply> {
-  const probe = spyOn(at.gateway.store, "probe").mockImplementation(() => {
+  const probe = spyOn(at.gateway.store, "requireReadable").mockImplementation(() => {
     throw new Error("no such table");
   });
   try {

@@ -271,7 +271,7 @@ describe("while a gateway serves, folding", () => {
       isFull: false,
       isBroken: false,
       queued: 0,
-      probe: () => undefined,
+      tryRoom: () => undefined,
       close: () => Promise.resolve(),
       write,
     };
