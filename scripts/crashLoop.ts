@@ -1,13 +1,12 @@
 /** Kills a gateway under load again and again: `bun scripts/crashLoop.ts [CYCLES] [SEED]`; 1000 unless given. */
 import { startDemoProvider } from "../src/commands/demo/provider.ts";
-import { seededRandom } from "../test/support/seededRandom.ts";
+import { drawnSeed, seededRandom } from "../test/support/seededRandom.ts";
 import { runCrashCycle } from "../test/support/crashCycle.ts";
 import { oneModel } from "../test/support/gatewayConfig.ts";
 import { startGatewayProcess } from "../test/support/gatewayProcess.ts";
 
 const cyclesDefault = 1000;
 const killAfterMax = 49;
-const seedMax = 2 ** 31;
 /** So often a line says how far it is. */
 const tellEvery = 100;
 
@@ -48,6 +47,6 @@ async function crashLoop(cycles: number, seed: number): Promise<number> {
 
 if (import.meta.main) {
   const [cycles, seed] = process.argv.slice(2).map(Number);
-  const bad = await crashLoop(cycles ?? cyclesDefault, seed ?? Math.floor(Math.random() * seedMax));
+  const bad = await crashLoop(cycles ?? cyclesDefault, seed ?? drawnSeed());
   process.exit(bad === 0 ? 0 : 1);
 }

@@ -9,17 +9,8 @@ import { inRounds } from "../test/support/rounds.ts";
 const answersDefault = 2_000_000;
 const roundMax = 20_000;
 
-/** Each round has a gateway of its own. */
-async function play(round: { seed: number; requests: number }): ReturnType<typeof fuzzAnswers> {
-  const bench = await openAnswersBench(round.seed);
-  try {
-    return await fuzzAnswers(bench, round);
-  } finally {
-    await bench.stop();
-  }
-}
-
 if (import.meta.main) {
   const [answers = answersDefault, first] = process.argv.slice(2).map(Number);
-  process.exit((await inRounds(answers, first, roundMax, play)) === 0 ? 0 : 1);
+  const bad = await inRounds(answers, first, roundMax, openAnswersBench, fuzzAnswers);
+  process.exit(bad === 0 ? 0 : 1);
 }

@@ -9,17 +9,8 @@ import { inRounds } from "../test/support/rounds.ts";
 const requestsDefault = 1_000_000;
 const roundMax = 10_000;
 
-/** Each round has a gateway of its own. */
-async function play(round: { seed: number; requests: number }): ReturnType<typeof mixTenants> {
-  const bench = await openIsolationBench(round.seed);
-  try {
-    return await mixTenants(bench, round);
-  } finally {
-    await bench.close();
-  }
-}
-
 if (import.meta.main) {
   const [requests = requestsDefault, first] = process.argv.slice(2).map(Number);
-  process.exit((await inRounds(requests, first, roundMax, play)) === 0 ? 0 : 1);
+  const bad = await inRounds(requests, first, roundMax, openIsolationBench, mixTenants);
+  process.exit(bad === 0 ? 0 : 1);
 }

@@ -10,6 +10,7 @@ import { openLedgerBench } from "../test/support/ledgerBench.ts";
 import { ledgerHistory } from "../test/support/ledgerHistory.ts";
 import { takeTurns } from "../test/support/moneyProvider.ts";
 import { startProvider } from "../test/support/scriptedProvider.ts";
+import { drawnSeed } from "../test/support/seededRandom.ts";
 import { openTestApp } from "../test/support/testApp.ts";
 
 /** A model with what it runs on; `close` checks the books once more. */
@@ -47,14 +48,12 @@ const playgrounds: Readonly<Record<string, { runs: number; open(): Promise<Playg
   },
 };
 
-const seedMax = 2 ** 31;
-
 /** Prints the seed first, so that whatever comes of it can be played again. Throws with the shrunk history that failed. */
 async function play(which: string, runs: string | undefined, seed: string | undefined) {
   const playground = playgrounds[which];
   if (!playground) throw new Error(`which model: ${Object.keys(playgrounds).join(", ")}?`);
   const numRuns = Number(runs ?? playground.runs);
-  const chosen = Number(seed ?? Math.floor(Math.random() * seedMax));
+  const chosen = Number(seed ?? drawnSeed());
   console.log(JSON.stringify({ model: which, runs: numRuns, seed: chosen }));
   const startedMs = performance.now();
   const opened = await playground.open();

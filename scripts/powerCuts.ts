@@ -3,12 +3,11 @@
  * `durability = "power"` no acknowledged charge may be gone; with "process" some must be, or the cuts cut nothing.
  */
 import { startDemoProvider } from "../src/commands/demo/provider.ts";
-import { seededRandom } from "../test/support/seededRandom.ts";
+import { drawnSeed, seededRandom, seedMax } from "../test/support/seededRandom.ts";
 import { cCompiler, tellNotRun } from "../test/support/disk/faultyDisk.ts";
 import { cutPower, startGatewayOnDisk } from "../test/support/disk/powerCut.ts";
 
 const cutsDefault = 100;
-const seedMax = 2 ** 31;
 const atCallMax = 800;
 
 /** Runs so many cuts and prints what they left. Returns whether that is as it must be. */
@@ -43,9 +42,7 @@ if (import.meta.main) {
     tellNotRun("power cuts");
     process.exit(1);
   }
-  const [cuts = cutsDefault, seed = Math.floor(Math.random() * seedMax)] = process.argv
-    .slice(2)
-    .map(Number);
+  const [cuts = cutsDefault, seed = drawnSeed()] = process.argv.slice(2).map(Number);
   const isSafe = await powerCuts("power", cuts, seed);
   const isSeeing = await powerCuts("process", cuts, seed);
   process.exit(isSafe && isSeeing ? 0 : 1);

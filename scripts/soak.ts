@@ -2,13 +2,13 @@
  * A gateway in use for a long time: `bun scripts/soak.ts [MINUTES] [SEED]`; 24 hours unless given. Prints a line each
  * minute, and at the end what is wrong. It needs a machine for itself: how late the event loop is, is judged too.
  */
+import { drawnSeed } from "../test/support/seededRandom.ts";
 import { openSoakBench } from "../test/support/soak/bench.ts";
 import { soak, type SoakStanding } from "../test/support/soak/soak.ts";
 
 const minutesDefault = 24 * 60;
 const perSecond = 200;
 const reloadEveryMs = 60_000;
-const seedMax = 2 ** 31;
 const lagMsMax = 20;
 /** In an hour, after the first one. */
 const slopeMiBMax = 1;
@@ -36,9 +36,7 @@ function beyondLimits({ lagMs, slopeMiB }: SoakStanding): string[] {
 }
 
 if (import.meta.main) {
-  const [minutes = minutesDefault, seed = Math.floor(Math.random() * seedMax)] = process.argv
-    .slice(2)
-    .map(Number);
+  const [minutes = minutesDefault, seed = drawnSeed()] = process.argv.slice(2).map(Number);
   const problems = await soakFor(minutes, seed);
   for (const problem of problems) console.log(problem);
   process.exit(problems.length === 0 ? 0 : 1);

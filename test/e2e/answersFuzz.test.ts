@@ -12,7 +12,7 @@ let bench: AnswersBench;
 beforeAll(async () => {
   bench = await openAnswersBench(seed);
 }, startTimeoutMs);
-afterAll(() => bench.stop());
+afterAll(() => bench.close());
 
 /** Each must have been seen, or the run was blind for it. */
 const allOutcomes = {

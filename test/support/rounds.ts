@@ -1,4 +1,9 @@
-const seedMax = 2 ** 31;
+import { drawnSeed } from "./seededRandom.ts";
+
+interface Round {
+  readonly seed: number;
+  readonly requests: number;
+}
 
 /** What a round saw; `problems` is empty where all is well. */
 interface RoundSeen {
@@ -6,23 +11,23 @@ interface RoundSeen {
 }
 
 /**
- * The long form of a test that sends requests: in rounds of so many at most, each with a seed of its own, the first of
- * which is given or drawn. Prints what each saw, and returns how many things went wrong.
+ * The long form of a test that sends requests: in rounds of so many at most, each with a bench and a seed of its own,
+ * the first of which is given or drawn. Prints what each saw, and returns how many things went wrong.
  */
-export async function inRounds(
+export async function inRounds<Bench extends { close(): Promise<void> }>(
   requests: number,
   first: number | undefined,
   roundMax: number,
-  play: (round: { readonly seed: number; readonly requests: number }) => Promise<RoundSeen>,
+  open: (seed: number) => Promise<Bench>,
+  work: (bench: Bench, round: Round) => Promise<RoundSeen>,
 ): Promise<number> {
   let bad = 0;
-  let seed = first ?? Math.floor(Math.random() * seedMax);
+  let seed = first ?? drawnSeed();
   tell(JSON.stringify({ seed }));
   for (let sent = 0; sent < requests; sent += roundMax, seed += 1) {
-    const { problems, ...seen } = await play({
-      seed,
-      requests: Math.min(roundMax, requests - sent),
-    });
+    const bench = await open(seed);
+    const round = { seed, requests: Math.min(roundMax, requests - sent) };
+    const { problems, ...seen } = await work(bench, round).finally(() => bench.close());
     bad += problems.length;
     for (const problem of problems) tell(problem);
     tell(JSON.stringify({ ...seen, bad: problems.length }));

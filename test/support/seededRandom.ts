@@ -1,3 +1,11 @@
+/** Seeds that are drawn are below this. */
+export const seedMax = 2 ** 31;
+
+/** A seed for a run that was given none. */
+export function drawnSeed(): number {
+  return Math.floor(Math.random() * seedMax);
+}
+
 /** A small generator of repeatable randomness for tests: the same seed gives the same run. */
 export function seededRandom(seed: number) {
   let state = seed >>> 0;

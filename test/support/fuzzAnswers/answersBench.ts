@@ -27,13 +27,13 @@ export interface AnswersBench {
   /** What was wrong with the requests that came to the providers. */
   readonly problems: readonly string[];
   /** Puts a provider of its own in front of a visit; done when the gateway knows it. */
-  open(visit: number): Promise<{ readonly route: Route; readonly model: string }>;
+  begin(visit: number): Promise<{ readonly route: Route; readonly model: string }>;
   /** The visit asks nothing any more. */
-  close(visit: number): void;
+  end(visit: number): void;
   /** From now on the provider knows what to do with this; call what returns behind it. Returns how often it was asked. */
   expect(asked: AnswerCase): () => number;
   /** Ends the gateway in good order and checks its books. */
-  stop(): Promise<void>;
+  close(): Promise<void>;
 }
 
 /** So many visits share a config: the next one makes all of their providers anew, of whose health nothing is known. */
@@ -57,10 +57,10 @@ export async function openAnswersBench(seed: number): Promise<AnswersBench> {
   const problems: string[] = [];
   const faulty = startProvider(async (peer, request) => {
     if (faulty.requests.length > keptRequestsMax) faulty.forget();
-    const found = cases.get(numberIn(request));
+    const found = cases.get(caseNumberIn(request));
     if (found === undefined) {
       // A hasty gateway may have given up before a busy provider sees the request.
-      const isOver = over.has(numberIn(request));
+      const isOver = over.has(caseNumberIn(request));
       if (!isOver) problems.push(`nobody asks that: ${request.text.slice(0, 1000)}`);
       return peer.fin();
     }
@@ -69,7 +69,7 @@ export async function openAnswersBench(seed: number): Promise<AnswersBench> {
   });
   const backup = startProvider((peer, request) => {
     if (backup.requests.length > keptRequestsMax) backup.forget();
-    return answerOfBackup(numberIn(request))(peer, request);
+    return answerOfBackup(caseNumberIn(request))(peer, request);
   });
   const ports = { faulty: faulty.port, backup: backup.port };
   const providers = {
@@ -92,11 +92,11 @@ export async function openAnswersBench(seed: number): Promise<AnswersBench> {
       },
     },
     problems,
-    async open(visit) {
+    async begin(visit) {
       await periods.open(visit);
       return { route: routeOf(seed, visit), model: nameOf(visit) };
     },
-    close: (visit) => periods.close(visit),
+    end: (visit) => periods.close(visit),
     expect(asked) {
       const one = { asked, times: 0 };
       cases.set(asked.number, one);
@@ -106,13 +106,13 @@ export async function openAnswersBench(seed: number): Promise<AnswersBench> {
         return one.times;
       };
     },
-    stop: () => started.close(),
+    close: () => started.close(),
   };
 }
 
 const keptRequestsMax = 1000;
 
-function numberIn({ text }: ReceivedRequest): number {
+function caseNumberIn({ text }: ReceivedRequest): number {
   return Number(/case (\d+)\b/.exec(text)?.[1] ?? 0);
 }
 

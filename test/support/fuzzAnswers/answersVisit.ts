@@ -36,7 +36,7 @@ export async function visit(
   tally: AnswersTally,
 ): Promise<void> {
   const chance = chanceOf(seed ^ visitSalt, number);
-  const { route, model } = await bench.open(number);
+  const { route, model } = await bench.begin(number);
   const connection = await openConnection(bench.port, () => false);
   try {
     const count = route.isHasty ? hastyRequestsMax : requestsMax;
@@ -47,7 +47,7 @@ export async function visit(
     }
   } finally {
     await connection.leave("fin", givenUpMs);
-    bench.close(number);
+    bench.end(number);
   }
 }
 
