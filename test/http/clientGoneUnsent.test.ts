@@ -56,21 +56,21 @@ test.each([
 
 test("a client of a JSON answer that leaves in the pause behind providers that failed pays nothing", async () => {
   const { gateway, providers } = at;
-  const { retryBudget, detached } = gateway.app.gateway;
+  const { retryBudget, traffic } = gateway.app.gateway;
   providers.local.answer = refusal(500);
   const key = gateway.key();
   const client = await connectRaw(gateway.port);
   const { take } = retryBudget;
   // It is asked right before the pause. No answer is read on without its client any more.
   retryBudget.take = (underWay) => {
-    detached.count = 256;
+    traffic.detachedCount = 256;
     client.reset();
     return take(underWay);
   };
   client.send(chatBytes(key.key, JSON.stringify(ask({ model: "three" }))));
   const [record] = await gateway.records(key, 1);
   retryBudget.take = take;
-  detached.count = 0;
+  traffic.detachedCount = 0;
   expect(record).toMatchObject({ status: "cancelled", charge: 0n, attemptCount: 2 });
   expect(providers.local.requests).toHaveLength(2);
 });
