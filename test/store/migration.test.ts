@@ -54,7 +54,13 @@ test("a store of the first version is brought up with its totals, and its books 
   });
   const store = openStore({ path, durability: "process", serving: true });
   const actor = { name: "tester", at };
-  const tokens = { cachedTokens: 0, cacheWriteTokens: 0, completionTokens: 0, operatorCost: 0n };
+  const tokens = {
+    cachedTokens: 0,
+    cacheWriteTokens: 0,
+    completionTokens: 0,
+    operatorCost: 0n,
+    refunded: 0n,
+  };
   const usage = [
     { group: "2026-01-01", requests: 2, failed: 0, promptTokens: 30, cost: 750n, ...tokens },
     { group: "2026-01-02", requests: 2, failed: 1, promptTokens: 0, cost: 0n, ...tokens },
