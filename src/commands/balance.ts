@@ -4,6 +4,7 @@ import { formatRoubles } from "../lib/money.ts";
 import { available, type AccountRow, type HistoryRow } from "../store/store.ts";
 import { amount, listLimit, note, reference } from "./arguments.ts";
 import { visible, type Result } from "./print.ts";
+import { addCsv, csvOf, withReport, type Report } from "./report.ts";
 import { fields, table } from "./table.ts";
 import { findAccount, withSession, type Session } from "./session.ts";
 import { isoTime } from "../lib/isoTime.ts";
@@ -18,7 +19,23 @@ interface RefundOptions extends BookingOptions {
   readonly amount?: bigint;
 }
 
+interface HistoryOptions {
+  readonly limit: number;
+  readonly csv?: true;
+}
+
 const HISTORY_DEFAULT = 50;
+/** Of CSV, in this order: new ones come last. */
+const HISTORY_COLUMNS = [
+  "id",
+  "at",
+  "kind",
+  "amount_rub",
+  "balance_rub",
+  "ref",
+  "note",
+  "request_id",
+] as const;
 const refDescription = "your own name for this booking: booked once, however often it is run";
 const noteDescription = "a remark for the history";
 
@@ -35,14 +52,14 @@ export function addBalance(program: Command): void {
     .action((name: string, _: unknown, command: Command) =>
       withSession(command, "existing", (session) => shown(findAccount(session, name))),
     );
-  balance
+  const ofAccount = balance
     .command("history")
     .description("show the ledger of an account, newest first")
     .argument("<account>")
-    .option("--limit <count>", "how many rows at most", listLimit, HISTORY_DEFAULT)
-    .action((name: string, options: { limit: number }, command: Command) =>
-      withSession(command, "existing", (session) => history(session, name, options.limit)),
-    );
+    .option("--limit <count>", "how many rows at most", listLimit, HISTORY_DEFAULT);
+  addCsv(ofAccount).action((name: string, options: HistoryOptions, command: Command) =>
+    withReport(command, options, (session) => history(session, name, options.limit)),
+  );
 }
 
 function addBooking(balance: Command, kind: "credit" | "debit", description: string): void {
@@ -147,11 +164,13 @@ function shown(account: AccountRow): Result {
   };
 }
 
-function history(session: Session, name: string, limit: number): Result {
+function history(session: Session, name: string, limit: number): Report {
   const account = findAccount(session, name);
   const rows = session.store.ledger.history(account.id, limit);
+  const document = rows.map(ledgerDocument);
   return {
-    document: rows.map(ledgerDocument),
+    document,
+    csv: csvOf(HISTORY_COLUMNS, document),
     text: () =>
       rows.length === 0
         ? visible(

@@ -6,22 +6,48 @@ import {
   type RequestStatus,
 } from "../contract/requestForm.ts";
 import { formatRoubles } from "../lib/money.ts";
-import type { AttemptRecord, RequestRow } from "../store/store.ts";
+import { noKey, type AttemptRecord, type RequestRow } from "../store/store.ts";
 import { listLimit } from "./arguments.ts";
 import { CommandFailure } from "./failure.ts";
 import { pricePerMillion } from "./prices.ts";
 import { visible, type Result } from "./print.ts";
+import { addCsv, addSpan, csvOf, withReport, type Report, type SpanOptions } from "./report.ts";
 import { fields, table } from "./table.ts";
 import { findAccount, withSession, type Session } from "./session.ts";
 import { shortTime } from "./times.ts";
 
-interface ListOptions {
+interface ListOptions extends SpanOptions {
   readonly account?: string;
   readonly status?: RequestStatus;
+  readonly key?: string;
+  readonly model?: string;
   readonly limit: number;
+  readonly csv?: true;
 }
 
 const LIST_DEFAULT = 50;
+/** Of CSV, in this order: new ones come last. */
+const LIST_COLUMNS = [
+  "id",
+  "at",
+  "account",
+  "key_id",
+  "endpoint",
+  "model",
+  "provider",
+  "stream",
+  "status",
+  "prompt_tokens",
+  "cached_tokens",
+  "cache_write_tokens",
+  "completion_tokens",
+  "estimated",
+  "cost_rub",
+  "write_off_rub",
+  "attempt_count",
+  "duration_ms",
+  "first_byte_ms",
+] as const;
 
 /** Registers `tollgate requests` and `tollgate requests show`. */
 export function addRequests(program: Command): void {
@@ -32,9 +58,12 @@ export function addRequests(program: Command): void {
     .addOption(
       new Option("--status <status>", "only those with this status").choices(requestStatuses),
     )
+    .option("--key <id>", "only those by this key")
+    .option("--model <id>", "only those that asked for this model");
+  addCsv(addSpan(requests))
     .option("--limit <count>", "how many at most", listLimit, LIST_DEFAULT)
     .action((options: ListOptions, command: Command) =>
-      withSession(command, "existing", (session) => list(session, options)),
+      withReport(command, options, (session) => list(session, options)),
     );
   requests
     .command("show")
@@ -57,19 +86,24 @@ function refuseListOptions(requests: Command): void {
   });
 }
 
-function list(session: Session, options: ListOptions): Result {
-  if (options.account !== undefined) findAccount(session, options.account);
+function list(session: Session, options: ListOptions): Report {
+  const { account, key } = options;
+  if (account !== undefined) findAccount(session, account);
+  if (key !== undefined && session.store.keys.find(key) === undefined) throw noKey(key);
   const rows = session.store.requests.list(options);
+  const document = rows.map(requestDocument);
   return {
-    document: rows.map(requestDocument),
+    document,
+    csv: csvOf(LIST_COLUMNS, document),
     text: () => (rows.length === 0 ? nothing(session, options) : listText(rows)),
   };
 }
 
-function nothing({ toPaste }: Session, { account, status }: ListOptions): string {
-  return account === undefined && status === undefined
+function nothing({ toPaste }: Session, options: ListOptions): string {
+  const { account, status, key, model, since, until } = options;
+  return [account, status, key, model, since, until].every((one) => one === undefined)
     ? visible(`no requests yet: ${toPaste("keys", "create", "--account", "NAME")} issues a key`)
-    : "no such requests: leave --account or --status out to see all";
+    : "no such requests: leave --account, --status, --key, --model, --since or --until out to see more";
 }
 
 function listText(rows: readonly RequestRow[]): string {

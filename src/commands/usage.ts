@@ -1,53 +1,30 @@
 import { Option, type Command } from "commander";
-import { systemClock } from "../lib/clock.ts";
 import { usageForm } from "../contract/usageForm.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { usageGroupings, type UsageGrouping, type UsageRow } from "../store/store.ts";
-import { pastTime } from "./arguments.ts";
 import { csv } from "./csv.ts";
-import { CommandFailure } from "./failure.ts";
-import { printResult, printText, type Result } from "./print.ts";
+import { addCsv, addSpan, withReport, type Report, type SpanOptions } from "./report.ts";
+import { findAccount, type Session } from "./session.ts";
 import { table } from "./table.ts";
-import { findAccount, globalOptions, runSession, type Session } from "./session.ts";
 
-interface UsageOptions {
+interface UsageOptions extends SpanOptions {
   readonly by: UsageGrouping;
   readonly account?: string;
-  readonly since?: number;
-  readonly until?: number;
   readonly csv?: true;
 }
 
 /** Registers `tollgate usage`. */
 export function addUsage(program: Command): void {
-  const past = (text: string) => pastTime(text, systemClock.epochMs());
-  program
+  const usage = program
     .command("usage")
     .description("sum up requests, tokens, roubles and errors; days and dates are UTC")
     .addOption(
       new Option("--by <group>", "what to sum up by").choices(usageGroupings).default("day"),
     )
-    .option("--account <name>", "only this account's requests")
-    .option("--since <time>", "7d back from now, or a date: 2026-01-31", past)
-    .option("--until <time>", "up to this time, itself left out", past)
-    .option("--csv", "print CSV for a spreadsheet")
-    .action((options: UsageOptions, command: Command) => showUsage(options, command));
-}
-
-async function showUsage(options: UsageOptions, command: Command): Promise<void> {
-  const { config, json } = globalOptions(command);
-  const { by, since, until } = options;
-  if (options.csv && json) {
-    throw new CommandFailure("--csv and --json are two forms of one answer: give one of them", {
-      status: 2,
-    });
-  }
-  if (since !== undefined && until !== undefined && since >= until) {
-    throw new CommandFailure("--since must be earlier than --until", { status: 2 });
-  }
-  const rows = await runSession(config, "existing", (session) => read(session, options));
-  if (options.csv) printText(csvText(by, rows));
-  else printResult(result(by, rows), json);
+    .option("--account <name>", "only this account's requests");
+  addCsv(addSpan(usage)).action((options: UsageOptions, command: Command) =>
+    withReport(command, options, (session) => report(options.by, read(session, options))),
+  );
 }
 
 function read(session: Session, { by, account, since, until }: UsageOptions): UsageRow[] {
@@ -55,8 +32,9 @@ function read(session: Session, { by, account, since, until }: UsageOptions): Us
   return session.store.usage(by, { account, since, until });
 }
 
-function result(by: UsageGrouping, rows: readonly UsageRow[]): Result {
+function report(by: UsageGrouping, rows: readonly UsageRow[]): Report {
   return {
+    csv: csvText(by, rows),
     document: rows.map((row) => usageDocument(by, row)),
     text: () =>
       rows.length === 0

@@ -43,13 +43,20 @@ export interface ReceiptRow extends RequestRow {
   refunded: bigint;
 }
 
+/** `key` is a public id; `since` inclusive, `until` exclusive, in milliseconds since 1970. */
+export interface RequestFilter {
+  account?: string | undefined;
+  status?: RequestStatus | undefined;
+  key?: string | undefined;
+  model?: string | undefined;
+  since?: number | undefined;
+  until?: number | undefined;
+  limit: number;
+}
+
 export interface RequestTable {
   /** Newest first. */
-  list(filter: {
-    account?: string | undefined;
-    status?: RequestStatus | undefined;
-    limit: number;
-  }): RequestRow[];
+  list(filter: RequestFilter): RequestRow[];
   find(publicId: string): RequestRow | undefined;
   /** A request of this account; undefined for another's, as for one that is not there. */
   receipt(accountId: number, publicId: string): ReceiptRow | undefined;
@@ -70,20 +77,14 @@ export function requestTable(connection: Connection): RequestTable {
       .innerJoin(keys, eq(requests.keyId, keys.id));
   const receipt = receiptReader(connection);
   return {
-    list({ account, status, limit }) {
+    list(filter) {
       // Only ids are put in order: of the few that are not done the index has all that this takes.
       const latest = db
         .select({ id: requests.id })
         .from(requests)
-        .where(
-          and(
-            account === undefined ? undefined : ofAccount(account),
-            status === undefined ? undefined : eq(requests.status, status),
-            status === undefined || status === "done" ? undefined : ne(requests.status, "done"),
-          ),
-        )
-        .orderBy(desc(requests.id))
-        .limit(limit);
+        .where(isListed(filter))
+        .orderBy(...(isOfTimeAlone(filter) ? [desc(requests.at)] : []), desc(requests.id))
+        .limit(filter.limit);
       return rows().where(inArray(requests.id, latest)).orderBy(desc(requests.id)).all();
     },
     find: (publicId) => rows().where(eq(requests.publicId, publicId)).get(),
@@ -180,4 +181,37 @@ function receiptReader({ db }: Connection): RequestTable["receipt"] {
 /** By the id in the requests themselves: by the name in a join, SQLite would look at every request. */
 function ofAccount(name: string): SQL {
   return sql`${requests.accountId} = (SELECT ${accounts.id} FROM ${accounts} WHERE ${accounts.name} = ${name})`;
+}
+
+/** Then the index of times has them in order, and those at its end are found at once. */
+function isOfTimeAlone({ account, key, status, since, until }: RequestFilter): boolean {
+  const isNarrowed = account !== undefined || key !== undefined || isRare(status);
+  return !isNarrowed && (since !== undefined || until !== undefined);
+}
+
+/** An index has the few that are not done. */
+function isRare(status: RequestStatus | undefined): boolean {
+  return status !== undefined && status !== "done";
+}
+
+function isListed(filter: RequestFilter): SQL | undefined {
+  const { account, status, key, model, since, until } = filter;
+  // With a sign before it no index is used for it: that of an account, or of what is not done, has fewer.
+  const at = isOfTimeAlone(filter) ? sql`${requests.at}` : sql`+${requests.at}`;
+  return and(
+    account === undefined ? undefined : ofAccount(account),
+    key === undefined ? undefined : ofKey(key),
+    status === undefined ? undefined : eq(requests.status, status),
+    isRare(status) ? ne(requests.status, "done") : undefined,
+    model === undefined ? undefined : eq(requests.model, model),
+    since === undefined ? undefined : sql`${at} >= ${since}`,
+    until === undefined ? undefined : sql`${at} < ${until}`,
+  );
+}
+
+/** No index has the key; those of its account are a part of all. */
+function ofKey(publicId: string): SQL {
+  const of = (column: SQL) =>
+    sql`(SELECT ${column} FROM ${keys} WHERE ${keys.publicId} = ${publicId})`;
+  return sql`${requests.accountId} = ${of(sql`${keys.accountId}`)} AND ${requests.keyId} = ${of(sql`${keys.id}`)}`;
 }

@@ -205,6 +205,17 @@ describe("requests", () => {
     ["those of an account", ["--account", "alice"], ["req_2", "req_1"]],
     ["those that ended so", ["--status", "failed"], ["req_3"]],
     ["those of an account that ended so", ["--account", "alice", "--status", "running"], []],
+    ["those by a key", ["--key", "key_bob"], ["req_4", "req_3"]],
+    ["those of a model", ["--model", "small"], ["req_4", "req_3", "req_1"]],
+    ["those since a time, which counts", ["--since", "2026-01-02"], ["req_4", "req_3", "req_2"]],
+    ["those until a time, which does not", ["--until", "2026-01-02"], ["req_1"]],
+    ["the newest of a time", ["--until", "2026-01-03", "--limit", "1"], ["req_3"]],
+    [
+      "those of an account in a time",
+      ["--account", "bob", "--since", "2026-01-02", "--until", "2026-01-03"],
+      ["req_3"],
+    ],
+    ["those of a time that ended so", ["--since", "2026-01-03", "--status", "failed"], []],
   ])("are %s", async (_, args, ids) => {
     const rows = (await desk.json("requests", ...args)) as { id: string }[];
     expect(rows.map(({ id }) => id)).toEqual(ids);
@@ -250,7 +261,42 @@ describe("requests", () => {
 
   test("of which there are none are told in a sentence", async () => {
     const { stdout } = await desk.run("requests", "--account", "alice", "--status", "failed");
-    expect(stdout).toBe("no such requests: leave --account or --status out to see all");
+    expect(stdout).toBe(
+      "no such requests: leave --account, --status, --key, --model, --since or --until out to see more",
+    );
+  });
+
+  test("are CSV for a spreadsheet, with the fields of the JSON as columns", async () => {
+    const [row] = (await desk.json("requests", "--status", "failed")) as object[];
+    const { stdout } = await desk.run("requests", "--status", "failed", "--csv");
+    const [head = "", line = "", ...more] = stdout.split("\r\n");
+    expect(head.split(",").toSorted()).toEqual(Object.keys(row ?? {}).toSorted());
+    expect(line).toBe(
+      "req_3,2026-01-02T00:00:00.000Z,bob,key_bob,chat,small,,false,failed,0,0,0,0,false,0,0,0,9,",
+    );
+    expect(more).toEqual([]);
+    const hostiles = await desk.run("requests", "--account", "alice", "--limit", "1", "--csv");
+    expect(hostiles.stdout).toContain(`,"'${hostile}",`);
+    const none = await desk.run("requests", "--until", "2020-01-01", "--csv");
+    expect(none.stdout).toBe(head);
+  });
+
+  test("by a key that is not there are a failure, as two forms or an empty time are", async () => {
+    expect((await desk.run("requests", "--key", "key_x")).stderr).toContain("key_x");
+    for (const wrong of [
+      ["--csv", "--json"],
+      ["--since", "2026-01-02", "--until", "2026-01-02"],
+    ])
+      expect(await desk.run("requests", ...wrong)).toMatchObject({ status: 2, stdout: "" });
+  });
+
+  test("have their account's ledger as CSV too", async () => {
+    const { stdout } = await desk.run("balance", "history", "alice", "--csv", "--limit", "1");
+    const [row] = (await desk.json("balance", "history", "alice", "--limit", "1")) as object[];
+    expect(stdout.split("\r\n")).toEqual([
+      Object.keys(row ?? {}).join(","),
+      expect.stringMatching(/^\d+,2026-01-0\d.*,charge,-0\.000010295,.*,req_2$/),
+    ]);
   });
 });
 
