@@ -204,11 +204,8 @@ function detailsOf(details: unknown): Pick<ReportedError, "reason" | "retrySecon
   for (const detail of Array.isArray(details) ? (details as unknown[]) : []) {
     if (!isJsonObject(detail)) continue;
     found.reason ??= textOf(detail["reason"])?.slice(0, CODE_CHARS_MAX);
-    const [, seconds, fraction] =
-      /^(\d{1,9})(\.\d{1,9})?s$/.exec(textOf(detail["retryDelay"]) ?? "") ?? [];
-    if (seconds !== undefined) {
-      found.retrySeconds ??= String(Number(seconds) + (Number(fraction ?? 0) > 0 ? 1 : 0));
-    }
+    const [, seconds] = /^(\d{1,9}(?:\.\d{1,9})?)s$/.exec(textOf(detail["retryDelay"]) ?? "") ?? [];
+    if (seconds !== undefined) found.retrySeconds ??= String(Math.ceil(Number(seconds)));
   }
   return found;
 }
