@@ -14,13 +14,16 @@ export type ReadJson = (text: string) => unknown;
  * as a number. Very long texts, and very deep ones, lose these digits. For answers: it has their room.
  */
 export function parseExactly(text: string): unknown {
-  return exactReader(ANSWER_ROOM)(text);
+  return exactReader()(text);
 }
 
-/** Reads the texts of one request so, until they are very long together. What they cost is counted together. */
-export function exactReader(room = 1): ReadJson {
+/**
+ * Reads the texts of one request so, until they are very long together. What they cost is counted together, and has
+ * the room of an answer.
+ */
+export function exactReader(): ReadJson {
   let charactersLeft = EXACT_CHARACTERS_MAX;
-  const cost = new JsonCost(room);
+  const cost = new JsonCost(ANSWER_ROOM);
   return (text) => {
     cost.add(text);
     if (text.length > charactersLeft || !MAY_LOSE_DIGITS.test(text)) {

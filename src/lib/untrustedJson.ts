@@ -19,9 +19,9 @@ const SHORT_CHARACTERS_MAX = 96;
 const DISTINCT_MAX = 65_536;
 const KEY_CHARACTERS_MAX = 1024;
 /**
- * So many times what a client's body may have may stand in an answer, and in the texts that a body, of a bounded size
- * itself, has in its strings: with probabilities asked for, each of its tokens
- * has twenty others beside it, which are 42 objects and arrays and 230 members. A crowd of 32 is no chance then either.
+ * An answer may have eight times the parts and names that a client's body may have. With probabilities asked for, each
+ * of its tokens has twenty others beside it: 42 objects and arrays, and 230 members. The JSON texts in the strings of a
+ * body have the same room, for the body's size bounds them already. Even among so many names a crowd of 32 is no chance.
  */
 export const ANSWER_ROOM = 8;
 /**
@@ -75,7 +75,10 @@ export class JsonCost {
   readonly #secret = secret();
   readonly #room: number;
 
-  /** `room`: so many times the bounds of what costs no more than it is long. Names that collide cost more, everywhere. */
+  /**
+   * `room` multiplies the bounds of the parts and of the different names, for these cost no more than they are long.
+   * Names that collide cost far more than that: their bound is the same for every text.
+   */
   constructor(room = 1) {
     this.#room = room;
   }

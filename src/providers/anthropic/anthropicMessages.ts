@@ -6,7 +6,6 @@ import { refuseRecording } from "../chat/chatFields.ts";
 import { partsOf, refusalOf, unfit, unfitPart, type ChatPart } from "../chat/chatParts.ts";
 import { answeredCallOf, argumentsOf, toolCallsOf } from "../chat/chatTools.ts";
 import { exactReader, type ReadJson } from "../../lib/exactJson.ts";
-import { ANSWER_ROOM } from "../../lib/untrustedJson.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { UnfitError } from "../provider.ts";
 
@@ -47,7 +46,7 @@ const USUAL_TTL = "5m";
 export function conversationOf(messages: readonly RequestMessage[], model: string): Conversation {
   const system: Block[] = [];
   const turns: Turn[] = [];
-  const readJson = exactReader(ANSWER_ROOM);
+  const readJson = exactReader();
   for (const [index, message] of messages.entries()) {
     const path = `messages[${index}]`;
     switch (message.role) {

@@ -1,6 +1,5 @@
 import type { RequestMessage } from "../../contract/chatRequestBody.ts";
 import { exactReader, type ReadJson } from "../../lib/exactJson.ts";
-import { ANSWER_ROOM } from "../../lib/untrustedJson.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import {
   partsOf,
@@ -63,7 +62,7 @@ export function geminiContents(
 ): { contents: readonly Content[]; systemInstruction: { parts: readonly Part[] } | undefined } {
   const instructions: Part[] = [];
   const said: { speaker: RequestMessage["role"]; content: Content }[] = [];
-  const reading: Reading = { model, callNames: new Map(), readJson: exactReader(ANSWER_ROOM) };
+  const reading: Reading = { model, callNames: new Map(), readJson: exactReader() };
   for (const [index, message] of messages.entries()) {
     const path = `messages[${index}]`;
     const { role } = message;
