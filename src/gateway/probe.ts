@@ -78,7 +78,9 @@ async function ask(
     request =
       probe.endpoint === "chat" ? chatQuestion(probe, bound) : responsesQuestion(probe, bound);
   } catch (error) {
-    return upstreamErrorOf(error);
+    const failure = upstreamErrorOf(error);
+    if (!failure) throw error;
+    return failure;
   }
   const exchange = upstream.send({ ...request, stream: false, requestId });
   try {

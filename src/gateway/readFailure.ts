@@ -1,35 +1,13 @@
-import { SseLimitError } from "../lib/sse.ts";
-import { SseEncodingError } from "../lib/sseEvent.ts";
-import { AnswerError } from "../providers/provider.ts";
-import {
-  ConnectionError,
-  UpstreamError,
-  upstreamErrorOf,
-  type UpstreamExchange,
-} from "../providers/upstream.ts";
+import { UpstreamError, upstreamErrorOf, type UpstreamExchange } from "../providers/upstream.ts";
 
 /** Whether the provider's answer is to blame, and not our own code or store. */
 export function isReadFailure(error: unknown): boolean {
-  return (
-    error instanceof UpstreamError ||
-    error instanceof ConnectionError ||
-    error instanceof AnswerError ||
-    error instanceof SseLimitError ||
-    error instanceof SseEncodingError
-  );
+  return upstreamErrorOf(error) !== undefined;
 }
 
 /** Whatever broke an answer off, as the reason to end its exchange. */
 export function readFailure(error: unknown): UpstreamError {
-  if (!isReadFailure(error)) return new UpstreamError("gateway", "internal", { cause: error });
-  // How long an event is the caller can choose, by asking for all that is known of each token: no route is worse for it.
-  if (error instanceof SseLimitError) {
-    return new UpstreamError("misfire", "too large", { cause: error });
-  }
-  if (error instanceof SseEncodingError) {
-    return new UpstreamError("provider", "answer", { cause: error });
-  }
-  return upstreamErrorOf(error);
+  return upstreamErrorOf(error) ?? new UpstreamError("gateway", "internal", { cause: error });
 }
 
 /** Ends the exchange whose answer could not be read, and returns why. Throws a fault of our own as it is. */

@@ -2,6 +2,7 @@ import type { ProviderConfig } from "../config/schema.ts";
 import type { Clock } from "../lib/clock.ts";
 import { Deadline } from "../lib/deadline.ts";
 import type { Span } from "../lib/span.ts";
+import { SseEncodingError, SseLimitError } from "../lib/sse.ts";
 import { version } from "../lib/version.ts";
 import {
   ConnectionError,
@@ -205,6 +206,7 @@ class ProviderExchange implements UpstreamExchange {
       this.#checkHead(response);
     } catch (error) {
       const failure = upstreamErrorOf(error);
+      if (!failure) throw error;
       this.abort(failure);
       throw failure;
     }
@@ -254,8 +256,8 @@ function timedOut(): UpstreamError {
   return new UpstreamError("provider", "timeout");
 }
 
-/** Whatever went wrong with an attempt, in the gateway's terms. */
-export function upstreamErrorOf(error: unknown): UpstreamError {
+/** Whatever went wrong with an attempt, in the gateway's terms. Undefined: a fault of our own, which says nothing of it. */
+export function upstreamErrorOf(error: unknown): UpstreamError | undefined {
   if (error instanceof UpstreamError) return error;
   if (error instanceof ConnectionError)
     return new UpstreamError("provider", error.code, { cause: error });
@@ -265,9 +267,12 @@ export function upstreamErrorOf(error: unknown): UpstreamError {
   }
   if (error instanceof MisfireError)
     return new UpstreamError("misfire", "misfire", { cause: error });
-  if (error instanceof AnswerError)
+  // How long an event is the caller can choose, by asking for all that is known of each token: no route is worse for it.
+  if (error instanceof SseLimitError)
+    return new UpstreamError("misfire", "too large", { cause: error });
+  if (error instanceof AnswerError || error instanceof SseEncodingError)
     return new UpstreamError("provider", "answer", { cause: error });
-  throw error;
+  return undefined;
 }
 
 function secretsOf(provider: ProviderConfig): Secrets {

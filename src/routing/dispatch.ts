@@ -114,7 +114,12 @@ async function tryRoute<Answer>(
     options.attempted(record("ok", 200), candidate, undefined);
     return { answer };
   } catch (thrown) {
-    const error = failureOf(thrown, trial);
+    const error = upstreamErrorOf(thrown);
+    if (!error) {
+      // A fault of our own says nothing of the route, and is not this loop's to handle.
+      trial.ended(new UpstreamError("gateway", "internal", { cause: thrown }));
+      throw thrown;
+    }
     const fault = options.callerFault(error);
     const cooldownMs = trial.ended(error, fault !== undefined);
     if (error.fault !== "unfit") {
@@ -122,16 +127,6 @@ async function tryRoute<Answer>(
       options.attempted(record(error.outcome, error.status ?? null), candidate, failure);
     }
     return { error, fault };
-  }
-}
-
-/** A fault of our own says nothing of the route, and is not this loop's to handle. */
-function failureOf(thrown: unknown, trial: Trial): UpstreamError {
-  try {
-    return upstreamErrorOf(thrown);
-  } catch (cause) {
-    trial.ended(new UpstreamError("gateway", "internal", { cause }));
-    throw cause;
   }
 }
 
