@@ -20,7 +20,8 @@ const BYTES_ALWAYS_ALLOWED = 64 * 1024;
 export class AnswerReading {
   readonly #exchange: UpstreamExchange;
   readonly #decoder: AnswerDecoder;
-  readonly #completionTokensMax: number;
+  /** A stream that has said more than this, far beyond the bound of all its choices together, would never end. */
+  readonly #textBytesMax: number;
   /** What broke the stream off, behind what came before it in the same read. */
   #broken: UpstreamError | undefined;
 
@@ -31,7 +32,8 @@ export class AnswerReading {
   }) {
     this.#exchange = options.exchange;
     this.#decoder = options.decoder;
-    this.#completionTokensMax = options.admitted.ceiling.completionTokens;
+    const { completionTokens } = options.admitted.ceiling;
+    this.#textBytesMax = BYTES_ALWAYS_ALLOWED + completionTokens * TOLERANCE * BYTES_PER_TOKEN_MAX;
   }
 
   /** One read of what the decoder still wants. Rejects where the stream is broken, cut or endless. */
@@ -80,14 +82,6 @@ export class AnswerReading {
   }
 
   #isRunaway(nextBytes: number): boolean {
-    return isRunaway(this.#decoder.textBytes + nextBytes, this.#completionTokensMax);
+    return this.#decoder.textBytes + nextBytes > this.#textBytesMax;
   }
-}
-
-/**
- * Whether a stream has said far more than the bound that its provider was given: it would never end.
- * `completionTokens` is the bound of all choices together.
- */
-function isRunaway(textBytes: number, completionTokens: number): boolean {
-  return textBytes > BYTES_ALWAYS_ALLOWED + completionTokens * TOLERANCE * BYTES_PER_TOKEN_MAX;
 }
