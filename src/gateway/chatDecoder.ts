@@ -21,6 +21,7 @@ import {
   messageBytes,
   type AnswerIdentity,
 } from "./chatAnswer.ts";
+import { CarriedFields } from "./carriedFields.ts";
 import { ChatStops } from "./chatStops.ts";
 import { ChunkFrames } from "./chunkFrame.ts";
 import { ReportedUsage } from "./reportedUsage.ts";
@@ -49,6 +50,7 @@ export class ChatDecoder implements AnswerDecoder {
   /** The chunks that bear a finish reason: they leave only after the charge. */
   readonly #keptBack: ChatChunk[] = [];
   readonly #reported = new ReportedUsage();
+  readonly #carried = new CarriedFields();
   /** The usage in the provider's own form. */
   #usageObject: unknown;
   #output = "";
@@ -112,7 +114,7 @@ export class ChatDecoder implements AnswerDecoder {
   }
 
   #fill(event: Span): string | undefined {
-    const filled = this.isClosed ? undefined : this.#frames?.fill(event);
+    const filled = this.isClosed || !this.#carried.isEmpty ? undefined : this.#frames?.fill(event);
     if (filled) this.textBytes += filled.textBytes;
     return filled?.shown;
   }
@@ -134,11 +136,12 @@ export class ChatDecoder implements AnswerDecoder {
 
   ending(billed: Usage): string {
     const last = this.#keptBack.at(-1);
-    const chunks = this.#keptBack.map((chunk) =>
-      chunk === last && this.#includeUsage
-        ? { ...chunk, usage: publicUsage(billed, this.#usageObject, this.#identity) }
-        : chunk,
-    );
+    const chunks = this.#keptBack.map((chunk) => {
+      if (chunk !== last) return chunk;
+      const whole = this.#carried.giveTo(chunk);
+      if (!this.#includeUsage) return whole;
+      return { ...whole, usage: publicUsage(billed, this.#usageObject, this.#identity) };
+    });
     return `${chunks.map(eventOf).join("")}data: ${DONE}\n\n`;
   }
 
@@ -165,6 +168,7 @@ export class ChatDecoder implements AnswerDecoder {
     );
     // A chunk without choices bears the usage of the whole answer, and that is the gateway's to give.
     if (chunk.choices.length > 0) this.#relay(chunk);
+    else if (this.#identity.unknownFields === "forward") this.#carried.add(chunk);
     if (this.#frames && !read.usage) this.#learn(sseEvent, chunk, this.#frames);
     if (read.isLast) this.#close();
     if (!read.usage) return;
@@ -196,9 +200,12 @@ export class ChatDecoder implements AnswerDecoder {
     const choices = this.#stops?.apply(chunk.choices) ?? chunk.choices;
     const finishing = choices.filter(({ finish_reason }) => finish_reason !== null);
     const others = choices.filter(({ finish_reason }) => finish_reason === null);
+    const bearing = choices.length > 0 ? this.#carried.giveTo(chunk) : chunk;
     // What cannot be written throws here, before any of it counts as answered.
-    const text = this.#shown({ ...chunk, choices: others });
-    if (finishing.length > 0) this.#keepBack({ ...chunk, choices: finishing });
+    const text = this.#shown({ ...bearing, choices: others });
+    if (finishing.length > 0) {
+      this.#keepBack({ ...(others.length > 0 ? chunk : bearing), choices: finishing });
+    }
     this.#output += text;
     // All that the provider said was generated, and is counted, whether the client sees it or not.
     for (const choice of chunk.choices) {

@@ -44,6 +44,72 @@ function said(chunks: readonly Chunk[]): Record<number, [string, string | null]>
   return texts;
 }
 
+describe("what a provider says in chunks without choices", () => {
+  const filters = { prompt_filter_results: [{ prompt_index: 0 }] };
+  const moderation = { moderation: { flagged: false } };
+  const aside = (fields: object) => chatEvent({}, null, { choices: [], ...fields });
+  const bearers = (chunks: readonly object[], field: string) =>
+    chunks.flatMap((chunk, at) => (field in chunk ? [at] : []));
+
+  test("is on the next chunk with choices, and behind the last on the one that ends it", async () => {
+    const chunks = await relayed([
+      aside(filters),
+      roleEvent,
+      helloEvent,
+      helloEvent,
+      aside({ ...moderation, obfuscation: "x", usage: null, nothing: null }),
+      helloEvent,
+      stopEvent,
+      aside({ late: 1 }),
+      usageEvent,
+      doneEvent,
+    ]);
+    expect(chunks[0]).toMatchObject(filters);
+    expect(chunks[3]).toMatchObject(moderation);
+    expect(chunks.at(-1)).toMatchObject({ late: 1, choices: [{ finish_reason: "stop" }] });
+    const fields = ["prompt_filter_results", "moderation", "late", "obfuscation", "nothing"];
+    expect(fields.map((field) => bearers(chunks, field))).toEqual([[0], [3], [4], [], []]);
+    expect(said(chunks)).toEqual({ 0: ["HelloHelloHello", "stop"] });
+  });
+
+  test("gives way to what the chunk itself says, and is no content", async () => {
+    const chunks = await relayed([
+      aside({ service_tier: "flex", id: "theirs" }),
+      chatEvent({ content: "a" }, null, { service_tier: "default" }),
+      stopEvent,
+      doneEvent,
+    ]);
+    expect(chunks[0]).toMatchObject({ service_tier: "default" });
+    expect(chunks[0]).not.toMatchObject({ id: "theirs" });
+  });
+
+  test("is bounded: a provider that says ever more of it is heard out", async () => {
+    const names = Array.from({ length: 100 }, (_, index) => `field_${index}`);
+    const chunks = await relayed([
+      ...names.map((name) => aside({ [name]: 1 })),
+      helloEvent,
+      stopEvent,
+      doneEvent,
+    ]);
+    const borne = names.filter((name) => name in (chunks[0] ?? {}));
+    expect(borne).toEqual(names.slice(0, 64));
+  });
+
+  test("stays out where unknown fields are refused", async () => {
+    strict.provider.answer = stream(
+      aside(filters),
+      helloEvent,
+      stopEvent,
+      aside(moderation),
+      doneEvent,
+    );
+    const reply = await chat(strict.gateway, strict.gateway.key(), { stream: true });
+    for (const field of ["prompt_filter_results", "moderation"]) {
+      expect(bearers(chunksOf(reply), field)).toEqual([]);
+    }
+  });
+});
+
 describe("a stream", () => {
   test("has chunks of the documented form, the role first and [DONE] last", async () => {
     at.provider.answer = streamed;
