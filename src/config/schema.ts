@@ -128,6 +128,7 @@ export const ConfigFile = table({
     table({
       unknown_fields: Type.Optional(choice("forward", "reject")),
       refused_fields: Type.Optional(texts()),
+      refused_tools: Type.Optional(texts()),
       shared_objects: Type.Optional(texts()),
     }),
   ),
@@ -191,6 +192,8 @@ export interface Config {
   readonly api: {
     readonly unknownFields: "forward" | "reject";
     readonly refusedFields: readonly string[];
+    /** Types of tools that no request may have. */
+    readonly refusedTools: readonly string[];
     readonly sharedObjects: readonly string[];
   };
   readonly billing: {

@@ -87,6 +87,11 @@ function readApi(api: Section<"api">, inspection: Inspection): Settings["api"] {
           ? "names a field that requests cannot do without"
           : undefined,
     ),
+    refusedTools: readNames(
+      inspection,
+      "api.refused_tools",
+      api.refused_tools ?? ["image_generation"],
+    ),
     sharedObjects: readNames(inspection, "api.shared_objects", api.shared_objects ?? []),
   };
 }

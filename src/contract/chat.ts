@@ -5,6 +5,7 @@ import { measurePrompt, type PromptMeasure } from "./chatPrompt.ts";
 import { ChatRequestBody, RequestMessage, StrictChatRequestBody } from "./chatRequestBody.ts";
 import { invalidRequest } from "./errors.ts";
 import { firstProblem } from "./humanError.ts";
+import { refuseTools } from "./refusedTools.ts";
 import {
   choiceCountOf,
   refuseDifferentBounds,
@@ -29,10 +30,11 @@ export interface ChatRequest extends PromptMeasure {
   readonly body: ChatRequestBody;
 }
 
-/** How the operator wants bodies read. `refusedFields` are names at the top level. */
+/** How the operator wants bodies read. `refusedFields` are names at the top level, `refusedTools` types of tools. */
 export interface ChatRequestRules {
   readonly unknownFields: "forward" | "reject";
   readonly refusedFields: readonly string[];
+  readonly refusedTools: readonly string[];
 }
 
 /** Checks a body that `parseJsonObject` accepted. Throws ApiError 400 with the first problem in words. */
@@ -41,6 +43,7 @@ export function checkChatRequest(value: JsonFields, rules: ChatRequestRules): Ch
     rules.unknownFields === "reject" ? checkStrict(value) : checkOpenly(value);
   refuseFields(value, rules.refusedFields);
   refuseOtherNames(value, "max_tokens");
+  refuseTools(value, rules.refusedTools);
   refuseDifferentBounds(body);
   return {
     model: body.model,

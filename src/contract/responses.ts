@@ -1,6 +1,7 @@
 import { Type, type Static } from "@sinclair/typebox";
 import type { JsonFields } from "../lib/json.ts";
 import { bodyCheck } from "./bodyCheck.ts";
+import { refuseTools } from "./refusedTools.ts";
 import {
   choiceCountOf,
   holdFields,
@@ -59,11 +60,12 @@ export interface ResponsesRequest extends ResponsesObjects {
 /** Checks a body that `parseJsonObject` accepted. Throws ApiError 400 with the first problem in words. */
 export function checkResponsesRequest(
   value: JsonFields,
-  rules: { readonly refusedFields: readonly string[] },
+  rules: { readonly refusedFields: readonly string[]; readonly refusedTools: readonly string[] },
 ): ResponsesRequest {
   const body = checkBody(value);
   refuseFields(value, rules.refusedFields);
   refuseOtherNames(value, "max_output_tokens");
+  refuseTools(value, rules.refusedTools);
   refuseDifferentBounds(body);
   const stored = findStoredObjects(value);
   const previousResponseId = body.previous_response_id ?? undefined;

@@ -1,9 +1,9 @@
 import type { ChatChunk } from "../contract/chatAnswer.ts";
 import { answerText } from "../providers/provider.ts";
-import { EVENT_BYTES_MAX } from "./answerDecoder.ts";
 
 /** Far more than any provider has. */
 const CARRIED_FIELDS_MAX = 64;
+const CARRIED_BYTES_MAX = 1024 * 1024;
 
 /** What every chunk says for itself, and what only makes it longer, so that its length tells nothing. */
 const NOT_CARRIED: ReadonlySet<string> = new Set([
@@ -18,7 +18,7 @@ const NOT_CARRIED: ReadonlySet<string> = new Set([
 
 /**
  * What the chunks without choices say of an answer, such as `prompt_filter_results` of Azure's: a client never sees
- * these chunks, and finds it on the next that has choices. Beyond 64 fields, or the bytes of one event, it is dropped.
+ * these chunks, and finds it on the next that has choices. Beyond 64 fields, or a megabyte, it is dropped.
  */
 export class CarriedFields {
   #fields = new Map<string, unknown>();
@@ -35,7 +35,7 @@ export class CarriedFields {
       if (NOT_CARRIED.has(name) || value === null) continue;
       this.#bytes += Buffer.byteLength(answerText({ [name]: value }));
       const isFull = this.#fields.size === CARRIED_FIELDS_MAX && !this.#fields.has(name);
-      if (isFull || this.#bytes > EVENT_BYTES_MAX) continue;
+      if (isFull || this.#bytes > CARRIED_BYTES_MAX) continue;
       this.#fields.set(name, value);
     }
   }

@@ -99,7 +99,11 @@ function chatQuestion({ candidate, model }: Probe, bound: number): EncodedReques
     text: JSON.stringify({ model: model.config.id, messages, max_tokens: bound }),
   });
   return candidate.chat.encode({
-    request: checkChatRequest(value, { unknownFields: "forward", refusedFields: [] }),
+    request: checkChatRequest(value, {
+      unknownFields: "forward",
+      refusedFields: [],
+      refusedTools: [],
+    }),
     object,
     model: candidate.route.model,
     outputTokensBound: bound,

@@ -5,6 +5,7 @@ import { refusalOf } from "./refusal.ts";
 const forward: ChatRequestRules = {
   unknownFields: "forward",
   refusedFields: ["models", "plugins", "constructor"],
+  refusedTools: ["image_generation"],
 };
 const reject: ChatRequestRules = { ...forward, unknownFields: "reject" };
 

@@ -7,7 +7,11 @@ type Fields = Record<string, unknown>;
 /** The key that is refused, or undefined where the fields are accepted. */
 type Row = readonly [fields: Fields, key: string | undefined];
 
-const rules = { unknownFields: "forward", refusedFields: ["speed", "webSearch"] } as const;
+const rules = {
+  unknownFields: "forward",
+  refusedFields: ["speed", "webSearch"],
+  refusedTools: ["image_generation"],
+} as const;
 const user = { role: "user", content: "hello" };
 const chat = (fields: Fields) =>
   checkChatRequest({ model: "m", messages: [user], ...fields }, rules);

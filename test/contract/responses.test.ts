@@ -4,7 +4,7 @@ import { collidingNames } from "../support/collidingNames.ts";
 import { refusalOf } from "./refusal.ts";
 import { responsesRows, type Fields } from "./responsesRows.ts";
 
-const rules = { refusedFields: ["models", "speed"] };
+const rules = { refusedFields: ["models", "speed"], refusedTools: ["image_search"] };
 
 const check = (fields: Fields) =>
   checkResponsesRequest(JSON.parse(JSON.stringify({ model: "m", ...fields })), rules);

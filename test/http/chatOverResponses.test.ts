@@ -63,6 +63,19 @@ describe("a chat over the responses interface", () => {
     });
   });
 
+  test("that has a tool of a refused type is a 400, and nothing is sent", async () => {
+    over.answer = json(ended());
+    const reply = await chat(at.gateway, at.gateway.key(), {
+      tools: [{ type: "image_generation" }],
+    });
+    expectRefusal(reply, [
+      400,
+      "invalid_request_error",
+      "tools of the type image_generation are not supported",
+    ]);
+    expect(over.requests).toHaveLength(0);
+  });
+
   test("comes home in JSON, and is paid exactly", async () => {
     over.answer = json(ended("resp_1", { output: [...output, call] }));
     const key = at.gateway.key();

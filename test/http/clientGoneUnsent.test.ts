@@ -60,7 +60,7 @@ test("a client of a JSON answer that leaves in the pause behind providers that f
   providers.local.answer = refusal(500);
   const key = gateway.key();
   const client = await connectRaw(gateway.port);
-  const { take } = retryBudget;
+  const take = retryBudget.take.bind(retryBudget);
   // It is asked right before the pause. No answer is read on without its client any more.
   retryBudget.take = (underWay) => {
     traffic.detachedCount = 256;

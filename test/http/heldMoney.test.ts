@@ -97,7 +97,7 @@ describe("a request that would fit but for money that is held", () => {
     const first = chat(at.gateway, key);
     await firstIsHeld();
     const { holds } = at.gateway.app.gateway;
-    const { whenReleased } = holds;
+    const whenReleased = holds.whenReleased.bind(holds);
     // Nothing but the money wakes it: when it looks by itself its client may still be there, or gone for long.
     holds.whenReleased = (accountId) => whenReleased(accountId, HOLD_WAIT_MS);
     const client = await connectRaw(at.gateway.port);

@@ -41,6 +41,11 @@ const refusals = [
   ...["models", "route", "provider", "plugins", "web_search_options", "speed"].map(
     (field) => [field, { [field]: "x" }, `${field} is not supported`] as const,
   ),
+  [
+    "a tool that is charged apart from tokens",
+    { tools: [{ type: "image_generation" }] },
+    "tools of the type image_generation are not supported",
+  ],
   ["stream that is no boolean", { stream: "true" }, "stream must be a boolean"],
   ["max_output_tokens of 0", { max_output_tokens: 0 }, "max_output_tokens must be at least 1"],
   [

@@ -28,6 +28,7 @@ export function callOf(text: string): ChatCall {
   const request: ChatRequest = checkChatRequest(value, {
     unknownFields: "forward",
     refusedFields: [],
+    refusedTools: [],
   });
   return {
     request,
