@@ -46,6 +46,21 @@ async function made(by: "first" | "second", key: TestKey, isStream = false): Pro
   return id;
 }
 
+/** Has the second provider make a response with this output, and forgets the providers' requests. */
+async function madeBySecond(
+  id: string,
+  output: readonly object[],
+  key: TestKey,
+  isStream: boolean,
+) {
+  at.providers.first.answer = refusal(500);
+  at.providers.second.answer = isStream
+    ? stream(created(id), delta, terminal("completed", id, { output }))
+    : json(ended(id, { output }));
+  expect((await respond(at.gateway, key, { stream: isStream })).status).toBe(200);
+  for (const provider of Object.values(at.providers)) provider.forget();
+}
+
 function answerBoth(answer: ProviderAnswer): void {
   for (const provider of Object.values(at.providers)) provider.answer = answer;
 }
@@ -380,12 +395,7 @@ describe("a container that a response's calls ran in", () => {
         call({ type: "code_interpreter_call", id: `ci_${id}`, container_id: `one_${id}` }),
         call({ type: "shell_call", id: `sh_${id}`, environment: { container_id: `two_${id}` } }),
       ];
-      at.providers.first.answer = refusal(500);
-      at.providers.second.answer = isStream
-        ? stream(created(id), delta, terminal("completed", id, { output }))
-        : json(ended(id, { output }));
-      expect((await respond(at.gateway, key, { stream: isStream })).status).toBe(200);
-      for (const provider of Object.values(at.providers)) provider.forget();
+      await madeBySecond(id, output, key, isStream);
 
       answerBoth(responds(newId()));
       expect((await respond(at.gateway, key, { input: output })).status).toBe(200);
@@ -411,12 +421,7 @@ describe("a local shell's call", () => {
       const key = at.gateway.key();
       const id = newId();
       const output = [{ type: "local_shell_call", id: `lsh_${id}`, call_id: `call_${id}` }];
-      at.providers.first.answer = refusal(500);
-      at.providers.second.answer = isStream
-        ? stream(created(id), delta, terminal("completed", id, { output }))
-        : json(ended(id, { output }));
-      expect((await respond(at.gateway, key, { stream: isStream })).status).toBe(200);
-      for (const provider of Object.values(at.providers)) provider.forget();
+      await madeBySecond(id, output, key, isStream);
 
       answerBoth(responds(newId()));
       for (const named of [`lsh_${id}`, `call_${id}`]) {
