@@ -9,8 +9,10 @@ export type Way = Pick<ProviderConfig, "proxyUrl" | "connectTimeoutMs">;
 const datesRefused: ReadonlySet<string> = new Set(["CERT_HAS_EXPIRED", "CERT_NOT_YET_VALID"]);
 /** What the runtime says of a certificate that was made out to others. */
 const nameRefused = "ERR_TLS_CERT_ALTNAME_INVALID";
-/** Bytes that are none of TLS, or a refusal of whatever was offered; or it hung up instead. */
+/** The other end refuses whatever TLS it was offered, or hung up on it. */
 const noHandshake: ReadonlySet<string> = new Set(["EPROTO", "ECONNRESET", "EPIPE"]);
+/** What BoringSSL says of bytes that are none of TLS. */
+const NO_TLS = /WRONG_VERSION_NUMBER|HTTP_REQUEST/;
 
 /** Why no connection to a provider came about, and what to do about it, in one line; undefined where the error tells of something else. */
 export function dialAdvice(error: ConnectionError, way: Way): string | undefined {
@@ -30,7 +32,7 @@ export function dialAdvice(error: ConnectionError, way: Way): string | undefined
         ? "cannot connect: check base_url and the network"
         : `cannot connect to the proxy ${proxy}: check proxy and the network`;
     case "tls":
-      return tlsAdvice(errorCode(error.cause) ?? "");
+      return tlsAdvice(error.cause);
     case "proxy":
       return `cannot connect, the proxy ${proxy} does not open the way: check proxy, and base_url`;
     case "timeout": {
@@ -46,12 +48,15 @@ export function dialAdvice(error: ConnectionError, way: Way): string | undefined
   }
 }
 
-function tlsAdvice(code: string): string {
+function tlsAdvice(cause: unknown): string {
+  const code = errorCode(cause) ?? "";
   if (datesRefused.has(code))
     return "cannot connect, the certificate has expired or is not valid yet: check this machine's clock, and the provider";
   if (code === nameRefused)
     return "cannot connect, the certificate is for another name, which no ca_file mends: base_url must have the name that stands in it";
-  if (noHandshake.has(code))
+  if (cause instanceof Error && NO_TLS.test(cause.message))
     return "cannot connect, no TLS is spoken there: check the port in base_url, or begin it with http://";
+  if (noHandshake.has(code))
+    return "cannot connect, the other end breaks the TLS handshake off: check base_url and its port";
   return "cannot connect, the certificate is not trusted: check base_url, or set ca_file";
 }

@@ -38,7 +38,7 @@ function accountAdvice({ candidate }: Probe, error: UpstreamError): string {
   if (accountFault === "empty") {
     return `the account is empty (${status}): top it up at the provider${quoted(error)}`;
   }
-  const refusal = `the provider refuses (${status}): ${words ?? error.providerCode ?? "check the key's rights there"}`;
+  const refusal = `the provider refuses (${status}): ${words ?? "check the key's rights there"}`;
   if (accountFault !== "country") return refusal;
   return `${refusal}; ${proxyUrl === undefined ? "set" : "change"} proxy, to reach it from a country that it serves`;
 }

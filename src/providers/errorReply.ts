@@ -71,7 +71,7 @@ export function errorOfReply(
     retryAfterMs: retryAfterMs(retryAfter) ?? retryAfterMs(error.retrySeconds),
     providerCode: error.reason ?? error.code,
     accountFault: fault === "account" ? accountFaultOf(status, error) : undefined,
-    words: words || undefined,
+    words: words || scrub(codeOf(error), secrets) || undefined,
     shown:
       fault === "caller"
         ? {
@@ -100,6 +100,11 @@ function faultOf(status: number, error: ReportedError): UpstreamFault {
   if (CALLER_STATUSES.includes(status)) return "caller";
   if (status === 404) return "missing";
   return status === 429 ? "limited" : "provider";
+}
+
+/** What has to do where there is no sentence: a code that is more than a number. */
+function codeOf({ reason, code }: ReportedError): string {
+  return [reason, code].find((word) => /[a-z]/i.test(word ?? "")) ?? "";
 }
 
 /** Undefined where the provider's words have to do. */

@@ -230,6 +230,15 @@ describe("what a client is told of its own fault", () => {
   });
 });
 
+test("the words for the operator hold no secret, also where a code has to do for them", () => {
+  const secrets = { values: ["key-of-the-operator"], hosts: [] };
+  const wordsOf = (error: ReportedError) =>
+    errorOfReply(403, undefined, JSON.stringify({ error }), secrets).words;
+  expect(wordsOf({ message: "no key-of-the-operator" })).toBe("no ***");
+  expect(wordsOf({ code: "key-of-the-operator" })).toBe("***");
+  expect(wordsOf({ code: 403 })).toBeUndefined();
+});
+
 describe("the provider's host is not shown", () => {
   const secrets = { values: [], hosts: ["vllm-7.internal.corp:8000", "vllm-7.internal.corp"] };
   const shownOf = (message: string) =>
