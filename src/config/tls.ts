@@ -9,7 +9,8 @@ const CERTIFICATE_ENDS_SOON_MS = 14 * 24 * 60 * 60 * 1000;
 
 /**
  * The certificate and key files of the public listener, proven to be readable and to belong together;
- * undefined when neither is set. One that has ended, or soon will by the inspection's clock, is warned of. Their texts are read again by the server, which rereads them on a reload.
+ * undefined when neither is set. A certificate that has ended, or soon will by the inspection's clock, is warned of.
+ * Their texts are read again by the server, which rereads them on a reload.
  */
 export function readTls(
   certPath: string,
@@ -68,7 +69,7 @@ function checkPair(cert: string, key: string, inspection: Inspection): void {
 function warnAboutEnd({ validTo }: X509Certificate, inspection: Inspection): void {
   const endMs = Date.parse(validTo);
   const { nowMs } = inspection;
-  // Also where the date cannot be read, nothing is known that could be said.
+  // A date that cannot be read is NaN, and tells nothing.
   if (!(endMs < nowMs + CERTIFICATE_ENDS_SOON_MS)) return;
   const state = endMs < nowMs ? "has expired, and clients refuse it" : "expires soon";
   inspection.warning(
