@@ -14,7 +14,7 @@ export interface GatewayServer {
   readonly address: string;
   /** Rejects when the gateway can no longer do its work, or be trusted with money. */
   readonly broken: Promise<never>;
-  /** Takes up the certificate's files again, if it listens with one. */
+  /** Takes up the certificate of the config in force, if it listens with one. */
   renewCertificate(): void;
   /** Lets open requests finish for the grace of the config, or until `hurry`, cuts off the rest, and closes everything. */
   stop(hurry: Promise<void>): Promise<void>;
@@ -61,8 +61,7 @@ export async function startGateway(
       address: listener.address,
       broken: broken.promise,
       renewCertificate() {
-        const { tls } = app.gateway.current.config.server;
-        listener.renewCertificate(tls).catch((error: unknown) => broken.reject(error));
+        renewCertificate(app, listener).catch((error: unknown) => broken.reject(error));
       },
       async stop(hurry) {
         const graceOver = Promise.race([Bun.sleep(config.server.shutdownGraceMs), hurry]);
@@ -86,6 +85,12 @@ export async function startGateway(
     await app.close();
     throw error;
   }
+}
+
+async function renewCertificate({ gateway }: App, listener: Listener): Promise<void> {
+  const problem = await listener.renewCertificate(gateway.current.config.server.tls);
+  if (problem !== undefined)
+    gateway.log.error("certificate refused, the old one stays", { problem });
 }
 
 /** Loaded only where they are asked for: a start without them need not wait for it. */

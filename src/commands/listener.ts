@@ -1,6 +1,6 @@
-import { chmodSync, readFileSync } from "node:fs";
+import { chmodSync } from "node:fs";
 import type { Server } from "bun";
-import type { Config, Listen } from "../config/schema.ts";
+import type { Listen, TlsConfig } from "../config/schema.ts";
 import { CommandFailure } from "./failure.ts";
 import { removeStaleSocket } from "./staleSocket.ts";
 import { errorCode, refusalOf } from "../lib/errorCode.ts";
@@ -9,8 +9,11 @@ import { errorCode, refusalOf } from "../lib/errorCode.ts";
 export interface Listener {
   /** `http://127.0.0.1:8080`, or the path of its socket. */
   readonly address: string;
-  /** Where it listens with TLS: new connections get the certificate that these files hold now; the open ones go on. Throws as `openListener`. */
-  renewCertificate(tls: Config["server"]["tls"]): Promise<void>;
+  /**
+   * Where it listens with TLS: new connections get this certificate; the open ones go on. Where nobody can listen
+   * with it the old one stays, and it resolves with the reason. Throws as `openListener` where that fails as well.
+   */
+  renewCertificate(tls: TlsConfig | undefined): Promise<string | undefined>;
   /**
    * Refuses new connections, and lets open ones end: until `idleCut` resolves, and until `cut` where an answer is
    * still on its way. Then it cuts off the rest.
@@ -21,7 +24,7 @@ export interface Listener {
 /** Where a listener listens, and how. */
 export interface Place {
   readonly listen: Listen;
-  readonly tls: Config["server"]["tls"];
+  readonly tls: TlsConfig | undefined;
   /** Who may connect to a unix socket. */
   readonly socketMode: number;
   /** Named in the failure where it is not the gateway's own service. */
@@ -35,27 +38,39 @@ export interface HttpSurface {
 }
 
 /** The texts of a certificate's files. */
-interface Certificate {
-  readonly cert: string;
-  readonly key: string;
-}
+type Certificate = Pick<TlsConfig, "cert" | "key">;
 
 /** Throws CommandFailure for an address that is taken or may not be used. */
 export async function openListener(make: () => HttpSurface, place: Place): Promise<Listener> {
-  let certificate = readCertificate(place.tls);
+  let certificate = certificateOf(place.tls);
   const servers = [await listen(make(), place, certificate)];
   const port = servers[0]?.port ?? 0;
+  const { listen: where } = place;
+  const samePlace = { ...place, listen: where.kind === "tcp" ? { ...where, port } : where };
+  const renew = async (tls: TlsConfig | undefined): Promise<string | undefined> => {
+    const next = certificateOf(tls);
+    if (!certificate || !next || Bun.deepEquals(certificate, next)) return undefined;
+    // Made before the old one stops: for as long as that takes nobody would listen.
+    const surface = make();
+    // Bun 1.4.5 keeps the old certificate through server.reload: only a new listener has the new one.
+    void servers.at(-1)?.stop(false);
+    try {
+      servers.push(await listen(surface, samePlace, next));
+      certificate = next;
+      return undefined;
+    } catch (error) {
+      servers.push(await listen(make(), samePlace, certificate));
+      return error instanceof Error ? error.message : String(error);
+    }
+  };
+  let renewal: Promise<unknown> = Promise.resolve();
   return {
     address: addressOf(place, port),
-    async renewCertificate(tls) {
-      const next = readCertificate(tls);
-      if (!certificate || !next || Bun.deepEquals(certificate, next)) return;
-      certificate = next;
-      // Bun 1.4.5 keeps the old certificate through server.reload: only a new listener has the new one.
-      void servers.at(-1)?.stop(false);
-      const { listen: where } = place;
-      const same = where.kind === "tcp" ? { ...where, port } : where;
-      servers.push(await listen(make(), { ...place, listen: same }, certificate));
+    renewCertificate(tls) {
+      // One behind the other: two at once would both want the same place.
+      const renewed = renewal.then(() => renew(tls));
+      renewal = renewed.catch(() => undefined);
+      return renewed;
     },
     async close(idleCut, cut = idleCut) {
       const ended = Promise.all(servers.map((server) => server.stop(false)));
@@ -68,10 +83,8 @@ export async function openListener(make: () => HttpSurface, place: Place): Promi
   };
 }
 
-function readCertificate(tls: Config["server"]["tls"]): Certificate | undefined {
-  return (
-    tls && { cert: readFileSync(tls.certFile, "utf8"), key: readFileSync(tls.keyFile, "utf8") }
-  );
+function certificateOf(tls: TlsConfig | undefined): Certificate | undefined {
+  return tls && { cert: tls.cert, key: tls.key };
 }
 
 async function listen(

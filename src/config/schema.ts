@@ -172,6 +172,14 @@ export type Listen =
   | { readonly kind: "tcp"; readonly host: string; readonly port: number }
   | { readonly kind: "unix"; readonly path: string };
 
+/** The files of a certificate and its key, and their texts as they were checked. */
+export interface TlsConfig {
+  readonly certFile: string;
+  readonly keyFile: string;
+  readonly cert: string;
+  readonly key: string;
+}
+
 /** The checked configuration: every default filled in, every path absolute, every number in the unit of its name. */
 export interface Config {
   /** The absolute path of the file that it came from. */
@@ -179,7 +187,7 @@ export interface Config {
   readonly server: {
     readonly listen: Listen;
     readonly maxBodyBytes: number;
-    readonly tls: { readonly certFile: string; readonly keyFile: string } | undefined;
+    readonly tls: TlsConfig | undefined;
     readonly shutdownGraceMs: number;
     /** 0 turns the comments of a quiet stream off. */
     readonly sseKeepaliveMs: number;

@@ -10,7 +10,7 @@ const CERTIFICATE_ENDS_SOON_MS = 14 * 24 * 60 * 60 * 1000;
 /**
  * The certificate and key files of the public listener, proven to be readable and to belong together;
  * undefined when neither is set. A certificate that has ended, or soon will by the inspection's clock, is warned of.
- * Their texts are read again by the server, which rereads them on a reload.
+ * The server gets the texts that were checked: a file may be written anew at any moment.
  */
 export function readTls(
   certPath: string,
@@ -32,6 +32,9 @@ export function readTls(
   return {
     certFile: inspection.absolutePath(certPath),
     keyFile: inspection.absolutePath(keyPath),
+    // What could not be read is a problem, so that nobody uses it.
+    cert: cert ?? "",
+    key: key ?? "",
   };
 }
 

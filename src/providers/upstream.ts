@@ -2,7 +2,8 @@ import type { ProviderConfig } from "../config/schema.ts";
 import type { Clock } from "../lib/clock.ts";
 import { Deadline } from "../lib/deadline.ts";
 import type { Span } from "../lib/span.ts";
-import { SseEncodingError, SseLimitError } from "../lib/sseEvent.ts";
+import { SseLimitError } from "../lib/sse.ts";
+import { SseEncodingError } from "../lib/sseEvent.ts";
 import { version } from "../lib/version.ts";
 import {
   ConnectionError,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { inScratchFolder, loadText, minimal, outcomeOf, withEnvironment } from "./loadText.ts";
 import { loadConfig } from "../../src/config/load.ts";
@@ -11,7 +11,7 @@ describe("TLS", () => {
 
   test("takes a certificate and its key, from the config's folder, and silences the warning", () => {
     inScratchFolder((folder) => {
-      makeCertificate(folder, "cert.pem", "key.pem");
+      const cert = makeCertificate(folder, "cert.pem", "key.pem");
       const file = join(folder, "config.toml");
       const text = `server.listen = "0.0.0.0:443"\n${both}${minimal}`;
       const { config, warnings } = loadFile(file, text);
@@ -19,6 +19,8 @@ describe("TLS", () => {
       expect(config?.server.tls).toEqual({
         certFile: join(folder, "cert.pem"),
         keyFile: join(folder, "key.pem"),
+        cert,
+        key: readFileSync(join(folder, "key.pem"), "utf8"),
       });
     });
   });

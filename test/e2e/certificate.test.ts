@@ -158,6 +158,19 @@ describe.each(["tcp", "unix"])(
       await expectShown("kept.pem");
     });
 
+    test("goes on with the old certificate where the new one is followed by a damaged one", async () => {
+      await copyFile(at("first.pem"), at("kept.pem"));
+      const second = await Bun.file(at("second.pem")).text();
+      await copyFile(at("second-key.pem"), at("first-key.pem"));
+      await Bun.write(at("first.pem"), `${second}${second.slice(0, 300)}`);
+      await hangUp("certificate refused, the old one stays");
+      await expectShown("kept.pem");
+      // And with the whole one once it is there.
+      await Bun.write(at("first.pem"), second);
+      await hangUp("config reloaded");
+      await expectShown("second.pem");
+    }, 20_000);
+
     test("takes the files that the config names now, though the old ones are gone", async () => {
       await Bun.write(gateway.desk.config, configText(configOf(listen, "second")));
       await rm(at("first.pem"));
