@@ -73,8 +73,10 @@ function providersOf(
   for (const provider of config.providers) {
     const known = before?.providers.get(provider.id);
     const isSame = known && Bun.deepEquals(known.config, provider);
+    // What is under way at the one before counts to the limit of the one that comes: its operator means one provider.
+    const open = known?.upstream.open;
     const tell = (distrustMs: number): void => onUnasked?.(provider.id, distrustMs);
-    providers.set(provider.id, isSame ? known : createProvider(provider, clock, tell));
+    providers.set(provider.id, isSame ? known : createProvider(provider, clock, tell, open));
   }
   return providers;
 }

@@ -5,7 +5,7 @@ import { gemini } from "./gemini/gemini.ts";
 import { openai } from "./openai/openai.ts";
 import { openaiResponses } from "./openai/openaiResponses.ts";
 import type { ChatInterface, ProviderAdapter } from "./provider.ts";
-import { createUpstream, type Upstream } from "./upstream.ts";
+import { createUpstream, type OpenRequests, type Upstream } from "./upstream.ts";
 
 /** A configured provider: how to speak to it, and the way out to it. */
 export interface Provider {
@@ -17,15 +17,17 @@ export interface Provider {
 
 /**
  * Makes what one configured provider needs. Nothing is dialled yet. `onUnasked` is told each time that it sent bytes
- * which nobody asked for, and for how long no connection to it is kept after them.
+ * which nobody asked for, and for how long no connection to it is kept after them. `open`: of the provider in whose
+ * place it comes.
  */
 export function createProvider(
   config: ProviderConfig,
   clock: Clock,
   onUnasked: (distrustMs: number) => void,
+  open?: OpenRequests,
 ): Provider {
   const adapter = adapterOf(config.kind);
-  const upstream = createUpstream(config, adapter, clock, onUnasked);
+  const upstream = createUpstream(config, adapter, clock, onUnasked, open);
   return { id: config.id, config, adapter, upstream };
 }
 

@@ -59,11 +59,16 @@ export interface UpstreamExchange {
 
 /** The one way out to one provider. */
 export interface Upstream {
-  /** Requests under way. */
-  readonly openCount: number;
+  /** Requests under way, those of the upstream in whose place it came included. */
+  readonly open: OpenRequests;
   send(request: UpstreamRequest): UpstreamExchange;
   /** Idle connections are closed now, the others as they end. */
   close(): void;
+}
+
+/** A count that an upstream hands on to the one that a reload puts in its place, so that a limit holds for both. */
+export interface OpenRequests {
+  count: number;
 }
 
 /** What is read of an error's body. */
@@ -82,6 +87,7 @@ export function createUpstream(
   adapter: ProviderAdapter,
   clock: Clock,
   onUnasked: (distrustMs: number) => void,
+  open: OpenRequests = { count: 0 },
 ): Upstream {
   const client = createHttpClient({ ...provider, onUnasked });
   const secrets = secretsOf(provider);
@@ -93,18 +99,18 @@ export function createUpstream(
     "user-agent": `tollgate/${version()}`,
   };
   return {
-    get openCount() {
-      return client.openCount;
-    },
+    open,
     send({ path, body, stream, requestId }) {
       const accept = stream ? "text/event-stream" : "application/json";
       const headers = { ...fixedHeaders, accept, "x-request-id": requestId };
-      return new ProviderExchange((onEnd) => client.send({ path, headers, body }, onEnd), {
-        provider,
-        secrets,
-        stream,
-        clock,
-      });
+      const begin = (onEnd: () => void): HttpExchange => {
+        open.count += 1;
+        return client.send({ path, headers, body }, () => {
+          open.count -= 1;
+          onEnd();
+        });
+      };
+      return new ProviderExchange(begin, { provider, secrets, stream, clock });
     },
     close() {
       client.close();

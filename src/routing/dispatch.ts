@@ -134,7 +134,7 @@ async function tryRoute<Answer>(
 function isFree(candidate: Candidate, health: RouteHealth): boolean {
   if (health.waitMs(candidate) > 0) return false;
   const { config, upstream } = candidate.provider;
-  return config.maxConcurrent === 0 || upstream.openCount < config.maxConcurrent;
+  return config.maxConcurrent === 0 || upstream.open.count < config.maxConcurrent;
 }
 
 /** When the first of the routes that are put aside is worth another try; undefined when one is now. */

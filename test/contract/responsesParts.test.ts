@@ -3,7 +3,7 @@ import { checkResponsesRequest } from "../../src/contract/responses.ts";
 import type { Fields } from "./responsesRows.ts";
 
 const check = (fields: Fields) =>
-  checkResponsesRequest({ model: "m", ...fields }, { refusedFields: [] });
+  checkResponsesRequest({ model: "m", ...fields }, { refusedFields: [], refusedTools: [] });
 
 describe("what counts as one part that is no text", () => {
   const base64 = "A".repeat(4000);

@@ -57,7 +57,7 @@ test("reloads keep nothing of the configs before", async () => {
   expect(past.filter((catalog) => catalog.deref() !== undefined).length).toBeLessThan(3);
 });
 
-describe("a provider that a reload leaves as it is", () => {
+describe("a provider behind a reload", () => {
   /** Another config around the same provider `one`, and another `two`. */
   let rounds = 0;
   const changed = (one: Exclude<GatewayConfig["providers"][string], string>): GatewayConfig => ({
@@ -68,7 +68,28 @@ describe("a provider that a reload leaves as it is", () => {
     },
   });
 
-  test("keeps its count of open requests, its limit of them and its connections", async () => {
+  test("counts what is still open at it to its limit, also where the reload changed it", async () => {
+    await at.gateway.reload(changed({ max_concurrent: 1 }));
+    const go = Promise.withResolvers<void>();
+    at.providers.one.answer = async (peer, request) => {
+      await go.promise;
+      await usual(peer, request);
+    };
+    at.providers.two.answer = usual;
+    const first = chat(at.gateway, at.gateway.key());
+    await at.providers.one.request(0);
+    for (const idle of ["52s", "53s"]) {
+      await at.gateway.reload(changed({ max_concurrent: 1, idle_timeout: idle }));
+      expect((await chat(at.gateway, at.gateway.key())).status).toBe(200);
+    }
+    expect([at.providers.one.requests.length, at.providers.two.requests.length]).toEqual([1, 2]);
+    go.resolve();
+    expect((await first).status).toBe(200);
+    expect((await chat(at.gateway, at.gateway.key())).status).toBe(200);
+    expect(at.providers.one.requests).toHaveLength(2);
+  });
+
+  test("that it left as it was keeps its count of open requests, its limit of them and its connections", async () => {
     const one = { max_concurrent: 1 };
     await at.gateway.reload(changed(one));
     const go = Promise.withResolvers<void>();
@@ -93,19 +114,22 @@ describe("a provider that a reload leaves as it is", () => {
     ["asked to be left alone", 1, refusal(429, "later", { "retry-after": "60" })],
     ["refused its account", 1, refusal(401)],
     ["failed five times in a row", 5, refusal(500)],
-  ])("stays aside where it %s; one that changed is asked again", async (_, times, answer) => {
-    await at.gateway.reload(changed({ idle_timeout: "50s" }));
-    Object.assign(at.providers.one, { answer });
-    at.providers.two.answer = usual;
-    const ask = async () => expect((await chat(at.gateway, at.gateway.key())).status).toBe(200);
-    for (let time = 0; time < times; time += 1) await ask();
-    await at.gateway.reload(changed({ idle_timeout: "50s" }));
-    await ask();
-    expect(at.providers.one.requests).toHaveLength(times);
-    await at.gateway.reload(changed({ idle_timeout: "51s" }));
-    await ask();
-    expect(at.providers.one.requests).toHaveLength(times + 1);
-  });
+  ])(
+    "that it left as it was stays aside where it %s; one that changed is asked again",
+    async (_, times, answer) => {
+      await at.gateway.reload(changed({ idle_timeout: "50s" }));
+      Object.assign(at.providers.one, { answer });
+      at.providers.two.answer = usual;
+      const ask = async () => expect((await chat(at.gateway, at.gateway.key())).status).toBe(200);
+      for (let time = 0; time < times; time += 1) await ask();
+      await at.gateway.reload(changed({ idle_timeout: "50s" }));
+      await ask();
+      expect(at.providers.one.requests).toHaveLength(times);
+      await at.gateway.reload(changed({ idle_timeout: "51s" }));
+      await ask();
+      expect(at.providers.one.requests).toHaveLength(times + 1);
+    },
+  );
 });
 
 test("a request that waited for money through a reload does not put the new key's provider aside", async () => {
