@@ -68,7 +68,8 @@ export function createRouteHealth(clock: Clock): RouteHealth {
       fault === "account" ? ACCOUNT_COOLDOWN_MS : fault === "limited" ? retryAfterMs : 0;
     if (forMs === 0) return 0;
     const cooling = fault === "account" ? healthOf(candidate.provider) : routeOf(candidate);
-    cooling.coolUntilMs = clock.monotonicMs() + forMs;
+    // Of two answers that cross the one that asks for longer counts.
+    cooling.coolUntilMs = Math.max(cooling.coolUntilMs, clock.monotonicMs() + forMs);
     return forMs;
   };
   return {

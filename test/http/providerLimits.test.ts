@@ -108,6 +108,25 @@ describe("a provider's own rate limit", () => {
     expect(called()).toEqual([2, 4, 0, 0]);
   });
 
+  test("is kept to as long as any answer asked: a later one that names less does not shorten it", async () => {
+    const short = Promise.withResolvers<void>();
+    at.providers.one.answer = async (peer, request) => {
+      const isShort = request.body.includes("short");
+      if (isShort) await short.promise;
+      await limited(isShort ? "1" : "40")(peer, request);
+    };
+    at.providers.two.answer = usual;
+    const key = at.gateway.key();
+    const shortly = chat(at.gateway, key, { user: "short" });
+    await at.providers.one.request(0);
+    expect((await chat(at.gateway, key)).status).toBe(200);
+    short.resolve();
+    expect((await shortly).status).toBe(200);
+    at.gateway.clock.advance(2000);
+    expect((await chat(at.gateway, key)).status).toBe(200);
+    expect(at.providers.one.requests).toHaveLength(2);
+  });
+
   test("everywhere is a 502 that names the soonest, and then no provider is called", async () => {
     at.providers.one.answer = limited("40");
     at.providers.two.answer = limited("7");
