@@ -1,4 +1,5 @@
 import { SOON_MS } from "../contract/errors.ts";
+import { assert } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";
 import { createBucket, type Bucket, type LimitState, type Taken } from "./bucket.ts";
 
@@ -14,13 +15,14 @@ export interface LimitStates {
   tokens: LimitState | undefined;
 }
 
-/** A request that was let in; `release` ends its share of the concurrency, once. */
+/** A request that was let in. */
 export interface Passage {
   /** Takes the prompt's estimate from the token rate. */
   takeTokens(estimate: number): Taken;
   /** Replaces the estimate by what the provider counted. */
   correctTokens(counted: number): void;
   states(): LimitStates;
+  /** Ends its share of the concurrency; the second call of the same passage is a bug. */
   release(): void;
 }
 
@@ -84,7 +86,7 @@ export function createLimiter(clock: Clock): Limiter {
 }
 
 function openPassage(state: KeyState, clock: Clock): Passage {
-  let open = true;
+  let isOpen = true;
   let estimated = 0;
   return {
     takeTokens(estimate) {
@@ -98,8 +100,9 @@ function openPassage(state: KeyState, clock: Clock): Passage {
     },
     states: () => statesOf(state, clock.monotonicMs()),
     release() {
-      if (open) state.open -= 1;
-      open = false;
+      assert(isOpen, "a passage is released twice");
+      isOpen = false;
+      state.open -= 1;
     },
   };
 }

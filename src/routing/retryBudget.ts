@@ -1,9 +1,11 @@
+import { assert } from "../lib/assert.ts";
+
 /**
  * Limits third attempts, so that requests which fail everywhere do not become a storm on providers that
  * are in trouble already: a share of the requests under way, and always a few.
  */
 export interface RetryBudget {
-  /** Takes a place among the third attempts under way, to be given back by what it returns; undefined: none is free. */
+  /** Takes a place among the third attempts under way, to be given back once by what it returns; undefined: none is free. */
   take(underWay: number): (() => void) | undefined;
 }
 
@@ -26,8 +28,9 @@ export function createRetryBudget(onRefused: () => void): RetryBudget {
       taken += 1;
       let isTaken = true;
       return () => {
-        if (isTaken) taken -= 1;
+        assert(isTaken, "a place for a retry is given back twice");
         isTaken = false;
+        taken -= 1;
       };
     },
   };
