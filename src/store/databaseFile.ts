@@ -13,6 +13,14 @@ export const LOG_SUFFIXES = ["-wal", "-journal"] as const;
 /** All that it puts there. */
 export const SIDE_SUFFIXES = [...LOG_SUFFIXES, "-shm"] as const;
 
+/** The files in which a store lies, whether they are there yet or not. */
+export interface StoreFiles {
+  readonly database: string;
+  readonly writeAheadLog: string;
+  readonly sharedMemory: string;
+  readonly lock: string;
+}
+
 /** As many as Linux follows: https://man7.org/linux/man-pages/man7/path_resolution.7.html */
 const LINKS_MAX = 40;
 
@@ -30,6 +38,22 @@ export function databaseFile(path: string, linksMax = LINKS_MAX): string {
     // Not made shorter: a `..` behind a link goes up from where that leads.
     return databaseFile(isAbsolute(target) ? target : `${folder}/${target}`, linksMax - 1);
   }
+}
+
+/** SQLite puts its own files, and we the lock, beside the database to which a link at `path` leads. */
+export function storeFiles(path: string): StoreFiles {
+  const database = databaseFile(path);
+  return {
+    database,
+    writeAheadLog: `${database}-wal`,
+    sharedMemory: `${database}-shm`,
+    lock: lockPath(path),
+  };
+}
+
+/** Where the lock of a database lies: beside the file itself, so that it is one by whichever link it is reached. */
+export function lockPath(databasePath: string): string {
+  return `${databaseFile(databasePath)}.lock`;
 }
 
 /** What to do where the database's folder is not there; undefined where it is, or cannot be looked at. */

@@ -7,9 +7,6 @@ export const AUDIT_CACHE_KILOBYTES = 64 * 1024;
 /** What SQLite says of a file in which it finds nothing wrong. */
 const IN_ORDER = "ok";
 
-/** What the Worker is told; it answers whether the file is in order. */
-export type IntegrityOrder = { path: string };
-
 /**
  * What is wrong with the file as such, by SQLite's own check. CHECK constraints are left out, a third of
  * its time: the rules of the audit ask them, and name the row. The quick check looks at each page, but does
@@ -44,6 +41,6 @@ export function checkIntegrityBeside(path: string): IntegrityCheck {
   const { promise, resolve } = Promise.withResolvers<boolean>();
   worker.onmessage = ({ data }: MessageEvent<boolean>) => resolve(data);
   worker.onerror = () => resolve(false);
-  worker.postMessage({ path } satisfies IntegrityOrder);
+  worker.postMessage(path);
   return { isInOrder: promise, end: () => worker.terminate() };
 }

@@ -1,17 +1,19 @@
 import { AUDIT_CACHE_KILOBYTES, fileProblems } from "./integrity.ts";
-import type { IntegrityOrder } from "./integrity.ts";
 import { connect } from "./sqlite.ts";
 
 declare const self: Worker;
 
-/** Checks one file beside an audit. What it cannot tell, the audit asks again itself, and explains. */
+/**
+ * Told the path of a file, it answers whether that is in order, beside an audit. What it cannot tell, the audit asks
+ * again itself, and explains.
+ */
 function serveCheck(): void {
-  self.onmessage = ({ data }: MessageEvent<IntegrityOrder>) => {
+  self.onmessage = ({ data }: MessageEvent<string>) => {
     self.postMessage(isInOrder(data));
   };
 }
 
-function isInOrder({ path }: IntegrityOrder): boolean {
+function isInOrder(path: string): boolean {
   try {
     const { sqlite } = connect(path, "process");
     sqlite.run(`PRAGMA cache_size = -${AUDIT_CACHE_KILOBYTES}`);

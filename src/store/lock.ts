@@ -1,6 +1,6 @@
 import { Database } from "bun:sqlite";
 import { existsSync } from "node:fs";
-import { databaseFile } from "./databaseFile.ts";
+import { lockPath } from "./databaseFile.ts";
 import { openedFile, type OpenedFile } from "./openedFile.ts";
 import { makeDatabaseFile, sqliteFault, unwritable } from "./sqlite.ts";
 
@@ -12,11 +12,6 @@ export interface InstanceLock {
   /** Whether its file was removed or replaced: another `serve` would get the lock of the new one. */
   isFileReplaced(): boolean;
   release(): void;
-}
-
-/** Where the lock of a database lies: beside the file itself, so that it is one by whichever link it is reached. */
-export function lockPath(databasePath: string): string {
-  return `${databaseFile(databasePath)}.lock`;
 }
 
 /**

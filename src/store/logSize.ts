@@ -1,5 +1,5 @@
 import { statSync } from "node:fs";
-import { storeFiles } from "./look.ts";
+import { storeFiles } from "./databaseFile.ts";
 
 /** What is left of the log behind each checkpoint is some megabytes. Far more means that somebody reads on and on, and keeps it. */
 export const LOG_BYTES_MAX = 256 * 1024 * 1024;

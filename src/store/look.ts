@@ -1,8 +1,8 @@
 import { Database } from "bun:sqlite";
 import { statSync } from "node:fs";
-import { databaseFile, NAME_ANOTHER } from "./databaseFile.ts";
+import { NAME_ANOTHER } from "./databaseFile.ts";
 import { fileProblems } from "./integrity.ts";
-import { isGatewayRunning, lockPath } from "./lock.ts";
+import { isGatewayRunning } from "./lock.ts";
 import { schemaAge, type SchemaAge } from "./migrations.ts";
 import { schemaProblems } from "./schemaCheck.ts";
 import { distrustFile, explainFailure, StoreError } from "./sqlite.ts";
@@ -23,28 +23,9 @@ export interface StoreLook {
   readonly lastEntryMs: number | undefined;
 }
 
-/** The files in which a store lies, whether they are there yet or not. */
-export interface StoreFiles {
-  readonly database: string;
-  readonly writeAheadLog: string;
-  readonly sharedMemory: string;
-  readonly lock: string;
-}
-
 /** SQLite's whole check looks each row up in each index, 7 s for 240 MB in bad order; its quick one takes 0.4 s. */
 const WHOLE_CHECK_BYTES_MAX = 32 * 1024 * 1024;
 const LOOK_BUSY_TIMEOUT_MS = 1000;
-
-/** SQLite puts its own files, and we the lock, beside the database to which a link at `path` leads. */
-export function storeFiles(path: string): StoreFiles {
-  const database = databaseFile(path);
-  return {
-    database,
-    writeAheadLog: `${database}-wal`,
-    sharedMemory: `${database}-shm`,
-    lock: lockPath(path),
-  };
-}
 
 /**
  * Looks at the store's file and changes nothing in it; undefined where there is none. A gateway may run on it

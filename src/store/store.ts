@@ -133,7 +133,8 @@ export type { Funds, KeyChanges, KeyRow, KeySecretRow, SettledFunds } from "./ke
 export type { HistoryRow } from "./ledger.ts";
 export { takeInstanceLock, type InstanceLock } from "./lock.ts";
 export { createLogAlarm, LOG_BYTES_MAX, logSizeBytes } from "./logSize.ts";
-export { lookAtStore, storeFiles, type StoreLook } from "./look.ts";
+export { storeFiles } from "./databaseFile.ts";
+export { lookAtStore, type StoreLook } from "./look.ts";
 export type { OpenedRequest, WriteResult } from "./operations.ts";
 export { restore, type Restored } from "./restore.ts";
 export type { RequestRow } from "./requests.ts";
