@@ -30,7 +30,7 @@ const areas: readonly (readonly [string, RegExp])[] = [
   ["SSE decoder", /\/src\/(?:lib\/sse|gateway\/chatDecoder|gateway\/answerDecoder)/],
   [
     "answer and its writing",
-    /\/src\/(?:http\/(?:answer|stream)|gateway\/(?:chatAnswer|relay|collect))/,
+    /\/src\/(?:http\/(?:answer|stream)|gateway\/(?:publicAnswer|relay|collect))/,
   ],
   ["JSON scan", /\/src\/lib\/(?:json|surrogate)/],
   ["check of the body", /\/src\/contract\/|typebox/],

@@ -8,7 +8,7 @@ import type { Candidate } from "../routing/order.ts";
 import { admit } from "./admit.ts";
 import { answerJson } from "./answerJson.ts";
 import { findModel } from "./catalog.ts";
-import { publicCompletion, publicUsage, type AnswerIdentity } from "./chatAnswer.ts";
+import { publicCompletion, publicUsage, type AnswerIdentity } from "./publicAnswer.ts";
 import { ChatDecoder, chatFailure } from "./chatDecoder.ts";
 import type { Answer } from "./answer.ts";
 import { billedUsage } from "./billedUsage.ts";

@@ -20,7 +20,7 @@ import {
   shownChunk,
   messageBytes,
   type AnswerIdentity,
-} from "./chatAnswer.ts";
+} from "./publicAnswer.ts";
 import { CarriedFields } from "./carriedFields.ts";
 import { ChatStops } from "./chatStops.ts";
 import { ChunkFrames } from "./chunkFrame.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { noUsage, type Usage } from "../../src/contract/usage.ts";
-import { publicUsage } from "../../src/gateway/chatAnswer.ts";
+import { publicUsage } from "../../src/gateway/publicAnswer.ts";
 import { ChatDecoder } from "../../src/gateway/chatDecoder.ts";
 import type { ChatEvent } from "../../src/providers/provider.ts";
 import { chunksOf } from "../support/chatCalls.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { noUsage } from "../../src/contract/usage.ts";
-import { publicCompletion, type AnswerIdentity } from "../../src/gateway/chatAnswer.ts";
+import { publicCompletion, type AnswerIdentity } from "../../src/gateway/publicAnswer.ts";
 import { ChatDecoder } from "../../src/gateway/chatDecoder.ts";
 import { openai } from "../../src/providers/openai/openai.ts";
 import { chunksOf } from "../support/chatCalls.ts";

@@ -6,7 +6,7 @@ import {
   publicCompletion,
   publicUsage,
   type AnswerIdentity,
-} from "../../../src/gateway/chatAnswer.ts";
+} from "../../../src/gateway/publicAnswer.ts";
 import { ChatDecoder } from "../../../src/gateway/chatDecoder.ts";
 import type { ChatCall } from "../../../src/providers/provider.ts";
 import { isJsonObject } from "../../../src/lib/json.ts";
