@@ -26,11 +26,15 @@ export async function inRounds<Bench extends { close(): Promise<void> }>(
   tell(JSON.stringify({ seed }));
   for (let sent = 0; sent < requests; sent += roundMax, seed += 1) {
     const bench = await open(seed);
-    const round = { seed, requests: Math.min(roundMax, requests - sent) };
-    const { problems, ...seen } = await work(bench, round).finally(() => bench.close());
-    bad += problems.length;
-    for (const problem of problems) tell(problem);
-    tell(JSON.stringify({ ...seen, bad: problems.length }));
+    try {
+      const round = { seed, requests: Math.min(roundMax, requests - sent) };
+      const { problems, ...seen } = await work(bench, round);
+      bad += problems.length;
+      for (const problem of problems) tell(problem);
+      tell(JSON.stringify({ ...seen, bad: problems.length }));
+    } finally {
+      await bench.close();
+    }
   }
   return bad;
 }
