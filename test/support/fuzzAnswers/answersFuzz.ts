@@ -103,7 +103,7 @@ const providersFaults = new Set([
 
 /** What a request failed by, where that was its provider: any other cause is the gateway's own. */
 const providersErrors =
-  /^(?:ApiError|UpstreamError(?: < (?:Answer|Misfire|Connection|SseEncoding|SseLimit)Error\b.*)?)$/;
+  /^(?:ApiError|UpstreamError(?: < (?:Answer|Excess|Misfire|Connection|SseEncoding|SseLimit)Error\b.*)?)$/;
 
 /** A request that failed by its providers, and not by the gateway itself. */
 function isProviders({ msg, error }: LogLine): boolean {
@@ -115,6 +115,8 @@ interface Booked {
   readonly charge: bigint;
   readonly estimated: bigint;
   readonly provider: string | null;
+  /** What became of its last attempt. */
+  readonly tried: string | null;
 }
 
 /** The requests of which the books say something else than their clients saw. */
@@ -122,7 +124,9 @@ function wronglyBooked(path: string, verdicts: AnswersTally["verdicts"]): string
   const books = new Database(path, { readonly: true, safeIntegers: true });
   try {
     const find = books.query<Booked, [string]>(
-      "SELECT status, charge, estimated, provider FROM requests WHERE public_id = ?",
+      `SELECT status, charge, estimated, provider,
+        (SELECT outcome FROM attempts WHERE request_id = requests.id ORDER BY n DESC LIMIT 1) AS tried
+        FROM requests WHERE public_id = ?`,
     );
     return verdicts.flatMap(({ asked, verdict, model }) => {
       const { id, outcome, charge, isEstimated } = verdict;
@@ -134,7 +138,9 @@ function wronglyBooked(path: string, verdicts: AnswersTally["verdicts"]): string
         row.charge === (isServed ? (charge ?? row.charge) : 0n) &&
         row.estimated === BigInt(isEstimated ?? row.estimated) &&
         (!isServed || row.provider === (outcome === "backup" ? backupProvider : model));
-      if (isRight) return [];
+      // What its caller made unreadable is paid for as by a client that left.
+      const isMisfire = outcome === "broken" && row?.tried === "misfire";
+      if (isRight || (isMisfire && row.status === "cancelled")) return [];
       const words = [row?.status, row?.charge, row?.estimated, row?.provider].join(" ");
       return [`${asked}, ${id}: ${outcome} for ${charge} (${isEstimated}); the books: ${words}`];
     });
