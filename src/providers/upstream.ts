@@ -98,19 +98,25 @@ export function createUpstream(
     "accept-encoding": "identity",
     "user-agent": `tollgate/${version()}`,
   };
+  // Made where no body is in scope: what it returns lives as long as the exchange.
+  const counted = (onEnd: () => void): (() => void) => {
+    open.count += 1;
+    return () => {
+      open.count -= 1;
+      onEnd();
+    };
+  };
   return {
     open,
     send({ path, body, stream, requestId }) {
       const accept = stream ? "text/event-stream" : "application/json";
       const headers = { ...fixedHeaders, accept, "x-request-id": requestId };
-      const begin = (onEnd: () => void): HttpExchange => {
-        open.count += 1;
-        return client.send({ path, headers, body }, () => {
-          open.count -= 1;
-          onEnd();
-        });
-      };
-      return new ProviderExchange(begin, { provider, secrets, stream, clock });
+      return new ProviderExchange((onEnd) => client.send({ path, headers, body }, counted(onEnd)), {
+        provider,
+        secrets,
+        stream,
+        clock,
+      });
     },
     close() {
       client.close();
