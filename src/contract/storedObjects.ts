@@ -75,6 +75,7 @@ const ITEM_KEYS: ReadonlySet<string> = new Set([
 ]);
 const TYPE_KEY: ReadonlySet<string> = new Set(["type"]);
 const NO_KEYS: ReadonlySet<string> = new Set();
+const ITEM_REFERENCE = "item_reference";
 /** What a model gave to a tool of the caller's own names nothing at the provider. */
 const CALL_INPUT: ReadonlySet<string> = new Set(["input"]);
 const OWNER_KEYS: ReadonlySet<string> = new Set(["id", "variables"]);
@@ -89,6 +90,8 @@ export interface StoredObjects {
 
 /** The same of a responses request. */
 export interface ResponsesObjects extends StoredObjects {
+  /** Of the objects: the items that only their ids stand for. Others came back whole, and count by their own text. */
+  readonly referencedIds: ReadonlySet<string>;
   /** Of reasoning that the request itself bears, but encrypted: nothing is taken from a store, but only its maker can read it. */
   readonly sealedIds: readonly string[];
 }
@@ -106,6 +109,7 @@ export function findStoredObjects(body: JsonFields): ResponsesObjects {
   finding.readOwner("conversation", ownValue(body, "conversation"));
   return {
     objectIds: eachOnce(finding.ids),
+    referencedIds: finding.referencedIds,
     sealedIds: eachOnce(finding.sealedIds),
     needsWholeContext: finding.needsWholeContext,
   };
@@ -147,6 +151,7 @@ const STORED_OBJECTS_MAX = 4096;
 /** What was found so far. Clients choose how deep they nest, so what is left to look at stands on a stack of our own. */
 class Finding {
   readonly ids: string[] = [];
+  readonly referencedIds = new Set<string>();
   readonly sealedIds: string[] = [];
   needsWholeContext = false;
   readonly #left: unknown[] = [];
@@ -214,6 +219,8 @@ class Finding {
     } else if (!isMessage && !SELF_CONTAINED_ITEMS.has(type)) {
       this.needsWholeContext = true;
       if (id !== undefined) this.#addId("id", id);
+      const isReference = type === undefined || type === ITEM_REFERENCE;
+      if (isReference && typeof id === "string") this.referencedIds.add(id);
     }
     this.#readMembers(item, ID_KEYS, ITEM_KEYS, PASSED_OVER.get(type));
   }

@@ -1,3 +1,4 @@
+import type { Clock } from "../lib/clock.ts";
 import type { Span } from "../lib/span.ts";
 import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
 import type { Admitted } from "./admit.ts";
@@ -5,7 +6,7 @@ import type { Piece } from "./answer.ts";
 import type { AnswerDecoder } from "./answerDecoder.ts";
 import { isReadFailure, readFailure } from "./readFailure.ts";
 
-/** How long a provider may be silent behind its finished answer before its usage and its terminator. */
+/** How long the usage and the terminator may take behind a finished answer. */
 const USAGE_TIMEOUT_MS = 2000;
 /**
  * Most texts have four to eight bytes for a token, but a client may ask for a text of the longest tokens that there
@@ -22,6 +23,9 @@ export class AnswerReading {
   readonly #decoder: AnswerDecoder;
   /** A stream that has said more than this, far beyond the bound of all its choices together, would never end. */
   readonly #textBytesMax: number;
+  readonly #clock: Clock;
+  /** When the time for what follows a finished answer is over; it begins when that is first asked for. */
+  #usageDueMs: number | undefined;
   /** What broke the stream off, behind what came before it in the same read. */
   #broken: UpstreamError | undefined;
 
@@ -29,9 +33,11 @@ export class AnswerReading {
     exchange: UpstreamExchange;
     decoder: AnswerDecoder;
     admitted: Pick<Admitted, "ceiling">;
+    clock: Clock;
   }) {
     this.#exchange = options.exchange;
     this.#decoder = options.decoder;
+    this.#clock = options.clock;
     const { completionTokens } = options.admitted.ceiling;
     this.#textBytesMax = BYTES_ALWAYS_ALLOWED + completionTokens * TOLERANCE * BYTES_PER_TOKEN_MAX;
   }
@@ -53,14 +59,22 @@ export class AnswerReading {
     const { isFinished } = this.#decoder;
     try {
       if (this.#broken) throw this.#broken;
-      // Where the gateway ended the answer the provider has more to say, and its silence is that amid an answer.
-      if (!this.#decoder.isCutShort) this.#exchange.setReadTimeout(USAGE_TIMEOUT_MS);
+      // Where the gateway ended the answer the provider has more to say: its time is that amid an answer.
+      if (!this.#decoder.isCutShort) this.#exchange.setReadTimeout(this.#usageLeftMs());
       this.#push(await this.#exchange.read());
     } catch (error) {
       if (!isFinished || !isReadFailure(error)) throw error;
       this.#exchange.abort(readFailure(error));
       this.#push(undefined);
     }
+  }
+
+  #usageLeftMs(): number {
+    const nowMs = this.#clock.monotonicMs();
+    this.#usageDueMs ??= nowMs + USAGE_TIMEOUT_MS;
+    // A read that need not wait never times out: a provider that goes on and on would be read for ever.
+    if (this.#usageDueMs <= nowMs) throw new UpstreamError("provider", "timeout");
+    return this.#usageDueMs - nowMs;
   }
 
   /** Undefined: the provider's stream has ended. */

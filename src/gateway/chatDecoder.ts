@@ -8,6 +8,7 @@ import {
 } from "../contract/chatAnswer.ts";
 import { upstreamFailure, type StreamFailure } from "../contract/errors.ts";
 import type { Usage } from "../contract/usage.ts";
+import type { JsonFields } from "../lib/json.ts";
 import { BYTE_ORDER_MARK, createSseSplitter, type SseSplitter } from "../lib/sse.ts";
 import { spanOf, type Span } from "../lib/span.ts";
 import type { SseEvent } from "../lib/sseEvent.ts";
@@ -168,7 +169,7 @@ export class ChatDecoder implements AnswerDecoder {
     );
     // A chunk without choices bears the usage of the whole answer, and that is the gateway's to give.
     if (chunk.choices.length > 0) this.#relay(chunk);
-    else if (this.#identity.unknownFields === "forward") this.#carried.add(chunk);
+    else if (this.#mayCarry(read.chunk)) this.#carried.add(chunk);
     if (this.#frames && !read.usage) this.#learn(sseEvent, chunk, this.#frames);
     if (read.isLast) this.#close();
     if (!read.usage) return;
@@ -177,6 +178,11 @@ export class ChatDecoder implements AnswerDecoder {
     const hasEnded = isAlone || this.#finishedChoices.size > 0;
     const mayBeWhole = hasEnded && !read.isUsageEarly;
     this.#reported.add(read.usage, this.textBytes, isAlone, mayBeWhole);
+  }
+
+  /** What has no list of choices is no chunk: a provider keeps the connection awake with it, or speaks to itself. */
+  #mayCarry({ choices }: JsonFields): boolean {
+    return this.#identity.unknownFields === "forward" && Array.isArray(choices);
   }
 
   /** An event of a text and nothing else is what most of a stream is made of. */

@@ -17,8 +17,8 @@ export interface Pinned {
 }
 
 /**
- * The candidates that may serve a request which names stored objects, or bears encrypted reasoning: only the provider
- * that made them. Throws ApiError 404 for any object that this account did not make and that is not shared, and for one
+ * The candidates that may serve a request which names stored objects: only the provider that made them. What bears
+ * encrypted reasoning goes to its maker too, where that serves the model. Throws ApiError 404 for any object that this account did not make and that is not shared, and for one
  * whose provider does not serve the model; the words are the same for a foreign one and for one that never was.
  */
 export function pinToMaker(
@@ -31,7 +31,8 @@ export function pinToMaker(
   let serving = candidates;
   const find = (objectId: string) =>
     gateway.store.owners.find(sha256(objectId), visit.caller.accountId, gateway.clock.epochMs());
-  const pin = (objectId: string, missing: () => ApiError, owned = find(objectId)): number => {
+  const pin = (objectId: string, missing: () => ApiError): number => {
+    const owned = find(objectId);
     serving = serving.filter(({ provider }) => provider.id === owned?.provider);
     if (!owned || serving.length === 0) throw missing();
     return owned.historyTokens;
@@ -39,16 +40,18 @@ export function pinToMaker(
   const { previousResponseId } = request;
   let storedTokens =
     previousResponseId === undefined ? 0 : pin(previousResponseId, responseNotFound);
-  // An item that came back whole under its id counts once more: which of the two a provider reads is its own affair.
   for (const objectId of request.objectIds) {
-    if (!sharedObjects.includes(objectId)) storedTokens += pin(objectId, resourceNotFound);
+    if (sharedObjects.includes(objectId)) continue;
+    const itemTokens = pin(objectId, resourceNotFound);
+    if (request.referencedIds.has(objectId)) storedTokens += itemTokens;
   }
   const { comparedResponseId } = request;
   if (comparedResponseId !== undefined) pin(comparedResponseId, responseNotFound);
-  for (const objectId of request.sealedIds) {
-    // Only of what the account made here is the maker told; of all else nothing is known, and any provider may try.
-    const owned = sharedObjects.includes(objectId) ? undefined : find(objectId);
-    if (owned) pin(objectId, resourceNotFound, owned);
+  // It came back whole: a provider that did not make it may refuse it, or read past it. The newest tells who can read it.
+  for (const objectId of request.sealedIds.toReversed()) {
+    const maker = find(objectId)?.provider;
+    const makers = serving.filter(({ provider }) => provider.id === maker);
+    if (makers.length > 0) serving = makers;
   }
   return { candidates: serving, storedTokens };
 }

@@ -3,8 +3,12 @@ import { parseUntrusted } from "../lib/untrustedJson.ts";
 import { scrub, type Secrets } from "./scrub.ts";
 import { UpstreamError, type AccountFault, type UpstreamFault } from "./upstreamError.ts";
 
-/** 424 is a server of the caller's own that the provider could not reach: a tool of the type `mcp` names one. */
-const CALLER_STATUSES = [400, 409, 413, 422, 424];
+const CALLER_STATUSES = [400, 409, 413, 422];
+/**
+ * With OpenAI a server of the caller's own that could not be reached, which a tool of the type `mcp` names; with others
+ * the model that failed at this request. The route is no worse for either, and another one may do better.
+ */
+const FAILED_BESIDE_STATUS = 424;
 const ACCOUNT_STATUSES = [401, 402];
 const RETRY_AFTER_SECONDS_MAX = 60;
 const CODE_CHARS_MAX = 64;
@@ -98,6 +102,7 @@ function faultOf(status: number, error: ReportedError): UpstreamFault {
   }
   if ((status === 400 || status === 429) && saysAccountIsRefused(error)) return "account";
   if (CALLER_STATUSES.includes(status)) return "caller";
+  if (status === FAILED_BESIDE_STATUS) return "misfire";
   if (status === 404) return "missing";
   return status === 429 ? "limited" : "provider";
 }

@@ -29,7 +29,7 @@ const WORDS = new Set([
 
 /** Statuses that say something each; of the others, a provider's invention among them, only the class is told. */
 const STATUSES = new Set([
-  400, 401, 402, 403, 404, 408, 409, 413, 422, 424, 429, 500, 502, 503, 504, 529,
+  400, 401, 402, 403, 404, 408, 409, 413, 422, 429, 500, 502, 503, 504, 529,
 ]);
 
 /** The outcome of an attempt as a label: one of some forty words, whatever a provider answers. */

@@ -77,7 +77,9 @@ describe("CSV", () => {
     expect(csv(rows)).toBe('a,b\r\n"say ""hi""","x,y"\r\n"two\r\nlines",3\r\nplain,0.5');
   });
 
-  test.each(["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])("takes the power from %j", (text) => {
+  test("leaves a number below zero as it is", () => expect(csv([["-1.5"]])).toBe("-1.5"));
+
+  test.each(["=1+1", "+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1"])("takes the power from %j", (text) => {
     expect(csv([[text]])).toMatch(/^"?'/);
   });
 

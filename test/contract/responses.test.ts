@@ -30,6 +30,7 @@ describe("the result", () => {
       previousResponseId: undefined,
       comparedResponseId: undefined,
       objectIds: [],
+      referencedIds: new Set(),
       sealedIds: [],
       needsWholeContext: false,
       promptSize: { textBytes: 5, otherParts: 0 },

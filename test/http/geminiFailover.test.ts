@@ -105,11 +105,18 @@ describe.each([
   const cost = costOf(billed);
   const said = [{ text: "Hello there" }];
 
-  test.each([false, true])("has answered, and is paid exactly (stream: %j)", async (isStream) => {
-    google.answer = isStream
-      ? stream(geminiEvent(saying(said)), geminiEvent(saying([], reason, { usageMetadata })))
-      : json(saying(said, reason, { usageMetadata }));
-    const reply = await ask({ stream: isStream });
+  test("in JSON: the next route answers, for nobody has had a word of it", async () => {
+    google.answer = json(saying(said, reason, { usageMetadata }));
+    const { key } = await ask();
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", provider: "other" }]);
+  });
+
+  test("in a stream: it has answered, and is paid exactly", async () => {
+    google.answer = stream(
+      geminiEvent(saying(said)),
+      geminiEvent(saying([], reason, { usageMetadata })),
+    );
+    const reply = await ask({ stream: true });
     expect(reply.text).toContain("Hello there");
     expect(reply.text).toContain('"finish_reason":"stop"');
     expect(await at.gateway.records(reply.key, 1)).toMatchObject([

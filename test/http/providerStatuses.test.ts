@@ -26,7 +26,7 @@ function called(): readonly number[] {
 }
 
 describe.each(isStream)("an attempt (stream: %j)", (stream) => {
-  test.each([400, 409, 413, 422, 424])(
+  test.each([400, 409, 413, 422])(
     "that ends with %d is the caller's fault: 400 in the provider's words, and no other route",
     async (status) => {
       const error = {
@@ -68,6 +68,16 @@ describe.each(isStream)("an attempt (stream: %j)", (stream) => {
     expect(await at.gateway.records(reply.key, 1)).toMatchObject([
       { status: "done", provider: "two", attemptCount: 2 },
     ]);
+  });
+
+  test("that ends with 424 is nobody's fault: the next route answers, and the first is asked again, however often", async () => {
+    at.providers.one.answer = refusal(424, "Failed Dependency");
+    at.providers.two.answer = usual;
+    const { key } = await ask(stream);
+    for (let again = 0; again < 5; again += 1) {
+      expect((await chat(at.gateway, key, { stream })).status).toBe(200);
+    }
+    expect(called()).toEqual([6, 6]);
   });
 
   test.each([401, 402, 403, 404, 408, 500, 503, 529])(

@@ -181,7 +181,7 @@ describe("instead of an answer", () => {
 });
 
 describe("what the provider says of the request itself", () => {
-  test.each([400, 409, 413, 422, 424])(
+  test.each([400, 409, 413, 422])(
     "as %d is the caller's 400, in its words, and no other provider is asked",
     async (status) => {
       at.providers.first.answer = json(

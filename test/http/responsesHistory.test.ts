@@ -133,6 +133,16 @@ describe.each([
 ])(
   "a response that refers to items of an earlier one, %s, and whose usage is missing",
   (_, isStream) => {
+    test("is charged once for an item that is sent back whole", async () => {
+      const key = at.gateway.key();
+      const item = largeItem();
+      await made(key, isStream, { input_tokens: 900, output_tokens: 700 }, { output: [item] });
+      await made(key, isStream, null, { input: [item] });
+      const { promptTokens = 0 } = (await lastRecord(key, 2)) ?? {};
+      expect(promptTokens).toBeGreaterThanOrEqual(LARGE_TOKENS);
+      expect(promptTokens).toBeLessThan(LARGE_TOKENS + AROUND_TOKENS_MAX);
+    });
+
     test("is charged for each of them as if it stood in the request, and for nothing else", async () => {
       const key = at.gateway.key();
       const usage = { input_tokens: 900, output_tokens: 700 };

@@ -82,7 +82,7 @@ describe("a stream of two choices", () => {
 
 describe("a provider that goes on behind the finish reason", () => {
   const finished = [helloEvent, stopEvent].map(piece);
-  /** How long the usage may be waited for in silence. */
+  /** How long the usage may take. */
   const USAGE_TIMEOUT_MS = 2000;
 
   test.each([
@@ -90,7 +90,7 @@ describe("a provider that goes on behind the finish reason", () => {
     ["empty events", "data:\n\n"],
     ["chunks without choices or usage", 'data: {"choices":[]}\n\n'],
   ])(
-    "with %s for ever: the answer ends with its time, charged by the estimate",
+    "with %s for ever: the answer ends, charged by the estimate",
     async (_, surplus) => {
       const closed = Promise.withResolvers<void>();
       at.provider.answer = async (peer, request) => {
@@ -107,8 +107,8 @@ describe("a provider that goes on behind the finish reason", () => {
       const helloAtMs = performance.now();
       await client.seen("[DONE]");
       expect(performance.now() - helloAtMs).toBeWithin(
-        TOTAL_TIMEOUT_MS - 500,
-        TOTAL_TIMEOUT_MS + 1000,
+        USAGE_TIMEOUT_MS - 100,
+        USAGE_TIMEOUT_MS + 1000,
       );
       expect(chunksOf(client).at(-1)).toMatchObject({ choices: [{ finish_reason: "stop" }] });
       await closed.promise;
@@ -118,23 +118,6 @@ describe("a provider that goes on behind the finish reason", () => {
       ]);
     },
   );
-
-  test("and reports its usage late, but was never silent for long: it is paid exactly", async () => {
-    at.provider.answer = async (peer, request) => {
-      await raw(streamHead, ...finished)(peer, request);
-      const startedMs = performance.now();
-      while (performance.now() - startedMs < USAGE_TIMEOUT_MS + 300) {
-        await peer.send(piece(": still here\n\n"));
-        await Bun.sleep(100);
-      }
-      await raw(piece(usageEvent), piece(doneEvent), streamEnd)(peer, request);
-    };
-    const key = at.gateway.key();
-    expect((await chat(at.gateway, key, { stream: true })).text).toEndWith("data: [DONE]\n\n");
-    expect(await at.gateway.records(key, 1)).toMatchObject([
-      { status: "done", estimated: false, charge: cost },
-    ]);
-  });
 
   test("is given up soon after its client has left", async () => {
     const { key, client, provide, leave, givenUp } = await beginChat(at, { stream: true });

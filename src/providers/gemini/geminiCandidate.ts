@@ -123,10 +123,10 @@ export function readCandidate(
   };
   const calls = before.calls + (said.tool_calls?.length ?? 0);
   told.counts.set(index, { calls, images: before.images + (said.images?.length ?? 0) });
-  told.hasSpoken ||= [said.content, said.tool_calls, said.images].some((it) => it !== undefined);
   const hasAnswered = told.hasSpoken || told.hasThought;
   const finishReason = finishReasonOf(candidate["finishReason"], calls > 0, hasAnswered);
-  // Only now: thoughts that come with their end are out of nobody's hands yet.
+  // Only now: what comes with its end has reached nobody yet, and another route may do better.
+  told.hasSpoken ||= [said.content, said.tool_calls, said.images].some((it) => it !== undefined);
   told.hasThought ||= said.reasoning_content !== undefined;
   told.hasFinished ||= finishReason !== null;
   return { index, finishReason, said };

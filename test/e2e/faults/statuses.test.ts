@@ -34,7 +34,6 @@ const callersFaults = [
   { row: 26, status: 409 },
   { row: 27, status: 413 },
   { row: 28, status: 422 },
-  { row: 28, status: 424 },
 ] as const;
 const providersFaults = [
   { row: 26, status: 408 },

@@ -111,7 +111,7 @@ const errorOutcomes: Readonly<Record<number, Outcome>> = {
   404: "missing",
   502: "unavailable",
 };
-const callersStatus = /HTTP\/1\.[01] (?:400|409|413|422|424)/;
+const callersStatus = /HTTP\/1\.[01] (?:400|409|413|422)/;
 
 /** A client is only to blame where its provider blames it, and is told what that said. */
 function ofMessage(asked: AnswerCase, outcome: Outcome, message: string): string[] {

@@ -6,7 +6,7 @@ import type { Expected, Question } from "./answerCase.ts";
 /** What a provider's words must not tell a client. */
 export const secrets = [upstreamKey, "127.0.0.1", "org-Secret0123"] as const;
 
-const callerStatuses = [400, 409, 413, 422, 424];
+const callerStatuses = [400, 409, 413, 422];
 const statuses = [
   ...callerStatuses,
   401,
