@@ -69,11 +69,13 @@ function checkPair(cert: string, key: string, inspection: Inspection): void {
   warnAboutEnd(certificate, inspection);
 }
 
-function warnAboutEnd({ validTo }: X509Certificate, inspection: Inspection): void {
+function warnAboutEnd({ validFrom, validTo }: X509Certificate, inspection: Inspection): void {
   const endMs = Date.parse(validTo);
   const { nowMs } = inspection;
+  // One that is made for days is renewed in its last third.
+  const soonMs = Math.min(CERTIFICATE_ENDS_SOON_MS, (endMs - Date.parse(validFrom)) / 3);
   // A date that cannot be read is NaN, and tells nothing.
-  if (!(endMs < nowMs + CERTIFICATE_ENDS_SOON_MS)) return;
+  if (!(endMs < nowMs + soonMs)) return;
   const state = endMs < nowMs ? "has expired, and clients refuse it" : "expires soon";
   inspection.warning(
     "server.tls_cert",

@@ -7,7 +7,6 @@ import { emptyLog } from "./emptyLog.ts";
 import { keyTable, type KeyTable } from "./keys.ts";
 import { ledgerTable, type LedgerTable } from "./ledger.ts";
 import { isGatewayRunning } from "./lock.ts";
-import { logSizeBytes } from "./logSize.ts";
 import { migrate } from "./migrations.ts";
 import { ownerTable, type OwnerTable } from "./owners.ts";
 import { requestTable, type RequestTable } from "./requests.ts";
@@ -112,9 +111,8 @@ function storeOver(
     },
     isFileReplaced: () => connection.file.isReplaced(),
     close() {
-      // What a gateway at work has written is its own to take over.
-      const isOurs = serving || (logSizeBytes(path) > 0 && !isGatewayRunning(path));
-      const log = isOurs ? emptyLog(connection) : "kept";
+      // Behind a command SQLite itself does so, where nobody else is at the database.
+      const log = serving ? emptyLog(connection) : "kept";
       // A second try may succeed though the first one lost pages, and the log with them would be removed.
       if (log !== "failed") connection.sqlite.close(true);
       return log === "empty";

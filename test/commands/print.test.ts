@@ -79,9 +79,12 @@ describe("CSV", () => {
 
   test("leaves a number below zero as it is", () => expect(csv([["-1.5"]])).toBe("-1.5"));
 
-  test.each(["=1+1", "+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1"])("takes the power from %j", (text) => {
-    expect(csv([[text]])).toMatch(/^"?'/);
-  });
+  test.each(["=1+1", "+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1"])(
+    "takes the power from %j",
+    (text) => {
+      expect(csv([[text]])).toMatch(/^"?'/);
+    },
+  );
 
   test("leaves numbers alone", () => {
     expect(csv([[-5, "5"]])).toBe("-5,5");

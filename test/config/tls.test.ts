@@ -35,29 +35,35 @@ describe("TLS", () => {
     });
   });
 
-  test("warns of a certificate that ends within 14 days, and of one that has ended", () => {
-    inScratchFolder((folder) => {
-      makeCertificate(folder, "cert.pem", "key.pem", 15);
-      const file = join(folder, "config.toml");
-      writeFileSync(file, both + minimal, { mode: 0o600 });
-      const warningsAfter = (days: number) => {
-        const nowMs = Date.now() + days * 24 * 60 * 60 * 1000;
-        const clock = { ...systemClock, epochMs: () => nowMs };
-        return withEnvironment({ ONE_KEY: "sk-one" }, () => loadConfig({ path: file, clock }))
-          .warnings;
-      };
-      const expected = (state: string) => [
-        expect.stringMatching(
-          new RegExp(
-            `^server.tls_cert: its certificate ${state} \\(2[^)]+Z\\): renew it, then reload`,
+  test.each([
+    { lifeDays: 90, well: [0, 75], soon: 77, over: 91 },
+    { lifeDays: 6, well: [0, 3.5], soon: 4.5, over: 7 },
+  ])(
+    "warns of a certificate of $lifeDays days in its last 14 days or third, and behind its end",
+    ({ lifeDays, well, soon, over }) => {
+      inScratchFolder((folder) => {
+        makeCertificate(folder, "cert.pem", "key.pem", lifeDays);
+        const file = join(folder, "config.toml");
+        writeFileSync(file, both + minimal, { mode: 0o600 });
+        const warningsAfter = (days: number) => {
+          const nowMs = Date.now() + days * 24 * 60 * 60 * 1000;
+          const clock = { ...systemClock, epochMs: () => nowMs };
+          return withEnvironment({ ONE_KEY: "sk-one" }, () => loadConfig({ path: file, clock }))
+            .warnings;
+        };
+        const expected = (state: string) => [
+          expect.stringMatching(
+            new RegExp(
+              `^server.tls_cert: its certificate ${state} \\(2[^)]+Z\\): renew it, then reload`,
+            ),
           ),
-        ),
-      ];
-      expect(warningsAfter(0)).toEqual([]);
-      expect(warningsAfter(2)).toEqual(expected("expires soon"));
-      expect(warningsAfter(16)).toEqual(expected("has expired, and clients refuse it"));
-    });
-  });
+        ];
+        for (const days of well) expect(warningsAfter(days)).toEqual([]);
+        expect(warningsAfter(soon)).toEqual(expected("expires soon"));
+        expect(warningsAfter(over)).toEqual(expected("has expired, and clients refuse it"));
+      });
+    },
+  );
 
   test.each([
     [

@@ -89,35 +89,32 @@ describe("a provider that goes on behind the finish reason", () => {
     ["comments", ": still here\n\n"],
     ["empty events", "data:\n\n"],
     ["chunks without choices or usage", 'data: {"choices":[]}\n\n'],
-  ])(
-    "with %s for ever: the answer ends, charged by the estimate",
-    async (_, surplus) => {
-      const closed = Promise.withResolvers<void>();
-      at.provider.answer = async (peer, request) => {
-        void peer.closed.then(closed.resolve);
-        await raw(streamHead, ...finished)(peer, request);
-        for (;;) {
-          await peer.send(piece(surplus));
-          await Bun.sleep(100);
-        }
-      };
-      const key = at.gateway.key();
-      const client = await openChat(at.gateway, key, { stream: true });
-      await client.seen("Hello");
-      const helloAtMs = performance.now();
-      await client.seen("[DONE]");
-      expect(performance.now() - helloAtMs).toBeWithin(
-        USAGE_TIMEOUT_MS - 100,
-        USAGE_TIMEOUT_MS + 1000,
-      );
-      expect(chunksOf(client).at(-1)).toMatchObject({ choices: [{ finish_reason: "stop" }] });
-      await closed.promise;
-      const charge = costOf({ prompt: 2, completion: 2 });
-      expect(await at.gateway.records(key, 1)).toMatchObject([
-        { status: "done", estimated: true, charge },
-      ]);
-    },
-  );
+  ])("with %s for ever: the answer ends, charged by the estimate", async (_, surplus) => {
+    const closed = Promise.withResolvers<void>();
+    at.provider.answer = async (peer, request) => {
+      void peer.closed.then(closed.resolve);
+      await raw(streamHead, ...finished)(peer, request);
+      for (;;) {
+        await peer.send(piece(surplus));
+        await Bun.sleep(100);
+      }
+    };
+    const key = at.gateway.key();
+    const client = await openChat(at.gateway, key, { stream: true });
+    await client.seen("Hello");
+    const helloAtMs = performance.now();
+    await client.seen("[DONE]");
+    expect(performance.now() - helloAtMs).toBeWithin(
+      USAGE_TIMEOUT_MS - 100,
+      USAGE_TIMEOUT_MS + 1000,
+    );
+    expect(chunksOf(client).at(-1)).toMatchObject({ choices: [{ finish_reason: "stop" }] });
+    await closed.promise;
+    const charge = costOf({ prompt: 2, completion: 2 });
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { status: "done", estimated: true, charge },
+    ]);
+  });
 
   test("is given up soon after its client has left", async () => {
     const { key, client, provide, leave, givenUp } = await beginChat(at, { stream: true });
