@@ -1,11 +1,12 @@
 import type { X509Certificate } from "node:crypto";
+import { DAY_MS } from "../lib/day.ts";
 import { isoTime } from "../lib/isoTime.ts";
 import { readNamedFile } from "./files.ts";
 import type { Inspection } from "./inspection.ts";
 import type { Config } from "./schema.ts";
 
 /** Long enough before its end for somebody to see the warning and to renew it. */
-const CERTIFICATE_ENDS_SOON_MS = 14 * 24 * 60 * 60 * 1000;
+const CERTIFICATE_ENDS_SOON_MS = 14 * DAY_MS;
 
 /**
  * The certificate and key files of the public listener, proven to be readable and to belong together;

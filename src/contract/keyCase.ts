@@ -60,12 +60,13 @@ export function refuseFieldsInOtherCase(body: JsonFields, refusedFields: readonl
 }
 
 /** The one key of `prompt_cache_options` that names what is stored. */
-const COMPARED: ReadonlySet<string> = new Set(["comparison_response_id"]);
+export const COMPARED_RESPONSE = "comparison_response_id";
+const CACHE_OPTIONS: ReadonlySet<string> = new Set([COMPARED_RESPONSE]);
 
 /** The same for the keys of a request's `prompt_cache_options`, whichever interface it is for. */
 export function refuseCacheOptionsInOtherCase(options: unknown): void {
   if (isJsonObject(options))
-    refuseKeysInOtherCase(options, COMPARED, () => "prompt_cache_options.");
+    refuseKeysInOtherCase(options, CACHE_OPTIONS, () => "prompt_cache_options.");
 }
 
 /** The same for an object inside of the body. `names` are in lower case; `path`, with its dot, is what the key is told with. */

@@ -1,6 +1,7 @@
 import { isJsonObject, type JsonFields } from "../lib/json.ts";
 import { invalidRequest } from "./errors.ts";
 import {
+  COMPARED_RESPONSE,
   inOtherCase,
   isInOtherCase,
   mayFold,
@@ -123,9 +124,9 @@ export function comparedResponseOf(body: JsonFields): string | undefined {
   const options = ownValue(body, "prompt_cache_options");
   if (!isJsonObject(options)) return undefined;
   refuseCacheOptionsInOtherCase(options);
-  const id = ownValue(options, "comparison_response_id");
+  const id = ownValue(options, COMPARED_RESPONSE);
   if (id === undefined || typeof id === "string") return id;
-  throw invalidRequest("prompt_cache_options.comparison_response_id must be a string");
+  throw invalidRequest(`prompt_cache_options.${COMPARED_RESPONSE} must be a string`);
 }
 
 /**

@@ -63,7 +63,7 @@ export async function answerJson(
   } catch (error) {
     const usage = client.isGivenUp && client.isSent ? estimatedUsage(admitted, 0) : undefined;
     throw await concludeFailure(journey, error, {
-      status: client.isGone ? "cancelled" : "failed",
+      status: visit.signal.aborted ? "cancelled" : "failed",
       usage,
     });
   } finally {
@@ -71,7 +71,7 @@ export async function answerJson(
   }
   const { answer, candidate } = answered;
   if (!answer.billed) admitted.meter.amendAttempt(reportedFailure().outcome);
-  const status = client.isGone ? "cancelled" : answer.billed ? "done" : "failed";
+  const status = visit.signal.aborted ? "cancelled" : answer.billed ? "done" : "failed";
   const { charge } = await conclude(visit, admitted, {
     status,
     usage: answer.billed,

@@ -7,8 +7,6 @@ const DETACHED_MAX = 256;
 
 /** What becomes of a JSON answer whose client went away: it is read on, unless too many are already. */
 export interface Detachment {
-  /** The client is gone. */
-  readonly isGone: boolean;
   /** The provider was given up, because no place was left. */
   readonly isGivenUp: boolean;
   /** Some provider may have the request: the exchange in use was sent, or the one that was given up amid its use. */
@@ -42,9 +40,6 @@ export function watchClient(gateway: Gateway, signal: AbortSignal): Detachment {
   if (signal.aborted) leave();
   else signal.addEventListener("abort", leave, { once: true });
   return {
-    get isGone() {
-      return signal.aborted;
-    },
     get isGivenUp() {
       return isGivenUp;
     },
@@ -61,7 +56,6 @@ export function watchClient(gateway: Gateway, signal: AbortSignal): Detachment {
     end() {
       isOver = true;
       if (isDetached) traffic.detachedCount -= 1;
-      isDetached = false;
     },
   };
 }

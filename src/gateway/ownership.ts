@@ -1,13 +1,14 @@
 import { commit } from "../billing/commit.ts";
 import { resourceNotFound, responseNotFound, type ApiError } from "../contract/errors.ts";
 import type { ResponsesRequest } from "../contract/responses.ts";
+import { DAY_MS } from "../lib/day.ts";
 import { sha256 } from "../lib/sha256.ts";
 import type { Candidate } from "../routing/order.ts";
 import type { NamedObject } from "./answerDecoder.ts";
 import type { Gateway, Visit } from "./gateway.ts";
 
 /** How long an account may name what a provider made for it. */
-const OWNED_MS = 31 * 24 * 3_600_000;
+const OWNED_MS = 31 * DAY_MS;
 
 /** Who may serve a request that names stored objects, and what it has in its prompt besides its own text. */
 export interface Pinned {

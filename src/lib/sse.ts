@@ -11,9 +11,9 @@ const EMPTY = new Uint8Array(0);
 export interface SseSplitter {
   /**
    * Takes the next bytes and returns the events that they complete, in order.
-   * Concatenating the `raw` of every event, the one of `end()` behind the others, gives all bytes that were pushed. Events are views of `bytes`
-   * where they can be, so its memory must not be reused. Takes time linear in `bytes`, so a caller that must not hold up
-   * the process for long cuts a large read into slices: any cut gives the same events.
+   * Concatenating the `raw` of every event, the one of `end()` behind the others, gives all bytes that were pushed.
+   * Events are views of `bytes` where they can be, so its memory must not be reused. Takes time linear in `bytes`, so a
+   * caller that must not hold up the process for long cuts a large read into slices: any cut gives the same events.
    * Throws SseLimitError once an event is larger than allowed; the events before it are returned first.
    */
   push(bytes: Uint8Array): SseEvent[];

@@ -1,5 +1,6 @@
 import type { ChatRequest } from "../../contract/chat.ts";
 import type { ChatRequestBody } from "../../contract/chatRequestBody.ts";
+import { COMPARED_RESPONSE } from "../../contract/keyCase.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { bodyWithOthers, isGiven, refuseOtherAnswers } from "../chat/chatFields.ts";
 import { unfit } from "../chat/chatParts.ts";
@@ -33,8 +34,6 @@ const UNFIT_FIELDS = ["functions", "function_call"];
  * further: it could be another account's.
  */
 const STORED_OBJECT_FIELDS = ["previous_response_id", "conversation", "prompt"];
-/** The same inside of `prompt_cache_options`. */
-const COMPARED_RESPONSE = "comparison_response_id";
 
 /**
  * A chat as a responses request: https://platform.openai.com/docs/api-reference/responses/create.
