@@ -1,7 +1,6 @@
 import type { Usage } from "../contract/usage.ts";
 import type { Span } from "../lib/span.ts";
 import type { Piece } from "./answer.ts";
-import type { UsageProblem } from "./usageAlarm.ts";
 
 /**
  * Reads a provider's stream and says what the client gets of it. Pure: bytes go in, pieces come out.
@@ -46,6 +45,14 @@ export interface AnswerDecoder {
   /** How the stream ends when its provider failed after content. */
   failure(): Piece;
 }
+
+/**
+ * What an operator must hear of a provider's figures:
+ * - `implausible`: no answer has so many tokens; another figure of the provider's is charged, or the estimate
+ * - `beyond the model`: more of a completion than the model can make; charged as reported
+ * - `fallen`: less than the provider had reported before; the larger figures are charged
+ */
+export type UsageProblem = "implausible" | "beyond the model" | "fallen";
 
 /** A stored object of the provider's that an answer names: what its account may name again. */
 export interface NamedObject {

@@ -13,7 +13,12 @@ import { BYTE_ORDER_MARK, createSseSplitter, type SseSplitter } from "../lib/sse
 import { spanOf, type Span } from "../lib/span.ts";
 import type { SseEvent } from "../lib/sseEvent.ts";
 import { answerText, type ReadChatEvent } from "../providers/provider.ts";
-import { ANSWER_BYTES_MAX, type AnswerDecoder, type NamedObject } from "./answerDecoder.ts";
+import {
+  ANSWER_BYTES_MAX,
+  type AnswerDecoder,
+  type NamedObject,
+  type UsageProblem,
+} from "./answerDecoder.ts";
 import {
   callsTool,
   publicChunk,
@@ -26,7 +31,6 @@ import { CarriedFields } from "./carriedFields.ts";
 import { ChatStops } from "./chatStops.ts";
 import { ChunkFrames } from "./chunkFrame.ts";
 import { ReportedUsage } from "./reportedUsage.ts";
-import type { UsageProblem } from "./usageAlarm.ts";
 
 /** A chat stream: every chunk is read, brought into the public form and written anew. */
 export class ChatDecoder implements AnswerDecoder {

@@ -1,5 +1,5 @@
 import { hasFallen, isImplausible, largerUsage, type Usage } from "../contract/usage.ts";
-import type { UsageProblem } from "./usageAlarm.ts";
+import type { UsageProblem } from "./answerDecoder.ts";
 
 /**
  * What a provider reports of the usage of one chat stream. Some servers count in every chunk, or write zeros until the

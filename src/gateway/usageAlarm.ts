@@ -1,13 +1,6 @@
 import type { ModelConfig } from "../config/schema.ts";
+import type { UsageProblem } from "./answerDecoder.ts";
 import type { Gateway } from "./gateway.ts";
-
-/**
- * What an operator must hear of a provider's figures:
- * - `implausible`: no answer has so many tokens; another figure of the provider's is charged, or the estimate
- * - `beyond the model`: more of a completion than the model can make; charged as reported
- * - `fallen`: less than the provider had reported before; the larger figures are charged
- */
-export type UsageProblem = "implausible" | "beyond the model" | "fallen";
 
 /** Tells of the figures of one request. */
 export type UsageAlarm = (problem: UsageProblem) => void;
