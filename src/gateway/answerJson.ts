@@ -5,7 +5,7 @@ import type { Dispatched } from "../routing/dispatch.ts";
 import type { Trial } from "../routing/health.ts";
 import type { Candidate } from "../routing/order.ts";
 import type { Answer } from "./answer.ts";
-import type { NamedObject } from "./answerDecoder.ts";
+import type { NamedObject } from "./decoding/answerDecoder.ts";
 import { collectText } from "./collectText.ts";
 import { conclude } from "./conclude.ts";
 import { estimatedUsage } from "./billedUsage.ts";

@@ -3,7 +3,7 @@ import type { Span } from "../lib/span.ts";
 import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
 import type { Admitted } from "./admit.ts";
 import type { Piece } from "./answer.ts";
-import type { AnswerDecoder } from "./answerDecoder.ts";
+import type { AnswerDecoder } from "./decoding/answerDecoder.ts";
 import { isReadFailure, readFailure } from "./readFailure.ts";
 
 /** How long the usage and the terminator may take behind a finished answer. */

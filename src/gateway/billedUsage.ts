@@ -3,7 +3,7 @@ import type { Ceiling } from "../billing/ceiling.ts";
 import type { BilledUsage } from "../billing/meter.ts";
 import { isImplausible, type Usage } from "../contract/usage.ts";
 import type { Admitted } from "./admit.ts";
-import type { AnswerDecoder } from "./answerDecoder.ts";
+import type { AnswerDecoder } from "./decoding/answerDecoder.ts";
 
 /** What was reported of an answer, and what was said in it. */
 type AnswerFigures = Pick<

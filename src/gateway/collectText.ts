@@ -1,5 +1,5 @@
 import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
-import { ANSWER_BYTES_MAX } from "./answerDecoder.ts";
+import { ANSWER_BYTES_MAX } from "./decoding/answerDecoder.ts";
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 

@@ -3,7 +3,7 @@ import { Deadline } from "../lib/deadline.ts";
 import type { Trial } from "../routing/health.ts";
 import type { Candidate } from "../routing/order.ts";
 import type { Answer, Piece, Relay } from "./answer.ts";
-import type { AnswerDecoder } from "./answerDecoder.ts";
+import type { AnswerDecoder } from "./decoding/answerDecoder.ts";
 import { noteReceipt, noteUnwritten } from "./conclude.ts";
 import { concludeFailure, sendTo, tryRoutes, type Journey } from "./journey.ts";
 import { objectRecorder } from "./ownership.ts";

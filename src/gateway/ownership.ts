@@ -4,7 +4,7 @@ import type { ResponsesRequest } from "../contract/responses.ts";
 import { DAY_MS } from "../lib/day.ts";
 import { sha256 } from "../lib/sha256.ts";
 import type { Candidate } from "../routing/order.ts";
-import type { NamedObject } from "./answerDecoder.ts";
+import type { NamedObject } from "./decoding/answerDecoder.ts";
 import type { Gateway, Visit } from "./gateway.ts";
 
 /** How long an account may name what a provider made for it. */

@@ -6,7 +6,7 @@ import { AnswerError, type EncodedRequest } from "../providers/provider.ts";
 import { upstreamErrorOf, type UpstreamError } from "../providers/upstream.ts";
 import type { Candidate } from "../routing/order.ts";
 import type { Catalog, CatalogModel } from "./catalog.ts";
-import { publicCompletion } from "./publicAnswer.ts";
+import { publicCompletion } from "./decoding/publicAnswer.ts";
 import { collectText } from "./collectText.ts";
 import { breakOff } from "./readFailure.ts";
 import { encodeResponses, parseResponse } from "./responses.ts";

@@ -7,7 +7,7 @@ import type { Trial } from "../routing/health.ts";
 import type { Candidate } from "../routing/order.ts";
 import type { Admitted } from "./admit.ts";
 import { joined, type Piece, type Relay, type SendPiece } from "./answer.ts";
-import type { AnswerDecoder, NamedObject } from "./answerDecoder.ts";
+import type { AnswerDecoder, NamedObject } from "./decoding/answerDecoder.ts";
 import { AnswerReading } from "./answerReading.ts";
 import { watchPace, type ClientPace } from "./clientPace.ts";
 import { billedUsage, historyTokensOf } from "./billedUsage.ts";

@@ -15,9 +15,9 @@ import type { Gateway, Visit } from "./gateway.ts";
 import type { Journey } from "./journey.ts";
 import { openStream } from "./openStream.ts";
 import { pinToMaker } from "./ownership.ts";
-import { objectsOf, ResponsesDecoder, responsesFailure } from "./responsesDecoder.ts";
-import { ranProviderTools } from "./providerTools.ts";
-import { outputBytes } from "./spokenText.ts";
+import { objectsOf, ResponsesDecoder, responsesFailure } from "./decoding/responsesDecoder.ts";
+import { ranProviderTools } from "./decoding/providerTools.ts";
+import { outputBytes } from "./decoding/spokenText.ts";
 
 /** A checked responses request with the client's own text. */
 export interface ResponsesBody {

@@ -1,5 +1,5 @@
 import type { ModelConfig } from "../config/schema.ts";
-import type { UsageProblem } from "./answerDecoder.ts";
+import type { UsageProblem } from "./decoding/answerDecoder.ts";
 import type { Gateway } from "./gateway.ts";
 
 /** Tells of the figures of one request. */

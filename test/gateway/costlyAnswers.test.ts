@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { parseResponse } from "../../src/gateway/responses.ts";
-import { ResponsesDecoder } from "../../src/gateway/responsesDecoder.ts";
+import { ResponsesDecoder } from "../../src/gateway/decoding/responsesDecoder.ts";
 import { parseAnswer } from "../../src/providers/chat/answerObject.ts";
 import { errorOfReply } from "../../src/providers/errorReply.ts";
 import { AnswerError } from "../../src/providers/provider.ts";

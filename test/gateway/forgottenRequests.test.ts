@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { authenticate } from "../../src/auth/authenticate.ts";
 import { admit } from "../../src/gateway/admit.ts";
 import { findModel } from "../../src/gateway/catalog.ts";
-import { ChatDecoder } from "../../src/gateway/chatDecoder.ts";
+import { ChatDecoder } from "../../src/gateway/decoding/chatDecoder.ts";
 import { endForgotten } from "../../src/gateway/forgottenRequests.ts";
 import type { Visit } from "../../src/gateway/gateway.ts";
 import { StreamRelay } from "../../src/gateway/relay.ts";

@@ -6,8 +6,8 @@ import {
   publicCompletion,
   publicUsage,
   type AnswerIdentity,
-} from "../../../src/gateway/publicAnswer.ts";
-import { ChatDecoder } from "../../../src/gateway/chatDecoder.ts";
+} from "../../../src/gateway/decoding/publicAnswer.ts";
+import { ChatDecoder } from "../../../src/gateway/decoding/chatDecoder.ts";
 import type { ChatCall } from "../../../src/providers/provider.ts";
 import { isJsonObject } from "../../../src/lib/json.ts";
 import type { Dialect, Said, SaidCall, SaidUsage } from "./dialect.ts";

@@ -5,14 +5,14 @@ import {
   finishReasonOf,
   type ChatChunk,
   type ChunkChoice,
-} from "../contract/chatAnswer.ts";
-import { upstreamFailure, type StreamFailure } from "../contract/errors.ts";
-import type { Usage } from "../contract/usage.ts";
-import type { JsonFields } from "../lib/json.ts";
-import { BYTE_ORDER_MARK, createSseSplitter, type SseSplitter } from "../lib/sse.ts";
-import { spanOf, type Span } from "../lib/span.ts";
-import type { SseEvent } from "../lib/sseEvent.ts";
-import { answerText, type ReadChatEvent } from "../providers/provider.ts";
+} from "../../contract/chatAnswer.ts";
+import { upstreamFailure, type StreamFailure } from "../../contract/errors.ts";
+import type { Usage } from "../../contract/usage.ts";
+import type { JsonFields } from "../../lib/json.ts";
+import { BYTE_ORDER_MARK, createSseSplitter, type SseSplitter } from "../../lib/sse.ts";
+import { spanOf, type Span } from "../../lib/span.ts";
+import type { SseEvent } from "../../lib/sseEvent.ts";
+import { answerText, type ReadChatEvent } from "../../providers/provider.ts";
 import {
   ANSWER_BYTES_MAX,
   type AnswerDecoder,

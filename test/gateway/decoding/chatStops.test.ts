@@ -1,10 +1,13 @@
 import { describe, expect, test } from "bun:test";
-import { noUsage } from "../../src/contract/usage.ts";
-import { publicCompletion, type AnswerIdentity } from "../../src/gateway/publicAnswer.ts";
-import { ChatDecoder } from "../../src/gateway/chatDecoder.ts";
-import { openai } from "../../src/providers/openai/openai.ts";
-import { chunksOf } from "../support/chatCalls.ts";
-import { chatEvent } from "../support/upstreamText.ts";
+import { noUsage } from "../../../src/contract/usage.ts";
+import {
+  publicCompletion,
+  type AnswerIdentity,
+} from "../../../src/gateway/decoding/publicAnswer.ts";
+import { ChatDecoder } from "../../../src/gateway/decoding/chatDecoder.ts";
+import { openai } from "../../../src/providers/openai/openai.ts";
+import { chunksOf } from "../../support/chatCalls.ts";
+import { chatEvent } from "../../support/upstreamText.ts";
 
 const identity: AnswerIdentity = {
   id: "chatcmpl-1",

@@ -1,5 +1,5 @@
-import type { ChatChunk } from "../contract/chatAnswer.ts";
-import { answerText } from "../providers/provider.ts";
+import type { ChatChunk } from "../../contract/chatAnswer.ts";
+import { answerText } from "../../providers/provider.ts";
 
 /** Far more than any provider has. */
 const CARRIED_FIELDS_MAX = 64;

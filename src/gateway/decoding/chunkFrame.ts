@@ -1,4 +1,4 @@
-import type { Span } from "../lib/span.ts";
+import type { Span } from "../../lib/span.ts";
 
 /** What JSON escapes: quotes, backslashes, control characters; and what stands for bytes that are not UTF-8. */
 const UNSOUND = /[^ !#-[\]-\ufffc]/;

@@ -1,4 +1,4 @@
-import { walk } from "../lib/walk.ts";
+import { walk } from "../../lib/walk.ts";
 
 /** Where the items of a response have what was generated. All else names, numbers or places it. */
 const SPOKEN_FIELDS: ReadonlySet<string> = new Set([

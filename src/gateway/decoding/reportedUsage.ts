@@ -1,4 +1,4 @@
-import { hasFallen, isImplausible, largerUsage, type Usage } from "../contract/usage.ts";
+import { hasFallen, isImplausible, largerUsage, type Usage } from "../../contract/usage.ts";
 import type { UsageProblem } from "./answerDecoder.ts";
 
 /**

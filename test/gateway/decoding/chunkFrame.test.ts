@@ -10,11 +10,11 @@ import {
   string,
   tuple,
 } from "fast-check";
-import { noUsage } from "../../src/contract/usage.ts";
-import { ChatDecoder } from "../../src/gateway/chatDecoder.ts";
-import { spanOf } from "../../src/lib/span.ts";
-import { openai } from "../../src/providers/openai/openai.ts";
-import type { ReadChatEvent } from "../../src/providers/provider.ts";
+import { noUsage } from "../../../src/contract/usage.ts";
+import { ChatDecoder } from "../../../src/gateway/decoding/chatDecoder.ts";
+import { spanOf } from "../../../src/lib/span.ts";
+import { openai } from "../../../src/providers/openai/openai.ts";
+import type { ReadChatEvent } from "../../../src/providers/provider.ts";
 
 const identity = { id: "chatcmpl-ours", model: "small", created: 1 };
 

@@ -1,4 +1,4 @@
-import { BYTES_PER_OTHER_PART } from "../billing/estimate.ts";
+import { BYTES_PER_OTHER_PART } from "../../billing/estimate.ts";
 import {
   finishReasonOf,
   isNoFinishReason,
@@ -10,11 +10,11 @@ import {
   type ChunkChoice,
   type Delta,
   type UnbilledCompletion,
-} from "../contract/chatAnswer.ts";
-import { stringBytes } from "../contract/textSize.ts";
-import { usageObject, type Usage } from "../contract/usage.ts";
-import { isJsonObject, type JsonFields } from "../lib/json.ts";
-import { AnswerError } from "../providers/provider.ts";
+} from "../../contract/chatAnswer.ts";
+import { stringBytes } from "../../contract/textSize.ts";
+import { usageObject, type Usage } from "../../contract/usage.ts";
+import { isJsonObject, type JsonFields } from "../../lib/json.ts";
+import { AnswerError } from "../../providers/provider.ts";
 import { stopped } from "./chatStops.ts";
 import { saidContent } from "./saidContent.ts";
 

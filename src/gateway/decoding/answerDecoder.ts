@@ -1,6 +1,6 @@
-import type { Usage } from "../contract/usage.ts";
-import type { Span } from "../lib/span.ts";
-import type { Piece } from "./answer.ts";
+import type { Usage } from "../../contract/usage.ts";
+import type { Span } from "../../lib/span.ts";
+import type { Piece } from "../answer.ts";
 
 /**
  * Reads a provider's stream and says what the client gets of it. Pure: bytes go in, pieces come out.

@@ -1,5 +1,5 @@
-import { isJsonObject, type JsonFields } from "../lib/json.ts";
-import { AnswerError } from "../providers/provider.ts";
+import { isJsonObject, type JsonFields } from "../../lib/json.ts";
+import { AnswerError } from "../../providers/provider.ts";
 
 /** What a message or a delta says in its content, in the fields that the convention has for it. */
 export interface SaidContent {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { cutAtStop, StopWatch } from "../../src/gateway/stopSequences.ts";
-import { seededRandom } from "../support/seededRandom.ts";
-import { cpuTimer } from "../support/cpuTimer.ts";
+import { cutAtStop, StopWatch } from "../../../src/gateway/decoding/stopSequences.ts";
+import { seededRandom } from "../../support/seededRandom.ts";
+import { cpuTimer } from "../../support/cpuTimer.ts";
 
 /** What is shown of a text that comes in these pieces, and whether it was stopped. */
 function watched(pieces: readonly string[], stops: readonly string[]): [string, boolean] {

@@ -1,11 +1,16 @@
-import { estimateTokens } from "../billing/estimate.ts";
-import { upstreamFailure, type StreamFailure } from "../contract/errors.ts";
-import { measureItem } from "../contract/responses.ts";
-import { readResponsesUsage, type Usage } from "../contract/usage.ts";
-import { isJsonObject, type JsonFields } from "../lib/json.ts";
-import { createSseSplitter, type SseSplitter } from "../lib/sse.ts";
-import type { SseEvent } from "../lib/sseEvent.ts";
-import { AnswerError, ExcessError, MisfireError, parseAnswerJson } from "../providers/provider.ts";
+import { estimateTokens } from "../../billing/estimate.ts";
+import { upstreamFailure, type StreamFailure } from "../../contract/errors.ts";
+import { measureItem } from "../../contract/responses.ts";
+import { readResponsesUsage, type Usage } from "../../contract/usage.ts";
+import { isJsonObject, type JsonFields } from "../../lib/json.ts";
+import { createSseSplitter, type SseSplitter } from "../../lib/sse.ts";
+import type { SseEvent } from "../../lib/sseEvent.ts";
+import {
+  AnswerError,
+  ExcessError,
+  MisfireError,
+  parseAnswerJson,
+} from "../../providers/provider.ts";
 import { ANSWER_BYTES_MAX, type AnswerDecoder, type NamedObject } from "./answerDecoder.ts";
 import { ranProviderTools } from "./providerTools.ts";
 import { outputBytes } from "./spokenText.ts";

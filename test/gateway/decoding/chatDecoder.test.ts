@@ -1,9 +1,9 @@
 import { expect, test } from "bun:test";
-import { noUsage, type Usage } from "../../src/contract/usage.ts";
-import { publicUsage } from "../../src/gateway/publicAnswer.ts";
-import { ChatDecoder } from "../../src/gateway/chatDecoder.ts";
-import type { ChatEvent } from "../../src/providers/provider.ts";
-import { chunksOf } from "../support/chatCalls.ts";
+import { noUsage, type Usage } from "../../../src/contract/usage.ts";
+import { publicUsage } from "../../../src/gateway/decoding/publicAnswer.ts";
+import { ChatDecoder } from "../../../src/gateway/decoding/chatDecoder.ts";
+import type { ChatEvent } from "../../../src/providers/provider.ts";
+import { chunksOf } from "../../support/chatCalls.ts";
 
 const finished = { choices: [{ index: 0, delta: {}, finish_reason: "stop" }] };
 

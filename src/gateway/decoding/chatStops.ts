@@ -1,5 +1,5 @@
-import { bearsContent, type Choice, type ChunkChoice } from "../contract/chatAnswer.ts";
-import type { JsonFields } from "../lib/json.ts";
+import { bearsContent, type Choice, type ChunkChoice } from "../../contract/chatAnswer.ts";
+import type { JsonFields } from "../../lib/json.ts";
 import { cutAtStop, StopWatch } from "./stopSequences.ts";
 
 /** What may come before the text of an answer; everything else is said behind it, or instead of it. */
