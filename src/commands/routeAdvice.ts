@@ -1,5 +1,4 @@
 import type { Probe } from "../gateway/probe.ts";
-import { UNKNOWN_MODEL } from "../gateway/responses.ts";
 import { ConnectionError, type UpstreamError } from "../providers/upstream.ts";
 import { dialAdvice } from "./dialAdvice.ts";
 
@@ -44,7 +43,7 @@ function accountAdvice({ candidate }: Probe, error: UpstreamError): string {
 }
 
 function missingAdvice({ api, candidate }: Probe, error: UpstreamError): string {
-  if (UNKNOWN_MODEL.test(error.providerCode ?? "")) {
+  if (error.isOfUnknownModel) {
     return `the provider does not know the model (404): check the route's model${quoted(error)}`;
   }
   const version = candidate.provider.config.kind === "gemini" ? "/v1beta" : "/v1";

@@ -26,9 +26,6 @@ export interface ResponsesBody {
   readonly bodyBytes: number;
 }
 
-/** The providers' codes for a model that they do not have, which is no fault of the caller's; Azure calls one a deployment. */
-export const UNKNOWN_MODEL = /model|^DeploymentNotFound$/i;
-
 /**
  * The path of a responses request: the client's text goes to the provider with nothing but `model`
  * changed, and the provider's bytes come back. Throws ApiError; by then nothing is held any more.
@@ -115,6 +112,6 @@ export function encodeResponses(
 /** A resource that the provider does not know was named by the caller; a model was named by the config. */
 function callerFault(error: UpstreamError): ApiError | undefined {
   if (error.shown) return invalidRequest(error.shown.message, error.shown.extra);
-  const isMissing = error.fault === "missing" && !UNKNOWN_MODEL.test(error.providerCode ?? "");
-  return isMissing ? resourceNotFound() : undefined;
+  const isCallers = error.fault === "missing" && !error.isOfUnknownModel;
+  return isCallers ? resourceNotFound() : undefined;
 }

@@ -51,6 +51,9 @@ type UpstreamOutcome =
 /** What is wrong with an account of the operator's that is refused, where the provider says so. */
 export type AccountFault = "key" | "empty" | "country";
 
+/** The providers' codes for a model that they do not have; Azure calls one a deployment. */
+const UNKNOWN_MODEL = /model|^DeploymentNotFound$/i;
+
 /** An attempt at a provider failed before its answer began, or in the midst of it. */
 export class UpstreamError extends Error {
   override readonly name = "UpstreamError";
@@ -94,5 +97,10 @@ export class UpstreamError extends Error {
     this.providerCode = details.providerCode;
     this.accountFault = details.accountFault;
     this.words = details.words;
+  }
+
+  /** The provider's code is one for a model that it does not have: that was named by the config, and not by the caller. */
+  get isOfUnknownModel(): boolean {
+    return UNKNOWN_MODEL.test(this.providerCode ?? "");
   }
 }
