@@ -1,10 +1,10 @@
 import type { ChatApi, Config, ProviderConfig } from "../config/schema.ts";
 import type { Endpoint } from "../contract/requestForm.ts";
 import { createCatalog } from "../gateway/catalog.ts";
-import { askRoute, probesOf, type Probe } from "../gateway/probe.ts";
 import { systemClock } from "../lib/clock.ts";
 import { idMaker } from "../lib/id.ts";
 import { systemRandom } from "../lib/random.ts";
+import { askRoute, probesOf, type Probe } from "./probe.ts";
 import { routeAdvice } from "./routeAdvice.ts";
 import { table } from "./table.ts";
 

@@ -1,6 +1,6 @@
-import type { Probe } from "../gateway/probe.ts";
 import { ConnectionError, type UpstreamError } from "../providers/upstream.ts";
 import { dialAdvice } from "./dialAdvice.ts";
+import type { Probe } from "./probe.ts";
 
 /** Why a route does not answer and what to do about it, in one line. A provider's own words in it are scrubbed. */
 export function routeAdvice(probe: Probe, error: UpstreamError): string {

@@ -2,14 +2,14 @@ import type { ChatApi } from "../config/schema.ts";
 import { checkChatRequest } from "../contract/chat.ts";
 import { parseJsonObject } from "../contract/read.ts";
 import type { Endpoint } from "../contract/requestForm.ts";
+import type { Catalog, CatalogModel } from "../gateway/catalog.ts";
+import { collectText } from "../gateway/collectText.ts";
+import { publicCompletion } from "../gateway/decoding/publicAnswer.ts";
+import { breakOff } from "../gateway/readFailure.ts";
+import { encodeResponses, parseResponse } from "../gateway/responses.ts";
 import { AnswerError, type EncodedRequest } from "../providers/provider.ts";
 import { upstreamErrorOf, type UpstreamError } from "../providers/upstream.ts";
 import type { Candidate } from "../routing/order.ts";
-import type { Catalog, CatalogModel } from "./catalog.ts";
-import { publicCompletion } from "./decoding/publicAnswer.ts";
-import { collectText } from "./collectText.ts";
-import { breakOff } from "./readFailure.ts";
-import { encodeResponses, parseResponse } from "./responses.ts";
 
 /** One way in which a client's request may be served: a route, and the endpoint that it serves. */
 export interface Probe {
