@@ -2,7 +2,6 @@ import { estimateTokens } from "../billing/estimate.ts";
 import type { ChatRequest } from "../contract/chat.ts";
 import type { ChatCompletion } from "../contract/chatAnswer.ts";
 import { invalidRequest, resourceNotFound } from "../contract/errors.ts";
-import type { JsonObjectText } from "../lib/json.ts";
 import { answerText } from "../providers/provider.ts";
 import type { Candidate } from "../routing/order.ts";
 import { admit } from "./admit.ts";
@@ -12,22 +11,19 @@ import { publicCompletion, publicUsage, type AnswerIdentity } from "./decoding/p
 import { ChatDecoder, chatFailure } from "./decoding/chatDecoder.ts";
 import type { Answer } from "./answer.ts";
 import { billedUsage } from "./billedUsage.ts";
-import type { Gateway, Visit } from "./gateway.ts";
+import type { CheckedBody, Gateway, Visit } from "./gateway.ts";
 import type { Journey } from "./journey.ts";
 import { openStream } from "./openStream.ts";
-
-/** A checked chat request with the client's own text. */
-export interface ChatBody {
-  readonly request: ChatRequest;
-  readonly object: JsonObjectText;
-  readonly bodyBytes: number;
-}
 
 /**
  * The path of a chat request: find the model, hold the money, let the routes answer, charge, and only
  * then give out the end of the answer. Throws ApiError; by then nothing is held any more.
  */
-export async function chat(gateway: Gateway, visit: Visit, body: ChatBody): Promise<Answer> {
+export async function chat(
+  gateway: Gateway,
+  visit: Visit,
+  body: CheckedBody<ChatRequest>,
+): Promise<Answer> {
   const { request } = body;
   const model = findModel(visit.setup.catalog, visit.caller.models, request.model);
   refuseForeignObjects(visit, request);

@@ -3,6 +3,7 @@ import type { OpenMeters } from "../billing/openMeters.ts";
 import type { Caller } from "../auth/authenticate.ts";
 import type { Config } from "../config/schema.ts";
 import type { Clock } from "../lib/clock.ts";
+import type { JsonObjectText } from "../lib/json.ts";
 import type { Random } from "../lib/random.ts";
 import type { Passage } from "../limits/keyLimits.ts";
 import type { UpstreamExchange } from "../providers/upstream.ts";
@@ -63,6 +64,13 @@ export interface Visit {
   fail(error: unknown): void;
   /** A streamed answer is over: its place is free again. A JSON answer is over when it is returned. */
   over(): void;
+}
+
+/** A checked request with the client's own text. */
+export interface CheckedBody<Request> {
+  readonly request: Request;
+  readonly object: JsonObjectText;
+  readonly bodyBytes: number;
 }
 
 /** A request is refused because the gateway ends. */

@@ -11,20 +11,13 @@ import { answerJson } from "./answerJson.ts";
 import type { Answer } from "./answer.ts";
 import { findModel, type CatalogModel } from "./catalog.ts";
 import { billedUsage, historyTokensOf } from "./billedUsage.ts";
-import type { Gateway, Visit } from "./gateway.ts";
+import type { CheckedBody, Gateway, Visit } from "./gateway.ts";
 import type { Journey } from "./journey.ts";
 import { openStream } from "./openStream.ts";
 import { pinToMaker } from "./ownership.ts";
 import { objectsOf, ResponsesDecoder, responsesFailure } from "./decoding/responsesDecoder.ts";
 import { ranProviderTools } from "./decoding/providerTools.ts";
 import { outputBytes } from "./decoding/spokenText.ts";
-
-/** A checked responses request with the client's own text. */
-export interface ResponsesBody {
-  readonly request: ResponsesRequest;
-  readonly object: JsonObjectText;
-  readonly bodyBytes: number;
-}
 
 /**
  * The path of a responses request: the client's text goes to the provider with nothing but `model`
@@ -33,7 +26,7 @@ export interface ResponsesBody {
 export async function responses(
   gateway: Gateway,
   visit: Visit,
-  body: ResponsesBody,
+  body: CheckedBody<ResponsesRequest>,
 ): Promise<Answer> {
   const { request, object } = body;
   const model = findModel(visit.setup.catalog, visit.caller.models, request.model);

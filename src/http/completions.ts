@@ -1,13 +1,16 @@
 import type { App } from "../app.ts";
 import type { Caller } from "../auth/authenticate.ts";
-import { checkChatRequest } from "../contract/chat.ts";
+import type { Config } from "../config/schema.ts";
+import { checkChatRequest, type ChatRequest } from "../contract/chat.ts";
 import { ApiError, incompleteRequest, rateLimitExceeded } from "../contract/errors.ts";
 import { parseJsonObject, readBody, type BodyText } from "../contract/read.ts";
-import { checkResponsesRequest } from "../contract/responses.ts";
+import type { Endpoint } from "../contract/requestForm.ts";
+import { checkResponsesRequest, type ResponsesRequest } from "../contract/responses.ts";
 import { chat } from "../gateway/chat.ts";
 import type { Answer } from "../gateway/answer.ts";
-import type { Visit } from "../gateway/gateway.ts";
+import type { CheckedBody, Gateway, Visit } from "../gateway/gateway.ts";
 import { responses } from "../gateway/responses.ts";
+import type { JsonFields } from "../lib/json.ts";
 import type { BodyClaim } from "../limits/bodyBudget.ts";
 import type { Passage } from "../limits/keyLimits.ts";
 import { errorClass } from "../telemetry/log.ts";
@@ -28,29 +31,38 @@ export interface Entry {
 /** How long a connection may be silent before and after the gateway's own time-outs count. */
 export const IDLE_TIMEOUT_SECONDS = 60;
 
+/** An endpoint whose requests a provider answers. */
+interface Completion<Asked> {
+  readonly endpoint: Endpoint;
+  check(value: JsonFields, rules: Config["api"]): Asked;
+  answer(gateway: Gateway, visit: Visit, body: CheckedBody<Asked>): Promise<Answer>;
+}
+
+const chatCompletion: Completion<ChatRequest> = {
+  endpoint: "chat",
+  check: checkChatRequest,
+  answer: chat,
+};
+
+const response: Completion<ResponsesRequest> = {
+  endpoint: "responses",
+  check: checkResponsesRequest,
+  answer: responses,
+};
+
 export function postChat(app: App, entry: Entry): Promise<Response> {
-  return serve(app, entry, async (visit, body) => {
-    const { value, object } = parseJsonObject(body);
-    const request = checkChatRequest(value, visit.setup.config.api);
-    entry.trace.note({ endpoint: "chat", model: request.model, stream: request.stream });
-    return chat(app.gateway, visit, { request, object, bodyBytes: body.bytes.length });
-  });
+  return serve(app, entry, chatCompletion);
 }
 
 export function postResponses(app: App, entry: Entry): Promise<Response> {
-  return serve(app, entry, async (visit, body) => {
-    const { value, object } = parseJsonObject(body);
-    const request = checkResponsesRequest(value, visit.setup.config.api);
-    entry.trace.note({ endpoint: "responses", model: request.model, stream: request.stream });
-    return responses(app.gateway, visit, { request, object, bodyBytes: body.bytes.length });
-  });
+  return serve(app, entry, response);
 }
 
 /** Reads the body, lets the gateway answer, and gives the caller's place back when all is over. */
-async function serve(
+async function serve<Asked extends Pick<ChatRequest, "model" | "stream">>(
   app: App,
   entry: Entry,
-  answer: (visit: Visit, body: BodyText) => Promise<Answer>,
+  completion: Completion<Asked>,
 ): Promise<Response> {
   const { request, trace, passage } = entry;
   const setup = app.gateway.current;
@@ -75,7 +87,7 @@ async function serve(
     const body = await readWhole(request, server.maxBodyBytes, claim);
     // From here on the gateway's own time-outs count: Bun's would cut a provider that thinks.
     entry.server?.timeout(request, 0);
-    const answered = await answer(visit, body);
+    const answered = await answer(app.gateway, visit, completion, body);
     if (answered.kind === "stream") {
       place.streams();
       ({ beginning } = answered);
@@ -94,6 +106,20 @@ async function serve(
     if (beginning) void beginning.then(() => claim.release());
     else claim.release();
   }
+}
+
+/** Parses and checks the body, and lets the gateway answer it. */
+async function answer<Asked extends Pick<ChatRequest, "model" | "stream">>(
+  gateway: Gateway,
+  visit: Visit,
+  completion: Completion<Asked>,
+  body: BodyText,
+): Promise<Answer> {
+  const { value, object } = parseJsonObject(body);
+  const request = completion.check(value, visit.setup.config.api);
+  const { model, stream } = request;
+  visit.note({ endpoint: completion.endpoint, model, stream });
+  return completion.answer(gateway, visit, { request, object, bodyBytes: body.bytes.length });
 }
 
 /** A request's place among those under way. */
