@@ -71,37 +71,112 @@ type MeteredRequest = Pick<
   "publicId" | "at" | "accountId" | "keyId" | "endpoint" | "model" | "stream"
 >;
 
-export function startMeter(options: {
-  writer: Writer;
-  clock: Clock;
-  hold: Hold;
-  price: Price;
-  request: MeteredRequest;
+interface MeterOptions {
+  readonly writer: Writer;
+  readonly clock: Clock;
+  readonly hold: Hold;
+  readonly price: Price;
+  readonly request: MeteredRequest;
   /** Told once how the request ended: as it is committed, or as failed where it cannot be. Must not throw. */
   ended(receipt: Receipt): void;
-}): Meter {
-  const { writer, clock, hold, price, request } = options;
-  const startedMs = clock.monotonicMs();
-  const attempts: AttemptRecord[] = [];
-  let attemptedAtMs = startedMs;
-  let firstByteMs: number | undefined;
-  let firstContentMs: number | undefined;
-  let pausedMs = 0;
-  let finished = false;
-  const row = openedRequest(request, hold, price);
-  const opened = writer.write({ kind: "open", request: row }).then(() => undefined);
-  /** Why there is no row, which says more than that there is none to end. */
-  let refusal: Error | undefined;
-  const isOpened = opened.then(
-    () => true,
-    (error: Error) => {
-      refusal = error;
-      return false;
-    },
-  );
-  const elapsedMs = (): number => Math.round(clock.monotonicMs() - startedMs);
+}
 
-  const endOf = ({ status, usage, provider, operatorPrice }: Ending): RequestEnd => {
+export class RequestMeter implements Meter {
+  readonly opened: Promise<void>;
+  pausedMs = 0;
+  isEnding = false;
+  readonly #options: MeterOptions;
+  readonly #startedMs: number;
+  readonly #attempts: AttemptRecord[] = [];
+  #attemptedAtMs: number;
+  #firstByteMs: number | undefined;
+  #firstContentMs: number | undefined;
+  readonly #isOpened: Promise<boolean>;
+  /** Why there is no row, which says more than that there is none to end. */
+  #refusal: Error | undefined;
+
+  constructor(options: MeterOptions) {
+    this.#options = options;
+    this.#startedMs = options.clock.monotonicMs();
+    this.#attemptedAtMs = this.#startedMs;
+    const request = openedRequest(options);
+    this.opened = options.writer.write({ kind: "open", request }).then(() => undefined);
+    this.#isOpened = this.opened.then(
+      () => true,
+      (error: Error) => {
+        this.#refusal = error;
+        return false;
+      },
+    );
+  }
+
+  get isRefused(): boolean {
+    return this.#refusal !== undefined;
+  }
+
+  attempted(attempt: AttemptRecord): void {
+    this.#attempts.push(attempt);
+    this.#attemptedAtMs = this.#options.clock.monotonicMs();
+  }
+
+  amendAttempt(outcome: string): void {
+    const last = this.#attempts.pop();
+    if (!last) return;
+    const sinceMs = Math.round(this.#options.clock.monotonicMs() - this.#attemptedAtMs);
+    this.#attempts.push({ ...last, outcome, durationMs: last.durationMs + sinceMs });
+  }
+
+  firstByte(): void {
+    this.#firstByteMs ??= this.#elapsedMs();
+    this.#firstContentMs ??= this.#attempts.at(-1)?.durationMs;
+  }
+
+  paused(forMs: number): void {
+    this.pausedMs += forMs;
+  }
+
+  async finish(ending: Ending): Promise<Receipt> {
+    const { writer, clock, hold } = this.#options;
+    assert(!this.isEnding, "a request is finished twice");
+    this.isEnding = true;
+    hold.ending();
+    try {
+      // Without its row there is nothing to end.
+      if (this.#refusal) throw this.#refusal;
+      const end = this.#endOf(ending);
+      const isWanted = (): boolean => !this.isRefused;
+      const { charge, writeOff } = await commit(writer, clock, { kind: "end", end }, isWanted);
+      hold.release();
+      const receipt = this.#receiptOf(ending, end.durationMs, { charge, writeOff });
+      this.#options.ended(receipt);
+      return receipt;
+    } catch (error) {
+      const { provider } = ending;
+      const receipt = this.#receiptOf({ status: "failed", provider }, this.#elapsedMs());
+      this.#options.ended(receipt);
+      void this.#releaseUncommitted(provider);
+      throw this.#refusal ?? error;
+    }
+  }
+
+  async abandon(): Promise<void> {
+    if (this.isEnding) return;
+    await this.finish({ status: "failed" }).catch(() => undefined);
+  }
+
+  /** Without a row nothing is promised; with one, the store still says that the money is held. */
+  async #releaseUncommitted(provider: string | undefined): Promise<void> {
+    const { writer, hold } = this.#options;
+    const failed = (): RequestEnd => this.#endOf({ status: "failed", provider });
+    if (!(await this.#isOpened) || (await voidEnd(writer, failed))) hold.release();
+  }
+
+  #elapsedMs(): number {
+    return Math.round(this.#options.clock.monotonicMs() - this.#startedMs);
+  }
+
+  #endOf({ status, usage, provider, operatorPrice }: Ending): RequestEnd {
+    const { clock, price, request } = this.#options;
     const tokens = usage?.tokens ?? noUsage;
     return {
       publicId: request.publicId,
@@ -112,90 +187,33 @@ export function startMeter(options: {
       cost: costOf(tokens, price),
       estimated: usage?.estimated ?? false,
       operatorCost: operatorPrice && usage ? operatorCostOf(tokens, operatorPrice) : null,
-      attempts,
-      durationMs: elapsedMs(),
-      firstByteMs: firstByteMs ?? null,
+      attempts: this.#attempts,
+      durationMs: this.#elapsedMs(),
+      firstByteMs: this.#firstByteMs ?? null,
     };
-  };
-  const receiptOf = (
+  }
+
+  #receiptOf(
     { status, usage, provider }: Ending,
     durationMs: number,
     { charge, writeOff }: Pick<Receipt, "charge" | "writeOff"> = { charge: 0n, writeOff: 0n },
-  ): Receipt => ({
-    status,
-    usage: usage?.tokens ?? noUsage,
-    estimated: usage?.estimated ?? false,
-    charge,
-    writeOff,
-    provider,
-    attempts,
-    durationMs,
-    firstByteMs,
-    firstContentMs,
-  });
-  /** Without a row nothing is promised; with one, the store still says that the money is held. */
-  const releaseUncommitted = async (provider: string | undefined): Promise<void> => {
-    const failed = (): RequestEnd => endOf({ status: "failed", provider });
-    if (!(await isOpened) || (await voidEnd(writer, failed))) hold.release();
-  };
-  const finish = async (ending: Ending): Promise<Receipt> => {
-    assert(!finished, "a request is finished twice");
-    finished = true;
-    hold.ending();
-    try {
-      // Without its row there is nothing to end.
-      if (refusal) throw refusal;
-      const end = endOf(ending);
-      const isWanted = (): boolean => refusal === undefined;
-      const { charge, writeOff } = await commit(writer, clock, { kind: "end", end }, isWanted);
-      hold.release();
-      const receipt = receiptOf(ending, end.durationMs, { charge, writeOff });
-      options.ended(receipt);
-      return receipt;
-    } catch (error) {
-      options.ended(receiptOf({ status: "failed", provider: ending.provider }, elapsedMs()));
-      void releaseUncommitted(ending.provider);
-      throw refusal ?? error;
-    }
-  };
-
-  return {
-    opened,
-    get isRefused() {
-      return refusal !== undefined;
-    },
-    attempted(attempt) {
-      attempts.push(attempt);
-      attemptedAtMs = clock.monotonicMs();
-    },
-    amendAttempt(outcome) {
-      const last = attempts.pop();
-      if (!last) return;
-      const sinceMs = Math.round(clock.monotonicMs() - attemptedAtMs);
-      attempts.push({ ...last, outcome, durationMs: last.durationMs + sinceMs });
-    },
-    firstByte() {
-      firstByteMs ??= elapsedMs();
-      firstContentMs ??= attempts.at(-1)?.durationMs;
-    },
-    paused(forMs) {
-      pausedMs += forMs;
-    },
-    get pausedMs() {
-      return pausedMs;
-    },
-    get isEnding() {
-      return finished;
-    },
-    finish,
-    async abandon() {
-      if (finished) return;
-      await finish({ status: "failed" }).catch(() => undefined);
-    },
-  };
+  ): Receipt {
+    return {
+      status,
+      usage: usage?.tokens ?? noUsage,
+      estimated: usage?.estimated ?? false,
+      charge,
+      writeOff,
+      provider,
+      attempts: this.#attempts,
+      durationMs,
+      firstByteMs: this.#firstByteMs,
+      firstContentMs: this.#firstContentMs,
+    };
+  }
 }
 
-function openedRequest(request: MeteredRequest, hold: Hold, price: Price): OpenedRequest {
+function openedRequest({ request, hold, price }: MeterOptions): OpenedRequest {
   return {
     ...request,
     priceInput: price.input,

@@ -8,7 +8,7 @@ import {
   type PromptExtent,
 } from "../billing/ceiling.ts";
 import type { Books, Hold } from "../billing/holds.ts";
-import { startMeter, type Meter } from "../billing/meter.ts";
+import { RequestMeter, type Meter } from "../billing/meter.ts";
 import type { Endpoint } from "../contract/requestForm.ts";
 import { insufficientBalance, rateLimitExceeded, serviceUnavailable } from "../contract/errors.ts";
 import type { ModelConfig } from "../config/schema.ts";
@@ -75,7 +75,7 @@ export async function admit(
   });
   const outputTokensMax = boundWithin(range, hold.amount, bound);
   const isShrunk = outputTokensMax < bound.most;
-  const meter = startMeter({
+  const meter = new RequestMeter({
     writer: gateway.writer,
     clock: gateway.clock,
     hold,
