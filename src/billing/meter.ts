@@ -43,7 +43,7 @@ export interface Meter {
   /** Resolves once the request's row is committed; awaited before the first byte to the client. */
   readonly opened: Promise<void>;
   /** The request's row could not be committed: nothing may be done for it any more. */
-  readonly isRefused: boolean;
+  readonly couldNotOpen: boolean;
   attempted(attempt: AttemptRecord): void;
   /** The last attempt began well and is over now: its outcome is this after all, and it took until now. */
   amendAttempt(outcome: string): void;
@@ -93,7 +93,7 @@ export class RequestMeter implements Meter {
   #firstContentMs: number | undefined;
   readonly #isOpened: Promise<boolean>;
   /** Why there is no row, which says more than that there is none to end. */
-  #refusal: Error | undefined;
+  #openFailure: Error | undefined;
 
   constructor(options: MeterOptions) {
     this.#options = options;
@@ -104,14 +104,14 @@ export class RequestMeter implements Meter {
     this.#isOpened = this.opened.then(
       () => true,
       (error: Error) => {
-        this.#refusal = error;
+        this.#openFailure = error;
         return false;
       },
     );
   }
 
-  get isRefused(): boolean {
-    return this.#refusal !== undefined;
+  get couldNotOpen(): boolean {
+    return this.#openFailure !== undefined;
   }
 
   attempted(attempt: AttemptRecord): void {
@@ -142,9 +142,9 @@ export class RequestMeter implements Meter {
     hold.ending();
     try {
       // Without its row there is nothing to end.
-      if (this.#refusal) throw this.#refusal;
+      if (this.#openFailure) throw this.#openFailure;
       const end = this.#endOf(ending);
-      const isWanted = (): boolean => !this.isRefused;
+      const isWanted = (): boolean => !this.couldNotOpen;
       const { charge, writeOff } = await commit(writer, clock, { kind: "end", end }, isWanted);
       hold.release();
       const receipt = this.#receiptOf(ending, end.durationMs, { charge, writeOff });
@@ -155,7 +155,7 @@ export class RequestMeter implements Meter {
       const receipt = this.#receiptOf({ status: "failed", provider }, this.#elapsedMs());
       this.#options.ended(receipt);
       void this.#releaseUncommitted(provider);
-      throw this.#refusal ?? error;
+      throw this.#openFailure ?? error;
     }
   }
 

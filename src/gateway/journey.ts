@@ -59,7 +59,7 @@ export function tryRoutes<Answer>(
       logAttempt(gateway, visit, candidate, record, failure);
     },
     callerFault: (error) => journey.callerFault(error),
-    isAbandoned: () => gateway.traffic.isCut || admitted.meter.isRefused || isAbandoned(),
+    isAbandoned: () => gateway.traffic.isCut || admitted.meter.couldNotOpen || isAbandoned(),
   });
 }
 
