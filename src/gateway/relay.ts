@@ -9,7 +9,7 @@ import type { Admitted } from "./admit.ts";
 import { joined, type Piece, type Relay, type SendPiece } from "./answer.ts";
 import type { AnswerDecoder, NamedObject } from "./decoding/answerDecoder.ts";
 import { AnswerReading } from "./answerReading.ts";
-import { watchPace, type ClientPace } from "./clientPace.ts";
+import { ClientPace } from "./clientPace.ts";
 import { billedUsage, historyTokensOf } from "./billedUsage.ts";
 import type { RecordObjects } from "./ownership.ts";
 import {
@@ -70,7 +70,7 @@ export class StreamRelay implements Relay {
     this.#options = options;
     this.#decoder = options.decoder;
     this.#exchange = options.exchange;
-    this.#pace = watchPace(options.clock, () => this.#leave());
+    this.#pace = new ClientPace(options.clock, () => this.#leave());
     this.#reading = new AnswerReading(options);
     this.#grace = new Deadline(options.clock, () => this.#giveUp());
     if (options.signal.aborted) this.#leave();

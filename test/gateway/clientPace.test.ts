@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test";
-import { watchPace, type ClientPace } from "../../src/gateway/clientPace.ts";
+import { ClientPace } from "../../src/gateway/clientPace.ts";
 
 function paceAt(): { pace: ClientPace; goOn: (forMs: number) => void } {
   let nowMs = 0;
   const clock = { epochMs: () => nowMs, monotonicMs: () => nowMs };
-  const pace = watchPace(clock, () => {});
+  const pace = new ClientPace(clock, () => {});
   return { pace, goOn: (forMs) => void (nowMs += forMs) };
 }
 
