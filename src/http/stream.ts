@@ -19,63 +19,96 @@ export function streamBody(
   return new ReadableStream<Uint8Array>(
     {
       type: "direct",
-      pull: (sink) => passOn(answer, sink, { clock, signal, keepaliveMs }),
+      pull: (sink) => new Delivery(answer, sink, { clock, signal, keepaliveMs }).run(),
     },
     // Each write leaves by itself: nothing is gathered for a flush.
     { highWaterMark: 1 },
   );
 }
 
-/** Resolves at the end of the stream. Where the relay rejects, the connection breaks off. */
-async function passOn(
-  { relay, beginning }: StreamedAnswer,
-  sink: ReadableStreamDirectController,
-  { clock, signal, keepaliveMs }: { clock: Clock; signal: AbortSignal; keepaliveMs: number },
-): Promise<void> {
-  let isWaiting = false;
+interface DeliveryOptions {
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+  readonly keepaliveMs: number;
+}
+
+/** The way of one answer's pieces to the socket of its client. */
+class Delivery {
+  readonly #answer: StreamedAnswer;
+  readonly #sink: ReadableStreamDirectController;
+  readonly #options: DeliveryOptions;
+  /** When nothing has been written for so long that a comment is due. */
+  readonly #quiet: Deadline;
+  #isWaiting = false;
   /** What was written and is not taken yet. */
-  let pauses = 0;
-  const quiet = new Deadline(clock, () => {
-    if (signal.aborted) return;
-    // A client that does not read needs no comment either.
-    if (isWaiting && pauses === 0) void write(KEEP_ALIVE);
-    quiet.set(keepaliveMs);
-  });
-  const write = (piece: Piece): number | Promise<number> => {
-    const taken = sink.write(piece);
-    if (keepaliveMs > 0) quiet.set(keepaliveMs);
+  #pauses = 0;
+
+  constructor(
+    answer: StreamedAnswer,
+    sink: ReadableStreamDirectController,
+    options: DeliveryOptions,
+  ) {
+    this.#answer = answer;
+    this.#sink = sink;
+    this.#options = options;
+    this.#quiet = new Deadline(options.clock, () => this.#breakSilence());
+  }
+
+  /** Resolves at the end of the stream. Where the relay rejects, the connection breaks off. */
+  async run(): Promise<void> {
+    const { relay, beginning } = this.#answer;
+    const send = (piece: Piece): boolean => this.#send(piece);
+    try {
+      this.#expectWrite();
+      // The head leaves with the first byte, and a late answer's client has waited for that.
+      if (beginning && this.#options.keepaliveMs > 0) void this.#write(KEEP_ALIVE);
+      for (;;) {
+        this.#isWaiting = true;
+        await relay.ready(send);
+        this.#isWaiting = false;
+        const piece = relay.take();
+        if (piece === undefined) break;
+        const taken = this.#write(piece);
+        if (typeof taken !== "number") await this.#untilTaken(taken);
+      }
+      void this.#sink.end();
+    } finally {
+      this.#quiet.clear();
+    }
+  }
+
+  /** What the relay has while somebody waits for it. False: the client does not take it yet. */
+  #send(piece: Piece): boolean {
+    const taken = this.#write(piece);
+    if (typeof taken === "number") return true;
+    void this.#untilTaken(taken);
+    return false;
+  }
+
+  #write(piece: Piece): number | Promise<number> {
+    const taken = this.#sink.write(piece);
+    this.#expectWrite();
     return taken;
-  };
-  const untilTaken = async (taken: Promise<number>): Promise<void> => {
-    pauses += 1;
+  }
+
+  async #untilTaken(taken: Promise<number>): Promise<void> {
+    const { relay } = this.#answer;
+    this.#pauses += 1;
     relay.pauses();
     await taken;
     relay.resumes();
-    pauses -= 1;
-  };
-  const send = (piece: Piece): boolean => {
-    const taken = write(piece);
-    if (typeof taken === "number") return true;
-    void untilTaken(taken);
-    return false;
-  };
-  try {
-    if (keepaliveMs > 0) {
-      quiet.set(keepaliveMs);
-      // The head leaves with the first byte, and a late answer's client has waited for that.
-      if (beginning) void write(KEEP_ALIVE);
-    }
-    for (;;) {
-      isWaiting = true;
-      await relay.ready(send);
-      isWaiting = false;
-      const piece = relay.take();
-      if (piece === undefined) break;
-      const taken = write(piece);
-      if (typeof taken !== "number") await untilTaken(taken);
-    }
-    void sink.end();
-  } finally {
-    quiet.clear();
+    this.#pauses -= 1;
+  }
+
+  #expectWrite(): void {
+    const { keepaliveMs } = this.#options;
+    if (keepaliveMs > 0) this.#quiet.set(keepaliveMs);
+  }
+
+  #breakSilence(): void {
+    if (this.#options.signal.aborted) return;
+    // A client that does not read needs no comment either.
+    if (this.#isWaiting && this.#pauses === 0) void this.#write(KEEP_ALIVE);
+    this.#quiet.set(this.#options.keepaliveMs);
   }
 }
