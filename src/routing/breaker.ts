@@ -18,8 +18,8 @@ export interface Breaker {
 export interface BreakerTrial {
   /** The first content is there: a probe that gets so far closes the breaker. */
   answered(): void;
-  /** `neutral`: it says nothing of the provider's health. */
-  ended(how: "well" | "badly" | "neutral"): void;
+  /** `neutral`: it says nothing of the provider's health. Returns whether the attempt was not over yet. */
+  ended(how: "well" | "badly" | "neutral"): boolean;
 }
 
 /** As many as Envoy's outlier detection: https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/cluster/v3/outlier_detection.proto */
@@ -89,13 +89,14 @@ export function createBreaker(clock: Clock): Breaker {
           if (!isOver && probed && probed === opening) close();
         },
         ended(how) {
-          if (isOver) return;
+          if (isOver) return false;
           isOver = true;
           if (!probed || probed !== opening) attemptEnded(how);
           else if (how === "well") close();
           else if (how === "badly") open(Math.min(probed.forMs * 2, OPEN_MS_MAX));
           // The next one finds out.
           else if (probed.probe === self) probed.probe = undefined;
+          return true;
         },
       };
     },

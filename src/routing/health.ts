@@ -80,15 +80,12 @@ export function createRouteHealth(clock: Clock): RouteHealth {
     },
     begin(candidate) {
       const trial = routeOf(candidate).breaker.begin();
-      let isOver = false;
       return {
         answered: () => trial.answered(),
         ended(error, isCallers = false) {
-          if (isOver) return 0;
-          isOver = true;
           const counts = error && !isCallers && error.fault === COUNTED_FAULT;
-          trial.ended(!error ? "well" : counts ? "badly" : "neutral");
-          return error ? coolDown(candidate, error) : 0;
+          const isFirst = trial.ended(!error ? "well" : counts ? "badly" : "neutral");
+          return isFirst && error ? coolDown(candidate, error) : 0;
         },
       };
     },
