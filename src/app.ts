@@ -14,7 +14,7 @@ import { createLimiter, type Limiter } from "./limits/keyLimits.ts";
 import { countRequests, type RequestCount } from "./limits/requestCount.ts";
 import { createTurns, type Turns } from "./limits/turns.ts";
 import { UpstreamError, type UpstreamExchange } from "./providers/upstream.ts";
-import { createRouteHealth } from "./routing/health.ts";
+import { RouteHealth } from "./routing/health.ts";
 import { createRetryBudget } from "./routing/retryBudget.ts";
 import {
   createLogAlarm,
@@ -188,7 +188,7 @@ function gatewayOf(parts: GatewayParts): Gateway & { current: Setup } {
     holds: createHolds(),
     openMeters: createOpenMeters(clock),
     retryBudget: createRetryBudget(() => metrics.retryRefused()),
-    health: createRouteHealth(clock),
+    health: new RouteHealth(clock),
     traffic: { exchanges: new Set<UpstreamExchange>(), detachedCount: 0, isCut: false },
   };
 }

@@ -2,21 +2,99 @@ import type { Clock } from "../lib/clock.ts";
 import type { UpstreamError, UpstreamFault } from "../providers/upstream.ts";
 import type { Provider } from "../providers/registry.ts";
 import type { RouteState } from "../telemetry/metrics.ts";
-import { createBreaker, type Breaker } from "./breaker.ts";
+import { Breaker } from "./breaker.ts";
 import type { Candidate } from "./order.ts";
+
+/** An operator's account that is refused or empty does not mend itself by the next request. */
+const ACCOUNT_COOLDOWN_MS = 300_000;
+
+/**
+ * What a breaker counts. Limits and accounts have their own cool-downs. A model that is unknown does not
+ * mend itself, and some providers say 404 of one request, such as an image that no model of theirs reads:
+ * a client must not put a route aside by that. The others are nobody's health.
+ */
+const COUNTED_FAULT: UpstreamFault = "provider";
 
 /**
  * Remembers which routes asked to be left alone, keep failing, or cannot serve for a while. A route is a
  * provider and its model, whichever public models lead to it; a refused account puts all of its provider aside.
  * A provider that a reload made anew is another one, of which nothing is known.
  */
-export interface RouteHealth {
+export class RouteHealth {
+  readonly #clock: Clock;
+  readonly #providers = new WeakMap<Provider, ProviderHealth>();
+  /** Each request asks for its candidates' routes several times. */
+  readonly #routesFound = new WeakMap<Candidate, Route>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
   /** Milliseconds until the route is worth another try; 0: now. */
-  waitMs(candidate: Candidate): number;
+  waitMs(candidate: Candidate): number {
+    const route = this.#routeOf(candidate);
+    const provider = this.#healthOf(candidate.provider);
+    return Math.max(route.breaker.waitMs(), this.#coolingMs(route), this.#coolingMs(provider));
+  }
+
   /** An attempt at the route begins; it must be ended. */
-  begin(candidate: Candidate): Trial;
-  /** Those of these routes that were tried so far, each once. */
-  states(candidates: Iterable<Candidate>): RouteState[];
+  begin(candidate: Candidate): Trial {
+    const trial = this.#routeOf(candidate).breaker.begin();
+    return {
+      answered: () => trial.answered(),
+      ended: (error, isCallers = false) => {
+        const counts = error && !isCallers && error.fault === COUNTED_FAULT;
+        const isFirst = trial.ended(!error ? "well" : counts ? "badly" : "neutral");
+        return isFirst && error ? this.#coolDown(candidate, error) : 0;
+      },
+    };
+  }
+
+  /** Of these candidates' routes those that were tried so far: each once, however many candidates lead to it. */
+  states(candidates: Iterable<Candidate>): RouteState[] {
+    const found = new Map<Route, RouteState>();
+    for (const { provider, route } of candidates) {
+      const tried = this.#providers.get(provider)?.routes.get(route.model);
+      if (!tried) continue;
+      const { state } = tried.breaker;
+      found.set(tried, { provider: provider.id, model: route.model, state });
+    }
+    return [...found.values()];
+  }
+
+  #routeOf(candidate: Candidate): Route {
+    const found = this.#routesFound.get(candidate);
+    if (found) return found;
+    const { routes } = this.#healthOf(candidate.provider);
+    const { model } = candidate.route;
+    const route = routes.get(model) ?? { coolUntilMs: 0, breaker: new Breaker(this.#clock) };
+    routes.set(model, route);
+    this.#routesFound.set(candidate, route);
+    return route;
+  }
+
+  #healthOf(provider: Provider): ProviderHealth {
+    const known = this.#providers.get(provider);
+    const health = known ?? { coolUntilMs: 0, routes: new Map<string, Route>() };
+    this.#providers.set(provider, health);
+    return health;
+  }
+
+  #coolingMs({ coolUntilMs }: Cooling): number {
+    return Math.max(0, coolUntilMs - this.#clock.monotonicMs());
+  }
+
+  #coolDown(candidate: Candidate, { fault, retryAfterMs = 0 }: UpstreamError): number {
+    // A rate limit that names no time may be about this one request: it puts nothing aside.
+    const forMs =
+      fault === "account" ? ACCOUNT_COOLDOWN_MS : fault === "limited" ? retryAfterMs : 0;
+    if (forMs === 0) return 0;
+    const isAccount = fault === "account";
+    const cooling = isAccount ? this.#healthOf(candidate.provider) : this.#routeOf(candidate);
+    // Of two answers that cross the one that asks for longer counts.
+    cooling.coolUntilMs = Math.max(cooling.coolUntilMs, this.#clock.monotonicMs() + forMs);
+    return forMs;
+  }
 }
 
 /** One attempt at a route. */
@@ -29,77 +107,6 @@ export interface Trial {
    * alone or is refused; 0: not at all.
    */
   ended(error?: UpstreamError, isCallers?: boolean): number;
-}
-
-/** An operator's account that is refused or empty does not mend itself by the next request. */
-const ACCOUNT_COOLDOWN_MS = 300_000;
-
-/**
- * What a breaker counts. Limits and accounts have their own cool-downs. A model that is unknown does not
- * mend itself, and some providers say 404 of one request, such as an image that no model of theirs reads:
- * a client must not put a route aside by that. The others are nobody's health.
- */
-const COUNTED_FAULT: UpstreamFault = "provider";
-
-export function createRouteHealth(clock: Clock): RouteHealth {
-  const providers = new WeakMap<Provider, ProviderHealth>();
-  /** Each request asks for its candidates' routes several times. */
-  const routesFound = new WeakMap<Candidate, Route>();
-  const healthOf = (provider: Provider): ProviderHealth => {
-    const health = providers.get(provider) ?? { coolUntilMs: 0, routes: new Map<string, Route>() };
-    providers.set(provider, health);
-    return health;
-  };
-  const routeOf = (candidate: Candidate): Route => {
-    const found = routesFound.get(candidate);
-    if (found) return found;
-    const { routes } = healthOf(candidate.provider);
-    const { model } = candidate.route;
-    const route = routes.get(model) ?? { coolUntilMs: 0, breaker: createBreaker(clock) };
-    routes.set(model, route);
-    routesFound.set(candidate, route);
-    return route;
-  };
-  const coolingMs = ({ coolUntilMs }: Cooling): number =>
-    Math.max(0, coolUntilMs - clock.monotonicMs());
-  const coolDown = (candidate: Candidate, { fault, retryAfterMs = 0 }: UpstreamError): number => {
-    // A rate limit that names no time may be about this one request: it puts nothing aside.
-    const forMs =
-      fault === "account" ? ACCOUNT_COOLDOWN_MS : fault === "limited" ? retryAfterMs : 0;
-    if (forMs === 0) return 0;
-    const cooling = fault === "account" ? healthOf(candidate.provider) : routeOf(candidate);
-    // Of two answers that cross the one that asks for longer counts.
-    cooling.coolUntilMs = Math.max(cooling.coolUntilMs, clock.monotonicMs() + forMs);
-    return forMs;
-  };
-  return {
-    waitMs(candidate) {
-      const route = routeOf(candidate);
-      const { provider } = candidate;
-      return Math.max(route.breaker.waitMs(), coolingMs(route), coolingMs(healthOf(provider)));
-    },
-    begin(candidate) {
-      const trial = routeOf(candidate).breaker.begin();
-      return {
-        answered: () => trial.answered(),
-        ended(error, isCallers = false) {
-          const counts = error && !isCallers && error.fault === COUNTED_FAULT;
-          const isFirst = trial.ended(!error ? "well" : counts ? "badly" : "neutral");
-          return isFirst && error ? coolDown(candidate, error) : 0;
-        },
-      };
-    },
-    states(candidates) {
-      const found = new Map<Route, RouteState>();
-      for (const { provider, route } of candidates) {
-        const tried = providers.get(provider)?.routes.get(route.model);
-        if (!tried) continue;
-        const { state } = tried.breaker;
-        found.set(tried, { provider: provider.id, model: route.model, state });
-      }
-      return [...found.values()];
-    },
-  };
 }
 
 /** What is left alone until a time of the monotonic clock. */
