@@ -4,8 +4,9 @@ import { anthropic } from "./anthropic/anthropic.ts";
 import { gemini } from "./gemini/gemini.ts";
 import { openai } from "./openai/openai.ts";
 import { openaiResponses } from "./openai/openaiResponses.ts";
+import type { OpenRequests } from "./http/client.ts";
 import type { ChatInterface, ProviderAdapter } from "./provider.ts";
-import { createUpstream, type OpenRequests, type Upstream } from "./upstream.ts";
+import { createUpstream, type Upstream } from "./upstream.ts";
 
 /** A configured provider: how to speak to it, and the way out to it. */
 export interface Provider {

@@ -8,8 +8,11 @@ import { version } from "../lib/version.ts";
 import {
   ConnectionError,
   createHttpClient,
+  type HttpClient,
   type HttpExchange,
+  type HttpRequest,
   type HttpResponse,
+  type OpenRequests,
 } from "./http/client.ts";
 import { errorOfReply } from "./errorReply.ts";
 import {
@@ -66,11 +69,6 @@ export interface Upstream {
   close(): void;
 }
 
-/** A count that an upstream hands on to the one that a reload puts in its place, so that a limit holds for both. */
-export interface OpenRequests {
-  count: number;
-}
-
 /** What is read of an error's body. */
 const ERROR_BYTES_MAX = 64 * 1024;
 const ERROR_BODY_TIMEOUT_MS = 5000;
@@ -87,9 +85,9 @@ export function createUpstream(
   adapter: ProviderAdapter,
   clock: Clock,
   onUnasked: (distrustMs: number) => void,
-  open: OpenRequests = { count: 0 },
+  open?: OpenRequests,
 ): Upstream {
-  const client = createHttpClient({ ...provider, onUnasked });
+  const client = createHttpClient({ ...provider, onUnasked, open });
   const secrets = secretsOf(provider);
   const fixedHeaders = {
     ...adapter.headers(provider.apiKey),
@@ -98,25 +96,13 @@ export function createUpstream(
     "accept-encoding": "identity",
     "user-agent": `tollgate/${version()}`,
   };
-  // Made where no body is in scope: what it returns lives as long as the exchange.
-  const counted = (onEnd: () => void): (() => void) => {
-    open.count += 1;
-    return () => {
-      open.count -= 1;
-      onEnd();
-    };
-  };
   return {
-    open,
+    open: client.open,
     send({ path, body, stream, requestId }) {
       const accept = stream ? "text/event-stream" : "application/json";
       const headers = { ...fixedHeaders, accept, "x-request-id": requestId };
-      return new ProviderExchange((onEnd) => client.send({ path, headers, body }, counted(onEnd)), {
-        provider,
-        secrets,
-        stream,
-        clock,
-      });
+      const options = { provider, secrets, stream, clock };
+      return new ProviderExchange(client, { path, headers, body }, options);
     },
     close() {
       client.close();
@@ -141,12 +127,13 @@ class ProviderExchange implements UpstreamExchange {
   #readTimeoutMs: number | undefined;
   #isOver = false;
 
-  constructor(send: (onEnd: () => void) => HttpExchange, options: ExchangeOptions) {
+  constructor(client: HttpClient, request: HttpRequest, options: ExchangeOptions) {
     const { provider, stream, clock } = options;
     this.#options = options;
     this.#endsAtMs = clock.monotonicMs() + provider.totalTimeoutMs;
     this.#deadline = new Deadline(clock, () => this.#http.abort(timedOut()));
-    this.#http = send(() => {
+    // What is called at the end lives as long as the exchange: it must not capture the request, which has the body.
+    this.#http = client.send(request, () => {
       this.#isOver = true;
       this.#deadline.clear();
     });

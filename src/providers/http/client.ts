@@ -13,6 +13,13 @@ export interface HttpClientOptions extends TargetOptions {
   readonly baseUrl: string;
   /** Told each time that bytes came which nobody asked for, and for how long no connection is kept after them. */
   readonly onUnasked?: ((distrustMs: number) => void) | undefined;
+  /** Counts its exchanges, besides those of the client in whose place it comes; without it, a count of its own. */
+  readonly open?: OpenRequests | undefined;
+}
+
+/** A count that a client hands on to the one that a reload puts in its place, so that a limit holds for both. */
+export interface OpenRequests {
+  count: number;
 }
 
 /** A request; the method is always POST. */
@@ -35,8 +42,8 @@ export interface HttpClient {
    * called once when the exchange has ended, failed or was aborted; what has arrived can still be read.
    */
   send(request: HttpRequest, onEnd?: () => void): HttpExchange;
-  /** Exchanges under way: sent, and neither ended, failed nor aborted. */
-  readonly openCount: number;
+  /** Exchanges under way, sent, and neither ended, failed nor aborted; those that `open` had already included. */
+  readonly open: Readonly<OpenRequests>;
   /**
    * Keeps no connection for another exchange any more: the idle ones are closed, those in use as their
    * exchanges end. `send` goes on to work, so that a reload of the config drops nothing: a request that
@@ -65,12 +72,13 @@ class PooledClient implements HttpClient {
   readonly #targetPrefix: string;
   readonly #targetSuffix: string;
   readonly #fixedHeaders: string;
-  openCount = 0;
+  readonly open: OpenRequests;
 
   constructor(options: HttpClientOptions) {
     const url = new URL(options.baseUrl);
     const target = connectionTarget(url, options);
     const isForwarded = target.proxy !== undefined && !target.isSecure;
+    this.open = options.open ?? { count: 0 };
     this.#pool = new ConnectionPool(target, options.onUnasked);
     this.#targetPrefix = (isForwarded ? url.origin : "") + url.pathname.replace(/\/$/, "");
     this.#targetSuffix = url.search;
@@ -88,10 +96,10 @@ class PooledClient implements HttpClient {
       return refusedExchange(problem);
     }
     const exchange = new Exchange(this.#pool, this.#encode(request), () => {
-      this.openCount -= 1;
+      this.open.count -= 1;
       onEnd();
     });
-    this.openCount += 1;
+    this.open.count += 1;
     exchange.start();
     return exchange;
   }

@@ -105,7 +105,7 @@ describe("the request", () => {
       const server = serve(answerWithIndex);
       const client = clientOf(server);
       expect(await failureOf(client.send(request(parts)).response)).toBe("request");
-      expect(client.openCount).toBe(0);
+      expect(client.open.count).toBe(0);
       expect(await answerOf(client.send(request()))).toBe("200 0");
     });
   }
@@ -192,7 +192,7 @@ describe("the response", () => {
         expect(Buffer.from((await response.read()) ?? []).toString()).toBe("hello");
         server.peers[0]?.[ending]();
         expect(await failureOf(response.read())).toBe("closed");
-        expect(client.openCount).toBe(0);
+        expect(client.open.count).toBe(0);
       });
     }
   }
@@ -225,7 +225,7 @@ describe("the response", () => {
     const client = clientOf(server);
     expect(await failureOf(client.send(request()).response)).toBe("protocol");
     await server.peers[0]?.closed;
-    expect(client.openCount).toBe(0);
+    expect(client.open.count).toBe(0);
   });
 
   test("whose body breaks its framing gives what came, then a protocol error", async () => {
@@ -259,7 +259,7 @@ test("hung exchanges, 300 of them, do not hold up another; 1,000 at once are ser
   const answers = await Promise.all(bodies.map((body) => answerOf(client.send(request({ body })))));
   expect(answers).toEqual(bodies.map((body) => `200 ${body}`));
 
-  expect(client.openCount).toBe(300);
+  expect(client.open.count).toBe(300);
   const reason = new Error("the test is over");
   for (const exchange of hung) {
     exchange.abort(reason);

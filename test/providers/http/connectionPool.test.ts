@@ -80,7 +80,7 @@ describe("a connection is not used again", () => {
     const client = clientOf(server);
     const body = "x".repeat(20_000_000);
     expect(await answerOf(client.send(request({ body })))).toBe("413 large");
-    expect(client.openCount).toBe(0);
+    expect(client.open.count).toBe(0);
     expect(await answerOf(client.send(request()))).toBe("200 1");
     server.peers[0]?.resume();
     await server.peers[0]?.closed;
@@ -156,7 +156,7 @@ describe("a request that a kept connection lost", () => {
       const client = clientOf(server);
       expect(await answerOf(client.send(request()))).toBe("200 0");
       expect(await answerOf(client.send(request({ body: "x".repeat(100_000) })))).toBe("200 1");
-      expect(client.openCount).toBe(0);
+      expect(client.open.count).toBe(0);
     });
   }
 

@@ -79,7 +79,7 @@ describe("TCP", () => {
     for (const filler of fillers) {
       filler.abort(new Error("the test is over"));
     }
-    expect(filling.openCount).toBe(0);
+    expect(filling.open.count).toBe(0);
   });
 });
 
@@ -150,7 +150,7 @@ describe("TLS", () => {
     const https = clientOf(`https://127.0.0.1:${server.port}`, { ca, connectTimeoutMs: 50 });
     expect(await failureOf(https.send(request()).response)).toBe("timeout");
     await server.peers[0]?.closed;
-    expect(https.openCount).toBe(0);
+    expect(https.open.count).toBe(0);
   });
 
   test("abort during the handshake closes the connection", async () => {

@@ -29,7 +29,7 @@ describe("abort", () => {
     exchange.abort(new Error("another reason"));
     expect(await rejectionOf(exchange.response)).toBe(reason);
     await peer.closed;
-    expect(client.openCount).toBe(0);
+    expect(client.open.count).toBe(0);
   });
 
   test("by whoever takes a piece, in the network read that also ends the body", async () => {
@@ -53,7 +53,7 @@ describe("abort", () => {
     const reading = response.read();
     goOn.resolve();
     expect(await rejectionOf(reading)).toBe(reason);
-    expect(client.openCount).toBe(0);
+    expect(client.open.count).toBe(0);
     expect(await answerOf(client.send(request()))).toBe("200 1");
   });
 
@@ -71,7 +71,7 @@ describe("abort", () => {
     expect(await rejectionOf(reading)).toBe(reason);
     expect(await rejectionOf(response.read())).toBe(reason);
     await server.peers[0]?.closed;
-    expect(client.openCount).toBe(0);
+    expect(client.open.count).toBe(0);
   });
 
   test("right after sending, on a new connection and on a kept one", async () => {
@@ -85,7 +85,7 @@ describe("abort", () => {
     second.abort(reason);
     expect(await rejectionOf(second.response)).toBe(reason);
     await until("no connection is left", () => server.openCount === 0);
-    expect(client.openCount).toBe(0);
+    expect(client.open.count).toBe(0);
   });
 
   test("does nothing after the end: the connection is kept", async () => {
@@ -129,7 +129,7 @@ describe("close", () => {
     mayAnswer.resolve();
     expect(await answerOf(second)).toBe("200 1");
     await server.peers[1]?.closed;
-    expect(client.openCount).toBe(0);
+    expect(client.open.count).toBe(0);
   });
 
   test("leaves nothing that keeps a process alive, and no proxy of the environment is used", async () => {

@@ -45,7 +45,7 @@ test("what came in one network read is read in small parts, and everybody else h
   });
   const response = await client.send(request()).response;
   // By then all of it has arrived.
-  await until("the exchange is over", () => client.openCount === 0);
+  await until("the exchange is over", () => client.open.count === 0);
   let turns = 0;
   const turn = (): void => {
     turns += 1;
@@ -93,7 +93,7 @@ for (const scheme of ["http", "https"] as const) {
         }
       }
       expect(readBytes).toBe(BODY_BYTES);
-      expect(client.openCount).toBe(0);
+      expect(client.open.count).toBe(0);
     }, 20_000);
 
     test.each([
@@ -139,7 +139,7 @@ for (const scheme of ["http", "https"] as const) {
         expect(received).toBe(Bun.SHA256.hash(whole, "hex"));
         // Everything was sent and answered, so the connection is good for another request.
         expect(server.openCount).toBe(1);
-        expect(client.openCount).toBe(0);
+        expect(client.open.count).toBe(0);
       },
       20_000,
     );
