@@ -47,15 +47,22 @@ async function beginStream(
   decoderFor: (candidate: Candidate) => AnswerDecoder,
 ): Promise<Relay> {
   const { visit, admitted } = journey;
+  const { exchanges } = journey.gateway.traffic;
   let last: StreamRelay | undefined;
   let firstAttemptMs: number | undefined;
   const attempt = async (candidate: Candidate, trial: Trial): Promise<StreamRelay> => {
     firstAttemptMs ??= journey.gateway.clock.monotonicMs();
     const decoder = decoderFor(candidate);
-    const relay = relayFor(journey, { candidate, trial, decoder, firstAttemptMs });
+    const exchange = sendTo(journey, candidate, true);
+    const relay = relayFor(journey, { candidate, trial, decoder, exchange, firstAttemptMs });
     last = relay;
-    await relay.begin();
-    return relay;
+    try {
+      await relay.begin();
+      return relay;
+    } catch (error) {
+      exchanges.delete(exchange);
+      throw error;
+    }
   };
   try {
     const { answer } = await tryRoutes(journey, () => visit.signal.aborted, attempt);
@@ -71,22 +78,19 @@ async function beginStream(
 /** Nothing here may refer to the journey: a stream that stays open must not keep its prompt in memory. */
 function relayFor(
   journey: Journey,
-  parts: Pick<RelayOptions, "candidate" | "trial" | "decoder" | "firstAttemptMs">,
+  parts: Pick<RelayOptions, "candidate" | "trial" | "decoder" | "exchange" | "firstAttemptMs">,
 ): StreamRelay {
   const { gateway, visit, admitted } = journey;
   const { exchanges } = gateway.traffic;
-  const exchange = sendTo(journey, parts.candidate, true);
   return new StreamRelay({
     ...parts,
-    exchange,
     admitted,
     clock: gateway.clock,
     signal: visit.signal,
     disconnectGraceMs: visit.setup.config.billing.disconnectGraceMs,
     record: objectRecorder(gateway, visit),
-    failedToBegin: () => void exchanges.delete(exchange),
     ended(receipt, error) {
-      exchanges.delete(exchange);
+      exchanges.delete(parts.exchange);
       try {
         if (receipt) noteReceipt(visit, receipt);
         else noteUnwritten(visit);

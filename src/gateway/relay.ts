@@ -34,9 +34,7 @@ export interface RelayOptions {
   signal: AbortSignal;
   disconnectGraceMs: number;
   readonly record: RecordObjects;
-  /** Called once instead of `ended`: the answer did not begin. */
-  failedToBegin(): void;
-  /** Called once: the receipt, if the ending could be committed, and why the answer failed, if it did. */
+  /** Called once where the answer has begun: the receipt, if the ending could be committed, and why the answer failed, if it did. */
   ended(receipt: Receipt | undefined, error: unknown): void;
 }
 
@@ -99,7 +97,6 @@ export class StreamRelay implements Relay {
     } catch (error) {
       this.#isOver = true;
       this.#grace.clear();
-      this.#options.failedToBegin();
       throw breakOff(this.#exchange, error);
     }
   }

@@ -131,7 +131,6 @@ test("an answer whose client is slow to take its end is none of them: it is char
     signal: new AbortController().signal,
     disconnectGraceMs: 1000,
     record: () => Promise.resolve(),
-    failedToBegin() {},
     ended() {},
   });
   await relay.begin();
