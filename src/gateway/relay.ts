@@ -214,7 +214,7 @@ export class StreamRelay implements Relay {
     admitted.meter.amendAttempt(failure?.outcome ?? "ok");
     const status = this.#isGone ? "cancelled" : failure ? "failed" : "done";
     const usage = failure ? undefined : billedUsage(admitted, this.#decoder);
-    await this.#finish({ status, usage });
+    await this.#finish({ status, usage }, { isWhole: true });
   }
 
   async #fail(error: unknown): Promise<void> {
@@ -231,11 +231,17 @@ export class StreamRelay implements Relay {
         ? { status: "cancelled", usage: this.#leaversUsage() }
         : { status: "failed" };
     // A client that left is no fault that the operator must hear of.
-    await this.#finish(ending, failure, isClients ? undefined : failure);
+    await this.#finish(ending, { isWhole: false, told: isClients ? undefined : failure });
   }
 
-  /** Writes the ending, and puts what may leave only after that behind what is left. The operator hears of `told`. */
-  async #finish(ending: Ending, failure?: UpstreamError, told?: UpstreamError): Promise<void> {
+  /**
+   * Writes the ending, and puts what may leave only after that behind what is left: the answer's own end where it
+   * `isWhole`. The operator hears of `told`.
+   */
+  async #finish(
+    ending: Ending,
+    { isWhole, told }: { isWhole: boolean; told?: UpstreamError | undefined },
+  ): Promise<void> {
     this.#grace.clear();
     this.#pace.stop();
     const { admitted, candidate } = this.#options;
@@ -252,7 +258,6 @@ export class StreamRelay implements Relay {
       // Not committed: the client must not see an end that looks whole.
       problem = error;
     }
-    const isWhole = failure === undefined && this.#decoder.isFinished;
     const last = receipt && isWhole ? this.#decoder.ending(receipt.usage) : this.#decoder.failure();
     this.#output = joined(this.#output, last);
     this.#isOver = true;
