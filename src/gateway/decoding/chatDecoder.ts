@@ -168,9 +168,7 @@ export class ChatDecoder implements AnswerDecoder {
       answerText(read.chunk["usage"]);
       this.#usageObject = read.chunk["usage"];
     }
-    const chunk = publicChunk(read.chunk, this.#identity, (index) =>
-      this.#callingChoices.has(index),
-    );
+    const chunk = publicChunk(read.chunk, this.#identity, this.#callingChoices);
     // A chunk without choices bears the usage of the whole answer, and that is the gateway's to give.
     if (chunk.choices.length > 0) this.#relay(chunk);
     else if (this.#mayCarry(read.chunk)) this.#carried.add(chunk);
@@ -201,7 +199,7 @@ export class ChatDecoder implements AnswerDecoder {
       const [one] = createSseSplitter({ eventBytesMax: ANSWER_BYTES_MAX }).push(bytes);
       const read = this.#readEvent({ event: one?.event, data: one?.data ?? "" });
       if (read.kind !== "chunk") return undefined;
-      const chunk = publicChunk(read.chunk, this.#identity, () => false);
+      const chunk = publicChunk(read.chunk, this.#identity, this.#callingChoices);
       return { text: chunk.choices[0]?.delta.content ?? "", shown: this.#shown(chunk) };
     });
   }

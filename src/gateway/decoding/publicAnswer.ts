@@ -84,12 +84,13 @@ export function publicUsage(
 
 /**
  * The public form of a provider's chunk, without usage; its choices may be none. Fields that are not listed
- * are still there: also what the client does not see is content, and costs. Throws AnswerError.
+ * are still there: also what the client does not see is content, and costs. `callingChoices` have called a
+ * tool before. Throws AnswerError.
  */
 export function publicChunk(
   reply: JsonFields,
   identity: AnswerIdentity,
-  calledTool: (index: number) => boolean,
+  callingChoices: ReadonlySet<number>,
 ): ChatChunk {
   const { usage: _, ...rest } = reply;
   return {
@@ -99,7 +100,7 @@ export function publicChunk(
     created: createdOf(reply, identity),
     model: identity.model,
     choices: choicesOf(reply).map((choice, at) =>
-      publicChunkChoice(choice, at, identity, calledTool),
+      publicChunkChoice(choice, at, identity, callingChoices),
     ),
   };
 }
@@ -169,7 +170,7 @@ function publicChunkChoice(
   choice: unknown,
   at: number,
   identity: AnswerIdentity,
-  calledTool: (index: number) => boolean,
+  callingChoices: ReadonlySet<number>,
 ): ChunkChoice {
   if (!isJsonObject(choice)) throw new AnswerError("a choice is not an object");
   const index = indexOf(choice, at);
@@ -181,7 +182,7 @@ function publicChunkChoice(
     delta,
     finish_reason: isNoFinishReason(reason)
       ? null
-      : finishReason(reason, calledTool(index) || callsTool(delta), identity),
+      : finishReason(reason, callingChoices.has(index) || callsTool(delta), identity),
   };
 }
 
