@@ -23,17 +23,3 @@ export function measureText(
   });
   return { textBytes, otherParts };
 }
-
-/**
- * UTF-8 bytes of the strings in a value of any depth, without keys, and without what stands under the
- * keys of `passedOver`.
- */
-export function stringBytes(value: unknown, passedOver: ReadonlySet<string>): number {
-  let bytes = 0;
-  walk(value, (found, key) => {
-    if (key !== undefined && passedOver.has(key)) return false;
-    if (typeof found === "string") bytes += Buffer.byteLength(found);
-    return typeof found === "object";
-  });
-  return bytes;
-}

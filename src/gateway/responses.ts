@@ -17,7 +17,7 @@ import { openStream } from "./openStream.ts";
 import { pinToMaker } from "./ownership.ts";
 import { objectsOf, ResponsesDecoder, responsesFailure } from "./decoding/responsesDecoder.ts";
 import { ranProviderTools } from "./decoding/providerTools.ts";
-import { outputBytes } from "./decoding/spokenText.ts";
+import { outputBytes } from "./decoding/generatedBytes.ts";
 
 /**
  * The path of a responses request: the client's text goes to the provider with nothing but `model`

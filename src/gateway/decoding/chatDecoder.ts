@@ -24,12 +24,12 @@ import {
   publicChunk,
   publicUsage,
   shownChunk,
-  messageBytes,
   type AnswerIdentity,
 } from "./publicAnswer.ts";
 import { CarriedFields } from "./carriedFields.ts";
 import { ChatStops } from "./chatStops.ts";
 import { ChunkFrames } from "./chunkFrame.ts";
+import { messageBytes } from "./generatedBytes.ts";
 import { ReportedUsage } from "./reportedUsage.ts";
 
 /** A chat stream: every chunk is read, brought into the public form and written anew. */

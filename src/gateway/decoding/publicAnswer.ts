@@ -1,4 +1,3 @@
-import { BYTES_PER_OTHER_PART } from "../../billing/estimate.ts";
 import {
   finishReasonOf,
   isNoFinishReason,
@@ -11,11 +10,11 @@ import {
   type Delta,
   type UnbilledCompletion,
 } from "../../contract/chatAnswer.ts";
-import { stringBytes } from "../../contract/textSize.ts";
 import { usageObject, type Usage } from "../../contract/usage.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { AnswerError } from "../../providers/provider.ts";
 import { stopped } from "./chatStops.ts";
+import { messageBytes } from "./generatedBytes.ts";
 import { saidContent } from "./saidContent.ts";
 
 /** What an answer shows of itself, whichever provider made it. */
@@ -29,22 +28,6 @@ export interface AnswerIdentity {
   /** Told of a finish reason that is none of the convention's, which the client sees as one of them. */
   readonly unknownFinishReason?: (() => void) | undefined;
 }
-
-/** What stands under these says how an answer is put together, whatever the shape that they stand in. */
-const ENVELOPE_KEYS: ReadonlySet<string> = new Set([
-  "role",
-  "id",
-  "type",
-  "index",
-  "object",
-  "status",
-  "call_id",
-  "item_id",
-  // A message's thoughts once more, signed, for the provider that they came from; their text is in the reasoning.
-  "thinking_blocks",
-  // The signatures of thoughts, in which Google's interface gives them.
-  "extra_content",
-]);
 
 /**
  * The public form of a provider's completion, whose text ends before any of the `stop` sequences that
@@ -121,31 +104,6 @@ export function shownChunk(
 
 function isEmpty(delta: Delta): boolean {
   return Object.keys(delta).length === 0;
-}
-
-/**
- * UTF-8 bytes of what the model generated of a message or a delta: text, reasoning, refusals, the names and
- * arguments of calls. Ids, indexes and the like are not counted: no model made them, and in a stream they are twenty
- * times as long as the text. Sound counts by its transcript, and a picture as a part of a prompt that is no text: the
- * bytes of either tell nothing of tokens.
- */
-export function messageBytes(said: JsonFields): number {
-  let bytes = 0;
-  for (const name in said) {
-    const value = said[name];
-    if (ENVELOPE_KEYS.has(name)) continue;
-    // Most of what is said is one text, for which nothing need be walked.
-    if (typeof value === "string") bytes += Buffer.byteLength(value);
-    else if (name === "audio" && isJsonObject(value)) bytes += transcriptBytes(value);
-    else if (name === "images" && Array.isArray(value))
-      bytes += value.length * BYTES_PER_OTHER_PART;
-    else bytes += stringBytes(value, ENVELOPE_KEYS);
-  }
-  return bytes;
-}
-
-function transcriptBytes({ transcript }: JsonFields): number {
-  return typeof transcript === "string" ? Buffer.byteLength(transcript) : 0;
 }
 
 export function callsTool(said: JsonFields): boolean {

@@ -13,7 +13,7 @@ import {
 } from "../../providers/provider.ts";
 import { ANSWER_BYTES_MAX, type AnswerDecoder, type NamedObject } from "./answerDecoder.ts";
 import { ranProviderTools } from "./providerTools.ts";
-import { outputBytes } from "./spokenText.ts";
+import { outputBytes } from "./generatedBytes.ts";
 
 /** What the model says comes in these. All else but calls only opens the answer; another provider may still begin it anew. */
 const SAYING_EVENT = /\.(?:delta|done)$/;
