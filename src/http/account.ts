@@ -3,7 +3,7 @@ import type { Caller } from "../auth/authenticate.ts";
 import { balanceForm, keyForm } from "../contract/accountForm.ts";
 import { assert } from "../lib/assert.ts";
 import { available } from "../store/store.ts";
-import { limitsInForce } from "./caller.ts";
+import { limitsInForce } from "./authentication.ts";
 
 /** The caller's account and the key that it came with, as the store has them now. */
 export function showAccount(app: App, caller: Caller): string {

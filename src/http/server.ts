@@ -6,13 +6,13 @@ import type { Passage } from "../limits/keyLimits.ts";
 import { errorClass } from "../telemetry/log.ts";
 import { showAccount } from "./account.ts";
 import { errorAnswer, jsonAnswer } from "./answer.ts";
-import { caller } from "./caller.ts";
+import { authentication } from "./authentication.ts";
 import { health } from "./health.ts";
 import { IDLE_TIMEOUT_SECONDS, postChat, postResponses } from "./completions.ts";
 import { listModels, showModel } from "./models.ts";
 import { showReceipt } from "./receipt.ts";
 import { keepPath } from "./requestPath.ts";
-import { createTraces } from "./trace.ts";
+import { createTraces, type Trace } from "./trace.ts";
 import { showUsage } from "./usage.ts";
 
 /** Bun answers a larger body with a bare 413; ours is refused in words, long before. */
@@ -24,11 +24,6 @@ const FOREIGN_HOST = /[/?#@\\\s]/;
 /** The HTTP surface, whole. */
 export function createServer(app: App) {
   const traceOf = createTraces(app);
-  /** An answer that waits for nothing; the request's place is given back first. */
-  const answerAtOnce = (request: Request, passage: Passage, show: () => string): Response => {
-    passage.release();
-    return jsonAnswer(traceOf(request), 200, show());
-  };
   return new Elysia({
     strictPath: true,
     normalize: false,
@@ -58,36 +53,42 @@ export function createServer(app: App) {
     .get("/openapi.json", ({ request }) => jsonAnswer(traceOf(request), 200, openapiText()))
     .group("/v1", (v1) =>
       v1
-        .use(caller(app, traceOf))
+        .use(authentication(app, traceOf))
         .post(
           "/chat/completions",
-          ({ request, server, caller, passage }) =>
-            postChat(app, { request, server, caller, passage, trace: traceOf(request) }),
+          ({ request, server, trace, caller, passage }) =>
+            postChat(app, { request, server, trace, caller, passage }),
           { parse: "none" },
         )
         .post(
           "/responses",
-          ({ request, server, caller, passage }) =>
-            postResponses(app, { request, server, caller, passage, trace: traceOf(request) }),
+          ({ request, server, trace, caller, passage }) =>
+            postResponses(app, { request, server, trace, caller, passage }),
           { parse: "none" },
         )
-        .get("/models", ({ request, caller, passage }) =>
-          answerAtOnce(request, passage, () => listModels(app, caller)),
+        .get("/models", ({ trace, caller, passage }) =>
+          answerAtOnce(trace, passage, () => listModels(app, caller)),
         )
-        .get("/models/*", ({ request, caller, passage, params }) =>
-          answerAtOnce(request, passage, () => showModel(app, caller, params["*"])),
+        .get("/models/*", ({ trace, caller, passage, params }) =>
+          answerAtOnce(trace, passage, () => showModel(app, caller, params["*"])),
         )
-        .get("/account", ({ request, caller, passage }) =>
-          answerAtOnce(request, passage, () => showAccount(app, caller)),
+        .get("/account", ({ trace, caller, passage }) =>
+          answerAtOnce(trace, passage, () => showAccount(app, caller)),
         )
-        .get("/usage", async ({ request, caller, passage }) => {
+        .get("/usage", async ({ request, trace, caller, passage }) => {
           const body = await showUsage(app, { request, caller, passage });
-          return jsonAnswer(traceOf(request), 200, body);
+          return jsonAnswer(trace, 200, body);
         })
-        .get("/requests/*", ({ request, caller, passage, params }) =>
-          answerAtOnce(request, passage, () => showReceipt(app, caller, params["*"])),
+        .get("/requests/*", ({ trace, caller, passage, params }) =>
+          answerAtOnce(trace, passage, () => showReceipt(app, caller, params["*"])),
         ),
     );
+}
+
+/** An answer that waits for nothing; the request's place is given back first. */
+function answerAtOnce(trace: Trace, passage: Passage, show: () => string): Response {
+  passage.release();
+  return jsonAnswer(trace, 200, show());
 }
 
 function apiErrorOf(error: unknown): ApiError {

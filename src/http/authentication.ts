@@ -12,8 +12,8 @@ import type { Trace, TraceOf } from "./trace.ts";
 const BEARER = /^bearer +([^\s,]+)[ \t]*$/i;
 
 /** Every /v1 request passes here before its body is touched: who it is (401), and its rate (429). */
-export function caller(app: App, traceOf: TraceOf) {
-  return new Elysia({ name: "caller" }).derive({ as: "scoped" }, ({ request, server }) => {
+export function authentication(app: App, traceOf: TraceOf) {
+  return new Elysia({ name: "authentication" }).derive({ as: "scoped" }, ({ request, server }) => {
     const trace = traceOf(request);
     if (app.isDraining) throw serviceUnavailable(new ShuttingDown());
     const token = BEARER.exec(request.headers.get("authorization") ?? "")?.[1];
@@ -21,7 +21,7 @@ export function caller(app: App, traceOf: TraceOf) {
       clientAddress(request, server, app.gateway.current.config.limits.trustedProxies),
     );
     trace.caller = who;
-    return { caller: who, passage: letIn(app, trace, who) };
+    return { trace, caller: who, passage: letIn(app, trace, who) };
   });
 }
 
