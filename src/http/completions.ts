@@ -14,7 +14,7 @@ import type { JsonFields } from "../lib/json.ts";
 import type { BodyClaim } from "../limits/bodyBudget.ts";
 import type { Passage } from "../limits/keyLimits.ts";
 import { errorClass } from "../telemetry/log.ts";
-import { jsonAnswer, streamAnswer } from "./answer.ts";
+import { jsonResponse, eventStreamResponse } from "./response.ts";
 import { streamBody } from "./stream.ts";
 import type { Trace } from "./trace.ts";
 
@@ -91,13 +91,13 @@ async function serve<Asked extends Pick<ChatRequest, "model" | "stream">>(
     if (answered.kind === "stream") {
       place.streams();
       ({ beginning } = answered);
-      return streamAnswer(
+      return eventStreamResponse(
         trace,
         streamBody(answered, app.gateway.clock, request.signal, server.sseKeepaliveMs),
       );
     }
     place.leave();
-    return jsonAnswer(trace, 200, answered.text, { "x-tollgate-cost-rub": answered.costRub });
+    return jsonResponse(trace, 200, answered.text, { "x-tollgate-cost-rub": answered.costRub });
   } catch (error) {
     place.leave();
     throw error;

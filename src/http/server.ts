@@ -5,7 +5,7 @@ import { openapiText } from "../contract/openapi/openapi.ts";
 import type { Passage } from "../limits/keyLimits.ts";
 import { errorClass } from "../telemetry/log.ts";
 import { showAccount } from "./account.ts";
-import { errorAnswer, jsonAnswer } from "./answer.ts";
+import { errorResponse, jsonResponse } from "./response.ts";
 import { authentication } from "./authentication.ts";
 import { health } from "./health.ts";
 import { IDLE_TIMEOUT_SECONDS, postChat, postResponses } from "./completions.ts";
@@ -37,20 +37,20 @@ export function createServer(app: App) {
     .onRequest(({ request }) => {
       const isForeign = FOREIGN_HOST.test(request.headers.get("host") ?? "");
       return isForeign
-        ? errorAnswer(traceOf(request), invalidRequest("invalid host header"))
+        ? errorResponse(traceOf(request), invalidRequest("invalid host header"))
         : undefined;
     })
     .onError(({ request, error, code }) => {
       const trace = traceOf(request);
       const shown = code === "NOT_FOUND" ? notFound() : apiErrorOf(error);
       if (shown.cause !== undefined) trace.fail(errorClass(shown.cause));
-      return errorAnswer(trace, shown, app.isDraining ? { connection: "close" } : {});
+      return errorResponse(trace, shown, app.isDraining ? { connection: "close" } : {});
     })
     .get("/healthz", ({ request }) => {
       const { status, body } = health(app);
-      return jsonAnswer(traceOf(request), status, body);
+      return jsonResponse(traceOf(request), status, body);
     })
-    .get("/openapi.json", ({ request }) => jsonAnswer(traceOf(request), 200, openapiText()))
+    .get("/openapi.json", ({ request }) => jsonResponse(traceOf(request), 200, openapiText()))
     .group("/v1", (v1) =>
       v1
         .use(authentication(app, traceOf))
@@ -77,7 +77,7 @@ export function createServer(app: App) {
         )
         .get("/usage", async ({ request, trace, caller, passage }) => {
           const body = await showUsage(app, { request, caller, passage });
-          return jsonAnswer(trace, 200, body);
+          return jsonResponse(trace, 200, body);
         })
         .get("/requests/*", ({ trace, caller, passage, params }) =>
           answerAtOnce(trace, passage, () => showReceipt(app, caller, params["*"])),
@@ -88,7 +88,7 @@ export function createServer(app: App) {
 /** An answer that waits for nothing; the request's place is given back first. */
 function answerAtOnce(trace: Trace, passage: Passage, show: () => string): Response {
   passage.release();
-  return jsonAnswer(trace, 200, show());
+  return jsonResponse(trace, 200, show());
 }
 
 function apiErrorOf(error: unknown): ApiError {

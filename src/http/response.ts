@@ -6,7 +6,7 @@ const JSON_TYPE = "application/json";
 const STREAM_TYPE = "text/event-stream";
 
 /** An answer in JSON; `body` is the text. Ends the request's trace. */
-export function jsonAnswer(
+export function jsonResponse(
   trace: Trace,
   status: number,
   body: string,
@@ -18,19 +18,20 @@ export function jsonAnswer(
 }
 
 /** An answer in events. The trace ends with the stream, not here. */
-export function streamAnswer(trace: Trace, body: ReadableStream<Uint8Array>): Response {
+export function eventStreamResponse(trace: Trace, body: ReadableStream<Uint8Array>): Response {
   return new Response(body, {
     headers: { ...commonHeaders(trace), "content-type": STREAM_TYPE, "x-accel-buffering": "no" },
   });
 }
 
-export function errorAnswer(
+/** An answer that says no, with when to come again where that is known. Ends the request's trace. */
+export function errorResponse(
   trace: Trace,
   error: ApiError,
   extra: Readonly<Record<string, string>> = {},
 ): Response {
   const { retryAfterSeconds } = error;
-  return jsonAnswer(trace, error.status, JSON.stringify(error.toBody()), {
+  return jsonResponse(trace, error.status, JSON.stringify(error.toBody()), {
     ...(retryAfterSeconds === undefined ? {} : { "retry-after": String(retryAfterSeconds) }),
     ...extra,
   });
