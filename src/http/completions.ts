@@ -3,7 +3,7 @@ import type { Caller } from "../auth/authenticate.ts";
 import type { Config } from "../config/schema.ts";
 import { checkChatRequest, type ChatRequest } from "../contract/chat.ts";
 import { ApiError, incompleteRequest, rateLimitExceeded } from "../contract/errors.ts";
-import { parseJsonObject, readBody, type BodyText } from "../contract/read.ts";
+import { parseJsonObject } from "../contract/read.ts";
 import type { Endpoint } from "../contract/requestForm.ts";
 import { checkResponsesRequest, type ResponsesRequest } from "../contract/responses.ts";
 import { chat } from "../gateway/chat.ts";
@@ -14,7 +14,8 @@ import type { JsonFields } from "../lib/json.ts";
 import type { BodyClaim } from "../limits/bodyBudget.ts";
 import type { Passage } from "../limits/keyLimits.ts";
 import { errorClass } from "../telemetry/log.ts";
-import { jsonResponse, eventStreamResponse } from "./response.ts";
+import { readBody, type BodyText } from "./body.ts";
+import { eventStreamResponse, jsonResponse } from "./response.ts";
 import { streamBody } from "./stream.ts";
 import type { Trace } from "./trace.ts";
 
