@@ -1,10 +1,10 @@
 import type { Clock } from "../lib/clock.ts";
 import type { Span } from "../lib/span.ts";
-import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
+import { UpstreamError, upstreamErrorOf, type UpstreamExchange } from "../providers/upstream.ts";
 import type { Admitted } from "./admit.ts";
 import type { Piece } from "./answer.ts";
 import type { AnswerDecoder } from "./decoding/answerDecoder.ts";
-import { isReadFailure, readFailure } from "./readFailure.ts";
+import { breakOff } from "./readFailure.ts";
 
 /** How long the usage and the terminator may take behind a finished answer. */
 const USAGE_TIMEOUT_MS = 2000;
@@ -63,8 +63,8 @@ export class AnswerReading {
       if (!this.#decoder.isCutShort) this.#exchange.setReadTimeout(this.#usageLeftMs());
       this.#push(await this.#exchange.read());
     } catch (error) {
-      if (!isFinished || !isReadFailure(error)) throw error;
-      this.#exchange.abort(readFailure(error));
+      if (!isFinished) throw error;
+      breakOff(this.#exchange, error);
       this.#push(undefined);
     }
   }
@@ -85,8 +85,8 @@ export class AnswerReading {
       if (this.#isRunaway(0)) throw new UpstreamError("provider", "runaway");
     } catch (error) {
       // What came before it counts as if it had come alone, however the network cut the stream.
-      if (!this.#decoder.hasContent || !isReadFailure(error)) throw error;
-      this.#broken = readFailure(error);
+      this.#broken = this.#decoder.hasContent ? upstreamErrorOf(error) : undefined;
+      if (!this.#broken) throw error;
     }
   }
 

@@ -1,20 +1,20 @@
-import { UpstreamError, upstreamErrorOf, type UpstreamExchange } from "../providers/upstream.ts";
-
-/** Whether the provider's answer is to blame, and not our own code or store. */
-export function isReadFailure(error: unknown): boolean {
-  return upstreamErrorOf(error) !== undefined;
-}
+import {
+  ownFault,
+  UpstreamError,
+  upstreamErrorOf,
+  type UpstreamExchange,
+} from "../providers/upstream.ts";
 
 /** Whatever broke an answer off, as the reason to end its exchange. */
 export function readFailure(error: unknown): UpstreamError {
-  return upstreamErrorOf(error) ?? new UpstreamError("gateway", "internal", { cause: error });
+  return upstreamErrorOf(error) ?? ownFault(error);
 }
 
 /** Ends the exchange whose answer could not be read, and returns why. Throws a fault of our own as it is. */
 export function breakOff(exchange: UpstreamExchange, error: unknown): UpstreamError {
-  const failure = readFailure(error);
-  exchange.abort(failure);
-  if (!isReadFailure(error)) throw error;
+  const failure = upstreamErrorOf(error);
+  exchange.abort(failure ?? ownFault(error));
+  if (!failure) throw error;
   return failure;
 }
 

@@ -27,7 +27,7 @@ import { UpstreamError } from "./upstreamError.ts";
 
 export { ConnectionError } from "./http/client.ts";
 export { reachHost } from "./http/reach.ts";
-export { UpstreamError, type UpstreamFault } from "./upstreamError.ts";
+export { ownFault, UpstreamError, type UpstreamFault } from "./upstreamError.ts";
 
 /** One request to a provider. `requestId` is ours; it helps the operator to find it in the provider's own logs. */
 export interface UpstreamRequest extends EncodedRequest {

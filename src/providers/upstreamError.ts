@@ -104,3 +104,8 @@ export class UpstreamError extends Error {
     return UNKNOWN_MODEL.test(this.providerCode ?? "");
   }
 }
+
+/** A fault of our own code or store amid an attempt, as the reason to end it. */
+export function ownFault(cause: unknown): UpstreamError {
+  return new UpstreamError("gateway", "internal", { cause });
+}

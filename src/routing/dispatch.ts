@@ -1,7 +1,7 @@
 import { allProvidersUnavailable, rateLimitExceeded, type ApiError } from "../contract/errors.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Random } from "../lib/random.ts";
-import { UpstreamError, upstreamErrorOf } from "../providers/upstream.ts";
+import { ownFault, upstreamErrorOf, type UpstreamError } from "../providers/upstream.ts";
 import type { AttemptRecord } from "../store/store.ts";
 import type { RouteHealth, Trial } from "./health.ts";
 import { orderCandidates, type Candidate } from "./order.ts";
@@ -117,7 +117,7 @@ async function tryRoute<Answer>(
     const error = upstreamErrorOf(thrown);
     if (!error) {
       // A fault of our own says nothing of the route, and is not this loop's to handle.
-      trial.ended(new UpstreamError("gateway", "internal", { cause: thrown }));
+      trial.ended(ownFault(thrown));
       throw thrown;
     }
     const fault = options.callerFault(error);
