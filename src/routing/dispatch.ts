@@ -70,13 +70,13 @@ export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<Dispa
       }
       const tried = await tryRoute(options, candidate);
       if ("answer" in tried) return { answer: tried.answer, candidate };
-      const { error, fault } = tried;
+      const { error, refusal } = tried;
       if (error.fault === "unfit") {
-        unfit.set(candidate, fault);
+        unfit.set(candidate, refusal);
         continue;
       }
       attempts += 1;
-      if (fault) throw fault;
+      if (refusal) throw refusal;
       if (options.isAbandoned()) throw error;
       if (attempts === ATTEMPTS_MAX) break;
     }
@@ -84,15 +84,15 @@ export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<Dispa
     giveBack?.();
   }
   const fitting = options.candidates.filter((candidate) => !unfit.has(candidate));
-  const [fault] = unfit.values();
-  if (fitting.length === 0 && fault) throw fault;
+  const [refusal] = unfit.values();
+  if (fitting.length === 0 && refusal) throw refusal;
   // A provider whose places are all taken has one as soon as any of its requests ends.
   if (attempts === 0 && sawBusy) throw rateLimitExceeded();
   throw allProvidersUnavailable(soonestMs(fitting, health));
 }
 
 /** What came of one route: its answer, or why there is none, with what the client is told where that is its own fault. */
-type Tried<Answer> = { answer: Answer } | { error: UpstreamError; fault: ApiError | undefined };
+type Tried<Answer> = { answer: Answer } | { error: UpstreamError; refusal: ApiError | undefined };
 
 /** Tries one route; what it fails with is the next one's to make good. */
 async function tryRoute<Answer>(
@@ -120,13 +120,13 @@ async function tryRoute<Answer>(
       trial.ended(ownFault(thrown));
       throw thrown;
     }
-    const fault = options.callerFault(error);
-    const cooldownMs = trial.ended(error, fault !== undefined);
+    const refusal = options.callerFault(error);
+    const cooldownMs = trial.ended(error, refusal !== undefined);
     if (error.fault !== "unfit") {
-      const failure = fault ? undefined : { error, cooldownMs };
+      const failure = refusal ? undefined : { error, cooldownMs };
       options.attempted(record(error.outcome, error.status ?? null), candidate, failure);
     }
-    return { error, fault };
+    return { error, refusal };
   }
 }
 
