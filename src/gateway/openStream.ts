@@ -13,32 +13,35 @@ import { StreamRelay, type RelayOptions } from "./relay.ts";
 const HEAD_WAIT_MS = 15_000;
 
 /**
- * Answers with a stream: as soon as a route begins to answer, or, when that takes too long for a client
- * that may give up on silence, with one that is quiet until then. Throws ApiError when the routes fail
- * before; by then the meter is finished.
+ * Answers with a stream:
+ * 1. Routes are tried in their order, and the client hears nothing: all may still end in an error of its own status.
+ * 2. The stream begins: the first content of a route has come. Now the answer is this route's, and the 200 leaves.
+ * 3. Where 2 takes too long for a client that may give up on silence the 200 leaves before it: the stream begins late.
+ * 4. The relay goes on to the end, and finishes the meter.
+ * Throws ApiError when the routes fail before the 200; by then the meter is finished.
  */
 export async function openStream(
   journey: Journey,
   decoderFor: (candidate: Candidate) => AnswerDecoder,
 ): Promise<Answer> {
   const { sseKeepaliveMs } = journey.visit.setup.config.server;
-  const opening = beginStream(journey, decoderFor);
+  const beginning = beginStream(journey, decoderFor);
   // Bun sends the head with the first byte of the body. Without comments an early 200 would come no sooner, and a
   // failure could no longer be a 502.
-  if (sseKeepaliveMs === 0) return { kind: "stream", relay: await opening, beginning: undefined };
+  if (sseKeepaliveMs === 0) return { kind: "stream", relay: await beginning, beginning: undefined };
   // Where comments are wanted sooner than that, so is the head before them.
   const waitMs = Math.min(sseKeepaliveMs, HEAD_WAIT_MS);
   const waited = Promise.withResolvers<undefined>();
   const patience = new Deadline(journey.gateway.clock, () => waited.resolve(undefined));
   patience.set(waitMs);
   try {
-    const relay = await Promise.race([opening, waited.promise]);
+    const relay = await Promise.race([beginning, waited.promise]);
     if (relay) return { kind: "stream", relay, beginning: undefined };
   } finally {
     patience.clear();
   }
-  const beginning = lateOpening(journey, opening);
-  return { kind: "stream", relay: lateRelay(beginning), beginning };
+  const late = beginLate(journey, beginning);
+  return { kind: "stream", relay: lateRelay(late), beginning: late };
 }
 
 /** Resolves once content has come; from then on the relay finishes the meter. Else finishes it and throws ApiError. */
@@ -103,10 +106,10 @@ function relayFor(
 }
 
 /** How a stream goes on whose 200 has left before any content: where it fails, in the form of the stream. */
-async function lateOpening(journey: Journey, opening: Promise<Relay>): Promise<Relay> {
+async function beginLate(journey: Journey, beginning: Promise<Relay>): Promise<Relay> {
   const { visit } = journey;
   try {
-    return await opening;
+    return await beginning;
   } catch (error) {
     // `beginStream` throws nothing else.
     const failure = error as ApiError;
@@ -117,18 +120,18 @@ async function lateOpening(journey: Journey, opening: Promise<Relay>): Promise<R
 }
 
 /** A stream that is there before its content. It knows nothing of the journey, which would keep the prompt in memory. */
-function lateRelay(opening: Promise<Relay>): Relay {
-  let begun: Relay | undefined;
+function lateRelay(beginning: Promise<Relay>): Relay {
+  let relay: Relay | undefined;
   return {
     ready: (send) =>
-      begun?.ready(send) ??
-      opening.then((relay) => {
-        begun = relay;
+      relay?.ready(send) ??
+      beginning.then((begun) => {
+        relay = begun;
         return relay.ready(send);
       }),
-    take: () => begun?.take(),
-    pauses: () => begun?.pauses(),
-    resumes: () => begun?.resumes(),
+    take: () => relay?.take(),
+    pauses: () => relay?.pauses(),
+    resumes: () => relay?.resumes(),
   };
 }
 
