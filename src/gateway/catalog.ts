@@ -61,8 +61,8 @@ export function createCatalog(config: Config, clock: Clock, options: CatalogOpti
 }
 
 /**
- * A loop, and no callback that captures `before`: what one closure of a scope captures, all of them keep, and each
- * reload would keep every catalog before it.
+ * A loop, and no callback that captures `before`, for `tell` would keep it too (of closures: gateway.ts), and each reload
+ * every catalog before it.
  */
 function providersOf(
   config: Config,

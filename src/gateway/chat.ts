@@ -76,7 +76,7 @@ function promptEstimateOf(request: ChatRequest, candidates: readonly Candidate[]
   return estimateTokens(textBytes, otherParts);
 }
 
-/** A function of its own: `unknownFinishReason` lives as long as a stream, and made inside `chat` it would keep the request's body. */
+/** A function of its own, for `unknownFinishReason` lives as long as a stream (of closures: gateway.ts). */
 function identityOf(gateway: Gateway, visit: Visit, model: string): AnswerIdentity {
   return {
     id: visit.requestId.replace("req_", "chatcmpl-"),

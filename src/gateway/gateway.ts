@@ -1,3 +1,10 @@
+/**
+ * Of closures. In Bun 1.4.5 all closures of a scope share what any of them captures: one that lives long keeps that in
+ * memory, whether it refers to it itself or not. A body may have many megabytes, and a stream may stay open for minutes.
+ * So whatever lives as long as a stream is made by a function of its own, none of whose closures captures the request or
+ * the journey. Where the code is shaped by this it says so; test/e2e/promptMemory.test.ts watches it.
+ */
+
 import type { Holds } from "../billing/holds.ts";
 import type { OpenMeters } from "../billing/openMeters.ts";
 import type { Caller } from "../auth/authenticate.ts";

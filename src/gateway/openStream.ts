@@ -78,7 +78,7 @@ async function beginStream(
   }
 }
 
-/** Nothing here may refer to the journey: a stream that stays open must not keep its prompt in memory. */
+/** No closure here may capture the journey (of closures: gateway.ts). */
 function relayFor(
   journey: Journey,
   parts: Pick<RelayOptions, "candidate" | "trial" | "decoder" | "exchange" | "firstAttemptMs">,
@@ -119,7 +119,7 @@ async function beginLate(journey: Journey, beginning: Promise<Relay>): Promise<R
   }
 }
 
-/** A stream that is there before its content. It knows nothing of the journey, which would keep the prompt in memory. */
+/** A stream that is there before its content; a function of its own, for it outlives the journey (of closures: gateway.ts). */
 function lateRelay(beginning: Promise<Relay>): Relay {
   let relay: Relay | undefined;
   return {

@@ -5,7 +5,7 @@ import type { Gateway } from "./gateway.ts";
 /** Tells of the figures of one request. */
 export type UsageAlarm = (problem: UsageProblem) => void;
 
-/** Nothing here may refer to a request's body: the alarm lives as long as its answer. */
+/** A function of its own, for the alarm lives as long as its answer (of closures: gateway.ts). */
 export function usageAlarm(gateway: Gateway, requestId: string, { id }: ModelConfig): UsageAlarm {
   const fields = { request_id: requestId, model: id };
   return (problem) => {

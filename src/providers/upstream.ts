@@ -132,7 +132,7 @@ class ProviderExchange implements UpstreamExchange {
     this.#options = options;
     this.#endsAtMs = clock.monotonicMs() + provider.totalTimeoutMs;
     this.#deadline = new Deadline(clock, () => this.#http.abort(timedOut()));
-    // What is called at the end lives as long as the exchange: it must not capture the request, which has the body.
+    // This callback lives as long as the exchange: it must not capture the request (of closures: gateway/gateway.ts).
     this.#http = client.send(request, () => {
       this.#isOver = true;
       this.#deadline.clear();
