@@ -21,7 +21,7 @@ const KEY_CHARACTERS_MAX = 1024;
 /**
  * An answer may have eight times the parts and names that a client's body may have. With probabilities asked for, each
  * of its tokens has twenty others beside it: 42 objects and arrays, and 230 members. The JSON texts in the strings of a
- * body have the same room, for the body's size bounds them already. Even among so many names a crowd of 32 is no chance.
+ * body have the same room, for the body's size bounds them already. Even among so many names chance makes no crowd of 32.
  */
 export const ANSWER_ROOM = 8;
 /**

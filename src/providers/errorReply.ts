@@ -107,12 +107,12 @@ function faultOf(status: number, error: ReportedError): UpstreamFault {
   return status === 429 ? "limited" : "provider";
 }
 
-/** What has to do where there is no sentence: a code that is more than a number. */
+/** What stands in for the sentence where there is none: the first code with a letter in it, for a number says nothing. */
 function codeOf({ reason, code }: ReportedError): string {
   return [reason, code].find((word) => /[a-z]/i.test(word ?? "")) ?? "";
 }
 
-/** Undefined where the provider's words have to do. */
+/** What is wrong with the operator's account; undefined where only the provider's own words tell. */
 function accountFaultOf(
   status: number,
   { code, type, message, reason }: ReportedError,

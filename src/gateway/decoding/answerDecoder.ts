@@ -9,8 +9,8 @@ import type { Piece } from "../answer.ts";
 export interface AnswerDecoder {
   push(bytes: Uint8Array): void;
   /**
-   * What the client gets for bytes that are one event like others before it, so that nothing is to be decided.
-   * Undefined: they must be pushed.
+   * The fast path beside `push`: what the client gets for bytes that are one event like others before it, so that
+   * nothing is to be decided. Undefined: it is none, and they must be pushed.
    */
   pass?(span: Span): Piece | undefined;
   /** The stream ended. What was complete by then is finished, even without the interface's own terminator. */

@@ -51,7 +51,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   #objects: NamedObject[] = [];
   #eventCount = 0;
   #openingBytes = 0;
-  /** The terminal event ends with the CR of a CRLF whose LF is still on its way. */
+  /** One read ended in `data: {...}\r\n\r`, the end of the terminal event, and the next may begin with its `\n`. */
   #lacksLineFeed = false;
 
   /** A response bears its usage at its end only. */
@@ -132,7 +132,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     }
   }
 
-  /** The network cut the last line end of the answer in two: its second half comes first. */
+  /** The network cut the last CRLF of the answer in two: the LF, if it was to come, comes first. */
   #endLine(bytes: Uint8Array): void {
     this.#lacksLineFeed = false;
     if (bytes[0] === LINE_FEED) this.#keptBack.push(bytes.subarray(0, 1));

@@ -176,7 +176,7 @@ function textOf(value: unknown): string {
   return value;
 }
 
-/** Pieces of a stream need not have the bytes. */
+/** A token in chat's form, which always has `bytes`; the pieces of a stream may leave them out. */
 function tokenOf({ token, logprob, bytes }: JsonFields): JsonFields {
   return { token, logprob, bytes: bytes ?? null };
 }
