@@ -21,13 +21,30 @@ export const noUsage: Usage = {
   completionTokens: 0,
 };
 
+/**
+ * Where some providers have the cached tokens beside the details: first DeepSeek,
+ * https://api-docs.deepseek.com/guides/kv_cache, then Moonshot, https://platform.moonshot.ai/docs/api/chat.
+ */
+const CACHED_NAMES = ["prompt_cache_hit_tokens", "cached_tokens"];
+/** The same of the written ones, among the details: https://www.alibabacloud.com/help/en/model-studio/context-cache */
+const WRITTEN_NAME = "cache_creation_input_tokens";
+
 /** Reads the `usage` of a chat completion; undefined when it is missing or no count. It may still be implausible. */
 export function readChatUsage(value: unknown): Usage | undefined {
   if (!isJsonObject(value)) return undefined;
-  const details = isJsonObject(value["prompt_tokens_details"])
-    ? value["prompt_tokens_details"]
-    : {};
-  return billable(value["prompt_tokens"], chatCompletionTokens(value), details);
+  const details = detailsOf(value);
+  return billable(value["prompt_tokens"], chatCompletionTokens(value), {
+    cached_tokens: firstCount([details["cached_tokens"], ...CACHED_NAMES.map((at) => value[at])]),
+    cache_write_tokens: firstCount([details["cache_write_tokens"], details[WRITTEN_NAME]]),
+  });
+}
+
+function detailsOf({ prompt_tokens_details: details }: JsonFields): JsonFields {
+  return isJsonObject(details) ? details : {};
+}
+
+function firstCount(values: readonly unknown[]): number | undefined {
+  return values.map(tokens).find((count) => count !== undefined);
 }
 
 /**
@@ -115,24 +132,35 @@ export function tokenCounts(usage: Usage) {
 
 /**
  * The usage object of the public contract. What else the provider put into its own (`reported`) is
- * kept; the figures that are billed take the place of the provider's.
+ * kept; the figures that are billed take the place of the provider's, under each name that it has for them.
  */
 export function usageObject(usage: Usage, reported: unknown): Record<string, unknown> {
   const other = isJsonObject(reported) ? reported : {};
-  const details = isJsonObject(other["prompt_tokens_details"])
-    ? other["prompt_tokens_details"]
-    : {};
+  const details = detailsOf(other);
+  const { promptTokens, cachedTokens, cacheWriteTokens } = usage;
   return {
     ...other,
-    prompt_tokens: usage.promptTokens,
+    ...only(other, {
+      ...Object.fromEntries(CACHED_NAMES.map((name) => [name, cachedTokens])),
+      prompt_cache_miss_tokens: promptTokens - cachedTokens,
+    }),
+    prompt_tokens: promptTokens,
     completion_tokens: usage.completionTokens,
     total_tokens: totalTokens(usage),
     prompt_tokens_details: {
       ...details,
-      cached_tokens: usage.cachedTokens,
-      cache_write_tokens: usage.cacheWriteTokens,
+      ...only(details, { [WRITTEN_NAME]: cacheWriteTokens }),
+      cached_tokens: cachedTokens,
+      cache_write_tokens: cacheWriteTokens,
     },
   };
+}
+
+/** Those of the figures whose names stand in `reported`. */
+function only(reported: JsonFields, figures: JsonFields): JsonFields {
+  return Object.fromEntries(
+    Object.entries(figures).filter(([name]) => Object.hasOwn(reported, name)),
+  );
 }
 
 function billable(

@@ -35,6 +35,13 @@ function reasoned(details: object, total?: unknown): string {
   return JSON.stringify({ ...figures, completion_tokens_details: details });
 }
 
+/** The same with these fields about its cache. */
+function cachedAs(fields: object): string {
+  return JSON.stringify({ prompt_tokens: 20, completion_tokens: 7, ...fields });
+}
+
+const cachedFigures: Figures = { prompt: 20, completion: 7, cached: 15 };
+
 /** What the provider reports, as JSON, and what is billed; undefined stands for the estimate. */
 const reports: readonly (readonly [string | undefined, Figures | undefined])[] = [
   [undefined, undefined],
@@ -77,6 +84,23 @@ const reports: readonly (readonly [string | undefined, Figures | undefined])[] =
     '{"prompt_tokens":20,"completion_tokens":7,"prompt_tokens_details":null}',
     { prompt: 20, completion: 7 },
   ],
+  // Cached tokens under other names, which count where the details have none.
+  [cachedAs({ prompt_cache_hit_tokens: 15, prompt_cache_miss_tokens: 5 }), cachedFigures],
+  [cachedAs({ cached_tokens: 15 }), cachedFigures],
+  [cachedAs({ cached_tokens: 99, prompt_tokens_details: { cached_tokens: 15 } }), cachedFigures],
+  [
+    cachedAs({ prompt_cache_hit_tokens: 9, prompt_tokens_details: { cached_tokens: 0 } }),
+    { prompt: 20, completion: 7 },
+  ],
+  [cachedAs({ cached_tokens: 99, prompt_tokens_details: null }), { ...cachedFigures, cached: 20 }],
+  [
+    cachedAs({ prompt_tokens_details: { cached_tokens: 4, cache_creation_input_tokens: 10 } }),
+    { prompt: 20, completion: 7, cached: 4, cacheWrite: 10 },
+  ],
+  [
+    cachedAs({ prompt_tokens_details: { cache_write_tokens: 0, cache_creation_input_tokens: 10 } }),
+    { prompt: 20, completion: 7 },
+  ],
   // As xAI counts: beside the completion, where the total says so to the token, and only there.
   [reasoned({ reasoning_tokens: 94 }, 121), { prompt: 20, completion: 101 }],
   [reasoned({ reasoning_tokens: 94 }, 120), { prompt: 20, completion: 7 }],
@@ -96,6 +120,25 @@ function shown({ prompt, completion, cached = 0, cacheWrite = 0 }: Figures): obj
     total_tokens: prompt + completion,
     prompt_tokens_details: { cached_tokens: cached, cache_write_tokens: cacheWrite },
   };
+}
+
+interface SeenUsage {
+  readonly [name: string]: unknown;
+  readonly prompt_tokens_details: Readonly<Record<string, unknown>>;
+}
+
+/** What a client sees of the cache under other names, where that is not what is billed. */
+function strayFigures(
+  { prompt_tokens_details: details, ...usage }: SeenUsage,
+  { prompt, cached = 0, cacheWrite = 0 }: Figures,
+): unknown[] {
+  const other: readonly (readonly [unknown, number])[] = [
+    [usage["cached_tokens"], cached],
+    [usage["prompt_cache_hit_tokens"], cached],
+    [usage["prompt_cache_miss_tokens"], prompt - cached],
+    [details["cache_creation_input_tokens"], cacheWrite],
+  ];
+  return other.filter(([seen, billed]) => seen !== undefined && seen !== billed);
 }
 
 const tooMany = { max_tokens: 1000 };
@@ -128,7 +171,9 @@ describe.each([
     expect(reply.status).toBe(200);
     const figures = billed ?? estimate;
     const body = isStream ? chunksOf(reply).at(-1) : reply.body;
-    expect((body as { usage: object }).usage).toMatchObject(shown(figures));
+    const seen = (body as { usage: SeenUsage }).usage;
+    expect(seen).toMatchObject(shown(figures));
+    expect(strayFigures(seen, figures)).toEqual([]);
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { status: "done", estimated: billed === undefined, charge: costOf(figures), writeOff: 0n },
     ]);

@@ -44,9 +44,20 @@ export function tokensOf(usage: unknown, form: keyof typeof names): Tokens | und
   const completion = countOf(said[completionName]);
   if (prompt === undefined || completion === undefined) return undefined;
   const details = membersOf(said[detailsName] ?? (form === "responses" ? usage : undefined));
-  const cached = smaller(countOf(details["cached_tokens"]) ?? 0n, prompt);
-  const written = smaller(countOf(details["cache_write_tokens"]) ?? 0n, prompt - cached);
+  const other = form === "chat" ? otherNames(said, details) : {};
+  const cached = smaller(countOf(details["cached_tokens"]) ?? other.cached ?? 0n, prompt);
+  const written = smaller(
+    countOf(details["cache_write_tokens"]) ?? other.written ?? 0n,
+    prompt - cached,
+  );
   return { prompt, cached, written, completion: completion + besideOf(said, prompt + completion) };
+}
+
+/** DeepSeek and Moonshot tell the cached tokens outside the details, and Alibaba has a name of its own for the written. */
+function otherNames(said: Members, details: Members): { cached?: bigint; written?: bigint } {
+  const cached = countOf(said["prompt_cache_hit_tokens"]) ?? countOf(said["cached_tokens"]);
+  const written = countOf(details["cache_creation_input_tokens"]);
+  return { ...(cached !== undefined && { cached }), ...(written !== undefined && { written }) };
 }
 
 /** Of several reports on one answer the larger, figure by figure: a count only grows. */
