@@ -33,7 +33,10 @@ const WRITTEN_NAME = "cache_creation_input_tokens";
 export function readChatUsage(value: unknown): Usage | undefined {
   if (!isJsonObject(value)) return undefined;
   const details = detailsOf(value);
-  return billable(value["prompt_tokens"], chatCompletionTokens(value), {
+  const beside = researchTokens(value);
+  const prompt = sum(value["prompt_tokens"], beside.prompt);
+  const completion = sum(chatCompletionTokens(value), beside.completion);
+  return billable(prompt, completion, {
     cached_tokens: firstCount([details["cached_tokens"], ...CACHED_NAMES.map((at) => value[at])]),
     cache_write_tokens: firstCount([details["cache_write_tokens"], details[WRITTEN_NAME]]),
   });
@@ -63,6 +66,33 @@ function chatCompletionTokens(usage: JsonFields): unknown {
   }
   const total = tokens(usage["total_tokens"]);
   return total === prompt + completion + reasoning ? completion + reasoning : completion;
+}
+
+/**
+ * What Perplexity's research bills besides: the sources that it read and the reasoning over them, neither of which is
+ * in the prompt, the completion or the total: https://docs.perplexity.ai/getting-started/pricing. Only its
+ * `citation_tokens` tell that a `reasoning_tokens` outside all details is such.
+ */
+function researchTokens(usage: JsonFields): { prompt: number; completion: number } {
+  const prompt = tokens(usage["citation_tokens"]);
+  if (prompt === undefined) return { prompt: 0, completion: 0 };
+  return { prompt, completion: tokens(usage["reasoning_tokens"]) ?? 0 };
+}
+
+/** The same as parts of the prompt and the completion, as which they are shown: nobody is to count them twice. */
+function withResearchInside(usage: JsonFields): JsonFields {
+  const { citation_tokens, reasoning_tokens, ...others } = usage;
+  if (tokens(citation_tokens) === undefined) return usage;
+  return {
+    ...others,
+    prompt_tokens_details: { ...detailsOf(usage), citation_tokens },
+    ...(reasoning_tokens !== undefined && { completion_tokens_details: { reasoning_tokens } }),
+  };
+}
+
+/** What is no number stays as it is, to be found out. */
+function sum(count: unknown, beside: number): unknown {
+  return typeof count === "number" ? count + beside : count;
 }
 
 /** The same of a response. */
@@ -135,7 +165,7 @@ export function tokenCounts(usage: Usage) {
  * kept; the figures that are billed take the place of the provider's, under each name that it has for them.
  */
 export function usageObject(usage: Usage, reported: unknown): Record<string, unknown> {
-  const other = isJsonObject(reported) ? reported : {};
+  const other = isJsonObject(reported) ? withResearchInside(reported) : {};
   const details = detailsOf(other);
   const { promptTokens, cachedTokens, cacheWriteTokens } = usage;
   return {

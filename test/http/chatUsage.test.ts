@@ -40,6 +40,11 @@ function cachedAs(fields: object): string {
   return JSON.stringify({ prompt_tokens: 20, completion_tokens: 7, ...fields });
 }
 
+/** The same with a total, and these fields over it. */
+function researched(fields: object): string {
+  return cachedAs({ total_tokens: 27, ...fields });
+}
+
 const cachedFigures: Figures = { prompt: 20, completion: 7, cached: 15 };
 
 /** What the provider reports, as JSON, and what is billed; undefined stands for the estimate. */
@@ -101,6 +106,14 @@ const reports: readonly (readonly [string | undefined, Figures | undefined])[] =
     cachedAs({ prompt_tokens_details: { cache_write_tokens: 0, cache_creation_input_tokens: 10 } }),
     { prompt: 20, completion: 7 },
   ],
+  // As Perplexity's research counts, beside all else; without its citations the same reasoning is a part of the answer.
+  [researched({ citation_tokens: 11, reasoning_tokens: 94 }), { prompt: 31, completion: 101 }],
+  [researched({ citation_tokens: 0, reasoning_tokens: 94 }), { prompt: 20, completion: 101 }],
+  [researched({ citation_tokens: 11 }), { prompt: 31, completion: 7 }],
+  [researched({ citation_tokens: 11, reasoning_tokens: -1 }), { prompt: 31, completion: 7 }],
+  [researched({ citation_tokens: "11", reasoning_tokens: 94 }), { prompt: 20, completion: 7 }],
+  [researched({ reasoning_tokens: 94 }), { prompt: 20, completion: 7 }],
+  [researched({ prompt_tokens: "20", citation_tokens: 11 }), undefined],
   // As xAI counts: beside the completion, where the total says so to the token, and only there.
   [reasoned({ reasoning_tokens: 94 }, 121), { prompt: 20, completion: 101 }],
   [reasoned({ reasoning_tokens: 94 }, 120), { prompt: 20, completion: 7 }],
@@ -178,6 +191,20 @@ describe.each([
       { status: "done", estimated: billed === undefined, charge: costOf(figures), writeOff: 0n },
     ]);
     expect(at.gateway.balance(key)).toBe(100_000_000_000n - costOf(figures));
+  });
+});
+
+test("what Perplexity bills beside the prompt and the answer is shown as a part of them", async () => {
+  const reported = { citation_tokens: 11, reasoning_tokens: 94, num_search_queries: 3 };
+  at.provider.answer = answered({ usage: JSON.parse(researched(reported)) });
+  const { body } = await chat(at.gateway, at.gateway.key(), tooMany);
+  expect((body as { usage: unknown }).usage).toEqual({
+    prompt_tokens: 31,
+    completion_tokens: 101,
+    total_tokens: 132,
+    num_search_queries: 3,
+    prompt_tokens_details: { citation_tokens: 11, cached_tokens: 0, cache_write_tokens: 0 },
+    completion_tokens_details: { reasoning_tokens: 94 },
   });
 });
 

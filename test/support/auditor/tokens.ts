@@ -40,9 +40,11 @@ const names = {
 export function tokensOf(usage: unknown, form: keyof typeof names): Tokens | undefined {
   const said = membersOf(usage);
   const [promptName, completionName, detailsName] = names[form];
-  const prompt = countOf(said[promptName]);
-  const completion = countOf(said[completionName]);
-  if (prompt === undefined || completion === undefined) return undefined;
+  const own = countOf(said[promptName]);
+  const answered = countOf(said[completionName]);
+  if (own === undefined || answered === undefined) return undefined;
+  const read = form === "chat" ? countOf(said["citation_tokens"]) : undefined;
+  const prompt = own + (read ?? 0n);
   const details = membersOf(said[detailsName] ?? (form === "responses" ? usage : undefined));
   const other = form === "chat" ? otherNames(said, details) : {};
   const cached = smaller(countOf(details["cached_tokens"]) ?? other.cached ?? 0n, prompt);
@@ -50,7 +52,10 @@ export function tokensOf(usage: unknown, form: keyof typeof names): Tokens | und
     countOf(details["cache_write_tokens"]) ?? other.written ?? 0n,
     prompt - cached,
   );
-  return { prompt, cached, written, completion: completion + besideOf(said, prompt + completion) };
+  // Perplexity's research: the sources that it read and the reasoning over them stand beside all else.
+  const research = read === undefined ? 0n : (countOf(said["reasoning_tokens"]) ?? 0n);
+  const completion = answered + besideOf(said, own + answered) + research;
+  return { prompt, cached, written, completion };
 }
 
 /** DeepSeek and Moonshot tell the cached tokens outside the details, and Alibaba has a name of its own for the written. */
