@@ -33,6 +33,15 @@ const EMPTY_ACCOUNT_CODES = new Set([
 const REFUSED_ACCOUNT_SENTENCE =
   /^(?:Your credit balance is too low|You have reached your specified (?:\w+ )?API usage limits|This organization has been disabled|Your prepayment credits are depleted|User location is not supported for|Gemini API free tier is not available in)\b/;
 
+/**
+ * Alibaba says `insufficient_quota` where one model's rate limit is reached, and has a code of its own for an empty
+ * account: https://www.alibabacloud.com/help/en/model-studio/error-code#token-limit. Its sentences tell, and where it
+ * leaves all but OpenAI's own away, the `request_id` that it puts beside each error.
+ */
+const RATE_LIMIT_SENTENCE =
+  /^(?:Allocated quota exceeded|You exceeded your current quota\b.{1,256}\b(?:per (?:minute|second)|aliyun\.com|alibabacloud\.com))\b/s;
+const QUOTA_SENTENCE = /^You exceeded your current quota\b/;
+
 /** Which of the sentences say that there is no money, and which speak of the country of the caller, also with a 403. */
 const EMPTY_ACCOUNT_SENTENCE =
   /^(?:Your credit balance is too low|Your prepayment credits are depleted)\b/;
@@ -100,6 +109,7 @@ function faultOf(status: number, error: ReportedError): UpstreamFault {
   if (status === 403) {
     return speaksOfAccount(error) || speaksOfNothing(error) ? "account" : "provider";
   }
+  if (status === 429 && saysRateLimitAsQuota(error)) return "limited";
   if ((status === 400 || status === 429) && saysAccountIsRefused(error)) return "account";
   if (CALLER_STATUSES.includes(status)) return "caller";
   if (status === FAILED_BESIDE_STATUS) return "misfire";
@@ -126,6 +136,11 @@ function accountFaultOf(
 
 function isEmptyAccountCode(word: string | undefined): boolean {
   return EMPTY_ACCOUNT_CODES.has(word?.toLowerCase() ?? "");
+}
+
+function saysRateLimitAsQuota({ message = "", hasRequestId }: ReportedError): boolean {
+  if (RATE_LIMIT_SENTENCE.test(message)) return true;
+  return hasRequestId === true && QUOTA_SENTENCE.test(message);
 }
 
 function saysAccountIsRefused({ code, type, message }: ReportedError): boolean {
@@ -164,6 +179,8 @@ interface ReportedError {
   retrySeconds?: string | undefined;
   /** It stands under `error`, as the interfaces have it; what stands in front of a provider has forms of its own. */
   isInForm?: boolean;
+  /** The provider tells its own id of the request beside the error. */
+  hasRequestId?: boolean;
 }
 
 function errorObject(text: string): ReportedError {
@@ -180,6 +197,7 @@ function errorObject(text: string): ReportedError {
   if (!isJsonObject(error)) return { detail: detailOf(body) };
   return {
     isInForm: error !== body,
+    hasRequestId: error !== body && body["request_id"] !== undefined,
     message: textOf(error["message"]),
     detail: detailOf(error) || detailOf(body),
     code: textOf(error["code"]),

@@ -44,6 +44,33 @@ describe("the operator's account is at fault", () => {
   });
 });
 
+/** https://www.alibabacloud.com/help/en/model-studio/error-code#token-limit */
+describe("Alibaba's word for an empty account is its rate limit of one model", () => {
+  const body = (message: string, more: object = {}) =>
+    JSON.stringify({ error: { message, type: quota, param: null, code: quota }, ...more });
+  const quota = "insufficient_quota";
+  const plain = "You exceeded your current quota, please check your plan and billing details.";
+
+  test.each([
+    body(`${plain} For details, see: https://help.aliyun.com/en/model-studio/error-code`),
+    body(`${plain} See: https://www.alibabacloud.com/help/en/model-studio/error-code`),
+    body("You exceeded your current quota: the tokens per minute (TPM) limit was triggered."),
+    body("Allocated quota exceeded, please increase your quota limit."),
+    body(plain, { request_id: "r-1" }),
+  ])("%s", (text) => {
+    expect(errorOfReply(429, undefined, text, noSecrets).fault).toBe("limited");
+  });
+
+  test.each([
+    body(plain),
+    body(`${plain} For more information, read https://platform.openai.com/docs/guides/error-codes`),
+    body("Your allocated quota exceeded", { request_id: "r-1" }),
+    body("no", { request_id: "r-1" }),
+  ])("but others mean what it says: %s", (text) => {
+    expect(errorOfReply(429, undefined, text, noSecrets).fault).toBe("account");
+  });
+});
+
 /** Google's ErrorInfo: https://ai.google.dev/gemini-api/docs/troubleshooting */
 function reason(word: string): readonly object[] {
   return [
