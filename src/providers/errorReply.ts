@@ -31,7 +31,13 @@ const EMPTY_ACCOUNT_CODES = new Set([
   "arrearage",
 ]);
 const REFUSED_ACCOUNT_SENTENCE =
-  /^(?:Your credit balance is too low|You have reached your specified (?:\w+ )?API usage limits|This organization has been disabled|Your prepayment credits are depleted|User location is not supported for|Gemini API free tier is not available in)\b/;
+  /^(?:You have reached your specified (?:\w+ )?API usage limits|This organization has been disabled|User location is not supported for|Gemini API free tier is not available in)\b/;
+/** The same of xAI, which has a 400 for a wrong key. Its end tells that nothing of a caller's stands behind the key. */
+const WRONG_KEY_SENTENCE =
+  /^Incorrect API key provided: \S{1,128} You can obtain an API key from https:\/\/[a-z.]{1,64}$/;
+/** Zhipu's numbers for an empty account and for a locked one: https://docs.z.ai/api-reference/api-code */
+const ZHIPU_EMPTY_CODE = "1113";
+const ZHIPU_LOCKED_CODE = "1112";
 
 /**
  * Alibaba says `insufficient_quota` where one model's rate limit is reached, and has a code of its own for an empty
@@ -42,9 +48,9 @@ const RATE_LIMIT_SENTENCE =
   /^(?:Allocated quota exceeded|You exceeded your current quota\b.{1,256}\b(?:per (?:minute|second)|aliyun\.com|alibabacloud\.com))\b/s;
 const QUOTA_SENTENCE = /^You exceeded your current quota\b/;
 
-/** Which of the sentences say that there is no money, and which speak of the country of the caller, also with a 403. */
+/** The sentences that say that there is no money, and which of all speak of the country of the caller, also with a 403. */
 const EMPTY_ACCOUNT_SENTENCE =
-  /^(?:Your credit balance is too low|Your prepayment credits are depleted)\b/;
+  /^(?:Your credit balance is too low|Your prepayment credits are depleted|Your team \S{1,64} has either used all available credits or reached its monthly spending limit)\b/;
 const COUNTRY_CODE = /country|region/i;
 const COUNTRY_SENTENCE =
   /^(?:User location is not supported for|Gemini API free tier is not available in|(?:this |your )?country)\b/i;
@@ -110,6 +116,9 @@ function faultOf(status: number, error: ReportedError): UpstreamFault {
     return speaksOfAccount(error) || speaksOfNothing(error) ? "account" : "provider";
   }
   if (status === 429 && saysRateLimitAsQuota(error)) return "limited";
+  if (status === 429 && [ZHIPU_EMPTY_CODE, ZHIPU_LOCKED_CODE].includes(error.code ?? "")) {
+    return "account";
+  }
   if ((status === 400 || status === 429) && saysAccountIsRefused(error)) return "account";
   if (CALLER_STATUSES.includes(status)) return "caller";
   if (status === FAILED_BESIDE_STATUS) return "misfire";
@@ -128,7 +137,9 @@ function accountFaultOf(
   { code, type, message, reason }: ReportedError,
 ): AccountFault | undefined {
   if (status === 401 || reason?.startsWith("API_KEY_")) return "key";
+  if (WRONG_KEY_SENTENCE.test(message ?? "")) return "key";
   if (status === 402 || isEmptyAccountCode(code) || isEmptyAccountCode(type)) return "empty";
+  if (status === 429 && code === ZHIPU_EMPTY_CODE) return "empty";
   if (EMPTY_ACCOUNT_SENTENCE.test(message ?? "")) return "empty";
   const isCountry = COUNTRY_CODE.test(code ?? "") || COUNTRY_SENTENCE.test(message ?? "");
   return isCountry ? "country" : undefined;
@@ -145,7 +156,9 @@ function saysRateLimitAsQuota({ message = "", hasRequestId }: ReportedError): bo
 
 function saysAccountIsRefused({ code, type, message }: ReportedError): boolean {
   if (isEmptyAccountCode(code) || isEmptyAccountCode(type)) return true;
-  return REFUSED_ACCOUNT_SENTENCE.test(message ?? "");
+  return [REFUSED_ACCOUNT_SENTENCE, EMPTY_ACCOUNT_SENTENCE, WRONG_KEY_SENTENCE].some((sentence) =>
+    sentence.test(message ?? ""),
+  );
 }
 
 function speaksOfAccount({ code, type, message }: ReportedError): boolean {

@@ -121,6 +121,15 @@ describe("the operator's own account", () => {
     ["403 for its permissions", 403, { message: "no", type: "permission_error" }],
     ["429 insufficient_quota", 429, { message: "no", code: "insufficient_quota" }],
     ["400 with an empty balance", 400, { message: "Your credit balance is too low to go on" }],
+    [
+      "400 with a wrong key",
+      400,
+      {
+        message:
+          "Incorrect API key provided: xa***yz. You can obtain an API key from https://console.x.ai.",
+      },
+    ],
+    ["429 with a number for arrears", 429, { message: "Please recharge.", code: "1113" }],
     ["400 insufficient_balance", 400, { message: "no", type: "insufficient_balance" }],
   ])(
     "refused with %s puts the provider aside for minutes and is logged loudly",

@@ -44,6 +44,50 @@ describe("the operator's account is at fault", () => {
   });
 });
 
+describe("xAI says it in a sentence alone", () => {
+  const wrongKey =
+    "Incorrect API key provided: xa***yz. You can obtain an API key from https://console.x.ai.";
+  const isSpent =
+    "Your team 16f2151a-40f4 has either used all available credits or reached its monthly spending limit. To continue making API requests, please purchase more credits or raise your spending limit.";
+  const replyOf = (status: number, error: string) =>
+    errorOfReply(status, undefined, JSON.stringify({ code: "Some words", error }), noSecrets);
+
+  test.each([
+    [400, wrongKey, "key"],
+    [429, isSpent, "empty"],
+    [403, isSpent, "empty"],
+  ] as const)("%d %s", (status, words, accountFault) => {
+    expect(replyOf(status, words)).toMatchObject({
+      fault: "account",
+      accountFault,
+      shown: undefined,
+    });
+  });
+
+  test.each([
+    [400, `'${wrongKey}' is not a model`, "caller"],
+    [400, `${wrongKey} is not a model`, "caller"],
+    [400, "Incorrect API key provided: xa***yz", "caller"],
+    [429, `'${isSpent}'`, "limited"],
+  ] as const)("but not in a client's: %d %s", (status, words, fault) => {
+    expect(replyOf(status, words).fault).toBe(fault);
+  });
+});
+
+/** https://docs.z.ai/api-reference/api-code */
+describe("Zhipu says it in a number alone", () => {
+  test.each([
+    [429, "1113", "account"],
+    [429, 1112, "account"],
+    // It may be about the user whom the caller named.
+    [429, "1121", "limited"],
+    [429, "1302", "limited"],
+    [400, "1113", "caller"],
+  ] as const)("%d with the code %j", (status, code, fault) => {
+    expect(faultOf(status, { code, message: "Please recharge." })).toBe(fault);
+  });
+});
+
 /** https://www.alibabacloud.com/help/en/model-studio/error-code#token-limit */
 describe("Alibaba's word for an empty account is its rate limit of one model", () => {
   const body = (message: string, more: object = {}) =>
