@@ -66,14 +66,16 @@ const ACCOUNT_REASON =
 /**
  * A 403 is a refused account, but some providers moderate with it as well, and a firewall before one refuses a single
  * prompt with it. What speaks of the account, in a code or as the beginning of its message, is held against the
- * provider; so is what speaks of nothing. What speaks of the request anywhere, or is no error in the interface's form,
- * is not: else one client's prompt would put the provider aside for everybody.
+ * provider; so is what speaks of nothing. What speaks of the request anywhere is nobody's fault, however often it
+ * comes: else one client's prompts would put the route aside for everybody. What speaks of a model alone, or is no
+ * error in the interface's form, is the route's.
  */
 const ACCOUNT_CODE = /api_?key|account|permission|billing|quota|balance|credit|country|region/i;
 const ACCOUNT_SENTENCE =
   /^(?:sorry, )?(?:(?:your|this|the|invalid|incorrect|insufficient|unsupported) )?(?:newly created )?(?:api[ _-]?key|account|organization|team|permissions?|billing|credits?|balance|country|region)\b|^you (?:have insufficient|do not have|don't have) permission(?! to access the file\b)|^method doesn't allow unregistered callers\b/i;
+const MODEL_WORD = /model/i;
 const REQUEST_WORD =
-  /moderat|flagg|polic|guideline|safety|violat|harm|content|prompt|model|\b(?:request|input|message|parameter|value|field|type|role|name|file|image|tool|keyword)s?\b/i;
+  /moderat|flagg|polic|guideline|safety|violat|harm|content|prompt|\b(?:request|input|message|parameter|value|field|type|role|name|file|image|tool|keyword)s?\b/i;
 
 /** The error of an answer whose status is not 200; `text` is the beginning of its body. */
 export function errorOfReply(
@@ -112,9 +114,7 @@ function shownWord(word: string, secrets: Secrets): string {
 function faultOf(status: number, error: ReportedError): UpstreamFault {
   if (ACCOUNT_STATUSES.includes(status)) return "account";
   if (status < 500 && ACCOUNT_REASON.test(error.reason ?? "")) return "account";
-  if (status === 403) {
-    return speaksOfAccount(error) || speaksOfNothing(error) ? "account" : "provider";
-  }
+  if (status === 403) return faultOfForbidden(error);
   if (status === 429 && saysRateLimitAsQuota(error)) return "limited";
   if (status === 429 && [ZHIPU_EMPTY_CODE, ZHIPU_LOCKED_CODE].includes(error.code ?? "")) {
     return "account";
@@ -124,6 +124,21 @@ function faultOf(status: number, error: ReportedError): UpstreamFault {
   if (status === FAILED_BESIDE_STATUS) return "misfire";
   if (status === 404) return "missing";
   return status === 429 ? "limited" : "provider";
+}
+
+function faultOfForbidden(error: ReportedError): UpstreamFault {
+  if (speaksOfAccount(error)) return "account";
+  if (error.isInForm !== true) return "provider";
+  const { code, type, message, reason } = error;
+  if (speakOf(REQUEST_WORD, code, type, message)) return "misfire";
+  // Google's reasons speak of rules that hold for each request, such as those of a network.
+  const isOfRoute =
+    speakOf(MODEL_WORD, code, type, message, reason) || speakOf(REQUEST_WORD, reason);
+  return isOfRoute ? "provider" : "account";
+}
+
+function speakOf(subject: RegExp, ...words: readonly (string | undefined)[]): boolean {
+  return words.some((word) => subject.test(word ?? ""));
 }
 
 /** What stands in for the sentence where there is none: the first code with a letter in it, for a number says nothing. */
@@ -166,11 +181,6 @@ function speaksOfAccount({ code, type, message }: ReportedError): boolean {
     [code, type].some((word) => ACCOUNT_CODE.test(word ?? "")) ||
     ACCOUNT_SENTENCE.test(message ?? "")
   );
-}
-
-function speaksOfNothing({ code, type, message, reason, isInForm }: ReportedError): boolean {
-  const words = [code, type, message, reason];
-  return isInForm === true && !words.some((word) => REQUEST_WORD.test(word ?? ""));
 }
 
 /** Only whole seconds are believed, and at most a minute of them. */

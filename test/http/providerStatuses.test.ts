@@ -70,15 +70,21 @@ describe.each(isStream)("an attempt (stream: %j)", (stream) => {
     ]);
   });
 
-  test("that ends with 424 is nobody's fault: the next route answers, and the first is asked again, however often", async () => {
-    at.providers.one.answer = refusal(424, "Failed Dependency");
-    at.providers.two.answer = usual;
-    const { key } = await ask(stream);
-    for (let again = 0; again < 5; again += 1) {
-      expect((await chat(at.gateway, key, { stream })).status).toBe(200);
-    }
-    expect(called()).toEqual([6, 6]);
-  });
+  test.each([
+    [424, "Failed Dependency"],
+    [403, "Your input was flagged"],
+  ])(
+    "that ends with %d %s is nobody's fault: the next route answers, and the first is asked again, however often",
+    async (status, message) => {
+      at.providers.one.answer = refusal(status, message);
+      at.providers.two.answer = usual;
+      const { key } = await ask(stream);
+      for (let again = 0; again < 5; again += 1) {
+        expect((await chat(at.gateway, key, { stream })).status).toBe(200);
+      }
+      expect(called()).toEqual([6, 6]);
+    },
+  );
 
   test.each([401, 402, 403, 404, 408, 500, 503, 529])(
     "that ends with %d everywhere is a 502, and nothing of the providers' words is seen",

@@ -210,7 +210,7 @@ describe("a client's own text in a provider's words switches nothing off", () =>
   test.each(echoes)("%s", (message) => {
     expect(faultOf(400, { message, type: "invalid_request_error", code: null })).toBe("caller");
     expect(faultOf(429, { message, type: "tokens", code: "rate_limit_exceeded" })).toBe("limited");
-    expect(faultOf(403, { message, type: "some_error", code: null })).toBe("provider");
+    expect(faultOf(403, { message, type: "some_error", code: null })).toBe("misfire");
   });
 });
 
@@ -219,13 +219,26 @@ describe("a 403 that speaks of the request is about this one request", () => {
     [{ type: "content_filter" }],
     [{ code: "moderation_blocked", message: "no" }],
     [{ message: "Your request was blocked." }],
-    [{ message: "Project p does not have access to model m", code: "model_not_found" }],
     [{ message: "Content violates usage guidelines. Team: t, API key ID: k, failed check: x" }],
     [{ code: 403, message: 'some/model requires moderation. Your input was flagged for "x".' }],
     [{ message: "Your input was refused. No credits were charged to your account." }],
     [{ message: "The keyword is not allowed" }],
+    [{ message: "Input token count + max_tokens must be less than the context length." }],
     [{ message: "You do not have permission to access the File x1 or it may not exist." }],
   ])("%j", (error) => {
+    expect(faultOf(403, error)).toBe("misfire");
+  });
+
+  test("also where it is a text alone", () => {
+    const error = "Content violates usage guidelines. Failed check: SAFETY_CHECK_TYPE_BIO";
+    const text = JSON.stringify({ code: "The caller does not have permission", error });
+    expect(errorOfReply(403, undefined, text, noSecrets).fault).toBe("misfire");
+  });
+
+  test.each<[ReportedError]>([
+    [{ message: "Project p does not have access to model m", code: "model_not_found" }],
+    [{ message: "Model access denied.", code: "Model.AccessDenied", type: "Model.AccessDenied" }],
+  ])("but not where it speaks of the model alone, which is the route's: %j", (error) => {
     expect(faultOf(403, error)).toBe("provider");
   });
 
@@ -236,7 +249,7 @@ describe("a 403 that speaks of the request is about this one request", () => {
     '{"message":"Forbidden"}',
     '{"title":"Error 1020: Access denied","status":403}',
     '{"error":null}',
-  ])("also one of another form, which a firewall has: %s", (text) => {
+  ])("nor where it is of another form, which a firewall has: %s", (text) => {
     expect(errorOfReply(403, undefined, text, noSecrets).fault).toBe("provider");
   });
 });
