@@ -10,6 +10,8 @@ const CALLER_STATUSES = [400, 409, 413, 422];
  */
 const FAILED_BESIDE_STATUS = 424;
 const ACCOUNT_STATUSES = [401, 402];
+/** With a time to come back at it is no empty account: OpenRouter says so of what all open requests may cost together. */
+const PAYMENT_STATUS = 402;
 const RETRY_AFTER_SECONDS_MAX = 60;
 const CODE_CHARS_MAX = 64;
 
@@ -77,6 +79,19 @@ const MODEL_WORD = /model/i;
 const REQUEST_WORD =
   /moderat|flagg|polic|guideline|safety|violat|harm|content|prompt|\b(?:request|input|message|parameter|value|field|type|role|name|file|image|tool|keyword)s?\b/i;
 
+/**
+ * The seconds for which the head of an answer asks to be left alone, as errorOfReply takes them. Azure, and OpenAI, have
+ * milliseconds too: https://github.com/openai/openai-node/blob/master/src/client.ts
+ */
+export function retryAfterOf(head: {
+  header(name: string): string | undefined;
+}): string | undefined {
+  const seconds = head.header("retry-after");
+  const milliseconds = head.header("retry-after-ms") ?? "";
+  if (seconds !== undefined || !/^\d{1,12}(?:\.\d{1,9})?$/.test(milliseconds)) return seconds;
+  return String(Math.ceil(Number(milliseconds) / 1000));
+}
+
 /** The error of an answer whose status is not 200; `text` is the beginning of its body. */
 export function errorOfReply(
   status: number,
@@ -85,11 +100,13 @@ export function errorOfReply(
   secrets: Secrets,
 ): UpstreamError {
   const error = errorObject(text);
-  const fault = faultOf(status, error);
+  const restMs = retryAfterMs(retryAfter);
+  const fault =
+    status === PAYMENT_STATUS && restMs !== undefined ? "limited" : faultOf(status, error);
   const words = scrub(error.message || (error.detail ?? ""), secrets);
   return new UpstreamError(fault, `status ${status}`, {
     status,
-    retryAfterMs: retryAfterMs(retryAfter) ?? retryAfterMs(error.retrySeconds),
+    retryAfterMs: restMs ?? retryAfterMs(error.retrySeconds),
     providerCode: error.reason ?? error.code,
     accountFault: fault === "account" ? accountFaultOf(status, error) : undefined,
     words: words || scrub(codeOf(error), secrets) || undefined,

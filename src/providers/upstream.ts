@@ -14,7 +14,7 @@ import {
   type HttpResponse,
   type OpenRequests,
 } from "./http/client.ts";
-import { errorOfReply } from "./errorReply.ts";
+import { errorOfReply, retryAfterOf } from "./errorReply.ts";
 import {
   AnswerError,
   MisfireError,
@@ -243,12 +243,7 @@ class ProviderExchange implements UpstreamExchange {
       // The status says enough; a body that is cut leaves only the words shorter.
     }
     const text = Buffer.concat(pieces).subarray(0, ERROR_BYTES_MAX).toString();
-    return errorOfReply(
-      response.status,
-      response.header("retry-after"),
-      text,
-      this.#options.secrets,
-    );
+    return errorOfReply(response.status, retryAfterOf(response), text, this.#options.secrets);
   }
 }
 

@@ -150,6 +150,34 @@ describe("a provider's own rate limit", () => {
     expectComeBack(await ask(), seconds);
   });
 
+  test.each([
+    [{ "retry-after-ms": "6500" }, "7"],
+    [{ "retry-after-ms": "6500.25" }, "7"],
+    [{ "retry-after-ms": "86400000" }, "60"],
+    [{ "retry-after-ms": "0" }, "1"],
+    [{ "retry-after-ms": "soon" }, null],
+    [{ "retry-after-ms": "6500", "retry-after": "9" }, "9"],
+  ])("with %j, as Azure sends it, is a wait of %s s; null: none", async (headers, seconds) => {
+    at.providers.one.answer = refusal(429, "slow down", headers);
+    at.providers.two.answer = limited("60");
+    expectComeBack(await ask(), seconds);
+  });
+
+  test("is also what a 402 says that names a time: the route rests for so long, and no account is at fault", async () => {
+    at.providers.one.answer = refusal(402, "In-flight budget exhausted", { "retry-after": "2" });
+    at.providers.two.answer = usual;
+    const before = at.gateway.log.length;
+    expect((await ask()).status).toBe(200);
+    expect((await chat(at.gateway, at.gateway.key())).status).toBe(200);
+    expect(called()).toEqual([1, 2, 0, 0]);
+    at.gateway.clock.advance(2000);
+    at.providers.one.answer = usual;
+    expect((await chat(at.gateway, at.gateway.key())).status).toBe(200);
+    expect(called()).toEqual([2, 2, 0, 0]);
+    const levels = at.gateway.log.slice(before).map(({ level }) => level);
+    expect(levels).not.toContain("error");
+  });
+
   test("is never the client's own 429, also beside another failure", async () => {
     at.providers.one.answer = limited("7");
     at.providers.two.answer = refusal(500);
