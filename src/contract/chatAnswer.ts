@@ -11,6 +11,19 @@ const FINISH_REASONS: ReadonlySet<unknown> = new Set<FinishReason>([
   "error",
 ]);
 
+/**
+ * Reasons of single providers, as they document them: of Zhipu (https://docs.z.ai/api-reference/llm/chat-completion),
+ * Mistral (https://docs.mistral.ai/api/) and DeepSeek (https://api-docs.deepseek.com/api/create-chat-completion).
+ * Taken for the end of a whole answer, one that was cut or broke off would look like one.
+ */
+const OTHER_REASONS: ReadonlyMap<unknown, FinishReason> = new Map<unknown, FinishReason>([
+  ["sensitive", "content_filter"],
+  ["model_length", "length"],
+  ["model_context_window_exceeded", "length"],
+  ["insufficient_system_resource", "error"],
+  ["network_error", "error"],
+]);
+
 /** Fields that the contract does not list stay where they are, unread. */
 interface Open {
   readonly [field: string]: unknown;
@@ -74,15 +87,15 @@ export function isNoFinishReason(reported: unknown): boolean {
   return NO_FINISH_REASON.has(reported);
 }
 
-/** True for a word that is none of the convention's; an absent reason is no word. */
+/** True for a word that nothing is known of; an absent reason is no word. */
 export function isUnknownFinishReason(reported: unknown): boolean {
-  return !isNoFinishReason(reported) && !FINISH_REASONS.has(reported);
+  return [NO_FINISH_REASON, FINISH_REASONS, OTHER_REASONS].every((known) => !known.has(reported));
 }
 
 /** The reason of a finished answer, whatever the provider wrote. `error` stays: it counts as the provider's failure. */
 export function finishReasonOf(reported: unknown, calledTool: boolean): FinishReason {
   if (FINISH_REASONS.has(reported)) return reported as FinishReason;
-  return calledTool ? "tool_calls" : "stop";
+  return OTHER_REASONS.get(reported) ?? (calledTool ? "tool_calls" : "stop");
 }
 
 /** True where a choice bears content: text, reasoning, a tool call, a finish reason. A role, or an empty text, is none. */

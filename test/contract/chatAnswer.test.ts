@@ -36,6 +36,11 @@ test.each([
   [undefined, false, "stop"],
   [7, false, "stop"],
   ["", true, "tool_calls"],
+  ["sensitive", true, "content_filter"],
+  ["model_length", false, "length"],
+  ["model_context_window_exceeded", false, "length"],
+  ["insufficient_system_resource", true, "error"],
+  ["network_error", false, "error"],
 ] as const)(
   "the finish reason %p of an answer that called a tool (%p) is %p",
   (reported, calledTool, expected) => {

@@ -101,6 +101,9 @@ describe("a whole answer", () => {
     ["content_filter", {}, "content_filter"],
     ["tool_calls", {}, "tool_calls"],
     ["end_turn", {}, "stop"],
+    ["sensitive", {}, "content_filter"],
+    ["model_length", {}, "length"],
+    ["model_context_window_exceeded", {}, "length"],
     ["", {}, "stop"],
     [null, {}, "stop"],
     [undefined, {}, "stop"],
@@ -162,6 +165,8 @@ describe("a whole answer", () => {
 });
 
 describe("an answer that is not what the interface promises is the provider's failure", () => {
+  const failing = (reason: string) => ({ choices: [choice({}, { finish_reason: reason })] });
+
   test.each([
     ["no choices", { choices: [] }],
     ["choices that are no list", { choices: {} }],
@@ -169,7 +174,9 @@ describe("an answer that is not what the interface promises is the provider's fa
     ["a choice that is no object", { choices: ["x"] }],
     ["a choice without a message", { choices: [{ index: 0, finish_reason: "stop" }] }],
     ["content that is a number", { choices: [choice({ content: 5 })] }],
-    ["the finish reason error", { choices: [choice({}, { finish_reason: "error" })] }],
+    ["the finish reason error", failing("error")],
+    ["DeepSeek's word for it", failing("insufficient_system_resource")],
+    ["Zhipu's word for it", failing("network_error")],
     ["an error beside the answer", { error: { message: "overloaded" } }],
   ])("%s", async (_, changes) => {
     at.provider.answer = answered(changes);

@@ -60,6 +60,10 @@ describe("a stream whose provider fails after content ends with one chunk that s
       stream(helloEvent, 'data: {"error":{"message":"secret"}}\n\n', doneEvent),
     ],
     ["the finish reason is error", stream(helloEvent, chatEvent({}, "error"), doneEvent)],
+    [
+      "the finish reason is another word for it",
+      stream(helloEvent, chatEvent({}, "network_error"), doneEvent),
+    ],
     ["content is no text", stream(helloEvent, chatEvent({ content: 5 }), doneEvent)],
     ["choices are no list", stream(helloEvent, 'data: {"choices":5}\n\n', doneEvent)],
     ["its chunk framing is broken", raw(...begun, "zz\r\nnonsense")],

@@ -50,6 +50,7 @@ test.each([
 
 test.each([
   ["a known one", usual],
+  ["a provider's own", answered({ choices: [choice({}, { finish_reason: "sensitive" })] })],
   ["one that is null", answered({ choices: [choice({}, { finish_reason: null })] })],
   ["one that is an empty text", answered({ choices: [choice({}, { finish_reason: "" })] })],
 ])("%s is not counted", async (_, answer) => {

@@ -38,8 +38,11 @@ function outcomeOf(answer: Members): ReadAnswer["outcome"] {
     : "unclear";
 }
 
+/** DeepSeek's and Zhipu's words for it, beside the convention's. */
+const failures = new Set<unknown>(["error", "insufficient_system_resource", "network_error"]);
+
 function isRefused(choice: unknown): boolean {
-  return membersOf(choice)["finish_reason"] === "error";
+  return failures.has(membersOf(choice)["finish_reason"]);
 }
 
 /** An event that is not yet whole tells nothing. */
