@@ -4,6 +4,7 @@ const SPACE = 0x20;
 const COLON = 0x3a;
 const DATA = "data";
 const EVENT = "event";
+const ERROR = "error";
 
 // Both keep a byte order mark: the only one that is not text opens the stream, and is stepped over there.
 const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -17,6 +18,8 @@ export interface SseEvent {
   readonly data: string | undefined;
   /** The same for who hands on the bytes and only looks: what is not UTF-8 reads as U+FFFD. */
   readonly looseData: string | undefined;
+  /** It has a line of the field `error`. The standard has none, but servers of llama.cpp report so that they failed. */
+  readonly hasError: boolean;
   /** The provider's bytes with the blank line that ends the event, and any blank lines before it. Often a view of what was pushed. */
   readonly raw: Uint8Array;
 }
@@ -46,6 +49,7 @@ class LazyEvent implements SseEvent {
   readonly #block: SseBlock;
   #isRead = false;
   #event: string | undefined;
+  #hasError = false;
   /** The data's bytes until it is decoded. */
   #encoded: Uint8Array | undefined;
   #data: string | undefined;
@@ -63,6 +67,11 @@ class LazyEvent implements SseEvent {
   get event(): string | undefined {
     this.#read();
     return this.#event;
+  }
+
+  get hasError(): boolean {
+    this.#read();
+    return this.#hasError;
   }
 
   get data(): string | undefined {
@@ -98,6 +107,8 @@ class LazyEvent implements SseEvent {
       } else if (isField(bytes, at, lineEnd, EVENT)) {
         const start = valueStart(bytes, at + EVENT.length, lineEnd);
         this.#event = lenient.decode(bytes.subarray(start, lineEnd));
+      } else if (isField(bytes, at, lineEnd, ERROR)) {
+        this.#hasError = true;
       }
       at = lineEnd + 1;
     }

@@ -177,6 +177,7 @@ describe("an answer that is not what the interface promises is the provider's fa
     ["the finish reason error", failing("error")],
     ["DeepSeek's word for it", failing("insufficient_system_resource")],
     ["Zhipu's word for it", failing("network_error")],
+    ["an error in a choice", { choices: [choice({}, { error: { code: 502, message: "x" } })] }],
     ["an error beside the answer", { error: { message: "overloaded" } }],
   ])("%s", async (_, changes) => {
     at.provider.answer = answered(changes);

@@ -32,6 +32,8 @@ const at = openOneModelBefore(
 const streaming = { stream: true };
 
 const begun = [streamHead, piece(roleEvent), piece(helloEvent)];
+/** As OpenRouter tells that the provider behind it failed: https://openrouter.ai/docs/api/reference/errors-and-debugging */
+const failedChoice = { index: 0, delta: {}, error: { code: 502, message: "secret" } };
 const closeDelimited = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
 
 describe("a stream whose provider fails after content ends with one chunk that says so", () => {
@@ -58,6 +60,26 @@ describe("a stream whose provider fails after content ends with one chunk that s
     [
       "an event is an error",
       stream(helloEvent, 'data: {"error":{"message":"secret"}}\n\n', doneEvent),
+    ],
+    [
+      "an event is of the type error",
+      stream(helloEvent, 'event: error\ndata: {"message":"secret"}\n\n', doneEvent),
+    ],
+    [
+      "an error stands in a line of its own",
+      stream(helloEvent, 'error: {"message":"secret"}\n\n', doneEvent),
+    ],
+    [
+      "a choice is an error",
+      stream(helloEvent, chatEvent({}, null, { choices: [failedChoice] }), doneEvent),
+    ],
+    [
+      "a choice is an error behind its finish reason",
+      stream(
+        helloEvent,
+        chatEvent({}, "stop", { choices: [{ ...failedChoice, finish_reason: "stop" }] }),
+        doneEvent,
+      ),
     ],
     ["the finish reason is error", stream(helloEvent, chatEvent({}, "error"), doneEvent)],
     [

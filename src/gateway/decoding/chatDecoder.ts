@@ -12,7 +12,7 @@ import type { JsonFields } from "../../lib/json.ts";
 import { BYTE_ORDER_MARK, createSseSplitter, type SseSplitter } from "../../lib/sse.ts";
 import { spanOf, type Span } from "../../lib/span.ts";
 import type { SseEvent } from "../../lib/sseEvent.ts";
-import { answerText, type ReadChatEvent } from "../../providers/provider.ts";
+import { AnswerError, answerText, type ReadChatEvent } from "../../providers/provider.ts";
 import {
   ANSWER_BYTES_MAX,
   type AnswerDecoder,
@@ -155,8 +155,10 @@ export class ChatDecoder implements AnswerDecoder {
   }
 
   #read(sseEvent: SseEvent): void {
-    const { event, data } = sseEvent;
-    if (data === undefined || this.isClosed) return;
+    const { event, data, hasError } = sseEvent;
+    if (this.isClosed) return;
+    if (hasError) throw new AnswerError("the stream reports an error");
+    if (data === undefined) return;
     const read = this.#readEvent({ event, data });
     if (read.kind === "done") {
       if (read.isWhole) this.#finishBegun();

@@ -115,6 +115,7 @@ function publicChoice(choice: unknown, at: number, identity: AnswerIdentity): Ch
   if (!isJsonObject(choice) || !isJsonObject(choice["message"])) {
     throw new AnswerError("a choice has no message");
   }
+  refuseError(choice);
   const message = choice["message"];
   return {
     ...choice,
@@ -131,6 +132,7 @@ function publicChunkChoice(
   callingChoices: ReadonlySet<number>,
 ): ChunkChoice {
   if (!isJsonObject(choice)) throw new AnswerError("a choice is not an object");
+  refuseError(choice);
   const index = indexOf(choice, at);
   const delta = isJsonObject(choice["delta"]) ? publicDelta(choice["delta"]) : {};
   const reason = choice["finish_reason"];
@@ -142,6 +144,11 @@ function publicChunkChoice(
       ? null
       : finishReason(reason, callingChoices.has(index) || callsTool(delta), identity),
   };
+}
+
+/** A provider that hands on others' answers says so of one that broke off: https://openrouter.ai/docs/api/reference/errors-and-debugging */
+function refuseError({ error }: JsonFields): void {
+  if (isJsonObject(error)) throw new AnswerError("a choice is an error");
 }
 
 function publicDelta(delta: JsonFields): Delta {

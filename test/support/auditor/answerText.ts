@@ -42,7 +42,8 @@ function outcomeOf(answer: Members): ReadAnswer["outcome"] {
 const failures = new Set<unknown>(["error", "insufficient_system_resource", "network_error"]);
 
 function isRefused(choice: unknown): boolean {
-  return failures.has(membersOf(choice)["finish_reason"]);
+  const { finish_reason: reason, error } = membersOf(choice);
+  return failures.has(reason) || (typeof error === "object" && error !== null);
 }
 
 /** An event that is not yet whole tells nothing. */
