@@ -38,6 +38,7 @@ export function readMessage(text: string): ChatReply {
           message: {
             role: "assistant",
             content: joined(blocks, "text"),
+            ...refusalOf(message),
             ...(reasoning === "" ? {} : { reasoning_content: reasoning }),
             ...(thinking.length === 0 ? {} : { thinking_blocks: thinking }),
             ...(toolCalls.length === 0 ? {} : { tool_calls: toolCalls }),
@@ -53,6 +54,12 @@ export function readMessage(text: string): ChatReply {
 /** The convention's word for a stop reason; an unknown one stays, for the gateway to judge. */
 export function finishReasonOf(stopReason: unknown): unknown {
   return FINISH_REASONS.get(stopReason) ?? stopReason;
+}
+
+/** The words in which the provider explains that a message was refused, where it does: they are no text of the model's. */
+export function refusalOf({ stop_reason, stop_details: details }: JsonFields): JsonFields {
+  const explanation = isJsonObject(details) ? details["explanation"] : undefined;
+  return stop_reason === "refusal" && isText(explanation) ? { refusal: explanation } : {};
 }
 
 /** What a client sees of a message's usage besides the figures that are billed. */

@@ -1,6 +1,12 @@
 import { readMessagesUsage, type Usage } from "../../contract/usage.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
-import { finishReasonOf, isThinking, openedCall, shownUsage } from "./anthropicAnswer.ts";
+import {
+  finishReasonOf,
+  isThinking,
+  openedCall,
+  refusalOf,
+  shownUsage,
+} from "./anthropicAnswer.ts";
 import { parseAnswer } from "../chat/answerObject.ts";
 import { placed, type Place } from "./anthropicOrder.ts";
 import { AnswerError, answerText, type ChatEvent, type ReadChatEvent } from "../provider.ts";
@@ -60,7 +66,7 @@ class MessageReader {
       case "content_block_stop":
         return this.#stopBlock(fields["index"]);
       case "message_delta":
-        return this.#finish(fieldsOf(fields["delta"])["stop_reason"], fields["usage"]);
+        return this.#finish(fieldsOf(fields["delta"]), fields["usage"]);
       case "message_stop":
         return { kind: "done" };
       case "error":
@@ -159,7 +165,8 @@ class MessageReader {
       this.#thoughts.push(placed(whole, after));
   }
 
-  #finish(stopReason: unknown, reported: unknown): ChatEvent {
+  #finish(delta: JsonFields, reported: unknown): ChatEvent {
+    const { stop_reason: stopReason } = delta;
     const usage = this.#finalUsage(fieldsOf(reported));
     const shown = shownUsage(reported);
     if (stopReason === undefined || stopReason === null || this.#isFinished) {
@@ -168,7 +175,8 @@ class MessageReader {
       return { kind: "chunk", chunk: { choices: [], usage: shown }, usage, isUsageEarly };
     }
     this.#isFinished = true;
-    return { ...chunkOf(this.#closeAll(), finishReasonOf(stopReason), shown), usage };
+    const last = { ...this.#closeAll(), ...refusalOf(delta) };
+    return { ...chunkOf(last, finishReasonOf(stopReason), shown), usage };
   }
 
   /** Blocks that were never stopped are whole all the same, once the message is. */

@@ -49,6 +49,35 @@ const figures = (event: ChatEvent | undefined) => {
   return { prompt, cached, cacheWrite, completion: event.usage.completionTokens };
 };
 
+describe("why a message was refused", () => {
+  const explained = (explanation: unknown) => ({ type: "refusal", category: "cyber", explanation });
+  const words = "This request could enable cyber harm.";
+
+  test("is its refusal, in JSON and at the end of a stream, and costs what is reported", () => {
+    const reported = { input_tokens: 5, output_tokens: 0 };
+    const why = { stop_reason: "refusal", stop_details: explained(words) };
+    const { completion, usage: found } = read({ ...why, usage: reported });
+    const last = events({ type: "message_delta", delta: why, usage: reported });
+    const choices = completion["choices"] as { message: unknown }[];
+    expect(choices[0]?.message).toEqual({ role: "assistant", content: "", refusal: words });
+    expect(deltasOf(last)).toEqual([{ refusal: words }]);
+    expect([found?.completionTokens, figures(last[0])?.completion]).toEqual([0, 0]);
+  });
+
+  test.each([
+    ["refusal", explained(null)],
+    ["refusal", explained("")],
+    ["refusal", explained({ text: words })],
+    ["refusal", null],
+    ["end_turn", explained(words)],
+  ])("is not made up: %s with %j", (stopReason, details) => {
+    const why = { stop_reason: stopReason, stop_details: details };
+    const choices = read(why).completion["choices"] as { message: unknown }[];
+    expect(choices[0]?.message).toEqual({ role: "assistant", content: "" });
+    expect(deltasOf(events({ type: "message_delta", delta: why }))).toEqual([{}]);
+  });
+});
+
 describe("a message", () => {
   test.each([
     ["end_turn", "stop"],
