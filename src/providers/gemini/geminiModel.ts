@@ -47,12 +47,13 @@ export function takesMediaInResults(model: string): boolean {
   return thinkingOf(model) === "levels";
 }
 
-/** Names such as `gemini-flash-latest` always lead to the newest generation. */
+/** Names such as `gemini-flash-latest` always lead to the newest generation. Of the second, those that draw do not think. */
 function thinkingOf(model: string): Thinking {
   const name = model.replace(/^models\//, "");
   if (/^gemini-[a-z-]+-latest$/.test(name)) return "levels";
   const [, major, minor = "0"] = /^gemini-(\d{1,3})(?:\.(\d{1,3}))?(?:-|$)/.exec(name) ?? [];
   if (major === undefined) return "none";
   if (Number(major) >= 3) return "levels";
-  return Number(major) === 2 && Number(minor) >= 5 ? "budget" : "none";
+  const draws = /-image(?:-|$)/.test(name);
+  return Number(major) === 2 && Number(minor) >= 5 && !draws ? "budget" : "none";
 }

@@ -67,6 +67,8 @@ describe("the effort", () => {
     ["gemini-2.5-pro", "medium", budget(8192)],
     ["models/gemini-2.5-flash-lite", "high", budget(24_576)],
     ["gemini-2.5-flash", "xhigh", budget(24_576)],
+    ["gemini-2.5-flash-image", "high", undefined],
+    ["gemini-2.5-flash-image-preview", "low", undefined],
     ["gemini-3-pro-preview", "low", level("LOW")],
     ["gemini-3-pro-preview", "medium", level("HIGH")],
     ["gemini-3.1-pro-preview", "medium", level("MEDIUM")],
