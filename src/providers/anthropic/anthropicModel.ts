@@ -9,6 +9,8 @@ const LATE_INSTRUCTIONS_SINCE: ReadonlyMap<string | undefined, number> = new Map
   ["opus", 4.08],
   ["fable", 5],
   ["mythos", 5],
+  ["sonnet", 5.05],
+  ["haiku", 5.05],
 ]);
 /** The preview of Mythos, whose name tells no version, is asked to think as this one is. */
 const PREVIEW_VERSION = 4.06;

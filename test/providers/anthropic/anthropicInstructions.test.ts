@@ -137,6 +137,8 @@ describe("instructions that come late", () => {
     ["claude-opus-5-5", "system"],
     ["claude-fable-5-1", "system"],
     ["claude-mythos-5", "system"],
+    ["claude-sonnet-5-5", "system"],
+    ["claude-haiku-5-5-20261015", "system"],
     ["claude-opus-4-7", "user"],
     ["claude-sonnet-5", "user"],
     ["claude-haiku-5", "user"],
