@@ -111,10 +111,11 @@ function jsonAnswer(
   identity: AnswerIdentity,
 ): Promise<Answer> {
   return answerJson(journey, (text, candidate) => {
-    const { completion, usage } = candidate.chat.read(text);
+    const { completion, usage, isUsageEarly = false } = candidate.chat.read(text);
     const shown = publicCompletion(completion, identity, stopsLeft(request, candidate));
     const { textBytes } = shown;
-    const billed = billedUsage(journey.admitted, { usage, isUsageFinal: true, textBytes });
+    const figures = { usage, isUsageFinal: !isUsageEarly, textBytes };
+    const billed = billedUsage(journey.admitted, figures);
     const answer: ChatCompletion = {
       ...shown.completion,
       usage: publicUsage(billed.tokens, completion["usage"], identity),

@@ -38,6 +38,8 @@ export interface EncodedRequest {
 export interface ChatReply {
   readonly completion: JsonFields;
   readonly usage: Usage | undefined;
+  /** The prompt is counted, the completion not yet, or in part. */
+  readonly isUsageEarly?: boolean;
 }
 
 /** One event of a chat stream; `done` is the interface's own terminator, and so is a chunk that `isLast`. */

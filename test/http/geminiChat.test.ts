@@ -126,6 +126,25 @@ describe("a chat over the Gemini API", () => {
     }
   });
 
+  test.each([
+    ["in JSON", json, { stream: false }],
+    ["as a stream", (body: object) => stream(geminiEvent(body)), { stream: true }],
+  ])("whose own tokens are not counted is paid alike: %s", async (_, answer, request) => {
+    for (const [reported, completion, estimated] of [
+      [{ ...prompted, thoughtsTokenCount: 30, totalTokenCount: 150 }, 50, false],
+      [prompted, 3, true],
+    ] as const) {
+      google.answer = answer(
+        saying([{ text: "Hello there" }], "STOP", { usageMetadata: reported }),
+      );
+      const key = at.gateway.key();
+      await chat(at.gateway, key, request);
+      expect(await at.gateway.records(key, 1)).toMatchObject([
+        { status: "done", estimated, charge: costOf({ prompt: 100, cached: 40, completion }) },
+      ]);
+    }
+  });
+
   test("without figures is estimated, never free", async () => {
     // A signature says nothing: its length is not the answer's.
     const signed = { text: "Hello there", thoughtSignature: "c2ln".repeat(100) };

@@ -26,7 +26,8 @@ export function readGeminiAnswer(text: string): ChatReply {
       })),
       usage: reported,
     },
-    usage: isPartial ? undefined : usage,
+    usage,
+    isUsageEarly: isPartial && usage !== undefined,
   };
 }
 
@@ -100,22 +101,25 @@ interface ReadUsage {
 /**
  * Thoughts are counted beside the candidates, and results of the provider's own tools beside the prompt; cached tokens
  * are part of the prompt's: https://ai.google.dev/api/generate-content#UsageMetadata. A count of zero is left out of
- * the JSON; where something was said, its absence means that the count is not known yet.
+ * the JSON, and so may that of the candidates be: it is what the total has beyond the others then. Where something was
+ * said, and the total has no more, the count is not known yet.
  */
 function usageOf(metadata: unknown, told: Told): ReadUsage {
   const found = isJsonObject(metadata) ? metadata : {};
-  const { candidatesTokenCount: answered, thoughtsTokenCount = 0 } = found;
-  const thoughts = countOf(thoughtsTokenCount);
+  const thoughts = countOf(found["thoughtsTokenCount"] ?? 0);
+  const prompt =
+    countOf(found["promptTokenCount"]) + countOf(found["toolUsePromptTokenCount"] ?? 0);
+  const rest = countOf(found["totalTokenCount"]) - prompt - thoughts;
+  const answered = found["candidatesTokenCount"] ?? (rest > 0 ? rest : undefined);
   const usage = readChatUsage({
-    prompt_tokens:
-      countOf(found["promptTokenCount"]) + countOf(found["toolUsePromptTokenCount"] ?? 0),
+    prompt_tokens: prompt,
     completion_tokens: countOf(answered ?? 0) + thoughts,
     prompt_tokens_details: { cached_tokens: found["cachedContentTokenCount"] },
   });
   const reported = { completion_tokens_details: { reasoning_tokens: thoughts } };
   return {
     usage,
-    isPartial: told.hasSpoken && (answered ?? undefined) === undefined,
+    isPartial: told.hasSpoken && answered === undefined,
     reported: usage && reported,
   };
 }

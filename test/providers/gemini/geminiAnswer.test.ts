@@ -64,8 +64,11 @@ describe("a candidate that ended", () => {
 });
 
 describe("usage", () => {
-  const usageOf = (metadata: unknown, parts: readonly object[] = [{ text: "x" }]) =>
-    chat.read(JSON.stringify(saying(parts, "STOP", { usageMetadata: metadata }))).usage;
+  const replyOf = (metadata: unknown, parts: readonly object[]) => {
+    const text = JSON.stringify(saying(parts, "STOP", { usageMetadata: metadata }));
+    const { usage, isUsageEarly } = chat.read(text);
+    return [usage, isUsageEarly] as readonly unknown[];
+  };
   const figures = (promptTokens: number, cachedTokens: number, completionTokens: number) => ({
     promptTokens,
     cachedTokens,
@@ -82,8 +85,13 @@ describe("usage", () => {
     [{ ...usageMetadata, cachedContentTokenCount: 500 }, figures(100, 100, 50)],
     [{ ...usageMetadata, cachedContentTokenCount: -1 }, figures(100, 0, 50)],
     [{ candidatesTokenCount: 2 }, undefined],
-    [{ promptTokenCount: 5 }, undefined],
-    [{ promptTokenCount: 5, thoughtsTokenCount: 9 }, undefined],
+    // What is not counted of the answer is the rest of the total.
+    [{ promptTokenCount: 5, totalTokenCount: 7 }, figures(5, 0, 2)],
+    [{ ...usageMetadata, candidatesTokenCount: undefined }, figures(100, 40, 50)],
+    [
+      { ...usageMetadata, candidatesTokenCount: undefined, toolUsePromptTokenCount: 7 },
+      figures(107, 40, 43),
+    ],
     [{ ...usageMetadata, candidatesTokenCount: -5 }, undefined],
     [{ ...usageMetadata, candidatesTokenCount: 1.5, thoughtsTokenCount: 0.5 }, undefined],
     [{ ...usageMetadata, thoughtsTokenCount: -5 }, undefined],
@@ -94,14 +102,25 @@ describe("usage", () => {
       undefined,
     ],
   ])("that is reported as %j is %j", (metadata, usage) => {
-    expect(usageOf(metadata)).toEqual(usage as undefined);
+    expect(replyOf(metadata, [{ text: "x" }])).toEqual([usage, false]);
   });
 
   test("has no figure for the answer where there is none but thoughts", () => {
     const thinking = { promptTokenCount: 5, thoughtsTokenCount: 9 };
-    expect(usageOf(thinking, [thought("Hm.")])).toEqual(figures(5, 0, 9));
-    expect(usageOf({ promptTokenCount: 5 }, [])).toEqual(figures(5, 0, 0));
-    expect(usageOf({ promptTokenCount: 5 }, [{ functionCall: { name: "f" } }])).toBeUndefined();
+    expect(replyOf(thinking, [thought("Hm.")])).toEqual([figures(5, 0, 9), false]);
+    expect(replyOf({ promptTokenCount: 5 }, [])).toEqual([figures(5, 0, 0), false]);
+  });
+
+  test.each<[object, object]>([
+    [{ promptTokenCount: 5 }, figures(5, 0, 0)],
+    [{ promptTokenCount: 5, totalTokenCount: 5 }, figures(5, 0, 0)],
+    [{ promptTokenCount: 5, totalTokenCount: 3 }, figures(5, 0, 0)],
+    [{ promptTokenCount: 5, totalTokenCount: "7" }, figures(5, 0, 0)],
+    [{ promptTokenCount: 5, thoughtsTokenCount: 9, totalTokenCount: 14 }, figures(5, 0, 9)],
+  ])("that leaves out what was said is an early figure: %j", (metadata, usage) => {
+    for (const part of [{ text: "x" }, { functionCall: { name: "f" } }]) {
+      expect(replyOf(metadata, [part])).toEqual([usage, true]);
+    }
   });
 
   test("that comes alone in an event is told", () => {
