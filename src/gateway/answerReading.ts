@@ -21,7 +21,7 @@ const BYTES_ALWAYS_ALLOWED = 64 * 1024;
 export class AnswerReading {
   readonly #exchange: UpstreamExchange;
   readonly #decoder: AnswerDecoder;
-  /** A stream that has said more than this, far beyond the bound of all its choices together, would never end. */
+  /** A stream that has said more than this, far beyond all that its model can say, would never end. */
   readonly #textBytesMax: number;
   readonly #clock: Clock;
   /** When the time for what follows a finished answer is over; it begins when that is first asked for. */
@@ -32,14 +32,17 @@ export class AnswerReading {
   constructor(options: {
     exchange: UpstreamExchange;
     decoder: AnswerDecoder;
-    admitted: Pick<Admitted, "ceiling">;
+    admitted: Pick<Admitted, "ceiling" | "modelTokensMax">;
     clock: Clock;
   }) {
     this.#exchange = options.exchange;
     this.#decoder = options.decoder;
     this.#clock = options.clock;
-    const { completionTokens } = options.admitted.ceiling;
-    this.#textBytesMax = BYTES_ALWAYS_ALLOWED + completionTokens * TOLERANCE * BYTES_PER_TOKEN_MAX;
+    const { ceiling, modelTokensMax } = options.admitted;
+    // Not the caller's bound alone: some providers' leaves out the thoughts, and a caller who gives a small one could
+    // have them for nothing, and a route that is well put aside for everybody.
+    const tokensMax = Math.max(ceiling.completionTokens, modelTokensMax);
+    this.#textBytesMax = BYTES_ALWAYS_ALLOWED + tokensMax * TOLERANCE * BYTES_PER_TOKEN_MAX;
   }
 
   /** One read of what the decoder still wants. Rejects where the stream is broken, cut or endless. */

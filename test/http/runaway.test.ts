@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { doneEvent, usageOnly } from "../support/chatAnswers.ts";
 import { chat, chunksOf, openCall } from "../support/chatCalls.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
 import { terminal } from "../support/responsesAnswers.ts";
@@ -25,7 +26,7 @@ function endless(event: string): ProviderAnswer {
 
 const words = "word ".repeat(500);
 
-test("a stream that goes on far beyond its bound is cut, told and not charged", async () => {
+test("a stream that goes on far beyond what its model can say is cut, told and not charged", async () => {
   at.provider.answer = endless(chatEvent({ content: words }));
   const key = at.gateway.key();
   const reply = await chat(at.gateway, key, { stream: true, max_tokens: 50 });
@@ -59,6 +60,19 @@ test.each([
   };
   const reply = await chat(at.gateway, at.gateway.key(), { stream: true });
   expect(chunksOf(reply)).toHaveLength(1001);
+});
+
+test("thoughts beyond the caller's bound, which its provider counts for the text alone, are not cut, and are charged", async () => {
+  const thought = "thought ".repeat(128);
+  const said = Array.from({ length: 100 }, () => chatEvent({ reasoning_content: thought }));
+  const reported = usageOnly({ prompt_tokens: 20, completion_tokens: 900 });
+  at.provider.answer = stream(...said, chatEvent({ content: "42" }, "length"), reported, doneEvent);
+  const key = at.gateway.key();
+  const reply = await chat(at.gateway, key, { stream: true, max_tokens: 1 });
+  expect(chunksOf(reply).at(-1)).toMatchObject({ choices: [{ finish_reason: "length" }] });
+  expect(await at.gateway.records(key, 1)).toMatchObject([
+    { status: "done", estimated: false, completionTokens: 900 },
+  ]);
 });
 
 const base64 = Buffer.alloc(300_000, "sound").toString("base64");

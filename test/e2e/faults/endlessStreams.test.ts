@@ -61,15 +61,19 @@ for (const form of streamForms) {
   });
 
   const long = bench.model(53, { answer: endless, hasNext: true });
-  testRow(53, `a stream goes far beyond the caller's bound (${form}): cut, no charge`, async () => {
-    const bound = form === "chat stream" ? { max_tokens: 16 } : { max_output_tokens: 16 };
-    const reply = await bench.ask(form, long, bound);
-    expectCut(form, reply);
-    const record = await bench.record(reply, 0n);
-    expectEnd(record, failed);
-    expect(record.attempts).toMatchObject([{ outcome: "runaway" }]);
-    await bench.released(long);
-  });
+  testRow(
+    53,
+    `a stream goes far beyond what its model can say (${form}): cut, no charge`,
+    async () => {
+      const bound = form === "chat stream" ? { max_tokens: 16 } : { max_output_tokens: 16 };
+      const reply = await bench.ask(form, long, bound);
+      expectCut(form, reply);
+      const record = await bench.record(reply, 0n);
+      expectEnd(record, failed);
+      expect(record.attempts).toMatchObject([{ outcome: "runaway" }]);
+      await bench.released(long);
+    },
+  );
 
   const silent = bench.model(54, { answer: beginning, settings: hasty, hasNext: true });
   testRow(54, `a stream falls silent (${form}): heart-beats, then the error`, async () => {
