@@ -32,6 +32,9 @@ import { ChunkFrames } from "./chunkFrame.ts";
 import { messageBytes } from "./generatedBytes.ts";
 import { ReportedUsage } from "./reportedUsage.ts";
 
+/** What may be put by of an answer: of what comes before its content, and once more of its ends. */
+const PUT_BY_CHARACTERS_MAX = 2 * ANSWER_BYTES_MAX;
+
 /** A chat stream: every chunk is read, brought into the public form and written anew. */
 export class ChatDecoder implements AnswerDecoder {
   isClosed = false;
@@ -54,6 +57,7 @@ export class ChatDecoder implements AnswerDecoder {
   readonly #stoppedChoices = new Set<number>();
   /** The chunks that bear a finish reason: they leave only after the charge. */
   readonly #keptBack: ChatChunk[] = [];
+  #keptBackCharacters = 0;
   readonly #reported = new ReportedUsage();
   readonly #carried = new CarriedFields();
   /** The usage in the provider's own form. */
@@ -225,6 +229,9 @@ export class ChatDecoder implements AnswerDecoder {
         this.#begunChoices.add(index);
       }
     }
+    if (!this.hasContent && this.#output.length > PUT_BY_CHARACTERS_MAX) {
+      throw new AnswerError("the answer does not begin");
+    }
     for (const { index, delta, finish_reason } of choices) {
       if (callsTool(delta)) this.#callingChoices.add(index);
       if (finish_reason === null) continue;
@@ -274,7 +281,10 @@ export class ChatDecoder implements AnswerDecoder {
     const shown = shownChunk(chunk, this.#identity);
     if (!shown) return;
     // Written once now, so that writing it at the end, after the charge, cannot fail.
-    answerText(shown);
+    this.#keptBackCharacters += answerText(shown).length;
+    if (this.#keptBackCharacters > PUT_BY_CHARACTERS_MAX) {
+      throw new AnswerError("the answer has too many ends");
+    }
     this.#keptBack.push(shown);
   }
 }

@@ -29,6 +29,9 @@ export interface AnswerIdentity {
   readonly unknownFinishReason?: (() => void) | undefined;
 }
 
+/** Far more choices than anybody can ask for: what is known of each is kept to the end of a stream. */
+const CHOICES_MAX = 1024;
+
 /**
  * The public form of a provider's completion, whose text ends before any of the `stop` sequences that
  * are left to the gateway; without usage, for what is shown of that is what is billed. `textBytes` is all
@@ -179,7 +182,8 @@ function choicesOf(reply: JsonFields): readonly unknown[] {
 
 function indexOf(choice: JsonFields, at: number): number {
   const index = choice["index"];
-  return typeof index === "number" && Number.isInteger(index) && index >= 0 ? index : at;
+  const isIndex = typeof index === "number" && Number.isInteger(index) && index >= 0;
+  return isIndex && index < CHOICES_MAX ? index : at;
 }
 
 function createdOf(reply: JsonFields, identity: AnswerIdentity): number {

@@ -1,8 +1,8 @@
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { noUsage, type Usage } from "../../../src/contract/usage.ts";
 import { publicUsage } from "../../../src/gateway/decoding/publicAnswer.ts";
 import { ChatDecoder } from "../../../src/gateway/decoding/chatDecoder.ts";
-import type { ChatEvent } from "../../../src/providers/provider.ts";
+import { AnswerError, type ChatEvent } from "../../../src/providers/provider.ts";
 import { chunksOf } from "../../support/chatCalls.ts";
 
 const finished = { choices: [{ index: 0, delta: {}, finish_reason: "stop" }] };
@@ -99,4 +99,42 @@ test.each([
   });
   decoder.push(Buffer.from("data: x\n\ndata: y\n\n"));
   expect([decoder.isClosed, decoder.isFinished]).toEqual([true, isFinished]);
+});
+
+describe("a provider cannot fill the memory with a stream that", () => {
+  const pad = "-".repeat(8 * 1024 * 1024);
+  const decoderOf = (chunks: readonly object[]) => {
+    const read = [...chunks];
+    return new ChatDecoder({
+      readEvent: () => ({ kind: "chunk", chunk: { ...read.shift() }, usage: undefined }),
+      identity: { id: "chatcmpl-1", model: "m", created: 1, unknownFields: "forward" },
+      choiceCount: 2,
+      includeUsage: false,
+    });
+  };
+  const times = (count: number, chunk: object) => Array.from({ length: count }, () => chunk);
+  const push = (decoder: ChatDecoder, count: number) =>
+    decoder.push(Buffer.from("data: x\n\n".repeat(count)));
+
+  test("never comes to its content", () => {
+    const decoder = decoderOf(times(8, { ...say(0, { role: "assistant" }), pad }));
+    push(decoder, 7);
+    expect(() => push(decoder, 1)).toThrow(new AnswerError("the answer does not begin"));
+  });
+
+  test("ends one of its choices again and again", () => {
+    const end = { ...say(0, {}, "stop"), pad };
+    const decoder = decoderOf([say(0, { content: "a" }), ...times(8, end)]);
+    push(decoder, 8);
+    expect(() => push(decoder, 1)).toThrow(new AnswerError("the answer has too many ends"));
+  });
+
+  test("counts its choices up for ever", () => {
+    const decoder = decoderOf([say(1023, { content: "a" }), say(1024, { content: "b" })]);
+    push(decoder, 2);
+    const indexes = chunksOf({ text: `${decoder.take()}${decoder.failure()}` }).map(
+      ({ choices }) => choices,
+    );
+    expect(indexes.slice(0, 2)).toMatchObject([[{ index: 1023 }], [{ index: 0 }]]);
+  });
 });
