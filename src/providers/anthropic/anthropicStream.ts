@@ -12,13 +12,16 @@ import { placed, type Place } from "./anthropicOrder.ts";
 import { AnswerError, answerText, type ChatEvent, type ReadChatEvent } from "../provider.ts";
 
 /**
- * A content block that has begun, and after what. Of a call, and undefined for all else: its place among the calls; and
- * whether any arguments came.
+ * A content block that has begun, and after what: of what opened it only what its end needs, for the provider may open
+ * many. Of a call, and undefined for all else: its place among the calls; and whether any arguments came.
  */
 interface OpenBlock {
-  readonly type: unknown;
-  readonly start: JsonFields;
+  readonly isThinking: boolean;
+  /** The whole of a thought that nobody can read. */
+  readonly hidden: JsonFields | undefined;
   readonly call: number | undefined;
+  /** What a call was opened with, as JSON. */
+  readonly input: string;
   readonly after: Place;
   thinking: string;
   signature: string;
@@ -28,8 +31,10 @@ interface OpenBlock {
 const NOTHING: ChatEvent = { kind: "nothing" };
 /** So many blocks may be open at once; the interface has one at a time. */
 const OPEN_BLOCKS_MAX = 1000;
-/** Longer thoughts are shown, but not kept for the end, where they would be given back whole. */
+/** Thoughts that are longer together are shown, but not kept for the end, where they would be given back whole. */
 const THOUGHT_CHARACTERS_MAX = 1024 * 1024;
+/** So much may the calls of an answer be opened with, all together: as much as an answer in JSON may have. */
+const INPUT_CHARACTERS_MAX = 32 * 1024 * 1024;
 
 /** Starts reading the events of one message: https://platform.claude.com/docs/en/build-with-claude/streaming */
 export function readMessageEvents(): ReadChatEvent {
@@ -38,13 +43,15 @@ export function readMessageEvents(): ReadChatEvent {
 }
 
 class MessageReader {
-  readonly #open = new Map<unknown, OpenBlock>();
+  readonly #open = new Map<number | undefined, OpenBlock>();
   /**
    * The thoughts as they were signed: all at the end, in one list. Clients that put the chunks of a stream together
    * know lists of calls only, and keep of several lists the last one, or fail at it.
    */
   readonly #thoughts: JsonFields[] = [];
+  /** Of those and of the thoughts that are open. */
   #thoughtCharacters = 0;
+  #inputCharacters = 0;
   #calls = 0;
   /** Of the text so far. */
   #characters = 0;
@@ -83,14 +90,19 @@ class MessageReader {
     return { ...chunkOf({ role: "assistant", content: "" }), usage, isUsageEarly: true };
   }
 
-  #startBlock(index: unknown, start: JsonFields): ChatEvent {
+  #startBlock(at: unknown, start: JsonFields): ChatEvent {
     if (this.#open.size >= OPEN_BLOCKS_MAX) throw new AnswerError("too many blocks are open");
+    const index = indexOf(at);
     const { type } = start;
     const isCall = type === "tool_use";
+    const isHidden = type === "redacted_thinking";
+    const isThought = isHidden || type === "thinking";
+    const isKept = isThought && this.#mayKeep(answerText(start).length);
     this.#open.set(index, {
-      type,
-      start,
+      isThinking: type === "thinking",
+      hidden: isHidden && isKept ? start : undefined,
       call: isCall ? this.#calls : undefined,
+      input: isCall ? this.#inputOf(start) : "",
       after: { characters: this.#characters, calls: this.#calls },
       thinking: "",
       signature: "",
@@ -109,7 +121,7 @@ class MessageReader {
   }
 
   #add(index: unknown, delta: JsonFields): ChatEvent {
-    const block = this.#open.get(index);
+    const block = this.#open.get(indexOf(index));
     switch (delta["type"]) {
       case "text_delta": {
         const text = textOf(delta["text"]);
@@ -118,14 +130,14 @@ class MessageReader {
       }
       case "thinking_delta": {
         const thinking = textOf(delta["thinking"]);
-        if (block && block.thinking.length <= THOUGHT_CHARACTERS_MAX) block.thinking += thinking;
+        if (block?.isThinking && this.#mayKeep(thinking.length)) block.thinking += thinking;
         return textChunk("reasoning_content", thinking);
       }
-      case "signature_delta":
-        if (block && block.signature.length <= THOUGHT_CHARACTERS_MAX) {
-          block.signature += textOf(delta["signature"]);
-        }
+      case "signature_delta": {
+        const signature = textOf(delta["signature"]);
+        if (block?.isThinking && this.#mayKeep(signature.length)) block.signature += signature;
         return NOTHING;
+      }
       case "input_json_delta": {
         if (!block) throw new AnswerError("a call goes on that never began");
         const text = textOf(delta["partial_json"]);
@@ -140,12 +152,12 @@ class MessageReader {
   }
 
   #stopBlock(index: unknown): ChatEvent {
-    const call = this.#closeBlock(index);
+    const call = this.#closeBlock(indexOf(index));
     return call ? chunkOf({ tool_calls: [call] }) : NOTHING;
   }
 
   /** What a block shows only at its end: the input of a call that came whole or not at all. */
-  #closeBlock(index: unknown): JsonFields | undefined {
+  #closeBlock(index: number | undefined): JsonFields | undefined {
     const block = this.#open.get(index);
     this.#open.delete(index);
     if (!block) return undefined;
@@ -154,15 +166,25 @@ class MessageReader {
       return undefined;
     }
     if (block.hasArguments) return undefined;
-    return calledWith(block.call, answerText(block.start["input"] ?? {}));
+    return calledWith(block.call, block.input);
   }
 
-  #keepThought({ type, thinking, signature, start, after }: OpenBlock): void {
-    const whole = type === "thinking" ? { type, thinking, signature } : start;
-    if (!isThinking(whole)) return;
-    this.#thoughtCharacters += thinking.length + signature.length + textOf(start["data"]).length;
-    if (this.#thoughtCharacters <= THOUGHT_CHARACTERS_MAX)
-      this.#thoughts.push(placed(whole, after));
+  #inputOf(start: JsonFields): string {
+    const input = answerText(start["input"] ?? {});
+    this.#inputCharacters += input.length;
+    if (this.#inputCharacters > INPUT_CHARACTERS_MAX) throw new AnswerError("calls are too long");
+    return input;
+  }
+
+  /** Whether so much more of the thoughts is kept. Of what is once too much nothing is given back. */
+  #mayKeep(characters: number): boolean {
+    this.#thoughtCharacters += characters;
+    return this.#thoughtCharacters <= THOUGHT_CHARACTERS_MAX;
+  }
+
+  #keepThought({ isThinking: isShown, thinking, signature, hidden, after }: OpenBlock): void {
+    const whole = isShown ? { type: "thinking", thinking, signature } : hidden;
+    if (whole && isThinking(whole) && this.#mayKeep(0)) this.#thoughts.push(placed(whole, after));
   }
 
   #finish(delta: JsonFields, reported: unknown): ChatEvent {
@@ -187,8 +209,7 @@ class MessageReader {
       if (call) calls.push(call);
     }
     // Some of the thoughts without the others are none that the provider takes back.
-    const hasThoughts =
-      this.#thoughts.length > 0 && this.#thoughtCharacters <= THOUGHT_CHARACTERS_MAX;
+    const hasThoughts = this.#thoughts.length > 0 && this.#mayKeep(0);
     return {
       ...(calls.length > 0 && { tool_calls: calls }),
       ...(hasThoughts && { thinking_blocks: this.#thoughts }),
@@ -225,6 +246,11 @@ function chunkOf(
 ): ChatEvent & { kind: "chunk" } {
   const choices = [{ index: 0, delta, finish_reason: finishReason }];
   return { kind: "chunk", chunk: { choices, usage }, usage: undefined };
+}
+
+/** Where a block stands. There is one at a time as a rule, so one without a number is found all the same. */
+function indexOf(value: unknown): number | undefined {
+  return typeof value === "number" ? value : undefined;
 }
 
 function fieldsOf(value: unknown): JsonFields {
