@@ -1,5 +1,6 @@
 import {
   ownFault,
+  ReportedFailure,
   UpstreamError,
   upstreamErrorOf,
   type UpstreamExchange,
@@ -12,7 +13,8 @@ export function readFailure(error: unknown): UpstreamError {
 
 /** Ends the exchange whose answer could not be read, and returns why. Throws a fault of our own as it is. */
 export function breakOff(exchange: UpstreamExchange, error: unknown): UpstreamError {
-  const failure = upstreamErrorOf(error);
+  const isCallers = error instanceof ReportedFailure && error.fault === "caller";
+  const failure = isCallers ? exchange.callersFault(error) : upstreamErrorOf(error);
   exchange.abort(failure ?? ownFault(error));
   if (!failure) throw error;
   return failure;
@@ -28,10 +30,11 @@ export function reportedFailure(): UpstreamError {
 
 /**
  * Whether the caller chose what broke an answer off: what the client got of it before is paid for. An event without an
- * end is not among it: it may as well be a provider's that never ends a line, and nothing tells the two apart.
+ * end is not among it: it may as well be a provider's that never ends a line, and nothing tells the two apart. Neither
+ * is a failure that the provider reports, for which it charges nothing either.
  */
 export function isCallersDoing({ fault, outcome }: UpstreamError): boolean {
-  return fault === "misfire" && outcome !== "too large";
+  return fault === "misfire" && outcome === "misfire";
 }
 
 /** Why an exchange is ended whose client went away. */

@@ -1,4 +1,4 @@
-import { isJsonObject } from "../lib/json.ts";
+import { isJsonObject, type JsonFields } from "../lib/json.ts";
 import { parseUntrusted } from "../lib/untrustedJson.ts";
 import { scrub, type Secrets } from "./scrub.ts";
 import { UpstreamError, type AccountFault, type UpstreamFault } from "./upstreamError.ts";
@@ -110,17 +110,26 @@ export function errorOfReply(
     providerCode: error.reason ?? error.code,
     accountFault: fault === "account" ? accountFaultOf(status, error) : undefined,
     words: words || scrub(codeOf(error), secrets) || undefined,
-    shown:
-      fault === "caller"
-        ? {
-            message: words || "invalid request",
-            extra: {
-              ...(error.code === undefined ? {} : { code: shownWord(error.code, secrets) }),
-              ...(error.param === undefined ? {} : { param: shownWord(error.param, secrets) }),
-            },
-          }
-        : undefined,
+    shown: fault === "caller" ? shownOf(error, words, secrets) : undefined,
   });
+}
+
+/** The fault of its caller that an answer with status 200 reports, by what stands in its `error`. */
+export function callersFault(report: JsonFields, secrets: Secrets): UpstreamError {
+  const error: ReportedError = wordsOf(report);
+  const shown = shownOf(error, scrub(error.message ?? "", secrets), secrets);
+  return new UpstreamError("caller", "reported failure", { status: 200, shown });
+}
+
+/** What a client may be told; `words` are scrubbed. */
+function shownOf({ code, param }: ReportedError, words: string, secrets: Secrets) {
+  return {
+    message: words || "invalid request",
+    extra: {
+      ...(code === undefined ? {} : { code: shownWord(code, secrets) }),
+      ...(param === undefined ? {} : { param: shownWord(param, secrets) }),
+    },
+  };
 }
 
 /** Cut behind the masking: half of a secret would not be known as one. */
@@ -177,7 +186,8 @@ function accountFaultOf(
   return isCountry ? "country" : undefined;
 }
 
-function isEmptyAccountCode(word: string | undefined): boolean {
+/** Whether a code says that the operator's account has no money. */
+export function isEmptyAccountCode(word: string | undefined): boolean {
   return EMPTY_ACCOUNT_CODES.has(word?.toLowerCase() ?? "");
 }
 
@@ -238,12 +248,18 @@ function errorObject(text: string): ReportedError {
   return {
     isInForm: error !== body,
     hasRequestId: error !== body && body["request_id"] !== undefined,
-    message: textOf(error["message"]),
+    ...wordsOf(error),
     detail: detailOf(error) || detailOf(body),
-    code: textOf(error["code"]),
-    type: textOf(error["type"])?.slice(0, CODE_CHARS_MAX),
-    param: textOf(error["param"]),
     ...detailsOf(error["details"]),
+  };
+}
+
+function wordsOf({ message, code, type, param }: JsonFields) {
+  return {
+    message: textOf(message),
+    code: textOf(code),
+    type: textOf(type)?.slice(0, CODE_CHARS_MAX),
+    param: textOf(param),
   };
 }
 

@@ -3,6 +3,7 @@ import type { ChatRequest } from "../contract/chat.ts";
 import type { Usage } from "../contract/usage.ts";
 import { isDeeper, type JsonFields, type JsonObjectText } from "../lib/json.ts";
 import { ANSWER_ROOM, CostlyJsonError, parseUntrusted } from "../lib/untrustedJson.ts";
+import type { UpstreamFault, UpstreamOutcome } from "./upstreamError.ts";
 
 /** A chat request on its way to one route. */
 export interface ChatCall {
@@ -65,6 +66,9 @@ export type ReadChatEvent = (event: { event: string | undefined; data: string })
 /** The answer of a provider is not what its interface promises: an error where an answer belongs, or nonsense. */
 export class AnswerError extends Error {
   override readonly name: string = "AnswerError";
+  /** Whose fault that is, and what an attempt came to by it. */
+  readonly fault: UpstreamFault = "provider";
+  readonly outcome: UpstreamOutcome = "answer";
 }
 
 /**
@@ -73,6 +77,8 @@ export class AnswerError extends Error {
  */
 export class MisfireError extends AnswerError {
   override readonly name: string = "MisfireError";
+  override readonly fault = "misfire";
+  override readonly outcome = "misfire";
 }
 
 /**

@@ -14,19 +14,15 @@ import {
   type HttpResponse,
   type OpenRequests,
 } from "./http/client.ts";
-import { errorOfReply, retryAfterOf } from "./errorReply.ts";
-import {
-  AnswerError,
-  MisfireError,
-  UnfitError,
-  type EncodedRequest,
-  type ProviderAdapter,
-} from "./provider.ts";
+import { callersFault, errorOfReply, retryAfterOf } from "./errorReply.ts";
+import { AnswerError, UnfitError, type EncodedRequest, type ProviderAdapter } from "./provider.ts";
+import type { ReportedFailure } from "./reportedFailure.ts";
 import type { Secrets } from "./scrub.ts";
 import { UpstreamError } from "./upstreamError.ts";
 
 export { ConnectionError } from "./http/client.ts";
 export { reachHost } from "./http/reach.ts";
+export { ReportedFailure, reportedFailureOf } from "./reportedFailure.ts";
 export { ownFault, UpstreamError, type UpstreamFault } from "./upstreamError.ts";
 
 /** One request to a provider. `requestId` is ours; it helps the operator to find it in the provider's own logs. */
@@ -56,6 +52,8 @@ export interface UpstreamExchange {
   expect(): void;
   /** The answer is complete: the connection is kept if the body ends soon, else closed. */
   finished(): void;
+  /** A failure that the answer reports and that is its caller's, in words that may be shown. */
+  callersFault(failure: ReportedFailure): UpstreamError;
   /** Ends it at once, wherever it is. */
   abort(reason: UpstreamError): void;
 }
@@ -177,6 +175,10 @@ class ProviderExchange implements UpstreamExchange {
     void this.#endQuietly();
   }
 
+  callersFault({ report }: ReportedFailure): UpstreamError {
+    return callersFault(report, this.#options.secrets);
+  }
+
   abort(reason: UpstreamError): void {
     this.#http.abort(reason);
   }
@@ -217,10 +219,8 @@ class ProviderExchange implements UpstreamExchange {
     if (encoding.trim().toLowerCase() !== "identity") {
       throw new UpstreamError("provider", "compressed", { status: response.status });
     }
-    const mediaType = (response.header("content-type") ?? "")
-      .split(";", 1)[0]
-      ?.trim()
-      .toLowerCase();
+    const [type = ""] = (response.header("content-type") ?? "").split(";", 1);
+    const mediaType = type.trim().toLowerCase();
     const isStream = mediaType === "text/event-stream";
     const isOther = mediaType === "application/json" || mediaType === "text/html";
     if (this.#options.stream ? isOther : isStream) {
@@ -260,12 +260,12 @@ export function upstreamErrorOf(error: unknown): UpstreamError | undefined {
     const shown = { message: error.message, extra: {} };
     return new UpstreamError("unfit", "unfit", { shown });
   }
-  if (error instanceof MisfireError)
-    return new UpstreamError("misfire", "misfire", { cause: error });
   // How long an event is the caller can choose, by asking for all that is known of each token: no route is worse for it.
   if (error instanceof SseLimitError)
     return new UpstreamError("misfire", "too large", { cause: error });
-  if (error instanceof AnswerError || error instanceof SseEncodingError)
+  if (error instanceof AnswerError)
+    return new UpstreamError(error.fault, error.outcome, { cause: error });
+  if (error instanceof SseEncodingError)
     return new UpstreamError("provider", "answer", { cause: error });
   return undefined;
 }

@@ -29,7 +29,7 @@ export type UpstreamFault =
  * happened to its connection, or what was wrong with its answer. telemetry/attemptOutcome.ts lists them once more, for
  * the labels of a metric must be few: a word that is missing there is counted as `other`.
  */
-type UpstreamOutcome =
+export type UpstreamOutcome =
   | `status ${number}`
   | ConnectionErrorCode
   | "answer"

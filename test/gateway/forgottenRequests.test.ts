@@ -6,7 +6,7 @@ import { ChatDecoder } from "../../src/gateway/decoding/chatDecoder.ts";
 import { endForgotten } from "../../src/gateway/forgottenRequests.ts";
 import type { Visit } from "../../src/gateway/gateway.ts";
 import { StreamRelay } from "../../src/gateway/relay.ts";
-import type { UpstreamExchange } from "../../src/providers/upstream.ts";
+import { UpstreamError, type UpstreamExchange } from "../../src/providers/upstream.ts";
 import { doneEvent, helloEvent, stopEvent, usageEvent } from "../support/chatAnswers.ts";
 import { rouble, type TestKey } from "../support/testApp.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
@@ -60,6 +60,7 @@ function arrived(pieces: readonly string[]): UpstreamExchange {
     rest() {},
     expect() {},
     finished() {},
+    callersFault: () => new UpstreamError("caller", "reported failure"),
     abort() {},
   };
 }

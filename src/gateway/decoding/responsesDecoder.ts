@@ -11,6 +11,7 @@ import {
   MisfireError,
   parseAnswerJson,
 } from "../../providers/provider.ts";
+import { reportedFailureOf } from "../../providers/upstream.ts";
 import { ANSWER_BYTES_MAX, type AnswerDecoder, type NamedObject } from "./answerDecoder.ts";
 import { ranProviderTools } from "./providerTools.ts";
 import { outputBytes } from "./generatedBytes.ts";
@@ -108,7 +109,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     // What follows the terminal event is no part of the answer.
     if (this.isFinished) return;
     const type = eventType(event);
-    if (type === "error") throw new AnswerError("the stream reports an error");
+    if (type === "error") throw reportedFailureOf(parse(event));
     if (type !== undefined && TERMINAL_EVENTS.has(type)) {
       this.#finish(type, event);
       return;

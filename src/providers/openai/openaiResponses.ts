@@ -3,6 +3,7 @@ import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { parseAnswer, withoutIndex } from "../chat/answerObject.ts";
 import { encodeChat } from "./openaiResponsesRequest.ts";
 import { Saying, type Said } from "./openaiResponsesSaying.ts";
+import { reportedFailureOf } from "../reportedFailure.ts";
 import {
   AnswerError,
   type ChatEvent,
@@ -24,7 +25,7 @@ export const openaiResponses: ChatInterface = {
 };
 
 function readResponse(text: string): ChatReply {
-  const response = parseAnswer(text);
+  const response = parseAnswer(text, undefined, reportedFailureOf);
   if (!Array.isArray(response["output"])) throw new AnswerError("the answer has no output");
   const saying = new Saying();
   const { finishReason, usage, shownUsage } = readEnd(response, saying, response["status"]);
@@ -60,12 +61,13 @@ function eventReader(): ReadChatEvent {
   return ({ event, data }): ChatEvent => {
     // Imitators end their streams as those of chats end; what counts is the response's own end.
     if (data === "" || data === "[DONE]") return { kind: "nothing" };
-    const fields = parseAnswer(data);
+    const fields = parseAnswer(data, undefined, reportedFailureOf);
     const type = typeof fields["type"] === "string" ? fields["type"] : (event ?? "");
     switch (type) {
       case "error":
+        throw reportedFailureOf(fields);
       case "response.failed":
-        throw new AnswerError("the stream reports an error");
+        throw failedOf(fields["response"]);
       case "response.created":
         created = createdOf(fields["response"]);
         break;
@@ -131,7 +133,7 @@ function isCall(item: JsonFields): boolean {
 /** Says what is left to be said of a finished response, and how it ended. Throws AnswerError where it did not finish. */
 function readEnd(response: JsonFields, saying: Saying, status: unknown) {
   const { output, usage: reported } = response;
-  if (isJsonObject(response["error"])) throw new AnswerError("the answer is an error");
+  if (isJsonObject(response["error"])) throw reportedFailureOf(response);
   const items: readonly unknown[] = Array.isArray(output) ? output : [];
   for (const [index, item] of items.entries()) saying.sayItem(item, "response", index);
   const finishReason = finishReasonOf(response, status, saying.callsTools);
@@ -148,10 +150,16 @@ function finishReasonOf(response: JsonFields, status: unknown, callsTools: boole
     // Whatever else cut it, it must not look whole.
     return reason === "content_filter" ? "content_filter" : "length";
   }
+  if (status === "failed") throw failedOf(response);
   if (status !== undefined && status !== null && status !== "completed") {
     throw new AnswerError("the response did not finish");
   }
   return callsTools ? "tool_calls" : "stop";
+}
+
+/** The failure of a response whose event, or whose status, says that it failed. */
+function failedOf(response: unknown): AnswerError {
+  return reportedFailureOf({ ...(isJsonObject(response) && response), status: "failed" });
 }
 
 function createdOf(response: unknown): JsonFields {
