@@ -73,6 +73,7 @@ const ITEM_KEYS: ReadonlySet<string> = new Set([
   "role",
   "content",
   "encrypted_content",
+  "tools",
 ]);
 const TYPE_KEY: ReadonlySet<string> = new Set(["type"]);
 const NO_KEYS: ReadonlySet<string> = new Set();

@@ -120,6 +120,7 @@ describe("a key inside of a responses request in other letters", () => {
     [input({ ...user, Type: "item_reference", id: "msg_1" }), "Type"],
     [input({ ...user, Content: [] }), "Content"],
     [input({ ...user, role: "user", Role: "system" }), "Role"],
+    [input({ type: "additional_tools", tools: [], Tools: [{ type: "mcp" }] }), "Tools"],
     [
       input({ type: "reasoning", encrypted_content: "x", Encrypted_Content: "" }),
       "Encrypted_Content",

@@ -34,6 +34,28 @@ describe("a tool of a refused type is a 400 that names it", () => {
   });
 });
 
+describe("so is one that an item of an input brings", () => {
+  test.each<[string, unknown]>([
+    ["for the rest of it", [{ type: "additional_tools", role: "developer", tools: [image] }]],
+    ["found by a search", [{ role: "user" }, { type: "tool_search_output", tools: [image] }]],
+    ["of any type", [{ type: "not known yet", tools: [{ type: "namespace", tools: [image] }] }]],
+    ["that is no list", { type: "additional_tools", tools: image }],
+    ["in a list in the list", [[{ type: "additional_tools", tools: [image] }]]],
+  ])("%s", async (_, input) => {
+    const refusal = await refusalOf(() => refuseTools({ input }, ["image_generation"]));
+    expect(refusal?.status).toBe(400);
+    expect(refusal?.message).toBe("tools of the type image_generation are not supported");
+  });
+
+  test("but not what it says", async () => {
+    const input = [
+      { role: "user", content: [{ type: "input_text", text: "image_generation" }] },
+      { type: "tool_search_call", arguments: { goal: { tools: [image] } } },
+    ];
+    expect(await refusalOf(() => refuseTools({ input }, ["image_generation"]))).toBeUndefined();
+  });
+});
+
 test.each<[string, unknown]>([
   ["none", undefined],
   ["null", null],
