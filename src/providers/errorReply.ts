@@ -74,10 +74,10 @@ const ACCOUNT_REASON =
  */
 const ACCOUNT_CODE = /api_?key|account|permission|billing|quota|balance|credit|country|region/i;
 const ACCOUNT_SENTENCE =
-  /^(?:sorry, )?(?:(?:your|this|the|invalid|incorrect|insufficient|unsupported) )?(?:newly created )?(?:api[ _-]?key|account|organization|team|permissions?|billing|credits?|balance|country|region)\b|^you (?:have insufficient|do not have|don't have) permission(?! to access the file\b)|^method doesn't allow unregistered callers\b/i;
+  /^(?:sorry, )?(?:(?:your|this|the|invalid|incorrect|insufficient|unsupported) )?(?:newly created )?(?:api[ _-]?key|account|organization(?! must be verified to\b)|team|permissions?|billing|credits?|balance|country|region)\b|^you (?:have insufficient|do not have|don't have) permission(?! to access the file\b)|^method doesn't allow unregistered callers\b/i;
 const MODEL_WORD = /model/i;
 const REQUEST_WORD =
-  /moderat|flagg|polic|guideline|safety|violat|harm|content|prompt|\b(?:request|input|message|parameter|value|field|type|role|name|file|image|tool|keyword)s?\b/i;
+  /moderat|flagg|polic|guideline|safety|violat|harm|content|prompt|must be verified to|\b(?:request|input|message|parameter|value|field|type|role|name|file|image|tool|keyword)s?\b/i;
 
 /**
  * The seconds for which the head of an answer asks to be left alone, as errorOfReply takes them. Azure, and OpenAI, have

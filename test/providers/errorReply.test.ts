@@ -224,6 +224,8 @@ describe("a 403 that speaks of the request is about this one request", () => {
     [{ message: "Your input was refused. No credits were charged to your account." }],
     [{ message: "The keyword is not allowed" }],
     [{ message: "Input token count + max_tokens must be less than the context length." }],
+    [{ message: "Your organization must be verified to use the model `gpt-image-1`." }],
+    [{ message: "Your organization must be verified to generate reasoning summaries." }],
     [{ message: "You do not have permission to access the File x1 or it may not exist." }],
   ])("%j", (error) => {
     expect(faultOf(403, error)).toBe("misfire");
