@@ -4,11 +4,14 @@ import type { Annotations } from "./humanError.ts";
 import { holdFields, modelField, nullable, oneOf } from "./sharedFields.ts";
 
 const MESSAGES_MAX = 10_000;
+/** Far more than the few words that a sequence is; the gateway keeps it in memory as long as the answer lasts. */
+const STOP_CHARACTERS_MAX = 1024;
 
 const role = oneOf(["system", "user", "assistant", "developer", "tool"], {
   description: "Who says it.",
 });
-const stopSequences = Type.Array(Type.String({ minLength: 1 }), {
+const stopSequence = Type.String({ minLength: 1, maxLength: STOP_CHARACTERS_MAX });
+const stopSequences = Type.Array(stopSequence, {
   minItems: 1,
   maxItems: 4,
   described: "an array of strings",
@@ -37,7 +40,7 @@ const listedFields = {
     "Nucleus sampling: only the likeliest tokens of this share of probability are drawn.",
   ),
   stop: nullable(
-    Type.Union([Type.String({ minLength: 1 }), stopSequences]),
+    Type.Union([stopSequence, stopSequences]),
     "Generation stops at such a text, and the answer does not contain it.",
   ),
 };

@@ -127,6 +127,10 @@ const listed: Row[] = [
   [{ stop: ["1", 2] }, "stop[1] must be a string"],
   [{ stop: ["1", null] }, "stop[1] must be a string"],
   [{ stop: ["1", ""] }, "stop[1] must not be empty"],
+  [{ stop: "x".repeat(1024) }, undefined],
+  [{ stop: "x".repeat(1025) }, "stop must be at most 1024 characters long"],
+  [{ stop: ["1", "ы".repeat(1024)] }, undefined],
+  [{ stop: ["1", "ы".repeat(1025)] }, "stop[1] must be at most 1024 characters long"],
 
   ...[
     "stream",
