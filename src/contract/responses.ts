@@ -40,6 +40,12 @@ const OTHER_PARTS: ReadonlySet<unknown> = new Set([
   "image_url",
 ]);
 
+/**
+ * vLLM takes it for the id of the response that it makes, and another account's could be named:
+ * https://github.com/vllm-project/vllm/blob/main/vllm/entrypoints/openai/responses/protocol.py
+ */
+const OWN_ID_FIELD = "request_id";
+
 const checkBody = bodyCheck(ResponsesRequestBody);
 
 /** A checked request: what the gateway itself needs. What is sent is the client's own text. */
@@ -63,7 +69,7 @@ export function checkResponsesRequest(
   rules: { readonly refusedFields: readonly string[]; readonly refusedTools: readonly string[] },
 ): ResponsesRequest {
   const body = checkBody(value);
-  refuseFields(value, rules.refusedFields);
+  refuseFields(value, [...rules.refusedFields, OWN_ID_FIELD]);
   refuseOtherNames(value, "max_output_tokens");
   refuseTools(value, rules.refusedTools);
   refuseDifferentBounds(body);

@@ -78,6 +78,7 @@ describe("a field of a chat in other letters", () => {
 describe("a field of a responses request in other letters", () => {
   expectRefusals(responses, topLevel);
   expectRefusals(responses, accepted);
+  expectRefusals(responses, [[{ Request_Id: "resp_1" }, "Request_Id"]]);
 });
 
 const message = (fields: Fields): Fields => ({ messages: [user, { ...user, ...fields }] });

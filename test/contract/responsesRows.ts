@@ -32,6 +32,8 @@ export const responsesRows: readonly [fields: Fields, message: string | undefine
   [{ n_predict: 5, max_output_tokens: 5 }, "n_predict is not supported, use max_output_tokens"],
   [{ n_cmpl: 2 }, "n_cmpl is not supported, use n"],
   [{ auto_max_new_tokens: true }, "auto_max_new_tokens is not supported, use max_output_tokens"],
+  [{ request_id: null }, undefined],
+  [{ request_id: "resp_1" }, "request_id is not supported"],
   [{ background: null }, undefined],
   [{ background: false }, undefined],
   [{ background: true }, "background is not supported"],

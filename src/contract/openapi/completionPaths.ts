@@ -50,6 +50,7 @@ export function createResponse(): object {
       required: true,
       description: [
         "Fields that are not listed are the provider's to judge.",
+        "Only `request_id` is refused (400): some providers would give the response that id.",
         "Stored objects that the request names must come from responses of this account, or be shared by the operator.",
         refusals,
       ].join(" "),
