@@ -11,6 +11,11 @@ const CLOSE_ARRAY = 0x5d;
 const PLAIN_KEYS_MAX = 16;
 const PLAIN_KEY_CHARACTERS_MAX = 32;
 
+/** A call of indexOf costs as much as so many characters that are walked: between quotes this close it does not pay. */
+const CLOSE_CHARACTERS_MAX = 8;
+/** Escaped quotes that close to one another in a row, behind which the text is walked. */
+const CLOSE_QUOTES_MAX = 8;
+
 /** One member of the top-level object. Offsets are UTF-16 units of the text; the ends are exclusive. */
 export interface Member {
   /** The key after unescaping. */
@@ -230,11 +235,30 @@ function valueEndBefore(text: string, at: number): number {
 
 /** Where the string that opens at `open` closes: at the first quote behind an even number of backslashes; -1 for none. */
 export function closingQuote(text: string, open: number): number {
-  let quote = open;
-  do {
-    quote = text.indexOf('"', quote + 1);
-  } while (quote >= 0 && isEscaped(text, quote));
+  let row = 0;
+  let last = open;
+  let quote = text.indexOf('"', open + 1);
+  while (quote >= 0 && isEscaped(text, quote)) {
+    row = quote - last <= CLOSE_CHARACTERS_MAX ? row + 1 : 0;
+    last = quote;
+    // So many close together may be a whole body of nothing else.
+    quote = text.indexOf('"', row < CLOSE_QUOTES_MAX ? quote + 1 : behindEscapes(text, quote + 1));
+  }
   return quote;
+}
+
+/** Where no escape is close any more, or the first quote that is none. */
+function behindEscapes(text: string, from: number): number {
+  let at = from;
+  for (let end = at + CLOSE_CHARACTERS_MAX; at < end; at++) {
+    const unit = text.charCodeAt(at);
+    if (unit === QUOTE) return at;
+    if (unit === BACKSLASH) {
+      at++;
+      end = at + CLOSE_CHARACTERS_MAX;
+    }
+  }
+  return at;
 }
 
 /** True behind an odd number of backslashes: what stands at `at` is then part of an escape. */
