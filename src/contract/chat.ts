@@ -5,6 +5,7 @@ import { measurePrompt, type PromptMeasure } from "./chatPrompt.ts";
 import { ChatRequestBody, RequestMessage, StrictChatRequestBody } from "./chatRequestBody.ts";
 import { invalidRequest } from "./errors.ts";
 import { firstProblem } from "./humanError.ts";
+import { refuseLongCaches } from "./longCaches.ts";
 import { refuseTools } from "./refusedTools.ts";
 import {
   choiceCountOf,
@@ -44,6 +45,7 @@ export function checkChatRequest(value: JsonFields, rules: ChatRequestRules): Ch
   refuseFields(value, rules.refusedFields);
   refuseOtherNames(value, "max_tokens");
   refuseTools(value, rules.refusedTools);
+  refuseLongCaches(value);
   refuseDifferentBounds(body);
   return {
     model: body.model,

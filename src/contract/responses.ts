@@ -1,6 +1,7 @@
 import { Type, type Static } from "@sinclair/typebox";
 import type { JsonFields } from "../lib/json.ts";
 import { bodyCheck } from "./bodyCheck.ts";
+import { refuseLongCaches } from "./longCaches.ts";
 import { refuseTools } from "./refusedTools.ts";
 import {
   choiceCountOf,
@@ -72,6 +73,7 @@ export function checkResponsesRequest(
   refuseFields(value, [...rules.refusedFields, OWN_ID_FIELD]);
   refuseOtherNames(value, "max_output_tokens");
   refuseTools(value, rules.refusedTools);
+  refuseLongCaches(value);
   refuseDifferentBounds(body);
   const stored = findStoredObjects(value);
   const previousResponseId = body.previous_response_id ?? undefined;

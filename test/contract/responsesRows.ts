@@ -44,6 +44,8 @@ export const responsesRows: readonly [fields: Fields, message: string | undefine
   [{ service_tier: "auto" }, undefined],
   [{ service_tier: "default" }, undefined],
   [{ service_tier: "flex" }, "service_tier is not supported"],
+  [{ cache_control: { ttl: "5m" } }, undefined],
+  [{ cache_control: { ttl: "1h" } }, "cache_control beyond 5m is not supported"],
   [{ models: ["a"] }, "models is not supported"],
   [{ speed: null }, undefined],
   [{ previous_response_id: null }, undefined],

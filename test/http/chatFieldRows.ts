@@ -88,6 +88,8 @@ export const openFields: readonly FieldRow[] = [
   [ask({ deferred: "true" }), "deferred is not supported"],
   [ask({ service_tier: "priority" }), "service_tier is not supported"],
   [ask({ service_tier: "default" }), accepted],
+  [ask({ cache_control: { ttl: "5m" } }), accepted],
+  [ask({ cache_control: { ttl: "1h" } }), "cache_control beyond 5m is not supported"],
   ...["models", "route", "provider", "plugins", "web_search_options", "speed"].map(
     (field) => [ask({ [field]: "x" }), `${field} is not supported`] as const,
   ),

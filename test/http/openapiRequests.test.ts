@@ -13,6 +13,7 @@ const saidInWords: readonly (readonly [message: RegExp, words: string])[] = [
   [/ must not differ$/, "two different bounds of the answer's tokens"],
   [/^\w+ is not supported, use \w+$/, "another server's name for a bound or for `n`"],
   [/^(?:background|deferred) is not supported$/, "`background` and `deferred` other than false"],
+  [/^cache_control beyond 5m is not supported$/, "a `cache_control` with a `ttl` beyond `5m`"],
   [/^service_tier is not supported$/, "`service_tier` other than `auto` and `default`"],
   [
     /^(?:models|route|provider|plugins|web_search_options|speed) is not supported$/,

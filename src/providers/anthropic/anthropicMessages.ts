@@ -3,7 +3,7 @@ import { isThinking } from "./anthropicAnswer.ts";
 import { takesLateInstructions } from "./anthropicModel.ts";
 import { inOrder, textBlock, thinkingBlock } from "./anthropicOrder.ts";
 import { refuseRecording } from "../chat/chatFields.ts";
-import { partsOf, refusalOf, unfit, unfitPart, type ChatPart } from "../chat/chatParts.ts";
+import { partsOf, refusalOf, unfitPart, type ChatPart } from "../chat/chatParts.ts";
 import { answeredCallOf, argumentsOf, toolCallsOf } from "../chat/chatTools.ts";
 import { exactReader, type ReadJson } from "../../lib/exactJson.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
@@ -35,8 +35,6 @@ export interface Conversation {
 
 /** The interface wants the user to speak first; a conversation that the assistant opens gets this before it. */
 const OPENING: Block = { type: "text", text: "(no message)" };
-/** https://platform.claude.com/docs/en/build-with-claude/prompt-caching#pricing */
-const USUAL_TTL = "5m";
 
 /**
  * Instructions stay where they stand: brought to the top, those that came late would change what was sent before them,
@@ -207,15 +205,10 @@ function sourceOf(source: (ChatPart & { kind: "image" })["source"]): Block {
     : { type: "base64", media_type: source.mediaType, data: source.base64 };
 }
 
-/**
- * Where the client wants the prompt's cache to end; clients that know the provider write it into their parts and tools.
- * Throws UnfitError for a cache that is kept for an hour: writing it costs more than a model's one price for that.
- */
+/** Where the client wants the prompt's cache to end; clients that know the provider write it into their parts and tools. */
 export function cacheControlOf(own: Block | undefined): Block {
   const control = own?.["cache_control"];
-  if (!isJsonObject(control)) return {};
-  if ((control["ttl"] ?? USUAL_TTL) !== USUAL_TTL) throw unfit(`cache_control beyond ${USUAL_TTL}`);
-  return { cache_control: control };
+  return isJsonObject(control) ? { cache_control: control } : {};
 }
 
 /** The interface takes no blanks at the end of an answer that it is to go on with. */

@@ -25,7 +25,7 @@ export function encodeMessages(call: ChatCall): EncodedRequest {
   refuseOtherAnswers(body);
   // It names a place in the operator's account that other callers may have put things into.
   if (isGiven(body["container"])) throw unfit("container");
-  refuseOtherPrices(body);
+  refuseOtherPlaces(body);
   const { system, turns } = conversationOf(body.messages, model);
   // Of two kinds of instructions one would be lost.
   if (system.length > 0 && isGiven(body["system"])) {
@@ -56,12 +56,9 @@ export function encodeMessages(call: ChatCall): EncodedRequest {
   return { path: "/messages", body: bodyWithOthers(object, fields) };
 }
 
-/** These go to the provider as they stand, and would make the same tokens dearer than their configured price. */
-function refuseOtherPrices(body: Block): void {
-  const { system, inference_geo: place = null } = body;
+/** A place goes to the provider as it stands, and would make the same tokens dearer than their configured price. */
+function refuseOtherPlaces({ inference_geo: place = null }: Block): void {
   if (place !== null && place !== "global") throw unfit("inference_geo");
-  cacheControlOf(body);
-  if (Array.isArray(system)) system.filter(isJsonObject).forEach(cacheControlOf);
 }
 
 function toolOf(tool: ReturnType<typeof toolsOf>[number]): Block {
