@@ -1,10 +1,12 @@
 /** The only values of `error.type` that clients see. */
-export type ErrorType =
-  | "invalid_request_error"
-  | "auth_error"
-  | "billing_error"
-  | "rate_limit_error"
-  | "provider_error";
+export const errorTypes = [
+  "invalid_request_error",
+  "auth_error",
+  "billing_error",
+  "rate_limit_error",
+  "provider_error",
+] as const;
+export type ErrorType = (typeof errorTypes)[number];
 
 /** The only statuses of errors under /v1. */
 export type ErrorStatus = 400 | 401 | 402 | 404 | 429 | 502;

@@ -1,17 +1,9 @@
 import { Type, type TProperties } from "@sinclair/typebox";
 import { lazy } from "../../lib/lazy.ts";
-import type { ErrorType } from "../errors.ts";
+import { errorTypes, type ErrorType } from "../errors.ts";
 import { oneOf } from "../sharedFields.ts";
 
 // All schemas of this folder are made when the document is: a start that nobody asks for it pays nothing.
-
-const types = {
-  invalid_request_error: true,
-  auth_error: true,
-  billing_error: true,
-  rate_limit_error: true,
-  provider_error: true,
-} satisfies Record<ErrorType, true>;
 
 /** The form of every error, and that of each of the five types. */
 export const errorSchemas = lazy(() => ({
@@ -19,7 +11,7 @@ export const errorSchemas = lazy(() => ({
     {
       error: Type.Object({
         message: message(),
-        type: oneOf(Object.keys(types), { description: "What kind of error it is." }),
+        type: oneOf(errorTypes, { description: "What kind of error it is." }),
       }),
     },
     { description: "The form of every error." },
