@@ -23,7 +23,7 @@ const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 const FORM = /^sk-tg-[0-9A-Za-z]{49}$/;
 
 export function issueKey(random: Random): IssuedKey {
-  const secret = BigInt(`0x${Buffer.from(random.bytes(SECRET_BYTES)).toString("hex")}`);
+  const secret = BigInt(`0x${random.bytes(SECRET_BYTES).toHex()}`);
   const body = KEY_HEAD + base62(secret, SECRET_CHARS);
   const key = body + checksum(body);
   return { key, hash: hashKey(key), prefix: key.slice(0, PREFIX_CHARS) };

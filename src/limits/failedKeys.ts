@@ -31,8 +31,6 @@ export function createFailedKeys(clock: Clock): FailedKeys {
 }
 
 function forgetOldest(buckets: Map<string, unknown>): void {
-  for (const address of buckets.keys()) {
-    buckets.delete(address);
-    return;
-  }
+  const [oldest] = buckets.keys();
+  if (oldest !== undefined) buckets.delete(oldest);
 }

@@ -56,5 +56,5 @@ function isAddress(groups: string): boolean {
 
 /** A provider may write its name in other letters than the URL that leads to it, and means the same. */
 function inAnyCase(host: string): RegExp {
-  return new RegExp(host.replaceAll(/[^a-z\d]/gi, "\\$&"), "gi");
+  return new RegExp(RegExp.escape(host), "gi");
 }

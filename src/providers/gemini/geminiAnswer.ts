@@ -87,7 +87,7 @@ function isBlocked(feedback: unknown): boolean {
 /** Unlike the next answer's, and the same for all calls of one. */
 function idPrefixOf(responseId: unknown, text: string): string {
   const own = typeof responseId === "string" ? responseId.replace(/[^\w-]/g, "") : "";
-  return `call_${(own || Buffer.from(sha256(text)).toString("hex")).slice(0, ID_CHARS_MAX)}`;
+  return `call_${(own || sha256(text).toHex()).slice(0, ID_CHARS_MAX)}`;
 }
 
 interface ReadUsage {
