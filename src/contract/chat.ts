@@ -7,12 +7,7 @@ import { invalidRequest } from "./errors.ts";
 import { firstProblem } from "./humanError.ts";
 import { refuseLongCaches } from "./longCaches.ts";
 import { refuseTools } from "./refusedTools.ts";
-import {
-  choiceCountOf,
-  refuseDifferentBounds,
-  refuseFields,
-  refuseOtherNames,
-} from "./sharedFields.ts";
+import { refuseDifferentBounds, refuseFields, refuseOtherNames } from "./sharedFields.ts";
 
 const checkOpen = bodyCheck(ChatRequestBody);
 const checkStrict = bodyCheck(StrictChatRequestBody);
@@ -51,7 +46,7 @@ export function checkChatRequest(value: JsonFields, rules: ChatRequestRules): Ch
     model: body.model,
     stream: body.stream ?? false,
     includeUsage: body.stream_options?.include_usage ?? false,
-    choiceCount: choiceCountOf(body),
+    choiceCount: body.n ?? 1,
     outputTokensBound:
       body.max_tokens ?? body.max_completion_tokens ?? body.max_output_tokens ?? undefined,
     stop: typeof body.stop === "string" ? [body.stop] : (body.stop ?? []),

@@ -4,7 +4,6 @@ import { bodyCheck } from "./bodyCheck.ts";
 import { refuseLongCaches } from "./longCaches.ts";
 import { refuseTools } from "./refusedTools.ts";
 import {
-  choiceCountOf,
   holdFields,
   modelField,
   nullable,
@@ -80,7 +79,7 @@ export function checkResponsesRequest(
   return {
     model: body.model,
     stream: body.stream ?? false,
-    choiceCount: choiceCountOf(body),
+    choiceCount: body.n ?? 1,
     outputTokensBound: body.max_output_tokens ?? undefined,
     previousResponseId,
     comparedResponseId: comparedResponseOf(value),

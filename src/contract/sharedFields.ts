@@ -72,11 +72,6 @@ export const holdFields = {
 /** The values of `holdFields`, checked. */
 export type HoldFields = Static<TObject<typeof holdFields>>;
 
-/** How many choices the caller asks for: 1 unless it says otherwise. */
-export function choiceCountOf(body: HoldFields): number {
-  return body.n ?? 1;
-}
-
 /** Throws ApiError 400 where two of the names of one bound are given different values: which of them counts is not ours to guess. */
 export function refuseDifferentBounds(body: HoldFields): void {
   const names = ["max_tokens", "max_completion_tokens", "max_output_tokens"] as const;

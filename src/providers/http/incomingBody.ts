@@ -1,4 +1,5 @@
 import { viewOf, type Span } from "../../lib/span.ts";
+import type { Connection } from "./connection.ts";
 
 /** Bytes that a body keeps for a reader who does not come; with more the sender is made to wait. */
 const BUFFERED_BYTES_MAX = 65_536;
@@ -9,14 +10,9 @@ const BUFFERED_BYTES_MAX = 65_536;
  */
 const READ_BYTES_MAX = 16_384;
 
-/** What a body does to the connection that it comes from. */
-export interface BodySource {
-  resume(): void;
-}
-
 /** The body of a response between the network, which pushes, and its one reader, who pulls. */
 export class IncomingBody {
-  readonly #source: BodySource;
+  readonly #source: Pick<Connection, "resume">;
   readonly #pieces: Uint8Array[] = [];
   #bufferedBytes = 0;
   #reader: PromiseWithResolvers<Uint8Array | undefined> | undefined;
@@ -26,7 +22,7 @@ export class IncomingBody {
   #hasEnded = false;
   #failure: Error | undefined;
 
-  constructor(source: BodySource) {
+  constructor(source: Pick<Connection, "resume">) {
     this.#source = source;
   }
 
