@@ -81,6 +81,7 @@ interface MeterOptions {
   ended(receipt: Receipt): void;
 }
 
+/** The meter of one request. It opens the request in the books as it is made, and refers to nothing of its body. */
 export class RequestMeter implements Meter {
   readonly opened: Promise<void>;
   pausedMs = 0;

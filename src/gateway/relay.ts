@@ -34,7 +34,7 @@ export interface RelayOptions {
   signal: AbortSignal;
   disconnectGraceMs: number;
   readonly record: RecordObjects;
-  /** Called once where the answer has begun: the receipt, if the ending could be committed, and why the answer failed, if it did. */
+  /** Called once if the answer has begun: the receipt, where it could be committed, and why the answer failed, if it did. */
   ended(receipt: Receipt | undefined, error: unknown): void;
 }
 
