@@ -238,6 +238,23 @@ describe("the estimate", () => {
     ]);
   });
 
+  test("counts the text, and not what it cites", async () => {
+    const citation = {
+      start_index: 0,
+      end_index: 8,
+      title: "t".repeat(99),
+      url: "https://a.example",
+    };
+    const annotations = [{ type: "url_citation", url_citation: citation }];
+    const message = { role: "assistant", content: "12345678", annotations };
+    at.provider.answer = answered({ usage: undefined, choices: [{ index: 0, message }] });
+    const key = at.gateway.key();
+    await chat(at.gateway, key);
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { estimated: true, completionTokens: 2 },
+    ]);
+  });
+
   /** Two bytes of a name and six of arguments, and what else comes with them. */
   const called = { id: "call_0123456789", type: "function", index: 0 };
   const calls: readonly (readonly [string, object, number])[] = [

@@ -14,6 +14,8 @@ const ENVELOPE_KEYS: ReadonlySet<string> = new Set([
   "item_id",
   // A message's thoughts once more, signed, for the provider that they came from; their text is in the reasoning.
   "thinking_blocks",
+  // What the text cites: a search brought it in.
+  "annotations",
   // The signatures of thoughts, in which Google's interface gives them.
   "extra_content",
 ]);

@@ -7,6 +7,8 @@ export interface Said {
   refusal?: string;
   reasoning_content?: string;
   tool_calls?: SaidCall[];
+  /** The pages that the text so far cites, and where in it. */
+  annotations?: JsonFields[];
   /** Of the tokens of the text. They stand in the choice, beside what it says. */
   logprobs?: JsonFields[];
 }
@@ -20,7 +22,7 @@ export interface SaidCall {
 }
 
 /** What a response consists of, as far as a chat has a place for it. */
-type Kind = "text" | "refusal" | "summary" | "reasoning" | "logprobs";
+type Kind = "text" | "refusal" | "summary" | "reasoning" | "logprobs" | "annotations";
 
 /** Far more calls than any model makes in one answer. */
 const CALLS_MAX = 1024;
@@ -44,6 +46,8 @@ export class Saying {
   readonly #sources = new Map<Kind, string>();
   readonly #calls: Call[] = [];
   #reasoningPart: string | undefined;
+  /** The characters of the texts that were annotated so far, by the source that brought them. */
+  readonly #annotatedCharacters = new Map<string, number>();
   #said: Said = {};
 
   /** The answer calls a tool. */
@@ -93,6 +97,7 @@ export class Saying {
           if (part["type"] === "output_text") {
             this.say("text", source, part["text"]);
             this.sayLogprobs(source, part["logprobs"]);
+            this.#annotate(source, part);
           }
           if (part["type"] === "refusal") this.say("refusal", source, part["refusal"]);
         }
@@ -157,6 +162,19 @@ export class Saying {
     else this.#sayCall({ index, function: { arguments: text } });
   }
 
+  /** Where a page is cited is counted in its own text; a chat has all texts of an answer as one. */
+  #annotate(source: string, { text, annotations }: JsonFields): void {
+    const before = this.#annotatedCharacters.get(source) ?? 0;
+    this.#annotatedCharacters.set(source, before + charactersOf(textOf(text)));
+    if ((this.#sources.get("annotations") ?? source) !== source) return;
+    for (const annotation of listOf(annotations)) {
+      const citation = citationOf(annotation, before);
+      if (!citation) continue;
+      this.#sources.set("annotations", source);
+      (this.#said.annotations ??= []).push(citation);
+    }
+  }
+
   /** Between two parts of the reasoning stands a blank line, as between paragraphs. */
   #reason(text: string, part: string): void {
     const isNext = this.#reasoningPart !== undefined && this.#reasoningPart !== part;
@@ -179,6 +197,27 @@ function textOf(value: unknown): string {
 /** A token in chat's form, which always has `bytes`; the pieces of a stream may leave them out. */
 function tokenOf({ token, logprob, bytes }: JsonFields): JsonFields {
   return { token, logprob, bytes: bytes ?? null };
+}
+
+/**
+ * A cited page in the form of a chat: https://platform.openai.com/docs/guides/tools-web-search. Undefined for what a
+ * chat has no place for, such as a cited file.
+ */
+function citationOf(
+  { type, start_index: start, end_index: end, title, url }: JsonFields,
+  before: number,
+): JsonFields | undefined {
+  if (type !== "url_citation" || typeof url !== "string") return undefined;
+  if (typeof start !== "number" || typeof end !== "number") return undefined;
+  const place = { start_index: before + start, end_index: before + end };
+  return { type, url_citation: { ...place, title: typeof title === "string" ? title : "", url } };
+}
+
+/** Unicode's own, of which the length of a string counts some twice. */
+function charactersOf(text: string): number {
+  let count = 0;
+  for (const _ of text) count += 1;
+  return count;
 }
 
 function listOf(value: unknown): readonly JsonFields[] {

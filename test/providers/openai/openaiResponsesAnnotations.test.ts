@@ -1,0 +1,98 @@
+import { describe, expect, test } from "bun:test";
+import { openaiResponses } from "../../../src/providers/openai/openaiResponses.ts";
+import {
+  done,
+  ended,
+  eventsOf,
+  textDelta,
+  type Event,
+  type Fields,
+} from "../../support/responsesStream.ts";
+
+/** As https://platform.openai.com/docs/guides/tools-web-search shows it for a response, and for a chat. */
+const cited = { start_index: 1, end_index: 5, title: "A", url: "https://a.example" };
+const inResponse = { type: "url_citation", ...cited };
+const inChat = { type: "url_citation", url_citation: cited };
+/** The same in the second text, behind the five characters of the first. */
+const inSecond = { ...inChat, url_citation: { ...cited, start_index: 6, end_index: 10 } };
+
+function message(annotations: unknown, text = "Hello"): Fields {
+  return { type: "message", content: [{ type: "output_text", text, annotations }] };
+}
+
+describe("the sources of a whole response", () => {
+  const read = (...output: readonly object[]): unknown => {
+    const { completion } = openaiResponses.read(JSON.stringify({ output }));
+    const [choice] = completion["choices"] as { message: Fields }[];
+    return choice?.message["annotations"];
+  };
+
+  test("are those of the message, in the form of a chat", () => {
+    expect(read({ type: "web_search_call" }, message([inResponse, inResponse]))).toEqual([
+      inChat,
+      inChat,
+    ]);
+  });
+
+  test.each(["Hello", "Hi 👋!"])(
+    "are found in the whole text, where five characters of another stand before theirs: %s",
+    (before) => {
+      expect(read(message([], before), message([inResponse]))).toEqual([inSecond]);
+    },
+  );
+
+  test.each([
+    [undefined],
+    [null],
+    [[]],
+    ["a"],
+    [["a", null]],
+    [[{ ...inResponse, type: "file_citation" }]],
+    [[{ ...inResponse, url: null }]],
+    [[{ ...inResponse, start_index: "1" }]],
+    [[{ ...inResponse, end_index: undefined }]],
+  ])("are none where a chat has no place for them: %j", (annotations) => {
+    expect(read(message(annotations))).toBeUndefined();
+  });
+
+  test("may have no title", () => {
+    const { title: _, ...untitled } = inResponse;
+    expect(read(message([untitled]))).toEqual([
+      { ...inChat, url_citation: { ...cited, title: "" } },
+    ]);
+  });
+});
+
+describe("the sources of a stream", () => {
+  const heardIn = (events: readonly Event[]): unknown[] =>
+    eventsOf(events).flatMap((event) => {
+      if (event.kind !== "chunk") return [];
+      const [choice] = event.chunk["choices"] as { delta: Fields }[];
+      return [choice?.delta["annotations"] ?? choice?.delta["content"]];
+    });
+  const first = message([inResponse]);
+  const second = message([inResponse]);
+
+  test("come at the end of their item, once", () => {
+    const announced: Event = [
+      "response.output_text.annotation.added",
+      { output_index: 0, annotation: inResponse },
+    ];
+    const events = [
+      textDelta("Hello"),
+      announced,
+      done(first, 0),
+      textDelta("Hello"),
+      done(second, 1),
+      ended([first, second]),
+    ];
+    expect(heardIn(events)).toEqual(["Hello", [inChat], "Hello", [inSecond], undefined]);
+  });
+
+  test("come with the end of an answer whose items have none", () => {
+    expect(heardIn([textDelta("HelloHello"), ended([first, second])])).toEqual([
+      "HelloHello",
+      [inChat, inSecond],
+    ]);
+  });
+});
