@@ -9,6 +9,7 @@ import { answerJson } from "./answerJson.ts";
 import { findModel } from "./catalog.ts";
 import { publicCompletion, publicUsage, type AnswerIdentity } from "./decoding/publicAnswer.ts";
 import { ChatDecoder, chatFailure } from "./decoding/chatDecoder.ts";
+import { ChatEncoder } from "./chatEncoder.ts";
 import type { Answer } from "./answer.ts";
 import { billedUsage } from "./billedUsage.ts";
 import type { CheckedBody, Gateway, Visit } from "./gateway.ts";
@@ -16,8 +17,8 @@ import type { Journey } from "./journey.ts";
 import { openStream } from "./openStream.ts";
 
 /**
- * The path of a chat request: find the model, hold the money, let the routes answer, charge, and only
- * then give out the end of the answer. Throws ApiError; by then nothing is held any more.
+ * The path of a chat request: find the model, see that one of its routes has words for it, hold the money, let the
+ * routes answer, charge, and only then give out the end of the answer. Throws ApiError; by then nothing is held any more.
  */
 export async function chat(
   gateway: Gateway,
@@ -27,6 +28,12 @@ export async function chat(
   const { request } = body;
   const model = findModel(visit.setup.catalog, visit.caller.models, request.model);
   refuseForeignObjects(visit, request);
+  const { outputTokensBound } = request;
+  const encoder = new ChatEncoder(request, body.object);
+  encoder.refuseUnfit(model.chatCandidates, {
+    outputTokensBound,
+    outputTokensMax: outputTokensBound ?? model.config.maxOutputTokens,
+  });
   const admitted = await admit(gateway, visit, model, {
     endpoint: "chat",
     stream: request.stream,
@@ -36,7 +43,7 @@ export async function chat(
       unbounded: request.needsWholeContext,
     },
     promptEstimate: promptEstimateOf(request, model.chatCandidates),
-    outputTokensBound: request.outputTokensBound,
+    outputTokensBound,
     choiceCount: request.choiceCount,
   });
   const identity = identityOf(gateway, visit, request.model);
@@ -45,15 +52,7 @@ export async function chat(
     visit,
     admitted,
     candidates: model.chatCandidates,
-    encode: ({ provider, route, chat: face }) =>
-      face.encode({
-        request,
-        object: body.object,
-        model: route.model,
-        outputTokensBound: admitted.outputTokensBound,
-        outputTokensMax: admitted.outputTokensMax,
-        habits: provider.config,
-      }),
+    encode: (candidate) => encoder.encode(candidate, admitted),
     callerFault: ({ shown }) => shown && invalidRequest(shown.message, shown.extra),
     failurePiece: (error) => chatFailure(identity, error),
   };

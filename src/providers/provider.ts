@@ -136,6 +136,8 @@ export interface ChatInterface {
   events(): ReadChatEvent;
   /** Each event of a stream is read alike, whatever came before it. */
   readonly eventsStandAlone: boolean;
+  /** There are words for whatever a chat asks for: `encode` throws nothing. */
+  readonly takesAll: boolean;
   /** The interface has stop sequences. Where it has none, the gateway ends the answer itself. */
   readonly takesStop: boolean;
 }

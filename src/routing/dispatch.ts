@@ -51,8 +51,8 @@ export const ATTEMPTS_MAX = 3;
 export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<Dispatched<Answer>> {
   let attempts = 0;
   let sawBusy = false;
-  /** What the client would be told of each that cannot serve its request. */
-  const unfit = new Map<Candidate, ApiError | undefined>();
+  /** Those that have no words for the request. That others have, its caller has seen to. */
+  const unfit = new Set<Candidate>();
   let giveBack: (() => void) | undefined;
   const { health } = options;
   try {
@@ -72,7 +72,7 @@ export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<Dispa
       if ("answer" in tried) return { answer: tried.answer, candidate };
       const { error, refusal } = tried;
       if (error.fault === "unfit") {
-        unfit.set(candidate, refusal);
+        unfit.add(candidate);
         continue;
       }
       attempts += 1;
@@ -84,8 +84,6 @@ export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<Dispa
     giveBack?.();
   }
   const fitting = options.candidates.filter((candidate) => !unfit.has(candidate));
-  const [refusal] = unfit.values();
-  if (fitting.length === 0 && refusal) throw refusal;
   // A provider whose places are all taken has one as soon as any of its requests ends.
   if (attempts === 0 && sawBusy) throw rateLimitExceeded();
   throw allProvidersUnavailable(soonestMs(fitting, health));

@@ -17,6 +17,7 @@ export const anthropic: ProviderAdapter = {
     read: readMessage,
     events: readMessageEvents,
     eventsStandAlone: false,
+    takesAll: false,
     takesStop: true,
   },
   responses: undefined,

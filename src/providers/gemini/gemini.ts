@@ -14,6 +14,7 @@ export const gemini: ProviderAdapter = {
     read: readGeminiAnswer,
     events: geminiEvents,
     eventsStandAlone: false,
+    takesAll: false,
     takesStop: true,
   },
   responses: undefined,

@@ -27,6 +27,7 @@ export const openai: ProviderAdapter = {
     },
     events: () => readChatEvent,
     eventsStandAlone: true,
+    takesAll: true,
     takesStop: true,
   },
   responses: {

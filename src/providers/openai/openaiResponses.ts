@@ -21,6 +21,7 @@ export const openaiResponses: ChatInterface = {
   read: readResponse,
   events: eventReader,
   eventsStandAlone: false,
+  takesAll: false,
   takesStop: false,
 };
 
