@@ -1,3 +1,4 @@
+import { bearsContent, isUnknownFinishReason } from "../../contract/chatAnswer.ts";
 import { readChatUsage, type Usage } from "../../contract/usage.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { sha256 } from "../../lib/sha256.ts";
@@ -51,17 +52,26 @@ export function geminiEvents(): ReadChatEvent {
     if (data === "") return { kind: "nothing" };
     const { choices, usage, isPartial, reported } = readAnswer(data, told);
     if (choices.length === 0 && !usage) return { kind: "nothing" };
-    const chunk = {
-      choices: choices.map(({ index, finishReason, said }) => ({
-        index,
-        finish_reason: finishReason,
-        delta: said,
-      })),
-      usage: reported,
-    };
+    const chunk = { choices: choices.flatMap(endApart), usage: reported };
     const isUsageEarly = usage !== undefined && (isPartial || !told.hasFinished);
     return { kind: "chunk", chunk, usage, isUsageEarly };
   };
+}
+
+/**
+ * What is said, and the end behind it, as in the convention's own streams: the end waits for its charge, and clients
+ * take a call to be whole only when something comes behind it. A reason that nobody knows is judged by what stands
+ * beside it.
+ */
+function endApart({ index, finishReason, said }: ReadChoice): readonly JsonFields[] {
+  const says = bearsContent({ delta: { ...said }, finish_reason: null });
+  if (finishReason === null || !says || isUnknownFinishReason(finishReason)) {
+    return [{ index, finish_reason: finishReason, delta: said }];
+  }
+  return [
+    { index, finish_reason: null, delta: said },
+    { index, finish_reason: finishReason, delta: {} },
+  ];
 }
 
 function readAnswer(text: string, told: Told): ReadUsage & { choices: readonly ReadChoice[] } {

@@ -49,7 +49,8 @@ describe("a candidate that ended", () => {
     expect(chat.read(JSON.stringify(answer)).completion["choices"]).toMatchObject([
       { finish_reason: expected },
     ]);
-    expect(deltasOf(answer)).toMatchObject([[{ finish_reason: expected }]]);
+    const [choices] = deltasOf(answer) as [readonly unknown[]];
+    expect(choices.at(-1)).toMatchObject({ finish_reason: expected });
   });
 
   test("has called a tool, also in an earlier event", () => {
@@ -58,7 +59,24 @@ describe("a candidate that ended", () => {
     ).toMatchObject([
       [{ finish_reason: null }],
       [{ finish_reason: "tool_calls" }],
-      [{ finish_reason: "length" }],
+      [{ finish_reason: null }, { finish_reason: "length" }],
+    ]);
+  });
+
+  test("says in a stream why behind what it said", () => {
+    for (const parts of [[call], [{ text: "x" }], [thought("Hm.")]]) {
+      expect(deltasOf(saying(parts, "MAX_TOKENS"))).toEqual([
+        [
+          { index: 0, finish_reason: null, delta: expect.any(Object) },
+          { index: 0, finish_reason: "length", delta: {} },
+        ],
+      ]);
+    }
+  });
+
+  test("for a reason of next year, is judged by what stands beside it", () => {
+    expect(deltasOf(saying([call], "NEXT_YEAR"))).toMatchObject([
+      [{ finish_reason: "NEXT_YEAR", delta: { tool_calls: [{}] } }],
     ]);
   });
 });
