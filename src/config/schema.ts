@@ -154,7 +154,9 @@ export const ConfigFile = table({
       format: Type.Optional(choice("json", "pretty")),
     }),
   ),
-  metrics: Type.Optional(table({ listen: text('an address in quotes, such as "127.0.0.1:9090"') })),
+  metrics: Type.Optional(
+    table({ listen: Type.Optional(text('an address in quotes, such as "127.0.0.1:9090"')) }),
+  ),
   providers: Type.Optional(
     Type.Array(ProviderFile, {
       description: "a list of tables: write [[providers]]",

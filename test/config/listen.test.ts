@@ -89,9 +89,11 @@ describe("metrics", () => {
       'metrics.listen = "unix:/run/one"\nserver.listen = "unix:/run/../run/one"',
       "must differ from server.listen",
     ],
-    ["[metrics]", 'is required: an address in quotes, such as "127.0.0.1:9090"'],
   ])("%j is refused", (text, problem) => {
     expect(loadText(`${text}\n${minimal}`).problems).toEqual([`metrics.listen: ${problem}`]);
+  });
+  test("without an address are off", () => {
+    expect(configOf(`[metrics]\n${minimal}`).metrics).toBeUndefined();
   });
   test("both on port 0 do not collide", () => {
     const text = 'server.listen = "127.0.0.1:0"\nmetrics.listen = "127.0.0.1:0"';

@@ -112,6 +112,7 @@ listen = "8080"
 max_body = 20
 shutdown = "1s"
 [metrics]
+listen = 9090
 [[providers]]
 id = "one"
 base_url = "ftp://one.example"
@@ -125,7 +126,7 @@ rub_input_per_1m = 1.5
 provider = "two"
 `;
   const problems = [
-    'metrics.listen: is required: an address in quotes, such as "127.0.0.1:9090"',
+    'metrics.listen: must be an address in quotes, such as "127.0.0.1:9090"',
     "models[0].max_output_tokens: is required: the provider's true maximum, a whole number from 1 to 100000000",
     'models[0].routes[0].provider: no provider has the id "two"; add one under [[providers]]',
     "models[0].rub_input_per_1m: must be a whole number of thousandths of a rouble per 1,000,000 tokens (25 roubles are 25000) from 0 to 1000000000",
