@@ -1,3 +1,4 @@
+import { lookup } from "node:dns/promises";
 import { chmodSync } from "node:fs";
 import type { Server } from "bun";
 import type { Listen, TlsConfig } from "../config/schema.ts";
@@ -99,10 +100,10 @@ async function listen(
     surface.listen({ ...place, ...(certificate && { tls: certificate }) });
   } catch (cause) {
     const what = purpose === undefined ? "listen" : `listen for ${purpose}`;
-    throw new CommandFailure(
-      `cannot ${what} on ${shownListen(where)}: ${reasonOf(cause, where.kind)}`,
-      { cause },
-    );
+    const reason = (await leadsNowhere(where))
+      ? "this name has no address: name one of this machine, such as 127.0.0.1"
+      : reasonOf(cause, where.kind);
+    throw new CommandFailure(`cannot ${what} on ${shownListen(where)}: ${reason}`, { cause });
   }
   if (!surface.server) throw new Error("the server did not start");
   if (where.kind === "unix") chmodSync(where.path, socketMode);
@@ -117,6 +118,15 @@ function addressOf({ listen, tls }: Place, port: number): string {
 
 function shownListen(listen: Listen): string {
   return listen.kind === "unix" ? listen.path : `${listen.host}:${listen.port}`;
+}
+
+/** Asked for, since Bun 1.4.5 gives such a name the code of whatever failed last. */
+function leadsNowhere(where: Listen): Promise<boolean> {
+  if (where.kind === "unix") return Promise.resolve(false);
+  return lookup(where.host).then(
+    () => false,
+    () => true,
+  );
 }
 
 function reasonOf(error: unknown, kind: Listen["kind"]): string {

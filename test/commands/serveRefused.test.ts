@@ -26,6 +26,8 @@ async function refusalOf(desk: Desk): Promise<string> {
 describe("serve says what to do where it cannot listen", () => {
   test.each([
     ["198.51.100.7:0", "this machine has no such address: name one of its own, such as 127.0.0.1"],
+    // Empty labels, so that no name server is asked.
+    ["a..b:0", "this name has no address: name one of this machine, such as 127.0.0.1"],
     ["unix:/nowhere/x.sock", "there is no folder for the socket: make it first"],
     ["unix:/etc/passwd/x.sock", "there is no folder for the socket: make it first"],
   ])("%s", async (listen, reason) => {
