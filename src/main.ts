@@ -1,5 +1,6 @@
-import { Command, CommanderError } from "commander";
+import { CommanderError, type Command } from "commander";
 import { CommandFailure } from "./commands/failure.ts";
+import { GuidedCommand } from "./commands/guidedCommand.ts";
 import { addHelp } from "./commands/help.ts";
 import { printError, printText, printUsage } from "./commands/print.ts";
 import { ConfigError } from "./config/load.ts";
@@ -46,7 +47,7 @@ async function main(args: readonly string[]): Promise<number> {
 
 /** The program with the commands that this line names, ready to run it. */
 export async function commandLine(args: readonly string[]): Promise<Command> {
-  const program = new Command("tollgate")
+  const program = new GuidedCommand("tollgate")
     .description(
       "An LLM gateway with prepaid accounts: one executable, one config file, exact billing.",
     )

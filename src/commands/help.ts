@@ -9,21 +9,23 @@ export function addHelp(parent: Command): void {
     .command("help")
     .description("show the help of a command")
     .argument("[command...]")
-    .action((words: readonly string[], _: unknown, help: Command) => {
-      walk(parent, words, help).outputHelp();
+    .action((words: readonly string[]) => {
+      walk(parent, words).outputHelp();
     });
 }
 
 /** The command of these words below `parent`. Ends the command line as wrong usage where there is none. */
-function walk(parent: Command, words: readonly string[], help: Command): Command {
-  let found = parent;
+function walk(parent: Command, words: readonly string[]): Command {
+  let found: Command = parent;
   for (const [at, word] of words.entries()) {
     const next = found.commands.find((one) => one.name() === word);
     if (next === undefined) {
       const names = found.commands.map((one) => one.name());
       const meant = nearest(word, names);
       const advice = meant === undefined ? "" : ` (Did you mean ${meant}?)`;
-      help.error(`unknown command '${words.slice(0, at + 1).join(" ")}'${advice}`);
+      found.error(`unknown command '${words.slice(0, at + 1).join(" ")}'${advice}`, {
+        code: "commander.unknownCommand",
+      });
     }
     found = next;
   }
