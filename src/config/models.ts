@@ -134,10 +134,8 @@ function checkProvider(
   const key = `${at}.provider`;
   const provider = providers.find(({ id }) => id === file.provider);
   if (provider === undefined) {
-    const meant = nearest(
-      file.provider,
-      providers.map(({ id }) => id),
-    );
+    const ids = providers.map(({ id }) => id).filter((id) => id !== "");
+    const meant = nearest(file.provider, ids);
     const advice = meant === undefined ? "add one under [[providers]]" : `did you mean "${meant}"?`;
     inspection.problem(
       key,

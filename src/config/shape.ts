@@ -25,14 +25,14 @@ export function checkShape(tree: unknown, inspection: Inspection): Sound<ConfigF
   const errors = Array.from(Errors(ConfigFile, tree));
   for (const error of errors) {
     const place = locate(tree, error.path);
-    inspection.problem(place.key, describe(error, place.name));
+    inspection.problem(place.key, describe(error, place));
     if (error.type !== ValueErrorType.ObjectAdditionalProperties) place.clear();
   }
   // The schema has just vouched for every value that is left.
   return tree as Sound<ConfigFile>;
 }
 
-function describe({ type, schema }: ValueError, name: string): string {
+function describe({ type, schema }: ValueError, { key, name }: Place): string {
   if (type === ValueErrorType.ObjectAdditionalProperties) return describeUnknown(name, schema);
   if (type === ValueErrorType.ObjectRequiredProperty) return `is required: ${schema.description}`;
   if (type === ValueErrorType.StringMaxLength) {
@@ -41,7 +41,8 @@ function describe({ type, schema }: ValueError, name: string): string {
   if (type === ValueErrorType.ArrayMaxItems) {
     return `must have at most ${schema["maxItems"]} items`;
   }
-  return `must be ${schema.description}`;
+  const isSection = type === ValueErrorType.Object && key === name;
+  return `must be ${schema.description}${isSection ? `: write [${name}]` : ""}`;
 }
 
 function describeUnknown(name: string, schema: TSchema): string {

@@ -163,12 +163,22 @@ describe("unknown keys", () => {
   });
 });
 
+test.each(["", 'id = ""'])(
+  "an id that is none (%j) is not guessed for a route's provider",
+  (id) => {
+    const text = minimal.replace(/^id = .*$/m, id).replace(/^provider = .*$/m, 'provider = "x"');
+    expect(loadText(text).problems).toContain(
+      'models[0].routes[0].provider: no provider has the id "x"; add one under [[providers]]',
+    );
+  },
+);
+
 describe("a single table where a list of them belongs, and the reverse", () => {
   test.each([
     ["[providers]", "providers: must be a list of tables: write [[providers]]"],
     ["[models]", "models: must be a list of tables: write [[models]]"],
-    ["[[server]]", "server: must be a table"],
-    ["server = 2020-01-01", "server: must be a table"],
+    ["[[server]]", "server: must be a table: write [server]"],
+    ["server = 2020-01-01", "server: must be a table: write [server]"],
     ['providers = ["one"]', "providers[0]: must be a table"],
     [
       `${minimal}[[models]]\nid="b"\nfree=true\nmax_output_tokens=1\n[models.routes]\nprovider="one"`,
