@@ -199,7 +199,7 @@ class Finding {
   readOwner(key: string, value: unknown): void {
     if (value === undefined) return;
     this.needsWholeContext = true;
-    if (!isJsonObject(value)) return this.#addId(key, value);
+    if (!isJsonObject(value)) return this.#addId(key, value, "a string or an object with an id");
     refuseKeysInOtherCase(value, OWNER_KEYS, () => `${key}.`);
     this.#addId(`${key}.id`, ownValue(value, "id"));
     const variables = ownValue(value, "variables");
@@ -259,8 +259,8 @@ class Finding {
     }
   }
 
-  #addId(key: string, id: unknown): void {
-    if (typeof id !== "string") throw invalidRequest(`${key} must be a string`);
+  #addId(key: string, id: unknown, expected = "a string"): void {
+    if (typeof id !== "string") throw invalidRequest(`${key} must be ${expected}`);
     this.#keep(id, this.ids);
   }
 
