@@ -1,5 +1,5 @@
 import { Type, type Static } from "@sinclair/typebox";
-import type { JsonFields } from "../lib/json.ts";
+import { isJsonObject, type JsonFields } from "../lib/json.ts";
 import type { Annotations } from "./humanError.ts";
 import { holdFields, modelField, nullable, oneOf } from "./sharedFields.ts";
 
@@ -74,7 +74,7 @@ export const RequestMessage = Type.Object(
         ],
         {
           description:
-            "The text. Required, but that an assistant's message with `tool_calls` or a `refusal` may do without or say null.",
+            "The text. Required, but that an assistant's message with `tool_calls`, a `function_call`, a `refusal` or `audio` may do without or say null.",
         },
       ),
     ),
@@ -121,16 +121,20 @@ export const StrictChatRequestBody = Type.Object(
   { additionalProperties: false },
 );
 
-/** Only an assistant's message that calls tools or refuses may do without content. */
+/** Only an assistant's message that says something else may do without content: it calls tools, refuses, or names a recording. */
 function contentProblem(message: object, path: string): string | undefined {
-  const { role, content, tool_calls, refusal } = message as RequestMessage & JsonFields;
+  const { role, content, ...said } = message as RequestMessage & JsonFields;
   if (content !== undefined && content !== null) return undefined;
-  const calls = Array.isArray(tool_calls) && tool_calls.length > 0;
-  const refuses = typeof refusal === "string" && refusal !== "";
-  if (role === "assistant" && (calls || refuses)) return undefined;
+  if (role === "assistant" && speaksOtherwise(said)) return undefined;
   return content === undefined
     ? `${path}.content is required`
     : `${path}.content must be a string or an array of parts`;
+}
+
+function speaksOtherwise({ tool_calls, function_call, refusal, audio }: JsonFields): boolean {
+  const calls = Array.isArray(tool_calls) && tool_calls.length > 0;
+  const refuses = typeof refusal === "string" && refusal !== "";
+  return calls || refuses || isJsonObject(function_call) || isJsonObject(audio);
 }
 
 function textPartProblem(part: object, path: string): string | undefined {

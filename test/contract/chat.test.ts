@@ -194,6 +194,15 @@ describe("further fields, forwarded", () => {
       "messages[0].content is required",
     ],
     [message({ role: "assistant", content: null, refusal: "No." }), undefined],
+    [message({ role: "assistant", content: null, function_call: { name: "f" } }), undefined],
+    [message({ role: "assistant", content: undefined, function_call: { name: "f" } }), undefined],
+    [message({ role: "assistant", content: null, audio: { id: "audio_1" } }), undefined],
+    [message({ role: "assistant", content: undefined, audio: { id: "audio_1" } }), undefined],
+    [
+      message({ role: "assistant", content: undefined, audio: null, function_call: "f" }),
+      "messages[0].content is required",
+    ],
+    [message({ content: undefined, audio: { id: "audio_1" } }), "messages[0].content is required"],
     [message({ role: "assistant", content: undefined, refusal: "No." }), undefined],
     [
       message({ role: "assistant", content: null, refusal: "" }),
