@@ -17,7 +17,7 @@ export function breakOff(exchange: UpstreamExchange, error: unknown): UpstreamEr
   const failure = isCallers ? exchange.callersFault(error) : upstreamErrorOf(error);
   exchange.abort(failure ?? ownFault(error));
   if (!failure) throw error;
-  return failure;
+  return failure.withStatus(exchange.status);
 }
 
 /**

@@ -1,9 +1,21 @@
+import type { ProviderConfig } from "../config/schema.ts";
+
 /** What must not be seen in a provider's words. */
 export interface Secrets {
   /** The provider's key and the values of its configured headers. */
   readonly values: readonly string[];
   /** The host names of the provider's address and proxy. */
   readonly hosts: readonly string[];
+}
+
+/** Those of one provider, by its config. */
+export function secretsOf(provider: ProviderConfig): Secrets {
+  const key = provider.apiKey === undefined ? [] : [provider.apiKey];
+  const urls = [provider.baseUrl, ...(provider.proxyUrl === undefined ? [] : [provider.proxyUrl])];
+  return {
+    values: [...key, ...Object.values(provider.headers)],
+    hosts: urls.flatMap((url) => [new URL(url).host, new URL(url).hostname]),
+  };
 }
 
 const MESSAGE_CHARS_MAX = 512;

@@ -17,7 +17,7 @@ import {
 import { callersFault, errorOfReply, retryAfterOf } from "./errorReply.ts";
 import { AnswerError, UnfitError, type EncodedRequest, type ProviderAdapter } from "./provider.ts";
 import type { ReportedFailure } from "./reportedFailure.ts";
-import type { Secrets } from "./scrub.ts";
+import { secretsOf, type Secrets } from "./scrub.ts";
 import { UpstreamError } from "./upstreamError.ts";
 
 export { ConnectionError } from "./http/client.ts";
@@ -35,6 +35,8 @@ export interface UpstreamRequest extends EncodedRequest {
 export interface UpstreamExchange {
   /** Resolves when the head of an answer with status 200 is there; rejects with UpstreamError. */
   readonly head: Promise<void>;
+  /** Of the answer, once its head is there. */
+  readonly status: number | undefined;
   /** The provider may have the request: it was written, at least its beginning, on a connection. */
   readonly isSent: boolean;
   /**
@@ -137,6 +139,10 @@ class ProviderExchange implements UpstreamExchange {
     });
     this.#expectWithin(stream ? provider.firstByteTimeoutMs : provider.totalTimeoutMs);
     this.head = this.#receiveHead();
+  }
+
+  get status(): number | undefined {
+    return this.#response?.status;
   }
 
   get isSent(): boolean {
@@ -268,13 +274,4 @@ export function upstreamErrorOf(error: unknown): UpstreamError | undefined {
   if (error instanceof SseEncodingError)
     return new UpstreamError("provider", "answer", { cause: error });
   return undefined;
-}
-
-function secretsOf(provider: ProviderConfig): Secrets {
-  const key = provider.apiKey === undefined ? [] : [provider.apiKey];
-  const urls = [provider.baseUrl, ...(provider.proxyUrl === undefined ? [] : [provider.proxyUrl])];
-  return {
-    values: [...key, ...Object.values(provider.headers)],
-    hosts: urls.flatMap((url) => [new URL(url).host, new URL(url).hostname]),
-  };
 }

@@ -103,6 +103,12 @@ export class UpstreamError extends Error {
   get isOfUnknownModel(): boolean {
     return UNKNOWN_MODEL.test(this.providerCode ?? "");
   }
+
+  /** The same with the status that the answer had begun with, where there is none yet. */
+  withStatus(status: number | undefined): UpstreamError {
+    if (this.status !== undefined || status === undefined) return this;
+    return new UpstreamError(this.fault, this.outcome, { ...this, status, cause: this.cause });
+  }
 }
 
 /** A fault of our own code or store amid an attempt, as the reason to end it. */

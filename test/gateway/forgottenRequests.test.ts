@@ -54,6 +54,7 @@ function arrived(pieces: readonly string[]): UpstreamExchange {
   return {
     head: Promise.resolve(),
     isSent: true,
+    status: 200,
     read: () => Promise.resolve(left.shift()),
     offerTo() {},
     setReadTimeout() {},

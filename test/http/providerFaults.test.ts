@@ -146,6 +146,24 @@ describe("a provider that fails a JSON request", () => {
   });
 });
 
+describe("the record of a failed attempt", () => {
+  test.each<[string, boolean, ProviderAnswer, number | null]>([
+    ["nothing of an answer came", false, cut("fin"), null],
+    ["only the head came", false, cut("fin", `${okHead}content-length: 9\r\n\r\n`), 200],
+    ["the answer was no answer", false, text("null"), 200],
+    ["a stream fell silent", true, raw(streamHead, piece(roleEvent)), 200],
+    ["a stream was empty", true, stream(), 200],
+  ])("has the provider's status where it gave one: %s", async (_, isStream, answer, status) => {
+    at.providers.one.answer = answer;
+    const reply = await chat(at.gateway, at.gateway.key(), {
+      model: "one-alone",
+      stream: isStream,
+    });
+    expect(reply.status).toBe(502);
+    expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([{ status }]);
+  });
+});
+
 describe.each([false, true])("a provider that cannot be reached (stream: %j)", (isStream) => {
   test.each([
     ["refusing", "refused"],
