@@ -79,6 +79,8 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
   const log = createLog(config.log, (lines) => edges.writeLog(lines));
   const { path, durability } = config.database;
   const { lock, store, interrupted } = openLocked(config.database);
+  // Nothing to worry about at a first start, and all that tells of a database that went away between two.
+  if (store.isNew) log.info("there was no database, a new one was made", { database: path });
   if (interrupted.count > 0) {
     const fields = { count: interrupted.count, held_rub: formatRoubles(interrupted.held) };
     log.warn("requests of an earlier run were interrupted, their holds are released", fields);

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { openApp, systemEdges } from "../src/app.ts";
+import { openApp, systemEdges, type App } from "../src/app.ts";
 import { loadConfig } from "../src/config/load.ts";
 import { openStore, takeInstanceLock } from "../src/store/store.ts";
 
@@ -16,9 +16,9 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-function open(): void {
+function open(writeLog: (lines: string) => void = () => undefined): App {
   const { config } = loadConfig({ path: join(folder, "config.toml") });
-  openApp(config, systemEdges({ writeLog() {}, fatal() {} }));
+  return openApp(config, systemEdges({ writeLog, fatal() {} }));
 }
 
 describe("a gateway that cannot be opened leaves its place to the next one", () => {
@@ -36,6 +36,17 @@ describe("a gateway that cannot be opened leaves its place to the next one", () 
     other.close();
     expectFree();
   }, 20_000);
+});
+
+test("a gateway tells that it made its database, as something usual, and tells nothing where there is one", async () => {
+  const lines: string[] = [];
+  const run = () => open((written) => lines.push(written)).close();
+  await run();
+  expect(lines.map((line): unknown => JSON.parse(line))).toMatchObject([
+    { level: "info", msg: "there was no database, a new one was made", database: path },
+  ]);
+  await run();
+  expect(lines).toHaveLength(1);
 });
 
 function expectFree(): void {

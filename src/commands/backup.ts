@@ -1,11 +1,10 @@
 import type { Command } from "commander";
-import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { loadConfig } from "../config/load.ts";
 import { backUp, type Backup } from "../store/store.ts";
 import { printResult, visible, type Result } from "./print.ts";
 import { commandToPaste } from "./shellWord.ts";
-import { globalOptions, noDatabase } from "./session.ts";
+import { globalOptions, requireDatabase } from "./session.ts";
 import { listenForStop } from "./stopSignals.ts";
 
 /** Registers `tollgate backup`. */
@@ -17,7 +16,7 @@ export function addBackup(program: Command): void {
     .action(async (given: string, _: unknown, command: Command) => {
       const { config: configPath, json } = globalOptions(command);
       const { path } = loadConfig({ path: configPath, secrets: "unread" }).config.database;
-      if (!existsSync(path)) throw noDatabase(path);
+      requireDatabase(path);
       const file = resolve(given);
       const stopped = listenForStop().first;
       const backup = await backUp({ database: path, file, stopped });

@@ -5,10 +5,12 @@ import { loadConfig } from "../config/load.ts";
 import type { Config } from "../config/schema.ts";
 import { systemClock } from "../lib/clock.ts";
 import {
+  emptyDatabase,
   explainFailure,
   missingFolder,
   noAccount,
   openStore,
+  refuseLoneLog,
   type AccountRow,
   type Actor,
   type Store,
@@ -64,7 +66,7 @@ export async function runSession<T>(
 ): Promise<T> {
   const { config } = loadConfig({ path: configPath, secrets: "unread" });
   const { path, durability } = config.database;
-  if (access === "existing" && !existsSync(path)) throw noDatabase(path);
+  if (access === "existing") requireDatabase(path);
   let store: Store | undefined;
   const session = {
     config,
@@ -83,12 +85,16 @@ export async function runSession<T>(
   }
 }
 
-/** Why a command that makes no database cannot do its work. */
-export function noDatabase(path: string): CommandFailure {
-  return new CommandFailure(
-    missingFolder(path) ??
-      `there is no database at ${path}: \`tollgate serve\` or \`tollgate accounts create\` makes it`,
-  );
+/** For a command that makes no database. Throws CommandFailure where there is none or nothing in it, and StoreError where its log is left alone. */
+export function requireDatabase(path: string): void {
+  refuseLoneLog(path);
+  if (!existsSync(path))
+    throw new CommandFailure(
+      missingFolder(path) ??
+        `there is no database at ${path}: \`tollgate serve\` or \`tollgate accounts create\` makes it`,
+    );
+  const empty = emptyDatabase(path);
+  if (empty !== undefined) throw new CommandFailure(empty);
 }
 
 /** Who runs this command, and when. */

@@ -56,6 +56,31 @@ export function lockPath(databasePath: string): string {
   return `${databaseFile(databasePath)}.lock`;
 }
 
+/**
+ * The log that would be thrown away with all that was committed to it: SQLite does so where the database beside which it
+ * lies is absent or has nothing in it. Undefined where there is no such log.
+ */
+export function loneLog(path: string): string | undefined {
+  const { database, writeAheadLog } = storeFiles(path);
+  // First the log: who makes a new database writes to that before there is a log.
+  if (bytesOf(writeAheadLog) === 0 || bytesOf(database) > 0) return undefined;
+  return writeAheadLog;
+}
+
+/** How much is in a file; 0 also where there is none. */
+function bytesOf(path: string): number {
+  const found = look(path);
+  return found === undefined || found === "unknown" ? 0 : found.size;
+}
+
+/** What to do where the database's file has nothing in it; undefined where it has, or is not there. */
+export function emptyDatabase(path: string): string | undefined {
+  const found = look(path);
+  if (found === undefined || found === "unknown" || !found.isFile() || found.size > 0)
+    return undefined;
+  return `the database ${path} is empty, a file of 0 bytes: put the database back, or a backup with \`tollgate restore FILE\`; \`tollgate serve\` makes a new one in it`;
+}
+
 /** What to do where the database's folder is not there; undefined where it is, or cannot be looked at. */
 export function missingFolder(path: string): string | undefined {
   const folder = dirname(databaseFile(path));

@@ -5,7 +5,7 @@ import { fileProblems } from "./integrity.ts";
 import { isGatewayRunning } from "./lock.ts";
 import { schemaAge, type SchemaAge } from "./migrations.ts";
 import { schemaProblems } from "./schemaCheck.ts";
-import { distrustFile, explainFailure, StoreError } from "./sqlite.ts";
+import { distrustFile, explainFailure, refuseLoneLog, StoreError } from "./sqlite.ts";
 
 /** What can be told of a store's file without changing it. */
 export interface StoreLook {
@@ -34,6 +34,8 @@ const LOOK_BUSY_TIMEOUT_MS = 1000;
 export function lookAtStore(path: string): StoreLook | undefined {
   let sqlite: Database | undefined;
   try {
+    // SQLite removes such a log even for who only reads.
+    refuseLoneLog(path);
     const status = statSync(path, { throwIfNoEntry: false });
     if (status === undefined) return undefined;
     // Opening a pipe would wait for whoever writes to it.

@@ -16,19 +16,23 @@ function migrationsFolder(): string {
  * Brings the store to this program's schema, in one transaction: of several processes that start on
  * a new file one migrates, the others find it done. The number of applied migrations is SQLite's own
  * `user_version`, so that a store without change costs one read. Throws StoreError for a store that
- * is newer than the program, and, where `mayMigrate` says no, for one that is older.
+ * is newer than the program, and, where `mayMigrate` says no, for one that is older. True where there was nothing
+ * in the store.
  */
-export function migrate({ sqlite }: Pick<Connection, "sqlite">, mayMigrate: () => boolean): void {
+export function migrate(
+  { sqlite }: Pick<Connection, "sqlite">,
+  mayMigrate: () => boolean,
+): boolean {
   const migrations = migrationTags();
   const applied = userVersion(sqlite);
   refuseNewer(applied, migrations.length);
-  if (applied === migrations.length) return;
+  if (applied === migrations.length) return false;
   if (!mayMigrate()) {
     throw new StoreError(
       "database has another version's schema and a gateway is running on it: restart the gateway first",
     );
   }
-  sqlite
+  return sqlite
     .transaction(() => {
       const done = userVersion(sqlite);
       if (done === 0) refuseForeignTables(sqlite);
@@ -36,6 +40,7 @@ export function migrate({ sqlite }: Pick<Connection, "sqlite">, mayMigrate: () =
         for (const statement of migrationStatements(tag)) sqlite.run(statement);
       }
       sqlite.run(`PRAGMA user_version = ${migrations.length}`);
+      return done === 0;
     })
     .immediate();
 }

@@ -3,7 +3,7 @@ import { chmodSync, existsSync, linkSync, renameSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { syncPath } from "./copying.ts";
 import { connect, sqliteFault, StoreError, type Connection } from "./sqlite.ts";
-import { LOG_SUFFIXES, OWNER_ONLY, SIDE_SUFFIXES } from "./databaseFile.ts";
+import { loneLog, LOG_SUFFIXES, OWNER_ONLY, SIDE_SUFFIXES } from "./databaseFile.ts";
 import { orStoreError } from "./orStoreError.ts";
 import { refusalOf } from "../lib/errorCode.ts";
 
@@ -22,7 +22,8 @@ const HOLD_PAUSE_MS = 20;
  */
 export function holdDatabase(path: string, waitMs: number): HeldDatabase {
   const nothing = { sqlite: undefined, release() {} };
-  if (!existsSync(path)) return nothing;
+  // Nobody can open an absent one to which there is a log, and opening it here would remove the log.
+  if (!existsSync(path) || loneLog(path) !== undefined) return nothing;
   let connection: Connection | undefined;
   try {
     connection = connect(path, "power");

@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 import type { Actor } from "./actor.ts";
 import { newerThan, type Newer } from "./booksEnd.ts";
 import { discardCopy, makeCopy, partialName } from "./copying.ts";
-import { databaseFile, lockPath, LOG_SUFFIXES, missingFolder } from "./databaseFile.ts";
+import { databaseFile, lockPath, LOG_SUFFIXES, loneLog, missingFolder } from "./databaseFile.ts";
 import { takeInstanceLock } from "./lock.ts";
 import { orStoreError } from "./orStoreError.ts";
 import { holdDatabase, replaceDatabase } from "./replaceDatabase.ts";
@@ -17,7 +17,7 @@ const COMMANDS_WAIT_MS = 5000;
 export interface Restored {
   accounts: number;
   requests: number;
-  /** Where the database that was there before lies now; undefined where there was none. */
+  /** Where the database that was there before lies now, or its log, if that alone was there; undefined where there was none. */
   kept: string | undefined;
   /** What only the kept one has; undefined where that cannot be told. */
   newer: Newer | undefined;
@@ -64,10 +64,10 @@ async function restoreLocked(options: RestoreOptions, target: string): Promise<R
       const newer = held.sqlite && newerThan(held.sqlite, end);
       const revived = held.sqlite && revivedBy(partial, held.sqlite, actor.at);
       const kept = keptName(target, actor.at);
-      const isKept = existsSync(target);
+      const found = whatIsKept(target, kept);
       const steps = replaceDatabase({ target, copy: partial, kept });
       while (!steps.next().done);
-      return { accounts, requests, kept: isKept ? kept : undefined, newer, revived };
+      return { accounts, requests, kept: found, newer, revived };
     } finally {
       held.release();
     }
@@ -114,6 +114,12 @@ function giveToOwner(path: string, target: string): void {
   orStoreError(`${target} belongs to the user with uid ${uid}, run this as that one`, () =>
     chownSync(path, uid, gid),
   );
+}
+
+/** Of a database that is away its log has what was committed last, and is of use again beside it. */
+function whatIsKept(target: string, kept: string): string | undefined {
+  if (loneLog(target) !== undefined) return `${kept}-wal`;
+  return existsSync(target) ? kept : undefined;
 }
 
 /** To the millisecond, in UTC. */

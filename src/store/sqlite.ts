@@ -1,7 +1,7 @@
 import { Database } from "bun:sqlite";
 import { drizzle, type BunSQLiteDatabase } from "drizzle-orm/bun-sqlite";
 import { accessSync, closeSync, constants, existsSync, openSync } from "node:fs";
-import { isNoFile, missingFolder, NAME_ANOTHER, OWNER_ONLY } from "./databaseFile.ts";
+import { isNoFile, loneLog, missingFolder, NAME_ANOTHER, OWNER_ONLY } from "./databaseFile.ts";
 import { openedFile, type OpenedFile } from "./openedFile.ts";
 import { errorCode, refusalOf } from "../lib/errorCode.ts";
 
@@ -27,6 +27,7 @@ export class StoreError extends Error {
 
 /** Opens the file, made if absent and readable by its owner alone. Integers are read as bigint. */
 export function connect(path: string, durability: Durability): Connection {
+  refuseLoneLog(path);
   let sqlite: Database;
   let file: OpenedFile;
   try {
@@ -51,6 +52,15 @@ export function connect(path: string, durability: Durability): Connection {
     throw explainFailure(path, cause);
   }
   return { db: drizzle({ client: sqlite }), sqlite, file };
+}
+
+/** Refuses to make a database beside the log of one that is away: the log has what was committed last. Throws StoreError. */
+export function refuseLoneLog(path: string): void {
+  const log = loneLog(path);
+  if (log === undefined) return;
+  throw new StoreError(
+    `the database ${path} is away or empty, and its log ${log} is not: put the database back beside its log, or move the log away to go on without what is in it`,
+  );
 }
 
 /** Opens a file that nobody writes to, changes nothing in it, and leaves nothing beside it. Throws what SQLite does. */

@@ -38,6 +38,8 @@ export interface Store {
   audit(): AuditReport;
   /** The same with two threads, in half the time. */
   auditBeside(): Promise<AuditReport>;
+  /** There was nothing in it when it was opened. */
+  readonly isNew: boolean;
   /** Throws when the store cannot be read. */
   requireReadable(): void;
   /** True once the file at the store's path is not the opened one any more. */
@@ -57,9 +59,9 @@ export function openStore(options: {
 }): Store {
   const connection = connect(options.path, options.durability);
   try {
-    migrate(connection, () => options.serving || !isGatewayRunning(options.path));
+    const isNew = migrate(connection, () => options.serving || !isGatewayRunning(options.path));
     if (options.serving) checkAtStart(connection, options.path);
-    return storeOver(connection, options);
+    return storeOver(connection, { ...options, isNew });
   } catch (error) {
     connection.sqlite.close();
     throw explainFailure(options.path, error);
@@ -69,7 +71,7 @@ export function openStore(options: {
 /** Each part prepares its statements when it is first used: a command, or a start, needs only a few. */
 function storeOver(
   connection: Connection,
-  { path, serving }: { path: string; serving: boolean },
+  { path, serving, isNew }: { path: string; serving: boolean; isNew: boolean },
 ): Store {
   const parts = {
     accounts: lazy(() => accountTable(connection)),
@@ -106,6 +108,7 @@ function storeOver(
     interruptRunning: () => parts.requests().interruptRunning(),
     audit: () => auditStore(connection, { atRest: !isGatewayRunning(path) }),
     auditBeside: () => auditStoreBeside(connection, path, { atRest: !isGatewayRunning(path) }),
+    isNew,
     requireReadable() {
       connection.sqlite.query("SELECT 1 FROM accounts LIMIT 1").get();
     },
@@ -126,7 +129,7 @@ export type { Actor } from "./actor.ts";
 export type { AuditReport } from "./audit.ts";
 export { backUp, type Backup } from "./backup.ts";
 export { startFolding, type Folding } from "./folding.ts";
-export { missingFolder } from "./databaseFile.ts";
+export { emptyDatabase, missingFolder } from "./databaseFile.ts";
 export type { Funds, KeyChanges, KeyRow, KeySecretRow, SettledFunds } from "./keys.ts";
 export type { HistoryRow } from "./ledger.ts";
 export { takeInstanceLock, type InstanceLock } from "./lock.ts";
@@ -137,6 +140,6 @@ export type { OpenedRequest, WriteResult } from "./operations.ts";
 export { restore, type Restored } from "./restore.ts";
 export type { RequestRow } from "./requests.ts";
 export type { AttemptRecord, RequestEnd } from "./settle.ts";
-export { explainFailure, StoreError } from "./sqlite.ts";
+export { explainFailure, refuseLoneLog, StoreError } from "./sqlite.ts";
 export { usageGroupings, type UsageFilter, type UsageGrouping, type UsageRow } from "./usage.ts";
 export { startWriter, WriteError, type Writer } from "./writerClient.ts";

@@ -32,6 +32,8 @@ export interface LogFields {
   count?: number;
   bytes?: number;
   held_rub?: string;
+  /** The path of the store. */
+  database?: string;
   problem?: string;
 }
 

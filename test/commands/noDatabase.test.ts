@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { readdir } from "node:fs/promises";
+import { readdir, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { openDesk, type Desk } from "../support/cli.ts";
 
@@ -71,4 +71,31 @@ describe("where there is no database", () => {
     },
     20_000,
   );
+});
+
+describe("where the database is a file with nothing in it", () => {
+  beforeAll(() => writeFile(desk.database, ""));
+  afterAll(() => rm(desk.database));
+  const empty = () =>
+    `the database ${desk.database} is empty, a file of 0 bytes: put the database back, or a backup with \`tollgate restore FILE\`; \`tollgate serve\` makes a new one in it`;
+
+  test.each<readonly string[]>([["audit"], ["backup", "night.db"], ["balance", "show", "alice"]])(
+    "no command says that it is in order, or makes it another: %s %s %s",
+    async (...args) => {
+      const { status, stdout, stderr } = await desk.run(...args);
+      expect({ status, stdout, stderr }).toEqual({
+        status: 1,
+        stdout: "",
+        stderr: `error: ${empty()}`,
+      });
+      expect((await stat(desk.database)).size).toBe(0);
+    },
+  );
+
+  test("and the doctor says what to do", async () => {
+    const { stdout } = await desk.run("doctor", "--json");
+    expect(JSON.parse(stdout)).toMatchObject({
+      checks: expect.arrayContaining([{ name: "database", ok: false, message: empty() }]),
+    });
+  });
 });

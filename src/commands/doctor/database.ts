@@ -1,4 +1,10 @@
-import { lookAtStore, missingFolder, StoreError, type StoreLook } from "../../store/store.ts";
+import {
+  emptyDatabase,
+  lookAtStore,
+  missingFolder,
+  StoreError,
+  type StoreLook,
+} from "../../store/store.ts";
 import type { LastEntry } from "./host.ts";
 import { amiss, bytesText, sound, type Verdict } from "./verdict.ts";
 
@@ -15,6 +21,8 @@ export function readDatabase(path: string): DatabaseReading {
   try {
     const look = lookAtStore(path);
     if (look === undefined) return { verdict: noneYet(path), lastEntry: "none" };
+    const empty = emptyDatabase(path);
+    if (empty !== undefined) return { verdict: amiss(empty), lastEntry: "none" };
     return { verdict: judgeDatabase(path, look), lastEntry: look.lastEntryMs ?? "none" };
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;

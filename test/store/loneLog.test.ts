@@ -1,0 +1,92 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import {
+  backUp,
+  lookAtStore,
+  openStore,
+  restore,
+  StoreError,
+  type Store,
+} from "../../src/store/store.ts";
+import { actor, fund, openStoreFolder, type StoreFolder } from "../support/storeFolder.ts";
+
+const never = new Promise<void>(() => undefined);
+
+let books: StoreFolder;
+/** What a crash leaves: a database, and a log with what was committed last. */
+let path: string;
+beforeEach(async () => {
+  books = await openStoreFolder();
+  fund(books.store, "alice", 7n);
+  mkdirSync(join(books.folder, "crashed"));
+  path = join(books.folder, "crashed", "tollgate.db");
+  for (const suffix of ["", "-wal"]) copyFileSync(books.path + suffix, path + suffix);
+});
+afterEach(() => books.close());
+
+const open = (at = path): Store => openStore({ path: at, durability: "process", serving: false });
+
+const losses: readonly (readonly [string, () => void])[] = [
+  ["away", () => rmSync(path)],
+  ["empty", () => writeFileSync(path, "")],
+];
+
+describe.each(losses)("a log whose database is %s", (_, lose) => {
+  test("is not thrown away by whoever asks for the database, and is all there when that is back", () => {
+    const database = readFileSync(path);
+    const log = readFileSync(`${path}-wal`);
+    lose();
+    const before = readdirSync(join(path, ".."));
+    for (const ask of [() => open(), () => lookAtStore(path)]) {
+      expect(ask).toThrow(StoreError);
+      expect(ask).toThrow(`its log ${path}-wal is not: put the database back beside its log`);
+    }
+    expect(readdirSync(join(path, ".."))).toEqual(before);
+    expect(readFileSync(`${path}-wal`).equals(log)).toBe(true);
+    writeFileSync(path, database);
+    const store = open();
+    expect(store.accounts.find("alice")?.balance).toBe(7n);
+    expect(store.audit().problems).toEqual([]);
+    store.close();
+  });
+
+  test("is kept by a restore, which says so", async () => {
+    const log = readFileSync(`${path}-wal`);
+    const file = join(books.folder, "night.db");
+    await backUp({ database: books.path, file, stopped: never });
+    lose();
+    const { kept, newer } = await restore({ database: path, file, actor, stopped: never });
+    expect(kept).toBe(`${path}.before-restore-20260101T000000.000Z-wal`);
+    expect(newer).toBeUndefined();
+    expect(readFileSync(kept ?? "").equals(log)).toBe(true);
+    expect(existsSync(`${path}-wal`)).toBe(false);
+  });
+});
+
+test("a log is found beside the database itself, where a link leads to it", () => {
+  const link = join(books.folder, "link.db");
+  symlinkSync(path, link);
+  rmSync(path);
+  expect(() => open(link)).toThrow("put the database back");
+});
+
+test("an empty log keeps nobody from making a new database", () => {
+  rmSync(path);
+  writeFileSync(`${path}-wal`, "");
+  const store = open();
+  expect(store.isNew).toBe(true);
+  store.close();
+  const again = open();
+  expect(again.isNew).toBe(false);
+  again.close();
+});
