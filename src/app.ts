@@ -21,6 +21,7 @@ import {
   explainFailure,
   logSizeBytes,
   openStore,
+  secondName,
   startFolding,
   startWriter,
   StoreError,
@@ -162,6 +163,8 @@ function openLocked({ path, durability }: Config["database"]) {
   if (!lock) throw runsAlready(path);
   let store: Store | undefined;
   try {
+    const problem = secondName(path);
+    if (problem !== undefined) throw new StoreError(problem);
     store = openStore({ path, durability, serving: true });
     return { lock, store, interrupted: store.interruptRunning() };
   } catch (error) {

@@ -1,6 +1,6 @@
 import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { linkSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openApp, systemEdges, type App } from "../src/app.ts";
@@ -26,6 +26,19 @@ describe("a gateway that cannot be opened leaves its place to the next one", () 
     writeFileSync(path, "damaged ".repeat(1000));
     expect(open).toThrow("damaged or not a database");
     expectFree();
+  });
+
+  test("where its database has a second name, by which another gateway could lose its charges", async () => {
+    await open().close();
+    const other = join(folder, "other.db");
+    linkSync(path, other);
+    expect(open).toThrow(`the database ${path} has another name by a hard link (${other})`);
+    mkdirSync(join(folder, "aside"));
+    renameSync(other, join(folder, "aside", "other.db"));
+    expect(open).toThrow(`find / -samefile ${path}`);
+    expectFree();
+    rmSync(join(folder, "aside"), { recursive: true });
+    await open().close();
   });
 
   test("where another program writes, so that what an earlier life left running cannot be ended", () => {

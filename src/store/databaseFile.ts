@@ -1,4 +1,4 @@
-import { readlinkSync, realpathSync, statSync, type Stats } from "node:fs";
+import { lstatSync, readdirSync, readlinkSync, realpathSync, statSync, type Stats } from "node:fs";
 import { basename, dirname, isAbsolute, join } from "node:path";
 import { errorCode } from "../lib/errorCode.ts";
 
@@ -79,6 +79,38 @@ export function emptyDatabase(path: string): string | undefined {
   if (found === undefined || found === "unknown" || !found.isFile() || found.size > 0)
     return undefined;
   return `the database ${path} is empty, a file of 0 bytes: put the database back, or a backup with \`tollgate restore FILE\`; \`tollgate serve\` makes a new one in it`;
+}
+
+/**
+ * What to do where the database has a second name by a hard link; undefined where it has not. SQLite puts log and index
+ * beside the name by which it is opened, and we the lock: who opens it by the other one knows nothing of what is
+ * in these, and what both committed is lost (https://www.sqlite.org/howtocorrupt.html, 2.5).
+ */
+export function secondName(path: string): string | undefined {
+  const database = databaseFile(path);
+  const found = look(database);
+  if (found === undefined || found === "unknown" || !found.isFile() || found.nlink < 2)
+    return undefined;
+  const beside = namesBeside(database, found);
+  const known =
+    beside.length > 0 ? beside.join(", ") : `find them with \`find / -samefile ${database}\``;
+  return `the database ${database} has another name by a hard link (${known}), and a gateway or a program that opens it by that one would lose charges: remove the other name, which an interrupted restore may have left, and copy a database by \`tollgate backup\` only`;
+}
+
+/** The other names of a file in its own folder, as far as that can be read. */
+function namesBeside(file: string, { dev, ino }: Stats): readonly string[] {
+  const folder = dirname(file);
+  const isSame = (path: string): boolean => {
+    const found = lstatSync(path, { throwIfNoEntry: false });
+    return found?.dev === dev && found.ino === ino;
+  };
+  try {
+    return readdirSync(folder)
+      .map((name) => join(folder, name))
+      .filter((path) => path !== file && isSame(path));
+  } catch {
+    return [];
+  }
 }
 
 /** What to do where the database's folder is not there; undefined where it is, or cannot be looked at. */

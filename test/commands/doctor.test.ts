@@ -4,6 +4,7 @@ import {
   chmod,
   copyFile,
   exists,
+  link,
   readdir,
   readFile,
   rename,
@@ -166,6 +167,15 @@ const scenes: readonly Scene[] = [
     failed: ["database"],
     message: () =>
       `${desk.database} does not have tollgate's schema: stop the gateway, keep a copy of the file, and put a backup in its place; trigger ledger_keeps is missing`,
+  },
+  {
+    what: "a database with two names",
+    async spoil() {
+      desk.makeDatabase();
+      await link(desk.database, `${desk.database}.daily`);
+    },
+    failed: ["database"],
+    message: () => `${desk.database} has another name by a hard link (${desk.database}.daily)`,
   },
   {
     what: "a database whose name is a folder's",

@@ -81,6 +81,9 @@ describe("a restore", () => {
     });
     expect([readFileSync(file), statSync(file).mtimeMs]).toEqual(before);
     expect(readdirSync(folder).sort()).toEqual(["tollgate.db", keptAs, "tollgate.db.lock"]);
+    // With a second name a gateway would not take any of them for its database.
+    const kept = join(folder, keptAs);
+    expect([file, target, kept].map((path) => statSync(path).nlink)).toEqual([1, 1, 1]);
     expect(names(target)).toEqual(["alice", "bob"]);
     expect(names(join(folder, keptAs))).toEqual(["carol"]);
   });

@@ -2,6 +2,7 @@ import {
   emptyDatabase,
   lookAtStore,
   missingFolder,
+  secondName,
   StoreError,
   type StoreLook,
 } from "../../store/store.ts";
@@ -21,9 +22,9 @@ export function readDatabase(path: string): DatabaseReading {
   try {
     const look = lookAtStore(path);
     if (look === undefined) return { verdict: noneYet(path), lastEntry: "none" };
-    const empty = emptyDatabase(path);
-    if (empty !== undefined) return { verdict: amiss(empty), lastEntry: "none" };
-    return { verdict: judgeDatabase(path, look), lastEntry: look.lastEntryMs ?? "none" };
+    const problem = emptyDatabase(path) ?? secondName(path);
+    const verdict = problem === undefined ? judgeDatabase(path, look) : amiss(problem);
+    return { verdict, lastEntry: look.lastEntryMs ?? "none" };
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
     return { verdict: amiss(error.message), lastEntry: "unknown" };
