@@ -3,6 +3,10 @@ import { join } from "node:path";
 import type { Connection } from "./sqlite.ts";
 import { StoreError } from "./sqlite.ts";
 
+/** From its lock to its first statement a start takes milliseconds; the rest is for a busy machine. */
+const GATEWAY_STARTS_WITHIN_MS = 1000;
+const START_PAUSE_MS = 10;
+
 /**
  * In the compiled binary the SQL files are embedded beside the entry. Every module's folder is that of what
  * it is bundled into there: the root, or a Worker's, which lies in a folder of the root.
@@ -28,6 +32,7 @@ export function migrate(
   refuseNewer(applied, migrations.length);
   if (applied === migrations.length) return false;
   if (!mayMigrate()) {
+    if (isBroughtUp(sqlite, migrations.length)) return false;
     throw new StoreError(
       "database has another version's schema and a gateway is running on it: restart the gateway first",
     );
@@ -43,6 +48,20 @@ export function migrate(
       return done === 0;
     })
     .immediate();
+}
+
+/**
+ * Whether the one that may migrate is just doing it: a gateway begins with that as soon as it has its lock. Asked as
+ * one who writes: that waits for a migration under way, which takes seconds on long books.
+ */
+function isBroughtUp(sqlite: Connection["sqlite"], known: number): boolean {
+  const deadlineMs = performance.now() + GATEWAY_STARTS_WITHIN_MS;
+  const age = sqlite.transaction(() => userVersion(sqlite));
+  while (age.immediate() !== known) {
+    if (performance.now() > deadlineMs) return false;
+    Bun.sleepSync(START_PAUSE_MS);
+  }
+  return true;
 }
 
 /** How many migrations a store has seen, and how many this program knows. */

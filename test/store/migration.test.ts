@@ -3,6 +3,8 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { migrate } from "../../src/store/migrations.ts";
+import { connect } from "../../src/store/sqlite.ts";
 import { openStore } from "../../src/store/store.ts";
 import { makeFirstVersion } from "../support/firstVersion.ts";
 
@@ -83,4 +85,16 @@ test("an empty store of the first version is brought up too, once", () => {
     expect(store.audit().problems).toEqual([]);
     store.close();
   }
+});
+
+test("who finds a gateway that just makes the schema waits for it, and changes nothing", () => {
+  const gateway = connect(path, "process");
+  const command = connect(path, "process");
+  const startsMeanwhile = (): boolean => {
+    expect(migrate(gateway, () => true)).toBe(true);
+    return false;
+  };
+  expect(migrate(command, startsMeanwhile)).toBe(false);
+  expect(command.sqlite.query("SELECT name FROM accounts").all()).toEqual([]);
+  for (const { sqlite } of [command, gateway]) sqlite.close();
 });

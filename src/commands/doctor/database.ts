@@ -47,7 +47,7 @@ function judgeDatabase(path: string, look: StoreLook): Verdict {
   const age = `schema ${schema.applied} of ${schema.known}`;
   if (schema.applied < schema.known && isGatewayRunning) {
     return amiss(
-      `${path} has an older schema (${age}), and a gateway of another version is running on it: restart the gateway`,
+      `${path} has an older schema (${age}), and a gateway is running on it: if it did not just start, it is of another version: restart it`,
     );
   }
   const facts = [
