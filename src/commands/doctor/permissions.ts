@@ -6,6 +6,7 @@ import type { KnownConfig } from "./config.ts";
 import { amiss, sound, type Verdict } from "./verdict.ts";
 
 const ROOT = 0;
+const OWNER = 0o600;
 const GROUP_AND_OTHERS = 0o077;
 const OTHERS = 0o007;
 const OTHERS_WRITE = 0o002;
@@ -50,11 +51,22 @@ function problemsOfStoreFile(path: string, owner: number | undefined): readonly 
       ? []
       : [`${path} is open to other users (mode ${modeText(status.mode)}): chmod 600 it`]),
     ...(owner === undefined || status.uid === owner
-      ? []
+      ? problemsOfUse(path, status)
       : [
           `${path} belongs to uid ${status.uid}, and ${process.geteuid?.() === ROOT ? "the database to" : "this command runs as"} uid ${owner}: run tollgate as its owner only, or chown it to the user of the gateway`,
         ]),
   ];
+}
+
+/** Of a file that belongs to the right user. The mode is asked too, for root may do what it forbids the owner. */
+function problemsOfUse(path: string, { mode }: Stats): readonly string[] {
+  if ((mode & OWNER) !== OWNER)
+    return [`${path} is closed to its own owner (mode ${modeText(mode)}): chmod 600 it`];
+  return isAllowed(path, constants.R_OK | constants.W_OK)
+    ? []
+    : [
+        `${path} is not writable, though its mode allows it: mount its disk writable, or take away what keeps it as it is (chattr -i)`,
+      ];
 }
 
 function problemsOfFolder(path: string): readonly string[] {
@@ -65,7 +77,7 @@ function problemsOfFolder(path: string): readonly string[] {
   }
   const isOpen = (status.mode & OTHERS_WRITE) !== 0 && (status.mode & STICKY) === 0;
   return [
-    ...(isWritable(path)
+    ...(isAllowed(path, constants.W_OK | constants.X_OK)
       ? []
       : [
           `${path} is not writable: run as its owner, mount it writable, or name another file as the path of [database]`,
@@ -123,9 +135,9 @@ function look(path: string): Stats | string | undefined {
   }
 }
 
-function isWritable(folder: string): boolean {
+function isAllowed(path: string, access: number): boolean {
   try {
-    accessSync(folder, constants.W_OK | constants.X_OK);
+    accessSync(path, access);
     return true;
   } catch {
     return false;

@@ -49,6 +49,14 @@ const scenes: readonly Omit<Scene, "failed">[] = [
     message: () => `${join(desk.folder, "books.db")} is open to other users (mode 0604)`,
   },
   {
+    what: "a database that its own owner may not write to",
+    async spoil() {
+      desk.makeDatabase();
+      await chmod(desk.database, 0o400);
+    },
+    message: () => `${desk.database} is closed to its own owner (mode 0400): chmod 600 it`,
+  },
+  {
     what: "a folder in which anybody can replace the database",
     spoil: () => chmod(desk.folder, 0o777),
     message: () => `in ${desk.folder} every user can replace the database (mode 0777): chmod o-w`,
