@@ -85,13 +85,18 @@ function keyText(row: KeyRow, newest: KeyRow, nowMs: number): string {
     ["expires", timeOrNever(row.expiresAt)],
     ["revoked", timeOrNever(row.revokedAt)],
     ["last used", timeOrNever(row.lastUsedAt)],
-    ["models", row.models?.join(", ") ?? "all"],
+    ["models", modelsText(row.models)],
     ["requests per minute", limitText(row.requestsPerMinute)],
     ["tokens per minute", limitText(row.tokensPerMinute)],
     ["requests at a time", limitText(row.concurrentRequests)],
     ["spent, RUB", formatRoubles(row.spent)],
     ["budget, RUB", row.budget === null ? "no limit" : formatRoubles(row.budget)],
   ]);
+}
+
+function modelsText(models: KeyRow["models"]): string {
+  if (models === null) return "all";
+  return models.join(", ") || "none, for the list is damaged: set it anew";
 }
 
 function limitText(limit: number | null): string {
@@ -105,6 +110,7 @@ function timeOrNever(atMs: number | null): string {
 
 function state(row: KeyRow, nowMs: number): string {
   if (row.revokedAt !== null) return "revoked";
+  if (row.models?.length === 0) return "damaged";
   if (row.expiresAt !== null && row.expiresAt <= nowMs) return "expired";
   return row.accountDisabled ? "account disabled" : "active";
 }

@@ -1,6 +1,7 @@
 import type { Database } from "bun:sqlite";
 import { auditChecks } from "./auditChecks.ts";
 import { auditLedger } from "./auditLedger.ts";
+import { settingsChecks } from "./auditSettings.ts";
 import { auditTotals } from "./auditTotals.ts";
 import { AUDIT_CACHE_KILOBYTES, checkIntegrityBeside, fileProblems } from "./integrity.ts";
 import { schemaProblems } from "./schemaCheck.ts";
@@ -66,7 +67,7 @@ function auditWith(
     const problems = collectProblems();
     for (const line of checkFile()) problems.add("database file", line);
     for (const line of schemaProblems(sqlite)) problems.add("schema", line);
-    for (const { problem, query } of auditChecks)
+    for (const { problem, query } of [...auditChecks, ...settingsChecks])
       for (const subject of subjects(`${query} LIMIT ${PROBLEMS_PER_RULE_MAX}`))
         problems.add(subject, problem);
     auditTotals(sqlite, auditLedger(sqlite, problems), problems);

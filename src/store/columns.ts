@@ -15,7 +15,8 @@ export const count = customType<{ data: number; driverData: bigint | number }>({
 });
 export const flag = customType<{ data: boolean; driverData: bigint | number }>({
   dataType: () => "integer",
-  fromDriver: (value) => Number(value) === 1,
+  // As SQLite has it: whatever is not 0 is true.
+  fromDriver: (value) => Number(value) !== 0,
   toDriver: (value) => (value ? 1 : 0),
 });
 

@@ -7,7 +7,7 @@ import { requests } from "./requestSchema.ts";
 import { accounts, keys } from "./schema.ts";
 import type { Connection } from "./sqlite.ts";
 
-/** What a person says of a key. A limit that is null is the config's. `models` null: all models. */
+/** What a person says of a key. A limit that is null is the config's. `models` null: all models; empty: the list is damaged, and it may use none. */
 export interface KeySettings {
   label: string | null;
   expiresAt: number | null;
@@ -115,7 +115,7 @@ export function keyTable({ db }: Connection): KeyTable {
     requestsPerMinute: keys.requestsPerMinute,
     tokensPerMinute: keys.tokensPerMinute,
     concurrentRequests: keys.concurrentRequests,
-    models: sql<readonly string[] | null>`${keys.models}`.mapWith(textsFromJson),
+    models: sql<readonly string[] | null>`${keys.models}`.mapWith(modelsFromJson),
     firstKeyId: firstOfLine,
   };
   const all = {
@@ -194,6 +194,17 @@ export function keyTable({ db }: Connection): KeyTable {
     fundsBeside: (keyId, requestIds) =>
       fundsBeside.get({ keyId, requestIds: JSON.stringify(requestIds) }),
   };
+}
+
+/** A list that is damaged is an empty one: its key may use no model until it is set anew, and all others are told as ever. */
+function modelsFromJson(text: string): readonly string[] {
+  try {
+    const models: unknown = JSON.parse(text);
+    const isList = Array.isArray(models) && models.every((model) => typeof model === "string");
+    return isList ? models : [];
+  } catch {
+    return [];
+  }
 }
 
 /** Drizzle maps NULL by itself; only text reaches this. */

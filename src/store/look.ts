@@ -1,9 +1,11 @@
 import { Database } from "bun:sqlite";
 import { statSync } from "node:fs";
 import { NAME_ANOTHER } from "./databaseFile.ts";
+import { settingsChecks } from "./auditSettings.ts";
 import { fileProblems } from "./integrity.ts";
 import { isGatewayRunning } from "./lock.ts";
 import { schemaAge, type SchemaAge } from "./migrations.ts";
+import { PROBLEMS_PER_RULE_MAX } from "./problems.ts";
 import { schemaProblems } from "./schemaCheck.ts";
 import { distrustFile, explainFailure, refuseLoneLog, StoreError } from "./sqlite.ts";
 
@@ -17,6 +19,8 @@ export interface StoreLook {
   readonly faults: readonly string[];
   /** What its schema lacks or has otherwise, a line each; only this version's schema is known. */
   readonly schemaFaults: readonly string[];
+  /** Keys and accounts with settings that are none, a line each; asked of this version's schema only. */
+  readonly settingsFaults: readonly string[];
   /** False where the file is so big that only the quicker of SQLite's checks was made. */
   readonly isWhollyChecked: boolean;
   /** When the last booking or request came into the books, whichever is later; undefined: there is none. */
@@ -60,15 +64,28 @@ function look(sqlite: Database, path: string, bytes: number): StoreLook {
   const schema = schemaAge(sqlite);
   const isWhollyChecked = bytes <= WHOLE_CHECK_BYTES_MAX;
   const faults = fileProblems(sqlite, isWhollyChecked ? "integrity_check" : "quick_check");
+  const isCurrent = schema.applied === schema.known;
+  const schemaFaults = isCurrent ? schemaProblems(sqlite) : [];
   return {
     schema,
     isGatewayRunning: isGatewayRunning(path),
     bytes,
     faults,
-    schemaFaults: schema.applied === schema.known ? schemaProblems(sqlite) : [],
+    schemaFaults,
+    settingsFaults:
+      isCurrent && faults.length + schemaFaults.length === 0 ? settingsFaults(sqlite) : [],
     isWhollyChecked,
     lastEntryMs: schema.applied === 0 ? undefined : lastEntryMs(sqlite),
   };
+}
+
+function settingsFaults(sqlite: Database): readonly string[] {
+  return settingsChecks.flatMap(({ problem, query }) =>
+    sqlite
+      .query<{ subject: string }, []>(`${query} LIMIT ${PROBLEMS_PER_RULE_MAX}`)
+      .all()
+      .map(({ subject }) => `${subject}: ${problem}`),
+  );
 }
 
 /** By their order, not by their times: a clock that was ahead for a while is forgotten with the next entry. */

@@ -169,6 +169,16 @@ const scenes: readonly Scene[] = [
       `${desk.database} does not have tollgate's schema: stop the gateway, keep a copy of the file, and put a backup in its place; trigger ledger_keeps is missing`,
   },
   {
+    what: "a setting of an account that nobody gave it",
+    spoil() {
+      credit(desk, Date.now());
+      change(desk, "UPDATE accounts SET disabled = 7");
+    },
+    failed: ["database"],
+    message: () =>
+      `${desk.database} has keys or accounts that are damaged: set them anew, or put a backup in the place of the file; account alice: is neither`,
+  },
+  {
     what: "a database with two names",
     async spoil() {
       desk.makeDatabase();

@@ -122,6 +122,20 @@ describe("keys list and revoke", () => {
     expect(stdout).toMatch(/bob +short +sk-tg-\S{6} +expired +\d{4}-/);
   }, 20_000);
 
+  test("name the one that is damaged, beside all the others", async () => {
+    const { id } = (await desk.json("keys", "create", "--account", "alice")) as CreatedKey;
+    await desk.json("keys", "create", "--account", "bob");
+    const sqlite = new Database(desk.database);
+    const spoil =
+      "UPDATE keys SET models = '[bm', last_used_at = 9223372036854775807 WHERE public_id = ?";
+    sqlite.run(spoil, [id]);
+    sqlite.close();
+    const { stdout } = await desk.run("keys", "list");
+    expect(stdout).toMatch(/alice .* damaged .*\n.*bob .* active/);
+    const { stdout: shown } = await desk.run("keys", "show", id);
+    expect(shown).toMatch(/models +none, for the list is damaged: set it anew/);
+  }, 20_000);
+
   test.each([
     [["revoke", "key_x"], 'there is no key "key_x": tollgate keys list shows them'],
     [["list", "--account", "nobody"], 'there is no account "nobody"'],

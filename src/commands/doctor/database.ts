@@ -40,10 +40,17 @@ function noneYet(path: string): Verdict {
 }
 
 function judgeDatabase(path: string, look: StoreLook): Verdict {
-  const { faults, schemaFaults, schema, isGatewayRunning } = look;
+  const { faults, schemaFaults, settingsFaults, schema, isGatewayRunning } = look;
   if (faults.length > 0) return damaged(path, "is damaged", faults);
   if (schemaFaults.length > 0)
     return damaged(path, "does not have tollgate's schema", schemaFaults);
+  if (settingsFaults.length > 0) {
+    const advice = "set them anew, or put a backup in the place of the file";
+    return amiss(
+      `${path} has keys or accounts that are damaged: ${advice}`,
+      ...few(settingsFaults),
+    );
+  }
   const age = `schema ${schema.applied} of ${schema.known}`;
   if (schema.applied < schema.known && isGatewayRunning) {
     return amiss(
@@ -62,11 +69,14 @@ function judgeDatabase(path: string, look: StoreLook): Verdict {
 }
 
 function damaged(path: string, verdict: string, faults: readonly string[]): Verdict {
-  const shown = faults.slice(0, FAULTS_SHOWN_MAX);
-  const more = faults.length - shown.length;
   return amiss(
     `${path} ${verdict}: stop the gateway, keep a copy of the file, and put a backup in its place`,
-    ...shown,
-    ...(more > 0 ? [`and ${more} more: \`tollgate audit\` shows all`] : []),
+    ...few(faults),
   );
+}
+
+function few(faults: readonly string[]): readonly string[] {
+  const shown = faults.slice(0, FAULTS_SHOWN_MAX);
+  const more = faults.length - shown.length;
+  return more > 0 ? [...shown, `and ${more} more: \`tollgate audit\` shows all`] : shown;
 }

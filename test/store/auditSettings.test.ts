@@ -1,0 +1,80 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { join } from "node:path";
+import { backUp, lookAtStore } from "../../src/store/store.ts";
+import { openAuditedBooks, tamper } from "../support/auditedBooks.ts";
+import type { StoreFolder } from "../support/storeFolder.ts";
+
+let books: StoreFolder;
+beforeEach(async () => {
+  books = await openAuditedBooks();
+});
+afterEach(() => books.close());
+
+const key = "UPDATE keys SET";
+const alice = "WHERE public_id = 'key_alice'";
+const models = "key key_alice: its list of models is damaged";
+const limit = "key key_alice: has a limit or a budget that nobody can give it";
+const time = "key key_alice: has a time that is none";
+
+/** As one bit that turned over can leave it. */
+const damages: readonly (readonly [change: string, problem: string])[] = [
+  [`${key} models = '[bm"]' ${alice}`, models],
+  [`${key} models = '{"small":1}' ${alice}`, models],
+  [`${key} models = '["small",1]' ${alice}`, models],
+  [`${key} models = '[]' ${alice}`, models],
+  [`${key} budget = -1 ${alice}`, limit],
+  [`${key} requests_per_minute = -60 ${alice}`, limit],
+  [`${key} tokens_per_minute = 9223372036854775807 ${alice}`, limit],
+  [`${key} concurrent_requests = -1 ${alice}`, limit],
+  [`${key} expires_at = 9223372036854775807 ${alice}`, time],
+  [`${key} created_at = -1 ${alice}`, time],
+  [`${key} revoked_at = -1 ${alice}`, time],
+  [`${key} last_used_at = -9223372036854775808 ${alice}`, time],
+  [
+    "UPDATE accounts SET created_at = -1 WHERE name = 'bob'",
+    "account bob: has a time that is none",
+  ],
+  [
+    "UPDATE accounts SET disabled = 7 WHERE name = 'bob'",
+    "account bob: is neither enabled nor disabled",
+  ],
+];
+
+test.each(damages)(
+  "a damaged setting is named by the audit and by a look, and is in no backup: %s",
+  async (change, problem) => {
+    expect(lookAtStore(books.path)?.settingsFaults).toEqual([]);
+    tamper(books, change);
+    expect(books.store.audit().problems).toEqual([problem]);
+    expect(lookAtStore(books.path)?.settingsFaults).toEqual([problem]);
+    const file = join(books.folder, "night.db");
+    const never = new Promise<void>(() => undefined);
+    const refusal = await backUp({ database: books.path, file, stopped: never }).catch(String);
+    expect(refusal).toContain(`the first: ${problem}`);
+  },
+);
+
+test("settings as people give them are none of these", () => {
+  tamper(
+    books,
+    `${key} models = '["small","gi*"]', budget = 0, requests_per_minute = 0, tokens_per_minute = 5,
+      concurrent_requests = 1, expires_at = 4102444800000 ${alice}`,
+    "UPDATE accounts SET disabled = 1",
+  );
+  expect(books.store.audit().problems).toEqual([]);
+});
+
+test("a key whose list of models is damaged may use none, and hides no other key", () => {
+  tamper(books, `${key} models = '[bm"]' ${alice}`);
+  const found = books.store.keys.list(undefined);
+  expect(found.map(({ publicId, models: names }) => [publicId, names])).toEqual([
+    ["key_alice", []],
+    ["key_bob", null],
+    ["key_next", null],
+  ]);
+});
+
+test("an account that is neither enabled nor disabled is disabled", () => {
+  tamper(books, "UPDATE accounts SET disabled = 7 WHERE name = 'bob'");
+  expect(books.store.accounts.find("bob")?.disabled).toBe(true);
+});
