@@ -1,8 +1,8 @@
 import { Database } from "bun:sqlite";
 import { existsSync } from "node:fs";
-import { lockPath } from "./databaseFile.ts";
+import { isNoFile, lockPath } from "./databaseFile.ts";
 import { openedFile, type OpenedFile } from "./openedFile.ts";
-import { makeDatabaseFile, sqliteFault, unwritable } from "./sqlite.ts";
+import { makeDatabaseFile, sqliteFault, StoreError, unwritable } from "./sqlite.ts";
 
 /** A command that only asks whether a gateway runs holds the lock for less than this. */
 const LOCK_WAIT_MS = 200;
@@ -27,7 +27,7 @@ export function takeInstanceLock(databasePath: string): InstanceLock | undefined
     file = openedFile(path);
     database = new Database(path, { readwrite: true, create: true });
   } catch (cause) {
-    throw unwritable(path, cause);
+    throw unusable(path, cause);
   }
   try {
     database.run(`PRAGMA busy_timeout = ${LOCK_WAIT_MS}`);
@@ -35,7 +35,7 @@ export function takeInstanceLock(databasePath: string): InstanceLock | undefined
   } catch (cause) {
     database.close();
     if (sqliteFault(cause) === "busy") return undefined;
-    throw unwritable(path, cause);
+    throw unusable(path, cause);
   }
   return {
     isFileReplaced: () => file.isReplaced(),
@@ -43,6 +43,14 @@ export function takeInstanceLock(databasePath: string): InstanceLock | undefined
       database.close();
     },
   };
+}
+
+function unusable(path: string, cause: unknown): StoreError {
+  if (sqliteFault(cause) !== "damaged" && !isNoFile(path)) return unwritable(path, cause);
+  return new StoreError(
+    `${path} should be the lock of the database, and is something else: move it away while no gateway runs`,
+    { cause },
+  );
 }
 
 /**

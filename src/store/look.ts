@@ -17,7 +17,7 @@ export interface StoreLook {
   readonly bytes: number;
   /** What SQLite finds wrong with the file, a line each; at most a hundred. */
   readonly faults: readonly string[];
-  /** What its schema lacks or has otherwise, a line each; only this version's schema is known. */
+  /** What its schema lacks or has otherwise than that of its version, a line each. */
   readonly schemaFaults: readonly string[];
   /** Keys and accounts with settings that are none, a line each; asked of this version's schema only. */
   readonly settingsFaults: readonly string[];
@@ -65,7 +65,9 @@ function look(sqlite: Database, path: string, bytes: number): StoreLook {
   const isWhollyChecked = bytes <= WHOLE_CHECK_BYTES_MAX;
   const faults = fileProblems(sqlite, isWhollyChecked ? "integrity_check" : "quick_check");
   const isCurrent = schema.applied === schema.known;
-  const schemaFaults = isCurrent ? schemaProblems(sqlite) : [];
+  const schemaFaults = schemaProblems(sqlite, isCurrent ? undefined : schema.applied);
+  // A table that is not the program's own may lack the columns that are asked for.
+  const hasTables = schema.applied > 0 && !schemaFaults.some((line) => line.startsWith("table "));
   return {
     schema,
     isGatewayRunning: isGatewayRunning(path),
@@ -75,7 +77,7 @@ function look(sqlite: Database, path: string, bytes: number): StoreLook {
     settingsFaults:
       isCurrent && faults.length + schemaFaults.length === 0 ? settingsFaults(sqlite) : [],
     isWhollyChecked,
-    lastEntryMs: schema.applied === 0 ? undefined : lastEntryMs(sqlite),
+    lastEntryMs: hasTables ? lastEntryMs(sqlite) : undefined,
   };
 }
 

@@ -40,14 +40,22 @@ export function migrate(
   return sqlite
     .transaction(() => {
       const done = userVersion(sqlite);
-      if (done === 0) refuseForeignTables(sqlite);
-      for (const tag of migrations.slice(done)) {
-        for (const statement of migrationStatements(tag)) sqlite.run(statement);
-      }
+      if (done <= 0) refuseForeignTables(sqlite);
+      applyMigrations(sqlite, Math.max(done, 0), migrations.length);
       sqlite.run(`PRAGMA user_version = ${migrations.length}`);
-      return done === 0;
+      return done <= 0;
     })
     .immediate();
+}
+
+/** Does the migrations from the one after `done` to `last`, and keeps no account of it. */
+export function applyMigrations(
+  sqlite: Connection["sqlite"],
+  done: number,
+  last: number | undefined,
+): void {
+  for (const tag of migrationTags().slice(done, last))
+    for (const statement of migrationStatements(tag)) sqlite.run(statement);
 }
 
 /**
@@ -79,7 +87,7 @@ export function anySchemaAge(sqlite: Connection["sqlite"]): SchemaAge {
 export function schemaAge(sqlite: Connection["sqlite"]): SchemaAge {
   const age = anySchemaAge(sqlite);
   refuseNewer(age.applied, age.known);
-  if (age.applied === 0) refuseForeignTables(sqlite);
+  if (age.applied <= 0) refuseForeignTables(sqlite);
   return age;
 }
 

@@ -162,5 +162,8 @@ function explanation(path: string, fault: SqliteFault, error: unknown): string {
     return `database is damaged or not a database: ${path}; it was left untouched, \`tollgate restore FILE\` puts a backup in its place`;
   if (fault === "busy") return `database is locked by another process: ${path}; try again`;
   if (fault === "full") return outOfRoom(path);
-  return `database cannot be used: ${path} (${errorCode(error)})`;
+  const failure = `database cannot be used: ${path} (${errorCode(error)})`;
+  if (fault === "io")
+    return `${failure}; its disk failed, \`dmesg\` says how, or what lies beside it is no file: mend that and try again`;
+  return `${failure}; \`tollgate doctor\` says what is wrong with it, \`tollgate restore FILE\` puts a backup in its place`;
 }

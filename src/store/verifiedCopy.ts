@@ -112,7 +112,7 @@ export function readBack(
     becomeOneFile(connection.sqlite);
     return verified;
   } catch (error) {
-    throw explained(error, backup, copy);
+    throw explained(error, subject.name, copy);
   } finally {
     connection?.sqlite.close();
   }
@@ -169,7 +169,7 @@ function writeAll(target: number, bytes: Uint8Array): void {
 /** Throws for what is no store, or one of a version that is yet to come. */
 function ageOf({ sqlite }: Connection, path: string): "older" | "current" {
   const { applied, known } = anySchemaAge(sqlite);
-  if (applied === 0) throw new StoreError(`not a store of tollgate: ${path}; name another file`);
+  if (applied <= 0) throw new StoreError(`not a store of tollgate: ${path}; name another file`);
   if (applied > known)
     throw new StoreError(`written by a newer version of tollgate: ${path}; use that version`);
   return applied < known ? "older" : "current";
@@ -191,5 +191,7 @@ function explanation(
     return `damaged or not a database: ${source}; restore a backup that is whole`;
   if (fault === "busy") return `locked by another process: ${source}; try again`;
   if (fault === "full") return `cannot write into ${dirname(copy)}: no room left on its disk`;
-  return `cannot copy ${source}: SQLite reports ${code}`;
+  if (fault === "other")
+    return `not a store of the version that it says: ${source} (${code}); restore a backup that is whole`;
+  return `cannot copy ${source}: SQLite reports ${code}; look at the disk, \`dmesg\` says how it failed`;
 }

@@ -16,6 +16,7 @@ import { join, resolve } from "node:path";
 import { takeInstanceLock } from "../../src/store/store.ts";
 import { openDesk, type Desk } from "../support/cli.ts";
 import { change, checkNames, credit, examine, type Scene } from "../support/doctor.ts";
+import { makeFirstVersion } from "../support/firstVersion.ts";
 import { configText, oneModel } from "../support/gatewayConfig.ts";
 import { startProvider } from "../support/scriptedProvider.ts";
 
@@ -44,6 +45,12 @@ async function newDesk(text: string, launcher: readonly string[] = []): Promise<
 
 function databaseAt(path: string): Promise<void> {
   return newDesk(configText(oneModel(baseUrl, { database: { path } })));
+}
+
+/** Makes the database as the first version did. */
+async function makeOlder(): Promise<void> {
+  makeFirstVersion(desk.database, () => undefined);
+  await chmod(desk.database, 0o600);
 }
 
 /** Hides rows from whoever looks them up in an index: its first page says that it has no entries. */
@@ -101,8 +108,7 @@ describe("doctor, where all is well", () => {
   });
 
   test("says that a database of an older version will be brought up to date, and leaves it", async () => {
-    desk.makeDatabase();
-    change(desk, "PRAGMA user_version = 2");
+    await makeOlder();
     for (let run = 0; run < 2; run += 1) {
       const { failed, messages } = await examine(desk);
       expect(failed).toEqual([]);
@@ -167,6 +173,15 @@ const scenes: readonly Scene[] = [
     failed: ["database"],
     message: () =>
       `${desk.database} does not have tollgate's schema: stop the gateway, keep a copy of the file, and put a backup in its place; trigger ledger_keeps is missing`,
+  },
+  {
+    what: "a database that says it is of an older version, and is not",
+    spoil() {
+      desk.makeDatabase();
+      change(desk, "PRAGMA user_version = 2");
+    },
+    failed: ["database"],
+    message: () => `${desk.database} does not have tollgate's schema: stop the gateway`,
   },
   {
     what: "a setting of an account that nobody gave it",
@@ -262,8 +277,7 @@ describe("doctor finds", () => {
   });
 
   test("a database of an older version with a gateway of that version at work", async () => {
-    desk.makeDatabase();
-    change(desk, "PRAGMA user_version = 2");
+    await makeOlder();
     const lock = takeInstanceLock(desk.database);
     try {
       const { failed, messages } = await examine(desk);

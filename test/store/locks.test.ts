@@ -62,6 +62,19 @@ test("who only asks for a running gateway leaves no lock behind, which would be 
   expect(existsSync(`${path}.lock`)).toBe(false);
 });
 
+test.each<readonly [string, (lock: string) => void]>([
+  ["another file", (lock) => writeFileSync(lock, "precious text\n".repeat(1000))],
+  ["a folder", (lock) => mkdirSync(lock)],
+])(
+  "what lies in the place of the lock and is %s is left alone, and named with what to do",
+  (_, make) => {
+    make(`${path}.lock`);
+    const advice = `${path}.lock should be the lock of the database, and is something else: move it away`;
+    expect(() => takeInstanceLock(path)).toThrow(StoreError);
+    expect(() => takeInstanceLock(path)).toThrow(advice);
+  },
+);
+
 describe("a database that is reached by a link has one lock, beside the database itself", () => {
   const real = () => join(folder, "real", "tollgate.db");
   beforeEach(() => mkdirSync(join(folder, "real")));

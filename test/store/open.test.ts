@@ -133,6 +133,20 @@ describe("a store that cannot be used is refused", () => {
     refused("damaged or not a database");
   });
 
+  test("when it is not of the version that it says", () => {
+    open().close();
+    const sqlite = new Database(path);
+    sqlite.run("PRAGMA user_version = 2");
+    sqlite.close();
+    refused("(SQLITE_ERROR); `tollgate doctor` says what is wrong with it");
+  });
+
+  test("when the disk fails under it, or a folder has the name of its log", () => {
+    open().close();
+    mkdirSync(`${path}-journal`);
+    refused("(SQLITE_IOERR_READ); its disk failed, `dmesg` says how");
+  });
+
   test("when it belongs to another program", () => {
     const sqlite = new Database(path);
     sqlite.run("PRAGMA journal_mode = WAL");
