@@ -81,6 +81,19 @@ describe("what a request costs is charged", () => {
       { kind: "charge", amount: -charge, ref: "req:req_1", balanceAfter: balance - charge },
     ]);
   });
+
+  test("beyond the hold, also from money that was held for a request that has ended", async () => {
+    const { store, writer } = books;
+    const owner = fund(store, "alice", 50_000n);
+    const before = opened("req_0", owner, { hold: 50_000n });
+    await writer.write({ kind: "open", request: before });
+    await writer.write({ kind: "end", end: ended("req_0", unbilled) });
+    await writer.write({ kind: "open", request: opened("req_1", owner, { hold: 10n }) });
+    expect(await writer.write({ kind: "end", end: ended("req_1") })).toEqual({
+      charge: costOfEnded,
+      writeOff: 0n,
+    });
+  });
 });
 
 describe("the ledger", () => {
