@@ -198,6 +198,21 @@ describe("a request that a kept connection lost", () => {
   });
 });
 
+test("an idle connection that the provider closed is never leased again, however long it has been closed", async () => {
+  const server = serve(answering());
+  const url = new URL(`http://127.0.0.1:${server.port}`);
+  const pool = new ConnectionPool(connectionTarget(url, { connectTimeoutMs: 1000 }));
+  const exchanges = [0, 1].map(() => new Exchange(pool, "POST / HTTP/1.1\r\n\r\n", () => {}));
+  const [first, second] = exchanges as [Exchange, Exchange];
+  first.start();
+  expect(await answerOf(first)).toBe("200 0");
+  server.peers[0]?.fin();
+  await until("the pool has heard of it", () => pool.idleCount === 0, 2000);
+  second.start();
+  expect(await answerOf(second)).toBe("200 1");
+  pool.close();
+});
+
 test("idle connections are closed when their time is up", async () => {
   const server = serve(answering());
   const url = new URL(`http://127.0.0.1:${server.port}`);
