@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, spyOn, test } from "bun:test";
 import { ConnectionPool } from "../../../src/providers/http/connectionPool.ts";
 import { connectionTarget } from "../../../src/providers/http/connectionTarget.ts";
 import { Exchange } from "../../../src/providers/http/exchange.ts";
@@ -119,6 +119,38 @@ describe("a connection is not used again", () => {
       expect(await answerOf(client.send(request()))).toBe(`200 ${index}`);
       await server.peers[index]?.closed;
     }
+    expect(told).toEqual([5 * 60_000]);
+  });
+
+  test("for twice as long each further time, up to an hour", async () => {
+    const server = serve(answering());
+    const told: number[] = [];
+    const client = clientOf(server, { onUnasked: (distrustMs) => told.push(distrustMs) });
+    const now = performance.now.bind(performance);
+    let aheadMs = 0;
+    const clock = spyOn(performance, "now").mockImplementation(() => now() + aheadMs);
+    try {
+      for (let index = 0; index < 6; index += 1) {
+        expect(await answerOf(client.send(request()))).toBe(`200 ${index}`);
+        await server.peers[index]?.send("H");
+        await server.peers[index]?.closed;
+        aheadMs += told[index] ?? 0;
+      }
+    } finally {
+      clock.mockRestore();
+    }
+    expect(told.map((ms) => ms / 60_000)).toEqual([5, 10, 20, 40, 60, 60]);
+  });
+
+  test("for minutes, once, where bytes that nobody asked for come on two connections at a time", async () => {
+    const server = serve(answering());
+    const told: number[] = [];
+    const client = clientOf(server, { onUnasked: (distrustMs) => told.push(distrustMs) });
+    const both = () => [client.send(request()), client.send(request())].map(answerOf);
+    await Promise.all(both());
+    // Both are leased before this process looks at the network again.
+    for (const peer of server.peers) void peer.send("H");
+    expect((await Promise.all(both())).sort()).toEqual(["200 2", "200 3"]);
     expect(told).toEqual([5 * 60_000]);
   });
 
