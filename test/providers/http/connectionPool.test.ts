@@ -18,6 +18,16 @@ function answering(headers = "", after = ""): (peer: RawPeer) => Promise<void> {
   };
 }
 
+function poolOf({ port }: { readonly port: number }, idleMsMax?: number): ConnectionPool {
+  const target = connectionTarget(new URL(`http://127.0.0.1:${port}`), { connectTimeoutMs: 1000 });
+  return new ConnectionPool(target, () => {}, idleMsMax);
+}
+
+function exchangesOf(pool: ConnectionPool): [Exchange, Exchange, Exchange] {
+  const exchange = (): Exchange => new Exchange(pool, "POST / HTTP/1.1\r\n\r\n", () => {});
+  return [exchange(), exchange(), exchange()];
+}
+
 describe("a connection is used again", () => {
   test("by the next request", async () => {
     const client = clientOf(serve(answering()));
@@ -192,6 +202,24 @@ describe("a request that a kept connection lost", () => {
     });
   }
 
+  test("is not sent as long as the new connection is dialled: no provider has it", async () => {
+    const server = serve(losing((peer) => peer.fin()));
+    const pool = poolOf(server);
+    const [first, second] = exchangesOf(pool);
+    first.start();
+    expect(await answerOf(first)).toBe("200 0");
+    const wasSent: boolean[] = [];
+    const dial = pool.dial.bind(pool);
+    pool.dial = (owner) => {
+      wasSent.push(second.isSent);
+      return dial(owner);
+    };
+    second.start();
+    expect(await answerOf(second)).toBe("200 1");
+    expect([...wasSent, second.isSent]).toEqual([false, true]);
+    pool.close();
+  });
+
   test("is not sent again after a single byte of a response", async () => {
     const server = serve(
       losing(async (peer) => {
@@ -232,10 +260,8 @@ describe("a request that a kept connection lost", () => {
 
 test("an idle connection that the provider closed is never leased again, however long it has been closed", async () => {
   const server = serve(answering());
-  const url = new URL(`http://127.0.0.1:${server.port}`);
-  const pool = new ConnectionPool(connectionTarget(url, { connectTimeoutMs: 1000 }));
-  const exchanges = [0, 1].map(() => new Exchange(pool, "POST / HTTP/1.1\r\n\r\n", () => {}));
-  const [first, second] = exchanges as [Exchange, Exchange];
+  const pool = poolOf(server);
+  const [first, second] = exchangesOf(pool);
   first.start();
   expect(await answerOf(first)).toBe("200 0");
   server.peers[0]?.fin();
@@ -247,9 +273,8 @@ test("an idle connection that the provider closed is never leased again, however
 
 test("idle connections are closed when their time is up", async () => {
   const server = serve(answering());
-  const url = new URL(`http://127.0.0.1:${server.port}`);
-  const pool = new ConnectionPool(connectionTarget(url, { connectTimeoutMs: 1000 }), () => {}, 40);
-  const exchanges = [0, 1, 2].map(() => new Exchange(pool, "POST / HTTP/1.1\r\n\r\n", () => {}));
+  const pool = poolOf(server, 40);
+  const exchanges = exchangesOf(pool);
   for (const exchange of exchanges) {
     exchange.start();
   }
