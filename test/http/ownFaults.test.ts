@@ -4,11 +4,12 @@ import { chat, expectRefusal, type Refusal, type Reply } from "../support/chatCa
 import { costOf } from "../support/gatewayConfig.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
 import { expectNothingOpen } from "../support/nothingOpen.ts";
-import { responds } from "../support/responsesAnswers.ts";
-import { respond } from "../support/responsesCalls.ts";
-import { piece, streamEnd, streamHead } from "../support/scriptedProvider.ts";
+import { created, delta, responds, terminal } from "../support/responsesAnswers.ts";
+import { openResponse, respond } from "../support/responsesCalls.ts";
+import { piece, raw, streamEnd, streamHead } from "../support/scriptedProvider.ts";
 import { beginChat, type SteppedChat } from "../support/steppedChat.ts";
 import type { TestApp, TestKey } from "../support/testApp.ts";
+import { until } from "../support/until.ts";
 
 const at = openOneModelBefore();
 const started = 100_000_000_000n;
@@ -75,6 +76,26 @@ describe("a fault of our own amid a stream", () => {
       await expectNothingOpen(at, key);
     },
   );
+});
+
+test("a fault of our own as the last ids of a response are recorded: no end that looks whole, nothing charged", async () => {
+  at.provider.answer = async (peer, request) => {
+    await raw(streamHead, piece(created()), piece(delta))(peer, request);
+    await ending.promise;
+    await raw(piece(terminal()), streamEnd)(peer, request);
+  };
+  const ending = Promise.withResolvers<void>();
+  const key = at.gateway.key({ concurrentRequests: 1 });
+  const reply = await openResponse(at.gateway, key);
+  await reply.seen("Hello there");
+  failOnce(at.gateway.app.gateway.writer, "write", isWrite("own"));
+  ending.resolve();
+  await until("the stream is over", () => reply.isOver);
+  expect(reply.text).not.toContain("response.completed");
+  expect(reply.text).toContain("event: error");
+  expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+  expect(at.gateway.balance(key)).toBe(started);
+  await expectNothingOpen(at, key);
 });
 
 test("a fault of our own behind the charge of a stream: charged once, and nothing left", async () => {
