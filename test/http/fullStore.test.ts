@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from "bun:test";
+import { afterEach, describe, expect, spyOn, test } from "bun:test";
 import {
   answered,
   doneEvent,
@@ -92,13 +92,18 @@ describe("a store without room", () => {
     expect(at.gateway.store.keys.find(key.id)?.lastUsedAt).toBeNull();
   });
 
-  test("takes the end of a request that was open before as soon as it has room: charged once", async () => {
+  test("takes the end of a request that was open before as soon as it has room, be it seconds later: charged once", async () => {
     const { key, client, provide } = await beginChat(at, { stream: true });
     await provide(streamHead, piece(helloEvent));
     await client.seen("Hello");
     fill();
     await provide(...theEnd);
-    await until("there is no room", () => at.gateway.app.gateway.writer.isFull);
+    const { writer } = at.gateway.app.gateway;
+    await until("there is no room", () => writer.isFull);
+    const tries = spyOn(writer, "write");
+    at.gateway.clock.advance(PATIENCE_MS / 2);
+    await until("it is tried again", () => tries.mock.calls.length > 1);
+    tries.mockRestore();
     expect(client.text).not.toMatch(/"finish_reason":"|DONE/);
     makeRoom();
     await client.seen("[DONE]");
