@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { answered } from "../support/chatAnswers.ts";
-import { chat, chunksOf, expectRefusal } from "../support/chatCalls.ts";
+import { chat, chunksOf, expectRefusal, noProvider } from "../support/chatCalls.ts";
 import { costOf } from "../support/gatewayConfig.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
 import {
@@ -15,7 +15,7 @@ import {
   wholeStream,
 } from "../support/overResponses.ts";
 import { ended } from "../support/responsesAnswers.ts";
-import { json, stream } from "../support/scriptedProvider.ts";
+import { json, refusal, stream } from "../support/scriptedProvider.ts";
 
 const at = openBefore(["over", "plain"], ({ over, plain }) => ({
   providers: { over: { base_url: over, api_key: "sk-of-the-provider" }, plain },
@@ -191,6 +191,13 @@ describe("what the interface cannot say", () => {
     plain.answer = answered({ usage: { prompt_tokens: 20, completion_tokens: 7 } });
     const reply = await chat(at.gateway, at.gateway.key(), { model: "paired", n: 2 });
     expect([reply.status, over.requests.length]).toEqual([200, 0]);
+  });
+
+  test("is no mistake of the caller's where the other route is down", async () => {
+    plain.answer = refusal(500);
+    const key = at.gateway.key();
+    expectRefusal(await chat(at.gateway, key, { model: "paired", n: 2 }), noProvider);
+    expect([at.gateway.balance(key), over.requests.length]).toEqual([started, 0]);
   });
 
   test("is the caller's mistake where no other route is", async () => {
