@@ -3,8 +3,9 @@ import { doneEvent, helloEvent, roleEvent, stopEvent, usageEvent } from "../supp
 import { chat, chunksOf, openChat, type OpenReply } from "../support/chatCalls.ts";
 import { costOf } from "../support/gatewayConfig.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { piece, stream, streamEnd, streamHead } from "../support/scriptedProvider.ts";
+import { piece, raw, stream, streamEnd, streamHead } from "../support/scriptedProvider.ts";
 import { chatEvent } from "../support/upstreamText.ts";
+import { until } from "../support/until.ts";
 
 const at = openOneModelBefore();
 const streaming = { stream: true };
@@ -101,5 +102,51 @@ describe("[DONE] behind content ends what has no finish reason", () => {
     at.provider.answer = stream(helloEvent, second(roleEvent), usageEvent, doneEvent);
     const reply = await chat(at.gateway, at.gateway.key(), { ...streaming, n: 2 });
     expect(reply.text.match(/"finish_reason":"/g)).toHaveLength(1);
+  });
+});
+
+describe("what comes behind the end of an answer", () => {
+  const finished = [streamHead, piece(helloEvent + stopEvent)];
+  const estimate = costOf({ prompt: 2, completion: 2 });
+
+  test("without a pause is read no longer than its usage may take", async () => {
+    const comments = piece(": still here\n\n".repeat(5000));
+    const comes = Promise.withResolvers<void>();
+    const closed = Promise.withResolvers<void>();
+    at.provider.answer = async (peer, request) => {
+      void peer.closed.then(closed.resolve);
+      await raw(...finished, comments)(peer, request);
+      comes.resolve();
+      for (;;) await peer.send(comments);
+    };
+    const key = at.gateway.key();
+    const reply = await openChat(at.gateway, key, streaming);
+    await reply.seen("Hello");
+    await comes.promise;
+    at.gateway.clock.advance(2000);
+    await reply.seen("[DONE]");
+    expect(steps(reply).at(-1)).toEqual([{}, "stop"]);
+    await closed.promise;
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { status: "done", estimated: true, charge: estimate },
+    ]);
+  });
+
+  test("as nonsense costs the provider its connection, be it ended in good order behind that", async () => {
+    const go = Promise.withResolvers<void>();
+    let isClosed = false;
+    at.provider.answer = async (peer, request) => {
+      void peer.closed.then(() => (isClosed = true));
+      await raw(...finished, piece("data: {nonsense\n\n"))(peer, request);
+      await go.promise;
+      await peer.send(streamEnd);
+    };
+    const key = at.gateway.key();
+    expect(steps(await chat(at.gateway, key, streaming)).at(-1)).toEqual([{}, "stop"]);
+    go.resolve();
+    await until("the connection is closed, and not kept", () => isClosed, 2000);
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { status: "done", estimated: true, charge: estimate },
+    ]);
   });
 });
