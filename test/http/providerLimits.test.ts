@@ -74,6 +74,21 @@ describe("the routes of a model", () => {
     expect(called()).toEqual([1, 1, 1, 0]);
   });
 
+  test.each([false, true])(
+    "are not tried one after the other where a shutdown cut the request off (stream: %p)",
+    async (stream) => {
+      const { app } = at.gateway;
+      at.providers.one.answer = () => app.cut();
+      try {
+        const reply = await chat(at.gateway, at.gateway.key(), { stream });
+        expectRefusal(reply, [502, "provider_error", "service temporarily unavailable"]);
+        expect(called()).toEqual([1, 0, 0, 0]);
+      } finally {
+        app.gateway.traffic.isCut = false;
+      }
+    },
+  );
+
   test("all fail, and one charge follows where the last of them answers", async () => {
     at.providers.one.answer = refusal(500);
     at.providers.two.answer = refusal(503);
