@@ -96,6 +96,13 @@ describe("an object of a provider belongs to", () => {
     expect(owners("resp_1")).toEqual(nobody);
     expect(owners("resp_1", 0)).toEqual(nobody);
   });
+
+  test("another account, once it has expired for the two that a provider gave it to", async () => {
+    await own("resp_1", alice, "first");
+    await own("resp_1", bob, "first");
+    await own("resp_1", bob, "second", { expiresAt: future + 1000, at: future });
+    expect(owners("resp_1", future)).toEqual({ alice: undefined, bob: "second" });
+  });
 });
 
 test("what has expired is removed while objects are recorded, and nothing else", async () => {
