@@ -56,6 +56,22 @@ test("a fold by a clock that was ahead does not blur the requests that come afte
   );
 });
 
+test("a request that ends long after its fellows were folded does not put the time back since which all are kept", async () => {
+  const alice = fund(books.store, "alice", 1_000_000_000n);
+  const open = (id: string, at: number) =>
+    books.writer.write({ kind: "open", request: opened(id, alice, { at }) });
+  const end = (id: string) => books.writer.write({ kind: "end", end: ended(id) });
+  const fold = () => books.writer.write({ kind: "fold", before: actor.at + 1 });
+  await open("req_slow", actor.at - DAY_MS);
+  await open("req_1", actor.at);
+  await end("req_1");
+  for (const id of ["req_slow", undefined]) {
+    expect((await fold()).folded).toBe(1);
+    expect(asked("SELECT kept_since AS found FROM retention")).toBe(actor.at + 1);
+    if (id !== undefined) await end(id);
+  }
+});
+
 function asked(query: string): unknown {
   const sqlite = new Database(books.path);
   const row = sqlite.query<{ found: unknown }, []>(query).get();
