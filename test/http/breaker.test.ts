@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { candidatesOf } from "../../src/gateway/catalog.ts";
 import { answered, completion, helloEvent, usual } from "../support/chatAnswers.ts";
-import { chat, chunksOf, openChat } from "../support/chatCalls.ts";
+import { chat, chunksOf, openChat, type Reply } from "../support/chatCalls.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
 import { ended, responds, terminal } from "../support/responsesAnswers.ts";
 import { respond } from "../support/responsesCalls.ts";
@@ -139,6 +139,27 @@ describe("a route that fails five times in a row", () => {
     expect(states()).toMatchObject([{ state: "closed" }]);
     go.resolve();
     expect((await probe).status).toBe(200);
+  });
+
+  test("is probed no third time because the first probe turns out to be its caller's fault", async () => {
+    await open();
+    const go = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const probes: Promise<Reply>[] = [];
+    for (const [nth, answer] of [refusal(400), usual].entries()) {
+      at.gateway.clock.advance(10_001);
+      at.providers.one.answer = async (peer, request) => {
+        await go[nth]?.promise;
+        await answer(peer, request);
+      };
+      probes.push(chat(at.gateway, key()));
+      await until("the probe is out", () => calls() === 6 + nth);
+    }
+    go[0]?.resolve();
+    expect((await probes[0])?.status).toBe(400);
+    expect(await ask(1)).toBe(0);
+    go[1]?.resolve();
+    expect((await probes[1])?.status).toBe(200);
+    expect(states()).toMatchObject([{ state: "closed" }]);
   });
 
   test("waits twice as long after each failed probe, up to a minute", async () => {
