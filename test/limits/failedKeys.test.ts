@@ -1,0 +1,11 @@
+import { expect, test } from "bun:test";
+import { createFailedKeys } from "../../src/limits/failedKeys.ts";
+
+test("of more addresses than are told apart the one is forgotten that has failed longest ago", () => {
+  const failed = createFailedKeys({ epochMs: () => 0, monotonicMs: () => 0 });
+  const fails = (address: string): boolean => failed.count(address, 1).ok;
+  const [old, other] = ["203.0.113.1", "203.0.113.2"];
+  expect([fails(old), fails(other), fails(old)]).toEqual([true, true, false]);
+  for (let at = 0; at < 9_999; at += 1) fails(`10.0.${at >> 8}.${at & 255}`);
+  expect([fails(old), fails(other)]).toEqual([false, true]);
+});
