@@ -154,7 +154,9 @@ describe("a store without room", () => {
       expect(statusOf(key)).toBe("running");
       expect(at.gateway.app.gateway.holds.total()).toBeGreaterThan(0n);
       makeRoom();
-      expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+      expect(await at.gateway.records(key, 1)).toMatchObject([
+        { status: "failed", charge: 0n, provider: "local" },
+      ]);
       expect(at.gateway.balance(key)).toBe(started);
       await at.gateway.checkBooks();
       at.provider.answer = answered();
