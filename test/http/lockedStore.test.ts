@@ -4,12 +4,14 @@ import { answered, doneEvent, helloEvent, stopEvent, usageEvent } from "../suppo
 import { chat, chunksOf, expectRefusal, openChat, type Refusal } from "../support/chatCalls.ts";
 import { costOf } from "../support/gatewayConfig.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
+import { created, delta, terminal } from "../support/responsesAnswers.ts";
+import { openResponse } from "../support/responsesCalls.ts";
 import { piece, raw, streamEnd, streamHead } from "../support/scriptedProvider.ts";
 import type { TestKey } from "../support/testApp.ts";
 import { until } from "../support/until.ts";
 
 const at = openOneModelBefore();
-const hasty = openOneModelBefore({}, { first_byte_timeout: "80ms" });
+const hasty = openOneModelBefore({}, { first_byte_timeout: "200ms", idle_timeout: "200ms" });
 const started = 100_000_000_000n;
 const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
 const ownFault: Refusal = [502, "provider_error", "service temporarily unavailable"];
@@ -106,5 +108,27 @@ test("a stream that began in time is not given up because the store keeps it wai
   const reply = await chat(hasty.gateway, key, { stream: true });
   other.close();
   expect(chunksOf(reply).at(-1)).toMatchObject({ choices: [{ finish_reason: "stop" }] });
+  expect(await hasty.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
+});
+
+test("a stream is not given up as silent because the store keeps the ids of its response waiting", async () => {
+  const seen = Promise.withResolvers<void>();
+  const other = new Database(hasty.gateway.path);
+  hasty.provider.answer = async (peer, request) => {
+    await raw(streamHead, piece(delta))(peer, request);
+    await seen.promise;
+    other.run("BEGIN IMMEDIATE");
+    await peer.send(piece(created()));
+    await Bun.sleep(350);
+    other.run("COMMIT");
+    await raw(piece(terminal()), streamEnd)(peer, request);
+  };
+  const key = hasty.gateway.key();
+  const reply = await openResponse(hasty.gateway, key);
+  await reply.seen("Hello there");
+  seen.resolve();
+  await until("the stream is over", () => reply.isOver);
+  other.close();
+  expect(reply.text).toContain("response.completed");
   expect(await hasty.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
 });
