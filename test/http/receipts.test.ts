@@ -5,7 +5,7 @@ import { costlyModels, prices } from "../support/gatewayConfig.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
 import { responds } from "../support/responsesAnswers.ts";
 import { respond } from "../support/responsesCalls.ts";
-import { piece, raw, refusal, streamEnd, streamHead } from "../support/scriptedProvider.ts";
+import { cut, piece, raw, refusal, streamEnd, streamHead } from "../support/scriptedProvider.ts";
 import type { TestKey } from "../support/testApp.ts";
 import { until } from "../support/until.ts";
 
@@ -96,6 +96,14 @@ describe("GET /v1/requests/{id}", () => {
     expect(status).toBe(502);
     const failed = { ...unbilled, status: "failed" };
     expect(await receipt(key, id)).toEqual({ ...usualReceipt(key, id), ...failed });
+  });
+
+  test("says the same of an answer that broke off, whose cost for the operator nobody knows", async () => {
+    provider.answer = cut("fin", streamHead, piece(helloEvent));
+    const key = at.gateway.key();
+    const { id } = await chat(at.gateway, key, { stream: true });
+    expect(await receipt(key, id)).toMatchObject({ ...unbilled, status: "failed" });
+    expect(at.gateway.store.requests.find(id)?.operatorCost).toBeNull();
   });
 
   test("says of one that is under way that it runs", async () => {
