@@ -147,6 +147,9 @@ describe("a stream whose first content is late", () => {
     client.leave();
     await at.gateway.checkBooks();
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "cancelled" }]);
+    await until("the request is over", () => at.gateway.app.requests.open === 0);
+    // It is no fault that the operator must hear of.
+    expect(at.gateway.log.at(-1)).toMatchObject({ level: "info", outcome: "cancelled" });
     at.providers.one.answer = usual;
     expect((await chat(at.gateway, key)).status).toBe(200);
   });
