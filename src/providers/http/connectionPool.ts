@@ -100,7 +100,6 @@ export class ConnectionPool implements ConnectionOwner {
 
   /** Nothing was asked on an idle connection, so whatever comes is not an answer to anybody. */
   received(connection: Connection): void {
-    this.#forget(connection);
     this.loseTrust(connection);
   }
 
