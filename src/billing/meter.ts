@@ -47,7 +47,7 @@ export interface Meter {
   attempted(attempt: AttemptRecord): void;
   /** The last attempt began well and is over now: its outcome is this after all, and it took until now. */
   amendAttempt(outcome: string): void;
-  /** The first byte for the client is there. */
+  /** The first byte for the client is there; once. */
   firstByte(): void;
   /** The client, which did not take what it was sent for so long, took it. */
   paused(forMs: number): void;
@@ -128,8 +128,8 @@ export class RequestMeter implements Meter {
   }
 
   firstByte(): void {
-    this.#firstByteMs ??= this.#elapsedMs();
-    this.#firstContentMs ??= this.#attempts.at(-1)?.durationMs;
+    this.#firstByteMs = this.#elapsedMs();
+    this.#firstContentMs = this.#attempts.at(-1)?.durationMs;
   }
 
   paused(forMs: number): void {
