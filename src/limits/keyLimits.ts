@@ -17,7 +17,7 @@ export interface LimitStates {
 
 /** A request that was let in. */
 export interface Passage {
-  /** Takes the prompt's estimate from the token rate. */
+  /** Takes the prompt's estimate from the token rate; where it cannot, nothing is left to be corrected. */
   takeTokens(estimate: number): Taken;
   /** Replaces the estimate by what the provider counted. */
   correctTokens(counted: number): void;
@@ -90,9 +90,8 @@ function openPassage(state: KeyState, clock: Clock): Passage {
   let estimated = 0;
   return {
     takeTokens(estimate) {
-      const taken = state.tokens?.take(estimate, clock.monotonicMs()) ?? { ok: true };
-      if (taken.ok) estimated = estimate;
-      return taken;
+      estimated = estimate;
+      return state.tokens?.take(estimate, clock.monotonicMs()) ?? { ok: true };
     },
     correctTokens(counted) {
       state.tokens?.correct(counted - estimated, clock.monotonicMs());
