@@ -1,13 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { copyFileSync, readdirSync, statSync, utimesSync, writeFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { Database } from "bun:sqlite";
 import { takeInstanceLock } from "../../src/store/store.ts";
-import { openDesk, type Desk } from "../support/cli.ts";
+import { fromSource, openDesk, type Desk } from "../support/cli.ts";
 import { openAuditedBooks } from "../support/auditedBooks.ts";
 import { until } from "../support/until.ts";
-
-const entry = resolve(import.meta.dir, "../../src/main.ts");
 
 /** A command takes a tenth of a second, on a machine that has nothing else to do. */
 const commandsTimeoutMs = 30_000;
@@ -126,7 +124,7 @@ async function beginBackup() {
   const holder = new Database(desk.database);
   holder.run("PRAGMA journal_mode = DELETE");
   holder.run("BEGIN EXCLUSIVE");
-  const child = Bun.spawn([process.execPath, entry, "backup", "night.db"], {
+  const child = Bun.spawn([...fromSource, "backup", "night.db"], {
     cwd: desk.folder,
     stdio: ["ignore", "pipe", "pipe"],
   });

@@ -12,9 +12,9 @@ import {
   symlink,
   writeFile,
 } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { takeInstanceLock } from "../../src/store/store.ts";
-import { openDesk, type Desk } from "../support/cli.ts";
+import { fromSource, openDesk, type Desk } from "../support/cli.ts";
 import { change, checkNames, credit, examine, type Scene } from "../support/doctor.ts";
 import { makeFirstVersion } from "../support/firstVersion.ts";
 import { configText, oneModel } from "../support/gatewayConfig.ts";
@@ -29,7 +29,6 @@ afterAll(() => provider.stop());
 
 const baseUrl = `http://127.0.0.1:${provider.port}/v1`;
 const config = configText(oneModel(baseUrl));
-const program = [process.execPath, resolve(import.meta.dir, "../../src/main.ts")];
 
 let desk: Desk;
 beforeEach(async () => {
@@ -40,7 +39,7 @@ afterEach(() => desk.remove());
 /** Takes a desk with another config, or whose program another one starts. */
 async function newDesk(text: string, launcher: readonly string[] = []): Promise<void> {
   await desk.remove();
-  desk = await openDesk(text, [...launcher, ...program]);
+  desk = await openDesk(text, [...launcher, ...fromSource]);
 }
 
 function databaseAt(path: string): Promise<void> {

@@ -1,14 +1,11 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { resolve } from "node:path";
-import { openDesk, type Desk } from "../support/cli.ts";
-
-const entry = resolve(import.meta.dir, "../../src/main.ts");
+import { fromSource, openDesk, type Desk } from "../support/cli.ts";
 
 let desk: Desk;
 beforeEach(async () => {
   // No file may grow beyond 8 KB, which is less than SQLite's index of its log takes: a disk that is quite full.
   const limited = 'trap "" XFSZ; ulimit -f 8; exec "$0" "$@"';
-  desk = await openDesk(undefined, ["bash", "-c", limited, process.execPath, entry]);
+  desk = await openDesk(undefined, ["bash", "-c", limited, ...fromSource]);
   desk.makeDatabase();
 });
 afterEach(() => desk.remove());

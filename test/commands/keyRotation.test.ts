@@ -1,11 +1,9 @@
 import { Database } from "bun:sqlite";
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { hashKey, isKeyForm } from "../../src/auth/key.ts";
-import { binaryPath } from "../support/binary.ts";
 import { openDesk, type Desk } from "../support/cli.ts";
-import { startTimeoutMs } from "../support/gatewayProcess.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -17,9 +15,8 @@ interface KeyAnswer {
 }
 
 let desk: Desk;
-beforeAll(binaryPath, startTimeoutMs);
 beforeEach(async () => {
-  desk = await openDesk(undefined, [await binaryPath()]);
+  desk = await openDesk();
 });
 afterEach(() => desk.remove());
 

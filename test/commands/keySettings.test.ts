@@ -1,7 +1,5 @@
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { binaryPath } from "../support/binary.ts";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { openDesk, type Desk } from "../support/cli.ts";
-import { startTimeoutMs } from "../support/gatewayProcess.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -11,9 +9,8 @@ interface CreatedKey {
 }
 
 let desk: Desk;
-beforeAll(binaryPath, startTimeoutMs);
 beforeEach(async () => {
-  desk = await openDesk(undefined, [await binaryPath()]);
+  desk = await openDesk();
 });
 afterEach(() => desk.remove());
 

@@ -1,11 +1,9 @@
 import { closeSync, existsSync, openSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { openDesk, type Desk } from "../support/cli.ts";
+import { fromSource, openDesk, type Desk } from "../support/cli.ts";
 import { configText, oneModel } from "../support/gatewayConfig.ts";
 import { until } from "../support/until.ts";
-
-const entry = resolve(import.meta.dir, "../../src/main.ts");
 
 let desk: Desk;
 beforeEach(async () => {
@@ -20,7 +18,7 @@ afterEach(() => desk.remove());
 
 /** What a gateway says on its error output that answered five requests, each with a line in the log, and was asked to stop. */
 async function complaintsOf(stdout: "pipe" | number): Promise<string> {
-  const child = Bun.spawn([process.execPath, entry, "serve", "--config", desk.config], {
+  const child = Bun.spawn([...fromSource, "serve", "--config", desk.config], {
     cwd: desk.folder,
     env: { PATH: process.env["PATH"] ?? "" },
     stdio: ["ignore", stdout, "pipe"],

@@ -1,15 +1,12 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
-import { resolve } from "node:path";
-import { openDesk, type Desk } from "../support/cli.ts";
-
-const entry = resolve(import.meta.dir, "../../src/main.ts");
+import { fromSource, openDesk, type Desk } from "../support/cli.ts";
 
 let desk: Desk;
 beforeAll(async () => {
   // No file may grow beyond one block, as on a disk that is full after it.
   const limited = 'trap "" XFSZ; ulimit -f 1; exec "$0" "$@"';
-  desk = await openDesk(null, ["bash", "-c", limited, process.execPath, entry]);
+  desk = await openDesk(null, ["bash", "-c", limited, ...fromSource]);
 });
 afterAll(() => desk.remove());
 

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { takeInstanceLock } from "../../src/store/store.ts";
-import { openDesk, type Desk } from "../support/cli.ts";
+import { fromSource, openDesk, type Desk } from "../support/cli.ts";
 import { configText, oneModel } from "../support/gatewayConfig.ts";
 
 const desks: Desk[] = [];
@@ -88,7 +88,7 @@ describe("serve says what to do where it cannot use its database", () => {
     const { folder, database, config } = await newDesk({});
     const stranger = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
     await Bun.$`touch ${database} && chmod 600 ${database} && chmod 644 ${config} && chmod 755 ${folder}`;
-    const program = [process.execPath, join(import.meta.dir, "../../src/main.ts"), "accounts"];
+    const program = [...fromSource, "accounts"];
     const child = Bun.spawn([...stranger, ...program, "create", "alice", "--config", config], {
       stdio: ["ignore", "ignore", "pipe"],
     });

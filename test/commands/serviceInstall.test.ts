@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSy
 import { join } from "node:path";
 import { writeUnit } from "../../src/commands/service/service.ts";
 import { binaryPath } from "../support/binary.ts";
-import { openDesk, type Desk } from "../support/cli.ts";
+import { fromSource, openDesk, type Desk } from "../support/cli.ts";
 import { readUnit, valuesOf, wordsOf } from "../support/unitFile.ts";
 
 const config = `
@@ -82,7 +82,7 @@ test("what the service could not see is refused, line by line, and nothing is wr
 });
 
 test("the program in its source is no service", async () => {
-  const source = await openDesk(config);
+  const source = await openDesk(config, fromSource);
   try {
     const { status, stdout, stderr } = await source.run("service", "install", "--print");
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });

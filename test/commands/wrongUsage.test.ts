@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
+import packageJson from "../../package.json" with { type: "json" };
 import { openDesk, type CommandRun, type Desk } from "../support/cli.ts";
 
 /** Each is wrong before anything is opened or changed; the text is part of the one line on stderr. */
@@ -147,8 +148,8 @@ describe("help", () => {
     expect(balance.stdout).toContain("--config <file>");
   });
 
-  test("is not needed for the version", async () => {
+  test("is not needed for the version, which is that of the package", async () => {
     const { status, stdout } = await desk.run("--version");
-    expect({ status, stdout }).toEqual({ status: 0, stdout: "dev" });
+    expect({ status, stdout }).toEqual({ status: 0, stdout: packageJson.version });
   });
 });

@@ -1,9 +1,11 @@
-import { readdir, stat } from "node:fs/promises";
+import { Database } from "bun:sqlite";
+import { mkdir, readdir, stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { outputOf } from "./outputOf.ts";
 
 const projectRoot = resolve(import.meta.dir, "../..");
-const executable = join(projectRoot, "dist", "tollgate");
+const folder = join(projectRoot, "dist");
+const executable = join(folder, "tollgate");
 const sources = [
   "src",
   "drizzle",
@@ -13,6 +15,8 @@ const sources = [
   "scripts/build.ts",
 ];
 
+const buildTimeoutMs = 60_000;
+
 let found: Promise<string> | undefined;
 
 /**
@@ -21,8 +25,24 @@ let found: Promise<string> | undefined;
  * second; give a `beforeAll` that calls this a time-out to match. Throws when the build fails, with its output.
  */
 export async function binaryPath(): Promise<string> {
-  found ??= isUpToDate().then((upToDate) => (upToDate ? executable : build()));
+  found ??= upToDate();
   return found;
+}
+
+async function upToDate(): Promise<string> {
+  if (await isUpToDate()) return executable;
+  await mkdir(folder, { recursive: true });
+  // One of the processes that test beside each other builds, and the others wait. The kernel frees the lock of one
+  // that is killed.
+  const lock = new Database(join(folder, "build.lock"), { create: true, readwrite: true });
+  try {
+    lock.run(`PRAGMA busy_timeout = ${buildTimeoutMs}`);
+    lock.run("BEGIN EXCLUSIVE");
+    if (!(await isUpToDate())) await build();
+  } finally {
+    lock.close();
+  }
+  return executable;
 }
 
 async function isUpToDate(): Promise<boolean> {
@@ -44,12 +64,11 @@ async function modifiedMs(path: string): Promise<number> {
   return (await stat(path)).mtimeMs;
 }
 
-async function build(): Promise<string> {
+async function build(): Promise<void> {
   const child = Bun.spawn([process.execPath, "scripts/build.ts"], {
     cwd: projectRoot,
     stdio: ["ignore", "pipe", "pipe"],
   });
   const { stdout, stderr, status } = await outputOf(child);
   if (status !== 0) throw new Error(`the build failed\n${stdout}${stderr}`);
-  return executable;
 }

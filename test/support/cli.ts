@@ -2,11 +2,14 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { openStore } from "../../src/store/store.ts";
+import { binaryPath } from "./binary.ts";
 import { outputOf, type ChildOutput } from "./outputOf.ts";
 
-const entry = resolve(import.meta.dir, "../../src/main.ts");
-/** The program as it stands in the tree. */
-const fromSource = [process.execPath, entry];
+/** The program as it stands in the tree, which takes three times as long to start as the executable. */
+export const fromSource: readonly string[] = [
+  process.execPath,
+  resolve(import.meta.dir, "../../src/main.ts"),
+];
 
 /** The least config that has a model to name; its store is `tollgate.db` beside it. */
 const minimalConfig = `
@@ -61,17 +64,18 @@ export interface Desk {
 
 /**
  * Makes a desk. `config` takes the place of the minimal one; null: there is none. `program` is what runs,
- * with the words that come before a command's own.
+ * with the words that come before a command's own; unless given it is the executable.
  */
 export async function openDesk(
   config: string | null = minimalConfig,
-  program: readonly string[] = fromSource,
+  program?: readonly string[],
 ): Promise<Desk> {
+  const command = program ?? [await binaryPath()];
   const folder = await mkdtemp(join(tmpdir(), "tollgate-desk-"));
   const file = join(folder, "config.toml");
   if (config !== null) await Bun.write(file, config);
   const database = join(folder, "tollgate.db");
-  const run = (...args: readonly string[]) => runCommand(folder, [...program, ...args]);
+  const run = (...args: readonly string[]) => runCommand(folder, [...command, ...args]);
   return {
     folder,
     config: file,
