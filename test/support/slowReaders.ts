@@ -37,6 +37,8 @@ export interface SlowReaders {
 const megabyte = 1_048_576;
 /** What may be held for each reader: one read of the network is half of it. */
 export const GROWTH_MAX = megabyte;
+/** With this share of what may be held nobody waits for more garbage to be collected. */
+const ENOUGH_SHARE = 0.75;
 const OFFERED_BYTES = 100 * megabyte;
 /** What the system's buffers of two connections may have taken, and less than a gateway would that waits for nobody. */
 export const AHEAD_MAX = 64 * megabyte;
@@ -106,7 +108,8 @@ async function readSlowly(bench: Bench, count: number, seconds: number): Promise
     }
   });
   const leastRead = Math.min(...readers.map(({ readBytes }) => readBytes));
-  const after = await leastMemory(gateway, before + (count * GROWTH_MAX) / 2, collectMs);
+  const enough = before + count * GROWTH_MAX * ENOUGH_SHARE;
+  const after = await leastMemory(gateway, enough, collectMs);
   await leaveAll(provider, readers);
   return { readers: count, leastRead, aheadMost, peakGrowth, growth: after - before };
 }
