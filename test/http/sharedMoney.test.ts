@@ -6,7 +6,10 @@ import { openBefore } from "../support/gatewayUnderTest.ts";
 import { piece, raw, refusal, streamEnd, streamHead } from "../support/scriptedProvider.ts";
 import { seededRandom } from "../support/seededRandom.ts";
 
-const at = openBefore(["local"], ({ local }) => answersCost(local));
+const at = openBefore(["local"], ({ local }) => ({
+  ...answersCost(local),
+  sections: { billing: { hold_wait: "200ms" } },
+}));
 
 const actor = { name: "tester", at: 0 };
 
