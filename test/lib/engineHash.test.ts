@@ -19,9 +19,10 @@ function names(length: number, letter: number): Named {
   const units = new Uint16Array(LENGTH_MAX).fill(letter);
   for (let number = 0; together.length < COUNT; number += 1) {
     for (let at = 0; at < 5; at += 1) units[at] = letter + (Math.floor(number / 25 ** at) % 25);
-    const name = String.fromCharCode(...units.subarray(0, length));
-    if (hash.of(units, length) % PLACES === 7) together.push(name);
-    else if (apart.length < COUNT) apart.push(name);
+    const shares = hash.of(units, length) % PLACES === 7;
+    // A name takes longer to make than to hash, and most are of no use.
+    if (!shares && apart.length === COUNT) continue;
+    (shares ? together : apart).push(String.fromCharCode(...units.subarray(0, length)));
   }
   return { together, apart };
 }
