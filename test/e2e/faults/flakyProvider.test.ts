@@ -24,10 +24,10 @@ import {
 } from "../../support/scriptedProvider.ts";
 
 /**
- * Ten thousand requests whose first provider fails every second time. Whoever answers one reports the usage that
+ * Two thousand requests whose first provider fails every second time. Whoever answers one reports the usage that
  * belongs to its number, so that the sum of all charges is known exactly.
  */
-const requestCount = 10_000;
+const requestCount = 2000;
 const askedAtOnce = 50;
 const seed = 5;
 /** So many that few breakers open: the failures are to be made good one by one. */
