@@ -1,4 +1,11 @@
-import OpenAI, { APIError } from "openai";
+import OpenAI, {
+  APIError,
+  AuthenticationError,
+  BadRequestError,
+  InternalServerError,
+  NotFoundError,
+  RateLimitError,
+} from "openai";
 import type { ResponseInputItem } from "openai/resources/responses/responses";
 import {
   optionsOf,
@@ -128,7 +135,28 @@ function toldByResponse({ output_text, usage, status }: OpenAI.Responses.Respons
   };
 }
 
+/** The client's own class for a refusal, and the type that it is to name. */
+const refusals: Readonly<
+  Record<number, readonly [kind: abstract new (...told: never[]) => APIError, type: string]>
+> = {
+  400: [BadRequestError, "invalid_request_error"],
+  401: [AuthenticationError, "auth_error"],
+  402: [APIError, "billing_error"],
+  404: [NotFoundError, "invalid_request_error"],
+  429: [RateLimitError, "rate_limit_error"],
+  502: [InternalServerError, "provider_error"],
+};
+
+/** Throws where the error is not of the class and the type that it should be, or names no request. */
 function complaintOf(error: unknown): Complaint {
-  if (!(error instanceof APIError)) return { status: undefined, message: String(error) };
-  return { status: error.status as number | undefined, message: error.message };
+  if (!(error instanceof APIError)) throw new Error("no error of the client's", { cause: error });
+  const { message, requestID } = error;
+  const status = error.status as number | undefined;
+  // In a stream the head is long gone: the error's event has a type of its own, or only a code.
+  const [kind, type] = refusals[status ?? 502] ?? [];
+  const isKind = status === undefined || (kind !== undefined && error instanceof kind);
+  const isType = error.type === type || (status === undefined && error.code === type);
+  if (!isKind || !isType || !requestID?.startsWith("req_"))
+    throw new Error(`${status} is raised as something else`, { cause: error });
+  return { status, message };
 }
