@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { beforeAll, describe, expect, test } from "bun:test";
 import { binaryPath } from "../support/binary.ts";
 import {
   choice,
@@ -12,52 +12,65 @@ import {
 } from "../support/chatAnswers.ts";
 import { ask, call, chunksOf, openChat, type OpenReply } from "../support/chatCalls.ts";
 import { oneModel } from "../support/gatewayConfig.ts";
-import {
-  startGatewayProcess,
-  startTimeoutMs,
-  type GatewayProcess,
-} from "../support/gatewayProcess.ts";
+import { startGatewayBefore } from "../support/gatewayBefore.ts";
+import { startTimeoutMs, type GatewayProcess } from "../support/gatewayProcess.ts";
 import { chatBytes, connectRaw } from "../support/rawClient.ts";
-import { json, piece, startProvider, streamEnd, streamHead } from "../support/scriptedProvider.ts";
+import {
+  json,
+  piece,
+  startProvider,
+  streamEnd,
+  streamHead,
+  type ProviderAnswer,
+  type ScriptedProvider,
+} from "../support/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 import { responseEvent, responseObject } from "../support/upstreamText.ts";
-
-/** Begins a stream at once, and goes on when it is told; a JSON answer waits with all of it. */
-const provider = startProvider(async (peer, request) => {
-  if (request.json["stream"] !== true) return;
-  const isResponse = request.requestLine.includes("/responses");
-  const beginning = isResponse
-    ? responseEvent("response.created", { response: responseObject("resp_1") }) +
-      responseEvent("response.output_text.delta", { delta: "Hel" })
-    : roleEvent + helloEvent;
-  await peer.send(Buffer.concat([Buffer.from(streamHead), piece(beginning)]));
-  await goOn.promise;
-  await peer.send(piece(thereEvent + stopEvent + usageEvent + doneEvent));
-  await peer.send(streamEnd);
-});
-let goOn = Promise.withResolvers<void>();
 
 beforeAll(async () => {
   await binaryPath();
 }, startTimeoutMs);
-afterAll(() => provider.stop());
 
-/** Runs a test against a gateway with this grace and one request under way, and ends the gateway whatever happens. */
-async function withGateway(
-  grace: string,
-  work: (gateway: GatewayProcess, key: string) => Promise<void>,
-): Promise<void> {
-  goOn = Promise.withResolvers();
+/** A gateway of a test's own, so that the tests can wait beside each other. */
+interface Bench {
+  readonly gateway: GatewayProcess;
+  readonly key: string;
+  readonly provider: ScriptedProvider;
+  /** Lets the provider go on. */
+  readonly goOn: () => void;
+}
+
+/** Runs a test against a gateway with this grace, and ends the gateway whatever happens. */
+async function withGateway(grace: string, work: (bench: Bench) => Promise<void>): Promise<void> {
+  const gate = Promise.withResolvers<void>();
+  const provider = startProvider(beginAndWait(gate.promise));
   const url = `http://127.0.0.1:${provider.port}/v1`;
-  const gateway = await startGatewayProcess(
-    oneModel(url, { server: { listen: "127.0.0.1:0", shutdown_grace: grace } }),
-  );
+  const server = { listen: "127.0.0.1:0", shutdown_grace: grace };
+  const started = await startGatewayBefore(provider, oneModel(url, { server }));
+  const { gateway } = started;
   try {
-    await work(gateway, await gateway.key("alice", "100"));
+    const key = await gateway.key("alice", "1000");
+    await work({ gateway, key, provider, goOn: gate.resolve });
   } finally {
-    goOn.resolve();
-    await gateway.close();
+    gate.resolve();
+    await started.close();
   }
+}
+
+/** Begins a stream at once, and goes on when it is told; a JSON answer waits with all of it. */
+function beginAndWait(told: Promise<void>): ProviderAnswer {
+  return async (peer, request) => {
+    if (request.json["stream"] !== true) return;
+    const isResponse = request.requestLine.includes("/responses");
+    const beginning = isResponse
+      ? responseEvent("response.created", { response: responseObject("resp_1") }) +
+        responseEvent("response.output_text.delta", { delta: "Hel" })
+      : roleEvent + helloEvent;
+    await peer.send(Buffer.concat([Buffer.from(streamHead), piece(beginning)]));
+    await told;
+    await peer.send(piece(thereEvent + stopEvent + usageEvent + doneEvent));
+    await peer.send(streamEnd);
+  };
 }
 
 async function openStream(gateway: GatewayProcess, key: string): Promise<OpenReply> {
@@ -72,9 +85,9 @@ function drains(gateway: GatewayProcess) {
 
 const over = (stream: OpenReply) => until("the stream is over", () => stream.isOver);
 
-describe("SIGTERM", () => {
+describe.concurrent("SIGTERM", () => {
   test("lets an open stream finish, refuses what comes meanwhile, and ends with status 0", () =>
-    withGateway("30s", async (gateway, key) => {
+    withGateway("30s", async ({ gateway, key, goOn }) => {
       const stream = await openStream(gateway, key);
       gateway.signal("SIGTERM");
       await drains(gateway);
@@ -94,7 +107,7 @@ describe("SIGTERM", () => {
         expect(refused.headers.get("connection")).toBe("close");
       }
 
-      goOn.resolve();
+      goOn();
       await over(stream);
       expect(chunksOf(stream).at(-1)).toMatchObject({ choices: [{ finish_reason: "stop" }] });
       expect(await gateway.ended).toBe(0);
@@ -107,7 +120,7 @@ describe("SIGTERM", () => {
     }));
 
   test("ends a stream that outlasts the grace with the error chunk, and does not charge it", () =>
-    withGateway("200ms", async (gateway, key) => {
+    withGateway("200ms", async ({ gateway, key }) => {
       const stream = await openStream(gateway, key);
       gateway.signal("SIGTERM");
       await over(stream);
@@ -120,11 +133,10 @@ describe("SIGTERM", () => {
     }));
 
   test("ends a responses stream that outlasts the grace with its error event, and does not charge it", () =>
-    withGateway("500ms", async (gateway, key) => {
+    withGateway("500ms", async ({ gateway, key, provider }) => {
       const body = { model: "small", input: "hello", stream: true };
       const answered = call(gateway, { key }, { path: "/v1/responses", body });
-      const since = provider.requests.length;
-      await provider.request(since);
+      await provider.request(0);
       gateway.signal("SIGTERM");
       const { text, id } = await answered;
       expect(text).toEndWith('"sequence_number":2}\n\n');
@@ -134,10 +146,9 @@ describe("SIGTERM", () => {
     }));
 
   test("answers a JSON request that outlasts the grace with 502, and does not charge it", () =>
-    withGateway("200ms", async (gateway, key) => {
-      const since = provider.requests.length;
+    withGateway("200ms", async ({ gateway, key, provider }) => {
       const answered = call(gateway, { key }, { path: "/v1/chat/completions", body: ask() });
-      await provider.request(since);
+      await provider.request(0);
       gateway.signal("SIGTERM");
       const { status, body, id } = await answered;
       expect({ status, body }).toEqual({
@@ -148,15 +159,10 @@ describe("SIGTERM", () => {
       expect(await gateway.request(id)).toMatchObject({ status: "failed", cost_rub: "0" });
     }));
 
-  test("lets a client read a whole answer to its end within the grace, however slowly", async () => {
-    const words = "word ".repeat(6_000_000);
-    const large = startProvider(json(completion({ choices: [choice({ content: words })] })));
-    const url = `http://127.0.0.1:${large.port}/v1`;
-    const gateway = await startGatewayProcess(
-      oneModel(url, { server: { listen: "127.0.0.1:0", shutdown_grace: "30s" } }),
-    );
-    try {
-      const key = await gateway.key("alice", "1000");
+  test("lets a client read a whole answer to its end within the grace, however slowly", () =>
+    withGateway("30s", async ({ gateway, key, provider }) => {
+      const words = "word ".repeat(6_000_000);
+      provider.answer = json(completion({ choices: [choice({ content: words })] }));
       const client = await connectRaw(Number(new URL(gateway.url).port));
       client.pause();
       client.send(chatBytes(key, JSON.stringify(ask())));
@@ -169,14 +175,10 @@ describe("SIGTERM", () => {
       const { body } = await client.response();
       expect(body.length).toBeGreaterThan(words.length);
       expect(await gateway.ended).toBe(0);
-    } finally {
-      await gateway.close();
-      large.stop();
-    }
-  });
+    }));
 
   test("without anything under way ends at once", () =>
-    withGateway("1h", async (gateway) => {
+    withGateway("1h", async ({ gateway }) => {
       // A connection that is kept for a next request is no request, and neither is half a head.
       const half = await connectRaw(Number(new URL(gateway.url).port));
       half.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n");
@@ -191,8 +193,8 @@ describe("SIGTERM", () => {
     }));
 });
 
-test("a second SIGINT ends the grace: what is open is cut off and not charged, and the status is 0", () =>
-  withGateway("1h", async (gateway, key) => {
+test.concurrent("a second SIGINT ends the grace: what is open is cut off and not charged, and the status is 0", () =>
+  withGateway("1h", async ({ gateway, key }) => {
     const stream = await openStream(gateway, key);
     gateway.signal("SIGINT");
     await drains(gateway);

@@ -1,32 +1,42 @@
 import { Database } from "bun:sqlite";
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { beforeAll, expect, test } from "bun:test";
 import { binaryPath } from "../support/binary.ts";
 import { answered, doneEvent, helloEvent, stopEvent, usageEvent } from "../support/chatAnswers.ts";
 import { ask } from "../support/chatCalls.ts";
 import { several } from "../support/fuzz/chance.ts";
+import { startGatewayBefore } from "../support/gatewayBefore.ts";
 import {
-  startGatewayProcess,
   startTimeoutMs,
   type GatewayProcess,
   type RequestRecord,
 } from "../support/gatewayProcess.ts";
 import { chatBytes, connectRaw, type RawClient } from "../support/rawClient.ts";
-import { piece, startProvider, streamEnd, streamHead } from "../support/scriptedProvider.ts";
+import {
+  piece,
+  startProvider,
+  streamEnd,
+  streamHead,
+  type ScriptedProvider,
+} from "../support/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
-const provider = startProvider();
 beforeAll(async () => {
   await binaryPath();
 }, startTimeoutMs);
-afterAll(() => provider.stop());
 
 const timeoutMs = 60_000;
 
-async function withGateway(
-  work: (gateway: GatewayProcess, open: (stream: boolean) => Promise<RawClient>) => Promise<void>,
-): Promise<void> {
-  const server = { listen: "127.0.0.1:0", shutdown_grace: "200ms" };
-  const gateway = await startGatewayProcess({
+/** A gateway of a test's own, so that the tests can wait beside each other. */
+interface Bench {
+  readonly gateway: GatewayProcess;
+  readonly provider: ScriptedProvider;
+  /** Sends a request. */
+  readonly open: (stream: boolean) => Promise<RawClient>;
+}
+
+async function withGateway(work: (bench: Bench) => Promise<void>): Promise<void> {
+  const provider = startProvider();
+  const started = await startGatewayBefore(provider, {
     providers: { local: `http://127.0.0.1:${provider.port}/v1` },
     models: [
       {
@@ -35,27 +45,29 @@ async function withGateway(
         settings: { max_output_tokens: 1_000_000 },
       },
     ],
-    sections: { server },
+    sections: { server: { listen: "127.0.0.1:0", shutdown_grace: "200ms" } },
   });
+  const { gateway } = started;
   try {
     const key = await gateway.key("alice", "100000");
-    await work(gateway, async (stream) => {
+    const open = async (stream: boolean): Promise<RawClient> => {
       const client = await connectRaw(Number(new URL(gateway.url).port));
       client.send(chatBytes(key, JSON.stringify(ask({ stream }))));
       return client;
-    });
+    };
+    await work({ gateway, provider, open });
   } finally {
-    await gateway.close();
+    await started.close();
   }
 }
 
 const recordsOf = async (gateway: GatewayProcess) =>
   (await gateway.desk.json("requests", "--limit", "100")) as RequestRecord[];
 
-test(
+test.concurrent(
   "at SIGTERM a stream whose client does not read is cut off, and is in the books and in the log as failed when the gateway ends",
   () =>
-    withGateway(async (gateway, open) => {
+    withGateway(async ({ gateway, provider, open }) => {
       const large = helloEvent.replace("Hello", "Hello".repeat(2000));
       const over = new AbortController();
       let sent = 0;
@@ -81,10 +93,10 @@ test(
   timeoutMs,
 );
 
-test(
+test.concurrent(
   "at SIGTERM an answer that waits for a locked store is charged only where its client gets it",
   () =>
-    withGateway(async (gateway, open) => {
+    withGateway(async ({ gateway, provider, open }) => {
       const go = Promise.withResolvers<void>();
       provider.answer = async (peer, request) => {
         const isStream = request.json["stream"] === true;
@@ -94,9 +106,8 @@ test(
         await peer.send(piece(stopEvent + usageEvent + doneEvent));
         await peer.send(streamEnd);
       };
-      const since = provider.requests.length;
       const clients = await Promise.all(several(8, (at) => open(at % 2 === 0)));
-      await until("all are asked", () => provider.requests.length - since === clients.length);
+      await until("all are asked", () => provider.requests.length === clients.length);
       const other = new Database(gateway.desk.database);
       other.run("PRAGMA busy_timeout = 5000; BEGIN IMMEDIATE");
       try {
