@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { copyFile, rename, rm } from "node:fs/promises";
+import { copyFile, link, rename, rm } from "node:fs/promises";
 import { oneModel } from "../support/gatewayConfig.ts";
 import { startGatewayProcess, startTimeoutMs } from "../support/gatewayProcess.ts";
 
@@ -12,7 +12,7 @@ const losses: readonly (readonly [string, (path: string, aside: string) => Promi
   [
     "replaced",
     async (path, aside) => {
-      await copyFile(path, aside);
+      await link(path, aside);
       await copyFile(path, `${path}.other`);
       await rename(`${path}.other`, path);
     },
