@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { helloEvent, roleEvent } from "../support/chatAnswers.ts";
 import { ask } from "../support/chatCalls.ts";
-import { several } from "../support/fuzz/chance.ts";
 import { oneModel } from "../support/gatewayConfig.ts";
 import {
   startGatewayProcess,
@@ -15,6 +14,7 @@ import { created } from "../support/responsesAnswers.ts";
 import { piece, startProvider, streamHead } from "../support/scriptedProvider.ts";
 import { leavingWays } from "../support/steppedChat.ts";
 import { responseEvent } from "../support/upstreamText.ts";
+import { several } from "../support/several.ts";
 
 const clients = 200;
 const atOnce = 20;

@@ -9,7 +9,6 @@ import {
   usageEvent,
 } from "../support/chatAnswers.ts";
 import { chat, chunksOf, openChat } from "../support/chatCalls.ts";
-import { several } from "../support/fuzz/chance.ts";
 import { oneModel } from "../support/gatewayConfig.ts";
 import {
   startGatewayProcess,
@@ -20,6 +19,7 @@ import { created, delta, terminal } from "../support/responsesAnswers.ts";
 import { openResponse } from "../support/responsesCalls.ts";
 import { json, piece, startProvider, streamEnd, streamHead } from "../support/scriptedProvider.ts";
 import { until } from "../support/until.ts";
+import { several } from "../support/several.ts";
 
 const drains = 20;
 /** Of each of the three kinds: chat streams, responses streams, and chats in JSON. */

@@ -3,7 +3,6 @@ import { beforeAll, expect, test } from "bun:test";
 import { binaryPath } from "../support/binary.ts";
 import { answered, doneEvent, helloEvent, stopEvent, usageEvent } from "../support/chatAnswers.ts";
 import { ask } from "../support/chatCalls.ts";
-import { several } from "../support/fuzz/chance.ts";
 import { startGatewayBefore } from "../support/gatewayBefore.ts";
 import {
   startTimeoutMs,
@@ -19,6 +18,7 @@ import {
   type ScriptedProvider,
 } from "../support/scriptedProvider.ts";
 import { until } from "../support/until.ts";
+import { several } from "../support/several.ts";
 
 beforeAll(async () => {
   await binaryPath();

@@ -2,9 +2,9 @@ import { expect, test } from "bun:test";
 import { seededRandom } from "../support/seededRandom.ts";
 import { usual } from "../support/chatAnswers.ts";
 import { chat } from "../support/chatCalls.ts";
-import { several } from "../support/fuzz/chance.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
 import { refusal } from "../support/scriptedProvider.ts";
+import { several } from "../support/several.ts";
 
 const ids = ["one", "two", "three"] as const;
 const at = openBefore(ids, (providers) => ({

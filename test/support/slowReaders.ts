@@ -1,6 +1,5 @@
 import { helloEvent } from "./chatAnswers.ts";
 import { ask } from "./chatCalls.ts";
-import { several } from "./fuzz/chance.ts";
 import { oneModel } from "./gatewayConfig.ts";
 import { startGatewayBefore } from "./gatewayBefore.ts";
 import type { GatewayProcess } from "./gatewayProcess.ts";
@@ -10,6 +9,7 @@ import { created } from "./responsesAnswers.ts";
 import { piece, startProvider, streamHead, type ScriptedProvider } from "./scriptedProvider.ts";
 import { until } from "./until.ts";
 import { chatEvent, responseEvent } from "./upstreamText.ts";
+import { several } from "./several.ts";
 
 /** What was seen of clients that read slowly, in bytes. */
 export interface SlowReadersSeen {

@@ -1,7 +1,8 @@
 import { isUtf8 } from "node:buffer";
 import { changed } from "./byteChanges.ts";
-import { several, weighed, type Chance } from "./chance.ts";
+import { weighed, type Chance } from "./chance.ts";
 import { changeTree, textOf, treeOf } from "./jsonTree.ts";
+import { several } from "../several.ts";
 
 export type Endpoint = "chat" | "responses";
 

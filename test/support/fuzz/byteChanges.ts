@@ -1,4 +1,5 @@
-import { several, type Chance } from "./chance.ts";
+import type { Chance } from "./chance.ts";
+import { several } from "../several.ts";
 
 /** What parsers stumble over. */
 const tokens = [

@@ -21,8 +21,3 @@ export function weighed<Value>(
   }
   throw new Error("there is nothing to choose from");
 }
-
-/** As many as asked for. */
-export function several<Value>(count: number, make: (at: number) => Value): Value[] {
-  return Array.from({ length: count }, (_, at) => make(at));
-}

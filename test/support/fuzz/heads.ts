@@ -1,4 +1,5 @@
-import { several, weighed, type Chance } from "./chance.ts";
+import { weighed, type Chance } from "./chance.ts";
+import { several } from "../several.ts";
 
 /** Header lines that change nothing about who asks and what for; without their ends. */
 export function idleLines(chance: Chance): string[] {

@@ -1,6 +1,7 @@
 import { changed } from "./byteChanges.ts";
-import { several, weighed, type Chance } from "./chance.ts";
+import { weighed, type Chance } from "./chance.ts";
 import type { SoundRequest } from "./soundRequests.ts";
+import { several } from "../several.ts";
 
 /** Bytes that HTTP may have much against. */
 export interface RoughRequest {

@@ -1,6 +1,7 @@
 import { bodyFor, type Endpoint, type FuzzBody } from "./bodies.ts";
-import { several, weighed, type Chance } from "./chance.ts";
+import { weighed, type Chance } from "./chance.ts";
 import { credentials, idleLines } from "./heads.ts";
+import { several } from "../several.ts";
 
 /** Who and what there is at the gateway; keys as clients send them. */
 export interface FuzzWorld {

@@ -4,11 +4,12 @@ import { costOf } from "../gatewayConfig.ts";
 import { unhinderedTimer } from "../processorWait.ts";
 import type { FuzzBench } from "./bench.ts";
 import type { RawAnswer } from "./answerReader.ts";
-import { several, weighed, type Chance } from "./chance.ts";
+import { weighed, type Chance } from "./chance.ts";
 import { openConnection, type FuzzConnection } from "./connection.ts";
 import { isBare, isStream } from "./judge.ts";
 import { roughRequest } from "./roughRequests.ts";
 import { soundRequest, type SoundRequest } from "./soundRequests.ts";
+import { several } from "../several.ts";
 
 /** What was seen so far, by all connections. */
 export interface FuzzTally {

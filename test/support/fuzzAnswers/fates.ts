@@ -1,9 +1,10 @@
-import { several, weighed, type Chance } from "../fuzz/chance.ts";
+import { weighed, type Chance } from "../fuzz/chance.ts";
 import { poison, type Delivery, type Expected, type Fate, type Question } from "./answerCase.ts";
 import { changedBody } from "./eventChanges.ts";
 import { framed, headOf, roughlyFramed, type Framed } from "./framing.ts";
 import { drawFailure, drawRefusal } from "./refusals.ts";
 import type { Written } from "./written.ts";
+import { several } from "../several.ts";
 
 /** Draws what becomes of an answer on its way. */
 export function fateOf(question: Question, written: Written, chance: Chance): Fate {

@@ -1,5 +1,6 @@
 import { changed } from "../fuzz/byteChanges.ts";
-import { several, weighed, type Chance } from "../fuzz/chance.ts";
+import { weighed, type Chance } from "../fuzz/chance.ts";
+import { several } from "../several.ts";
 
 /** An answer as it travels. */
 export interface Framed {

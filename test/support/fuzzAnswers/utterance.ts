@@ -1,5 +1,6 @@
 import { oddTexts } from "../fuzz/bodies.ts";
-import { several, type Chance } from "../fuzz/chance.ts";
+import type { Chance } from "../fuzz/chance.ts";
+import { several } from "../several.ts";
 
 /** What a provider reports of an answer's tokens. Cached and written ones are part of the prompt's. */
 export interface ReportedTokens {

@@ -1,9 +1,9 @@
 import type { GatewayConfig } from "../gatewayConfig.ts";
 import { startGatewayBefore } from "../gatewayBefore.ts";
 import type { GatewayProcess } from "../gatewayProcess.ts";
-import { several } from "../fuzz/chance.ts";
 import { startPoisonedProvider, type PoisonedProvider } from "./poisonedProvider.ts";
 import type { Tag } from "./tag.ts";
+import { several } from "../several.ts";
 
 /** An answer that its tenant has seen whole. */
 export interface SeenAnswer {

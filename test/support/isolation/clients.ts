@@ -1,9 +1,10 @@
 import type { RawAnswer } from "../fuzz/answerReader.ts";
-import { several, weighed, type Chance } from "../fuzz/chance.ts";
+import { weighed, type Chance } from "../fuzz/chance.ts";
 import { openConnection, type FuzzConnection } from "../fuzz/connection.ts";
 import type { IsolationBench } from "./bench.ts";
 import { asking, foreignTags, questionOf, type Question } from "./question.ts";
 import { everyForm } from "./tag.ts";
+import { several } from "../several.ts";
 
 /** What was seen so far, by all clients. */
 export interface IsolationTally {

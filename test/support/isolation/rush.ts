@@ -1,10 +1,11 @@
 import { readFileSync } from "node:fs";
-import { several, type Chance } from "../fuzz/chance.ts";
+import type { Chance } from "../fuzz/chance.ts";
 import { until } from "../until.ts";
 import type { IsolationBench, Lane } from "./bench.ts";
 import { connectClient, hear, leave, send, type IsolationTally } from "./clients.ts";
 import { asking } from "./question.ts";
 import { everyForm } from "./tag.ts";
+import { several } from "../several.ts";
 
 const RUSHING = 6;
 /** So long nothing is under way in a lane before it counts as quiet: somebody who left may still have asked. */
