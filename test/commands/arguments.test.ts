@@ -12,9 +12,9 @@ import {
   reference,
   wholeNumber,
 } from "../../src/commands/arguments.ts";
+import { DAY_MS } from "../../src/lib/day.ts";
 
 const now = Date.parse("2026-06-15T12:00:00Z");
-const DAY_MS = 86_400_000;
 
 describe.each<
   [string, (text: string) => unknown, readonly (readonly [string, unknown])[], readonly string[]]

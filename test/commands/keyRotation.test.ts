@@ -3,10 +3,10 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { hashKey, isKeyForm } from "../../src/auth/key.ts";
+import { DAY_MS } from "../../src/lib/day.ts";
 import { openDesk, type Desk } from "../support/cli.ts";
 
 const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
 
 interface KeyAnswer {
   readonly id: string;

@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { DAY_MS } from "../../src/lib/day.ts";
 import { openDesk, type Desk } from "../support/cli.ts";
-
-const DAY_MS = 86_400_000;
 
 interface CreatedKey {
   readonly id: string;

@@ -1,10 +1,10 @@
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { DAY_MS } from "../../src/lib/day.ts";
 import { openDesk, type Desk } from "../support/cli.ts";
 import { actor, ended, fund, opened, openStoreFolder, unbilled } from "../support/storeFolder.ts";
 
 const hostile = "=cmd()\u001b[31m,\u009b2J\u202e";
-const DAY_MS = 86_400_000;
 
 let desk: Desk;
 beforeAll(async () => {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { checkUsageQuery } from "../../src/contract/usageQuery.ts";
+import { DAY_MS } from "../../src/lib/day.ts";
 import { refusalOf } from "./refusal.ts";
 
-const DAY_MS = 86_400_000;
 /** The last moment of a day. */
 const now = Date.UTC(2026, 10, 22) - 1;
 const badRequest = { status: 400, type: "invalid_request_error" };

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { DAY_MS } from "../../src/lib/day.ts";
 import { oneModel } from "../support/gatewayConfig.ts";
 import {
   startGatewayProcess,
@@ -7,7 +8,6 @@ import {
 } from "../support/gatewayProcess.ts";
 import { ended, fund, opened, openStoreFolder } from "../support/storeFolder.ts";
 
-const DAY_MS = 86_400_000;
 const ages = [400, 100, 31, 29, 1];
 
 let gateway: GatewayProcess;

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { DAY_MS } from "../../src/lib/day.ts";
 import { choice, completion, usual } from "../support/chatAnswers.ts";
 import { chat } from "../support/chatCalls.ts";
 import type { GatewayConfig } from "../support/gatewayConfig.ts";
@@ -10,7 +11,6 @@ const configOf = ({ one, two }: { one: string; two: string }): GatewayConfig => 
   providers: { one, two },
   models: [{ id: "small", routes: [{ provider: "one" }, { provider: "two" }] }],
 });
-const DAY_MS = 86_400_000;
 const at = openBefore(["one", "two"], configOf);
 
 function urls(): { one: string; two: string } {

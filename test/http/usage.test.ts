@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { DAY_MS } from "../../src/lib/day.ts";
 import { helloEvent, usual } from "../support/chatAnswers.ts";
 import { call, chat, expectRefusal, openChat } from "../support/chatCalls.ts";
 import { costlyModels } from "../support/gatewayConfig.ts";
@@ -10,7 +11,6 @@ import { until } from "../support/until.ts";
 const at = openBefore(["local"], costlyModels("small", "large"));
 const provider = at.providers.local;
 
-const DAY_MS = 86_400_000;
 /** Behind a turn that took so long by the clock there are 400 ms of rest. */
 const TURN_MS = 100;
 

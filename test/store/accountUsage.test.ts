@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { DAY_MS } from "../../src/lib/day.ts";
 import { seededRandom } from "../support/seededRandom.ts";
 import {
   actor,
@@ -10,7 +11,6 @@ import {
   type StoreFolder,
 } from "../support/storeFolder.ts";
 
-const DAY_MS = 86_400_000;
 const firstDay = actor.at / DAY_MS;
 const DAYS = 4;
 type Owner = ReturnType<typeof fund>;

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { DAY_MS } from "../../src/lib/day.ts";
 import { openAuditedBooks, tamper } from "../support/auditedBooks.ts";
 import { actor, ended, fund, opened, type StoreFolder } from "../support/storeFolder.ts";
 
-const DAY_MS = 86_400_000;
 const INT64_MAX = "9223372036854775807";
 
 let books: StoreFolder;

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { DAY_MS } from "../../src/lib/day.ts";
 import { FOLDED_AT_ONCE } from "../../src/store/fold.ts";
 import { FOLD_PAUSE_MS } from "../../src/store/folding.ts";
 import {
@@ -20,7 +21,6 @@ import {
 } from "../support/storeFolder.ts";
 import { modelUsage, type ReportedRequest } from "../support/usageModel.ts";
 
-const DAY_MS = 86_400_000;
 const DAYS = 6;
 const start = actor.at;
 

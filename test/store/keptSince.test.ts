@@ -1,5 +1,6 @@
 import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, expect, test } from "bun:test";
+import { DAY_MS } from "../../src/lib/day.ts";
 import type { UsageFilter } from "../../src/store/store.ts";
 import {
   actor,
@@ -9,8 +10,6 @@ import {
   openStoreFolder,
   type StoreFolder,
 } from "../support/storeFolder.ts";
-
-const DAY_MS = 86_400_000;
 
 let books: StoreFolder;
 beforeEach(async () => {

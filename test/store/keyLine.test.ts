@@ -2,6 +2,7 @@ import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import type { KeyRow } from "../../src/store/store.ts";
 import { hashKey } from "../../src/auth/key.ts";
+import { DAY_MS } from "../../src/lib/day.ts";
 import { rotate } from "../support/auditedBooks.ts";
 import {
   actor,
@@ -13,7 +14,6 @@ import {
   type StoreFolder,
 } from "../support/storeFolder.ts";
 
-const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 
 let books: StoreFolder;

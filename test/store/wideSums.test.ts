@@ -1,5 +1,6 @@
 import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, expect, test } from "bun:test";
+import { DAY_MS } from "../../src/lib/day.ts";
 import { NANO_ROUBLES_MAX } from "../../src/lib/money.ts";
 import {
   actor,
@@ -10,7 +11,6 @@ import {
   type StoreFolder,
 } from "../support/storeFolder.ts";
 
-const DAY_MS = 86_400_000;
 const TOKENS = 1_000_000_000;
 /** Of what two bookings of the largest amount may be, and four may not. */
 const priceOutput = NANO_ROUBLES_MAX / BigInt(TOKENS);

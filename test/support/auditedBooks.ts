@@ -1,5 +1,6 @@
 import { Database } from "bun:sqlite";
 import { hashKey } from "../../src/auth/key.ts";
+import { DAY_MS } from "../../src/lib/day.ts";
 import {
   actor,
   ended,
@@ -9,8 +10,6 @@ import {
   unbilled,
   type StoreFolder,
 } from "./storeFolder.ts";
-
-const DAY_MS = 86_400_000;
 
 /**
  * Books in which everything happened once. bob has a credit only. alice has requests that were done,

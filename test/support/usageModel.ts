@@ -1,3 +1,4 @@
+import { DAY_MS } from "../../src/lib/day.ts";
 import type { UsageFilter, UsageGrouping, UsageRow } from "../../src/store/store.ts";
 
 /** A request as the test made it, which the store has to count. */
@@ -17,8 +18,6 @@ export interface ReportedRequest {
   operatorCost: bigint;
   refunded: bigint;
 }
-
-const DAY_MS = 86_400_000;
 
 /** The report that the requests make, however much of them the store has folded: all admitted before `keptSince`. */
 export function modelUsage(
