@@ -1,27 +1,13 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { startDemoProvider } from "../../src/commands/demo/provider.ts";
 import { runCrashCycle } from "../support/crashCycle.ts";
 import { oneModel } from "../support/gatewayConfig.ts";
-import {
-  startGatewayProcess,
-  startTimeoutMs,
-  type GatewayProcess,
-} from "../support/gatewayProcess.ts";
+import { openBinaryBefore } from "../support/gatewayBefore.ts";
 
 // A word a millisecond: answers are under way all the time.
 const provider = startDemoProvider({ wordDelayMs: 1 });
-let gateway: GatewayProcess;
-let key: string;
-
-beforeAll(async () => {
-  const sections = { database: { path: "tollgate.db", durability: "power" } };
-  gateway = await startGatewayProcess(oneModel(provider.url, sections));
-  key = await gateway.key("alice", "1000");
-}, startTimeoutMs);
-afterAll(async () => {
-  await gateway.close();
-  await provider.stop();
-});
+const sections = { database: { path: "tollgate.db", durability: "power" } };
+const bench = openBinaryBefore(oneModel(provider.url, sections), provider);
 
 const cycles = 100;
 /** Of the 50 requests of a cycle; some must be under way when it comes. */
@@ -37,7 +23,8 @@ test.each(everyCycle)(
   "cycle %i, kill -9 after %i whole answers: each was charged exactly once, no hold and no credit is lost",
   async (at, killAfter) => {
     const name = `crash-${at}`;
-    const cycle = await runCrashCycle(gateway, { account: "alice", key }, { name, killAfter });
+    const payer = { account: "alice", key: bench.key };
+    const cycle = await runCrashCycle(bench.gateway, payer, { name, killAfter });
     expect(cycle.problems).toEqual([]);
     expect(cycle.whole).toBeGreaterThanOrEqual(killAfter);
     expect(cycle.credits).toBeGreaterThan(0);

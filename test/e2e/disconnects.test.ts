@@ -1,12 +1,8 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { helloEvent, roleEvent } from "../support/chatAnswers.ts";
 import { ask } from "../support/chatCalls.ts";
 import { oneModel } from "../support/gatewayConfig.ts";
-import {
-  startGatewayProcess,
-  startTimeoutMs,
-  type GatewayProcess,
-} from "../support/gatewayProcess.ts";
+import { openBinaryBefore } from "../support/gatewayBefore.ts";
 import { unhinderedTimer } from "../support/processorWait.ts";
 import { connectRaw, postBytes } from "../support/rawClient.ts";
 import type { RawPeer } from "../support/rawServer.ts";
@@ -64,19 +60,11 @@ const provider = startProvider(async (peer, { text }) => {
     await peer.send(piece(saying[form]));
   }
 });
-let gateway: GatewayProcess;
-let key: string;
-beforeAll(async () => {
-  const billing = { disconnect_grace: `${graceMs}ms` };
-  gateway = await startGatewayProcess(
-    oneModel(`http://127.0.0.1:${provider.port}/v1`, { billing }),
-  );
-  key = await gateway.key("alice", "1000");
-}, startTimeoutMs);
-afterAll(async () => {
-  await gateway.close();
-  provider.stop();
-});
+const billing = { disconnect_grace: `${graceMs}ms` };
+const bench = openBinaryBefore(
+  oneModel(`http://127.0.0.1:${provider.port}/v1`, { billing }),
+  provider,
+);
 
 /** How long the provider was kept behind its client, by the clock, and without what other programs took of that. */
 async function leave(
@@ -84,16 +72,16 @@ async function leave(
   at: number,
 ): Promise<{ byTheClock: number; own: number }> {
   const said = `client ${at}`;
-  const client = await connectRaw(Number(new URL(gateway.url).port));
+  const client = await connectRaw(Number(new URL(bench.gateway.url).port));
   const [path, body] =
     form === "chat"
       ? ["/v1/chat/completions", ask({ stream: true, messages: [{ role: "user", content: said }] })]
       : ["/v1/responses", { model: "small", stream: true, input: said }];
-  client.send(postBytes(path, key, JSON.stringify(body)));
+  client.send(postBytes(path, bench.key, JSON.stringify(body)));
   const peer = await reached.promise;
   if (everyStage.indexOf(stage) > 1) await client.seen("Hello");
   const startedMs = performance.now();
-  const tookMs = unhinderedTimer([gateway.pid, process.pid]);
+  const tookMs = unhinderedTimer([bench.gateway.pid, process.pid]);
   client[way]();
   await peer.closed;
   return { byTheClock: performance.now() - startedMs, own: tookMs().all };
@@ -116,7 +104,7 @@ test(
     expect(own.filter((ms) => ms > closedWithinMs)).toEqual([]);
     expect(times.filter(({ byTheClock }) => byTheClock < graceMs - 5)).toEqual([]);
     const cancelled = ["--status", "cancelled", "--limit", String(2 * clients)];
-    expect(await gateway.desk.json("requests", ...cancelled)).toHaveLength(clients);
+    expect(await bench.gateway.desk.json("requests", ...cancelled)).toHaveLength(clients);
   },
   timeoutMs,
 );

@@ -1,12 +1,8 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { helloEvent, roleEvent, streamed } from "../support/chatAnswers.ts";
 import { ask } from "../support/chatCalls.ts";
-import {
-  startGatewayProcess,
-  startTimeoutMs,
-  type GatewayProcess,
-  type RequestRecord,
-} from "../support/gatewayProcess.ts";
+import { openBinaryBefore } from "../support/gatewayBefore.ts";
+import type { RequestRecord } from "../support/gatewayProcess.ts";
 import { chatBytes, connectRaw, type RawClient } from "../support/rawClient.ts";
 import { piece, startProvider, streamHead } from "../support/scriptedProvider.ts";
 import { until } from "../support/until.ts";
@@ -24,30 +20,23 @@ const hanging = startProvider(async (peer) => {
   await peer.closed;
 });
 const prompt = startProvider(streamed);
-let gateway: GatewayProcess;
-let key: string;
-
-beforeAll(async () => {
-  gateway = await startGatewayProcess({
+const bench = openBinaryBefore(
+  {
     providers: {
       hanging: `http://127.0.0.1:${hanging.port}/v1`,
       prompt: `http://127.0.0.1:${prompt.port}/v1`,
     },
     models: ["hanging", "prompt"].map((id) => ({ id, routes: [{ provider: id }] })),
     sections: { billing: { disconnect_grace: "200ms" } },
-  });
-  key = await gateway.key("alice", "1000");
-}, startTimeoutMs);
-afterAll(async () => {
-  await gateway.close();
-  hanging.stop();
-  prompt.stop();
-});
+  },
+  hanging,
+  prompt,
+);
 
 /** On a socket of its own: Bun's `fetch` runs 256 requests at once at most, in the whole process. */
 async function open(model: string): Promise<RawClient> {
-  const client = await connectRaw(Number(new URL(gateway.url).port));
-  client.send(chatBytes(key, JSON.stringify(ask({ model, stream: true }))));
+  const client = await connectRaw(Number(new URL(bench.gateway.url).port));
+  client.send(chatBytes(bench.key, JSON.stringify(ask({ model, stream: true }))));
   return client;
 }
 
@@ -99,11 +88,11 @@ test(
       msg === "request" && model === "hanging";
     await until(
       "all are ended",
-      () => gateway.log.filter(isOver).length === openStreams,
+      () => bench.gateway.log.filter(isOver).length === openStreams,
       testTimeoutMs,
     );
-    await gateway.checkBooks();
-    const records = (await gateway.desk.json(
+    await bench.gateway.checkBooks();
+    const records = (await bench.gateway.desk.json(
       "requests",
       "--status",
       "cancelled",

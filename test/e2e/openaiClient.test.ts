@@ -1,38 +1,26 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import OpenAI, { NotFoundError } from "openai";
 import { startDemoProvider } from "../../src/commands/demo/provider.ts";
 import { chat, failure, hello, wholeText } from "../support/demoClient.ts";
 import { costOf } from "../support/gatewayConfig.ts";
-import {
-  startGatewayProcess,
-  startTimeoutMs,
-  type GatewayProcess,
-} from "../support/gatewayProcess.ts";
+import { openBinaryBefore } from "../support/gatewayBefore.ts";
 import { openaiClients } from "../support/sdk/openai.ts";
 import { prove } from "../support/sdk/situations.ts";
 import { formatRoubles } from "../../src/lib/money.ts";
 
 const provider = startDemoProvider({ wordDelayMs: 0 });
 
-let gateway: GatewayProcess;
-let key: string;
-
-beforeAll(async () => {
-  gateway = await startGatewayProcess({
+const bench = openBinaryBefore(
+  {
     providers: { demo: provider.url },
     models: ["demo", "other"].map((id) => ({ id, routes: [{ provider: "demo" }] })),
-  });
-  key = await gateway.key("alice", "100");
-}, startTimeoutMs);
-
-afterAll(async () => {
-  await provider.stop();
-  await gateway.close();
-});
+  },
+  provider,
+);
 
 /** The official client with nothing changed but the base URL and the key. */
 function client(): OpenAI {
-  return new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: key, maxRetries: 0 });
+  return new OpenAI({ baseURL: `${bench.gateway.url}/v1`, apiKey: bench.key, maxRetries: 0 });
 }
 
 describe("the official client", () => {
@@ -49,7 +37,7 @@ describe("the official client", () => {
     expect(prompt * completion).toBeGreaterThan(0);
     expect(response.headers.get("x-tollgate-cost-rub")).toBe(charge);
     const id = response.headers.get("x-request-id") ?? "";
-    expect(await gateway.request(id)).toMatchObject({ status: "done", cost_rub: charge });
+    expect(await bench.gateway.request(id)).toMatchObject({ status: "done", cost_rub: charge });
   });
 
   test.each([
@@ -75,7 +63,7 @@ describe("the official client", () => {
       expect(last?.usage ?? undefined).toEqual(streamOptions && whole.usage);
       const id = response.headers.get("x-request-id") ?? "";
       const { prompt_tokens: prompt = 0, completion_tokens: completion = 0 } = whole.usage ?? {};
-      expect(await gateway.request(id)).toMatchObject({
+      expect(await bench.gateway.request(id)).toMatchObject({
         status: "done",
         cost_rub: formatRoubles(costOf({ prompt, completion })),
       });

@@ -1,31 +1,23 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
-import {
-  startGatewayProcess,
-  startTimeoutMs,
-  type GatewayProcess,
-} from "../support/gatewayProcess.ts";
+import { expect, test } from "bun:test";
+import { openBinaryBefore } from "../support/gatewayBefore.ts";
+import type { GatewayProcess } from "../support/gatewayProcess.ts";
 import { responds } from "../support/responsesAnswers.ts";
 import { respond } from "../support/responsesCalls.ts";
 import { refusal, startProvider } from "../support/scriptedProvider.ts";
 
 const first = startProvider();
 const second = startProvider();
-let gateway: GatewayProcess;
-
-beforeAll(async () => {
-  gateway = await startGatewayProcess({
+const bench = openBinaryBefore(
+  {
     providers: {
       first: `http://127.0.0.1:${first.port}/v1`,
       second: `http://127.0.0.1:${second.port}/v1`,
     },
     models: [{ id: "small", routes: [{ provider: "first" }, { provider: "second" }] }],
-  });
-}, startTimeoutMs);
-afterAll(async () => {
-  await gateway.close();
-  first.stop();
-  second.stop();
-});
+  },
+  first,
+  second,
+);
 
 test.each([
   ["kill -9", (running: GatewayProcess) => running.kill()],
@@ -39,25 +31,24 @@ test.each([
 ] as const)(
   "previous_response_id goes to the provider that made it after %s, and no other account may name it",
   async (name, end) => {
-    const key = await gateway.key("alice", "100");
-    const stranger = await gateway.key("mallory", "100");
+    const stranger = await bench.gateway.key("mallory", "100");
     const ids = [`resp_json_${name}`, `resp_stream_${name}`];
     first.answer = refusal(500);
     for (const [at, id] of ids.entries()) {
       second.answer = responds(id);
-      expect((await respond(gateway, { key }, { stream: at === 1 })).status).toBe(200);
+      expect((await respond(bench.gateway, bench, { stream: at === 1 })).status).toBe(200);
     }
 
-    await end(gateway);
-    await gateway.start();
+    await end(bench.gateway);
+    await bench.gateway.start();
 
     first.forget();
     second.forget();
     second.answer = responds("resp_next");
     for (const id of ids) {
       const next = { previous_response_id: id };
-      expect((await respond(gateway, { key }, next)).status).toBe(200);
-      expect(await respond(gateway, { key: stranger }, next)).toMatchObject({
+      expect((await respond(bench.gateway, bench, next)).status).toBe(200);
+      expect(await respond(bench.gateway, { key: stranger }, next)).toMatchObject({
         status: 404,
         body: { error: { message: "response not found" } },
       });
