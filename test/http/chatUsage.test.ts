@@ -439,6 +439,18 @@ describe("usage in a stream", () => {
   });
 });
 
+test("usage that stands in the one choice of a stream's last chunk is billed", async () => {
+  const choices = [{ index: 0, delta: {}, finish_reason: "stop", usage }];
+  at.provider.answer = stream(helloEvent, chatEvent({}, null, { choices }), doneEvent);
+  const key = at.gateway.key();
+  const asked = { stream: true, stream_options: { include_usage: true } };
+  const reply = await chat(at.gateway, key, asked);
+  expect(chunksOf(reply).at(-1)).toMatchObject({ usage });
+  expect(await at.gateway.records(key, 1)).toMatchObject([
+    { status: "done", estimated: false, promptTokens: 20, completionTokens: 7 },
+  ]);
+});
+
 describe("usage in a stream that was not asked for it", () => {
   test.each([
     ["is taken where it comes", [usageOnly(usage)], usage],

@@ -1,5 +1,5 @@
 import { readChatUsage } from "../../contract/usage.ts";
-import { rawValue, scanObject } from "../../lib/json.ts";
+import { isJsonObject, rawValue, scanObject, type JsonFields } from "../../lib/json.ts";
 import { splice, spliceBytes, spliceEach } from "../../lib/splice.ts";
 import { parseAnswer } from "../chat/answerObject.ts";
 import {
@@ -78,5 +78,12 @@ function readChatEvent({ event, data }: Parameters<ReadChatEvent>[0]): ChatEvent
   if (data === "[DONE]") return { kind: "done", isWhole: true };
   if (data === "") return { kind: "nothing" };
   const chunk = parseAnswer(data);
-  return { kind: "chunk", chunk, usage: readChatUsage(chunk["usage"]) };
+  return { kind: "chunk", chunk, usage: readChatUsage(chunk["usage"] ?? usageInChoice(chunk)) };
+}
+
+/** Where Moonshot has it in a stream: https://platform.moonshot.ai/docs/api/chat */
+function usageInChoice({ choices }: JsonFields): unknown {
+  if (!Array.isArray(choices) || choices.length !== 1) return undefined;
+  const [choice] = choices as readonly unknown[];
+  return isJsonObject(choice) ? choice["usage"] : undefined;
 }

@@ -87,7 +87,7 @@ function eventOutcome(event: Members): "whole" | "failed" | undefined {
 function tokensOfEvents(events: readonly Members[]): ReadAnswer["tokens"] {
   const reports = events.map((event) =>
     event["response"] === undefined
-      ? { usage: event["usage"], form: "chat" as const }
+      ? { usage: event["usage"] ?? usageInChoice(event), form: "chat" as const }
       : { usage: membersOf(event["response"])["usage"], form: "responses" as const },
   );
   const isReport = ({ usage }: (typeof reports)[number]): boolean =>
@@ -99,6 +99,12 @@ function tokensOfEvents(events: readonly Members[]): ReadAnswer["tokens"] {
   const possible = said.flatMap(({ usage, form }) => tokensOf(usage, form) ?? []);
   if (possible.length === 0) return undefined;
   return possible.length === said.length ? largest(possible) : "unclear";
+}
+
+/** Moonshot has it there. */
+function usageInChoice(event: Members): unknown {
+  const choices = choicesOf(event);
+  return choices.length === 1 ? membersOf(choices[0])["usage"] : undefined;
 }
 
 function choicesOf({ choices }: Members): readonly unknown[] {
