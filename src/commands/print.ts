@@ -37,21 +37,6 @@ export function printText(text: string): void {
   }
 }
 
-/**
- * Returns what writes the log of a server, which never waits for it and outlives it: where its reader went away, or its
- * disk is full, lines are lost. One line on the error output says so, the first time.
- */
-export function logWriter(): (lines: string) => void {
-  process.stdout.once("error", (error) => {
-    // Without anybody who hears of them, each would be thrown.
-    process.stdout.on("error", () => undefined);
-    printWarning(
-      `the log cannot be written (${errorCode(error)}): its lines are lost, and the gateway goes on`,
-    );
-  });
-  return (lines) => process.stdout.write(lines);
-}
-
 function unwritten(code: string, cause: unknown): CommandFailure {
   return new CommandFailure(
     `the command did its work, but its answer could not be written (${code}): make room for it; if a new key was in it, issue another with tollgate keys rotate`,

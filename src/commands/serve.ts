@@ -8,7 +8,7 @@ import {
 } from "../config/load.ts";
 import { errorClass } from "../telemetry/log.ts";
 import type { GatewayServer } from "./gatewayServer.ts";
-import { logWriter } from "./print.ts";
+import { openLogWriter } from "./logWriter.ts";
 import { neededRestarts } from "./restart.ts";
 import { globalOptions } from "./session.ts";
 import { listenForStop, type StopSignals } from "./stopSignals.ts";
@@ -29,11 +29,16 @@ export function addServe(program: Command): void {
       const { config, warnings } = loadConfig({ path, environment });
       const signals = listenForStop();
       // Behind this turn: a start that waits for its store holds the thread, and SIGHUP would kill it there.
-      const starting = Promise.resolve().then(() => startGateway(config, logWriter()));
+      const log = openLogWriter();
+      const starting = Promise.resolve().then(() => startGateway(config, log.write));
       process.on("SIGHUP", () => void reloadStarted(starting, config.file, environment));
-      const gateway = await starting;
-      for (const problem of warnings) gateway.app.gateway.log.warn("config", { problem });
-      await untilStopped(gateway, signals);
+      try {
+        const gateway = await starting;
+        for (const problem of warnings) gateway.app.gateway.log.warn("config", { problem });
+        await untilStopped(gateway, signals);
+      } finally {
+        await log.drain();
+      }
     });
 }
 

@@ -11,7 +11,8 @@ import { NANO_ROUBLES_PER_ROUBLE } from "../../lib/money.ts";
 import { systemRandom } from "../../lib/random.ts";
 import { CommandFailure } from "../failure.ts";
 import type { GatewayServer } from "../gatewayServer.ts";
-import { logWriter, printResult } from "../print.ts";
+import { openLogWriter } from "../logWriter.ts";
+import { printResult } from "../print.ts";
 import { untilStopped } from "../serve.ts";
 import { globalOptions } from "../session.ts";
 import { shellWord } from "../shellWord.ts";
@@ -72,7 +73,8 @@ async function runDemo(listen: string | undefined, asJson: boolean): Promise<voi
   const signals = listenForStop("SIGHUP");
   const folder = makeFolder();
   const provider = openProvider({});
-  const log = holdLog(logWriter());
+  const writer = openLogWriter();
+  const log = holdLog(writer.write);
   try {
     const gateway = await openGateway(folder, provider, { listen, asJson, log });
     printResult(welcome(gateway, fundedKey(gateway), join(folder, "config.toml")), asJson);
@@ -82,6 +84,7 @@ async function runDemo(listen: string | undefined, asJson: boolean): Promise<voi
     log.release();
     await provider.stop();
     rmSync(folder, { recursive: true, force: true });
+    await writer.drain();
   }
 }
 

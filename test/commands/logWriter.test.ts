@@ -1,0 +1,78 @@
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { afterEach, beforeEach, expect, test } from "bun:test";
+
+const module = resolve(import.meta.dir, "../../src/commands/logWriter.ts");
+const MEGABYTE = 1024 * 1024;
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "tollgate-log-"));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+/** A program that has `log`, and ends at once behind the text, as the command line does. */
+const program = (text: string): readonly string[] => [
+  process.execPath,
+  "-e",
+  `import { openLogWriter } from ${JSON.stringify(module)};
+   const log = openLogWriter();
+   ${text}
+   process.exit(0);`,
+];
+
+/** Runs it in a shell that has it as its arguments. */
+function inShell(script: string, text: string) {
+  return Bun.spawn(["bash", "-c", script, "bash", ...program(text)], {
+    cwd: folder,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+}
+
+const writeMegabytes = (count: number): string =>
+  `for (let n = 0; n < ${count}; n++) log.write("x".repeat(${MEGABYTE - 1}) + "\\n");`;
+
+test("a log that nobody reads takes so much memory and no more, and says what is lost", async () => {
+  const pipe = join(folder, "pipe");
+  Bun.spawnSync(["mkfifo", pipe]);
+  // Both its ends: it can be written to, and is not read.
+  const end = openSync(pipe, "r+");
+  try {
+    const child = Bun.spawn([...program(`${writeMegabytes(30)} await log.drain();`)], {
+      stdio: ["ignore", end, "pipe"],
+    });
+    const said = await child.stderr.text();
+    expect(said.split("\n")).toEqual([
+      "warning: nobody reads the log: what more it has to say is lost until somebody does, and the gateway goes on",
+      "warning: nobody read the end of the log: its last lines are lost",
+      "",
+    ]);
+    expect(await child.exited).toBe(0);
+  } finally {
+    closeSync(end);
+  }
+});
+
+test("a log whose reader is slow has its last lines too", async () => {
+  const child = inShell('"$@" | { sleep 0.2; wc -c; }', `${writeMegabytes(3)} await log.drain();`);
+  expect(await child.stderr.text()).toBe("");
+  expect(Number(await child.stdout.text())).toBe(3 * MEGABYTE);
+});
+
+test("a line that a full disk cut in two swallows none of those behind it", async () => {
+  const text = `
+    import { truncateSync } from "node:fs";
+    log.write("a".repeat(1000) + "\\n");
+    log.write("b".repeat(1000) + "\\n");
+    await log.drain();
+    truncateSync("log", 1011);
+    log.write("c\\n");
+    log.write("d\\n");
+    await log.drain();`;
+  // No file may grow beyond 1 KB.
+  const child = inShell('trap "" XFSZ; ulimit -f 1; exec "$@" >> log', text);
+  expect(await child.stderr.text()).toContain("the log cannot be written (EFBIG)");
+  const lines = readFileSync(join(folder, "log"), "utf8").split("\n");
+  expect(lines).toEqual(["a".repeat(1000), "b".repeat(10), "c", "d", ""]);
+});
