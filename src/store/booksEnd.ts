@@ -11,12 +11,15 @@ export interface BooksEnd {
 
 /** What one store has beyond another one. */
 export interface Newer {
+  /** With those that were charged and folded into the totals since; one that was not charged is gone without a trace. */
   requests: number;
   ledgerRows: number;
   /** Changes that people made by commands, the bookings among them. */
   adminLogRows: number;
 }
 
+const FOLDED_CHARGES = `SELECT count(*) AS value FROM ledger WHERE id > ? AND kind = 'charge'
+  AND NOT EXISTS (SELECT 1 FROM requests WHERE public_id = substr(ledger.ref, 5))`;
 const LEDGER_ROW = "json_array(account_id, seq, kind, amount, balance_after, ref, at)";
 
 export function booksEnd(sqlite: Database): BooksEnd {
@@ -36,7 +39,7 @@ export function newerThan(sqlite: Database, end: BooksEnd): Newer | undefined {
   try {
     if (ledgerRow(sqlite, end.ledger) !== end.lastRow) return undefined;
     return {
-      requests: after("requests", end.request),
+      requests: after("requests", end.request) + Number(number(sqlite, FOLDED_CHARGES, end.ledger)),
       ledgerRows: after("ledger", end.ledger),
       adminLogRows: after("admin_log", end.adminLog),
     };

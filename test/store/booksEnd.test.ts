@@ -1,0 +1,32 @@
+import { Database } from "bun:sqlite";
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { booksEnd, newerThan } from "../../src/store/booksEnd.ts";
+import { openAuditedBooks } from "../support/auditedBooks.ts";
+import { actor, ended, opened, type StoreFolder } from "../support/storeFolder.ts";
+
+let books: StoreFolder;
+beforeEach(async () => {
+  books = await openAuditedBooks();
+});
+afterEach(() => books.close());
+
+test("a request that was folded after it was charged still counts as newer, and an older one does not", async () => {
+  const { store, writer, path } = books;
+  const [alice] = store.keys.list("alice");
+  const owner = { accountId: alice?.accountId ?? 0, keyId: alice?.id ?? 0 };
+  const sqlite = new Database(path, { readonly: true, safeIntegers: true, strict: true });
+  const end = booksEnd(sqlite);
+  for (const [id, at] of [
+    ["req_folded", actor.at],
+    ["req_kept", actor.at + 5000],
+  ] as const) {
+    await writer.write({ kind: "open", request: opened(id, owner, { at }) });
+    await writer.write({ kind: "end", end: ended(id) });
+  }
+  expect(newerThan(sqlite, end)).toEqual({ requests: 2, ledgerRows: 2, adminLogRows: 0 });
+  await writer.write({ kind: "fold", before: actor.at + 1 });
+  expect(store.requests.find("req_folded")).toBeUndefined();
+  expect(newerThan(sqlite, end)).toEqual({ requests: 2, ledgerRows: 2, adminLogRows: 0 });
+  expect(store.audit().problems).toEqual([]);
+  sqlite.close();
+});
