@@ -19,7 +19,7 @@ export interface LimitStates {
 export interface Passage {
   /** Takes the prompt's estimate from the token rate; where it cannot, nothing is left to be corrected. */
   takeTokens(estimate: number): Taken;
-  /** Replaces the estimate by what the provider counted. */
+  /** Replaces the estimate by what the provider counted; once. */
   correctTokens(counted: number): void;
   states(): LimitStates;
   /** Ends its share of the concurrency; the second call of the same passage is a bug. */
@@ -95,7 +95,6 @@ function openPassage(state: KeyState, clock: Clock): Passage {
     },
     correctTokens(counted) {
       state.tokens?.correct(counted - estimated, clock.monotonicMs());
-      estimated = counted;
     },
     states: () => statesOf(state, clock.monotonicMs()),
     release() {
