@@ -8,7 +8,7 @@ import type { AnswerDecoder } from "./decoding/answerDecoder.ts";
 /** What was reported of an answer, and what was said in it. */
 type AnswerFigures = Pick<
   AnswerDecoder,
-  "usage" | "isUsageFinal" | "usageProblem" | "ranProviderTools" | "textBytes"
+  "usage" | "isUsageFinal" | "usageProblem" | "ranProviderTools" | "textBytes" | "hiddenBytes"
 >;
 
 /**
@@ -26,6 +26,20 @@ export function billedUsage(admitted: Admitted, answer: AnswerFigures): BilledUs
   if (usage.completionTokens > admitted.modelTokensMax) admitted.usageAlarm("beyond the model");
   if (isUsageFinal) return { tokens: usage, estimated: false };
   return atLeast(usage, estimate.tokens, admitted.ceiling);
+}
+
+/**
+ * What is billed of an answer whose client left amid it: the usage of the whole, or else an estimate of all that had
+ * come, encrypted thoughts too. What tools of the provider's own had brought into the prompt nobody knows by then, but
+ * that it is paid for: the prompt counts as what was held for it.
+ */
+export function leaversUsage(admitted: Admitted, answer: AnswerFigures): BilledUsage {
+  const { usage, isUsageFinal, usageProblem, ranProviderTools } = answer;
+  const textBytes = answer.textBytes + (answer.hiddenBytes ?? 0);
+  const billed = billedUsage(admitted, { usage, isUsageFinal, usageProblem, textBytes });
+  if (!billed.estimated || !ranProviderTools) return billed;
+  const { promptTokens } = admitted.ceiling;
+  return { tokens: { ...billed.tokens, promptTokens }, estimated: true };
 }
 
 /** The estimate of a prompt and of so many bytes of answer. */

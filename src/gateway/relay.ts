@@ -10,7 +10,7 @@ import { joined, type Piece, type Relay, type SendPiece } from "./answer.ts";
 import type { AnswerDecoder, NamedObject } from "./decoding/answerDecoder.ts";
 import { AnswerReading } from "./answerReading.ts";
 import { ClientPace } from "./clientPace.ts";
-import { billedUsage, historyTokensOf } from "./billedUsage.ts";
+import { billedUsage, historyTokensOf, leaversUsage } from "./billedUsage.ts";
 import type { RecordObjects } from "./ownership.ts";
 import {
   breakOff,
@@ -294,6 +294,6 @@ export class StreamRelay implements Relay {
   #leaversUsage(): Ending["usage"] {
     if (!this.#exchange.isSent) return undefined;
     if (!this.#hasHead && this.#silentMs >= SILENCE_MS) return undefined;
-    return billedUsage(this.#options.admitted, this.#decoder);
+    return leaversUsage(this.#options.admitted, this.#decoder);
   }
 }

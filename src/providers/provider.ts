@@ -52,13 +52,20 @@ export type ChatEvent =
       readonly isLast?: boolean;
       /** The usage of an answer that has only begun: its prompt is counted, its completion so far at most. */
       readonly isUsageEarly?: boolean;
+      /** Characters of base64 in which a thought came encrypted; unless given, those that the chunk itself has. */
+      readonly sealed?: number;
     }
   | {
       readonly kind: "done";
       /** It stands behind whole answers only, also behind those that never said why they ended. */
       readonly isWhole?: boolean;
     }
-  | { readonly kind: "nothing" };
+  | {
+      readonly kind: "nothing";
+      readonly sealed?: number;
+      /** The provider ran a tool of its own. */
+      readonly ranTool?: boolean;
+    };
 
 /** Reads the events of one stream in their order. Throws AnswerError for what the interface does not promise. */
 export type ReadChatEvent = (event: { event: string | undefined; data: string }) => ChatEvent;

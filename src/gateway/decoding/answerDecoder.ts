@@ -38,6 +38,8 @@ export interface AnswerDecoder {
   readonly ranProviderTools?: boolean;
   /** UTF-8 bytes of the text that was generated so far, for the estimate. */
   readonly textBytes: number;
+  /** The same of thoughts that came encrypted and not as text, at most: whoever leaves has them too. */
+  readonly hiddenBytes?: number;
   /** Stored objects that the answer has named since the last call. */
   takeObjects(): readonly NamedObject[];
   /** The end that was kept back, for after the charge. */

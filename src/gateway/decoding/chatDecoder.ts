@@ -30,16 +30,17 @@ import { CarriedFields } from "./carriedFields.ts";
 import { ChatStops } from "./chatStops.ts";
 import { ChunkFrames } from "./chunkFrame.ts";
 import { messageBytes } from "./generatedBytes.ts";
+import { LastChunks, PUT_BY_CHARACTERS_MAX } from "./lastChunks.ts";
 import { ReportedUsage } from "./reportedUsage.ts";
-
-/** What may be put by of an answer: of what comes before its content, and once more of its ends. */
-const PUT_BY_CHARACTERS_MAX = 2 * ANSWER_BYTES_MAX;
+import { sealedCharacters, SealedThoughts } from "./sealedThoughts.ts";
 
 /** A chat stream: every chunk is read, brought into the public form and written anew. */
 export class ChatDecoder implements AnswerDecoder {
   isClosed = false;
   readonly reportsFailure = false;
   textBytes = 0;
+  ranProviderTools = false;
+  readonly #thoughts = new SealedThoughts();
   readonly #readEvent: ReadChatEvent;
   readonly #identity: AnswerIdentity;
   readonly #choiceCount: number;
@@ -55,9 +56,7 @@ export class ChatDecoder implements AnswerDecoder {
   readonly #callingChoices = new Set<number>();
   /** Those that a stop sequence ended, as long as the provider goes on with them. */
   readonly #stoppedChoices = new Set<number>();
-  /** The chunks that bear a finish reason: they leave only after the charge. */
-  readonly #keptBack: ChatChunk[] = [];
-  #keptBackCharacters = 0;
+  readonly #keptBack = new LastChunks();
   readonly #reported = new ReportedUsage();
   readonly #carried = new CarriedFields();
   /** The usage in the provider's own form. */
@@ -89,6 +88,10 @@ export class ChatDecoder implements AnswerDecoder {
 
   get usage(): Usage | undefined {
     return this.#reported.usage;
+  }
+
+  get hiddenBytes(): number {
+    return this.#thoughts.hiddenBytes;
   }
 
   get usageProblem(): UsageProblem | undefined {
@@ -144,10 +147,8 @@ export class ChatDecoder implements AnswerDecoder {
   }
 
   ending(billed: Usage): string {
-    const last = this.#keptBack.at(-1);
-    const chunks = this.#keptBack.map((chunk) => {
-      if (chunk !== last) return chunk;
-      const whole = this.#carried.giveTo(chunk);
+    const chunks = this.#keptBack.completed((last) => {
+      const whole = this.#carried.giveTo(last);
       if (!this.#includeUsage) return whole;
       return { ...whole, usage: publicUsage(billed, this.#usageObject, this.#identity) };
     });
@@ -168,6 +169,8 @@ export class ChatDecoder implements AnswerDecoder {
       if (read.isWhole) this.#finishBegun();
       this.#close();
     }
+    if (read.kind !== "done") this.#thoughts.seal(read.sealed ?? 0);
+    if (read.kind === "nothing") this.ranProviderTools ||= read.ranTool === true;
     if (read.kind !== "chunk") return;
     if (read.usage && this.#includeUsage) {
       // Written once now, so that writing it at the end, after the charge, cannot fail.
@@ -176,6 +179,10 @@ export class ChatDecoder implements AnswerDecoder {
     }
     const chunk = publicChunk(read.chunk, this.#identity, this.#callingChoices);
     // A chunk without choices bears the usage of the whole answer, and that is the gateway's to give.
+    for (const { delta } of chunk.choices) {
+      this.#thoughts.show(delta["reasoning_content"] ?? delta["reasoning"]);
+      if (read.sealed === undefined) this.#thoughts.seal(sealedCharacters(delta));
+    }
     if (chunk.choices.length > 0) this.#relay(chunk);
     else if (this.#mayCarry(read.chunk)) this.#carried.add(chunk);
     if (this.#frames && !read.usage) this.#learn(sseEvent, chunk, this.#frames);
@@ -218,7 +225,8 @@ export class ChatDecoder implements AnswerDecoder {
     // What cannot be written throws here, before any of it counts as answered.
     const text = this.#shown({ ...bearing, choices: others });
     if (finishing.length > 0) {
-      this.#keepBack({ ...(others.length > 0 ? chunk : bearing), choices: finishing });
+      const last = { ...(others.length > 0 ? chunk : bearing), choices: finishing };
+      this.#keptBack.add(shownChunk(last, this.#identity));
     }
     this.#output += text;
     // All that the provider said was generated, and is counted, whether the client sees it or not.
@@ -251,7 +259,7 @@ export class ChatDecoder implements AnswerDecoder {
       const reason = finishReasonOf(undefined, this.#callingChoices.has(index));
       return { index, delta: {}, finish_reason: reason };
     });
-    this.#keepBack(this.#chunkOf(choices));
+    this.#keptBack.add(shownChunk(this.#chunkOf(choices), this.#identity));
     for (const index of unended) this.#finishedChoices.add(index);
   }
 
@@ -275,17 +283,6 @@ export class ChatDecoder implements AnswerDecoder {
   #shown(chunk: ChatChunk): string {
     const shown = chunk.choices.length > 0 ? shownChunk(chunk, this.#identity) : undefined;
     return shown ? eventOf(shown) : "";
-  }
-
-  #keepBack(chunk: ChatChunk): void {
-    const shown = shownChunk(chunk, this.#identity);
-    if (!shown) return;
-    // Written once now, so that writing it at the end, after the charge, cannot fail.
-    this.#keptBackCharacters += answerText(shown).length;
-    if (this.#keptBackCharacters > PUT_BY_CHARACTERS_MAX) {
-      throw new AnswerError("the answer has too many ends");
-    }
-    this.#keptBack.push(shown);
   }
 }
 

@@ -12,8 +12,12 @@ const CLIENT_CALLS: ReadonlySet<string> = new Set([
 
 /** Whether a response called tools that the provider runs, such as `web_search_call`, by its output. */
 export function ranProviderTools(output: unknown): boolean {
-  if (!Array.isArray(output)) return false;
-  return output.filter(isJsonObject).some(({ type }) => {
-    return typeof type === "string" && type.endsWith("_call") && !CLIENT_CALLS.has(type);
-  });
+  return Array.isArray(output) && output.some(isProviderCall);
+}
+
+/** Whether an item of an output is such a call. */
+export function isProviderCall(item: unknown): boolean {
+  if (!isJsonObject(item)) return false;
+  const { type } = item;
+  return typeof type === "string" && type.endsWith("_call") && !CLIENT_CALLS.has(type);
 }

@@ -13,8 +13,9 @@ import {
 } from "../../providers/provider.ts";
 import { reportedFailureOf } from "../../providers/upstream.ts";
 import { ANSWER_BYTES_MAX, type AnswerDecoder, type NamedObject } from "./answerDecoder.ts";
-import { ranProviderTools } from "./providerTools.ts";
 import { outputBytes } from "./generatedBytes.ts";
+import { isProviderCall, ranProviderTools } from "./providerTools.ts";
+import { SealedThoughts } from "./sealedThoughts.ts";
 
 /** What the model says comes in these. All else but calls only opens the answer; another provider may still begin it anew. */
 const SAYING_EVENT = /\.(?:delta|done)$/;
@@ -25,6 +26,8 @@ const OPENING_BYTES_MAX = 2 * ANSWER_BYTES_MAX;
 const TERMINAL_EVENTS = new Set(["response.completed", "response.incomplete", "response.failed"]);
 /** Pieces of sound as base64, whose bytes tell nothing of tokens; their transcript has events of its own. */
 const SOUND = /audio\.delta$/;
+const THOUGHT = /^response\.reasoning/;
+const ITEM_EVENTS = new Set(["response.output_item.added", "response.output_item.done"]);
 
 /** The only call whose output names it by `id`, and clients write its `call_id` there as with every other. */
 const LOCAL_SHELL_CALL = "local_shell_call";
@@ -46,6 +49,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   usage: Usage | undefined;
   ranProviderTools = false;
   textBytes = 0;
+  readonly #thoughts = new SealedThoughts();
   readonly #splitter: SseSplitter = createSseSplitter({ eventBytesMax: ANSWER_BYTES_MAX });
   #output: Uint8Array[] = [];
   #keptBack: Uint8Array[] = [];
@@ -58,6 +62,10 @@ export class ResponsesDecoder implements AnswerDecoder {
   /** A response bears its usage at its end only. */
   get isUsageFinal(): boolean {
     return this.usage !== undefined;
+  }
+
+  get hiddenBytes(): number {
+    return this.#thoughts.hiddenBytes;
   }
 
   get isClosed(): boolean {
@@ -119,7 +127,24 @@ export class ResponsesDecoder implements AnswerDecoder {
     if (type === undefined) return;
     this.#eventCount += 1;
     if (type === "response.created") this.#objects.push(...objectsOf(responseOf(event)));
-    else if (type.endsWith(".delta") && !SOUND.test(type)) this.textBytes += deltaBytes(event);
+    else if (ITEM_EVENTS.has(type)) this.#readItem(type, parse(event)["item"]);
+    else if (type.endsWith(".delta") && !SOUND.test(type)) this.#readDelta(type, event);
+  }
+
+  #readDelta(type: string, event: SseEvent): void {
+    const { delta } = parse(event);
+    if (typeof delta !== "string") return;
+    this.textBytes += Buffer.byteLength(delta);
+    if (THOUGHT.test(type)) this.#thoughts.show(delta);
+  }
+
+  /** Known here of a client that leaves before the end. */
+  #readItem(type: string, item: unknown): void {
+    this.ranProviderTools ||= isProviderCall(item);
+    // What stands in an item that has only begun is there once more when it is whole.
+    if (type !== "response.output_item.done" || !isJsonObject(item)) return;
+    const { encrypted_content: sealed } = item;
+    if (typeof sealed === "string") this.#thoughts.seal(sealed.length);
   }
 
   /** What comes before the content is kept until then, but not without end. */
@@ -144,7 +169,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     this.#keptBack.push(event.raw);
     // First of all: it is paid for, even if the rest of the event is too much.
     this.usage = readResponsesUsage(response["usage"]);
-    this.ranProviderTools = ranProviderTools(response["output"]);
+    this.ranProviderTools ||= ranProviderTools(response["output"]);
     // A provider that sends no deltas has said all the same what stands here.
     if (!this.usage) this.textBytes = Math.max(this.textBytes, outputBytes(response["output"]));
     this.#objects.push(...objectsOf(response));
@@ -209,11 +234,6 @@ function eventType(event: SseEvent): string | undefined {
 function typeOf(event: SseEvent): string | undefined {
   const data = parse(event);
   return typeof data["type"] === "string" ? data["type"] : undefined;
-}
-
-function deltaBytes(event: SseEvent): number {
-  const { delta } = parse(event);
-  return typeof delta === "string" ? Buffer.byteLength(delta) : 0;
 }
 
 function itemTypeOf(event: SseEvent): string {

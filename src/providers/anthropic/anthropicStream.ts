@@ -29,6 +29,8 @@ interface OpenBlock {
 }
 
 const NOTHING: ChatEvent = { kind: "nothing" };
+/** A tool that the provider runs, and calls by `server_tool_use` or `mcp_tool_use`. */
+const SERVER_CALL = /_tool_use$/;
 /** So many blocks may be open at once; the interface has one at a time. */
 const OPEN_BLOCKS_MAX = 1000;
 /** Thoughts that are longer together are shown, but not kept for the end, where they would be given back whole. */
@@ -115,9 +117,12 @@ class MessageReader {
     }
     // The first text is empty as a rule, and comes with the deltas.
     if (type === "text") return this.#add(index, { type: "text_delta", text: start["text"] });
+    if (isHidden) return { kind: "nothing", sealed: textOf(start["data"]).length };
+    if (SERVER_CALL.test(textOf(type))) return { kind: "nothing", ranTool: true };
     if (type !== "thinking") return NOTHING;
-    this.#add(index, { type: "signature_delta", signature: start["signature"] });
-    return this.#add(index, { type: "thinking_delta", thinking: start["thinking"] });
+    const signed = this.#add(index, { type: "signature_delta", signature: start["signature"] });
+    const shown = this.#add(index, { type: "thinking_delta", thinking: start["thinking"] });
+    return shown.kind === "nothing" ? signed : shown;
   }
 
   #add(index: unknown, delta: JsonFields): ChatEvent {
@@ -136,7 +141,7 @@ class MessageReader {
       case "signature_delta": {
         const signature = textOf(delta["signature"]);
         if (block?.isThinking && this.#mayKeep(signature.length)) block.signature += signature;
-        return NOTHING;
+        return { kind: "nothing", sealed: signature.length };
       }
       case "input_json_delta": {
         if (!block) throw new AnswerError("a call goes on that never began");
@@ -197,8 +202,9 @@ class MessageReader {
       return { kind: "chunk", chunk: { choices: [], usage: shown }, usage, isUsageEarly };
     }
     this.#isFinished = true;
+    // The thoughts in it were counted when they came.
     const last = { ...this.#closeAll(), ...refusalOf(delta) };
-    return { ...chunkOf(last, finishReasonOf(stopReason), shown), usage };
+    return { ...chunkOf(last, finishReasonOf(stopReason), shown), usage, sealed: 0 };
   }
 
   /** Blocks that were never stopped are whole all the same, once the message is. */

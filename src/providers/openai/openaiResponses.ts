@@ -12,6 +12,9 @@ import {
   type ReadChatEvent,
 } from "../provider.ts";
 
+/** The calls of tools that the provider runs by itself. */
+const PROVIDERS_CALL = /^(?:web_search|file_search|code_interpreter|image_generation|mcp)_call$/;
+
 /**
  * Chat over the responses interface of OpenAI, and of those that imitate it:
  * https://platform.openai.com/docs/api-reference/responses.
@@ -84,9 +87,14 @@ function eventReader(): ReadChatEvent {
       default:
         sayEvent(saying, type, fields);
     }
+    const item = isJsonObject(fields["item"]) ? fields["item"] : {};
+    const { encrypted_content: thought } = item;
+    const isWhole = type === "response.output_item.done" && typeof thought === "string";
+    const sealed = isWhole ? thought.length : 0;
+    const ranTool = PROVIDERS_CALL.test(String(item["type"]));
     return saying.hasNews
-      ? { kind: "chunk", chunk: chunk(null), usage: undefined }
-      : { kind: "nothing" };
+      ? { kind: "chunk", chunk: chunk(null), usage: undefined, sealed }
+      : { kind: "nothing", sealed, ranTool };
   };
 }
 

@@ -1,0 +1,160 @@
+import { describe, expect, test } from "bun:test";
+import { messageEvent, startEvent, textEvent } from "../support/anthropicAnswers.ts";
+import { helloEvent } from "../support/chatAnswers.ts";
+import { openChat, type OpenReply } from "../support/chatCalls.ts";
+import { openBefore, upstreamKey } from "../support/gatewayUnderTest.ts";
+import { geminiEvent, saying } from "../support/geminiAnswers.ts";
+import { created, delta } from "../support/responsesAnswers.ts";
+import { openResponse } from "../support/responsesCalls.ts";
+import { piece, streamHead } from "../support/scriptedProvider.ts";
+import { chatEvent, responseEvent } from "../support/upstreamText.ts";
+
+/** What a client that leaves amid a stream pays of what it could not read, and of what the provider did by itself. */
+const contextTokens = 5000;
+const at = openBefore(["local", "claude", "google"], ({ local, claude, google }) => {
+  const route = (provider: string, more = {}) => ({ provider, responses: false, ...more });
+  const settings = { context_tokens: contextTokens };
+  return {
+    providers: {
+      local,
+      claude: { kind: "anthropic", base_url: claude, api_key: upstreamKey },
+      google: { kind: "gemini", base_url: google, api_key: upstreamKey },
+    },
+    models: [
+      { id: "small", routes: [{ provider: "local" }], settings },
+      { id: "over", routes: [route("local", { model: "over", api: "responses" })], settings },
+      { id: "claude", routes: [route("claude")], settings },
+      { id: "google", routes: [route("google")], settings },
+    ],
+    sections: { billing: { disconnect_grace: "60ms" } },
+  };
+});
+
+type Open = (key: ReturnType<typeof at.gateway.key>, more: object) => Promise<OpenReply>;
+const chatWith =
+  (model: string): Open =>
+  (key, more) =>
+    openChat(at.gateway, key, { stream: true, model, ...more });
+const responds: Open = (key, more) => openResponse(at.gateway, key, more);
+
+/** The record of a client that leaves when it has read "Hello" in these events, whose provider goes on. */
+async function left(open: Open, events: readonly string[], more: object = {}) {
+  for (const provider of Object.values(at.providers)) {
+    provider.answer = (peer) =>
+      peer.send(Buffer.concat([Buffer.from(streamHead), ...events.map((event) => piece(event))]));
+  }
+  const key = at.gateway.key();
+  const client = await open(key, more);
+  await client.seen("Hello");
+  client.leave();
+  const [record] = await at.gateway.records(key, 1);
+  expect(record).toMatchObject({ status: "cancelled", estimated: true });
+  return record;
+}
+
+const sealed = "A".repeat(2000);
+/** 2000 characters of base64 are 1500 bytes; "Hello there" is 11, and "Hello" 5. */
+const tokens = (saidBytes: number) => Math.ceil((1500 + saidBytes) / 4);
+
+const item = (fields: object) => responseEvent("response.output_item.done", { item: fields });
+const reasoning = { type: "reasoning", id: "rs_1", summary: [], encrypted_content: sealed };
+const summaryDelta = responseEvent("response.reasoning_summary_text.delta", {
+  delta: "-".repeat(500),
+});
+const block = (index: number, opening: object, ...deltas: object[]) => [
+  messageEvent("content_block_start", { index, content_block: opening }),
+  ...deltas.map((added) => messageEvent("content_block_delta", { index, delta: added })),
+  messageEvent("content_block_stop", { index }),
+];
+const thinking = { type: "thinking", thinking: "", signature: "" };
+const signature = { type: "signature_delta", signature: sealed };
+const thought = { type: "thinking_delta", thinking: "-".repeat(500) };
+const text = [messageEvent("content_block_start", { index: 0, content_block: { type: "text" } })];
+const said = [...text, textEvent("Hello")];
+const google = { google: { thought_signature: sealed } };
+
+describe("a client that leaves pays for the encrypted thoughts that it was sent", () => {
+  test.each<[string, Open, readonly string[], number]>([
+    ["of the responses interface", responds, [created(), item(reasoning), delta], 11],
+    [
+      "of the responses interface, once where a summary came too",
+      responds,
+      [created(), summaryDelta, item(reasoning), delta],
+      11,
+    ],
+    ["of a chat over it", chatWith("over"), [created(), item(reasoning), delta], 11],
+    [
+      "of Anthropic, in a signature",
+      chatWith("claude"),
+      [startEvent, ...block(1, thinking, signature), ...said],
+      5,
+    ],
+    [
+      "of Anthropic, once where the thought came too",
+      chatWith("claude"),
+      [startEvent, ...block(1, thinking, thought, signature), ...said],
+      5,
+    ],
+    [
+      "of Anthropic, hidden",
+      chatWith("claude"),
+      [startEvent, ...block(1, { type: "redacted_thinking", data: sealed }), ...said],
+      5,
+    ],
+    [
+      "of Gemini, in a signature",
+      chatWith("google"),
+      [geminiEvent(saying([{ text: "Hello", thoughtSignature: sealed }]))],
+      5,
+    ],
+    [
+      "of a chat, in the form of Google's",
+      chatWith("small"),
+      [chatEvent({ content: "", extra_content: google }), helloEvent],
+      5,
+    ],
+    [
+      "of a chat, in the form of other gateways",
+      chatWith("small"),
+      [chatEvent({ thinking_blocks: [{ ...thinking, signature: sealed }] }), helloEvent],
+      5,
+    ],
+  ])("%s", async (_, open, events, saidBytes) => {
+    expect(await left(open, events)).toMatchObject({ completionTokens: tokens(saidBytes) });
+  });
+
+  test("but never more than was held for them", async () => {
+    const long = item({ ...reasoning, encrypted_content: sealed.repeat(10) });
+    expect(await left(responds, [created(), long, delta])).toMatchObject({
+      completionTokens: 1000,
+      writeOff: 0n,
+    });
+  });
+});
+
+describe("a client that leaves pays the prompt that was held for, once the provider ran a tool", () => {
+  const search = { type: "web_search_call", id: "ws_1", status: "in_progress" };
+  const searching = responseEvent("response.output_item.added", { item: search });
+  const tools = [{ type: "web_search" }];
+  const server = { type: "server_tool_use", id: "s", name: "web_search", input: {} };
+
+  test.each<[string, Open]>([
+    ["of the responses interface", responds],
+    ["of a chat over it", chatWith("over")],
+  ])("%s", async (_, open) => {
+    const record = await left(open, [created(), searching, delta], { tools });
+    expect(record).toMatchObject({ promptTokens: contextTokens, writeOff: 0n });
+  });
+
+  test("of Anthropic, whose first figure knows nothing of it", async () => {
+    const events = [startEvent, ...block(1, server), ...said];
+    // That is 20; the bytes of the request bound the prompt, with room for a template.
+    const { promptTokens } = (await left(chatWith("claude"), events)) ?? {};
+    expect(promptTokens).toBeWithin(256, 512);
+  });
+
+  test("and else its own, though it offered one", async () => {
+    const { promptTokens } = (await left(responds, [created(), delta], { tools })) ?? {};
+    expect(promptTokens).toBeWithin(2, 100);
+  });
+});
