@@ -107,7 +107,9 @@ export class UpstreamError extends Error {
   /** The same with the status that the answer had begun with, where there is none yet. */
   withStatus(status: number | undefined): UpstreamError {
     if (this.status !== undefined || status === undefined) return this;
-    return new UpstreamError(this.fault, this.outcome, { ...this, status, cause: this.cause });
+    const { retryAfterMs, shown, providerCode, accountFault, words, cause } = this;
+    const details = { status, retryAfterMs, shown, providerCode, accountFault, words, cause };
+    return new UpstreamError(this.fault, this.outcome, details);
   }
 }
 
