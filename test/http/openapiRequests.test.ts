@@ -33,7 +33,7 @@ const saidOfChats: typeof saidInWords = [
 const saidOfResponses: typeof saidInWords = [
   [/^request_id is not supported$/, "Only `request_id` is refused"],
   [
-    /^(?:prompt|prompt\.id|prompt_cache_options\.comparison_response_id|conversation|conversation\.id|id|file_id|vector_store_ids|container) must be a string$/,
+    /^(?:prompt|prompt\.id|prompt_cache_options\.comparison_response_id|conversation|conversation\.id|id|file_id|vector_store_ids|container) must be a string(?: or an object with an id)?$/,
     "Stored objects that the request names",
   ],
 ];
