@@ -15,7 +15,7 @@ const USUAL_ADDRESSES: Partial<Record<ProviderKind, string>> = {
 };
 
 /** What other kinds' interfaces have nothing like. */
-const OPENAI_KEYS = ["stream_usage", "drop_message_fields"] as const;
+const OPENAI_KEYS = ["bounds_reasoning", "stream_usage", "drop_message_fields"] as const;
 
 /** Fields without which a message means something else, or nothing. */
 const MESSAGE_FIELDS_NEEDED: ReadonlySet<string> = new Set([
@@ -70,6 +70,7 @@ function readProvider(file: ProviderFile, at: string, inspection: Inspection): P
     proxyUrl: readProxy(file.proxy ?? "", `${at}.proxy`, inspection),
     ca: readAuthority(file.ca_file ?? "", `${at}.ca_file`, inspection),
     maxTokensField: readMaxTokensField(file.max_tokens_field, at, inspection),
+    boundsReasoning: file.bounds_reasoning ?? true,
     streamUsage: file.stream_usage ?? true,
     dropMessageFields: readNames(
       inspection,

@@ -96,6 +96,7 @@ const ProviderFile = table({
   proxy: Type.Optional(text()),
   ca_file: Type.Optional(text()),
   max_tokens_field: Type.Optional(text()),
+  bounds_reasoning: Type.Optional(flag()),
   stream_usage: Type.Optional(flag()),
   drop_message_fields: Type.Optional(texts()),
   connect_timeout: Type.Optional(duration()),
@@ -243,6 +244,8 @@ export interface ProviderConfig {
   /** The PEM text of a private certificate authority, not its file's name. */
   readonly ca: string | undefined;
   readonly maxTokensField: string;
+  /** The bound of an answer counts the reasoning too; else all that a model may say is held. */
+  readonly boundsReasoning: boolean;
   /** Usage may be asked for in a chat's stream. */
   readonly streamUsage: boolean;
   /** What the messages of a chat go without. */

@@ -11,7 +11,6 @@ import type { Books, Hold } from "../billing/holds.ts";
 import { RequestMeter, type Meter } from "../billing/meter.ts";
 import type { Endpoint } from "../contract/requestForm.ts";
 import { insufficientBalance, rateLimitExceeded, serviceUnavailable } from "../contract/errors.ts";
-import type { ModelConfig } from "../config/schema.ts";
 import { assert } from "../lib/assert.ts";
 import { formatRoubles } from "../lib/money.ts";
 import type { CatalogModel } from "./catalog.ts";
@@ -66,7 +65,7 @@ export async function admit(
 
   const { config } = model;
   const promptTokens = promptTokensMax(ask.prompt, config.contextTokens);
-  const bound = outputBoundOf(ask, config, setup.config.billing.minOutputTokens);
+  const bound = outputBoundOf(ask, model, setup.config.billing.minOutputTokens);
   const range = amountRangeOf(promptTokens, bound, ask.choiceCount, config.price);
 
   const hold = await holdMoney(gateway, visit, range).catch((error: unknown) => {
@@ -109,12 +108,17 @@ export async function admit(
 /**
  * A bound that the caller gave stands. Where a chat has none it may shrink, down to what the operator
  * calls the least that is of use; a responses body leaves as it came, so there is no place to say so.
+ * Where a provider's bound leaves out the reasoning none is of any use: all that the model may say is held.
  */
 function outputBoundOf(
   ask: Ask,
-  { maxOutputTokens }: ModelConfig,
+  { config: { maxOutputTokens }, chatCandidates }: CatalogModel,
   minOutputTokens: number,
 ): OutputBound {
+  if (chatCandidates.some(({ provider }) => !provider.config.boundsReasoning)) {
+    const all = Math.max(ask.outputTokensBound ?? 0, maxOutputTokens);
+    return { most: all, least: all };
+  }
   const most = ask.outputTokensBound ?? maxOutputTokens;
   const mayShrink = ask.endpoint === "chat" && ask.outputTokensBound === undefined;
   return { most, least: mayShrink ? Math.min(minOutputTokens, most) : most };

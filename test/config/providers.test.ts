@@ -225,13 +225,16 @@ describe("max_tokens_field", () => {
   });
 });
 
-describe("stream_usage", () => {
+describe.each([
+  ["stream_usage", "streamUsage"],
+  ["bounds_reasoning", "boundsReasoning"],
+] as const)("%s", (name, field) => {
   test.each([true, false])("%p is accepted", (value) => {
-    expect(providerOf(`stream_usage = ${value}`)?.streamUsage).toBe(value);
+    expect(providerOf(`${name} = ${value}`)?.[field]).toBe(value);
   });
   test.each(['"false"', "0", "[]"])("%s is refused", (value) => {
-    expect(problemsOf(`stream_usage = ${value}`)).toEqual([
-      "providers[0].stream_usage: must be true or false, without quotes",
+    expect(problemsOf(`${name} = ${value}`)).toEqual([
+      `providers[0].${name}: must be true or false, without quotes`,
     ]);
   });
 });
@@ -257,14 +260,17 @@ describe("drop_message_fields", () => {
   });
 });
 
-describe.each(["stream_usage = false", 'drop_message_fields = ["a"]'])("%s", (line) => {
-  test.each(["anthropic", "gemini"])("is nothing for the kind %s", (kind) => {
-    const name = line.split(" ")[0];
-    expect(problemsOf(`${line}\nkind = "${kind}"`)).toEqual([
-      `providers[0].${name}: needs the kind openai, and this provider is of kind ${kind}`,
-    ]);
-  });
-});
+describe.each(["bounds_reasoning = false", "stream_usage = false", 'drop_message_fields = ["a"]'])(
+  "%s",
+  (line) => {
+    test.each(["anthropic", "gemini"])("is nothing for the kind %s", (kind) => {
+      const name = line.split(" ")[0];
+      expect(problemsOf(`${line}\nkind = "${kind}"`)).toEqual([
+        `providers[0].${name}: needs the kind openai, and this provider is of kind ${kind}`,
+      ]);
+    });
+  },
+);
 
 describe.each([
   ["connect_timeout", "connectTimeoutMs"],

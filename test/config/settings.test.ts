@@ -44,6 +44,7 @@ test("the shortest file gets every default", () => {
         proxyUrl: undefined,
         ca: undefined,
         maxTokensField: "max_tokens",
+        boundsReasoning: true,
         streamUsage: true,
         dropMessageFields: [],
         connectTimeoutMs: 5000,
