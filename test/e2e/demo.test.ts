@@ -190,7 +190,9 @@ test("tollgate demo shows the key, and each command on a line of its own", async
     );
     expect(commands).toHaveLength(6);
     await until("the log follows the welcome", () =>
-      /The log follows\.\n\S+ info +listening +address=/.test(demo.text),
+      /The log follows\.\n\S+ info +there was no database.*\n\S+ info +listening +address=/.test(
+        demo.text,
+      ),
     );
     const models = await curl(commands.find((line) => line.includes(`${url}/models`)) ?? "");
     expect(models).toContain("demo-large");
