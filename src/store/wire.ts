@@ -1,5 +1,6 @@
-import type { WriteOperation, WriteResult } from "./operations.ts";
+import type { OpenedRequest, WriteOperation, WriteResult } from "./operations.ts";
 import type { OwnedObject } from "./owners.ts";
+import type { RequestEnd } from "./settle.ts";
 
 /**
  * Operations on their way to the writer, as one text: a structured clone of the same objects costs ten
@@ -14,61 +15,52 @@ export function decodeOperations(text: string): WriteOperation[] {
 }
 
 /** What came of an operation. */
-export type WireResult = InDigits<WriteResult, "charge" | "writeOff">;
+export type WireResult = InDigits<WriteResult>;
 
 export function resultToWire(result: WriteResult): WireResult {
-  return { ...result, charge: String(result.charge), writeOff: String(result.writeOff) };
+  return inDigits(result, AMOUNTS.result);
 }
 
 export function resultFromWire(result: WireResult): WriteResult {
-  return { ...result, charge: BigInt(result.charge), writeOff: BigInt(result.writeOff) };
+  return fromDigits<WriteResult>(result, AMOUNTS.result);
 }
 
-type Operation<Kind extends WriteOperation["kind"]> = Extract<WriteOperation, { kind: Kind }>;
-type InDigits<Type, Amount extends keyof Type> = Omit<Type, Amount> & {
-  [Name in Amount]: Type[Name] extends bigint ? string : string | null;
+/** The names of the amounts among the fields of a type. */
+type AmountOf<Type> = {
+  [Name in keyof Type]-?: bigint extends Type[Name] ? Name : never;
+}[keyof Type];
+
+type InDigits<Type> = Omit<Type, AmountOf<Type>> & {
+  [Name in AmountOf<Type>]: null extends Type[Name] ? string | null : string;
+};
+
+/** One that is missing here is refused on its way, for JSON has no bigint. */
+const AMOUNTS: {
+  readonly open: readonly AmountOf<OpenedRequest>[];
+  readonly end: readonly AmountOf<RequestEnd>[];
+  readonly result: readonly AmountOf<WriteResult>[];
+} = {
+  open: ["priceInput", "priceCachedInput", "priceCacheWrite", "priceOutput", "hold", "promised"],
+  end: ["cost", "operatorCost"],
+  result: ["charge", "writeOff"],
 };
 
 type WireOperation =
-  | {
-      kind: "open";
-      request: InDigits<
-        Operation<"open">["request"],
-        "priceInput" | "priceCachedInput" | "priceCacheWrite" | "priceOutput" | "hold" | "promised"
-      >;
-    }
-  | { kind: "end"; end: InDigits<Operation<"end">["end"], "cost" | "operatorCost"> }
+  | { kind: "open"; request: InDigits<OpenedRequest> }
+  | { kind: "end"; end: InDigits<RequestEnd> }
   | {
       kind: "own";
       objects: readonly (Omit<OwnedObject, "hash"> & { hash: string })[];
       at: number;
     }
-  | Operation<"touch">
-  | Operation<"probe">
-  | Operation<"fold">;
+  | Extract<WriteOperation, { kind: "touch" | "probe" | "fold" }>;
 
 function toWire(operation: WriteOperation): WireOperation {
   switch (operation.kind) {
-    case "open": {
-      const { request } = operation;
-      return {
-        kind: "open",
-        request: {
-          ...request,
-          priceInput: String(request.priceInput),
-          priceCachedInput: String(request.priceCachedInput),
-          priceCacheWrite: String(request.priceCacheWrite),
-          priceOutput: String(request.priceOutput),
-          hold: String(request.hold),
-          promised: String(request.promised),
-        },
-      };
-    }
-    case "end": {
-      const { end } = operation;
-      const operatorCost = end.operatorCost === null ? null : String(end.operatorCost);
-      return { kind: "end", end: { ...end, cost: String(end.cost), operatorCost } };
-    }
+    case "open":
+      return { kind: "open", request: inDigits(operation.request, AMOUNTS.open) };
+    case "end":
+      return { kind: "end", end: inDigits(operation.end, AMOUNTS.end) };
     case "own": {
       const objects = operation.objects.map((object) => {
         return { ...object, hash: object.hash.toHex() };
@@ -84,26 +76,10 @@ function toWire(operation: WriteOperation): WireOperation {
 
 function fromWire(operation: WireOperation): WriteOperation {
   switch (operation.kind) {
-    case "open": {
-      const { request } = operation;
-      return {
-        kind: "open",
-        request: {
-          ...request,
-          priceInput: BigInt(request.priceInput),
-          priceCachedInput: BigInt(request.priceCachedInput),
-          priceCacheWrite: BigInt(request.priceCacheWrite),
-          priceOutput: BigInt(request.priceOutput),
-          hold: BigInt(request.hold),
-          promised: BigInt(request.promised),
-        },
-      };
-    }
-    case "end": {
-      const { end } = operation;
-      const operatorCost = end.operatorCost === null ? null : BigInt(end.operatorCost);
-      return { kind: "end", end: { ...end, cost: BigInt(end.cost), operatorCost } };
-    }
+    case "open":
+      return { kind: "open", request: fromDigits<OpenedRequest>(operation.request, AMOUNTS.open) };
+    case "end":
+      return { kind: "end", end: fromDigits<RequestEnd>(operation.end, AMOUNTS.end) };
     case "own": {
       const objects = operation.objects.map((object) => {
         return { ...object, hash: Uint8Array.fromHex(object.hash) };
@@ -115,4 +91,22 @@ function fromWire(operation: WireOperation): WriteOperation {
     case "fold":
       return operation;
   }
+}
+
+function inDigits<Type extends object>(
+  record: Type,
+  amounts: readonly AmountOf<Type>[],
+): InDigits<Type> {
+  const copy: { [Name in keyof Type]: Type[Name] | string } = { ...record };
+  for (const name of amounts) if (copy[name] !== null) copy[name] = String(copy[name]);
+  return copy as unknown as InDigits<Type>;
+}
+
+function fromDigits<Type extends object>(
+  record: InDigits<Type>,
+  amounts: readonly AmountOf<Type>[],
+): Type {
+  const copy: Record<PropertyKey, unknown> = { ...record };
+  for (const name of amounts) if (copy[name] !== null) copy[name] = BigInt(String(copy[name]));
+  return copy as Type;
 }
