@@ -73,70 +73,89 @@ export function admin(connection: Connection): Admin {
   };
   return {
     createAccount: (actor, name, overdraft) =>
-      change(actor, "accounts create", name, `overdraft ${formatRoubles(overdraft)}`, () => {
+      change(actor, { command: "accounts create", subject: name }, () => {
         if (accounts.find(name))
           throw new StoreError(
             `account ${JSON.stringify(name)} exists already: tollgate accounts show ${name} shows it`,
           );
-        return accounts.insert({ name, overdraft, createdAt: actor.at });
+        const result = accounts.insert({ name, overdraft, createdAt: actor.at });
+        return { result, detail: overdraftDetail(overdraft) };
       }),
     setOverdraft: (actor, name, overdraft) =>
-      change(actor, "accounts set", name, `overdraft ${formatRoubles(overdraft)}`, () => {
+      change(actor, { command: "accounts set", subject: name }, () => {
         const account = find(name);
-        if (available({ ...account, overdraft }) < 0n) {
-          throw new StoreError(
-            `the overdraft of ${JSON.stringify(name)} cannot be ${formatRoubles(overdraft)}: more than that is spent or held`,
-          );
-        }
-        const most = SPENDABLE_MAX - account.balance;
-        if (overdraft > account.overdraft && overdraft > most) {
-          throw new StoreError(
-            `the balance of ${JSON.stringify(name)} with that overdraft would be larger than can be kept: choose one of at most ${formatRoubles(most)} roubles`,
-          );
-        }
+        refuseOverdraft(account, overdraft);
         accounts.setOverdraft(account.id, overdraft);
-        return find(name);
+        return { result: find(name), detail: overdraftDetail(overdraft) };
       }),
     setDisabled: (actor, name, disabled) =>
-      change(actor, disabled ? "accounts disable" : "accounts enable", name, null, () => {
-        accounts.setDisabled(find(name).id, disabled);
-        return find(name);
-      }),
+      change(
+        actor,
+        { command: disabled ? "accounts disable" : "accounts enable", subject: name },
+        () => {
+          accounts.setDisabled(find(name).id, disabled);
+          return { result: find(name), detail: null };
+        },
+      ),
     createKey: (actor, account, key) =>
-      change(actor, "keys create", key.publicId, `account ${account}`, () => {
+      change(actor, { command: "keys create", subject: key.publicId }, () => {
         const existing = accounts.find(account);
         const owner =
           existing ?? accounts.insert({ name: account, overdraft: 0n, createdAt: actor.at });
         keys.insert({ ...key, accountId: owner.id });
-        return { key: existingKey(keys, key.publicId), createdAccount: existing === undefined };
+        const result = {
+          key: existingKey(keys, key.publicId),
+          createdAccount: existing === undefined,
+        };
+        return { result, detail: `account ${account}` };
       }),
     changeKey: (actor, publicId, changes) =>
-      change(actor, "keys set", publicId, changesDetail(changes), () =>
-        changeKey(keys, publicId, changes),
-      ),
+      change(actor, { command: "keys set", subject: publicId }, () => ({
+        result: changeKey(keys, publicId, changes),
+        detail: changesDetail(changes),
+      })),
     rotateKey: (actor, publicId, rotation) =>
-      change(actor, "keys rotate", publicId, rotationDetail, () =>
-        rotateKey(keys, actor, publicId, rotation),
-      ),
+      change(actor, { command: "keys rotate", subject: publicId }, () => {
+        const result = rotateKey(keys, actor, publicId, rotation);
+        return { result, detail: rotationDetail(result) };
+      }),
     revokeKey: (actor, publicId) =>
-      change(actor, "keys revoke", publicId, null, () => {
+      change(actor, { command: "keys revoke", subject: publicId }, () => {
         const key = existingKey(keys, publicId);
         const applied = keys.revoke(key.id, actor.at);
-        return { key: keys.find(publicId) ?? key, applied };
+        return { result: { key: keys.find(publicId) ?? key, applied }, detail: null, applied };
       }),
     book: (actor, booking) =>
-      change(actor, `balance ${booking.kind}`, booking.account, bookingDetail(booking), () =>
-        book(connection, actor, find(booking.account), booking),
-      ),
+      change(actor, { command: `balance ${booking.kind}`, subject: booking.account }, () => {
+        const result = book(connection, actor, find(booking.account), booking);
+        return { result, detail: bookingDetail(booking), applied: result.applied };
+      }),
     refund: (actor, refunding) =>
-      change(
-        actor,
-        "balance refund",
-        refunding.request,
-        ({ amount }: Refunded) => bookingDetail({ amount, ref: refunding.ref }),
-        () => refund(connection, actor, refunding),
-      ),
+      change(actor, { command: "balance refund", subject: refunding.request }, () => {
+        const result = refund(connection, actor, refunding);
+        const detail = bookingDetail({ amount: result.amount, ref: refunding.ref });
+        return { result, detail, applied: result.applied };
+      }),
   };
+}
+
+function refuseOverdraft(account: AccountRow, overdraft: bigint): void {
+  const name = JSON.stringify(account.name);
+  if (available({ ...account, overdraft }) < 0n) {
+    throw new StoreError(
+      `the overdraft of ${name} cannot be ${formatRoubles(overdraft)}: more than that is spent or held`,
+    );
+  }
+  const most = SPENDABLE_MAX - account.balance;
+  if (overdraft > account.overdraft && overdraft > most) {
+    throw new StoreError(
+      `the balance of ${name} with that overdraft would be larger than can be kept: choose one of at most ${formatRoubles(most)} roubles`,
+    );
+  }
+}
+
+function overdraftDetail(overdraft: bigint): string {
+  return `overdraft ${formatRoubles(overdraft)}`;
 }
 
 /** What the log keeps of a booking; the note stands in the ledger. */
@@ -175,32 +194,29 @@ function book(connection: Connection, actor: Actor, account: AccountRow, booking
   return { account: { ...account, balance }, applied: true };
 }
 
+/** What a change made; `detail` is what the admin log keeps of it, unless `applied` is false. */
+interface Changed<T> {
+  result: T;
+  detail: string | null;
+  applied?: boolean;
+}
+
 type Change = <T>(
   actor: Actor,
-  command: string,
-  subject: string,
-  detail: string | null | ((result: T) => string),
-  work: () => T,
+  named: { command: string; subject: string },
+  work: () => Changed<T>,
 ) => T;
 
 function changer({ db, sqlite }: Connection): Change {
-  return (actor, command, subject, detail, work) =>
+  return ({ at, name }, { command, subject }, work) =>
     sqlite
       .transaction(() => {
-        const result = work();
-        if (changedNothing(result)) return result;
-        const { at, name } = actor;
-        const told = typeof detail === "function" ? detail(result) : detail;
-        db.insert(adminLog)
-          .values({ id: newRowId, at, actor: name, command, subject, detail: told })
-          .run();
+        const { result, detail, applied = true } = work();
+        if (applied)
+          db.insert(adminLog)
+            .values({ id: newRowId, at, actor: name, command, subject, detail })
+            .run();
         return result;
       })
       .immediate();
-}
-
-function changedNothing(result: unknown): boolean {
-  return (
-    typeof result === "object" && result !== null && "applied" in result && result.applied === false
-  );
 }
