@@ -63,8 +63,12 @@ export interface RequestTable {
   attempts(publicId: string): AttemptRecord[];
   /** When the newest one that is not ahead of this time was admitted; undefined where there is none. */
   newestAt(nowMs: number): number | undefined;
-  /** Ends what an earlier life of the gateway left running; returns how many, and the sum of their holds. */
-  interruptRunning(): { count: number; held: bigint };
+}
+
+/** Requests that were ended without a charge, and the sum of their holds in nano-roubles. */
+export interface Interrupted {
+  count: number;
+  held: bigint;
 }
 
 export function requestTable(connection: Connection): RequestTable {
@@ -110,16 +114,18 @@ export function requestTable(connection: Connection): RequestTable {
         .orderBy(desc(requests.at))
         .limit(1)
         .get()?.at,
-    interruptRunning() {
-      const ended = db
-        .update(requests)
-        .set({ status: "interrupted" })
-        .where(isRunning)
-        .returning({ hold: requests.hold })
-        .all();
-      return { count: ended.length, held: ended.reduce((sum, { hold }) => sum + hold, 0n) };
-    },
   };
+}
+
+/** Ends every request that runs. Throws what SQLite does, and none is ended then. */
+export function interruptRunning({ db }: Connection): Interrupted {
+  const ended = db
+    .update(requests)
+    .set({ status: "interrupted" })
+    .where(isRunning)
+    .returning({ hold: requests.hold })
+    .all();
+  return { count: ended.length, held: ended.reduce((sum, { hold }) => sum + hold, 0n) };
 }
 
 /** What a request is shown by, of three tables joined. */

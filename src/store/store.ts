@@ -9,7 +9,7 @@ import { ledgerTable, type LedgerTable } from "./ledger.ts";
 import { isGatewayRunning } from "./lock.ts";
 import { migrate } from "./migrations.ts";
 import { ownerTable, type OwnerTable } from "./owners.ts";
-import { requestTable, type RequestTable } from "./requests.ts";
+import { interruptRunning, requestTable, type Interrupted, type RequestTable } from "./requests.ts";
 import { connect, explainFailure, type Connection, type Durability } from "./sqlite.ts";
 import { checkAtStart } from "./startCheck.ts";
 import { usageReport, type UsageFilter, type UsageGrouping, type UsageRow } from "./usage.ts";
@@ -25,16 +25,16 @@ export interface Store {
     "find" | "findByHash" | "funds" | "fundsBeside" | "list" | "newestOfLine"
   >;
   readonly ledger: Pick<LedgerTable, "history" | "refunded">;
-  readonly requests: Omit<RequestTable, "interruptRunning">;
+  readonly requests: RequestTable;
   readonly owners: OwnerTable;
   readonly admin: Admin;
   usage(by: UsageGrouping, filter: UsageFilter): UsageRow[];
   readonly usageOfAccount: ReadAccountUsage;
   /**
-   * Ends what an earlier life of the gateway left running; returns how many, and the sum of their holds in nano-roubles.
-   * The caller holds the instance lock. Throws what SQLite does, and nothing is ended then.
+   * Ends what an earlier life of the gateway left running. The caller holds the instance lock. Throws what SQLite
+   * does, and nothing is ended then.
    */
-  interruptRunning(): { count: number; held: bigint };
+  interruptRunning(): Interrupted;
   audit(): AuditReport;
   /** The same with two threads, in half the time. */
   auditBeside(): Promise<AuditReport>;
@@ -105,7 +105,7 @@ function storeOver(
     get usageOfAccount() {
       return parts.usageOfAccount();
     },
-    interruptRunning: () => parts.requests().interruptRunning(),
+    interruptRunning: () => interruptRunning(connection),
     audit: () => auditStore(connection, { atRest: !isGatewayRunning(path) }),
     auditBeside: () => auditStoreBeside(connection, path, { atRest: !isGatewayRunning(path) }),
     isNew,
