@@ -26,7 +26,10 @@ interface AuditOptions {
  * code with what writes: what the triggers and constraints promise is asked again here. Its memory
  * does not grow with the number of requests.
  */
-export function auditStore({ sqlite }: Connection, options: AuditOptions): AuditReport {
+export function auditStore(
+  { sqlite }: Pick<Connection, "sqlite">,
+  options: AuditOptions,
+): AuditReport {
   sqlite.run(`PRAGMA cache_size = -${AUDIT_CACHE_KILOBYTES}`);
   return auditWith(sqlite, options, () => fileProblems(sqlite));
 }
@@ -36,7 +39,7 @@ export function auditStore({ sqlite }: Connection, options: AuditOptions): Audit
  * again in its order, for what a rule may take for granted depends on it.
  */
 export async function auditStoreBeside(
-  connection: Connection,
+  connection: Pick<Connection, "sqlite">,
   path: string,
   options: AuditOptions,
 ): Promise<AuditReport> {

@@ -21,7 +21,7 @@ const LIVE_ACCOUNT = "SELECT 1 FROM accounts WHERE name = ?1 AND NOT disabled";
  * milliseconds since 1970; undefined where `before` cannot be read, or is no store.
  */
 export function revivedBy(copy: string, before: Database, atMs: number): Revived | undefined {
-  const { sqlite: after } = connectReadOnly(copy);
+  const after = connectReadOnly(copy);
   try {
     const isLiveKey = after.query<object, [string, number]>(LIVE_KEY);
     const isLiveAccount = after.query<object, [string]>(LIVE_ACCOUNT);

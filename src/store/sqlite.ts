@@ -64,10 +64,10 @@ export function refuseLoneLog(path: string): void {
 }
 
 /** Opens a file that nobody writes to, changes nothing in it, and leaves nothing beside it. Throws what SQLite does. */
-export function connectReadOnly(path: string): Connection {
+export function connectReadOnly(path: string): Database {
   const sqlite = new Database(path, { readonly: true, safeIntegers: true, strict: true });
   distrustFile(sqlite);
-  return { db: drizzle({ client: sqlite }), sqlite, file: openedFile(path) };
+  return sqlite;
 }
 
 /**

@@ -73,14 +73,14 @@ function vacuumInto(database: string, copy: string): "older" | "current" {
 }
 
 function verifySnapshot(copy: string): VerifiedCopy {
-  let connection: Connection | undefined;
+  let sqlite: Database | undefined;
   try {
-    connection = connectReadOnly(copy);
-    return verify(connection, theDatabase);
+    sqlite = connectReadOnly(copy);
+    return verify(sqlite, theDatabase);
   } catch (error) {
     throw explained(error, copy, copy);
   } finally {
-    connection?.sqlite.close();
+    sqlite?.close();
   }
 }
 
@@ -107,7 +107,7 @@ export function readBack(
       );
       migrate(connection, () => true);
     }
-    const verified = verify(connection, subject);
+    const verified = verify(connection.sqlite, subject);
     if (actor) logRestore(connection, actor, backup);
     becomeOneFile(connection.sqlite);
     return verified;
@@ -118,10 +118,9 @@ export function readBack(
   }
 }
 
-function verify(connection: Connection, subject: Subject): VerifiedCopy {
-  const { sqlite } = connection;
+function verify(sqlite: Database, subject: Subject): VerifiedCopy {
   requireNone(schemaProblems(sqlite), `the schema of ${subject.name} is not tollgate's`, subject);
-  const { problems, accounts, requests } = auditStore(connection, { atRest: false });
+  const { problems, accounts, requests } = auditStore({ sqlite }, { atRest: false });
   requireNone(problems, `the books of ${subject.name} do not add up`, subject);
   return { accounts, requests, end: booksEnd(sqlite) };
 }
