@@ -2,7 +2,7 @@ import type { Database } from "bun:sqlite";
 import { chmodSync, existsSync, linkSync, renameSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { syncPath } from "./copying.ts";
-import { connect, sqliteFault, StoreError, type Connection } from "./sqlite.ts";
+import { connect, journalMode, sqliteFault, StoreError, type Connection } from "./sqlite.ts";
 import { loneLog, LOG_SUFFIXES, OWNER_ONLY, SIDE_SUFFIXES } from "./databaseFile.ts";
 import { orStoreError } from "./orStoreError.ts";
 import { refusalOf } from "../lib/errorCode.ts";
@@ -61,18 +61,14 @@ function takeWhole(sqlite: Database, path: string, waitMs: number): void {
  */
 function isTaken(sqlite: Database): boolean {
   try {
-    if (journalMode(sqlite, "PRAGMA journal_mode = DELETE") !== "delete") return false;
+    if (journalMode(sqlite, "delete") !== "delete") return false;
     sqlite.run("BEGIN EXCLUSIVE");
-    if (journalMode(sqlite, "PRAGMA journal_mode") === "delete") return true;
+    if (journalMode(sqlite) === "delete") return true;
     sqlite.run("ROLLBACK");
   } catch (error) {
     if (sqliteFault(error) !== "busy") throw error;
   }
   return false;
-}
-
-function journalMode(sqlite: Database, pragma: string): string | undefined {
-  return sqlite.query<{ journal_mode: string }, []>(pragma).get()?.journal_mode;
 }
 
 /** A disk that has no room says nothing of the database that is on it. */

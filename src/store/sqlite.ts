@@ -124,6 +124,15 @@ function prepareConnection(sqlite: Database, durability: Durability): void {
   distrustFile(sqlite);
 }
 
+/**
+ * How the database keeps what is not finished: `wal`, or `delete`, where its file alone has all that was committed.
+ * With `wanted` it is told to change first, which SQLite does only where nobody else has it open.
+ */
+export function journalMode(sqlite: Database, wanted?: "delete"): string | undefined {
+  const pragma = `PRAGMA journal_mode${wanted === undefined ? "" : ` = ${wanted}`}`;
+  return sqlite.query<{ journal_mode: string }, []>(pragma).get()?.journal_mode;
+}
+
 /** Whoever has the file in hand could have put anything into it. */
 export function distrustFile(sqlite: Database): void {
   sqlite.run("PRAGMA trusted_schema = OFF");

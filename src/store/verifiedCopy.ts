@@ -13,6 +13,7 @@ import { schemaProblems } from "./schemaCheck.ts";
 import {
   connect,
   connectReadOnly,
+  journalMode,
   makeDatabaseFile,
   sqliteFault,
   StoreError,
@@ -109,7 +110,9 @@ export function readBack(
     }
     const verified = verify(connection.sqlite, subject);
     if (actor) logRestore(connection, actor, backup);
-    becomeOneFile(connection.sqlite);
+    // Out of the mode in which a log beside the file is a part of it.
+    if (journalMode(connection.sqlite, "delete") !== "delete")
+      throw new StoreError("the copy cannot be finished");
     return verified;
   } catch (error) {
     throw explained(error, subject.name, copy);
@@ -134,13 +137,6 @@ function requireNone(problems: readonly string[], verdict: string, { advice }: S
 function logRestore({ db }: Connection, { name, at }: Actor, backup: string): void {
   const row = { id: newRowId, at, actor: name, command: "restore", subject: backup, detail: null };
   db.insert(adminLog).values(row).run();
-}
-
-/** Out of the mode in which a log beside the file is a part of it. */
-function becomeOneFile(sqlite: Database): void {
-  const row = sqlite.query<{ mode: string }, []>("PRAGMA journal_mode = DELETE").get();
-  if (row && Object.values(row)[0] !== "delete")
-    throw new StoreError("the copy cannot be finished");
 }
 
 /** Not by the system's copy: that gives the copy the mode of the other file. */
