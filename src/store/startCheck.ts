@@ -9,7 +9,10 @@ const LAST_ROWS = 500;
 const LAST_LEDGER_ROWS = `main.ledger WHERE id > (SELECT max(id) FROM main.ledger) - ${LAST_ROWS}`;
 const LAST_LEFT_OUT = `(SELECT max(id) FROM main.requests) - ${LAST_ROWS}`;
 
-/** What the rules of the audit ask of all requests they ask here of these: `main.` tells the table from its part. */
+/**
+ * A CTE named `requests` shadows the table, so the audit's queries run unchanged, on these rows only;
+ * `main.requests` is the whole table.
+ */
 const LAST_REQUESTS = `WITH requests AS (
     SELECT * FROM main.requests WHERE id > ${LAST_LEFT_OUT} UNION ALL
     SELECT * FROM main.requests WHERE status = 'running' AND status <> 'done' AND id <= ${LAST_LEFT_OUT})`;
