@@ -1,7 +1,7 @@
 import type { UsageSums } from "../contract/usageForm.ts";
 import { DAY_MS } from "../lib/day.ts";
-import { NANO_ROUBLES_PER_ROUBLE } from "../lib/money.ts";
 import type { Connection } from "./sqlite.ts";
+import { summedApart } from "./summedApart.ts";
 import type { TimeSpan } from "./timeSpan.ts";
 import { usageSums, type SummedUsage } from "./usage.ts";
 
@@ -19,12 +19,10 @@ interface DayOfAccount {
  */
 export type ReadAccountUsage = (accountId: number, days: TimeSpan) => Generator<DayOfAccount, void>;
 
-/** Sums of money may leave 64 bits: whole roubles and the rest are summed apart. */
 const SUMS_OF_DAY = `
   SELECT model AS name, sum(requests) AS requests, sum(failed) AS failed, sum(prompt) AS prompt,
     sum(cached) AS cached, sum(cacheWrite) AS cacheWrite, sum(completion) AS completion,
-    sum(charge / ${NANO_ROUBLES_PER_ROUBLE}) AS cost, sum(charge % ${NANO_ROUBLES_PER_ROUBLE}) AS costRest,
-    sum(refunded / ${NANO_ROUBLES_PER_ROUBLE}) AS refunded, sum(refunded % ${NANO_ROUBLES_PER_ROUBLE}) AS refundedRest
+    ${summedApart("charge", "cost")}, ${summedApart("refunded", "refunded")}
   FROM (
     SELECT model, requests, failed, prompt_tokens AS prompt, cached_tokens AS cached,
       cache_write_tokens AS cacheWrite, completion_tokens AS completion, charge, refunded

@@ -1,7 +1,7 @@
 import type { Database } from "bun:sqlite";
-import { NANO_ROUBLES_PER_ROUBLE } from "../lib/money.ts";
 import type { LedgerSums } from "./auditLedger.ts";
 import { PROBLEMS_PER_RULE_MAX, type Problems } from "./problems.ts";
+import { joined, summedApart } from "./summedApart.ts";
 
 /** What the totals of an account count beyond the requests that are there. */
 export interface Folded {
@@ -15,10 +15,8 @@ interface Spent extends Folded {
   key: bigint;
 }
 
-/** Sums of money may leave 64 bits: whole roubles, and what is left of them, are summed apart. */
 const SPENT = `SELECT key_id AS key, account_id AS account, sum(charged) AS charged,
-    sum(charge / ${NANO_ROUBLES_PER_ROUBLE}) AS charge, sum(charge % ${NANO_ROUBLES_PER_ROUBLE}) AS chargeRest,
-    sum(refunded / ${NANO_ROUBLES_PER_ROUBLE}) AS refunded, sum(refunded % ${NANO_ROUBLES_PER_ROUBLE}) AS refundedRest
+    ${summedApart("charge", "charge")}, ${summedApart("refunded", "refunded")}
   FROM daily_totals GROUP BY 1, 2`;
 const WITHOUT_REQUEST = `SELECT l.id, l.account_id AS account, l.kind, l.amount FROM ledger l
   LEFT JOIN ledger c ON c.id = l.refund_of
@@ -50,8 +48,8 @@ export function auditSpent(
       account,
       key,
       charged,
-      charge: charge * NANO_ROUBLES_PER_ROUBLE + chargeRest,
-      refunded: refunded * NANO_ROUBLES_PER_ROUBLE + refundedRest,
+      charge: joined(charge, chargeRest),
+      refunded: joined(refunded, refundedRest),
     }));
   compareWithLedger(sqlite, { ledger, totals, folded }, problems);
   compareWithKeys(sqlite, totals, problems);

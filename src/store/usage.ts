@@ -5,6 +5,7 @@ import { NANO_ROUBLES_PER_ROUBLE } from "../lib/money.ts";
 import type { Connection } from "./sqlite.ts";
 import { chargeRef } from "./ledger.ts";
 import { keptSince } from "./keptSince.ts";
+import { joined, summedApart } from "./summedApart.ts";
 import { splitTime, type TimeSpan } from "./timeSpan.ts";
 
 export const usageGroupings = ["day", "model", "provider", "account", "key"] as const;
@@ -81,14 +82,12 @@ export function usageReport(
   });
 }
 
-/** Sums of money may leave 64 bits, which SQLite refuses: whole roubles and the rest are summed apart. */
 function ofTotals(by: UsageGrouping, days: TimeSpan, account: string | undefined): SQL {
   return sql`SELECT ${groupings[by].ofTotals()} AS grouped, sum(requests) AS requests, sum(failed) AS failed,
       sum(prompt_tokens) AS prompt, sum(cached_tokens) AS cached,
       sum(cache_write_tokens) AS cacheWrite, sum(completion_tokens) AS completion,
-      sum(charge / ${NANO_ROUBLES_PER_ROUBLE}) AS cost, sum(charge % ${NANO_ROUBLES_PER_ROUBLE}) AS costRest,
-      sum(operator_cost / ${NANO_ROUBLES_PER_ROUBLE}) AS own, sum(operator_cost % ${NANO_ROUBLES_PER_ROUBLE}) AS ownRest,
-      sum(refunded / ${NANO_ROUBLES_PER_ROUBLE}) AS refunded, sum(refunded % ${NANO_ROUBLES_PER_ROUBLE}) AS refundedRest
+      ${sql.raw(summedApart("charge", "cost"))}, ${sql.raw(summedApart("operator_cost", "own"))},
+      ${sql.raw(summedApart("refunded", "refunded"))}
     FROM daily_totals WHERE ${ofDays(days, account)}
     GROUP BY 1`;
 }
@@ -136,7 +135,7 @@ function ofAccount(name: string | undefined): SQL {
     : sql`AND account_id = (SELECT id FROM accounts WHERE name = ${name})`;
 }
 
-/** Sums as SQLite gives them: money in whole roubles and the rest, for together they may leave 64 bits. */
+/** Sums as SQLite gives them: money in whole roubles and the rest, summed apart. */
 export interface SummedUsage {
   name: string;
   requests: bigint;
@@ -168,7 +167,7 @@ function summed(by: UsageGrouping, counted: readonly SQL[]): SQL {
 function usageRow(row: SummedRow): UsageRow {
   return {
     ...usageSums(row),
-    operatorCost: row.own * NANO_ROUBLES_PER_ROUBLE + row.ownRest,
+    operatorCost: joined(row.own, row.ownRest),
   };
 }
 
@@ -181,8 +180,8 @@ export function usageSums(row: SummedUsage): UsageSums {
     cachedTokens: Number(row.cached),
     cacheWriteTokens: Number(row.cacheWrite),
     completionTokens: Number(row.completion),
-    cost: row.cost * NANO_ROUBLES_PER_ROUBLE + row.costRest,
+    cost: joined(row.cost, row.costRest),
     failed: Number(row.failed),
-    refunded: row.refunded * NANO_ROUBLES_PER_ROUBLE + row.refundedRest,
+    refunded: joined(row.refunded, row.refundedRest),
   };
 }
