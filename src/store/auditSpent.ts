@@ -69,7 +69,8 @@ function compareWithLedger(
   },
   problems: Problems,
 ): void {
-  const counted = sumsByAccount(books.totals);
+  const counted = new Map<bigint, Folded>();
+  for (const total of books.totals) addTo(counted, total.account, total);
   const isSame = (account: bigint, sums: LedgerSums): boolean =>
     areEqual(sums, counted.get(account) ?? NOTHING);
   const differing = [...books.ledger].filter(([account, sums]) => !isSame(account, sums));
@@ -81,16 +82,17 @@ function compareWithLedger(
     problems.add(`account ${name}`, "charges and refunds are not what the totals count");
 }
 
-function sumsByAccount(totals: readonly Spent[]): Map<bigint, Folded> {
-  const accounts = new Map<bigint, Folded>();
-  for (const { account, charged, charge, refunded } of totals) {
-    const sums = accounts.get(account) ?? { ...NOTHING };
-    accounts.set(account, sums);
-    sums.charged += charged;
-    sums.charge += charge;
-    sums.refunded += refunded;
-  }
-  return accounts;
+/** Adds to the sums of an account. */
+export function addTo(
+  accounts: Map<bigint, Folded>,
+  account: bigint,
+  { charged, charge, refunded }: Readonly<Folded>,
+): void {
+  const sums = accounts.get(account) ?? { ...NOTHING };
+  accounts.set(account, sums);
+  sums.charged += charged;
+  sums.charge += charge;
+  sums.refunded += refunded;
 }
 
 function areEqual(a: Readonly<Folded>, b: Readonly<Folded>): boolean {
@@ -106,22 +108,23 @@ function nameOrphans(
   }: { ledger: ReadonlyMap<bigint, LedgerSums>; folded: ReadonlyMap<bigint, Folded> },
   problems: Problems,
 ): void {
-  const left = new Map<bigint, { sums: Folded; ids: bigint[] }>();
-  for (const row of sqlite.query<Orphan, []>(WITHOUT_REQUEST).iterate()) {
-    const one = left.get(row.account) ?? { sums: { ...NOTHING }, ids: [] };
-    left.set(row.account, one);
-    if (row.kind === "refund") one.sums.refunded += row.amount;
+  const left = new Map<bigint, Folded>();
+  const charges = new Map<bigint, bigint[]>();
+  for (const { id, account, kind, amount } of sqlite.query<Orphan, []>(WITHOUT_REQUEST).iterate()) {
+    if (kind === "refund") addTo(left, account, { ...NOTHING, refunded: amount });
     else {
-      one.sums.charged += 1n;
-      one.sums.charge -= row.amount;
-      if (one.ids.length < PROBLEMS_PER_RULE_MAX) one.ids.push(row.id);
+      addTo(left, account, { ...NOTHING, charged: 1n, charge: -amount });
+      const ids = charges.get(account) ?? [];
+      charges.set(account, ids);
+      if (ids.length < PROBLEMS_PER_RULE_MAX) ids.push(id);
     }
   }
   for (const [id, { name }] of ledger) {
-    const { sums, ids } = left.get(id) ?? { sums: NOTHING, ids: [] };
+    const sums = left.get(id) ?? NOTHING;
     const expected = folded.get(id) ?? NOTHING;
     if (expected.charged === 0n)
-      for (const row of ids) problems.add(`ledger row ${row}`, "is a charge for no request");
+      for (const row of charges.get(id) ?? [])
+        problems.add(`ledger row ${row}`, "is a charge for no request");
     else if (sums.charged !== expected.charged || sums.charge !== expected.charge)
       problems.add(
         `account ${name}`,

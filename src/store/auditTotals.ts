@@ -1,6 +1,6 @@
 import type { Database } from "bun:sqlite";
 import type { LedgerSums } from "./auditLedger.ts";
-import { auditSpent, type Folded } from "./auditSpent.ts";
+import { addTo, auditSpent, type Folded } from "./auditSpent.ts";
 import { keptSince } from "./keptSince.ts";
 import type { Problems } from "./problems.ts";
 
@@ -91,7 +91,7 @@ export function auditTotals(
       const lacking = lackingFigures(total, rest);
       const fits = FIGURES.every((at) => (mayLack ? lacking[at] >= 0n : lacking[at] === 0n));
       if (!fits) problems.add(subjectOf(day, total), "are not the sum of their requests");
-      addFolded(folded, total.account, lacking);
+      addTo(folded, total.account, lacking);
     }
     for (const group of kept.values())
       problems.add(subjectOf(day, group), "leave out requests that are there");
@@ -159,14 +159,6 @@ function lackingFigures(total: Figures, kept: Figures | undefined): Figures {
   for (const at of ["write_off", "operator_cost"] as const)
     if (total[at] === INT64_MAX) lacking[at] = 0n;
   return lacking;
-}
-
-function addFolded(folded: Map<bigint, Folded>, account: bigint, lacking: Figures): void {
-  const sums = folded.get(account) ?? { charged: 0n, charge: 0n, refunded: 0n };
-  folded.set(account, sums);
-  sums.charged += lacking.charged;
-  sums.charge += lacking.charge;
-  sums.refunded += lacking.refunded;
 }
 
 function groupId({ account, key, endpoint, provider, model }: Group): string {
