@@ -65,7 +65,7 @@ function auditWith(
       .all()
       .map(({ subject }) => subject);
   const size = (table: string): number =>
-    Number(subjects(`SELECT CAST(count(*) AS TEXT) AS subject FROM ${table}`)[0]);
+    Number(sqlite.query<{ rows: bigint }, []>(`SELECT count(*) AS rows FROM ${table}`).get()?.rows);
   return sqlite.transaction((): AuditReport => {
     const problems = collectProblems();
     for (const line of checkFile()) problems.add("database file", line);
