@@ -205,48 +205,56 @@ function money(registry: Registry): (request: EndedRequest) => void {
   };
 }
 
-/** Registers the figures of the moment; returns what sets them. */
-function liveFigures(registry: Registry): (figures: LiveFigures) => void {
-  const gauge = (name: string, help: string): Gauge =>
-    new Gauge({ name, help, registers: [registry] });
-  const openRequests = gauge(
+/** What is one number at any moment: its name, what it is, and where it is read. */
+const LIVE_GAUGES: readonly [name: string, help: string, (figures: LiveFigures) => number][] = [
+  [
     "tollgate_open_requests",
     "Requests that were let in and are not over, streams among them.",
-  );
-  const openStreams = gauge("tollgate_open_streams", "Streamed answers that are not over.");
-  const logBytes = gauge("tollgate_store_log_bytes", "Size of the database's write-ahead log.");
-  const bodyBytes = gauge(
+    (now) => now.openRequests,
+  ],
+  ["tollgate_open_streams", "Streamed answers that are not over.", (now) => now.openStreams],
+  ["tollgate_store_log_bytes", "Size of the database's write-ahead log.", (now) => now.logBytes],
+  [
     "tollgate_body_bytes",
     "Bytes of requests' bodies that are being read, or whose answer has not begun.",
-  );
-  const detached = gauge(
+    (now) => now.bodyBytes,
+  ],
+  [
     "tollgate_detached_answers",
     "JSON answers that are read to their end though their client left.",
-  );
-  const held = gauge(
+    (now) => now.detachedAnswers,
+  ],
+  [
     "tollgate_held_roubles",
     "Roubles held for open requests. A float, for graphs.",
-  );
-  const queued = gauge(
+    (now) => roubles(now.held),
+  ],
+  [
     "tollgate_store_queued_writes",
     "Operations that wait for the writer, or for its commit.",
+    (now) => now.queuedWrites,
+  ],
+  [
+    "tollgate_store_full",
+    "1 while the disk of the database has no room.",
+    (now) => (now.isStoreFull ? 1 : 0),
+  ],
+];
+
+/** Registers the figures of the moment; returns what sets them. */
+function liveFigures(registry: Registry): (figures: LiveFigures) => void {
+  const registers = [registry];
+  const gauges = LIVE_GAUGES.map(
+    ([name, help, read]) => [new Gauge({ name, help, registers }), read] as const,
   );
-  const full = gauge("tollgate_store_full", "1 while the disk of the database has no room.");
   const breakers = new Gauge({
     name: "tollgate_breaker_state",
     help: "By provider and its own name for the model: 0 closed, 1 half-open, 2 open.",
     labelNames: ["provider", "model"],
-    registers: [registry],
+    registers,
   });
   return (figures) => {
-    openRequests.set(figures.openRequests);
-    openStreams.set(figures.openStreams);
-    bodyBytes.set(figures.bodyBytes);
-    logBytes.set(figures.logBytes);
-    detached.set(figures.detachedAnswers);
-    held.set(roubles(figures.held));
-    queued.set(figures.queuedWrites);
-    full.set(figures.isStoreFull ? 1 : 0);
+    for (const [gauge, read] of gauges) gauge.set(read(figures));
     // A route that a reload removed has no state any more.
     breakers.reset();
     for (const { provider, model, state } of figures.breakers) {
