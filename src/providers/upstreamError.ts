@@ -26,8 +26,8 @@ export type UpstreamFault =
 
 /**
  * What an attempt came to, as a short word for its record, the log and the metrics: a status that is not 200, what
- * happened to its connection, or what was wrong with its answer. telemetry/attemptOutcome.ts lists them once more, for
- * the labels of a metric must be few: a word that is missing there is counted as `other`.
+ * happened to its connection, or what was wrong with its answer. Each is a label of a metric, and those must be few: so it
+ * is one of these words, never a provider's own, and telemetry/attemptOutcome.ts folds the statuses.
  */
 export type UpstreamOutcome =
   | `status ${number}`
