@@ -1,3 +1,5 @@
+import { setTimeout as pause } from "node:timers/promises";
+
 /** One server-sent event, framed and ready to be written. */
 export interface StreamedEvent {
   readonly frame: string;
@@ -11,7 +13,7 @@ export interface StreamedEvent {
  */
 export function eventStream(events: Iterable<StreamedEvent>, wordDelayMs: number): Response {
   const source = events[Symbol.iterator]();
-  const pause = new Pause();
+  const leaving = new AbortController();
   const encoder = new TextEncoder();
   const body = new ReadableStream<Uint8Array>(
     {
@@ -21,11 +23,14 @@ export function eventStream(events: Iterable<StreamedEvent>, wordDelayMs: number
           controller.close();
           return;
         }
-        if (next.value.isWord) await pause.wait(wordDelayMs);
-        if (!pause.isOver) controller.enqueue(encoder.encode(next.value.frame));
+        if (next.value.isWord && wordDelayMs > 0) {
+          // Cut short, it rejects; nobody is there then to be told.
+          await pause(wordDelayMs, undefined, { signal: leaving.signal }).catch(() => undefined);
+        }
+        if (!leaving.signal.aborted) controller.enqueue(encoder.encode(next.value.frame));
       },
       cancel() {
-        pause.end();
+        leaving.abort();
         source.return?.();
       },
     },
@@ -36,25 +41,4 @@ export function eventStream(events: Iterable<StreamedEvent>, wordDelayMs: number
     "cache-control": "no-store",
   };
   return new Response(body, { headers });
-}
-
-/** A wait that can be cut short for good. */
-class Pause {
-  isOver = false;
-  #wake: (() => void) | undefined;
-  #timer: Timer | undefined;
-
-  async wait(durationMs: number): Promise<void> {
-    if (durationMs <= 0 || this.isOver) return;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#wake = resolve;
-    this.#timer = setTimeout(resolve, durationMs);
-    await promise;
-  }
-
-  end(): void {
-    this.isOver = true;
-    clearTimeout(this.#timer);
-    this.#wake?.();
-  }
 }
