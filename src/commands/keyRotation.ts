@@ -1,10 +1,7 @@
 import { Option, type Command } from "commander";
-import { issueKey } from "../auth/key.ts";
-import { systemClock } from "../lib/clock.ts";
-import { idMaker } from "../lib/id.ts";
-import { systemRandom } from "../lib/random.ts";
 import { graceDuration, KEY_ID_DESCRIPTION, keyId } from "./arguments.ts";
 import { issuedKey } from "./keyShown.ts";
+import { newKey } from "./newKey.ts";
 import type { Result } from "./print.ts";
 import { withSession, type Session } from "./session.ts";
 import { shortTime } from "./times.ts";
@@ -38,10 +35,8 @@ export function addKeyRotation(keys: Command): void {
 
 function rotate(session: Session, replaces: string, graceMs: number): Result {
   const { store, actor } = session;
-  const { key: secret, hash, prefix } = issueKey(systemRandom);
-  const publicId = idMaker(systemClock, systemRandom)("key");
-  const rotation = { successor: { publicId, hash, prefix }, graceMs };
-  const { key, replacedUntil } = store.admin.rotateKey(actor, replaces, rotation);
+  const { secret, kept: successor } = newKey();
+  const { key, replacedUntil } = store.admin.rotateKey(actor, replaces, { successor, graceMs });
   const fate =
     replacedUntil <= actor.at ? "works no more" : `works until ${shortTime(replacedUntil)}`;
   const { document, text } = issuedKey(session, key, secret, [`${replaces} ${fate}`]);

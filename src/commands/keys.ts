@@ -1,14 +1,11 @@
 import type { Command } from "commander";
-import { issueKey } from "../auth/key.ts";
-import { systemClock } from "../lib/clock.ts";
-import { idMaker } from "../lib/id.ts";
-import { systemRandom } from "../lib/random.ts";
 import { accountName, KEY_ID_DESCRIPTION, keyId } from "./arguments.ts";
 import { CommandFailure } from "./failure.ts";
 import { noKey } from "../store/store.ts";
 import { addKeyRotation } from "./keyRotation.ts";
 import { addSettingOptions, settingFlags, settingsOf, type SettingOptions } from "./keySettings.ts";
 import { issuedKey, keyDocument, keysTable, shownKey } from "./keyShown.ts";
+import { newKey } from "./newKey.ts";
 import { visible, type Result } from "./print.ts";
 import { findAccount, withSession, type Session } from "./session.ts";
 
@@ -68,13 +65,10 @@ function addChanges(keys: Command): void {
 function create(session: Session, options: CreateOptions): Result {
   const settings = settingsOf(session.config, options);
   const { store, actor, toPaste } = session;
-  const { key: secret, hash, prefix } = issueKey(systemRandom);
-  const publicId = idMaker(systemClock, systemRandom)("key");
+  const { secret, kept } = newKey();
   const { key, createdAccount } = store.admin.createKey(actor, options.account, {
     ...settings,
-    publicId,
-    hash,
-    prefix,
+    ...kept,
     createdAt: actor.at,
   });
   const credit = toPaste("balance", "credit", key.account, "100");

@@ -2,16 +2,15 @@ import type { Command } from "commander";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { issueKey } from "../../auth/key.ts";
 import { parseListen } from "../../config/address.ts";
 import { checkEnvironment, forgetProxyEnvironment, loadConfig } from "../../config/load.ts";
 import type { Listen } from "../../config/schema.ts";
 import { refusalOf } from "../../lib/errorCode.ts";
 import { NANO_ROUBLES_PER_ROUBLE } from "../../lib/money.ts";
-import { systemRandom } from "../../lib/random.ts";
 import { CommandFailure } from "../failure.ts";
 import type { GatewayServer } from "../gatewayServer.ts";
 import { openLogWriter } from "../logWriter.ts";
+import { newKey } from "../newKey.ts";
 import { printResult } from "../print.ts";
 import { untilStopped } from "../serve.ts";
 import { globalOptions } from "../session.ts";
@@ -126,11 +125,9 @@ async function openGateway(
 /** An account with money and a key to it; the key is returned, and known to nobody else. */
 function fundedKey({ app }: GatewayServer): string {
   const actor = { name: "demo", at: app.gateway.clock.epochMs() };
-  const issued = issueKey(systemRandom);
+  const { secret, kept } = newKey();
   app.gateway.store.admin.createKey(actor, ACCOUNT, {
-    publicId: app.newId("key"),
-    hash: issued.hash,
-    prefix: issued.prefix,
+    ...kept,
     label: "demo",
     createdAt: actor.at,
   });
@@ -141,7 +138,7 @@ function fundedKey({ app }: GatewayServer): string {
     ref: null,
     note: "demo",
   });
-  return issued.key;
+  return secret;
 }
 
 function welcome(gateway: GatewayServer, key: string, config: string) {
