@@ -1,6 +1,6 @@
-import { lstatSync, readdirSync, readlinkSync, realpathSync, statSync, type Stats } from "node:fs";
+import { lstatSync, readdirSync, readlinkSync, realpathSync, type Stats } from "node:fs";
 import { basename, dirname, isAbsolute, join } from "node:path";
-import { errorCode } from "../lib/errorCode.ts";
+import { pathStatus } from "../lib/pathStatus.ts";
 
 /** What is left to do where a database cannot be at its place. */
 export const NAME_ANOTHER = "name another file as the path of [database]";
@@ -69,15 +69,14 @@ export function loneLog(path: string): string | undefined {
 
 /** How much is in a file; 0 also where there is none. */
 function bytesOf(path: string): number {
-  const found = look(path);
-  return found === undefined || found === "unknown" ? 0 : found.size;
+  const found = pathStatus(path);
+  return typeof found === "object" ? found.size : 0;
 }
 
 /** What to do where the database's file has nothing in it; undefined where it has, or is not there. */
 export function emptyDatabase(path: string): string | undefined {
-  const found = look(path);
-  if (found === undefined || found === "unknown" || !found.isFile() || found.size > 0)
-    return undefined;
+  const found = pathStatus(path);
+  if (typeof found !== "object" || !found.isFile() || found.size > 0) return undefined;
   return `the database ${path} is empty, a file of 0 bytes: put the database back, or a backup with \`tollgate restore FILE\`; \`tollgate serve\` makes a new one in it`;
 }
 
@@ -88,9 +87,8 @@ export function emptyDatabase(path: string): string | undefined {
  */
 export function secondName(path: string): string | undefined {
   const database = databaseFile(path);
-  const found = look(database);
-  if (found === undefined || found === "unknown" || !found.isFile() || found.nlink < 2)
-    return undefined;
+  const found = pathStatus(database);
+  if (typeof found !== "object" || !found.isFile() || found.nlink < 2) return undefined;
   const beside = namesBeside(database, found);
   const known =
     beside.length > 0 ? beside.join(", ") : `find them with \`find / -samefile ${database}\``;
@@ -116,23 +114,15 @@ function namesBeside(file: string, { dev, ino }: Stats): readonly string[] {
 /** What to do where the database's folder is not there; undefined where it is, or cannot be looked at. */
 export function missingFolder(path: string): string | undefined {
   const folder = dirname(databaseFile(path));
-  const found = look(folder);
-  if (found === "unknown" || found?.isDirectory()) return undefined;
+  const found = pathStatus(folder);
+  if (typeof found === "string" || found?.isDirectory()) return undefined;
   return `there is no folder ${folder} for the database: make it, or ${NAME_ANOTHER}`;
 }
 
 /** Whether something else than a file, such as a folder, lies where a database should. */
 export function isNoFile(path: string): boolean {
-  const found = look(path);
-  return found !== undefined && found !== "unknown" && !found.isFile();
-}
-
-function look(path: string): Stats | "unknown" | undefined {
-  try {
-    return statSync(path, { throwIfNoEntry: false });
-  } catch (error) {
-    return errorCode(error) === "ENOTDIR" ? undefined : "unknown";
-  }
+  const found = pathStatus(path);
+  return typeof found === "object" && !found.isFile();
 }
 
 function realFolder(path: string): string {

@@ -1,6 +1,6 @@
-import { accessSync, constants, statSync, type Stats } from "node:fs";
+import { accessSync, constants, type Stats } from "node:fs";
 import { dirname } from "node:path";
-import { errorCode, refusalOf } from "../../lib/errorCode.ts";
+import { pathStatus } from "../../lib/pathStatus.ts";
 import { storeFiles } from "../../store/store.ts";
 import type { KnownConfig } from "./config.ts";
 import { amiss, sound, type Verdict } from "./verdict.ts";
@@ -126,13 +126,9 @@ function problemsOfTlsKey(path: string): readonly string[] {
 
 /** Undefined: it is not there. A text: why it cannot be looked at. */
 function look(path: string): Stats | string | undefined {
-  try {
-    return statSync(path);
-  } catch (error) {
-    const code = errorCode(error);
-    if (code === "ENOENT" || code === "ENOTDIR") return undefined;
-    return `${path} cannot be looked at (${refusalOf(error)}): run as the user of the gateway`;
-  }
+  const status = pathStatus(path);
+  if (typeof status !== "string") return status;
+  return `${path} cannot be looked at (${status}): run as the user of the gateway`;
 }
 
 function isAllowed(path: string, access: number): boolean {

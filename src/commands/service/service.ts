@@ -1,7 +1,8 @@
 import { InvalidArgumentError, type Command } from "commander";
-import { readFileSync, statSync, type Stats } from "node:fs";
+import { readFileSync } from "node:fs";
 import { basename, dirname, resolve } from "node:path";
 import { ConfigError, loadConfig, readReferences } from "../../config/load.ts";
+import { pathStatus } from "../../lib/pathStatus.ts";
 import { CommandFailure } from "../failure.ts";
 import { writeNewFile } from "../newFile.ts";
 import { printResult, printWarning } from "../print.ts";
@@ -78,8 +79,9 @@ function ownExecutable(): string {
  * a file that differs, which may hold somebody's own changes.
  */
 export function writeUnit(file: string, unit: string): boolean {
-  const there = lookAt(file);
-  if (there === undefined) {
+  const there = pathStatus(file);
+  // What cannot be looked at cannot be written either, and that failure has its words.
+  if (typeof there !== "object") {
     writeNewFile(file, unit, { mode: UNIT_MODE, whenDenied: NOT_ROOT });
     return true;
   }
@@ -96,15 +98,6 @@ function readUnit(file: string): string {
     return readFileSync(file, "utf8");
   } catch (cause) {
     throw new CommandFailure(`${file}: exists already and cannot be read: ${NOT_ROOT}`, { cause });
-  }
-}
-
-/** Undefined also where it cannot be looked at: then it cannot be written either, and that failure has its words. */
-function lookAt(file: string): Stats | undefined {
-  try {
-    return statSync(file, { throwIfNoEntry: false });
-  } catch {
-    return undefined;
   }
 }
 
