@@ -3,6 +3,7 @@ import { parseDurationMs } from "../config/quantity.ts";
 import { KEY_HEAD } from "../auth/key.ts";
 import { DAY_MS, midnightOf } from "../lib/day.ts";
 import { formatRoubles, NANO_ROUBLES_MAX, parseRoubles } from "../lib/money.ts";
+import { hasUnprintable } from "../lib/unprintable.ts";
 import { CommandFailure } from "./failure.ts";
 
 /**
@@ -12,7 +13,6 @@ import { CommandFailure } from "./failure.ts";
  */
 
 const ACCOUNT_NAME = /^[A-Za-z0-9_][A-Za-z0-9._@-]{0,63}$/;
-const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/u;
 /** A date, and a time behind it if there is one. */
 const MOMENT = /^([^T]*)(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2}))?$/;
 const LABEL_CHARS_MAX = 128;
@@ -158,7 +158,7 @@ function roubles(text: string): bigint {
 }
 
 function printable(text: string, charsMax: number): string {
-  if (text.length === 0 || text.length > charsMax || UNPRINTABLE.test(text)) {
+  if (text.length === 0 || text.length > charsMax || hasUnprintable(text)) {
     throw new InvalidArgumentError(
       `Write 1 to ${charsMax} characters, none of them a control character or a line end.`,
     );

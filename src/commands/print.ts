@@ -1,6 +1,7 @@
 import { writeSync } from "node:fs";
 import { CommandFailure } from "./failure.ts";
 import { errorCode } from "../lib/errorCode.ts";
+import { jsonEscape, replaceUnprintable } from "../lib/unprintable.ts";
 
 /** What a command has to say, once for scripts and once for people. */
 export interface Result {
@@ -64,15 +65,14 @@ export function printUsage(text: string): void {
  * characters, line ends, halves of surrogate pairs. It never has more than one line.
  */
 export function visible(text: string): string {
-  return text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, escaped);
+  return replaceUnprintable(text, escaped);
 }
 
 /** Escaped beyond what JSON asks for: a terminal obeys some characters that JSON lets stand. */
 function jsonText(document: unknown): string {
-  return JSON.stringify(document, null, 2).replace(/[\u007f-\u{10ffff}]/gu, (character) =>
-    /[\p{C}\p{Zl}\p{Zp}]/u.test(character)
-      ? character.split("").map(escapedUnit).join("")
-      : character,
+  // The line ends are those between the parts of the document: JSON itself escapes the others.
+  return replaceUnprintable(JSON.stringify(document, null, 2), (character) =>
+    character === "\n" ? character : jsonEscape(character),
   );
 }
 
@@ -85,10 +85,6 @@ function escaped(character: string): string {
     case "\t":
       return "\\t";
     default:
-      return character.split("").map(escapedUnit).join("");
+      return jsonEscape(character);
   }
-}
-
-function escapedUnit(unit: string): string {
-  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }

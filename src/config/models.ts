@@ -1,3 +1,4 @@
+import { hasUnprintable } from "../lib/unprintable.ts";
 import type { Inspection } from "./inspection.ts";
 import { nearest } from "./nearest.ts";
 import type {
@@ -68,8 +69,7 @@ function checkId(
 }
 
 function checkName(name: string, key: string, inspection: Inspection): void {
-  const invisible = /[\p{C}\p{Zl}\p{Zp}]/u.test(name);
-  if (name === "" || name.length > 256 || invisible) {
+  if (name === "" || name.length > 256 || hasUnprintable(name)) {
     inspection.problem(key, "must have 1 to 256 characters, all of them visible");
   }
 }

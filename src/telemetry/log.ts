@@ -1,5 +1,6 @@
 import { pino, type Logger } from "pino";
 import type { Config } from "../config/schema.ts";
+import { jsonEscape } from "../lib/unprintable.ts";
 
 /**
  * What a log line may carry, and nothing else: no header, no body, no text of a client or a provider.
@@ -151,11 +152,5 @@ function prettyLine(line: string): string {
 
 function plainOrJson(value: unknown): string {
   if (typeof value === "string" && /^[\x21-\x7e ]*$/.test(value)) return value;
-  return JSON.stringify(value).replace(UNSEEN, escaped);
-}
-
-/** Some are two UTF-16 units, and JSON escapes each. */
-function escaped(character: string): string {
-  const units = Array.from({ length: character.length }, (_, at) => character.charCodeAt(at));
-  return units.map((unit) => `\\u${unit.toString(16).padStart(4, "0")}`).join("");
+  return JSON.stringify(value).replace(UNSEEN, jsonEscape);
 }

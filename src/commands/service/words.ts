@@ -1,3 +1,4 @@
+import { hasUnprintable } from "../../lib/unprintable.ts";
 import { CommandFailure } from "../failure.ts";
 
 /**
@@ -6,11 +7,9 @@ import { CommandFailure } from "../failure.ts";
  * https://www.freedesktop.org/software/systemd/man/latest/systemd.service.html#Command%20lines
  */
 
-const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/u;
-
 /** A path as one word of a list of paths. Throws CommandFailure for one that no unit can hold. */
 export function pathWord(path: string): string {
-  if (UNPRINTABLE.test(path)) {
+  if (hasUnprintable(path)) {
     throw new CommandFailure(
       `${path}: a unit cannot name a path with control characters: rename it`,
     );
