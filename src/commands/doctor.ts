@@ -6,7 +6,7 @@ import { readDatabase } from "./doctor/database.ts";
 import { examineDisk, examineLimits, judgeClock } from "./doctor/host.ts";
 import { examinePermissions } from "./doctor/permissions.ts";
 import { examineProviders } from "./doctor/providers.ts";
-import { amiss, notLooked, type Verdict } from "./doctor/verdict.ts";
+import { failed, notLooked, type Verdict } from "./doctor/verdict.ts";
 import { CommandFailure } from "./failure.ts";
 import { printResult, type Result } from "./print.ts";
 import { globalOptions } from "./session.ts";
@@ -25,9 +25,9 @@ export function addDoctor(program: Command): void {
       const { config, json } = globalOptions(command);
       const checks = await examine(config);
       printResult(examined(checks), json);
-      const failed = checks.filter(({ ok }) => !ok).length;
-      if (failed > 0) {
-        throw new CommandFailure(`${failed} of ${checks.length} checks failed: see above`);
+      const failedCount = checks.filter(({ ok }) => !ok).length;
+      if (failedCount > 0) {
+        throw new CommandFailure(`${failedCount} of ${checks.length} checks failed: see above`);
       }
     });
 }
@@ -40,22 +40,22 @@ async function examine(configPath: string | undefined): Promise<readonly Check[]
   const path = known?.config.database.path;
   const database =
     path === undefined
-      ? { verdict: amiss(notLooked), lastEntry: "unknown" as const }
+      ? { verdict: failed(notLooked), lastEntry: "unknown" as const }
       : readDatabase(path);
   return [
     { name: "config", ...verdict },
     environment,
     { name: "clock", ...judgeClock(systemClock.epochMs(), database.lastEntry) },
-    { name: "disk", ...(path === undefined ? amiss(notLooked) : examineDisk(path)) },
+    { name: "disk", ...(path === undefined ? failed(notLooked) : examineDisk(path)) },
     { name: "limits", ...examineLimits() },
     {
       name: "permissions",
-      ...(known === undefined ? amiss(notLooked) : examinePermissions(known)),
+      ...(known === undefined ? failed(notLooked) : examinePermissions(known)),
     },
     { name: "database", ...database.verdict },
     {
       name: "providers",
-      ...(known === undefined ? amiss(notLooked) : await examineProviders(known)),
+      ...(known === undefined ? failed(notLooked) : await examineProviders(known)),
     },
   ];
 }

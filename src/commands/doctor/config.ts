@@ -1,6 +1,6 @@
 import { checkEnvironment, ConfigError, loadConfig } from "../../config/load.ts";
 import type { Config } from "../../config/schema.ts";
-import { amiss, sound, type Verdict } from "./verdict.ts";
+import { failed, passed, type Verdict } from "./verdict.ts";
 
 /** What the other checks know of the config. */
 export interface KnownConfig {
@@ -20,14 +20,14 @@ export function readConfig(path: string | undefined): ConfigReading {
   try {
     const { config, warnings, plainSecrets } = loadConfig({ path });
     const size = `providers: ${config.providers.length}, models: ${config.models.length}`;
-    const verdict = sound(
+    const verdict = passed(
       `${config.file} is valid (${size})`,
       ...warnings.map((warning) => `warning: ${warning}`),
     );
     return { known: { config, plainSecrets }, verdict };
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    return { known: readWithoutSecrets(path), verdict: amiss(...error.problems) };
+    return { known: readWithoutSecrets(path), verdict: failed(...error.problems) };
   }
 }
 
@@ -45,9 +45,9 @@ function readWithoutSecrets(path: string | undefined): KnownConfig | undefined {
 export function examineEnvironment(): Verdict {
   try {
     checkEnvironment();
-    return sound("nothing in it changes the program behind the config's back");
+    return passed("nothing in it changes the program behind the config's back");
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    return amiss(...error.problems);
+    return failed(...error.problems);
   }
 }

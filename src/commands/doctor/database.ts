@@ -7,7 +7,7 @@ import {
   type StoreLook,
 } from "../../store/store.ts";
 import type { LastEntry } from "./host.ts";
-import { amiss, bytesText, sound, type Verdict } from "./verdict.ts";
+import { bytesText, failed, passed, type Verdict } from "./verdict.ts";
 
 const FAULTS_SHOWN_MAX = 3;
 
@@ -23,18 +23,18 @@ export function readDatabase(path: string): DatabaseReading {
     const look = lookAtStore(path);
     if (look === undefined) return { verdict: noneYet(path), lastEntry: "none" };
     const problem = emptyDatabase(path) ?? secondName(path);
-    const verdict = problem === undefined ? judgeDatabase(path, look) : amiss(problem);
+    const verdict = problem === undefined ? judgeDatabase(path, look) : failed(problem);
     return { verdict, lastEntry: look.lastEntryMs ?? "none" };
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
-    return { verdict: amiss(error.message), lastEntry: "unknown" };
+    return { verdict: failed(error.message), lastEntry: "unknown" };
   }
 }
 
 function noneYet(path: string): Verdict {
   const missing = missingFolder(path);
-  if (missing !== undefined) return amiss(missing);
-  return sound(
+  if (missing !== undefined) return failed(missing);
+  return passed(
     `there is none yet at ${path}: \`tollgate serve\` or \`tollgate accounts create\` makes it`,
   );
 }
@@ -46,14 +46,14 @@ function judgeDatabase(path: string, look: StoreLook): Verdict {
     return damaged(path, "does not have tollgate's schema", schemaFaults);
   if (settingsFaults.length > 0) {
     const advice = "set them anew, or put a backup in the place of the file";
-    return amiss(
+    return failed(
       `${path} has keys or accounts that are damaged: ${advice}`,
       ...few(settingsFaults),
     );
   }
   const age = `schema ${schema.applied} of ${schema.known}`;
   if (schema.applied < schema.known && isGatewayRunning) {
-    return amiss(
+    return failed(
       `${path} has an older schema (${age}), and a gateway is running on it: if it did not just start, it is of another version: restart it`,
     );
   }
@@ -63,13 +63,13 @@ function judgeDatabase(path: string, look: StoreLook): Verdict {
     isGatewayRunning ? "a gateway is running on it" : "no gateway is running on it",
   ];
   const check = look.isWhollyChecked ? "in order" : "in order by the quick check";
-  return sound(
+  return passed(
     `${path} is ${check} (${facts.join(", ")}); \`tollgate audit\` proves the books in it`,
   );
 }
 
 function damaged(path: string, verdict: string, faults: readonly string[]): Verdict {
-  return amiss(
+  return failed(
     `${path} ${verdict}: stop the gateway, keep a copy of the file, and put a backup in its place`,
     ...few(faults),
   );

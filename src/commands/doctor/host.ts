@@ -4,7 +4,7 @@ import { LOG_BYTES_MAX, logSizeBytes, storeFiles } from "../../store/store.ts";
 import { refusalOf } from "../../lib/errorCode.ts";
 import { isoTime } from "../../lib/isoTime.ts";
 import { shellWord } from "../shellWord.ts";
-import { amiss, bytesText, sound, type Verdict } from "./verdict.ts";
+import { bytesText, failed, passed, type Verdict } from "./verdict.ts";
 
 /** This program is younger: a clock that says otherwise was never set. */
 const EARLIEST_MS = Date.UTC(2026, 0, 1);
@@ -26,15 +26,15 @@ export type LastEntry = number | "none" | "unknown";
 export function judgeClock(nowMs: number, lastEntry: LastEntry): Verdict {
   const now = `it is ${isoTime(nowMs)} by the clock`;
   const advice = "set it right, and let a time service keep it (timedatectl set-ntp true)";
-  if (nowMs < EARLIEST_MS) return amiss(`${now}, which cannot be: ${advice}`);
+  if (nowMs < EARLIEST_MS) return failed(`${now}, which cannot be: ${advice}`);
   if (lastEntry === "unknown") {
-    return amiss(`${now}, not compared with the books: they cannot be read, see database`);
+    return failed(`${now}, not compared with the books: they cannot be read, see database`);
   }
-  if (lastEntry === "none") return sound(`${now}; the books have no entry yet to compare it with`);
+  if (lastEntry === "none") return passed(`${now}; the books have no entry yet to compare it with`);
   if (nowMs < lastEntry - CLOCK_BACK_MS_MAX) {
-    return amiss(`${now}, but the last entry of the books is of ${isoTime(lastEntry)}: ${advice}`);
+    return failed(`${now}, but the last entry of the books is of ${isoTime(lastEntry)}: ${advice}`);
   }
-  return sound(`${now}, not behind the last entry of the books (${isoTime(lastEntry)})`);
+  return passed(`${now}, not behind the last entry of the books (${isoTime(lastEntry)})`);
 }
 
 /** How much a disk has left for the database in a folder. */
@@ -53,7 +53,7 @@ export function examineDisk(databasePath: string): Verdict {
     const logBytes = logSizeBytes(databasePath);
     return judgeDisk({ database, freeBytes: bavail * bsize, logBytes });
   } catch (error) {
-    return amiss(
+    return failed(
       `${folder} cannot be looked at (${refusalOf(error)}): make the folder, or name another file as the path of [database]`,
     );
   }
@@ -65,12 +65,12 @@ export function judgeDisk({ database, freeBytes, logBytes }: DiskSpace): Verdict
   const neededBytes = FREE_BYTES_MIN + logBytes;
   const found = `${bytesText(freeBytes)} free in ${folder} (write-ahead log: ${bytesText(logBytes)})`;
   if (logBytes > LOG_BYTES_MAX)
-    return amiss(
+    return failed(
       `${found}: another program keeps a read of the database open, so SQLite cannot empty its write-ahead log: find it (\`fuser ${shellWord(database)}\`) and end it`,
     );
   return freeBytes >= neededBytes
-    ? sound(found)
-    : amiss(
+    ? passed(found)
+    : failed(
         `${found}, at least ${bytesText(neededBytes)} are needed: a full disk refuses every request; make room, or enlarge it`,
       );
 }
@@ -81,19 +81,19 @@ export function examineLimits(): Verdict {
   try {
     const [, soft] = /^Max open files +(\d+)/m.exec(readFileSync(path, "utf8")) ?? [];
     return soft === undefined
-      ? amiss(`${path} does not tell how many files may be open: ${limitAdvice}`)
+      ? failed(`${path} does not tell how many files may be open: ${limitAdvice}`)
       : judgeLimits(Number(soft));
   } catch (error) {
-    return amiss(`${path} cannot be read (${refusalOf(error)}): ${limitAdvice}`);
+    return failed(`${path} cannot be read (${refusalOf(error)}): ${limitAdvice}`);
   }
 }
 
 function judgeLimits(openFiles: number): Verdict {
   const found = `${openFiles} open files at once, as this command was started`;
   if (openFiles < OPEN_FILES_MIN) {
-    return amiss(
+    return failed(
       `${found}, and an open request takes two: at least ${OPEN_FILES_MIN} are needed; ${limitAdvice}`,
     );
   }
-  return sound(openFiles < OPEN_FILES_RECOMMENDED ? `${found}; better: ${limitAdvice}` : found);
+  return passed(openFiles < OPEN_FILES_RECOMMENDED ? `${found}; better: ${limitAdvice}` : found);
 }

@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 import { pathStatus } from "../../lib/pathStatus.ts";
 import { storeFiles } from "../../store/store.ts";
 import type { KnownConfig } from "./config.ts";
-import { amiss, sound, type Verdict } from "./verdict.ts";
+import { failed, passed, type Verdict } from "./verdict.ts";
 
 const ROOT = 0;
 const OWNER = 0o600;
@@ -24,9 +24,9 @@ export function examinePermissions({ config, plainSecrets }: KnownConfig): Verdi
     ...problemsOfConfig(config.file, plainSecrets),
     ...(tls === undefined ? [] : problemsOfTlsKey(tls.keyFile)),
   ];
-  if (problems.length > 0) return amiss(...problems);
+  if (problems.length > 0) return failed(...problems);
   const own = owner === undefined || owner === process.geteuid?.();
-  return sound(
+  return passed(
     "only its owner can read the database; only owners and groups can replace it or change the config",
     ...(own
       ? []

@@ -2,7 +2,7 @@ import type { ProviderConfig } from "../../config/schema.ts";
 import { ConnectionError, reachHost } from "../../providers/upstream.ts";
 import { dialAdvice } from "../dialAdvice.ts";
 import type { KnownConfig } from "./config.ts";
-import { amiss, sound, type Verdict } from "./verdict.ts";
+import { failed, passed, type Verdict } from "./verdict.ts";
 
 /** All are dialled at once, so this is what the dead ones cost together. */
 const REACHED_WITHIN_MS = 5000;
@@ -11,10 +11,10 @@ const REACHED_WITHIN_MS = 5000;
 export async function examineProviders({ config, plainSecrets }: KnownConfig): Promise<Verdict> {
   // Without the secrets nobody knows through which proxy, and by which authority, a provider is reached.
   if (plainSecrets === undefined) {
-    return amiss("not looked at, for the config has problems: mend them first");
+    return failed("not looked at, for the config has problems: mend them first");
   }
   const { providers } = config;
-  if (providers.length === 0) return sound("the config has none");
+  if (providers.length === 0) return passed("the config has none");
   const found = await Promise.all(providers.map(problemOf));
   const problems = found.filter((problem) => problem !== undefined);
   const notes = providers.filter((one, at) => found[at] === undefined && isBehindPlainProxy(one));
@@ -24,7 +24,7 @@ export async function examineProviders({ config, plainSecrets }: KnownConfig): P
     ...problems,
     ...notes.map(({ id }) => `${id}: its proxy was reached, what lies beyond it was not tried`),
   ];
-  return problems.length > 0 ? amiss(...lines) : sound(...lines);
+  return problems.length > 0 ? failed(...lines) : passed(...lines);
 }
 
 /** Undefined: it is there. */

@@ -5,12 +5,12 @@ export interface Verdict {
 }
 
 /** All is well. */
-export function sound(...lines: readonly string[]): Verdict {
+export function passed(...lines: readonly string[]): Verdict {
   return { ok: true, lines };
 }
 
 /** Something is to be done, or could not be looked at. */
-export function amiss(...lines: readonly string[]): Verdict {
+export function failed(...lines: readonly string[]): Verdict {
   return { ok: false, lines };
 }
 
