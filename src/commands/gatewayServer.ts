@@ -16,8 +16,8 @@ export interface GatewayServer {
   readonly broken: Promise<never>;
   /** Takes up the certificate of the config in force, if it listens with one. */
   renewCertificate(): void;
-  /** Lets open requests finish for the grace of the config, or until `hurry`, cuts off the rest, and closes everything. */
-  stop(hurry: Promise<void>): Promise<void>;
+  /** Lets open requests finish for the grace of the config, or until `cutNow`, cuts off the rest, and closes everything. */
+  stop(cutNow: Promise<void>): Promise<void>;
 }
 
 /** How long the last bytes of requests that were cut off may take at least. */
@@ -63,8 +63,8 @@ export async function startGateway(
       renewCertificate() {
         renewCertificate(app, listener).catch((error: unknown) => broken.reject(error));
       },
-      async stop(hurry) {
-        const graceOver = Promise.race([Bun.sleep(config.server.shutdownGraceMs), hurry]);
+      async stop(cutNow) {
+        const graceOver = Promise.race([Bun.sleep(config.server.shutdownGraceMs), cutNow]);
         await drain(app, graceOver);
         app.cut();
         // What is cut off says so, and a whole answer may still be on its way to a client that reads slowly.
