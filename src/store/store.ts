@@ -135,7 +135,7 @@ export type { HistoryRow } from "./ledger.ts";
 export { takeInstanceLock, type InstanceLock } from "./lock.ts";
 export { createLogAlarm, LOG_BYTES_MAX, logSizeBytes } from "./logSize.ts";
 export { storeFiles } from "./databaseFile.ts";
-export { lookAtStore, type StoreLook } from "./look.ts";
+export { inspectStore, type StoreInspection } from "./inspection.ts";
 export type { OpenedRequest, WriteResult } from "./operations.ts";
 export { restore, type Restored } from "./restore.ts";
 export type { RequestRow } from "./requests.ts";

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { join } from "node:path";
-import { backUp, lookAtStore } from "../../src/store/store.ts";
+import { backUp, inspectStore } from "../../src/store/store.ts";
 import { openAuditedBooks, tamper } from "../support/auditedBooks.ts";
 import type { StoreFolder } from "../support/storeFolder.ts";
 
@@ -41,12 +41,12 @@ const damages: readonly (readonly [change: string, problem: string])[] = [
 ];
 
 test.each(damages)(
-  "a damaged setting is named by the audit and by a look, and is in no backup: %s",
+  "a damaged setting is named by the audit and by an inspection, and is in no backup: %s",
   async (change, problem) => {
-    expect(lookAtStore(books.path)?.settingsFaults).toEqual([]);
+    expect(inspectStore(books.path)?.settingsProblems).toEqual([]);
     tamper(books, change);
     expect(books.store.audit().problems).toEqual([problem]);
-    expect(lookAtStore(books.path)?.settingsFaults).toEqual([problem]);
+    expect(inspectStore(books.path)?.settingsProblems).toEqual([problem]);
     const file = join(books.folder, "night.db");
     const never = new Promise<void>(() => undefined);
     const refusal = await backUp({ database: books.path, file, stopped: never }).catch(String);

@@ -11,7 +11,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join, resolve } from "node:path";
-import { backUp, lookAtStore, openStore } from "../../src/store/store.ts";
+import { backUp, inspectStore, openStore } from "../../src/store/store.ts";
 import { openAuditedBooks } from "../support/auditedBooks.ts";
 import { makeFirstVersion } from "../support/firstVersion.ts";
 import { opened, type StoreFolder } from "../support/storeFolder.ts";
@@ -176,7 +176,7 @@ describe("no backup is made", () => {
     const sqlite = new Database(strange);
     sqlite.run("CREATE TABLE places (url TEXT)");
     await refuses("not a store of tollgate", file, strange);
-    sqlite.run(`PRAGMA user_version = ${lookAtStore(books.path)?.schema.known}`);
+    sqlite.run(`PRAGMA user_version = ${inspectStore(books.path)?.schema.known}`);
     await refuses("is missing or not the program's own", file, strange);
     sqlite.run("PRAGMA user_version = 999");
     sqlite.close();

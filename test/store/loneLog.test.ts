@@ -12,7 +12,7 @@ import {
 import { join } from "node:path";
 import {
   backUp,
-  lookAtStore,
+  inspectStore,
   openStore,
   restore,
   StoreError,
@@ -47,7 +47,7 @@ describe.each(losses)("a log whose database is %s", (_, lose) => {
     const log = readFileSync(`${path}-wal`);
     lose();
     const before = readdirSync(join(path, ".."));
-    for (const ask of [() => open(), () => lookAtStore(path)]) {
+    for (const ask of [() => open(), () => inspectStore(path)]) {
       expect(ask).toThrow(StoreError);
       expect(ask).toThrow(`its log ${path}-wal is not: put the database back beside its log`);
     }

@@ -1,15 +1,15 @@
 import {
   emptyDatabase,
-  lookAtStore,
+  inspectStore,
   missingFolder,
   secondName,
   StoreError,
-  type StoreLook,
+  type StoreInspection,
 } from "../../store/store.ts";
 import type { LastEntry } from "./host.ts";
 import { bytesText, failed, passed, type Verdict } from "./verdict.ts";
 
-const FAULTS_SHOWN_MAX = 3;
+const PROBLEMS_SHOWN_MAX = 3;
 
 /** What is said of the database, and what the clock is compared with. */
 export interface DatabaseReading {
@@ -20,11 +20,11 @@ export interface DatabaseReading {
 /** Looks at the database, makes none, and changes nothing in one; a gateway may run on it. */
 export function readDatabase(path: string): DatabaseReading {
   try {
-    const look = lookAtStore(path);
-    if (look === undefined) return { verdict: noneYet(path), lastEntry: "none" };
+    const inspection = inspectStore(path);
+    if (inspection === undefined) return { verdict: noneYet(path), lastEntry: "none" };
     const problem = emptyDatabase(path) ?? secondName(path);
-    const verdict = problem === undefined ? judgeDatabase(path, look) : failed(problem);
-    return { verdict, lastEntry: look.lastEntryMs ?? "none" };
+    const verdict = problem === undefined ? judgeDatabase(path, inspection) : failed(problem);
+    return { verdict, lastEntry: inspection.lastEntryMs ?? "none" };
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
     return { verdict: failed(error.message), lastEntry: "unknown" };
@@ -39,16 +39,16 @@ function noneYet(path: string): Verdict {
   );
 }
 
-function judgeDatabase(path: string, look: StoreLook): Verdict {
-  const { faults, schemaFaults, settingsFaults, schema, isGatewayRunning } = look;
-  if (faults.length > 0) return damaged(path, "is damaged", faults);
-  if (schemaFaults.length > 0)
-    return damaged(path, "does not have tollgate's schema", schemaFaults);
-  if (settingsFaults.length > 0) {
+function judgeDatabase(path: string, inspection: StoreInspection): Verdict {
+  const { problems, schemaProblems, settingsProblems, schema, isGatewayRunning } = inspection;
+  if (problems.length > 0) return damaged(path, "is damaged", problems);
+  if (schemaProblems.length > 0)
+    return damaged(path, "does not have tollgate's schema", schemaProblems);
+  if (settingsProblems.length > 0) {
     const advice = "set them anew, or put a backup in the place of the file";
     return failed(
       `${path} has keys or accounts that are damaged: ${advice}`,
-      ...few(settingsFaults),
+      ...few(settingsProblems),
     );
   }
   const age = `schema ${schema.applied} of ${schema.known}`;
@@ -58,25 +58,25 @@ function judgeDatabase(path: string, look: StoreLook): Verdict {
     );
   }
   const facts = [
-    bytesText(look.bytes),
+    bytesText(inspection.bytes),
     schema.applied < schema.known ? `${age}, the next command brings it up to date` : age,
     isGatewayRunning ? "a gateway is running on it" : "no gateway is running on it",
   ];
-  const check = look.isWhollyChecked ? "in order" : "in order by the quick check";
+  const check = inspection.isWhollyChecked ? "in order" : "in order by the quick check";
   return passed(
     `${path} is ${check} (${facts.join(", ")}); \`tollgate audit\` proves the books in it`,
   );
 }
 
-function damaged(path: string, verdict: string, faults: readonly string[]): Verdict {
+function damaged(path: string, verdict: string, problems: readonly string[]): Verdict {
   return failed(
     `${path} ${verdict}: stop the gateway, keep a copy of the file, and put a backup in its place`,
-    ...few(faults),
+    ...few(problems),
   );
 }
 
-function few(faults: readonly string[]): readonly string[] {
-  const shown = faults.slice(0, FAULTS_SHOWN_MAX);
-  const more = faults.length - shown.length;
+function few(problems: readonly string[]): readonly string[] {
+  const shown = problems.slice(0, PROBLEMS_SHOWN_MAX);
+  const more = problems.length - shown.length;
   return more > 0 ? [...shown, `and ${more} more: \`tollgate audit\` shows all`] : shown;
 }

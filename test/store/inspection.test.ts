@@ -1,7 +1,7 @@
 import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
-import { lookAtStore } from "../../src/store/store.ts";
+import { inspectStore } from "../../src/store/store.ts";
 import { openStoreFolder, type StoreFolder } from "../support/storeFolder.ts";
 
 const PAGE_BYTES = 4096;
@@ -25,28 +25,28 @@ const fill = [
   `INSERT INTO filler VALUES (zeroblob(${WHOLE_CHECK_BYTES_MAX}))`,
 ];
 
-describe("a look at a store", () => {
+describe("an inspection of a store", () => {
   test("of a small file asks all that SQLite can ask of it", () => {
     run();
-    expect(lookAtStore(books.path)).toMatchObject({ isWhollyChecked: true, faults: [] });
+    expect(inspectStore(books.path)).toMatchObject({ isWhollyChecked: true, problems: [] });
   });
 
   test("of a big file says that it asked less, and finds a damaged page even so", () => {
     run(...fill);
-    expect(lookAtStore(books.path)).toMatchObject({ isWhollyChecked: false, faults: [] });
+    expect(inspectStore(books.path)).toMatchObject({ isWhollyChecked: false, problems: [] });
     const bytes = readFileSync(books.path);
     // The chain of the big value's pages: each begins with the number of the next.
     bytes.writeUInt32BE(1, bytes.length - 100 * PAGE_BYTES);
     writeFileSync(books.path, bytes);
-    expect(lookAtStore(books.path)?.faults).not.toEqual([]);
+    expect(inspectStore(books.path)?.problems).not.toEqual([]);
   });
 
   test("of a file that has nothing in it yet finds no schema and no entry", () => {
     const path = `${books.path}.empty`;
     writeFileSync(path, "");
-    expect(lookAtStore(path)).toMatchObject({
+    expect(inspectStore(path)).toMatchObject({
       schema: { applied: 0 },
-      faults: [],
+      problems: [],
       lastEntryMs: undefined,
       isGatewayRunning: false,
     });

@@ -10,17 +10,17 @@ import { schemaProblems } from "./schemaCheck.ts";
 import { distrustFile, explainFailure, refuseLoneLog, StoreError } from "./sqlite.ts";
 
 /** What can be told of a store's file without changing it. */
-export interface StoreLook {
+export interface StoreInspection {
   readonly schema: SchemaAge;
   readonly isGatewayRunning: boolean;
   /** Without its write-ahead log. */
   readonly bytes: number;
   /** What SQLite finds wrong with the file, a line each; at most a hundred. */
-  readonly faults: readonly string[];
+  readonly problems: readonly string[];
   /** What its schema lacks or has otherwise than that of its version, a line each. */
-  readonly schemaFaults: readonly string[];
+  readonly schemaProblems: readonly string[];
   /** Keys and accounts with settings that are none, a line each; asked of this version's schema only. */
-  readonly settingsFaults: readonly string[];
+  readonly settingsProblems: readonly string[];
   /** False where the file is so big that only the quicker of SQLite's checks was made. */
   readonly isWhollyChecked: boolean;
   /** When the last booking or request came into the books, whichever is later; undefined: there is none. */
@@ -29,13 +29,13 @@ export interface StoreLook {
 
 /** SQLite's whole check looks each row up in each index, 7 s for 240 MB in bad order; its quick one takes 0.4 s. */
 const WHOLE_CHECK_BYTES_MAX = 32 * 1024 * 1024;
-const LOOK_BUSY_TIMEOUT_MS = 1000;
+const BUSY_TIMEOUT_MS = 1000;
 
 /**
- * Looks at the store's file and changes nothing in it; undefined where there is none. A gateway may run on it
+ * Inspects the store's file and changes nothing in it; undefined where there is none. A gateway may run on it
  * meanwhile. Throws StoreError.
  */
-export function lookAtStore(path: string): StoreLook | undefined {
+export function inspectStore(path: string): StoreInspection | undefined {
   let sqlite: Database | undefined;
   try {
     // SQLite removes such a log even for who only reads.
@@ -45,7 +45,7 @@ export function lookAtStore(path: string): StoreLook | undefined {
     // Opening a pipe would wait for whoever writes to it.
     if (!status.isFile()) throw new StoreError(`database is no file: ${path}; ${NAME_ANOTHER}`);
     sqlite = new Database(path, { readonly: true });
-    return look(sqlite, path, status.size);
+    return inspect(sqlite, path, status.size);
   } catch (cause) {
     const failure = explainFailure(path, cause);
     if (failure instanceof StoreError) throw failure;
@@ -58,30 +58,30 @@ export function lookAtStore(path: string): StoreLook | undefined {
   }
 }
 
-function look(sqlite: Database, path: string, bytes: number): StoreLook {
-  sqlite.run(`PRAGMA busy_timeout = ${LOOK_BUSY_TIMEOUT_MS}`);
+function inspect(sqlite: Database, path: string, bytes: number): StoreInspection {
+  sqlite.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
   distrustFile(sqlite);
   const schema = schemaAge(sqlite);
   const isWhollyChecked = bytes <= WHOLE_CHECK_BYTES_MAX;
-  const faults = fileProblems(sqlite, isWhollyChecked ? "integrity_check" : "quick_check");
+  const problems = fileProblems(sqlite, isWhollyChecked ? "integrity_check" : "quick_check");
   const isCurrent = schema.applied === schema.known;
-  const schemaFaults = schemaProblems(sqlite, isCurrent ? undefined : schema.applied);
+  const ofSchema = schemaProblems(sqlite, isCurrent ? undefined : schema.applied);
   // A table that is not the program's own may lack the columns that are asked for.
-  const hasTables = schema.applied > 0 && !schemaFaults.some((line) => line.startsWith("table "));
+  const hasTables = schema.applied > 0 && !ofSchema.some((line) => line.startsWith("table "));
   return {
     schema,
     isGatewayRunning: isGatewayRunning(path),
     bytes,
-    faults,
-    schemaFaults,
-    settingsFaults:
-      isCurrent && faults.length + schemaFaults.length === 0 ? settingsFaults(sqlite) : [],
+    problems,
+    schemaProblems: ofSchema,
+    settingsProblems:
+      isCurrent && problems.length + ofSchema.length === 0 ? settingsProblems(sqlite) : [],
     isWhollyChecked,
     lastEntryMs: hasTables ? lastEntryMs(sqlite) : undefined,
   };
 }
 
-function settingsFaults(sqlite: Database): readonly string[] {
+function settingsProblems(sqlite: Database): readonly string[] {
   return settingsChecks.flatMap(({ problem, query }) =>
     sqlite
       .query<{ subject: string }, []>(`${query} LIMIT ${PROBLEMS_PER_RULE_MAX}`)
