@@ -103,7 +103,7 @@ const providersFaults = new Set([
 
 /** What a request failed by, where that was its provider: any other cause is the gateway's own. */
 const providersErrors =
-  /^(?:ApiError|UpstreamError(?: < (?:Answer|Excess|Misfire|Connection|SseEncoding|SseLimit)Error\b.*)?)$/;
+  /^(?:ApiError|UpstreamError(?: < (?:ReportedFailure|(?:Answer|Excess|Misfire|Connection|SseEncoding|SseLimit)Error)\b.*)?)$/;
 
 /** A request that failed by its providers, and not by the gateway itself. */
 function isProviders({ msg, error }: LogLine): boolean {
