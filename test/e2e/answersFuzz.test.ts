@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { GROWTH_BYTES_MAX } from "../support/fuzz/remains.ts";
 import { startTimeoutMs } from "../support/gatewayProcess.ts";
 import { openAnswersBench, type AnswersBench } from "../support/fuzzAnswers/answersBench.ts";
 import { fuzzAnswers } from "../support/fuzzAnswers/answersFuzz.ts";
@@ -6,7 +7,6 @@ import { fuzzAnswers } from "../support/fuzzAnswers/answersFuzz.ts";
 const seed = 1;
 const requests = 20_000;
 const timeoutMs = 600_000;
-const megabyte = 1_048_576;
 
 let bench: AnswersBench;
 beforeAll(async () => {
@@ -39,7 +39,7 @@ test(
     expect(Object.fromEntries(outcomesSeen)).toEqual(allOutcomes);
     expect(seen.charged).toBeGreaterThan(requests / 4);
     expect(health.count).toBeGreaterThan(50);
-    expect(growth.bytes).toBeLessThan(64 * megabyte);
+    expect(growth.bytes).toBeLessThan(GROWTH_BYTES_MAX);
     expect(growth.files).toBeLessThanOrEqual(5);
   },
   timeoutMs,

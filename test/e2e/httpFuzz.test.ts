@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { openFuzzBench, type FuzzBench } from "../support/fuzz/bench.ts";
 import { fuzzHttp } from "../support/fuzz/httpFuzz.ts";
+import { GROWTH_BYTES_MAX } from "../support/fuzz/remains.ts";
 import { startTimeoutMs } from "../support/gatewayProcess.ts";
 
 let bench: FuzzBench;
@@ -12,7 +13,6 @@ afterAll(() => bench.close());
 const requests = 50_000;
 const seed = 1;
 const timeoutMs = 600_000;
-const megabyte = 1_048_576;
 
 /** Each must have been seen, or the run was blind for it. */
 const allStatuses = ["200", "400", "401", "402", "404", "429", "bare 400", "bare 431", "bare 505"];
@@ -32,7 +32,7 @@ test(
     expect(seen.cancelled).toBeGreaterThan(requests / 1000);
     expect(health.count).toBeGreaterThan(50);
     expect(health.nineOfTen).toBeLessThan(100);
-    expect(growth.bytes).toBeLessThan(64 * megabyte);
+    expect(growth.bytes).toBeLessThan(GROWTH_BYTES_MAX);
     expect(growth.files).toBeLessThanOrEqual(5);
   },
   timeoutMs,

@@ -3,7 +3,7 @@ import { ask } from "./chatCalls.ts";
 import { oneModel } from "./gatewayConfig.ts";
 import { startGatewayBefore } from "./gatewayBefore.ts";
 import type { GatewayProcess } from "./gatewayProcess.ts";
-import { growthDuring, residentBytes } from "./memory.ts";
+import { growthDuring, leastMemory } from "./memory.ts";
 import { postBytes } from "./rawClient.ts";
 import { created } from "./responsesAnswers.ts";
 import { piece, startProvider, streamHead, type ScriptedProvider } from "./scriptedProvider.ts";
@@ -141,22 +141,6 @@ async function stalled({ sent }: Bench): Promise<void> {
 async function leaveAll(provider: ScriptedProvider, readers: readonly SlowReader[]): Promise<void> {
   for (const reader of readers) reader.leave();
   await until("the provider is rid of all", () => provider.openCount === 0);
-}
-
-/** The least memory that the gateway had within so long, or as soon as it has no more than `enough`. */
-async function leastMemory(
-  { url, pid }: GatewayProcess,
-  enough: number,
-  withinMs: number,
-): Promise<number> {
-  const endMs = performance.now() + withinMs;
-  let least = residentBytes(pid);
-  while (least > enough && performance.now() < endMs) {
-    // Work makes the runtime collect what nobody refers to any more.
-    await (await fetch(`${url}/healthz`)).text();
-    least = Math.min(least, residentBytes(pid));
-  }
-  return least;
 }
 
 interface SlowReader {

@@ -3,6 +3,7 @@ import { chanceOf } from "./chance.ts";
 import {
   askHealth,
   atRest,
+  GROWTH_BYTES_MAX,
   holdEverything,
   summaryOf,
   type Growth,
@@ -51,7 +52,7 @@ export async function fuzzHttp(
   await sendUntil(requests, { bench, seed, tally });
   over.abort();
   const times = await health;
-  const after = await atRest(bench, tally.problems);
+  const after = await atRest(bench, tally.problems, before.bytes + GROWTH_BYTES_MAX / 2);
   if (bench.gateway.pid !== pid) tally.problems.push("the gateway is another process");
   tally.problems.push(...(await leftWrong(bench, tally)));
   const { whole, ...rest } = tally;

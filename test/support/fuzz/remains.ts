@@ -3,7 +3,7 @@ import { parseRoubles } from "../../../src/lib/money.ts";
 import { call, chat } from "../chatCalls.ts";
 import { prices } from "../gatewayConfig.ts";
 import type { GatewayProcess } from "../gatewayProcess.ts";
-import { residentBytes } from "../memory.ts";
+import { leastMemory } from "../memory.ts";
 import { unhinderedTimer } from "../processorWait.ts";
 
 /** How long health checks took, in milliseconds; without what other programs took. */
@@ -19,8 +19,13 @@ export interface Growth {
   readonly files: number;
 }
 
+/** What a run may add to the memory of a gateway that is warm. */
+export const GROWTH_BYTES_MAX = 64 * 1024 * 1024;
+
 const healthPauseMs = 20;
 const quietTimeoutMs = 15_000;
+/** How long memory may take to fall to what it is expected to be: what nobody refers to is collected as work goes on. */
+const collectMs = 5_000;
 
 /** Asks for its health until it is over, and returns how long that took each time, the quickest first. */
 export async function askHealth(
@@ -52,10 +57,14 @@ export function summaryOf(times: readonly number[]): HealthTimes {
   };
 }
 
-/** What the gateway has, once nothing is under way any more; the connections to its provider, which it keeps, left out. */
+/**
+ * What the gateway has, once nothing is under way any more; the connections to its provider, which it keeps, left out.
+ * It is given a while to have no more memory than `enoughBytes`.
+ */
 export async function atRest(
   { gateway, provider }: { gateway: GatewayProcess; provider: { readonly openCount: number } },
   problems: string[],
+  enoughBytes = Infinity,
 ): Promise<Growth> {
   const deadlineMs = performance.now() + quietTimeoutMs;
   const running = () => gateway.desk.json("requests", "--status", "running");
@@ -65,7 +74,7 @@ export async function atRest(
     break;
   }
   const files = readdirSync(`/proc/${gateway.pid}/fd`).length - provider.openCount;
-  return { bytes: residentBytes(gateway.pid), files };
+  return { bytes: await leastMemory(gateway, enoughBytes, collectMs), files };
 }
 
 /** What is held for a token of an answer, and at most for a short prompt, in nano-roubles. */

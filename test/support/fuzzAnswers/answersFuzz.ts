@@ -2,6 +2,7 @@ import { Database } from "bun:sqlite";
 import {
   askHealth,
   atRest,
+  GROWTH_BYTES_MAX,
   holdEverything,
   summaryOf,
   type Growth,
@@ -41,7 +42,7 @@ export async function fuzzAnswers(
   await visitUntil(requests, { bench, seed, tally });
   over.abort();
   const times = await health;
-  const after = await atRest(bench, tally.problems);
+  const after = await atRest(bench, tally.problems, before.bytes + GROWTH_BYTES_MAX / 2);
   if (bench.gateway.pid !== pid) tally.problems.push("the gateway is another process");
   tally.problems.push(...(await leftWrong(bench, tally)));
   const { verdicts, ...rest } = tally;
