@@ -2,9 +2,9 @@ import { assert } from "../lib/assert.ts";
 import type { Funds, SettledFunds } from "../store/store.ts";
 import type { AmountRange } from "./ceiling.ts";
 
-/** Why money could not be held: `short` can never fit, `busy` would but for other open requests. */
+/** Why money could not be held: `insufficient` can never fit, `busy` would but for other open requests. */
 export type HoldRefusal =
-  | { ok: false; reason: "short"; required: bigint; available: bigint }
+  | { ok: false; reason: "insufficient"; required: bigint; available: bigint }
   | { ok: false; reason: "busy" };
 
 /** Money promised to one open request, in nano-roubles. */
@@ -183,7 +183,7 @@ function decide(range: AmountRange, funds: Funds, promised: Promised): Decision 
   const left = funds.budget === null ? undefined : funds.budget - funds.spent - promised.ofKey;
   const payable = left === undefined || free < left ? free : left;
   if (required > spendable || (left !== undefined && required > left)) {
-    return { ok: false, reason: "short", required, available: payable > 0n ? payable : 0n };
+    return { ok: false, reason: "insufficient", required, available: payable > 0n ? payable : 0n };
   }
   if (required > free) return { ok: false, reason: "busy" };
   return { ok: true, amount: mostOf(range, payable) };

@@ -144,7 +144,7 @@ async function holdMoney(gateway: Gateway, visit: Visit, range: AmountRange): Pr
     refuseWithoutBooks(gateway);
     const held = holds.take(owner, range, books);
     if (held.ok) return held.hold;
-    if (held.reason === "short") {
+    if (held.reason === "insufficient") {
       throw insufficientBalance(formatRoubles(held.required), formatRoubles(held.available));
     }
     const leftMs = untilMs - clock.monotonicMs();

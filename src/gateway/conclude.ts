@@ -21,8 +21,8 @@ export async function conclude(visit: Visit, admitted: Admitted, ending: Ending)
     noteUnwritten(visit);
     visit.note({ outcome: "failed" });
     // Its money went to somebody else in that very moment: the next try is told whether any is left.
-    const isShort = error instanceof WriteError && error.failure === "short";
-    throw isShort ? rateLimitExceeded() : serviceUnavailable(error);
+    const isInsufficient = error instanceof WriteError && error.failure === "insufficient";
+    throw isInsufficient ? rateLimitExceeded() : serviceUnavailable(error);
   }
 }
 

@@ -3,7 +3,7 @@ import type { Endpoint } from "../contract/requestForm.ts";
 import { newRowId } from "./columns.ts";
 import { requestFolder } from "./fold.ts";
 import { objectOwner, type OwnedObject } from "./owners.ts";
-import { promiseKeeper } from "./promise.ts";
+import { holdChecker } from "./holdCheck.ts";
 import { requests } from "./requestSchema.ts";
 import { keys } from "./schema.ts";
 import { requestEnder, type RequestEnd, type Settled } from "./settle.ts";
@@ -107,7 +107,7 @@ function roomProber({ db }: Connection, touch: TouchKey): () => void {
 }
 
 function requestOpener(connection: Connection): (request: OpenedRequest) => void {
-  const keepPromise = promiseKeeper(connection);
+  const requireFunds = holdChecker(connection);
   const insert = connection.db
     .insert(requests)
     .values({
@@ -128,7 +128,7 @@ function requestOpener(connection: Connection): (request: OpenedRequest) => void
     })
     .prepare();
   return (request) => {
-    keepPromise(request);
+    requireFunds(request);
     insert.run({ ...request });
   };
 }

@@ -1,6 +1,6 @@
 import { FOLDED_AT_ONCE } from "./fold.ts";
 import { operationRunner, type WriteOperation } from "./operations.ts";
-import { BrokenPromise } from "./promise.ts";
+import { InsufficientFunds } from "./holdCheck.ts";
 import { errorCode } from "../lib/errorCode.ts";
 import { connect, sqliteFault, type Connection, type Durability } from "./sqlite.ts";
 import { decodeOperations, resultToWire, type WireResult } from "./wire.ts";
@@ -22,10 +22,10 @@ export interface WriterEnd {
 }
 
 /**
- * `full`: there is no room; `busy`: another process kept the database locked; `short`: the account cannot pay
+ * `full`: there is no room; `busy`: another process kept the database locked; `insufficient`: the account cannot pay
  * a hold any more; `refused`: a constraint, or a rule of the code's own: what ends must be running.
  */
-export type WriteFailure = "full" | "busy" | "short" | "refused";
+export type WriteFailure = "full" | "busy" | "insufficient" | "refused";
 
 export type WriteReply =
   | { ok: true; result: WireResult }
@@ -161,12 +161,12 @@ function batchRunner(connection: Connection): RunBatch {
 }
 
 function isRefusal(reply: WriteReply): boolean {
-  return !reply.ok && (reply.failure === "refused" || reply.failure === "short");
+  return !reply.ok && (reply.failure === "refused" || reply.failure === "insufficient");
 }
 
 /** Undefined where no reply may be given: after a failed fsync nothing may be tried again, the process must stop. */
 function failureOf(error: unknown): WriteFailure | undefined {
-  if (error instanceof BrokenPromise) return "short";
+  if (error instanceof InsufficientFunds) return "insufficient";
   // A commit asks for more of the log's index when its frames are written: rolled back, they may be there again after a crash.
   if (errorCode(error) === "SQLITE_IOERR_SHMSIZE") return undefined;
   const fault = sqliteFault(error);

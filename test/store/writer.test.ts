@@ -81,7 +81,7 @@ describe("the writer", () => {
       writer.write({ kind: "touch", keyId: owner.keyId, at: 77 }),
     ]);
     const failures = results.map((result) => result.status === "rejected" && result.reason.failure);
-    expect(failures).toEqual(["short", "refused", false]);
+    expect(failures).toEqual(["insufficient", "refused", false]);
     expect(store.accounts.find("alice")?.balance).toBe(100n);
     expect(store.audit()).toEqual({ accounts: 1, requests: 0, problems: [], notes: [] });
   });

@@ -175,7 +175,7 @@ class HttpHistory {
     const { error } = JSON.parse(reply.text) as { error: Record<string, unknown> };
     const seen = [reply.status, error["required_rub"], error["available_rub"]].join(" ");
     const amounts =
-      expected.kind === "short"
+      expected.kind === "insufficient"
         ? [402, formatRoubles(expected.required), formatRoubles(expected.available)]
         : [429, undefined, undefined];
     same(seen, amounts.join(" "), "the refusal");

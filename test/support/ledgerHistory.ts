@@ -137,7 +137,7 @@ class LedgerHistory {
     const seen: ModelDecision = !taken.ok
       ? taken.reason === "busy"
         ? { kind: "busy" }
-        : { kind: "short", required: taken.required, available: taken.available }
+        : { kind: "insufficient", required: taken.required, available: taken.available }
       : {
           kind: "held",
           tokens: boundWithin(range, taken.hold.amount, { least, most }),

@@ -43,7 +43,7 @@ export interface ModelDemand {
 
 export type ModelDecision =
   | { readonly kind: "held"; readonly tokens: number; readonly hold: bigint }
-  | { readonly kind: "short"; readonly required: bigint; readonly available: bigint }
+  | { readonly kind: "insufficient"; readonly required: bigint; readonly available: bigint }
   | { readonly kind: "busy" };
 
 export class MoneyModel {
@@ -126,7 +126,7 @@ export class MoneyModel {
     const left = budget === null ? free : budget - spent - ofKey;
     const payable = left < free ? left : free;
     if (required > balance + overdraft || (budget !== null && required > left)) {
-      return { kind: "short", required, available: payable < 0n ? 0n : payable };
+      return { kind: "insufficient", required, available: payable < 0n ? 0n : payable };
     }
     if (required > free) return { kind: "busy" };
     const paid = unit === 0n ? BigInt(most) : (payable - prompt) / unit;

@@ -31,13 +31,13 @@ function open(id: string, changes: Partial<OpenedRequest> = {}): Promise<unknown
   );
 }
 
-const isShort = { name: "WriteError", failure: "short" };
+const isInsufficient = { name: "WriteError", failure: "insufficient" };
 
 describe("a request whose money went between its promise and its row is refused", () => {
   test("when a debit took it", async () => {
     const debit = { account: "alice", kind: "debit", amount: 1n, ref: null, note: null } as const;
     books.store.admin.book(actor, debit);
-    expect(await open("req_1")).toMatchObject(isShort);
+    expect(await open("req_1")).toMatchObject(isInsufficient);
     expect(books.store.requests.find("req_1")).toBeUndefined();
     expect(await open("req_2", { hold: 99_999n })).toBe("opened");
   });
@@ -45,7 +45,7 @@ describe("a request whose money went between its promise and its row is refused"
   test("when the overdraft was lowered", async () => {
     books.store.admin.setOverdraft(actor, "alice", 10n);
     books.store.admin.setOverdraft(actor, "alice", 9n);
-    expect(await open("req_1", { hold: 100_010n })).toMatchObject(isShort);
+    expect(await open("req_1", { hold: 100_010n })).toMatchObject(isInsufficient);
     expect(await open("req_2", { hold: 100_009n })).toBe("opened");
   });
 
@@ -58,7 +58,7 @@ describe("a request whose money went between its promise and its row is refused"
       open("req_2", { hold: rest + 1n, promised: 10_000n + rest + 1n }),
       open("req_3", { ...bob, hold: 100_000n }),
     ]);
-    expect(refused).toMatchObject(isShort);
+    expect(refused).toMatchObject(isInsufficient);
     expect(neighbour).toBe("opened");
     expect(await open("req_4", { hold: rest, promised: 10_000n + rest })).toBe("opened");
   });
@@ -67,5 +67,5 @@ describe("a request whose money went between its promise and its row is refused"
 test("a request is opened that fits the money, whatever was promised to those that ended since", async () => {
   expect(await open("req_1", { hold: 40_000n, promised: 1_000_000n })).toBe("opened");
   expect(await open("req_2", { hold: 60_000n, promised: 1_000_000n })).toBe("opened");
-  expect(await open("req_3", { hold: 1n, promised: 1_000_000n })).toMatchObject(isShort);
+  expect(await open("req_3", { hold: 1n, promised: 1_000_000n })).toMatchObject(isInsufficient);
 });

@@ -5,8 +5,8 @@ import { accounts } from "./schema.ts";
 import type { Connection } from "./sqlite.ts";
 
 /** The money that was promised to a request is gone before its row came into the books. */
-export class BrokenPromise extends Error {
-  override readonly name = "BrokenPromise";
+export class InsufficientFunds extends Error {
+  override readonly name = "InsufficientFunds";
 }
 
 /** What is held for a request, and all that its account's open requests were promised then, itself included. */
@@ -19,9 +19,9 @@ interface PromisedRequest {
 /**
  * Refuses a request whose account cannot pay its hold any more. What is promised in memory becomes known to
  * others with the row: until then a debit, a lower overdraft or a charge beyond its own hold may take it. So
- * at every moment the books can pay all that is held in them. Throws BrokenPromise.
+ * at every moment the books can pay all that is held in them. Throws InsufficientFunds.
  */
-export function promiseKeeper({ db }: Connection): (request: PromisedRequest) => void {
+export function holdChecker({ db }: Connection): (request: PromisedRequest) => void {
   const funds = db
     .select({ balance: accounts.balance, overdraft: accounts.overdraft })
     .from(accounts)
@@ -40,6 +40,6 @@ export function promiseKeeper({ db }: Connection): (request: PromisedRequest) =>
     if (promised <= spendable) return;
     const held = running.get({ accountId })?.held ?? 0n;
     if (held + hold > spendable)
-      throw new BrokenPromise("the account cannot pay the hold any more");
+      throw new InsufficientFunds("the account cannot pay the hold any more");
   };
 }
