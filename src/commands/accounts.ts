@@ -5,7 +5,7 @@ import { available, type AccountRow } from "../store/store.ts";
 import { accountName, overdraft } from "./arguments.ts";
 import { visible, type Result } from "./print.ts";
 import { fields, table } from "./table.ts";
-import { findAccount, withSession, type Session } from "./session.ts";
+import { withSession, type Session } from "./session.ts";
 import { isoTime } from "../lib/isoTime.ts";
 import { shortTime } from "./times.ts";
 
@@ -39,7 +39,7 @@ export function addAccounts(program: Command): void {
     .description("show one account")
     .argument("<name>")
     .action((name: string, _: unknown, command: Command) =>
-      withSession(command, "existing", (session) => shown(findAccount(session, name))),
+      withSession(command, "existing", (session) => shown(session.store.accounts.existing(name))),
     );
   addChanges(accounts);
 }

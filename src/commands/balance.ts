@@ -6,7 +6,7 @@ import { amount, listLimit, note, reference } from "./arguments.ts";
 import { visible, type Result } from "./print.ts";
 import { addCsv, csvOf, withReport, type Report } from "./report.ts";
 import { fields, table } from "./table.ts";
-import { findAccount, withSession, type Session } from "./session.ts";
+import { withSession, type Session } from "./session.ts";
 import { isoTime } from "../lib/isoTime.ts";
 import { shortTime } from "./times.ts";
 
@@ -50,7 +50,7 @@ export function addBalance(program: Command): void {
     .description("show what an account has")
     .argument("<account>")
     .action((name: string, _: unknown, command: Command) =>
-      withSession(command, "existing", (session) => shown(findAccount(session, name))),
+      withSession(command, "existing", (session) => shown(session.store.accounts.existing(name))),
     );
   const ofAccount = balance
     .command("history")
@@ -165,7 +165,7 @@ function shown(account: AccountRow): Result {
 }
 
 function history(session: Session, name: string, limit: number): Report {
-  const account = findAccount(session, name);
+  const account = session.store.accounts.existing(name);
   const rows = session.store.ledger.history(account.id, limit);
   const document = rows.map(ledgerDocument);
   return {

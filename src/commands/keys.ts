@@ -1,13 +1,12 @@
 import type { Command } from "commander";
 import { accountName, KEY_ID_DESCRIPTION, keyId } from "./arguments.ts";
 import { CommandFailure } from "./failure.ts";
-import { noKey } from "../store/store.ts";
 import { addKeyRotation } from "./keyRotation.ts";
 import { addSettingOptions, settingFlags, settingsOf, type SettingOptions } from "./keySettings.ts";
 import { issuedKey, keyDocument, keysTable, shownKey } from "./keyShown.ts";
 import { newKey } from "./newKey.ts";
 import { visible, type Result } from "./print.ts";
-import { findAccount, withSession, type Session } from "./session.ts";
+import { withSession, type Session } from "./session.ts";
 
 interface CreateOptions extends SettingOptions {
   readonly account: string;
@@ -78,7 +77,7 @@ function create(session: Session, options: CreateOptions): Result {
 }
 
 function list(session: Session, account: string | undefined): Result {
-  if (account !== undefined) findAccount(session, account);
+  if (account !== undefined) session.store.accounts.existing(account);
   const rows = session.store.keys.list(account);
   const owner = account ?? "NAME";
   return {
@@ -91,9 +90,7 @@ function list(session: Session, account: string | undefined): Result {
 }
 
 function show(session: Session, id: string): Result {
-  const key = session.store.keys.find(id);
-  if (key !== undefined) return shownKey(session, key);
-  throw noKey(id);
+  return shownKey(session, session.store.keys.existing(id));
 }
 
 async function set(command: Command, id: string, options: SettingOptions): Promise<void> {

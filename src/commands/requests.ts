@@ -6,14 +6,14 @@ import {
   type RequestStatus,
 } from "../contract/requestForm.ts";
 import { formatRoubles } from "../lib/money.ts";
-import { noKey, type AttemptRecord, type RequestRow } from "../store/store.ts";
+import type { AttemptRecord, RequestRow } from "../store/store.ts";
 import { listLimit } from "./arguments.ts";
 import { CommandFailure } from "./failure.ts";
 import { pricePerMillion } from "./prices.ts";
 import { visible, type Result } from "./print.ts";
 import { addCsv, addSpan, csvOf, withReport, type Report, type SpanOptions } from "./report.ts";
 import { fields, table } from "./table.ts";
-import { findAccount, withSession, type Session } from "./session.ts";
+import { withSession, type Session } from "./session.ts";
 import { shortTime } from "./times.ts";
 
 interface ListOptions extends SpanOptions {
@@ -88,8 +88,8 @@ function refuseListOptions(requests: Command): void {
 
 function list(session: Session, options: ListOptions): Report {
   const { account, key } = options;
-  if (account !== undefined) findAccount(session, account);
-  if (key !== undefined && session.store.keys.find(key) === undefined) throw noKey(key);
+  if (account !== undefined) session.store.accounts.existing(account);
+  if (key !== undefined) session.store.keys.existing(key);
   const rows = session.store.requests.list(options);
   const document = rows.map(requestDocument);
   return {

@@ -8,10 +8,8 @@ import {
   emptyDatabase,
   explainFailure,
   missingFolder,
-  noAccount,
   openStore,
   refuseLoneLog,
-  type AccountRow,
   type Actor,
   type Store,
 } from "../store/store.ts";
@@ -100,13 +98,6 @@ export function requireDatabase(path: string): void {
 /** Who runs this command, and when. */
 export function currentActor(): Actor {
   return { name: actorName(), at: systemClock.epochMs() };
-}
-
-/** The account of this name. Throws StoreError where there is none. */
-export function findAccount({ store }: Pick<Session, "store">, name: string): AccountRow {
-  const account = store.accounts.find(name);
-  if (account !== undefined) return account;
-  throw noAccount(name);
 }
 
 /** The number says it for certain; the name is easier to read, and the environment may have set it. */

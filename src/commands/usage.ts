@@ -4,7 +4,7 @@ import { formatRoubles } from "../lib/money.ts";
 import { usageGroupings, type UsageGrouping, type UsageRow } from "../store/store.ts";
 import { csv } from "./csv.ts";
 import { addCsv, addSpan, withReport, type Report, type SpanOptions } from "./report.ts";
-import { findAccount, type Session } from "./session.ts";
+import type { Session } from "./session.ts";
 import { table } from "./table.ts";
 
 interface UsageOptions extends SpanOptions {
@@ -28,7 +28,7 @@ export function addUsage(program: Command): void {
 }
 
 function read(session: Session, { by, account, since, until }: UsageOptions): UsageRow[] {
-  if (account !== undefined) findAccount(session, account);
+  if (account !== undefined) session.store.accounts.existing(account);
   return session.store.usage(by, { account, since, until });
 }
 

@@ -3,7 +3,7 @@ import { assert } from "../lib/assert.ts";
 import { newRowId } from "./columns.ts";
 import { heldSum, isRunning, requests } from "./requestSchema.ts";
 import { accounts } from "./schema.ts";
-import type { Connection } from "./sqlite.ts";
+import { StoreError, type Connection } from "./sqlite.ts";
 
 /** `held` is the sum of the account's open holds; all amounts are nano-roubles. */
 export interface AccountRow {
@@ -19,6 +19,8 @@ export interface AccountRow {
 export interface AccountTable {
   insert(account: { name: string; overdraft: bigint; createdAt: number }): AccountRow;
   find(name: string): AccountRow | undefined;
+  /** The account of this name. Throws StoreError where there is none. */
+  existing(name: string): AccountRow;
   /** By the row's own id, which must be there. */
   findById(id: number): AccountRow;
   list(): AccountRow[];
@@ -48,6 +50,7 @@ export function accountTable({ db }: Connection): AccountTable {
   const select = db.select(columns).from(accounts);
   const all = db.select(columns).from(accounts).orderBy(asc(accounts.name)).prepare();
   const byName = select.where(eq(accounts.name, sql.placeholder("name"))).prepare();
+  const find = (name: string): AccountRow | undefined => byName.get({ name });
   return {
     insert(account) {
       const row = db
@@ -57,7 +60,14 @@ export function accountTable({ db }: Connection): AccountTable {
         .get();
       return { ...account, id: row.id, balance: 0n, held: 0n, disabled: false };
     },
-    find: (name) => byName.get({ name }),
+    find,
+    existing(name) {
+      const account = find(name);
+      if (account !== undefined) return account;
+      throw new StoreError(
+        `there is no account ${JSON.stringify(name)}: tollgate accounts list shows them`,
+      );
+    },
     findById(id) {
       const row = db.select(columns).from(accounts).where(eq(accounts.id, id)).get();
       assert(row !== undefined, "an account that is not there");

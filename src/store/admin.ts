@@ -1,11 +1,9 @@
-import { noAccount } from "./absent.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { accountTable, available, type AccountRow } from "./accounts.ts";
 import type { Actor } from "./actor.ts";
 import {
   changeKey,
   changesDetail,
-  existingKey,
   rotateKey,
   rotationDetail,
   type Rotated,
@@ -66,11 +64,6 @@ export function admin(connection: Connection): Admin {
   const accounts = accountTable(connection);
   const keys = keyTable(connection);
   const change = changer(connection);
-  const find = (name: string): AccountRow => {
-    const account = accounts.find(name);
-    if (!account) throw noAccount(name);
-    return account;
-  };
   return {
     createAccount: (actor, name, overdraft) =>
       change(actor, { command: "accounts create", subject: name }, () => {
@@ -83,18 +76,18 @@ export function admin(connection: Connection): Admin {
       }),
     setOverdraft: (actor, name, overdraft) =>
       change(actor, { command: "accounts set", subject: name }, () => {
-        const account = find(name);
+        const account = accounts.existing(name);
         refuseOverdraft(account, overdraft);
         accounts.setOverdraft(account.id, overdraft);
-        return { result: find(name), detail: overdraftDetail(overdraft) };
+        return { result: accounts.existing(name), detail: overdraftDetail(overdraft) };
       }),
     setDisabled: (actor, name, disabled) =>
       change(
         actor,
         { command: disabled ? "accounts disable" : "accounts enable", subject: name },
         () => {
-          accounts.setDisabled(find(name).id, disabled);
-          return { result: find(name), detail: null };
+          accounts.setDisabled(accounts.existing(name).id, disabled);
+          return { result: accounts.existing(name), detail: null };
         },
       ),
     createKey: (actor, account, key) =>
@@ -104,7 +97,7 @@ export function admin(connection: Connection): Admin {
           existing ?? accounts.insert({ name: account, overdraft: 0n, createdAt: actor.at });
         keys.insert({ ...key, accountId: owner.id });
         const result = {
-          key: existingKey(keys, key.publicId),
+          key: keys.existing(key.publicId),
           createdAccount: existing === undefined,
         };
         return { result, detail: `account ${account}` };
@@ -121,13 +114,13 @@ export function admin(connection: Connection): Admin {
       }),
     revokeKey: (actor, publicId) =>
       change(actor, { command: "keys revoke", subject: publicId }, () => {
-        const key = existingKey(keys, publicId);
+        const key = keys.existing(publicId);
         const applied = keys.revoke(key.id, actor.at);
         return { result: { key: keys.find(publicId) ?? key, applied }, detail: null, applied };
       }),
     book: (actor, booking) =>
       change(actor, { command: `balance ${booking.kind}`, subject: booking.account }, () => {
-        const result = book(connection, actor, find(booking.account), booking);
+        const result = book(connection, actor, accounts.existing(booking.account), booking);
         return { result, detail: bookingDetail(booking), applied: result.applied };
       }),
     refund: (actor, refunding) =>

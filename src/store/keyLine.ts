@@ -1,4 +1,3 @@
-import { noKey } from "./absent.ts";
 import { isoTime } from "../lib/isoTime.ts";
 import { formatRoubles } from "../lib/money.ts";
 import type { Actor } from "./actor.ts";
@@ -14,23 +13,16 @@ export interface Rotated {
   replacedUntil: number;
 }
 
-/** The key of this id. Throws StoreError. */
-export function existingKey(keys: KeyTable, publicId: string): KeyRow {
-  const key = keys.find(publicId);
-  if (key) return key;
-  throw noKey(publicId);
-}
-
 /**
  * Changes settings of a key. Keys that rotations put in each other's place are a line, which has one budget:
  * set on any of them it is that of all, and what they spent together counts against it. The caller holds the
  * transaction. Throws StoreError; also for a revoked key, since nothing would come of it.
  */
 export function changeKey(keys: KeyTable, publicId: string, changes: KeyChanges): KeyRow {
-  const key = existingKey(keys, publicId);
+  const key = keys.existing(publicId);
   if (key.revokedAt !== null) throw new StoreError(`key ${revoked(key)}`);
   keys.change(key, changes);
-  return existingKey(keys, publicId);
+  return keys.existing(publicId);
 }
 
 /**
@@ -45,7 +37,7 @@ export function rotateKey(
   publicId: string,
   { successor, graceMs }: { successor: Successor; graceMs: number },
 ): Rotated {
-  const old = existingKey(keys, publicId);
+  const old = keys.existing(publicId);
   refuseRotation(old, keys.newestOfLine(old), actor.at);
   keys.insert(
     {
@@ -65,7 +57,7 @@ export function rotateKey(
   const graceEnd = actor.at + graceMs;
   const replacedUntil = Math.min(old.expiresAt ?? graceEnd, graceEnd);
   keys.change(old, { expiresAt: replacedUntil });
-  return { key: existingKey(keys, successor.publicId), replacedUntil };
+  return { key: keys.existing(successor.publicId), replacedUntil };
 }
 
 /** What the admin log keeps of a change, in the words of the command line. */

@@ -5,7 +5,7 @@ import { lazy } from "../lib/lazy.ts";
 import { newRowId, plannedOnce } from "./columns.ts";
 import { requests } from "./requestSchema.ts";
 import { accounts, keys } from "./schema.ts";
-import type { Connection } from "./sqlite.ts";
+import { StoreError, type Connection } from "./sqlite.ts";
 
 /** What a person says of a key. A limit that is null is the config's. `models` null: all models; empty: the list is damaged, and it may use none. */
 export interface KeySettings {
@@ -74,6 +74,8 @@ export interface KeyTable {
   /** By the SHA-256 of the whole key: one point read. */
   findByHash(hash: Uint8Array): KeySecretRow | undefined;
   find(publicId: string): KeyRow | undefined;
+  /** The key of this id. Throws StoreError where there is none. */
+  existing(publicId: string): KeyRow;
   list(account: string | undefined): KeyRow[];
   /** Changes settings of this key; a budget for all keys of its line, which have one between them. */
   change(key: Pick<KeyRow, "id" | "firstKeyId">, changes: KeyChanges): void;
@@ -152,6 +154,7 @@ export function keyTable({ db }: Connection): KeyTable {
     .innerJoin(accounts, eq(keys.accountId, accounts.id))
     .where(eq(keys.id, plannedOnce("keyId")))
     .prepare();
+  const find = (publicId: string): KeyRow | undefined => byPublicId().get({ publicId });
   return {
     insert(key, firstKeyId) {
       const models = key.models && JSON.stringify(key.models);
@@ -161,7 +164,14 @@ export function keyTable({ db }: Connection): KeyTable {
         .run();
     },
     findByHash: (hash) => byHash.get({ hash }),
-    find: (publicId) => byPublicId().get({ publicId }),
+    find,
+    existing(publicId) {
+      const key = find(publicId);
+      if (key !== undefined) return key;
+      throw new StoreError(
+        `there is no key ${JSON.stringify(publicId)}: tollgate keys list shows them`,
+      );
+    },
     list: (account) =>
       joined(all)
         .where(account === undefined ? undefined : eq(accounts.name, account))

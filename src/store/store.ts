@@ -19,10 +19,10 @@ import { usageReport, type UsageFilter, type UsageGrouping, type UsageRow } from
  * does before it serves.
  */
 export interface Store {
-  readonly accounts: Pick<AccountTable, "find" | "list">;
+  readonly accounts: Pick<AccountTable, "existing" | "find" | "list">;
   readonly keys: Pick<
     KeyTable,
-    "find" | "findByHash" | "funds" | "fundsBeside" | "list" | "newestOfLine"
+    "existing" | "find" | "findByHash" | "funds" | "fundsBeside" | "list" | "newestOfLine"
   >;
   readonly ledger: Pick<LedgerTable, "history" | "refunded">;
   readonly requests: RequestTable;
@@ -123,7 +123,6 @@ function storeOver(
   };
 }
 
-export { noAccount, noKey } from "./absent.ts";
 export { available, type AccountRow } from "./accounts.ts";
 export type { Actor } from "./actor.ts";
 export type { AuditReport } from "./audit.ts";
