@@ -5,7 +5,7 @@ import { NANO_ROUBLES_PER_ROUBLE } from "../lib/money.ts";
 import type { Connection } from "./sqlite.ts";
 import { chargeRef } from "./ledger.ts";
 import { keptSince } from "./keptSince.ts";
-import { joined, summedApart } from "./summedApart.ts";
+import { joined } from "./summedApart.ts";
 import { splitTime, type TimeSpan } from "./timeSpan.ts";
 
 export const usageGroupings = ["day", "model", "provider", "account", "key"] as const;
@@ -82,12 +82,14 @@ export function usageReport(
   });
 }
 
+/** Sums up money as `summedApart` does, by values that are bound. */
 function ofTotals(by: UsageGrouping, days: TimeSpan, account: string | undefined): SQL {
   return sql`SELECT ${groupings[by].ofTotals()} AS grouped, sum(requests) AS requests, sum(failed) AS failed,
       sum(prompt_tokens) AS prompt, sum(cached_tokens) AS cached,
       sum(cache_write_tokens) AS cacheWrite, sum(completion_tokens) AS completion,
-      ${sql.raw(summedApart("charge", "cost"))}, ${sql.raw(summedApart("operator_cost", "own"))},
-      ${sql.raw(summedApart("refunded", "refunded"))}
+      sum(charge / ${NANO_ROUBLES_PER_ROUBLE}) AS cost, sum(charge % ${NANO_ROUBLES_PER_ROUBLE}) AS costRest,
+      sum(operator_cost / ${NANO_ROUBLES_PER_ROUBLE}) AS own, sum(operator_cost % ${NANO_ROUBLES_PER_ROUBLE}) AS ownRest,
+      sum(refunded / ${NANO_ROUBLES_PER_ROUBLE}) AS refunded, sum(refunded % ${NANO_ROUBLES_PER_ROUBLE}) AS refundedRest
     FROM daily_totals WHERE ${ofDays(days, account)}
     GROUP BY 1`;
 }
