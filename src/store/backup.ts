@@ -1,7 +1,7 @@
 import { linkSync, lstatSync, realpathSync, renameSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { discardCopy, makeCopy, partialName, syncPath } from "./copying.ts";
-import { SIDE_SUFFIXES } from "./databaseFile.ts";
+import { STORE_SUFFIXES } from "./databaseFile.ts";
 import { orStoreError } from "./orStoreError.ts";
 import { StoreError } from "./sqlite.ts";
 
@@ -11,9 +11,6 @@ export interface Backup {
   accounts: number;
   requests: number;
 }
-
-/** The names beside a database that SQLite, or a gateway, takes for its own. */
-const RESERVED = ["", ...SIDE_SUFFIXES, ".lock"];
 
 /**
  * Writes a verified copy of the database, as it is at one moment, to `file`, an absolute path at which nothing may
@@ -47,7 +44,7 @@ function refusePlace(file: string, database: string): void {
     throw new StoreError(`there is no folder ${folder}: make it first, or name another file`);
   const base = realpathSync(database);
   const place = join(realpathSync(folder), basename(file));
-  if (RESERVED.some((suffix) => place === base + suffix || file === database + suffix))
+  if (STORE_SUFFIXES.some((suffix) => place === base + suffix || file === database + suffix))
     throw new StoreError(`${file} belongs to the database itself: name another file`);
   if (isTaken(file)) throw taken(file);
 }

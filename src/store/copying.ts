@@ -20,8 +20,6 @@ export type CopyReply =
 
 /** The names that come of it are known again in `leftCopies.ts`. */
 const NAME_BYTES = 6;
-/** What SQLite may leave beside a file. */
-const BESIDE = ["", ...SIDE_SUFFIXES];
 
 /** A name beside `file` that nothing has yet. */
 export function partialName(file: string): string {
@@ -61,7 +59,7 @@ function clearLeftCopies(folder: string): void {
 /** Removes a copy, and whatever lies beside it. */
 export function discardCopy(copy: string): void {
   for (const path of [copy, trialOf(copy)])
-    for (const suffix of BESIDE) rmSync(path + suffix, { force: true });
+    for (const suffix of ["", ...SIDE_SUFFIXES]) rmSync(path + suffix, { force: true });
 }
 
 /** Puts what was written to a file, or which names a folder holds, on the disk. */

@@ -12,6 +12,9 @@ export const OWNER_ONLY = 0o600;
 export const LOG_SUFFIXES = ["-wal", "-journal"] as const;
 /** All that it puts there. */
 export const SIDE_SUFFIXES = [...LOG_SUFFIXES, "-shm"] as const;
+const LOCK_SUFFIX = ".lock";
+/** Of every file of a store: the database, and what SQLite and a gateway put beside it. */
+export const STORE_SUFFIXES = ["", ...SIDE_SUFFIXES, LOCK_SUFFIX] as const;
 
 /** The files in which a store lies, whether they are there yet or not. */
 export interface StoreFiles {
@@ -53,7 +56,7 @@ export function storeFiles(path: string): StoreFiles {
 
 /** Where the lock of a database lies: beside the file itself, so that it is one by whichever link it is reached. */
 export function lockPath(databasePath: string): string {
-  return `${databaseFile(databasePath)}.lock`;
+  return databaseFile(databasePath) + LOCK_SUFFIX;
 }
 
 /**

@@ -128,7 +128,7 @@ export type { Actor } from "./actor.ts";
 export type { AuditReport } from "./audit.ts";
 export { backUp, type Backup } from "./backup.ts";
 export { startFolding, type Folding } from "./folding.ts";
-export { emptyDatabase, missingFolder, secondName } from "./databaseFile.ts";
+export { emptyDatabase, missingFolder, secondName, STORE_SUFFIXES } from "./databaseFile.ts";
 export type { Funds, KeyChanges, KeyRow, KeySecretRow, SettledFunds } from "./keys.ts";
 export type { HistoryRow } from "./ledger.ts";
 export { takeInstanceLock, type InstanceLock } from "./lock.ts";

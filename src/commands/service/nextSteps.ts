@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { ENVIRONMENT_FILE } from "../../config/load.ts";
 import type { Config } from "../../config/schema.ts";
+import { STORE_SUFFIXES } from "../../store/store.ts";
 import { visible } from "../print.ts";
 import { shellWord } from "../shellWord.ts";
 
@@ -21,8 +22,6 @@ export interface Installed {
 /** Where a unit is known by its name alone. */
 const UNIT_FOLDER = "/etc/systemd/system";
 const APART = 'database.path = "/var/lib/tollgate/tollgate.db" parts them';
-/** What may lie beside a database, made by whoever used it first. */
-const DATABASE_FILES = ["", "-wal", "-shm", ".lock"];
 
 /** What is left to do after the unit was written: lines for a shell, run as root, and comments. */
 export function nextSteps(installed: Installed): readonly string[] {
@@ -55,7 +54,8 @@ function ownershipSteps({
   const made = writable.filter((folder) => !existsSync(folder));
   const owned = [
     ...writable.filter((folder) => existsSync(folder)),
-    ...DATABASE_FILES.map((ending) => config.database.path + ending).filter((one) =>
+    // Made by whoever used the database first.
+    ...STORE_SUFFIXES.map((suffix) => config.database.path + suffix).filter((one) =>
       existsSync(one),
     ),
     config.file,
