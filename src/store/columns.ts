@@ -1,4 +1,4 @@
-import { sql, type SQL } from "drizzle-orm";
+import { sql, type Placeholder, type SQL } from "drizzle-orm";
 import { customType } from "drizzle-orm/sqlite-core";
 
 /**
@@ -30,4 +30,10 @@ export const newRowId = sql`NULL`;
  */
 export function plannedOnce(name: string): SQL {
   return sql`+${sql.placeholder(name)}`;
+}
+
+/** A placeholder for each column of a row, by the column's own name. */
+export function bound<Name extends string>(...names: Name[]): Record<Name, Placeholder<Name>> {
+  const entries = names.map((name) => [name, sql.placeholder(name)]);
+  return Object.fromEntries(entries) as Record<Name, Placeholder<Name>>;
 }

@@ -2,7 +2,7 @@ import { desc, eq, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { assert } from "../lib/assert.ts";
 import { formatRoubles, NANO_ROUBLES_MAX } from "../lib/money.ts";
-import { newRowId } from "./columns.ts";
+import { bound, newRowId } from "./columns.ts";
 import { accounts, ledger } from "./schema.ts";
 import { StoreError, type Connection } from "./sqlite.ts";
 
@@ -82,16 +82,8 @@ export function ledgerTable(connection: Connection): LedgerTable {
     .insert(ledger)
     .values({
       id: newRowId,
-      accountId: sql.placeholder("accountId"),
-      seq: sql.placeholder("seq"),
-      kind: sql.placeholder("kind"),
-      amount: sql.placeholder("amount"),
-      balanceAfter: sql.placeholder("balanceAfter"),
-      ref: sql.placeholder("ref"),
-      actor: sql.placeholder("actor"),
-      note: sql.placeholder("note"),
-      at: sql.placeholder("at"),
-      refundOf: sql.placeholder("refundOf"),
+      ...bound("accountId", "seq", "kind", "amount", "balanceAfter", "ref"),
+      ...bound("actor", "note", "at", "refundOf"),
     })
     .prepare();
   return {

@@ -1,6 +1,6 @@
 import { eq, sql } from "drizzle-orm";
 import type { Endpoint } from "../contract/requestForm.ts";
-import { newRowId } from "./columns.ts";
+import { bound, newRowId } from "./columns.ts";
 import { requestFolder } from "./fold.ts";
 import { objectOwner, type OwnedObject } from "./owners.ts";
 import { holdChecker } from "./holdCheck.ts";
@@ -112,19 +112,9 @@ function requestOpener(connection: Connection): (request: OpenedRequest) => void
     .insert(requests)
     .values({
       id: newRowId,
-      publicId: sql.placeholder("publicId"),
-      at: sql.placeholder("at"),
-      accountId: sql.placeholder("accountId"),
-      keyId: sql.placeholder("keyId"),
-      endpoint: sql.placeholder("endpoint"),
-      model: sql.placeholder("model"),
-      stream: sql.placeholder("stream"),
+      ...bound("publicId", "at", "accountId", "keyId", "endpoint", "model", "stream"),
       status: "running",
-      priceInput: sql.placeholder("priceInput"),
-      priceCachedInput: sql.placeholder("priceCachedInput"),
-      priceCacheWrite: sql.placeholder("priceCacheWrite"),
-      priceOutput: sql.placeholder("priceOutput"),
-      hold: sql.placeholder("hold"),
+      ...bound("priceInput", "priceCachedInput", "priceCacheWrite", "priceOutput", "hold"),
     })
     .prepare();
   return (request) => {

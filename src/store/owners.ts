@@ -1,4 +1,5 @@
 import { and, eq, gt, sql } from "drizzle-orm";
+import { bound } from "./columns.ts";
 import { responseOwner } from "./schema.ts";
 import type { Connection } from "./sqlite.ts";
 
@@ -53,13 +54,7 @@ export function objectOwner({ db }: Connection): (object: OwnedObject, now: numb
   const isOwn = sql`${responseOwner.accountId} = excluded.account_id AND ${responseOwner.expiresAt} > 0`;
   const record = db
     .insert(responseOwner)
-    .values({
-      hash: sql.placeholder("hash"),
-      accountId: sql.placeholder("accountId"),
-      provider: sql.placeholder("provider"),
-      expiresAt: sql.placeholder("expiresAt"),
-      historyTokens: sql.placeholder("historyTokens"),
-    })
+    .values(bound("hash", "accountId", "provider", "expiresAt", "historyTokens"))
     .onConflictDoUpdate({
       target: responseOwner.hash,
       set: {

@@ -1,7 +1,7 @@
 import { and, eq, ne, sql } from "drizzle-orm";
 import type { EndStatus } from "../contract/requestForm.ts";
 import { assert } from "../lib/assert.ts";
-import { plannedOnce } from "./columns.ts";
+import { bound, plannedOnce } from "./columns.ts";
 import { chargeRef, ledgerTable } from "./ledger.ts";
 import { attempts, heldSum, isRunning, requests } from "./requestSchema.ts";
 import { accounts } from "./schema.ts";
@@ -71,14 +71,7 @@ export function requestEnder(connection: Connection): (end: RequestEnd) => Settl
     .prepare();
   const attempt = db
     .insert(attempts)
-    .values({
-      requestId: sql.placeholder("requestId"),
-      n: sql.placeholder("n"),
-      provider: sql.placeholder("provider"),
-      outcome: sql.placeholder("outcome"),
-      status: sql.placeholder("status"),
-      durationMs: sql.placeholder("durationMs"),
-    })
+    .values(bound("requestId", "n", "provider", "outcome", "status", "durationMs"))
     .prepare();
   return (end) => {
     const request = chargeable.find(end.publicId);
