@@ -8,7 +8,7 @@ import type { AnswerDecoder } from "./decoding/answerDecoder.ts";
 /** What was reported of an answer, and what was said in it. */
 type AnswerFigures = Pick<
   AnswerDecoder,
-  "usage" | "isUsageFinal" | "usageProblem" | "ranProviderTools" | "textBytes" | "hiddenBytes"
+  "usage" | "isUsageFinal" | "usageProblem" | "providerCalls" | "textBytes" | "hiddenBytes"
 >;
 
 /**
@@ -28,17 +28,21 @@ export function billedUsage(admitted: Admitted, answer: AnswerFigures): BilledUs
   return atLeast(usage, estimate.tokens, admitted.ceiling);
 }
 
+/** What OpenAI bills for a search where it bills all alike: https://platform.openai.com/docs/pricing */
+const PROVIDER_CALL_TOKENS = 8_000;
+
 /**
  * What is billed of an answer whose client left amid it: the usage of the whole, or else an estimate of all that had
- * come, encrypted thoughts too. What tools of the provider's own had brought into the prompt nobody knows by then, but
- * that it is paid for: the prompt counts as what was held for it.
+ * come, encrypted thoughts too. How much the provider's own tools had brought into the prompt nobody knows by then, but
+ * that it is paid for: each of their calls counts alike, up to what was held.
  */
 export function leaversUsage(admitted: Admitted, answer: AnswerFigures): BilledUsage {
-  const { usage, isUsageFinal, usageProblem, ranProviderTools } = answer;
+  const { usage, isUsageFinal, usageProblem, providerCalls = 0 } = answer;
   const textBytes = answer.textBytes + (answer.hiddenBytes ?? 0);
   const billed = billedUsage(admitted, { usage, isUsageFinal, usageProblem, textBytes });
-  if (!billed.estimated || !ranProviderTools) return billed;
-  const { promptTokens } = admitted.ceiling;
+  if (!billed.estimated || providerCalls === 0) return billed;
+  const brought = billed.tokens.promptTokens + providerCalls * PROVIDER_CALL_TOKENS;
+  const promptTokens = Math.min(brought, admitted.ceiling.promptTokens);
   return { tokens: { ...billed.tokens, promptTokens }, estimated: true };
 }
 
@@ -54,9 +58,9 @@ export function estimatedUsage(admitted: Admitted, textBytes: number): BilledUsa
  * the answer. Thoughts, and what a tool of the provider's brought in, were paid for, and are not told again.
  */
 export function historyTokensOf({ promptEstimate }: Admitted, answer: AnswerFigures): number {
-  const { usage, ranProviderTools = false, textBytes } = answer;
+  const { usage, providerCalls = 0, textBytes } = answer;
   const isUsable = usage !== undefined && !isImplausible(usage);
-  const promptTokens = (isUsable && !ranProviderTools && usage.promptTokens) || promptEstimate;
+  const promptTokens = (isUsable && providerCalls === 0 && usage.promptTokens) || promptEstimate;
   const saidTokens = estimateTokens(textBytes);
   const completionTokens = isUsable ? Math.min(usage.completionTokens, saidTokens) : saidTokens;
   return promptTokens + completionTokens;

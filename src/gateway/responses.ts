@@ -16,7 +16,7 @@ import type { Journey } from "./journey.ts";
 import { openStream } from "./openStream.ts";
 import { pinToMaker } from "./ownership.ts";
 import { objectsOf, ResponsesDecoder, responsesFailure } from "./decoding/responsesDecoder.ts";
-import { ranProviderTools } from "./decoding/providerTools.ts";
+import { providerCallsOf } from "./decoding/providerTools.ts";
 import { outputBytes } from "./decoding/generatedBytes.ts";
 
 /**
@@ -76,7 +76,7 @@ function jsonAnswer(journey: Journey): Promise<Answer> {
     const read = {
       usage: readResponsesUsage(response["usage"]),
       isUsageFinal: true,
-      ranProviderTools: ranProviderTools(response["output"]),
+      providerCalls: providerCallsOf(response["output"]),
       textBytes: outputBytes(response["output"]),
     };
     const billed = reportsFailure ? undefined : billedUsage(journey.admitted, read);

@@ -75,9 +75,10 @@ const ACCOUNT_REASON =
 const ACCOUNT_CODE = /api_?key|account|permission|billing|quota|balance|credit|country|region/i;
 const ACCOUNT_SENTENCE =
   /^(?:sorry, )?(?:(?:your|this|the|invalid|incorrect|insufficient|unsupported) )?(?:newly created )?(?:api[ _-]?key|account|organization(?! must be verified to\b)|team|permissions?|billing|credits?|balance|country|region)\b|^you (?:have insufficient|do not have|don't have) permission(?! to access the file\b)|^method doesn't allow unregistered callers\b/i;
-const MODEL_WORD = /model/i;
+/** What no request by itself brings about: a country that is shut out hears "Request not allowed" from Anthropic. */
+const ROUTE_WORD = /model|\brequests?\b/i;
 const REQUEST_WORD =
-  /moderat|flagg|polic|guideline|safety|violat|harm|content|prompt|must be verified to|\b(?:request|input|message|parameter|value|field|type|role|name|file|image|tool|keyword)s?\b/i;
+  /moderat|flagg|polic|guideline|safety|violat|harm|content|prompt|must be verified to|\b(?:input|message|parameter|value|field|type|role|name|file|image|tool|keyword)s?\b/i;
 
 /**
  * The seconds for which the head of an answer asks to be left alone, as errorOfReply takes them. Azure, and OpenAI, have
@@ -159,7 +160,7 @@ function faultOfForbidden(error: ReportedError): UpstreamFault {
   if (speakOf(REQUEST_WORD, code, type, message)) return "misfire";
   // Google's reasons speak of rules that hold for each request, such as those of a network.
   const isOfRoute =
-    speakOf(MODEL_WORD, code, type, message, reason) || speakOf(REQUEST_WORD, reason);
+    speakOf(ROUTE_WORD, code, type, message, reason) || speakOf(REQUEST_WORD, reason);
   return isOfRoute ? "provider" : "account";
 }
 

@@ -63,7 +63,7 @@ export type ChatEvent =
   | {
       readonly kind: "nothing";
       readonly sealed?: number;
-      /** The provider ran a tool of its own. */
+      /** A tool that the provider runs has brought in what it found. */
       readonly ranTool?: boolean;
     };
 

@@ -10,7 +10,7 @@ import { piece, streamHead } from "../support/scriptedProvider.ts";
 import { chatEvent, responseEvent } from "../support/upstreamText.ts";
 
 /** What a client that leaves amid a stream pays of what it could not read, and of what the provider did by itself. */
-const contextTokens = 5000;
+const contextTokens = 20_000;
 const at = openBefore(["local", "claude", "google"], ({ local, claude, google }) => {
   const route = (provider: string, more = {}) => ({ provider, responses: false, ...more });
   const settings = { context_tokens: contextTokens };
@@ -132,29 +132,38 @@ describe("a client that leaves pays for the encrypted thoughts that it was sent"
   });
 });
 
-describe("a client that leaves pays the prompt that was held for, once the provider ran a tool", () => {
-  const search = { type: "web_search_call", id: "ws_1", status: "in_progress" };
-  const searching = responseEvent("response.output_item.added", { item: search });
+describe("a client that leaves pays a fixed sum of tokens for each finished call of the provider's own tools", () => {
+  const search = { type: "web_search_call", id: "ws_1", status: "completed" };
+  const begun = responseEvent("response.output_item.added", { item: search });
+  const searched = item(search);
   const tools = [{ type: "web_search" }];
-  const server = { type: "server_tool_use", id: "s", name: "web_search", input: {} };
+  const found = { type: "web_search_tool_result", tool_use_id: "s", content: [] };
 
-  test.each<[string, Open]>([
+  describe.each<[string, Open]>([
     ["of the responses interface", responds],
     ["of a chat over it", chatWith("over")],
-  ])("%s", async (_, open) => {
-    const record = await left(open, [created(), searching, delta], { tools });
-    expect(record).toMatchObject({ promptTokens: contextTokens, writeOff: 0n });
+  ])("%s", (_, open) => {
+    test("beside its prompt", async () => {
+      const record = await left(open, [created(), begun, searched, delta], { tools });
+      expect(record?.promptTokens).toBeWithin(8002, 8100);
+    });
+
+    test("up to what was held", async () => {
+      const events = [created(), searched, searched, searched, delta];
+      const record = await left(open, events, { tools });
+      expect(record).toMatchObject({ promptTokens: contextTokens, writeOff: 0n });
+    });
+
+    test("and nothing for one that has only begun, or was only offered", async () => {
+      const record = await left(open, [created(), begun, delta], { tools });
+      expect(record?.promptTokens).toBeWithin(2, 100);
+    });
   });
 
   test("of Anthropic, whose first figure knows nothing of it", async () => {
-    const events = [startEvent, ...block(1, server), ...said];
+    const events = [startEvent, ...block(1, found), ...said];
     // That is 20; the bytes of the request bound the prompt, with room for a template.
     const { promptTokens } = (await left(chatWith("claude"), events)) ?? {};
     expect(promptTokens).toBeWithin(256, 512);
-  });
-
-  test("and else its own, though it offered one", async () => {
-    const { promptTokens } = (await left(responds, [created(), delta], { tools })) ?? {};
-    expect(promptTokens).toBeWithin(2, 100);
   });
 });

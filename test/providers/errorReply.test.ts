@@ -218,7 +218,6 @@ describe("a 403 that speaks of the request is about this one request", () => {
   test.each<[ReportedError]>([
     [{ type: "content_filter" }],
     [{ code: "moderation_blocked", message: "no" }],
-    [{ message: "Your request was blocked." }],
     [{ message: "Content violates usage guidelines. Team: t, API key ID: k, failed check: x" }],
     [{ code: 403, message: 'some/model requires moderation. Your input was flagged for "x".' }],
     [{ message: "Your input was refused. No credits were charged to your account." }],
@@ -240,9 +239,14 @@ describe("a 403 that speaks of the request is about this one request", () => {
   test.each<[ReportedError]>([
     [{ message: "Project p does not have access to model m", code: "model_not_found" }],
     [{ message: "Model access denied.", code: "Model.AccessDenied", type: "Model.AccessDenied" }],
-  ])("but not where it speaks of the model alone, which is the route's: %j", (error) => {
-    expect(faultOf(403, error)).toBe("provider");
-  });
+    [{ message: "Request not allowed", type: "forbidden" }],
+    [{ message: "Your request was blocked." }],
+  ])(
+    "but not where it speaks of the model alone, or of no more than requests, which is the route's: %j",
+    (error) => {
+      expect(faultOf(403, error)).toBe("provider");
+    },
+  );
 
   test.each([
     "<html>Sorry, you have been blocked: your account</html>",

@@ -34,8 +34,8 @@ export interface AnswerDecoder {
   readonly isUsageFinal: boolean;
   /** What was wrong with a report of usage, one that `usage` leaves out among them. */
   readonly usageProblem?: UsageProblem | undefined;
-  /** The provider ran tools of its own: its usage counts the prompt of each round, and what the tools brought in. */
-  readonly ranProviderTools?: boolean;
+  /** Finished calls of tools that the provider runs: its usage counts the prompt of each round, and what they brought in. */
+  readonly providerCalls?: number;
   /** UTF-8 bytes of the text that was generated so far, for the estimate. */
   readonly textBytes: number;
   /** The same of thoughts that came encrypted and not as text, at most: whoever leaves has them too. */

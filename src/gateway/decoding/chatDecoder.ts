@@ -39,7 +39,7 @@ export class ChatDecoder implements AnswerDecoder {
   isClosed = false;
   readonly reportsFailure = false;
   textBytes = 0;
-  ranProviderTools = false;
+  providerCalls = 0;
   readonly #thoughts = new SealedThoughts();
   readonly #readEvent: ReadChatEvent;
   readonly #identity: AnswerIdentity;
@@ -170,7 +170,7 @@ export class ChatDecoder implements AnswerDecoder {
       this.#close();
     }
     if (read.kind !== "done") this.#thoughts.seal(read.sealed ?? 0);
-    if (read.kind === "nothing") this.ranProviderTools ||= read.ranTool === true;
+    if (read.kind === "nothing" && read.ranTool) this.providerCalls += 1;
     if (read.kind !== "chunk") return;
     if (read.usage && this.#includeUsage) {
       // Written once now, so that writing it at the end, after the charge, cannot fail.

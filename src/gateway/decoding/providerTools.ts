@@ -10,9 +10,9 @@ const CLIENT_CALLS: ReadonlySet<string> = new Set([
   "apply_patch_call",
 ]);
 
-/** Whether a response called tools that the provider runs, such as `web_search_call`, by its output. */
-export function ranProviderTools(output: unknown): boolean {
-  return Array.isArray(output) && output.some(isProviderCall);
+/** How many calls of tools that the provider runs, such as `web_search_call`, the output of a response has. */
+export function providerCallsOf(output: unknown): number {
+  return Array.isArray(output) ? output.filter(isProviderCall).length : 0;
 }
 
 /** Whether an item of an output is such a call. */

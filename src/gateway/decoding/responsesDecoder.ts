@@ -14,7 +14,7 @@ import {
 import { reportedFailureOf } from "../../providers/upstream.ts";
 import { ANSWER_BYTES_MAX, type AnswerDecoder, type NamedObject } from "./answerDecoder.ts";
 import { outputBytes } from "./generatedBytes.ts";
-import { isProviderCall, ranProviderTools } from "./providerTools.ts";
+import { isProviderCall, providerCallsOf } from "./providerTools.ts";
 import { SealedThoughts } from "./sealedThoughts.ts";
 
 /** What the model says comes in these. All else but calls only opens the answer; another provider may still begin it anew. */
@@ -47,7 +47,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   isFinished = false;
   reportsFailure = false;
   usage: Usage | undefined;
-  ranProviderTools = false;
+  providerCalls = 0;
   textBytes = 0;
   readonly #thoughts = new SealedThoughts();
   readonly #splitter: SseSplitter = createSseSplitter({ eventBytesMax: ANSWER_BYTES_MAX });
@@ -140,9 +140,9 @@ export class ResponsesDecoder implements AnswerDecoder {
 
   /** Known here of a client that leaves before the end. */
   #readItem(type: string, item: unknown): void {
-    this.ranProviderTools ||= isProviderCall(item);
     // What stands in an item that has only begun is there once more when it is whole.
     if (type !== "response.output_item.done" || !isJsonObject(item)) return;
+    if (isProviderCall(item)) this.providerCalls += 1;
     const { encrypted_content: sealed } = item;
     if (typeof sealed === "string") this.#thoughts.seal(sealed.length);
   }
@@ -169,7 +169,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     this.#keptBack.push(event.raw);
     // First of all: it is paid for, even if the rest of the event is too much.
     this.usage = readResponsesUsage(response["usage"]);
-    this.ranProviderTools ||= ranProviderTools(response["output"]);
+    this.providerCalls = Math.max(this.providerCalls, providerCallsOf(response["output"]));
     // A provider that sends no deltas has said all the same what stands here.
     if (!this.usage) this.textBytes = Math.max(this.textBytes, outputBytes(response["output"]));
     this.#objects.push(...objectsOf(response));

@@ -29,8 +29,8 @@ interface OpenBlock {
 }
 
 const NOTHING: ChatEvent = { kind: "nothing" };
-/** A tool that the provider runs, and calls by `server_tool_use` or `mcp_tool_use`. */
-const SERVER_CALL = /_tool_use$/;
+/** What a tool that the provider runs has found, such as `web_search_tool_result` and `mcp_tool_result`. */
+const SERVER_RESULT = /_tool_result$/;
 /** So many blocks may be open at once; the interface has one at a time. */
 const OPEN_BLOCKS_MAX = 1000;
 /** Thoughts that are longer together are shown, but not kept for the end, where they would be given back whole. */
@@ -118,7 +118,7 @@ class MessageReader {
     // The first text is empty as a rule, and comes with the deltas.
     if (type === "text") return this.#add(index, { type: "text_delta", text: start["text"] });
     if (isHidden) return { kind: "nothing", sealed: textOf(start["data"]).length };
-    if (SERVER_CALL.test(textOf(type))) return { kind: "nothing", ranTool: true };
+    if (SERVER_RESULT.test(textOf(type))) return { kind: "nothing", ranTool: true };
     if (type !== "thinking") return NOTHING;
     const signed = this.#add(index, { type: "signature_delta", signature: start["signature"] });
     const shown = this.#add(index, { type: "thinking_delta", thinking: start["thinking"] });

@@ -89,9 +89,10 @@ function eventReader(): ReadChatEvent {
     }
     const item = isJsonObject(fields["item"]) ? fields["item"] : {};
     const { encrypted_content: thought } = item;
-    const isWhole = type === "response.output_item.done" && typeof thought === "string";
-    const sealed = isWhole ? thought.length : 0;
-    const ranTool = PROVIDERS_CALL.test(String(item["type"]));
+    const isWhole = type === "response.output_item.done";
+    const sealed = isWhole && typeof thought === "string" ? thought.length : 0;
+    const ranTool =
+      isWhole && typeof item["type"] === "string" && PROVIDERS_CALL.test(item["type"]);
     return saying.hasNews
       ? { kind: "chunk", chunk: chunk(null), usage: undefined, sealed }
       : { kind: "nothing", sealed, ranTool };
