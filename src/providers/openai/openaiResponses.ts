@@ -33,7 +33,7 @@ function readResponse(text: string): ChatReply {
   if (!Array.isArray(response["output"])) throw new AnswerError("the answer has no output");
   const saying = new Saying();
   const { finishReason, usage, shownUsage } = readEnd(response, saying, response["status"]);
-  const { content = null, tool_calls: calls, logprobs, ...others } = saying.take();
+  const { content = null, tool_calls: calls, logprobs, ...others } = saying.takeLast();
   const message = {
     role: "assistant",
     content,
@@ -57,7 +57,7 @@ function eventReader(): ReadChatEvent {
   const chunk = (finishReason: string | null, more: JsonFields = {}): JsonFields => {
     const role = hasRole ? {} : { role: "assistant" };
     hasRole = true;
-    const { logprobs, ...said } = saying.take();
+    const { logprobs, ...said } = finishReason === null ? saying.take() : saying.takeLast();
     const delta = { ...role, ...said };
     const choice = { index: 0, delta, ...besides(logprobs), finish_reason: finishReason };
     return { ...created, choices: [choice], ...more };

@@ -7,7 +7,7 @@ export interface Said {
   refusal?: string;
   reasoning_content?: string;
   tool_calls?: SaidCall[];
-  /** The pages that the text so far cites, and where in it. */
+  /** The pages that the text cites, and where in it. */
   annotations?: JsonFields[];
   /** Of the tokens of the text. They stand in the choice, beside what it says. */
   logprobs?: JsonFields[];
@@ -48,6 +48,7 @@ export class Saying {
   #reasoningPart: string | undefined;
   /** The characters of the texts that were annotated so far, by the source that brought them. */
   readonly #annotatedCharacters = new Map<string, number>();
+  readonly #citations: JsonFields[] = [];
   #said: Said = {};
 
   /** The answer calls a tool. */
@@ -65,6 +66,12 @@ export class Saying {
     const said = this.#said;
     this.#said = {};
     return said;
+  }
+
+  /** The same at the answer's end, with all that it cites: clients keep of several lists the last one, or fail at it. */
+  takeLast(): Said {
+    const said = this.take();
+    return this.#citations.length > 0 ? { ...said, annotations: this.#citations } : said;
   }
 
   /** A piece of a text, or the whole. `part` tells the parts of reasoning apart. */
@@ -171,7 +178,7 @@ export class Saying {
       const citation = citationOf(annotation, before);
       if (!citation) continue;
       this.#sources.set("annotations", source);
-      (this.#said.annotations ??= []).push(citation);
+      this.#citations.push(citation);
     }
   }
 

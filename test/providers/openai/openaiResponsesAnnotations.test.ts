@@ -73,7 +73,7 @@ describe("the sources of a stream", () => {
   const first = message([inResponse]);
   const second = message([inResponse]);
 
-  test("come at the end of their item, once", () => {
+  test("come with its end, in one list: clients keep the last of several, or fail at it", () => {
     const announced: Event = [
       "response.output_text.annotation.added",
       { output_index: 0, annotation: inResponse },
@@ -86,7 +86,7 @@ describe("the sources of a stream", () => {
       done(second, 1),
       ended([first, second]),
     ];
-    expect(heardIn(events)).toEqual(["Hello", [inChat], "Hello", [inSecond], undefined]);
+    expect(heardIn(events)).toEqual(["Hello", "Hello", [inChat, inSecond]]);
   });
 
   test("come with the end of an answer whose items have none", () => {
