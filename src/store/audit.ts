@@ -16,9 +16,10 @@ export interface AuditReport {
   notes: string[];
 }
 
-/** `atRest`: no gateway is running on the store. */
+/** `atRest`: no gateway is running on the store. `booksOnly`: what people said of keys and accounts is not judged. */
 interface AuditOptions {
   atRest: boolean;
+  booksOnly?: boolean;
 }
 
 /**
@@ -70,7 +71,8 @@ function auditWith(
     const problems = collectProblems();
     for (const line of checkFile()) problems.add("database file", line);
     for (const line of schemaProblems(sqlite)) problems.add("schema", line);
-    for (const { problem, query } of [...auditChecks, ...settingsChecks])
+    const checks = options.booksOnly ? auditChecks : [...auditChecks, ...settingsChecks];
+    for (const { problem, query } of checks)
       for (const subject of subjects(`${query} LIMIT ${PROBLEMS_PER_RULE_MAX}`))
         problems.add(subject, problem);
     auditTotals(sqlite, auditLedger(sqlite, problems), problems);

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { backUp, inspectStore } from "../../src/store/store.ts";
 import { openAuditedBooks, tamper } from "../support/auditedBooks.ts";
@@ -41,7 +42,7 @@ const damages: readonly (readonly [change: string, problem: string])[] = [
 ];
 
 test.each(damages)(
-  "a damaged setting is named by the audit and by an inspection, and is in no backup: %s",
+  "a damaged setting is named by the audit and by an inspection, and keeps nobody from a backup: %s",
   async (change, problem) => {
     expect(inspectStore(books.path)?.settingsProblems).toEqual([]);
     tamper(books, change);
@@ -49,8 +50,8 @@ test.each(damages)(
     expect(inspectStore(books.path)?.settingsProblems).toEqual([problem]);
     const file = join(books.folder, "night.db");
     const never = new Promise<void>(() => undefined);
-    const refusal = await backUp({ database: books.path, file, stopped: never }).catch(String);
-    expect(refusal).toContain(`the first: ${problem}`);
+    await backUp({ database: books.path, file, stopped: never });
+    expect(existsSync(file)).toBe(true);
   },
 );
 
