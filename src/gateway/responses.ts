@@ -1,5 +1,6 @@
 import { estimateTokens } from "../billing/estimate.ts";
 import { invalidRequest, resourceNotFound, type ApiError } from "../contract/errors.ts";
+import { providerCallsOf } from "../contract/providerCalls.ts";
 import type { ResponsesRequest } from "../contract/responses.ts";
 import { readResponsesUsage } from "../contract/usage.ts";
 import { isJsonObject, type JsonFields, type JsonObjectText } from "../lib/json.ts";
@@ -16,7 +17,6 @@ import type { Journey } from "./journey.ts";
 import { openStream } from "./openStream.ts";
 import { pinToMaker } from "./ownership.ts";
 import { objectsOf, ResponsesDecoder, responsesFailure } from "./decoding/responsesDecoder.ts";
-import { providerCallsOf } from "./decoding/providerTools.ts";
 import { outputBytes } from "./decoding/generatedBytes.ts";
 
 /**

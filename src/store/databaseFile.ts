@@ -95,7 +95,7 @@ export function secondName(path: string): string | undefined {
   const beside = namesBeside(database, found);
   const known =
     beside.length > 0 ? beside.join(", ") : `find them with \`find / -samefile ${database}\``;
-  return `the database ${database} has another name by a hard link (${known}), and a gateway or a program that opens it by that one would lose charges: remove the other name, which an interrupted restore may have left (a -wal beside it is kept), and copy a database by \`tollgate backup\` only`;
+  return `the database ${database} has another name by a hard link (${known}), and a gateway or a program that opens it by that one would lose charges: remove the other name, which an interrupted restore may have left, but keep a -wal that lies beside it, and copy a database by \`tollgate backup\` only`;
 }
 
 /** The other names of a file in its own folder, as far as that can be read. */

@@ -1,5 +1,6 @@
 import { estimateTokens } from "../../billing/estimate.ts";
 import { upstreamFailure, type StreamFailure } from "../../contract/errors.ts";
+import { isProviderCall, providerCallsOf } from "../../contract/providerCalls.ts";
 import { measureItem } from "../../contract/responses.ts";
 import { readResponsesUsage, type Usage } from "../../contract/usage.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
@@ -14,7 +15,6 @@ import {
 import { reportedFailureOf } from "../../providers/upstream.ts";
 import { ANSWER_BYTES_MAX, type AnswerDecoder, type NamedObject } from "./answerDecoder.ts";
 import { outputBytes } from "./generatedBytes.ts";
-import { isProviderCall, providerCallsOf } from "./providerTools.ts";
 import { SealedThoughts } from "./sealedThoughts.ts";
 
 /** What the model says comes in these. All else but calls only opens the answer; another provider may still begin it anew. */

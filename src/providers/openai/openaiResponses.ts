@@ -1,3 +1,4 @@
+import { isProviderCall } from "../../contract/providerCalls.ts";
 import { readReasoningTokens, readResponsesUsage } from "../../contract/usage.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { parseAnswer, withoutIndex } from "../chat/answerObject.ts";
@@ -11,9 +12,6 @@ import {
   type ChatReply,
   type ReadChatEvent,
 } from "../provider.ts";
-
-/** The calls of tools that the provider runs by itself. */
-const PROVIDERS_CALL = /^(?:web_search|file_search|code_interpreter|image_generation|mcp)_call$/;
 
 /**
  * Chat over the responses interface of OpenAI, and of those that imitate it:
@@ -91,8 +89,7 @@ function eventReader(): ReadChatEvent {
     const { encrypted_content: thought } = item;
     const isWhole = type === "response.output_item.done";
     const sealed = isWhole && typeof thought === "string" ? thought.length : 0;
-    const ranTool =
-      isWhole && typeof item["type"] === "string" && PROVIDERS_CALL.test(item["type"]);
+    const ranTool = isWhole && isProviderCall(item);
     return saying.hasNews
       ? { kind: "chunk", chunk: chunk(null), usage: undefined, sealed }
       : { kind: "nothing", sealed, ranTool };

@@ -1,4 +1,4 @@
-import { isJsonObject } from "../../lib/json.ts";
+import { isJsonObject } from "../lib/json.ts";
 
 /** Calls that a client answers in its next request; all others of an output the provider has answered by itself. */
 const CLIENT_CALLS: ReadonlySet<string> = new Set([
