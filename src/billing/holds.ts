@@ -180,13 +180,20 @@ function decide(range: AmountRange, funds: Funds, promised: Promised): Decision 
   const { least: required } = range;
   const spendable = funds.balance + funds.overdraft;
   const free = spendable - promised.ofAccount;
-  const left = funds.budget === null ? undefined : funds.budget - funds.spent - promised.ofKey;
+  const left = leftOfBudget(funds, promised);
   const payable = left === undefined || free < left ? free : left;
   if (required > spendable || (left !== undefined && required > left)) {
     return { ok: false, reason: "insufficient", required, available: payable > 0n ? payable : 0n };
   }
   if (required > free) return { ok: false, reason: "busy" };
   return { ok: true, amount: mostOf(range, payable) };
+}
+
+/** A provider's figure beyond its hold may have passed the budget: nothing is left then, which still pays for what is free. */
+function leftOfBudget({ budget, spent }: Funds, { ofKey }: Promised): bigint | undefined {
+  if (budget === null) return undefined;
+  const left = budget - spent - ofKey;
+  return left > 0n ? left : 0n;
 }
 
 /** The largest amount of the range that so much money pays; its least is known to fit. */

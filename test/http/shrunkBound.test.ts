@@ -172,6 +172,16 @@ describe("a chat without a bound of its own", () => {
     expect(await at.gateway.records(key, 1)).toMatchObject([{ hold: 0n, charge: 0n }]);
   });
 
+  test("needs no budget either, though a provider reported more than was left of it", async () => {
+    says(150);
+    const key = at.gateway.key({ budget: 100n * TOKEN });
+    expect((await chat(at.gateway, key)).status).toBe(200);
+    expect(at.gateway.store.keys.find(key.id)?.spent).toBe(150n * TOKEN);
+    expect((await chat(at.gateway, key, { model: "gift" })).status).toBe(200);
+    expect(await at.gateway.records(key, 2)).toMatchObject([{ hold: 0n, charge: 0n }, {}]);
+    expectRefusal(await chat(at.gateway, key), poor, lacking(BigInt(LEAST) * TOKEN, 0n));
+  });
+
   test("uses a small balance to its end, and never overdraws it", async () => {
     says(30);
     const key = at.gateway.key({ balance: 100n * TOKEN });

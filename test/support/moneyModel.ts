@@ -123,7 +123,8 @@ export class MoneyModel {
     );
     const ofKey = this.#sum((request) => isOpen(request) && request.key === key);
     const free = balance + overdraft - ofAccount;
-    const left = budget === null ? free : budget - spent - ofKey;
+    const unspent = budget === null ? free : budget - spent - ofKey;
+    const left = budget !== null && unspent < 0n ? 0n : unspent;
     const payable = left < free ? left : free;
     if (required > balance + overdraft || (budget !== null && required > left)) {
       return { kind: "insufficient", required, available: payable < 0n ? 0n : payable };
