@@ -69,7 +69,7 @@ const settings: readonly Setting[] = [
   {
     flag: "--budget <roubles>",
     description:
-      "the most roubles that it, with the keys that rotations put in its place, may ever spend; a request whose highest possible cost is more than what is left is refused",
+      "the most roubles that it, with the keys that rotations put in its place, may ever spend; a request whose highest possible cost is more than what is left is refused, and only what a provider reports beyond that cost can pass it",
     without: "no such limit",
     read: amount,
   },

@@ -34,7 +34,7 @@ function account() {
         },
         {
           description:
-            "The key that asks. Its budget is for its lifetime; `spent_rub` is what was charged of it.",
+            "The key that asks. Its budget is for its lifetime; `spent_rub` is what was charged of it, more than the budget where a provider reported more than was held.",
         },
       ),
     },
