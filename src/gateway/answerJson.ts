@@ -7,7 +7,7 @@ import type { Candidate } from "../routing/order.ts";
 import type { Answer } from "./answer.ts";
 import type { NamedObject } from "./decoding/answerDecoder.ts";
 import { collectText } from "./collectText.ts";
-import { conclude } from "./conclude.ts";
+import { conclude, servedBy } from "./conclude.ts";
 import { estimatedUsage } from "./billedUsage.ts";
 import { watchClient } from "./detachment.ts";
 import { concludeFailure, sendTo, tryRoutes, type Journey } from "./journey.ts";
@@ -39,7 +39,9 @@ export async function answerJson(
   const client = watchClient(journey.gateway, visit.signal);
   /** Its caller chose what no answer to it can be read for. */
   let isInVain = false;
+  let last: Candidate | undefined;
   const attempt = async (candidate: Candidate, trial: Trial): Promise<ReadAnswer> => {
+    last = candidate;
     const exchange = sendTo(journey, candidate, false);
     client.useExchange(exchange);
     try {
@@ -61,11 +63,12 @@ export async function answerJson(
     const { objects, historyTokens } = answered.answer;
     await record(objects, answered.candidate.provider.id, historyTokens);
   } catch (error) {
-    const usage = client.isGivenUp && client.isSent ? estimatedUsage(admitted, 0) : undefined;
-    throw await concludeFailure(journey, error, {
-      status: visit.signal.aborted ? "cancelled" : "failed",
-      usage,
-    });
+    const status = visit.signal.aborted ? "cancelled" : "failed";
+    const owed =
+      last && client.isGivenUp && client.isSent
+        ? { usage: estimatedUsage(admitted, 0), ...servedBy(last) }
+        : {};
+    throw await concludeFailure(journey, error, { status, ...owed });
   } finally {
     client.end();
   }
@@ -75,8 +78,7 @@ export async function answerJson(
   const { charge } = await conclude(visit, admitted, {
     status,
     usage: answer.billed,
-    provider: candidate.provider.id,
-    operatorPrice: candidate.route.operatorPrice,
+    ...servedBy(candidate),
   });
   return { kind: "json", text: answer.text, costRub: formatRoubles(charge) };
 }

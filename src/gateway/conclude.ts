@@ -2,6 +2,7 @@ import type { Ending, Receipt } from "../billing/meter.ts";
 import { rateLimitExceeded, serviceUnavailable } from "../contract/errors.ts";
 import { totalTokens } from "../contract/usage.ts";
 import { formatRoubles } from "../lib/money.ts";
+import type { Candidate } from "../routing/order.ts";
 import { WriteError } from "../store/store.ts";
 import type { LogFields } from "../telemetry/log.ts";
 import type { Admitted } from "./admit.ts";
@@ -24,6 +25,14 @@ export async function conclude(visit: Visit, admitted: Admitted, ending: Ending)
     const isInsufficient = error instanceof WriteError && error.failure === "insufficient";
     throw isInsufficient ? rateLimitExceeded() : serviceUnavailable(error);
   }
+}
+
+/** Of an ending: whose answer is billed, and what it costs the operator there. */
+export function servedBy({
+  provider,
+  route,
+}: Candidate): Pick<Ending, "provider" | "operatorPrice"> {
+  return { provider: provider.id, operatorPrice: route.operatorPrice };
 }
 
 /** The token rate gets what was really used, and the log line what was charged. */

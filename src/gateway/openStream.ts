@@ -74,7 +74,7 @@ async function beginStream(
     return answer;
   } catch (error) {
     const status = visit.signal.aborted ? "cancelled" : "failed";
-    throw await concludeFailure(journey, error, { status, usage: last?.abandonedUsage() });
+    throw await concludeFailure(journey, error, { status, ...last?.abandoned() });
   }
 }
 

@@ -1,4 +1,4 @@
-import type { BilledUsage, Ending, Receipt } from "../billing/meter.ts";
+import type { Ending, Receipt } from "../billing/meter.ts";
 import type { Clock } from "../lib/clock.ts";
 import { Deadline } from "../lib/deadline.ts";
 import type { Span } from "../lib/span.ts";
@@ -11,6 +11,7 @@ import type { AnswerDecoder, NamedObject } from "./decoding/answerDecoder.ts";
 import { AnswerReading } from "./answerReading.ts";
 import { ClientPace } from "./clientPace.ts";
 import { billedUsage, historyTokensOf, leaversUsage } from "./billedUsage.ts";
+import { servedBy } from "./conclude.ts";
 import type { RecordObjects } from "./ownership.ts";
 import {
   breakOff,
@@ -132,18 +133,15 @@ export class StreamRelay implements Relay {
     if (!this.#isOver && !this.#pace.isPausing) this.#exchange.expect();
   }
 
-  /** What is billed when the provider was given up because the client had left; else nothing. */
-  abandonedUsage(): BilledUsage | undefined {
-    return this.#isGivenUp ? this.#leaversUsage() : undefined;
+  /** What is billed, and whose it is, when the provider was given up because the client had left; else nothing. */
+  abandoned(): Omit<Ending, "status"> {
+    const usage = this.#isGivenUp ? this.#leaversUsage() : undefined;
+    return usage ? { usage, ...servedBy(this.#options.candidate) } : {};
   }
 
   /** From now on each piece may take as long as one amid an answer. */
   #expectMore(): void {
     this.#exchange.setReadTimeout(this.#options.candidate.provider.config.idleTimeoutMs);
-  }
-
-  get #providerId(): string {
-    return this.#options.candidate.provider.id;
   }
 
   /** Goes on until there is something to hand over, or, when the client is gone, to the end. Never rejects. */
@@ -194,8 +192,9 @@ export class StreamRelay implements Relay {
 
   async #record(objects: readonly NamedObject[]): Promise<void> {
     this.#exchange.rest();
-    const historyTokens = historyTokensOf(this.#options.admitted, this.#decoder);
-    await this.#options.record(objects, this.#providerId, historyTokens);
+    const { admitted, candidate, record } = this.#options;
+    const historyTokens = historyTokensOf(admitted, this.#decoder);
+    await record(objects, candidate.provider.id, historyTokens);
   }
 
   #collect(): void {
@@ -248,12 +247,7 @@ export class StreamRelay implements Relay {
     let receipt: Receipt | undefined;
     let problem: unknown = told;
     try {
-      const { operatorPrice } = candidate.route;
-      receipt = await admitted.meter.finish({
-        ...ending,
-        provider: this.#providerId,
-        operatorPrice,
-      });
+      receipt = await admitted.meter.finish({ ...ending, ...servedBy(candidate) });
     } catch (error) {
       // Not committed: the client must not see an end that looks whole.
       problem = error;

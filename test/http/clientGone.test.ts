@@ -17,11 +17,19 @@ import { until } from "../support/until.ts";
 import type { RawPeer } from "../support/rawServer.ts";
 import type { KeyOptions, TestKey } from "../support/testApp.ts";
 
+/** On each route. */
+const operatorPrices = { rub_cost_input_per_1m: 12_000, rub_cost_output_per_1m: 96_000 };
 const opened = openBefore(["local"], ({ local }) => ({
   providers: { local, again: local },
   models: [
-    { id: "small", routes: [{ provider: "local" }] },
-    { id: "paired", routes: [{ provider: "local" }, { provider: "again" }] },
+    { id: "small", routes: [{ provider: "local", ...operatorPrices }] },
+    {
+      id: "paired",
+      routes: [
+        { provider: "local", ...operatorPrices },
+        { provider: "again", ...operatorPrices },
+      ],
+    },
   ],
   sections: { billing: { disconnect_grace: "120ms" } },
 }));
@@ -38,11 +46,15 @@ const promptOnly = costOf({ prompt: 2, completion: 0 });
 /** Sends a chat request and hands over the provider's side of it, to be driven by hand. */
 const begin = (changes: object, options?: KeyOptions) => beginChat(at, changes, options);
 
-/** What the books say of the one request of this key. */
+/** What the books say of the one request of this key: what is charged was had of somebody, and costs the operator there. */
 async function expectRecord(key: TestKey, charge: bigint, changes: object): Promise<void> {
-  expect(await at.gateway.records(key, 1)).toMatchObject([
-    { status: "cancelled", charge, writeOff: 0n, ...changes },
-  ]);
+  const [record] = await at.gateway.records(key, 1);
+  expect(record).toMatchObject({ status: "cancelled", charge, writeOff: 0n, ...changes });
+  if (charge > 0n) {
+    const { promptTokens = 0, completionTokens = 0, provider, operatorCost } = record ?? {};
+    expect(provider).toBeOneOf(["local", "again"]);
+    expect(operatorCost).toBe(BigInt(promptTokens * 12_000 + completionTokens * 96_000));
+  }
   expect(at.gateway.balance(key)).toBe(100_000_000_000n - charge);
 }
 
