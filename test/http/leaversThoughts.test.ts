@@ -73,6 +73,37 @@ const text = [messageEvent("content_block_start", { index: 0, content_block: { t
 const said = [...text, textEvent("Hello")];
 const google = { google: { thought_signature: sealed } };
 
+/** https://openrouter.ai/docs/guides/best-practices/reasoning-tokens#reasoning_details-array-structure */
+const detailed = (detail: object, more: object = {}) =>
+  chatEvent({
+    content: "",
+    ...more,
+    reasoning_details: [{ format: "anthropic-claude-v1", index: 0, ...detail }],
+  });
+
+describe("a client that leaves pays once for a thought that a provider gives", () => {
+  const thought = "They ";
+  test.each<[string, string]>([
+    ["under one name", chatEvent({ reasoning: thought })],
+    [
+      "under both of the names that there are",
+      chatEvent({ reasoning: thought, reasoning_content: thought }),
+    ],
+    ["in a list", detailed({ type: "reasoning.text", text: thought })],
+    [
+      "as a text and in a list",
+      detailed({ type: "reasoning.text", text: thought }, { reasoning: thought }),
+    ],
+    [
+      "as a summary and in a list",
+      detailed({ type: "reasoning.summary", summary: thought }, { reasoning: thought }),
+    ],
+  ])("%s", async (_, event) => {
+    const events = [...Array<string>(79).fill(event), helloEvent];
+    expect(await left(chatWith("small"), events)).toMatchObject({ completionTokens: 100 });
+  });
+});
+
 describe("a client that leaves pays for the encrypted thoughts that it was sent", () => {
   test.each<[string, Open, readonly string[], number]>([
     ["of the responses interface", responds, [created(), item(reasoning), delta], 11],
@@ -117,6 +148,22 @@ describe("a client that leaves pays for the encrypted thoughts that it was sent"
       "of a chat, in the form of other gateways",
       chatWith("small"),
       [chatEvent({ thinking_blocks: [{ ...thinking, signature: sealed }] }), helloEvent],
+      5,
+    ],
+    [
+      "of a chat, in the form of OpenRouter's",
+      chatWith("small"),
+      [detailed({ type: "reasoning.encrypted", id: "rs_1", data: sealed }), helloEvent],
+      5,
+    ],
+    [
+      "of a chat, in the form of OpenRouter's, once where the thought came too",
+      chatWith("small"),
+      [
+        detailed({ type: "reasoning.text", text: "-".repeat(500) }),
+        detailed({ type: "reasoning.text", signature: sealed }),
+        helloEvent,
+      ],
       5,
     ],
   ])("%s", async (_, open, events, saidBytes) => {

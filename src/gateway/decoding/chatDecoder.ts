@@ -29,7 +29,7 @@ import {
 import { CarriedFields } from "./carriedFields.ts";
 import { ChatStops } from "./chatStops.ts";
 import { ChunkFrames } from "./chunkFrame.ts";
-import { messageBytes } from "./generatedBytes.ts";
+import { messageBytes, thoughtBytes } from "./generatedBytes.ts";
 import { LastChunks, PUT_BY_CHARACTERS_MAX } from "./lastChunks.ts";
 import { ReportedUsage } from "./reportedUsage.ts";
 import { sealedCharacters, SealedThoughts } from "./sealedThoughts.ts";
@@ -180,7 +180,7 @@ export class ChatDecoder implements AnswerDecoder {
     const chunk = publicChunk(read.chunk, this.#identity, this.#callingChoices);
     // A chunk without choices bears the usage of the whole answer, and that is the gateway's to give.
     for (const { delta } of chunk.choices) {
-      this.#thoughts.show(delta["reasoning_content"] ?? delta["reasoning"]);
+      this.#thoughts.show(thoughtBytes(delta));
       if (read.sealed === undefined) this.#thoughts.seal(sealedCharacters(delta));
     }
     if (chunk.choices.length > 0) this.#relay(chunk);

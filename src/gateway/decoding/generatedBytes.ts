@@ -20,6 +20,21 @@ const ENVELOPE_KEYS: ReadonlySet<string> = new Set([
   "extra_content",
 ]);
 
+/** Under each of these a provider may give its thoughts, and some servers give the same ones under two. */
+const THOUGHT_FIELDS: ReadonlySet<string> = new Set([
+  "reasoning_content",
+  "reasoning",
+  "reasoning_details",
+]);
+
+/**
+ * Beside these a list of thoughts has their format, and what is encrypted of them, which is no text:
+ * https://openrouter.ai/docs/guides/best-practices/reasoning-tokens#reasoning_details-array-structure
+ */
+const THOUGHT_ENVELOPE_KEYS: ReadonlySet<string> = ENVELOPE_KEYS.union(
+  new Set(["format", "signature", "data"]),
+);
+
 /** Where the items of a response have what was generated. All else names, numbers or places it. */
 const SPOKEN_FIELDS: ReadonlySet<string> = new Set([
   "text",
@@ -40,13 +55,23 @@ export function messageBytes(said: JsonFields): number {
   let bytes = 0;
   for (const name in said) {
     const value = said[name];
-    if (ENVELOPE_KEYS.has(name)) continue;
+    if (ENVELOPE_KEYS.has(name) || THOUGHT_FIELDS.has(name)) continue;
     // Most of what is said is one text, for which nothing need be walked.
     if (typeof value === "string") bytes += Buffer.byteLength(value);
     else if (name === "audio" && isJsonObject(value)) bytes += transcriptBytes(value);
     else if (name === "images" && Array.isArray(value))
       bytes += value.length * BYTES_PER_OTHER_PART;
-    else bytes += stringBytes(value);
+    else bytes += stringBytes(value, ENVELOPE_KEYS);
+  }
+  return bytes + thoughtBytes(said);
+}
+
+/** The part of that which is thoughts: the same ones under another name are counted once. */
+export function thoughtBytes(said: JsonFields): number {
+  let bytes = 0;
+  for (const name of THOUGHT_FIELDS) {
+    const value = said[name];
+    if (value) bytes = Math.max(bytes, stringBytes(value, THOUGHT_ENVELOPE_KEYS));
   }
   return bytes;
 }
@@ -69,11 +94,11 @@ function transcriptBytes({ transcript }: JsonFields): number {
   return typeof transcript === "string" ? Buffer.byteLength(transcript) : 0;
 }
 
-/** UTF-8 bytes of the strings in a value of any depth, without keys, and without what puts the answer together. */
-function stringBytes(value: unknown): number {
+/** UTF-8 bytes of the strings in a value of any depth, without keys, and without what stands under the `envelopeKeys`. */
+function stringBytes(value: unknown, envelopeKeys: ReadonlySet<string>): number {
   let bytes = 0;
   walk(value, (found, key) => {
-    if (key !== undefined && ENVELOPE_KEYS.has(key)) return false;
+    if (key !== undefined && envelopeKeys.has(key)) return false;
     if (typeof found === "string") bytes += Buffer.byteLength(found);
     return typeof found === "object";
   });

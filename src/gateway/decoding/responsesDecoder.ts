@@ -134,8 +134,9 @@ export class ResponsesDecoder implements AnswerDecoder {
   #readDelta(type: string, event: SseEvent): void {
     const { delta } = parse(event);
     if (typeof delta !== "string") return;
-    this.textBytes += Buffer.byteLength(delta);
-    if (THOUGHT.test(type)) this.#thoughts.show(delta);
+    const bytes = Buffer.byteLength(delta);
+    this.textBytes += bytes;
+    if (THOUGHT.test(type)) this.#thoughts.show(bytes);
   }
 
   /** Known here of a client that leaves before the end. */

@@ -1,8 +1,12 @@
 import type { JsonFields } from "../../lib/json.ts";
 import { walk } from "../../lib/walk.ts";
 
-/** Where a chat's message has signed or hidden thoughts, as Anthropic's are given and as Google's are, and under which names. */
-const SEALED_PLACES: ReadonlySet<string> = new Set(["thinking_blocks", "extra_content"]);
+/** Where a chat's message has signed or hidden thoughts, as Anthropic's, Google's and OpenRouter's are given, and under which names. */
+const SEALED_PLACES: ReadonlySet<string> = new Set([
+  "thinking_blocks",
+  "extra_content",
+  "reasoning_details",
+]);
 const SEALED_FIELDS: ReadonlySet<string> = new Set(["signature", "data", "thought_signature"]);
 
 /**
@@ -19,9 +23,9 @@ export class SealedThoughts {
     this.#sealedCharacters += characters;
   }
 
-  /** A thought, or a summary of one, that came as text. */
-  show(thought: unknown): void {
-    if (typeof thought === "string") this.#shownBytes += Buffer.byteLength(thought);
+  /** So many UTF-8 bytes of thoughts, or of summaries of them, that came as text. */
+  show(bytes: number): void {
+    this.#shownBytes += bytes;
   }
 
   /** UTF-8 bytes of what was thought and not shown, at most. */
