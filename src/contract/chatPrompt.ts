@@ -1,9 +1,12 @@
 import { isJsonObject, type JsonFields } from "../lib/json.ts";
 import type { ChatRequestBody, ContentPart, RequestMessage } from "./chatRequestBody.ts";
+import { CONVENTION_FIELDS } from "./conventionFields.ts";
 import { invalidRequest } from "./errors.ts";
 import { findChatObjects, type StoredObjects } from "./storedObjects.ts";
 import { measureText, type TextSize } from "./textSize.ts";
 
+/** Those of the convention's fields that a model reads beside the messages. */
+const DEFINITION_FIELDS: ReadonlySet<string> = new Set(["tools", "functions", "response_format"]);
 const TEXT_PARTS: ReadonlySet<string> = new Set(["text", "refusal"]);
 
 /** https://www.rfc-editor.org/rfc/rfc2397, with its data in base64. */
@@ -14,7 +17,7 @@ const DETAIL_CHARACTERS_MAX = 16;
 /** What a chat's prompt holds, for estimates and for the check of who owns what it names. */
 export interface PromptMeasure extends StoredObjects {
   readonly messageCount: number;
-  /** Of what a model reads: whole messages but for their roles, tool and format definitions. */
+  /** Of what a model may read: messages but for their roles, tool and format definitions, and fields that are no setting. */
   readonly promptSize: TextSize;
   /** What of it the fields of messages beside their content are, by name: a provider may be kept from some. */
   readonly sizesBesideContent: ReadonlyMap<string, TextSize>;
@@ -22,20 +25,10 @@ export interface PromptMeasure extends StoredObjects {
 
 /** Measures a body that was checked. Throws ApiError 400 where it names a stored object by what is no id. */
 export function measurePrompt(body: ChatRequestBody): PromptMeasure {
-  // Each interface takes some of them as they stand: `system` has the instructions in Anthropic's, `instructions` in the
-  // responses interface, and `text` the form of the answer there.
-  const { system, instructions, tools, functions, response_format, text }: JsonFields = body;
   const soundIds: string[] = [];
   const contents: unknown[] = [];
   const sizesBesideContent = new Map<string, Sum>();
-  const promptSize: Sum = measureText([
-    system,
-    instructions,
-    tools,
-    functions,
-    response_format,
-    text,
-  ]);
+  const promptSize: Sum = measureText(readBesideMessages(body));
   for (const message of body.messages) {
     const { content } = message;
     addContent(promptSize, content);
@@ -52,21 +45,31 @@ export function measurePrompt(body: ChatRequestBody): PromptMeasure {
     const { audio }: JsonFields = message;
     if (isJsonObject(audio)) addId(soundIds, "audio.id", audio);
   }
+  const { audio, tools, mcp_servers }: JsonFields = body;
   // A voice of the operator's own, which the answer is to be spoken in.
-  const { audio }: JsonFields = body;
   const voice = isJsonObject(audio) ? audio["voice"] : undefined;
   if (isJsonObject(voice)) addId(soundIds, "audio.voice.id", voice);
   const found = findChatObjects(contents, tools);
   // Servers whose tools Anthropic calls by itself, with results that nobody here sees.
-  const { mcp_servers }: JsonFields = body;
+  const hasServers = Array.isArray(mcp_servers);
   return {
     messageCount: body.messages.length,
     promptSize,
     sizesBesideContent,
-    needsWholeContext:
-      promptSize.otherParts > 0 || found.needsWholeContext || Array.isArray(mcp_servers),
+    needsWholeContext: promptSize.otherParts > 0 || found.needsWholeContext || hasServers,
     objectIds: [...found.objectIds, ...soundIds],
   };
+}
+
+/**
+ * What a model may read of the other fields. But for definitions the convention's own are settings; any other may have a
+ * prompt, as `system` has in Anthropic's interface, `instructions` in OpenAI's other one, and `documents` in vLLM's.
+ */
+function readBesideMessages(body: ChatRequestBody): unknown[] {
+  const read = Object.entries(body).filter(
+    ([name]) => DEFINITION_FIELDS.has(name) || !CONVENTION_FIELDS.has(name),
+  );
+  return read.map(([, value]) => value);
 }
 
 /** A size that is added up: a prompt may have ten thousand messages, and each would make another. */

@@ -46,6 +46,32 @@ const OTHER_PARTS: ReadonlySet<unknown> = new Set([
  */
 const OWN_ID_FIELD = "request_id";
 
+const INPUT_FIELDS: ReadonlySet<string> = new Set(["input", "instructions", "prompt"]);
+
+/**
+ * What no model reads, of what is not a number or a switch:
+ * https://platform.openai.com/docs/api-reference/responses/create
+ */
+const SETTINGS: ReadonlySet<string> = new Set([
+  "context_management",
+  "conversation",
+  "include",
+  "metadata",
+  "model",
+  "moderation",
+  "previous_response_id",
+  "prompt_cache_key",
+  "prompt_cache_options",
+  "prompt_cache_retention",
+  "reasoning",
+  "safety_identifier",
+  "service_tier",
+  "stream_options",
+  "tool_choice",
+  "truncation",
+  "user",
+]);
+
 const checkBody = bodyCheck(ResponsesRequestBody);
 
 /** A checked request: what the gateway itself needs. What is sent is the client's own text. */
@@ -91,12 +117,14 @@ export function checkResponsesRequest(
 
 /** Of parts that are no text only an input is made: what a tool's schema calls an image is read as words. */
 function measurePrompt(body: JsonFields): TextSize {
-  const { textBytes, otherParts } = measureText(
-    [ownValue(body, "input"), ownValue(body, "instructions")],
-    isOtherPart,
-  );
-  const definitions = measureText([ownValue(body, "tools"), ownValue(body, "text")]);
-  return { textBytes: textBytes + definitions.textBytes, otherParts };
+  const inputs: unknown[] = [];
+  const words: unknown[] = [];
+  for (const [name, value] of Object.entries(body)) {
+    if (INPUT_FIELDS.has(name)) inputs.push(value);
+    else if (!SETTINGS.has(name)) words.push(value);
+  }
+  const { textBytes, otherParts } = measureText(inputs, isOtherPart);
+  return { textBytes: textBytes + measureText(words).textBytes, otherParts };
 }
 
 /** What an item comes to in an input, with all that is in it. */

@@ -74,10 +74,48 @@ describe("a picture beside a message's content is a part that is not text", () =
   });
 });
 
-test("fields of the responses interface that a chat takes there are measured", () => {
+describe("what stands beside the messages", () => {
   const bytes = (fields: Fields) => measured(fields).promptSize.textBytes - plainBytes;
-  expect(bytes({ instructions: long })).toBe(longBytes);
-  expect(bytes({ text: { format: long } })).toBe(longBytes + "format".length);
+
+  test.each<[string, Fields, number]>([
+    ["instructions", { instructions: long }, 0],
+    ["the form of an answer", { text: { format: long } }, "format".length],
+    ["a schema", { response_format: { json_schema: long } }, "json_schema".length],
+    ["documents", { documents: [{ title: "a", text: long }] }, "titleatext".length],
+    ["the words of a template", { chat_template_kwargs: { date: long } }, "date".length],
+    ["a field that nobody knows", { whatever: long }, 0],
+    ["one that every object has", JSON.parse(`{"__proto__":${JSON.stringify(long)}}`), 0],
+  ])("is measured where a model may read it: %s", (_, fields, around) => {
+    expect(bytes(fields)).toBe(longBytes + around);
+  });
+
+  test("is not measured where it is a setting of the convention's", () => {
+    const settings = {
+      stream: true,
+      stream_options: { include_usage: true, include_obfuscation: false },
+      stop: ["one", "two"],
+      reasoning_effort: "medium",
+      reasoningSummary: "detail",
+      verbosity: "high",
+      logit_bias: { 50256: -100 },
+      metadata: { topic: long },
+      modalities: ["text", "audio"],
+      audio: { voice: "alloy", format: "mp3" },
+      parallel_tool_calls: false,
+      prediction: { type: "content", content: long },
+      prompt_cache_key: "one",
+      prompt_cache_retention: "24h",
+      safety_identifier: "one",
+      service_tier: "default",
+      tool_choice: { type: "function", function: { name: "f" } },
+      user: long,
+    };
+    expect(bytes(settings)).toBe(0);
+  });
+
+  test("costs nothing as a switch or a number of a provider's own", () => {
+    expect(bytes({ top_k: 40, min_p: 0.1, enable_thinking: false, safe_prompt: null })).toBe(0);
+  });
 });
 
 test("a message nested a million deep is measured: no recursion", () => {

@@ -55,6 +55,46 @@ describe("the result", () => {
     expect(promptSize).toEqual({ textBytes, otherParts: 1 });
   });
 
+  const long = "слово ".repeat(1000);
+  test.each<[string, Fields, string, number]>([
+    ["documents", { documents: [{ text: long }] }, "text", 0],
+    ["the words of a template", { chat_template_kwargs: { date: long } }, "date", 0],
+    ["a field that nobody knows", { whatever: long }, "", 0],
+    [
+      "the variables of a prompt",
+      {
+        prompt: { id: "pmpt_1", variables: { a: long, b: { type: "input_image", file_id: "f" } } },
+      },
+      "idpmpt_1variablesab",
+      1,
+    ],
+  ])("measures what a model may read beside the input: %s", (_, fields, around, otherParts) => {
+    const textBytes = 5 + Buffer.byteLength(long + around);
+    expect(check({ input: "hello", ...fields }).promptSize).toEqual({ textBytes, otherParts });
+  });
+
+  test("measures no settings", () => {
+    const settings = {
+      stream: true,
+      stream_options: { include_obfuscation: false },
+      previous_response_id: "resp_1",
+      conversation: { id: "conv_1" },
+      context_management: [{ type: "compaction", compact_threshold: 9 }],
+      include: ["reasoning.encrypted_content"],
+      metadata: { topic: long },
+      prompt_cache_key: "one",
+      prompt_cache_retention: "24h",
+      reasoning: { effort: "high", summary: "auto" },
+      safety_identifier: "one",
+      service_tier: "auto",
+      tool_choice: { type: "function", name: "f" },
+      truncation: "auto",
+      user: long,
+      top_k: 40,
+    };
+    expect(check({ input: "hello", ...settings }).promptSize.textBytes).toBe(5);
+  });
+
   test("takes the bound of max_output_tokens alone: the interface knows no other", () => {
     expect(check({ max_output_tokens: 7 }).outputTokensBound).toBe(7);
     expect(check({ max_tokens: 7, max_completion_tokens: 7 }).outputTokensBound).toBeUndefined();

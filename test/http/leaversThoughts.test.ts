@@ -73,6 +73,28 @@ const text = [messageEvent("content_block_start", { index: 0, content_block: { t
 const said = [...text, textEvent("Hello")];
 const google = { google: { thought_signature: sealed } };
 
+describe("a client that leaves pays for a prompt wherever it stands", () => {
+  const prompt = "four ".repeat(8000);
+  test.each<[string, Open, readonly string[], object]>([
+    ["in documents", chatWith("small"), [helloEvent], { documents: [{ text: prompt }] }],
+    [
+      "in the words of a template",
+      chatWith("small"),
+      [helloEvent],
+      { chat_template_kwargs: { date: prompt } },
+    ],
+    [
+      "in the words of a template of the responses interface",
+      responds,
+      [created(), delta],
+      { chat_template_kwargs: { date: prompt } },
+    ],
+  ])("%s", async (_, open, events, more) => {
+    const record = await left(open, events, more);
+    expect(record?.promptTokens).toBeWithin(10_002, 10_010);
+  });
+});
+
 /** https://openrouter.ai/docs/guides/best-practices/reasoning-tokens#reasoning_details-array-structure */
 const detailed = (detail: object, more: object = {}) =>
   chatEvent({

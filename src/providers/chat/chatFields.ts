@@ -1,57 +1,11 @@
 import type { RequestMessage } from "../../contract/chatRequestBody.ts";
+import { CONVENTION_FIELDS } from "../../contract/conventionFields.ts";
 import { isDeeper, type JsonFields, type JsonObjectText } from "../../lib/json.ts";
 import { unfit } from "./chatParts.ts";
 import { UnfitError } from "../provider.ts";
 
 /** Far more than any schema needs, and little enough to be written at once. */
 const DEPTH_MAX = 1000;
-
-/**
- * The top-level fields of the chat convention: https://platform.openai.com/docs/api-reference/chat/create and those
- * of the contract. Another interface gets a counterpart of them, or nothing.
- */
-const CONVENTION_FIELDS: ReadonlySet<string> = new Set([
-  "audio",
-  "background",
-  "frequency_penalty",
-  "function_call",
-  "functions",
-  "logit_bias",
-  "logprobs",
-  "max_completion_tokens",
-  "max_output_tokens",
-  "max_tokens",
-  "messages",
-  "metadata",
-  "modalities",
-  "model",
-  "moderation",
-  "n",
-  "parallel_tool_calls",
-  "prediction",
-  "presence_penalty",
-  "prompt_cache_key",
-  "prompt_cache_options",
-  "prompt_cache_retention",
-  "reasoningSummary",
-  "reasoning_effort",
-  "response_format",
-  "safety_identifier",
-  "seed",
-  "service_tier",
-  "stop",
-  "store",
-  "stream",
-  "stream_options",
-  "temperature",
-  "tool_choice",
-  "tools",
-  "top_logprobs",
-  "top_p",
-  "user",
-  "verbosity",
-  "web_search_options",
-]);
 
 /** True unless a field is absent. A null one counts as absent, as everywhere in the convention. */
 export function isGiven(value: unknown): boolean {
