@@ -94,7 +94,7 @@ export interface StoredObjects {
 export interface ResponsesObjects extends StoredObjects {
   /** Of the objects: the items that only their ids stand for. Others came back whole, and count by their own text. */
   readonly referencedIds: ReadonlySet<string>;
-  /** Of reasoning that the request itself bears, but encrypted: nothing is taken from a store, but only its maker can read it. */
+  /** Of reasoning that the request itself bears, but encrypted, oldest first: nothing is taken from a store, but only its maker can read it. */
   readonly sealedIds: readonly string[];
 }
 
@@ -112,7 +112,7 @@ export function findStoredObjects(body: JsonFields): ResponsesObjects {
   return {
     objectIds: eachOnce(finding.ids),
     referencedIds: finding.referencedIds,
-    sealedIds: eachOnce(finding.sealedIds),
+    sealedIds: finding.sealedIds,
     needsWholeContext: finding.needsWholeContext,
   };
 }

@@ -52,7 +52,9 @@ export function pinToMaker(
   for (const objectId of request.sealedIds.toReversed()) {
     const maker = find(objectId)?.provider;
     const makers = serving.filter(({ provider }) => provider.id === maker);
-    if (makers.length > 0) serving = makers;
+    if (makers.length === 0) continue;
+    serving = makers;
+    break;
   }
   return { candidates: serving, storedTokens };
 }

@@ -121,11 +121,11 @@ test("the response that caches are compared with is known, and brings nothing in
   }
 });
 
-test("reasoning that the request bears is known by its id, each once, apart from what must be the account's own", () => {
+test("reasoning that the request bears is known by its id, in its order, apart from what must be the account's own", () => {
   const reasoning = (id: unknown) => ({ type: "reasoning", id, encrypted_content: "x" });
-  const input = ["rs_1", "rs_2", "rs_1", 5, null].map(reasoning);
+  const input = ["rs_2", "rs_1", "rs_2", 5, null].map(reasoning);
   const { sealedIds, objectIds, needsWholeContext } = check({ input });
-  expect([sealedIds, objectIds, needsWholeContext]).toEqual([["rs_1", "rs_2"], [], false]);
+  expect([sealedIds, objectIds, needsWholeContext]).toEqual([["rs_2", "rs_1", "rs_2"], [], false]);
 });
 
 test("no more stored objects may be named than are quickly looked up, however long their ids", async () => {

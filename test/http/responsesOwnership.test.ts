@@ -24,9 +24,9 @@ const at = openBefore(["first", "second"], ({ first, second }) => ({
   sections: { api: { shared_objects: [sharedFile, "pmpt_shared"] } },
 }));
 
-let count = 0;
-/** Ids are new in each test: nothing is known from the test before. */
-const newId = () => `resp_${(count += 1)}`;
+let count = 1_000_000;
+/** New in each test: nothing is known from the test before. A newer one sorts before the older: order says nothing. */
+const newId = () => `resp_${(count -= 1)}`;
 
 /** What each provider got so far. */
 function got(): Record<"first" | "second", number> {
