@@ -59,7 +59,10 @@ export interface App {
   /** True from the moment the gateway takes no new requests. */
   isDraining: boolean;
   readonly requests: RequestCount;
-  /** Puts another config's providers, models, prices, limits and keep_requests in force; requests under way keep theirs. */
+  /**
+   * Puts another config's providers, models, prices, limits and keep_requests in force; requests under way keep theirs.
+   * A provider that is left alone because it refused its account is asked again.
+   */
   reload(config: Config): void;
   /** Cuts off every request that is still under way: it fails, and nothing is charged. */
   cut(): void;
@@ -133,6 +136,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
       const before = gateway.current;
       gateway.current = setupOf(next, before);
       before.catalog.close(gateway.current.catalog);
+      gateway.health.forgiveAccounts();
       if (next.database.keepRequestsMs === before.config.database.keepRequestsMs) return;
       folding.stop();
       folding = fold(next);

@@ -30,7 +30,7 @@ export function logAttempt(
   if (cooldownMs > 0) fields.cooldown_ms = cooldownMs;
   if (error.fault === "account") {
     log.error(
-      "the provider refuses its key, its account or this country: `tollgate check --live` asks it why",
+      "the provider refuses its key, its account or this country: `tollgate check --live` asks it why, and once that is mended a reload (SIGHUP) has it asked again at once",
       fields,
     );
   } else if (error.fault === "missing") {

@@ -22,7 +22,10 @@ const COUNTED_FAULT: UpstreamFault = "provider";
  */
 export class RouteHealth {
   readonly #clock: Clock;
-  readonly #providers = new WeakMap<Provider, ProviderHealth>();
+  /** By the provider's own name of the model. */
+  readonly #routes = new WeakMap<Provider, Map<string, Route>>();
+  /** Until when a provider whose account was refused is left alone, in ms of the monotonic clock. */
+  #accountsCoolUntilMs = new WeakMap<Provider, number>();
   /** Each request asks for its candidates' routes several times. */
   readonly #routesFound = new WeakMap<Candidate, Route>();
 
@@ -33,8 +36,14 @@ export class RouteHealth {
   /** Milliseconds until the route is worth another try; 0: now. */
   waitMs(candidate: Candidate): number {
     const route = this.#routeOf(candidate);
-    const provider = this.#healthOf(candidate.provider);
-    return Math.max(route.breaker.waitMs(), this.#coolingMs(route), this.#coolingMs(provider));
+    const accountUntilMs = this.#accountsCoolUntilMs.get(candidate.provider) ?? 0;
+    const coolUntilMs = Math.max(route.coolUntilMs, accountUntilMs);
+    return Math.max(route.breaker.waitMs(), coolUntilMs - this.#clock.monotonicMs());
+  }
+
+  /** Has refused accounts asked again: a reload says that the operator mended what was wrong with them. */
+  forgiveAccounts(): void {
+    this.#accountsCoolUntilMs = new WeakMap();
   }
 
   /** An attempt at the route begins; it must be ended. */
@@ -54,7 +63,7 @@ export class RouteHealth {
   states(candidates: Iterable<Candidate>): RouteState[] {
     const found = new Map<Route, RouteState>();
     for (const { provider, route } of candidates) {
-      const tried = this.#providers.get(provider)?.routes.get(route.model);
+      const tried = this.#routes.get(provider)?.get(route.model);
       if (!tried) continue;
       const { state } = tried.breaker;
       found.set(tried, { provider: provider.id, model: route.model, state });
@@ -65,35 +74,28 @@ export class RouteHealth {
   #routeOf(candidate: Candidate): Route {
     const found = this.#routesFound.get(candidate);
     if (found) return found;
-    const { routes } = this.#healthOf(candidate.provider);
+    const { provider } = candidate;
     const { model } = candidate.route;
+    const routes = this.#routes.get(provider) ?? new Map<string, Route>();
+    this.#routes.set(provider, routes);
     const route = routes.get(model) ?? { coolUntilMs: 0, breaker: new Breaker(this.#clock) };
     routes.set(model, route);
     this.#routesFound.set(candidate, route);
     return route;
   }
 
-  #healthOf(provider: Provider): ProviderHealth {
-    const known = this.#providers.get(provider);
-    const health = known ?? { coolUntilMs: 0, routes: new Map<string, Route>() };
-    this.#providers.set(provider, health);
-    return health;
-  }
-
-  #coolingMs({ coolUntilMs }: Cooling): number {
-    return Math.max(0, coolUntilMs - this.#clock.monotonicMs());
-  }
-
   #coolDown(candidate: Candidate, { fault, retryAfterMs = 0 }: UpstreamError): number {
+    const nowMs = this.#clock.monotonicMs();
+    if (fault === "account") {
+      this.#accountsCoolUntilMs.set(candidate.provider, nowMs + ACCOUNT_COOLDOWN_MS);
+      return ACCOUNT_COOLDOWN_MS;
+    }
     // A rate limit that names no time may be about this one request: it puts nothing aside.
-    const forMs =
-      fault === "account" ? ACCOUNT_COOLDOWN_MS : fault === "limited" ? retryAfterMs : 0;
-    if (forMs === 0) return 0;
-    const isAccount = fault === "account";
-    const cooling = isAccount ? this.#healthOf(candidate.provider) : this.#routeOf(candidate);
+    if (fault !== "limited" || retryAfterMs === 0) return 0;
+    const route = this.#routeOf(candidate);
     // Of two answers that cross the one that asks for longer counts.
-    cooling.coolUntilMs = Math.max(cooling.coolUntilMs, this.#clock.monotonicMs() + forMs);
-    return forMs;
+    route.coolUntilMs = Math.max(route.coolUntilMs, nowMs + retryAfterMs);
+    return retryAfterMs;
   }
 }
 
@@ -109,16 +111,8 @@ export interface Trial {
   ended(error?: UpstreamError, isCallers?: boolean): number;
 }
 
-/** What is left alone until a time of the monotonic clock. */
-interface Cooling {
+interface Route {
+  /** It asked to be left alone until then, in ms of the monotonic clock. */
   coolUntilMs: number;
-}
-
-interface Route extends Cooling {
   readonly breaker: Breaker;
-}
-
-interface ProviderHealth extends Cooling {
-  /** By the provider's own name of the model. */
-  readonly routes: Map<string, Route>;
 }

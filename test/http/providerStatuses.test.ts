@@ -155,7 +155,7 @@ describe("the operator's own account", () => {
       expect(
         at.gateway.log.findLast(({ level, provider }) => level === "error" && provider === "one"),
       ).toMatchObject({
-        msg: "the provider refuses its key, its account or this country: `tollgate check --live` asks it why",
+        msg: "the provider refuses its key, its account or this country: `tollgate check --live` asks it why, and once that is mended a reload (SIGHUP) has it asked again at once",
         status,
       });
     },

@@ -112,7 +112,6 @@ describe("a provider behind a reload", () => {
 
   test.each([
     ["asked to be left alone", 1, refusal(429, "later", { "retry-after": "60" })],
-    ["refused its account", 1, refusal(401)],
     ["failed five times in a row", 5, refusal(500)],
   ])(
     "that it left as it was stays aside where it %s; one that changed is asked again",
@@ -130,6 +129,29 @@ describe("a provider behind a reload", () => {
       expect(at.providers.one.requests).toHaveLength(times + 1);
     },
   );
+});
+
+test.each([
+  ["its key", refusal(401)],
+  ["its empty account", refusal(402)],
+])("a provider that refused %s is asked again at once behind a reload", async (_, answer) => {
+  await at.gateway.reload(configOf(urls()));
+  at.providers.one.answer = answer;
+  at.providers.two.answer = usual;
+  const key = at.gateway.key();
+  const ask = async () => expect((await chat(at.gateway, key)).status).toBe(200);
+  await ask();
+  await ask();
+  expect([at.providers.one.requests.length, at.providers.two.requests.length]).toEqual([1, 2]);
+  await at.gateway.reload(configOf(urls()));
+  // What is not mended is met once more, and put aside again.
+  await ask();
+  await ask();
+  expect([at.providers.one.requests.length, at.providers.two.requests.length]).toEqual([2, 4]);
+  await at.gateway.reload(configOf(urls()));
+  at.providers.one.answer = usual;
+  await ask();
+  expect([at.providers.one.requests.length, at.providers.two.requests.length]).toEqual([3, 4]);
 });
 
 test("a request that waited for money through a reload does not put the new key's provider aside", async () => {

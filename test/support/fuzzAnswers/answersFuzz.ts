@@ -97,7 +97,7 @@ async function leftWrong(
 
 /** What the log says loudly of providers. */
 const providersFaults = new Set([
-  "the provider refuses its key, its account or this country: `tollgate check --live` asks it why",
+  "the provider refuses its key, its account or this country: `tollgate check --live` asks it why, and once that is mended a reload (SIGHUP) has it asked again at once",
   "the provider answers 404: base_url is wrong, or it does not know the model of a route",
   "the provider reports a usage that cannot be, which is not charged",
 ]);
