@@ -8,7 +8,7 @@ import {
 } from "../config/load.ts";
 import { errorClass } from "../telemetry/log.ts";
 import type { GatewayServer } from "./gatewayServer.ts";
-import { openLogWriter } from "./logWriter.ts";
+import { openLogWriter, type LogWriter } from "./logWriter.ts";
 import { neededRestarts } from "./restart.ts";
 import { globalOptions } from "./session.ts";
 import { listenForStop, type StopSignals } from "./stopSignals.ts";
@@ -22,18 +22,13 @@ export function addServe(program: Command): void {
     .command("serve")
     .description("run the gateway")
     .action(async (_: unknown, command: Command) => {
-      const { startGateway } = await import("./gatewayServer.ts");
-      checkEnvironment();
-      const environment = forgetProxyEnvironment();
-      const path = globalOptions(command).config;
-      const { config, warnings } = loadConfig({ path, environment });
       const signals = listenForStop();
-      // Behind this turn: a start that waits for its store holds the thread, and SIGHUP would kill it there.
       const log = openLogWriter();
-      const starting = Promise.resolve().then(() => startGateway(config, log.write));
-      process.on("SIGHUP", () => void reloadStarted(starting, config.file, environment));
+      // Behind this turn: a start that waits for its store holds the thread, and SIGHUP would kill it there.
+      const starting = Promise.resolve().then(() => start(command, log.write));
+      process.on("SIGHUP", () => void reloadStarted(starting));
       try {
-        const gateway = await starting;
+        const { gateway, warnings } = await starting;
         for (const problem of warnings) gateway.app.gateway.log.warn("config", { problem });
         await untilStopped(gateway, signals);
       } finally {
@@ -42,20 +37,34 @@ export function addServe(program: Command): void {
     });
 }
 
+interface Started {
+  readonly gateway: GatewayServer;
+  readonly warnings: readonly string[];
+  /** As it was at the start, which is what a reload reads too. */
+  readonly environment: Environment;
+}
+
+async function start(command: Command, writeLog: LogWriter["write"]): Promise<Started> {
+  checkEnvironment();
+  const environment = forgetProxyEnvironment();
+  const path = globalOptions(command).config;
+  const { config, warnings } = loadConfig({ path, environment });
+  const { startGateway } = await import("./gatewayServer.ts");
+  return { gateway: await startGateway(config, writeLog), warnings, environment };
+}
+
 /** Runs until a signal asks for the end, or the gateway breaks. The second signal ends the grace. */
 export async function untilStopped(gateway: GatewayServer, signals: StopSignals): Promise<void> {
   await Promise.race([signals.first, gateway.broken]);
   await Promise.race([gateway.stop(signals.second), gateway.broken]);
 }
 
-async function reloadStarted(
-  starting: Promise<GatewayServer>,
-  file: string,
-  environment: Environment,
-): Promise<void> {
+async function reloadStarted(starting: Promise<Started>): Promise<void> {
   // A start that failed says so itself, and leaves nothing to reload.
-  const gateway = await starting.catch(() => undefined);
-  if (gateway) reload(gateway, file, environment);
+  const started = await starting.catch(() => undefined);
+  if (!started) return;
+  const { gateway, environment } = started;
+  reload(gateway, gateway.startedWith.file, environment);
 }
 
 /** Puts the file's providers, models, prices, limits and certificate in force; a bad file changes nothing. Never throws. */
