@@ -24,10 +24,11 @@ describe("the unit", () => {
   test.each([
     ["User", "tollgate"],
     ["ExecStart", "/usr/local/bin/tollgate serve --config /etc/tollgate/config.toml"],
-    ["ExecReload", "/bin/kill -HUP $MAINPID"],
     ["KillSignal", "SIGTERM"],
     ["Restart", "on-failure"],
     ["RestartSec", "5s"],
+    // To systemd its end is a clean one, and a reload may come before the runtime hears of signals.
+    ["RestartForceExitStatus", "SIGHUP"],
     ["EnvironmentFile", "-/etc/tollgate/environment"],
     [
       "UnsetEnvironment",
@@ -56,9 +57,16 @@ describe("the unit", () => {
     ]);
   });
 
+  test("has the config checked before the gateway is told to read it, so that a refused one fails the reload", () => {
+    expect(valuesOf(unitOf(), "ExecReload")).toEqual([
+      "/usr/local/bin/tollgate check --config /etc/tollgate/config.toml",
+      "/bin/kill -HUP $MAINPID",
+    ]);
+  });
+
   test("says beside the reload what it does not take", () => {
     expect(unitText(plan)).toContain(
-      "a changed one needs `systemctl restart`, a changed\n# api_key_file does not.\nExecReload=",
+      "a changed one needs `systemctl restart`, a changed api_key_file does not.\nExecReload=",
     );
   });
 

@@ -37,7 +37,8 @@ const FREE_PORTS_FROM = 1024;
  * just-in-time compiler survives. Throws CommandFailure for a path that no unit can hold.
  */
 export function unitText(plan: UnitPlan): string {
-  const command = `${programWord(plan.executable)} serve --config ${argumentWord(plan.configFile)}`;
+  const command = (name: string): string =>
+    `${programWord(plan.executable)} ${name} --config ${argumentWord(plan.configFile)}`;
   const stopS = Math.ceil(plan.shutdownGraceMs / 1000) + STOP_MARGIN_S;
   return `# Written by \`tollgate service install\`. Change it with \`systemctl edit\`, which keeps this file as it is.
 [Unit]
@@ -50,9 +51,10 @@ StartLimitIntervalSec=0
 [Service]
 Type=exec
 User=${plan.user}
-ExecStart=${command}
-# Reads the config again. The variables stay what they were: a changed one needs \`systemctl restart\`, a changed
-# api_key_file does not.
+ExecStart=${command("serve")}
+# Reads the config again; one that would be refused fails the reload before the gateway hears of it. The variables
+# stay what they were: a changed one needs \`systemctl restart\`, a changed api_key_file does not.
+ExecReload=${command("check")}
 ExecReload=/bin/kill -HUP $MAINPID
 # The \${NAME} of the config: lines NAME=value. The file may be missing.
 EnvironmentFile=-${ENVIRONMENT_FILE}
@@ -63,6 +65,8 @@ KillSignal=SIGTERM
 TimeoutStopSec=${stopS}s
 Restart=on-failure
 RestartSec=5s
+# To systemd that is a clean end, and a reload may come before the program hears of signals.
+RestartForceExitStatus=SIGHUP
 # A wrong command line does not mend itself.
 RestartPreventExitStatus=2
 LimitNOFILE=65536
