@@ -1,5 +1,6 @@
 import type { X509Certificate } from "node:crypto";
 import { DAY_MS } from "../lib/day.ts";
+import { errorCode } from "../lib/errorCode.ts";
 import { isoTime } from "../lib/isoTime.ts";
 import { readNamedFile } from "./files.ts";
 import type { Inspection } from "./inspection.ts";
@@ -9,7 +10,7 @@ import type { Config } from "./schema.ts";
 const CERTIFICATE_ENDS_SOON_MS = 14 * DAY_MS;
 
 /**
- * The certificate and key files of the public listener, proven to be readable and to belong together;
+ * The certificate and key files of the public listener, proven to be readable, to belong together and to be servable;
  * undefined when neither is set. A certificate that has ended, or soon will by the inspection's clock, is warned of.
  * The server gets the texts that were checked: a file may be written anew at any moment.
  */
@@ -66,8 +67,20 @@ function checkPair(cert: string, key: string, inspection: Inspection): void {
   if (certificate === undefined || privateKey === undefined) return;
   if (!certificate.checkPrivateKey(privateKey)) {
     inspection.problem("server.tls_key", "is not the key of the certificate in tls_cert");
-  }
+  } else checkServable(cert, key, inspection);
   warnAboutEnd(certificate, inspection);
+}
+
+/** The listener refuses whatever this does, and by then the old one is closed. */
+function checkServable(cert: string, key: string, inspection: Inspection): void {
+  try {
+    process.getBuiltinModule("node:tls").createSecureContext({ cert, key });
+  } catch (error) {
+    inspection.problem(
+      "server.tls_cert",
+      `cannot be served (${errorCode(error) ?? "unknown"}): its first certificate is whole, look at those behind it`,
+    );
+  }
 }
 
 function warnAboutEnd({ validFrom, validTo }: X509Certificate, inspection: Inspection): void {

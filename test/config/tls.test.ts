@@ -36,6 +36,26 @@ describe("TLS", () => {
   });
 
   test.each([
+    ["cut off", (pem: string) => pem.slice(0, 300)],
+    ["none", (pem: string) => pem.replace(/\n[^-]{20}/, `\n${"A".repeat(20)}`)],
+  ])("refuses a chain whose second certificate is %s, and takes the whole one", (_, spoil) => {
+    inScratchFolder((folder) => {
+      const authority = makeCertificate(folder, "authority.pem", "authority-key.pem");
+      const cert = makeCertificate(folder, "cert.pem", "key.pem");
+      const problemsOf = (chain: string): readonly string[] => {
+        writeFileSync(join(folder, "cert.pem"), chain);
+        return loadFile(join(folder, "config.toml"), both + minimal).problems;
+      };
+      expect(problemsOf(cert + authority)).toEqual([]);
+      expect(problemsOf(cert + spoil(authority))).toEqual([
+        expect.stringMatching(
+          /^server\.tls_cert: cannot be served \(ERR_OSSL_[A-Z0-9_]+\): its first certificate is whole, look at those behind it$/,
+        ),
+      ]);
+    });
+  });
+
+  test.each([
     { lifeDays: 90, well: [0, 75], soon: 77, over: 91 },
     { lifeDays: 6, well: [0, 3.5], soon: 4.5, over: 7 },
   ])(
