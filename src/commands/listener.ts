@@ -3,6 +3,7 @@ import { chmodSync } from "node:fs";
 import type { Server } from "bun";
 import type { Listen, TlsConfig } from "../config/schema.ts";
 import { CommandFailure } from "./failure.ts";
+import { UNIT_ANEW } from "./service/words.ts";
 import { removeStaleSocket } from "./staleSocket.ts";
 import { errorCode, refusalOf } from "../lib/errorCode.ts";
 
@@ -137,11 +138,12 @@ function reasonOf(error: unknown, kind: Listen["kind"]): string {
       return "this machine has no such address: name one of its own, such as 127.0.0.1";
     case "ENOENT":
     case "ENOTDIR":
-      return "there is no folder for the socket: make it first";
+      return `there is no folder for the socket: make it first, or ${UNIT_ANEW}`;
     case "EACCES":
+    case "EROFS":
       return kind === "tcp"
-        ? "this user may not: name a port from 1024 on"
-        : "this user may not: name a folder that is its own";
+        ? `this user may not: name a port from 1024 on, or ${UNIT_ANEW}`
+        : `this user may not: name a folder that is its own, or ${UNIT_ANEW}`;
     default:
       return refusalOf(error);
   }

@@ -84,17 +84,18 @@ test("a good file is put in force", async () => {
   expect(gateway.app.gateway.current).not.toBe(before);
 });
 
+const unit = "; write a service's unit anew (`tollgate service install`), before that restart";
 test.each([
-  ["server.listen", { server: { listen: "127.0.0.1:1" } }],
-  ["server.shutdown_grace", { server: { shutdown_grace: "1s" } }],
-  ["database.path", { database: { path: "other.db" } }],
-  ["database.durability", { database: { durability: "power" } }],
-  ["log.level", { log: { level: "warn" } }],
-  ["log.format", { log: { format: "pretty" } }],
-  ["metrics.listen", { metrics: { listen: "127.0.0.1:2" } }],
-] as const)("a change of %s is told to need a restart, each time", async (key, sections) => {
+  ["server.listen", { server: { listen: "127.0.0.1:1" } }, unit],
+  ["server.shutdown_grace", { server: { shutdown_grace: "1s" } }, unit],
+  ["database.path", { database: { path: "other.db" } }, unit],
+  ["database.durability", { database: { durability: "power" } }, ""],
+  ["log.level", { log: { level: "warn" } }, ""],
+  ["log.format", { log: { format: "pretty" } }, ""],
+  ["metrics.listen", { metrics: { listen: "127.0.0.1:2" } }, unit],
+] as const)("a change of %s is told to need a restart, each time", async (key, sections, more) => {
   const changed = configText({ ...config, sections: { metrics, ...sections } });
-  const problem = `${key}: is changed, which takes effect only after a restart`;
+  const problem = `${key}: is changed, which takes effect only after a restart${more}`;
   for (const _ of ["first", "again"]) {
     expect(await reloaded(changed)).toMatchObject([
       { msg: "config reloaded" },

@@ -23,17 +23,36 @@ async function refusalOf(desk: Desk): Promise<string> {
   return stderr;
 }
 
+const anew = "write a service's unit anew (`tollgate service install`)";
+const noFolder = `there is no folder for the socket: make it first, or ${anew}`;
+const stranger = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+
 describe("serve says what to do where it cannot listen", () => {
   test.each([
     ["198.51.100.7:0", "this machine has no such address: name one of its own, such as 127.0.0.1"],
     // Empty labels, so that no name server is asked.
     ["a..b:0", "this name has no address: name one of this machine, such as 127.0.0.1"],
-    ["unix:/nowhere/x.sock", "there is no folder for the socket: make it first"],
-    ["unix:/etc/passwd/x.sock", "there is no folder for the socket: make it first"],
+    ["unix:/nowhere/x.sock", noFolder],
+    ["unix:/etc/passwd/x.sock", noFolder],
   ])("%s", async (listen, reason) => {
     const desk = await newDesk({ server: { listen } });
     const shown = listen.replace("unix:", "");
     expect(await refusalOf(desk)).toBe(`error: cannot listen on ${shown}: ${reason}`);
+  });
+
+  test.skipIf(process.getuid?.() !== 0).each([
+    ["unix:closed/x.sock", "name a folder that is its own"],
+    ["127.0.0.1:1", "name a port from 1024 on"],
+  ])("%s, which this user may not use", async (listen, advice) => {
+    const desk = await newDesk({ server: { listen }, database: { path: "own/tollgate.db" } });
+    await Bun.$`mkdir closed own && chown 65534 own config.toml && chmod 755 .`.cwd(desk.folder);
+    const child = Bun.spawn([...stranger, ...fromSource, "serve", "--config", desk.config], {
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    const shown = listen.replace("unix:", `${desk.folder}/`);
+    expect(await child.stderr.text()).toBe(
+      `error: cannot listen on ${shown}: this user may not: ${advice}, or ${anew}\n`,
+    );
   });
 
   test("a port that is taken", async () => {
@@ -86,14 +105,13 @@ describe("serve says what to do where it cannot use its database", () => {
 
   test.skipIf(process.getuid?.() !== 0)("that belongs to another user", async () => {
     const { folder, database, config } = await newDesk({});
-    const stranger = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
     await Bun.$`touch ${database} && chmod 600 ${database} && chmod 644 ${config} && chmod 755 ${folder}`;
     const program = [...fromSource, "accounts"];
     const child = Bun.spawn([...stranger, ...program, "create", "alice", "--config", config], {
       stdio: ["ignore", "ignore", "pipe"],
     });
     expect(await child.stderr.text()).toBe(
-      `error: database is not writable: ${database} (permission denied); run as its owner, mount its disk writable, or name another file as the path of [database]\n`,
+      `error: database is not writable: ${database} (permission denied); run as its owner, mount its disk writable, write a service's unit anew (\`tollgate service install\`), or name another file as the path of [database]\n`,
     );
   });
 });

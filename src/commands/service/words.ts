@@ -1,6 +1,9 @@
 import { hasUnprintable } from "../../lib/unprintable.ts";
 import { CommandFailure } from "../failure.ts";
 
+/** What to do where the unit of a service still holds to the config from which it was made. */
+export const UNIT_ANEW = "write a service's unit anew (`tollgate service install`)";
+
 /**
  * How paths are written in a systemd unit. Quotes and backslashes follow
  * https://www.freedesktop.org/software/systemd/man/latest/systemd.syntax.html, the doubled `%` and `$`
