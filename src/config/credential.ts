@@ -47,7 +47,7 @@ export function readCredential(file: ProviderFile, at: string, inspection: Inspe
 function readApiKey(file: ProviderFile, at: string, inspection: Inspection): string | undefined {
   const literal = file.api_key ?? "";
   const path = file.api_key_file ?? "";
-  if (literal !== "") inspection.markSecret(`${at}.api_key`);
+  if (literal !== "") inspection.markSecret(`${at}.api_key`, literal);
   if (literal !== "" && path !== "") {
     inspection.problem(`${at}.api_key_file`, "must not stand beside api_key: keep one of them");
     return literal;
@@ -84,7 +84,7 @@ function readHeaders(
     if (fault !== undefined) inspection.problem(key, fault);
     else if (headers.has(lower))
       inspection.problem(key, "stands twice: names are the same in any case");
-    if (holdsSecret(lower) && value !== "") inspection.markSecret(key);
+    if (holdsSecret(lower) && value) inspection.markSecret(key, value);
     headers.set(lower, value ?? "");
   }
   if (headers.size > HEADERS_MAX)

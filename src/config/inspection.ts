@@ -1,5 +1,8 @@
 import { resolve } from "node:path";
 
+/** What the templates of other programs have where a secret belongs, such as `$NAME`, `{{NAME}}`, `%NAME%`, `<your key>`. */
+const UNFILLED = /(?:^|\s)(?:\$\w+|\$\(\w+\)|\{\w+\}|\{\{\s*[\w.]+\s*\}\}|%\w+%|<[^<>]+>)$/;
+
 /** A config that cannot be used. It carries every problem at once, each one line; none holds the value of a secret. */
 export class ConfigError extends Error {
   readonly problems: readonly string[];
@@ -51,8 +54,15 @@ export class Inspection {
   }
 
   /** Notes a secret, unless it came from the environment. */
-  markSecret(key: string): void {
-    if (!this.#fromEnvironment.has(key)) this.plainSecrets.push(key);
+  markSecret(key: string, secret: string): void {
+    if (this.#fromEnvironment.has(key)) return;
+    this.plainSecrets.push(key);
+    if (UNFILLED.test(secret)) {
+      this.warning(
+        key,
+        "looks like a variable or a gap to fill, and is sent as it stands: an environment variable is written ${NAME}",
+      );
+    }
   }
 
   /** A name, quoted for a message; without its text where it came from the environment and could be a secret. */

@@ -141,7 +141,7 @@ function readProxy(text: string, key: string, inspection: Inspection): string | 
     inspection.problem(key, "must be an address such as http://user:password@host:port");
     return undefined;
   }
-  if (url.username !== "" || url.password !== "") inspection.markSecret(key);
+  if (url.username !== "" || url.password !== "") inspection.markSecret(key, url.password);
   if (!isDecodable(url.username) || !isDecodable(url.password)) {
     inspection.problem(key, "has a user or password with a % that must be %25");
   }

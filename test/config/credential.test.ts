@@ -25,6 +25,28 @@ describe("the key", () => {
     expect(warningsOf('headers = { api-key = "${ONE_KEY}" }')).toEqual([]);
   });
 
+  const unfilled =
+    "looks like a variable or a gap to fill, and is sent as it stands: an environment variable is written ${NAME}";
+  test.each([
+    ['api_key = "$CANARY"', "api_key"],
+    ['api_key = "$(CANARY)"', "api_key"],
+    ['api_key = "{{CANARY}}"', "api_key"],
+    ['api_key = "%CANARY%"', "api_key"],
+    ['api_key = "<your-canary>"', "api_key"],
+    ['headers = { authorization = "Bearer $CANARY" }', "headers.authorization"],
+    ['headers = { x-api-key = "<your canary>" }', "headers.x-api-key"],
+    [`${key}\nproxy = "http://user:$CANARY@127.0.0.1:3128"`, "proxy"],
+  ])("that looks like a variable is taken with a warning: %s", (text, name) => {
+    expect(warningsOf(text)).toEqual([`providers[0].${name}: ${unfilled}`]);
+  });
+
+  test("that comes from the environment is taken as it is, whatever it looks like", () => {
+    const given = { environment: { K: "$CANARY" } };
+    const { warnings } = loadText(provider('api_key = "${K}"'), given);
+    expect(warnings).not.toContainEqual(expect.stringContaining("looks like"));
+    expect(warningsOf('api_key = "sk-$canary%x<1>"')).toEqual([]);
+  });
+
   test.each([
     [
       'api_key = "canary"\napi_key_file = "x"',
