@@ -31,6 +31,13 @@ export function isLoopback(host: string): boolean {
   return isIP(bare) === 4 && bare.startsWith("127.");
 }
 
+/** Whether who listens on the one leaves no room on the other: 0.0.0.0 is every address of IPv4, and :: each of both. */
+export function hostsOverlap(one: string, other: string): boolean {
+  const hosts = [bareHost(one), bareHost(other)];
+  if (hosts[0] === hosts[1] || hosts.includes("::")) return true;
+  return hosts.includes("0.0.0.0") && !hosts.some((host) => isIP(host) === 6);
+}
+
 /**
  * Whether the address or name is this machine or one of a private network: the ranges set aside for
  * private use (https://www.rfc-editor.org/rfc/rfc1918, rfc4193, and rfc6598 for overlay networks), names

@@ -1,4 +1,4 @@
-import { canonicalIp, fitsSocketPath, isLoopback, parseListen } from "./address.ts";
+import { canonicalIp, fitsSocketPath, isLoopback, hostsOverlap, parseListen } from "./address.ts";
 import type { Inspection } from "./inspection.ts";
 import { readNames } from "./names.ts";
 import { readDurationMs, readSizeBytes } from "./quantity.ts";
@@ -170,7 +170,10 @@ function warnAboutListening(settings: Settings, inspection: Inspection): void {
     inspection.warning("metrics.listen", "shows the metrics to other machines, without a key");
   }
   if (samePlace(server.listen, metrics.listen)) {
-    inspection.problem("metrics.listen", "must differ from server.listen");
+    inspection.problem(
+      "metrics.listen",
+      "must differ from server.listen, in its port where one of them is every address",
+    );
   }
 }
 
@@ -182,5 +185,5 @@ function samePlace(one: Listen, other: Listen): boolean {
   if (one.kind === "unix" || other.kind === "unix") {
     return one.kind === "unix" && other.kind === "unix" && one.path === other.path;
   }
-  return one.port !== 0 && one.port === other.port && one.host === other.host;
+  return one.port !== 0 && one.port === other.port && hostsOverlap(one.host, other.host);
 }

@@ -78,19 +78,39 @@ describe("server.listen", () => {
 });
 
 describe("metrics", () => {
+  const apart = "must differ from server.listen, in its port where one of them is every address";
   test("have a listener of their own", () => {
     expect(configOf(`metrics.listen = "127.0.0.1:9090"\n${minimal}`).metrics).toEqual({
       listen: { kind: "tcp", host: "127.0.0.1", port: 9090 },
     });
   });
   test.each([
-    ['metrics.listen = "127.0.0.1:8080"', "must differ from server.listen"],
-    [
-      'metrics.listen = "unix:/run/one"\nserver.listen = "unix:/run/../run/one"',
-      "must differ from server.listen",
-    ],
+    ['metrics.listen = "127.0.0.1:8080"', apart],
+    ['server.listen = "[::1]:80"\nmetrics.listen = "[0::1]:80"', apart],
+    ['metrics.listen = "unix:/run/one"\nserver.listen = "unix:/run/../run/one"', apart],
   ])("%j is refused", (text, problem) => {
     expect(loadText(`${text}\n${minimal}`).problems).toEqual([`metrics.listen: ${problem}`]);
+  });
+  test.each([
+    ["0.0.0.0:4990", "127.0.0.1:4990"],
+    ["10.0.0.5:4990", "0.0.0.0:4990"],
+    ["0.0.0.0:4990", "localhost:4990"],
+    ["[::]:4990", "127.0.0.1:4990"],
+    ["[::]:4990", "[::1]:4990"],
+    ["0.0.0.0:4990", "[0::0]:4990"],
+    ["0.0.0.0:4990", "[::ffff:127.0.0.1]:4990"],
+  ])("that every address of %s has are refused: %s", (server, metrics) => {
+    const text = `server.listen = "${server}"\nmetrics.listen = "${metrics}"\n${minimal}`;
+    expect(loadText(text).problems).toEqual([`metrics.listen: ${apart}`]);
+  });
+  test.each([
+    ["0.0.0.0:4990", "[::1]:4990"],
+    ["0.0.0.0:4990", "127.0.0.1:4991"],
+    ["127.0.0.1:4990", "127.0.0.2:4990"],
+    ["0.0.0.0:0", "127.0.0.1:0"],
+  ])("beside %s are taken: %s", (server, metrics) => {
+    const text = `server.listen = "${server}"\nmetrics.listen = "${metrics}"\n${minimal}`;
+    expect(loadText(text).problems).toEqual([]);
   });
   test("without an address are off", () => {
     expect(configOf(`[metrics]\n${minimal}`).metrics).toBeUndefined();
