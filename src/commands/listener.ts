@@ -1,5 +1,5 @@
 import { lookup } from "node:dns/promises";
-import { chmodSync } from "node:fs";
+import { chmodSync, lstatSync } from "node:fs";
 import type { Server } from "bun";
 import type { Listen, TlsConfig } from "../config/schema.ts";
 import { CommandFailure } from "./failure.ts";
@@ -103,7 +103,7 @@ async function listen(
     const what = purpose === undefined ? "listen" : `listen for ${purpose}`;
     const reason = (await leadsNowhere(where))
       ? "this name has no address: name one of this machine, such as 127.0.0.1"
-      : reasonOf(cause, where.kind);
+      : reasonOf(cause, where);
     throw new CommandFailure(`cannot ${what} on ${shownListen(where)}: ${reason}`, { cause });
   }
   if (!surface.server) throw new Error("the server did not start");
@@ -130,10 +130,12 @@ function leadsNowhere(where: Listen): Promise<boolean> {
   );
 }
 
-function reasonOf(error: unknown, kind: Listen["kind"]): string {
+function reasonOf(error: unknown, where: Listen): string {
   switch (errorCode(error) ?? "") {
     case "EADDRINUSE":
-      return "another program listens there: stop it, or name another address";
+      return isNoSocket(where)
+        ? "what is there is no socket: name another path"
+        : "another program listens there: stop it, or name another address";
     case "EADDRNOTAVAIL":
       return "this machine has no such address: name one of its own, such as 127.0.0.1";
     case "ENOENT":
@@ -141,10 +143,15 @@ function reasonOf(error: unknown, kind: Listen["kind"]): string {
       return `there is no folder for the socket: make it first, or ${UNIT_ANEW}`;
     case "EACCES":
     case "EROFS":
-      return kind === "tcp"
+      return where.kind === "tcp"
         ? `this user may not: name a port from 1024 on, or ${UNIT_ANEW}`
         : `this user may not: name a folder that is its own, or ${UNIT_ANEW}`;
     default:
       return refusalOf(error);
   }
+}
+
+function isNoSocket(where: Listen): boolean {
+  if (where.kind === "tcp") return false;
+  return lstatSync(where.path, { throwIfNoEntry: false })?.isSocket() === false;
 }

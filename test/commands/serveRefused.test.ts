@@ -55,6 +55,15 @@ describe("serve says what to do where it cannot listen", () => {
     );
   });
 
+  test.each(["a folder", "a file"])("a path that %s has", async (kind) => {
+    const desk = await newDesk({ server: { listen: "unix:taken" } });
+    const path = join(desk.folder, "taken");
+    await (kind === "a folder" ? mkdir(path) : writeFile(path, "of value"));
+    expect(await refusalOf(desk)).toBe(
+      `error: cannot listen on ${path}: what is there is no socket: name another path`,
+    );
+  });
+
   test("a port that is taken", async () => {
     const taken = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
     try {
