@@ -19,6 +19,8 @@ const CONFIG_BYTES_MAX = 16 * 1024 ** 2;
 const GROUP_AND_OTHERS = 0o077;
 /** What the parser makes of a word without quotes: a number, a date or a value that it does not know. */
 const FORGOTTEN_QUOTES = /^(?:illegal character in numeric literal|invalid value)\b/;
+/** Of a line so faulty: its value is a number as people write it, such as `25,000` or `128k`. */
+const NUMBER_FOR_PEOPLE = /=\s*[+-]?\d[\d._]*(?:,|[kK]\b)/;
 
 /** The variables by which the runtime would send requests through a proxy that no config names. */
 const PROXY_VARIABLES: readonly string[] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"];
@@ -138,11 +140,18 @@ function parseToml(file: string, text: string): unknown {
   } catch (error) {
     if (!(error instanceof TomlError)) throw error;
     const what = (error.message.split("\n")[0] ?? "").replace(/^Invalid TOML document: /, "");
-    const advice = FORGOTTEN_QUOTES.test(what) ? " (text stands in quotes)" : "";
+    const line = text.split("\n")[error.line - 1] ?? "";
     throw new ConfigError([
-      `${file}: line ${error.line}, column ${error.column}: ${what}${advice}`,
+      `${file}: line ${error.line}, column ${error.column}: ${what}${adviceOn(what, line)}`,
     ]);
   }
+}
+
+function adviceOn(what: string, line: string): string {
+  if (!FORGOTTEN_QUOTES.test(what)) return "";
+  return NUMBER_FOR_PEOPLE.test(line)
+    ? " (a number is digits alone, such as 25000)"
+    : " (text stands in quotes)";
 }
 
 function warnAboutReaders(file: string, inspection: Inspection): void {
