@@ -11,7 +11,8 @@ const CERTIFICATE_ENDS_SOON_MS = 14 * DAY_MS;
 
 /**
  * The certificate and key files of the public listener, proven to be readable, to belong together and to be servable;
- * undefined when neither is set. A certificate that has ended, or soon will by the inspection's clock, is warned of.
+ * undefined when neither is set. A certificate that by the inspection's clock has ended, soon will, or has yet to begin
+ * is warned of.
  * The server gets the texts that were checked: a file may be written anew at any moment.
  */
 export function readTls(
@@ -68,7 +69,7 @@ function checkPair(cert: string, key: string, inspection: Inspection): void {
   if (!certificate.checkPrivateKey(privateKey)) {
     inspection.problem("server.tls_key", "is not the key of the certificate in tls_cert");
   } else checkServable(cert, key, inspection);
-  warnAboutEnd(certificate, inspection);
+  warnAboutDates(certificate, inspection);
 }
 
 /** The listener refuses whatever this does, and by then the old one is closed. */
@@ -83,11 +84,18 @@ function checkServable(cert: string, key: string, inspection: Inspection): void 
   }
 }
 
-function warnAboutEnd({ validFrom, validTo }: X509Certificate, inspection: Inspection): void {
+function warnAboutDates({ validFrom, validTo }: X509Certificate, inspection: Inspection): void {
+  const beginMs = Date.parse(validFrom);
   const endMs = Date.parse(validTo);
   const { nowMs } = inspection;
+  if (nowMs < beginMs) {
+    inspection.warning(
+      "server.tls_cert",
+      `its certificate is not valid yet, and clients refuse it until ${isoTime(beginMs)}: look at this machine's clock, and at the file`,
+    );
+  }
   // One that is made for days is renewed in its last third.
-  const soonMs = Math.min(CERTIFICATE_ENDS_SOON_MS, (endMs - Date.parse(validFrom)) / 3);
+  const soonMs = Math.min(CERTIFICATE_ENDS_SOON_MS, (endMs - beginMs) / 3);
   // A date that cannot be read is NaN, and tells nothing.
   if (!(endMs < nowMs + soonMs)) return;
   const state = endMs < nowMs ? "has expired, and clients refuse it" : "expires soon";

@@ -85,6 +85,21 @@ describe("TLS", () => {
     },
   );
 
+  test("warns of a certificate whose time has not come", () => {
+    inScratchFolder((folder) => {
+      makeCertificate(folder, "cert.pem", "key.pem");
+      const file = join(folder, "config.toml");
+      writeFileSync(file, both + minimal, { mode: 0o600 });
+      const clock = { ...systemClock, epochMs: () => Date.now() - 24 * 60 * 60 * 1000 };
+      const load = () => loadConfig({ path: file, clock }).warnings;
+      expect(withEnvironment({ ONE_KEY: "sk-one" }, load)).toEqual([
+        expect.stringMatching(
+          /^server\.tls_cert: its certificate is not valid yet, and clients refuse it until 2[^ ]+Z: look at this machine's clock, and at the file$/,
+        ),
+      ]);
+    });
+  });
+
   test.each([
     [
       'server.tls_cert = "cert.pem"\n',
