@@ -1,6 +1,7 @@
 import { hasUnprintable } from "../lib/unprintable.ts";
 import type { Inspection } from "./inspection.ts";
 import { nearest } from "./nearest.ts";
+import { isProviderId } from "./providers.ts";
 import type {
   ConfigFile,
   ModelConfig,
@@ -134,7 +135,7 @@ function checkProvider(
   const key = `${at}.provider`;
   const provider = providers.find(({ id }) => id === file.provider);
   if (provider === undefined) {
-    const ids = providers.map(({ id }) => id).filter((id) => id !== "");
+    const ids = providers.map(({ id }) => id).filter(isProviderId);
     const meant = nearest(file.provider, ids);
     const advice = meant === undefined ? "add one under [[providers]]" : `did you mean "${meant}"?`;
     inspection.problem(

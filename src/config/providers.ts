@@ -94,10 +94,15 @@ function checkId(
 ): void {
   if (id === undefined) return;
   const key = `${at}.id`;
-  if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(id)) {
+  if (!isProviderId(id)) {
     inspection.problem(key, "must be 1 to 64 letters, digits, dots, underscores or hyphens");
   }
   inspection.claimId(id, at, seen);
+}
+
+/** Whether a provider may be called so. */
+export function isProviderId(id: string): boolean {
+  return /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(id);
 }
 
 function readBaseUrl(

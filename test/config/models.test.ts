@@ -275,6 +275,14 @@ describe("routes", () => {
     expect(loadText(text).problems).toEqual([problem]);
   });
 
+  test("are not led to an id that is itself refused", () => {
+    const refused = provider.replace("one", "my one");
+    expect(loadText(refused + model({}, 'provider = "my_one"')).problems).toEqual([
+      'models[0].routes[0].provider: no provider has the id "my_one"; add one under [[providers]]',
+      "providers[0].id: must be 1 to 64 letters, digits, dots, underscores or hyphens",
+    ]);
+  });
+
   test("two that lead to the same place are warned of", () => {
     const again = '\n[[models.routes]]\nprovider = "one"\nmodel = ';
     const lines = `${route}${again}"other"${again}"small"`;
