@@ -9,6 +9,10 @@ const wrongLines: readonly (readonly [args: readonly string[], message: string])
   [["accounts", "lst"], "unknown command 'lst' (Did you mean list?)"],
   [["accounts", "list", "--jsn"], "unknown option '--jsn' (Did you mean --json?)"],
   [["accounts", "list", "extra"], "too many arguments for 'list'"],
+  [
+    ["demo", "--config", "x.toml"],
+    "demo makes a config of its own: `tollgate serve --config x.toml` runs",
+  ],
   [["xyzzy"], "unknown command 'xyzzy': see tollgate help"],
   [["accounts", "create"], "missing required argument 'name': see tollgate help accounts create"],
   [["accounts", "create", "a b"], "A name is 1 to 64 letters"],

@@ -14,7 +14,7 @@ import { newKey } from "../newKey.ts";
 import { printResult } from "../print.ts";
 import { untilStopped } from "../serve.ts";
 import { globalOptions } from "../session.ts";
-import { shellWord } from "../shellWord.ts";
+import { commandToPaste, shellWord } from "../shellWord.ts";
 import { listenForStop } from "../stopSignals.ts";
 import { holdLog, type HeldLog } from "./heldLog.ts";
 import { startDemoProvider, type DemoProvider } from "./provider.ts";
@@ -43,13 +43,22 @@ export function addDemo(program: Command): void {
       `run the demo provider alone, on ${PROVIDER_LISTEN_DEFAULT} unless --listen says otherwise`,
     )
     .action(async (options: DemoOptions, command: Command) => {
+      const { config, json: asJson } = globalOptions(command);
+      if (config !== undefined) throw ownConfig(config);
       checkEnvironment();
       forgetProxyEnvironment();
-      const asJson = globalOptions(command).json;
       if (options.providerOnly)
         await runProvider(options.listen ?? PROVIDER_LISTEN_DEFAULT, asJson);
       else await runDemo(options.listen, asJson);
     });
+}
+
+/** A demo runs on what it made, and whoever named a file meant that one. */
+function ownConfig(config: string): CommandFailure {
+  return new CommandFailure(
+    `demo makes a config of its own: \`${commandToPaste(config, "serve")}\` runs the gateway with yours`,
+    { status: 2 },
+  );
 }
 
 async function runProvider(listen: string, asJson: boolean): Promise<void> {
