@@ -4,6 +4,7 @@ import { isProviderCall, providerCallsOf } from "../../contract/providerCalls.ts
 import { measureItem } from "../../contract/responses.ts";
 import { readResponsesUsage, type Usage } from "../../contract/usage.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
+import { lazy } from "../../lib/lazy.ts";
 import { createSseSplitter, type SseSplitter } from "../../lib/sse.ts";
 import type { SseEvent } from "../../lib/sseEvent.ts";
 import {
@@ -27,7 +28,6 @@ const TERMINAL_EVENTS = new Set(["response.completed", "response.incomplete", "r
 /** Pieces of sound as base64, whose bytes tell nothing of tokens; their transcript has events of its own. */
 const SOUND = /audio\.delta$/;
 const THOUGHT = /^response\.reasoning/;
-const ITEM_EVENTS = new Set(["response.output_item.added", "response.output_item.done"]);
 
 /** The only call whose output names it by `id`, and clients write its `call_id` there as with every other. */
 const LOCAL_SHELL_CALL = "local_shell_call";
@@ -86,8 +86,10 @@ export class ResponsesDecoder implements AnswerDecoder {
     this.#lacksLineFeed = false;
     const last = this.#splitter.end();
     // An event that the end cut off is no event, as the standard says; the answer's own end lacks nothing that matters.
-    if (!last || this.isFinished || !TERMINAL_EVENTS.has(eventType(last) ?? "")) return;
-    this.#read(last);
+    if (!last || this.isFinished) return;
+    const fields = fieldsOf(last);
+    if (!TERMINAL_EVENTS.has(eventType(last, fields) ?? "")) return;
+    this.#read(last, fields);
     // A client that follows the standard drops an event without a blank line behind it.
     this.#keptBack.push(BLANK_LINE);
   }
@@ -113,47 +115,45 @@ export class ResponsesDecoder implements AnswerDecoder {
     return responsesFailure(this.#eventCount);
   }
 
-  #read(event: SseEvent): void {
+  #read(event: SseEvent, fields = fieldsOf(event)): void {
     // What follows the terminal event is no part of the answer.
     if (this.isFinished) return;
-    const type = eventType(event);
-    if (type === "error") throw reportedFailureOf(parse(event));
+    const type = eventType(event, fields);
+    if (type === "error") throw reportedFailureOf(fields());
     if (type !== undefined && TERMINAL_EVENTS.has(type)) {
-      this.#finish(type, event);
+      this.#finish(type, event.raw, fields());
       return;
     }
     this.#output.push(event.raw);
-    if (!this.hasContent) this.#open(event, type);
+    if (!this.hasContent) this.#open(event.raw, type, fields);
     if (type === undefined) return;
     this.#eventCount += 1;
-    if (type === "response.created") this.#objects.push(...objectsOf(responseOf(event)));
-    else if (ITEM_EVENTS.has(type)) this.#readItem(type, parse(event)["item"]);
-    else if (type.endsWith(".delta") && !SOUND.test(type)) this.#readDelta(type, event);
+    if (type === "response.created") this.#objects.push(...objectsOf(responseIn(fields())));
+    else if (type === "response.output_item.done") this.#readItem(fields()["item"]);
+    else if (type.endsWith(".delta") && !SOUND.test(type)) this.#readDelta(type, fields());
   }
 
-  #readDelta(type: string, event: SseEvent): void {
-    const { delta } = parse(event);
+  #readDelta(type: string, { delta }: JsonFields): void {
     if (typeof delta !== "string") return;
     const bytes = Buffer.byteLength(delta);
     this.textBytes += bytes;
     if (THOUGHT.test(type)) this.#thoughts.show(bytes);
   }
 
-  /** Known here of a client that leaves before the end. */
-  #readItem(type: string, item: unknown): void {
-    // What stands in an item that has only begun is there once more when it is whole.
-    if (type !== "response.output_item.done" || !isJsonObject(item)) return;
+  /** A whole item, known here of a client that leaves before the end. */
+  #readItem(item: unknown): void {
+    if (!isJsonObject(item)) return;
     if (isProviderCall(item)) this.providerCalls += 1;
     const { encrypted_content: sealed } = item;
     if (typeof sealed === "string") this.#thoughts.seal(sealed.length);
   }
 
   /** What comes before the content is kept until then, but not without end. */
-  #open(event: SseEvent, type: string | undefined): void {
-    const item = type === "response.output_item.added" ? itemTypeOf(event) : "";
+  #open(raw: Uint8Array, type: string | undefined, fields: EventFields): void {
+    const item = type === "response.output_item.added" ? itemTypeIn(fields()) : "";
     this.hasContent = CALL_ITEM.test(item) || SAYING_EVENT.test(type ?? "");
     this.isThinking ||= item === "reasoning";
-    this.#openingBytes += event.raw.byteLength;
+    this.#openingBytes += raw.byteLength;
     if (!this.hasContent && this.#openingBytes > OPENING_BYTES_MAX) {
       throw new AnswerError("the answer does not begin");
     }
@@ -165,9 +165,9 @@ export class ResponsesDecoder implements AnswerDecoder {
     if (bytes[0] === LINE_FEED) this.#keptBack.push(bytes.subarray(0, 1));
   }
 
-  #finish(type: string, event: SseEvent): void {
-    const response = responseOf(event);
-    this.#keptBack.push(event.raw);
+  #finish(type: string, raw: Uint8Array, fields: JsonFields): void {
+    const response = responseIn(fields);
+    this.#keptBack.push(raw);
     // First of all: it is paid for, even if the rest of the event is too much.
     this.usage = readResponsesUsage(response["usage"]);
     this.providerCalls = Math.max(this.providerCalls, providerCallsOf(response["output"]));
@@ -225,37 +225,36 @@ function endsInLineEnd(event: Uint8Array | undefined): boolean {
   return event?.at(-1) === CARRIAGE_RETURN && event.at(-2) === LINE_FEED;
 }
 
+/** What stands in an event's data, which is read when that is first asked for: most events pass by their name alone. */
+type EventFields = () => JsonFields;
+
+/** The client gets the bytes whether they are UTF-8 or not, and the end must be found in any case. */
+function fieldsOf(event: SseEvent): EventFields {
+  return lazy(() => {
+    const data = event.looseData;
+    if (data === undefined) return {};
+    try {
+      const value = parseAnswerJson(data);
+      return isJsonObject(value) ? value : {};
+    } catch (error) {
+      if (error instanceof MisfireError) throw error;
+      return {};
+    }
+  });
+}
+
 /** The name of the event where it is one of this interface's; else its data says what it is. */
-function eventType(event: SseEvent): string | undefined {
-  const name = event.event;
+function eventType({ event: name }: SseEvent, fields: EventFields): string | undefined {
   if (name !== undefined && (name.startsWith("response.") || name === "error")) return name;
-  return typeOf(event) ?? name;
+  const { type } = fields();
+  return typeof type === "string" ? type : name;
 }
 
-function typeOf(event: SseEvent): string | undefined {
-  const data = parse(event);
-  return typeof data["type"] === "string" ? data["type"] : undefined;
-}
-
-function itemTypeOf(event: SseEvent): string {
-  const { item } = parse(event);
+function itemTypeIn({ item }: JsonFields): string {
   return isJsonObject(item) && typeof item["type"] === "string" ? item["type"] : "";
 }
 
-function responseOf(event: SseEvent): JsonFields {
-  const response = parse(event)["response"];
+function responseIn({ response }: JsonFields): JsonFields {
   if (!isJsonObject(response)) throw new AnswerError("a response event has no response");
   return response;
-}
-
-/** The client gets the bytes whether they are UTF-8 or not, and the end must be found in any case. */
-function parse({ looseData: data }: SseEvent): JsonFields {
-  if (data === undefined) return {};
-  try {
-    const value = parseAnswerJson(data);
-    return isJsonObject(value) ? value : {};
-  } catch (error) {
-    if (error instanceof MisfireError) throw error;
-    return {};
-  }
 }
