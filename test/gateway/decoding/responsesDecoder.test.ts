@@ -1,5 +1,7 @@
 import { expect, spyOn, test } from "bun:test";
 import { ResponsesDecoder } from "../../../src/gateway/decoding/responsesDecoder.ts";
+import { ExcessError } from "../../../src/providers/provider.ts";
+import { collidingNames } from "../../support/collidingNames.ts";
 
 const delta = { type: "response.output_text.delta", delta: "hi" };
 const added = { type: "response.output_item.added", item: { type: "message", id: "msg_1" } };
@@ -9,7 +11,8 @@ const created = { type: "response.created", response };
 const completed = { type: "response.completed", response };
 
 const unnamed = (fields: object) => `data: ${JSON.stringify(fields)}\n\n`;
-const named = (fields: { type: string }) => `event: ${fields.type}\n${unnamed(fields)}`;
+const named = (fields: { type: string; names?: object }) =>
+  `event: ${fields.type}\n${unnamed(fields)}`;
 
 /** How often these bytes are parsed behind others. */
 function parsesOf(before: string, push: (decoder: ResponsesDecoder) => void): number {
@@ -39,4 +42,11 @@ test.each<[string, number, string, string]>([
 test("an end without a name and a blank line is read once too", () => {
   const before = named(delta) + unnamed(completed).trimEnd();
   expect(parsesOf(before, (decoder) => decoder.end())).toBe(1);
+});
+
+test("an event that is too costly to read is not handed on, and begins no answer", () => {
+  const decoder = new ResponsesDecoder();
+  const costly = named({ ...delta, names: collidingNames(500) });
+  expect(() => decoder.push(Buffer.from(costly))).toThrow(ExcessError);
+  expect([decoder.hasContent, decoder.take()]).toEqual([false, undefined]);
 });
