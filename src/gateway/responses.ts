@@ -16,7 +16,8 @@ import type { CheckedBody, Gateway, Visit } from "./gateway.ts";
 import type { Journey } from "./journey.ts";
 import { openStream } from "./openStream.ts";
 import { pinToMaker } from "./ownership.ts";
-import { objectsOf, ResponsesDecoder, responsesFailure } from "./decoding/responsesDecoder.ts";
+import { objectsOf } from "./decoding/namedObjects.ts";
+import { ResponsesDecoder, responsesFailure } from "./decoding/responsesDecoder.ts";
 import { outputBytes } from "./decoding/generatedBytes.ts";
 
 /**

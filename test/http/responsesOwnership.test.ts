@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, spyOn, test } from "bun:test";
+import { sha256 } from "../../src/lib/sha256.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
 import { created, delta, ended, responds, terminal } from "../support/responsesAnswers.ts";
 import { openResponse, respond } from "../support/responsesCalls.ts";
@@ -13,6 +14,7 @@ import {
 } from "../support/scriptedProvider.ts";
 import type { TestKey } from "../support/testApp.ts";
 import { until } from "../support/until.ts";
+import { responseEvent, responseObject } from "../support/upstreamText.ts";
 
 const sharedFile = "file_shared";
 const at = openBefore(["first", "second"], ({ first, second }) => ({
@@ -100,6 +102,48 @@ describe("an answer with many items", () => {
     answerBoth(of(items(1025)));
     const reply = await respond(at.gateway, at.gateway.key(), { stream: isStream });
     expect(reply.text).toContain("provider_error");
+  });
+});
+
+describe("a stream that names its objects again and again", () => {
+  const createdWith = (items: readonly object[]) =>
+    responseEvent("response.created", { response: responseObject(newId(), { output: items }) });
+
+  test("has each recorded when it is first named, and once more at the end, when its tokens are known", async () => {
+    const write = spyOn(at.gateway.app.gateway.writer, "write");
+    const id = newId();
+    const again = [created(id), delta, created(id), created(id)];
+    answerBoth(stream(...again, terminal("completed", id)));
+    expect((await respond(at.gateway, at.gateway.key(), { stream: true })).status).toBe(200);
+    const recorded = write.mock.calls.flatMap(([operation]) =>
+      operation.kind === "own" ? operation.objects : [],
+    );
+    write.mockRestore();
+    const hashes = [id, id, `msg_${id}`].map((named) => sha256(named).toHex());
+    expect(recorded.map(({ hash }) => hash.toHex())).toEqual(hashes);
+  });
+
+  test("is cut where they are more than one response can have: what the client got is recorded, and paid for", async () => {
+    const lists = Array.from({ length: 5 }, (_, list) =>
+      Array.from({ length: 1024 }, (_, at) => ({ id: `many_${list}_${at}`, type: "message" })),
+    );
+    answerBoth(stream(delta, ...lists.map(createdWith), terminal()));
+    const key = at.gateway.key();
+    const reply = await respond(at.gateway, key, { stream: true });
+    const given = lists.flat().filter(({ id }) => reply.text.includes(`"${id}"`));
+    expect(given).toEqual(lists.slice(0, 3).flat());
+    expect(reply.text).toContain("event: error");
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { status: "cancelled", estimated: true },
+    ]);
+
+    answerBoth(responds(newId()));
+    const referTo = ({ id }: { id: string }) =>
+      respond(at.gateway, key, { input: [{ type: "item_reference", id }] });
+    for (const one of [lists[0]?.[0], lists[2]?.[1023]]) {
+      expect((await referTo(one ?? { id: "" })).status).toBe(200);
+    }
+    expect(await referTo(lists[3]?.[0] ?? { id: "" })).toMatchObject(notFound("resource"));
   });
 });
 

@@ -1,21 +1,15 @@
-import { estimateTokens } from "../../billing/estimate.ts";
 import { upstreamFailure, type StreamFailure } from "../../contract/errors.ts";
 import { isProviderCall, providerCallsOf } from "../../contract/providerCalls.ts";
-import { measureItem } from "../../contract/responses.ts";
 import { readResponsesUsage, type Usage } from "../../contract/usage.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { lazy } from "../../lib/lazy.ts";
 import { createSseSplitter, type SseSplitter } from "../../lib/sse.ts";
 import type { SseEvent } from "../../lib/sseEvent.ts";
-import {
-  AnswerError,
-  ExcessError,
-  MisfireError,
-  parseAnswerJson,
-} from "../../providers/provider.ts";
+import { AnswerError, MisfireError, parseAnswerJson } from "../../providers/provider.ts";
 import { reportedFailureOf } from "../../providers/upstream.ts";
 import { ANSWER_BYTES_MAX, type AnswerDecoder, type NamedObject } from "./answerDecoder.ts";
 import { outputBytes } from "./generatedBytes.ts";
+import { NamedObjects } from "./namedObjects.ts";
 import { SealedThoughts } from "./sealedThoughts.ts";
 
 /** What the model says comes in these. All else but calls only opens the answer; another provider may still begin it anew. */
@@ -28,12 +22,6 @@ const TERMINAL_EVENTS = new Set(["response.completed", "response.incomplete", "r
 /** Pieces of sound as base64, whose bytes tell nothing of tokens; their transcript has events of its own. */
 const SOUND = /audio\.delta$/;
 const THOUGHT = /^response\.reasoning/;
-
-/** The only call whose output names it by `id`, and clients write its `call_id` there as with every other. */
-const LOCAL_SHELL_CALL = "local_shell_call";
-
-/** Far more than any answer needs: each is recorded as the account's own. */
-const OUTPUT_ITEMS_MAX = 1024;
 
 /** Ends an event behind any line, be that ended or not. */
 const BLANK_LINE = Buffer.from("\n\n");
@@ -53,7 +41,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   readonly #splitter: SseSplitter = createSseSplitter({ eventBytesMax: ANSWER_BYTES_MAX });
   #output: Uint8Array[] = [];
   #keptBack: Uint8Array[] = [];
-  #objects: NamedObject[] = [];
+  readonly #objects = new NamedObjects();
   #eventCount = 0;
   #openingBytes = 0;
   /** One read ended in `data: {...}\r\n\r`, the end of the terminal event, and the next may begin with its `\n`. */
@@ -102,9 +90,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   }
 
   takeObjects(): readonly NamedObject[] {
-    const objects = this.#objects;
-    this.#objects = [];
-    return objects;
+    return this.#objects.take();
   }
 
   ending(): Uint8Array {
@@ -131,7 +117,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   }
 
   #readNamed(type: string, fields: EventFields): void {
-    if (type === "response.created") this.#objects.push(...objectsOf(responseIn(fields())));
+    if (type === "response.created") this.#objects.add(responseIn(fields()), { isWhole: false });
     else if (type === "response.output_item.done") this.#readItem(fields()["item"]);
     else if (type.endsWith(".delta") && !SOUND.test(type)) this.#readDelta(type, fields());
     this.#eventCount += 1;
@@ -177,7 +163,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     this.providerCalls = Math.max(this.providerCalls, providerCallsOf(response["output"]));
     // A provider that sends no deltas has said all the same what stands here.
     if (!this.usage) this.textBytes = Math.max(this.textBytes, outputBytes(response["output"]));
-    this.#objects.push(...objectsOf(response));
+    this.#objects.add(response, { isWhole: true });
     this.reportsFailure = type === "response.failed";
     this.hasContent = true;
     this.isFinished = true;
@@ -194,34 +180,6 @@ export function responsesFailure(sequence: number, error: StreamFailure = upstre
     sequence_number: sequence,
   };
   return `event: error\ndata: ${JSON.stringify(event)}\n\n`;
-}
-
-/**
- * A response, its output items and the containers that these ran in: what its account may name again. A client that
- * sends the items back names the containers too. Throws ExcessError for too many items.
- */
-export function objectsOf(response: JsonFields): NamedObject[] {
-  const output: readonly unknown[] = Array.isArray(response["output"]) ? response["output"] : [];
-  if (output.length > OUTPUT_ITEMS_MAX) throw new ExcessError("the answer has too many items");
-  const objects: NamedObject[] = [];
-  const add = (id: unknown, tokens: number | undefined): void => {
-    if (typeof id === "string") objects.push({ id, tokens });
-  };
-  add(response["id"], undefined);
-  for (const item of output.filter(isJsonObject)) {
-    const { id, type, call_id, container_id, environment } = item;
-    add(id, tokensOf(item));
-    if (type === LOCAL_SHELL_CALL) add(call_id, 0);
-    add(container_id, 0);
-    if (isJsonObject(environment)) add(environment["container_id"], 0);
-  }
-  return objects;
-}
-
-/** A reference to an item stands for all of it: it counts what the item itself would in its place. */
-function tokensOf(item: JsonFields): number {
-  const { textBytes, otherParts } = measureItem(item);
-  return estimateTokens(textBytes, otherParts);
 }
 
 /** Whether an LF is to follow: the lines end with CRLF, and the last one with its CR. */
