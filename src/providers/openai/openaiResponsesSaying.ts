@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
-import { AnswerError, ExcessError } from "../provider.ts";
+import { AnswerError, answerText, ExcessError } from "../provider.ts";
 
 /** What is new of an answer, in the words of the chat convention; `index` tells calls apart in a stream. */
 export interface Said {
@@ -26,6 +26,8 @@ type Kind = "text" | "refusal" | "summary" | "reasoning" | "logprobs" | "annotat
 
 /** Far more calls than any model makes in one answer. */
 const CALLS_MAX = 1024;
+/** As JSON. They are kept for the answer's end: those beyond it are dropped, for a provider may cite for ever. */
+const CITATION_CHARACTERS_MAX = 1024 * 1024;
 
 interface Call {
   readonly index: number;
@@ -49,6 +51,7 @@ export class Saying {
   /** The characters of the texts that were annotated so far, by the source that brought them. */
   readonly #annotatedCharacters = new Map<string, number>();
   readonly #citations: JsonFields[] = [];
+  #citationCharacters = 0;
   #said: Said = {};
 
   /** The answer calls a tool. */
@@ -178,6 +181,8 @@ export class Saying {
       const citation = citationOf(annotation, before);
       if (!citation) continue;
       this.#sources.set("annotations", source);
+      this.#citationCharacters += answerText(citation).length;
+      if (this.#citationCharacters > CITATION_CHARACTERS_MAX) return;
       this.#citations.push(citation);
     }
   }

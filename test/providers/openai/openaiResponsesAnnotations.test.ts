@@ -95,4 +95,17 @@ describe("the sources of a stream", () => {
       [inChat, inSecond],
     ]);
   });
+
+  test("are dropped beyond a megabyte, so that a provider cannot fill the memory with them", () => {
+    const count = 1000;
+    const pages = (from: number) =>
+      Array.from({ length: count }, (_, at) => ({ ...inResponse, title: `${from + at}` }));
+    const events = Array.from({ length: 20 }, (_, at) => done(message(pages(at * count), ""), 0));
+    const [, kept] = heardIn([textDelta("Hello"), ...events, ended([])]) as [string, object[]];
+    const characters = JSON.stringify(kept).length;
+    expect(characters).toBeGreaterThan(1_000_000);
+    expect(characters).toBeLessThan(1_100_000);
+    const titles = kept.map((_, at) => ({ url_citation: { title: `${at}` } }));
+    expect(kept).toMatchObject(titles);
+  });
 });
