@@ -125,6 +125,28 @@ export function answerText(value: unknown): string {
   return JSON.stringify(value);
 }
 
+/** Far more choices than anybody can ask for: what is known of each is kept to the end of a stream. */
+const CHOICES_MAX = 1024;
+
+/** The choices of an answer, or of an event of one: none where the field is absent. Throws AnswerError. */
+export function choiceList(choices: unknown): readonly unknown[] {
+  const list = choices ?? [];
+  if (!Array.isArray(list)) throw new AnswerError("the choices are not a list");
+  if (list.length > CHOICES_MAX) throw tooManyChoices();
+  return list;
+}
+
+/** Which of the answer's choices it is: by its `index`, or where that is none by its place in the list. Throws AnswerError. */
+export function choiceIndex(index: unknown, place: number): number {
+  if (typeof index !== "number" || !Number.isInteger(index) || index < 0) return place;
+  if (index >= CHOICES_MAX) throw tooManyChoices();
+  return index;
+}
+
+function tooManyChoices(): AnswerError {
+  return new AnswerError("the answer has too many choices");
+}
+
 /**
  * The interface cannot say what a request asks for: another route may. The message is for the caller; it
  * names the field and quotes nothing.

@@ -172,6 +172,8 @@ describe("an answer that is not what the interface promises is the provider's fa
     ["choices that are no list", { choices: {} }],
     ["choices of null", { choices: null }],
     ["a choice that is no object", { choices: ["x"] }],
+    ["more choices than anybody can ask for", { choices: Array(1025).fill(choice({})) }],
+    ["the index of one", { choices: [choice({}, { index: 1024 })] }],
     ["a choice without a message", { choices: [{ index: 0, finish_reason: "stop" }] }],
     ["content that is a number", { choices: [choice({ content: 5 })] }],
     ["the finish reason error", failing("error")],

@@ -12,7 +12,7 @@ import {
 } from "../../contract/chatAnswer.ts";
 import { usageObject, type Usage } from "../../contract/usage.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
-import { AnswerError } from "../../providers/provider.ts";
+import { AnswerError, choiceIndex, choiceList } from "../../providers/provider.ts";
 import { stopped } from "./chatStops.ts";
 import { messageBytes } from "./generatedBytes.ts";
 import { saidContent } from "./saidContent.ts";
@@ -29,9 +29,6 @@ export interface AnswerIdentity {
   readonly unknownFinishReason?: (() => void) | undefined;
 }
 
-/** Far more choices than anybody can ask for: what is known of each is kept to the end of a stream. */
-const CHOICES_MAX = 1024;
-
 /**
  * The public form of a provider's completion, whose text ends before any of the `stop` sequences that
  * are left to the gateway; without usage, for what is shown of that is what is billed. `textBytes` is all
@@ -42,7 +39,7 @@ export function publicCompletion(
   identity: AnswerIdentity,
   stop: readonly string[] = [],
 ): { completion: UnbilledCompletion; textBytes: number } {
-  const said = choicesOf(reply).map((choice, at) => publicChoice(choice, at, identity));
+  const said = choiceList(reply["choices"]).map((choice, at) => publicChoice(choice, at, identity));
   if (said.length === 0) throw new AnswerError("the answer has no choices");
   // What comes behind a stop sequence was generated too: it is counted, though nobody sees it.
   const textBytes = said.reduce((sum, { message }) => sum + messageBytes(message), 0);
@@ -85,7 +82,7 @@ export function publicChunk(
     object: "chat.completion.chunk",
     created: createdOf(reply, identity),
     model: identity.model,
-    choices: choicesOf(reply).map((choice, at) =>
+    choices: choiceList(reply["choices"]).map((choice, at) =>
       publicChunkChoice(choice, at, identity, callingChoices),
     ),
   };
@@ -122,7 +119,7 @@ function publicChoice(choice: unknown, at: number, identity: AnswerIdentity): Ch
   const message = choice["message"];
   return {
     ...choice,
-    index: indexOf(choice, at),
+    index: choiceIndex(choice["index"], at),
     finish_reason: finishReason(choice["finish_reason"], callsTool(message), identity),
     message: { ...message, role: "assistant", ...saidContent(message) },
   };
@@ -136,7 +133,7 @@ function publicChunkChoice(
 ): ChunkChoice {
   if (!isJsonObject(choice)) throw new AnswerError("a choice is not an object");
   refuseError(choice);
-  const index = indexOf(choice, at);
+  const index = choiceIndex(choice["index"], at);
   const delta = isJsonObject(choice["delta"]) ? publicDelta(choice["delta"]) : {};
   const reason = choice["finish_reason"];
   return {
@@ -172,18 +169,6 @@ function finishReason(
   const reason = finishReasonOf(reported, calledTool);
   if (reason === "error") throw new AnswerError("the provider failed to finish");
   return reason;
-}
-
-function choicesOf(reply: JsonFields): readonly unknown[] {
-  const choices = reply["choices"] ?? [];
-  if (!Array.isArray(choices)) throw new AnswerError("the choices are not a list");
-  return choices;
-}
-
-function indexOf(choice: JsonFields, at: number): number {
-  const index = choice["index"];
-  const isIndex = typeof index === "number" && Number.isInteger(index) && index >= 0;
-  return isIndex && index < CHOICES_MAX ? index : at;
 }
 
 function createdOf(reply: JsonFields, identity: AnswerIdentity): number {

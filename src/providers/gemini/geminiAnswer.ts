@@ -10,7 +10,7 @@ import {
   type Said,
   type Told,
 } from "./geminiCandidate.ts";
-import { AnswerError, type ChatReply, type ReadChatEvent } from "../provider.ts";
+import { choiceList, type ChatReply, type ReadChatEvent } from "../provider.ts";
 
 /** An id that is made here has so many characters of the answer's own, for elsewhere at most 40 are allowed. */
 const ID_CHARS_MAX = 24;
@@ -76,11 +76,10 @@ function endApart({ index, finishReason, said }: ReadChoice): readonly JsonField
 
 function readAnswer(text: string, told: Told): ReadUsage & { choices: readonly ReadChoice[] } {
   const answer = parseAnswer(text);
-  const candidates = answer["candidates"] ?? [];
-  if (!Array.isArray(candidates)) throw new AnswerError("the candidates are not a list");
+  const candidates = choiceList(answer["candidates"]);
   // A prompt that was blocked has none. The provider did its work and bills it: that is an answer of which
   // all was withheld, and no failure.
-  const given: readonly unknown[] =
+  const given =
     candidates.length === 0 && isBlocked(answer["promptFeedback"])
       ? [{ finishReason: "PROHIBITED_CONTENT" }]
       : candidates;

@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
-import { AnswerError, answerText, MisfireError } from "../provider.ts";
+import { AnswerError, answerText, choiceIndex, MisfireError } from "../provider.ts";
 
 /** Why a candidate ended, https://ai.google.dev/api/generate-content#FinishReason; any other reason is the gateway's to judge. */
 const FINISH_REASONS: ReadonlyMap<unknown, string> = new Map([
@@ -111,7 +111,7 @@ export function readCandidate(
   idPrefix: () => string,
 ): ReadChoice {
   if (!isJsonObject(candidate)) throw new AnswerError("a candidate is not an object");
-  const index = typeof candidate["index"] === "number" ? candidate["index"] : at;
+  const index = choiceIndex(candidate["index"], at);
   const content = candidate["content"] ?? {};
   const parts = isJsonObject(content) ? (content["parts"] ?? []) : undefined;
   if (!Array.isArray(parts)) throw new AnswerError("a candidate has no list of parts");

@@ -103,6 +103,7 @@ test.each([
 
 describe("a provider cannot fill the memory with a stream that", () => {
   const pad = "-".repeat(8 * 1024 * 1024);
+  const tooManyChoices = new AnswerError("the answer has too many choices");
   const decoderOf = (chunks: readonly object[]) => {
     const read = [...chunks];
     return new ChatDecoder({
@@ -131,10 +132,20 @@ describe("a provider cannot fill the memory with a stream that", () => {
 
   test("counts its choices up for ever", () => {
     const decoder = decoderOf([say(1023, { content: "a" }), say(1024, { content: "b" })]);
-    push(decoder, 2);
-    const indexes = chunksOf({ text: `${decoder.take()}${decoder.failure()}` }).map(
-      ({ choices }) => choices,
+    push(decoder, 1);
+    expect(chunksOf({ text: `${decoder.take()}${decoder.failure()}` })).toMatchObject([
+      { choices: [{ index: 1023, delta: { content: "a" } }] },
+      { choices: [{ finish_reason: "error" }] },
+    ]);
+    expect(() => push(decoder, 1)).toThrow(tooManyChoices);
+  });
+
+  test("has too many choices in one event", () => {
+    const [choice] = say(0, { content: "a" }).choices;
+    const decoder = decoderOf(
+      [1024, 1025].map((count) => ({ choices: Array(count).fill(choice) })),
     );
-    expect(indexes.slice(0, 2)).toMatchObject([[{ index: 1023 }], [{ index: 0 }]]);
+    push(decoder, 1);
+    expect(() => push(decoder, 1)).toThrow(tooManyChoices);
   });
 });

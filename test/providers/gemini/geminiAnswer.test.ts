@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { gemini } from "../../../src/providers/gemini/gemini.ts";
+import { AnswerError } from "../../../src/providers/provider.ts";
 import { geminiEvent, saying, thought, usageMetadata } from "../../support/geminiAnswers.ts";
 
 const { chat } = gemini;
@@ -78,6 +79,41 @@ describe("a candidate that ended", () => {
     expect(deltasOf(saying([call], "NEXT_YEAR"))).toMatchObject([
       [{ finish_reason: "NEXT_YEAR", delta: { tool_calls: [{}] } }],
     ]);
+  });
+});
+
+describe("more candidates than anybody can ask for are no answer", () => {
+  const refusal = new AnswerError("the answer has too many choices");
+  const candidates = (count: number, indexOf: (at: number) => unknown) =>
+    JSON.stringify({
+      candidates: Array.from({ length: count }, (_, at) => ({ index: indexOf(at) })),
+    });
+  const streamed = (indexes: readonly unknown[]) => {
+    const read = chat.events();
+    const last = indexes.map((index) =>
+      read({ event: undefined, data: candidates(1, () => index) }),
+    );
+    return last.at(-1);
+  };
+
+  test.each([
+    ["each with its index", (at: number) => at],
+    ["without any", () => undefined],
+    ["all with the same", () => 0],
+  ])("%s", (_, indexOf) => {
+    expect(chat.read(candidates(1024, indexOf)).completion["choices"]).toHaveLength(1024);
+    expect(() => chat.read(candidates(1025, indexOf))).toThrow(refusal);
+  });
+
+  test("one by one in a stream", () => {
+    const indexes = Array.from({ length: 1025 }, (_, at) => at);
+    streamed(indexes.slice(0, -1));
+    expect(() => streamed(indexes)).toThrow(refusal);
+  });
+
+  test("and what is no index tells none apart", () => {
+    const choices = [0, 0.5, -1, "1", null].map((index) => streamed([index]));
+    expect(choices).toEqual(Array(5).fill(streamed([undefined])));
   });
 });
 
