@@ -121,6 +121,14 @@ export const StrictChatRequestBody = Type.Object(
   { additionalProperties: false },
 );
 
+/** Whether a message that TypeBox let through has none of the problems that only the annotations know of. */
+export function hasSoundContent(message: RequestMessage): boolean {
+  const { content } = message;
+  if (typeof content === "string") return true;
+  if (!Array.isArray(content)) return contentProblem(message, "") === undefined;
+  return content.every((part) => textPartProblem(part, "") === undefined);
+}
+
 /** Only an assistant's message that says something else may do without content: it calls tools, refuses, or names a recording. */
 function contentProblem(message: object, path: string): string | undefined {
   const { role, content, ...said } = message as RequestMessage & JsonFields;
