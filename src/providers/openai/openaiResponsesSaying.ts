@@ -26,6 +26,8 @@ type Kind = "text" | "refusal" | "summary" | "reasoning" | "logprobs" | "annotat
 
 /** Far more calls than any model makes in one answer. */
 const CALLS_MAX = 1024;
+/** Of all that tells the calls of an answer apart: as much as an answer in JSON may have. */
+const CALL_CHARACTERS_MAX = 32 * 1024 * 1024;
 /** As JSON. They are kept for the answer's end: those beyond it are dropped, for a provider may cite for ever. */
 const CITATION_CHARACTERS_MAX = 1024 * 1024;
 
@@ -47,6 +49,7 @@ interface Call {
 export class Saying {
   readonly #sources = new Map<Kind, string>();
   readonly #calls: Call[] = [];
+  #callCharacters = 0;
   #reasoningPart: string | undefined;
   /** The characters of the texts that were annotated so far, by the source that brought them. */
   readonly #annotatedCharacters = new Map<string, number>();
@@ -137,7 +140,10 @@ export class Saying {
       throw new AnswerError("a call has no id or no name");
     }
     const index = this.#calls.length;
-    if (index === CALLS_MAX) throw new ExcessError("the answer has too many calls");
+    this.#callCharacters += answerText([callId, itemId, outputIndex]).length;
+    if (index === CALLS_MAX || this.#callCharacters > CALL_CHARACTERS_MAX) {
+      throw new ExcessError("the answer has too many calls");
+    }
     const type = item["type"] === "custom_tool_call" ? "custom" : "function";
     const call: Call = { index, callId, type, itemId, outputIndex, source: undefined };
     this.#calls.push(call);

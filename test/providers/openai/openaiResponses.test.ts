@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { openaiResponses } from "../../../src/providers/openai/openaiResponses.ts";
-import { AnswerError } from "../../../src/providers/provider.ts";
+import { AnswerError, ExcessError } from "../../../src/providers/provider.ts";
 import {
   added,
   call,
@@ -182,5 +182,24 @@ describe("a stream", () => {
     );
     expect(() => eventsOf(events)).toThrow(AnswerError);
     expect(() => eventsOf(events.slice(1))).not.toThrow();
+  });
+});
+
+describe("a provider cannot fill the memory with calls", () => {
+  const long = "-".repeat(1024 * 1024);
+  const refusal = new ExcessError("the answer has too many calls");
+
+  test.each<[string, number, (at: number) => [item: object, at: unknown]]>([
+    ["without end", 1024, (at) => [{ ...call, call_id: `call_${at}` }, at]],
+    ["with endless ids", 31, (at) => [{ ...call, call_id: `${at}${long}` }, at]],
+    ["in endless items", 31, (at) => [{ ...call, call_id: `call_${at}`, id: `${at}${long}` }, at]],
+    ["in endless places", 31, (at) => [{ ...call, call_id: `call_${at}` }, [`${at}${long}`]]],
+  ])("%s", (_, count, itemAt) => {
+    const begun = Array.from({ length: count + 1 }, (__, at): Event => {
+      const [item, place] = itemAt(at);
+      return ["response.output_item.added", { item, output_index: place }];
+    });
+    eventsOf(begun.slice(0, count));
+    expect(() => eventsOf(begun)).toThrow(refusal);
   });
 });
