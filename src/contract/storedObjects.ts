@@ -235,7 +235,8 @@ class Finding {
     passedOver?: ReadonlySet<string>,
   ): void {
     const freeMap = FREE_MAPS.get(ownValue(object, "type"));
-    for (const [key, value] of Object.entries(object)) {
+    for (const key in object) {
+      const value = object[key];
       if (passedOver?.has(key) === true) continue;
       if (key === freeMap && isJsonObject(value)) {
         this.#left.push(Object.values(value));
