@@ -15,7 +15,7 @@ const OBJECTS_MAX = 1 + 4 * OUTPUT_ITEMS_MAX;
 
 /** What a stream names: its events may say the same response, or another, again and again. */
 export class NamedObjects {
-  /** SHA-256 of the ids so far, of which each may be as long as an event. */
+  /** SHA-256 of the ids so far: they themselves may be as long as an event, or all have one hash in the engine's sets. */
   readonly #hashes = new Set<string>();
   #untaken: NamedObject[] = [];
 
