@@ -112,7 +112,7 @@ export function bearsContent({
 /**
  * The chunk that ends a stream which failed after its 200 had left. It precedes `DONE`.
  *
- * OpenAI's own client raises `error`. The AI SDK tries the schema of an ordinary chunk first, which drops `error`, so
+ * OpenAI's own client raises `error`, and go-openai where it is the first field. The AI SDK tries the schema of an ordinary chunk first, which drops `error`, so
  * that a broken answer would look finished. `logprobs: false` does not fit that schema, so it takes the error's; to
  * others it says that there are none.
  * https://github.com/vercel/ai/blob/main/packages/openai/src/chat/openai-chat-api.ts
@@ -122,12 +122,12 @@ export function failureChunk(
   error: StreamFailure,
 ): ChatChunk {
   return {
+    error: { message: error.message, type: error.type },
     id: answer.id,
     object: "chat.completion.chunk",
     created: answer.created,
     model: answer.model,
     choices: [{ index: 0, delta: {}, logprobs: false, finish_reason: "error" }],
-    error: { message: error.message, type: error.type },
   };
 }
 

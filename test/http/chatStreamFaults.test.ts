@@ -108,6 +108,8 @@ describe("a stream whose provider fails after content ends with one chunk that s
       choices: [{ index: 0, delta: {}, logprobs: false, finish_reason: "error" }],
       error: { message: "upstream provider failure", type: "provider_error" },
     });
+    // go-openai knows an error by these bytes: https://github.com/sashabaranov/go-openai/blob/master/stream_reader.go
+    expect(reply.text).toContain('\n\ndata: {"error":{');
     // What came before the fault reaches the client, in whichever read the fault came.
     expect(reply.text.match(/Hello/g)).toHaveLength(1);
     expect(reply.text.match(/"finish_reason":"(?!error)/g)).toBeNull();
