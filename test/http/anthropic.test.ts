@@ -76,7 +76,7 @@ describe("a model of a provider of the kind anthropic", () => {
     const key = at.gateway.key();
     const chunks = chunksOf(await chat(at.gateway, key, { ...asked, ...streaming }));
     expect(chunks.map(({ choices }) => choices)).toEqual([
-      [{ index: 0, delta: { role: "assistant", content: "" }, finish_reason: null }],
+      [{ index: 0, delta: { role: "assistant" }, finish_reason: null }],
       [{ index: 0, delta: { content: "Hello" }, finish_reason: null }],
       [{ index: 0, delta: { content: " there" }, finish_reason: null }],
       [{ index: 0, delta: {}, finish_reason: "stop" }],

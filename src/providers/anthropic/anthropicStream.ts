@@ -89,7 +89,7 @@ class MessageReader {
   #start(message: unknown): ChatEvent {
     this.#started = fieldsOf(fieldsOf(message)["usage"]);
     const usage = readMessagesUsage({ ...this.#started, output_tokens: 0 });
-    return { ...chunkOf({ role: "assistant", content: "" }), usage, isUsageEarly: true };
+    return { ...chunkOf({ role: "assistant" }), usage, isUsageEarly: true };
   }
 
   #startBlock(at: unknown, start: JsonFields): ChatEvent {
