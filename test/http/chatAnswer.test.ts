@@ -133,6 +133,23 @@ describe("a whole answer", () => {
     });
   });
 
+  test.each([
+    ["auto", true],
+    ["default", true],
+    ["flex", true],
+    ["scale", true],
+    ["priority", true],
+    [null, true],
+    ["on_demand", false],
+    ["", false],
+    [1, false],
+  ])("has a service_tier of %j: %p", async (service_tier, isShown) => {
+    at.provider.answer = answered({ service_tier, system_fingerprint: "fp" });
+    const { body } = await chat(at.gateway, at.gateway.key());
+    expect(body).toMatchObject({ system_fingerprint: "fp", ...(isShown && { service_tier }) });
+    expect("service_tier" in (body as object)).toBe(isShown);
+  });
+
   test("drops them all with unknown_fields = reject", async () => {
     strict.provider.answer = answered({
       system_fingerprint: "fp",

@@ -169,6 +169,17 @@ describe("a stream", () => {
     expect(first).toMatchObject({ system_fingerprint: "fp", choices: [{ delta }] });
   });
 
+  test.each([
+    ["flex", 4],
+    ["on_demand", 0],
+  ])("has a service_tier of %s in %d chunks", async (service_tier, count) => {
+    const tier = { service_tier };
+    const hello = chatEvent({ content: "a" }, null, tier);
+    const chunks = await relayed([hello, hello, hello, chatEvent({}, "stop", tier), doneEvent]);
+    expect(said(chunks)).toEqual({ 0: ["aaa", "stop"] });
+    expect(chunks.filter((chunk) => "service_tier" in chunk)).toHaveLength(count);
+  });
+
   test("drops them all with unknown_fields = reject", async () => {
     const event = chatEvent({ content: "a", tool_calls: [{}] }, null, { system_fingerprint: "fp" });
     strict.provider.answer = stream(event, stopEvent, usageEvent, doneEvent);

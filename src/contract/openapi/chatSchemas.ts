@@ -39,7 +39,8 @@ function answer(usage: TSchema) {
     {
       description: [
         "A whole answer. Fields that are not listed here (`tool_calls`, `reasoning_content`, `logprobs`, ...)",
-        "pass as the provider gave them, unless the gateway is set to leave them out.",
+        "pass as the provider gave them, unless the gateway is set to leave them out. A `service_tier` that OpenAI does not",
+        "know never passes.",
       ].join(" "),
     },
   );

@@ -29,6 +29,17 @@ export interface AnswerIdentity {
   readonly unknownFinishReason?: (() => void) | undefined;
 }
 
+/** Clients that read strictly fail at any other, such as Groq's `on_demand`. */
+const SERVICE_TIERS: ReadonlySet<unknown> = new Set([
+  undefined,
+  null,
+  "auto",
+  "default",
+  "flex",
+  "scale",
+  "priority",
+]);
+
 /**
  * The public form of a provider's completion, whose text ends before any of the `stop` sequences that
  * are left to the gateway; without usage, for what is shown of that is what is billed. `textBytes` is all
@@ -43,9 +54,8 @@ export function publicCompletion(
   if (said.length === 0) throw new AnswerError("the answer has no choices");
   // What comes behind a stop sequence was generated too: it is counted, though nobody sees it.
   const textBytes = said.reduce((sum, { message }) => sum + messageBytes(message), 0);
-  const { usage: _, ...rest } = reply;
   const open: UnbilledCompletion = {
-    ...rest,
+    ...openFields(reply),
     id: identity.id,
     object: "chat.completion",
     created: createdOf(reply, identity),
@@ -75,9 +85,8 @@ export function publicChunk(
   identity: AnswerIdentity,
   callingChoices: ReadonlySet<number>,
 ): ChatChunk {
-  const { usage: _, ...rest } = reply;
   return {
-    ...rest,
+    ...openFields(reply),
     id: identity.id,
     object: "chat.completion.chunk",
     created: createdOf(reply, identity),
@@ -169,6 +178,14 @@ function finishReason(
   const reason = finishReasonOf(reported, calledTool);
   if (reason === "error") throw new AnswerError("the provider failed to finish");
   return reason;
+}
+
+/** The fields of a reply that a client may get as they are. */
+function openFields(reply: JsonFields): JsonFields {
+  const { usage: _, ...fields } = reply;
+  if (SERVICE_TIERS.has(fields["service_tier"])) return fields;
+  const { service_tier: __, ...others } = fields;
+  return others;
 }
 
 function createdOf(reply: JsonFields, identity: AnswerIdentity): number {
