@@ -128,6 +128,7 @@ export const ConfigFile = table({
   api: Type.Optional(
     table({
       unknown_fields: Type.Optional(choice("forward", "reject")),
+      usage_chunk: Type.Optional(choice("finish", "own")),
       refused_fields: Type.Optional(texts()),
       refused_tools: Type.Optional(texts()),
       shared_objects: Type.Optional(texts()),
@@ -202,6 +203,7 @@ export interface Config {
   };
   readonly api: {
     readonly unknownFields: "forward" | "reject";
+    readonly usageChunk: "finish" | "own";
     readonly refusedFields: readonly string[];
     /** Types of tools that no request may have. */
     readonly refusedTools: readonly string[];

@@ -78,6 +78,7 @@ function readApi(api: Section<"api">, inspection: Inspection): Settings["api"] {
   ] as const;
   return {
     unknownFields: api.unknown_fields ?? "forward",
+    usageChunk: api.usage_chunk ?? "finish",
     refusedFields: readNames(
       inspection,
       "api.refused_fields",

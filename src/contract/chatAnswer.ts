@@ -66,7 +66,7 @@ export interface ChunkChoice extends Open {
   readonly finish_reason: FinishReason | null;
 }
 
-/** One event of a chat stream. What a client sees of one has at least one choice. */
+/** One event of a chat stream. What a client sees has at least one choice, but where the usage has a chunk of its own. */
 export interface ChatChunk extends Open {
   readonly id: string;
   readonly object: "chat.completion.chunk";

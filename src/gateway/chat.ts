@@ -82,6 +82,7 @@ function identityOf(gateway: Gateway, visit: Visit, model: string): AnswerIdenti
     model,
     created: Math.floor(gateway.clock.epochMs() / 1000),
     unknownFields: visit.setup.config.api.unknownFields,
+    usageChunk: visit.setup.config.api.usageChunk,
     unknownFinishReason: () => gateway.metrics.unknownFinishReason(model),
   };
 }

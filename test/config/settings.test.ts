@@ -23,6 +23,7 @@ test("the shortest file gets every default", () => {
       refusedFields: ["models", "route", "provider", "plugins", "web_search_options", "speed"],
       refusedTools: ["image_generation"],
       sharedObjects: [],
+      usageChunk: "finish",
     },
     billing: { minOutputTokens: 16, holdWaitMs: 2000, disconnectGraceMs: 1000 },
     limits: {
@@ -81,13 +82,14 @@ describe("a word from a list", () => {
   test.each([
     ["database.durability", ["power", "process"]],
     ["api.unknown_fields", ["forward", "reject"]],
+    ["api.usage_chunk", ["finish", "own"]],
     ["log.level", ["debug", "info", "warn", "error", "silent"]],
     ["log.format", ["json", "pretty"]],
   ])("%s", (key, words) => {
     const [section = "", name = ""] = key.split(".");
     for (const word of words) {
       const config = configOf(`${key} = "${word}"\n${minimal}`);
-      const field = name === "unknown_fields" ? "unknownFields" : name;
+      const field = name.replaceAll(/_./g, ([, letter = ""]) => letter.toUpperCase());
       expect(config).toHaveProperty([section, field], word);
     }
     const list = words.map((word) => `"${word}"`).join(", ");

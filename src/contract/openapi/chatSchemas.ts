@@ -62,14 +62,15 @@ function chunk(usage: TSchema) {
             Type.Unknown({ description: "As the provider gave them; false after a failure." }),
           ),
         }),
-        { minItems: 1 },
+        { description: "Empty only where the usage has a chunk of its own." },
       ),
       usage: Type.Optional(usage),
       error: Type.Optional(errorSchemas().ErrorBody.properties.error),
     },
     {
       description: [
-        "One event of a stream. `usage` stands on the chunk that bears the `finish_reason`, for a client that asked for it.",
+        "One event of a stream. `usage` stands on the chunk that bears the `finish_reason`, for a client that asked for it,",
+        "or, where the gateway is set so, in the next one, which has no choices.",
         "After a failure the last chunk has the `finish_reason` `error` and an `error`: a `provider_error`, or, where the head had",
         "to leave before the answer came, whatever error the request would have got.",
       ].join(" "),

@@ -22,8 +22,8 @@ import {
 import {
   callsTool,
   publicChunk,
-  publicUsage,
   shownChunk,
+  withUsage,
   type AnswerIdentity,
 } from "./publicAnswer.ts";
 import { CarriedFields } from "./carriedFields.ts";
@@ -149,8 +149,8 @@ export class ChatDecoder implements AnswerDecoder {
   ending(billed: Usage): string {
     const chunks = this.#keptBack.completed((last) => {
       const whole = this.#carried.giveTo(last);
-      if (!this.#includeUsage) return whole;
-      return { ...whole, usage: publicUsage(billed, this.#usageObject, this.#identity) };
+      if (!this.#includeUsage) return [whole];
+      return withUsage(whole, billed, this.#usageObject, this.#identity);
     });
     return `${chunks.map(eventOf).join("")}data: ${DONE}\n\n`;
   }

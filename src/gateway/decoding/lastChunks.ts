@@ -22,8 +22,8 @@ export class LastChunks {
   }
 
   /** All of them, the last one as `complete` makes it. */
-  completed(complete: (last: ChatChunk) => ChatChunk): readonly ChatChunk[] {
+  completed(complete: (last: ChatChunk) => readonly ChatChunk[]): readonly ChatChunk[] {
     const last = this.#chunks.at(-1);
-    return this.#chunks.map((chunk) => (chunk === last ? complete(chunk) : chunk));
+    return this.#chunks.flatMap((chunk) => (chunk === last ? complete(chunk) : chunk));
   }
 }

@@ -25,6 +25,8 @@ export interface AnswerIdentity {
   /** Seconds since 1970, where the provider gives none. */
   readonly created: number;
   readonly unknownFields: "forward" | "reject";
+  /** Where a stream shows its usage: on the chunk of the last finish reason, or behind it in one without choices. */
+  readonly usageChunk?: "finish" | "own";
   /** Told of a finish reason that is none of the convention's, which the client sees as one of them. */
   readonly unknownFinishReason?: (() => void) | undefined;
 }
@@ -95,6 +97,18 @@ export function publicChunk(
       publicChunkChoice(choice, at, identity, callingChoices),
     ),
   };
+}
+
+/** The last chunk of a stream with the usage, as `publicUsage` gives it, on it or in a chunk behind it. */
+export function withUsage(
+  last: ChatChunk,
+  billed: Usage,
+  reported: unknown,
+  identity: Pick<AnswerIdentity, "unknownFields" | "usageChunk">,
+): readonly ChatChunk[] {
+  const usage = publicUsage(billed, reported, identity);
+  if (identity.usageChunk !== "own") return [{ ...last, usage }];
+  return [last, { ...last, choices: [], usage }];
 }
 
 /** What a client sees of a chunk; undefined where that is nothing. */
