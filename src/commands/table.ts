@@ -1,4 +1,3 @@
-import Table from "cli-table3";
 import { visible } from "./print.ts";
 
 /** A column of a table, of texts if it has no kind. Money is aligned at the decimal point, other numbers at their end. */
@@ -9,19 +8,14 @@ export interface Column {
 
 /** A table without lines, its columns two blanks apart. */
 export function table(columns: readonly Column[], rows: readonly (readonly string[])[]): string {
-  const shown = rows.map((row) => row.map(visible));
-  const aligned = columns.map(({ kind }, at) => {
-    const cells = shown.map((row) => row[at] ?? "");
-    return kind === "money" ? alignPoints(cells) : cells;
+  const shown = columns.map(({ head, kind }, at) => {
+    const cells = rows.map((row) => visible(row[at] ?? ""));
+    return padded([head, ...(kind === "money" ? alignPoints(cells) : cells)], kind === undefined);
   });
-  const table = new Table({
-    chars: borderless,
-    style: { head: [], border: [], "padding-left": 0, "padding-right": 0 },
-    head: columns.map(({ head }) => head),
-    colAligns: columns.map(({ kind }) => (kind === undefined ? "left" : "right")),
-  });
-  table.push(...rows.map((_, row) => aligned.map((cells) => cells[row] ?? "")));
-  return trimLines(table.toString());
+  const lines = Array.from({ length: rows.length + 1 }, (_, line) =>
+    shown.map((cells) => cells[line]).join("  "),
+  );
+  return trimLines(lines.join("\n"));
 }
 
 /** Names and values under each other. */
@@ -32,23 +26,15 @@ export function fields(pairs: readonly (readonly [name: string, value: string])[
   );
 }
 
-const borderless = {
-  top: "",
-  "top-mid": "",
-  "top-left": "",
-  "top-right": "",
-  bottom: "",
-  "bottom-mid": "",
-  "bottom-left": "",
-  "bottom-right": "",
-  left: "",
-  "left-mid": "",
-  mid: "",
-  "mid-mid": "",
-  right: "",
-  "right-mid": "",
-  middle: "  ",
-};
+/** Each cell as wide as the widest, which is counted in the terminal's columns: some letters take two. */
+function padded(cells: readonly string[], isLeft: boolean): string[] {
+  const widths = cells.map((cell) => Bun.stringWidth(cell));
+  const most = greatest(widths);
+  return cells.map((cell, at) => {
+    const blanks = " ".repeat(most - (widths[at] ?? 0));
+    return isLeft ? cell + blanks : blanks + cell;
+  });
+}
 
 /** Pads decimals at their end, so that they can be aligned there and their points stand under each other. */
 function alignPoints(cells: readonly string[]): string[] {
@@ -56,8 +42,13 @@ function alignPoints(cells: readonly string[]): string[] {
     const point = cell.indexOf(".");
     return point < 0 ? 0 : cell.length - point;
   };
-  const most = Math.max(0, ...cells.map(digitsAfter));
+  const most = greatest(cells.map(digitsAfter));
   return cells.map((cell) => cell + " ".repeat(most - digitsAfter(cell)));
+}
+
+/** Math.max takes its numbers as arguments, of which there is no room for as many as a table may have rows. */
+function greatest(numbers: readonly number[]): number {
+  return numbers.reduce((most, number) => Math.max(most, number), 0);
 }
 
 function trimLines(text: string): string {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { csv } from "../../src/commands/csv.ts";
 import { visible } from "../../src/commands/print.ts";
-import { fields, table } from "../../src/commands/table.ts";
+import { type Column, fields, table } from "../../src/commands/table.ts";
 
 describe("a table for people", () => {
   test("aligns text left, numbers right and money at the point, with nothing at the ends of lines", () => {
@@ -39,6 +39,15 @@ describe("a table for people", () => {
     const lines = table([{ head: "a" }, { head: "b" }], [["x\ny", "\u001b[31mred"]]).split("\n");
     expect(lines).toEqual(["a     b", "x\\ny  \\u001b[31mred"]);
   });
+});
+
+test("a table of ten thousand rows takes no time to speak of", () => {
+  const columns = [{ head: "a" }, { head: "n", kind: "number" }, { head: "RUB", kind: "money" }];
+  const rows = Array.from({ length: 10_000 }, (_, row) => [`row ${row}`, String(row), "0.5"]);
+  const startedAt = performance.now();
+  const lines = table(columns as Column[], rows).split("\n");
+  expect(performance.now() - startedAt).toBeLessThan(2000);
+  expect(lines.at(-1)).toBe("row 9999  9999  0.5");
 });
 
 test("names and values stand under each other", () => {
