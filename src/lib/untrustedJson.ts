@@ -15,6 +15,8 @@ const CONTAINERS_MAX = 131_072;
 const MEMBERS_MAX = 1_048_576;
 /** Strings of at most this many characters as written, and keys of any length, are told apart and counted. */
 const SHORT_CHARACTERS_MAX = 96;
+/** Most names close within so many characters. Of a string that does not, the end is found before more of it is hashed. */
+const NEAR_CHARACTERS = 32;
 /** Distinct ones: ten thousand messages with an id and a short text each make 20,000. */
 const DISTINCT_MAX = 65_536;
 const KEY_CHARACTERS_MAX = 1024;
@@ -105,39 +107,29 @@ export class JsonCost {
   /** Takes in the string that opens at `open`; returns where it closes, or the text's end where it does not. */
   #addString(text: string, open: number): number {
     const { seed, factor } = this.#secret;
+    const start = open + 1;
     let print = seed;
-    let at = open + 1;
-    for (const near = at + SHORT_CHARACTERS_MAX; at <= near; at++) {
+    let at = start;
+    for (const near = start + NEAR_CHARACTERS; at < near; at++) {
       const unit = text.charCodeAt(at);
       if (unit === QUOTE) {
-        this.#addShort(text, open + 1, at, print);
+        this.#addName(text, start, at, print);
         return at;
       }
+      if (unit === BACKSLASH) break;
       print = mixed(print, unit, factor);
-      if (unit === BACKSLASH) {
-        at += 1;
-        print = mixed(print, text.charCodeAt(at), factor);
-      }
     }
-    return this.#addLong(text, open);
-  }
-
-  /** A long string is told apart only where it is a key. */
-  #addLong(text: string, open: number): number {
     const close = closingQuote(text, open);
     if (close < 0) return text.length;
-    if (text.charCodeAt(skipSpace(text, close + 1)) !== COLON) return close;
+    const isShort = close - start <= SHORT_CHARACTERS_MAX;
+    if (!isShort && text.charCodeAt(skipSpace(text, close + 1)) !== COLON) return close;
     if (close - open > KEY_CHARACTERS_MAX) throw new CostlyJsonError("has too long a key");
-    const { seed, factor } = this.#secret;
-    let print = seed;
-    for (let at = open + 1; at < close; at++) {
-      print = mixed(print, text.charCodeAt(at), factor);
-    }
-    this.#addShort(text, open + 1, close, print);
+    for (; at < close; at++) print = mixed(print, text.charCodeAt(at), factor);
+    this.#addName(text, start, close, print);
     return close;
   }
 
-  #addShort(text: string, start: number, end: number, print: number): void {
+  #addName(text: string, start: number, end: number, print: number): void {
     if (!this.#distinct.add(print)) return;
     const count = this.#distinct.size;
     if (count <= CROWD_MAX) return;
