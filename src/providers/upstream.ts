@@ -87,22 +87,21 @@ export function createUpstream(
   onUnasked: (distrustMs: number) => void,
   open?: OpenRequests,
 ): Upstream {
-  const client = createHttpClient({ ...provider, onUnasked, open });
   const secrets = secretsOf(provider);
-  const fixedHeaders = {
+  const headers = {
     ...adapter.headers(provider.apiKey),
     ...provider.headers,
     "content-type": "application/json",
     "accept-encoding": "identity",
     "user-agent": `tollgate/${version()}`,
   };
+  const client = createHttpClient({ ...provider, headers, onUnasked, open });
   return {
     open: client.open,
     send({ path, body, stream, requestId }) {
       const accept = stream ? "text/event-stream" : "application/json";
-      const headers = { ...fixedHeaders, accept, "x-request-id": requestId };
-      const options = { provider, secrets, stream, clock };
-      return new ProviderExchange(client, { path, headers, body }, options);
+      const request = { path, headers: { accept, "x-request-id": requestId }, body };
+      return new ProviderExchange(client, request, { provider, secrets, stream, clock });
     },
     close() {
       client.close();

@@ -11,6 +11,8 @@ export type { HttpExchange, HttpResponse } from "./exchange.ts";
 export interface HttpClientOptions extends TargetOptions {
   /** `http(s)://host[:port][/path][?query]`, already validated. */
   readonly baseUrl: string;
+  /** Sent with each request, before its own. What is refused there is refused here, when a request is sent. */
+  readonly headers?: HttpHeaders;
   /** Told each time that bytes came which nobody asked for, and for how long no connection is kept after them. */
   readonly onUnasked?: ((distrustMs: number) => void) | undefined;
   /** Counts its exchanges, besides those of the client in whose place it comes; without it, a count of its own. */
@@ -22,12 +24,14 @@ export interface OpenRequests {
   count: number;
 }
 
+type HttpHeaders = Readonly<Record<string, string>>;
+
 /** A request; the method is always POST. */
 export interface HttpRequest {
   /** Starts with "/" and is appended to the path of the base URL; it may bear a query. */
   readonly path: string;
   /** Host, Content-Length, Transfer-Encoding and Connection are the client's own and refused here. */
-  readonly headers: Readonly<Record<string, string>>;
+  readonly headers: HttpHeaders;
   /** Text, which is sent as UTF-8, or bytes in pieces. */
   readonly body: string | readonly Uint8Array[];
 }
@@ -72,6 +76,7 @@ class PooledClient implements HttpClient {
   readonly #targetPrefix: string;
   readonly #targetSuffix: string;
   readonly #fixedHeaders: string;
+  readonly #fixedProblem: string | undefined;
   readonly open: OpenRequests;
 
   constructor(options: HttpClientOptions) {
@@ -86,11 +91,13 @@ class PooledClient implements HttpClient {
       `Host: ${url.host}\r\n` +
       (isForwarded && target.proxy?.authorization !== undefined
         ? `Proxy-Authorization: ${target.proxy.authorization}\r\n`
-        : "");
+        : "") +
+      textOf(options.headers);
+    this.#fixedProblem = problemOfHeaders(options.headers);
   }
 
   send(request: HttpRequest, onEnd: () => void = () => {}): HttpExchange {
-    const problem = problemOf(request);
+    const problem = this.#fixedProblem ?? problemOf(request);
     if (problem !== undefined) {
       onEnd();
       return refusedExchange(problem);
@@ -113,14 +120,20 @@ class PooledClient implements HttpClient {
       typeof body === "string" && body.length > TEXT_CHARS_MAX ? [Buffer.from(body)] : body;
     const isText = typeof pieces === "string";
     const suffix = path.includes("?") ? this.#targetSuffix.replace("?", "&") : this.#targetSuffix;
-    let head = `POST ${this.#targetPrefix}${path}${suffix} HTTP/1.1\r\n${this.#fixedHeaders}`;
-    for (const name in headers) head += `${name}: ${headers[name]}\r\n`;
     const bodyBytes = isText
       ? Buffer.byteLength(pieces)
       : pieces.reduce((sum, { length }) => sum + length, 0);
-    head += `Content-Length: ${bodyBytes}\r\n\r\n`;
+    const head =
+      `POST ${this.#targetPrefix}${path}${suffix} HTTP/1.1\r\n` +
+      `${this.#fixedHeaders}${textOf(headers)}Content-Length: ${bodyBytes}\r\n\r\n`;
     return isText ? head + pieces : withoutCrumbs([Buffer.from(head), ...pieces]);
   }
+}
+
+function textOf(headers: HttpHeaders = {}): string {
+  let text = "";
+  for (const name in headers) text += `${name}: ${headers[name]}\r\n`;
+  return text;
 }
 
 /** Each piece is a write, and so a packet of its own: small ones go with their neighbours. */
@@ -146,6 +159,10 @@ function withoutCrumbs(pieces: readonly Uint8Array[]): Uint8Array[] {
 /** What must not be written to a socket, because it would be read as more than was meant. */
 function problemOf({ path, headers }: HttpRequest): string | undefined {
   if (!PATH.test(path)) return "the path of the request has a forbidden character";
+  return problemOfHeaders(headers);
+}
+
+function problemOfHeaders(headers: HttpHeaders = {}): string | undefined {
   for (const name in headers) {
     if (!HEADER_NAME.test(name) || OWN_HEADERS.test(name)) {
       return "the request has a header that may not be set";

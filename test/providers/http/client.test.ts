@@ -28,7 +28,7 @@ describe("the request", () => {
       seen = await peer.request();
       await peer.send(ok("fine"));
     });
-    const client = clientOf(server);
+    const client = clientOf(server, { headers: { "x-fixed": "1", "x-other": "" } });
     const headers = { "Content-Type": "application/json", authorization: "Bearer k" };
     expect(await answerOf(client.send({ path: "/chat", headers, body: '{"a":1}' }))).toBe(
       "200 fine",
@@ -36,6 +36,8 @@ describe("the request", () => {
     expect(seen.split("\r\n")).toEqual([
       "POST /v1/chat HTTP/1.1",
       `Host: 127.0.0.1:${server.port}`,
+      "x-fixed: 1",
+      "x-other: ",
       "Content-Type: application/json",
       "authorization: Bearer k",
       "Content-Length: 7",
@@ -107,6 +109,10 @@ describe("the request", () => {
       expect(await failureOf(client.send(request(parts)).response)).toBe("request");
       expect(client.open.count).toBe(0);
       expect(await answerOf(client.send(request()))).toBe("200 0");
+      if (!("headers" in parts)) return;
+      const ofAll = clientOf(server, parts);
+      expect(await failureOf(ofAll.send(request()).response)).toBe("request");
+      expect(ofAll.open.count).toBe(0);
     });
   }
 });
