@@ -45,13 +45,10 @@ function encodeChat(call: ChatCall): EncodedRequest {
   if (outputTokensBound !== undefined) set[habits.maxTokensField] = String(outputTokensBound);
   const messages = messagesWithout(call);
   if (messages !== undefined) set["messages"] = messages;
-  const refused = [...BOUND_FIELDS, ...RESPONSES_ONLY_FIELDS];
-  if (!habits.streamUsage) refused.push("stream_options");
+  const remove = [...BOUND_FIELDS, ...RESPONSES_ONLY_FIELDS];
+  if (!habits.streamUsage) remove.push("stream_options");
   else if (request.stream)
     set["stream_options"] = usageIncluded(rawValue(object, "stream_options"));
-  const remove = refused.filter(
-    (field) => !(field in set) && rawValue(object, field) !== undefined,
-  );
   return { path: "/chat/completions", body: spliceBytes(object, { set, remove }) };
 }
 
