@@ -81,7 +81,6 @@ function reports(store: Store): Figures {
     "requests show, ms": report(() => [
       store.requests.find(last?.id ?? ""),
       store.requests.attempts(last?.id ?? ""),
-      store.ledger.refunded(last?.id ?? ""),
     ]),
   };
 }

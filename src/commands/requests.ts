@@ -6,7 +6,7 @@ import {
   type RequestStatus,
 } from "../contract/requestForm.ts";
 import { formatRoubles } from "../lib/money.ts";
-import type { AttemptRecord, RequestRow } from "../store/store.ts";
+import type { AttemptRecord, ReceiptRow, RequestRow } from "../store/store.ts";
 import { listLimit } from "./arguments.ts";
 import { CommandFailure } from "./failure.ts";
 import { pricePerMillion } from "./prices.ts";
@@ -144,16 +144,15 @@ function show({ store }: Session, id: string): Result {
     );
   }
   const attempts = store.requests.attempts(id);
-  const refunded = store.ledger.refunded(id);
   return {
     document: {
-      ...receiptForm(request, refunded),
+      ...receiptForm(request),
       ...operatorForm(request),
       hold_rub: formatRoubles(request.hold),
       operator_cost_rub: request.operatorCost === null ? null : formatRoubles(request.operatorCost),
       attempts: attempts.map(attemptDocument),
     },
-    text: () => `${requestText(request, refunded)}\n\n${attemptsText(attempts)}`,
+    text: () => `${requestText(request)}\n\n${attemptsText(attempts)}`,
   };
 }
 
@@ -181,7 +180,7 @@ function attemptDocument(attempt: AttemptRecord, at: number) {
   };
 }
 
-function requestText(row: RequestRow, refunded: bigint): string {
+function requestText(row: ReceiptRow): string {
   const tokens = (count: number, price: bigint) =>
     `${count} tokens at ${pricePerMillion(price)} RUB per 1M`;
   const uncached = row.promptTokens - row.cachedTokens - row.cacheWriteTokens;
@@ -199,7 +198,7 @@ function requestText(row: RequestRow, refunded: bigint): string {
     ["cache write", tokens(row.cacheWriteTokens, row.priceCacheWrite)],
     ["output", tokens(row.completionTokens, row.priceOutput)],
     ["cost, RUB", `${formatRoubles(row.charge)}${row.estimated ? " (estimated)" : ""}`],
-    ["refunded, RUB", formatRoubles(refunded)],
+    ["refunded, RUB", formatRoubles(row.refunded)],
     ["write-off, RUB", formatRoubles(row.writeOff)],
     ["held, RUB", formatRoubles(row.hold)],
     ["own cost, RUB", row.operatorCost === null ? "-" : formatRoubles(row.operatorCost)],

@@ -28,12 +28,13 @@ interface ShownRequest extends Usage {
   readonly firstByteMs: number | null;
 }
 
-/** The prices that a request was admitted at, in nano-roubles for one token. */
-interface ShownPrices {
+/** With the prices that it was admitted at, for one token, and what was given back of its charge so far: nano-roubles. */
+interface ShownReceipt extends ShownRequest {
   readonly priceInput: bigint;
   readonly priceOutput: bigint;
   readonly priceCachedInput: bigint;
   readonly priceCacheWrite: bigint;
+  readonly refunded: bigint;
 }
 
 /** What became of a request; nothing in it says which provider answered, or what that cost the operator. */
@@ -54,11 +55,11 @@ export function requestForm(request: ShownRequest) {
   };
 }
 
-/** The same with its prices, and what was given back of its cost so far, in nano-roubles. */
-export function receiptForm(request: ShownRequest & ShownPrices, refunded: bigint) {
+/** The same with its prices, and what was given back of its cost. */
+export function receiptForm(request: ShownReceipt) {
   return {
     ...requestForm(request),
-    refunded_rub: formatRoubles(refunded),
+    refunded_rub: formatRoubles(request.refunded),
     rub_input_per_1m: Number(request.priceInput),
     rub_output_per_1m: Number(request.priceOutput),
     rub_cached_input_per_1m: Number(request.priceCachedInput),

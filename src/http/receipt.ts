@@ -7,5 +7,5 @@ import { receiptForm } from "../contract/requestForm.ts";
 export function showReceipt(app: App, caller: Caller, id: string): string {
   const receipt = app.gateway.store.requests.receipt(caller.accountId, id);
   if (receipt === undefined) throw requestNotFound();
-  return JSON.stringify(receiptForm(receipt, receipt.refunded));
+  return JSON.stringify(receiptForm(receipt));
 }

@@ -51,8 +51,6 @@ export interface LedgerTable {
   findByRef(ref: string): LedgerRow | undefined;
   /** The refunds of a charge, oldest first; by the id of its row. */
   refundsOf(chargeId: number): LedgerRow[];
-  /** What was given back of a request's charge so far. */
-  refunded(requestPublicId: string): bigint;
 }
 
 /** Balance and overdraft together, for so much may be held at once: what 64 bits can sum up. */
@@ -112,10 +110,6 @@ function tooLarge({ overdraft }: LedgerEnd, most: bigint): StoreError {
 
 function ledgerReader({ db }: Connection): Omit<LedgerTable, "append"> {
   const charge = alias(ledger, "charge");
-  const findByRef = (ref: string): LedgerRow | undefined =>
-    db.select().from(ledger).where(eq(ledger.ref, ref)).get();
-  const refundsOf = (chargeId: number): LedgerRow[] =>
-    db.select().from(ledger).where(eq(ledger.refundOf, chargeId)).orderBy(ledger.seq).all();
   return {
     history: (accountId, limit) =>
       db
@@ -129,12 +123,9 @@ function ledgerReader({ db }: Connection): Omit<LedgerTable, "append"> {
         .map(({ row, chargeRef }) =>
           Object.assign(row, { requestId: requestOf(row.kind === "charge" ? row.ref : chargeRef) }),
         ),
-    findByRef,
-    refundsOf,
-    refunded(requestPublicId) {
-      const charge = findByRef(chargeRef(requestPublicId));
-      return charge ? refundsOf(charge.id).reduce((sum, { amount }) => sum + amount, 0n) : 0n;
-    },
+    findByRef: (ref) => db.select().from(ledger).where(eq(ledger.ref, ref)).get(),
+    refundsOf: (chargeId) =>
+      db.select().from(ledger).where(eq(ledger.refundOf, chargeId)).orderBy(ledger.seq).all(),
   };
 }
 

@@ -40,6 +40,7 @@ export interface RequestRow {
 
 /** A request, and what was given back of its charge so far. */
 export interface ReceiptRow extends RequestRow {
+  accountId: number;
   refunded: bigint;
 }
 
@@ -57,7 +58,7 @@ export interface RequestFilter {
 export interface RequestTable {
   /** Newest first. */
   list(filter: RequestFilter): RequestRow[];
-  find(publicId: string): RequestRow | undefined;
+  find(publicId: string): ReceiptRow | undefined;
   /** A request of this account; undefined for another's, as for one that is not there. */
   receipt(accountId: number, publicId: string): ReceiptRow | undefined;
   attempts(publicId: string): AttemptRecord[];
@@ -73,13 +74,7 @@ export interface Interrupted {
 
 export function requestTable(connection: Connection): RequestTable {
   const { db } = connection;
-  const rows = () =>
-    db
-      .select(requestColumns())
-      .from(requests)
-      .innerJoin(accounts, eq(requests.accountId, accounts.id))
-      .innerJoin(keys, eq(requests.keyId, keys.id));
-  const receipt = receiptReader(connection);
+  const find = receiptReader(connection);
   return {
     list(filter) {
       // Only ids are put in order: of the few that are not done the index has all that this takes.
@@ -89,10 +84,20 @@ export function requestTable(connection: Connection): RequestTable {
         .where(isListed(filter))
         .orderBy(...(isOfTimeAlone(filter) ? [desc(requests.at)] : []), desc(requests.id))
         .limit(filter.limit);
-      return rows().where(inArray(requests.id, latest)).orderBy(desc(requests.id)).all();
+      return db
+        .select(requestColumns())
+        .from(requests)
+        .innerJoin(accounts, eq(requests.accountId, accounts.id))
+        .innerJoin(keys, eq(requests.keyId, keys.id))
+        .where(inArray(requests.id, latest))
+        .orderBy(desc(requests.id))
+        .all();
     },
-    find: (publicId) => rows().where(eq(requests.publicId, publicId)).get(),
-    receipt,
+    find,
+    receipt(accountId, publicId) {
+      const found = find(publicId);
+      return found?.accountId === accountId ? found : undefined;
+    },
     attempts: (publicId) =>
       db
         .select({
@@ -159,7 +164,7 @@ function requestColumns() {
   };
 }
 
-function receiptReader({ db }: Connection): RequestTable["receipt"] {
+function receiptReader({ db }: Connection): RequestTable["find"] {
   const statement = lazy(() => {
     const charge = alias(ledger, "charge");
     const refunded = db
@@ -168,20 +173,18 @@ function receiptReader({ db }: Connection): RequestTable["receipt"] {
       .innerJoin(charge, eq(ledger.refundOf, charge.id))
       .where(eq(charge.ref, plannedOnce("ref")));
     return db
-      .select({ ...requestColumns(), refunded: sql<bigint>`(${refunded})`.mapWith(BigInt) })
+      .select({
+        ...requestColumns(),
+        accountId: requests.accountId,
+        refunded: sql<bigint>`(${refunded})`.mapWith(BigInt),
+      })
       .from(requests)
       .innerJoin(accounts, eq(requests.accountId, accounts.id))
       .innerJoin(keys, eq(requests.keyId, keys.id))
-      .where(
-        and(
-          eq(requests.publicId, plannedOnce("publicId")),
-          eq(requests.accountId, plannedOnce("accountId")),
-        ),
-      )
+      .where(eq(requests.publicId, plannedOnce("publicId")))
       .prepare();
   });
-  return (accountId, publicId) =>
-    statement().get({ accountId, publicId, ref: chargeRef(publicId) });
+  return (publicId) => statement().get({ publicId, ref: chargeRef(publicId) });
 }
 
 /** By the id in the requests themselves: by the name in a join, SQLite would look at every request. */

@@ -24,7 +24,7 @@ export interface Store {
     KeyTable,
     "existing" | "find" | "findByHash" | "funds" | "fundsBeside" | "list" | "newestOfLine"
   >;
-  readonly ledger: Pick<LedgerTable, "history" | "refunded">;
+  readonly ledger: Pick<LedgerTable, "history">;
   readonly requests: RequestTable;
   readonly owners: OwnerTable;
   readonly admin: Admin;
@@ -137,7 +137,7 @@ export { storeFiles } from "./databaseFile.ts";
 export { inspectStore, type StoreInspection } from "./inspection.ts";
 export type { OpenedRequest, WriteResult } from "./operations.ts";
 export { restore, type Restored } from "./restore.ts";
-export type { RequestRow } from "./requests.ts";
+export type { ReceiptRow, RequestRow } from "./requests.ts";
 export type { AttemptRecord, RequestEnd } from "./settle.ts";
 export { explainFailure, refuseLoneLog, StoreError } from "./sqlite.ts";
 export { usageGroupings, type UsageFilter, type UsageGrouping, type UsageRow } from "./usage.ts";

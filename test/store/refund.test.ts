@@ -54,7 +54,7 @@ describe("a refund", () => {
       applied: true,
     });
     expect([balance(), spent()]).toEqual([funds, 0n]);
-    expect(books.store.ledger.refunded("req_1")).toBe(costOfEnded);
+    expect(books.store.requests.find("req_1")?.refunded).toBe(costOfEnded);
     expect(books.store.requests.find("req_1")?.charge).toBe(costOfEnded);
   });
 
@@ -250,7 +250,7 @@ test("whatever is refunded in whatever order, no request gets back more than it 
       if (left > 0n && wanted <= left) throw error;
       refused += 1;
     }
-    expect(books.store.ledger.refunded(id)).toBe(given.get(id) ?? 0n);
+    expect(books.store.requests.find(id)?.refunded).toBe(given.get(id) ?? 0n);
   }
   const all = given.values().reduce((sum, amount) => sum + amount, 0n);
   expect(given.values().every((amount) => amount <= costOfEnded)).toBe(true);
