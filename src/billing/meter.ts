@@ -92,7 +92,6 @@ export class RequestMeter implements Meter {
   #attemptedAtMs: number;
   #firstByteMs: number | undefined;
   #firstContentMs: number | undefined;
-  readonly #isOpened: Promise<boolean>;
   /** Why there is no row, which says more than that there is none to end. */
   #openFailure: Error | undefined;
 
@@ -102,13 +101,9 @@ export class RequestMeter implements Meter {
     this.#attemptedAtMs = this.#startedMs;
     const request = openedRequest(options);
     this.opened = options.writer.write({ kind: "open", request }).then(() => undefined);
-    this.#isOpened = this.opened.then(
-      () => true,
-      (error: Error) => {
-        this.#openFailure = error;
-        return false;
-      },
-    );
+    this.opened.catch((error: Error) => {
+      this.#openFailure = error;
+    });
   }
 
   get couldNotOpen(): boolean {
@@ -169,7 +164,8 @@ export class RequestMeter implements Meter {
   async #releaseUncommitted(provider: string | undefined): Promise<void> {
     const { writer, hold } = this.#options;
     const failed = (): RequestEnd => this.#endOf({ status: "failed", provider });
-    if (!(await this.#isOpened) || (await voidEnd(writer, failed))) hold.release();
+    await Promise.allSettled([this.opened]);
+    if (this.couldNotOpen || (await voidEnd(writer, failed))) hold.release();
   }
 
   #elapsedMs(): number {
