@@ -1,7 +1,11 @@
 import type { Clock } from "../lib/clock.ts";
-import { WriteError, type RequestEnd, type Writer, type WriteResult } from "../store/store.ts";
-
-type WriteOperation = Parameters<Writer["write"]>[0];
+import {
+  WriteError,
+  type RequestEnd,
+  type WriteOperation,
+  type Writer,
+  type WriteResult,
+} from "../store/store.ts";
 
 /** How long the end of an answer waits for a store that is full or locked. */
 const COMMIT_WITHIN_MS = 10_000;

@@ -114,9 +114,8 @@ export function admin(connection: Connection): Admin {
       }),
     revokeKey: (actor, publicId) =>
       change(actor, { command: "keys revoke", subject: publicId }, () => {
-        const key = keys.existing(publicId);
-        const applied = keys.revoke(key.id, actor.at);
-        return { result: { key: keys.find(publicId) ?? key, applied }, detail: null, applied };
+        const applied = keys.revoke(keys.existing(publicId).id, actor.at);
+        return { result: { key: keys.existing(publicId), applied }, detail: null, applied };
       }),
     book: (actor, booking) =>
       change(actor, { command: `balance ${booking.kind}`, subject: booking.account }, () => {

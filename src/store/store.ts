@@ -135,7 +135,7 @@ export { takeInstanceLock, type InstanceLock } from "./lock.ts";
 export { createLogAlarm, LOG_BYTES_MAX, logSizeBytes } from "./logSize.ts";
 export { storeFiles } from "./databaseFile.ts";
 export { inspectStore, type StoreInspection } from "./inspection.ts";
-export type { OpenedRequest, WriteResult } from "./operations.ts";
+export type { OpenedRequest, WriteOperation, WriteResult } from "./operations.ts";
 export { restore, type Restored } from "./restore.ts";
 export type { ReceiptRow, RequestRow } from "./requests.ts";
 export type { AttemptRecord, RequestEnd } from "./settle.ts";

@@ -1,6 +1,7 @@
 import { pino, type Logger } from "pino";
 import type { Config } from "../config/schema.ts";
-import { jsonEscape } from "../lib/unprintable.ts";
+import { errorCode } from "../lib/errorCode.ts";
+import { jsonEscape, replaceUnprintable } from "../lib/unprintable.ts";
 
 /**
  * What a log line may carry, and nothing else: no header, no body, no text of a client or a provider.
@@ -84,8 +85,8 @@ export function createLog(options: Config["log"], write: (lines: string) => void
 export function errorClass(error: unknown): string {
   const names: string[] = [];
   for (let one = error; one instanceof Error && names.length < 4; one = one.cause) {
-    const code = "code" in one && typeof one.code === "string" ? ` ${one.code}` : "";
-    names.push(one.name + code);
+    const code = errorCode(one);
+    names.push(code === undefined ? one.name : `${one.name} ${code}`);
   }
   return names.length > 0 ? names.join(" < ") : typeof error;
 }
@@ -140,9 +141,6 @@ function isTooLong(value: unknown): value is string {
   return typeof value === "string" && value.length > TEXT_CHARS_MAX;
 }
 
-/** What a terminal obeys or shows as nothing: it turns the text round, hides it, or begins another line. */
-const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
-
 /** `12:00:01 info  request  account=alice status=200`, with what is no plain sign escaped as in JSON. */
 function prettyLine(line: string): string {
   const { time, level, msg, ...fields } = JSON.parse(line) as Record<string, unknown>;
@@ -152,5 +150,5 @@ function prettyLine(line: string): string {
 
 function plainOrJson(value: unknown): string {
   if (typeof value === "string" && /^[\x21-\x7e ]*$/.test(value)) return value;
-  return JSON.stringify(value).replace(UNSEEN, jsonEscape);
+  return replaceUnprintable(JSON.stringify(value), jsonEscape);
 }

@@ -97,16 +97,17 @@ function problemsOfConfig(
   const status = look(path);
   if (typeof status !== "object") return status === undefined ? [] : [status];
   const mode = modeText(status.mode);
-  const isOpen = (status.mode & GROUP_AND_OTHERS) !== 0;
-  if (isOpen && plainSecrets === undefined) {
-    return [
-      `${path} is open to other users (mode ${mode}) and may hold secrets, which cannot be told before it is mended: chmod 600 it`,
-    ];
-  }
-  if (isOpen && plainSecrets !== undefined && plainSecrets.length > 0) {
-    return [
-      `${path} is open to other users (mode ${mode}), and it holds ${plainSecrets.join(", ")}: chmod 600 it, or use \${NAME} or api_key_file`,
-    ];
+  if ((status.mode & GROUP_AND_OTHERS) !== 0) {
+    if (plainSecrets === undefined) {
+      return [
+        `${path} is open to other users (mode ${mode}) and may hold secrets, which cannot be told before it is mended: chmod 600 it`,
+      ];
+    }
+    if (plainSecrets.length > 0) {
+      return [
+        `${path} is open to other users (mode ${mode}), and it holds ${plainSecrets.join(", ")}: chmod 600 it, or use \${NAME} or api_key_file`,
+      ];
+    }
   }
   return (status.mode & OTHERS_WRITE) === 0
     ? []
