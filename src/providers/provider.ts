@@ -96,8 +96,8 @@ export class ExcessError extends MisfireError {
   override readonly name = "ExcessError";
 }
 
-/** Far more levels than any answer needs. */
-const DEPTH_MAX = 1000;
+/** Far more levels than any schema of a request or any answer needs, and few enough to be written at once. */
+export const DEPTH_MAX = 1000;
 
 /**
  * The value of an answer's JSON, or of an event's; `parse` reads its text. Throws AnswerError for what is no JSON, and

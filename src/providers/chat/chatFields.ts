@@ -2,10 +2,7 @@ import type { RequestMessage } from "../../contract/chatRequestBody.ts";
 import { CONVENTION_FIELDS } from "../../contract/conventionFields.ts";
 import { isDeeper, type JsonFields, type JsonObjectText } from "../../lib/json.ts";
 import { unfit } from "./chatParts.ts";
-import { UnfitError } from "../provider.ts";
-
-/** Far more than any schema needs, and little enough to be written at once. */
-const DEPTH_MAX = 1000;
+import { DEPTH_MAX, UnfitError } from "../provider.ts";
 
 /** True unless a field is absent. A null one counts as absent, as everywhere in the convention. */
 export function isGiven(value: unknown): boolean {
