@@ -59,9 +59,11 @@ interface Promised {
 export function createHolds(): Holds {
   const accounts = new Map<number, AccountHolds>();
   const holdsOf = (accountId: number): AccountHolds => {
-    const known = accounts.get(accountId) ?? new AccountHolds();
-    accounts.set(accountId, known);
-    return known;
+    const known = accounts.get(accountId);
+    if (known) return known;
+    const holds = new AccountHolds();
+    accounts.set(accountId, holds);
+    return holds;
   };
   const forgetIdle = (accountId: number): void => {
     if (accounts.get(accountId)?.isIdle === true) accounts.delete(accountId);
