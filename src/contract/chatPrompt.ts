@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonFields } from "../lib/json.ts";
+import { fieldsOf, isJsonObject, type JsonFields } from "../lib/json.ts";
 import type { ChatRequestBody, ContentPart, RequestMessage } from "./chatRequestBody.ts";
 import { CONVENTION_FIELDS } from "./conventionFields.ts";
 import { invalidRequest } from "./errors.ts";
@@ -47,7 +47,7 @@ export function measurePrompt(body: ChatRequestBody): PromptMeasure {
   }
   const { audio, tools, mcp_servers }: JsonFields = body;
   // A voice of the operator's own, which the answer is to be spoken in.
-  const voice = isJsonObject(audio) ? audio["voice"] : undefined;
+  const voice = fieldsOf(audio)["voice"];
   if (isJsonObject(voice)) addId(soundIds, "audio.voice.id", voice);
   const found = findChatObjects(contents, tools);
   // Servers whose tools Anthropic calls by itself, with results that nobody here sees.

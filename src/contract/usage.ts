@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonFields } from "../lib/json.ts";
+import { fieldsOf, isJsonObject, type JsonFields } from "../lib/json.ts";
 
 /**
  * Tokens of one answer as they are billed. Cached and cache-write tokens are part of the prompt's;
@@ -43,7 +43,7 @@ export function readChatUsage(value: unknown): Usage | undefined {
 }
 
 function detailsOf({ prompt_tokens_details: details }: JsonFields): JsonFields {
-  return isJsonObject(details) ? details : {};
+  return fieldsOf(details);
 }
 
 function firstCount(values: readonly unknown[]): number | undefined {
@@ -58,7 +58,7 @@ function firstCount(values: readonly unknown[]): number | undefined {
  */
 function chatCompletionTokens(usage: JsonFields): unknown {
   const { prompt_tokens, completion_tokens, completion_tokens_details: details } = usage;
-  const reasoning = isJsonObject(details) ? tokens(details["reasoning_tokens"]) : undefined;
+  const reasoning = tokens(fieldsOf(details)["reasoning_tokens"]);
   const prompt = tokens(prompt_tokens);
   const completion = tokens(completion_tokens);
   if (reasoning === undefined || prompt === undefined || completion === undefined) {
@@ -122,8 +122,7 @@ export function readMessagesUsage(value: unknown): Usage | undefined {
 
 /** How many of a response's output tokens were reasoning; undefined when that is missing or impossible. */
 export function readReasoningTokens(usage: unknown): number | undefined {
-  const details = isJsonObject(usage) ? usage["output_tokens_details"] : undefined;
-  return isJsonObject(details) ? tokens(details["reasoning_tokens"]) : undefined;
+  return tokens(fieldsOf(fieldsOf(usage)["output_tokens_details"])["reasoning_tokens"]);
 }
 
 /** True for a usage that is a provider's mistake, though its figures are whole numbers: nobody may be charged for it. */

@@ -132,6 +132,11 @@ export function isJsonObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** The members of what JSON calls an object; of anything else none. */
+export function fieldsOf(value: unknown): JsonFields {
+  return isJsonObject(value) ? value : {};
+}
+
 /**
  * True for a value nested deeper than so many levels. Bun 1.4.5 takes seconds to write, or to refuse, the JSON of
  * 30,000 levels: what a stranger gave is asked this before it is written.

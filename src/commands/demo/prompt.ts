@@ -1,4 +1,4 @@
-import { isJsonObject } from "../../lib/json.ts";
+import { fieldsOf, isJsonObject } from "../../lib/json.ts";
 import { countTokens } from "./tokens.ts";
 
 /** What the demo provider understands of a prompt: how long it is. */
@@ -39,7 +39,7 @@ export function measurePrompt(messages: readonly unknown[]): Prompt {
 function textOf(content: unknown): string {
   if (typeof content === "string") return content;
   if (!Array.isArray(content)) return "";
-  const texts = content.map((part: unknown) => (isJsonObject(part) ? part["text"] : undefined));
+  const texts = content.map((part: unknown) => fieldsOf(part)["text"]);
   return texts.filter((text) => typeof text === "string").join("\n");
 }
 

@@ -1,7 +1,7 @@
 import type { FinishReason } from "../../contract/chatAnswer.ts";
 import { readMessagesUsage } from "../../contract/usage.ts";
 import { parseExactly } from "../../lib/exactJson.ts";
-import { isJsonObject, type JsonFields } from "../../lib/json.ts";
+import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { parseAnswer } from "../chat/answerObject.ts";
 import { placed } from "./anthropicOrder.ts";
 import { AnswerError, answerText, type ChatReply } from "../provider.ts";
@@ -58,14 +58,13 @@ export function finishReasonOf(stopReason: unknown): unknown {
 
 /** The words in which the provider explains that a message was refused, where it does: they are no text of the model's. */
 export function refusalOf({ stop_reason, stop_details: details }: JsonFields): JsonFields {
-  const explanation = isJsonObject(details) ? details["explanation"] : undefined;
+  const explanation = fieldsOf(details)["explanation"];
   return stop_reason === "refusal" && isText(explanation) ? { refusal: explanation } : {};
 }
 
 /** What a client sees of a message's usage besides the figures that are billed. */
 export function shownUsage(usage: unknown): JsonFields | undefined {
-  const details = isJsonObject(usage) ? usage["output_tokens_details"] : undefined;
-  const tokens = isJsonObject(details) ? details["thinking_tokens"] : undefined;
+  const tokens = fieldsOf(fieldsOf(usage)["output_tokens_details"])["thinking_tokens"];
   if (!Number.isSafeInteger(tokens)) return undefined;
   return { completion_tokens_details: { reasoning_tokens: tokens } };
 }

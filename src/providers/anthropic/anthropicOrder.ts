@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonFields } from "../../lib/json.ts";
+import { fieldsOf, type JsonFields } from "../../lib/json.ts";
 
 /** How much of an answer stood before one of its thoughts: characters of its text, in UTF-16 units, and calls. */
 export interface Place {
@@ -58,7 +58,7 @@ function wholeUpTo(text: string, end: number): number {
 
 /** What a client wrote over it is no place. */
 function placeOf({ after }: JsonFields): Place {
-  const { characters, calls } = isJsonObject(after) ? after : {};
+  const { characters, calls } = fieldsOf(after);
   return isCount(characters) && isCount(calls)
     ? { characters, calls }
     : { characters: 0, calls: 0 };

@@ -1,5 +1,5 @@
 import type { ChatRequestBody } from "../../contract/chatRequestBody.ts";
-import { isJsonObject } from "../../lib/json.ts";
+import { fieldsOf } from "../../lib/json.ts";
 import { cacheControlOf, conversationOf, messagesOf, type Block } from "./anthropicMessages.ts";
 import { thinkingOf, type Thinking } from "./anthropicThinking.ts";
 import { bodyWithOthers, isGiven, refuseOtherAnswers } from "../chat/chatFields.ts";
@@ -89,8 +89,9 @@ function choiceOf(
 /** `safety_identifier` is the convention's newer name for who the user is. */
 function metadataOf(body: Block): Block | undefined {
   const { user, safety_identifier: identifier, metadata } = body;
-  const own = isJsonObject(metadata) ? metadata["user_id"] : undefined;
-  const id = [user, identifier, own].find((value) => typeof value === "string");
+  const id = [user, identifier, fieldsOf(metadata)["user_id"]].find(
+    (value) => typeof value === "string",
+  );
   return id === undefined ? undefined : { user_id: id };
 }
 
@@ -98,11 +99,10 @@ function metadataOf(body: Block): Block | undefined {
 function outputConfigOf(body: ChatRequestBody & Block, { effort }: Thinking): Block | undefined {
   const format = formatOf(body);
   if (format?.kind === "json") throw unfitPart("response_format", "json_object");
-  const own = body["output_config"];
   const config = {
     ...(effort === undefined ? {} : { effort }),
     ...(format === undefined ? {} : { format: { type: "json_schema", schema: format.schema } }),
-    ...(isJsonObject(own) ? own : {}),
+    ...fieldsOf(body["output_config"]),
   };
   return Object.keys(config).length === 0 ? undefined : config;
 }

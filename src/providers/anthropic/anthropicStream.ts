@@ -1,5 +1,5 @@
 import { readMessagesUsage, type Usage } from "../../contract/usage.ts";
-import { isJsonObject, type JsonFields } from "../../lib/json.ts";
+import { fieldsOf, type JsonFields } from "../../lib/json.ts";
 import {
   finishReasonOf,
   isThinking,
@@ -257,10 +257,6 @@ function chunkOf(
 /** Where a block stands. There is one at a time as a rule, so one without a number is found all the same. */
 function indexOf(value: unknown): number | undefined {
   return typeof value === "number" ? value : undefined;
-}
-
-function fieldsOf(value: unknown): JsonFields {
-  return isJsonObject(value) ? value : {};
 }
 
 function textOf(value: unknown): string {

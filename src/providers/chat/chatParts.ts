@@ -1,5 +1,5 @@
 import type { RequestMessage } from "../../contract/chatRequestBody.ts";
-import { isJsonObject, type JsonFields } from "../../lib/json.ts";
+import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { UnfitError } from "../provider.ts";
 
 /** Where an image or a file is: in the request itself, as base64, or at an address. */
@@ -107,16 +107,14 @@ function partOf(part: JsonFields, path: string): ChatPart {
       break;
     }
     case "input_audio": {
-      const audio = isJsonObject(part["input_audio"]) ? part["input_audio"] : {};
-      const { data, format } = audio;
+      const { data, format } = fieldsOf(part["input_audio"]);
       if (typeof data === "string" && typeof format === "string") {
         return { ...at, kind: "audio", format, base64: data };
       }
       break;
     }
     case "file": {
-      const file = isJsonObject(part["file"]) ? part["file"] : {};
-      const { file_data: data, filename } = file;
+      const { file_data: data, filename } = fieldsOf(part["file"]);
       if (typeof data === "string") {
         const name = typeof filename === "string" ? filename : undefined;
         return { ...at, kind: "file", source: sourceOf(data, `${path}.file`), name };

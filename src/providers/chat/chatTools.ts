@@ -1,6 +1,6 @@
 import type { ChatRequestBody, RequestMessage } from "../../contract/chatRequestBody.ts";
 import type { ReadJson } from "../../lib/exactJson.ts";
-import { isJsonObject, type JsonFields } from "../../lib/json.ts";
+import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { isGiven } from "./chatFields.ts";
 import { unfit, unfitPart } from "./chatParts.ts";
 import { UnfitError } from "../provider.ts";
@@ -86,15 +86,15 @@ export function toolChoiceOf(body: ChatRequestBody): ChatToolChoice | undefined 
 
 /** https://platform.openai.com/docs/api-reference/chat/create#chat-create-tool_choice */
 function allowedOf(choice: JsonFields): ChatToolChoice {
-  const { mode, tools } = isJsonObject(choice["allowed_tools"]) ? choice["allowed_tools"] : {};
+  const { mode, tools } = fieldsOf(choice["allowed_tools"]);
   const isMode = mode === "auto" || mode === "required";
   if (!isMode || !Array.isArray(tools) || tools.length === 0) throw unfit("tool_choice");
   return { kind: "allowed", isRequired: mode === "required", names: tools.map(chosenName) };
 }
 
 function chosenName(choice: unknown): string {
-  const { type, function: chosen } = isJsonObject(choice) ? choice : {};
-  const name = type === "function" && isJsonObject(chosen) ? chosen["name"] : undefined;
+  const { type, function: chosen } = fieldsOf(choice);
+  const name = type === "function" ? fieldsOf(chosen)["name"] : undefined;
   if (typeof name !== "string") throw unfit("tool_choice");
   return name;
 }

@@ -1,6 +1,6 @@
 import { bearsContent, isUnknownFinishReason } from "../../contract/chatAnswer.ts";
 import { readChatUsage, type Usage } from "../../contract/usage.ts";
-import { isJsonObject, type JsonFields } from "../../lib/json.ts";
+import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { sha256 } from "../../lib/sha256.ts";
 import { parseAnswer, withoutIndex } from "../chat/answerObject.ts";
 import {
@@ -114,7 +114,7 @@ interface ReadUsage {
  * said, and the total has no more, the count is not known yet.
  */
 function usageOf(metadata: unknown, told: Told): ReadUsage {
-  const found = isJsonObject(metadata) ? metadata : {};
+  const found = fieldsOf(metadata);
   const thoughts = countOf(found["thoughtsTokenCount"] ?? 0);
   const prompt =
     countOf(found["promptTokenCount"]) + countOf(found["toolUsePromptTokenCount"] ?? 0);

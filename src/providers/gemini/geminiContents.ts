@@ -1,6 +1,6 @@
 import type { RequestMessage } from "../../contract/chatRequestBody.ts";
 import { exactReader, type ReadJson } from "../../lib/exactJson.ts";
-import { isJsonObject, type JsonFields } from "../../lib/json.ts";
+import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import {
   partsOf,
   picturesOf,
@@ -159,8 +159,7 @@ function signed(part: Part, thoughtSignature: string | undefined): Part {
 /** Where Google's own OpenAI-compatible interface has it: clients send back what they got. */
 function signatureOf(own: object): string | undefined {
   const { extra_content: extra } = own as { extra_content?: unknown };
-  const google = isJsonObject(extra) ? extra["google"] : undefined;
-  const signature = isJsonObject(google) ? google["thought_signature"] : undefined;
+  const signature = fieldsOf(fieldsOf(extra)["google"])["thought_signature"];
   return typeof signature === "string" && signature !== "" ? signature : undefined;
 }
 

@@ -1,5 +1,5 @@
 import { readChatUsage } from "../../contract/usage.ts";
-import { isJsonObject, rawValue, scanObject, type JsonFields } from "../../lib/json.ts";
+import { fieldsOf, rawValue, scanObject, type JsonFields } from "../../lib/json.ts";
 import { splice, spliceBytes, spliceEach } from "../../lib/splice.ts";
 import { parseAnswer } from "../chat/answerObject.ts";
 import {
@@ -82,5 +82,5 @@ function readChatEvent({ event, data }: Parameters<ReadChatEvent>[0]): ChatEvent
 function usageInChoice({ choices }: JsonFields): unknown {
   if (!Array.isArray(choices) || choices.length !== 1) return undefined;
   const [choice] = choices as readonly unknown[];
-  return isJsonObject(choice) ? choice["usage"] : undefined;
+  return fieldsOf(choice)["usage"];
 }

@@ -1,6 +1,6 @@
 import { isProviderCall } from "../../contract/providerCalls.ts";
 import { readReasoningTokens, readResponsesUsage } from "../../contract/usage.ts";
-import { isJsonObject, type JsonFields } from "../../lib/json.ts";
+import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { parseAnswer, withoutIndex } from "../chat/answerObject.ts";
 import { encodeChat } from "./openaiResponsesRequest.ts";
 import { Saying, type Said } from "./openaiResponsesSaying.ts";
@@ -85,7 +85,7 @@ function eventReader(): ReadChatEvent {
       default:
         sayEvent(saying, type, fields);
     }
-    const item = isJsonObject(fields["item"]) ? fields["item"] : {};
+    const item = fieldsOf(fields["item"]);
     const { encrypted_content: thought } = item;
     const isWhole = type === "response.output_item.done";
     const sealed = isWhole && typeof thought === "string" ? thought.length : 0;
@@ -152,8 +152,7 @@ function readEnd(response: JsonFields, saying: Saying, status: unknown) {
 
 function finishReasonOf(response: JsonFields, status: unknown, callsTools: boolean): string {
   if (status === "incomplete") {
-    const details = response["incomplete_details"];
-    const reason = isJsonObject(details) ? details["reason"] : undefined;
+    const { reason } = fieldsOf(response["incomplete_details"]);
     // Whatever else cut it, it must not look whole.
     return reason === "content_filter" ? "content_filter" : "length";
   }

@@ -1,7 +1,7 @@
 import type { ChatRequest } from "../../contract/chat.ts";
 import type { ChatRequestBody } from "../../contract/chatRequestBody.ts";
 import { COMPARED_RESPONSE } from "../../contract/keyCase.ts";
-import { isJsonObject, type JsonFields } from "../../lib/json.ts";
+import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { bodyWithOthers, isGiven, refuseOtherAnswers } from "../chat/chatFields.ts";
 import { unfit } from "../chat/chatParts.ts";
 import { formatOf, NO_PARAMETERS } from "../chat/chatTools.ts";
@@ -93,8 +93,7 @@ function includedWithLogprobs(own: unknown): readonly unknown[] {
 
 /** Usage is on the last event always; only how the stream is padded can be asked for. */
 function streamOptionsOf(body: JsonFields): object | undefined {
-  const options = body["stream_options"];
-  const padding = isJsonObject(options) ? options["include_obfuscation"] : undefined;
+  const padding = fieldsOf(body["stream_options"])["include_obfuscation"];
   return typeof padding === "boolean" ? { include_obfuscation: padding } : undefined;
 }
 
@@ -125,7 +124,7 @@ function textOf(body: ChatRequestBody & JsonFields): object | undefined {
 function withOwn(own: unknown, ours: JsonFields): object | undefined {
   const entries = Object.entries(ours).filter(([, value]) => isGiven(value));
   if (entries.length === 0) return isJsonObject(own) ? own : undefined;
-  return { ...(isJsonObject(own) ? own : {}), ...Object.fromEntries(entries) };
+  return { ...fieldsOf(own), ...Object.fromEntries(entries) };
 }
 
 function flatTools(tools: unknown): readonly unknown[] {
