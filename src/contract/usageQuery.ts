@@ -1,4 +1,4 @@
-import { DAY_MS, midnightOf } from "../lib/day.ts";
+import { DAY_MS, midnightOf, type DaySpan } from "../lib/day.ts";
 import { invalidRequest } from "./errors.ts";
 
 /** What a client may sum its usage up by. */
@@ -7,8 +7,7 @@ export const usageQueryGroupings = ["day", "model"] as const;
 /** A checked query of /v1/usage. */
 export interface UsageQuery {
   readonly by: (typeof usageQueryGroupings)[number];
-  /** Whole days since 1970, in UTC; `to` is left out. */
-  readonly days: { readonly from: number; readonly to: number };
+  readonly days: DaySpan;
 }
 
 const PARAMETERS = ["by", "since", "until"] as const;

@@ -1,6 +1,12 @@
 /** A day of UTC, which has no leap seconds as computers count. */
 export const DAY_MS = 86_400_000;
 
+/** Whole days since 1970 in UTC, `to` left out. */
+export interface DaySpan {
+  readonly from: number;
+  readonly to: number;
+}
+
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
 
 /** The first moment, in UTC, of a date such as `2026-11-01`; undefined for any other text, and for a day that no month has. */

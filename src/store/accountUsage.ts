@@ -1,8 +1,7 @@
 import type { UsageSums } from "../contract/usageForm.ts";
-import { DAY_MS } from "../lib/day.ts";
+import { DAY_MS, type DaySpan } from "../lib/day.ts";
 import type { Connection } from "./sqlite.ts";
 import { summedApart } from "./summedApart.ts";
-import type { TimeSpan } from "./timeSpan.ts";
 import { usageSums, type SummedUsage } from "./usage.ts";
 
 /** One day of an account: the sums of each model that it used, which is the group. */
@@ -14,10 +13,9 @@ interface DayOfAccount {
 
 /**
  * Reads what an account used from its daily totals and the requests that still run, one day a step and
- * each day of one moment: who reads many can let others work between two steps. `days` are whole days
- * since 1970, in UTC; those without requests are there too.
+ * each day of one moment: who reads many can let others work between two steps. Days without requests are there too.
  */
-export type ReadAccountUsage = (accountId: number, days: TimeSpan) => Generator<DayOfAccount, void>;
+export type ReadAccountUsage = (accountId: number, days: DaySpan) => Generator<DayOfAccount, void>;
 
 const SUMS_OF_DAY = `
   SELECT model AS name, sum(requests) AS requests, sum(failed) AS failed, sum(prompt) AS prompt,

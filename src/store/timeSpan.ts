@@ -1,4 +1,4 @@
-import { DAY_MS } from "../lib/day.ts";
+import { DAY_MS, type DaySpan } from "../lib/day.ts";
 
 /** Milliseconds since 1970, `to` left out. */
 export interface TimeSpan {
@@ -6,9 +6,9 @@ export interface TimeSpan {
   readonly to: number;
 }
 
-/** Whole days since 1970 in UTC, the last one left out, and parts of other days. */
+/** Whole days, and parts of other days. */
 export interface SplitTime {
-  readonly days: TimeSpan;
+  readonly days: DaySpan;
   readonly parts: readonly TimeSpan[];
 }
 

@@ -1,6 +1,6 @@
 import { sql, type SQL } from "drizzle-orm";
 import type { UsageSums } from "../contract/usageForm.ts";
-import { DAY_MS } from "../lib/day.ts";
+import { DAY_MS, type DaySpan } from "../lib/day.ts";
 import { NANO_ROUBLES_PER_ROUBLE } from "../lib/money.ts";
 import type { Connection } from "./sqlite.ts";
 import { chargeRef } from "./ledger.ts";
@@ -83,7 +83,7 @@ export function usageReport(
 }
 
 /** Sums up money as `summedApart` does, by values that are bound. */
-function ofTotals(by: UsageGrouping, days: TimeSpan, account: string | undefined): SQL {
+function ofTotals(by: UsageGrouping, days: DaySpan, account: string | undefined): SQL {
   return sql`SELECT ${groupings[by].ofTotals()} AS grouped, sum(requests) AS requests, sum(failed) AS failed,
       sum(prompt_tokens) AS prompt, sum(cached_tokens) AS cached,
       sum(cache_write_tokens) AS cacheWrite, sum(completion_tokens) AS completion,
@@ -94,7 +94,7 @@ function ofTotals(by: UsageGrouping, days: TimeSpan, account: string | undefined
     GROUP BY 1`;
 }
 
-function ofDays(days: TimeSpan, account: string | undefined): SQL {
+function ofDays(days: DaySpan, account: string | undefined): SQL {
   if (account === undefined) return sql`day >= ${days.from} AND day < ${days.to}`;
   // The totals lie in the order of days: from one to the next there is, those of the account are a short way.
   return sql`day IN (
