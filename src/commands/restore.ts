@@ -3,9 +3,12 @@ import { resolve } from "node:path";
 import { loadConfig } from "../config/load.ts";
 import { restore, type Restored } from "../store/store.ts";
 import { printResult, visible, type Result } from "./print.ts";
-import { commandToPaste } from "./shellWord.ts";
+import { commandToPaste, shellWord } from "./shellWord.ts";
 import { currentActor, globalOptions } from "./session.ts";
 import { listenForStop } from "./stopSignals.ts";
+
+/** More keys, or accounts, that work again are named in one line for all. */
+const PASTED_SINGLY_MAX = 10;
 
 /** Registers `tollgate restore`. */
 export function addRestore(program: Command): void {
@@ -69,15 +72,24 @@ function revivedLines(
   { keys, accounts }: NonNullable<Restored["revived"]>,
   configPath: string | undefined,
 ): readonly string[] {
-  const paste = (...words: readonly string[]) => commandToPaste(configPath, ...words);
+  const lines = (
+    noun: string,
+    names: readonly string[],
+    { end, command }: { end: string; command: readonly string[] },
+  ): readonly string[] => {
+    const again = "works again, and did not before:";
+    if (names.length > PASTED_SINGLY_MAX) {
+      const each = `${commandToPaste(configPath, ...command)} "$name"`;
+      return [
+        `${again} ${names.length} ${noun}s, to end that: for name in ${names.map(shellWord).join(" ")}; do ${each}; done`,
+      ];
+    }
+    return names.map(
+      (name) => `${again} ${noun} ${name}, ${end}: ${commandToPaste(configPath, ...command, name)}`,
+    );
+  };
   return [
-    ...keys.map(
-      (id) =>
-        `works again, and did not before: key ${id}, to end it: ${paste("keys", "revoke", id)}`,
-    ),
-    ...accounts.map(
-      (name) =>
-        `works again, and did not before: account ${name}, to end that: ${paste("accounts", "disable", name)}`,
-    ),
+    ...lines("key", keys, { end: "to end it", command: ["keys", "revoke"] }),
+    ...lines("account", accounts, { end: "to end that", command: ["accounts", "disable"] }),
   ];
 }

@@ -2,9 +2,10 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { copyFileSync, readdirSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Database } from "bun:sqlite";
-import { takeInstanceLock } from "../../src/store/store.ts";
+import { openStore, takeInstanceLock } from "../../src/store/store.ts";
 import { fromSource, openDesk, type Desk } from "../support/cli.ts";
 import { openAuditedBooks } from "../support/auditedBooks.ts";
+import { fund } from "../support/storeFolder.ts";
 import { until } from "../support/until.ts";
 
 /** A command takes a tenth of a second, on a machine that has nothing else to do. */
@@ -87,6 +88,28 @@ test(
       "works again, and did not before: key key_bob, to end it: tollgate keys revoke key_bob",
       "works again, and did not before: account bob, to end that: tollgate accounts disable bob",
       "next: tollgate serve",
+    ]);
+  },
+  commandsTimeoutMs,
+);
+
+test(
+  "many who are let in again are shut out by a line for all of them",
+  async () => {
+    const store = openStore({ path: desk.database, durability: "process", serving: false });
+    const actor = { name: "alice", at: Date.now() };
+    const names = Array.from({ length: 12 }, (_, at) => `many-${at}`);
+    for (const name of names) fund(store, name, 0n);
+    await desk.json("backup", "night.db");
+    for (const name of names) {
+      store.admin.revokeKey(actor, `key_${name}`);
+      store.admin.setDisabled(actor, name, true);
+    }
+    store.close();
+    const { stdout } = await desk.run("restore", "night.db", "--config", "config.toml");
+    expect(stdout.split("\n").filter((line) => line.includes("works again"))).toEqual([
+      `works again, and did not before: 12 keys, to end that: for name in ${names.map((name) => `key_${name}`).join(" ")}; do tollgate keys revoke --config config.toml "$name"; done`,
+      `works again, and did not before: 12 accounts, to end that: for name in ${names.toSorted().join(" ")}; do tollgate accounts disable --config config.toml "$name"; done`,
     ]);
   },
   commandsTimeoutMs,
