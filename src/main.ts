@@ -10,6 +10,9 @@ const DONE = 0;
 const FAILED = 1;
 const WRONG_USAGE = 2;
 
+/** Of an argument that is refused, such as a list of a thousand names, the beginning says which it is. */
+const LONG_ARGUMENT = /'(.{100}).{100,}' is invalid/su;
+
 type AddCommand = (program: Command) => void;
 
 /**
@@ -94,6 +97,7 @@ function printUsageError(text: string): void {
     text
       .trimEnd()
       .replace(/^error: /, "")
+      .replace(LONG_ARGUMENT, "'$1...' is invalid")
       .replace(/\n\(/, " ("),
   );
 }

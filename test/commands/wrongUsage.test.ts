@@ -114,6 +114,20 @@ describe("a wrong command line ends with status 2 and one line on stderr", () =>
   test("and has touched no store", () => expect(existsSync(desk.database)).toBe(false));
 });
 
+test("of an argument without an end, the line shows the beginning", async () => {
+  const names = Array.from({ length: 5000 }, (_, at) => `model-${at}`).join(",");
+  const lines = await Promise.all([
+    desk.run("keys", "create", "--account", "a", "--models", names),
+    desk.run("accounts", "create", names),
+  ]);
+  for (const { stderr } of lines) {
+    expect(stderr).toContain("model-0,model-1,");
+    expect(stderr).toContain("...' is invalid");
+    expect(stderr.length).toBeLessThan(400);
+  }
+  expect(lines[0]?.stderr).toEndWith("A key names at most 100 models: use * for many.");
+});
+
 describe("help", () => {
   test("is what a line without a command gets, as an error", async () => {
     for (const args of [[], ["accounts"]]) {
