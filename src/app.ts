@@ -238,7 +238,7 @@ function watchStore({ path, store, lock, log }: ServedStore, edges: Edges): Time
     () => logSizeBytes(path),
     (bytes) =>
       log.error(
-        "the write-ahead log cannot be emptied: another program keeps a read of the database open",
+        "the write-ahead log cannot be emptied: another program keeps a read of the database open, as tollgate audit does while it runs",
         { bytes },
       ),
   );
