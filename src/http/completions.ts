@@ -1,5 +1,4 @@
 import type { App } from "../app.ts";
-import type { Caller } from "../auth/authenticate.ts";
 import type { Config } from "../config/schema.ts";
 import { checkChatRequest, type ChatRequest } from "../contract/chat.ts";
 import { ApiError, incompleteRequest, rateLimitExceeded } from "../contract/errors.ts";
@@ -12,25 +11,11 @@ import type { CheckedBody, Gateway, Visit } from "../gateway/gateway.ts";
 import { responses } from "../gateway/responses.ts";
 import type { JsonFields } from "../lib/json.ts";
 import type { BodyClaim } from "../limits/bodyBudget.ts";
-import type { Passage } from "../limits/keyLimits.ts";
 import { errorClass } from "../telemetry/log.ts";
 import { readBody, type BodyText } from "./body.ts";
+import { takePlace, type Entry } from "./place.ts";
 import { eventStreamResponse, jsonResponse } from "./response.ts";
 import { streamBody } from "./stream.ts";
-import type { Trace } from "./trace.ts";
-
-/** A request that was let in, as a route's handler gets it. */
-export interface Entry {
-  request: Request;
-  trace: Trace;
-  caller: Caller;
-  passage: Passage;
-  /** Bun's server: it cuts a silent connection unless it is told not to. */
-  server: { timeout(request: Request, seconds: number): void } | null;
-}
-
-/** How long a connection may be silent before and after the gateway's own time-outs count. */
-export const IDLE_TIMEOUT_SECONDS = 60;
 
 /** An endpoint whose requests a provider answers. */
 interface Completion<Asked> {
@@ -65,14 +50,14 @@ async function serve<Asked extends Pick<ChatRequest, "model" | "stream">>(
   entry: Entry,
   completion: Completion<Asked>,
 ): Promise<Response> {
-  const { request, trace, passage } = entry;
+  const { request, trace, caller, passage } = entry;
   const setup = app.gateway.current;
   const { server } = setup.config;
   const place = takePlace(app, entry);
   const visit: Visit = {
     requestId: trace.id,
     setup,
-    caller: entry.caller,
+    caller,
     passage,
     signal: request.signal,
     note: (fields) => trace.note(fields),
@@ -86,8 +71,7 @@ async function serve<Asked extends Pick<ChatRequest, "model" | "stream">>(
   let beginning: Promise<unknown> | undefined;
   try {
     const body = await readWhole(request, server.maxBodyBytes, claim);
-    // From here on the gateway's own time-outs count: Bun's would cut a provider that thinks.
-    entry.server?.timeout(request, 0);
+    place.waits();
     const answered = await answer(app.gateway, visit, completion, body);
     if (answered.kind === "stream") {
       place.streams();
@@ -121,36 +105,6 @@ async function answer<Asked extends Pick<ChatRequest, "model" | "stream">>(
   const { model, stream } = request;
   visit.note({ endpoint: completion.endpoint, model, stream });
   return completion.answer(gateway, visit, { request, object, bodyBytes: body.bytes.length });
-}
-
-/** A request's place among those under way. */
-interface Place {
-  /** It is answered by a stream, and counted as one until it leaves. */
-  streams(): void;
-  /** Gives the place back, once. */
-  leave(): void;
-}
-
-function takePlace(app: App, { request, passage, server }: Entry): Place {
-  let isLeft = false;
-  let isStream = false;
-  app.requests.begin();
-  return {
-    streams() {
-      if (isLeft) return;
-      isStream = true;
-      app.requests.openStreams += 1;
-    },
-    leave() {
-      if (isLeft) return;
-      isLeft = true;
-      if (isStream) app.requests.openStreams -= 1;
-      passage.release();
-      app.requests.end();
-      // The connection is an idle one again, and a client that never takes its last bytes is cut off.
-      server?.timeout(request, IDLE_TIMEOUT_SECONDS);
-    },
-  };
 }
 
 /** A client that goes away while it sends has made a request that is not whole; nobody hears of it but the log. */

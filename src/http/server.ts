@@ -8,8 +8,9 @@ import { showAccount } from "./account.ts";
 import { errorResponse, jsonResponse } from "./response.ts";
 import { authentication } from "./authentication.ts";
 import { health } from "./health.ts";
-import { IDLE_TIMEOUT_SECONDS, postChat, postResponses } from "./completions.ts";
+import { postChat, postResponses } from "./completions.ts";
 import { listModels, showModel } from "./models.ts";
+import { IDLE_TIMEOUT_SECONDS } from "./place.ts";
 import { showReceipt } from "./receipt.ts";
 import { keepPath } from "./requestPath.ts";
 import { createTraces, type Trace } from "./trace.ts";
@@ -75,8 +76,8 @@ export function createServer(app: App) {
         .get("/account", ({ trace, caller, passage }) =>
           answerAtOnce(trace, passage, () => showAccount(app, caller)),
         )
-        .get("/usage", async ({ request, trace, caller, passage }) => {
-          const body = await showUsage(app, { request, caller, passage });
+        .get("/usage", async ({ request, server, trace, caller, passage }) => {
+          const body = await showUsage(app, { request, server, caller, passage });
           return jsonResponse(trace, 200, body);
         })
         .get("/requests/*", ({ trace, caller, passage, params }) =>

@@ -3,18 +3,17 @@ import { incompleteRequest, rateLimitExceeded, serviceUnavailable } from "../con
 import { usageForm, type UsageSums } from "../contract/usageForm.ts";
 import { checkUsageQuery, type UsageQuery } from "../contract/usageQuery.ts";
 import { ShuttingDown } from "../gateway/gateway.ts";
-import type { Entry } from "./completions.ts";
+import { takePlace, type Entry } from "./place.ts";
 
 /**
  * What the caller's account used, as the books have it now. Many days of many keys and models are many sums to read, so
  * they are read in turns with everybody else's work. Throws ApiError.
  */
-export async function showUsage(
-  app: App,
-  { request, caller, passage }: Pick<Entry, "request" | "caller" | "passage">,
-): Promise<string> {
-  app.requests.begin();
+export async function showUsage(app: App, entry: Omit<Entry, "trace">): Promise<string> {
+  const { request, caller } = entry;
+  const place = takePlace(app, entry);
   try {
+    place.waits();
     const query = checkUsageQuery(queryOf(request), app.gateway.clock.epochMs());
     const rows = app.turns.run(caller.accountId, sumUp(app, request, caller.accountId, query));
     // Another report of the account is over soon.
@@ -22,8 +21,7 @@ export async function showUsage(
     const data = (await rows).map((row) => usageForm(query.by, row));
     return JSON.stringify({ object: "list", data });
   } finally {
-    passage.release();
-    app.requests.end();
+    place.leave();
   }
 }
 

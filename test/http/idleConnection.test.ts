@@ -1,6 +1,8 @@
 import { expect, test } from "bun:test";
 import { authenticate } from "../../src/auth/authenticate.ts";
-import { postChat, type Entry } from "../../src/http/completions.ts";
+import { postChat } from "../../src/http/completions.ts";
+import type { Entry } from "../../src/http/place.ts";
+import { showUsage } from "../../src/http/usage.ts";
 import { Trace } from "../../src/http/trace.ts";
 import { helloEvent, usual } from "../support/chatAnswers.ts";
 import { ask } from "../support/chatCalls.ts";
@@ -22,7 +24,7 @@ const OWN_TIMEOUTS = 0;
 const IDLE_SECONDS = 60;
 
 /** An entry of a key with one place, whose server only notes what silence it is to allow. */
-function entryOf(body: string): { entry: Entry; allowed: number[]; hasPlace: () => boolean } {
+function entryOf(request: Request): { entry: Entry; allowed: number[]; hasPlace: () => boolean } {
   const { app } = at.gateway;
   const { store, clock } = app.gateway;
   const { key } = at.gateway.key();
@@ -31,7 +33,6 @@ function entryOf(body: string): { entry: Entry; allowed: number[]; hasPlace: () 
   const limits = { requestsPerMinute: 0, tokensPerMinute: 0, concurrentRequests: 1 };
   const admission = app.limiter.admit(caller.id, limits);
   if (!admission.ok) throw new Error("the key has no place");
-  const request = new Request("http://localhost/v1/chat/completions", { method: "POST", body });
   const allowed: number[] = [];
   const server: Entry["server"] = {
     timeout(timed, seconds) {
@@ -47,6 +48,8 @@ function entryOf(body: string): { entry: Entry; allowed: number[]; hasPlace: () 
   };
 }
 
+const postOf = (body: string): Request =>
+  new Request("http://localhost/v1/chat/completions", { method: "POST", body });
 const chat = JSON.stringify(ask());
 const stream = JSON.stringify(ask({ stream: true }));
 
@@ -61,11 +64,25 @@ test.each<[what: string, body: string, ProviderAnswer, outcome: number | string]
   "behind %s the connection is an idle one again, and the key's place is free",
   async (_, body, answer, outcome) => {
     at.provider.answer = answer;
-    const { entry, allowed, hasPlace } = entryOf(body);
+    const { entry, allowed, hasPlace } = entryOf(postOf(body));
     const response = await postChat(at.gateway.app, entry).catch((error: Error) => error.message);
     if (body === stream) expect(allowed).toEqual([OWN_TIMEOUTS]);
     if (response instanceof Response) await response.text();
     expect(response instanceof Response ? response.status : response).toBe(outcome);
+    expect(allowed).toEqual([OWN_TIMEOUTS, IDLE_SECONDS]);
+    expect(hasPlace()).toBe(true);
+  },
+);
+
+test.each([
+  ["", JSON.stringify({ object: "list", data: [] })],
+  ["?by=hour", "by must be one of: day, model"],
+])(
+  "a report of usage, which waits for its turns, is not cut while it waits (%j)",
+  async (query, outcome) => {
+    const { entry, allowed, hasPlace } = entryOf(new Request(`http://localhost/v1/usage${query}`));
+    const answer = await showUsage(at.gateway.app, entry).catch((error: Error) => error.message);
+    expect(answer).toBe(outcome);
     expect(allowed).toEqual([OWN_TIMEOUTS, IDLE_SECONDS]);
     expect(hasPlace()).toBe(true);
   },
