@@ -67,7 +67,7 @@ async function serve<Asked extends Pick<ChatRequest, "model" | "stream">>(
       trace.end(200);
     },
   };
-  const claim = app.bodies.claim();
+  const claim = app.bodies.claim(caller.accountId);
   let beginning: Promise<unknown> | undefined;
   try {
     const body = await readWhole(request, server.maxBodyBytes, claim);
@@ -111,7 +111,7 @@ async function answer<Asked extends Pick<ChatRequest, "model" | "stream">>(
 async function readWhole(request: Request, bytesMax: number, claim: BodyClaim): Promise<BodyText> {
   try {
     return await readBody(request, bytesMax, (bytes) => {
-      // There is room as soon as any other body is let go.
+      // There is room as soon as another body of the account is let go, or enough of the others'.
       if (!claim.take(bytes)) throw rateLimitExceeded();
     });
   } catch (error) {

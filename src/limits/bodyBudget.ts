@@ -2,7 +2,7 @@ import { totalmem } from "node:os";
 
 /** One body's part of what all may have in memory. */
 export interface BodyClaim {
-  /** Counts bytes that have arrived; false, and they are not counted, where all bodies together are too large. */
+  /** Counts bytes that have arrived; false, and they are not counted, where the account's bodies are too large together. */
   take(bytes: number): boolean;
   /** Gives all of them back; nothing happens the second time. */
   release(): void;
@@ -10,11 +10,12 @@ export interface BodyClaim {
 
 /**
  * How many bytes of clients' bodies are being read, or are held for an answer that has not begun. The limits of a key
- * count requests, and a key without money may have many under way, each with the largest body.
+ * count requests, and a key without money may have many under way, each with the largest body: of what is free an account
+ * gets a share, so that some is left for each of the others, however much it sends.
  */
 export interface BodyBudget {
   readonly heldBytes: number;
-  claim(): BodyClaim;
+  claim(accountId: number): BodyClaim;
 }
 
 /** A body is there up to three times for a while, as bytes, as text and as values: all of them take half of the memory. */
@@ -28,24 +29,40 @@ export function bodyBytesMax(): number {
   return Math.floor(memory / MEMORY_PER_BODY_BYTE);
 }
 
+/** So many times what it leaves free is an account's: of what the others leave it has three quarters at most. */
+const SHARE_OF_FREE = 3;
+/** So much is every account's, whatever the others have. */
+const ALWAYS_FREE_BYTES = 65_536;
+
 /** A body that is alone is always taken: its own limit is the config's. */
 export function createBodyBudget(bytesMax: number): BodyBudget {
   let heldBytes = 0;
+  const accounts = new Map<number, number>();
+  const count = (accountId: number, bytes: number): void => {
+    const ofAccount = (accounts.get(accountId) ?? 0) + bytes;
+    if (ofAccount === 0) accounts.delete(accountId);
+    else accounts.set(accountId, ofAccount);
+    heldBytes += bytes;
+  };
   return {
     get heldBytes() {
       return heldBytes;
     },
-    claim() {
+    claim(accountId) {
       let own = 0;
       return {
         take(bytes) {
-          if (heldBytes > own && heldBytes + bytes > bytesMax) return false;
+          const ofAccount = (accounts.get(accountId) ?? 0) + bytes;
+          const free = bytesMax - heldBytes - bytes;
+          const isAlone = heldBytes === own;
+          if (!isAlone && ofAccount > Math.max(ALWAYS_FREE_BYTES, SHARE_OF_FREE * free))
+            return false;
           own += bytes;
-          heldBytes += bytes;
+          count(accountId, bytes);
           return true;
         },
         release() {
-          heldBytes -= own;
+          count(accountId, -own);
           own = 0;
         },
       };

@@ -1,39 +1,65 @@
 import { describe, expect, test } from "bun:test";
-import { createBodyBudget } from "../../src/limits/bodyBudget.ts";
+import { array, assert, boolean, nat, property, tuple } from "fast-check";
+import { createBodyBudget, type BodyClaim } from "../../src/limits/bodyBudget.ts";
 import { answered, helloEvent, roleEvent } from "../support/chatAnswers.ts";
 import { chat, openChat } from "../support/chatCalls.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
 import { piece, refusal, streamHead } from "../support/scriptedProvider.ts";
 import type { ProviderAnswer, ScriptedProvider } from "../support/scriptedProvider.ts";
-import type { TestApp } from "../support/testApp.ts";
+import type { TestApp, TestKey } from "../support/testApp.ts";
 import { until } from "../support/until.ts";
+
+/** A hoarder's body is no larger: one that is alone may be. */
+const HOARD_BYTES_MAX = 100_000_000;
 
 const at = openOneModelBefore();
 const late = openOneModelBefore({ server: { sse_keepalive: "60ms" } });
 const bodies = () => at.gateway.app.bodies;
+const accountOf = ({ account }: TestKey): number =>
+  at.gateway.store.accounts.find(account)?.id ?? Number.NaN;
 const refused = {
   status: 429,
   body: { error: { message: "rate limit exceeded", type: "rate_limit_error" } },
 };
 const long = { messages: [{ role: "user", content: "word ".repeat(40_000) }] };
 
-describe("where the bodies of all requests take all the memory that they may", () => {
+describe("where the bodies of an account take all the memory that they may", () => {
   test.each([{}, long])(
     "one more is refused for a second, and none of it is kept (%#)",
     async (more) => {
       at.provider.answer = answered();
-      const others = bodies().claim();
+      const key = at.gateway.key();
+      const others = bodies().claim(accountOf(key));
       others.take(Number.MAX_SAFE_INTEGER);
-      const reply = await chat(at.gateway, at.gateway.key(), more);
+      const reply = await chat(at.gateway, key, more);
       expect(reply).toMatchObject(refused);
       expect(reply.headers.get("retry-after")).toBe("1");
       expect(bodies().heldBytes).toBe(Number.MAX_SAFE_INTEGER);
       others.release();
-      expect((await chat(at.gateway, at.gateway.key(), more)).status).toBe(200);
+      expect((await chat(at.gateway, key, more)).status).toBe(200);
       expect(bodies().heldBytes).toBe(0);
     },
   );
+
+  test("those of all others are taken, of whatever size", async () => {
+    at.provider.answer = answered();
+    const hoarder = at.gateway.key({ balance: 0n });
+    const hoard = Array.from({ length: 100 }, () => bodies().claim(accountOf(hoarder)));
+    for (const claim of hoard) takeAll(claim);
+    const key = at.gateway.key();
+    for (const more of [{}, long]) expect((await chat(at.gateway, key, more)).status).toBe(200);
+    expect((await chat(at.gateway, hoarder, {})).status).toBe(429);
+    for (const claim of hoard) claim.release();
+  });
 });
+
+/** Takes what it can get, to the last byte. */
+function takeAll(claim: BodyClaim): number {
+  let taken = 0;
+  for (let bytes = 2 ** 40; bytes >= 1; bytes /= 2)
+    while (taken + bytes <= HOARD_BYTES_MAX && claim.take(bytes)) taken += bytes;
+  return taken;
+}
 
 /** Says hello, and then nothing for as long as anybody listens. */
 const hello: ProviderAnswer = async (peer) => {
@@ -78,14 +104,66 @@ describe("a body whose answer's head left before any content counts", () => {
   });
 });
 
+const SMALL = 65_536;
+const ALL = 1000 * SMALL;
+
 describe("a budget of bodies", () => {
-  test("takes any body that is alone, and others only within its bound", () => {
-    const budget = createBodyBudget(100);
-    const [first, second] = [budget.claim(), budget.claim()];
-    expect([first.take(80), first.take(80), second.take(1)]).toEqual([true, true, false]);
+  test("takes any body that is alone, and beside it only small ones", () => {
+    const budget = createBodyBudget(ALL);
+    const [first, second] = [budget.claim(1), budget.claim(2)];
+    expect([first.take(2 * ALL), second.take(SMALL), second.take(1)]).toEqual([true, true, false]);
+    expect(first.take(1)).toBe(false);
     first.release();
     first.release();
-    expect([second.take(60), first.take(41), first.take(40)]).toEqual([true, false, true]);
-    expect(budget.heldBytes).toBe(100);
+    expect([second.take(ALL), budget.heldBytes]).toEqual([true, ALL + SMALL]);
+  });
+
+  test("gives an account three quarters of what the others leave, however many bodies it is", () => {
+    const budget = createBodyBudget(1 + ALL);
+    budget.claim(9).take(1);
+    const hoard = (accountId: number): number =>
+      Array.from({ length: 20 }, () => budget.claim(accountId)).reduce((sum, claim) => {
+        for (let bytes = ALL / 16; bytes >= 1; bytes = Math.floor(bytes / 2))
+          while (claim.take(bytes)) sum += bytes;
+        return sum;
+      }, 0);
+    expect(hoard(1)).toBe((ALL * 3) / 4);
+    expect(hoard(2)).toBe((ALL * 3) / 16);
+    expect(hoard(3)).toBe((ALL * 3) / 64);
+    expect(hoard(1)).toBe(0);
+  });
+
+  test("gives back what a body took to its account and to all", () => {
+    const budget = createBodyBudget(ALL);
+    const most = (ALL * 3) / 4;
+    const [small, large] = [budget.claim(1), budget.claim(1)];
+    expect([small.take(SMALL), large.take(most), large.take(most - SMALL)]).toEqual([
+      true,
+      false,
+      true,
+    ]);
+    small.release();
+    expect([large.take(SMALL), budget.heldBytes]).toEqual([true, most]);
+  });
+
+  test("has room for a small body of whoever has none, and no other goes beyond it, in any history", () => {
+    const step = tuple(nat(9), nat((ALL * 3) / 4), boolean());
+    const steps = array(step, { maxLength: 200, size: "max" });
+    const history = property(steps, (told) => {
+      const budget = createBodyBudget(ALL);
+      const accounts = Array.from({ length: 10 }, (): BodyClaim[] => []);
+      for (const [accountId, bytes, isRelease] of told) {
+        const open = accounts[accountId] ?? [];
+        const claim = budget.claim(accountId);
+        if (isRelease) open.shift()?.release();
+        else if (claim.take(bytes)) open.push(claim);
+        else expect(open.length > 0 || bytes > SMALL).toBe(true);
+        expect(budget.heldBytes).toBeLessThanOrEqual(ALL + accounts.length * SMALL);
+      }
+      expect(budget.claim(accounts.length).take(SMALL)).toBe(true);
+      for (const claim of accounts.flat()) claim.release();
+      expect(budget.heldBytes).toBe(SMALL);
+    });
+    assert(history, { seed: 1 });
   });
 });
