@@ -7,6 +7,8 @@ export type HoldRefusal =
   | { ok: false; reason: "insufficient"; required: bigint; available: bigint }
   | { ok: false; reason: "busy" };
 
+export type Taken = { ok: true; hold: Hold } | HoldRefusal;
+
 /** Money promised to one open request, in nano-roubles. */
 export interface Hold {
   readonly amount: bigint;
@@ -33,14 +35,29 @@ export interface Books {
   fundsBeside(requestIds: readonly string[]): SettledFunds;
 }
 
+/** How long a request waits for its money. */
+export interface Patience {
+  readonly waitMs: number;
+  /** Aborted when nobody waits any more: then nothing is held. */
+  readonly signal: Pick<AbortSignal, "aborted">;
+}
+
 export interface Holds {
   /**
    * Holds as much of the range as the account and the key's budget can pay now. The books are read in the
    * same turn of the event loop: that makes reading and holding one step.
    */
-  take(owner: HoldOwner, range: AmountRange, books: Books): { ok: true; hold: Hold } | HoldRefusal;
-  /** Resolves when a hold of the account is released, or after so long. */
-  whenReleased(accountId: number, withinMs: number): Promise<void>;
+  take(owner: HoldOwner, range: AmountRange, books: Books): Taken;
+  /**
+   * The same, but what others hold is waited for, in the order of coming, where a small amount may pass a large one.
+   * Until then `books` may be asked at any time; rejects with what it throws.
+   */
+  takeWithin(
+    patience: Patience,
+    owner: HoldOwner,
+    range: AmountRange,
+    books: Books,
+  ): Promise<Taken>;
   /** The sum of all open holds; 0 at rest. */
   total(): bigint;
 }
@@ -48,7 +65,29 @@ export interface Holds {
 /** Of an account's requests that are ending the books are asked about so many, the oldest. */
 const ENDING_ASKED_MAX = 256;
 
-type Decision = { ok: true; amount: bigint } | HoldRefusal;
+/** How soon a credit made on the command line reaches the requests that wait for money. */
+const CREDIT_POLL_MS = 100;
+
+/** What the account may spend, and what of it was free when that was less than was asked for. */
+interface Busy {
+  ok: false;
+  reason: "busy";
+  spendable: bigint;
+  free: bigint;
+}
+
+type Decision = { ok: true; amount: bigint } | Exclude<HoldRefusal, { reason: "busy" }> | Busy;
+
+/** A request that waits for its money. */
+interface Waiter {
+  readonly owner: HoldOwner;
+  readonly range: AmountRange;
+  readonly books: Books;
+  readonly signal: Patience["signal"];
+  readonly timer: Timer;
+  resolve(taken: Taken): void;
+  reject(error: unknown): void;
+}
 
 interface Promised {
   ofAccount: bigint;
@@ -61,28 +100,16 @@ export function createHolds(): Holds {
   const holdsOf = (accountId: number): AccountHolds => {
     const known = accounts.get(accountId);
     if (known) return known;
-    const holds = new AccountHolds();
-    accounts.set(accountId, holds);
-    return holds;
-  };
-  const forgetIdle = (accountId: number): void => {
-    if (accounts.get(accountId)?.isIdle === true) accounts.delete(accountId);
+    const made = new AccountHolds(() => accounts.delete(accountId));
+    accounts.set(accountId, made);
+    return made;
   };
   return {
-    take(owner, range, books) {
-      assert(0n <= range.least && range.least <= range.most, "a negative hold");
-      const account = holdsOf(owner.accountId);
-      const decision = decideBy(account, owner.keyId, range, books);
-      if (decision.ok) {
-        const hold = account.open(owner, decision.amount, () => forgetIdle(owner.accountId));
-        return { ok: true, hold };
-      }
-      forgetIdle(owner.accountId);
-      return decision;
-    },
-    async whenReleased(accountId, withinMs) {
-      await holdsOf(accountId).whenReleased(withinMs);
-      forgetIdle(accountId);
+    take: (owner, range, books) => holdsOf(owner.accountId).take(owner, range, books),
+    async takeWithin(patience, owner, range, books) {
+      const now = holdsOf(owner.accountId).take(owner, range, books);
+      if (now.ok || now.reason === "insufficient") return now;
+      return holdsOf(owner.accountId).wait(patience, owner, range, books);
     },
     total: () => accounts.values().reduce((sum, { held }) => sum + held, 0n),
   };
@@ -96,10 +123,81 @@ class AccountHolds {
   /** The holds whose end was asked for, oldest first. */
   readonly #ending = new Map<string, { keyId: number; amount: bigint }>();
   /** Longest first. */
-  readonly #waiting = new Set<() => void>();
+  readonly #waiting = new Set<Waiter>();
+  #poll: Timer | undefined;
+  readonly #idle: () => void;
 
-  get isIdle(): boolean {
-    return this.#openCount === 0 && this.#waiting.size === 0;
+  /** `idle` is told whenever there is nothing left to remember. */
+  constructor(idle: () => void) {
+    this.#idle = idle;
+  }
+
+  take(owner: HoldOwner, range: AmountRange, books: Books): Taken {
+    assert(0n <= range.least && range.least <= range.most, "a negative hold");
+    try {
+      const decision = decideBy(this, owner.keyId, range, books);
+      return decision.ok ? { ok: true, hold: this.#open(owner, decision.amount) } : decision;
+    } finally {
+      this.#forgetIfIdle();
+    }
+  }
+
+  wait(
+    { waitMs, signal }: Patience,
+    owner: HoldOwner,
+    range: AmountRange,
+    books: Books,
+  ): Promise<Taken> {
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => this.#look(waiter) && this.#giveUp(waiter), waitMs);
+      const waiter: Waiter = { owner, range, books, signal, timer, resolve, reject };
+      this.#waiting.add(waiter);
+      this.#poll ??= setInterval(() => this.#serve(), CREDIT_POLL_MS);
+    });
+  }
+
+  /**
+   * Gives those that wait what there is now. Nobody who needs more than was just seen to be free is asked: the books
+   * are read for those that leave, and to see that there is no more.
+   */
+  #serve(): void {
+    let seen: Busy | undefined;
+    for (const waiter of this.#waiting) {
+      const { range, signal } = waiter;
+      const isHopeless = seen && seen.free < range.least && range.least <= seen.spendable;
+      if (!isHopeless || signal.aborted) seen = this.#look(waiter) ?? seen;
+    }
+  }
+
+  /** Decides for one that waits; what there is, where it has to go on waiting. */
+  #look(waiter: Waiter): Busy | undefined {
+    const { owner, range, books, signal } = waiter;
+    if (signal.aborted) return this.#giveUp(waiter);
+    try {
+      const decision = decideBy(this, owner.keyId, range, books);
+      if (!decision.ok && decision.reason === "busy") return decision;
+      waiter.resolve(
+        decision.ok ? { ok: true, hold: this.#open(owner, decision.amount) } : decision,
+      );
+    } catch (error) {
+      waiter.reject(error);
+    }
+    this.#leave(waiter);
+    return undefined;
+  }
+
+  #giveUp(waiter: Waiter): undefined {
+    waiter.resolve({ ok: false, reason: "busy" });
+    this.#leave(waiter);
+  }
+
+  #leave(waiter: Waiter): void {
+    clearTimeout(waiter.timer);
+    this.#waiting.delete(waiter);
+    if (this.#waiting.size > 0) return;
+    clearInterval(this.#poll);
+    this.#poll = undefined;
+    this.#forgetIfIdle();
   }
 
   /** The requests that are ending, as many as the books are asked about. */
@@ -122,7 +220,7 @@ class AccountHolds {
     return promised;
   }
 
-  open({ keyId, requestId }: HoldOwner, amount: bigint, released: () => void): Hold {
+  #open({ keyId, requestId }: HoldOwner, amount: bigint): Hold {
     this.#openCount += 1;
     this.#add(keyId, amount);
     let isOpen = true;
@@ -136,22 +234,14 @@ class AccountHolds {
         this.#openCount -= 1;
         this.#ending.delete(requestId);
         this.#add(keyId, -amount);
-        for (const wake of this.#waiting) wake();
-        released();
+        this.#serve();
+        this.#forgetIfIdle();
       },
     };
   }
 
-  whenReleased(withinMs: number): Promise<void> {
-    return new Promise((resolve) => {
-      const wake = (): void => {
-        clearTimeout(timer);
-        this.#waiting.delete(wake);
-        resolve();
-      };
-      const timer = setTimeout(wake, withinMs);
-      this.#waiting.add(wake);
-    });
+  #forgetIfIdle(): void {
+    if (this.#openCount === 0 && this.#waiting.size === 0) this.#idle();
   }
 
   #add(keyId: number, amount: bigint): void {
@@ -187,7 +277,7 @@ function decide(range: AmountRange, funds: Funds, promised: Promised): Decision 
   if (required > spendable || (left !== undefined && required > left)) {
     return { ok: false, reason: "insufficient", required, available: payable > 0n ? payable : 0n };
   }
-  if (required > free) return { ok: false, reason: "busy" };
+  if (required > free) return { ok: false, reason: "busy", spendable, free };
   return { ok: true, amount: mostOf(range, payable) };
 }
 

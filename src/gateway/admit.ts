@@ -46,8 +46,6 @@ export interface Admitted {
 
 /** What a request may take besides its attempts: pauses between them, a commit that has to wait, a client that does not read now. */
 const FORGOTTEN_MS = 60_000 + STALL_MS;
-/** How soon a credit made on the command line reaches a request that waits for money. */
-const CREDIT_POLL_MS = 100;
 
 /**
  * Takes the prompt's estimate from the token rate (429) and holds the most that the request can cost
@@ -133,27 +131,20 @@ function outputBoundOf(
 async function holdMoney(gateway: Gateway, visit: Visit, range: AmountRange): Promise<Hold> {
   const { caller, requestId, signal } = visit;
   const owner = { accountId: caller.accountId, keyId: caller.firstKeyId, requestId };
-  const { holds, clock } = gateway;
   const { keys } = gateway.store;
   const books: Books = {
-    funds: () => known(keys.funds(caller.id)),
+    funds() {
+      refuseWithoutBooks(gateway);
+      return known(keys.funds(caller.id));
+    },
     fundsBeside: (requestIds) => known(keys.fundsBeside(caller.id, requestIds)),
   };
-  const untilMs = clock.monotonicMs() + visit.setup.config.billing.holdWaitMs;
-  for (;;) {
-    refuseWithoutBooks(gateway);
-    const held = holds.take(owner, range, books);
-    if (held.ok) return held.hold;
-    if (held.reason === "insufficient") {
-      throw insufficientBalance(formatRoubles(held.required), formatRoubles(held.available));
-    }
-    const leftMs = untilMs - clock.monotonicMs();
-    // What the others hold comes back, or is charged, as soon as any of them ends.
-    if (leftMs <= 0) throw rateLimitExceeded();
-    await holds.whenReleased(caller.accountId, Math.min(leftMs, CREDIT_POLL_MS));
-    // Nobody waits for it any more: it must not be sent, and charged, after all.
-    if (signal.aborted) throw rateLimitExceeded();
-  }
+  const patience = { waitMs: visit.setup.config.billing.holdWaitMs, signal };
+  const taken = await gateway.holds.takeWithin(patience, owner, range, books);
+  if (taken.ok) return taken.hold;
+  // What the others hold comes back, or is charged, as soon as any of them ends.
+  if (taken.reason === "busy") throw rateLimitExceeded();
+  throw insufficientBalance(formatRoubles(taken.required), formatRoubles(taken.available));
 }
 
 function known<T>(funds: T | undefined): T {

@@ -1,5 +1,6 @@
+import { expect, test } from "bun:test";
 import { assert } from "fast-check";
-import { test } from "bun:test";
+import { createHolds, type Books } from "../../src/billing/holds.ts";
 import { holdsHistory } from "../support/holdsHistory.ts";
 
 const histories = 20_000;
@@ -11,3 +12,54 @@ test(
   () => assert(holdsHistory(), { numRuns: histories, seed: 1, includeErrorInReport: true }),
   timeoutMs,
 );
+
+/** Books whose balance a test may change. */
+function booksOf(money: { balance: bigint }): Books {
+  const funds = () => ({ balance: money.balance, overdraft: 0n, budget: null, spent: 0n });
+  return { funds, fundsBeside: () => ({ ...funds(), endedIds: [] }) };
+}
+
+const ownerOf = (requestId: string) => ({ accountId: 1, keyId: 1, requestId });
+const all = { least: 100n, most: 100n, step: 1n };
+
+test.each([
+  [false, "has it", true],
+  [true, "is given nothing", false],
+])(
+  "one whose time is over looks once more for what came meanwhile; where it left (%j) it %s",
+  async (aborted, _, isHeld) => {
+    const money = { balance: 100n };
+    const books = booksOf(money);
+    const holds = createHolds();
+    const first = holds.take(ownerOf("first"), all, books);
+    const signal = { aborted: false };
+    const second = holds.takeWithin({ waitMs: 20, signal }, ownerOf("second"), all, books);
+    money.balance = 200n;
+    signal.aborted = aborted;
+    const taken = await second;
+    expect(taken.ok).toBe(isHeld);
+    expect(holds.total()).toBe(isHeld ? 200n : 100n);
+    for (const one of [first, taken]) if (one.ok) one.hold.release();
+    expect(holds.total()).toBe(0n);
+  },
+);
+
+test("books that cannot be read are the fault of those that ask them, and of no request that ends", async () => {
+  const books = booksOf({ balance: 100n });
+  const holds = createHolds();
+  const first = holds.take(ownerOf("first"), all, books);
+  const broken = { ...books };
+  const patience = { waitMs: 5000, signal: { aborted: false } };
+  const asked = Promise.allSettled([
+    holds.takeWithin(patience, ownerOf("second"), all, broken),
+    holds.takeWithin(patience, ownerOf("third"), all, books),
+  ]);
+  broken.funds = () => {
+    throw new Error("no books");
+  };
+  if (first.ok) first.hold.release();
+  expect(await asked).toMatchObject([
+    { status: "rejected", reason: new Error("no books") },
+    { status: "fulfilled", value: { ok: true } },
+  ]);
+});

@@ -96,10 +96,6 @@ describe("a request that would fit but for money that is held", () => {
     const hanging = hangFirst();
     const first = chat(at.gateway, key);
     await firstIsHeld();
-    const { holds } = at.gateway.app.gateway;
-    const whenReleased = holds.whenReleased.bind(holds);
-    // Nothing but the money wakes it: when it looks by itself its client may still be there, or gone for long.
-    holds.whenReleased = (accountId) => whenReleased(accountId, HOLD_WAIT_MS);
     const client = await connectRaw(at.gateway.port);
     client.send(chatBytes(key.key, JSON.stringify(ask())));
     await secondWaits();
@@ -107,7 +103,6 @@ describe("a request that would fit but for money that is held", () => {
     await Bun.sleep(50);
     hanging.release();
     expect((await first).status).toBe(200);
-    holds.whenReleased = whenReleased;
     await until("the second request is over", () => at.gateway.app.requests.open === 0);
     expect(at.providers.local.requests).toHaveLength(1);
     expect(at.gateway.balance(key)).toBe(PRICE);

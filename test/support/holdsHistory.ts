@@ -1,7 +1,7 @@
-import { array, integer, property, type IProperty } from "fast-check";
-import { createHolds, type Books, type Hold } from "../../src/billing/holds.ts";
-import { amountRangeOf, boundWithin } from "../../src/billing/ceiling.ts";
-import { MoneyModel, same } from "./moneyModel.ts";
+import { array, asyncProperty, integer, type IAsyncProperty } from "fast-check";
+import { createHolds, type Books, type Hold, type Taken } from "../../src/billing/holds.ts";
+import { amountRangeOf, boundWithin, type AmountRange } from "../../src/billing/ceiling.ts";
+import { MoneyModel, same, type ModelDemand } from "./moneyModel.ts";
 
 /** A request in the history: `ended` once the books have its charge, which memory hears of later. */
 interface OpenRequest {
@@ -10,7 +10,23 @@ interface OpenRequest {
   state: "running" | "ending" | "ended";
 }
 
+/** What a request asks for, in the words of memory and of the model. */
+interface Demand {
+  readonly id: string;
+  readonly key: (typeof keys)[number];
+  readonly range: AmountRange;
+  readonly model: ModelDemand;
+}
+
+/** A request that waits for its money; `taken` once it was told. */
+interface WaitingRequest extends Demand {
+  readonly signal: { aborted: boolean };
+  taken?: Taken;
+}
+
 const STEPS_MAX = 200;
+/** No history takes so long. */
+const FOR_EVER_MS = 1_000_000;
 const keys = [
   { name: "plain", account: "shared", accountId: 1, keyId: 1 },
   { name: "bounded", account: "shared", accountId: 1, keyId: 2 },
@@ -22,16 +38,16 @@ const inputPrices = ["input", "cachedInput", "cacheWrite"] as const;
 const scales = [1n, 2n ** 53n + 1n] as const;
 
 /** The holds of a gateway against the model, in any order of what can happen to them; no store, no clock. */
-export function holdsHistory(): IProperty<[readonly number[]]> {
+export function holdsHistory(): IAsyncProperty<[readonly number[]]> {
   const step = integer({ min: 0, max: 0xffff_ffff });
   const steps = array(step, { minLength: 1, maxLength: STEPS_MAX, size: "max" });
-  return property(steps, (words) => {
+  return asyncProperty(steps, async (words) => {
     try {
-      play(words);
+      await play(words);
     } catch (cause) {
       // Only a history that fails is told, and then from its beginning.
       const told: string[] = [];
-      expectFailure(() => play(words, (line) => told.push(line)));
+      await expectFailure(() => play(words, (line) => told.push(line)));
       throw new Error(`${String(cause)}\n${told.join("\n")}`, { cause });
     }
   });
@@ -40,15 +56,15 @@ export function holdsHistory(): IProperty<[readonly number[]]> {
 /** Hears what happens in a history, line by line. */
 type Tell = (line: string) => void;
 
-function play([first = 0, ...others]: readonly number[], tell?: Tell): void {
+async function play([first = 0, ...others]: readonly number[], tell?: Tell): Promise<void> {
   const history = new HoldsHistory(first, tell);
-  for (const word of others) history.step(word);
-  history.finish();
+  for (const word of others) await history.step(word);
+  await history.finish();
 }
 
-function expectFailure(work: () => void): void {
+async function expectFailure(work: () => Promise<void>): Promise<void> {
   try {
-    work();
+    await work();
   } catch {
     return;
   }
@@ -60,6 +76,8 @@ class HoldsHistory {
   readonly #model = new MoneyModel();
   readonly #holds = createHolds();
   readonly #open: OpenRequest[] = [];
+  /** Longest first. */
+  #waiting: WaitingRequest[] = [];
   readonly #scale: bigint;
   readonly #tell: Tell | undefined;
   #requests = 0;
@@ -73,23 +91,27 @@ class HoldsHistory {
     tell?.(`budgets of ${budget}`);
   }
 
-  step(word: number): void {
+  async step(word: number): Promise<void> {
     const kind = word % 16;
     const rest = word >>> 4;
     if (kind < 3) this.#move(kind, rest);
-    else if (kind < 10) this.#take(rest);
+    else if (kind < 9) await this.#ask(rest);
+    else if (kind < 10) this.#leave(rest);
     else if (kind < 12) this.#askEnd(rest);
     else if (kind < 14) this.#commitEnd(rest);
-    else this.#hear();
+    else await this.#hear();
     for (const account of accounts)
       same(this.#model.available(account) >= 0n, true, `${account} has promised more than it has`);
     const held = this.#open.reduce((sum, { hold }) => sum + hold.amount, 0n);
     same(this.#holds.total(), held, "the sum of the holds");
   }
 
-  finish(): void {
-    for (const { hold } of this.#open) hold.release();
+  /** All that is held is given back, also by those that waited for it. */
+  async finish(): Promise<void> {
+    for (let request = this.#open.shift(); request; request = this.#open.shift())
+      await this.#release(request);
     same(this.#holds.total(), 0n, "what is held when all is over");
+    same(this.#waiting.length, 0, "how many wait for what nobody holds");
   }
 
   #move(kind: number, word: number): void {
@@ -101,7 +123,32 @@ class HoldsHistory {
     this.#tell?.(`${["credit", "debit", "overdraft"][kind]} ${account} ${amount}`);
   }
 
-  #take(word: number): void {
+  async #ask(word: number): Promise<void> {
+    const demand = this.#demandOf(word);
+    const { id, key, range, model } = demand;
+    const owner = { ...key, requestId: id };
+    const asked = `${key.name} ${id} of ${range.least} to ${range.most}`;
+    if ((word >>> 19) % 2 === 0) {
+      this.#tell?.(`take ${asked}`);
+      this.#decided(demand, this.#holds.take(owner, range, this.#booksOf(key)));
+      return;
+    }
+    this.#tell?.(`take or wait for ${asked}`);
+    const waiting: WaitingRequest = { ...demand, signal: { aborted: false } };
+    const patience = { waitMs: FOR_EVER_MS, signal: waiting.signal };
+    const isBusy = this.#model.decide(key.name, model).kind === "busy";
+    void this.#holds
+      .takeWithin(patience, owner, range, this.#booksOf(key))
+      .then((taken) => (waiting.taken = taken));
+    await told();
+    if (isBusy) {
+      same(waiting.taken, undefined, "what one that waits is told");
+      this.#waiting.push(waiting);
+    } else if (waiting.taken) this.#decided(demand, waiting.taken);
+    else throw new Error(`${id} is told nothing`);
+  }
+
+  #demandOf(word: number): Demand {
     const key = keys[word % 3] ?? keys[0];
     const least = ((word >>> 2) % 8) + 1;
     const most = least + ((word >>> 5) % 16);
@@ -110,16 +157,19 @@ class HoldsHistory {
     const promptTokens = (word >>> 13) % 16;
     const prices = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: price };
     prices[inputPrices[(word >>> 17) % 3] ?? "input"] = this.#scale;
-    const range = amountRangeOf(promptTokens, { least, most }, choices, prices);
-    const id = `req_${this.#requests++}`;
-    const expected = this.#model.decide(key.name, {
-      prompt: BigInt(promptTokens) * this.#scale,
-      unit: price * BigInt(choices),
-      least,
-      most,
-    });
-    this.#tell?.(`take ${key.name} of ${range.least} to ${range.most}: ${expected.kind}`);
-    const taken = this.#holds.take({ ...key, requestId: id }, range, this.#booksOf(key));
+    const prompt = BigInt(promptTokens) * this.#scale;
+    return {
+      id: `req_${this.#requests++}`,
+      key,
+      range: amountRangeOf(promptTokens, { least, most }, choices, prices),
+      model: { prompt, unit: price * BigInt(choices), least, most },
+    };
+  }
+
+  /** What was decided is what the model decides now. */
+  #decided({ id, key, range, model }: Demand, taken: Taken): void {
+    const expected = this.#model.decide(key.name, model);
+    this.#tell?.(`${id} is ${expected.kind}`);
     if (!taken.ok || expected.kind !== "held") {
       same(taken.ok ? "held" : taken.reason, expected.kind, "the decision");
       const amounts = (one: object) => JSON.stringify(one, ["required", "available"]);
@@ -127,10 +177,18 @@ class HoldsHistory {
       return;
     }
     same(taken.hold.amount, expected.hold, "what is held");
-    same(boundWithin(range, taken.hold.amount, { least, most }), expected.tokens, "the bound");
+    same(boundWithin(range, taken.hold.amount, model), expected.tokens, "the bound");
     this.#model.promise(id, key.name, taken.hold.amount);
     same(this.#model.open(id), true, "the books can pay what is held");
     this.#open.push({ id, hold: taken.hold, state: "running" });
+  }
+
+  /** One of those that wait goes away; nobody notices before there is money. */
+  #leave(word: number): void {
+    const waiting = this.#waiting[word % Math.max(1, this.#waiting.length)];
+    if (!waiting) return;
+    this.#tell?.(`${waiting.id} leaves`);
+    waiting.signal.aborted = true;
   }
 
   #askEnd(word: number): void {
@@ -160,14 +218,37 @@ class HoldsHistory {
   }
 
   /** Memory hears of the oldest end that was committed. */
-  #hear(): void {
+  async #hear(): Promise<void> {
     const at = this.#open.findIndex(({ state }) => state === "ended");
-    if (at < 0) return;
-    for (const { id, hold } of this.#open.splice(at, 1)) {
-      this.#tell?.(`hear of the end of ${id}`);
-      this.#model.forget(id);
-      hold.release();
-    }
+    for (const request of at < 0 ? [] : this.#open.splice(at, 1)) await this.#release(request);
+  }
+
+  /** What a hold gives back goes to those that wait for it, in their order. */
+  async #release({ id, hold }: OpenRequest): Promise<void> {
+    this.#tell?.(`${id} is over`);
+    this.#model.forget(id);
+    const account = this.#model.key(this.#model.request(id).key).account;
+    hold.release();
+    await told();
+    this.#waiting = this.#waiting.filter((waiting) => {
+      if (waiting.key.account !== account) return true;
+      if (waiting.signal.aborted) {
+        same(waiting.taken?.ok, false, "whether money is held for one that left");
+        return false;
+      }
+      if (waiting.taken) this.#decided(waiting, waiting.taken);
+      else this.#mayWait(waiting);
+      return !waiting.taken;
+    });
+  }
+
+  /** It would be busy; or its key has nothing left, which it is told when there is money on the account, or at the end. */
+  #mayWait({ key, model }: WaitingRequest): void {
+    const { balance, overdraft } = this.#model.account(key.account);
+    const required = model.prompt + model.unit * BigInt(model.least);
+    const { kind } = this.#model.decide(key.name, model);
+    const waits = kind === "insufficient" && required <= balance + overdraft;
+    same(waits ? "busy" : kind, "busy", "what one that waits would be told");
   }
 
   #booksOf({ name, account }: (typeof keys)[number]): Books {
@@ -182,6 +263,11 @@ class HoldsHistory {
       fundsBeside: (requestIds) => ({ ...funds(), endedIds: requestIds.filter(isEnded) }),
     };
   }
+}
+
+/** Resolves when whoever waited has been told, before any timer: what is decided in a turn is told at its end. */
+async function told(): Promise<void> {
+  for (let tick = 0; tick < 8; tick += 1) await Promise.resolve();
 }
 
 /** Bigints as text, for JSON. */

@@ -1,0 +1,67 @@
+import { expect, test } from "bun:test";
+import { answersCost, PRICE, statuses } from "../support/answersCost.ts";
+import { answered } from "../support/chatAnswers.ts";
+import { chat } from "../support/chatCalls.ts";
+import { openBefore } from "../support/gatewayUnderTest.ts";
+import { until } from "../support/until.ts";
+
+const at = openBefore(["local"], ({ local }) => ({
+  ...answersCost(local),
+  sections: { billing: { hold_wait: "10s" }, limits: { concurrent_requests: 0 } },
+}));
+
+/** It costs nothing, so that what was held for it is there for the next. */
+const freeAnswer = answered({ usage: { prompt_tokens: 5, completion_tokens: 0 } });
+const SERVED_AT_ONCE = 10;
+const CROWD = 150;
+
+/** Counts how often the books are asked for money. */
+function countReads(): () => number {
+  const { keys } = at.gateway.store;
+  const { funds, fundsBeside } = keys;
+  let count = 0;
+  keys.funds = (...asked) => {
+    count += 1;
+    return funds(...asked);
+  };
+  keys.fundsBeside = (...asked) => {
+    count += 1;
+    return fundsBeside(...asked);
+  };
+  return () => count;
+}
+
+test("a crowd that waits for one account's money is looked after by few reads of the books, and all of it is served", async () => {
+  const go = Promise.withResolvers<void>();
+  let [open, most] = [0, 0];
+  at.providers.local.answer = async (peer, request) => {
+    open += 1;
+    most = Math.max(most, open);
+    await go.promise;
+    await Bun.sleep(10);
+    open -= 1;
+    await freeAnswer(peer, request);
+  };
+  const reads = countReads();
+  const first = at.gateway.key({ balance: BigInt(SERVED_AT_ONCE) * PRICE });
+  const others = Array.from({ length: 4 }, () =>
+    at.gateway.key({ account: first.account, balance: 0n }),
+  );
+  const keys = [first, ...others];
+  const replies = Array.from({ length: CROWD }, (_, index) =>
+    chat(at.gateway, keys[index % keys.length]),
+  );
+  await until("all are there", () => at.gateway.app.requests.open === CROWD);
+  await until("some are served", () => at.providers.local.requests.length === SERVED_AT_ONCE);
+  const arrived = reads();
+  await Bun.sleep(500);
+  const whileWaiting = reads() - arrived;
+  go.resolve();
+  expect(statuses(await Promise.all(replies))).toEqual(Array<number>(CROWD).fill(200));
+  expect(most).toBe(SERVED_AT_ONCE);
+  expect(at.gateway.balance(first)).toBe(BigInt(SERVED_AT_ONCE) * PRICE);
+  // Five looks at a tenth of a second each, and a late one.
+  expect(whileWaiting).toBeLessThanOrEqual(6);
+  // Whoever comes looks for himself; and when one ends another's turn comes, and is seen to be the only one.
+  expect(reads()).toBeLessThanOrEqual(8 * CROWD);
+});
