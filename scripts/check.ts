@@ -1,5 +1,5 @@
 /** Every check that needs no running gateway: `bun scripts/check.ts`, the same by hand and in CI. */
-import { copyFile, mkdtemp, rm } from "node:fs/promises";
+import { copyFile, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { outputOf } from "../test/support/outputOf.ts";
@@ -31,6 +31,7 @@ const everywhere: readonly Check[] = [
   { name: "format (oxfmt)", run: () => tool("oxfmt", "--check") },
   { name: "unused (knip)", run: () => tool("knip", "--no-progress") },
   { name: "bun.lock names no address", run: lockfileNamesNoAddress },
+  { name: "mutants apply (git)", run: mutantsApply },
 ];
 
 // It may ask the registry, so it stays out of the way of work without a network.
@@ -60,8 +61,13 @@ async function tool(...command: readonly string[]): Promise<Finding> {
   return await run(["--bun", "x", "--no-install", ...command], projectRoot);
 }
 
+/** Runs this Bun. */
 async function run(args: readonly string[], cwd: string): Promise<Finding> {
-  const child = Bun.spawn([process.execPath, ...args], {
+  return await spawned([process.execPath, ...args], cwd);
+}
+
+async function spawned(command: readonly string[], cwd: string): Promise<Finding> {
+  const child = Bun.spawn([...command], {
     cwd,
     env: { ...process.env, NO_COLOR: "1", FORCE_COLOR: "0" },
     stdin: "ignore",
@@ -74,6 +80,21 @@ async function run(args: readonly string[], cwd: string): Promise<Finding> {
     ok: status === 0,
     complaint: `${stdout}${stderr}` || `it ended with status ${status} and said nothing`,
   };
+}
+
+/** A mutant that does not apply any more shows nothing, and only `scripts/mutants.ts` would tell. */
+async function mutantsApply(): Promise<Finding> {
+  const folder = join("test", "mutants");
+  const names = (await readdir(join(projectRoot, folder))).filter((name) =>
+    name.endsWith(".patch"),
+  );
+  const patches = names.map((name) => join(folder, name));
+  // One by one: given together, git has each follow on those before it.
+  const found = await Promise.all(
+    patches.map((patch) => spawned(["git", "apply", "--check", patch], projectRoot)),
+  );
+  const complaints = found.filter(({ ok }) => !ok).map(({ complaint }) => complaint);
+  return { ok: complaints.length === 0, complaint: complaints.join("") };
 }
 
 /** With another registry set, Bun writes that registry's address at each package, and nobody else can install. */
