@@ -1,10 +1,10 @@
 import type { Clock } from "../lib/clock.ts";
 import type { Span } from "../lib/span.ts";
-import { UpstreamError, upstreamErrorOf, type UpstreamExchange } from "../providers/upstream.ts";
+import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
 import type { Admitted } from "./admit.ts";
 import type { Piece } from "./answer.ts";
 import type { AnswerDecoder } from "./decoding/answerDecoder.ts";
-import { breakOff } from "./readFailure.ts";
+import { breakOff, brokenBy } from "./readFailure.ts";
 
 /** How long the usage and the terminator may take behind a finished answer. */
 const USAGE_TIMEOUT_MS = 2000;
@@ -88,7 +88,7 @@ export class AnswerReading {
       if (this.#isRunaway(0)) throw new UpstreamError("provider", "runaway");
     } catch (error) {
       // What came before it counts as if it had come alone, however the network cut the stream.
-      this.#broken = this.#decoder.hasContent ? upstreamErrorOf(error) : undefined;
+      this.#broken = this.#decoder.hasContent ? brokenBy(error) : undefined;
       if (!this.#broken) throw error;
     }
   }

@@ -13,8 +13,8 @@ export function readFailure(error: unknown): UpstreamError {
 
 /** Ends the exchange whose answer could not be read, and returns why. Throws a fault of our own as it is. */
 export function breakOff(exchange: UpstreamExchange, error: unknown): UpstreamError {
-  const isCallers = error instanceof ReportedFailure && error.fault === "caller";
-  const failure = isCallers ? exchange.callersFault(error) : upstreamErrorOf(error);
+  const isReported = error instanceof ReportedFailure;
+  const failure = isReported ? exchange.reported(error) : upstreamErrorOf(error);
   exchange.abort(failure ?? ownFault(error));
   if (!failure) throw error;
   return failure.withStatus(exchange.status);
@@ -29,9 +29,20 @@ export function reportedFailure(): UpstreamError {
 }
 
 /**
+ * What broke an answer off behind content; undefined: a fault of our own. A fault of the caller's is none that it could
+ * still be told of, and so a misfire like any other.
+ */
+export function brokenBy(error: unknown): UpstreamError | undefined {
+  const failure = upstreamErrorOf(error);
+  if (failure?.fault !== "caller") return failure;
+  return new UpstreamError("misfire", "misfire", { cause: error });
+}
+
+/**
  * Whether the caller chose what broke an answer off: what the client got of it before is paid for. An event without an
- * end is not among it: it may as well be a provider's that never ends a line, and nothing tells the two apart. Neither
- * is a failure that the provider reports, for which it charges nothing either.
+ * end is not among it: it may as well be a provider's that never ends a line, and nothing tells the two apart. Of the
+ * failures that a provider reports only those are that speak of the request itself: for the others it charges nothing
+ * either.
  */
 export function isCallersDoing({ fault, outcome }: UpstreamError): boolean {
   return fault === "misfire" && outcome === "misfire";

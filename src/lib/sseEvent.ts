@@ -12,14 +12,14 @@ const lenient = new TextDecoder("utf-8", { ignoreBOM: true });
 
 /** One event of a stream, read as https://html.spec.whatwg.org/multipage/server-sent-events.html says. */
 export interface SseEvent {
-  /** The last `event:` field; undefined where there is none. Bytes that are not UTF-8 read as U+FFFD. */
+  /** The last `event:` field; undefined where there is none. Bytes that are not UTF-8 read as U+FFFD, as in `error`. */
   readonly event: string | undefined;
   /** The `data:` lines joined by LF; undefined for a block without one. Reading it throws SseEncodingError on invalid UTF-8. */
   readonly data: string | undefined;
   /** The same for who hands on the bytes and only looks: what is not UTF-8 reads as U+FFFD. */
   readonly looseData: string | undefined;
-  /** It has a line of the field `error`. The standard has none, but servers of llama.cpp report so that they failed. */
-  readonly hasError: boolean;
+  /** The last field `error`. The standard has none, but servers of llama.cpp report so that they failed. */
+  readonly error: string | undefined;
   /** The provider's bytes with the blank line that ends the event, and any blank lines before it. Often a view of what was pushed. */
   readonly raw: Uint8Array;
 }
@@ -49,7 +49,7 @@ class LazyEvent implements SseEvent {
   readonly #block: SseBlock;
   #isRead = false;
   #event: string | undefined;
-  #hasError = false;
+  #error: string | undefined;
   /** The data's bytes until it is decoded. */
   #encoded: Uint8Array | undefined;
   #data: string | undefined;
@@ -69,9 +69,9 @@ class LazyEvent implements SseEvent {
     return this.#event;
   }
 
-  get hasError(): boolean {
+  get error(): string | undefined {
     this.#read();
-    return this.#hasError;
+    return this.#error;
   }
 
   get data(): string | undefined {
@@ -105,10 +105,9 @@ class LazyEvent implements SseEvent {
         dataStart = start;
         dataEnd = lineEnd;
       } else if (isField(bytes, at, lineEnd, EVENT)) {
-        const start = valueStart(bytes, at + EVENT.length, lineEnd);
-        this.#event = lenient.decode(bytes.subarray(start, lineEnd));
+        this.#event = valueText(bytes, at + EVENT.length, lineEnd);
       } else if (isField(bytes, at, lineEnd, ERROR)) {
-        this.#hasError = true;
+        this.#error = valueText(bytes, at + ERROR.length, lineEnd);
       }
       at = lineEnd + 1;
     }
@@ -144,6 +143,11 @@ function valueStart(bytes: Uint8Array, nameEnd: number, lineEnd: number): number
   if (nameEnd >= lineEnd) return lineEnd;
   const start = nameEnd + 1;
   return start < lineEnd && bytes[start] === SPACE ? start + 1 : start;
+}
+
+/** The value of a field that is no data. */
+function valueText(bytes: Uint8Array, nameEnd: number, lineEnd: number): string {
+  return lenient.decode(bytes.subarray(valueStart(bytes, nameEnd, lineEnd), lineEnd));
 }
 
 /** Joins the spans (start, end, start, end ...) with LF. Bytes are copied one by one: a hostile event has a million tiny lines. */

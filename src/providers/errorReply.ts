@@ -1,10 +1,4 @@
-import type { JsonFields } from "../lib/json.ts";
-import {
-  CODE_CHARS_MAX,
-  readReportedError,
-  reportedWordsOf,
-  type ReportedError,
-} from "./reportedError.ts";
+import { CODE_CHARS_MAX, readReportedError, type ReportedError } from "./reportedError.ts";
 import { scrub, type Secrets } from "./scrub.ts";
 import { UpstreamError, type AccountFault, type UpstreamFault } from "./upstreamError.ts";
 
@@ -108,22 +102,28 @@ export function errorOfReply(
   const restMs = retryAfterMs(retryAfter);
   const fault =
     status === PAYMENT_STATUS && restMs !== undefined ? "limited" : faultOf(status, error);
-  const words = scrub(error.message || (error.detail ?? ""), secrets);
   return new UpstreamError(fault, `status ${status}`, {
+    ...detailsOf(fault, status, error, secrets),
     status,
     retryAfterMs: restMs ?? retryAfterMs(error.retrySeconds),
+  });
+}
+
+/** What is known of a failed attempt by what its provider reports. */
+export function detailsOf(
+  fault: UpstreamFault,
+  status: number | undefined,
+  error: ReportedError,
+  secrets: Secrets,
+) {
+  const words = scrub(error.message || (error.detail ?? ""), secrets);
+  return {
+    retryAfterMs: retryAfterMs(error.retrySeconds),
     providerCode: error.reason ?? error.code,
     accountFault: fault === "account" ? accountFaultOf(status, error) : undefined,
     words: words || scrub(codeOf(error), secrets) || undefined,
     shown: fault === "caller" ? shownOf(error, words, secrets) : undefined,
-  });
-}
-
-/** The fault of its caller that an answer with status 200 reports, by what stands in its `error`. */
-export function callersFault(report: JsonFields, secrets: Secrets): UpstreamError {
-  const error: ReportedError = reportedWordsOf(report);
-  const shown = shownOf(error, scrub(error.message ?? "", secrets), secrets);
-  return new UpstreamError("caller", "reported failure", { status: 200, shown });
+  };
 }
 
 /** What a client may be told; `words` are scrubbed. */
@@ -142,7 +142,8 @@ function shownWord(word: string, secrets: Secrets): string {
   return scrub(word, secrets).slice(0, CODE_CHARS_MAX);
 }
 
-function faultOf(status: number, error: ReportedError): UpstreamFault {
+/** Whose fault an error is that came with this status. */
+export function faultOf(status: number, error: ReportedError): UpstreamFault {
   if (ACCOUNT_STATUSES.includes(status)) return "account";
   if (status < 500 && ACCOUNT_REASON.test(error.reason ?? "")) return "account";
   if (status === 403) return faultOfForbidden(error);
@@ -179,7 +180,7 @@ function codeOf({ reason, code }: ReportedError): string {
 
 /** What is wrong with the operator's account; undefined where only the provider's own words tell. */
 function accountFaultOf(
-  status: number,
+  status: number | undefined,
   { code, type, message, reason }: ReportedError,
 ): AccountFault | undefined {
   if (status === 401 || reason?.startsWith("API_KEY_")) return "key";

@@ -16,6 +16,8 @@ export interface ReportedError {
   reason?: string | undefined;
   /** Whole seconds after which Google asks to be called again; it sends no header. */
   retrySeconds?: string | undefined;
+  /** The HTTP status that it gives itself: in an answer whose own is 200 it tells whose fault the error is. */
+  status?: number | undefined;
   /** It stands under `error`, as the interfaces have it; what stands in front of a provider has forms of its own. */
   isInForm?: boolean;
   /** The provider tells its own id of the request beside the error. */
@@ -31,27 +33,31 @@ export function readReportedError(text: string): ReportedError {
     return {};
   }
   const body: unknown = Array.isArray(value) ? value[0] : value;
-  if (!isJsonObject(body)) return {};
+  return isJsonObject(body) ? reportedErrorOf(body) : {};
+}
+
+/** Of what has an `error`, or is one. */
+export function reportedErrorOf(body: JsonFields): ReportedError {
   const error = body["error"] ?? body;
   if (typeof error === "string") return { message: error, isInForm: true };
   if (!isJsonObject(error)) return { detail: detailOf(body) };
   return {
     isInForm: error !== body,
     hasRequestId: error !== body && body["request_id"] !== undefined,
-    ...reportedWordsOf(error),
+    message: textOf(error["message"]),
+    code: textOf(error["code"]),
+    type: textOf(error["type"])?.slice(0, CODE_CHARS_MAX),
+    param: textOf(error["param"]),
+    status: statusOf(error) ?? statusOf(body),
     detail: detailOf(error) || detailOf(body),
     ...detailsOf(error["details"]),
   };
 }
 
-/** Of an error object itself. */
-export function reportedWordsOf({ message, code, type, param }: JsonFields) {
-  return {
-    message: textOf(message),
-    code: textOf(code),
-    type: textOf(type)?.slice(0, CODE_CHARS_MAX),
-    param: textOf(param),
-  };
+/** Most have it as their code; Groq has `status_code` beside a code of its own. */
+function statusOf({ status_code, code, status }: JsonFields): number | undefined {
+  const found = [status_code, code, status].find((value) => /^[45]\d\d$/.test(textOf(value) ?? ""));
+  return found === undefined ? undefined : Number(found);
 }
 
 /**

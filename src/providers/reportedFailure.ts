@@ -1,10 +1,14 @@
 import { isJsonObject, type JsonFields } from "../lib/json.ts";
-import { isEmptyAccountCode } from "./errorReply.ts";
-import { AnswerError } from "./provider.ts";
-import type { UpstreamFault } from "./upstreamError.ts";
+import { faultOf, isEmptyAccountCode } from "./errorReply.ts";
+import { AnswerError, parseAnswerJson } from "./provider.ts";
+import { reportedErrorOf, type ReportedError } from "./reportedError.ts";
+import type { UpstreamFault, UpstreamOutcome } from "./upstreamError.ts";
 
-/** What is wrong with a request, by the codes of https://platform.openai.com/docs/api-reference/responses/object. */
-const CALLERS_CODES = [
+/**
+ * What is wrong with a request, in small letters: by the codes of
+ * https://platform.openai.com/docs/api-reference/responses/object, and by those with which others end a chat.
+ */
+const CALLERS_WORDS = new Set([
   "invalid_prompt",
   "context_length_exceeded",
   "content_policy_violation",
@@ -22,11 +26,28 @@ const CALLERS_CODES = [
   "unsupported_image_media_type",
   "empty_image_file",
   "failed_to_download_image",
-];
+  // Azure's: https://learn.microsoft.com/en-us/azure/ai-foundry/openai/concepts/content-filter
+  "content_filter",
+  // Alibaba's: https://www.alibabacloud.com/help/en/model-studio/error-code
+  "data_inspection_failed",
+  // Groq's: https://console.groq.com/docs/tool-use/local-tool-calling and .../structured-outputs
+  "tool_use_failed",
+  "json_validate_failed",
+  // llama.cpp's, at first with a 500: https://github.com/ggml-org/llama.cpp/pull/15780
+  "exceed_context_size_error",
+]);
+
+/** What an error without a status would have come with: https://platform.claude.com/docs/en/api/errors */
+const STATUSES: ReadonlyMap<unknown, number> = new Map([
+  ["authentication_error", 401],
+  ["permission_error", 403],
+  ["not_found_error", 404],
+  ["request_too_large", 413],
+  ["rate_limit_error", 429],
+]);
 
 /** Whose fault a failure is, by its code or else by its type. */
 const FAULTS: ReadonlyMap<unknown, UpstreamFault> = new Map<unknown, UpstreamFault>([
-  ...CALLERS_CODES.map((code) => [code, "caller"] as const),
   ["server_error", "provider"],
   ["vector_store_timeout", "provider"],
   // Also said of a single request that is larger than the limit of a minute: without a time it puts nothing aside.
@@ -34,37 +55,71 @@ const FAULTS: ReadonlyMap<unknown, UpstreamFault> = new Map<unknown, UpstreamFau
   // A server of the caller's own, which a tool of the type `mcp` names.
   ["external_connector_error", "misfire"],
   ["http_error", "misfire"],
-  // Another route may take what this one does not.
-  ["invalid_request_error", "misfire"],
 ]);
 
+/** Types that speak of the request, and of so much else that only a status tells more. */
+const REQUEST_TYPES = new Set(["invalid_request_error", "badrequesterror"]);
+
 /**
- * A provider of the responses interface reports in an answer with status 200 that it failed. Its words in `report` may
- * repeat a prompt: they are for no log.
+ * A provider reports in an answer with status 200 that it failed. Its words in `error` may repeat a prompt: they are
+ * for no log.
  */
 export class ReportedFailure extends AnswerError {
   override readonly name = "ReportedFailure";
   override readonly fault: UpstreamFault;
-  override readonly outcome = "reported failure";
-  readonly report: JsonFields;
+  override readonly outcome: UpstreamOutcome;
+  readonly error: ReportedError;
 
-  constructor(fault: UpstreamFault, report: JsonFields) {
+  constructor(
+    fault: UpstreamFault,
+    error: ReportedError,
+    outcome: UpstreamOutcome = "reported failure",
+  ) {
     super("the provider reports a failure");
     this.fault = fault;
-    this.report = report;
+    this.outcome = outcome;
+    this.error = error;
   }
 }
 
 /**
- * The failure that an `error` event reports, or a response that failed. A client can bring about most of them as often
- * as it likes, so only what speaks of the provider counts against it; and of a mere event what speaks of nothing known.
+ * The failure that an `error` in an answer reports, an `error` event, or a response that failed. A client can bring
+ * about most of them as often as it likes, so only what speaks of the provider counts against it; and of a mere `error`
+ * what speaks of nothing known.
  */
 export function reportedFailureOf(holder: JsonFields): ReportedFailure {
-  const report = isJsonObject(holder["error"]) ? holder["error"] : holder;
-  const words = [report["code"], report["type"]];
-  if (words.some((word) => typeof word === "string" && isEmptyAccountCode(word)))
-    return new ReportedFailure("account", report);
-  const fault = words.map((word) => FAULTS.get(word)).find((found) => found !== undefined);
-  const otherwise = holder["status"] === "failed" ? "misfire" : "provider";
-  return new ReportedFailure(fault ?? otherwise, report);
+  const error = { ...reportedErrorOf(holder), isInForm: true };
+  const words = [error.code, error.type].map((word) => word?.toLowerCase() ?? "");
+  const fault = knownFaultOf(error, words);
+  if (fault) return new ReportedFailure(fault, error);
+  if (words.some((word) => REQUEST_TYPES.has(word))) {
+    const isAccount = faultOf(400, error) === "account";
+    // Another route may take what this one does not.
+    return isAccount
+      ? new ReportedFailure("account", error)
+      : new ReportedFailure("misfire", error, "misfire");
+  }
+  return new ReportedFailure(holder["status"] === "failed" ? "misfire" : "provider", error);
+}
+
+function knownFaultOf(error: ReportedError, words: readonly string[]): UpstreamFault | undefined {
+  if (words.some((word) => CALLERS_WORDS.has(word))) return "caller";
+  const status = error.status ?? STATUSES.get(error.type);
+  if (status !== undefined) return faultOf(status, error);
+  if (words.some(isEmptyAccountCode)) return "account";
+  return words.map((word) => FAULTS.get(word)).find((found) => found !== undefined);
+}
+
+/** The same of an answer's value where that is an error, or a list of one as Google has it. */
+export function reportedFailureIn(value: unknown): ReportedFailure | undefined {
+  const holder: unknown = Array.isArray(value) ? value[0] : value;
+  if (!isJsonObject(holder)) return undefined;
+  const { error } = holder;
+  return error === undefined || error === null ? undefined : reportedFailureOf(holder);
+}
+
+/** The same of a text in whose place nothing but an error stands; some servers leave away what would hold it. */
+export function reportedFailureOfText(text: string): AnswerError {
+  const value = parseAnswerJson(text);
+  return reportedFailureOf(isJsonObject(value) ? value : { error: value });
 }

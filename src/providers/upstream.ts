@@ -14,7 +14,7 @@ import {
   type HttpResponse,
   type OpenRequests,
 } from "./http/client.ts";
-import { callersFault, errorOfReply, retryAfterOf } from "./errorReply.ts";
+import { detailsOf, errorOfReply, retryAfterOf } from "./errorReply.ts";
 import { AnswerError, UnfitError, type EncodedRequest, type ProviderAdapter } from "./provider.ts";
 import type { ReportedFailure } from "./reportedFailure.ts";
 import { secretsOf, type Secrets } from "./scrub.ts";
@@ -22,7 +22,7 @@ import { UpstreamError } from "./upstreamError.ts";
 
 export { ConnectionError } from "./http/client.ts";
 export { reachHost } from "./http/reach.ts";
-export { ReportedFailure, reportedFailureOf } from "./reportedFailure.ts";
+export { ReportedFailure, reportedFailureOf, reportedFailureOfText } from "./reportedFailure.ts";
 export { ownFault, UpstreamError, type UpstreamFault } from "./upstreamError.ts";
 
 /** One request to a provider. `requestId` is ours; it helps the operator to find it in the provider's own logs. */
@@ -54,8 +54,8 @@ export interface UpstreamExchange {
   expect(): void;
   /** The answer is complete: the connection is kept if the body ends soon, else closed. */
   finished(): void;
-  /** A failure that the answer reports and that is its caller's, in words that may be shown. */
-  callersFault(failure: ReportedFailure): UpstreamError;
+  /** A failure that the answer reports, with all that it tells, in words that may be shown. */
+  reported(failure: ReportedFailure): UpstreamError;
   /** Ends it at once, wherever it is. */
   abort(reason: UpstreamError): void;
 }
@@ -180,8 +180,10 @@ class ProviderExchange implements UpstreamExchange {
     void this.#endQuietly();
   }
 
-  callersFault({ report }: ReportedFailure): UpstreamError {
-    return callersFault(report, this.#options.secrets);
+  reported(failure: ReportedFailure): UpstreamError {
+    const { fault, outcome, error } = failure;
+    const details = detailsOf(fault, error.status, error, this.#options.secrets);
+    return new UpstreamError(fault, outcome, { ...details, status: this.status, cause: failure });
   }
 
   abort(reason: UpstreamError): void {

@@ -61,7 +61,7 @@ function arrived(pieces: readonly string[]): UpstreamExchange {
     rest() {},
     expect() {},
     finished() {},
-    callersFault: () => new UpstreamError("caller", "reported failure"),
+    reported: () => new UpstreamError("caller", "reported failure"),
     abort() {},
   };
 }

@@ -152,10 +152,15 @@ describe("a provider of the kind anthropic that fails before content", () => {
       false,
       "status 400",
     ],
-    ["an error for an answer", json({ type: "error", error: {} }), false, "answer"],
+    ["an error for an answer", json({ type: "error", error: {} }), false, "reported failure"],
     ["no message", json({ type: "message" }), false, "answer"],
-    ["an error for the first event", stream(overloadedEvent), true, "answer"],
-    ["an error behind the start", stream(startEvent, pingEvent, overloadedEvent), true, "answer"],
+    ["an error for the first event", stream(overloadedEvent), true, "reported failure"],
+    [
+      "an error behind the start",
+      stream(startEvent, pingEvent, overloadedEvent),
+      true,
+      "reported failure",
+    ],
     ["a stream that only starts", stream(startEvent, pingEvent), true, "empty answer"],
     ["HTML", text("<html>", { type: "text/html" }), false, "answer"],
   ];

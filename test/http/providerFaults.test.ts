@@ -77,7 +77,7 @@ const faults: readonly (readonly [string, ProviderAnswer, string])[] = [
   ["sends a list", text("[]"), "answer"],
   ["sends a string", text('"x"'), "answer"],
   ["sends an empty object", text("{}"), "answer"],
-  ["sends an error with status 200", json({ error: { message: "no" } }), "answer"],
+  ["sends an error with status 200", json({ error: { message: "no" } }), "reported failure"],
   ["sends bytes that are not UTF-8", text(Uint8Array.of(0x7b, 0xff, 0x7d)), "answer"],
   [
     "compresses",

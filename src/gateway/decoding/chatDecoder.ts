@@ -13,6 +13,7 @@ import { BYTE_ORDER_MARK, createSseSplitter, type SseSplitter } from "../../lib/
 import { spanOf, type Span } from "../../lib/span.ts";
 import type { SseEvent } from "../../lib/sseEvent.ts";
 import { AnswerError, answerText, type ReadChatEvent } from "../../providers/provider.ts";
+import { reportedFailureOfText } from "../../providers/upstream.ts";
 import {
   ANSWER_BYTES_MAX,
   type AnswerDecoder,
@@ -160,9 +161,9 @@ export class ChatDecoder implements AnswerDecoder {
   }
 
   #read(sseEvent: SseEvent): void {
-    const { event, data, hasError } = sseEvent;
+    const { event, data, error } = sseEvent;
     if (this.isClosed) return;
-    if (hasError) throw new AnswerError("the stream reports an error");
+    if (error !== undefined) throw reportedFailureOfText(error);
     if (data === undefined) return;
     const read = this.#readEvent({ event, data });
     if (read.kind === "done") {

@@ -13,6 +13,7 @@ import {
 import { usageObject, type Usage } from "../../contract/usage.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { AnswerError, choiceIndex, choiceList } from "../../providers/provider.ts";
+import { reportedFailureOf } from "../../providers/upstream.ts";
 import { stopped } from "./chatStops.ts";
 import { messageBytes } from "./generatedBytes.ts";
 import { saidContent } from "./saidContent.ts";
@@ -170,8 +171,8 @@ function publicChunkChoice(
 }
 
 /** A provider that hands on others' answers says so of one that broke off: https://openrouter.ai/docs/api/reference/errors-and-debugging */
-function refuseError({ error }: JsonFields): void {
-  if (isJsonObject(error)) throw new AnswerError("a choice is an error");
+function refuseError(choice: JsonFields): void {
+  if (isJsonObject(choice["error"])) throw reportedFailureOf(choice);
 }
 
 function publicDelta(delta: JsonFields): Delta {

@@ -10,6 +10,7 @@ import {
 import { parseAnswer } from "../chat/answerObject.ts";
 import { placed, type Place } from "./anthropicOrder.ts";
 import { AnswerError, answerText, type ChatEvent, type ReadChatEvent } from "../provider.ts";
+import { reportedFailureOf } from "../reportedFailure.ts";
 
 /**
  * A content block that has begun, and after what: of what opened it only what its end needs, for the provider may open
@@ -79,7 +80,7 @@ class MessageReader {
       case "message_stop":
         return { kind: "done" };
       case "error":
-        throw new AnswerError("the answer is an error");
+        throw reportedFailureOf(fields);
       default:
         // Pings, and what the provider will add: its documentation asks to pass over unknown events.
         return NOTHING;

@@ -1,20 +1,19 @@
-import { isJsonObject, type JsonFields } from "../../lib/json.ts";
+import { isJsonObject } from "../../lib/json.ts";
 import { AnswerError, parseAnswerJson } from "../provider.ts";
+import { reportedFailureIn } from "../reportedFailure.ts";
 
 /**
  * The object that an answer, or an event of one, must be, read as parseAnswerJson does. Throws AnswerError for anything
- * else too, and for an `error` in an answer's place, whichever provider's; `failureOf` makes that of the object.
+ * else too, and for an `error` in an answer's place, whichever provider's.
  */
 export function parseAnswer(
   text: string,
   parse?: (text: string) => unknown,
-  failureOf: (answer: JsonFields) => AnswerError = () => new AnswerError("the answer is an error"),
 ): Record<string, unknown> {
   const value = parseAnswerJson(text, parse);
+  const failure = reportedFailureIn(value);
+  if (failure) throw failure;
   if (!isJsonObject(value)) throw new AnswerError("the answer is not a JSON object");
-  if (value["error"] !== undefined && value["error"] !== null) {
-    throw failureOf(value);
-  }
   return value;
 }
 

@@ -2,14 +2,14 @@ import { readChatUsage } from "../../contract/usage.ts";
 import { fieldsOf, rawValue, scanObject, type JsonFields } from "../../lib/json.ts";
 import { splice, spliceBytes, spliceEach } from "../../lib/splice.ts";
 import { parseAnswer } from "../chat/answerObject.ts";
-import {
-  AnswerError,
-  type ChatCall,
-  type ChatEvent,
-  type EncodedRequest,
-  type ProviderAdapter,
-  type ReadChatEvent,
+import type {
+  ChatCall,
+  ChatEvent,
+  EncodedRequest,
+  ProviderAdapter,
+  ReadChatEvent,
 } from "../provider.ts";
+import { reportedFailureOfText } from "../reportedFailure.ts";
 
 /** The names under which a caller may give the bound of its answer; it travels under the provider's own. */
 const BOUND_FIELDS = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
@@ -70,8 +70,7 @@ function usageIncluded(streamOptions: string | undefined): string {
 }
 
 function readChatEvent({ event, data }: Parameters<ReadChatEvent>[0]): ChatEvent {
-  // Some servers put the error itself behind it, which has no more than a message.
-  if (event === "error") throw new AnswerError("the stream reports an error");
+  if (event === "error") throw reportedFailureOfText(data);
   if (data === "[DONE]") return { kind: "done", isWhole: true };
   if (data === "") return { kind: "nothing" };
   const chunk = parseAnswer(data);

@@ -27,7 +27,7 @@ export const openaiResponses: ChatInterface = {
 };
 
 function readResponse(text: string): ChatReply {
-  const response = parseAnswer(text, undefined, reportedFailureOf);
+  const response = parseAnswer(text);
   if (!Array.isArray(response["output"])) throw new AnswerError("the answer has no output");
   const saying = new Saying();
   const { finishReason, usage, shownUsage } = readEnd(response, saying, response["status"]);
@@ -63,7 +63,7 @@ function eventReader(): ReadChatEvent {
   return ({ event, data }): ChatEvent => {
     // Imitators end their streams as those of chats end; what counts is the response's own end.
     if (data === "" || data === "[DONE]") return { kind: "nothing" };
-    const fields = parseAnswer(data, undefined, reportedFailureOf);
+    const fields = parseAnswer(data);
     const type = typeof fields["type"] === "string" ? fields["type"] : (event ?? "");
     switch (type) {
       case "error":
