@@ -1,14 +1,15 @@
-import type { BilledUsage } from "../billing/meter.ts";
+import type { BilledUsage, Ending } from "../billing/meter.ts";
 import { formatRoubles } from "../lib/money.ts";
-import { ExcessError } from "../providers/provider.ts";
+import { ExcessError, usageOfUnread, type UsageMember } from "../providers/provider.ts";
 import type { Dispatched } from "../routing/dispatch.ts";
 import type { Trial } from "../routing/health.ts";
 import type { Candidate } from "../routing/order.ts";
+import type { Admitted } from "./admit.ts";
 import type { Answer } from "./answer.ts";
 import type { NamedObject } from "./decoding/answerDecoder.ts";
 import { collectText } from "./collectText.ts";
 import { conclude, servedBy } from "./conclude.ts";
-import { estimatedUsage } from "./billedUsage.ts";
+import { billedUsage, estimatedUsage } from "./billedUsage.ts";
 import { watchClient } from "./detachment.ts";
 import { concludeFailure, sendTo, tryRoutes, type Journey } from "./journey.ts";
 import { objectRecorder } from "./ownership.ts";
@@ -26,30 +27,38 @@ export interface ReadAnswer {
   readonly historyTokens: number;
 }
 
+/** How the JSON answers of one endpoint are read. */
+interface AnswerReader {
+  /** Throws AnswerError. */
+  read(text: string, candidate: Candidate): ReadAnswer;
+  usageMember(candidate: Candidate): UsageMember | undefined;
+}
+
 /**
- * Answers in JSON by the first route whose answer `read` accepts, and charges it. A client that goes
+ * Answers in JSON by the first route whose answer `reader` accepts, and charges it. A client that goes
  * away changes nothing about that. Throws ApiError; by then the meter is finished.
  */
-export async function answerJson(
-  journey: Journey,
-  read: (text: string, candidate: Candidate) => ReadAnswer,
-): Promise<Answer> {
+export async function answerJson(journey: Journey, reader: AnswerReader): Promise<Answer> {
   const { visit, admitted } = journey;
   const { exchanges } = journey.gateway.traffic;
   const client = watchClient(journey.gateway, visit.signal);
-  /** Its caller chose what no answer to it can be read for. */
-  let isInVain = false;
   let last: Candidate | undefined;
+  /** There once its caller chose what no answer to it can be read for. */
+  let inVain: Ending | undefined;
   const attempt = async (candidate: Candidate, trial: Trial): Promise<ReadAnswer> => {
     last = candidate;
     const exchange = sendTo(journey, candidate, false);
     client.useExchange(exchange);
+    let text = "";
     try {
-      const answer = read(await collectText(exchange), candidate);
+      text = await collectText(exchange);
+      const answer = reader.read(text, candidate);
       trial.ended(answer.billed ? undefined : reportedFailure());
       return answer;
     } catch (error) {
-      isInVain = error instanceof ExcessError;
+      if (error instanceof ExcessError) {
+        inVain = endingInVain(admitted, candidate, text, reader.usageMember(candidate));
+      }
       throw breakOff(exchange, error);
     } finally {
       exchanges.delete(exchange);
@@ -58,7 +67,7 @@ export async function answerJson(
   };
   let answered: Dispatched<ReadAnswer>;
   try {
-    answered = await tryRoutes(journey, () => client.isGivenUp || isInVain, attempt);
+    answered = await tryRoutes(journey, () => client.isGivenUp || inVain !== undefined, attempt);
     const record = objectRecorder(journey.gateway, visit);
     const { objects, historyTokens } = answered.answer;
     await record(objects, answered.candidate.provider.id, historyTokens);
@@ -68,7 +77,7 @@ export async function answerJson(
       last && client.isGivenUp && client.isSent
         ? { usage: estimatedUsage(admitted, 0), ...servedBy(last) }
         : {};
-    throw await concludeFailure(journey, error, { status, ...owed });
+    throw await concludeFailure(journey, error, inVain ?? { status, ...owed });
   } finally {
     client.end();
   }
@@ -81,4 +90,23 @@ export async function answerJson(
     ...servedBy(candidate),
   });
   return { kind: "json", text: answer.text, costRub: formatRoubles(charge) };
+}
+
+/**
+ * How a request ends whose answer came, and cannot be read: paid as by a client that left, lest whoever knows how to
+ * bring that about has the provider work for nothing. What was said cannot be told from the rest of the text then.
+ */
+function endingInVain(
+  admitted: Admitted,
+  candidate: Candidate,
+  text: string,
+  member: UsageMember | undefined,
+): Ending {
+  const usage = member && usageOfUnread(text, member);
+  const textBytes = Buffer.byteLength(text);
+  return {
+    status: "cancelled",
+    usage: billedUsage(admitted, { usage, isUsageFinal: true, textBytes }),
+    ...servedBy(candidate),
+  };
 }

@@ -110,17 +110,20 @@ function jsonAnswer(
   request: ChatRequest,
   identity: AnswerIdentity,
 ): Promise<Answer> {
-  return answerJson(journey, (text, candidate) => {
-    const { completion, usage, isUsageEarly = false } = candidate.chat.read(text);
-    const shown = publicCompletion(completion, identity, stopsLeft(request, candidate));
-    const { textBytes } = shown;
-    const figures = { usage, isUsageFinal: !isUsageEarly, textBytes };
-    const billed = billedUsage(journey.admitted, figures);
-    const answer: ChatCompletion = {
-      ...shown.completion,
-      usage: publicUsage(billed.tokens, completion["usage"], identity),
-    };
-    return { text: answerText(answer), billed, objects: [], historyTokens: 0 };
+  return answerJson(journey, {
+    read(text, candidate) {
+      const { completion, usage, isUsageEarly = false } = candidate.chat.read(text);
+      const shown = publicCompletion(completion, identity, stopsLeft(request, candidate));
+      const { textBytes } = shown;
+      const figures = { usage, isUsageFinal: !isUsageEarly, textBytes };
+      const billed = billedUsage(journey.admitted, figures);
+      const answer: ChatCompletion = {
+        ...shown.completion,
+        usage: publicUsage(billed.tokens, completion["usage"], identity),
+      };
+      return { text: answerText(answer), billed, objects: [], historyTokens: 0 };
+    },
+    usageMember: ({ chat }) => chat.usage,
   });
 }
 

@@ -71,18 +71,21 @@ function promptEstimateOf(
 }
 
 function jsonAnswer(journey: Journey): Promise<Answer> {
-  return answerJson(journey, (text) => {
-    const response = parseResponse(text);
-    const reportsFailure = response["status"] === "failed";
-    const read = {
-      usage: readResponsesUsage(response["usage"]),
-      isUsageFinal: true,
-      providerCalls: providerCallsOf(response["output"]),
-      textBytes: outputBytes(response["output"]),
-    };
-    const billed = reportsFailure ? undefined : billedUsage(journey.admitted, read);
-    const historyTokens = historyTokensOf(journey.admitted, read);
-    return { text, billed, objects: objectsOf(response), historyTokens };
+  return answerJson(journey, {
+    read(text) {
+      const response = parseResponse(text);
+      const reportsFailure = response["status"] === "failed";
+      const read = {
+        usage: readResponsesUsage(response["usage"]),
+        isUsageFinal: true,
+        providerCalls: providerCallsOf(response["output"]),
+        textBytes: outputBytes(response["output"]),
+      };
+      const billed = reportsFailure ? undefined : billedUsage(journey.admitted, read);
+      const historyTokens = historyTokensOf(journey.admitted, read);
+      return { text, billed, objects: objectsOf(response), historyTokens };
+    },
+    usageMember: ({ provider }) => provider.adapter.responses?.usage,
   });
 }
 

@@ -2,6 +2,7 @@ import type { ProviderConfig } from "../config/schema.ts";
 import type { ChatRequest } from "../contract/chat.ts";
 import type { Usage } from "../contract/usage.ts";
 import { isDeeper, type JsonFields, type JsonObjectText } from "../lib/json.ts";
+import { memberText } from "../lib/memberText.ts";
 import { ANSWER_ROOM, CostlyJsonError, parseUntrusted } from "../lib/untrustedJson.ts";
 import type { UpstreamFault, UpstreamOutcome } from "./upstreamError.ts";
 
@@ -41,6 +42,23 @@ export interface ChatReply {
   readonly usage: Usage | undefined;
   /** The prompt is counted, the completion not yet, or in part. */
   readonly isUsageEarly?: boolean;
+}
+
+/** Where an answer in JSON has its usage, and how what stands there is read. */
+export interface UsageMember {
+  readonly name: string;
+  /** Undefined where it is missing, no count, or not that of the whole answer. */
+  read(value: unknown): Usage | undefined;
+}
+
+/** The usage of an answer in JSON that is itself too costly to be read. */
+export function usageOfUnread(text: string, member: UsageMember): Usage | undefined {
+  const value = memberText(text, member.name);
+  try {
+    return value === undefined ? undefined : member.read(parseUntrusted(value, ANSWER_ROOM));
+  } catch {
+    return undefined;
+  }
 }
 
 /** One event of a chat stream; `done` is the interface's own terminator, and so is a chunk that `isLast`. */
@@ -161,6 +179,7 @@ export interface ChatInterface {
   encode(call: ChatCall): EncodedRequest;
   /** Throws AnswerError. */
   read(text: string): ChatReply;
+  readonly usage: UsageMember;
   /** Starts reading one stream. */
   events(): ReadChatEvent;
   /** Each event of a stream is read alike, whatever came before it. */
@@ -177,5 +196,7 @@ export interface ProviderAdapter {
   headers(apiKey: string | undefined): Readonly<Record<string, string>>;
   readonly chat: ChatInterface;
   /** The native responses interface, which is passed through; undefined for kinds without it. */
-  readonly responses: { encode(object: JsonObjectText, model: string): EncodedRequest } | undefined;
+  readonly responses:
+    | { encode(object: JsonObjectText, model: string): EncodedRequest; readonly usage: UsageMember }
+    | undefined;
 }

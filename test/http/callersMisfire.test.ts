@@ -96,13 +96,18 @@ describe("a stream whose caller made it too costly to read behind content", () =
   });
 });
 
-test("an answer in JSON that its caller made too costly to read is asked of no other route", async () => {
+test("an answer in JSON that its caller made too costly to read is paid, and asked of no other route", async () => {
   one.answer = json(completion({ names: costly }));
   two.answer = json(completion());
   const key = at.gateway.key();
   expectRefusal(await chat(at.gateway, key, { model: "both" }), noProvider);
   expect([one.requests.length, two.requests.length]).toEqual([1, 0]);
-  expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+  expect(await at.gateway.records(key, 1)).toMatchObject([
+    {
+      status: "cancelled",
+      charge: costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 }),
+    },
+  ]);
 });
 
 test("a stream that is too costly to read before any content is the next route's, and unpaid without one", async () => {

@@ -149,17 +149,21 @@ describe("an answer in JSON that is nested too deep", () => {
     ["in its usage", { usage: { ...usage, extra: DEEP } }],
   ];
 
-  test.each(deepCompletions)("to be written, %s: 502, and no other route", async (_, changes) => {
-    at.provider.answer = text(deepened(JSON.stringify(completion(changes))));
-    opened.providers.again.answer = answered();
-    const key = at.gateway.key({ concurrentRequests: 1 });
-    expectRefusal(await chat(at.gateway, key, { model: "paired" }), noProvider);
-    expect(await at.gateway.records(key, 1)).toMatchObject([
-      { status: "failed", charge: 0n, attemptCount: 1 },
-    ]);
-    expect(at.gateway.balance(key)).toBe(started);
-    await expectNothingOpen(at, key);
-  });
+  test.each(deepCompletions)(
+    "to be written, %s: 502, paid as by a client that left, and no other route",
+    async (_, changes) => {
+      at.provider.answer = text(deepened(JSON.stringify(completion(changes))));
+      opened.providers.again.answer = answered();
+      const key = at.gateway.key({ concurrentRequests: 1 });
+      expectRefusal(await chat(at.gateway, key, { model: "paired" }), noProvider);
+      const charge = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
+      expect(await at.gateway.records(key, 1)).toMatchObject([
+        { status: "cancelled", estimated: false, charge, attemptCount: 1, provider: "local" },
+      ]);
+      expect(at.gateway.balance(key)).toBe(started - charge);
+      await expectNothingOpen(at, key);
+    },
+  );
 
   const deepOutput = [{ id: "msg_1", type: "message", content: DEEP }];
 

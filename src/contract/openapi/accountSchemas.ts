@@ -77,7 +77,7 @@ function receipt() {
     stream: Type.Boolean(),
     status: oneOf(requestStatuses, {
       description:
-        "`cancelled`: the client went away; `interrupted`: the gateway crashed, and nothing was charged.",
+        "`cancelled`: the client went away, or what it asked for ended in an answer that cannot be read; `interrupted`: the gateway crashed, and nothing was charged.",
     }),
     ...tokenCounts(),
     estimated: Type.Boolean({ description: "True where the provider reported no usable counts." }),

@@ -1,3 +1,4 @@
+import { readMessagesUsage } from "../../contract/usage.ts";
 import { readMessage } from "./anthropicAnswer.ts";
 import { encodeMessages } from "./anthropicRequest.ts";
 import { readMessageEvents } from "./anthropicStream.ts";
@@ -15,6 +16,7 @@ export const anthropic: ProviderAdapter = {
   chat: {
     encode: encodeMessages,
     read: readMessage,
+    usage: { name: "usage", read: readMessagesUsage },
     events: readMessageEvents,
     eventsStandAlone: false,
     takesAll: false,

@@ -1,4 +1,4 @@
-import { geminiEvents, readGeminiAnswer } from "./geminiAnswer.ts";
+import { geminiEvents, readGeminiAnswer, readGeminiUsage } from "./geminiAnswer.ts";
 import { encodeGeminiRequest } from "./geminiRequest.ts";
 import type { ProviderAdapter } from "../provider.ts";
 
@@ -12,6 +12,7 @@ export const gemini: ProviderAdapter = {
   chat: {
     encode: encodeGeminiRequest,
     read: readGeminiAnswer,
+    usage: { name: "usageMetadata", read: readGeminiUsage },
     events: geminiEvents,
     eventsStandAlone: false,
     takesAll: false,

@@ -32,6 +32,12 @@ export function readGeminiAnswer(text: string): ChatReply {
   };
 }
 
+/** The usage of a whole answer that said something, by its `usageMetadata`. */
+export function readGeminiUsage(metadata: unknown): Usage | undefined {
+  const { usage, isPartial } = usageOf(metadata, { hasSpoken: true });
+  return isPartial ? undefined : usage;
+}
+
 function messageOf({ tool_calls: calls, images, ...said }: Said): JsonFields {
   return {
     content: "",
@@ -113,7 +119,7 @@ interface ReadUsage {
  * the JSON, and so may that of the candidates be: it is what the total has beyond the others then. Where something was
  * said, and the total has no more, the count is not known yet.
  */
-function usageOf(metadata: unknown, told: Told): ReadUsage {
+function usageOf(metadata: unknown, told: Pick<Told, "hasSpoken">): ReadUsage {
   const found = fieldsOf(metadata);
   const thoughts = countOf(found["thoughtsTokenCount"] ?? 0);
   const prompt =

@@ -2,6 +2,7 @@ import { readChatUsage } from "../../contract/usage.ts";
 import { fieldsOf, rawValue, scanObject, type JsonFields } from "../../lib/json.ts";
 import { splice, spliceBytes, spliceEach } from "../../lib/splice.ts";
 import { parseAnswer } from "../chat/answerObject.ts";
+import { responsesUsage } from "./openaiResponses.ts";
 import type {
   ChatCall,
   ChatEvent,
@@ -25,6 +26,7 @@ export const openai: ProviderAdapter = {
       const completion = parseAnswer(text);
       return { completion, usage: readChatUsage(completion["usage"]) };
     },
+    usage: { name: "usage", read: readChatUsage },
     events: () => readChatEvent,
     eventsStandAlone: true,
     takesAll: true,
@@ -35,6 +37,7 @@ export const openai: ProviderAdapter = {
       path: "/responses",
       body: spliceBytes(object, { set: { model: JSON.stringify(model) } }),
     }),
+    usage: responsesUsage,
   },
 };
 

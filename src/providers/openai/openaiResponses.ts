@@ -11,7 +11,10 @@ import {
   type ChatInterface,
   type ChatReply,
   type ReadChatEvent,
+  type UsageMember,
 } from "../provider.ts";
+
+export const responsesUsage: UsageMember = { name: "usage", read: readResponsesUsage };
 
 /**
  * Chat over the responses interface of OpenAI, and of those that imitate it:
@@ -20,6 +23,7 @@ import {
 export const openaiResponses: ChatInterface = {
   encode: encodeChat,
   read: readResponse,
+  usage: responsesUsage,
   events: eventReader,
   eventsStandAlone: false,
   takesAll: false,
