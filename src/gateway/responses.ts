@@ -5,7 +5,7 @@ import type { ResponsesRequest } from "../contract/responses.ts";
 import { readResponsesUsage } from "../contract/usage.ts";
 import { isJsonObject, type JsonFields, type JsonObjectText } from "../lib/json.ts";
 import { AnswerError, parseAnswerJson, type EncodedRequest } from "../providers/provider.ts";
-import type { UpstreamError } from "../providers/upstream.ts";
+import { reportedFailureIn, type UpstreamError } from "../providers/upstream.ts";
 import type { Candidate } from "../routing/order.ts";
 import { admit } from "./admit.ts";
 import { answerJson } from "./answerJson.ts";
@@ -93,7 +93,7 @@ function jsonAnswer(journey: Journey): Promise<Answer> {
 export function parseResponse(text: string): JsonFields {
   const value = parseAnswerJson(text);
   if (isJsonObject(value) && value["object"] === "response") return value;
-  throw new AnswerError("the answer is not a response");
+  throw reportedFailureIn(value) ?? new AnswerError("the answer is not a response");
 }
 
 /** The client's text in the words of a route that serves the responses interface. */

@@ -1,4 +1,5 @@
 import { isJsonObject, type JsonFields } from "../lib/json.ts";
+import { parseUntrusted } from "../lib/untrustedJson.ts";
 import { faultOf, isEmptyAccountCode } from "./errorReply.ts";
 import { AnswerError, parseAnswerJson } from "./provider.ts";
 import { reportedErrorOf, type ReportedError } from "./reportedError.ts";
@@ -116,6 +117,15 @@ export function reportedFailureIn(value: unknown): ReportedFailure | undefined {
   if (!isJsonObject(holder)) return undefined;
   const { error } = holder;
   return error === undefined || error === null ? undefined : reportedFailureOf(holder);
+}
+
+/** The same of a text, which may be no JSON. */
+export function reportedFailureInText(text: string): ReportedFailure | undefined {
+  try {
+    return reportedFailureIn(parseUntrusted(text));
+  } catch {
+    return undefined;
+  }
 }
 
 /** The same of a text in whose place nothing but an error stands; some servers leave away what would hold it. */

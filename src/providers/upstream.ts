@@ -16,13 +16,18 @@ import {
 } from "./http/client.ts";
 import { detailsOf, errorOfReply, retryAfterOf } from "./errorReply.ts";
 import { AnswerError, UnfitError, type EncodedRequest, type ProviderAdapter } from "./provider.ts";
-import type { ReportedFailure } from "./reportedFailure.ts";
+import { reportedFailureInText, type ReportedFailure } from "./reportedFailure.ts";
 import { secretsOf, type Secrets } from "./scrub.ts";
 import { UpstreamError } from "./upstreamError.ts";
 
 export { ConnectionError } from "./http/client.ts";
 export { reachHost } from "./http/reach.ts";
-export { ReportedFailure, reportedFailureOf, reportedFailureOfText } from "./reportedFailure.ts";
+export {
+  ReportedFailure,
+  reportedFailureIn,
+  reportedFailureOf,
+  reportedFailureOfText,
+} from "./reportedFailure.ts";
 export { ownFault, UpstreamError, type UpstreamFault } from "./upstreamError.ts";
 
 /** One request to a provider. `requestId` is ours; it helps the operator to find it in the provider's own logs. */
@@ -212,7 +217,7 @@ class ProviderExchange implements UpstreamExchange {
       const response = await this.#http.response;
       this.#response = response;
       if (response.status !== 200) throw await this.#errorOf(response);
-      this.#checkHead(response);
+      await this.#checkHead(response);
     } catch (error) {
       const failure = upstreamErrorOf(error);
       if (!failure) throw error;
@@ -221,7 +226,7 @@ class ProviderExchange implements UpstreamExchange {
     }
   }
 
-  #checkHead(response: HttpResponse): void {
+  async #checkHead(response: HttpResponse): Promise<void> {
     const encoding = response.header("content-encoding") ?? "identity";
     if (encoding.trim().toLowerCase() !== "identity") {
       throw new UpstreamError("provider", "compressed", { status: response.status });
@@ -229,13 +234,21 @@ class ProviderExchange implements UpstreamExchange {
     const [type = ""] = (response.header("content-type") ?? "").split(";", 1);
     const mediaType = type.trim().toLowerCase();
     const isStream = mediaType === "text/event-stream";
-    const isOther = mediaType === "application/json" || mediaType === "text/html";
-    if (this.#options.stream ? isOther : isStream) {
-      throw new UpstreamError("provider", "content type", { status: response.status });
-    }
+    const isJson = mediaType === "application/json";
+    if (this.#options.stream ? !isJson && mediaType !== "text/html" : !isStream) return;
+    // An error in the place of a stream tells whose fault it is.
+    const failure = isJson && reportedFailureInText(await this.#beginningOf(response));
+    if (failure) throw this.reported(failure);
+    throw new UpstreamError("provider", "content type", { status: response.status });
   }
 
   async #errorOf(response: HttpResponse): Promise<UpstreamError> {
+    const text = await this.#beginningOf(response);
+    return errorOfReply(response.status, retryAfterOf(response), text, this.#options.secrets);
+  }
+
+  /** Of the body of an answer that is an error. */
+  async #beginningOf(response: HttpResponse): Promise<string> {
     this.#expectWithin(ERROR_BODY_TIMEOUT_MS);
     const pieces: Uint8Array[] = [];
     let length = 0;
@@ -247,10 +260,9 @@ class ProviderExchange implements UpstreamExchange {
         length += piece.byteLength;
       }
     } catch {
-      // The status says enough; a body that is cut leaves only the words shorter.
+      // The head says enough; a body that is cut leaves only the words shorter.
     }
-    const text = Buffer.concat(pieces).subarray(0, ERROR_BYTES_MAX).toString();
-    return errorOfReply(response.status, retryAfterOf(response), text, this.#options.secrets);
+    return Buffer.concat(pieces).subarray(0, ERROR_BYTES_MAX).toString();
   }
 }
 

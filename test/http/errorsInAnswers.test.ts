@@ -66,6 +66,9 @@ const ways: readonly (readonly [string, Way])[] = [
     streamed("google", (error) => [`data: ${JSON.stringify([{ error }])}\n\n`]),
   ],
   ["JSON of Google", whole("google", (error) => ({ error }))],
+  ["JSON in the place of a stream", inItsPlace("one", (error) => ({ error }))],
+  ["JSON in the place of Anthropic's", inItsPlace("claude", (error) => ({ type: "error", error }))],
+  ["a list in the place of Google's", inItsPlace("google", (error) => [{ error }])],
 ];
 
 function streamed(kind: Kind, events: (error: object) => readonly string[]): Way {
@@ -74,6 +77,11 @@ function streamed(kind: Kind, events: (error: object) => readonly string[]): Way
 
 function whole(kind: Kind, body: (error: object) => unknown): Way {
   return { kind, isStream: false, report: (error) => json(body(error)) };
+}
+
+/** As llama.cpp answered a prompt that was too long: https://github.com/ggml-org/llama.cpp/pull/16486 */
+function inItsPlace(kind: Kind, body: (error: object) => unknown): Way {
+  return { ...whole(kind, body), isStream: true };
 }
 
 /** Asks so often that the route would be put aside if it counted, and then whether it is. */

@@ -25,6 +25,7 @@ type Ask = (model: string) => Promise<Reply>;
 const ask = {
   chat: (model) => chat(at.gateway, at.gateway.key(), { model }),
   chatStream: (model) => chat(at.gateway, at.gateway.key(), { model, stream: true }),
+  responses: (model) => respond(at.gateway, at.gateway.key(), { model }),
   responsesStream: (model) => respond(at.gateway, at.gateway.key(), { model, stream: true }),
 } satisfies Record<string, Ask>;
 
@@ -35,6 +36,9 @@ const inAnEvent = (error: object) => stream(created(), responseEvent("error", { 
 /** As it is documented: the type is the event's own. */
 const inAPlainEvent = (error: object) =>
   stream(created(), responseEvent("error", { ...error, type: "error" }));
+const inATypelessEvent = (error: object) =>
+  stream(created(), `data: ${JSON.stringify({ error })}\n\n`);
+const inPlaceOfAnAnswer = (error: object) => json({ error });
 
 /** The ways in which a provider says that it failed, before any content. */
 const ways: readonly (readonly [string, Ask, (error: object) => ProviderAnswer])[] = [
@@ -43,6 +47,9 @@ const ways: readonly (readonly [string, Ask, (error: object) => ProviderAnswer])
   ["a chat whose stream has an error", ask.chatStream, inAnEvent],
   ["a chat whose stream has a plain error", ask.chatStream, inAPlainEvent],
   ["a stream of the responses interface", ask.responsesStream, inAnEvent],
+  ["a stream of that whose event has no type", ask.responsesStream, inATypelessEvent],
+  ["JSON in the place of such a stream", ask.responsesStream, inPlaceOfAnAnswer],
+  ["an answer of that in JSON", ask.responses, inPlaceOfAnAnswer],
 ];
 
 /** Asks so often that the route would be put aside if it counted, and then whether it is. */

@@ -6,7 +6,7 @@ import { lazy } from "../../lib/lazy.ts";
 import { createSseSplitter, type SseSplitter } from "../../lib/sse.ts";
 import type { SseEvent } from "../../lib/sseEvent.ts";
 import { AnswerError, MisfireError, parseAnswerJson } from "../../providers/provider.ts";
-import { reportedFailureOf } from "../../providers/upstream.ts";
+import { reportedFailureIn, reportedFailureOf } from "../../providers/upstream.ts";
 import { ANSWER_BYTES_MAX, type AnswerDecoder, type NamedObject } from "./answerDecoder.ts";
 import { outputBytes } from "./generatedBytes.ts";
 import { NamedObjects } from "./namedObjects.ts";
@@ -105,7 +105,8 @@ export class ResponsesDecoder implements AnswerDecoder {
     // What follows the terminal event is no part of the answer.
     if (this.isFinished) return;
     const type = eventType(event, fields);
-    if (type === "error") throw reportedFailureOf(fields());
+    const failure = failureIn(type, fields);
+    if (failure) throw failure;
     if (type !== undefined && TERMINAL_EVENTS.has(type)) {
       this.#finish(type, event.raw, fields());
       return;
@@ -210,6 +211,12 @@ function eventType({ event: name }: SseEvent, fields: EventFields): string | und
   if (name !== undefined && (name.startsWith("response.") || name === "error")) return name;
   const { type } = fields();
   return typeof type === "string" ? type : name;
+}
+
+/** Some imitators report a failure as in a chat, in an event without a type. */
+function failureIn(type: string | undefined, fields: EventFields): AnswerError | undefined {
+  if (type === "error") return reportedFailureOf(fields());
+  return type === undefined ? reportedFailureIn(fields()) : undefined;
 }
 
 function itemTypeIn({ item }: JsonFields): string {

@@ -78,6 +78,13 @@ testPassedOver(bench, [
     name: "200 to a stream request with a JSON error",
     forms: streamForms,
     answer: json(failed),
+    outcome: "reported failure",
+  },
+  {
+    row: 37,
+    name: "200 to a stream request with JSON that is no error",
+    forms: streamForms,
+    answer: json(completion()),
     outcome: "content type",
   },
   {
