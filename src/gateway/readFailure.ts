@@ -29,20 +29,20 @@ export function reportedFailure(): UpstreamError {
 }
 
 /**
- * What broke an answer off behind content; undefined: a fault of our own. A fault of the caller's is none that it could
- * still be told of, and so a misfire like any other.
+ * What broke an answer off behind content; undefined: a fault of our own. What is wrong with the request can no longer
+ * be told to the caller then: it is a misfire like any other.
  */
 export function brokenBy(error: unknown): UpstreamError | undefined {
-  const failure = upstreamErrorOf(error);
-  if (failure?.fault !== "caller") return failure;
-  return new UpstreamError("misfire", "misfire", { cause: error });
+  const isCallers = error instanceof ReportedFailure && error.isOfRequest;
+  if (isCallers) return new UpstreamError("misfire", "misfire", { cause: error });
+  return upstreamErrorOf(error);
 }
 
 /**
  * Whether the caller chose what broke an answer off: what the client got of it before is paid for. An event without an
  * end is not among it: it may as well be a provider's that never ends a line, and nothing tells the two apart. Of the
- * failures that a provider reports only those are that speak of the request itself: for the others it charges nothing
- * either.
+ * failures that a provider reports only those are that speak of the request amid an answer: for the others it charges
+ * nothing either.
  */
 export function isCallersDoing({ fault, outcome }: UpstreamError): boolean {
   return fault === "misfire" && outcome === "misfire";

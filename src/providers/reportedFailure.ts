@@ -3,7 +3,7 @@ import { parseUntrusted } from "../lib/untrustedJson.ts";
 import { faultOf, isEmptyAccountCode } from "./errorReply.ts";
 import { AnswerError, parseAnswerJson } from "./provider.ts";
 import { reportedErrorOf, type ReportedError } from "./reportedError.ts";
-import type { UpstreamFault, UpstreamOutcome } from "./upstreamError.ts";
+import type { UpstreamFault } from "./upstreamError.ts";
 
 /**
  * What is wrong with a request, in small letters: by the codes of
@@ -58,8 +58,12 @@ const FAULTS: ReadonlyMap<unknown, UpstreamFault> = new Map<unknown, UpstreamFau
   ["http_error", "misfire"],
 ]);
 
-/** Types that speak of the request, and of so much else that only a status tells more. */
+/** Types that speak of the request, and of so much else that only a status or a code tells more. */
 const REQUEST_TYPES = new Set(["invalid_request_error", "badrequesterror"]);
+
+function isRequestType(word: string): boolean {
+  return REQUEST_TYPES.has(word);
+}
 
 /**
  * A provider reports in an answer with status 200 that it failed. Its words in `error` may repeat a prompt: they are
@@ -68,18 +72,16 @@ const REQUEST_TYPES = new Set(["invalid_request_error", "badrequesterror"]);
 export class ReportedFailure extends AnswerError {
   override readonly name = "ReportedFailure";
   override readonly fault: UpstreamFault;
-  override readonly outcome: UpstreamOutcome;
+  override readonly outcome = "reported failure";
   readonly error: ReportedError;
+  /** The request itself ended the answer, which its provider may charge for. A response that failed is not charged. */
+  readonly isOfRequest: boolean;
 
-  constructor(
-    fault: UpstreamFault,
-    error: ReportedError,
-    outcome: UpstreamOutcome = "reported failure",
-  ) {
+  constructor(fault: UpstreamFault, error: ReportedError, isOfRequest: boolean) {
     super("the provider reports a failure");
     this.fault = fault;
-    this.outcome = outcome;
     this.error = error;
+    this.isOfRequest = isOfRequest;
   }
 }
 
@@ -91,23 +93,23 @@ export class ReportedFailure extends AnswerError {
 export function reportedFailureOf(holder: JsonFields): ReportedFailure {
   const error = { ...reportedErrorOf(holder), isInForm: true };
   const words = [error.code, error.type].map((word) => word?.toLowerCase() ?? "");
-  const fault = knownFaultOf(error, words);
-  if (fault) return new ReportedFailure(fault, error);
-  if (words.some((word) => REQUEST_TYPES.has(word))) {
-    const isAccount = faultOf(400, error) === "account";
-    // Another route may take what this one does not.
-    return isAccount
-      ? new ReportedFailure("account", error)
-      : new ReportedFailure("misfire", error, "misfire");
-  }
-  return new ReportedFailure(holder["status"] === "failed" ? "misfire" : "provider", error);
+  const hasRequestType = words.some(isRequestType);
+  const isFailedResponse = holder["status"] === "failed";
+  // Another route may take what this one does not.
+  const otherwise = hasRequestType || isFailedResponse ? "misfire" : "provider";
+  const fault = knownFaultOf(error, words) ?? otherwise;
+  const isOfRequest = fault === "caller" || (fault === "misfire" && hasRequestType);
+  return new ReportedFailure(fault, error, isOfRequest && !isFailedResponse);
 }
 
 function knownFaultOf(error: ReportedError, words: readonly string[]): UpstreamFault | undefined {
   if (words.some((word) => CALLERS_WORDS.has(word))) return "caller";
   const status = error.status ?? STATUSES.get(error.type);
   if (status !== undefined) return faultOf(status, error);
-  if (words.some(isEmptyAccountCode)) return "account";
+  const isOfAccount = words.some(isRequestType)
+    ? faultOf(400, error) === "account"
+    : words.some(isEmptyAccountCode);
+  if (isOfAccount) return "account";
   return words.map((word) => FAULTS.get(word)).find((found) => found !== undefined);
 }
 

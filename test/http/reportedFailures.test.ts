@@ -113,6 +113,32 @@ test("an error that says nothing known is the provider's", async () => {
 });
 
 test.each([
+  ["a chat", chat],
+  ["a stream of the responses interface", respond],
+])("what an event of %s reports of its request behind content is paid", async (_, send) => {
+  for (const error of [{ code: "invalid_prompt" }, { type: "invalid_request_error" }]) {
+    one.answer = stream(created(), delta, responseEvent("error", { error }));
+    const key = at.gateway.key();
+    expect((await send(at.gateway, key, { stream: true })).text).toContain("provider_error");
+    const [record] = await at.gateway.records(key, 1);
+    expect(record).toMatchObject({ status: "cancelled", estimated: true });
+    expect(record?.charge).toBeGreaterThan(0n);
+  }
+});
+
+test.each([
+  ["a chat", chat],
+  ["a stream of the responses interface", respond],
+])("a response that failed by its request behind content is not paid, in %s", async (_, send) => {
+  for (const error of [{ code: "invalid_prompt" }, { type: "invalid_request_error" }]) {
+    one.answer = stream(created(), delta, terminal("failed", "resp_1", failed(error)));
+    const key = at.gateway.key();
+    await send(at.gateway, key, { stream: true });
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+  }
+});
+
+test.each([
   ["a chat", ask.chatStream],
   ["a stream of the responses interface", ask.responsesStream],
 ])(
