@@ -44,11 +44,10 @@ export interface Meter {
   readonly opened: Promise<void>;
   /** The request's row could not be committed: nothing may be done for it any more. */
   readonly couldNotOpen: boolean;
+  /** An attempt is over. */
   attempted(attempt: AttemptRecord): void;
-  /** The last attempt began well and is over now: its outcome is this after all, and it took until now. */
-  amendAttempt(outcome: string): void;
-  /** The first byte for the client is there; once. */
-  firstByte(): void;
+  /** The first byte for the client is there, so long after the start of the attempt that answers; once. */
+  firstByte(attemptMs: number): void;
   /** The client, which did not take what it was sent for so long, took it. */
   paused(forMs: number): void;
   /** How long all such pauses were together. */
@@ -89,7 +88,6 @@ export class RequestMeter implements Meter {
   readonly #options: MeterOptions;
   readonly #startedMs: number;
   readonly #attempts: AttemptRecord[] = [];
-  #attemptedAtMs: number;
   #firstByteMs: number | undefined;
   #firstContentMs: number | undefined;
   /** Why there is no row, which says more than that there is none to end. */
@@ -98,7 +96,6 @@ export class RequestMeter implements Meter {
   constructor(options: MeterOptions) {
     this.#options = options;
     this.#startedMs = options.clock.monotonicMs();
-    this.#attemptedAtMs = this.#startedMs;
     const request = openedRequest(options);
     this.opened = options.writer.write({ kind: "open", request }).then(() => undefined);
     this.opened.catch((error: Error) => {
@@ -112,19 +109,11 @@ export class RequestMeter implements Meter {
 
   attempted(attempt: AttemptRecord): void {
     this.#attempts.push(attempt);
-    this.#attemptedAtMs = this.#options.clock.monotonicMs();
   }
 
-  amendAttempt(outcome: string): void {
-    const last = this.#attempts.pop();
-    if (!last) return;
-    const sinceMs = Math.round(this.#options.clock.monotonicMs() - this.#attemptedAtMs);
-    this.#attempts.push({ ...last, outcome, durationMs: last.durationMs + sinceMs });
-  }
-
-  firstByte(): void {
+  firstByte(attemptMs: number): void {
     this.#firstByteMs = this.#elapsedMs();
-    this.#firstContentMs = this.#attempts.at(-1)?.durationMs;
+    this.#firstContentMs = attemptMs;
   }
 
   paused(forMs: number): void {

@@ -1,8 +1,7 @@
 import type { BilledUsage, Ending } from "../billing/meter.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { ExcessError, usageOfUnread, type UsageMember } from "../providers/provider.ts";
-import type { Dispatched } from "../routing/dispatch.ts";
-import type { Trial } from "../routing/health.ts";
+import type { AttemptEnded, Dispatched } from "../routing/dispatch.ts";
 import type { Candidate } from "../routing/order.ts";
 import type { Admitted } from "./admit.ts";
 import type { Answer } from "./answer.ts";
@@ -45,7 +44,7 @@ export async function answerJson(journey: Journey, reader: AnswerReader): Promis
   let last: Candidate | undefined;
   /** There once its caller chose what no answer to it can be read for. */
   let inVain: Ending | undefined;
-  const attempt = async (candidate: Candidate, trial: Trial): Promise<ReadAnswer> => {
+  const attempt = async (candidate: Candidate, ended: AttemptEnded): Promise<ReadAnswer> => {
     last = candidate;
     const exchange = sendTo(journey, candidate, false);
     client.useExchange(exchange);
@@ -53,7 +52,7 @@ export async function answerJson(journey: Journey, reader: AnswerReader): Promis
     try {
       text = await collectText(exchange);
       const answer = reader.read(text, candidate);
-      trial.ended(answer.billed ? undefined : reportedFailure());
+      ended(answer.billed ? undefined : reportedFailure());
       return answer;
     } catch (error) {
       if (error instanceof ExcessError) {
@@ -82,7 +81,6 @@ export async function answerJson(journey: Journey, reader: AnswerReader): Promis
     client.end();
   }
   const { answer, candidate } = answered;
-  if (!answer.billed) admitted.meter.amendAttempt(reportedFailure().outcome);
   const status = visit.signal.aborted ? "cancelled" : answer.billed ? "done" : "failed";
   const { charge } = await conclude(visit, admitted, {
     status,

@@ -5,8 +5,9 @@ import { errorClass, type LogFields } from "../telemetry/log.ts";
 import type { Gateway, Visit } from "./gateway.ts";
 
 /**
- * Tells the operator of an attempt at a route: loudly of one that fails because their own account is refused, or
- * for an address or a model that the provider does not know, and only who asks for it (`level = "debug"`) of one that went well or failed by its caller.
+ * Tells the operator of an attempt at a route that is over: loudly of one that failed because their own account is
+ * refused, or for an address or a model that the provider does not know, and only who asks for it (`level = "debug"`) of
+ * one that went well, failed by its caller, or was left by its client.
  */
 export function logAttempt(
   gateway: Gateway,
@@ -23,7 +24,7 @@ export function logAttempt(
     outcome: attempt.outcome,
     ...(attempt.status === null ? {} : { status: attempt.status }),
   };
-  if (!failure)
+  if (!failure || failure.error.fault === "client")
     return log.debug("an attempt ended", { ...fields, duration_ms: attempt.durationMs });
   const { error, cooldownMs } = failure;
   if (error.cause !== undefined) fields.error = errorClass(error.cause);
@@ -38,7 +39,7 @@ export function logAttempt(
       "the provider answers 404: base_url is wrong, or it does not know the model of a route",
       fields,
     );
-  } else if (error.fault !== "client") {
+  } else {
     log.warn("an attempt failed", fields);
   }
 }

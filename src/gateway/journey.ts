@@ -2,8 +2,12 @@ import type { Ending } from "../billing/meter.ts";
 import { ApiError, allProvidersUnavailable, serviceUnavailable } from "../contract/errors.ts";
 import type { EncodedRequest } from "../providers/provider.ts";
 import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
-import { dispatch, type Dispatched } from "../routing/dispatch.ts";
-import type { Trial } from "../routing/health.ts";
+import {
+  dispatch,
+  type Attempted,
+  type AttemptEnded,
+  type Dispatched,
+} from "../routing/dispatch.ts";
 import type { Candidate } from "../routing/order.ts";
 import type { Admitted } from "./admit.ts";
 import type { Piece } from "./answer.ts";
@@ -43,9 +47,9 @@ export function sendTo(journey: Journey, candidate: Candidate, stream: boolean):
 export function tryRoutes<Answer>(
   journey: Journey,
   isAbandoned: () => boolean,
-  attempt: (candidate: Candidate, trial: Trial) => Promise<Answer>,
+  attempt: (candidate: Candidate, ended: AttemptEnded) => Promise<Answer>,
 ): Promise<Dispatched<Answer>> {
-  const { gateway, visit, admitted } = journey;
+  const { gateway, admitted } = journey;
   return dispatch({
     candidates: journey.candidates,
     health: gateway.health,
@@ -54,13 +58,18 @@ export function tryRoutes<Answer>(
     random: gateway.random,
     underWay: () => gateway.traffic.exchanges.size,
     attempt,
-    attempted(record, candidate, failure) {
-      admitted.meter.attempted(record);
-      logAttempt(gateway, visit, candidate, record, failure);
-    },
+    attempted: attemptRecorder(journey),
     callerFault: (error) => journey.callerFault(error),
     isAbandoned: () => gateway.traffic.isCut || admitted.meter.couldNotOpen || isAbandoned(),
   });
+}
+
+/** A function of its own, for a stream keeps what it returns (of closures: gateway.ts). */
+function attemptRecorder({ gateway, visit, admitted }: Journey): Attempted {
+  return (record, candidate, failure) => {
+    admitted.meter.attempted(record);
+    logAttempt(gateway, visit, candidate, record, failure);
+  };
 }
 
 /** Ends a request that got no answer, and says what its client is told. */

@@ -1,6 +1,6 @@
 import type { ApiError } from "../contract/errors.ts";
 import { Deadline } from "../lib/deadline.ts";
-import type { Trial } from "../routing/health.ts";
+import type { AttemptEnded } from "../routing/dispatch.ts";
 import type { Candidate } from "../routing/order.ts";
 import type { Answer, Piece, Relay } from "./answer.ts";
 import type { AnswerDecoder } from "./decoding/answerDecoder.ts";
@@ -50,26 +50,30 @@ async function beginStream(
   decoderFor: (candidate: Candidate) => AnswerDecoder,
 ): Promise<Relay> {
   const { visit, admitted } = journey;
-  const { exchanges } = journey.gateway.traffic;
+  const { clock, traffic } = journey.gateway;
   let last: StreamRelay | undefined;
   let firstAttemptMs: number | undefined;
-  const attempt = async (candidate: Candidate, trial: Trial): Promise<StreamRelay> => {
-    firstAttemptMs ??= journey.gateway.clock.monotonicMs();
+  const attempt = async (
+    candidate: Candidate,
+    attemptEnded: AttemptEnded,
+  ): Promise<StreamRelay> => {
+    const startedMs = clock.monotonicMs();
+    firstAttemptMs ??= startedMs;
     const decoder = decoderFor(candidate);
     const exchange = sendTo(journey, candidate, true);
-    const relay = relayFor(journey, { candidate, trial, decoder, exchange, firstAttemptMs });
+    const relay = relayFor(journey, { candidate, attemptEnded, decoder, exchange, firstAttemptMs });
     last = relay;
     try {
       await relay.begin();
+      admitted.meter.firstByte(Math.round(clock.monotonicMs() - startedMs));
       return relay;
     } catch (error) {
-      exchanges.delete(exchange);
+      traffic.exchanges.delete(exchange);
       throw error;
     }
   };
   try {
     const { answer } = await tryRoutes(journey, () => visit.signal.aborted, attempt);
-    admitted.meter.firstByte();
     answer.goOn();
     return answer;
   } catch (error) {
@@ -81,7 +85,10 @@ async function beginStream(
 /** No closure here may capture the journey (of closures: gateway.ts). */
 function relayFor(
   journey: Journey,
-  parts: Pick<RelayOptions, "candidate" | "trial" | "decoder" | "exchange" | "firstAttemptMs">,
+  parts: Pick<
+    RelayOptions,
+    "candidate" | "attemptEnded" | "decoder" | "exchange" | "firstAttemptMs"
+  >,
 ): StreamRelay {
   const { gateway, visit, admitted } = journey;
   const { exchanges } = gateway.traffic;

@@ -25,7 +25,7 @@ export function breakOff(exchange: UpstreamExchange, error: unknown): UpstreamEr
  * likes, so nobody's health hears of it.
  */
 export function reportedFailure(): UpstreamError {
-  return new UpstreamError("misfire", "reported failure");
+  return new UpstreamError("misfire", "reported failure", { status: 200 });
 }
 
 /**

@@ -3,7 +3,7 @@ import type { Clock } from "../lib/clock.ts";
 import { Deadline } from "../lib/deadline.ts";
 import type { Span } from "../lib/span.ts";
 import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
-import type { Trial } from "../routing/health.ts";
+import type { AttemptEnded } from "../routing/dispatch.ts";
 import type { Candidate } from "../routing/order.ts";
 import type { Admitted } from "./admit.ts";
 import { joined, type Piece, type Relay, type SendPiece } from "./answer.ts";
@@ -26,8 +26,8 @@ export interface RelayOptions {
   decoder: AnswerDecoder;
   admitted: Admitted;
   candidate: Candidate;
-  /** The attempt, as the health of its route hears of it: ended here once the answer has begun. */
-  trial: Trial;
+  /** Hears how the attempt ended, once the answer has begun. */
+  readonly attemptEnded: AttemptEnded;
   clock: Clock;
   /** When the request's first attempt began, by the monotonic clock: so long has its client heard of no provider. */
   firstAttemptMs: number;
@@ -207,12 +207,10 @@ export class StreamRelay implements Relay {
   async #end(): Promise<void> {
     if (!this.#decoder.isFinished) return this.#fail(new UpstreamError("provider", "cut"));
     this.#exchange.finished();
-    const { trial, admitted } = this.#options;
     const failure = this.#decoder.reportsFailure ? reportedFailure() : undefined;
-    trial.ended(failure);
-    admitted.meter.amendAttempt(failure?.outcome ?? "ok");
+    this.#options.attemptEnded(failure);
     const status = this.#isGone ? "cancelled" : failure ? "failed" : "done";
-    const usage = failure ? undefined : billedUsage(admitted, this.#decoder);
+    const usage = failure ? undefined : billedUsage(this.#options.admitted, this.#decoder);
     await this.#finish({ status, usage }, { isWhole: true });
   }
 
@@ -222,8 +220,7 @@ export class StreamRelay implements Relay {
     const isAway = this.#isGone || this.#pace.explains(failure.outcome);
     const isClients = isAway && failure.fault !== "gateway";
     const cause = isClients ? clientGone() : failure;
-    this.#options.trial.ended(cause);
-    this.#options.admitted.meter.amendAttempt(cause.outcome);
+    this.#attemptFailed(cause);
     // Else whoever knows how to bring about what cannot be read would get all that comes before it for nothing.
     const ending: Ending =
       isClients || isCallersDoing(failure)
@@ -263,12 +260,16 @@ export class StreamRelay implements Relay {
     this.#grace.clear();
     this.#pace.stop();
     this.#exchange.abort(readFailure(error));
-    this.#options.trial.ended(readFailure(error));
+    this.#attemptFailed(readFailure(error));
     this.#isGone = true;
     if (this.#isOver) return;
     this.#isOver = true;
     void this.#options.admitted.meter.abandon();
     this.#options.ended(undefined, error);
+  }
+
+  #attemptFailed(failure: UpstreamError): void {
+    this.#options.attemptEnded(failure.withStatus(this.#exchange.status));
   }
 
   #leave(): void {

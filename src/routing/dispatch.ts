@@ -17,16 +17,26 @@ export interface Dispatch<Answer> {
   underWay(): number;
   /**
    * Tries one route. What it throws before it resolves may still be made good by the next; once it
-   * resolves, it is its own to end the trial.
+   * resolves, it is its own to tell how the attempt ended.
    */
-  attempt(candidate: Candidate, trial: Trial): Promise<Answer>;
-  /** Hears of each attempt, and of its failure unless that is the caller's own. */
-  attempted(record: AttemptRecord, candidate: Candidate, failure: AttemptFailure | undefined): void;
+  attempt(candidate: Candidate, ended: AttemptEnded): Promise<Answer>;
+  /** It is kept as long as an attempt lasts (of closures: gateway/gateway.ts). */
+  readonly attempted: Attempted;
   /** What the client is told where a failure is its own fault: no other route is tried then. */
   callerFault(error: UpstreamError): ApiError | undefined;
   /** True when nobody waits for an answer any more, or no route can give one: no further route is tried. */
   isAbandoned(): boolean;
 }
+
+/** Tells that an attempt is over, by `error` or well; only the first call counts. What `isCallers` says nothing of the route. */
+export type AttemptEnded = (error?: UpstreamError, isCallers?: boolean) => void;
+
+/** Hears of each attempt once it is over, and of its failure unless that is the caller's own. */
+export type Attempted = (
+  record: AttemptRecord,
+  candidate: Candidate,
+  failure: AttemptFailure | undefined,
+) => void;
 
 /** Why an attempt failed, and how long that puts its route aside. */
 export interface AttemptFailure {
@@ -97,35 +107,45 @@ async function tryRoute<Answer>(
   options: Dispatch<Answer>,
   candidate: Candidate,
 ): Promise<Tried<Answer>> {
-  const { health, clock } = options;
-  const startedMs = clock.monotonicMs();
-  const record = (outcome: string, status: number | null): AttemptRecord => ({
-    provider: candidate.provider.id,
-    outcome,
-    status,
-    durationMs: Math.round(clock.monotonicMs() - startedMs),
-  });
-  const trial = health.begin(candidate);
+  const trial = options.health.begin(candidate);
+  const ended = attemptEnd(options.clock, candidate, trial, options.attempted);
   try {
-    const answer = await options.attempt(candidate, trial);
+    const answer = await options.attempt(candidate, ended);
     trial.answered();
-    options.attempted(record("ok", 200), candidate, undefined);
     return { answer };
   } catch (thrown) {
     const error = upstreamErrorOf(thrown);
     if (!error) {
       // A fault of our own says nothing of the route, and is not this loop's to handle.
-      trial.ended(ownFault(thrown));
+      ended(ownFault(thrown));
       throw thrown;
     }
     const refusal = options.callerFault(error);
-    const cooldownMs = trial.ended(error, refusal !== undefined);
-    if (error.fault !== "unfit") {
-      const failure = refusal ? undefined : { error, cooldownMs };
-      options.attempted(record(error.outcome, error.status ?? null), candidate, failure);
-    }
+    ended(error, refusal !== undefined);
     return { error, refusal };
   }
+}
+
+/** A function of its own, for a stream keeps what it returns (of closures: gateway/gateway.ts). */
+function attemptEnd(
+  clock: Clock,
+  candidate: Candidate,
+  trial: Trial,
+  attempted: Attempted,
+): AttemptEnded {
+  const startedMs = clock.monotonicMs();
+  return (error, isCallers = false) => {
+    const cooldownMs = trial.ended(error, isCallers);
+    // Of what is unfit nothing was sent.
+    if (cooldownMs === undefined || error?.fault === "unfit") return;
+    const record: AttemptRecord = {
+      provider: candidate.provider.id,
+      outcome: error?.outcome ?? "ok",
+      status: error ? (error.status ?? null) : 200,
+      durationMs: Math.round(clock.monotonicMs() - startedMs),
+    };
+    attempted(record, candidate, error && !isCallers ? { error, cooldownMs } : undefined);
+  };
 }
 
 /** Neither put aside nor with all places of its provider taken. */

@@ -54,7 +54,8 @@ export class RouteHealth {
       ended: (error, isCallers = false) => {
         const counts = error && !isCallers && error.fault === COUNTED_FAULT;
         const isFirst = trial.ended(!error ? "well" : counts ? "badly" : "neutral");
-        return isFirst && error ? this.#coolDown(candidate, error) : 0;
+        if (!isFirst) return undefined;
+        return error ? this.#coolDown(candidate, error) : 0;
       },
     };
   }
@@ -106,9 +107,9 @@ export interface Trial {
   /**
    * The attempt is over, by `error` or well; only the first call counts. What `isCallers` says nothing of
    * the route, whatever its status. Returns how long the route, or all of its provider, asked to be left
-   * alone or is refused; 0: not at all.
+   * alone or is refused; 0: not at all; undefined: it was over before.
    */
-  ended(error?: UpstreamError, isCallers?: boolean): number;
+  ended(error?: UpstreamError, isCallers?: boolean): number | undefined;
 }
 
 interface Route {

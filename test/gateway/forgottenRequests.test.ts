@@ -127,7 +127,7 @@ test("an answer whose client is slow to take its end is none of them: it is char
     }),
     admitted: held,
     candidate,
-    trial: { answered() {}, ended: () => 0 },
+    attemptEnded() {},
     clock,
     firstAttemptMs: 0,
     signal: new AbortController().signal,

@@ -45,24 +45,26 @@ async function beginStream(): Promise<SteppedChat> {
 }
 
 describe("a fault of our own amid a stream", () => {
-  const faults: readonly (readonly [string, () => void])[] = [
+  const faults: readonly (readonly [string, string, () => void])[] = [
     [
       "before the charge",
+      "internal",
       () => {
         for (const exchange of at.gateway.app.gateway.traffic.exchanges)
           failOnce(exchange, "finished");
       },
     ],
-    ["as the charge is made out", () => failOnce(at.gateway.clock, "epochMs")],
+    ["as the charge is made out", "ok", () => failOnce(at.gateway.clock, "epochMs")],
     [
       "as the charge is written",
+      "ok",
       () => failOnce(at.gateway.app.gateway.writer, "write", isWrite("end")),
     ],
   ];
 
   test.each(faults)(
     "%s: no end that looks whole, nothing charged, nothing left",
-    async (_, fail) => {
+    async (_, outcome, fail) => {
       const { key, client, provide } = await beginStream();
       fail();
       await provide(...theEnd);
@@ -71,7 +73,11 @@ describe("a fault of our own amid a stream", () => {
       const isBroken = !client.text.includes("\r\n0\r\n\r\n");
       const hasErrorEnd = client.text.includes('"finish_reason":"error"');
       expect(isBroken || hasErrorEnd).toBe(true);
-      expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+      const [record] = await at.gateway.records(key, 1);
+      expect(record).toMatchObject({ status: "failed", charge: 0n });
+      expect(at.gateway.store.requests.attempts(record?.id ?? "")).toMatchObject([
+        { outcome, status: 200 },
+      ]);
       expect(at.gateway.balance(key)).toBe(started);
       await expectNothingOpen(at, key);
     },
