@@ -60,6 +60,7 @@ export const ATTEMPTS_MAX = 3;
  */
 export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<Dispatched<Answer>> {
   let attempts = 0;
+  let last: UpstreamError | undefined;
   let sawBusy = false;
   /** Those that have no words for the request. That others have, its caller has seen to. */
   const unfit = new Set<Candidate>();
@@ -71,11 +72,11 @@ export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<Dispa
         sawBusy ||= health.waitMs(candidate) === 0;
         continue;
       }
-      if (attempts === BUDGETED_ATTEMPT - 1 && !giveBack) {
+      if (last && attempts === BUDGETED_ATTEMPT - 1 && !giveBack) {
         giveBack = options.retryBudget.take(options.underWay());
         if (!giveBack) break;
         await Bun.sleep(backoffMs(options.random.fraction()));
-        if (options.isAbandoned()) break;
+        if (options.isAbandoned()) throw last;
         if (!isFree(candidate, health)) continue;
       }
       const tried = await tryRoute(options, candidate);
@@ -86,6 +87,7 @@ export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<Dispa
         continue;
       }
       attempts += 1;
+      last = error;
       if (refusal) throw refusal;
       if (options.isAbandoned()) throw error;
       if (attempts === ATTEMPTS_MAX) break;

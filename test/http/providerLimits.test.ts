@@ -89,6 +89,28 @@ describe("the routes of a model", () => {
     },
   );
 
+  test.each([false, true])(
+    "are tried no more where a shutdown comes amid the pause before the third (stream: %p)",
+    async (stream) => {
+      const { app } = at.gateway;
+      const { retryBudget } = app.gateway;
+      const take = retryBudget.take.bind(retryBudget);
+      retryBudget.take = (underWay) => {
+        app.cut();
+        return take(underWay);
+      };
+      for (const id of ids) at.providers[id].answer = refusal(500);
+      try {
+        const reply = await chat(at.gateway, at.gateway.key(), { model: "wide", stream });
+        expectRefusal(reply, [502, "provider_error", "service temporarily unavailable"]);
+        expect(called()).toEqual([1, 1, 0, 0]);
+      } finally {
+        retryBudget.take = take;
+        app.gateway.traffic.isCut = false;
+      }
+    },
+  );
+
   test("all fail, and one charge follows where the last of them answers", async () => {
     at.providers.one.answer = refusal(500);
     at.providers.two.answer = refusal(503);
