@@ -17,6 +17,7 @@ export function routeAdvice(probe: Probe, error: UpstreamError): string {
       return `the provider refuses the request${code}: ${error.words ?? wordless(probe)}`;
     case "unfit":
       return `the interface cannot say what was asked: ${shown?.message ?? "try another api"}`;
+    case "excess":
     case "misfire":
     case "client":
     case "gateway":

@@ -66,7 +66,7 @@ export async function answerJson(journey: Journey, reader: AnswerReader): Promis
   };
   let answered: Dispatched<ReadAnswer>;
   try {
-    answered = await tryRoutes(journey, () => client.isGivenUp || inVain !== undefined, attempt);
+    answered = await tryRoutes(journey, () => client.isGivenUp, attempt);
     const record = objectRecorder(journey.gateway, visit);
     const { objects, historyTokens } = answered.answer;
     await record(objects, answered.candidate.provider.id, historyTokens);

@@ -30,11 +30,11 @@ export function reportedFailure(): UpstreamError {
 
 /**
  * What broke an answer off behind content; undefined: a fault of our own. What is wrong with the request can no longer
- * be told to the caller then: it is a misfire like any other.
+ * be told to the caller then, and what it got before is paid for.
  */
 export function brokenBy(error: unknown): UpstreamError | undefined {
   const isCallers = error instanceof ReportedFailure && error.isOfRequest;
-  if (isCallers) return new UpstreamError("misfire", "misfire", { cause: error });
+  if (isCallers) return new UpstreamError("excess", "misfire", { cause: error });
   return upstreamErrorOf(error);
 }
 
@@ -44,8 +44,8 @@ export function brokenBy(error: unknown): UpstreamError | undefined {
  * failures that a provider reports only those are that speak of the request amid an answer: for the others it charges
  * nothing either.
  */
-export function isCallersDoing({ fault, outcome }: UpstreamError): boolean {
-  return fault === "misfire" && outcome === "misfire";
+export function isCallersDoing({ fault }: UpstreamError): boolean {
+  return fault === "excess";
 }
 
 /** Why an exchange is ended whose client went away. */

@@ -101,7 +101,7 @@ export class AnswerError extends Error {
  * do better; what a client can bring about whenever it likes must not count against a provider that all share.
  */
 export class MisfireError extends AnswerError {
-  override readonly name: string = "MisfireError";
+  override readonly name = "MisfireError";
   override readonly fault = "misfire";
   override readonly outcome = "misfire";
 }
@@ -110,8 +110,10 @@ export class MisfireError extends AnswerError {
  * An answer is more than can be read or written, by what its caller asked for: each other route would do the whole
  * work once more for the same.
  */
-export class ExcessError extends MisfireError {
+export class ExcessError extends AnswerError {
   override readonly name = "ExcessError";
+  override readonly fault = "excess";
+  override readonly outcome = "misfire";
 }
 
 /** Far more levels than any schema of a request or any answer needs, and few enough to be written at once. */

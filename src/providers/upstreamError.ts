@@ -4,6 +4,7 @@ import type { ConnectionErrorCode } from "./http/connectionError.ts";
 /**
  * Whose fault a failed attempt is, and so what follows:
  * - `caller`: the request itself; no other provider is tried
+ * - `excess`: the caller's choice of what no answer to it can be read for; no other provider is tried
  * - `unfit`: nobody's; the route's interface cannot say what is asked for, and nothing was sent
  * - `misfire`: nobody's; the provider is well, and its model failed at this one request
  * - `missing`: 404; the call decides
@@ -15,6 +16,7 @@ import type { ConnectionErrorCode } from "./http/connectionError.ts";
  */
 export type UpstreamFault =
   | "caller"
+  | "excess"
   | "unfit"
   | "misfire"
   | "missing"

@@ -24,7 +24,7 @@ export interface Dispatch<Answer> {
   readonly attempted: Attempted;
   /** What the client is told where a failure is its own fault: no other route is tried then. */
   callerFault(error: UpstreamError): ApiError | undefined;
-  /** True when nobody waits for an answer any more, or no route can give one: no further route is tried. */
+  /** True when nobody waits for an answer any more, or none may be given: no further route is tried. */
   isAbandoned(): boolean;
 }
 
@@ -56,7 +56,8 @@ export const ATTEMPTS_MAX = 3;
 
 /**
  * Walks the candidates until one begins to answer. Throws ApiError: the caller's own fault at once,
- * else what is to be said when no route is left. An abandoned request throws its last UpstreamError.
+ * else what is to be said when no route is left. A request that is abandoned, or whose answer is in excess, throws its
+ * last UpstreamError.
  */
 export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<Dispatched<Answer>> {
   let attempts = 0;
@@ -89,7 +90,7 @@ export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<Dispa
       attempts += 1;
       last = error;
       if (refusal) throw refusal;
-      if (options.isAbandoned()) throw error;
+      if (error.fault === "excess" || options.isAbandoned()) throw error;
       if (attempts === ATTEMPTS_MAX) break;
     }
   } finally {

@@ -5,7 +5,7 @@ import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { lazy } from "../../lib/lazy.ts";
 import { createSseSplitter, type SseSplitter } from "../../lib/sse.ts";
 import type { SseEvent } from "../../lib/sseEvent.ts";
-import { AnswerError, MisfireError, parseAnswerJson } from "../../providers/provider.ts";
+import { AnswerError, ExcessError, parseAnswerJson } from "../../providers/provider.ts";
 import { reportedFailureIn, reportedFailureOf } from "../../providers/upstream.ts";
 import { ANSWER_BYTES_MAX, type AnswerDecoder, type NamedObject } from "./answerDecoder.ts";
 import { outputBytes } from "./generatedBytes.ts";
@@ -200,7 +200,7 @@ function fieldsOf(event: SseEvent): EventFields {
       const value = parseAnswerJson(data);
       return isJsonObject(value) ? value : {};
     } catch (error) {
-      if (error instanceof MisfireError) throw error;
+      if (error instanceof ExcessError) throw error;
       return {};
     }
   });
