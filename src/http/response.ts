@@ -24,13 +24,18 @@ export function eventStreamResponse(trace: Trace, body: ReadableStream<Uint8Arra
   });
 }
 
-/** An answer that says no, with when to come again where that is known. Ends the request's trace. */
+/**
+ * An answer that says no, with when to come again where that is known: a request of a key whose rate is used up as well
+ * would only be refused for that. Ends the request's trace.
+ */
 export function errorResponse(
   trace: Trace,
   error: ApiError,
   extra: Readonly<Record<string, string>> = {},
 ): Response {
-  const { retryAfterSeconds } = error;
+  const nextMs = error.status === 429 ? (trace.limitStates?.().requests?.nextMs ?? 0) : 0;
+  const retryAfterSeconds =
+    error.retryAfterSeconds && Math.max(error.retryAfterSeconds, Math.ceil(nextMs / 1000));
   return jsonResponse(trace, error.status, JSON.stringify(error.toBody()), {
     ...(retryAfterSeconds === undefined ? {} : { "retry-after": String(retryAfterSeconds) }),
     ...extra,

@@ -2,6 +2,8 @@
 export interface LimitState {
   limit: number;
   remaining: number;
+  /** Until one can be taken. */
+  nextMs: number;
   /** Until the bucket is full again. */
   resetMs: number;
 }
@@ -50,6 +52,7 @@ export function createBucket(perMinute: number, nowMs: number): Bucket {
       return {
         limit: perMinute,
         remaining: Math.max(0, Math.floor(level)),
+        nextMs: msUntil(1),
         resetMs: msUntil(perMinute),
       };
     },

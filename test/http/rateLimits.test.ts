@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { answered, doneEvent, helloEvent, stopEvent, usual } from "../support/chatAnswers.ts";
+import { bodyBytesMax } from "../../src/limits/bodyBudget.ts";
 import { WriteError } from "../../src/store/store.ts";
 import { call, chat, expectRefusal, openChat, tooOften, type Reply } from "../support/chatCalls.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
@@ -166,6 +167,47 @@ describe("the token rate", () => {
     const key = at.gateway.key();
     expect((await chat(at.gateway, key, { stream: true })).status).toBe(200);
     expect(limits(await models(key))[1]?.[1]).toBe("73");
+  });
+});
+
+describe("the wait that a refusal names, where the request rate is used up as well", () => {
+  test("is that of the request rate for one that lacked tokens, if that is longer", async () => {
+    at.provider.answer = withUsage(40, 50);
+    const key = at.gateway.key({ requestsPerMinute: 2 });
+    const messages = [{ role: "user", content: "a".repeat(60) }];
+    expect((await chat(at.gateway, key)).status).toBe(200);
+    const refused = await chat(at.gateway, key, { messages });
+    expectRefusal(refused, tooOften);
+    expect(refused.headers.get("retry-after")).toBe("30");
+    at.gateway.clock.advance(30_000);
+    expect((await chat(at.gateway, key, { messages })).status).toBe(200);
+  });
+
+  test("is that of the request rate for one that found no place", async () => {
+    const go = Promise.withResolvers<void>();
+    at.provider.answer = async (peer, request) => {
+      await raw(streamHead, piece(helloEvent))(peer, request);
+      await go.promise;
+      await raw(piece(stopEvent), piece(doneEvent), streamEnd)(peer, request);
+    };
+    const key = at.gateway.key({ requestsPerMinute: 1, concurrentRequests: 1 });
+    const open = await openChat(at.gateway, key, { stream: true });
+    const refused = await chat(at.gateway, key);
+    go.resolve();
+    await open.seen("[DONE]");
+    expectRefusal(refused, tooOften);
+    expect(refused.headers.get("retry-after")).toBe("60");
+  });
+
+  test("is that of the request rate for one whose body found no room", async () => {
+    const key = at.gateway.key({ requestsPerMinute: 1 });
+    const { bodies } = at.gateway.app;
+    const other = bodies.claim();
+    expect(other.take(bodyBytesMax())).toBe(true);
+    const refused = await chat(at.gateway, key);
+    other.release();
+    expectRefusal(refused, tooOften);
+    expect(refused.headers.get("retry-after")).toBe("60");
   });
 });
 
