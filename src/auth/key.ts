@@ -20,6 +20,9 @@ const SECRET_CHARS = 43;
 const CHECKSUM_CHARS = 6;
 const PREFIX_CHARS = 12;
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+/** A key, or what begins like one, in a URL, where any of its characters may be percent-encoded. */
+const HEAD_IN_URL = KEY_HEAD.replace(/./g, (char) => `(?:${char}|%${Buffer.from(char).toHex()})`);
+const KEYS_IN_URL = new RegExp(`${HEAD_IN_URL}(?:[0-9a-z]|%[0-9a-f]{2})*`, "gi");
 const FORM = /^sk-tg-[0-9A-Za-z]{49}$/;
 
 export function issueKey(random: Random): IssuedKey {
@@ -34,6 +37,11 @@ export function isKeyForm(text: string): boolean {
   return (
     FORM.test(text) && checksum(text.slice(0, -CHECKSUM_CHARS)) === text.slice(-CHECKSUM_CHARS)
   );
+}
+
+/** The part of a URL without the keys that somebody put into it. */
+export function withoutKeys(url: string): string {
+  return url.replace(KEYS_IN_URL, `${KEY_HEAD}***`);
 }
 
 /** SHA-256: fast is right for a secret of 256 bits, and slow would let a stranger spend our time. */

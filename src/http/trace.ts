@@ -1,3 +1,4 @@
+import { withoutKeys } from "../auth/key.ts";
 import type { Caller } from "../auth/authenticate.ts";
 import type { App } from "../app.ts";
 import type { LimitStates } from "../limits/keyLimits.ts";
@@ -75,9 +76,9 @@ function endpointOf(path: string): MeasuredEndpoint {
   return path === "/v1/models" || path.startsWith("/v1/models/") ? "models" : "other";
 }
 
-/** Without the query: there somebody may have put a key. */
+/** Without the query, and without a key in the path: somebody may have put one there. */
 function pathOf(url: string): string {
   const start = pathStartOf(url);
   const query = url.indexOf("?", start);
-  return start < 0 ? "" : url.slice(start, query < 0 ? undefined : query);
+  return start < 0 ? "" : withoutKeys(url.slice(start, query < 0 ? undefined : query));
 }

@@ -83,6 +83,24 @@ describe("each request has one line in the log", () => {
     expect(at.gateway.logText()).not.toContain("\u001b");
     expect(at.gateway.logText()).not.toContain("sk-tg-secret");
   });
+
+  test.each<[string, (key: string) => string, string]>([
+    ["a receipt's id", (key) => `/v1/requests/${key}`, "/v1/requests/sk-tg-***"],
+    ["a path of none", (key) => `/x/${key}/y`, "/x/sk-tg-***/y"],
+    ["a wrong one", (key) => `/v1/models/a${key}0;b`, "/v1/models/ask-tg-***;b"],
+    ["two of them", (key) => `/${key},${key}`, "/sk-tg-***,sk-tg-***"],
+    [
+      "one that is percent-encoded",
+      (key) => `/v1/models/${Buffer.from(key).toString("hex").replace(/../g, "%$&")}`,
+      "/v1/models/sk-tg-***",
+    ],
+    ["one of which a part is", (key) => `/${key.replaceAll("-", "%2D")}`, "/sk-tg-***"],
+  ])("without a key that somebody put into its path: %s", async (_, pathWith, path) => {
+    const key = at.gateway.key();
+    const lines = await linesOf(1, () => call(at.gateway, key, { path: pathWith(key.key) }));
+    expect(lines).toMatchObject([{ path }]);
+    expect(at.gateway.logText()).not.toContain(key.key.slice(-20));
+  });
 });
 
 test("who asks for debug lines hears of each attempt that did not fail by its provider", async () => {
