@@ -216,7 +216,8 @@ function liveFigures(
     detachedAnswers: traffic.detachedCount,
     held: holds.total(),
     queuedWrites: writer.queued,
-    isStoreFull: writer.isFull,
+    isStoreFull: writer.blockedBy === "full",
+    isStoreLocked: writer.blockedBy === "busy",
     breakers: health.states(candidatesOf(current.catalog)),
   };
 }

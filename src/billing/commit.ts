@@ -1,5 +1,6 @@
 import type { Clock } from "../lib/clock.ts";
 import {
+  isBlocked,
   WriteError,
   type RequestEnd,
   type WriteOperation,
@@ -51,5 +52,5 @@ export async function voidEnd(writer: Writer, failed: () => RequestEnd): Promise
 }
 
 function isPassing(error: unknown): boolean {
-  return error instanceof WriteError && (error.failure === "full" || error.failure === "busy");
+  return error instanceof WriteError && isBlocked(error.failure);
 }

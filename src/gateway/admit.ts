@@ -15,7 +15,7 @@ import { assert } from "../lib/assert.ts";
 import { formatRoubles } from "../lib/money.ts";
 import type { CatalogModel } from "./catalog.ts";
 import { STALL_MS } from "./clientPace.ts";
-import { ShuttingDown, StoreFull, type Gateway, type Visit } from "./gateway.ts";
+import { ShuttingDown, StoreBlocked, type Gateway, type Visit } from "./gateway.ts";
 import { usageAlarm, type UsageAlarm } from "./usageAlarm.ts";
 
 /** What a checked body asks for, as far as admission decides by it. */
@@ -155,7 +155,8 @@ function known<T>(funds: T | undefined): T {
 /** While nothing can be written, or the gateway ends, no provider is asked; one small write at a time finds out when it is over. */
 function refuseWithoutBooks(gateway: Gateway): void {
   if (gateway.traffic.isCut) throw serviceUnavailable(new ShuttingDown());
-  if (!gateway.writer.isFull) return;
-  gateway.writer.tryRoom();
-  throw serviceUnavailable(new StoreFull());
+  const { blockedBy } = gateway.writer;
+  if (blockedBy === undefined) return;
+  gateway.writer.probe();
+  throw serviceUnavailable(new StoreBlocked(blockedBy));
 }

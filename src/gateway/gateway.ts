@@ -16,7 +16,7 @@ import type { Passage } from "../limits/keyLimits.ts";
 import type { UpstreamExchange } from "../providers/upstream.ts";
 import type { RouteHealth } from "../routing/health.ts";
 import type { RetryBudget } from "../routing/retryBudget.ts";
-import type { Store, Writer } from "../store/store.ts";
+import type { Blocked, Store, Writer } from "../store/store.ts";
 import type { Log, LogFields } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { Catalog } from "./catalog.ts";
@@ -86,6 +86,9 @@ export class ShuttingDown extends Error {
 }
 
 /** A request is refused because nothing can be written to the books. */
-export class StoreFull extends Error {
-  override readonly name = "StoreFull";
+export class StoreBlocked extends Error {
+  constructor(blockedBy: Blocked) {
+    super();
+    this.name = { full: "StoreFull", busy: "StoreLocked" }[blockedBy];
+  }
 }

@@ -1,5 +1,5 @@
 import type { App } from "../app.ts";
-import { StoreFull } from "../gateway/gateway.ts";
+import { StoreBlocked } from "../gateway/gateway.ts";
 import { version } from "../lib/version.ts";
 import { errorClass } from "../telemetry/log.ts";
 
@@ -17,10 +17,10 @@ export function health(app: App): HealthAnswer {
   } catch (error) {
     return unavailable(app, errorClass(error));
   }
-  if (writer.isFull) {
+  if (writer.blockedBy !== undefined) {
     // Who balances load sends nothing else to a gateway that is unavailable: only a health check can try again.
-    writer.tryRoom();
-    return unavailable(app, errorClass(new StoreFull()));
+    writer.probe();
+    return unavailable(app, errorClass(new StoreBlocked(writer.blockedBy)));
   }
   return { status: 200, body: JSON.stringify({ status: "ok", version: version() }) };
 }

@@ -16,7 +16,7 @@ export interface Connection {
 }
 
 /** How long a connection waits for another process that writes, before it fails with SQLITE_BUSY. */
-const BUSY_TIMEOUT_MS = 5000;
+export const BUSY_TIMEOUT_MS = 5000;
 /** What a burst leaves of the log on the disk: the next one writes faster into a file that is there. */
 const WAL_BYTES_KEPT = 16 * 1024 * 1024;
 
@@ -114,7 +114,7 @@ export function sqliteFault(error: unknown): SqliteFault | undefined {
 }
 
 function prepareConnection(sqlite: Database, durability: Durability): void {
-  sqlite.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
+  setBusyTimeout(sqlite, BUSY_TIMEOUT_MS);
   sqlite.run("PRAGMA journal_mode = WAL");
   sqlite.run(`PRAGMA synchronous = ${durability === "power" ? "FULL" : "NORMAL"}`);
   sqlite.run(`PRAGMA journal_size_limit = ${WAL_BYTES_KEPT}`);
@@ -122,6 +122,11 @@ function prepareConnection(sqlite: Database, durability: Durability): void {
   // Else INSERT OR REPLACE removes rows without asking the triggers that forbid it.
   sqlite.run("PRAGMA recursive_triggers = ON");
   distrustFile(sqlite);
+}
+
+/** How long this connection waits for a lock from now on. */
+export function setBusyTimeout(sqlite: Database, ms: number): void {
+  sqlite.run(`PRAGMA busy_timeout = ${ms}`);
 }
 
 /**

@@ -141,4 +141,4 @@ export type { ReceiptRow, RequestRow } from "./requests.ts";
 export type { AttemptRecord, RequestEnd } from "./settle.ts";
 export { explainFailure, refuseLoneLog, StoreError } from "./sqlite.ts";
 export { usageGroupings, type UsageFilter, type UsageGrouping, type UsageRow } from "./usage.ts";
-export { startWriter, WriteError, type Writer } from "./writerClient.ts";
+export { isBlocked, startWriter, WriteError, type Blocked, type Writer } from "./writerClient.ts";

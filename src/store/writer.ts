@@ -2,7 +2,14 @@ import { FOLDED_AT_ONCE } from "./fold.ts";
 import { operationRunner, type WriteOperation } from "./operations.ts";
 import { InsufficientFunds } from "./holdCheck.ts";
 import { errorCode } from "../lib/errorCode.ts";
-import { connect, sqliteFault, type Connection, type Durability } from "./sqlite.ts";
+import {
+  BUSY_TIMEOUT_MS,
+  connect,
+  setBusyTimeout,
+  sqliteFault,
+  type Connection,
+  type Durability,
+} from "./sqlite.ts";
 import { decodeOperations, resultToWire, type WireResult } from "./wire.ts";
 
 declare const self: Worker;
@@ -50,6 +57,8 @@ interface Writing {
   close(): void;
 }
 
+/** The wait of a batch behind one that found the database locked: what was asked for meanwhile has waited beside that one. */
+const LOCKED_TIMEOUT_MS = 100;
 /** After operations on so many requests what they wrote is taken over from the log into the database. */
 const CHECKPOINT_EVERY = 256;
 
@@ -125,6 +134,12 @@ function checkpointer({ sqlite }: Connection): Checkpoint {
 function batchRunner(connection: Connection): RunBatch {
   const { sqlite } = connection;
   const run = operationRunner(connection);
+  let isLocked = false;
+  const foundLocked = (isNow: boolean): void => {
+    if (isNow === isLocked) return;
+    isLocked = isNow;
+    setBusyTimeout(sqlite, isNow ? LOCKED_TIMEOUT_MS : BUSY_TIMEOUT_MS);
+  };
   const together = (operations: readonly WriteOperation[]): readonly WriteReply[] => {
     sqlite.run("BEGIN IMMEDIATE");
     const replies = operations.map((operation): WriteReply => ({
@@ -132,6 +147,7 @@ function batchRunner(connection: Connection): RunBatch {
       result: resultToWire(run(operation)),
     }));
     sqlite.run("COMMIT");
+    foundLocked(false);
     return replies;
   };
   const tryBatch = (operations: readonly WriteOperation[]): readonly WriteReply[] | WriteReply => {
@@ -141,6 +157,7 @@ function batchRunner(connection: Connection): RunBatch {
       if (sqlite.inTransaction) sqlite.run("ROLLBACK");
       const failure = failureOf(error);
       if (failure === undefined) throw error;
+      foundLocked(failure === "busy");
       return {
         ok: false,
         failure,

@@ -23,18 +23,25 @@ export class WriteError extends Error {
   }
 }
 
+/** A failure that passes, and until it does is everybody's. */
+export type Blocked = Extract<WriteFailure, "full" | "busy">;
+
+export function isBlocked(failure: WriteFailure): failure is Blocked {
+  return failure === "full" || failure === "busy";
+}
+
 /** The one way in which a serving gateway writes. */
 export interface Writer {
   /** Resolves once the operation is committed; rejects with WriteError. Operations keep their order. */
   write(operation: WriteOperation): Promise<WriteResult>;
   /** Operations that are not committed yet. */
   readonly queued: number;
-  /** The last write found no room on the disk. */
-  readonly isFull: boolean;
+  /** Why the last write could not be committed, where a later one may be: no room on the disk, or another process's lock. */
+  readonly blockedBy: Blocked | undefined;
   /** It failed fatally: nothing more may be written to the database, by nobody. */
   readonly isBroken: boolean;
-  /** Tries a small write that changes nothing, whose outcome only `isFull` tells; one at a time. */
-  tryRoom(): void;
+  /** Tries a small write that changes nothing, whose outcome only `blockedBy` tells; one at a time. */
+  probe(): void;
   /**
    * Refuses what comes from now on, waits for what was asked so far, lets the Worker close its connection, and ends it;
    * after a fatal failure it does not wait.
@@ -71,7 +78,7 @@ export function startWriter(
 }
 
 class WorkerWriter implements Writer {
-  isFull = false;
+  blockedBy: Blocked | undefined;
   isBroken = false;
   readonly #onFatal: (message: string) => void;
   readonly #onCommit: (tookMs: number) => void;
@@ -121,8 +128,8 @@ class WorkerWriter implements Writer {
     });
   }
 
-  tryRoom(): void {
-    if (!this.#isProbing) void this.#tryOut();
+  probe(): void {
+    if (!this.#isProbing) void this.#probe();
   }
 
   async close(): Promise<void> {
@@ -188,8 +195,8 @@ class WorkerWriter implements Writer {
     this.#onCommit(performance.now() - answered.sentAtMs);
     this.#sendNext();
     for (const reply of replies) {
-      if (reply.ok) this.isFull = false;
-      else if (reply.failure === "full") this.isFull = true;
+      if (reply.ok) this.blockedBy = undefined;
+      else if (isBlocked(reply.failure)) this.blockedBy = reply.failure;
     }
     answered.operations.forEach((one, at) => answerOne(one, replies[at]));
   }
@@ -201,12 +208,12 @@ class WorkerWriter implements Writer {
     this.#onFatal(message);
   }
 
-  async #tryOut(): Promise<void> {
+  async #probe(): Promise<void> {
     this.#isProbing = true;
     try {
       await this.write({ kind: "probe" });
     } catch {
-      // What it was tried for stands in isFull.
+      // What it was tried for stands in blockedBy.
     } finally {
       this.#isProbing = false;
     }

@@ -51,6 +51,7 @@ export interface LiveFigures {
   /** Operations that wait for the writer, or for its commit. */
   readonly queuedWrites: number;
   readonly isStoreFull: boolean;
+  readonly isStoreLocked: boolean;
   readonly breakers: readonly RouteState[];
 }
 

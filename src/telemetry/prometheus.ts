@@ -253,6 +253,11 @@ const LIVE_GAUGES: readonly [name: string, help: string, (figures: LiveFigures) 
     "1 while the disk of the database has no room.",
     (now) => (now.isStoreFull ? 1 : 0),
   ],
+  [
+    "tollgate_store_locked",
+    "1 while another process keeps the database locked.",
+    (now) => (now.isStoreLocked ? 1 : 0),
+  ],
 ];
 
 /** Registers the figures of the moment; returns what sets them. */

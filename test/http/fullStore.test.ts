@@ -64,7 +64,7 @@ describe("a store without room", () => {
     // A request only starts the write that finds out; those behind its commit are served.
     const { writer } = at.gateway.app.gateway;
     expect([200, 502]).toContain((await chat(at.gateway, key)).status);
-    await until("the writer has found room", () => !writer.isFull);
+    await until("the writer has found room", () => writer.blockedBy === undefined);
     expect((await chat(at.gateway, key)).status).toBe(200);
     expect((await chat(at.gateway, key)).status).toBe(200);
     expect(
@@ -84,7 +84,7 @@ describe("a store without room", () => {
     fill();
     // There is no room for the time of the key's first use.
     expect((await call(at.gateway, key, { path: "/v1/models" })).status).toBe(200);
-    await until("the writer has found no room", () => writer.isFull);
+    await until("the writer has found no room", () => writer.blockedBy === "full");
     for (let count = 0; count < 5; count += 1) expect(await health()).toEqual([503, "unavailable"]);
     makeRoom();
     expect(await health()).toEqual([503, "unavailable"]);
@@ -99,7 +99,7 @@ describe("a store without room", () => {
     fill();
     await provide(...theEnd);
     const { writer } = at.gateway.app.gateway;
-    await until("there is no room", () => writer.isFull);
+    await until("there is no room", () => writer.blockedBy === "full");
     const tries = spyOn(writer, "write");
     at.gateway.clock.advance(PATIENCE_MS / 2);
     await until("it is tried again", () => tries.mock.calls.length > 1);
@@ -118,7 +118,9 @@ describe("a store without room", () => {
     at.provider.answer = async (peer, request) => {
       await until("it is in the books", () => statusOf(key) === "running");
       fill();
-      void until("there is no room", () => at.gateway.app.gateway.writer.isFull).then(makeRoom);
+      void until("there is no room", () => at.gateway.app.gateway.writer.blockedBy === "full").then(
+        makeRoom,
+      );
       await responds("resp_late")(peer, request);
     };
     expect(await respond(at.gateway, key)).toMatchObject({
@@ -146,7 +148,7 @@ describe("a store without room", () => {
       fill();
       if (stream) await provide(streamHead, piece(helloEvent), ...theEnd);
       else await answered()(peer, await at.provider.request(0));
-      await until("there is no room", () => at.gateway.app.gateway.writer.isFull);
+      await until("there is no room", () => at.gateway.app.gateway.writer.blockedBy === "full");
       at.gateway.clock.advance(PATIENCE_MS);
       if (stream) await client.seen("[DONE]");
       else await client.seen(ownFault[2]);

@@ -1,7 +1,21 @@
 import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
-import { answered, doneEvent, helloEvent, stopEvent, usageEvent } from "../support/chatAnswers.ts";
-import { chat, chunksOf, expectRefusal, openChat, type Refusal } from "../support/chatCalls.ts";
+import {
+  answered,
+  doneEvent,
+  helloEvent,
+  stopEvent,
+  usageEvent,
+  usual,
+} from "../support/chatAnswers.ts";
+import {
+  call,
+  chat,
+  chunksOf,
+  expectRefusal,
+  openChat,
+  type Refusal,
+} from "../support/chatCalls.ts";
 import { costOf } from "../support/gatewayConfig.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
 import { created, delta, terminal } from "../support/responsesAnswers.ts";
@@ -91,6 +105,57 @@ test(
     ]);
     expect(at.gateway.balance(keys.hasty)).toBe(started);
     await at.gateway.checkBooks();
+  },
+  testTimeoutMs,
+);
+
+/** What the requests that meet the lock may take beyond the wait for it. */
+const BUSY_MS = 5000;
+const SLACK_MS = 1500;
+
+test(
+  "a store that stays locked is waited for once; from then on no provider is asked and /healthz says so, until a write succeeds",
+  async () => {
+    const { gateway, provider } = at;
+    const health = async () => {
+      const { status } = await call(gateway, undefined, { path: "/healthz" });
+      await until("what it tried is over", () => gateway.app.gateway.writer.queued === 0);
+      return status;
+    };
+    provider.answer = usual;
+    const [key, second] = [gateway.key(), gateway.key()];
+    const other = new Database(gateway.path);
+    other.run("BEGIN IMMEDIATE");
+    try {
+      const lockedAtMs = performance.now();
+      const asked = [false, true].map((stream) => chat(gateway, key, { stream }));
+      await until("the writer waits for the lock", () => provider.requests.length === 2);
+      asked.push(chat(gateway, key), chat(gateway, second));
+      for (const reply of await Promise.all(asked)) expectRefusal(reply, ownFault);
+      expect(performance.now() - lockedAtMs).toBeWithin(BUSY_MS - SLACK_MS, BUSY_MS + SLACK_MS);
+
+      provider.forget();
+      const refusedAtMs = performance.now();
+      for (let count = 0; count < 3; count += 1) expectRefusal(await chat(gateway, key), ownFault);
+      expectRefusal(await chat(gateway, key, { stream: true }), ownFault);
+      expect(await health()).toBe(503);
+      expect(performance.now() - refusedAtMs).toBeLessThan(SLACK_MS);
+      expect(provider.requests).toEqual([]);
+      const told = gateway.log.filter(({ error }) => error === "StoreLocked");
+      expect(told.map(({ msg }) => msg)).toEqual([
+        ...Array<string>(4).fill("request"),
+        "the store is not usable",
+      ]);
+    } finally {
+      other.run("COMMIT");
+      other.close();
+    }
+    expect(await health()).toBe(503);
+    expect(await health()).toBe(200);
+    provider.answer = usual;
+    expect((await chat(gateway, key)).status).toBe(200);
+    expect(await gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
+    await gateway.checkBooks();
   },
   testTimeoutMs,
 );

@@ -175,7 +175,7 @@ test.each([false, true])(
       const makeRoom = fillStore(at.gateway.path);
       try {
         await usual(begun.peer, await provider.request(0));
-        await until("there is no room", () => writer.isFull);
+        await until("there is no room", () => writer.blockedBy === "full");
         at.gateway.clock.advance(10_000);
         await begun.client.seen(stream ? "[DONE]" : "service temporarily unavailable");
       } finally {

@@ -268,10 +268,10 @@ describe("while a gateway serves, folding", () => {
 
   function writerThat(write: Writer["write"]): Writer {
     return {
-      isFull: false,
+      blockedBy: undefined,
       isBroken: false,
       queued: 0,
-      tryRoom: () => undefined,
+      probe: () => undefined,
       close: () => Promise.resolve(),
       write,
     };

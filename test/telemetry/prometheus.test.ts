@@ -15,6 +15,7 @@ const rest: LiveFigures = {
   held: 0n,
   queuedWrites: 0,
   isStoreFull: false,
+  isStoreLocked: false,
   breakers: [],
 };
 
