@@ -69,6 +69,8 @@ function checkHeaders(headers: Headers): void {
   if (!["", "identity"].includes(encoding.trim().toLowerCase())) {
     throw invalidRequest("content-encoding not supported");
   }
+  // Bun 1.4.5 answers a trailer with a bare 400 once it comes to it, and by then the request may have been charged.
+  if (headers.has("trailer")) throw invalidRequest("trailers are not supported");
 }
 
 /** True for a charset that is UTF-8, quoted or not, and for every other parameter. */

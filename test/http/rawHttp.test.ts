@@ -193,6 +193,20 @@ describe("the framing of a body", () => {
     expect(at.provider.requests).toHaveLength(0);
   });
 
+  test.each(["/v1/chat/completions", "/v1/responses"])(
+    "may have no trailer, behind which Bun would not let an answer leave: %s is told so, and nothing is charged",
+    async (path) => {
+      at.provider.answer = usual;
+      const key = at.gateway.key();
+      const head = `POST ${path} HTTP/1.1\r\n${host}Authorization: Bearer ${key.key}\r\nTransfer-Encoding: chunked\r\nTrailer: X-Checksum\r\n\r\n`;
+      const bytes = `${head}${body.length.toString(16)}\r\n${body}\r\n0\r\nX-Checksum: 1\r\n\r\n`;
+      const refused = { message: "trailers are not supported", type: "invalid_request_error" };
+      expect(await answerTo(bytes)).toEqual([400, JSON.stringify({ error: refused })]);
+      expect(at.provider.requests).toHaveLength(0);
+      expect(at.gateway.log.at(-1)).toMatchObject({ msg: "request", status: 400 });
+    },
+  );
+
   test("waits for 100 Continue where the client asks for it", async () => {
     at.provider.answer = usual;
     const client = await connectRaw(at.gateway.port);
