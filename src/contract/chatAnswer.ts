@@ -112,9 +112,9 @@ export function bearsContent({
 /**
  * The chunk that ends a stream which failed after its 200 had left. It precedes `DONE`.
  *
- * OpenAI's own client raises `error`, and go-openai where it is the first field. The AI SDK tries the schema of an ordinary chunk first, which drops `error`, so
- * that a broken answer would look finished. `logprobs: false` does not fit that schema, so it takes the error's; to
- * others it says that there are none.
+ * OpenAI's own client raises `error`, and go-openai where it is the first field. The AI SDK tries the schema of an
+ * ordinary chunk first, which drops `error`, so that a broken answer would look finished. `logprobs: false` does not fit
+ * that schema, so it takes the error's; to others it says that there are none.
  * https://github.com/vercel/ai/blob/main/packages/openai/src/chat/openai-chat-api.ts
  */
 export function failureChunk(
@@ -122,7 +122,7 @@ export function failureChunk(
   error: StreamFailure,
 ): ChatChunk {
   return {
-    error: { message: error.message, type: error.type },
+    error: { ...error },
     id: answer.id,
     object: "chat.completion.chunk",
     created: answer.created,

@@ -126,7 +126,7 @@ export function serviceUnavailable(cause: unknown): ApiError {
 }
 
 /** What a stream says of the failure that ended it. */
-export type StreamFailure = Pick<ErrorBody["error"], "message" | "type">;
+export type StreamFailure = ErrorBody["error"];
 
 /** The usual one: the provider failed after its answer began. */
 export const upstreamFailure: StreamFailure = {

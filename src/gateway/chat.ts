@@ -54,7 +54,7 @@ export async function chat(
     candidates: model.chatCandidates,
     encode: (candidate) => encoder.encode(candidate, admitted),
     callerFault: ({ shown }) => shown && invalidRequest(shown.message, shown.extra),
-    failurePiece: (error) => chatFailure(identity, error),
+    failurePiece: (error) => chatFailure(identity, error.toBody().error),
   };
   return request.stream
     ? streamAnswer(journey, request, identity)

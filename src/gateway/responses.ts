@@ -55,7 +55,7 @@ export async function responses(
     candidates,
     encode: (candidate) => encodeResponses(object, candidate),
     callerFault,
-    failurePiece: (error) => responsesFailure(0, error),
+    failurePiece: (error) => responsesFailure(0, error.toBody().error),
   };
   return request.stream ? openStream(journey, () => new ResponsesDecoder()) : jsonAnswer(journey);
 }

@@ -11,7 +11,7 @@ import {
 } from "../support/chatCalls.ts";
 import { costOf } from "../support/gatewayConfig.ts";
 import { openBefore, openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { piece, raw, refusal, streamEnd, streamHead } from "../support/scriptedProvider.ts";
+import { json, piece, raw, refusal, streamEnd, streamHead } from "../support/scriptedProvider.ts";
 import type { ProviderAnswer } from "../support/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
@@ -32,6 +32,9 @@ const at = openBefore(["one", "two", "three"], (urls) => ({
   ],
 }));
 const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
+
+const tooLongInWords = { message: "too long", code: "context_length_exceeded", param: "messages" };
+const tooLong = json({ error: tooLongInWords }, { status: 400 });
 
 /** Does nothing until it may, and then this. */
 function held(answer: ProviderAnswer): { answer: ProviderAnswer; go(): void } {
@@ -101,7 +104,7 @@ describe("a stream whose first content is late", () => {
   });
 
   test("tells its caller's fault in the same way", async () => {
-    const provider = held(refusal(400, "your prompt is too long"));
+    const provider = held(tooLong);
     at.providers.one.answer = provider.answer;
     const client = await openChat(at.gateway, at.gateway.key(), { stream: true });
     await client.seen(KEEP_ALIVE);
@@ -109,9 +112,7 @@ describe("a stream whose first content is late", () => {
     await client.seen("[DONE]");
     const text = client.text.replaceAll(KEEP_ALIVE, "");
     const chunks = chunksOf({ text });
-    expect(chunks).toMatchObject([
-      { error: { type: "invalid_request_error", message: "your prompt is too long" } },
-    ]);
+    expect(chunks).toMatchObject([{ error: { type: "invalid_request_error", ...tooLongInWords } }]);
     await until("the request is over", () => at.gateway.app.requests.open === 0);
     expect(at.gateway.log.at(-1)).toMatchObject({ status: 200, outcome: "failed", level: "info" });
     const { complaints } = await describedBy(at.gateway);
@@ -137,6 +138,22 @@ describe("a stream whose first content is late", () => {
       sequence_number: 0,
     });
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+  });
+
+  test("of the responses interface tells its caller's fault in that form, with the provider's code and parameter", async () => {
+    const provider = held(tooLong);
+    at.providers.one.answer = provider.answer;
+    const body = { model: "small", input: "x", stream: true };
+    const client = await openCall(at.gateway, at.gateway.key(), { path: "/v1/responses", body });
+    await client.seen(KEEP_ALIVE);
+    provider.go();
+    await until("the stream is over", () => client.isOver);
+    const [, data] = client.text.replaceAll(KEEP_ALIVE, "").trim().split("\ndata: ");
+    expect(JSON.parse(data ?? "")).toEqual({
+      type: "error",
+      sequence_number: 0,
+      ...tooLongInWords,
+    });
   });
 
   test("whose client leaves then ends its provider, and the place of the request is free again", async () => {

@@ -2,7 +2,7 @@ import { Type, type TSchema } from "@sinclair/typebox";
 import { ChatRequestBody, ContentPart, RequestMessage } from "../chatRequestBody.ts";
 import type { FinishReason } from "../chatAnswer.ts";
 import { oneOf } from "../sharedFields.ts";
-import { errorSchemas } from "./errorSchemas.ts";
+import { streamError } from "./errorSchemas.ts";
 
 /** What the chat interface takes and gives. */
 export function chatSchemas(): Readonly<Record<string, TSchema>> {
@@ -65,7 +65,7 @@ function chunk(usage: TSchema) {
         { description: "Empty only where the usage has a chunk of its own." },
       ),
       usage: Type.Optional(usage),
-      error: Type.Optional(errorSchemas().ErrorBody.properties.error),
+      error: Type.Optional(streamError()),
     },
     {
       description: [

@@ -27,6 +27,14 @@ export const errorSchemas = lazy(() => ({
   ProviderError: errorOf("provider_error"),
 }));
 
+/** What a stream says of the failure that ended it. */
+export function streamError() {
+  return Type.Object({
+    ...errorSchemas().ErrorBody.properties.error.properties,
+    ...providersOwn(),
+  });
+}
+
 /** An amount of money in JSON: a decimal string. */
 export const roubles = lazy(() =>
   Type.String({

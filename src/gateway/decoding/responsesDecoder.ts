@@ -175,9 +175,9 @@ export class ResponsesDecoder implements AnswerDecoder {
 export function responsesFailure(sequence: number, error: StreamFailure = upstreamFailure): string {
   const event = {
     type: "error",
-    code: error.type,
+    code: String(error.code ?? error.type),
     message: error.message,
-    param: null,
+    param: error.param ?? null,
     sequence_number: sequence,
   };
   return `event: error\ndata: ${JSON.stringify(event)}\n\n`;
