@@ -120,7 +120,7 @@ async function beginLate(journey: Journey, beginning: Promise<Relay>): Promise<R
   } catch (error) {
     // `beginStream` throws nothing else.
     const failure = error as ApiError;
-    if (failure.type === "provider_error" && !visit.signal.aborted) visit.fail(failure);
+    if (failure.cause !== undefined) visit.fail(failure.cause);
     visit.over();
     return lastWords(journey.failurePiece(failure));
   }

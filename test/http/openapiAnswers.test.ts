@@ -79,6 +79,15 @@ const cases: readonly Case[] = [
   ["GET /healthz", 200, health],
   ["GET /healthz", 503, () => draining(health)],
   ["GET /healthz", 503, withoutStore],
+  ...[
+    "/v1/models",
+    "/v1/models/{id}",
+    "/v1/account",
+    "/v1/usage",
+    "/v1/requests/{id}",
+    "/openapi.json",
+    "/healthz",
+  ].map((path): Case => [`GET ${path}`, 400, () => foreignHost(path)]),
 ];
 
 /** A request that the key made and was charged for. */
@@ -113,6 +122,10 @@ async function withoutStore(): Promise<Reply> {
   } finally {
     probe.mockRestore();
   }
+}
+
+function foreignHost(path: string): Promise<Reply> {
+  return call(at.gateway, undefined, { path, headers: { host: "a/b" } });
 }
 
 async function draining(work: () => Promise<Reply>): Promise<Reply> {

@@ -12,7 +12,7 @@ export function getAccount(): object {
       "Open requests hold a part of the balance. What is available may exceed the rest by an overdraft.",
     responses: {
       200: answerToKey("Account", "The account."),
-      ...errorsOf(401, 429, 502),
+      ...errorsOf(400, 401, 429, 502),
     },
   };
 }
@@ -50,7 +50,7 @@ export function getReceipt(): object {
     parameters: [pathId("The `x-request-id` of an answer.")],
     responses: {
       200: answerToKey("Receipt", "The receipt."),
-      ...errorsOf(401, 404, 429, 502),
+      ...errorsOf(400, 401, 404, 429, 502),
     },
   };
 }

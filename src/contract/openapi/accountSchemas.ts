@@ -34,7 +34,7 @@ function account() {
         },
         {
           description:
-            "The key that asks. Its budget is for its lifetime; `spent_rub` is what was charged of it, more than the budget where a provider reported more than was held.",
+            "The key that asks. Its budget is for its lifetime; `spent_rub` is what was charged of it, less what was refunded, and more than the budget where a provider reported more than was held. Both are of the whole line of keys that it was rotated from and into.",
         },
       ),
     },

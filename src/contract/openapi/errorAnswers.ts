@@ -16,7 +16,7 @@ const answers: Readonly<Record<ErrorStatus, ErrorAnswer>> = {
     name: "InvalidRequest",
     schema: "InvalidRequestError",
     description:
-      "The request itself is at fault: the first problem in words (`model is required`), or, where a provider refused it, the provider's message. Asking again does not help.",
+      "The request itself is at fault: the first problem in words (`model is required`), or, where a provider refused it, the provider's message. On any path `invalid host header`. Asking again does not help.",
     headers: keyHeaders,
   },
   401: {

@@ -24,7 +24,7 @@ function listModels(): object {
     operationId: "listModels",
     tags: ["models"],
     summary: "Lists the models that the key may use, with prices",
-    responses: { 200: answerToKey("ModelList", "The models."), ...errorsOf(401, 429, 502) },
+    responses: { 200: answerToKey("ModelList", "The models."), ...errorsOf(400, 401, 429, 502) },
   };
 }
 
@@ -34,7 +34,7 @@ function getModel(): object {
     tags: ["models"],
     summary: "Shows one model",
     parameters: [pathId("The id of a model. Its slashes may stand as they are, or as `%2F`.")],
-    responses: { 200: answerToKey("Model", "The model."), ...errorsOf(401, 404, 429, 502) },
+    responses: { 200: answerToKey("Model", "The model."), ...errorsOf(400, 401, 404, 429, 502) },
   };
 }
 
@@ -50,6 +50,7 @@ function getDescription(): object {
         headers: commonHeaders,
         content: { "application/json": { schema: { type: "object" } } },
       },
+      ...errorsOf(400),
     },
   };
 }
@@ -67,6 +68,7 @@ function getHealth(): object {
         headers: commonHeaders,
         content: jsonContent("HealthProblem"),
       },
+      ...errorsOf(400),
     },
   };
 }
