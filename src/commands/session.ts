@@ -1,6 +1,5 @@
 import type { Command } from "commander";
-import { existsSync } from "node:fs";
-import { userInfo } from "node:os";
+import { existsSync, readFileSync } from "node:fs";
 import { loadConfig } from "../config/load.ts";
 import type { Config } from "../config/schema.ts";
 import { systemClock } from "../lib/clock.ts";
@@ -100,14 +99,21 @@ export function currentActor(): Actor {
   return { name: actorName(), at: systemClock.epochMs() };
 }
 
-/** The number says it for certain; the name is easier to read, and the environment may have set it. */
+/** The number says it for certain; the name is easier to read. */
 function actorName(): string {
   const uid = process.getuid?.();
-  const suffix = uid === undefined ? "" : ` (uid ${uid})`;
+  if (uid === undefined) return "unknown";
+  const name = userName(uid);
+  return name === undefined ? `uid ${uid}` : `${name} (uid ${uid})`;
+}
+
+/** By the system's list of users: Bun 1.4.5's `userInfo` takes the name from the environment. */
+function userName(uid: number): string | undefined {
   try {
-    return `${userInfo().username}${suffix}`;
+    const users = readFileSync("/etc/passwd", "utf8").split("\n");
+    return users.map((user) => user.split(":")).find(([, , id]) => id === String(uid))?.[0];
   } catch {
     // In a container the user often has a number only.
-    return `unknown${suffix}`;
+    return undefined;
   }
 }

@@ -1,16 +1,16 @@
 import { Database } from "bun:sqlite";
 import { afterEach, describe, expect, test } from "bun:test";
-import { mkdirSync, readFileSync, realpathSync, statSync, writeFileSync } from "node:fs";
-import { userInfo } from "node:os";
+import { chownSync, mkdirSync, readFileSync, realpathSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { binaryPath } from "../support/binary.ts";
 import { openDesk, type Desk } from "../support/cli.ts";
 
 const desks: Desk[] = [];
 afterEach(async () => {
   for (const desk of desks.splice(0)) await desk.remove();
 });
-async function newDesk(config?: string | null): Promise<Desk> {
-  const desk = await openDesk(config);
+async function newDesk(config?: string | null, program?: readonly string[]): Promise<Desk> {
+  const desk = await openDesk(config, program);
   desks.push(desk);
   return desk;
 }
@@ -183,12 +183,29 @@ describe("a command that cannot open what it needs", () => {
   }, 20_000);
 });
 
-test("the admin log names the person who ran the command, by number too", async () => {
-  const desk = await newDesk();
-  await desk.json("accounts", "create", "alice");
-  const sqlite = new Database(desk.database, { readonly: true });
-  const row = sqlite.query("SELECT actor, command, subject FROM admin_log").get();
-  sqlite.close();
-  expect(row).toMatchObject({ command: "accounts create", subject: "alice" });
-  expect((row as { actor: string }).actor).toEndWith(`(uid ${userInfo().uid})`);
+describe("the admin log names the person who ran the command", () => {
+  /** What it says after a command that was started by way of these words, as this user where one is given. */
+  async function actorOf(launcher: readonly string[], uid?: number): Promise<string> {
+    const desk = await newDesk(undefined, [...launcher, await binaryPath()]);
+    if (uid !== undefined) chownSync(desk.folder, uid, uid);
+    if (uid !== undefined) chownSync(desk.config, uid, uid);
+    await desk.json("accounts", "create", "alice");
+    const sqlite = new Database(desk.database, { readonly: true });
+    const row = sqlite.query("SELECT actor, command, subject FROM admin_log").get();
+    sqlite.close();
+    expect(row).toMatchObject({ command: "accounts create", subject: "alice" });
+    return (row as { actor: string }).actor;
+  }
+
+  test("by the system's name and number, whatever the environment says", async () => {
+    const name = Bun.spawnSync(["id", "-un"]).stdout.toString().trim();
+    const who = `${name} (uid ${process.getuid?.()})`;
+    expect(await actorOf([])).toBe(who);
+    expect(await actorOf(["env", "USER=mallory", "LOGNAME=mallory"])).toBe(who);
+  });
+
+  test.skipIf(process.getuid?.() !== 0)("by the number alone where it has no name", async () => {
+    const launcher = ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups"];
+    expect(await actorOf([...launcher, "env", "USER=mallory"], 54_321)).toBe("uid 54321");
+  });
 });
