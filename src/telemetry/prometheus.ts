@@ -13,11 +13,12 @@ const COMMIT_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.
 /**
  * What prom-client knows of the process, under its usual names, as far as it is true under Bun 1.4.5.
  * Left out: counts of handles and garbage collections, which stay 0, the data segment, in which Bun
- * reserves gigabytes that it does not use, V8's own heap spaces and Node's version, and the least and
- * mean lag, which are nonsense (9e9, NaN) where two scrapes follow each other at once.
+ * reserves gigabytes that it does not use, the heap's total, which is less than what is used of it, V8's own
+ * heap spaces and Node's version, and the least and mean lag, which are nonsense (9e9, NaN) where two
+ * scrapes follow each other at once.
  */
 const TRUE_DEFAULTS =
-  /^(?:process_(?!heap_)|nodejs_(?:heap_size_|external_memory_|eventloop_lag_(?:seconds|max|p\d\d)))/;
+  /^(?:process_(?!heap_)|nodejs_(?:heap_size_used_|external_memory_|eventloop_lag_(?:seconds|max|p\d\d)))/;
 
 const BREAKER_VALUES = { closed: 0, "half-open": 1, open: 2 } as const;
 
