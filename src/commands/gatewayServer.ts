@@ -54,7 +54,13 @@ export async function startGateway(
     if (scrapes) app.gateway.log.info("listening for metrics", { address: scrapes.address });
     const place = { ...config.server, socketMode: SOCKET_MODE };
     const listener = await openListener(() => createServer(app), place);
-    app.gateway.log.info("listening", { address: listener.address, version: version() });
+    const { bun, sqlite } = process.versions;
+    app.gateway.log.info("listening", {
+      address: listener.address,
+      version: version(),
+      bun,
+      sqlite,
+    });
     return {
       app,
       startedWith: config,

@@ -31,6 +31,8 @@ export interface LogFields {
   error?: string;
   address?: string;
   version?: string;
+  bun?: string;
+  sqlite?: string | undefined;
   count?: number;
   bytes?: number;
   held_rub?: string;

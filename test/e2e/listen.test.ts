@@ -1,7 +1,9 @@
+import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { copyFile, exists, mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import packageJson from "../../package.json" with { type: "json" };
 import { usual } from "../support/chatAnswers.ts";
 import { ask } from "../support/chatCalls.ts";
 import { configText, oneModel } from "../support/gatewayConfig.ts";
@@ -38,6 +40,15 @@ describe("a gateway on a unix socket", () => {
     socket = join(folder, "gateway.sock");
     gateway = await startGatewayProcess(config());
   }, startTimeoutMs);
+
+  test("says what it runs on as it starts", () => {
+    const sqlite = new Database(":memory:").query("SELECT sqlite_version() AS sqlite").get();
+    expect(gateway.log.find(({ msg }) => msg === "listening")).toMatchObject({
+      version: packageJson.version,
+      bun: Bun.version,
+      ...(sqlite as { sqlite: string }),
+    });
+  });
   afterAll(async () => {
     await gateway.close();
     await rm(folder, { recursive: true, force: true });
