@@ -67,7 +67,7 @@ export async function answerJson(journey: Journey, reader: AnswerReader): Promis
   let answered: Dispatched<ReadAnswer>;
   try {
     answered = await tryRoutes(journey, () => client.isGivenUp, attempt);
-    const record = objectRecorder(journey.gateway, visit);
+    const record = objectRecorder(journey.gateway, visit, admitted.meter);
     const { objects, historyTokens } = answered.answer;
     await record(objects, answered.candidate.provider.id, historyTokens);
   } catch (error) {

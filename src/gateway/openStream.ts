@@ -98,7 +98,7 @@ function relayFor(
     clock: gateway.clock,
     signal: visit.signal,
     disconnectGraceMs: visit.setup.config.billing.disconnectGraceMs,
-    record: objectRecorder(gateway, visit),
+    record: objectRecorder(gateway, visit, admitted.meter),
     ended(receipt, error) {
       exchanges.delete(parts.exchange);
       try {

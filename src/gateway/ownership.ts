@@ -1,4 +1,5 @@
 import { commit } from "../billing/commit.ts";
+import type { Meter } from "../billing/meter.ts";
 import { resourceNotFound, responseNotFound, type ApiError } from "../contract/errors.ts";
 import type { ResponsesRequest } from "../contract/responses.ts";
 import { DAY_MS } from "../lib/day.ts";
@@ -69,7 +70,12 @@ export type RecordObjects = (
   historyTokens: number,
 ) => Promise<void>;
 
-export function objectRecorder({ clock, writer }: Gateway, visit: Visit): RecordObjects {
+/** Gives up at once where the request itself could not be entered: it ends in a failure, and nobody is told these ids. */
+export function objectRecorder(
+  { clock, writer }: Gateway,
+  visit: Visit,
+  meter: Pick<Meter, "couldNotOpen">,
+): RecordObjects {
   const { accountId } = visit.caller;
   return async (named, provider, historyTokens) => {
     if (named.length === 0) return;
@@ -78,6 +84,6 @@ export function objectRecorder({ clock, writer }: Gateway, visit: Visit): Record
     const objects = named.map(({ id, tokens = historyTokens }) => {
       return { hash: sha256(id), accountId, provider, expiresAt, historyTokens: tokens };
     });
-    await commit(writer, clock, { kind: "own", objects, at });
+    await commit(writer, clock, { kind: "own", objects, at }, () => !meter.couldNotOpen);
   };
 }

@@ -18,8 +18,8 @@ import {
 } from "../support/chatCalls.ts";
 import { costOf } from "../support/gatewayConfig.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { created, delta, terminal } from "../support/responsesAnswers.ts";
-import { openResponse } from "../support/responsesCalls.ts";
+import { created, delta, responds, terminal } from "../support/responsesAnswers.ts";
+import { openResponse, respond } from "../support/responsesCalls.ts";
 import { piece, raw, streamEnd, streamHead } from "../support/scriptedProvider.ts";
 import type { TestKey } from "../support/testApp.ts";
 import { until } from "../support/until.ts";
@@ -122,7 +122,8 @@ test(
       await until("what it tried is over", () => gateway.app.gateway.writer.queued === 0);
       return status;
     };
-    provider.answer = usual;
+    provider.answer = (peer, request) =>
+      (request.requestLine.includes("/responses") ? responds() : usual)(peer, request);
     const [key, second] = [gateway.key(), gateway.key()];
     const other = new Database(gateway.path);
     other.run("BEGIN IMMEDIATE");
@@ -130,6 +131,7 @@ test(
       const lockedAtMs = performance.now();
       const asked = [false, true].map((stream) => chat(gateway, key, { stream }));
       await until("the writer waits for the lock", () => provider.requests.length === 2);
+      asked.push(respond(gateway, key));
       asked.push(chat(gateway, key), chat(gateway, second));
       for (const reply of await Promise.all(asked)) expectRefusal(reply, ownFault);
       expect(performance.now() - lockedAtMs).toBeWithin(BUSY_MS - SLACK_MS, BUSY_MS + SLACK_MS);
