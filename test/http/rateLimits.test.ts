@@ -201,8 +201,8 @@ describe("the wait that a refusal names, where the request rate is used up as we
 
   test("is that of the request rate for one whose body found no room", async () => {
     const key = at.gateway.key({ requestsPerMinute: 1 });
-    const { bodies } = at.gateway.app;
-    const other = bodies.claim(accountOf(key));
+    const { app, store } = at.gateway;
+    const other = app.bodies.claim(store.accounts.existing(key.account).id);
     expect(other.take(bodyBytesMax())).toBe(true);
     const refused = await chat(at.gateway, key);
     other.release();
