@@ -78,7 +78,7 @@ async function beginStream(
     return answer;
   } catch (error) {
     const status = visit.signal.aborted ? "cancelled" : "failed";
-    throw await concludeFailure(journey, error, { status, ...last?.abandoned() });
+    throw await concludeFailure(journey, error, last?.paidEnding() ?? { status });
   }
 }
 

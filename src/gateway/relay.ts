@@ -62,6 +62,8 @@ export class StreamRelay implements Relay {
   #isGone = false;
   /** Given up because the client is gone, not because the provider failed. */
   #isGivenUp = false;
+  /** The caller chose what its answer, before any content, cannot be read for. */
+  #isInVain = false;
   #silentMs = 0;
   #isOver = false;
 
@@ -98,7 +100,9 @@ export class StreamRelay implements Relay {
     } catch (error) {
       this.#isOver = true;
       this.#grace.clear();
-      throw breakOff(this.#exchange, error);
+      const failure = breakOff(this.#exchange, error);
+      this.#isInVain = isCallersDoing(failure);
+      throw failure;
     }
   }
 
@@ -133,10 +137,13 @@ export class StreamRelay implements Relay {
     if (!this.#isOver && !this.#pace.isPausing) this.#exchange.expect();
   }
 
-  /** What is billed, and whose it is, when the provider was given up because the client had left; else nothing. */
-  abandoned(): Omit<Ending, "status"> {
-    const usage = this.#isGivenUp ? this.#leaversUsage() : undefined;
-    return usage ? { usage, ...servedBy(this.#options.candidate) } : {};
+  /**
+   * How a request ends whose answer did not begin, and is paid for all the same: its provider was given up because the
+   * client had left, or the client chose what cannot be read. Else undefined.
+   */
+  paidEnding(): Ending | undefined {
+    const usage = this.#isGivenUp || this.#isInVain ? this.#leaversUsage() : undefined;
+    return usage && { status: "cancelled", usage, ...servedBy(this.#options.candidate) };
   }
 
   /** From now on each piece may take as long as one amid an answer. */

@@ -110,11 +110,14 @@ test("an answer in JSON that its caller made too costly to read is paid, and ask
   ]);
 });
 
-test("a stream that is too costly to read before any content is unpaid, and asked of no other route", async () => {
+test("a stream that is too costly to read before any content is paid as by a client that left, and asked of no other route", async () => {
   one.answer = stream(chatEvent({ content: "x", names: costly }));
   two.answer = stream(helloEvent, chatEvent({}, "stop"));
   const key = at.gateway.key();
   expectRefusal(await chat(at.gateway, key, { ...streaming, model: "both" }), noProvider);
   expect([one.requests.length, two.requests.length]).toEqual([1, 0]);
-  expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+  expect(await at.gateway.records(key, 1)).toMatchObject([
+    { status: "cancelled", estimated: true, provider: "one", completionTokens: 0 },
+  ]);
+  expect((await at.gateway.records(key, 1))[0]?.charge).toBeGreaterThan(0n);
 });
