@@ -5,7 +5,14 @@ import { chat, chunksOf, openChat, type Reply } from "../support/chatCalls.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
 import { ended, responds, terminal } from "../support/responsesAnswers.ts";
 import { respond } from "../support/responsesCalls.ts";
-import { json, raw, refusal, stream, text } from "../support/scriptedProvider.ts";
+import {
+  json,
+  raw,
+  refusal,
+  stream,
+  text,
+  type ProviderAnswer,
+} from "../support/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
 const at = openBefore(["one", "two"], (urls) => ({
@@ -52,6 +59,22 @@ async function ask(count: number, model = "small"): Promise<number> {
 async function open(): Promise<void> {
   at.providers.one.answer = refusal(500);
   expect(await ask(6)).toBe(5);
+}
+
+/** Sends a request that the provider answers when the returned function is called, and not before. */
+async function waiting(answer: ProviderAnswer, fields = {}): Promise<() => Promise<Reply>> {
+  const go = Promise.withResolvers<void>();
+  at.providers.one.answer = async (peer, request) => {
+    await go.promise;
+    await answer(peer, request);
+  };
+  const before = calls();
+  const reply = chat(at.gateway, key(), fields);
+  await until("the provider is asked", () => calls() === before + 1);
+  return () => {
+    go.resolve();
+    return reply;
+  };
 }
 
 const states = () => {
@@ -139,6 +162,28 @@ describe("a route that fails five times in a row", () => {
     expect(states()).toMatchObject([{ state: "closed" }]);
     go.resolve();
     expect((await probe).status).toBe(200);
+  });
+
+  test("hears nothing new from attempts that began before, nor from an earlier probe", async () => {
+    const attempt = await waiting(refusal(500));
+    await open();
+    at.gateway.clock.advance(4000);
+    expect((await attempt()).status).toBe(502);
+    expect(Number(await retryAfter())).toBeLessThanOrEqual(6);
+    at.gateway.clock.advance(6001);
+    const probes = [await waiting(usual, { stream: true })];
+    at.gateway.clock.advance(10_001);
+    probes.push(await waiting(refusal(500)));
+    at.providers.one.answer = refusal(500);
+    at.gateway.clock.advance(10_001);
+    expect(await ask(1)).toBe(1);
+    expect((await probes[0]?.())?.status).toBe(200);
+    expect(states()).toMatchObject([{ state: "open" }]);
+    at.gateway.clock.advance(20_001);
+    at.providers.one.answer = usual;
+    expect(await ask(1)).toBe(1);
+    expect((await probes[1]?.())?.status).toBe(502);
+    expect(states()).toMatchObject([{ state: "closed" }]);
   });
 
   test("is probed no third time because the first probe turns out to be its caller's fault", async () => {
@@ -238,21 +283,23 @@ describe("a route", () => {
     expect(states()).toMatchObject([{ state: "closed" }]);
   });
 
-  test("is passed over when half of twenty attempts of half a minute failed, and not for old ones", async () => {
+  test("is passed over when half of twenty attempts of half a minute failed, and not for old ones, or those before its probe", async () => {
     const alternate = async (count: number): Promise<void> => {
       for (let n = 0; n < count; n += 1) {
-        at.providers.one.answer = n % 2 === 0 ? refusal(503) : usual;
+        at.providers.one.answer = n % 2 === 0 ? usual : refusal(503);
         expect(await ask(1)).toBe(1);
       }
     };
     await alternate(18);
-    at.gateway.clock.advance(31_000);
-    await alternate(19);
+    at.gateway.clock.advance(60_000);
+    await alternate(20);
+    expect(await ask(1)).toBe(0);
+    expect(await retryAfter()).toBe("10");
+    at.gateway.clock.advance(10_001);
     at.providers.one.answer = usual;
     expect(await ask(1)).toBe(1);
     at.providers.one.answer = refusal(503);
-    expect(await ask(2)).toBe(1);
-    expect(await retryAfter()).toBe("10");
+    expect(await ask(2)).toBe(2);
   });
 
   test("whose streams are cut after content counts each of them as a failure", async () => {
