@@ -123,7 +123,7 @@ class MessageReader {
     if (type !== "thinking") return NOTHING;
     const signed = this.#add(index, { type: "signature_delta", signature: start["signature"] });
     const shown = this.#add(index, { type: "thinking_delta", thinking: start["thinking"] });
-    return shown.kind === "nothing" ? signed : shown;
+    return shown.kind === "nothing" ? signed : { ...signed, ...shown };
   }
 
   #add(index: unknown, delta: JsonFields): ChatEvent {

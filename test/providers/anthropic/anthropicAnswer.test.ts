@@ -210,6 +210,13 @@ describe("usage in a stream", () => {
     });
     expect(list.map(figures)).toEqual([plain, undefined, plain]);
     expect(deltasOf(list)).toEqual([undefined, {}, undefined]);
+    expect(list).toMatchObject([{ isUsageEarly: true }, {}, { isUsageEarly: false }]);
+  });
+
+  test("may come with the reason once more, which ends nothing twice", () => {
+    const list = events(ended("end_turn"), ended("end_turn", usage));
+    expect(deltasOf(list)).toEqual([{}, undefined]);
+    expect(figures(list[1])).toEqual(plain);
   });
 });
 
@@ -226,16 +233,43 @@ describe("a stream", () => {
     ).toEqual([{ reasoning_content: "Hm." }, { content: "Yes." }]);
   });
 
+  test("counts the characters of an encrypted thought once, wherever they come", () => {
+    const readEvent = anthropic.chat.events();
+    const sealed = [
+      opened(0, { type: "thinking", thinking: "Hm.", signature: "12" }),
+      added(0, { type: "signature_delta", signature: "345" }),
+      stopped(0),
+      opened(1, { type: "thinking", thinking: "", signature: "6789" }),
+      stopped(1),
+      opened(2, { type: "redacted_thinking", data: "xyz" }),
+      stopped(2),
+      ended("end_turn"),
+    ].map((data) => readEvent({ event: undefined, data: JSON.stringify(data) }));
+    expect(sealed.map((event) => "sealed" in event && event.sealed)).toEqual([
+      2,
+      3,
+      false,
+      4,
+      false,
+      3,
+      false,
+      0,
+    ]);
+  });
+
   test("gives its signed thoughts in one list, with the reason why it ended", () => {
     const first = { type: "thinking", thinking: "Hm.", signature: "one" };
     const hidden = { type: "redacted_thinking", data: "xyz" };
+    const unsigned = { type: "thinking", thinking: "So." };
+    const text = { type: "text", text: "Yes." };
     const second = { type: "thinking", thinking: "Ah.", signature: "two" };
-    const list = [first, hidden, { type: "text", text: "Yes." }, second].flatMap((block, index) => [
+    const list = [first, hidden, unsigned, text, second].flatMap((block, index) => [
       opened(index, block),
       stopped(index),
     ]);
     expect(deltasOf(events(...list, ended("end_turn")))).toEqual([
       { reasoning_content: "Hm." },
+      { reasoning_content: "So." },
       { content: "Yes." },
       { reasoning_content: "Ah." },
       { thinking_blocks: [first, hidden, { ...second, after: { characters: 4, calls: 0 } }] },
@@ -279,12 +313,14 @@ describe("a stream", () => {
     expect(deltasOf(events(...list, opened(2, call)))).toEqual([{ tool_calls: [head] }]);
   });
 
-  test("shows a thought of any length, but keeps only so much of it", () => {
+  test("shows a thought of any length, but where it is too long gives none back, nor those before it", () => {
+    const before = { type: "thinking", thinking: "", signature: "before" };
     const thinking = "x".repeat(400_000);
-    const delta = added(0, { type: "thinking_delta", thinking });
-    const signature = added(0, { type: "signature_delta", signature: "sig" });
-    const opening = opened(0, { type: "thinking", thinking: "", signature: "" });
-    const list = events(opening, delta, delta, delta, signature, stopped(0), ended("end_turn"));
+    const delta = added(1, { type: "thinking_delta", thinking });
+    const signature = added(1, { type: "signature_delta", signature: "sig" });
+    const opening = opened(1, { type: "thinking", thinking: "", signature: "" });
+    const long = [opening, delta, delta, delta, signature, stopped(1)];
+    const list = events(opened(0, before), stopped(0), ...long, ended("end_turn"));
     const shown = [1, 2, 3].map(() => ({ reasoning_content: thinking }));
     expect(deltasOf(list)).toEqual([...shown, {}]);
   });
