@@ -190,7 +190,7 @@ class MessageReader {
 
   #keepThought({ isThinking: isShown, thinking, signature, hidden, after }: OpenBlock): void {
     const whole = isShown ? { type: "thinking", thinking, signature } : hidden;
-    if (whole && isThinking(whole) && this.#mayKeep(0)) this.#thoughts.push(placed(whole, after));
+    if (whole && isThinking(whole)) this.#thoughts.push(placed(whole, after));
   }
 
   #finish(delta: JsonFields, reported: unknown): ChatEvent {
