@@ -127,6 +127,11 @@ describe("messages", () => {
     ]);
   });
 
+  test("of the user keep the blanks at their end", () => {
+    const said = { role: "user", content: "It is  \n" };
+    expect(messagesOf(said)).toEqual([{ role: "user", content: [text("It is  \n")] }]);
+  });
+
   test("that only instruct are what the user says", () => {
     const { system, messages } = sent({ messages: [{ role: "system", content: "Say hello." }] });
     expect([system, messages]).toEqual([

@@ -87,6 +87,7 @@ const call = { id: "a", type: "function", function: { name: "f", arguments: "{}"
 const calling = { role: "assistant", content: null, tool_calls: [call] };
 const answered = { role: "tool", tool_call_id: "a", content: "1" };
 const hello = { role: "user", content: "hello" };
+const hidden = { type: "redacted_thinking", data: "EmwK" };
 const thinking_blocks = [{ type: "thinking", thinking: "Hm.", signature: "sig" }];
 
 describe("no thought is asked for where the interface would then refuse the rest:", () => {
@@ -116,6 +117,10 @@ describe("no thought is asked for where the interface would then refuse the rest
     ["a top_p that is allowed", { top_p: 0.95 }],
     ["tools", { tools: [tool], tool_choice: "auto" }],
     ["calls with their thoughts", { messages: [hello, { ...calling, thinking_blocks }, answered] }],
+    [
+      "calls with a thought that nobody can read",
+      { messages: [hello, { ...calling, thinking_blocks: [hidden] }, answered] },
+    ],
     [
       "calls that go on from thoughts",
       { messages: [hello, { ...calling, thinking_blocks }, answered, calling, answered] },

@@ -128,6 +128,21 @@ describe("thoughts whose place cannot be made out come first", () => {
     },
   );
 
+  test("and of those whose order a client changed no text or call is said twice", () => {
+    const content = [thought("a"), text("One, "), call("x"), thought("b"), text("two."), call("y")];
+    const given = answered(...content, thought("c"), call("z"));
+    const [one, two, three] = given["thinking_blocks"] as Fields[];
+    expect(givenBack({ ...given, thinking_blocks: [three, two, one] })).toEqual([
+      text("One, two."),
+      call("x"),
+      call("y"),
+      thought("c"),
+      thought("b"),
+      thought("a"),
+      call("z"),
+    ]);
+  });
+
   test("and a place beyond the end is none", () => {
     const after = { characters: 1000, calls: 1000 };
     const thinking_blocks = [{ ...thought("a"), after }];

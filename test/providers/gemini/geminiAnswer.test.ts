@@ -191,6 +191,8 @@ describe("the id of a call", () => {
 
   test("is the provider's own, where it gives one", () => {
     expect(callsOf([{ functionCall: { name: "f", id: "own" } }])).toMatchObject([{ id: "own" }]);
+    const [empty] = callsOf([{ functionCall: { name: "f", id: "" } }], { responseId: "r" });
+    expect(empty).toMatchObject({ id: "call_r_0_0" });
   });
 
   test("is made of the answer's, one for each call of each candidate, and never too long for others", () => {

@@ -135,6 +135,7 @@ describe("fields in the interface's own words", () => {
     [{ cached_content: "cachedContents/1" }, "cached_content is not supported"],
     [{ serviceTier: "priority" }, "serviceTier is not supported"],
     [{ systemInstruction: { parts: [] } }, "systemInstruction is not supported"],
+    [{ system_instruction: { parts: [] } }, "system_instruction is not supported"],
     [{ generation_config: {} }, "generation_config is not supported"],
     [{ generationConfig: 1 }, "generationConfig must be an object"],
     [
