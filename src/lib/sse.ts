@@ -119,7 +119,6 @@ class Splitter implements SseSplitter {
         afterCarriageReturn = false;
       } else if (position === "at a line start") {
         this.#position = "before the first line";
-        this.#afterCarriageReturn = false;
         // The LF of a CRLF goes with it if it is here, else it opens the next event as a blank line, which changes nothing.
         const isPair = byte === CARRIAGE_RETURN && bytes[at + 1] === LINE_FEED;
         return isPair ? at + 2 : at + 1;

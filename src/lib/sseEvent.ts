@@ -121,7 +121,7 @@ function endOfLine(block: SseBlock, at: number): number {
   const { bytes, end, hasCarriageReturns } = block;
   if (!hasCarriageReturns) {
     const lineFeed = bytes.indexOf(LINE_FEED, at);
-    return lineFeed < 0 || lineFeed > end ? end : lineFeed;
+    return lineFeed < 0 ? end : lineFeed;
   }
   let index = at;
   while (index < end && bytes[index] !== LINE_FEED && bytes[index] !== CARRIAGE_RETURN) index++;
@@ -131,7 +131,7 @@ function endOfLine(block: SseBlock, at: number): number {
 /** True when the line is the field `name`, with a value or without one. */
 function isField(bytes: Uint8Array, at: number, lineEnd: number, name: string): boolean {
   const nameEnd = at + name.length;
-  if (nameEnd > lineEnd || (nameEnd < lineEnd && bytes[nameEnd] !== COLON)) return false;
+  if (nameEnd < lineEnd && bytes[nameEnd] !== COLON) return false;
   for (let index = 0; index < name.length; index++) {
     if (bytes[at + index] !== name.charCodeAt(index)) return false;
   }
@@ -142,7 +142,7 @@ function isField(bytes: Uint8Array, at: number, lineEnd: number, name: string): 
 function valueStart(bytes: Uint8Array, nameEnd: number, lineEnd: number): number {
   if (nameEnd >= lineEnd) return lineEnd;
   const start = nameEnd + 1;
-  return start < lineEnd && bytes[start] === SPACE ? start + 1 : start;
+  return bytes[start] === SPACE ? start + 1 : start;
 }
 
 /** The value of a field that is no data. */

@@ -264,6 +264,8 @@ describe("the limit of one event", () => {
     const splitter = createSseSplitter({ eventBytesMax: limit });
     const events = splitter.push(Buffer.concat([sized(20), sized(limit + 1), sized(20)]));
     expect(events).toHaveLength(1);
+    // The event that is too large is open for ever: nobody may go on behind it.
+    expect(splitter.isBetweenEvents).toBe(false);
     expect(() => splitter.push(sized(20))).toThrow(SseLimitError);
     expect(() => splitter.end()).toThrow(SseLimitError);
   });
