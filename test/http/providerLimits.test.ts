@@ -164,6 +164,20 @@ describe("a provider's own rate limit", () => {
     expect(at.providers.one.requests).toHaveLength(2);
   });
 
+  test("makes nobody come back sooner than a refused account of the same provider does", async () => {
+    at.providers.one.answer = limited("7");
+    at.providers.two.answer = usual;
+    expect((await ask()).status).toBe(200);
+    at.providers.one.answer = refusal(402);
+    at.providers.two.answer = refusal(500);
+    at.providers.three.answer = usual;
+    expect((await chat(at.gateway, at.gateway.key(), { model: "wide" })).status).toBe(200);
+    at.gateway.clock.advance(8000);
+    at.providers.two.answer = usual;
+    expect((await chat(at.gateway, at.gateway.key())).status).toBe(200);
+    expect(at.providers.one.requests).toHaveLength(2);
+  });
+
   test("everywhere is a 502 that names the soonest, and then no provider is called", async () => {
     at.providers.one.answer = limited("40");
     at.providers.two.answer = limited("7");
@@ -259,5 +273,12 @@ describe("a provider with max_concurrent", () => {
       expect(reply.status).toBe(200);
     });
     expect(called()).toEqual([1, 1, 0, 0]);
+  });
+
+  test("and no place left is no 429 where the other route has failed: that is nothing of the caller's", async () => {
+    at.providers.two.answer = refusal(500);
+    await occupied(async () => {
+      expectRefusal(await chat(at.gateway, at.gateway.key(), { model: "relieved" }), noProvider);
+    });
   });
 });

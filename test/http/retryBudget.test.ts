@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { candidatesOf } from "../../src/gateway/catalog.ts";
 import { usual } from "../support/chatAnswers.ts";
 import { chat } from "../support/chatCalls.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
@@ -58,6 +59,24 @@ describe("third attempts", () => {
     expect(seen[200]).toBeLessThanOrEqual(12);
     go.resolve();
     for (const { status } of await Promise.all(others)) expect(status).toBe(200);
+  });
+
+  test("are made for nobody whom a shutdown cut off while they waited", async () => {
+    const { app } = at.gateway;
+    const rests = () =>
+      candidatesOf(app.gateway.current.catalog).some((it) => app.gateway.health.waitMs(it) > 0);
+    at.providers.one.answer = refusal(500);
+    at.providers.two.answer = refusal(429, "slow down", { "retry-after": "7" });
+    at.providers.three.answer = usual;
+    const reply = chat(at.gateway, at.gateway.key());
+    await until("the second attempt has failed", rests);
+    app.cut();
+    try {
+      expect((await reply).status).toBe(502);
+      expect(thirds()).toBe(0);
+    } finally {
+      app.gateway.traffic.isCut = false;
+    }
   });
 
   test("give their places back when they fail", async () => {

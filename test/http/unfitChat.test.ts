@@ -67,7 +67,10 @@ describe("a chat that one route of its model can put into words", () => {
     at.providers.other.answer = refusal(401);
     const ask = { model: "saved", ...twice };
     expect((await chat(at.gateway, at.gateway.key(), ask)).status).toBe(502);
-    expect((await chat(at.gateway, at.gateway.key(), ask)).status).toBe(502);
+    const { status, headers } = await chat(at.gateway, at.gateway.key(), ask);
+    expect(status).toBe(502);
+    // The other route is free, but not for this.
+    expect(Number(headers.get("retry-after"))).toBeGreaterThan(250);
   });
 
   test("is answered there", async () => {
