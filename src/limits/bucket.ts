@@ -45,7 +45,7 @@ export function createBucket(perMinute: number, nowMs: number): Bucket {
     },
     correct(amount, now) {
       refill(now);
-      level = Math.min(perMinute, level - amount);
+      level -= amount;
     },
     state(now) {
       refill(now);
