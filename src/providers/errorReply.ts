@@ -119,7 +119,7 @@ export function detailsOf(
   const words = scrub(error.message || (error.detail ?? ""), secrets);
   return {
     retryAfterMs: retryAfterMs(error.retrySeconds),
-    providerCode: error.reason ?? error.code,
+    providerCode: error.code,
     accountFault: fault === "account" ? accountFaultOf(status, error) : undefined,
     words: words || scrub(codeOf(error), secrets) || undefined,
     shown: fault === "caller" ? shownOf(error, words, secrets) : undefined,
@@ -164,8 +164,7 @@ function faultOfForbidden(error: ReportedError): UpstreamFault {
   const { code, type, message, reason } = error;
   if (speakOf(REQUEST_WORD, code, type, message)) return "misfire";
   // Google's reasons speak of rules that hold for each request, such as those of a network.
-  const isOfRoute =
-    speakOf(ROUTE_WORD, code, type, message, reason) || speakOf(REQUEST_WORD, reason);
+  const isOfRoute = speakOf(ROUTE_WORD, code, type, message) || speakOf(REQUEST_WORD, reason);
   return isOfRoute ? "provider" : "account";
 }
 
@@ -186,8 +185,7 @@ function accountFaultOf(
   if (status === 401 || reason?.startsWith("API_KEY_")) return "key";
   if (WRONG_KEY_SENTENCE.test(message ?? "")) return "key";
   if (status === 402 || isEmptyAccountCode(code) || isEmptyAccountCode(type)) return "empty";
-  if (status === 429 && code === ZHIPU_EMPTY_CODE) return "empty";
-  if (EMPTY_ACCOUNT_SENTENCE.test(message ?? "")) return "empty";
+  if (code === ZHIPU_EMPTY_CODE || EMPTY_ACCOUNT_SENTENCE.test(message ?? "")) return "empty";
   const isCountry = COUNTRY_CODE.test(code ?? "") || COUNTRY_SENTENCE.test(message ?? "");
   return isCountry ? "country" : undefined;
 }

@@ -84,7 +84,7 @@ function detailsOf(details: unknown): Pick<ReportedError, "reason" | "retrySecon
   const found: Pick<ReportedError, "reason" | "retrySeconds"> = {};
   for (const detail of Array.isArray(details) ? (details as unknown[]) : []) {
     if (!isJsonObject(detail)) continue;
-    found.reason ??= textOf(detail["reason"])?.slice(0, CODE_CHARS_MAX);
+    found.reason ??= textOf(detail["reason"]);
     const [, seconds] = /^(\d{1,9}(?:\.\d{1,9})?)s$/.exec(textOf(detail["retryDelay"]) ?? "") ?? [];
     if (seconds !== undefined) found.retrySeconds ??= String(Math.ceil(Number(seconds)));
   }
