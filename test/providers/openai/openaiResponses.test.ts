@@ -164,6 +164,29 @@ describe("a stream", () => {
     expect(heard(events)).toMatchObject({ reason });
   });
 
+  test("has each encrypted thought once, when its item is whole", () => {
+    const item = { ...reasoning, encrypted_content: "12345" };
+    const events = eventsOf([added(item, 0), done(item, 0)]);
+    expect(events).toMatchObject([
+      { kind: "nothing", sealed: 0 },
+      { kind: "chunk", sealed: 5 },
+    ]);
+  });
+
+  test("has a blank line between the thoughts of two items, whatever tells these apart", () => {
+    const said = (delta: string, item_id: string): Event => [
+      "response.reasoning_text.delta",
+      { delta, item_id, content_index: 0 },
+    ];
+    const events = [said("On", "rs_1"), said("e.", "rs_1"), said("Two.", "rs_2")];
+    expect(heard(events).texts).toMatchObject({ reasoning_content: "One.\n\nTwo." });
+  });
+
+  test("that completes with an error has failed", () => {
+    const failed = ended([message], { error: { code: "server_error", message: "no" } });
+    expect(() => eventsOf([textDelta("a"), failed])).toThrow("the provider reports a failure");
+  });
+
   test("takes its events by their names where their data has no type", () => {
     const readEvent = openaiResponses.events();
     const event = readEvent({ event: "response.output_text.delta", data: '{"delta":"a"}' });

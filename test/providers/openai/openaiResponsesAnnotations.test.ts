@@ -34,6 +34,14 @@ describe("the sources of a whole response", () => {
     ]);
   });
 
+  test("are counted from the first of all texts before theirs", () => {
+    const inThird = { ...cited, start_index: 11, end_index: 15 };
+    expect(read(message([]), message([inResponse]), message([inResponse]))).toEqual([
+      inSecond,
+      { ...inChat, url_citation: inThird },
+    ]);
+  });
+
   test.each(["Hello", "Hi 👋!"])(
     "are found in the whole text, where five characters of another stand before theirs: %s",
     (before) => {

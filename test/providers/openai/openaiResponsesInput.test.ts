@@ -109,6 +109,11 @@ describe("a message", () => {
       [{ role: "assistant", content: "Hi." }],
     ],
     [
+      "an assistant's text of nothing",
+      [{ role: "assistant", content: "" }],
+      [{ role: "assistant", content: "" }],
+    ],
+    [
       "an assistant's parts",
       [
         {

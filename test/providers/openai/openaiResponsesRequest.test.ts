@@ -197,6 +197,11 @@ describe("a field of a chat", () => {
       { include: ["web_search_call.results", "message.output_text.logprobs"] },
     ],
     [
+      "probabilities that the caller includes itself, once",
+      { logprobs: true, include: ["message.output_text.logprobs"] },
+      { include: ["message.output_text.logprobs"] },
+    ],
+    [
       "probabilities, in the interface's own words",
       { top_logprobs: 0, include: ["message.output_text.logprobs"] },
       { top_logprobs: 0, include: ["message.output_text.logprobs"] },
