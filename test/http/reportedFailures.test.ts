@@ -108,6 +108,11 @@ test("a response that failed for a reason that nobody knows puts nothing aside",
   expect(await isPutAside(ask.chatStream, atItsEnd({}))).toBe(false);
 });
 
+test("whose fault it is may stand in the type alone", async () => {
+  const answer = inAnEvent({ type: "external_connector_error", code: null });
+  expect(await isPutAside(ask.chatStream, answer)).toBe(false);
+});
+
 test("an error that says nothing known is the provider's", async () => {
   expect(await isPutAside(ask.chatStream, inAnEvent({ code: "some_code" }))).toBe(true);
 });

@@ -28,6 +28,7 @@ describe("the operator's account is at fault", () => {
     [429, { code: "billing_not_active" }],
     [429, { type: "exceeded_current_quota_error" }],
     [403, { type: "permission_error" }],
+    [403, { type: "permission_error", message: "This request is not allowed." }],
     [403, { code: "unsupported_country_region_territory", type: "request_forbidden" }],
     [403, { code: "AccountOverdueError" }],
     [403, { code: 403, message: "Permission denied: the consumer is suspended" }],
@@ -42,6 +43,35 @@ describe("the operator's account is at fault", () => {
   ])("%d %j", (status, error) => {
     expect(faultOf(status, error)).toBe("account");
   });
+});
+
+describe("the operator is told what is wrong with the account, where the provider says so", () => {
+  const accountFaultOf = (status: number, error: ReportedError) =>
+    errorOfReply(status, undefined, JSON.stringify({ error }), noSecrets).accountFault;
+
+  test.each<[number, ReportedError, "key" | "empty" | "country" | undefined]>([
+    [401, {}, "key"],
+    [403, { message: "Requests are blocked.", details: reason("API_KEY_SERVICE_BLOCKED") }, "key"],
+    [402, {}, "empty"],
+    [429, { code: "insufficient_quota", type: null }, "empty"],
+    [429, { code: null, type: "insufficient_quota" }, "empty"],
+    [429, { code: "1113" }, "empty"],
+    [429, { code: "1112" }, undefined],
+    [403, { code: "unsupported_country_region_territory", type: "request_forbidden" }, "country"],
+    [403, { message: "Country, region, or territory not supported" }, "country"],
+    [403, { message: "Forbidden" }, undefined],
+  ])("%d %j: %s", (status, error, accountFault) => {
+    expect(accountFaultOf(status, error)).toBe(accountFault);
+  });
+});
+
+test.each<[number, ReportedError, string]>([
+  [422, { code: "insufficient_quota" }, "caller"],
+  [404, { code: "insufficient_quota" }, "missing"],
+  [500, { code: "billing_not_active" }, "provider"],
+  [503, { message: "Allocated quota exceeded" }, "provider"],
+])("a %d means what its status says, whatever %j says of money", (status, error, fault) => {
+  expect(faultOf(status, error)).toBe(fault);
 });
 
 describe("xAI says it in a sentence alone", () => {
@@ -110,6 +140,7 @@ describe("Alibaba's word for an empty account is its rate limit of one model", (
     body(`${plain} For more information, read https://platform.openai.com/docs/guides/error-codes`),
     body("Your allocated quota exceeded", { request_id: "r-1" }),
     body("no", { request_id: "r-1" }),
+    JSON.stringify({ message: plain, type: quota, code: quota, request_id: "r-1" }),
   ])("but others mean what it says: %s", (text) => {
     expect(errorOfReply(429, undefined, text, noSecrets).fault).toBe("account");
   });

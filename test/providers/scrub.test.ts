@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { scrub } from "../../src/providers/scrub.ts";
+import type { ProviderConfig } from "../../src/config/schema.ts";
+import { scrub, secretsOf } from "../../src/providers/scrub.ts";
 
 const noSecrets = { values: [], hosts: [] };
 
@@ -51,4 +52,21 @@ test("a secret that stands where a long text is cut is masked, however much is m
     const text = `${address.repeat(4)}${"b".repeat(length - 4 * address.length)}${key}`;
     expect(scrub(text, { values: [key], hosts: [] })).not.toContain("a-key");
   }
+});
+
+test("a key at the end of what is shown is not told by its beginning", () => {
+  for (let length = 490; length <= 512; length += 1) {
+    const shown = scrub(`${"b".repeat(length - 1)} sk-proj-AbCdEfGh0123456789`, noSecrets);
+    expect(shown).not.toContain("sk");
+  }
+});
+
+test("neither the host of a provider's address nor that of its proxy is shown", () => {
+  const secrets = secretsOf({
+    baseUrl: "https://llm.inside.example:8443/v1",
+    proxyUrl: "http://proxy.inside.example:3128",
+    headers: {},
+  } as ProviderConfig);
+  const text = "proxy.inside.example has no way to llm.inside.example:8443";
+  expect(scrub(text, secrets)).toBe("*** has no way to ***");
 });
