@@ -51,7 +51,6 @@ export class Exchange implements HttpExchange, ConnectionOwner {
   #body: IncomingBody | undefined;
   #hasWritten = false;
   #hasReceived = false;
-  #hasRetried = false;
   #isOver = false;
 
   /** `request` is the whole of it, head and body; `onEnd` is called once, however the exchange ends. */
@@ -123,10 +122,9 @@ export class Exchange implements HttpExchange, ConnectionOwner {
   closed(connection: Connection, failure: ConnectionError | undefined): void {
     if (!this.#hasWritten && connection.isReused) {
       this.start();
-    } else if (connection.isReused && !this.#hasReceived && !this.#hasRetried) {
+    } else if (connection.isReused && !this.#hasReceived) {
       // The provider closed an idle connection while the request was on its way: it has not seen it.
-      // Only this once, and only on a fresh connection, where the same cannot happen.
-      this.#hasRetried = true;
+      // It is sent again on a fresh connection, where the same cannot happen: so only this once.
       this.#hasWritten = false;
       this.#connection = this.#pool.dial(this);
     } else if (failure === undefined && this.#decoder.finish()) {

@@ -127,8 +127,6 @@ export class ResponseDecoder {
     this.#framing = framing;
     if (framing.kind === "length") this.#remainingBytes = framing.bytes;
     else if (framing.kind === "chunked") this.#chunked = new ChunkedBody();
-    this.hasEnded =
-      framing.kind === "none" || (framing.kind === "length" && this.#remainingBytes === 0);
   }
 
   #pushBody(bytes: Buffer, start: number): Span {

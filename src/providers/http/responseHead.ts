@@ -34,7 +34,7 @@ export function parseResponseHead(text: string): ResponseHead | string {
     const colon = text.indexOf(":", start);
     const end = lineEnd < 0 ? text.length : lineEnd;
     const name = text.slice(start, colon);
-    if (colon < 0 || colon > end || !NAME.test(name)) return "the response has a malformed header";
+    if (colon < 0 || !NAME.test(name)) return "the response has a malformed header";
     const value = trimmed(text, colon + 1, end);
     if (FORBIDDEN_IN_VALUE.test(value)) return "the response has a control character in a header";
     addHeader(headers, name.toLowerCase(), value);
