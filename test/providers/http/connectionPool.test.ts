@@ -283,3 +283,28 @@ test("idle connections are closed when their time is up", async () => {
   await until("all are closed", () => server.openCount === 0);
   expect(pool.idleCount).toBe(0);
 });
+
+test("one that became idle after another is closed when its own time is up", async () => {
+  const goOn = Promise.withResolvers<void>();
+  const server = serve(async (peer) => {
+    await peer.request();
+    if (peer.index === 1) await goOn.promise;
+    await peer.send(ok(String(peer.index)));
+  });
+  const now = performance.now.bind(performance);
+  // As in a process that has run for a day.
+  const clock = spyOn(performance, "now").mockImplementation(() => now() + 86_400_000);
+  try {
+    const pool = poolOf(server, 40);
+    const [first, second] = exchangesOf(pool);
+    first.start();
+    second.start();
+    expect(await answerOf(first)).toBe("200 0");
+    await Bun.sleep(20);
+    goOn.resolve();
+    expect(await answerOf(second)).toBe("200 1");
+    await until("both are closed", () => server.openCount === 0, 5000);
+  } finally {
+    clock.mockRestore();
+  }
+});

@@ -74,6 +74,20 @@ describe("abort", () => {
     expect(client.open.count).toBe(0);
   });
 
+  test("lets go of what has come and was not read", async () => {
+    const server = serve(async (peer) => {
+      await peer.request();
+      await peer.send("HTTP/1.1 200 OK\r\nContent-Length: 40000\r\n\r\n");
+      await peer.send("x".repeat(20_000));
+    });
+    const exchange = clientOf(server).send(request());
+    const response = await exchange.response;
+    // At most 16 KiB of them.
+    await response.read();
+    exchange.abort(reason);
+    expect(await rejectionOf(response.read())).toBe(reason);
+  });
+
   test("right after sending, on a new connection and on a kept one", async () => {
     const server = serve(answerWithIndex);
     const client = clientOf(server);

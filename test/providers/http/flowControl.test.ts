@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { HttpClient } from "../../../src/providers/http/client.ts";
+import { IncomingBody } from "../../../src/providers/http/incomingBody.ts";
 import { answerOf, ok, openHttpBefore, request } from "../../support/httpClient.ts";
 import { testAuthority } from "../../support/rawServer.ts";
 import type { RawPeer, RawServer } from "../../support/rawServer.ts";
@@ -145,3 +146,28 @@ for (const scheme of ["http", "https"] as const) {
     );
   });
 }
+
+describe("a body whose reader waits", () => {
+  const spanOf = (length: number) => ({ bytes: Buffer.alloc(length), start: 0, end: length });
+
+  test("is taken out of turn only in pieces that are read at once", async () => {
+    const body = new IncomingBody({ resume() {} });
+    const taken: number[] = [];
+    body.offerTo(({ start, end }) => taken.push(end - start) > 0);
+    const reading = body.read();
+    body.push(spanOf(16_384));
+    body.push(spanOf(16_385));
+    expect((await reading)?.length).toBe(16_384);
+    expect(taken).toEqual([16_384]);
+  });
+
+  test("asks its connection for no more behind its end: that may be somebody else's by then", async () => {
+    let resumed = 0;
+    const body = new IncomingBody({ resume: () => (resumed += 1) });
+    body.push(spanOf(10));
+    body.end();
+    expect((await body.read())?.length).toBe(10);
+    expect(await body.read()).toBeUndefined();
+    expect(resumed).toBe(0);
+  });
+});

@@ -47,6 +47,11 @@ const GOLDEN: Record<string, { bytes: string; body: string; fin?: boolean; reusa
     body: "hello 0123456789",
     reusable: true,
   },
+  "chunks with more extensions together than one may have": {
+    bytes: `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${"1\t;extension\r\na\r\n".repeat(500)}0\r\n\r\n`,
+    body: "a".repeat(500),
+    reusable: true,
+  },
   "informational responses first": {
     bytes:
       "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" +
@@ -158,6 +163,7 @@ const BROKEN_CHUNKS: Record<string, string> = {
   "a line feed alone after the size": "5\nhello\r\n",
   "a carriage return alone after the size": "5\rhello\r\n",
   "a line feed in an extension": "5;a\nb\r\nhello\r\n",
+  "a delete character in an extension": "5;a\x7fb\r\nhello\r\n",
   "an endless extension": `5;${"a".repeat(5000)}\r\nhello\r\n`,
   "data longer than its size": "5\r\nhello!\r\n",
   "data shorter than its size": "5\r\nhell\r\n0\r\n\r\n",
@@ -227,8 +233,14 @@ describe("the head is bounded", () => {
 
   test("informational responses count", () => {
     const interim = `HTTP/1.1 103 Early Hints\r\nLink: ${"a".repeat(1000)}\r\n\r\n`;
-    expect(decode(Array.from({ length: 100 }, () => interim)).violation).toBe(
-      "the response head is too large",
-    );
+    const many = interim.repeat(60);
+    for (const pieces of [
+      Array.from({ length: 100 }, () => interim),
+      [interim.repeat(100) + headOf(100)],
+      [many, headOf(10_000)],
+      [many, headOf(10_000).slice(0, -1)],
+    ]) {
+      expect(decode(pieces).violation).toBe("the response head is too large");
+    }
   });
 });
