@@ -105,6 +105,8 @@ describe("readBody limits", () => {
       "request body is too large",
     );
     expect(pulled()).toBe(0);
+    const largest = post(bytes(bytesMax), { "content-length": String(bytesMax) });
+    expect((await readBody(largest, bytesMax)).bytes).toHaveLength(bytesMax);
   });
 
   test.each([

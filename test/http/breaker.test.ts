@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, spyOn, test } from "bun:test";
 import { candidatesOf } from "../../src/gateway/catalog.ts";
 import { answered, completion, helloEvent, usual } from "../support/chatAnswers.ts";
 import { chat, chunksOf, openChat, type Reply } from "../support/chatCalls.ts";
@@ -220,6 +220,22 @@ describe("a route that fails five times in a row", () => {
     at.providers.one.answer = refusal(500);
     expect(await ask(6)).toBe(5);
     expect(await retryAfter()).toBe("10");
+  });
+
+  test("is probed again at once when its probe fails by a fault of our own", async () => {
+    await open();
+    at.gateway.clock.advance(10_001);
+    const candidates = [...candidatesOf(at.gateway.app.gateway.current.catalog)];
+    const one = candidates.find(({ provider }) => provider.id === "one");
+    const send = spyOn(one?.provider.upstream ?? expect.unreachable(), "send");
+    send.mockImplementationOnce(() => {
+      throw new Error("a fault of our own");
+    });
+    expect((await chat(at.gateway, key())).status).toBe(502);
+    send.mockRestore();
+    at.providers.one.answer = usual;
+    expect(await ask(1)).toBe(1);
+    expect(states()).toMatchObject([{ state: "closed" }]);
   });
 
   test("is probed again at once when its probe fails by its caller's fault", async () => {

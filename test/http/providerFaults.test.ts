@@ -121,6 +121,12 @@ describe("a provider that fails a JSON request", () => {
     expect(at.gateway.balance(key)).toBe(100_000_000_000n);
   });
 
+  test("is no fault in whose answer the word for no compression is in capitals", async () => {
+    at.providers.one.answer = text(whole, { headers: { "content-encoding": "Identity " } });
+    const reply = await chat(at.gateway, at.gateway.key(), { model: "one-alone" });
+    expect(reply.status).toBe(200);
+  });
+
   test("closes a connection that was kept: the request goes once more to the same provider", async () => {
     at.providers.one.answer = usual;
     const key = at.gateway.key();

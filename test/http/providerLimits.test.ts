@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { answered, usual } from "../support/chatAnswers.ts";
 import { chat, expectRefusal, noProvider, tooOften, type Reply } from "../support/chatCalls.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
-import { refusal, type ProviderAnswer } from "../support/scriptedProvider.ts";
+import { raw, refusal, type ProviderAnswer } from "../support/scriptedProvider.ts";
 
 const ids = ["one", "two", "three", "four"] as const;
 const at = openBefore(ids, (urls) => ({
@@ -66,6 +66,16 @@ describe("the routes of a model", () => {
     expect(at.providers.one.requests.length).toBeGreaterThan(20);
     at.providers.one.answer = refusal(500);
     expect((await ask("even")).status).toBe(200);
+  });
+
+  test("are tried on after seconds where one never ends the words of its error", async () => {
+    at.providers.one.answer = raw("HTTP/1.1 500 No\r\ncontent-length: 100\r\n\r\nno");
+    at.providers.two.answer = usual;
+    const startedMs = performance.now();
+    const reply = await ask();
+    expect(performance.now() - startedMs).toBeWithin(4500, 20_000);
+    const attempts = at.gateway.store.requests.attempts(reply.id);
+    expect(attempts).toMatchObject([{ outcome: "status 500" }, { outcome: "ok" }]);
   });
 
   test("are tried three times at most, each once", async () => {

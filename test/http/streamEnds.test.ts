@@ -5,6 +5,7 @@ import { costOf } from "../support/gatewayConfig.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
 import { piece, raw, stream, streamEnd, streamHead } from "../support/scriptedProvider.ts";
 import { beginChat } from "../support/steppedChat.ts";
+import { until } from "../support/until.ts";
 
 const TOTAL_TIMEOUT_MS = 3500;
 const at = openOneModelBefore({}, { total_timeout: `${TOTAL_TIMEOUT_MS}ms` });
@@ -78,6 +79,19 @@ describe("a stream of two choices", () => {
     expect(partsOf(client)).toEqual(["0:A:null", "1:1:null", "0::stop", "1::stop"]);
     expect(at.gateway.balance(key)).toBe(100_000_000_000n - cost);
   });
+});
+
+test("a provider that never ends the body behind its [DONE] loses the connection, and its client waits for nothing", async () => {
+  let isClosed = false;
+  at.provider.answer = async (peer, request) => {
+    void peer.closed.then(() => (isClosed = true));
+    const events = [helloEvent, stopEvent, usageEvent, doneEvent];
+    await raw(streamHead, ...events.map(piece))(peer, request);
+  };
+  const client = await openChat(at.gateway, at.gateway.key(), { stream: true });
+  await client.seen("[DONE]");
+  expect(isClosed).toBe(false);
+  await until("the connection is closed", () => isClosed, TOTAL_TIMEOUT_MS - 1000);
 });
 
 describe("a provider that goes on behind the finish reason", () => {
