@@ -51,6 +51,7 @@ describe("readBody takes a content type", () => {
     ["application/json;charset=UTF-8", undefined],
     ['application/json; CharSet="utf-8"', undefined],
     ["application/json; charset=utf8", undefined],
+    ['application/json; charset="UTF8"', undefined],
     ["application/json; profile=x; charset=utf-8", undefined],
     ["application/json;", undefined],
     ["text/plain", "content-type must be application/json"],

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { candidatesOf } from "../../src/gateway/catalog.ts";
+import { UpstreamError } from "../../src/providers/upstreamError.ts";
 import { usual } from "../support/chatAnswers.ts";
 import { chat } from "../support/chatCalls.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
@@ -77,6 +78,21 @@ describe("third attempts", () => {
     } finally {
       app.gateway.traffic.isCut = false;
     }
+  });
+
+  test("are not made at a route that was put aside while they waited", async () => {
+    const { health, current } = at.gateway.app.gateway;
+    const candidates = [...candidatesOf(current.catalog)];
+    const third = candidates.find(({ provider }) => provider.id === "three");
+    at.providers.one.answer = refusal(500);
+    at.providers.two.answer = refusal(429, "slow down", { "retry-after": "7" });
+    const reply = chat(at.gateway, at.gateway.key());
+    await until("the second attempt has failed", () =>
+      candidates.some((candidate) => health.waitMs(candidate) > 0),
+    );
+    health.begin(third ?? expect.unreachable()).ended(new UpstreamError("account", "status 401"));
+    expect((await reply).status).toBe(502);
+    expect(thirds()).toBe(0);
   });
 
   test("give their places back when they fail", async () => {
