@@ -60,10 +60,8 @@ export class StreamRelay implements Relay {
   #hasBegun = false;
   #isStepping = false;
   #isGone = false;
-  /** Given up because the client is gone, not because the provider failed. */
+  /** Given up for what the client did, not because the provider failed: it left, or chose what cannot be read. */
   #isGivenUp = false;
-  /** The caller chose what its answer, before any content, cannot be read for. */
-  #isInVain = false;
   #silentMs = 0;
   #isOver = false;
 
@@ -101,7 +99,7 @@ export class StreamRelay implements Relay {
       this.#isOver = true;
       this.#grace.clear();
       const failure = breakOff(this.#exchange, error);
-      this.#isInVain = isCallersDoing(failure);
+      this.#isGivenUp ||= isCallersDoing(failure);
       throw failure;
     }
   }
@@ -137,12 +135,9 @@ export class StreamRelay implements Relay {
     if (!this.#isOver && !this.#pace.isPausing) this.#exchange.expect();
   }
 
-  /**
-   * How a request ends whose answer did not begin, and is paid for all the same: its provider was given up because the
-   * client had left, or the client chose what cannot be read. Else undefined.
-   */
+  /** How a request ends whose answer did not begin, where it was given up and is paid for all the same. */
   paidEnding(): Ending | undefined {
-    const usage = this.#isGivenUp || this.#isInVain ? this.#leaversUsage() : undefined;
+    const usage = this.#isGivenUp ? this.#leaversUsage() : undefined;
     return usage && { status: "cancelled", usage, ...servedBy(this.#options.candidate) };
   }
 
