@@ -49,7 +49,8 @@ export interface Holds {
    */
   take(owner: HoldOwner, range: AmountRange, books: Books): Taken;
   /**
-   * The same, but what others hold is waited for, in the order of coming, where a small amount may pass a large one.
+   * The same, but what others hold is waited for, in the order of coming, where a small amount may pass a large one, and
+   * one that just comes those that wait, by money that the books have and nobody has looked for yet.
    * Until then `books` may be asked at any time; rejects with what it throws.
    */
   takeWithin(

@@ -58,12 +58,14 @@ const FAULTS: ReadonlyMap<unknown, UpstreamFault> = new Map<unknown, UpstreamFau
   ["http_error", "misfire"],
 ]);
 
-/** Types that speak of the request, and of so much else that only a status or a code tells more. */
-const REQUEST_TYPES = new Set(["invalid_request_error", "badrequesterror"]);
-
-function isRequestType(word: string): boolean {
-  return REQUEST_TYPES.has(word);
-}
+/**
+ * Types that speak of the request, and of so much else that only a status or a code tells more. vLLM had the second, and
+ * the status 400, for whatever broke a stream off, its own engine too:
+ * https://github.com/vllm-project/vllm/blob/v0.10.0/vllm/entrypoints/openai/serving_chat.py
+ */
+const REQUEST_TYPE = "invalid_request_error";
+const VLLM_TYPE = "badrequesterror";
+const BAD_REQUEST_STATUS = 400;
 
 /**
  * A provider reports in an answer with status 200 that it failed. Its words in `error` may repeat a prompt: they are
@@ -93,24 +95,32 @@ export class ReportedFailure extends AnswerError {
 export function reportedFailureOf(holder: JsonFields): ReportedFailure {
   const error = { ...reportedErrorOf(holder), isInForm: true };
   const words = [error.code, error.type].map((word) => word?.toLowerCase() ?? "");
-  const hasRequestType = words.some(isRequestType);
+  const speaksOfRequest = words.includes(REQUEST_TYPE);
   const isFailedResponse = holder["status"] === "failed";
   // Another route may take what this one does not.
-  const otherwise = hasRequestType || isFailedResponse ? "misfire" : "provider";
-  const fault = knownFaultOf(error, words) ?? otherwise;
-  const isOfRequest = fault === "caller" || (fault === "misfire" && hasRequestType);
+  const isNobodys = speaksOfRequest || words.includes(VLLM_TYPE) || isFailedResponse;
+  const fault = knownFaultOf(error, words) ?? (isNobodys ? "misfire" : "provider");
+  const isOfRequest = fault === "caller" || (fault === "misfire" && speaksOfRequest);
   return new ReportedFailure(fault, error, isOfRequest && !isFailedResponse);
 }
 
 function knownFaultOf(error: ReportedError, words: readonly string[]): UpstreamFault | undefined {
   if (words.some((word) => CALLERS_WORDS.has(word))) return "caller";
+  const named = words.map((word) => FAULTS.get(word)).find((found) => found !== undefined);
+  // Of a server of the caller's own, and so is the status beside it.
+  if (named === "misfire") return named;
   const status = error.status ?? STATUSES.get(error.type);
-  if (status !== undefined) return faultOf(status, error);
-  const isOfAccount = words.some(isRequestType)
-    ? faultOf(400, error) === "account"
-    : words.some(isEmptyAccountCode);
-  if (isOfAccount) return "account";
-  return words.map((word) => FAULTS.get(word)).find((found) => found !== undefined);
+  if (status !== undefined) {
+    const fault = faultOf(status, error);
+    // By itself it says too little: see `VLLM_TYPE`.
+    const isVague = status === BAD_REQUEST_STATUS && !words.includes(REQUEST_TYPE);
+    return isVague && fault === "caller" ? "misfire" : fault;
+  }
+  const isOfAccount =
+    words.includes(REQUEST_TYPE) || words.includes(VLLM_TYPE)
+      ? faultOf(BAD_REQUEST_STATUS, error) === "account"
+      : words.some(isEmptyAccountCode);
+  return isOfAccount ? "account" : named;
 }
 
 /** The same of an answer's value where that is an error, or a list of one as Google has it. */

@@ -134,10 +134,15 @@ async function expectAccount({ kind, isStream, report }: Way, error: object): Pr
 
 describe.each(ways)("what stands in %s", (_, way) => {
   test("and is its caller's is the caller's 400, of which no other route and nobody's health hears", () =>
-    expectCallers(way, { type: "BadRequestError", code: 400, message }, { code: "400" }));
+    expectCallers(way, { type: "invalid_request_error", code: 400, message }, { code: "400" }));
 
-  test("and may be another route's is that one's, and puts nothing aside", () =>
-    expectNextRoutes(way, { type: "invalid_request_error", message }, false));
+  // vLLM said the latter of a crash of its own, too.
+  test.each([
+    { type: "invalid_request_error", message },
+    { type: "BadRequestError", code: 400, message },
+  ])("and may be another route's is that one's, and puts nothing aside: %o", (error) =>
+    expectNextRoutes(way, error, false),
+  );
 
   test("and is the provider's is the next route's, and puts its own aside", () =>
     expectNextRoutes(way, { type: "overloaded_error", message }, true));
@@ -162,7 +167,7 @@ describe("an error in an event", () => {
   );
 
   test("is its caller's by a status beside it", async () => {
-    const body = { status_code: 400, error: { message } };
+    const body = { status_code: 422, error: { message } };
     const beside = streamed("one", () => [`data: ${JSON.stringify(body)}\n\n`]);
     await expectCallers(beside, {}, {});
   });
@@ -171,6 +176,8 @@ describe("an error in an event", () => {
     ["a model that failed at this request", { code: 424, message }, false],
     ["a limit, which may be this one request's", { code: 429, message }, false],
     ["the same by its type", { type: "rate_limit_error", message }, false],
+    ["a server of the caller's own", { type: "http_error", code: 401, message }, false],
+    ["no more than that it is bad", { code: 400, message }, false],
     ["moderation", { code: 403, message: "The prompt was flagged by moderation." }, false],
     ["a model that is not there", { code: 404, message }, false],
     ["a fault of the provider's", { code: 502, message }, true],
@@ -195,7 +202,7 @@ describe("an error in an event", () => {
 });
 
 describe("an error behind content", () => {
-  const tooLong = { type: "BadRequestError", code: 400, message };
+  const tooLong = { code: "context_length_exceeded", message };
   const refused = { type: "invalid_request_error", message };
   const hello = geminiEvent(saying([{ text: "Hello" }]));
   const callersEnds: readonly (readonly [string, Kind, (error: object) => ProviderAnswer])[] = [
@@ -232,15 +239,17 @@ describe("an error behind content", () => {
       },
     );
 
-    test.each([{ code: 502, message }, { code: 429, message }, { message }])(
-      "that is the provider's is told and not paid: %o",
-      async (error) => {
-        at.providers[kind].answer = answer(error);
-        const key = at.gateway.key();
-        const reply = await chat(at.gateway, key, { model: kind, stream: true });
-        expect(chunksOf(reply).at(-1)).toMatchObject({ error: { type: "provider_error" } });
-        expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
-      },
-    );
+    test.each([
+      { code: 502, message },
+      { code: 429, message },
+      { type: "BadRequestError", code: 400, message },
+      { message },
+    ])("that is the provider's is told and not paid: %o", async (error) => {
+      at.providers[kind].answer = answer(error);
+      const key = at.gateway.key();
+      const reply = await chat(at.gateway, key, { model: kind, stream: true });
+      expect(chunksOf(reply).at(-1)).toMatchObject({ error: { type: "provider_error" } });
+      expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+    });
   });
 });
