@@ -77,6 +77,8 @@ describe("the metrics", () => {
     expect(before.value("tollgate_build_info", version)).toBe(1);
     expect(before.value("process_open_fds")).toBeGreaterThan(3);
     expect(before.value("process_resident_memory_bytes")).toBeGreaterThan(1e7);
+    expect(before.value("nodejs_heap_size_used_bytes")).toBeGreaterThan(1e6);
+    expect(before.value("nodejs_external_memory_bytes")).toBeGreaterThan(0);
     // Bun gives a total that is less than what is used of it.
     expect(before.all("nodejs_heap_size_total_bytes")).toEqual([]);
     const started = process.cpuUsage();
