@@ -20,9 +20,9 @@ const SECRET_CHARS = 43;
 const CHECKSUM_CHARS = 6;
 const PREFIX_CHARS = 12;
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-/** A key, or what begins like one, in a URL, where any of its characters may be percent-encoded. */
-const HEAD_IN_URL = KEY_HEAD.replace(/./g, (char) => `(?:${char}|%${Buffer.from(char).toHex()})`);
-const KEYS_IN_URL = new RegExp(`${HEAD_IN_URL}(?:[0-9a-z]|%[0-9a-f]{2})*`, "gi");
+/** A key, or what begins like one, any of whose characters may be percent-encoded, as in a URL. */
+const HEAD_IN_TEXT = KEY_HEAD.replace(/./g, (char) => `(?:${char}|%${Buffer.from(char).toHex()})`);
+const KEYS_IN_TEXT = new RegExp(`${HEAD_IN_TEXT}(?:[0-9a-z]|%[0-9a-f]{2})*`, "gi");
 const FORM = /^sk-tg-[0-9A-Za-z]{49}$/;
 
 export function issueKey(random: Random): IssuedKey {
@@ -39,9 +39,9 @@ export function isKeyForm(text: string): boolean {
   );
 }
 
-/** The part of a URL without the keys that somebody put into it. */
-export function withoutKeys(url: string): string {
-  return url.replace(KEYS_IN_URL, `${KEY_HEAD}***`);
+/** A client's text without the keys that somebody put into it; in a URL they may be percent-encoded. */
+export function withoutKeys(text: string): string {
+  return text.replace(KEYS_IN_TEXT, `${KEY_HEAD}***`);
 }
 
 /** SHA-256: fast is right for a secret of 256 bits, and slow would let a stranger spend our time. */

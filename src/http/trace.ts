@@ -6,6 +6,9 @@ import type { LogFields } from "../telemetry/log.ts";
 import type { MeasuredEndpoint } from "../telemetry/metrics.ts";
 import { pathStartOf } from "./requestPath.ts";
 
+/** The fields that are texts of the client's own: somebody may have put a key there. */
+const CLIENT_TEXTS = ["path", "model"] as const;
+
 /** What is known of one request while it is on its way; at its end it becomes one log line. */
 export class Trace {
   readonly id: string;
@@ -42,6 +45,10 @@ export class Trace {
     if (status >= 400 && this.#fields.outcome === undefined) {
       this.#app.gateway.metrics.requestRefused(endpointOf(this.#path), status);
     }
+    for (const name of CLIENT_TEXTS) {
+      const text = this.#fields[name];
+      if (text !== undefined) this.#fields[name] = withoutKeys(text);
+    }
     const line: LogFields = {
       ...this.#fields,
       status,
@@ -76,9 +83,9 @@ function endpointOf(path: string): MeasuredEndpoint {
   return path === "/v1/models" || path.startsWith("/v1/models/") ? "models" : "other";
 }
 
-/** Without the query, and without a key in the path: somebody may have put one there. */
+/** Without the query. */
 function pathOf(url: string): string {
   const start = pathStartOf(url);
   const query = url.indexOf("?", start);
-  return start < 0 ? "" : withoutKeys(url.slice(start, query < 0 ? undefined : query));
+  return start < 0 ? "" : url.slice(start, query < 0 ? undefined : query);
 }

@@ -101,6 +101,17 @@ describe("each request has one line in the log", () => {
     expect(lines).toMatchObject([{ path }]);
     expect(at.gateway.logText()).not.toContain(key.key.slice(-20));
   });
+
+  test.each(["/v1/chat/completions", "/v1/responses"])(
+    "without a key that somebody put where the model belongs: %s",
+    async (path) => {
+      const key = at.gateway.key();
+      const body = ask({ model: `openai/${key.key}`, input: "Hello" });
+      const lines = await linesOf(1, () => call(at.gateway, key, { path, body }));
+      expect(lines).toMatchObject([{ status: 404, model: "openai/sk-tg-***" }]);
+      expect(at.gateway.logText()).not.toContain(key.key.slice(-20));
+    },
+  );
 });
 
 test("who asks for debug lines hears of each attempt that did not fail by its provider", async () => {
