@@ -164,7 +164,7 @@ export function unwritable(path: string, cause: unknown): StoreError {
 function refusal(path: string, cause: unknown): string {
   if (sqliteFault(cause) === "full") return outOfRoom(path);
   if (isNoFile(path)) return `database is no file: ${path}; ${NAME_ANOTHER}`;
-  return `database is not writable: ${path} (${refusalOf(cause)}); run as its owner, mount its disk writable, write a service's unit anew (\`tollgate service install\`), or ${NAME_ANOTHER}`;
+  return `database is not writable: ${path} (${refusalOf(cause)}); run as its owner, mount its disk writable, write a service's unit anew (remove it, then \`tollgate service install\` and \`systemctl daemon-reload\`), or ${NAME_ANOTHER}`;
 }
 
 function outOfRoom(path: string): string {

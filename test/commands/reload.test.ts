@@ -84,7 +84,8 @@ test("a good file is put in force", async () => {
   expect(gateway.app.gateway.current).not.toBe(before);
 });
 
-const unit = "; write a service's unit anew (`tollgate service install`), before that restart";
+const unit =
+  "; write a service's unit anew (remove it, then `tollgate service install` and `systemctl daemon-reload`), before that restart";
 test.each([
   ["server.listen", { server: { listen: "127.0.0.1:1" } }, unit],
   ["server.shutdown_grace", { server: { shutdown_grace: "1s" } }, unit],

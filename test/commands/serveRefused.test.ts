@@ -23,7 +23,8 @@ async function refusalOf(desk: Desk): Promise<string> {
   return stderr;
 }
 
-const anew = "write a service's unit anew (`tollgate service install`)";
+const anew =
+  "write a service's unit anew (remove it, then `tollgate service install` and `systemctl daemon-reload`)";
 const noFolder = `there is no folder for the socket: make it first, or ${anew}`;
 const stranger = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
 
@@ -120,7 +121,7 @@ describe("serve says what to do where it cannot use its database", () => {
       stdio: ["ignore", "ignore", "pipe"],
     });
     expect(await child.stderr.text()).toBe(
-      `error: database is not writable: ${database} (permission denied); run as its owner, mount its disk writable, write a service's unit anew (\`tollgate service install\`), or name another file as the path of [database]\n`,
+      `error: database is not writable: ${database} (permission denied); run as its owner, mount its disk writable, ${anew}, or name another file as the path of [database]\n`,
     );
   });
 });

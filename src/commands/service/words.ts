@@ -2,7 +2,8 @@ import { hasUnprintable } from "../../lib/unprintable.ts";
 import { CommandFailure } from "../failure.ts";
 
 /** What to do where the unit of a service still holds to the config from which it was made. */
-export const UNIT_ANEW = "write a service's unit anew (`tollgate service install`)";
+export const UNIT_ANEW =
+  "write a service's unit anew (remove it, then `tollgate service install` and `systemctl daemon-reload`)";
 
 /**
  * How paths are written in a systemd unit. Quotes and backslashes follow
