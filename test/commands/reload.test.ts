@@ -48,6 +48,16 @@ test.each([
   ],
   ["is not TOML", "[server", "line 1"],
   [
+    "names a variable that the gateway did not start with",
+    configText({
+      ...config,
+      providers: {
+        local: { base_url: "http://127.0.0.1:9/v1", api_key: "${NEW_SINCE_THE_START}" },
+      },
+    }),
+    "restart a gateway that did not start with it",
+  ],
+  [
     "has a proxy that cannot be used",
     configText({
       ...config,

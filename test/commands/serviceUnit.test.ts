@@ -66,7 +66,7 @@ describe("the unit", () => {
 
   test("says beside the reload what it does not take", () => {
     expect(unitText(plan)).toContain(
-      "a changed one needs `systemctl restart`, a changed api_key_file does not.\nExecReload=",
+      "a new or changed one needs `systemctl restart`, a changed api_key_file does not.\nExecReload=",
     );
   });
 

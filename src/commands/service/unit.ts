@@ -52,8 +52,9 @@ StartLimitIntervalSec=0
 Type=exec
 User=${plan.user}
 ExecStart=${command("serve")}
-# Reads the config again; one that would be refused fails the reload before the gateway hears of it. The variables
-# stay what they were: a changed one needs \`systemctl restart\`, a changed api_key_file does not.
+# Reads the config again; one that would be refused fails the reload before the gateway hears of it. The gateway keeps
+# the variables that it started with, which the check does not know:
+# a new or changed one needs \`systemctl restart\`, a changed api_key_file does not.
 ExecReload=${command("check")}
 ExecReload=/bin/kill -HUP $MAINPID
 # The \${NAME} of the config: lines NAME=value. The file may be missing.
