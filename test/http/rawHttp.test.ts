@@ -180,6 +180,14 @@ describe("the framing of a body", () => {
       "many small chunks",
       `Transfer-Encoding: chunked\r\n\r\n${body.replace(/./gs, "1\r\n$&\r\n")}0\r\n\r\n`,
     ],
+    [
+      "a length, with a trailer announced that cannot come",
+      `Trailer: X-Checksum\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+    ],
+    [
+      "chunks, with a trailer announced that has no name",
+      `Trailer:\r\nTransfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`,
+    ],
   ])("in %s is read whole", async (_, rest) => {
     at.provider.answer = usual;
     expect((await answerTo(post + rest))[0]).toBe(200);

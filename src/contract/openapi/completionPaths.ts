@@ -74,7 +74,7 @@ const refusals = [
   "Refused with a 400 are also: a key that stands twice in any object, a known field in other letters (`Model`),",
   "two different bounds of the answer's tokens, another server's name for a bound or for `n` (`n_predict`),",
   "`background` and `deferred` other than false, `service_tier` other than `auto` and `default`,",
-  "a `cache_control` with a `ttl` beyond `5m`, further fields that the operator names, tools of a type that the operator refuses, a trailer, and a body over the operator's size limit.",
+  "a `cache_control` with a `ttl` beyond `5m`, further fields that the operator names, tools of a type that the operator refuses, an announced trailer, and a body over the operator's size limit.",
 ].join(" ");
 
 /** An answer that costs something, in JSON or as events. */
