@@ -31,8 +31,10 @@ export function bodyBytesMax(): number {
 
 /** So many times what it leaves free is an account's: of what the others leave it has three quarters at most. */
 const SHARE_OF_FREE = 3;
-/** So much is every account's, whatever the others have. */
+/** So much is every account's, whatever the others have, ... */
 const ALWAYS_FREE_BYTES = 65_536;
+/** ... as long as the accounts with bodies are so few that this makes no more than this part of what all may have. */
+const ALWAYS_FREE_PART = 1 / 8;
 
 /** A body that is alone is always taken: its own limit is the config's. */
 export function createBodyBudget(bytesMax: number): BodyBudget {
@@ -55,8 +57,9 @@ export function createBodyBudget(bytesMax: number): BodyBudget {
           const ofAccount = (accounts.get(accountId) ?? 0) + bytes;
           const free = bytesMax - heldBytes - bytes;
           const isAlone = heldBytes === own;
-          if (!isAlone && ofAccount > Math.max(ALWAYS_FREE_BYTES, SHARE_OF_FREE * free))
-            return false;
+          const areFew = accounts.size * ALWAYS_FREE_BYTES < bytesMax * ALWAYS_FREE_PART;
+          const share = Math.max(areFew ? ALWAYS_FREE_BYTES : 0, SHARE_OF_FREE * free);
+          if (!isAlone && ofAccount > share) return false;
           own += bytes;
           count(accountId, bytes);
           return true;

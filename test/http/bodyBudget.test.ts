@@ -143,6 +143,14 @@ describe("a budget of bodies", () => {
     expect([large.take(SMALL), budget.heldBytes]).toEqual([true, most]);
   });
 
+  test("is exceeded by an eighth at most, however many accounts there are", () => {
+    const budget = createBodyBudget(ALL);
+    budget.claim(0).take(ALL);
+    for (let accountId = 1; accountId <= 2000; accountId += 1) budget.claim(accountId).take(SMALL);
+    expect(budget.heldBytes).toBe(ALL + (ALL / 8 - SMALL));
+    expect(budget.claim(2001).take(1)).toBe(false);
+  });
+
   test("has room for a small body of whoever has none, and no other goes beyond it, in any history", () => {
     const step = tuple(nat(9), nat((ALL * 3) / 4), boolean());
     const steps = array(step, { maxLength: 200, size: "max" });
