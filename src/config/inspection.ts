@@ -1,7 +1,8 @@
 import { resolve } from "node:path";
 
 /** What the templates of other programs have where a secret belongs, such as `$NAME`, `{{NAME}}`, `%NAME%`, `<your key>`. */
-const UNFILLED = /(?:^|\s)(?:\$\w+|\$\(\w+\)|\{\w+\}|\{\{\s*[\w.]+\s*\}\}|%\w+%|<[^<>]+>)$/;
+const UNFILLED =
+  /(?:^|\s)(?:\$[A-Z_][A-Z0-9_]*|\$\(\w+\)|\{\w+\}|\{\{\s*[\w.]+\s*\}\}|%\w+%|<[^<>]+>)$/;
 
 /** A config that cannot be used. It carries every problem at once, each one line; none holds the value of a secret. */
 export class ConfigError extends Error {

@@ -19,8 +19,10 @@ const CONFIG_BYTES_MAX = 16 * 1024 ** 2;
 const GROUP_AND_OTHERS = 0o077;
 /** What the parser makes of a word without quotes: a number, a date or a value that it does not know. */
 const FORGOTTEN_QUOTES = /^(?:illegal character in numeric literal|invalid value)\b/;
-/** Of a line so faulty: its value is a number as people write it, such as `25,000` or `128k`. */
-const NUMBER_FOR_PEOPLE = /=\s*[+-]?\d[\d._]*(?:,|[kK]\b)/;
+/** What it makes of a word behind a value. */
+const MORE_THAN_A_VALUE = /^each key-value declaration must be followed by an end-of-line/;
+/** Of a line so faulty: its value is a number as people write it, such as `25,000`, `25 000` or `128k`. */
+const NUMBER_FOR_PEOPLE = /^[^="'#]*=\s*[+-]?\d[\d._]*(?:,|\s\d|[kK]\b)/;
 
 /** The variables by which the runtime would send requests through a proxy that no config names. */
 const PROXY_VARIABLES: readonly string[] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"];
@@ -148,10 +150,11 @@ function parseToml(file: string, text: string): unknown {
 }
 
 function adviceOn(what: string, line: string): string {
-  if (!FORGOTTEN_QUOTES.test(what)) return "";
-  return NUMBER_FOR_PEOPLE.test(line)
-    ? " (a number is digits alone, such as 25000)"
-    : " (text stands in quotes)";
+  const isUnquoted = FORGOTTEN_QUOTES.test(what);
+  if ((isUnquoted || MORE_THAN_A_VALUE.test(what)) && NUMBER_FOR_PEOPLE.test(line)) {
+    return " (a number is digits alone, such as 25000)";
+  }
+  return isUnquoted ? " (text stands in quotes)" : "";
 }
 
 function warnAboutReaders(file: string, inspection: Inspection): void {

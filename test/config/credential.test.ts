@@ -25,6 +25,10 @@ describe("the key", () => {
     expect(warningsOf('headers = { api-key = "${ONE_KEY}" }')).toEqual([]);
   });
 
+  test("may begin with a dollar without being a variable", () => {
+    expect(warningsOf('api_key = "$ecretRealKey123"')).toEqual([]);
+  });
+
   const unfilled =
     "looks like a variable or a gap to fill, and is sent as it stands: an environment variable is written ${NAME}";
   test.each([

@@ -82,10 +82,15 @@ describe("a file that is not TOML", () => {
     (text) => expect(loadText(text).problems[0]).toEndWith(" (text stands in quotes)"),
   );
 
-  test.each(["rub_input_per_1m = 25,000", "max_output_tokens = 128k", "a = 25.000,5 # canary"])(
-    "%s: a number that is written for people is thought of",
-    (text) =>
-      expect(loadText(text).problems[0]).toEndWith(" (a number is digits alone, such as 25000)"),
+  test.each([
+    "rub_input_per_1m = 25,000",
+    "rub_input_per_1m = 25 000",
+    "rub_input_per_1m = 10\u00a0000 # canary",
+    "rub_input_per_1m = 10\u202f000",
+    "max_output_tokens = 128k",
+    "a = 25.000,5 # canary",
+  ])("%s: a number that is written for people is thought of", (text) =>
+    expect(loadText(text).problems[0]).toEndWith(" (a number is digits alone, such as 25000)"),
   );
 
   test("the error carries no cause that could print the lines around the fault", () => {
