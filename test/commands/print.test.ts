@@ -30,9 +30,12 @@ describe("a table for people", () => {
       [
         ["счёт", "1"],
         ["模型", "2"],
+        ["한", "3"],
+        ["😀", "4"],
+        ["e\u0301", "6"],
       ],
     ).split("\n");
-    expect(lines).toEqual(["a     b", "счёт  1", "模型  2"]);
+    expect(lines).toEqual(["a     b", "счёт  1", "模型  2", "한    3", "😀    4", "e\u0301     6"]);
   });
 
   test("stays a table whatever the cells hold", () => {
