@@ -107,7 +107,7 @@ function actorName(): string {
   return name === undefined ? `uid ${uid}` : `${name} (uid ${uid})`;
 }
 
-/** By the system's list of users: Bun 1.4.5's `userInfo` takes the name from the environment. */
+/** By /etc/passwd alone, which other sources of users are not in: Bun 1.4.5's `userInfo` takes it from the environment. */
 function userName(uid: number): string | undefined {
   try {
     const users = readFileSync("/etc/passwd", "utf8").split("\n");

@@ -197,7 +197,7 @@ describe("the admin log names the person who ran the command", () => {
     return (row as { actor: string }).actor;
   }
 
-  test("by the system's name and number, whatever the environment says", async () => {
+  test("by its number and its name in /etc/passwd, whatever the environment says", async () => {
     const name = Bun.spawnSync(["id", "-un"]).stdout.toString().trim();
     const who = `${name} (uid ${process.getuid?.()})`;
     expect(await actorOf([])).toBe(who);
