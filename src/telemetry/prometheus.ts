@@ -1,31 +1,15 @@
 import { setImmediate } from "node:timers/promises";
-import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { NANO_ROUBLES_PER_ROUBLE } from "../lib/money.ts";
 import { version } from "../lib/version.ts";
 import { attemptOutcome } from "./attemptOutcome.ts";
 import type { EndedRequest, LiveFigures, ReadableMetrics } from "./metrics.ts";
+import { collectProcessMetrics } from "./processMetrics.ts";
 
 /** Seconds: an answer takes from a cache's milliseconds to a long stream's ten minutes. */
 const ANSWER_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
 const FIRST_CONTENT_BUCKETS = [0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3, 6, 15, 30, 60, 120];
 const COMMIT_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5];
-
-/**
- * What prom-client knows of the process, under its usual names, as far as it is true under Bun 1.4.5.
- * Left out: counts of handles and garbage collections, which stay 0, the data segment, in which Bun
- * reserves gigabytes that it does not use, V8's own heap spaces and Node's version, and the least and mean lag,
- * which are nonsense (9e9, NaN) where two scrapes follow each other at once.
- */
-const TRUE_DEFAULTS = /^(?:process_(?!heap_)|nodejs_eventloop_lag_(?:seconds|max|p\d\d))/;
-
-/**
- * Of the heap prom-client sets all figures where it is asked for the total, which is less than what is used of it under
- * Bun 1.4.5: the true ones are read here, under their usual names.
- */
-const MEMORY_GAUGES = [
-  ["nodejs_heap_size_used_bytes", "Memory of the program's objects.", "heapUsed"],
-  ["nodejs_external_memory_bytes", "Memory that these objects have outside the heap.", "external"],
-] as const;
 
 const BREAKER_VALUES = { closed: 0, "half-open": 1, open: 2 } as const;
 
@@ -112,19 +96,6 @@ function quietly<Told extends unknown[]>(tell: (...told: Told) => void): (...tol
       // A figure is lost, and nothing else.
     }
   };
-}
-
-function collectProcessMetrics(registry: Registry): void {
-  collectDefaultMetrics({ register: registry });
-  for (const { name } of registry.getMetricsAsArray()) {
-    if (!TRUE_DEFAULTS.test(name)) registry.removeSingleMetric(name);
-  }
-  for (const [name, help, part] of MEMORY_GAUGES) {
-    const collect = function (this: Gauge): void {
-      this.set(process.memoryUsage()[part]);
-    };
-    registry.registerMetric(new Gauge({ name, help, collect, registers: [] }));
-  }
 }
 
 /** Registers what is counted at the end of a request; returns what counts it. */
