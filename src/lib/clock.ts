@@ -10,3 +10,8 @@ export const systemClock: Clock = {
   epochMs: () => Date.now(),
   monotonicMs: () => performance.now(),
 };
+
+/** The monotonic time for messages between the main thread and a Worker: each has `performance.now()` count from its own start. */
+export function sharedNowMs(): number {
+  return performance.timeOrigin + performance.now();
+}

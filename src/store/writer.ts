@@ -1,6 +1,7 @@
 import { FOLDED_AT_ONCE } from "./fold.ts";
 import { operationRunner, type WriteOperation } from "./operations.ts";
 import { InsufficientFunds } from "./holdCheck.ts";
+import { sharedNowMs } from "../lib/clock.ts";
 import { errorCode } from "../lib/errorCode.ts";
 import {
   BUSY_TIMEOUT_MS,
@@ -20,8 +21,13 @@ export interface WriterStart {
   durability: Durability;
 }
 
-/** Each message behind it: operations as `wire.ts` writes them. */
-export type WriterBatch = string;
+/** Each message behind it. */
+export interface WriterBatch {
+  /** As `wire.ts` writes them. */
+  operations: string;
+  /** By `sharedNowMs`: when the youngest of them was asked for that was asked for before a lock was known of. */
+  askedAtMs: number;
+}
 
 /** Asks it to let go of the database; nothing may come behind it. */
 export interface WriterEnd {
@@ -46,7 +52,7 @@ export type WriterMessage =
   | { kind: "closed" }
   | { kind: "fatal"; message: string };
 
-type RunBatch = (operations: readonly WriteOperation[]) => readonly WriteReply[];
+type RunBatch = (operations: readonly WriteOperation[], askedAtMs: number) => readonly WriteReply[];
 
 /** Called behind each batch. */
 type Checkpoint = (operations: readonly WriteOperation[]) => void;
@@ -57,7 +63,7 @@ interface Writing {
   close(): void;
 }
 
-/** The wait of a batch behind one that found the database locked: what was asked for meanwhile has waited beside that one. */
+/** A batch behind one that found the database locked waits for what its youngest operation lacks of a whole wait, and at least so long. */
 const LOCKED_TIMEOUT_MS = 100;
 /** After operations on so many requests what they wrote is taken over from the log into the database. */
 const CHECKPOINT_EVERY = 256;
@@ -70,7 +76,7 @@ function serveBatches(): void {
   let writing: Writing | undefined;
   self.onmessage = ({ data }: MessageEvent<WriterStart | WriterBatch | WriterEnd>) => {
     try {
-      if (typeof data === "string") {
+      if ("operations" in data) {
         if (writing) serveBatch(writing, data);
       } else if ("path" in data) {
         writing = startWriting(data);
@@ -100,8 +106,8 @@ function startWriting({ path, durability }: WriterStart): Writing {
 }
 
 function serveBatch({ run, checkpoint }: Writing, batch: WriterBatch): void {
-  const operations = decodeOperations(batch);
-  reply({ kind: "replies", replies: JSON.stringify(run(operations)) });
+  const operations = decodeOperations(batch.operations);
+  reply({ kind: "replies", replies: JSON.stringify(run(operations, batch.askedAtMs)) });
   checkpoint(operations);
 }
 
@@ -136,9 +142,8 @@ function batchRunner(connection: Connection): RunBatch {
   const run = operationRunner(connection);
   let isLocked = false;
   const foundLocked = (isNow: boolean): void => {
-    if (isNow === isLocked) return;
+    if (isLocked && !isNow) setBusyTimeout(sqlite, BUSY_TIMEOUT_MS);
     isLocked = isNow;
-    setBusyTimeout(sqlite, isNow ? LOCKED_TIMEOUT_MS : BUSY_TIMEOUT_MS);
   };
   const together = (operations: readonly WriteOperation[]): readonly WriteReply[] => {
     sqlite.run("BEGIN IMMEDIATE");
@@ -150,8 +155,12 @@ function batchRunner(connection: Connection): RunBatch {
     foundLocked(false);
     return replies;
   };
-  const tryBatch = (operations: readonly WriteOperation[]): readonly WriteReply[] | WriteReply => {
+  const tryBatch = (
+    operations: readonly WriteOperation[],
+    askedAtMs: number,
+  ): readonly WriteReply[] | WriteReply => {
     try {
+      if (isLocked) setBusyTimeout(sqlite, restOfWait(askedAtMs));
       return together(operations);
     } catch (error) {
       if (sqlite.inTransaction) sqlite.run("ROLLBACK");
@@ -165,16 +174,21 @@ function batchRunner(connection: Connection): RunBatch {
       };
     }
   };
-  return (operations) => {
-    const outcome = tryBatch(operations);
+  return (operations, askedAtMs) => {
+    const outcome = tryBatch(operations, askedAtMs);
     if (!("ok" in outcome)) return outcome;
     if (!isRefusal(outcome) || operations.length === 1) return operations.map(() => outcome);
     // One operation that fails must not take its neighbours down.
     return operations.map((operation) => {
-      const single = tryBatch([operation]);
+      const single = tryBatch([operation], askedAtMs);
       return "ok" in single ? single : (single[0] ?? outcome);
     });
   };
+}
+
+function restOfWait(askedAtMs: number): number {
+  const restMs = Math.round(askedAtMs + BUSY_TIMEOUT_MS - sharedNowMs());
+  return Math.min(Math.max(restMs, LOCKED_TIMEOUT_MS), BUSY_TIMEOUT_MS);
 }
 
 function isRefusal(reply: WriteReply): boolean {

@@ -1,4 +1,5 @@
 import { assert } from "../lib/assert.ts";
+import { sharedNowMs } from "../lib/clock.ts";
 import type { WriteOperation, WriteResult } from "./operations.ts";
 import type { Durability } from "./sqlite.ts";
 import type {
@@ -92,6 +93,8 @@ class WorkerWriter implements Writer {
   #isReady = false;
   #isClosing = false;
   #hasClosed = false;
+  /** When the last operation was asked for without knowing that nothing can be written. */
+  #askedAtMs = 0;
   #isProbing = false;
   #idle: (() => void) | undefined;
   #closed: (() => void) | undefined;
@@ -120,6 +123,7 @@ class WorkerWriter implements Writer {
   write(operation: WriteOperation): Promise<WriteResult> {
     // Whoever tries again and again while another process has the database locked would keep it open for ever.
     if (this.#isClosing) return Promise.reject(new WriteError("refused", "the store is closed"));
+    if (this.blockedBy === undefined) this.#askedAtMs = sharedNowMs();
     return new Promise((resolve, reject) => {
       this.#waiting.push({ operation, resolve, reject });
       if (operation.kind === "end") this.#waitingEnds += 1;
@@ -163,7 +167,10 @@ class WorkerWriter implements Writer {
     this.#waitingEnds = 0;
     this.#waitingOpens = 0;
     this.#underWay.push({ operations, opensOnly, sentAtMs: performance.now() });
-    const batch: WriterBatch = encodeOperations(operations.map(({ operation }) => operation));
+    const batch: WriterBatch = {
+      operations: encodeOperations(operations.map(({ operation }) => operation)),
+      askedAtMs: this.#askedAtMs,
+    };
     this.#worker?.postMessage(batch);
   }
 

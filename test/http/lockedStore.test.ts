@@ -113,6 +113,37 @@ test(
 const BUSY_MS = 5000;
 const SLACK_MS = 1500;
 
+/** So long behind the first of them the others are asked for; half of it behind the first one's failure the lock is gone. */
+const BEHIND_MS = 1000;
+
+test(
+  "requests that came while something else waited for a lock have their own five seconds, also when that has waited in vain",
+  async () => {
+    const { gateway, provider } = at;
+    const { writer } = gateway.app.gateway;
+    provider.answer = usual;
+    const [user, ...keys] = [gateway.key(), gateway.key(), gateway.key()];
+    const other = new Database(gateway.path);
+    other.run("BEGIN IMMEDIATE");
+    try {
+      // The time of the key's first use waits for the lock.
+      await call(gateway, user, { path: "/v1/models" });
+      await Bun.sleep(BEHIND_MS);
+      const asked = keys.map((key) => chat(gateway, key));
+      await until("the lock is found", () => writer.blockedBy === "busy");
+      await Bun.sleep(BEHIND_MS / 2);
+      other.run("COMMIT");
+      for (const { status } of await Promise.all(asked)) expect(status).toBe(200);
+    } finally {
+      other.close();
+    }
+    for (const key of keys)
+      expect(await gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
+    await gateway.checkBooks();
+  },
+  testTimeoutMs,
+);
+
 test(
   "a store that stays locked is waited for once; from then on no provider is asked and /healthz says so, until a write succeeds",
   async () => {
