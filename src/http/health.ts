@@ -17,11 +17,8 @@ export function health(app: App): HealthAnswer {
   } catch (error) {
     return unavailable(app, errorClass(error));
   }
-  if (writer.blockedBy !== undefined) {
-    // Who balances load sends nothing else to a gateway that is unavailable: only a health check can try again.
-    writer.probe();
-    return unavailable(app, errorClass(new StoreBlocked(writer.blockedBy)));
-  }
+  const { blockedBy } = writer;
+  if (blockedBy !== undefined) return unavailable(app, errorClass(new StoreBlocked(blockedBy)));
   return { status: 200, body: JSON.stringify({ status: "ok", version: version() }) };
 }
 

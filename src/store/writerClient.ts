@@ -41,7 +41,10 @@ export interface Writer {
   readonly blockedBy: Blocked | undefined;
   /** It failed fatally: nothing more may be written to the database, by nobody. */
   readonly isBroken: boolean;
-  /** Tries a small write that changes nothing, whose outcome only `blockedBy` tells; one at a time. */
+  /**
+   * Tries a small write that changes nothing, whose outcome only `blockedBy` tells; one at a time. While
+   * `blockedBy` is set the writer does it by itself each second.
+   */
   probe(): void;
   /**
    * Refuses what comes from now on, waits for what was asked so far, lets the Worker close its connection, and ends it;
@@ -49,6 +52,8 @@ export interface Writer {
    */
   close(): Promise<void>;
 }
+
+const PROBE_EVERY_MS = 1000;
 
 interface Waiting {
   operation: WriteOperation;
@@ -96,6 +101,7 @@ class WorkerWriter implements Writer {
   /** When the last operation was asked for without knowing that nothing can be written. */
   #askedAtMs = 0;
   #isProbing = false;
+  #nextProbe: Timer | undefined;
   #idle: (() => void) | undefined;
   #closed: (() => void) | undefined;
 
@@ -138,6 +144,7 @@ class WorkerWriter implements Writer {
 
   async close(): Promise<void> {
     this.#isClosing = true;
+    clearTimeout(this.#nextProbe);
     await new Promise<void>((resolve) => {
       this.#idle = resolve;
       this.#sendNext();
@@ -205,11 +212,26 @@ class WorkerWriter implements Writer {
       if (reply.ok) this.blockedBy = undefined;
       else if (isBlocked(reply.failure)) this.blockedBy = reply.failure;
     }
+    this.#probeLater();
     answered.operations.forEach((one, at) => answerOne(one, replies[at]));
+  }
+
+  /** Nobody else may ask for anything: who balances load sends nothing to a gateway that is unavailable. */
+  #probeLater(): void {
+    if (this.blockedBy === undefined || this.#isClosing) {
+      clearTimeout(this.#nextProbe);
+      this.#nextProbe = undefined;
+      return;
+    }
+    this.#nextProbe ??= setTimeout(() => {
+      this.#nextProbe = undefined;
+      this.probe();
+    }, PROBE_EVERY_MS).unref();
   }
 
   #fail(message: string): void {
     this.isBroken = true;
+    clearTimeout(this.#nextProbe);
     this.#idle?.();
     this.#closed?.();
     this.#onFatal(message);

@@ -72,12 +72,11 @@ describe("a store without room", () => {
     ).toEqual([]);
   });
 
-  test("makes /healthz unavailable, whose own tries find out when there is room again", async () => {
+  test("makes /healthz unavailable until there is room again, which is found out without a request", async () => {
     const { writer } = at.gateway.app.gateway;
     const key = at.gateway.key();
     const health = async () => {
       const { status, body } = await call(at.gateway, undefined, { path: "/healthz" });
-      await until("what it tried is over", () => writer.queued === 0);
       return [status, (body as { status: string }).status];
     };
     expect(await health()).toEqual([200, "ok"]);
@@ -86,8 +85,12 @@ describe("a store without room", () => {
     expect((await call(at.gateway, key, { path: "/v1/models" })).status).toBe(200);
     await until("the writer has found no room", () => writer.blockedBy === "full");
     for (let count = 0; count < 5; count += 1) expect(await health()).toEqual([503, "unavailable"]);
-    makeRoom();
+    const asked = spyOn(writer, "write");
+    await until("it has tried in vain", () => asked.mock.calls.length > 1 && writer.queued === 0);
+    asked.mockRestore();
     expect(await health()).toEqual([503, "unavailable"]);
+    makeRoom();
+    await until("it has found room", () => writer.blockedBy === undefined);
     expect(await health()).toEqual([200, "ok"]);
     expect(at.gateway.store.keys.find(key.id)?.lastUsedAt).toBeNull();
   });

@@ -20,11 +20,12 @@ import { costOf } from "../support/gatewayConfig.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
 import { created, delta, responds, terminal } from "../support/responsesAnswers.ts";
 import { openResponse, respond } from "../support/responsesCalls.ts";
+import { scrape } from "../support/scrape.ts";
 import { piece, raw, streamEnd, streamHead } from "../support/scriptedProvider.ts";
 import type { TestKey } from "../support/testApp.ts";
 import { until } from "../support/until.ts";
 
-const at = openOneModelBefore();
+const at = openOneModelBefore({ metrics: { listen: "127.0.0.1:0" } });
 const hasty = openOneModelBefore({}, { first_byte_timeout: "200ms", idle_timeout: "200ms" });
 const started = 100_000_000_000n;
 const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
@@ -112,6 +113,8 @@ test(
 /** What the requests that meet the lock may take beyond the wait for it. */
 const BUSY_MS = 5000;
 const SLACK_MS = 1500;
+/** How long it may take until a gateway finds out by itself that the store can be written again. */
+const IDLE_MS = 3000;
 
 /** So long behind the first of them the others are asked for; half of it behind the first one's failure the lock is gone. */
 const BEHIND_MS = 1000;
@@ -145,14 +148,13 @@ test(
 );
 
 test(
-  "a store that stays locked is waited for once; from then on no provider is asked and /healthz says so, until a write succeeds",
+  "a store that stays locked is waited for once; from then on no provider is asked and /healthz says so, until it is free, which is found out without a request",
   async () => {
     const { gateway, provider } = at;
-    const health = async () => {
-      const { status } = await call(gateway, undefined, { path: "/healthz" });
-      await until("what it tried is over", () => gateway.app.gateway.writer.queued === 0);
-      return status;
-    };
+    const { writer } = gateway.app.gateway;
+    const health = async () => (await call(gateway, undefined, { path: "/healthz" })).status;
+    const isToldLocked = async () =>
+      (await scrape(gateway.metricsUrl)).value("tollgate_store_locked");
     provider.answer = (peer, request) =>
       (request.requestLine.includes("/responses") ? responds() : usual)(peer, request);
     const [key, second] = [gateway.key(), gateway.key()];
@@ -172,6 +174,7 @@ test(
       for (let count = 0; count < 3; count += 1) expectRefusal(await chat(gateway, key), ownFault);
       expectRefusal(await chat(gateway, key, { stream: true }), ownFault);
       expect(await health()).toBe(503);
+      expect(await isToldLocked()).toBe(1);
       expect(performance.now() - refusedAtMs).toBeLessThan(SLACK_MS);
       expect(provider.requests).toEqual([]);
       const told = gateway.log.filter(({ error }) => error === "StoreLocked");
@@ -179,11 +182,14 @@ test(
         ...Array<string>(4).fill("request"),
         "the store is not usable",
       ]);
+      await until("what was tried is over", () => writer.queued === 0);
     } finally {
       other.run("COMMIT");
       other.close();
     }
-    expect(await health()).toBe(503);
+    // Nobody asks the gateway for anything that would find out.
+    await until("the lock is found to be gone", () => writer.blockedBy === undefined, IDLE_MS);
+    expect(await isToldLocked()).toBe(0);
     expect(await health()).toBe(200);
     provider.answer = usual;
     expect((await chat(gateway, key)).status).toBe(200);
