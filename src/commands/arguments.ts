@@ -160,7 +160,7 @@ function roubles(text: string): bigint {
 function printable(text: string, charsMax: number): string {
   if (text.length === 0 || text.length > charsMax || hasUnprintable(text)) {
     throw new InvalidArgumentError(
-      `Write 1 to ${charsMax} characters, none of them a control character or a line end.`,
+      `Write 1 to ${charsMax} printable characters: no control characters, line ends or invisible characters.`,
     );
   }
   return text;

@@ -1,14 +1,46 @@
-/** Control and format characters, line ends, halves of surrogate pairs: a terminal obeys them or shows nothing. */
-const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]/gu;
+/** A flag of a region, such as England: a black flag, the region's code in tag characters, and the tag that ends it. */
+const REGION_FLAG = String.raw`\u{1F3F4}[\u{E0030}-\u{E0039}\u{E0061}-\u{E007A}]{3,6}\u{E007F}`;
 
-/** Whether the text has a character that is not seen as itself. */
+/** A zero-width joiner between two emoji makes one picture of them. https://www.unicode.org/reports/tr51/#Emoji_ZWJ_Sequences */
+const EMOJI_JOINER = String.raw`(?<=[\p{Extended_Pictographic}\p{Emoji_Modifier}\uFE0F])\u200D(?=\p{Extended_Pictographic})`;
+
+/** The scripts whose spelling needs joiners and non-joiners: Arabic and Syriac, and those of South Asia. */
+const JOINING_LETTER = `[${[
+  "Arabic",
+  "Syriac",
+  "Devanagari",
+  "Bengali",
+  "Gurmukhi",
+  "Gujarati",
+  "Oriya",
+  "Tamil",
+  "Telugu",
+  "Kannada",
+  "Malayalam",
+  "Sinhala",
+]
+  .map((script) => String.raw`\p{Script_Extensions=${script}}`)
+  .join("")}]`;
+const LETTER_JOINER = String.raw`(?<=${JOINING_LETTER})[\u200C\u200D](?=${JOINING_LETTER})`;
+
+/**
+ * Control and format characters, line ends and halves of surrogate pairs: a terminal obeys them or shows nothing.
+ * The sequences in the first group have such characters, but show as themselves.
+ */
+const UNPRINTABLE = new RegExp(
+  String.raw`(${REGION_FLAG}|${EMOJI_JOINER}|${LETTER_JOINER})|[\p{C}\p{Zl}\p{Zp}]`,
+  "gu",
+);
+
+/** Whether the text has a character that does not show as itself. */
 export function hasUnprintable(text: string): boolean {
-  return text.search(UNPRINTABLE) >= 0;
+  for (const [, printable] of text.matchAll(UNPRINTABLE)) if (printable === undefined) return true;
+  return false;
 }
 
 /** The text with each such character replaced. */
 export function replaceUnprintable(text: string, replace: (character: string) => string): string {
-  return text.replace(UNPRINTABLE, replace);
+  return text.replace(UNPRINTABLE, (found, printable?: string) => printable ?? replace(found));
 }
 
 /** A character escaped as in JSON, such as `\u001b`. Some are two UTF-16 units, and each is escaped. */

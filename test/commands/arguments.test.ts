@@ -67,7 +67,7 @@ describe.each<
     ["invoice 7", "Счёт №5", "req", "r".repeat(128)].map((ref) => [ref, ref]),
     ["", "req:1", "req:", "a\nb", "a\u001b[31m", "\u202e", "\ud800", "r".repeat(129)],
   ],
-  ["a label", label, [["laptop", "laptop"]], ["", "a\tb", "\u2028", "l".repeat(129)]],
+  ["a label", label, [["laptop", "laptop"]], ["", "a\tb", "\u2028", "\ud83d", "l".repeat(129)]],
   [
     "a whole number",
     wholeNumber(0, 600),

@@ -164,3 +164,51 @@ test("a label that is called none is one at create", async () => {
   const { id } = await create("--label", "none");
   expect(await desk.json("keys", "show", id)).toMatchObject({ label: "none" });
 }, 20_000);
+
+/** Texts in which characters that are not seen by themselves join or mark those beside them. */
+const joined = {
+  "a family": "\u{1F468}\u200d\u{1F469}\u200d\u{1F467}",
+  "a rainbow flag": "\u{1F3F3}\ufe0f\u200d\u{1F308}",
+  "a heart on fire": "\u2764\ufe0f\u200d\u{1F525}",
+  "a runner with a skin tone": "\u{1F3C3}\u{1F3FD}\u200d\u2640\ufe0f",
+  "a flag of two letters": "\u{1F1EB}\u{1F1F7}",
+  "the flag of England": "\u{1F3F4}\u{E0067}\u{E0062}\u{E0065}\u{E006E}\u{E0067}\u{E007F}",
+  "a keycap": "1\ufe0f\u20e3",
+  "a Persian word": "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+  "a Hindi word": "\u0915\u094d\u200d\u0937",
+};
+test.each(Object.entries(joined))(
+  "a label may have %s",
+  async (_, text) => {
+    const value = `team ${text} one`;
+    const { id } = await create("--label", value);
+    expect(await desk.json("keys", "show", id)).toMatchObject({ label: value });
+    expect((await desk.run("keys", "show", id)).stdout).toContain(value);
+  },
+  20_000,
+);
+
+const unseen = {
+  "a joiner at its beginning": "\u200d\u{1F467}",
+  "a joiner at its end": "\u{1F468}\u200d",
+  "two joiners in a row": "\u{1F468}\u200d\u200d\u{1F467}",
+  "a joiner between Latin letters": "ali\u200dce",
+  "a non-joiner between Latin letters": "ali\u200cce",
+  "a zero-width space": "a\u200bb",
+  "a byte order mark": "\ufeffa",
+  "a text direction override": "a\u202eb",
+  "tags without a flag": "a\u{E0067}\u{E0062}\u{E007F}",
+  "tags that do not end": "\u{1F3F4}\u{E0067}\u{E0062}\u{E0065}",
+  "a control character": "\u{1F468}\u001b\u{1F469}",
+};
+test.each(Object.entries(unseen))(
+  "a label may not have %s",
+  async (_, text) => {
+    expect(await desk.run("keys", "create", "--account", "alice", "--label", text)).toEqual({
+      status: 2,
+      stdout: "",
+      stderr: expect.stringContaining("Write 1 to 128 printable characters"),
+    });
+  },
+  20_000,
+);
