@@ -88,11 +88,7 @@ function readApi(api: Section<"api">, inspection: Inspection): Settings["api"] {
           ? "names a field that requests cannot do without"
           : undefined,
     ),
-    refusedTools: readNames(
-      inspection,
-      "api.refused_tools",
-      api.refused_tools ?? ["image_generation"],
-    ),
+    refusedTools: readNames(inspection, "api.refused_tools", api.refused_tools ?? []),
     sharedObjects: readNames(inspection, "api.shared_objects", api.shared_objects ?? []),
   };
 }

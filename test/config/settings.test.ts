@@ -21,7 +21,7 @@ test("the shortest file gets every default", () => {
     api: {
       unknownFields: "forward",
       refusedFields: ["models", "route", "provider", "plugins", "web_search_options", "speed"],
-      refusedTools: ["image_generation"],
+      refusedTools: [],
       sharedObjects: [],
       usageChunk: "finish",
     },
@@ -136,12 +136,12 @@ describe("lists of names", () => {
   test("are read in their order, addresses in their shortest form", () => {
     const config = configOf(`
 api.refused_fields = []
-api.refused_tools = []
+api.refused_tools = ["image_generation", "web_search"]
 api.shared_objects = ["file-1", "vs_2"]
 limits.trusted_proxies = ["10.0.0.5", "FD00:0:0::1", "::ffff:10.0.0.6"]
 ${minimal}`);
     expect(config.api.refusedFields).toEqual([]);
-    expect(config.api.refusedTools).toEqual([]);
+    expect(config.api.refusedTools).toEqual(["image_generation", "web_search"]);
     expect(config.api.sharedObjects).toEqual(["file-1", "vs_2"]);
     expect(config.limits.trustedProxies).toEqual(["10.0.0.5", "fd00::1", "10.0.0.6"]);
   });

@@ -20,6 +20,7 @@ import { json, refusal, stream } from "../support/scriptedProvider.ts";
 const at = openBefore(["over", "plain"], ({ over, plain }) => ({
   providers: { over: { base_url: over, api_key: "sk-of-the-provider" }, plain },
   models: modelsOver,
+  sections: { api: { refused_tools: ["image_generation"] } },
 }));
 const { over, plain } = at.providers;
 const strict = openBefore(["over", "plain"], ({ over, plain }) => ({

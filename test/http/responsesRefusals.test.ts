@@ -22,7 +22,9 @@ const at = openBefore(["local"], ({ local }) => ({
       routes: [{ provider: "local", model: "chat-half", responses: false }, { provider: "local" }],
     },
   ],
-  sections: { api: { shared_objects: ["file_1", "pmpt_1"] } },
+  sections: {
+    api: { shared_objects: ["file_1", "pmpt_1"], refused_tools: ["image_generation"] },
+  },
 }));
 
 /** What is refused before anything is held or sent. */
@@ -42,7 +44,7 @@ const refusals = [
     (field) => [field, { [field]: "x" }, `${field} is not supported`] as const,
   ),
   [
-    "a tool that is charged apart from tokens",
+    "a tool of a refused type",
     { tools: [{ type: "image_generation" }] },
     "tools of the type image_generation are not supported",
   ],
