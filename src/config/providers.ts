@@ -102,7 +102,7 @@ function checkId(
 
 /** Whether a provider may be called so. */
 export function isProviderId(id: string): boolean {
-  return /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(id);
+  return /^[A-Za-z0-9._-]{1,64}$/.test(id);
 }
 
 function readBaseUrl(

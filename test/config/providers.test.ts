@@ -6,11 +6,14 @@ import { makeCertificate } from "./makeCertificate.ts";
 import { key, problemsOf, provider, providerOf, warningsOf } from "./oneProvider.ts";
 
 describe("id", () => {
-  test.each(["a", "openai", "Open.AI_2-x", "0", "a".repeat(64)])("%s is accepted", (id) => {
-    const text = `[[providers]]\nid = "${id}"\nbase_url = "http://localhost"`;
-    expect(configOf(text).providers[0]?.id).toBe(id);
-  });
-  test.each(["", "a b", "-a", ".a", "a/b", "é", "a".repeat(65)])("%j is refused", (id) => {
+  test.each(["a", "openai", "Open.AI_2-x", "0", "-a", ".a", "_a", "a".repeat(64)])(
+    "%s is accepted",
+    (id) => {
+      const text = `[[providers]]\nid = "${id}"\nbase_url = "http://localhost"`;
+      expect(configOf(text).providers[0]?.id).toBe(id);
+    },
+  );
+  test.each(["", "a b", "a/b", "é", "a\\n", "a".repeat(65)])("%j is refused", (id) => {
     const text = `[[providers]]\nid = "${id}"\nbase_url = "http://localhost"`;
     expect(loadText(text).problems).toEqual([
       "providers[0].id: must be 1 to 64 letters, digits, dots, underscores or hyphens",
