@@ -15,7 +15,10 @@ export function addCheck(program: Command): void {
   program
     .command("check")
     .description("validate the config")
-    .option("--live", "also ask each route of each model for one token, which the providers charge")
+    .option(
+      "--live",
+      "also ask each route of each model for as few tokens as it takes, which the providers charge",
+    )
     .action(async (options: { live?: true }, command: Command) => {
       const global = globalOptions(command);
       const { config, warnings } = load(global);

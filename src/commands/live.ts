@@ -22,11 +22,11 @@ export interface LiveResult {
   readonly duration_ms: number;
 }
 
-/** Nobody waits longer for one token, whatever patience the config has with long answers. */
+/** The limit for one short answer, however long the timeouts of the config are. */
 const ANSWER_WITHIN_MS = 30_000;
 const ROUTES_AT_ONCE = 4;
 
-/** Asks every route of the config for one token, a few at once, in the order of the config. */
+/** Asks every route of the config for a short answer, a few at once, in the order of the config. */
 export async function askRoutes(config: Config): Promise<readonly LiveResult[]> {
   const catalog = createCatalog(impatient(config), systemClock);
   const newId = idMaker(systemClock, systemRandom);

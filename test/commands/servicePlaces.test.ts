@@ -184,7 +184,7 @@ describe("what is left to do", () => {
       "# gate must be able to read: /etc/tollgate/key",
       "mkdir -p /etc/tollgate && (umask 077; touch /etc/tollgate/environment)",
       "# the config names variables: put a line for each into /etc/tollgate/environment: ONE_KEY='...' TWO_KEY='...'",
-      "# then whether the providers answer, each route with one token; `doctor` is asked the same way:",
+      "# then whether the providers answer, each route with as few tokens as it takes; `doctor` is asked the same way:",
       "(set -a; . /etc/tollgate/environment; runuser -u gate -- /usr/local/bin/tollgate check --live --config /etc/tollgate/config.toml)",
       "systemctl daemon-reload",
       "systemctl enable --now tollgate",

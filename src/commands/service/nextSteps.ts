@@ -34,7 +34,7 @@ export function nextSteps(installed: Installed): readonly string[] {
     `id -u ${user} >/dev/null 2>&1 || useradd --system --user-group --shell /usr/sbin/nologin ${user}`,
     ...ownershipSteps(installed),
     ...environmentSteps(installed.variables),
-    "# then whether the providers answer, each route with one token; `doctor` is asked the same way:",
+    "# then whether the providers answer, each route with as few tokens as it takes; `doctor` is asked the same way:",
     installed.variables.length === 0 ? check : `(set -a; . ${ENVIRONMENT_FILE}; ${check})`,
     "systemctl daemon-reload",
     `systemctl enable --now ${shellWord(unit)}`,
