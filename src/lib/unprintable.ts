@@ -2,7 +2,7 @@
 const REGION_FLAG = String.raw`\u{1F3F4}[\u{E0030}-\u{E0039}\u{E0061}-\u{E007A}]{3,6}\u{E007F}`;
 
 /** A zero-width joiner between two emoji makes one picture of them. https://www.unicode.org/reports/tr51/#Emoji_ZWJ_Sequences */
-const EMOJI_JOINER = String.raw`(?<=[\p{Extended_Pictographic}\p{Emoji_Modifier}\uFE0F])\u200D(?=\p{Extended_Pictographic})`;
+const EMOJI_JOINER = String.raw`(?<=[\p{Extended_Pictographic}\p{Emoji_Modifier}]\uFE0F?)\u200D(?=\p{Extended_Pictographic})`;
 
 /** The scripts whose spelling needs joiners and non-joiners: Arabic and Syriac, and those of South Asia. */
 const JOINING_LETTER = `[${[

@@ -193,6 +193,7 @@ const unseen = {
   "a joiner at its end": "\u{1F468}\u200d",
   "two joiners in a row": "\u{1F468}\u200d\u200d\u{1F467}",
   "a joiner between Latin letters": "ali\u200dce",
+  "a joiner behind a marked Latin letter": "a\ufe0f\u200d\u{1F467}",
   "a non-joiner between Latin letters": "ali\u200cce",
   "a zero-width space": "a\u200bb",
   "a byte order mark": "\ufeffa",
