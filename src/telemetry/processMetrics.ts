@@ -13,8 +13,12 @@ const TRUE_DEFAULTS = /^(?:process_(?!heap_)|nodejs_eventloop_lag_(?:seconds|max
  * Bun 1.4.5: the true ones are read here, under their usual names.
  */
 const MEMORY_GAUGES = [
-  ["nodejs_heap_size_used_bytes", "Memory of the program's objects.", "heapUsed"],
-  ["nodejs_external_memory_bytes", "Memory that these objects have outside the heap.", "external"],
+  ["nodejs_heap_size_used_bytes", "Heap memory in use, in bytes.", "heapUsed"],
+  [
+    "nodejs_external_memory_bytes",
+    "Memory that heap objects use outside the heap, in bytes.",
+    "external",
+  ],
 ] as const;
 
 /** Registers what is asked of the process at each scrape. */

@@ -19,37 +19,37 @@ export function createPrometheusMetrics(): ReadableMetrics {
   collectProcessMetrics(registry);
   new Gauge({
     name: "tollgate_build_info",
-    help: "Always 1; the labels say what runs.",
+    help: "Always 1. The labels name the running version of Tollgate and of Bun.",
     labelNames: ["version", "bun"],
     registers: [registry],
   }).set({ version: version(), bun: Bun.version }, 1);
   const ended = endedRequests(registry);
   const refused = new Counter({
     name: "tollgate_requests_refused_total",
-    help: "Requests that were answered with an error before anything was held for them.",
+    help: "Requests rejected before money was held, by HTTP status.",
     labelNames: ["endpoint", "status"],
     registers: [registry],
   });
   const unknownFinishReasons = new Counter({
     name: "tollgate_unknown_finish_reasons_total",
-    help: "Finish reasons of providers that are none of the convention's; clients see stop or tool_calls.",
+    help: "Unknown finish reasons that providers sent. Clients receive stop or tool_calls instead.",
     labelNames: ["model"],
     registers: [registry],
   });
   const retriesRefused = new Counter({
     name: "tollgate_retry_budget_refusals_total",
-    help: "Third attempts that were not made, because too many were under way.",
+    help: "Third attempts that the retry budget refused.",
     registers: [registry],
   });
   const commits = new Histogram({
     name: "tollgate_store_commit_duration_seconds",
-    help: "How long the writer took to commit a batch.",
+    help: "Time to commit one batch of writes to the database.",
     buckets: COMMIT_BUCKETS,
     registers: [registry],
   });
   const reloads = new Counter({
     name: "tollgate_config_reloads_total",
-    help: "Reloads of the config: ok, or refused and the old one stayed.",
+    help: "Config reloads by outcome: ok, or refused (the old config stays in force).",
     labelNames: ["outcome"],
     registers: [registry],
   });
@@ -103,13 +103,13 @@ function endedRequests(registry: Registry): (request: EndedRequest) => void {
   const registers = [registry];
   const requests = new Counter({
     name: "tollgate_requests_total",
-    help: "Requests for which money was held, by how they ended.",
+    help: "Requests for which money was held, by outcome. Counted when the request ends.",
     labelNames: ["endpoint", "model", "outcome"],
     registers,
   });
   const durations = new Histogram({
     name: "tollgate_request_duration_seconds",
-    help: "From the hold to the committed charge.",
+    help: "Time from the hold to the committed charge.",
     labelNames: ["endpoint", "model"],
     buckets: ANSWER_BUCKETS,
     registers,
@@ -132,20 +132,20 @@ function endedAttempts(registry: Registry): (request: EndedRequest) => void {
   const registers = [registry];
   const attempts = new Counter({
     name: "tollgate_attempts_total",
-    help: "Attempts at providers, by how they ended, counted when their request ends.",
+    help: "Attempts at providers, by outcome. Counted when the request ends.",
     labelNames: ["provider", "model", "outcome"],
     registers,
   });
   const durations = new Histogram({
     name: "tollgate_attempt_duration_seconds",
-    help: "From an attempt's start to the end of its answer, or to its failure.",
+    help: "Time from the start of an attempt to the end of its answer or to its failure.",
     labelNames: ["provider", "model"],
     buckets: ANSWER_BUCKETS,
     registers,
   });
   const firstContents = new Histogram({
     name: "tollgate_time_to_first_content_seconds",
-    help: "Streams: from the attempt's start to the first content of the answer.",
+    help: "Streams only: time from the start of the attempt to the first content of the answer.",
     labelNames: ["provider", "model"],
     buckets: FIRST_CONTENT_BUCKETS,
     registers,
@@ -164,7 +164,7 @@ function endedAttempts(registry: Registry): (request: EndedRequest) => void {
 function tokens(registry: Registry): (request: EndedRequest) => void {
   const tokens = new Counter({
     name: "tollgate_tokens_total",
-    help: "Billed tokens, each of one kind: input is what was neither read from the cache nor written to it.",
+    help: "Billed tokens by kind. Each token counts once: input excludes cached_input and cache_write.",
     labelNames: ["model", "kind"],
     registers: [registry],
   });
@@ -181,19 +181,19 @@ function money(registry: Registry): (request: EndedRequest) => void {
   const registers = [registry];
   const charged = new Counter({
     name: "tollgate_charged_roubles_total",
-    help: "Roubles charged. A float, for graphs; the exact sums are in the ledger.",
+    help: "Roubles charged. A float for graphs; the ledger has the exact amounts.",
     labelNames: ["model"],
     registers,
   });
   const writtenOff = new Counter({
     name: "tollgate_written_off_roubles_total",
-    help: "Roubles that neither hold nor balance could pay. A float, for graphs.",
+    help: "Roubles written off because neither the hold nor the balance covered them. A float for graphs.",
     labelNames: ["model"],
     registers,
   });
   const estimates = new Counter({
     name: "tollgate_estimates_total",
-    help: "Requests that were charged by the gateway's own estimate.",
+    help: "Requests charged by an estimate because the provider reported no usable usage.",
     labelNames: ["model"],
     registers,
   });
@@ -206,41 +206,41 @@ function money(registry: Registry): (request: EndedRequest) => void {
 
 /** What is one number at any moment: its name, what it is, and where it is read. */
 const LIVE_GAUGES: readonly [name: string, help: string, (figures: LiveFigures) => number][] = [
+  ["tollgate_open_requests", "Requests in progress, streams included.", (now) => now.openRequests],
+  ["tollgate_open_streams", "Streamed answers in progress.", (now) => now.openStreams],
   [
-    "tollgate_open_requests",
-    "Requests that were let in and are not over, streams among them.",
-    (now) => now.openRequests,
+    "tollgate_store_log_bytes",
+    "Size of the write-ahead log of the database in bytes.",
+    (now) => now.logBytes,
   ],
-  ["tollgate_open_streams", "Streamed answers that are not over.", (now) => now.openStreams],
-  ["tollgate_store_log_bytes", "Size of the database's write-ahead log.", (now) => now.logBytes],
   [
     "tollgate_body_bytes",
-    "Bytes of requests' bodies that are being read, or whose answer has not begun.",
+    "Bytes of request bodies in memory: bodies being read, and bodies whose answer has not begun.",
     (now) => now.bodyBytes,
   ],
   [
     "tollgate_detached_answers",
-    "JSON answers that are read to their end though their client left.",
+    "JSON answers that the gateway still reads although the client disconnected.",
     (now) => now.detachedAnswers,
   ],
   [
     "tollgate_held_roubles",
-    "Roubles held for open requests. A float, for graphs.",
+    "Roubles held for open requests. A float for graphs.",
     (now) => roubles(now.held),
   ],
   [
     "tollgate_store_queued_writes",
-    "Operations that wait for the writer, or for its commit.",
+    "Database writes that wait for the writer or for its commit.",
     (now) => now.queuedWrites,
   ],
   [
     "tollgate_store_full",
-    "1 while the disk of the database has no room.",
+    "1 while the disk of the database is full, else 0.",
     (now) => (now.isStoreFull ? 1 : 0),
   ],
   [
     "tollgate_store_locked",
-    "1 while another process keeps the database locked.",
+    "1 while another process keeps the database locked, else 0.",
     (now) => (now.isStoreLocked ? 1 : 0),
   ],
 ];
@@ -253,7 +253,7 @@ function liveFigures(registry: Registry): (figures: LiveFigures) => void {
   );
   const breakers = new Gauge({
     name: "tollgate_breaker_state",
-    help: "By provider and its own name for the model: 0 closed, 1 half-open, 2 open.",
+    help: "Circuit breaker of a route, by provider and the model name of the provider: 0 closed, 1 half-open, 2 open.",
     labelNames: ["provider", "model"],
     registers,
   });
