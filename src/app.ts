@@ -75,7 +75,7 @@ const FILE_WATCH_MS = 5000;
 
 /** Said at the end of a stop that had to leave the log as it is; nothing is lost by it. */
 const LOG_KEPT =
-  "not all is in the database's file alone, its -wal file has the rest: copy or move them together";
+  "the write-ahead log (-wal file) still holds committed data: copy or move it together with the database file";
 
 /** The composition root. Throws StoreError when the store cannot be served. */
 export function openApp(config: Config, edges: Edges, metrics: Metrics = silentMetrics): App {
@@ -84,10 +84,14 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
   const { path, durability } = config.database;
   const { lock, store, interrupted } = openLocked(config.database);
   // Nothing to worry about at a first start, and all that tells of a database that went away between two.
-  if (store.isNew) log.info("there was no database, a new one was made", { database: path });
+  if (store.isNew)
+    log.info("created a new database: none existed at this path", { database: path });
   if (interrupted.count > 0) {
     const fields = { count: interrupted.count, held_rub: formatRoubles(interrupted.held) };
-    log.warn("requests of an earlier run were interrupted, their holds are released", fields);
+    log.warn(
+      "the previous run left open requests: they are interrupted, their holds are released and nothing is charged",
+      fields,
+    );
   }
   const writer = startWriter(
     { path, durability },
@@ -96,15 +100,18 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
   );
   const fold = ({ database }: Config): Folding =>
     startFolding({ writer, store }, clock, database.keepRequestsMs, (count) =>
-      log.info("old requests were folded into daily totals", { count }),
+      log.info("folded old requests into daily totals", { count }),
     );
   let folding = fold(config);
   const storeWatch = watchStore({ path, store, lock, log }, edges);
   const onUnasked = (provider: string, distrustMs: number): void =>
-    log.warn("a provider sent what nobody asked for, its connections are not kept", {
-      provider,
-      cooldown_ms: distrustMs,
-    });
+    log.warn(
+      "the provider sent data that no request asked for: its connections are not reused for a while",
+      {
+        provider,
+        cooldown_ms: distrustMs,
+      },
+    );
   const setupOf = (next: Config, before?: Setup): Setup => ({
     config: next,
     loadedAt: clock.epochMs(),
@@ -239,7 +246,7 @@ function watchStore({ path, store, lock, log }: ServedStore, edges: Edges): Time
     () => logSizeBytes(path),
     (bytes) =>
       log.error(
-        "the write-ahead log cannot be emptied: another program keeps a read of the database open, as tollgate audit does while it runs",
+        "the write-ahead log cannot be emptied: another program keeps a read transaction open, as `tollgate audit` does while it runs; end that program",
         { bytes },
       ),
   );

@@ -56,7 +56,7 @@ test("a gateway tells that it made its database, as something usual, and tells n
   const run = () => open((written) => lines.push(written)).close();
   await run();
   expect(lines.map((line): unknown => JSON.parse(line))).toMatchObject([
-    { level: "info", msg: "there was no database, a new one was made", database: path },
+    { level: "info", msg: "created a new database: none existed at this path", database: path },
   ]);
   await run();
   expect(lines).toHaveLength(1);

@@ -42,7 +42,7 @@ export async function startGateway(
   const broken = Promise.withResolvers<never>();
   broken.promise.catch(() => undefined);
   const fatal = (message: string): void => {
-    app.gateway.log.error("the store failed, the gateway stops", { problem: message });
+    app.gateway.log.error("the database failed, the gateway stops", { problem: message });
     app.gateway.log.flush();
     broken.reject(new CommandFailure(storeFailure(message)));
   };
@@ -96,7 +96,7 @@ export async function startGateway(
 async function renewCertificate({ gateway }: App, listener: Listener): Promise<void> {
   const problem = await listener.renewCertificate(gateway.current.config.server.tls);
   if (problem !== undefined)
-    gateway.log.error("certificate refused, the old one stays", { problem });
+    gateway.log.error("certificate rejected, the old certificate stays in use", { problem });
 }
 
 /** Loaded only where they are asked for: a start without them need not wait for it. */
@@ -136,5 +136,5 @@ async function untilWritten({ gateway: { openMeters }, requests }: App): Promise
 }
 
 function storeFailure(message: string): string {
-  return `the store failed: ${message}; start again when its disk and its file are in order`;
+  return `the database failed: ${message}; check its disk and its files, then start the gateway again`;
 }

@@ -28,7 +28,7 @@ export function openLogWriter(): LogWriter {
     // Without anybody who hears of them, each would be thrown.
     process.stdout.on("error", () => undefined);
     printWarning(
-      `the log cannot be written (${errorCode(error)}): its lines are lost, and the gateway goes on`,
+      `the log cannot be written (${errorCode(error)}): log lines are lost, the gateway goes on`,
     );
   });
   return {
@@ -52,10 +52,10 @@ export function openLogWriter(): LogWriter {
       const deadlineMs = performance.now() + DRAIN_WAIT_MS;
       const isWaiting = (): boolean => waitingBytes > 0;
       while (isWaiting() && performance.now() < deadlineMs) await Bun.sleep(DRAIN_PAUSE_MS);
-      if (isWaiting()) printWarning("nobody read the end of the log: its last lines are lost");
+      if (isWaiting()) printWarning("nothing reads the log: its last lines are lost");
     },
   };
 }
 
 const NOT_READ =
-  "nobody reads the log: what more it has to say is lost until somebody does, and the gateway goes on";
+  "nothing reads the log: log lines are lost until a reader returns, the gateway goes on";

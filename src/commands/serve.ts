@@ -29,7 +29,7 @@ export function addServe(program: Command): void {
       process.on("SIGHUP", () => void reloadStarted(starting));
       try {
         const { gateway, warnings } = await starting;
-        for (const problem of warnings) gateway.app.gateway.log.warn("config", { problem });
+        for (const problem of warnings) gateway.app.gateway.log.warn("config warning", { problem });
         await untilStopped(gateway, signals);
       } finally {
         await log.drain();
@@ -78,7 +78,8 @@ export function reload(gateway: GatewayServer, file: string, environment?: Envir
     app.gateway.log.info("config reloaded", { count: config.models.length });
     app.gateway.metrics.reloaded(true);
     const late = neededRestarts(gateway.startedWith, config);
-    for (const problem of [...warnings, ...late]) app.gateway.log.warn("config", { problem });
+    for (const problem of [...warnings, ...late])
+      app.gateway.log.warn("config warning", { problem });
   } catch (error) {
     app.gateway.metrics.reloaded(false);
     // Whatever it is, nobody else would catch it here, and a gateway at work must not end for it.
@@ -87,6 +88,6 @@ export function reload(gateway: GatewayServer, file: string, environment?: Envir
         ? error.problems.map((problem) => ({ problem }))
         : [{ error: errorClass(error) }];
     for (const reason of reasons)
-      app.gateway.log.error("config refused, the old one stays", reason);
+      app.gateway.log.error("config rejected, the old config stays in force", reason);
   }
 }

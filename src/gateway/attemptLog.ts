@@ -25,21 +25,21 @@ export function logAttempt(
     ...(attempt.status === null ? {} : { status: attempt.status }),
   };
   if (!failure || failure.error.fault === "client")
-    return log.debug("an attempt ended", { ...fields, duration_ms: attempt.durationMs });
+    return log.debug("attempt ended", { ...fields, duration_ms: attempt.durationMs });
   const { error, cooldownMs } = failure;
   if (error.cause !== undefined) fields.error = errorClass(error.cause);
   if (cooldownMs > 0) fields.cooldown_ms = cooldownMs;
   if (error.fault === "account") {
     log.error(
-      "the provider refuses its key, its account or this country: `tollgate check --live` asks it why, and once that is mended a reload (SIGHUP) has it asked again at once",
+      "the provider refuses the API key, the account or the country: run `tollgate check --live` to see why, fix it, then reload (SIGHUP) to use the provider again at once",
       fields,
     );
   } else if (error.fault === "missing") {
     log.error(
-      "the provider answers 404: base_url is wrong, or it does not know the model of a route",
+      "the provider answers 404: check its base_url and the model name of the route",
       fields,
     );
   } else {
-    log.warn("an attempt failed", fields);
+    log.warn("attempt failed", fields);
   }
 }

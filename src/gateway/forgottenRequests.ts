@@ -16,8 +16,11 @@ export function watchForgotten(gateway: Watched): Timer {
  */
 export function endForgotten({ openMeters, log }: Watched): void {
   for (const requestId of openMeters.endForgotten()) {
-    log.error("a request was never ended: its hold is released and nothing is charged", {
-      request_id: requestId,
-    });
+    log.error(
+      "internal fault: a request did not end; its hold is released and nothing is charged",
+      {
+        request_id: requestId,
+      },
+    );
   }
 }

@@ -11,13 +11,13 @@ export function usageAlarm(gateway: Gateway, requestId: string, { id }: ModelCon
   return (problem) => {
     if (problem === "implausible") {
       gateway.log.error(
-        "the provider reports a usage that cannot be, which is not charged",
+        "the provider reported an impossible usage: the gateway does not charge these figures",
         fields,
       );
     } else if (problem === "fallen") {
-      gateway.log.warn("the provider reports less usage than before", fields);
+      gateway.log.warn("the provider reported less usage than earlier in the same answer", fields);
     } else {
-      gateway.log.warn("the provider reports more tokens than its model can make", fields);
+      gateway.log.warn("the provider reported more tokens than the model can produce", fields);
     }
   };
 }

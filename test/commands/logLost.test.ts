@@ -40,7 +40,7 @@ async function complaintsOf(stdout: "pipe" | number): Promise<string> {
 }
 
 const lost = (code: string): string =>
-  `warning: the log cannot be written (${code}): its lines are lost, and the gateway goes on\n`;
+  `warning: the log cannot be written (${code}): log lines are lost, the gateway goes on\n`;
 
 test("a gateway whose log nobody reads any more goes on, and says so once", async () => {
   expect(await complaintsOf("pipe")).toBe(lost("EPIPE"));

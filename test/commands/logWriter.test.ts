@@ -44,8 +44,8 @@ test("a log that nobody reads takes so much memory and no more, and says what is
     });
     const said = await child.stderr.text();
     expect(said.split("\n")).toEqual([
-      "warning: nobody reads the log: what more it has to say is lost until somebody does, and the gateway goes on",
-      "warning: nobody read the end of the log: its last lines are lost",
+      "warning: nothing reads the log: log lines are lost until a reader returns, the gateway goes on",
+      "warning: nothing reads the log: its last lines are lost",
       "",
     ]);
     expect(await child.exited).toBe(0);

@@ -10,7 +10,7 @@ import { openTestApp, type TestApp } from "../support/testApp.ts";
 
 const metrics = { listen: "127.0.0.1:0" };
 const config = oneModel("http://127.0.0.1:9/v1", { metrics });
-const refused = "config refused, the old one stays";
+const refused = "config rejected, the old config stays in force";
 
 let gateway: TestApp;
 let file: string;
@@ -110,7 +110,7 @@ test.each([
   for (const _ of ["first", "again"]) {
     expect(await reloaded(changed)).toMatchObject([
       { msg: "config reloaded" },
-      { level: "warn", msg: "config", problem },
+      { level: "warn", msg: "config warning", problem },
     ]);
   }
 });

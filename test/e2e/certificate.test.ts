@@ -162,7 +162,7 @@ describe.each(["tcp", "unix"])(
     ])("goes on with the old certificate where the new one %s", async (_, spoil) => {
       await copyFile(at("first.pem"), at("kept.pem"));
       await spoil();
-      await hangUp("config refused, the old one stays");
+      await hangUp("config rejected, the old config stays in force");
       await expectShown("kept.pem");
       // And with a whole one once it is there.
       await copyFile(at("second.pem"), at("first.pem"));

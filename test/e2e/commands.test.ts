@@ -144,7 +144,7 @@ describe("SIGHUP", () => {
   ])("with %s changes nothing and is logged", async (_, text) => {
     const key = await gateway.key("reloader", "1");
     await write(text);
-    const line = await reload("config refused, the old one stays");
+    const line = await reload("config rejected, the old config stays in force");
     expect(line).toMatchObject({ level: "error", problem: expect.stringMatching(/.+/) });
     await write(config);
     expect(await modelIds(key)).toEqual(["small"]);

@@ -90,7 +90,7 @@ test("a request that nobody ends gives its money back, uncharged, and the operat
   expect(gateway.log).toContainEqual(
     expect.objectContaining({
       level: "error",
-      msg: "a request was never ended: its hold is released and nothing is charged",
+      msg: "internal fault: a request did not end; its hold is released and nothing is charged",
       request_id: record?.id,
     }),
   );

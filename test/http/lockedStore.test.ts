@@ -180,7 +180,7 @@ test(
       const told = gateway.log.filter(({ error }) => error === "StoreLocked");
       expect(told.map(({ msg }) => msg)).toEqual([
         ...Array<string>(4).fill("request"),
-        "the store is not usable",
+        "the database is not usable",
       ]);
       await until("what was tried is over", () => writer.queued === 0);
     } finally {

@@ -155,7 +155,7 @@ describe("the operator's own account", () => {
       expect(
         at.gateway.log.findLast(({ level, provider }) => level === "error" && provider === "one"),
       ).toMatchObject({
-        msg: "the provider refuses its key, its account or this country: `tollgate check --live` asks it why, and once that is mended a reload (SIGHUP) has it asked again at once",
+        msg: "the provider refuses the API key, the account or the country: run `tollgate check --live` to see why, fix it, then reload (SIGHUP) to use the provider again at once",
         status,
       });
     },

@@ -126,7 +126,7 @@ test("who asks for debug lines hears of each attempt that did not fail by its pr
     model: "small",
     duration_ms: expect.any(Number),
   };
-  const lines = () => at.gateway.log.filter(({ msg }) => msg === "an attempt ended").slice(-2);
+  const lines = () => at.gateway.log.filter(({ msg }) => msg === "attempt ended").slice(-2);
   await until("both are told", () => lines().at(-1)?.["request_id"] === refused);
   expect(lines()).toMatchObject([
     { ...attempt, request_id: whole, outcome: "ok", status: 200 },

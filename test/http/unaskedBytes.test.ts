@@ -19,7 +19,8 @@ test("the log tells the operator once of a provider that sends what nobody asked
   await peers[0]?.closed;
   expect((await chat(at.gateway, key)).status).toBe(200);
   await peers[1]?.closed;
-  const lines = () => at.gateway.log.filter(({ msg }) => String(msg).includes("nobody asked for"));
+  const lines = () =>
+    at.gateway.log.filter(({ msg }) => String(msg).includes("no request asked for"));
   await until("the log has the line", () => lines().length > 0);
   expect(lines()).toMatchObject([{ level: "warn", provider: "local", cooldown_ms: 300_000 }]);
 });

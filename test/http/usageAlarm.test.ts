@@ -10,9 +10,10 @@ import { json, stream, type ProviderAnswer } from "../support/scriptedProvider.t
 const at = openOneModelBefore();
 
 const figures = (completion_tokens: number) => ({ prompt_tokens: 20, completion_tokens });
-const impossible = "the provider reports a usage that cannot be, which is not charged";
-const fallen = "the provider reports less usage than before";
-const beyond = "the provider reports more tokens than its model can make";
+const impossible =
+  "the provider reported an impossible usage: the gateway does not charge these figures";
+const fallen = "the provider reported less usage than earlier in the same answer";
+const beyond = "the provider reported more tokens than the model can produce";
 
 /** What the log says of usage while a request is answered so. */
 async function alarms(answer: ProviderAnswer, body: object = {}): Promise<readonly object[]> {

@@ -248,7 +248,7 @@ test("row 24: a model that its provider does not know is told to the operator", 
   const loud = alarms.filter(({ level }) => level === "error");
   expect(loud.length).toBeGreaterThanOrEqual(chatForms.length * 2);
   expect(loud[0]).toMatchObject({
-    msg: "the provider answers 404: base_url is wrong, or it does not know the model of a route",
+    msg: "the provider answers 404: check its base_url and the model name of the route",
   });
 });
 

@@ -97,9 +97,9 @@ async function leftWrong(
 
 /** What the log says loudly of providers. */
 const providersFaults = new Set([
-  "the provider refuses its key, its account or this country: `tollgate check --live` asks it why, and once that is mended a reload (SIGHUP) has it asked again at once",
-  "the provider answers 404: base_url is wrong, or it does not know the model of a route",
-  "the provider reports a usage that cannot be, which is not charged",
+  "the provider refuses the API key, the account or the country: run `tollgate check --live` to see why, fix it, then reload (SIGHUP) to use the provider again at once",
+  "the provider answers 404: check its base_url and the model name of the route",
+  "the provider reported an impossible usage: the gateway does not charge these figures",
 ]);
 
 /** What a request failed by, where that was its provider: any other cause is the gateway's own. */
