@@ -30,7 +30,7 @@ const wrongLines: readonly (readonly [args: readonly string[], message: string])
   [["keys", "create", "--account", "a", "--concurrent", "many"], "Write a whole number from 0"],
   [["keys", "create", "--account", "a", "--models", "a,,b"], "parted by commas"],
   [["keys", "create", "--account", "a", "--budget", "0"], "An amount is more than 0"],
-  [["keys", "create", "--account", "a", "--label", "a\tb"], "none of them a control character"],
+  [["keys", "create", "--account", "a", "--label", "a\tb"], "no control characters"],
   [["keys", "show"], "missing required argument 'id'"],
   [["keys", "show", "sk-tg-secret"], "that is a key, not its id: tollgate keys list shows the id"],
   [
