@@ -33,11 +33,11 @@ async function measure(folder: string, sizes: readonly number[]): Promise<Figure
     const bytes = { "bytes on disk for each request, B": Bun.file(path).size / size };
     measured.push({ ...bytes, ...(await measureReports(path)) });
   }
-  const turns = Array.from({ length: TURNS }, () =>
+  const fairQueue = Array.from({ length: TURNS }, () =>
     stores.map(({ path }) => ({ ...measurePointReads(path), ...measureSettling(path) })),
   );
   for (const [at, { path }] of stores.entries()) {
-    const fastest = least(turns.map((turn) => turn[at] ?? {}));
+    const fastest = least(fairQueue.map((turn) => turn[at] ?? {}));
     measured[at] = { ...measured[at], ...fastest, ...(await measureFolding(path)) };
   }
   return measured;

@@ -1,14 +1,13 @@
-import { idMaker } from "../src/lib/id.ts";
+import { idMaker, systemRandom } from "../src/lib/random.ts";
 import { systemClock } from "../src/lib/clock.ts";
-import { DAY_MS } from "../src/lib/day.ts";
-import { systemRandom } from "../src/lib/random.ts";
+import { DAY_MS } from "../src/lib/time.ts";
 import {
   operationRunner,
   type OpenedRequest,
   type WriteOperation,
-} from "../src/store/operations.ts";
+} from "../src/store/writer/operations.ts";
 import { connect } from "../src/store/sqlite.ts";
-import { startFolding, startWriter, type RequestEnd } from "../src/store/store.ts";
+import { startFolding, startWriter, type RequestSettlement } from "../src/store/store.ts";
 import { ACCOUNTS, FILLED_UNTIL_MS, KEYS_PER_ACCOUNT } from "./filledStore.ts";
 import type { Figures } from "./storeGrowth.ts";
 
@@ -116,7 +115,7 @@ function openOf(opened: OpenedRequest): WriteOperation {
 }
 
 function endOf({ publicId }: OpenedRequest): WriteOperation {
-  const end: RequestEnd = {
+  const end: RequestSettlement = {
     publicId,
     at: Date.now(),
     status: "done",

@@ -5,6 +5,7 @@
 //
 // FOLDER is the folder of an installed undici package; without it that column stays empty. The figures are
 // CPU microseconds of the whole process. Those of one run may be compared with each other, and with no others.
+
 import { parseArgs } from "node:util";
 import type { RunResult } from "./upstreamClientRun.ts";
 import type { VariantName } from "./upstreamLoad.ts";

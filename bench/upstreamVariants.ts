@@ -1,9 +1,9 @@
 // The clients that bench/upstreamClients.ts compares, each used in its cheapest way.
+
 import * as http from "node:http";
 import { pathToFileURL } from "node:url";
 import { createHttpClient } from "../src/providers/http/client.ts";
-import type { LoadClient, VariantName } from "./upstreamLoad.ts";
-import { REQUEST_BODY } from "./upstreamLoad.ts";
+import { type LoadClient, type VariantName, REQUEST_BODY } from "./upstreamLoad.ts";
 
 const HEADERS = {
   "content-type": "application/json",

@@ -1,27 +1,28 @@
 import { createHolds } from "./billing/holds.ts";
-import { createOpenMeters } from "./billing/openMeters.ts";
+import { createOpenMeters } from "./billing/meter.ts";
 import type { Config } from "./config/schema.ts";
 import { candidatesOf, createCatalog } from "./gateway/catalog.ts";
-import { watchForgotten } from "./gateway/forgottenRequests.ts";
-import type { Gateway, Setup } from "./gateway/gateway.ts";
+import type { Gateway, ConfigSnapshot } from "./gateway/gateway.ts";
 import { systemClock, type Clock } from "./lib/clock.ts";
-import { idMaker, type NewId } from "./lib/id.ts";
+import { idMaker, type NewId, systemRandom, type Random } from "./lib/random.ts";
 import { formatRoubles } from "./lib/money.ts";
-import { systemRandom, type Random } from "./lib/random.ts";
 import { bodyBytesMax, createBodyBudget, type BodyBudget } from "./limits/bodyBudget.ts";
-import { createFailedKeys, type FailedKeys } from "./limits/failedKeys.ts";
-import { createLimiter, type Limiter } from "./limits/keyLimits.ts";
-import { countRequests, type RequestCount } from "./limits/requestCount.ts";
-import { createTurns, type Turns } from "./limits/turns.ts";
-import { UpstreamError, type UpstreamExchange } from "./providers/upstream.ts";
-import { RouteHealth } from "./routing/health.ts";
-import { createRetryBudget } from "./routing/retryBudget.ts";
 import {
-  createLogAlarm,
-  explainFailure,
-  logSizeBytes,
+  createFailedKeyLimits,
+  type FailedKeyLimits,
+  createRateLimiter,
+  type RateLimiter,
+} from "./limits/rateLimits.ts";
+import { createFairQueue, type FairQueue } from "./limits/fairQueue.ts";
+import { UpstreamError, type UpstreamExchange } from "./providers/upstream.ts";
+import { RouteHealth } from "./routing/routeHealth.ts";
+import { createRetryBudget } from "./routing/dispatch.ts";
+import {
+  createWalSizeWarning,
+  describeOpenError,
+  walSizeBytes,
   openStore,
-  secondName,
+  hardLinkProblem,
   startFolding,
   startWriter,
   StoreError,
@@ -51,9 +52,9 @@ export function systemEdges(own: Pick<Edges, "writeLog" | "fatal">): Edges {
 /** A gateway that is open for business: everything but the HTTP server in front of it. */
 export interface App {
   readonly gateway: Gateway;
-  readonly limiter: Limiter;
-  readonly failedKeys: FailedKeys;
-  readonly turns: Turns;
+  readonly rateLimiter: RateLimiter;
+  readonly failedKeyLimits: FailedKeyLimits;
+  readonly fairQueue: FairQueue;
   readonly bodies: BodyBudget;
   readonly newId: NewId;
   /** True from the moment the gateway takes no new requests. */
@@ -112,13 +113,13 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
         cooldown_ms: distrustMs,
       },
     );
-  const setupOf = (next: Config, before?: Setup): Setup => ({
+  const snapshotOf = (next: Config, before?: ConfigSnapshot): ConfigSnapshot => ({
     config: next,
     loadedAt: clock.epochMs(),
     catalog: createCatalog(next, clock, { before: before?.catalog, onUnasked }),
   });
   const gateway = gatewayOf({
-    current: setupOf(config),
+    current: snapshotOf(config),
     store,
     writer,
     clock,
@@ -126,31 +127,31 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     log,
     metrics,
   });
-  const forgottenWatch = watchForgotten(gateway);
+  const forgottenWatch = watchLeakedRequests(gateway);
   const requests = countRequests();
   const bodies = createBodyBudget(bodyBytesMax());
   metrics.watch(() => liveFigures({ gateway, requests, bodies }, path));
   return {
     gateway,
-    limiter: createLimiter(clock),
-    failedKeys: createFailedKeys(clock),
-    turns: createTurns(clock),
+    rateLimiter: createRateLimiter(clock),
+    failedKeyLimits: createFailedKeyLimits(clock),
+    fairQueue: createFairQueue(clock),
     bodies,
     newId: idMaker(clock, random),
     isDraining: false,
     requests,
     reload(next) {
       const before = gateway.current;
-      gateway.current = setupOf(next, before);
+      gateway.current = snapshotOf(next, before);
       before.catalog.close(gateway.current.catalog);
-      gateway.health.forgiveAccounts();
+      gateway.health.resetAccountCooldowns();
       if (next.database.keepRequestsMs === before.config.database.keepRequestsMs) return;
       folding.stop();
       folding = fold(next);
     },
     cut() {
-      gateway.traffic.isCut = true;
-      for (const exchange of gateway.traffic.exchanges) {
+      gateway.inFlight.isAborting = true;
+      for (const exchange of gateway.inFlight.exchanges) {
         exchange.abort(new UpstreamError("gateway", "shutdown"));
       }
     },
@@ -174,14 +175,14 @@ function openLocked({ path, durability }: Config["database"]) {
   if (!lock) throw runsAlready(path);
   let store: Store | undefined;
   try {
-    const problem = secondName(path);
+    const problem = hardLinkProblem(path);
     if (problem !== undefined) throw new StoreError(problem);
     store = openStore({ path, durability, serving: true });
     return { lock, store, interrupted: store.interruptRunning() };
   } catch (error) {
     store?.close();
     lock.release();
-    throw explainFailure(path, error);
+    throw describeOpenError(path, error);
   }
 }
 
@@ -197,7 +198,7 @@ type GatewayParts = Pick<
 >;
 
 /** A gateway through which nothing has gone yet; a reload puts another setup in the place of its first. */
-function gatewayOf(parts: GatewayParts): Gateway & { current: Setup } {
+function gatewayOf(parts: GatewayParts): Gateway & { current: ConfigSnapshot } {
   const { clock, metrics } = parts;
   return {
     ...parts,
@@ -205,7 +206,7 @@ function gatewayOf(parts: GatewayParts): Gateway & { current: Setup } {
     openMeters: createOpenMeters(clock),
     retryBudget: createRetryBudget(() => metrics.retryRefused()),
     health: new RouteHealth(clock),
-    traffic: { exchanges: new Set<UpstreamExchange>(), detachedCount: 0, isCut: false },
+    inFlight: { exchanges: new Set<UpstreamExchange>(), disconnectedCount: 0, isAborting: false },
   };
 }
 
@@ -214,13 +215,13 @@ function liveFigures(
   { gateway, requests, bodies }: Pick<App, "gateway" | "requests" | "bodies">,
   path: string,
 ): LiveFigures {
-  const { current, traffic, holds, writer, health } = gateway;
+  const { current, inFlight, holds, writer, health } = gateway;
   return {
     openRequests: requests.open,
     openStreams: requests.openStreams,
     bodyBytes: bodies.heldBytes,
-    logBytes: logSizeBytes(path),
-    detachedAnswers: traffic.detachedCount,
+    logBytes: walSizeBytes(path),
+    disconnectedAnswers: inFlight.disconnectedCount,
     held: holds.total(),
     queuedWrites: writer.queued,
     isStoreFull: writer.blockedBy === "full",
@@ -242,8 +243,8 @@ interface ServedStore {
  * gone keeps nobody out: of two gateways on one database, each with holds that the other does not know, this one ends.
  */
 function watchStore({ path, store, lock, log }: ServedStore, edges: Edges): Timer {
-  const lookAtLog = createLogAlarm(
-    () => logSizeBytes(path),
+  const lookAtLog = createWalSizeWarning(
+    () => walSizeBytes(path),
     (bytes) =>
       log.error(
         "the write-ahead log cannot be emptied: another program keeps a read transaction open, as `tollgate audit` does while it runs; end that program",
@@ -259,4 +260,63 @@ function watchStore({ path, store, lock, log }: ServedStore, edges: Edges): Time
     edges.fatal(`the ${lost} was removed or replaced while running`);
   }, FILE_WATCH_MS);
   return timer.unref();
+}
+
+/** How often the gateway looks for requests whose end a fault of its own forgot. */
+const WATCH_MS = 30_000;
+
+type Watched = Pick<Gateway, "openMeters" | "log">;
+
+/** Looks for forgotten requests until the timer is cleared. The timer does not keep the process alive. */
+export function watchLeakedRequests(gateway: Watched): Timer {
+  return setInterval(() => settleLeaked(gateway), WATCH_MS).unref();
+}
+
+/**
+ * Gives back what is held for requests that should have ended long ago, and tells the operator: there is a
+ * fault in the gateway, for each path of a request ends its meter.
+ */
+export function settleLeaked({ openMeters, log }: Watched): void {
+  for (const requestId of openMeters.settleLeaked()) {
+    log.error(
+      "internal fault: a request did not end; its hold is released and nothing is charged",
+      {
+        request_id: requestId,
+      },
+    );
+  }
+}
+
+/** Requests that were let in and are not over. */
+export interface RequestCount {
+  begin(): void;
+  end(): void;
+  readonly open: number;
+  /** Those of them whose answer is a stream that has begun. */
+  openStreams: number;
+  /** Resolves when none is open; one at a time may wait. */
+  whenNone(): Promise<void>;
+}
+
+export function countRequests(): RequestCount {
+  let open = 0;
+  let none: (() => void) | undefined;
+  return {
+    openStreams: 0,
+    get open() {
+      return open;
+    },
+    begin() {
+      open += 1;
+    },
+    end() {
+      open -= 1;
+      if (open === 0) none?.();
+    },
+    whenNone: () =>
+      new Promise((resolve) => {
+        none = resolve;
+        if (open === 0) resolve();
+      }),
+  };
 }

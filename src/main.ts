@@ -1,8 +1,6 @@
 import { CommanderError, type Command } from "commander";
-import { CommandFailure } from "./commands/failure.ts";
-import { GuidedCommand } from "./commands/guidedCommand.ts";
-import { addHelp } from "./commands/help.ts";
-import { printError, printText, printUsage } from "./commands/print.ts";
+import { CommandFailure, printError, printText, printUsage } from "./commands/cli/print.ts";
+import { CommandWithHints, addHelp } from "./commands/cli/help.ts";
 import { ConfigError } from "./config/load.ts";
 import { version } from "./lib/version.ts";
 
@@ -20,20 +18,20 @@ type AddCommand = (program: Command) => void;
  * loaded: what the others need would take a fifth of the time in which a gateway starts.
  */
 const commands: Readonly<Record<string, () => Promise<AddCommand>>> = {
-  serve: async () => (await import("./commands/serve.ts")).addServe,
+  serve: async () => (await import("./commands/serve/serve.ts")).addServe,
   demo: async () => (await import("./commands/demo/demo.ts")).addDemo,
   init: async () => (await import("./commands/init.ts")).addInit,
-  check: async () => (await import("./commands/check.ts")).addCheck,
+  check: async () => (await import("./commands/check/check.ts")).addCheck,
   accounts: async () => (await import("./commands/accounts.ts")).addAccounts,
-  keys: async () => (await import("./commands/keys.ts")).addKeys,
+  keys: async () => (await import("./commands/keys/keys.ts")).addKeys,
   balance: async () => (await import("./commands/balance.ts")).addBalance,
-  usage: async () => (await import("./commands/usage.ts")).addUsage,
-  requests: async () => (await import("./commands/requests.ts")).addRequests,
-  models: async () => (await import("./commands/models.ts")).addModels,
+  usage: async () => (await import("./commands/reports/usage.ts")).addUsage,
+  requests: async () => (await import("./commands/reports/requests.ts")).addRequests,
+  models: async () => (await import("./commands/reports/models.ts")).addModels,
   audit: async () => (await import("./commands/audit.ts")).addAudit,
   backup: async () => (await import("./commands/backup.ts")).addBackup,
-  restore: async () => (await import("./commands/restore.ts")).addRestore,
-  doctor: async () => (await import("./commands/doctor.ts")).addDoctor,
+  restore: async () => (await import("./commands/backup.ts")).addRestore,
+  doctor: async () => (await import("./commands/doctor/doctor.ts")).addDoctor,
   service: async () => (await import("./commands/service/service.ts")).addService,
   completion: async () => (await import("./commands/completion/completion.ts")).addCompletion,
 };
@@ -50,7 +48,7 @@ async function main(args: readonly string[]): Promise<number> {
 
 /** The program with the commands that this line names, ready to run it. */
 export async function commandLine(args: readonly string[]): Promise<Command> {
-  const program = new GuidedCommand("tollgate")
+  const program = new CommandWithHints("tollgate")
     .description(
       "An LLM gateway with prepaid accounts: one executable, one config file, exact billing.",
     )

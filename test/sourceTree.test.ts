@@ -58,7 +58,7 @@ const powers: readonly Power[] = [
     packages: ["node:http", "node:https", "node:http2", "http", "https", "http2", "undici"],
     code: /\bBun\s*\.\s*connect\b|\{[^{}]*\bconnect\b[^{}]*\}\s*=\s*Bun\b|\b(?:net|tls)\s*\.\s*connect\b|\bcreateConnection\b|\bnew\s+WebSocket\b/,
     // The second only asks whether anybody still listens on a unix socket of this machine.
-    owners: ["src/providers/http/connection.ts", "src/commands/staleSocket.ts"],
+    owners: ["src/providers/http/connection.ts", "src/commands/serve/listener.ts"],
   },
   {
     // It runs 256 requests at once at most and decompresses without a bound. A method called fetch is no call of it.
@@ -75,7 +75,7 @@ const powers: readonly Power[] = [
   {
     name: "the console",
     code: /(?<![\w$])console\s*[.[]|=\s*console\b/,
-    owners: ["src/commands/print.ts"],
+    owners: ["src/commands/cli/print.ts"],
   },
   {
     name: "the end of the process",
@@ -154,7 +154,7 @@ describe("the rank check", () => {
     const files = sourceTree({
       "src/main.ts": 'import { a } from "./app.ts"; a();',
       "src/app.ts": 'import { a } from "./gateway/a.ts"; export { a };',
-      "src/config/example.ts": 'import text from "../../example.toml" with { type: "text" }; text;',
+      "src/config/load.ts": 'import text from "../../example.toml" with { type: "text" }; text;',
       "src/gateway/a.ts": 'import { b } from "./deep/b.ts"; import { c } from "../lib/c.ts"; b(c);',
       "src/gateway/deep/b.ts":
         'import type { C } from "../../lib/c.ts"; export const b = (c: C) => c;',
@@ -169,12 +169,12 @@ describe("the face check", () => {
     "src/app.ts":
       'import type { A } from "./store/schema.ts"; import { b } from "./store/store.ts"; b();',
     "src/store/store.ts": 'import { c } from "./schema.ts"; c();',
-    "src/store/schema.ts": empty,
+    "src/store/schema/schema.ts": empty,
   });
 
   test("refuses the inside of a folder to the outside only", () => {
     expect(faceViolations(files, faces)).toEqual([
-      "src/app.ts imports src/store/schema.ts, which is not a face of store",
+      "src/app.ts imports src/store/schema/schema.ts, which is not a face of store",
     ]);
   });
 });
@@ -220,7 +220,7 @@ describe("the owner check", () => {
     ["src/http/server.ts", 'import { Elysia } from "elysia"; new Elysia();'],
     ["src/store/open.ts", 'import { drizzle } from "drizzle-orm/bun-sqlite"; drizzle();'],
     ["src/config/load.ts", "const { HOME } = process.env;"],
-    ["src/commands/print.ts", "console.log(1);"],
+    ["src/commands/cli/print.ts", "console.log(1);"],
     ["src/main.ts", "process.exit(1);"],
     ["src/providers/http/connection.ts", "await Bun.connect({ hostname });"],
     ["src/commands/demo/a.ts", "Bun.serve({ fetch(request) { return answer(request); } });"],

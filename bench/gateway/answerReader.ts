@@ -8,7 +8,7 @@ const LF = 0x0a;
  * Reads the answers of one connection, as little of them as will do: it knows where an answer ends and
  * counts the events in it. It trusts the other side to speak HTTP.
  */
-export class AnswerReader {
+export class JsonAnswerReader {
   status = 0;
   isStream = false;
   /** Events that ended in the last read. */

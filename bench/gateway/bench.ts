@@ -49,13 +49,13 @@ export interface Measure extends Pick<Turn, "atOnce" | "secure" | "bodyBytes"> {
  * an order that moves on, so that whatever disturbs the machine disturbs them alike.
  */
 export async function takeTurns(bench: Bench, measures: readonly Measure[]): Promise<void> {
-  const turns = measures.flatMap((measure) =>
+  const fairQueue = measures.flatMap((measure) =>
     measure.contestants.map((contestant) => ({ measure, contestant })),
   );
   const failed = new Set<object>();
   for (let round = 0; round < bench.effort.rounds; round += 1) {
-    for (let at = 0; at < turns.length; at += 1) {
-      const turn = turns[(at + round) % turns.length];
+    for (let at = 0; at < fairQueue.length; at += 1) {
+      const turn = fairQueue[(at + round) % fairQueue.length];
       if (!turn || failed.has(turn)) continue;
       try {
         await takeTurn(bench, turn.measure, turn.contestant);

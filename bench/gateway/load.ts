@@ -1,7 +1,7 @@
 // The load generator of bench/gateway.ts: a process of its own, so that what it costs is nobody else's.
 // Raw sockets, HTTP/1.1 with keep-alive. Its orders come from the process that started it.
 import type { Socket } from "bun";
-import { AnswerReader } from "./answerReader.ts";
+import { JsonAnswerReader } from "./answerReader.ts";
 import type { Call, Counters, Order, RateResult, Report } from "./loadOrders.ts";
 
 /** Fewer than the 512 connections that may wait to be accepted by Bun's server. */
@@ -33,7 +33,7 @@ class Connection {
   onAnswer: () => void = () => {};
   onFirstByte: () => void = () => {};
   socket: Socket<Connection> | undefined;
-  readonly #reader = new AnswerReader();
+  readonly #reader = new JsonAnswerReader();
   #unsent: Buffer | undefined;
   #isBusy = false;
   #hasByte = false;

@@ -83,16 +83,16 @@ export function throwFailure({ name }: Contestant, { failures, firstFailure }: C
   if (failures > 0) throw new Error(`${name}: ${failures} failures, the first: ${firstFailure}`);
 }
 
-let turns = 0;
+let fairQueue = 0;
 
 /** A request of a turn of its own, as this contestant wants it: with it the provider ends the streams of earlier turns. */
 export function callOf(
   { port, secure, headers }: Contestant,
   { model, secure: overTls, bodyBytes = BODY_BYTES }: Pick<Turn, "model" | "secure" | "bodyBytes">,
 ): Call {
-  turns += 1;
+  fairQueue += 1;
   const asked = overTls ? (secure?.modelPrefix ?? "") + model : model;
-  const body = bodyOf(asked, `turn-${turns}`, bodyBytes);
+  const body = bodyOf(asked, `turn-${fairQueue}`, bodyBytes);
   const head = [
     "POST /v1/chat/completions HTTP/1.1",
     "Host: localhost",

@@ -1,5 +1,5 @@
 import { withCachedCut, type Usage } from "../contract/usage.ts";
-import type { Ceiling } from "./ceiling.ts";
+import type { TokenLimits } from "./cost.ts";
 
 const BYTES_PER_TOKEN = 4;
 const TOKENS_PER_OTHER_PART = 1000;
@@ -15,19 +15,19 @@ export function estimateTokens(textBytes: number, otherParts = 0): number {
 export function estimateUsage(
   promptTokens: number,
   completionTokens: number,
-  ceiling: Ceiling,
+  tokenLimits: TokenLimits,
 ): Usage {
-  return withinCeiling(
+  return withinTokenLimits(
     { promptTokens, completionTokens, cachedTokens: 0, cacheWriteTokens: 0 },
-    ceiling,
+    tokenLimits,
   );
 }
 
 /** A usage cut to what a hold pays: at no price does it cost more than that. */
-export function withinCeiling(usage: Usage, ceiling: Ceiling): Usage {
+export function withinTokenLimits(usage: Usage, tokenLimits: TokenLimits): Usage {
   return withCachedCut({
     ...usage,
-    promptTokens: Math.min(usage.promptTokens, ceiling.promptTokens),
-    completionTokens: Math.min(usage.completionTokens, ceiling.completionTokens),
+    promptTokens: Math.min(usage.promptTokens, tokenLimits.promptTokens),
+    completionTokens: Math.min(usage.completionTokens, tokenLimits.completionTokens),
   });
 }

@@ -1,13 +1,13 @@
 import { assert } from "../lib/assert.ts";
 import type { Funds, SettledFunds } from "../store/store.ts";
-import type { AmountRange } from "./ceiling.ts";
+import type { AmountRange } from "./cost.ts";
 
 /** Why money could not be held: `insufficient` can never fit, `busy` would but for other open requests. */
 export type HoldRefusal =
   | { ok: false; reason: "insufficient"; required: bigint; available: bigint }
   | { ok: false; reason: "busy" };
 
-export type Taken = { ok: true; hold: Hold } | HoldRefusal;
+export type HoldResult = { ok: true; hold: Hold } | HoldRefusal;
 
 /** Money promised to one open request, in nano-roubles. */
 export interface Hold {
@@ -29,14 +29,14 @@ export interface HoldOwner {
 }
 
 /** What the books say of the owner's money, read afresh each time. */
-export interface Books {
+export interface FundsReader {
   funds(): Funds;
   /** The money, and which of these requests have ended, all of one moment. */
-  fundsBeside(requestIds: readonly string[]): SettledFunds;
+  fundsExcluding(requestIds: readonly string[]): SettledFunds;
 }
 
 /** How long a request waits for its money. */
-export interface Patience {
+export interface HoldWait {
   readonly waitMs: number;
   /** Aborted when nobody waits any more: then nothing is held. */
   readonly signal: Pick<AbortSignal, "aborted">;
@@ -47,18 +47,18 @@ export interface Holds {
    * Holds as much of the range as the account and the key's budget can pay now. The books are read in the
    * same turn of the event loop: that makes reading and holding one step.
    */
-  take(owner: HoldOwner, range: AmountRange, books: Books): Taken;
+  take(owner: HoldOwner, range: AmountRange, fundsReader: FundsReader): HoldResult;
   /**
    * The same, but what others hold is waited for, in the order of coming, where a small amount may pass a large one, and
    * one that just comes those that wait, by money that the books have and nobody has looked for yet.
-   * Until then `books` may be asked at any time; rejects with what it throws.
+   * Until then `fundsReader` may be asked at any time; rejects with what it throws.
    */
-  takeWithin(
-    patience: Patience,
+  takeOrWait(
+    holdWait: HoldWait,
     owner: HoldOwner,
     range: AmountRange,
-    books: Books,
-  ): Promise<Taken>;
+    fundsReader: FundsReader,
+  ): Promise<HoldResult>;
   /** The sum of all open holds; 0 at rest. */
   total(): bigint;
 }
@@ -83,10 +83,10 @@ type Decision = { ok: true; amount: bigint } | Exclude<HoldRefusal, { reason: "b
 interface Waiter {
   readonly owner: HoldOwner;
   readonly range: AmountRange;
-  readonly books: Books;
-  readonly signal: Patience["signal"];
+  readonly fundsReader: FundsReader;
+  readonly signal: HoldWait["signal"];
   readonly timer: Timer;
-  resolve(taken: Taken): void;
+  resolve(taken: HoldResult): void;
   reject(error: unknown): void;
 }
 
@@ -106,11 +106,11 @@ export function createHolds(): Holds {
     return made;
   };
   return {
-    take: (owner, range, books) => holdsOf(owner.accountId).take(owner, range, books),
-    async takeWithin(patience, owner, range, books) {
-      const now = holdsOf(owner.accountId).take(owner, range, books);
+    take: (owner, range, fundsReader) => holdsOf(owner.accountId).take(owner, range, fundsReader),
+    async takeOrWait(holdWait, owner, range, fundsReader) {
+      const now = holdsOf(owner.accountId).take(owner, range, fundsReader);
       if (now.ok || now.reason === "insufficient") return now;
-      return holdsOf(owner.accountId).wait(patience, owner, range, books);
+      return holdsOf(owner.accountId).wait(holdWait, owner, range, fundsReader);
     },
     total: () => accounts.values().reduce((sum, { held }) => sum + held, 0n),
   };
@@ -133,10 +133,10 @@ class AccountHolds {
     this.#idle = idle;
   }
 
-  take(owner: HoldOwner, range: AmountRange, books: Books): Taken {
+  take(owner: HoldOwner, range: AmountRange, fundsReader: FundsReader): HoldResult {
     assert(0n <= range.least && range.least <= range.most, "a negative hold");
     try {
-      const decision = decideBy(this, owner.keyId, range, books);
+      const decision = decideBy(this, owner.keyId, range, fundsReader);
       return decision.ok ? { ok: true, hold: this.#open(owner, decision.amount) } : decision;
     } finally {
       this.#forgetIfIdle();
@@ -144,14 +144,14 @@ class AccountHolds {
   }
 
   wait(
-    { waitMs, signal }: Patience,
+    { waitMs, signal }: HoldWait,
     owner: HoldOwner,
     range: AmountRange,
-    books: Books,
-  ): Promise<Taken> {
+    fundsReader: FundsReader,
+  ): Promise<HoldResult> {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => this.#look(waiter) && this.#giveUp(waiter), waitMs);
-      const waiter: Waiter = { owner, range, books, signal, timer, resolve, reject };
+      const waiter: Waiter = { owner, range, fundsReader, signal, timer, resolve, reject };
       this.#waiting.add(waiter);
       this.#poll ??= setInterval(() => this.#serve(), CREDIT_POLL_MS);
     });
@@ -172,10 +172,10 @@ class AccountHolds {
 
   /** Decides for one that waits; what there is, where it has to go on waiting. */
   #look(waiter: Waiter): Busy | undefined {
-    const { owner, range, books, signal } = waiter;
+    const { owner, range, fundsReader, signal } = waiter;
     if (signal.aborted) return this.#giveUp(waiter);
     try {
-      const decision = decideBy(this, owner.keyId, range, books);
+      const decision = decideBy(this, owner.keyId, range, fundsReader);
       if (!decision.ok && decision.reason === "busy") return decision;
       waiter.resolve(
         decision.ok ? { ok: true, hold: this.#open(owner, decision.amount) } : decision,
@@ -258,14 +258,14 @@ function decideBy(
   account: AccountHolds,
   keyId: number,
   range: AmountRange,
-  books: Books,
+  fundsReader: FundsReader,
 ): Decision {
-  const quick = decide(range, books.funds(), account.promised(keyId, []));
+  const quick = decide(range, fundsReader.funds(), account.promised(keyId, []));
   if (quick.ok && quick.amount === range.most) return quick;
   const { endingIds } = account;
   if (endingIds.length === 0) return quick;
   // A charge may be committed while its hold still stands here: it must not count twice.
-  const funds = books.fundsBeside(endingIds);
+  const funds = fundsReader.fundsExcluding(endingIds);
   return decide(range, funds, account.promised(keyId, funds.endedIds));
 }
 

@@ -2,12 +2,11 @@ import { Option, type Command } from "commander";
 import { balanceForm } from "../contract/accountForm.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { available, type AccountRow } from "../store/store.ts";
-import { accountName, overdraft } from "./arguments.ts";
-import { visible, type Result } from "./print.ts";
-import { fields, table } from "./table.ts";
-import { withSession, type Session } from "./session.ts";
-import { isoTime } from "../lib/isoTime.ts";
-import { shortTime } from "./times.ts";
+import { accountName, overdraft } from "./cli/arguments.ts";
+import { visible, type Result } from "./cli/print.ts";
+import { fields, table, shortTime } from "./cli/format.ts";
+import { withSession, type Session } from "./cli/session.ts";
+import { isoTime } from "../lib/time.ts";
 
 interface OverdraftOption {
   readonly overdraft: bigint;

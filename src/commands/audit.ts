@@ -1,8 +1,7 @@
 import type { Command } from "commander";
 import type { AuditReport } from "../store/store.ts";
-import { CommandFailure } from "./failure.ts";
-import { printResult, visible, type Result } from "./print.ts";
-import { globalOptions, runSession } from "./session.ts";
+import { CommandFailure, printResult, visible, type Result } from "./cli/print.ts";
+import { globalOptions, runSession } from "./cli/session.ts";
 
 /** Registers `tollgate audit`. */
 export function addAudit(program: Command): void {

@@ -1,11 +1,10 @@
 import type { Command } from "commander";
 import { resolve } from "node:path";
 import { loadConfig } from "../config/load.ts";
-import { backUp, type Backup } from "../store/store.ts";
-import { printResult, visible, type Result } from "./print.ts";
-import { commandToPaste } from "./shellWord.ts";
-import { globalOptions, requireDatabase } from "./session.ts";
-import { listenForStop } from "./stopSignals.ts";
+import { backUp, type Backup, restore, type Restored } from "../store/store.ts";
+import { printResult, visible, type Result } from "./cli/print.ts";
+import { commandToPaste, shellWord } from "./cli/format.ts";
+import { globalOptions, requireDatabase, listenForStop, currentActor } from "./cli/session.ts";
 
 /** Registers `tollgate backup`. */
 export function addBackup(program: Command): void {
@@ -36,4 +35,91 @@ function written(file: string, backup: Backup, configPath: string | undefined): 
         .map(visible)
         .join("\n"),
   };
+}
+
+/** More keys, or accounts, that work again are named in one line for all. */
+const PASTED_SINGLY_MAX = 10;
+
+/** Registers `tollgate restore`. */
+export function addRestore(program: Command): void {
+  program
+    .command("restore")
+    .description(
+      "put a backup in the place of the database, which is kept; not while a gateway runs",
+    )
+    .argument("<file>", "what `tollgate backup` wrote")
+    .action(async (given: string, _: unknown, command: Command) => {
+      const { config: configPath, json } = globalOptions(command);
+      const { path } = loadConfig({ path: configPath, secrets: "unread" }).config.database;
+      const file = resolve(given);
+      const stopped = listenForStop().first;
+      const done = await restore({ database: path, file, actor: currentActor(), stopped });
+      printResult(restored({ file, database: path }, done, configPath), json);
+    });
+}
+
+function restored(
+  names: { file: string; database: string },
+  done: Restored,
+  configPath: string | undefined,
+): Result {
+  const { kept, newer, revived, accounts, requests } = done;
+  return {
+    document: {
+      ...names,
+      kept: kept ?? null,
+      accounts,
+      requests,
+      newer_requests: newer?.requests ?? null,
+      newer_ledger_rows: newer?.ledgerRows ?? null,
+      newer_admin_log_rows: newer?.adminLogRows ?? null,
+      revived_keys: revived?.keys ?? null,
+      enabled_accounts: revived?.accounts ?? null,
+      ok: true,
+    },
+    text: () =>
+      [
+        `restored ${names.database} from ${names.file} (accounts: ${accounts}, requests: ${requests})`,
+        ...(kept === undefined ? [] : keptLines(kept, newer)),
+        ...(revived === undefined ? [] : revivedLines(revived, configPath)),
+        `next: ${commandToPaste(configPath, "serve")}`,
+      ]
+        .map(visible)
+        .join("\n"),
+  };
+}
+
+/** Money that was moved after the backup is not in the books any more: that must not stay unsaid. */
+function keptLines(kept: string, newer: Restored["newer"]): readonly string[] {
+  const only = newer
+    ? `newer than the backup, and in that file only: requests: ${newer.requests}, rows of the ledger: ${newer.ledgerRows}, changes by commands: ${newer.adminLogRows}`
+    : "what was booked after the backup is in that file only";
+  return [`what was there before is kept as ${kept}`, only];
+}
+
+/** Whoever was shut out after the backup is in again: each of them is named, with the command that shuts it out. */
+function revivedLines(
+  { keys, accounts }: NonNullable<Restored["revived"]>,
+  configPath: string | undefined,
+): readonly string[] {
+  const lines = (
+    noun: string,
+    names: readonly string[],
+    { end, command }: { end: string; command: readonly string[] },
+  ): readonly string[] => {
+    const again = "works again, and did not before:";
+    if (names.length > PASTED_SINGLY_MAX) {
+      const each = `${commandToPaste(configPath, ...command)} "$name"`;
+      return [
+        `${again} ${names.length} ${noun}s, to end that: for name in ${names.map(shellWord).join(" ")}; do ${each}; done`,
+      ];
+    }
+    return names.map(
+      (name) => `${again} ${noun} ${name}, ${end}: ${commandToPaste(configPath, ...command, name)}`,
+    );
+  };
+  return [
+    ...lines("key", keys, { end: "to end it", command: ["keys", "revoke"] }),
+    ...lines("account", accounts, { end: "to end that", command: ["accounts", "disable"] }),
+  ];
 }

@@ -2,13 +2,12 @@ import type { Command } from "commander";
 import { balanceForm } from "../contract/accountForm.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { available, type AccountRow, type HistoryRow } from "../store/store.ts";
-import { amount, listLimit, note, reference } from "./arguments.ts";
-import { visible, type Result } from "./print.ts";
-import { addCsv, csvOf, withReport, type Report } from "./report.ts";
-import { fields, table } from "./table.ts";
-import { withSession, type Session } from "./session.ts";
-import { isoTime } from "../lib/isoTime.ts";
-import { shortTime } from "./times.ts";
+import { amount, listLimit, note, reference } from "./cli/arguments.ts";
+import { visible, type Result } from "./cli/print.ts";
+import { addCsv, csvOf, withReport, type Report } from "./reports/report.ts";
+import { fields, table, shortTime } from "./cli/format.ts";
+import { withSession, type Session } from "./cli/session.ts";
+import { isoTime } from "../lib/time.ts";
 
 interface BookingOptions {
   readonly ref?: string;

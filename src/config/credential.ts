@@ -1,7 +1,5 @@
-import { readNamedFile } from "./files.ts";
-import { joinKey } from "./inspection.ts";
-import type { Inspection } from "./inspection.ts";
-import type { ProviderFile } from "./shape.ts";
+import { readNamedFile } from "./values.ts";
+import { joinKey, type Inspection, type ProviderFile } from "./inspection.ts";
 
 const HEADERS_MAX = 64;
 

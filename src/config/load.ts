@@ -1,16 +1,15 @@
+import text from "../../config.example.toml" with { type: "text" };
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { TomlError, parse } from "smol-toml";
 import { systemClock, type Clock } from "../lib/clock.ts";
-import { refusalOf } from "../lib/errorCode.ts";
-import { ConfigError, Inspection } from "./inspection.ts";
+import { refusalOf } from "../lib/systemError.ts";
+import { ConfigError, Inspection, checkShape } from "./inspection.ts";
 import { interpolate, variablesIn, type Environment } from "./interpolate.ts";
 import { readModels } from "./models.ts";
 import { readProviders } from "./providers.ts";
 import type { Config } from "./schema.ts";
 import { readSettings } from "./settings.ts";
-import { checkShape } from "./shape.ts";
-import { secretFilesIn, withoutSecrets } from "./withoutSecrets.ts";
 
 export { ConfigError } from "./inspection.ts";
 export { ENVIRONMENT_FILE, type Environment } from "./interpolate.ts";
@@ -165,4 +164,58 @@ function warnAboutReaders(file: string, inspection: Inspection): void {
     file,
     `is open to other users, and it holds ${inspection.plainSecrets.join(", ")}: chmod 600 it, or use \${NAME} or api_key_file`,
   );
+}
+
+/** The commented config that a new installation starts from. It names every key, with its default and unit. */
+export function exampleConfig(): string {
+  // The runtime's types know a .toml file only as a parsed one.
+  return String(text);
+}
+
+/** What only a serving gateway needs: it is often set in the environment of the service alone, or readable to it alone. */
+const SERVER_KEYS = new Set(["tls_cert", "tls_key"]);
+const PROVIDER_KEYS = new Set(["api_key", "api_key_file", "headers", "proxy", "ca_file"]);
+
+/** Those of both whose value is the name of a file. */
+const FILE_KEYS = new Set(["tls_cert", "tls_key", "api_key_file", "ca_file"]);
+
+/** A copy of a parsed TOML tree without its secrets and the files they are in. */
+export function withoutSecrets(tree: unknown): unknown {
+  if (!isTable(tree)) return tree;
+  const { server, providers } = tree;
+  return {
+    ...tree,
+    ...(isTable(server) ? { server: omit(server, SERVER_KEYS) } : {}),
+    ...(Array.isArray(providers)
+      ? {
+          providers: providers.map((one: unknown) =>
+            isTable(one) ? omit(one, PROVIDER_KEYS) : one,
+          ),
+        }
+      : {}),
+  };
+}
+
+/** The names of the files that {@link withoutSecrets} passes over, as they stand in the tree. */
+export function secretFilesIn(tree: unknown): readonly string[] {
+  if (!isTable(tree)) return [];
+  const { server, providers } = tree;
+  const listed: readonly unknown[] = Array.isArray(providers) ? providers : [];
+  return [server, ...listed]
+    .filter(isTable)
+    .flatMap((table) => [...FILE_KEYS].map((key) => table[key]))
+    .filter((value) => typeof value === "string");
+}
+
+function isTable(value: unknown): value is Readonly<Record<string, unknown>> {
+  return (
+    typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date)
+  );
+}
+
+function omit(
+  table: Readonly<Record<string, unknown>>,
+  keys: ReadonlySet<string>,
+): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(table).filter(([key]) => !keys.has(key)));
 }

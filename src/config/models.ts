@@ -1,6 +1,6 @@
-import { hasUnprintable } from "../lib/unprintable.ts";
-import type { Inspection } from "./inspection.ts";
-import { nearest } from "./nearest.ts";
+import { hasUnprintable } from "../lib/printable.ts";
+import type { Inspection, ModelFile, Sound } from "./inspection.ts";
+import { nearest } from "../lib/nearest.ts";
 import { isProviderId } from "./providers.ts";
 import type {
   ConfigFile,
@@ -10,7 +10,6 @@ import type {
   ProviderConfig,
   RouteConfig,
 } from "./schema.ts";
-import type { ModelFile, Sound } from "./shape.ts";
 
 type RouteFile = NonNullable<NonNullable<ModelFile["routes"]>[number]>;
 

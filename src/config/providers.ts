@@ -1,11 +1,8 @@
 import { isPrivate } from "./address.ts";
 import { readCredential } from "./credential.ts";
-import { readNamedFile } from "./files.ts";
-import type { Inspection } from "./inspection.ts";
-import { readNames } from "./names.ts";
-import { readDurationMs } from "./quantity.ts";
+import { readNamedFile, readNames, readDurationMs } from "./values.ts";
+import type { Inspection, ProviderFile, Sound } from "./inspection.ts";
 import type { ConfigFile, ProviderConfig, ProviderKind } from "./schema.ts";
-import type { ProviderFile, Sound } from "./shape.ts";
 import { isCertificate } from "./tls.ts";
 
 /** Where the kinds are that have one provider, and it one address. */

@@ -1,9 +1,7 @@
 import { canonicalIp, fitsSocketPath, isLoopback, hostsOverlap, parseListen } from "./address.ts";
-import type { Inspection } from "./inspection.ts";
-import { readNames } from "./names.ts";
-import { readDurationMs, readSizeBytes } from "./quantity.ts";
+import type { Inspection, Sound } from "./inspection.ts";
+import { readNames, readDurationMs, readSizeBytes } from "./values.ts";
 import type { Config, ConfigFile, Listen } from "./schema.ts";
-import type { Sound } from "./shape.ts";
 import { readTls } from "./tls.ts";
 
 /** Everything of the config but the providers and the models. */

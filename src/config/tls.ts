@@ -1,8 +1,7 @@
 import type { X509Certificate } from "node:crypto";
-import { DAY_MS } from "../lib/day.ts";
-import { errorCode } from "../lib/errorCode.ts";
-import { isoTime } from "../lib/isoTime.ts";
-import { readNamedFile } from "./files.ts";
+import { DAY_MS, isoTime } from "../lib/time.ts";
+import { errorCode } from "../lib/systemError.ts";
+import { readNamedFile } from "./values.ts";
 import type { Inspection } from "./inspection.ts";
 import type { Config } from "./schema.ts";
 

@@ -1,4 +1,4 @@
-import { isoTimeOrNull } from "../lib/isoTime.ts";
+import { isoTimeOrNull } from "../lib/time.ts";
 import { formatRoubles } from "../lib/money.ts";
 
 /** A key as its owner and the operator see it; amounts are nano-roubles, times milliseconds since 1970. */

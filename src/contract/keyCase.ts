@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonFields } from "../lib/json.ts";
 import { invalidRequest, type ApiError } from "./errors.ts";
-import { shownKey } from "./humanError.ts";
+import { shownKey } from "./validationMessage.ts";
 
 /** The top-level fields of both interfaces by which something is decided here, checked or written over. */
 const DECIDING_FIELDS: ReadonlySet<string> = new Set([

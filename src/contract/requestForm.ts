@@ -1,4 +1,4 @@
-import { isoTime } from "../lib/isoTime.ts";
+import { isoTime } from "../lib/time.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { tokenCounts, type Usage } from "./usage.ts";
 
@@ -11,7 +11,7 @@ export const requestStatuses = ["running", "done", "failed", "cancelled", "inter
 export type RequestStatus = (typeof requestStatuses)[number];
 
 /** How a request can end while the gateway lives. */
-export type EndStatus = Exclude<RequestStatus, "running" | "interrupted">;
+export type FinalStatus = Exclude<RequestStatus, "running" | "interrupted">;
 
 /** A request as its owner and the operator see it; `charge` is nano-roubles, `key` the key's id. */
 interface ShownRequest extends Usage {

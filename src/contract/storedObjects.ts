@@ -8,7 +8,7 @@ import {
   refuseCacheOptionsInOtherCase,
   refuseKeysInOtherCase,
 } from "./keyCase.ts";
-import { ownValue } from "./sharedFields.ts";
+import { ownValue } from "./requestFields.ts";
 
 /** Items and parts of an input whose whole text stands in the request. Any other may stand for more than its bytes. */
 const TEXT_TYPES: ReadonlySet<unknown> = new Set([

@@ -1,4 +1,4 @@
-import { DAY_MS, midnightOf, type DaySpan } from "../lib/day.ts";
+import { DAY_MS, midnightOf, type DaySpan } from "../lib/time.ts";
 import { invalidRequest } from "./errors.ts";
 
 /** What a client may sum its usage up by. */

@@ -1,8 +1,8 @@
 /** A piece of an answer on its way to the client. */
-export type Piece = string | Uint8Array;
+export type StreamChunk = string | Uint8Array;
 
 /** Sends a piece to the client. False: the client does not take it yet. */
-export type SendPiece = (piece: Piece) => boolean;
+export type SendChunk = (piece: StreamChunk) => boolean;
 
 /** A stream on its way from a provider to the client. */
 export interface Relay {
@@ -10,9 +10,9 @@ export interface Relay {
    * Resolves when there is something to take. What comes meanwhile and is plain goes to `send` at once, as long as
    * that says that the client keeps up.
    */
-  ready(send: SendPiece): Promise<void>;
+  ready(send: SendChunk): Promise<void>;
   /** The next piece, once ready; undefined at the end. Throws when the client is to see a broken connection. */
-  take(): Piece | undefined;
+  take(): StreamChunk | undefined;
   /** The client does not take what it was given, until it resumes; there may be a pause within a pause. */
   pauses(): void;
   resumes(): void;
@@ -31,12 +31,12 @@ export interface StreamedAnswer {
 }
 
 /** Two pieces as one. */
-export function joined(before: Piece | undefined, after: Piece): Piece {
+export function joined(before: StreamChunk | undefined, after: StreamChunk): StreamChunk {
   if (before === undefined) return after;
   if (typeof before === "string" && typeof after === "string") return before + after;
   return Buffer.concat([bytesOf(before), bytesOf(after)]);
 }
 
-function bytesOf(piece: Piece): Uint8Array {
+function bytesOf(piece: StreamChunk): Uint8Array {
   return typeof piece === "string" ? Buffer.from(piece) : piece;
 }

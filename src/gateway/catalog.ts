@@ -4,7 +4,7 @@ import { assert } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";
 import { chatInterfaceOf, createProvider, type Provider } from "../providers/registry.ts";
 import { ATTEMPTS_MAX } from "../routing/dispatch.ts";
-import type { Candidate } from "../routing/order.ts";
+import type { Candidate } from "../routing/candidates.ts";
 
 /** A model that can be asked for, and the ways to serve each endpoint. */
 export interface CatalogModel {

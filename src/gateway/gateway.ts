@@ -6,23 +6,23 @@
  */
 
 import type { Holds } from "../billing/holds.ts";
-import type { OpenMeters } from "../billing/openMeters.ts";
-import type { Caller } from "../auth/authenticate.ts";
+import type { OpenMeters } from "../billing/meter.ts";
+import type { Caller } from "../auth/apiKey.ts";
 import type { Config } from "../config/schema.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { JsonObjectText } from "../lib/json.ts";
 import type { Random } from "../lib/random.ts";
-import type { Passage } from "../limits/keyLimits.ts";
+import type { RateLimitPermit } from "../limits/rateLimits.ts";
 import type { UpstreamExchange } from "../providers/upstream.ts";
-import type { RouteHealth } from "../routing/health.ts";
-import type { RetryBudget } from "../routing/retryBudget.ts";
+import type { RouteHealth } from "../routing/routeHealth.ts";
+import type { RetryBudget } from "../routing/dispatch.ts";
 import type { Blocked, Store, Writer } from "../store/store.ts";
 import type { Log, LogFields } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { Catalog } from "./catalog.ts";
 
 /** A config, and what it offers. */
-export interface Setup {
+export interface ConfigSnapshot {
   readonly config: Config;
   /** When the config came into force, in milliseconds since 1970. */
   readonly loadedAt: number;
@@ -32,7 +32,7 @@ export interface Setup {
 /** What the path of a request needs of the house. */
 export interface Gateway {
   /** For the requests that come now; a reload puts another in its place. */
-  readonly current: Setup;
+  readonly current: ConfigSnapshot;
   readonly store: Store;
   readonly writer: Writer;
   readonly holds: Holds;
@@ -44,33 +44,33 @@ export interface Gateway {
   readonly log: Log;
   readonly metrics: Metrics;
   /** What is under way now, and whether the gateway has begun to cut it off. */
-  readonly traffic: Traffic;
+  readonly inFlight: InFlightState;
 }
 
 /** What is under way now. */
-export interface Traffic {
+export interface InFlightState {
   /** The exchanges with providers that are under way, so that a shutdown can end them. */
   readonly exchanges: Set<UpstreamExchange>;
   /** JSON answers that are read to their end though nobody waits for them any more. */
-  detachedCount: number;
-  isCut: boolean;
+  disconnectedCount: number;
+  isAborting: boolean;
 }
 
 /** One request that passed authentication and its rate limits. */
-export interface Visit {
+export interface RequestContext {
   readonly requestId: string;
   /** The one that the request met, to its end: a reload amid it changes nothing for it. */
-  readonly setup: Setup;
+  readonly snapshot: ConfigSnapshot;
   readonly caller: Caller;
-  readonly passage: Passage;
+  readonly permit: RateLimitPermit;
   /** Fires when the client goes away. */
   readonly signal: AbortSignal;
   /** Adds to the request's log line. */
-  note(fields: LogFields): void;
+  addLogFields(fields: LogFields): void;
   /** Says in the log line why the request failed, after its answer began. */
-  fail(error: unknown): void;
+  logFailure(error: unknown): void;
   /** A streamed answer is over: its place is free again. A JSON answer is over when it is returned. */
-  over(): void;
+  onStreamEnd(): void;
 }
 
 /** A checked request with the client's own text. */

@@ -1,24 +1,22 @@
 import { estimateTokens } from "../billing/estimate.ts";
 import { invalidRequest, resourceNotFound, type ApiError } from "../contract/errors.ts";
-import { providerCallsOf } from "../contract/providerCalls.ts";
-import type { ResponsesRequest } from "../contract/responses.ts";
+import { providerCallsOf, type ResponsesRequest } from "../contract/responses/responsesRequest.ts";
 import { readResponsesUsage } from "../contract/usage.ts";
 import { isJsonObject, type JsonFields, type JsonObjectText } from "../lib/json.ts";
 import { AnswerError, parseAnswerJson, type EncodedRequest } from "../providers/provider.ts";
 import { reportedFailureIn, type UpstreamError } from "../providers/upstream.ts";
-import type { Candidate } from "../routing/order.ts";
-import { admit } from "./admit.ts";
+import type { Candidate } from "../routing/candidates.ts";
+import { admit } from "./admission/admit.ts";
 import { answerJson } from "./answerJson.ts";
 import type { Answer } from "./answer.ts";
 import { findModel, type CatalogModel } from "./catalog.ts";
 import { billedUsage, historyTokensOf } from "./billedUsage.ts";
-import type { CheckedBody, Gateway, Visit } from "./gateway.ts";
-import type { Journey } from "./journey.ts";
-import { openStream } from "./openStream.ts";
-import { pinToMaker } from "./ownership.ts";
-import { objectsOf } from "./decoding/namedObjects.ts";
-import { ResponsesDecoder, responsesFailure } from "./decoding/responsesDecoder.ts";
-import { outputBytes } from "./decoding/generatedBytes.ts";
+import type { CheckedBody, Gateway, RequestContext } from "./gateway.ts";
+import type { AdmittedRequest } from "./admittedRequest.ts";
+import { openStream } from "./streaming/openStream.ts";
+import { pinToProvider } from "./admission/objectOwnership.ts";
+import { objectsOf, ResponsesDecoder, responsesFailure } from "./decoding/responsesDecoder.ts";
+import { outputBytes } from "./decoding/generatedContent.ts";
 
 /**
  * The path of a responses request: the client's text goes to the provider with nothing but `model`
@@ -26,21 +24,21 @@ import { outputBytes } from "./decoding/generatedBytes.ts";
  */
 export async function responses(
   gateway: Gateway,
-  visit: Visit,
+  context: RequestContext,
   body: CheckedBody<ResponsesRequest>,
 ): Promise<Answer> {
   const { request, object } = body;
-  const model = findModel(visit.setup.catalog, visit.caller.models, request.model);
+  const model = findModel(context.snapshot.catalog, context.caller.models, request.model);
   if (model.responsesCandidates.length === 0) {
     throw invalidRequest("model does not support the responses interface");
   }
-  const { candidates, storedTokens } = pinToMaker(
+  const { candidates, storedTokens } = pinToProvider(
     gateway,
-    visit,
+    context,
     request,
     model.responsesCandidates,
   );
-  const admitted = await admit(gateway, visit, model, {
+  const admission = await admit(gateway, context, model, {
     endpoint: "responses",
     stream: request.stream,
     prompt: { bodyBytes: body.bodyBytes, messageCount: 0, unbounded: request.needsWholeContext },
@@ -48,16 +46,18 @@ export async function responses(
     outputTokensBound: request.outputTokensBound,
     choiceCount: request.choiceCount,
   });
-  const journey: Journey = {
+  const admittedRequest: AdmittedRequest = {
     gateway,
-    visit,
-    admitted,
+    context,
+    admission,
     candidates,
     encode: (candidate) => encodeResponses(object, candidate),
     callerFault,
-    failurePiece: (error) => responsesFailure(0, error.toBody().error),
+    streamFailure: (error) => responsesFailure(0, error.toBody().error),
   };
-  return request.stream ? openStream(journey, () => new ResponsesDecoder()) : jsonAnswer(journey);
+  return request.stream
+    ? openStream(admittedRequest, () => new ResponsesDecoder())
+    : jsonAnswer(admittedRequest);
 }
 
 /** A provider cuts a conversation that has outgrown the model. */
@@ -70,8 +70,8 @@ function promptEstimateOf(
   return storedTokens === 0 ? ownTokens : Math.min(storedTokens + ownTokens, config.contextTokens);
 }
 
-function jsonAnswer(journey: Journey): Promise<Answer> {
-  return answerJson(journey, {
+function jsonAnswer(admittedRequest: AdmittedRequest): Promise<Answer> {
+  return answerJson(admittedRequest, {
     read(text) {
       const response = parseResponse(text);
       const reportsFailure = response["status"] === "failed";
@@ -81,8 +81,8 @@ function jsonAnswer(journey: Journey): Promise<Answer> {
         providerCalls: providerCallsOf(response["output"]),
         textBytes: outputBytes(response["output"]),
       };
-      const billed = reportsFailure ? undefined : billedUsage(journey.admitted, read);
-      const historyTokens = historyTokensOf(journey.admitted, read);
+      const billed = reportsFailure ? undefined : billedUsage(admittedRequest.admission, read);
+      const historyTokens = historyTokensOf(admittedRequest.admission, read);
       return { text, billed, objects: objectsOf(response), historyTokens };
     },
     usageMember: ({ provider }) => provider.adapter.responses?.usage,

@@ -1,5 +1,5 @@
 import type { App } from "../app.ts";
-import type { Caller } from "../auth/authenticate.ts";
+import type { Caller } from "../auth/apiKey.ts";
 import { balanceForm, keyForm } from "../contract/accountForm.ts";
 import { assert } from "../lib/assert.ts";
 import { available } from "../store/store.ts";

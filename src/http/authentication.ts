@@ -1,9 +1,9 @@
 import { Elysia } from "elysia";
 import type { App } from "../app.ts";
-import { authenticate, type Caller } from "../auth/authenticate.ts";
+import { authenticate, type Caller } from "../auth/apiKey.ts";
 import { invalidApiKey, rateLimitExceeded, serviceUnavailable } from "../contract/errors.ts";
 import { ShuttingDown } from "../gateway/gateway.ts";
-import type { KeyLimits, Passage } from "../limits/keyLimits.ts";
+import type { KeyLimits, RateLimitPermit } from "../limits/rateLimits.ts";
 import { clientAddress } from "./address.ts";
 import { errorClass } from "../telemetry/log.ts";
 import type { Trace, TraceOf } from "./trace.ts";
@@ -21,7 +21,7 @@ export function authentication(app: App, traceOf: TraceOf) {
       clientAddress(request, server, app.gateway.current.config.limits.trustedProxies),
     );
     trace.caller = who;
-    return { trace, caller: who, passage: letIn(app, trace, who) };
+    return { trace, caller: who, permit: letIn(app, trace, who) };
   });
 }
 
@@ -32,18 +32,18 @@ function identify(app: App, token: string | undefined, address: () => string): C
     touch(app, known);
     return known;
   }
-  const failed = app.failedKeys.count(address(), current.config.limits.failedKeysPerMinute);
+  const failed = app.failedKeyLimits.count(address(), current.config.limits.failedKeysPerMinute);
   throw failed.ok ? invalidApiKey() : rateLimitExceeded(failed.retryAfterMs);
 }
 
-function letIn(app: App, trace: Trace, who: Caller): Passage {
-  const admission = app.limiter.admit(who.id, limitsInForce(app, who));
+function letIn(app: App, trace: Trace, who: Caller): RateLimitPermit {
+  const admission = app.rateLimiter.admit(who.id, limitsInForce(app, who));
   if (!admission.ok) {
     trace.limitStates = () => admission.states;
     throw rateLimitExceeded(admission.retryAfterMs);
   }
-  trace.limitStates = () => admission.passage.states();
-  return admission.passage;
+  trace.limitStates = () => admission.permit.states();
+  return admission.permit;
 }
 
 /** The key's own limits, and the config's where it has none. */

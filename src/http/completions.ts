@@ -1,16 +1,19 @@
 import type { App } from "../app.ts";
 import type { Config } from "../config/schema.ts";
-import { checkChatRequest, type ChatRequest } from "../contract/chat.ts";
+import { checkChatRequest, type ChatRequest } from "../contract/chat/chatRequest.ts";
 import { ApiError, incompleteRequest, rateLimitExceeded } from "../contract/errors.ts";
-import { parseJsonObject } from "../contract/read.ts";
+import { parseJsonObject } from "../contract/jsonBody.ts";
 import type { Endpoint } from "../contract/requestForm.ts";
-import { checkResponsesRequest, type ResponsesRequest } from "../contract/responses.ts";
+import {
+  checkResponsesRequest,
+  type ResponsesRequest,
+} from "../contract/responses/responsesRequest.ts";
 import { chat } from "../gateway/chat.ts";
 import type { Answer } from "../gateway/answer.ts";
-import type { CheckedBody, Gateway, Visit } from "../gateway/gateway.ts";
+import type { CheckedBody, Gateway, RequestContext } from "../gateway/gateway.ts";
 import { responses } from "../gateway/responses.ts";
 import type { JsonFields } from "../lib/json.ts";
-import type { BodyClaim } from "../limits/bodyBudget.ts";
+import type { BodyReservation } from "../limits/bodyBudget.ts";
 import { errorClass } from "../telemetry/log.ts";
 import { readBody, type BodyText } from "./body.ts";
 import { takePlace, type Entry } from "./place.ts";
@@ -21,7 +24,7 @@ import { streamBody } from "./stream.ts";
 interface Completion<Asked> {
   readonly endpoint: Endpoint;
   check(value: JsonFields, rules: Config["api"]): Asked;
-  answer(gateway: Gateway, visit: Visit, body: CheckedBody<Asked>): Promise<Answer>;
+  answer(gateway: Gateway, context: RequestContext, body: CheckedBody<Asked>): Promise<Answer>;
 }
 
 const chatCompletion: Completion<ChatRequest> = {
@@ -50,19 +53,19 @@ async function serve<Asked extends Pick<ChatRequest, "model" | "stream">>(
   entry: Entry,
   completion: Completion<Asked>,
 ): Promise<Response> {
-  const { request, trace, caller, passage } = entry;
-  const setup = app.gateway.current;
-  const { server } = setup.config;
+  const { request, trace, caller, permit } = entry;
+  const snapshot = app.gateway.current;
+  const { server } = snapshot.config;
   const place = takePlace(app, entry);
-  const visit: Visit = {
+  const context: RequestContext = {
     requestId: trace.id,
-    setup,
+    snapshot,
     caller,
-    passage,
+    permit,
     signal: request.signal,
-    note: (fields) => trace.note(fields),
-    fail: (error) => trace.fail(errorClass(error)),
-    over() {
+    addLogFields: (fields) => trace.note(fields),
+    logFailure: (error) => trace.fail(errorClass(error)),
+    onStreamEnd() {
       place.leave();
       trace.end(200);
     },
@@ -72,7 +75,7 @@ async function serve<Asked extends Pick<ChatRequest, "model" | "stream">>(
   try {
     const body = await readWhole(request, server.maxBodyBytes, claim);
     place.waits();
-    const answered = await answer(app.gateway, visit, completion, body);
+    const answered = await answer(app.gateway, context, completion, body);
     if (answered.kind === "stream") {
       place.streams();
       ({ beginning } = answered);
@@ -96,19 +99,23 @@ async function serve<Asked extends Pick<ChatRequest, "model" | "stream">>(
 /** Parses and checks the body, and lets the gateway answer it. */
 async function answer<Asked extends Pick<ChatRequest, "model" | "stream">>(
   gateway: Gateway,
-  visit: Visit,
+  context: RequestContext,
   completion: Completion<Asked>,
   body: BodyText,
 ): Promise<Answer> {
   const { value, object } = parseJsonObject(body);
-  const request = completion.check(value, visit.setup.config.api);
+  const request = completion.check(value, context.snapshot.config.api);
   const { model, stream } = request;
-  visit.note({ endpoint: completion.endpoint, model, stream });
-  return completion.answer(gateway, visit, { request, object, bodyBytes: body.bytes.length });
+  context.addLogFields({ endpoint: completion.endpoint, model, stream });
+  return completion.answer(gateway, context, { request, object, bodyBytes: body.bytes.length });
 }
 
 /** A client that goes away while it sends has made a request that is not whole; nobody hears of it but the log. */
-async function readWhole(request: Request, bytesMax: number, claim: BodyClaim): Promise<BodyText> {
+async function readWhole(
+  request: Request,
+  bytesMax: number,
+  claim: BodyReservation,
+): Promise<BodyText> {
   try {
     return await readBody(request, bytesMax, (bytes) => {
       // There is room as soon as another body of the account is let go, or enough of the others'.

@@ -2,7 +2,7 @@ import type { App } from "../app.ts";
 import type { ModelConfig } from "../config/schema.ts";
 import { modelNotFound } from "../contract/errors.ts";
 import { findModel, mayUse } from "../gateway/catalog.ts";
-import type { Caller } from "../auth/authenticate.ts";
+import type { Caller } from "../auth/apiKey.ts";
 
 /** The model list: only those that the key may use. */
 export function listModels(app: App, caller: Caller): string {

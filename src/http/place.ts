@@ -1,6 +1,6 @@
 import type { App } from "../app.ts";
-import type { Caller } from "../auth/authenticate.ts";
-import type { Passage } from "../limits/keyLimits.ts";
+import type { Caller } from "../auth/apiKey.ts";
+import type { RateLimitPermit } from "../limits/rateLimits.ts";
 import type { Trace } from "./trace.ts";
 
 /** A request that was let in, as a route's handler gets it. */
@@ -8,7 +8,7 @@ export interface Entry {
   request: Request;
   trace: Trace;
   caller: Caller;
-  passage: Passage;
+  permit: RateLimitPermit;
   /** Bun's server: it cuts a silent connection unless it is told not to. */
   server: { timeout(request: Request, seconds: number): void } | null;
 }
@@ -28,7 +28,7 @@ export interface Place {
 
 export function takePlace(
   app: Pick<App, "requests">,
-  { request, passage, server }: Pick<Entry, "request" | "passage" | "server">,
+  { request, permit, server }: Pick<Entry, "request" | "permit" | "server">,
 ): Place {
   let isLeft = false;
   let isStream = false;
@@ -44,7 +44,7 @@ export function takePlace(
       if (isLeft) return;
       isLeft = true;
       if (isStream) app.requests.openStreams -= 1;
-      passage.release();
+      permit.release();
       app.requests.end();
       // The connection is an idle one again, and a client that never takes its last bytes is cut off.
       server?.timeout(request, IDLE_TIMEOUT_SECONDS);

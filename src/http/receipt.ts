@@ -1,5 +1,5 @@
 import type { App } from "../app.ts";
-import type { Caller } from "../auth/authenticate.ts";
+import type { Caller } from "../auth/apiKey.ts";
 import { requestNotFound } from "../contract/errors.ts";
 import { receiptForm } from "../contract/requestForm.ts";
 

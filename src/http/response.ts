@@ -1,5 +1,5 @@
 import type { ApiError } from "../contract/errors.ts";
-import type { LimitState } from "../limits/bucket.ts";
+import type { LimitState } from "../limits/rateLimits.ts";
 import type { Trace } from "./trace.ts";
 
 const JSON_TYPE = "application/json";

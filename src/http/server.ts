@@ -2,7 +2,7 @@ import { Elysia } from "elysia";
 import type { App } from "../app.ts";
 import { ApiError, invalidRequest, notFound, serviceUnavailable } from "../contract/errors.ts";
 import { openapiText } from "../contract/openapi/openapi.ts";
-import type { Passage } from "../limits/keyLimits.ts";
+import type { RateLimitPermit } from "../limits/rateLimits.ts";
 import { errorClass } from "../telemetry/log.ts";
 import { showAccount } from "./account.ts";
 import { errorResponse, jsonResponse } from "./response.ts";
@@ -57,38 +57,38 @@ export function createServer(app: App) {
         .use(authentication(app, traceOf))
         .post(
           "/chat/completions",
-          ({ request, server, trace, caller, passage }) =>
-            postChat(app, { request, server, trace, caller, passage }),
+          ({ request, server, trace, caller, permit }) =>
+            postChat(app, { request, server, trace, caller, permit }),
           { parse: "none" },
         )
         .post(
           "/responses",
-          ({ request, server, trace, caller, passage }) =>
-            postResponses(app, { request, server, trace, caller, passage }),
+          ({ request, server, trace, caller, permit }) =>
+            postResponses(app, { request, server, trace, caller, permit }),
           { parse: "none" },
         )
-        .get("/models", ({ trace, caller, passage }) =>
-          answerAtOnce(trace, passage, () => listModels(app, caller)),
+        .get("/models", ({ trace, caller, permit }) =>
+          answerAtOnce(trace, permit, () => listModels(app, caller)),
         )
-        .get("/models/*", ({ trace, caller, passage, params }) =>
-          answerAtOnce(trace, passage, () => showModel(app, caller, params["*"])),
+        .get("/models/*", ({ trace, caller, permit, params }) =>
+          answerAtOnce(trace, permit, () => showModel(app, caller, params["*"])),
         )
-        .get("/account", ({ trace, caller, passage }) =>
-          answerAtOnce(trace, passage, () => showAccount(app, caller)),
+        .get("/account", ({ trace, caller, permit }) =>
+          answerAtOnce(trace, permit, () => showAccount(app, caller)),
         )
-        .get("/usage", async ({ request, server, trace, caller, passage }) => {
-          const body = await showUsage(app, { request, server, caller, passage });
+        .get("/usage", async ({ request, server, trace, caller, permit }) => {
+          const body = await showUsage(app, { request, server, caller, permit });
           return jsonResponse(trace, 200, body);
         })
-        .get("/requests/*", ({ trace, caller, passage, params }) =>
-          answerAtOnce(trace, passage, () => showReceipt(app, caller, params["*"])),
+        .get("/requests/*", ({ trace, caller, permit, params }) =>
+          answerAtOnce(trace, permit, () => showReceipt(app, caller, params["*"])),
         ),
     );
 }
 
 /** An answer that waits for nothing; the request's place is given back first. */
-function answerAtOnce(trace: Trace, passage: Passage, show: () => string): Response {
-  passage.release();
+function answerAtOnce(trace: Trace, permit: RateLimitPermit, show: () => string): Response {
+  permit.release();
   return jsonResponse(trace, 200, show());
 }
 

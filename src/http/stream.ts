@@ -1,6 +1,5 @@
-import type { Piece, StreamedAnswer } from "../gateway/answer.ts";
-import type { Clock } from "../lib/clock.ts";
-import { Deadline } from "../lib/deadline.ts";
+import type { StreamChunk, StreamedAnswer } from "../gateway/answer.ts";
+import { type Clock, Deadline } from "../lib/clock.ts";
 
 /** A comment that clients skip and that keeps the connection in use. */
 const KEEP_ALIVE = ": keep-alive\n\n";
@@ -57,7 +56,7 @@ class Delivery {
   /** Resolves at the end of the stream. Where the relay rejects, the connection breaks off. */
   async run(): Promise<void> {
     const { relay, beginning } = this.#answer;
-    const send = (piece: Piece): boolean => this.#send(piece);
+    const send = (piece: StreamChunk): boolean => this.#send(piece);
     try {
       this.#expectWrite();
       // The head leaves with the first byte, and a late answer's client has waited for that.
@@ -78,14 +77,14 @@ class Delivery {
   }
 
   /** What the relay has while somebody waits for it. False: the client does not take it yet. */
-  #send(piece: Piece): boolean {
+  #send(piece: StreamChunk): boolean {
     const taken = this.#write(piece);
     if (typeof taken === "number") return true;
     void this.#untilTaken(taken);
     return false;
   }
 
-  #write(piece: Piece): number | Promise<number> {
+  #write(piece: StreamChunk): number | Promise<number> {
     const taken = this.#sink.write(piece);
     this.#expectWrite();
     return taken;

@@ -1,7 +1,6 @@
-import { withoutKeys } from "../auth/key.ts";
-import type { Caller } from "../auth/authenticate.ts";
+import { redactKeys, type Caller } from "../auth/apiKey.ts";
 import type { App } from "../app.ts";
-import type { LimitStates } from "../limits/keyLimits.ts";
+import type { LimitStates } from "../limits/rateLimits.ts";
 import type { LogFields } from "../telemetry/log.ts";
 import type { MeasuredEndpoint } from "../telemetry/metrics.ts";
 import { pathStartOf } from "./requestPath.ts";
@@ -47,7 +46,7 @@ export class Trace {
     }
     for (const name of CLIENT_TEXTS) {
       const text = this.#fields[name];
-      if (text !== undefined) this.#fields[name] = withoutKeys(text);
+      if (text !== undefined) this.#fields[name] = redactKeys(text);
     }
     const line: LogFields = {
       ...this.#fields,

@@ -15,7 +15,7 @@ export async function showUsage(app: App, entry: Omit<Entry, "trace">): Promise<
   try {
     place.waits();
     const query = checkUsageQuery(queryOf(request), app.gateway.clock.epochMs());
-    const rows = app.turns.run(caller.accountId, sumUp(app, request, caller.accountId, query));
+    const rows = app.fairQueue.run(caller.accountId, sumUp(app, request, caller.accountId, query));
     // Another report of the account is over soon.
     if (rows === undefined) throw rateLimitExceeded();
     const data = (await rows).map((row) => usageForm(query.by, row));
@@ -40,7 +40,7 @@ function* sumUp(
     }
     yield;
     if (request.signal.aborted) throw incompleteRequest();
-    if (app.gateway.traffic.isCut) throw serviceUnavailable(new ShuttingDown());
+    if (app.gateway.inFlight.isAborting) throw serviceUnavailable(new ShuttingDown());
   }
   return [...groups.values()].toSorted((a, b) => (a.group < b.group ? -1 : 1));
 }

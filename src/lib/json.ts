@@ -289,3 +289,65 @@ function skipSpaceBack(text: string, from: number): number {
 function isSpace(unit: number): boolean {
   return unit === 0x20 || unit === 0x0a || unit === 0x0d || unit === 0x09;
 }
+
+/**
+ * The text of a member's value in the JSON object that `text` is; undefined where it has none of that name, the last of
+ * several. For what is too costly to be parsed: it keeps no names, never recurses, and takes time linear in the text.
+ * Of what is no JSON it says anything.
+ */
+export function memberText(text: string, name: string): string | undefined {
+  let found: string | undefined;
+  let depth = 0;
+  /** Where the value of the member stands, as long as its end is not found. */
+  let start: number | undefined;
+  const end = (at: number): void => {
+    if (start !== undefined) found = text.slice(start, at);
+    start = undefined;
+  };
+  for (let at = 0; at < text.length; at++) {
+    switch (text.charCodeAt(at)) {
+      case QUOTE: {
+        const close = closingQuote(text, at);
+        if (close < 0) return found;
+        const next = skipSpace(text, close + 1);
+        const isKey = depth === 1 && text.charCodeAt(next) === COLON;
+        if (isKey && text.slice(at + 1, close) === name) start = next + 1;
+        at = close;
+        break;
+      }
+      case COMMA:
+        if (depth === 1) end(at);
+        break;
+      case OPEN_ARRAY:
+      case OPEN_OBJECT:
+        depth++;
+        break;
+      case CLOSE_ARRAY:
+      case CLOSE_OBJECT:
+        depth--;
+        if (depth === 0) end(at);
+    }
+  }
+  return found;
+}
+
+/**
+ * Visits a JSON value and what is in it, at any depth and in no order: members with their key, items and the value
+ * itself without one. `context` says whether to go on into what it was given. Strangers choose how deep they nest: the
+ * stack is our own.
+ */
+export function walk(
+  value: unknown,
+  context: (value: unknown, key: string | undefined) => boolean,
+): void {
+  const open: unknown[] = context(value, undefined) ? [value] : [];
+  while (open.length > 0) {
+    const next = open.pop();
+    if (Array.isArray(next)) {
+      for (const item of next as unknown[]) if (context(item, undefined)) open.push(item);
+    } else if (isJsonObject(next)) {
+      // Three times as fast as its entries would be.
+      for (const key in next) if (context(next[key], key)) open.push(next[key]);
+    }
+  }
+}

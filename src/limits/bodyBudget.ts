@@ -1,7 +1,7 @@
 import { totalmem } from "node:os";
 
 /** One body's part of what all may have in memory. */
-export interface BodyClaim {
+export interface BodyReservation {
   /** Counts bytes that have arrived; false, and they are not counted, where the account's bodies are too large together. */
   take(bytes: number): boolean;
   /** Gives all of them back; nothing happens the second time. */
@@ -15,7 +15,7 @@ export interface BodyClaim {
  */
 export interface BodyBudget {
   readonly heldBytes: number;
-  claim(accountId: number): BodyClaim;
+  claim(accountId: number): BodyReservation;
 }
 
 /** A body is there up to three times for a while, as bytes, as text and as values: all of them take half of the memory. */

@@ -1,8 +1,7 @@
 import type { ProviderConfig } from "../config/schema.ts";
-import type { ChatRequest } from "../contract/chat.ts";
+import type { ChatRequest } from "../contract/chat/chatRequest.ts";
 import type { Usage } from "../contract/usage.ts";
-import { isDeeper, type JsonFields, type JsonObjectText } from "../lib/json.ts";
-import { memberText } from "../lib/memberText.ts";
+import { isDeeper, type JsonFields, type JsonObjectText, memberText } from "../lib/json.ts";
 import { ANSWER_ROOM, CostlyJsonError, parseUntrusted } from "../lib/untrustedJson.ts";
 import type { UpstreamFault, UpstreamOutcome } from "./upstreamError.ts";
 
@@ -17,11 +16,11 @@ export interface ChatCall {
   readonly outputTokensBound: number | undefined;
   /** What was held for each choice: the bound for interfaces that must have one. */
   readonly outputTokensMax: number;
-  readonly habits: ChatHabits;
+  readonly options: ChatOptions;
 }
 
 /** What the config says of how a provider of the kind openai takes a chat. */
-export type ChatHabits = Pick<
+export type ChatOptions = Pick<
   ProviderConfig,
   "maxTokensField" | "streamUsage" | "dropMessageFields"
 >;
@@ -110,7 +109,7 @@ export class MisfireError extends AnswerError {
  * An answer is more than can be read or written, by what its caller asked for: each other route would do the whole
  * work once more for the same.
  */
-export class ExcessError extends AnswerError {
+export class ExcessiveAnswerError extends AnswerError {
   override readonly name = "ExcessError";
   override readonly fault = "excess";
   override readonly outcome = "misfire";
@@ -121,7 +120,7 @@ export const DEPTH_MAX = 1000;
 
 /**
  * The value of an answer's JSON, or of an event's; `parse` reads its text. Throws AnswerError for what is no JSON, and
- * ExcessError for what would take too long to read: a client can bring that about.
+ * ExcessiveAnswerError for what would take too long to read: a client can bring that about.
  */
 export function parseAnswerJson(
   text: string,
@@ -130,18 +129,19 @@ export function parseAnswerJson(
   try {
     return parse(text);
   } catch (error) {
-    if (error instanceof CostlyJsonError) throw new ExcessError(`the answer ${error.message}`);
+    if (error instanceof CostlyJsonError)
+      throw new ExcessiveAnswerError(`the answer ${error.message}`);
     // The parser's error quotes the answer, which must not reach a log: so it is no cause here.
     throw new AnswerError("the answer is not JSON");
   }
 }
 
 /**
- * The JSON text of an answer, or of a part of one. Throws ExcessError where it is nested too deep to be written: how
+ * The JSON text of an answer, or of a part of one. Throws ExcessiveAnswerError where it is nested too deep to be written: how
  * deep the arguments of a call are is the model's choice, and so the caller's.
  */
 export function answerText(value: unknown): string {
-  if (isDeeper(value, DEPTH_MAX)) throw new ExcessError("the answer is nested too deep");
+  if (isDeeper(value, DEPTH_MAX)) throw new ExcessiveAnswerError("the answer is nested too deep");
   return JSON.stringify(value);
 }
 
@@ -171,13 +171,13 @@ function tooManyChoices(): AnswerError {
  * The interface cannot say what a request asks for: another route may. The message is for the caller; it
  * names the field and quotes nothing.
  */
-export class UnfitError extends Error {
+export class UnsupportedRequestError extends Error {
   override readonly name = "UnfitError";
 }
 
 /** One way to have a chat answered. Pure: it turns text into text and does no I/O. */
 export interface ChatInterface {
-  /** Throws UnfitError. */
+  /** Throws UnsupportedRequestError. */
   encode(call: ChatCall): EncodedRequest;
   /** Throws AnswerError. */
   read(text: string): ChatReply;

@@ -1,8 +1,7 @@
 import { isJsonObject, type JsonFields } from "../lib/json.ts";
 import { parseUntrusted } from "../lib/untrustedJson.ts";
-import { faultOf, isEmptyAccountCode } from "./errorReply.ts";
+import { faultOf, isEmptyAccountCode, reportedErrorOf, type ReportedError } from "./errorReply.ts";
 import { AnswerError, parseAnswerJson } from "./provider.ts";
-import { reportedErrorOf, type ReportedError } from "./reportedError.ts";
 import type { UpstreamFault } from "./upstreamError.ts";
 
 /**
@@ -144,4 +143,27 @@ export function reportedFailureInText(text: string): ReportedFailure | undefined
 export function reportedFailureOfText(text: string): AnswerError {
   const value = parseAnswerJson(text);
   return reportedFailureOf(isJsonObject(value) ? value : { error: value });
+}
+
+/**
+ * The object that an answer, or an event of one, must be, read as parseAnswerJson does. Throws AnswerError for anything
+ * else too, and for an `error` in an answer's place, whichever provider's.
+ */
+export function parseAnswer(
+  text: string,
+  parse?: (text: string) => unknown,
+): Record<string, unknown> {
+  const value = parseAnswerJson(text, parse);
+  const failure = reportedFailureIn(value);
+  if (failure) throw failure;
+  if (!isJsonObject(value)) throw new AnswerError("the answer is not a JSON object");
+  return value;
+}
+
+/** A call or an image as it stands in a message. Only the pieces of a stream are told apart by an index. */
+export function withoutIndex<StreamChunk extends { readonly index: number }>(
+  piece: StreamChunk,
+): Omit<StreamChunk, "index"> {
+  const { index: _, ...others } = piece;
+  return others;
 }

@@ -41,7 +41,7 @@ const COLON_GROUPS = /(?<!\w)\[?([\da-f]{0,4}(?::[\da-f]{0,4}){2,7})\]?(?::\d+)?
 const IPV6_GROUPS = 8;
 
 /** A provider's words for a client: the provider's key, organisation and address in it become `***`; at most 512 characters, no control characters. */
-export function scrub(text: string, secrets: Secrets): string {
+export function redactSecrets(text: string, secrets: Secrets): string {
   let shown = text;
   for (const secret of secrets.values) {
     if (secret.length >= SECRET_CHARS_MIN) shown = shown.replaceAll(secret, MASK);

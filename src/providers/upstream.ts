@@ -1,9 +1,7 @@
 import type { ProviderConfig } from "../config/schema.ts";
-import type { Clock } from "../lib/clock.ts";
-import { Deadline } from "../lib/deadline.ts";
+import { type Clock, Deadline } from "../lib/clock.ts";
 import type { Span } from "../lib/span.ts";
-import { SseLimitError } from "../lib/sse.ts";
-import { SseEncodingError } from "../lib/sseEvent.ts";
+import { SseLimitError, SseEncodingError } from "../lib/sse.ts";
 import { version } from "../lib/version.ts";
 import {
   ConnectionError,
@@ -15,13 +13,18 @@ import {
   type OpenRequests,
 } from "./http/client.ts";
 import { detailsOf, errorOfReply, retryAfterOf } from "./errorReply.ts";
-import { AnswerError, UnfitError, type EncodedRequest, type ProviderAdapter } from "./provider.ts";
+import {
+  AnswerError,
+  UnsupportedRequestError,
+  type EncodedRequest,
+  type ProviderAdapter,
+} from "./provider.ts";
 import { reportedFailureInText, type ReportedFailure } from "./reportedFailure.ts";
 import { secretsOf, type Secrets } from "./scrub.ts";
 import { UpstreamError } from "./upstreamError.ts";
 
 export { ConnectionError } from "./http/client.ts";
-export { reachHost } from "./http/reach.ts";
+export { checkReachable } from "./http/client.ts";
 export {
   ReportedFailure,
   reportedFailureIn,
@@ -275,7 +278,7 @@ export function upstreamErrorOf(error: unknown): UpstreamError | undefined {
   if (error instanceof UpstreamError) return error;
   if (error instanceof ConnectionError)
     return new UpstreamError("provider", error.code, { cause: error });
-  if (error instanceof UnfitError) {
+  if (error instanceof UnsupportedRequestError) {
     const shown = { message: error.message, extra: {} };
     return new UpstreamError("unfit", "unfit", { shown });
   }

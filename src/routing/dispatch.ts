@@ -3,9 +3,9 @@ import type { Clock } from "../lib/clock.ts";
 import type { Random } from "../lib/random.ts";
 import { ownFault, upstreamErrorOf, type UpstreamError } from "../providers/upstream.ts";
 import type { AttemptRecord } from "../store/store.ts";
-import type { RouteHealth, Trial } from "./health.ts";
-import { orderCandidates, type Candidate } from "./order.ts";
-import { backoffMs, type RetryBudget } from "./retryBudget.ts";
+import type { RouteHealth, AttemptTracker } from "./routeHealth.ts";
+import { orderCandidates, type Candidate } from "./candidates.ts";
+import { assert } from "../lib/assert.ts";
 
 export interface Dispatch<Answer> {
   candidates: readonly Candidate[];
@@ -19,9 +19,9 @@ export interface Dispatch<Answer> {
    * Tries one route. What it throws before it resolves may still be made good by the next; once it
    * resolves, it is its own to tell how the attempt ended.
    */
-  attempt(candidate: Candidate, ended: AttemptEnded): Promise<Answer>;
+  attempt(candidate: Candidate, ended: EndAttempt): Promise<Answer>;
   /** It is kept as long as an attempt lasts (of closures: gateway/gateway.ts). */
-  readonly attempted: Attempted;
+  readonly attempted: AttemptListener;
   /** What the client is told where a failure is its own fault: no other route is tried then. */
   callerFault(error: UpstreamError): ApiError | undefined;
   /** True when nobody waits for an answer any more, or none may be given: no further route is tried. */
@@ -29,10 +29,10 @@ export interface Dispatch<Answer> {
 }
 
 /** Tells that an attempt is over, by `error` or well; only the first call counts. What `isCallers` says nothing of the route. */
-export type AttemptEnded = (error?: UpstreamError, isCallers?: boolean) => void;
+export type EndAttempt = (error?: UpstreamError, isCallers?: boolean) => void;
 
 /** Hears of each attempt once it is over, and of its failure unless that is the caller's own. */
-export type Attempted = (
+export type AttemptListener = (
   record: AttemptRecord,
   candidate: Candidate,
   failure: AttemptFailure | undefined,
@@ -44,7 +44,7 @@ export interface AttemptFailure {
   readonly cooldownMs: number;
 }
 
-export interface Dispatched<Answer> {
+export interface DispatchResult<Answer> {
   answer: Answer;
   candidate: Candidate;
 }
@@ -59,7 +59,7 @@ export const ATTEMPTS_MAX = 3;
  * else what is to be said when no route is left. A request that is abandoned, or whose answer is in excess, throws its
  * last UpstreamError.
  */
-export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<Dispatched<Answer>> {
+export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<DispatchResult<Answer>> {
   let attempts = 0;
   let last: UpstreamError | undefined;
   let sawBusy = false;
@@ -103,18 +103,20 @@ export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<Dispa
 }
 
 /** What came of one route: its answer, or why there is none, with what the client is told where that is its own fault. */
-type Tried<Answer> = { answer: Answer } | { error: UpstreamError; refusal: ApiError | undefined };
+type RouteResult<Answer> =
+  | { answer: Answer }
+  | { error: UpstreamError; refusal: ApiError | undefined };
 
 /** Tries one route; what it fails with is the next one's to make good. */
 async function tryRoute<Answer>(
   options: Dispatch<Answer>,
   candidate: Candidate,
-): Promise<Tried<Answer>> {
-  const trial = options.health.begin(candidate);
-  const ended = attemptEnd(options.clock, candidate, trial, options.attempted);
+): Promise<RouteResult<Answer>> {
+  const tracker = options.health.begin(candidate);
+  const ended = attemptEnd(options.clock, candidate, tracker, options.attempted);
   try {
     const answer = await options.attempt(candidate, ended);
-    trial.answered();
+    tracker.answered();
     return { answer };
   } catch (thrown) {
     const error = upstreamErrorOf(thrown);
@@ -133,12 +135,12 @@ async function tryRoute<Answer>(
 function attemptEnd(
   clock: Clock,
   candidate: Candidate,
-  trial: Trial,
-  attempted: Attempted,
-): AttemptEnded {
+  tracker: AttemptTracker,
+  attempted: AttemptListener,
+): EndAttempt {
   const startedMs = clock.monotonicMs();
   return (error, isCallers = false) => {
-    const cooldownMs = trial.ended(error, isCallers);
+    const cooldownMs = tracker.ended(error, isCallers);
     // Of what is unfit nothing was sent.
     if (cooldownMs === undefined || error?.fault === "unfit") return;
     const record: AttemptRecord = {
@@ -162,4 +164,45 @@ function isFree(candidate: Candidate, health: RouteHealth): boolean {
 function soonestMs(candidates: readonly Candidate[], health: RouteHealth): number | undefined {
   const waitMs = Math.min(...candidates.map((candidate) => health.waitMs(candidate)));
   return waitMs > 0 && Number.isFinite(waitMs) ? waitMs : undefined;
+}
+
+/**
+ * Limits third attempts, so that requests which fail everywhere do not become a storm on providers that
+ * are in trouble already: a share of the requests under way, and always a few.
+ */
+export interface RetryBudget {
+  /** Takes a place among the third attempts under way, to be given back once by what it returns; undefined: none is free. */
+  take(underWay: number): (() => void) | undefined;
+}
+
+/** As Envoy's retry budget has them: https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/cluster/v3/circuit_breaker.proto */
+const SHARE = 0.2;
+const PLACES_MIN = 3;
+/** Long enough to come after a short stumble, and short beside any answer. */
+const BACKOFF_MIN_MS = 50;
+const BACKOFF_MAX_MS = 500;
+
+/** `onRefused` is told of each third attempt that found no place. */
+export function createRetryBudget(onRefused: () => void): RetryBudget {
+  let taken = 0;
+  return {
+    take(underWay) {
+      if (taken >= Math.max(PLACES_MIN, Math.floor(underWay * SHARE))) {
+        onRefused();
+        return undefined;
+      }
+      taken += 1;
+      let isTaken = true;
+      return () => {
+        assert(isTaken, "a place for a retry is given back twice");
+        isTaken = false;
+        taken -= 1;
+      };
+    },
+  };
+}
+
+/** How long a third attempt waits; `fraction` is a chance in [0, 1), so that many do not come back at once. */
+export function backoffMs(fraction: number): number {
+  return BACKOFF_MIN_MS + fraction * (BACKOFF_MAX_MS - BACKOFF_MIN_MS);
 }

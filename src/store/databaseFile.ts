@@ -1,6 +1,6 @@
 import { lstatSync, readdirSync, readlinkSync, realpathSync, type Stats } from "node:fs";
 import { basename, dirname, isAbsolute, join } from "node:path";
-import { pathStatus } from "../lib/pathStatus.ts";
+import { pathStatus } from "../lib/systemError.ts";
 
 /** What is left to do where a database cannot be at its place. */
 export const NAME_ANOTHER = "name another file as the path of [database]";
@@ -9,9 +9,9 @@ export const NAME_ANOTHER = "name another file as the path of [database]";
 export const OWNER_ONLY = 0o600;
 
 /** What SQLite puts beside a database in which not all of it may stand: its logs, in either mode. */
-export const LOG_SUFFIXES = ["-wal", "-journal"] as const;
+export const WAL_SUFFIXES = ["-wal", "-journal"] as const;
 /** All that it puts there. */
-export const SIDE_SUFFIXES = [...LOG_SUFFIXES, "-shm"] as const;
+export const SIDE_SUFFIXES = [...WAL_SUFFIXES, "-shm"] as const;
 const LOCK_SUFFIX = ".lock";
 /** Of every file of a store: the database, and what SQLite and a gateway put beside it. */
 export const STORE_SUFFIXES = ["", ...SIDE_SUFFIXES, LOCK_SUFFIX] as const;
@@ -63,7 +63,7 @@ export function lockPath(databasePath: string): string {
  * The log that would be thrown away with all that was committed to it: SQLite does so where the database beside which it
  * lies is absent or has nothing in it. Undefined where there is no such log.
  */
-export function loneLog(path: string): string | undefined {
+export function orphanedWal(path: string): string | undefined {
   const { database, writeAheadLog } = storeFiles(path);
   // First the log: who makes a new database writes to that before there is a log.
   if (bytesOf(writeAheadLog) === 0 || bytesOf(database) > 0) return undefined;
@@ -88,7 +88,7 @@ export function emptyDatabase(path: string): string | undefined {
  * beside the name by which it is opened, and we the lock: who opens it by the other one knows nothing of what is
  * in these, and what both committed is lost (https://www.sqlite.org/howtocorrupt.html, 2.5).
  */
-export function secondName(path: string): string | undefined {
+export function hardLinkProblem(path: string): string | undefined {
   const database = databaseFile(path);
   const found = pathStatus(database);
   if (typeof found !== "object" || !found.isFile() || found.nlink < 2) return undefined;
@@ -123,7 +123,7 @@ export function missingFolder(path: string): string | undefined {
 }
 
 /** Whether something else than a file, such as a folder, lies where a database should. */
-export function isNoFile(path: string): boolean {
+export function isMissingFile(path: string): boolean {
   const found = pathStatus(path);
   return typeof found === "object" && !found.isFile();
 }

@@ -1,8 +1,14 @@
 import { Database } from "bun:sqlite";
 import { existsSync } from "node:fs";
-import { isNoFile, lockPath } from "./databaseFile.ts";
-import { openedFile, type OpenedFile } from "./openedFile.ts";
-import { makeDatabaseFile, sqliteFault, StoreError, unwritable } from "./sqlite.ts";
+import { isMissingFile, lockPath } from "./databaseFile.ts";
+import {
+  openedFile,
+  type OpenedFile,
+  makeDatabaseFile,
+  sqliteFault,
+  StoreError,
+  unwritable,
+} from "./sqlite.ts";
 
 /** A command that only asks whether a gateway runs holds the lock for less than this. */
 const LOCK_WAIT_MS = 200;
@@ -46,7 +52,7 @@ export function takeInstanceLock(databasePath: string): InstanceLock | undefined
 }
 
 function unusable(path: string, cause: unknown): StoreError {
-  if (sqliteFault(cause) !== "damaged" && !isNoFile(path)) return unwritable(path, cause);
+  if (sqliteFault(cause) !== "damaged" && !isMissingFile(path)) return unwritable(path, cause);
   return new StoreError(
     `${path} should be the lock of the database, and is something else: move it away while no gateway runs`,
     { cause },

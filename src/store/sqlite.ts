@@ -1,9 +1,14 @@
 import { Database } from "bun:sqlite";
 import { drizzle, type BunSQLiteDatabase } from "drizzle-orm/bun-sqlite";
-import { accessSync, closeSync, constants, existsSync, openSync } from "node:fs";
-import { isNoFile, loneLog, missingFolder, NAME_ANOTHER, OWNER_ONLY } from "./databaseFile.ts";
-import { openedFile, type OpenedFile } from "./openedFile.ts";
-import { errorCode, refusalOf } from "../lib/errorCode.ts";
+import { accessSync, closeSync, constants, existsSync, openSync, statSync } from "node:fs";
+import {
+  isMissingFile,
+  orphanedWal,
+  missingFolder,
+  NAME_ANOTHER,
+  OWNER_ONLY,
+} from "./databaseFile.ts";
+import { errorCode, refusalOf } from "../lib/systemError.ts";
 
 /** `power`: a commit survives a power cut. `process`: it survives `kill -9` only. */
 export type Durability = "power" | "process";
@@ -27,7 +32,7 @@ export class StoreError extends Error {
 
 /** Opens the file, made if absent and readable by its owner alone. Integers are read as bigint. */
 export function connect(path: string, durability: Durability): Connection {
-  refuseLoneLog(path);
+  refuseOrphanedWal(path);
   let sqlite: Database;
   let file: OpenedFile;
   try {
@@ -49,14 +54,14 @@ export function connect(path: string, durability: Durability): Connection {
     if (file.isReplaced()) throw new StoreError(`database was just replaced: ${path}; try again`);
   } catch (cause) {
     sqlite.close();
-    throw explainFailure(path, cause);
+    throw describeOpenError(path, cause);
   }
   return { db: drizzle({ client: sqlite }), sqlite, file };
 }
 
 /** Refuses to make a database beside the log of one that is away: the log has what was committed last. Throws StoreError. */
-export function refuseLoneLog(path: string): void {
-  const log = loneLog(path);
+export function refuseOrphanedWal(path: string): void {
+  const log = orphanedWal(path);
   if (log === undefined) return;
   throw new StoreError(
     `the database ${path} is away or empty, and its log ${log} is not: put the database back beside its log, or move the log away to go on without what is in it`,
@@ -149,7 +154,7 @@ export function distrustFile(sqlite: Database): void {
  * What SQLite reported about the file at `path`, as a StoreError that says what to do. Any other
  * error, and a broken constraint, which is a bug of ours, is returned as it is.
  */
-export function explainFailure(path: string, error: unknown): unknown {
+export function describeOpenError(path: string, error: unknown): unknown {
   const fault = sqliteFault(error);
   if (error instanceof StoreError || fault === undefined || fault === "constraint") return error;
   if (fault === "unwritable") return unwritable(path, error);
@@ -163,7 +168,7 @@ export function unwritable(path: string, cause: unknown): StoreError {
 
 function refusal(path: string, cause: unknown): string {
   if (sqliteFault(cause) === "full") return outOfRoom(path);
-  if (isNoFile(path)) return `database is no file: ${path}; ${NAME_ANOTHER}`;
+  if (isMissingFile(path)) return `database is no file: ${path}; ${NAME_ANOTHER}`;
   return `database is not writable: ${path} (${refusalOf(cause)}); run as its owner, mount its disk writable, write a service's unit anew (remove it, then \`tollgate service install\` and \`systemctl daemon-reload\`), or ${NAME_ANOTHER}`;
 }
 
@@ -180,4 +185,44 @@ function explanation(path: string, fault: SqliteFault, error: unknown): string {
   if (fault === "io")
     return `${failure}; its disk failed, \`dmesg\` says how, or what lies beside it is no file: mend that and try again`;
   return `${failure}; \`tollgate doctor\` says what is wrong with it, \`tollgate restore FILE\` puts a backup in its place`;
+}
+
+/** Which file lay at a path when it was opened. */
+export interface OpenedFile {
+  /** Whether another, or none, lies there now: what is written then goes to a file that nobody finds again. */
+  isReplaced(): boolean;
+}
+
+/**
+ * To be called before the file is opened. If `isReplaced` says no after that, the opened file is the one at the path;
+ * as long as it is open, no other file gets its inode.
+ */
+export function openedFile(path: string): OpenedFile {
+  const opened = identityOf(path);
+  return {
+    isReplaced() {
+      try {
+        return identityOf(path) !== opened;
+      } catch (error) {
+        const code = errorCode(error);
+        // Any other failure says nothing of the file.
+        return code === "ENOENT" || code === "ENOTDIR";
+      }
+    },
+  };
+}
+
+function identityOf(path: string): string {
+  const { dev, ino } = statSync(path, { bigint: true });
+  return `${dev}:${ino}`;
+}
+
+/** Runs `work`; what the system refuses becomes a StoreError that begins with `what` and says why. */
+export function withStoreErrors<T>(what: string, work: () => T): T {
+  try {
+    return work();
+  } catch (cause) {
+    if (cause instanceof StoreError) throw cause;
+    throw new StoreError(`${what}: ${refusalOf(cause)}`, { cause });
+  }
 }

@@ -1,6 +1,6 @@
 import type { Database } from "bun:sqlite";
-import { auditChecks, type AuditCheck } from "./auditChecks.ts";
-import { schemaProblems } from "./schemaCheck.ts";
+import { auditChecks, type AuditCheck } from "./audit/audit.ts";
+import { schemaProblems } from "./schema/schemaCheck.ts";
 import { StoreError, type Connection } from "./sqlite.ts";
 
 /** Of the ledger and of the requests: a start looks at them in 3 ms, however long the books are. */
@@ -43,11 +43,11 @@ const checksOfLedger: readonly AuditCheck[] = [
  */
 export function checkAtStart({ sqlite }: Connection, path: string): void {
   refuse(schemaProblems(sqlite)[0], `the schema of the database is not tollgate's: ${path}`);
-  const problem = sqlite.transaction(() => firstProblem(sqlite))();
+  const problem = sqlite.transaction(() => validationMessage(sqlite))();
   refuse(problem, `the books in the database do not add up: ${path}`);
 }
 
-function firstProblem(sqlite: Database): string | undefined {
+function validationMessage(sqlite: Database): string | undefined {
   const checks = [
     ...checksOfLedger,
     ...auditChecks

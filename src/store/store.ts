@@ -1,18 +1,29 @@
 import { lazy } from "../lib/lazy.ts";
-import { accountTable, type AccountTable } from "./accounts.ts";
-import { accountUsage, type ReadAccountUsage } from "./accountUsage.ts";
-import { admin, type Admin } from "./admin.ts";
-import { auditStore, auditStoreBeside, type AuditReport } from "./audit.ts";
-import { emptyLog } from "./emptyLog.ts";
-import { keyTable, type KeyTable } from "./keys.ts";
-import { ledgerTable, type LedgerTable } from "./ledger.ts";
+import { accountTable, type AccountTable } from "./tables/accounts.ts";
+import {
+  accountUsage,
+  type ReadAccountUsage,
+  usageReport,
+  type UsageFilter,
+  type UsageGrouping,
+  type UsageRow,
+} from "./tables/usage.ts";
+import { admin, type Admin } from "./admin/admin.ts";
+import { auditStore, auditStoreBeside, type AuditReport } from "./audit/audit.ts";
+import { checkpointWal } from "./writeAheadLog.ts";
+import { keyTable, type KeyTable } from "./tables/keys.ts";
+import { ledgerTable, type LedgerTable } from "./tables/ledger.ts";
 import { isGatewayRunning } from "./lock.ts";
-import { migrate } from "./migrations.ts";
-import { ownerTable, type OwnerTable } from "./owners.ts";
-import { interruptRunning, requestTable, type Interrupted, type RequestTable } from "./requests.ts";
-import { connect, explainFailure, type Connection, type Durability } from "./sqlite.ts";
+import { migrate } from "./schema/migrations.ts";
+import { ownerTable, type OwnerTable } from "./tables/objectOwners.ts";
+import {
+  interruptRunning,
+  requestTable,
+  type Interrupted,
+  type RequestTable,
+} from "./tables/requests.ts";
+import { connect, describeOpenError, type Connection, type Durability } from "./sqlite.ts";
 import { checkAtStart } from "./startCheck.ts";
-import { usageReport, type UsageFilter, type UsageGrouping, type UsageRow } from "./usage.ts";
 
 /**
  * The face of the store: what is read, and what a person changes. A serving gateway writes by its Writer, but for what it
@@ -22,7 +33,7 @@ export interface Store {
   readonly accounts: Pick<AccountTable, "existing" | "find" | "list">;
   readonly keys: Pick<
     KeyTable,
-    "existing" | "find" | "findByHash" | "funds" | "fundsBeside" | "list" | "newestOfLine"
+    "existing" | "find" | "findByHash" | "funds" | "fundsExcluding" | "list" | "newestOfLine"
   >;
   readonly ledger: Pick<LedgerTable, "history">;
   readonly requests: RequestTable;
@@ -64,7 +75,7 @@ export function openStore(options: {
     return storeOver(connection, { ...options, isNew });
   } catch (error) {
     connection.sqlite.close();
-    throw explainFailure(options.path, error);
+    throw describeOpenError(options.path, error);
   }
 }
 
@@ -115,7 +126,7 @@ function storeOver(
     isFileReplaced: () => connection.file.isReplaced(),
     close() {
       // Behind a command SQLite itself does so, where nobody else is at the database.
-      const log = serving ? emptyLog(connection) : "kept";
+      const log = serving ? checkpointWal(connection) : "kept";
       // A second try may succeed though the first one lost pages, and the log with them would be removed.
       if (log !== "failed") connection.sqlite.close(true);
       return log === "empty";
@@ -123,22 +134,33 @@ function storeOver(
   };
 }
 
-export { available, type AccountRow } from "./accounts.ts";
-export type { Actor } from "./actor.ts";
-export type { AuditReport } from "./audit.ts";
-export { backUp, type Backup } from "./backup.ts";
-export { startFolding, type Folding } from "./folding.ts";
-export { emptyDatabase, missingFolder, secondName, STORE_SUFFIXES } from "./databaseFile.ts";
-export type { Funds, KeyChanges, KeyRow, KeySecretRow, SettledFunds } from "./keys.ts";
-export type { HistoryRow } from "./ledger.ts";
+export { available, type AccountRow } from "./tables/accounts.ts";
+export type { Actor } from "./schema/schema.ts";
+export type { AuditReport } from "./audit/audit.ts";
+export { backUp, type Backup } from "./backup/backup.ts";
+export { startFolding, type Folding } from "./writer/folding.ts";
+export { emptyDatabase, missingFolder, hardLinkProblem, STORE_SUFFIXES } from "./databaseFile.ts";
+export type { Funds, KeyChanges, KeyRow, KeySecretRow, SettledFunds } from "./tables/keys.ts";
+export type { HistoryRow } from "./tables/ledger.ts";
 export { takeInstanceLock, type InstanceLock } from "./lock.ts";
-export { createLogAlarm, LOG_BYTES_MAX, logSizeBytes } from "./logSize.ts";
+export { createWalSizeWarning, WAL_BYTES_MAX, walSizeBytes } from "./writeAheadLog.ts";
 export { storeFiles } from "./databaseFile.ts";
-export { inspectStore, type StoreInspection } from "./inspection.ts";
-export type { OpenedRequest, WriteOperation, WriteResult } from "./operations.ts";
-export { restore, type Restored } from "./restore.ts";
-export type { ReceiptRow, RequestRow } from "./requests.ts";
-export type { AttemptRecord, RequestEnd } from "./settle.ts";
-export { explainFailure, refuseLoneLog, StoreError } from "./sqlite.ts";
-export { usageGroupings, type UsageFilter, type UsageGrouping, type UsageRow } from "./usage.ts";
-export { isBlocked, startWriter, WriteError, type Blocked, type Writer } from "./writerClient.ts";
+export { inspectStore, type StoreInspection } from "./audit/inspection.ts";
+export type { OpenedRequest, WriteOperation, WriteResult } from "./writer/operations.ts";
+export { restore, type Restored } from "./backup/restore.ts";
+export type { ReceiptRow, RequestRow } from "./tables/requests.ts";
+export type { AttemptRecord, RequestSettlement } from "./writer/settle.ts";
+export { describeOpenError, refuseOrphanedWal, StoreError } from "./sqlite.ts";
+export {
+  usageGroupings,
+  type UsageFilter,
+  type UsageGrouping,
+  type UsageRow,
+} from "./tables/usage.ts";
+export {
+  isBlocked,
+  startWriter,
+  WriteError,
+  type Blocked,
+  type Writer,
+} from "./writer/writerClient.ts";

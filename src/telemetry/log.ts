@@ -1,7 +1,7 @@
 import { pino, type Logger } from "pino";
 import type { Config } from "../config/schema.ts";
-import { errorCode } from "../lib/errorCode.ts";
-import { jsonEscape, replaceUnprintable } from "../lib/unprintable.ts";
+import { errorCode } from "../lib/systemError.ts";
+import { jsonEscape, replaceUnprintable } from "../lib/printable.ts";
 
 /**
  * What a log line may carry, and nothing else: no header, no body, no text of a client or a provider.

@@ -1,4 +1,4 @@
-import type { Endpoint, EndStatus } from "../contract/requestForm.ts";
+import type { Endpoint, FinalStatus } from "../contract/requestForm.ts";
 import type { Usage } from "../contract/usage.ts";
 
 /** What a request was for; `other` is every path that is none of the API's. */
@@ -16,7 +16,7 @@ export interface EndedRequest {
   readonly endpoint: Endpoint;
   /** The config's id of the model, never a client's own word. */
   readonly model: string;
-  readonly status: EndStatus;
+  readonly status: FinalStatus;
   readonly usage: Usage;
   readonly estimated: boolean;
   readonly charge: bigint;
@@ -45,7 +45,7 @@ export interface LiveFigures {
   /** Of the store's write-ahead log. */
   readonly logBytes: number;
   /** JSON answers that are read to their end though their client left. */
-  readonly detachedAnswers: number;
+  readonly disconnectedAnswers: number;
   /** Nano-roubles. */
   readonly held: bigint;
   /** Operations that wait for the writer, or for its commit. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
-import { hashKey, isKeyForm, issueKey } from "../../src/auth/key.ts";
+import { hashKey, isWellFormedKey, issueKey } from "../../src/auth/apiKey.ts";
 import { systemRandom, type Random } from "../../src/lib/random.ts";
 
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -16,7 +16,7 @@ describe("an issued key", () => {
       const { key, prefix } = issueKey(systemRandom);
       expect(key).toMatch(/^sk-tg-[0-9A-Za-z]{49}$/);
       expect(prefix).toBe(key.slice(0, 12));
-      expect(isKeyForm(key)).toBe(true);
+      expect(isWellFormedKey(key)).toBe(true);
     }
   });
 
@@ -25,7 +25,7 @@ describe("an issued key", () => {
     let secret = 0n;
     for (const digit of key.slice(6, 49)) secret = secret * 62n + BigInt(ALPHABET.indexOf(digit));
     expect(secret).toBe(byte === 0 ? 0n : 2n ** 256n - 1n);
-    expect(isKeyForm(key)).toBe(true);
+    expect(isWellFormedKey(key)).toBe(true);
   });
 
   test("is another one each time", () => {
@@ -49,7 +49,7 @@ describe("a text that is no key", () => {
     for (let at = 6; at < key.length; at++) {
       for (const letter of ALPHABET) {
         const wrong = key.slice(0, at) + letter + key.slice(at + 1);
-        expect(isKeyForm(wrong)).toBe(wrong === key);
+        expect(isWellFormedKey(wrong)).toBe(wrong === key);
       }
     }
   });
@@ -57,7 +57,7 @@ describe("a text that is no key", () => {
   test("is known as such after two neighbours changed places", () => {
     for (let at = 6; at < key.length - 1; at++) {
       const swapped = key.slice(0, at) + key.charAt(at + 1) + key.charAt(at) + key.slice(at + 2);
-      expect(isKeyForm(swapped)).toBe(swapped === key);
+      expect(isWellFormedKey(swapped)).toBe(swapped === key);
     }
   });
 
@@ -73,6 +73,6 @@ describe("a text that is no key", () => {
     key.replace("sk-tg-", "sk-xx-"),
     "sk-tg-".padEnd(55, "0"),
   ])("%j is known as such", (text) => {
-    expect(isKeyForm(text)).toBe(false);
+    expect(isWellFormedKey(text)).toBe(false);
   });
 });

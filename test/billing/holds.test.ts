@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { assert } from "fast-check";
-import { createHolds, type Books } from "../../src/billing/holds.ts";
+import { createHolds, type FundsReader } from "../../src/billing/holds.ts";
 import { holdsHistory } from "../support/holdsHistory.ts";
 
 const histories = 20_000;
@@ -14,9 +14,9 @@ test(
 );
 
 /** Books whose balance a test may change. */
-function booksOf(money: { balance: bigint }): Books {
+function booksOf(money: { balance: bigint }): FundsReader {
   const funds = () => ({ balance: money.balance, overdraft: 0n, budget: null, spent: 0n });
-  return { funds, fundsBeside: () => ({ ...funds(), endedIds: [] }) };
+  return { funds, fundsExcluding: () => ({ ...funds(), endedIds: [] }) };
 }
 
 const ownerOf = (requestId: string) => ({ accountId: 1, keyId: 1, requestId });
@@ -29,11 +29,11 @@ test.each([
   "one whose time is over looks once more for what came meanwhile; where it left (%j) it %s",
   async (aborted, _, isHeld) => {
     const money = { balance: 100n };
-    const books = booksOf(money);
+    const storeFolder = booksOf(money);
     const holds = createHolds();
-    const first = holds.take(ownerOf("first"), all, books);
+    const first = holds.take(ownerOf("first"), all, storeFolder);
     const signal = { aborted: false };
-    const second = holds.takeWithin({ waitMs: 20, signal }, ownerOf("second"), all, books);
+    const second = holds.takeOrWait({ waitMs: 20, signal }, ownerOf("second"), all, storeFolder);
     money.balance = 200n;
     signal.aborted = aborted;
     const taken = await second;
@@ -45,14 +45,14 @@ test.each([
 );
 
 test("books that cannot be read are the fault of those that ask them, and of no request that ends", async () => {
-  const books = booksOf({ balance: 100n });
+  const storeFolder = booksOf({ balance: 100n });
   const holds = createHolds();
-  const first = holds.take(ownerOf("first"), all, books);
-  const broken = { ...books };
-  const patience = { waitMs: 5000, signal: { aborted: false } };
+  const first = holds.take(ownerOf("first"), all, storeFolder);
+  const broken = { ...storeFolder };
+  const holdWait = { waitMs: 5000, signal: { aborted: false } };
   const asked = Promise.allSettled([
-    holds.takeWithin(patience, ownerOf("second"), all, broken),
-    holds.takeWithin(patience, ownerOf("third"), all, books),
+    holds.takeOrWait(holdWait, ownerOf("second"), all, broken),
+    holds.takeOrWait(holdWait, ownerOf("third"), all, storeFolder),
   ]);
   broken.funds = () => {
     throw new Error("no books");

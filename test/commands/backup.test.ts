@@ -14,11 +14,11 @@ const commandsTimeoutMs = 30_000;
 let desk: Desk;
 beforeEach(async () => {
   desk = await openDesk();
-  const books = await openAuditedBooks();
-  const sqlite = new Database(books.path);
+  const storeFolder = await openAuditedBooks();
+  const sqlite = new Database(storeFolder.path);
   sqlite.run("VACUUM INTO ?", [desk.database]);
   sqlite.close();
-  await books.close();
+  await storeFolder.close();
 });
 afterEach(() => desk.remove());
 

@@ -101,12 +101,12 @@ describe("balance", () => {
 
   /** As a serving gateway would. */
   async function chargeOne(): Promise<void> {
-    const books = await openStoreFolder(desk.database);
-    const owner = fund(books.store, "alice", 0n);
-    await books.writer.write({ kind: "open", request: opened("req_1", owner) });
-    const end = books.writer.write({ kind: "end", end: ended("req_1") });
+    const storeFolder = await openStoreFolder(desk.database);
+    const owner = fund(storeFolder.store, "alice", 0n);
+    await storeFolder.writer.write({ kind: "open", request: opened("req_1", owner) });
+    const end = storeFolder.writer.write({ kind: "end", end: ended("req_1") });
     expect(await end).toEqual({ charge: costOfEnded, writeOff: 0n });
-    await books.close();
+    await storeFolder.close();
   }
 
   test("gets back what a request was charged, or a part of it, once for one ref", async () => {

@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { bashScript } from "../../src/commands/completion/bash.ts";
 import { fishScript } from "../../src/commands/completion/fish.ts";
-import { commandTree } from "../../src/commands/completion/tree.ts";
+import { commandTree } from "../../src/commands/completion/commandTree.ts";
 import { zshScript } from "../../src/commands/completion/zsh.ts";
 import { openDesk, type Desk } from "../support/cli.ts";
 import { shells } from "../support/shells.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { eventStream, type StreamedEvent } from "../../src/commands/demo/eventStream.ts";
+import { eventStream, type StreamedEvent } from "../../src/commands/demo/answer.ts";
 
 describe("the writing of events", () => {
   /** Events without end, and what became of their source. */

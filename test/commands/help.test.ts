@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { CommanderError, type Command } from "commander";
-import { commandTree } from "../../src/commands/completion/tree.ts";
+import { commandTree } from "../../src/commands/completion/commandTree.ts";
 import { commandLine } from "../../src/main.ts";
 
 const paths = commandTree(await commandLine(["help"]))

@@ -2,8 +2,8 @@ import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { hashKey, isKeyForm } from "../../src/auth/key.ts";
-import { DAY_MS } from "../../src/lib/day.ts";
+import { hashKey, isWellFormedKey } from "../../src/auth/apiKey.ts";
+import { DAY_MS } from "../../src/lib/time.ts";
 import { openDesk, type Desk } from "../support/cli.ts";
 
 const HOUR_MS = 3_600_000;
@@ -50,7 +50,7 @@ describe("keys rotate", () => {
     } as unknown as KeyAnswer);
     expect([next.id, next.key]).not.toContain(old.id);
     expect(next.key).not.toBe(old.key);
-    expect(isKeyForm(next.key)).toBe(true);
+    expect(isWellFormedKey(next.key)).toBe(true);
     const {
       replaces: _,
       created_account: __,
@@ -83,7 +83,7 @@ describe("keys rotate", () => {
     const { expires_at: until } = await show(old.id);
     expect(lines[0]).toBe(`${old.id} works until ${until?.slice(0, 19)}Z`);
     expect(lines[1]).toMatch(/^created key_[0-9a-z]{20} for account alice\. Keep the key safe/);
-    expect(lines.filter(isKeyForm)).toHaveLength(1);
+    expect(lines.filter(isWellFormedKey)).toHaveLength(1);
     expect(stderr).toBe("");
     const id = /key_[0-9a-z]{20}/.exec(lines[1] ?? "")?.[0] ?? "";
     const last = await desk.run("keys", "rotate", id, "--grace", "0s");

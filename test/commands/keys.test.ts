@@ -2,7 +2,7 @@ import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { hashKey, isKeyForm } from "../../src/auth/key.ts";
+import { hashKey, isWellFormedKey } from "../../src/auth/apiKey.ts";
 import { openDesk, type Desk } from "../support/cli.ts";
 
 let desk: Desk;
@@ -72,7 +72,7 @@ describe("keys create", () => {
     const { stdout } = await desk.run("keys", "create", "--account", "alice");
     expect(stdout).toContain("created account alice");
     expect(stdout).toContain("shown this once");
-    const key = stdout.split("\n").find(isKeyForm) ?? "";
+    const key = stdout.split("\n").find(isWellFormedKey) ?? "";
     expect(key).toStartWith("sk-tg-");
     const list = await desk.run("keys", "list");
     expect(list.stdout).toContain(key.slice(0, 12));

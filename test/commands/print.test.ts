@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { csv } from "../../src/commands/csv.ts";
-import { visible } from "../../src/commands/print.ts";
-import { type Column, fields, table } from "../../src/commands/table.ts";
+import { csv, type Column, fields, table } from "../../src/commands/cli/format.ts";
+import { visible } from "../../src/commands/cli/print.ts";
 
 describe("a table for people", () => {
   test("aligns text left, numbers right and money at the point, with nothing at the ends of lines", () => {

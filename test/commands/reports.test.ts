@@ -1,6 +1,6 @@
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { DAY_MS } from "../../src/lib/day.ts";
+import { DAY_MS } from "../../src/lib/time.ts";
 import { openDesk, type Desk } from "../support/cli.ts";
 import { actor, ended, fund, opened, openStoreFolder, unbilled } from "../support/storeFolder.ts";
 
@@ -9,10 +9,10 @@ const hostile = "=cmd()\u001b[31m,\u009b2J\u202e";
 let desk: Desk;
 beforeAll(async () => {
   desk = await openDesk();
-  const books = await openStoreFolder(desk.database);
-  const alice = fund(books.store, "alice", 1_000_000_000n);
-  const bob = fund(books.store, "bob", 1_000_000_000n);
-  const { writer } = books;
+  const storeFolder = await openStoreFolder(desk.database);
+  const alice = fund(storeFolder.store, "alice", 1_000_000_000n);
+  const bob = fund(storeFolder.store, "bob", 1_000_000_000n);
+  const { writer } = storeFolder;
   await writer.write({ kind: "open", request: opened("req_1", alice) });
   await writer.write({ kind: "end", end: ended("req_1") });
   await writer.write({
@@ -35,7 +35,7 @@ beforeAll(async () => {
     kind: "open",
     request: opened("req_4", bob, { at: actor.at + 2 * DAY_MS }),
   });
-  await books.close();
+  await storeFolder.close();
 }, 20_000);
 afterAll(() => desk.remove());
 

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { nextSteps } from "../../src/commands/service/nextSteps.ts";
-import { obstacles, writtenFolders } from "../../src/commands/service/places.ts";
+import { nextSteps } from "../../src/commands/service/service.ts";
+import { obstacles, writtenFolders } from "../../src/commands/service/installPaths.ts";
 import type { Config } from "../../src/config/schema.ts";
 import { configOf, minimal } from "../config/loadText.ts";
 

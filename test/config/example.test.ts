@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { exampleConfig } from "../../src/config/example.ts";
+import { exampleConfig } from "../../src/config/load.ts";
 import { ConfigFile } from "../../src/config/schema.ts";
 import { configOf, loadText, minimal } from "./loadText.ts";
 
@@ -57,17 +57,17 @@ test("it names every key that the file may have", () => {
 /** The names of all keys in a schema, at any depth. */
 function keysOf(schema: unknown): Set<string> {
   const found = new Set<string>();
-  const visit = (value: unknown): void => {
+  const context = (value: unknown): void => {
     if (typeof value !== "object" || value === null) return;
     const properties: unknown = Reflect.get(value, "properties");
     if (typeof properties === "object" && properties !== null) {
       for (const [key, child] of Object.entries(properties)) {
         found.add(key);
-        visit(child);
+        context(child);
       }
     }
-    visit(Reflect.get(value, "items"));
+    context(Reflect.get(value, "items"));
   };
-  visit(schema);
+  context(schema);
   return found;
 }

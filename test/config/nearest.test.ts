@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { nearest } from "../../src/config/nearest.ts";
+import { nearest } from "../../src/lib/nearest.ts";
 
 const keys = ["base_url", "api_key", "api_key_file", "id", "kind", "weight"];
 

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { exampleConfig } from "../../src/config/example.ts";
+import { exampleConfig } from "../../src/config/load.ts";
 import { loadText } from "./loadText.ts";
 
 // Bad as every kind of value: it is no duration, address, word of a list, id, header value or file.

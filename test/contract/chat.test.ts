@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { checkChatRequest, type ChatRequestRules } from "../../src/contract/chat.ts";
+import { checkChatRequest, type ChatRequestRules } from "../../src/contract/chat/chatRequest.ts";
 import { refusalOf } from "./refusal.ts";
 
 const forward: ChatRequestRules = {

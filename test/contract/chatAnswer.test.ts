@@ -9,7 +9,7 @@ import {
   type Delta,
   type FinishReason,
   type UnbilledCompletion,
-} from "../../src/contract/chatAnswer.ts";
+} from "../../src/contract/chat/chatAnswer.ts";
 import { upstreamFailure } from "../../src/contract/errors.ts";
 
 const head = { id: "c-1", created: 1_700_000_000, model: "m" };

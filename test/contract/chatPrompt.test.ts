@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { checkChatRequest } from "../../src/contract/chat.ts";
+import { checkChatRequest } from "../../src/contract/chat/chatRequest.ts";
 import { refusalOf } from "./refusal.ts";
 
 type Fields = Record<string, unknown>;

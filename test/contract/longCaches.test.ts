@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import { refuseLongCaches } from "../../src/contract/longCaches.ts";
+import { refuseLongPromptCacheTtl } from "../../src/contract/requestFields.ts";
 import { refusalOf } from "./refusal.ts";
 
 const hour = { cache_control: { type: "ephemeral", ttl: "1h" } };
 const messageFor = async (body: Record<string, unknown>) => {
-  const refusal = await refusalOf(() => refuseLongCaches(body));
+  const refusal = await refusalOf(() => refuseLongPromptCacheTtl(body));
   if (refusal !== undefined) expect(refusal.status).toBe(400);
   return refusal?.message;
 };

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { parseJsonObject } from "../../src/contract/read.ts";
+import { parseJsonObject } from "../../src/contract/jsonBody.ts";
 import { collidingNames } from "../support/collidingNames.ts";
 import { cpuTimer } from "../support/cpuTimer.ts";
 import { refusalOf } from "./refusal.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { refuseTools } from "../../src/contract/refusedTools.ts";
+import { refuseTools } from "../../src/contract/requestFields.ts";
 import { refusalOf } from "./refusal.ts";
 
 const image = { type: "image_generation" };

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { checkResponsesRequest } from "../../src/contract/responses.ts";
+import { checkResponsesRequest } from "../../src/contract/responses/responsesRequest.ts";
 import type { Fields } from "./responsesRows.ts";
 
 const check = (fields: Fields) =>

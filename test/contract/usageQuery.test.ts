@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { checkUsageQuery } from "../../src/contract/usageQuery.ts";
-import { DAY_MS } from "../../src/lib/day.ts";
+import { DAY_MS } from "../../src/lib/time.ts";
 import { refusalOf } from "./refusal.ts";
 
 /** The last moment of a day. */

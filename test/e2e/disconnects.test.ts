@@ -92,11 +92,11 @@ test(
   async () => {
     const times: { byTheClock: number; own: number }[] = [];
     const waiting = [...leavings.entries()];
-    const visit = async (): Promise<void> => {
+    const context = async (): Promise<void> => {
       for (let next = waiting.pop(); next !== undefined; next = waiting.pop())
         times.push(await leave(next[1], next[0]));
     };
-    await Promise.all(several(atOnce, visit));
+    await Promise.all(several(atOnce, context));
     const own = times.map((time) => time.own).toSorted((a, b) => a - b);
     const figures = [own[0], own[clients / 2], own.at(-1)].map((ms) => `${ms?.toFixed(0)} ms`);
     process.stdout.write(`let go after ${figures.join(", ")} (first, middle, last)\n`);

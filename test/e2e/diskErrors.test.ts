@@ -47,12 +47,12 @@ function numbers(first: number, last: number, step: number): number[] {
 
 /** Resolves when a request is running by what the file says; nobody has it open then. */
 async function inTheBooks(path: string): Promise<void> {
-  const books = new Database(path, { readonly: true });
-  const running = books.query<{ id: number }, []>(
+  const storeFolder = new Database(path, { readonly: true });
+  const running = storeFolder.query<{ id: number }, []>(
     "SELECT id FROM requests WHERE status = 'running'",
   );
   await until("a request is in the books", () => running.get() !== null);
-  books.close();
+  storeFolder.close();
 }
 
 type Sweep = readonly [what: string, error: Omit<DiskError, "nth">, nths: readonly number[]];

@@ -1,9 +1,9 @@
+import packageJson from "../../package.json" with { type: "json" };
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { copyFile, exists, mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import packageJson from "../../package.json" with { type: "json" };
 import { usual } from "../support/chatAnswers.ts";
 import { ask } from "../support/chatCalls.ts";
 import { configText, oneModel } from "../support/gatewayConfig.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { DAY_MS } from "../../src/lib/day.ts";
+import { DAY_MS } from "../../src/lib/time.ts";
 import { oneModel } from "../support/gatewayConfig.ts";
 import {
   startGatewayProcess,
@@ -16,14 +16,14 @@ beforeAll(async () => {
   const config = oneModel("http://127.0.0.1:9/v1", { database: { keep_requests: "30d" } });
   gateway = await startGatewayProcess(config, {
     async prepare(desk) {
-      const books = await openStoreFolder(desk.database);
-      const alice = fund(books.store, "alice", 1_000_000_000n);
+      const storeFolder = await openStoreFolder(desk.database);
+      const alice = fund(storeFolder.store, "alice", 1_000_000_000n);
       for (const age of ages) {
         const request = opened(`req_${age}`, alice, { at: Date.now() - age * DAY_MS });
-        await books.writer.write({ kind: "open", request });
-        await books.writer.write({ kind: "end", end: ended(`req_${age}`) });
+        await storeFolder.writer.write({ kind: "open", request });
+        await storeFolder.writer.write({ kind: "end", end: ended(`req_${age}`) });
       }
-      await books.close();
+      await storeFolder.close();
       before = await desk.json("usage", "--by", "day");
     },
   });

@@ -1,8 +1,8 @@
 import { Database } from "bun:sqlite";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
-import { admit, type Admitted } from "../../src/gateway/admit.ts";
+import { admit, type Admission } from "../../src/gateway/admission/admit.ts";
 import { findModel } from "../../src/gateway/catalog.ts";
-import type { Visit } from "../../src/gateway/gateway.ts";
+import type { RequestContext } from "../../src/gateway/gateway.ts";
 import { openTestApp, type KeyOptions, type TestApp, type TestKey } from "../support/testApp.ts";
 
 const TOKEN = 1000n;
@@ -41,29 +41,29 @@ afterAll(async () => {
 });
 
 /** A request of the key's that has come as far as admission. */
-function visitOf(key: TestKey): Visit {
+function visitOf(key: TestKey): RequestContext {
   const { app, store } = gateway;
   const caller = store.keys.find(key.id);
   if (!caller) throw new Error("there is no such key");
   const noLimits = { requestsPerMinute: 0, tokensPerMinute: 0, concurrentRequests: 0 };
-  const admission = app.limiter.admit(caller.id, noLimits);
+  const admission = app.rateLimiter.admit(caller.id, noLimits);
   if (!admission.ok) throw new Error("a key without limits met one");
   return {
     requestId: app.newId("req"),
-    setup: app.gateway.current,
+    snapshot: app.gateway.current,
     caller,
-    passage: admission.passage,
+    permit: admission.permit,
     signal: new AbortController().signal,
-    note: () => {},
-    fail: () => {},
-    over: () => {},
+    addLogFields: () => {},
+    logFailure: () => {},
+    onStreamEnd: () => {},
   };
 }
 
 /** Asks for a whole answer of the model; what needs no waiting is decided before this returns. */
-function ask(visit: Visit): Promise<Admitted> {
-  const model = findModel(visit.setup.catalog, visit.caller.models, "small");
-  return admit(gateway.app.gateway, visit, model, {
+function ask(context: RequestContext): Promise<Admission> {
+  const model = findModel(context.snapshot.catalog, context.caller.models, "small");
+  return admit(gateway.app.gateway, context, model, {
     endpoint: "chat",
     stream: false,
     prompt: { bodyBytes: 100, messageCount: 1, unbounded: false },
@@ -73,14 +73,14 @@ function ask(visit: Visit): Promise<Admitted> {
   });
 }
 
-async function end({ meter }: Admitted): Promise<void> {
+async function end({ meter }: Admission): Promise<void> {
   const tokens = {
     promptTokens: 5,
     cachedTokens: 0,
     cacheWriteTokens: 0,
     completionTokens: ANSWER,
   };
-  await meter.finish({ status: "done", usage: { tokens, estimated: false } });
+  await meter.settle({ status: "done", usage: { tokens, estimated: false } });
 }
 
 /** Waits in this turn of the event loop, so that nothing but the writer's own thread goes on. */
@@ -101,17 +101,17 @@ async function secondMeanwhile(
   endIs: "committed" | "asked for",
 ): Promise<number | undefined> {
   const key = gateway.key(options);
-  const visit = visitOf(key);
-  const first = await ask(visit);
+  const context = visitOf(key);
+  const first = await ask(context);
   await first.meter.opened;
   if (endIs === "asked for") other.run("BEGIN IMMEDIATE");
   const firstEnd = end(first);
-  if (endIs === "committed") waitForCommit(visit.requestId);
+  if (endIs === "committed") waitForCommit(context.requestId);
   const second = ask(visitOf(key));
   if (endIs === "asked for") other.run("ROLLBACK");
-  const admitted = await second;
-  await Promise.all([firstEnd, end(admitted)]);
-  return admitted.outputTokensBound;
+  const admission = await second;
+  await Promise.all([firstEnd, end(admission)]);
+  return admission.outputTokensBound;
 }
 
 describe("a charge that is committed but whose hold is not released yet", () => {

@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test";
-import { ClientPace } from "../../src/gateway/clientPace.ts";
+import { ClientBackpressure } from "../../src/gateway/streaming/backpressure.ts";
 
-function paceAt(): { pace: ClientPace; goOn: (forMs: number) => void } {
+function paceAt(): { pace: ClientBackpressure; goOn: (forMs: number) => void } {
   let nowMs = 0;
   const clock = { epochMs: () => nowMs, monotonicMs: () => nowMs };
-  const pace = new ClientPace(clock, () => {});
+  const pace = new ClientBackpressure(clock, () => {});
   return { pace, goOn: (forMs) => void (nowMs += forMs) };
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { parseResponse } from "../../src/gateway/responses.ts";
 import { ResponsesDecoder } from "../../src/gateway/decoding/responsesDecoder.ts";
-import { parseAnswer } from "../../src/providers/chat/answerObject.ts";
+import { parseAnswer } from "../../src/providers/reportedFailure.ts";
 import { errorOfReply } from "../../src/providers/errorReply.ts";
 import { AnswerError } from "../../src/providers/provider.ts";
 import { collidingNames } from "../support/collidingNames.ts";

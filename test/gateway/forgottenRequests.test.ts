@@ -1,11 +1,11 @@
 import { expect, test } from "bun:test";
-import { authenticate } from "../../src/auth/authenticate.ts";
-import { admit } from "../../src/gateway/admit.ts";
+import { authenticate } from "../../src/auth/apiKey.ts";
+import { admit } from "../../src/gateway/admission/admit.ts";
 import { findModel } from "../../src/gateway/catalog.ts";
 import { ChatDecoder } from "../../src/gateway/decoding/chatDecoder.ts";
-import { endForgotten } from "../../src/gateway/forgottenRequests.ts";
-import type { Visit } from "../../src/gateway/gateway.ts";
-import { StreamRelay } from "../../src/gateway/relay.ts";
+import { settleLeaked } from "../../src/app.ts";
+import type { RequestContext } from "../../src/gateway/gateway.ts";
+import { StreamRelay } from "../../src/gateway/streaming/streamRelay.ts";
 import { UpstreamError, type UpstreamExchange } from "../../src/providers/upstream.ts";
 import { doneEvent, helloEvent, stopEvent, usageEvent } from "../support/chatAnswers.ts";
 import { rouble, type TestKey } from "../support/testApp.ts";
@@ -16,26 +16,26 @@ const minuteMs = 60_000;
 const opened = openOneModelBefore({}, { total_timeout: "10m" });
 
 /** A request as the path of a chat admits it. */
-async function admitted(key: TestKey) {
+async function admission(key: TestKey) {
   const { app } = opened.gateway;
   const { gateway } = app;
   const caller = authenticate(key.key, gateway.store.keys, Date.now());
   if (caller === undefined) throw new Error("the key is not known");
   const limits = { requestsPerMinute: 0, tokensPerMinute: 0, concurrentRequests: 0 };
-  const admission = app.limiter.admit(caller.id, limits);
+  const admission = app.rateLimiter.admit(caller.id, limits);
   if (!admission.ok) throw new Error("the key is limited");
-  const visit: Visit = {
+  const context: RequestContext = {
     requestId: app.newId("req"),
-    setup: app.gateway.current,
+    snapshot: app.gateway.current,
     caller,
-    passage: admission.passage,
+    permit: admission.permit,
     signal: new AbortController().signal,
-    note() {},
-    fail() {},
-    over() {},
+    addLogFields() {},
+    logFailure() {},
+    onStreamEnd() {},
   };
-  const model = findModel(visit.setup.catalog, null, "small");
-  const { meter, ...rest } = await admit(gateway, visit, model, {
+  const model = findModel(context.snapshot.catalog, null, "small");
+  const { meter, ...rest } = await admit(gateway, context, model, {
     endpoint: "chat",
     stream: false,
     prompt: { bodyBytes: 100, messageCount: 1, unbounded: false },
@@ -45,7 +45,7 @@ async function admitted(key: TestKey) {
   });
   const [candidate] = model.chatCandidates;
   if (candidate === undefined) throw new Error("the model has no route");
-  return { admitted: { meter, ...rest }, meter, candidate };
+  return { admission: { meter, ...rest }, meter, candidate };
 }
 
 /** All of an answer that its provider has sent already, a piece for each read. */
@@ -69,19 +69,19 @@ function arrived(pieces: readonly string[]): UpstreamExchange {
 test("a request that nobody ends gives its money back, uncharged, and the operator hears of it", async () => {
   const { gateway } = opened;
   const key = gateway.key({ balance: rouble });
-  await admitted(key);
+  await admission(key);
   expect(gateway.app.gateway.holds.total()).toBeGreaterThan(0n);
 
   gateway.clock.advance(30 * minuteMs);
-  endForgotten(gateway.app.gateway);
-  endForgotten(gateway.app.gateway);
+  settleLeaked(gateway.app.gateway);
+  settleLeaked(gateway.app.gateway);
   expect(gateway.app.gateway.holds.total()).toBeGreaterThan(0n);
 
   gateway.clock.advance(3 * minuteMs);
-  endForgotten(gateway.app.gateway);
+  settleLeaked(gateway.app.gateway);
   // The first look after a standstill leaves the requests to their own time limits.
   expect(gateway.app.gateway.holds.total()).toBeGreaterThan(0n);
-  endForgotten(gateway.app.gateway);
+  settleLeaked(gateway.app.gateway);
   await until("the hold is released", () => gateway.app.gateway.holds.total() === 0n);
 
   const [record] = await gateway.records(key, 1);
@@ -99,12 +99,12 @@ test("a request that nobody ends gives its money back, uncharged, and the operat
 test("one that was ended is not looked for", async () => {
   const { gateway } = opened;
   const key = gateway.key({ balance: rouble });
-  const { meter } = await admitted(key);
-  await meter.finish({ status: "done" });
+  const { meter } = await admission(key);
+  await meter.settle({ status: "done" });
   const lines = gateway.log.length;
   gateway.clock.advance(34 * minuteMs);
-  endForgotten(gateway.app.gateway);
-  endForgotten(gateway.app.gateway);
+  settleLeaked(gateway.app.gateway);
+  settleLeaked(gateway.app.gateway);
   expect(gateway.log.slice(lines)).toEqual([]);
 });
 
@@ -112,7 +112,7 @@ test("an answer whose client is slow to take its end is none of them: it is char
   const { gateway } = opened;
   const { clock } = gateway.app.gateway;
   const key = gateway.key({ balance: rouble });
-  const { admitted: held, candidate } = await admitted(key);
+  const { admission: held, candidate } = await admission(key);
   const words = Array.from({ length: 30 }, () => helloEvent);
   const identity = { id: "x", model: "small", created: 0, unknownFields: "forward" } as const;
   const relay = new StreamRelay({
@@ -125,7 +125,7 @@ test("an answer whose client is slow to take its end is none of them: it is char
       stop: [],
       eventsStandAlone: candidate.chat.eventsStandAlone,
     }),
-    admitted: held,
+    admission: held,
     candidate,
     attemptEnded() {},
     clock,
@@ -146,8 +146,8 @@ test("an answer whose client is slow to take its end is none of them: it is char
     // Shorter than what makes it one that went away.
     relay.pauses();
     gateway.clock.advance(1.9 * minuteMs);
-    endForgotten(gateway.app.gateway);
-    endForgotten(gateway.app.gateway);
+    settleLeaked(gateway.app.gateway);
+    settleLeaked(gateway.app.gateway);
     relay.resumes();
   }
   expect(text).toContain("[DONE]");

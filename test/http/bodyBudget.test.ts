@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { array, assert, boolean, nat, property, tuple } from "fast-check";
-import { createBodyBudget, type BodyClaim } from "../../src/limits/bodyBudget.ts";
+import { createBodyBudget, type BodyReservation } from "../../src/limits/bodyBudget.ts";
 import { answered, helloEvent, roleEvent } from "../support/chatAnswers.ts";
 import { chat, openChat } from "../support/chatCalls.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
@@ -54,7 +54,7 @@ describe("where the bodies of an account take all the memory that they may", () 
 });
 
 /** Takes what it can get, to the last byte, and says how much that was. */
-function takeAll(claim: BodyClaim): number {
+function takeAll(claim: BodyReservation): number {
   let taken = 0;
   for (let bytes = 2 ** 50; bytes >= 1; bytes /= 2) while (claim.take(bytes)) taken += bytes;
   return taken;
@@ -156,7 +156,7 @@ describe("a budget of bodies", () => {
     const steps = array(step, { maxLength: 200, size: "max" });
     const history = property(steps, (told) => {
       const budget = createBodyBudget(ALL);
-      const accounts = Array.from({ length: 10 }, (): BodyClaim[] => []);
+      const accounts = Array.from({ length: 10 }, (): BodyReservation[] => []);
       for (const [accountId, bytes, isRelease] of told) {
         const open = accounts[accountId] ?? [];
         const claim = budget.claim(accountId);

@@ -8,7 +8,7 @@ import {
   openChat,
   tooOften,
   unknownModel,
-  type Refusal,
+  type DemoError,
 } from "../support/chatCalls.ts";
 import { helloEvent, stopEvent, usual } from "../support/chatAnswers.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
@@ -19,7 +19,7 @@ import type { TestKey } from "../support/testApp.ts";
 const at = openOneModelBefore();
 
 const brokenBody = '{"model":';
-const wrongField: Refusal = [400, "invalid_request_error", "temperature must be between 0 and 2"];
+const wrongField: DemoError = [400, "invalid_request_error", "temperature must be between 0 and 2"];
 
 /** Uses up the one request, or the tokens, that the key may have in this minute. */
 async function exhausted(key: TestKey): Promise<TestKey> {

@@ -87,13 +87,13 @@ describe.each(leavingWays)("a client of a JSON answer that goes away (%s)", (way
 
 describe("clients of JSON answers that go away", () => {
   test("beyond 256 at once are not waited for: the provider is given up, and the prompt charged", async () => {
-    const { traffic } = at.gateway.app.gateway;
+    const { inFlight } = at.gateway.app.gateway;
     const { key, leave, givenUp } = await begin({});
-    traffic.detachedCount = 256;
+    inFlight.disconnectedCount = 256;
     await leave();
     await givenUp;
-    expect(traffic.detachedCount).toBe(256);
-    traffic.detachedCount = 0;
+    expect(inFlight.disconnectedCount).toBe(256);
+    inFlight.disconnectedCount = 0;
     await expectRecord(key, promptOnly, { estimated: true, promptTokens: 2, completionTokens: 0 });
   });
 });
@@ -228,7 +228,7 @@ describe("a client that has gone away", () => {
     await at.gateway.checkBooks();
     at.provider.answer = answered();
     expect([busy.status, (await chat(at.gateway, key)).status]).toEqual([429, 200]);
-    expect(at.gateway.app.gateway.traffic.detachedCount).toBe(0);
+    expect(at.gateway.app.gateway.inFlight.disconnectedCount).toBe(0);
   });
 
   test("is not failed over: no further route is tried for nobody", async () => {

@@ -31,19 +31,19 @@ test.each([
   "a client that leaves while the connection is still being made pays nothing: %s",
   async (_, model, stream, attemptCount) => {
     const { gateway, providers } = at;
-    const { traffic } = gateway.app.gateway;
+    const { inFlight } = gateway.app.gateway;
     providers.local.answer = refusal(503);
     const key = gateway.key();
     const client = await connectRaw(gateway.port);
     client.send(chatBytes(key.key, JSON.stringify(ask({ model, stream }))));
     await until("its last route is tried", () => {
-      const [exchange] = traffic.exchanges;
+      const [exchange] = inFlight.exchanges;
       return exchange !== undefined && providers.local.requests.length === attemptCount - 1;
     });
-    traffic.detachedCount = 256;
+    inFlight.disconnectedCount = 256;
     client.reset();
     const [record] = await gateway.records(key, 1);
-    traffic.detachedCount = 0;
+    inFlight.disconnectedCount = 0;
     expect(record).toMatchObject({
       status: "cancelled",
       charge: 0n,
@@ -56,21 +56,21 @@ test.each([
 
 test("a client of a JSON answer that leaves in the pause behind providers that failed pays nothing", async () => {
   const { gateway, providers } = at;
-  const { retryBudget, traffic } = gateway.app.gateway;
+  const { retryBudget, inFlight } = gateway.app.gateway;
   providers.local.answer = refusal(500);
   const key = gateway.key();
   const client = await connectRaw(gateway.port);
   const take = retryBudget.take.bind(retryBudget);
   // It is asked right before the pause. No answer is read on without its client any more.
   retryBudget.take = (underWay) => {
-    traffic.detachedCount = 256;
+    inFlight.disconnectedCount = 256;
     client.reset();
     return take(underWay);
   };
   client.send(chatBytes(key.key, JSON.stringify(ask({ model: "three" }))));
   const [record] = await gateway.records(key, 1);
   retryBudget.take = take;
-  traffic.detachedCount = 0;
+  inFlight.disconnectedCount = 0;
   expect(record).toMatchObject({ status: "cancelled", charge: 0n, attemptCount: 2 });
   expect(providers.local.requests).toHaveLength(2);
 });

@@ -7,7 +7,7 @@ import {
   usageEvent,
   usual,
 } from "../support/chatAnswers.ts";
-import { call, chat, expectRefusal, type Refusal } from "../support/chatCalls.ts";
+import { call, chat, expectRefusal, type DemoError } from "../support/chatCalls.ts";
 import { fillStore } from "../support/fullStore.ts";
 import { costOf } from "../support/gatewayConfig.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
@@ -21,7 +21,7 @@ import { until } from "../support/until.ts";
 const at = openOneModelBefore();
 const started = 100_000_000_000n;
 const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
-const ownFault: Refusal = [502, "provider_error", "service temporarily unavailable"];
+const ownFault: DemoError = [502, "provider_error", "service temporarily unavailable"];
 const theEnd = [...[stopEvent, usageEvent, doneEvent].map(piece), streamEnd];
 /** How long the end of an answer waits for the store. */
 const PATIENCE_MS = 10_000;

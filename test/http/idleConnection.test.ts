@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { authenticate } from "../../src/auth/authenticate.ts";
+import { authenticate } from "../../src/auth/apiKey.ts";
 import { postChat } from "../../src/http/completions.ts";
 import type { Entry } from "../../src/http/place.ts";
 import { showUsage } from "../../src/http/usage.ts";
@@ -31,7 +31,7 @@ function entryOf(request: Request): { entry: Entry; allowed: number[]; hasPlace:
   const caller = authenticate(key, store.keys, clock.epochMs());
   if (!caller) throw new Error("the key is not known");
   const limits = { requestsPerMinute: 0, tokensPerMinute: 0, concurrentRequests: 1 };
-  const admission = app.limiter.admit(caller.id, limits);
+  const admission = app.rateLimiter.admit(caller.id, limits);
   if (!admission.ok) throw new Error("the key has no place");
   const allowed: number[] = [];
   const server: Entry["server"] = {
@@ -40,11 +40,11 @@ function entryOf(request: Request): { entry: Entry; allowed: number[]; hasPlace:
       allowed.push(seconds);
     },
   };
-  const { passage } = admission;
+  const { permit } = admission;
   return {
-    entry: { request, trace: new Trace(app, request), caller, passage, server },
+    entry: { request, trace: new Trace(app, request), caller, permit, server },
     allowed,
-    hasPlace: () => app.limiter.admit(caller.id, limits).ok,
+    hasPlace: () => app.rateLimiter.admit(caller.id, limits).ok,
   };
 }
 

@@ -14,7 +14,7 @@ import {
   chunksOf,
   expectRefusal,
   openChat,
-  type Refusal,
+  type DemoError,
 } from "../support/chatCalls.ts";
 import { costOf } from "../support/gatewayConfig.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
@@ -29,7 +29,7 @@ const at = openOneModelBefore({ metrics: { listen: "127.0.0.1:0" } });
 const hasty = openOneModelBefore({}, { first_byte_timeout: "200ms", idle_timeout: "200ms" });
 const started = 100_000_000_000n;
 const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
-const ownFault: Refusal = [502, "provider_error", "service temporarily unavailable"];
+const ownFault: DemoError = [502, "provider_error", "service temporarily unavailable"];
 
 /** How long the end of an answer waits for the store. */
 const PATIENCE_MS = 10_000;

@@ -14,7 +14,7 @@ const JSON_CLIENTS = 300;
 const STREAM_CLIENTS = 200;
 const CLIENTS = JSON_CLIENTS + STREAM_CLIENTS;
 /** So many JSON answers are read to their end for nobody; the others are given up. */
-const DETACHED_MAX = 256;
+const DISCONNECTED_MAX = 256;
 const RELEASED_WITHIN_MS = 5000;
 
 const exact = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
@@ -46,8 +46,11 @@ test("500 clients that leave at once are charged what is due, and nothing is hel
 
   const leftMs = performance.now();
   for (const client of clients) client.reset();
-  const { holds, traffic } = at.gateway.app.gateway;
-  await until("no more than may be are read on", () => traffic.detachedCount === DETACHED_MAX);
+  const { holds, inFlight } = at.gateway.app.gateway;
+  await until(
+    "no more than may be are read on",
+    () => inFlight.disconnectedCount === DISCONNECTED_MAX,
+  );
   left.resolve();
   await until("nothing is held", () => holds.total() === 0n, RELEASED_WITHIN_MS);
   expect(performance.now() - leftMs).toBeLessThan(RELEASED_WITHIN_MS);
@@ -57,11 +60,11 @@ test("500 clients that leave at once are charged what is due, and nothing is hel
     ({ status, stream, charge }) => `${status} ${stream} ${charge}`,
   );
   expect(Object.fromEntries([...charges].map(([what, rows]) => [what, rows.length]))).toEqual({
-    [`cancelled false ${exact}`]: DETACHED_MAX,
-    [`cancelled false ${promptOnly}`]: JSON_CLIENTS - DETACHED_MAX,
+    [`cancelled false ${exact}`]: DISCONNECTED_MAX,
+    [`cancelled false ${promptOnly}`]: JSON_CLIENTS - DISCONNECTED_MAX,
     [`cancelled true ${promptAndHello}`]: STREAM_CLIENTS,
   });
   const all = list().reduce((sum, { charge }) => sum + charge, 0n);
   expect(at.gateway.balance(key)).toBe(started - all);
-  expect(traffic.detachedCount).toBe(0);
+  expect(inFlight.disconnectedCount).toBe(0);
 }, 30_000);

@@ -262,7 +262,10 @@ describe("figures of the moment", () => {
     expect(detached.value("tollgate_detached_answers")).toBe(1);
     await provide("HTTP/1.1 500 X\r\ncontent-length: 0\r\n\r\n");
     await at.gateway.checkBooks();
-    await until("nothing is read on", () => at.gateway.app.gateway.traffic.detachedCount === 0);
+    await until(
+      "nothing is read on",
+      () => at.gateway.app.gateway.inFlight.disconnectedCount === 0,
+    );
     const after = await scrape(at.gateway.metricsUrl);
     expect(after.value("tollgate_detached_answers")).toBe(0);
   });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { answered, doneEvent, helloEvent, stopEvent, usageEvent } from "../support/chatAnswers.ts";
-import { chat, expectRefusal, type Refusal, type Reply } from "../support/chatCalls.ts";
+import { chat, expectRefusal, type DemoError, type Reply } from "../support/chatCalls.ts";
 import { costOf } from "../support/gatewayConfig.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
 import { expectNothingOpen } from "../support/nothingOpen.ts";
@@ -14,7 +14,7 @@ import { until } from "../support/until.ts";
 const at = openOneModelBefore();
 const started = 100_000_000_000n;
 const exact = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
-const ownFault: Refusal = [502, "provider_error", "service temporarily unavailable"];
+const ownFault: DemoError = [502, "provider_error", "service temporarily unavailable"];
 const theEnd = [...[stopEvent, usageEvent, doneEvent].map(piece), streamEnd];
 
 /** Makes one call of a method fail on the spot, and puts the method back. */
@@ -50,7 +50,7 @@ describe("a fault of our own amid a stream", () => {
       "before the charge",
       "internal",
       () => {
-        for (const exchange of at.gateway.app.gateway.traffic.exchanges)
+        for (const exchange of at.gateway.app.gateway.inFlight.exchanges)
           failOnce(exchange, "finished");
       },
     ],
@@ -105,12 +105,12 @@ test("a fault of our own as the last ids of a response are recorded: no end that
 });
 
 test("a fault of our own behind the charge of a stream: charged once, and nothing left", async () => {
-  const { limiter } = at.gateway.app;
-  const admit = limiter.admit.bind(limiter);
-  limiter.admit = (keyId, limits) => {
-    limiter.admit = admit;
-    const admission = limiter.admit(keyId, limits);
-    if (admission.ok) failOnce(admission.passage, "correctTokens");
+  const { rateLimiter } = at.gateway.app;
+  const admit = rateLimiter.admit.bind(rateLimiter);
+  rateLimiter.admit = (keyId, limits) => {
+    rateLimiter.admit = admit;
+    const admission = rateLimiter.admit(keyId, limits);
+    if (admission.ok) failOnce(admission.permit, "correctTokens");
     return admission;
   };
   const { key, client, provide } = await beginStream();

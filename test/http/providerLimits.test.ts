@@ -94,7 +94,7 @@ describe("the routes of a model", () => {
         expectRefusal(reply, [502, "provider_error", "service temporarily unavailable"]);
         expect(called()).toEqual([1, 0, 0, 0]);
       } finally {
-        app.gateway.traffic.isCut = false;
+        app.gateway.inFlight.isAborting = false;
       }
     },
   );
@@ -116,7 +116,7 @@ describe("the routes of a model", () => {
         expect(called()).toEqual([1, 1, 0, 0]);
       } finally {
         retryBudget.take = take;
-        app.gateway.traffic.isCut = false;
+        app.gateway.inFlight.isAborting = false;
       }
     },
   );

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { doneEvent, helloEvent, stopEvent, streamed, usual } from "../support/chatAnswers.ts";
-import { call, chat, expectRefusal, openChat, type Refusal } from "../support/chatCalls.ts";
+import { call, chat, expectRefusal, openChat, type DemoError } from "../support/chatCalls.ts";
 import { costlyModels, prices } from "../support/gatewayConfig.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
 import { responds } from "../support/responsesAnswers.ts";
@@ -12,7 +12,7 @@ import { until } from "../support/until.ts";
 const at = openBefore(["local"], costlyModels("small", "old"));
 const provider = at.providers.local;
 
-const noRequest: Refusal = [404, "invalid_request_error", "request not found"];
+const noRequest: DemoError = [404, "invalid_request_error", "request not found"];
 
 function ask(key: TestKey, id: string) {
   return call(at.gateway, key, { path: `/v1/requests/${id}` });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { DAY_MS } from "../../src/lib/day.ts";
+import { DAY_MS } from "../../src/lib/time.ts";
 import { choice, completion, usual } from "../support/chatAnswers.ts";
 import { chat } from "../support/chatCalls.ts";
 import type { GatewayConfig } from "../support/gatewayConfig.ts";

@@ -21,13 +21,13 @@ const { one, two } = at.providers;
 /** So many failures in a row put a route aside. */
 const FAILURES_MAX = 5;
 
-type Ask = (model: string) => Promise<Reply>;
+type AdmissionRequest = (model: string) => Promise<Reply>;
 const ask = {
   chat: (model) => chat(at.gateway, at.gateway.key(), { model }),
   chatStream: (model) => chat(at.gateway, at.gateway.key(), { model, stream: true }),
   responses: (model) => respond(at.gateway, at.gateway.key(), { model }),
   responsesStream: (model) => respond(at.gateway, at.gateway.key(), { model, stream: true }),
-} satisfies Record<string, Ask>;
+} satisfies Record<string, AdmissionRequest>;
 
 const failed = (error: object) => ({ output: [], usage: null, error });
 const inJson = (error: object) => json(ended("resp_1", { ...failed(error), status: "failed" }));
@@ -41,7 +41,7 @@ const inATypelessEvent = (error: object) =>
 const inPlaceOfAnAnswer = (error: object) => json({ error });
 
 /** The ways in which a provider says that it failed, before any content. */
-const ways: readonly (readonly [string, Ask, (error: object) => ProviderAnswer])[] = [
+const ways: readonly (readonly [string, AdmissionRequest, (error: object) => ProviderAnswer])[] = [
   ["a chat in JSON", ask.chat, inJson],
   ["a chat whose stream ends as failed", ask.chatStream, atItsEnd],
   ["a chat whose stream has an error", ask.chatStream, inAnEvent],
@@ -53,7 +53,7 @@ const ways: readonly (readonly [string, Ask, (error: object) => ProviderAnswer])
 ];
 
 /** Asks so often that the route would be put aside if it counted, and then whether it is. */
-async function isPutAside(make: Ask, answer: ProviderAnswer): Promise<boolean> {
+async function isPutAside(make: AdmissionRequest, answer: ProviderAnswer): Promise<boolean> {
   one.answer = answer;
   for (let time = 0; time < FAILURES_MAX; time += 1) await make("small");
   one.answer = responds();

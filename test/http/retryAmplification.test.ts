@@ -54,7 +54,7 @@ test.each([
       };
     const key = at.gateway.key();
     const served: number[] = [];
-    const visit = async (): Promise<void> => {
+    const context = async (): Promise<void> => {
       while (served.length + underWay < requests) {
         underWay += 1;
         const reply = await chat(at.gateway, key, { stream: random.chance(0.5) });
@@ -62,7 +62,7 @@ test.each([
         served.push(reply.status);
       }
     };
-    await Promise.all(several(atOnce, visit));
+    await Promise.all(several(atOnce, context));
     // Up to the last ones there are always as many under way.
     expect(thirdsAtOnceMost).toBeLessThanOrEqual(Math.max(3, atOnce / 5));
     expect(thirds).toBeGreaterThanOrEqual(thirdsMin);

@@ -76,7 +76,7 @@ describe("third attempts", () => {
       expect((await reply).status).toBe(502);
       expect(thirds()).toBe(0);
     } finally {
-      app.gateway.traffic.isCut = false;
+      app.gateway.inFlight.isAborting = false;
     }
   });
 

@@ -6,7 +6,7 @@ import {
   chat,
   expectRefusal,
   tooOften,
-  type Refusal,
+  type DemoError,
   type Reply,
 } from "../support/chatCalls.ts";
 import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
@@ -108,7 +108,7 @@ describe.each(paths)("%s", (path) => {
 
   test("is not there with another method, a slash behind it, or in another case", async () => {
     const key = at.gateway.key();
-    const notFound: Refusal = [404, "invalid_request_error", "not found"];
+    const notFound: DemoError = [404, "invalid_request_error", "not found"];
     for (const method of ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"]) {
       expectRefusal(await get(of("x"), key, method), notFound);
     }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { chat, expectRefusal, type Refusal } from "../support/chatCalls.ts";
+import { chat, expectRefusal, type DemoError } from "../support/chatCalls.ts";
 import { usualMessage } from "../support/anthropicAnswers.ts";
 import { usual } from "../support/chatAnswers.ts";
 import { openBefore } from "../support/gatewayUnderTest.ts";
@@ -22,7 +22,7 @@ const at = openBefore(["claude", "flat", "other"], ({ claude: claudeUrl, flat, o
 }));
 
 const twice = { n: 2 };
-const unfit: Refusal = [
+const unfit: DemoError = [
   400,
   "invalid_request_error",
   "n is not supported by this model's provider",

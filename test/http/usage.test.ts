@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { DAY_MS } from "../../src/lib/day.ts";
+import { DAY_MS } from "../../src/lib/time.ts";
 import { helloEvent, usual } from "../support/chatAnswers.ts";
 import { call, chat, expectRefusal, openChat } from "../support/chatCalls.ts";
 import { costlyModels } from "../support/gatewayConfig.ts";
@@ -170,7 +170,7 @@ describe("GET /v1/usage", () => {
   async function whileOthersWait<T>(work: () => Promise<T>): Promise<T> {
     const { app, clock } = at.gateway;
     const taken = Promise.withResolvers<void>();
-    const turns = app.turns.run(
+    const fairQueue = app.fairQueue.run(
       0,
       (function* (): Generator<undefined, void> {
         clock.advance(TURN_MS);
@@ -180,7 +180,7 @@ describe("GET /v1/usage", () => {
     );
     await taken.promise;
     const done = await work();
-    await turns;
+    await fairQueue;
     return done;
   }
 
@@ -209,14 +209,14 @@ describe("GET /v1/usage", () => {
   });
 
   test("is a 502 for a gateway whose time to drain is over", async () => {
-    const { traffic } = at.gateway.app.gateway;
+    const { inFlight } = at.gateway.app.gateway;
     const key = at.gateway.key();
     const reply = await whileOthersWait(async () => {
       const asked = ask(key);
       await until("it is asked for", () => at.gateway.app.requests.open === 1);
-      traffic.isCut = true;
+      inFlight.isAborting = true;
       return asked;
-    }).finally(() => (traffic.isCut = false));
+    }).finally(() => (inFlight.isAborting = false));
     expectRefusal(reply, [502, "provider_error", "service temporarily unavailable"]);
     expect(await usage(key)).toEqual([]);
   });

@@ -18,15 +18,15 @@ const CROWD = 150;
 /** Counts how often the books are asked for money. */
 function countReads(): () => number {
   const { keys } = at.gateway.store;
-  const { funds, fundsBeside } = keys;
+  const { funds, fundsExcluding } = keys;
   let count = 0;
   keys.funds = (...asked) => {
     count += 1;
     return funds(...asked);
   };
-  keys.fundsBeside = (...asked) => {
+  keys.fundsExcluding = (...asked) => {
     count += 1;
-    return fundsBeside(...asked);
+    return fundsExcluding(...asked);
   };
   return () => count;
 }

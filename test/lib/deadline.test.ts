@@ -1,6 +1,5 @@
 import { expect, test } from "bun:test";
-import { systemClock } from "../../src/lib/clock.ts";
-import { Deadline } from "../../src/lib/deadline.ts";
+import { systemClock, Deadline } from "../../src/lib/clock.ts";
 
 test("a moment that lies in the past already has passed at once, and the runtime warns of nothing", async () => {
   const warnings: string[] = [];

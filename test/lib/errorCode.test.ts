@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { refusalOf } from "../../src/lib/errorCode.ts";
+import { refusalOf } from "../../src/lib/systemError.ts";
 
 test.each([
   ["ENOENT", "no such file"],

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { Clock } from "../../src/lib/clock.ts";
-import { idMaker } from "../../src/lib/id.ts";
-import { systemRandom, type Random } from "../../src/lib/random.ts";
+import { idMaker, systemRandom, type Random } from "../../src/lib/random.ts";
 
 const FORM = /^req_[0-9a-hjkmnp-tv-z]{20}$/;
 

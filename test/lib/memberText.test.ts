@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { assert, constantFrom, dictionary, jsonValue, property } from "fast-check";
-import { memberText } from "../../src/lib/memberText.ts";
+import { memberText } from "../../src/lib/json.ts";
 
 test.each<[string, string | undefined]>([
   ['{"usage":{"a":1}}', '{"a":1}'],

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { pathStatus } from "../../src/lib/pathStatus.ts";
+import { pathStatus } from "../../src/lib/systemError.ts";
 
 let folder: string;
 beforeAll(() => {

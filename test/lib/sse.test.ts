@@ -1,6 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import { createSseSplitter, SseLimitError } from "../../src/lib/sse.ts";
-import { SseEncodingError, type SseEvent } from "../../src/lib/sseEvent.ts";
+import {
+  createSseSplitter,
+  SseLimitError,
+  SseEncodingError,
+  type SseEvent,
+} from "../../src/lib/sse.ts";
 import { seededRandom } from "../support/seededRandom.ts";
 import { cpuTimer } from "../support/cpuTimer.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { hasLoneSurrogateEscape } from "../../src/lib/surrogate.ts";
+import { hasLoneSurrogateEscape } from "../../src/contract/jsonBody.ts";
 
 const cases: [text: string, lone: boolean][] = [
   ['"plain"', false],

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { exactReader } from "../../src/lib/exactJson.ts";
 import { CostlyJsonError, parseUntrusted } from "../../src/lib/untrustedJson.ts";
-import { parseAnswer } from "../../src/providers/chat/answerObject.ts";
-import { ExcessError } from "../../src/providers/provider.ts";
+import { parseAnswer } from "../../src/providers/reportedFailure.ts";
+import { ExcessiveAnswerError } from "../../src/providers/provider.ts";
 import { collidingNames } from "../support/collidingNames.ts";
 
 const numbered = (count: number, name: string): string[] =>
@@ -78,7 +78,7 @@ test("an answer has room for twenty likely others beside each of thousands of to
   expect(() => parseUntrusted(text)).toThrow(CostlyJsonError);
   expect(parseAnswer(text)).toEqual(JSON.parse(text));
   const colliding = JSON.stringify({ choices: collidingNames(200) });
-  expect(() => parseAnswer(colliding)).toThrow(ExcessError);
+  expect(() => parseAnswer(colliding)).toThrow(ExcessiveAnswerError);
 });
 
 describe("what an honest request has is read as JSON.parse reads it", () => {

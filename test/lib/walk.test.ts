@@ -1,10 +1,13 @@
 import { expect, test } from "bun:test";
-import { walk } from "../../src/lib/walk.ts";
+import { walk } from "../../src/lib/json.ts";
 
-type Visit = readonly [value: unknown, key: string | undefined];
+type RequestContext = readonly [value: unknown, key: string | undefined];
 
-function visitsOf(value: unknown, into: (value: unknown) => boolean = () => true): Visit[] {
-  const visits: Visit[] = [];
+function visitsOf(
+  value: unknown,
+  into: (value: unknown) => boolean = () => true,
+): RequestContext[] {
+  const visits: RequestContext[] = [];
   walk(value, (found, key) => {
     visits.push([found, key]);
     return into(found);

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test";
 import { rejectionOf } from "../support/httpClient.ts";
-import { createTurns } from "../../src/limits/turns.ts";
+import { createFairQueue } from "../../src/limits/fairQueue.ts";
 
 /** Turns, and work of so many steps, each of which takes so long by a clock of the test's own. */
 function bench() {
   let nowMs = 0;
   const seen: string[] = [];
-  const turns = createTurns({ monotonicMs: () => nowMs, epochMs: () => 0 });
+  const fairQueue = createFairQueue({ monotonicMs: () => nowMs, epochMs: () => 0 });
   function* work(name: string, count: number, stepMs: number): Generator<undefined, string> {
     for (let step = 0; step < count; step += 1) {
       nowMs += stepMs;
@@ -17,7 +17,7 @@ function bench() {
   }
   /** Rejects where the account has too much under way. */
   async function run(accountId: number, steps: Generator<undefined, string>): Promise<string> {
-    const running = turns.run(accountId, steps);
+    const running = fairQueue.run(accountId, steps);
     if (running === undefined) throw new Error("too much is under way");
     return running;
   }

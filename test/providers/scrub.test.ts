@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { ProviderConfig } from "../../src/config/schema.ts";
-import { scrub, secretsOf } from "../../src/providers/scrub.ts";
+import { redactSecrets, secretsOf } from "../../src/providers/scrub.ts";
 
 const noSecrets = { values: [], hosts: [] };
 
@@ -14,7 +14,7 @@ describe("what a caller needs to read stays as it is", () => {
     "'org-structure.Leader' and 'proj_members' and 'key_constraint...' are unknown",
     "a ratio of 16:9:1:1 at 12:30:45:10",
     "state:1:2:3 of std::vector, ::: and a::b",
-  ])("%s", (text) => expect(scrub(text, noSecrets)).toBe(text));
+  ])("%s", (text) => expect(redactSecrets(text, noSecrets)).toBe(text));
 });
 
 describe("what is the operator's is masked", () => {
@@ -39,9 +39,9 @@ describe("what is the operator's is masked", () => {
     "2001:0:0:0:0:0:0:1",
     "2001:470:1f0b:10",
   ])("%s", (secret) => {
-    expect(scrub(`before ${secret} behind`, noSecrets)).toBe("before *** behind");
-    expect(scrub(`'${secret}'`, noSecrets)).toBe("'***'");
-    expect(scrub(`it:${secret}`, noSecrets)).toBe("it:***");
+    expect(redactSecrets(`before ${secret} behind`, noSecrets)).toBe("before *** behind");
+    expect(redactSecrets(`'${secret}'`, noSecrets)).toBe("'***'");
+    expect(redactSecrets(`it:${secret}`, noSecrets)).toBe("it:***");
   });
 });
 
@@ -50,13 +50,13 @@ test("a secret that stands where a long text is cut is masked, however much is m
   const address = `https://${"a".repeat(480)} `;
   for (let length = 2000; length <= 2060; length += 1) {
     const text = `${address.repeat(4)}${"b".repeat(length - 4 * address.length)}${key}`;
-    expect(scrub(text, { values: [key], hosts: [] })).not.toContain("a-key");
+    expect(redactSecrets(text, { values: [key], hosts: [] })).not.toContain("a-key");
   }
 });
 
 test("a key at the end of what is shown is not told by its beginning", () => {
   for (let length = 490; length <= 512; length += 1) {
-    const shown = scrub(`${"b".repeat(length - 1)} sk-proj-AbCdEfGh0123456789`, noSecrets);
+    const shown = redactSecrets(`${"b".repeat(length - 1)} sk-proj-AbCdEfGh0123456789`, noSecrets);
     expect(shown).not.toContain("sk");
   }
 });
@@ -68,5 +68,5 @@ test("neither the host of a provider's address nor that of its proxy is shown", 
     headers: {},
   } as ProviderConfig);
   const text = "proxy.inside.example has no way to llm.inside.example:8443";
-  expect(scrub(text, secrets)).toBe("*** has no way to ***");
+  expect(redactSecrets(text, secrets)).toBe("*** has no way to ***");
 });

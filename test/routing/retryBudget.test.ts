@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { createRetryBudget } from "../../src/routing/retryBudget.ts";
+import { createRetryBudget } from "../../src/routing/dispatch.ts";
 
 test("a place for a third attempt is given back once, and then to one request", () => {
   const budget = createRetryBudget(() => undefined);

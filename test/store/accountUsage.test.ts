@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { DAY_MS } from "../../src/lib/day.ts";
+import { DAY_MS } from "../../src/lib/time.ts";
 import { seededRandom } from "../support/seededRandom.ts";
 import {
   actor,
@@ -15,38 +15,38 @@ const firstDay = actor.at / DAY_MS;
 const DAYS = 4;
 type Owner = ReturnType<typeof fund>;
 
-let books: StoreFolder;
+let storeFolder: StoreFolder;
 beforeEach(async () => {
-  books = await openStoreFolder();
+  storeFolder = await openStoreFolder();
 });
 afterEach(async () => {
-  const { problems } = books.store.audit();
-  await books.close();
+  const { problems } = storeFolder.store.audit();
+  await storeFolder.close();
   expect(problems).toEqual([]);
 });
 
 async function open(id: string, owner: Owner, day: number, model = "small"): Promise<void> {
   const at = actor.at + day * DAY_MS;
-  await books.writer.write({ kind: "open", request: opened(id, owner, { at, model }) });
+  await storeFolder.writer.write({ kind: "open", request: opened(id, owner, { at, model }) });
 }
 
 async function end(id: string, changes: Parameters<typeof ended>[1] = {}): Promise<void> {
-  await books.writer.write({ kind: "end", end: ended(id, changes) });
+  await storeFolder.writer.write({ kind: "end", end: ended(id, changes) });
 }
 
 function refund(request: string): void {
-  books.store.admin.refund(actor, { request, amount: 1000n, ref: null, note: null });
+  storeFolder.store.admin.refund(actor, { request, amount: 1000n, ref: null, note: null });
 }
 
 function read(owner: Owner, from: number, to: number) {
   const days = { from: firstDay + from, to: firstDay + to };
-  return [...books.store.usageOfAccount(owner.accountId, days)];
+  return [...storeFolder.store.usageOfAccount(owner.accountId, days)];
 }
 
 /** The same by the report of the command line, which knows what the operator paid, too. */
 function report(account: string, day: number) {
   const since = actor.at + day * DAY_MS;
-  const rows = books.store.usage("model", { account, since, until: since + DAY_MS });
+  const rows = storeFolder.store.usage("model", { account, since, until: since + DAY_MS });
   return {
     date: new Date(since).toISOString().slice(0, 10),
     models: rows,
@@ -57,8 +57,8 @@ describe("the usage of an account", () => {
   test("is of each day what a report by model says, folded or not, with what still runs", async () => {
     const { below, pick, chance } = seededRandom(3);
     const owners = {
-      alice: fund(books.store, "alice", 10n ** 9n),
-      bob: fund(books.store, "bob", 10n ** 9n),
+      alice: fund(storeFolder.store, "alice", 10n ** 9n),
+      bob: fund(storeFolder.store, "bob", 10n ** 9n),
     };
     for (let at = 0; at < 80; at += 1) {
       const owner = pick([owners.alice, owners.bob]);
@@ -78,16 +78,19 @@ describe("the usage of an account", () => {
     expectDays();
     for (let folded = 1; folded > 0;) {
       const before = actor.at + 2 * DAY_MS;
-      ({ folded = 0 } = await books.writer.write({ kind: "fold", before }));
+      ({ folded = 0 } = await storeFolder.writer.write({ kind: "fold", before }));
     }
     expectDays();
   });
 
   test("counts a request once that ends between two steps", async () => {
-    const alice = fund(books.store, "alice", 10n ** 9n);
+    const alice = fund(storeFolder.store, "alice", 10n ** 9n);
     await open("req_1", alice, 0);
     await open("req_2", alice, 1);
-    const days = books.store.usageOfAccount(alice.accountId, { from: firstDay, to: firstDay + 2 });
+    const days = storeFolder.store.usageOfAccount(alice.accountId, {
+      from: firstDay,
+      to: firstDay + 2,
+    });
     const first = days.next();
     await end("req_1");
     await end("req_2");
@@ -99,11 +102,11 @@ describe("the usage of an account", () => {
   });
 
   test("is exact where a double is not", async () => {
-    const alice = fund(books.store, "alice", 4n * 10n ** 18n);
+    const alice = fund(storeFolder.store, "alice", 4n * 10n ** 18n);
     const price = 10_000_000_000_000_001n;
     for (const id of ["req_1", "req_2"]) {
       const request = opened(id, alice, { priceOutput: price, hold: 100n * price });
-      await books.writer.write({ kind: "open", request });
+      await storeFolder.writer.write({ kind: "open", request });
       await end(id, { promptTokens: 0, cachedTokens: 0, cacheWriteTokens: 0, cost: 40n * price });
     }
     expect(read(alice, 0, 1)[0]?.models).toMatchObject([{ requests: 2, cost: 80n * price }]);

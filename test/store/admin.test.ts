@@ -3,13 +3,13 @@ import { Database } from "bun:sqlite";
 import { NANO_ROUBLES_MAX } from "../../src/lib/money.ts";
 import { actor, fund, opened, openStoreFolder, type StoreFolder } from "../support/storeFolder.ts";
 
-let books: StoreFolder;
+let storeFolder: StoreFolder;
 beforeEach(async () => {
-  books = await openStoreFolder();
+  storeFolder = await openStoreFolder();
 });
 afterEach(async () => {
-  const { problems } = books.store.audit();
-  await books.close();
+  const { problems } = storeFolder.store.audit();
+  await storeFolder.close();
   expect(problems).toEqual([]);
 });
 
@@ -19,15 +19,15 @@ function book(
   ref: string | null = null,
   account = "alice",
 ) {
-  return books.store.admin.book(actor, { account, kind, amount, ref, note: null });
+  return storeFolder.store.admin.book(actor, { account, kind, amount, ref, note: null });
 }
 
 describe("a booking", () => {
   test("with the ref and amount of one that stands changes nothing", () => {
-    fund(books.store, "alice", 0n);
+    fund(storeFolder.store, "alice", 0n);
     expect(book("credit", 5n, "pay")).toMatchObject({ applied: true, account: { balance: 5n } });
     expect(book("credit", 5n, "pay")).toMatchObject({ applied: false, account: { balance: 5n } });
-    expect(books.store.ledger.history(1, 10)).toHaveLength(1);
+    expect(storeFolder.store.ledger.history(1, 10)).toHaveLength(1);
   });
 
   test.each([
@@ -35,15 +35,15 @@ describe("a booking", () => {
     ["another account", "credit", 5n, "bob"],
     ["another kind", "debit", 5n, "alice"],
   ] as const)("with a ref that was used for %s is refused", (_, kind, amount, account) => {
-    fund(books.store, "alice", 100n);
-    fund(books.store, "bob", 100n);
+    fund(storeFolder.store, "alice", 100n);
+    fund(storeFolder.store, "bob", 100n);
     book("credit", 5n, "pay");
     expect(() => book(kind, amount, "pay", account)).toThrow("was used before");
-    expect(books.store.accounts.list().map(({ balance }) => balance)).toEqual([105n, 100n]);
+    expect(storeFolder.store.accounts.list().map(({ balance }) => balance)).toEqual([105n, 100n]);
   });
 
   test("debits what is available and not a nano-rouble more", async () => {
-    const { store, writer } = books;
+    const { store, writer } = storeFolder;
     const owner = fund(store, "alice", 1000n);
     store.admin.setOverdraft(actor, "alice", 50n);
     await writer.write({ kind: "open", request: opened("req_1", owner, { hold: 300n }) });
@@ -53,8 +53,8 @@ describe("a booking", () => {
   });
 
   test("that would leave 64 bits together with the overdraft is refused, and so is such an overdraft", () => {
-    const { admin } = books.store;
-    fund(books.store, "alice", NANO_ROUBLES_MAX);
+    const { admin } = storeFolder.store;
+    fund(storeFolder.store, "alice", NANO_ROUBLES_MAX);
     book("credit", NANO_ROUBLES_MAX);
     const left = 9_223_372_036_854_775_807n - 2n * NANO_ROUBLES_MAX;
     expect(() => admin.setOverdraft(actor, "alice", left + 1n)).toThrow(
@@ -70,11 +70,11 @@ describe("a booking", () => {
   });
 
   test("that would leave 64 bits is refused", () => {
-    fund(books.store, "alice", 0n);
+    fund(storeFolder.store, "alice", 0n);
     book("credit", NANO_ROUBLES_MAX);
     book("credit", NANO_ROUBLES_MAX);
     expect(() => book("credit", NANO_ROUBLES_MAX)).toThrow("larger than can be kept");
-    expect(books.store.accounts.find("alice")?.balance).toBe(NANO_ROUBLES_MAX * 2n);
+    expect(storeFolder.store.accounts.find("alice")?.balance).toBe(NANO_ROUBLES_MAX * 2n);
   });
 
   test("on an account that is not there is refused", () => {
@@ -84,13 +84,15 @@ describe("a booking", () => {
 
 describe("an account", () => {
   test("exists once", () => {
-    books.store.admin.createAccount(actor, "alice", 7n);
-    expect(() => books.store.admin.createAccount(actor, "alice", 0n)).toThrow("exists already");
-    expect(books.store.accounts.list()).toMatchObject([{ name: "alice", overdraft: 7n }]);
+    storeFolder.store.admin.createAccount(actor, "alice", 7n);
+    expect(() => storeFolder.store.admin.createAccount(actor, "alice", 0n)).toThrow(
+      "exists already",
+    );
+    expect(storeFolder.store.accounts.list()).toMatchObject([{ name: "alice", overdraft: 7n }]);
   });
 
   test("keeps the overdraft that is spent or held", async () => {
-    const { store, writer } = books;
+    const { store, writer } = storeFolder;
     const owner = fund(store, "alice", 0n);
     store.admin.setOverdraft(actor, "alice", 100n);
     book("debit", 40n);
@@ -102,34 +104,34 @@ describe("an account", () => {
 
 describe("a key", () => {
   test("is revoked once, and stays as it was then", () => {
-    fund(books.store, "alice", 0n);
-    const first = books.store.admin.revokeKey({ ...actor, at: 5 }, "key_alice");
-    const second = books.store.admin.revokeKey({ ...actor, at: 9 }, "key_alice");
+    fund(storeFolder.store, "alice", 0n);
+    const first = storeFolder.store.admin.revokeKey({ ...actor, at: 5 }, "key_alice");
+    const second = storeFolder.store.admin.revokeKey({ ...actor, at: 9 }, "key_alice");
     expect([first.applied, second.applied]).toEqual([true, false]);
     expect(second.key.revokedAt).toBe(5);
   });
 
   test("belongs to the account that was there, or to a new one", () => {
-    books.store.admin.createAccount(actor, "alice", 0n);
-    fund(books.store, "alice", 0n);
-    fund(books.store, "bob", 0n);
-    expect(books.store.keys.list(undefined).map(({ account }) => account)).toEqual([
+    storeFolder.store.admin.createAccount(actor, "alice", 0n);
+    fund(storeFolder.store, "alice", 0n);
+    fund(storeFolder.store, "bob", 0n);
+    expect(storeFolder.store.keys.list(undefined).map(({ account }) => account)).toEqual([
       "alice",
       "bob",
     ]);
-    expect(books.store.keys.list("bob").map(({ publicId }) => publicId)).toEqual(["key_bob"]);
+    expect(storeFolder.store.keys.list("bob").map(({ publicId }) => publicId)).toEqual(["key_bob"]);
   });
 });
 
 test("the admin log tells who changed what, and nothing of a change that failed or was made before", () => {
-  fund(books.store, "alice", 12n);
+  fund(storeFolder.store, "alice", 12n);
   book("credit", 5n, "pay");
   book("credit", 5n, "pay");
   expect(() => book("debit", 99n, "too-much")).toThrow();
-  books.store.admin.setDisabled(actor, "alice", true);
-  books.store.admin.revokeKey(actor, "key_alice");
-  books.store.admin.revokeKey(actor, "key_alice");
-  const sqlite = new Database(books.path, { readonly: true });
+  storeFolder.store.admin.setDisabled(actor, "alice", true);
+  storeFolder.store.admin.revokeKey(actor, "key_alice");
+  storeFolder.store.admin.revokeKey(actor, "key_alice");
+  const sqlite = new Database(storeFolder.path, { readonly: true });
   const rows = sqlite
     .query("SELECT actor, command, subject, detail FROM admin_log ORDER BY id")
     .all();

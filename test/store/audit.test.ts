@@ -10,47 +10,47 @@ import { cpuTimer } from "../support/cpuTimer.ts";
 /** Of a file that SQLite made without being asked for another. */
 const PAGE_BYTES = 4096;
 
-let books: StoreFolder;
+let storeFolder: StoreFolder;
 beforeEach(async () => {
-  books = await openAuditedBooks();
+  storeFolder = await openAuditedBooks();
 });
-afterEach(() => books.close());
+afterEach(() => storeFolder.close());
 
 const right = { accounts: 2, requests: 4, problems: [], notes: [] };
 
 test("the audit of books that nobody touched finds nothing", () => {
-  expect(books.store.audit()).toEqual(right);
+  expect(storeFolder.store.audit()).toEqual(right);
 });
 
 test("an audit with two threads says the same", async () => {
-  expect(await books.store.auditBeside()).toEqual(right);
-  tamper(books, "DELETE FROM attempts WHERE n = 2");
-  const report = await books.store.auditBeside();
+  expect(await storeFolder.store.auditBeside()).toEqual(right);
+  tamper(storeFolder, "DELETE FROM attempts WHERE n = 2");
+  const report = await storeFolder.store.auditBeside();
   expect(report.problems).not.toBeEmpty();
-  expect(report).toEqual(books.store.audit());
+  expect(report).toEqual(storeFolder.store.audit());
 });
 
 test("a hold that a crash left is told of, and is no problem", async () => {
-  const [key] = books.store.keys.list("bob");
+  const [key] = storeFolder.store.keys.list("bob");
   const owner = { accountId: key?.accountId ?? 0, keyId: key?.id ?? 0 };
-  await books.writer.write({ kind: "open", request: opened("req_open", owner) });
+  await storeFolder.writer.write({ kind: "open", request: opened("req_open", owner) });
   const notes = ["request req_open: interrupted, its hold is released when the gateway starts"];
-  expect(books.store.audit()).toEqual({ ...right, requests: 5, notes });
-  books.store.interruptRunning();
-  expect(books.store.audit()).toEqual({ ...right, requests: 5 });
+  expect(storeFolder.store.audit()).toEqual({ ...right, requests: 5, notes });
+  storeFolder.store.interruptRunning();
+  expect(storeFolder.store.audit()).toEqual({ ...right, requests: 5 });
 });
 
 test("the audit of thousands of requests is done at once: no check compares each with each", async () => {
-  const carol = fund(books.store, "carol", 10_000_000_000n);
+  const carol = fund(storeFolder.store, "carol", 10_000_000_000n);
   const ids = Array.from({ length: 5000 }, (_, index) => `req_many_${index}`);
   await Promise.all(
     ids.flatMap((id) => [
-      books.writer.write({ kind: "open", request: opened(id, carol) }),
-      books.writer.write({ kind: "end", end: ended(id) }),
+      storeFolder.writer.write({ kind: "open", request: opened(id, carol) }),
+      storeFolder.writer.write({ kind: "end", end: ended(id) }),
     ]),
   );
   const spentMs = cpuTimer();
-  expect(books.store.audit()).toEqual({ ...right, accounts: 3, requests: 5004 });
+  expect(storeFolder.store.audit()).toEqual({ ...right, accounts: 3, requests: 5004 });
   expect(spentMs()).toBeLessThan(1500);
 }, 20_000);
 
@@ -177,12 +177,12 @@ describe("the audit finds", () => {
       "attempt 1 of request row 99: belongs to no request",
     ],
   ])("%s", (_, statements, problem) => {
-    tamper(books, ...statements.split("; "));
-    expect(books.store.audit().problems).toContainEqual(expect.stringContaining(problem));
+    tamper(storeFolder, ...statements.split("; "));
+    expect(storeFolder.store.audit().problems).toContainEqual(expect.stringContaining(problem));
   });
 
   test("damage of the file itself", async () => {
-    const { path, folder } = books;
+    const { path, folder } = storeFolder;
     const copy = join(folder, "copy.db");
     const sqlite = new Database(path);
     sqlite.run(`VACUUM INTO '${copy}'`);

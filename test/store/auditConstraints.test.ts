@@ -1,15 +1,15 @@
 import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { auditStore } from "../../src/store/audit.ts";
+import { auditStore } from "../../src/store/audit/audit.ts";
 import { connect } from "../../src/store/sqlite.ts";
 import { openAuditedBooks, tamper } from "../support/auditedBooks.ts";
 import type { StoreFolder } from "../support/storeFolder.ts";
 
-let books: StoreFolder;
+let storeFolder: StoreFolder;
 beforeEach(async () => {
-  books = await openAuditedBooks();
+  storeFolder = await openAuditedBooks();
 });
-afterEach(() => books.close());
+afterEach(() => storeFolder.close());
 
 /** What SQLite's integrity check is told not to ask: each constraint, what breaks it, and the rule that finds it. */
 const CONSTRAINTS: readonly [name: string, statement: string, problem: string][] = [
@@ -91,13 +91,13 @@ const CONSTRAINTS: readonly [name: string, statement: string, problem: string][]
 
 describe("the audit finds by a rule of its own what breaks", () => {
   test.each([...CONSTRAINTS])("%s: %s", (_, statement, problem) => {
-    tamper(books, statement);
-    expect(books.store.audit().problems).toContainEqual(expect.stringContaining(problem));
+    tamper(storeFolder, statement);
+    expect(storeFolder.store.audit().problems).toContainEqual(expect.stringContaining(problem));
   });
 });
 
 test("every constraint of the store is one of these", () => {
-  const sqlite = new Database(books.path, { readonly: true });
+  const sqlite = new Database(storeFolder.path, { readonly: true });
   const tables = sqlite
     .query<{ sql: string }, []>("SELECT sql FROM sqlite_schema WHERE type = 'table'")
     .all();
@@ -111,7 +111,7 @@ test("every constraint of the store is one of these", () => {
 });
 
 test("a connection that audited a store still keeps its constraints", () => {
-  const connection = connect(books.path, "process");
+  const connection = connect(storeFolder.path, "process");
   auditStore(connection, { atRest: true });
   expect(() => connection.sqlite.run("UPDATE accounts SET overdraft = -1")).toThrow("CHECK");
   connection.sqlite.close();

@@ -5,11 +5,11 @@ import { backUp, inspectStore } from "../../src/store/store.ts";
 import { openAuditedBooks, tamper } from "../support/auditedBooks.ts";
 import type { StoreFolder } from "../support/storeFolder.ts";
 
-let books: StoreFolder;
+let storeFolder: StoreFolder;
 beforeEach(async () => {
-  books = await openAuditedBooks();
+  storeFolder = await openAuditedBooks();
 });
-afterEach(() => books.close());
+afterEach(() => storeFolder.close());
 
 const key = "UPDATE keys SET";
 const alice = "WHERE public_id = 'key_alice'";
@@ -44,30 +44,30 @@ const damages: readonly (readonly [change: string, problem: string])[] = [
 test.each(damages)(
   "a damaged setting is named by the audit and by an inspection, and keeps nobody from a backup: %s",
   async (change, problem) => {
-    expect(inspectStore(books.path)?.settingsProblems).toEqual([]);
-    tamper(books, change);
-    expect(books.store.audit().problems).toEqual([problem]);
-    expect(inspectStore(books.path)?.settingsProblems).toEqual([problem]);
-    const file = join(books.folder, "night.db");
+    expect(inspectStore(storeFolder.path)?.settingsProblems).toEqual([]);
+    tamper(storeFolder, change);
+    expect(storeFolder.store.audit().problems).toEqual([problem]);
+    expect(inspectStore(storeFolder.path)?.settingsProblems).toEqual([problem]);
+    const file = join(storeFolder.folder, "night.db");
     const never = new Promise<void>(() => undefined);
-    await backUp({ database: books.path, file, stopped: never });
+    await backUp({ database: storeFolder.path, file, stopped: never });
     expect(existsSync(file)).toBe(true);
   },
 );
 
 test("settings as people give them are none of these", () => {
   tamper(
-    books,
+    storeFolder,
     `${key} models = '["small","gi*"]', budget = 0, requests_per_minute = 0, tokens_per_minute = 5,
       concurrent_requests = 1, expires_at = 4102444800000 ${alice}`,
     "UPDATE accounts SET disabled = 1",
   );
-  expect(books.store.audit().problems).toEqual([]);
+  expect(storeFolder.store.audit().problems).toEqual([]);
 });
 
 test("a key whose list of models is damaged may use none, and hides no other key", () => {
-  tamper(books, `${key} models = '[bm"]' ${alice}`);
-  const found = books.store.keys.list(undefined);
+  tamper(storeFolder, `${key} models = '[bm"]' ${alice}`);
+  const found = storeFolder.store.keys.list(undefined);
   expect(found.map(({ publicId, models: names }) => [publicId, names])).toEqual([
     ["key_alice", []],
     ["key_bob", null],
@@ -76,6 +76,6 @@ test("a key whose list of models is damaged may use none, and hides no other key
 });
 
 test("an account that is neither enabled nor disabled is disabled", () => {
-  tamper(books, "UPDATE accounts SET disabled = 7 WHERE name = 'bob'");
-  expect(books.store.accounts.find("bob")?.disabled).toBe(true);
+  tamper(storeFolder, "UPDATE accounts SET disabled = 7 WHERE name = 'bob'");
+  expect(storeFolder.store.accounts.find("bob")?.disabled).toBe(true);
 });

@@ -1,22 +1,22 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { DAY_MS } from "../../src/lib/day.ts";
+import { DAY_MS } from "../../src/lib/time.ts";
 import { openAuditedBooks, tamper } from "../support/auditedBooks.ts";
 import { actor, ended, fund, opened, type StoreFolder } from "../support/storeFolder.ts";
 
 const INT64_MAX = "9223372036854775807";
 
-let books: StoreFolder;
+let storeFolder: StoreFolder;
 /** Besides what happened before, carol has two requests on 2026-01-02: a day of which all is kept, and nothing refunded. */
 beforeEach(async () => {
-  books = await openAuditedBooks();
-  const carol = fund(books.store, "carol", 1_000_000n);
+  storeFolder = await openAuditedBooks();
+  const carol = fund(storeFolder.store, "carol", 1_000_000n);
   for (const id of ["req_one", "req_two"]) {
     const request = opened(id, carol, { at: actor.at + DAY_MS });
-    await books.writer.write({ kind: "open", request });
-    await books.writer.write({ kind: "end", end: ended(id) });
+    await storeFolder.writer.write({ kind: "open", request });
+    await storeFolder.writer.write({ kind: "end", end: ended(id) });
   }
 });
-afterEach(() => books.close());
+afterEach(() => storeFolder.close());
 
 const isCarols = "day = 20455";
 const ofCarol = "totals of 2026-01-02 (key row 4, chat, small, local)";
@@ -34,7 +34,7 @@ const doubleRequest = [
   "UPDATE keys SET spent = spent * 3 / 2 WHERE public_id = 'key_carol'",
 ];
 
-const audit = (): string[] => books.store.audit().problems;
+const audit = (): string[] => storeFolder.store.audit().problems;
 
 test("the audit finds nothing in books with a plain day", () => {
   expect(audit()).toEqual([]);
@@ -53,13 +53,13 @@ test.each([
   "write_off",
   "operator_cost",
 ])("the audit finds a plain day's %s that were raised", (figure) => {
-  tamper(books, `UPDATE daily_totals SET ${figure} = ${figure} + 1 WHERE ${isCarols}`);
+  tamper(storeFolder, `UPDATE daily_totals SET ${figure} = ${figure} + 1 WHERE ${isCarols}`);
   expect(audit()).toContain(`${ofCarol}: are not the sum of their requests`);
 });
 
 test("the audit of a plain day takes sums that leave 64 bits for right where the totals stay at the largest number", () => {
   tamper(
-    books,
+    storeFolder,
     `UPDATE requests SET operator_cost = ${INT64_MAX} WHERE account_id = 3`,
     `UPDATE daily_totals SET operator_cost = ${INT64_MAX} WHERE ${isCarols}`,
   );
@@ -127,7 +127,7 @@ describe("the audit finds", () => {
       "ledger row 14: is a charge for no request",
     ],
   ])("%s", (_, statements, problem) => {
-    tamper(books, ...statements);
+    tamper(storeFolder, ...statements);
     expect(audit()).toContain(problem);
   });
 });

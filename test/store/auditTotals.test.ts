@@ -2,11 +2,11 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { openAuditedBooks, tamper } from "../support/auditedBooks.ts";
 import type { StoreFolder } from "../support/storeFolder.ts";
 
-let books: StoreFolder;
+let storeFolder: StoreFolder;
 beforeEach(async () => {
-  books = await openAuditedBooks();
+  storeFolder = await openAuditedBooks();
 });
-afterEach(() => books.close());
+afterEach(() => storeFolder.close());
 
 const ofToday = "totals of 2026-01-01 (key row 1, chat, small, local)";
 const ofOldDay = "totals of 2025-12-30 (key row 1, chat, small, local)";
@@ -158,7 +158,7 @@ describe("the audit finds", () => {
       "more was given back than it charged",
     ],
   ])("%s", (_, statements, problem) => {
-    tamper(books, ...statements.split("; "));
-    expect(books.store.audit().problems).toContainEqual(expect.stringContaining(problem));
+    tamper(storeFolder, ...statements.split("; "));
+    expect(storeFolder.store.audit().problems).toContainEqual(expect.stringContaining(problem));
   });
 });

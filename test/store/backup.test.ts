@@ -19,15 +19,16 @@ import { opened, type StoreFolder } from "../support/storeFolder.ts";
 const storeModule = resolve(import.meta.dir, "../../src/store/store.ts");
 const never = new Promise<void>(() => undefined);
 
-let books: StoreFolder;
+let storeFolder: StoreFolder;
 let file: string;
 beforeEach(async () => {
-  books = await openAuditedBooks();
-  file = join(books.folder, "copy.db");
+  storeFolder = await openAuditedBooks();
+  file = join(storeFolder.folder, "copy.db");
 });
-afterEach(() => books.close());
+afterEach(() => storeFolder.close());
 
-const back = (to = file, database = books.path) => backUp({ database, file: to, stopped: never });
+const back = (to = file, database = storeFolder.path) =>
+  backUp({ database, file: to, stopped: never });
 
 /** All that a file holds, and the statements that made it. */
 function contentOf(path: string): unknown {
@@ -49,16 +50,16 @@ function others(): readonly string[] {
   const own = ["", "-wal", "-shm", ".lock", ".lock-journal"].map(
     (suffix) => `tollgate.db${suffix}`,
   );
-  return readdirSync(books.folder).filter((name) => !own.includes(name));
+  return readdirSync(storeFolder.folder).filter((name) => !own.includes(name));
 }
 
 describe("a backup", () => {
   test("has every row, constraint, trigger and index, and the version, while a gateway is at it", async () => {
-    const [key] = books.store.keys.list("bob");
+    const [key] = storeFolder.store.keys.list("bob");
     const owner = { accountId: key?.accountId ?? 0, keyId: key?.id ?? 0 };
-    await books.writer.write({ kind: "open", request: opened("req_open", owner) });
+    await storeFolder.writer.write({ kind: "open", request: opened("req_open", owner) });
     expect(await back()).toEqual({ bytes: statSync(file).size, accounts: 2, requests: 5 });
-    expect(contentOf(file)).toEqual(contentOf(books.path));
+    expect(contentOf(file)).toEqual(contentOf(storeFolder.path));
     expect(others()).toEqual(["copy.db"]);
   });
 
@@ -67,14 +68,14 @@ describe("a backup", () => {
       import { backUp } from ${JSON.stringify(storeModule)};
       process.umask(0);
       const stopped = new Promise(() => undefined);
-      await backUp({ database: ${JSON.stringify(books.path)}, file: ${JSON.stringify(file)}, stopped });`;
+      await backUp({ database: ${JSON.stringify(storeFolder.path)}, file: ${JSON.stringify(file)}, stopped });`;
     const child = Bun.spawn([process.execPath, "-e", program], {
       stdio: ["ignore", "inherit", "inherit"],
     });
     const seen = new Map<string, number>();
     while (child.exitCode === null) {
       for (const name of others()) {
-        const mode = statSync(join(books.folder, name), { throwIfNoEntry: false })?.mode;
+        const mode = statSync(join(storeFolder.folder, name), { throwIfNoEntry: false })?.mode;
         if (mode !== undefined) seen.set(name, (seen.get(name) ?? 0) | (mode & 0o777));
       }
       await Bun.sleep(0);
@@ -85,7 +86,7 @@ describe("a backup", () => {
   });
 
   test("of an earlier version's store is audited too, and neither is brought to this version", async () => {
-    const old = join(books.folder, "old.db");
+    const old = join(storeFolder.folder, "old.db");
     makeFirstVersion(old, (sqlite) => {
       sqlite.run("INSERT INTO accounts (name, created_at) VALUES ('alice', 0)");
     });
@@ -101,7 +102,7 @@ describe("a backup", () => {
 });
 
 /** Nothing is written, and nothing stays behind. */
-async function refuses(message: string, to = file, database = books.path): Promise<void> {
+async function refuses(message: string, to = file, database = storeFolder.path): Promise<void> {
   const before = others();
   expect(await back(to, database).catch(String)).toContain(message);
   expect(others()).toEqual(before);
@@ -113,25 +114,25 @@ describe("no backup is made", () => {
     ["that takes the place of a folder", "exists already", () => mkdirSync(file)],
     ["behind a link that leads nowhere", "exists already", () => symlinkSync("nowhere", file)],
     ["in a folder that is not there", "there is no folder", () => (file = join(file, "a.db"))],
-    ["of itself", "belongs to the database itself", () => (file = books.path)],
+    ["of itself", "belongs to the database itself", () => (file = storeFolder.path)],
     [
       "where SQLite has its log",
       "belongs to the database itself",
-      () => (file = `${books.path}-wal`),
+      () => (file = `${storeFolder.path}-wal`),
     ],
     [
       "where SQLite would have its log, by another way",
       "belongs to the database itself",
       () => {
-        symlinkSync(".", join(books.folder, "here"));
-        file = join(books.folder, "here", "tollgate.db-journal");
+        symlinkSync(".", join(storeFolder.folder, "here"));
+        file = join(storeFolder.folder, "here", "tollgate.db-journal");
       },
     ],
     [
       "of books that do not add up",
       "the books of the database do not add up (problems: 3, the first: key key_alice: ",
       () => {
-        const sqlite = new Database(books.path);
+        const sqlite = new Database(storeFolder.path);
         sqlite.run("UPDATE keys SET spent = spent + 5");
         sqlite.close();
       },
@@ -140,7 +141,7 @@ describe("no backup is made", () => {
       "of a store without its triggers",
       "trigger ledger_moves_balance is missing",
       () => {
-        const sqlite = new Database(books.path);
+        const sqlite = new Database(storeFolder.path);
         sqlite.run("DROP TRIGGER ledger_moves_balance");
         sqlite.close();
       },
@@ -149,7 +150,7 @@ describe("no backup is made", () => {
       "of a store with somebody else's trigger",
       "trigger mine is not the program's own: drop it",
       () => {
-        const sqlite = new Database(books.path);
+        const sqlite = new Database(storeFolder.path);
         sqlite.run("CREATE TRIGGER mine AFTER INSERT ON ledger BEGIN SELECT 1; END");
         sqlite.close();
       },
@@ -158,7 +159,7 @@ describe("no backup is made", () => {
       "of a store with somebody else's index that refuses what is booked",
       "index mine is not the program's own: drop it",
       () => {
-        const sqlite = new Database(books.path);
+        const sqlite = new Database(storeFolder.path);
         sqlite.run("CREATE INDEX mine ON LEDGER (abs(-9223372036854775807 - 1)) WHERE seq > 1000");
         sqlite.close();
       },
@@ -169,14 +170,14 @@ describe("no backup is made", () => {
   });
 
   test("of a file that is no store of this program, or of a newer one", async () => {
-    const strange = join(books.folder, "strange.db");
+    const strange = join(storeFolder.folder, "strange.db");
     writeFileSync(strange, "precious text\n".repeat(1000));
     await refuses("damaged or not a database", file, strange);
     rmSync(strange);
     const sqlite = new Database(strange);
     sqlite.run("CREATE TABLE places (url TEXT)");
     await refuses("not a store of tollgate", file, strange);
-    sqlite.run(`PRAGMA user_version = ${inspectStore(books.path)?.schema.known}`);
+    sqlite.run(`PRAGMA user_version = ${inspectStore(storeFolder.path)?.schema.known}`);
     await refuses("is missing or not the program's own", file, strange);
     sqlite.run("PRAGMA user_version = 999");
     sqlite.close();
@@ -185,7 +186,7 @@ describe("no backup is made", () => {
 
   test("of a store that is damaged", async () => {
     await back();
-    const damaged = join(books.folder, "damaged.db");
+    const damaged = join(storeFolder.folder, "damaged.db");
     copyFileSync(file, damaged);
     const bytes = readFileSync(damaged);
     bytes.fill(0xff, 4096 * 8, 4096 * 9);
@@ -195,7 +196,7 @@ describe("no backup is made", () => {
   });
 
   test("when it is stopped", async () => {
-    const order = { database: books.path, file, stopped: Promise.resolve() };
+    const order = { database: storeFolder.path, file, stopped: Promise.resolve() };
     expect(await backUp(order).catch(String)).toContain("stopped: nothing was changed");
     expect(others()).toEqual([]);
   });
@@ -210,7 +211,7 @@ describe("no backup is made", () => {
 });
 
 test("a table and an index of somebody else's beside the program's own are backed up with them", async () => {
-  const sqlite = new Database(books.path);
+  const sqlite = new Database(storeFolder.path);
   sqlite.run("CREATE TABLE notes (text TEXT UNIQUE)");
   sqlite.run("CREATE INDEX notes_length ON notes (length(text))");
   sqlite.close();
@@ -222,6 +223,6 @@ test("a backup can be opened as a store as it is", async () => {
   await back();
   const store = openStore({ path: file, durability: "process", serving: true });
   expect(store.audit().problems).toEqual([]);
-  expect(store.accounts.list()).toEqual(books.store.accounts.list());
+  expect(store.accounts.list()).toEqual(storeFolder.store.accounts.list());
   store.close();
 });

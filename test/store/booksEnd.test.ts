@@ -1,21 +1,21 @@
 import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { booksEnd, newerThan } from "../../src/store/booksEnd.ts";
+import { ledgerPosition, newerThan } from "../../src/store/backup/verifiedCopy.ts";
 import { openAuditedBooks } from "../support/auditedBooks.ts";
 import { actor, ended, opened, type StoreFolder } from "../support/storeFolder.ts";
 
-let books: StoreFolder;
+let storeFolder: StoreFolder;
 beforeEach(async () => {
-  books = await openAuditedBooks();
+  storeFolder = await openAuditedBooks();
 });
-afterEach(() => books.close());
+afterEach(() => storeFolder.close());
 
 test("a request that was folded after it was charged still counts as newer, and an older one does not", async () => {
-  const { store, writer, path } = books;
+  const { store, writer, path } = storeFolder;
   const [alice] = store.keys.list("alice");
   const owner = { accountId: alice?.accountId ?? 0, keyId: alice?.id ?? 0 };
   const sqlite = new Database(path, { readonly: true, safeIntegers: true, strict: true });
-  const end = booksEnd(sqlite);
+  const end = ledgerPosition(sqlite);
   for (const [id, at] of [
     ["req_folded", actor.at],
     ["req_kept", actor.at + 5000],

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { DAY_MS } from "../../src/lib/day.ts";
-import { FOLDED_AT_ONCE } from "../../src/store/fold.ts";
-import { FOLD_PAUSE_MS } from "../../src/store/folding.ts";
+import { DAY_MS } from "../../src/lib/time.ts";
+import { FOLDED_AT_ONCE } from "../../src/store/writer/operations.ts";
+import { FOLD_PAUSE_MS } from "../../src/store/writer/folding.ts";
 import {
   startFolding,
   usageGroupings,
@@ -24,20 +24,20 @@ import { modelUsage, type ReportedRequest } from "../support/usageModel.ts";
 const DAYS = 6;
 const start = actor.at;
 
-let books: StoreFolder;
+let storeFolder: StoreFolder;
 beforeEach(async () => {
-  books = await openStoreFolder();
+  storeFolder = await openStoreFolder();
 });
 afterEach(async () => {
-  const { problems } = books.store.audit();
-  await books.close();
+  const { problems } = storeFolder.store.audit();
+  await storeFolder.close();
   expect(problems).toEqual([]);
 });
 
 /** Runs random requests of two accounts over some days; some are left running. */
 async function randomHistory(seed: number, size: number): Promise<ReportedRequest[]> {
   const { below, chance, pick } = seededRandom(seed);
-  const { store, writer } = books;
+  const { store, writer } = storeFolder;
   const owners = new Map(
     ["alice", "bob"].map((name) => [name, fund(store, name, 1_000_000_000n)] as const),
   );
@@ -99,7 +99,7 @@ function billed<Status extends string>(prompt: number, completionTokens: number,
 async function fold(before: number): Promise<number> {
   let count = 0;
   for (;;) {
-    const { folded = 0 } = await books.writer.write({ kind: "fold", before });
+    const { folded = 0 } = await storeFolder.writer.write({ kind: "fold", before });
     count += folded;
     if (folded === 0) return count;
   }
@@ -131,13 +131,13 @@ function filters(seed: number): UsageFilter[] {
 
 function expectReports(
   requests: readonly ReportedRequest[],
-  keptSince: number,
+  retentionStart: number,
   seed: number,
 ): void {
   for (const filter of filters(seed)) {
     for (const by of usageGroupings) {
-      const report = { by, filter, keptSince, rows: books.store.usage(by, filter) };
-      expect(report).toEqual({ ...report, rows: modelUsage(requests, by, filter, keptSince) });
+      const report = { by, filter, retentionStart, rows: storeFolder.store.usage(by, filter) };
+      expect(report).toEqual({ ...report, rows: modelUsage(requests, by, filter, retentionStart) });
     }
   }
 }
@@ -152,16 +152,16 @@ describe("reports are the same before and after", () => {
     "old requests are folded, in history %i",
     async (seed) => {
       const requests = await randomHistory(seed, 150);
-      const { store } = books;
+      const { store } = storeFolder;
       const histories = () => [1, 2].map((id) => store.ledger.history(id, 1000));
       const ledgers = histories();
-      let keptSince = 0;
-      expectReports(requests, keptSince, seed);
+      let retentionStart = 0;
+      expectReports(requests, retentionStart, seed);
       for (const share of [0.3, 0.8]) {
         const before = Math.floor(start + share * DAYS * DAY_MS);
         await fold(before);
-        keptSince = Math.max(keptSince, newestEnded(requests, before) + 1);
-        expectReports(requests, keptSince, seed);
+        retentionStart = Math.max(retentionStart, newestEnded(requests, before) + 1);
+        expectReports(requests, retentionStart, seed);
         expect(store.audit().problems).toEqual([]);
         expect(histories()).toEqual(ledgers);
         const left = requests.filter(({ at, status }) => at >= before || status === "running");
@@ -172,7 +172,7 @@ describe("reports are the same before and after", () => {
       store.interruptRunning();
       for (const request of requests)
         if (request.status === "running") request.status = "interrupted";
-      expectReports(requests, keptSince, seed);
+      expectReports(requests, retentionStart, seed);
       await fold(start + DAYS * DAY_MS);
       expect(store.requests.list({ limit: 10 })).toEqual([]);
       expectReports(requests, newestEnded(requests, start + DAYS * DAY_MS) + 1, seed);
@@ -186,22 +186,22 @@ describe("while a gateway serves, folding", () => {
 
   /** Ends so many requests, admitted one a second from `start` on, and lets another one in at this time. */
   async function run(newestAt: number): Promise<void> {
-    const alice = fund(books.store, "alice", 1_000_000_000n);
+    const alice = fund(storeFolder.store, "alice", 1_000_000_000n);
     await Promise.all(
       Array.from({ length: COUNT }, (_, at) => [
-        books.writer.write({
+        storeFolder.writer.write({
           kind: "open",
           request: opened(`req_${at}`, alice, { at: start + at * 1000 }),
         }),
-        books.writer.write({ kind: "end", end: ended(`req_${at}`) }),
+        storeFolder.writer.write({ kind: "end", end: ended(`req_${at}`) }),
       ]).flat(),
     );
     const newest = opened("req_newest", alice, { at: newestAt });
-    await books.writer.write({ kind: "open", request: newest });
+    await storeFolder.writer.write({ kind: "open", request: newest });
   }
 
   function kept(): number {
-    return books.store.requests.list({ limit: COUNT, status: "done" }).length;
+    return storeFolder.store.requests.list({ limit: COUNT, status: "done" }).length;
   }
 
   test("removes what is older than is kept by its clock, all of it and no more", async () => {
@@ -209,7 +209,7 @@ describe("while a gateway serves, folding", () => {
     await run(nowMs);
     const clock = { epochMs: () => nowMs, monotonicMs: () => 0 };
     const { promise, resolve } = Promise.withResolvers<number>();
-    const folding = startFolding(books, clock, DAY_MS, resolve);
+    const folding = startFolding(storeFolder, clock, DAY_MS, resolve);
     expect(await promise).toBe(220);
     expect(kept()).toBe(COUNT - 220);
     folding.stop();
@@ -221,13 +221,13 @@ describe("while a gateway serves, folding", () => {
     const batches: (number | undefined)[] = [];
     const { promise, resolve } = Promise.withResolvers<void>();
     const writer = writerThat(async (operation) => {
-      const result = await books.writer.write(operation);
+      const result = await storeFolder.writer.write(operation);
       batches.push(result.folded);
       resolve();
       return result;
     });
     const clock = { epochMs: () => aheadMs, monotonicMs: () => 0 };
-    const folding = startFolding({ ...books, writer }, clock, DAY_MS, () => {});
+    const folding = startFolding({ ...storeFolder, writer }, clock, DAY_MS, () => {});
     await promise;
     folding.stop();
     expect([batches, kept()]).toEqual([[0], COUNT]);
@@ -238,13 +238,13 @@ describe("while a gateway serves, folding", () => {
     const batches: (number | undefined)[] = [];
     const { promise, resolve } = Promise.withResolvers<number>();
     const writer = writerThat(async (operation) => {
-      const result = await books.writer.write(operation);
+      const result = await storeFolder.writer.write(operation);
       batches.push(result.folded);
       if (batches.length === 2) folding.stop();
       return result;
     });
     const clock = { epochMs: () => start + 2 * DAY_MS, monotonicMs: () => 0 };
-    const folding = startFolding({ ...books, writer }, clock, DAY_MS, resolve);
+    const folding = startFolding({ ...storeFolder, writer }, clock, DAY_MS, resolve);
     expect(await promise).toBe(2 * FOLDED_AT_ONCE);
     expect(batches).toEqual([FOLDED_AT_ONCE, FOLDED_AT_ONCE]);
     expect(kept()).toBe(COUNT - 2 * FOLDED_AT_ONCE);
@@ -259,7 +259,9 @@ describe("while a gateway serves, folding", () => {
     });
     const told: number[] = [];
     const clock = { epochMs: () => start, monotonicMs: () => 0 };
-    const folding = startFolding({ ...books, writer }, clock, DAY_MS, (count) => told.push(count));
+    const folding = startFolding({ ...storeFolder, writer }, clock, DAY_MS, (count) =>
+      told.push(count),
+    );
     // The next batch would come behind the pause, and nothing else tells that there is none.
     await Bun.sleep(10 * FOLD_PAUSE_MS);
     expect([asked, told]).toEqual([1, []]);

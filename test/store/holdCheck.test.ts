@@ -10,22 +10,22 @@ import {
   type StoreFolder,
 } from "../support/storeFolder.ts";
 
-let books: StoreFolder;
+let storeFolder: StoreFolder;
 let owner: { accountId: number; keyId: number };
 beforeEach(async () => {
-  books = await openStoreFolder();
-  owner = fund(books.store, "alice", 100_000n);
+  storeFolder = await openStoreFolder();
+  owner = fund(storeFolder.store, "alice", 100_000n);
 });
 afterEach(async () => {
-  const { problems } = books.store.audit();
-  await books.close();
+  const { problems } = storeFolder.store.audit();
+  await storeFolder.close();
   expect(problems.filter((problem) => !problem.includes("still held"))).toEqual([]);
 });
 
 /** The row of a request that was promised all its account had; resolves with what became of it. */
 function open(id: string, changes: Partial<OpenedRequest> = {}): Promise<unknown> {
   const request = opened(id, owner, { hold: 100_000n, ...changes });
-  return books.writer.write({ kind: "open", request }).then(
+  return storeFolder.writer.write({ kind: "open", request }).then(
     () => "opened",
     (error: unknown) => error,
   );
@@ -36,25 +36,25 @@ const isInsufficient = { name: "WriteError", failure: "insufficient" };
 describe("a request whose money went between its promise and its row is refused", () => {
   test("when a debit took it", async () => {
     const debit = { account: "alice", kind: "debit", amount: 1n, ref: null, note: null } as const;
-    books.store.admin.book(actor, debit);
+    storeFolder.store.admin.book(actor, debit);
     expect(await open("req_1")).toMatchObject(isInsufficient);
-    expect(books.store.requests.find("req_1")).toBeUndefined();
+    expect(storeFolder.store.requests.find("req_1")).toBeUndefined();
     expect(await open("req_2", { hold: 99_999n })).toBe("opened");
   });
 
   test("when the overdraft was lowered", async () => {
-    books.store.admin.setOverdraft(actor, "alice", 10n);
-    books.store.admin.setOverdraft(actor, "alice", 9n);
+    storeFolder.store.admin.setOverdraft(actor, "alice", 10n);
+    storeFolder.store.admin.setOverdraft(actor, "alice", 9n);
     expect(await open("req_1", { hold: 100_010n })).toMatchObject(isInsufficient);
     expect(await open("req_2", { hold: 100_009n })).toBe("opened");
   });
 
   test("when a charge beyond its own hold took it, and the neighbours in the batch are not", async () => {
-    const bob = fund(books.store, "bob", 100_000n);
+    const bob = fund(storeFolder.store, "bob", 100_000n);
     const rest = 100_000n - costOfEnded;
     const [, , refused, neighbour] = await Promise.all([
       open("req_1", { hold: 10_000n }),
-      books.writer.write({ kind: "end", end: ended("req_1") }),
+      storeFolder.writer.write({ kind: "end", end: ended("req_1") }),
       open("req_2", { hold: rest + 1n, promised: 10_000n + rest + 1n }),
       open("req_3", { ...bob, hold: 100_000n }),
     ]);

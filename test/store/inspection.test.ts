@@ -7,14 +7,14 @@ import { openStoreFolder, type StoreFolder } from "../support/storeFolder.ts";
 const PAGE_BYTES = 4096;
 const WHOLE_CHECK_BYTES_MAX = 32 * 1024 * 1024;
 
-let books: StoreFolder;
+let storeFolder: StoreFolder;
 beforeEach(async () => {
-  books = await openStoreFolder();
+  storeFolder = await openStoreFolder();
 });
-afterEach(() => books.close());
+afterEach(() => storeFolder.close());
 
 function run(...statements: readonly string[]): void {
-  const sqlite = new Database(books.path);
+  const sqlite = new Database(storeFolder.path);
   for (const statement of statements) sqlite.run(statement);
   sqlite.run("PRAGMA wal_checkpoint(TRUNCATE)");
   sqlite.close();
@@ -28,21 +28,21 @@ const fill = [
 describe("an inspection of a store", () => {
   test("of a small file asks all that SQLite can ask of it", () => {
     run();
-    expect(inspectStore(books.path)).toMatchObject({ isWhollyChecked: true, problems: [] });
+    expect(inspectStore(storeFolder.path)).toMatchObject({ isWhollyChecked: true, problems: [] });
   });
 
   test("of a big file says that it asked less, and finds a damaged page even so", () => {
     run(...fill);
-    expect(inspectStore(books.path)).toMatchObject({ isWhollyChecked: false, problems: [] });
-    const bytes = readFileSync(books.path);
+    expect(inspectStore(storeFolder.path)).toMatchObject({ isWhollyChecked: false, problems: [] });
+    const bytes = readFileSync(storeFolder.path);
     // The chain of the big value's pages: each begins with the number of the next.
     bytes.writeUInt32BE(1, bytes.length - 100 * PAGE_BYTES);
-    writeFileSync(books.path, bytes);
-    expect(inspectStore(books.path)?.problems).not.toEqual([]);
+    writeFileSync(storeFolder.path, bytes);
+    expect(inspectStore(storeFolder.path)?.problems).not.toEqual([]);
   });
 
   test("of a file that has nothing in it yet finds no schema and no entry", () => {
-    const path = `${books.path}.empty`;
+    const path = `${storeFolder.path}.empty`;
     writeFileSync(path, "");
     expect(inspectStore(path)).toMatchObject({
       schema: { applied: 0 },

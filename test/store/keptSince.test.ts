@@ -1,6 +1,6 @@
 import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { DAY_MS } from "../../src/lib/day.ts";
+import { DAY_MS } from "../../src/lib/time.ts";
 import type { UsageFilter } from "../../src/store/store.ts";
 import {
   actor,
@@ -11,27 +11,30 @@ import {
   type StoreFolder,
 } from "../support/storeFolder.ts";
 
-let books: StoreFolder;
+let storeFolder: StoreFolder;
 beforeEach(async () => {
-  books = await openStoreFolder();
+  storeFolder = await openStoreFolder();
 });
 afterEach(async () => {
-  const { problems } = books.store.audit();
-  await books.close();
+  const { problems } = storeFolder.store.audit();
+  await storeFolder.close();
   expect(problems).toEqual([]);
 });
 
 test("a fold by a clock that was ahead does not blur the requests that come after it", async () => {
-  const alice = fund(books.store, "alice", 1_000_000_000n);
+  const alice = fund(storeFolder.store, "alice", 1_000_000_000n);
   const run = async (id: string, at: number): Promise<void> => {
-    await books.writer.write({ kind: "open", request: opened(id, alice, { at }) });
-    await books.writer.write({ kind: "end", end: ended(id) });
+    await storeFolder.writer.write({ kind: "open", request: opened(id, alice, { at }) });
+    await storeFolder.writer.write({ kind: "end", end: ended(id) });
   };
   const count = (filter: UsageFilter): number =>
-    books.store.usage("model", filter).reduce((sum, { requests }) => sum + requests, 0);
+    storeFolder.store.usage("model", filter).reduce((sum, { requests }) => sum + requests, 0);
   const noon = actor.at + DAY_MS / 2;
   await run("req_folded", noon - 1000);
-  const { folded } = await books.writer.write({ kind: "fold", before: actor.at + 3650 * DAY_MS });
+  const { folded } = await storeFolder.writer.write({
+    kind: "fold",
+    before: actor.at + 3650 * DAY_MS,
+  });
   expect(folded).toBe(1);
   // No later than what is gone.
   expect(asked("SELECT kept_since AS found FROM retention")).toBe(noon - 999);
@@ -43,11 +46,11 @@ test("a fold by a clock that was ahead does not blur the requests that come afte
   change("UPDATE retention SET kept_since = kept_since + 365 * 86400000");
   expect(count({ since: noon + 1 })).toBe(1);
   await run("req_next_day", noon + DAY_MS);
-  expect(books.store.audit().problems).toEqual([]);
+  expect(storeFolder.store.audit().problems).toEqual([]);
   change(
     "UPDATE daily_totals SET failed = failed + 1 WHERE day = (SELECT max(day) FROM daily_totals)",
   );
-  expect(books.store.audit().problems).toEqual([
+  expect(storeFolder.store.audit().problems).toEqual([
     expect.stringContaining("are not the sum of their requests"),
   ]);
   change(
@@ -56,11 +59,11 @@ test("a fold by a clock that was ahead does not blur the requests that come afte
 });
 
 test("a request that ends long after its fellows were folded does not put the time back since which all are kept", async () => {
-  const alice = fund(books.store, "alice", 1_000_000_000n);
+  const alice = fund(storeFolder.store, "alice", 1_000_000_000n);
   const open = (id: string, at: number) =>
-    books.writer.write({ kind: "open", request: opened(id, alice, { at }) });
-  const end = (id: string) => books.writer.write({ kind: "end", end: ended(id) });
-  const fold = () => books.writer.write({ kind: "fold", before: actor.at + 1 });
+    storeFolder.writer.write({ kind: "open", request: opened(id, alice, { at }) });
+  const end = (id: string) => storeFolder.writer.write({ kind: "end", end: ended(id) });
+  const fold = () => storeFolder.writer.write({ kind: "fold", before: actor.at + 1 });
   await open("req_slow", actor.at - DAY_MS);
   await open("req_1", actor.at);
   await end("req_1");
@@ -72,14 +75,14 @@ test("a request that ends long after its fellows were folded does not put the ti
 });
 
 function asked(query: string): unknown {
-  const sqlite = new Database(books.path);
+  const sqlite = new Database(storeFolder.path);
   const row = sqlite.query<{ found: unknown }, []>(query).get();
   sqlite.close();
   return row?.found;
 }
 
 function change(statement: string): void {
-  const sqlite = new Database(books.path);
+  const sqlite = new Database(storeFolder.path);
   sqlite.run(statement);
   sqlite.close();
 }

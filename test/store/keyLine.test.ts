@@ -1,8 +1,8 @@
 import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import type { KeyRow } from "../../src/store/store.ts";
-import { hashKey } from "../../src/auth/key.ts";
-import { DAY_MS } from "../../src/lib/day.ts";
+import { hashKey } from "../../src/auth/apiKey.ts";
+import { DAY_MS } from "../../src/lib/time.ts";
 import { rotate } from "../support/auditedBooks.ts";
 import {
   actor,
@@ -16,26 +16,26 @@ import {
 
 const HOUR_MS = 3_600_000;
 
-let books: StoreFolder;
+let storeFolder: StoreFolder;
 let alice: { accountId: number; keyId: number };
 beforeEach(async () => {
-  books = await openStoreFolder();
-  alice = fund(books.store, "alice", 1_000_000n);
+  storeFolder = await openStoreFolder();
+  alice = fund(storeFolder.store, "alice", 1_000_000n);
 });
 afterEach(async () => {
-  const { problems } = books.store.audit();
-  await books.close();
+  const { problems } = storeFolder.store.audit();
+  await storeFolder.close();
   expect(problems).toEqual([]);
 });
 
 function key(publicId: string): KeyRow {
-  const row = books.store.keys.find(publicId);
+  const row = storeFolder.store.keys.find(publicId);
   if (row === undefined) throw new Error(`there is no ${publicId}`);
   return row;
 }
 
-const set = (publicId: string, changes: Parameters<typeof books.store.admin.changeKey>[2]) =>
-  books.store.admin.changeKey(actor, publicId, changes);
+const set = (publicId: string, changes: Parameters<typeof storeFolder.store.admin.changeKey>[2]) =>
+  storeFolder.store.admin.changeKey(actor, publicId, changes);
 
 const settings = {
   label: "laptop",
@@ -49,7 +49,7 @@ const settings = {
 
 describe("a change of a key", () => {
   test("touches nothing but what it names", () => {
-    fund(books.store, "alice", 0n, { name: "other", budget: 3n });
+    fund(storeFolder.store, "alice", 0n, { name: "other", budget: 3n });
     const other = key("key_other");
     expect(set("key_alice", settings)).toMatchObject(settings);
     expect(set("key_alice", { label: null })).toMatchObject({ ...settings, label: null });
@@ -64,7 +64,7 @@ describe("a change of a key", () => {
 
   test("of no key, or of one that is revoked, is refused in words that say what to do", () => {
     expect(() => set("key_x", settings)).toThrow('no key "key_x": tollgate keys list');
-    books.store.admin.revokeKey(actor, "key_alice");
+    storeFolder.store.admin.revokeKey(actor, "key_alice");
     expect(() => set("key_alice", settings)).toThrow(
       "key key_alice is revoked for ever: tollgate keys create --account alice issues another",
     );
@@ -80,7 +80,7 @@ describe("a change of a key", () => {
 describe("a rotation", () => {
   test("makes a key with the same settings and the same end; the old one ends with the grace", () => {
     set("key_alice", settings);
-    rotate(books, "key_alice", "key_next", HOUR_MS);
+    rotate(storeFolder, "key_alice", "key_next", HOUR_MS);
     expect(key("key_next")).toMatchObject({
       ...settings,
       account: "alice",
@@ -89,109 +89,122 @@ describe("a rotation", () => {
       lastUsedAt: null,
     });
     expect(key("key_alice")).toMatchObject({ ...settings, expiresAt: actor.at + HOUR_MS });
-    expect(books.store.keys.findByHash(hashKey("key_next"))?.publicId).toBe("key_next");
+    expect(storeFolder.store.keys.findByHash(hashKey("key_next"))?.publicId).toBe("key_next");
   });
 
   test("never lets the old one live longer than it would have", () => {
     set("key_alice", { expiresAt: actor.at + HOUR_MS });
-    rotate(books, "key_alice", "key_next", DAY_MS);
+    rotate(storeFolder, "key_alice", "key_next", DAY_MS);
     expect(key("key_alice").expiresAt).toBe(actor.at + HOUR_MS);
     expect(key("key_next").expiresAt).toBe(actor.at + HOUR_MS);
   });
 
   test("gives a key without an end one without an end, and ends the old one at once if so asked", () => {
-    rotate(books, "key_alice", "key_next", 0);
+    rotate(storeFolder, "key_alice", "key_next", 0);
     expect([key("key_alice").expiresAt, key("key_next").expiresAt]).toEqual([actor.at, null]);
   });
 
   test("is refused where a newer key continues it, of whatever state, and where it could not be used", () => {
-    rotate(books, "key_alice", "key_2");
-    rotate(books, "key_2", "key_3");
+    rotate(storeFolder, "key_alice", "key_2");
+    rotate(storeFolder, "key_2", "key_3");
     for (const old of ["key_alice", "key_2"])
-      expect(() => rotate(books, old, "key_4")).toThrow(
+      expect(() => rotate(storeFolder, old, "key_4")).toThrow(
         `key ${old} was rotated before, and key_3 continues it: tollgate keys rotate key_3`,
       );
     set("key_3", { expiresAt: actor.at });
-    expect(() => rotate(books, "key_3", "key_4")).toThrow(
+    expect(() => rotate(storeFolder, "key_3", "key_4")).toThrow(
       "key key_3 is expired: tollgate keys set key_3 --expires 30d lets it live again, then rotate it",
     );
-    books.store.admin.revokeKey(actor, "key_3");
-    expect(() => rotate(books, "key_3", "key_4")).toThrow(
+    storeFolder.store.admin.revokeKey(actor, "key_3");
+    expect(() => rotate(storeFolder, "key_3", "key_4")).toThrow(
       "key key_3 is revoked for ever: tollgate keys create --account alice issues another",
     );
-    expect(() => rotate(books, "key_2", "key_4")).toThrow(
+    expect(() => rotate(storeFolder, "key_2", "key_4")).toThrow(
       "key key_2 was rotated before, and key_3 is revoked for ever: tollgate keys create",
     );
-    expect(() => rotate(books, "key_x", "key_4")).toThrow('no key "key_x": tollgate keys list');
-    expect(books.store.keys.list(undefined)).toHaveLength(3);
+    expect(() => rotate(storeFolder, "key_x", "key_4")).toThrow(
+      'no key "key_x": tollgate keys list',
+    );
+    expect(storeFolder.store.keys.list(undefined)).toHaveLength(3);
   });
 
   test("of the newest key only sees its own line, also of the same account", () => {
-    fund(books.store, "alice", 0n, { name: "later", budget: null });
-    rotate(books, "key_alice", "key_2");
-    rotate(books, "key_later", "key_3");
-    rotate(books, "key_2", "key_4");
-    const lines = books.store.keys.list("alice").map(({ firstKeyId }) => firstKeyId);
+    fund(storeFolder.store, "alice", 0n, { name: "later", budget: null });
+    rotate(storeFolder, "key_alice", "key_2");
+    rotate(storeFolder, "key_later", "key_3");
+    rotate(storeFolder, "key_2", "key_4");
+    const lines = storeFolder.store.keys.list("alice").map(({ firstKeyId }) => firstKeyId);
     expect(lines).toEqual([1, 2, 1, 2, 1]);
   });
 });
 
 describe("the keys of a line", () => {
   test("have one budget, whichever of them it is set on, however it changes, and whatever became of them", () => {
-    const budgets = () => books.store.keys.list("alice").map(({ budget }) => budget);
+    const budgets = () => storeFolder.store.keys.list("alice").map(({ budget }) => budget);
     set("key_alice", { budget: 7n });
-    rotate(books, "key_alice", "key_2", 0);
+    rotate(storeFolder, "key_alice", "key_2", 0);
     expect(budgets()).toEqual([7n, 7n]);
     set("key_2", { budget: 5n });
-    rotate(books, "key_2", "key_3");
+    rotate(storeFolder, "key_2", "key_3");
     expect(budgets()).toEqual([5n, 5n, 5n]);
     set("key_alice", { budget: 3n, label: "first" });
     expect(budgets()).toEqual([3n, 3n, 3n]);
-    books.store.admin.revokeKey(actor, "key_alice");
+    storeFolder.store.admin.revokeKey(actor, "key_alice");
     set("key_3", { budget: null });
     expect(budgets()).toEqual([null, null, null]);
     set("key_3", { budget: 9n });
-    const funds = books.store.keys.list("alice").map(({ id }) => books.store.keys.funds(id));
+    const funds = storeFolder.store.keys
+      .list("alice")
+      .map(({ id }) => storeFolder.store.keys.funds(id));
     expect(funds).toMatchObject([{ budget: 9n }, { budget: 9n }, { budget: 9n }]);
-    expect(books.store.keys.list("alice").map(({ label }) => label)).toEqual(["first", null, null]);
+    expect(storeFolder.store.keys.list("alice").map(({ label }) => label)).toEqual([
+      "first",
+      null,
+      null,
+    ]);
   });
 
   test("leave the budgets of all other keys alone", () => {
-    fund(books.store, "alice", 0n, { name: "apart", budget: 2n });
-    fund(books.store, "bob", 0n, { name: "bob", budget: 4n });
-    rotate(books, "key_alice", "key_2");
+    fund(storeFolder.store, "alice", 0n, { name: "apart", budget: 2n });
+    fund(storeFolder.store, "bob", 0n, { name: "bob", budget: 4n });
+    rotate(storeFolder, "key_alice", "key_2");
     set("key_2", { budget: 1n });
     expect([key("key_apart").budget, key("key_bob").budget]).toEqual([2n, 4n]);
   });
 
   test("add up what they spent through rotations, charges, refunds and folding", async () => {
     const charge = async (id: string, keyId: number, at: number = actor.at): Promise<void> => {
-      await books.writer.write({ kind: "open", request: opened(id, { ...alice, keyId }, { at }) });
-      await books.writer.write({ kind: "end", end: ended(id) });
+      await storeFolder.writer.write({
+        kind: "open",
+        request: opened(id, { ...alice, keyId }, { at }),
+      });
+      await storeFolder.writer.write({ kind: "end", end: ended(id) });
     };
     const refund = (request: string, amount: bigint) =>
-      books.store.admin.refund(actor, { request, amount, ref: null, note: null });
+      storeFolder.store.admin.refund(actor, { request, amount, ref: null, note: null });
     const long = actor.at - 5 * DAY_MS;
-    const spent = () => books.store.keys.list("alice").map(({ spent }) => spent);
+    const spent = () => storeFolder.store.keys.list("alice").map(({ spent }) => spent);
 
     await charge("req_1", alice.keyId, long);
-    const second = rotate(books, "key_alice", "key_2");
+    const second = rotate(storeFolder, "key_alice", "key_2");
     await charge("req_2", second, long);
     await charge("req_3", alice.keyId);
     refund("req_1", 100n);
     refund("req_2", 200n);
-    const third = rotate(books, "key_2", "key_3");
+    const third = rotate(storeFolder, "key_2", "key_3");
     await charge("req_4", third);
     refund("req_4", 300n);
     expect(spent()).toEqual(Array<bigint>(3).fill(4n * costOfEnded - 600n));
-    expect(books.store.audit().problems).toEqual([]);
-    expect(await books.writer.write({ kind: "fold", before: actor.at - DAY_MS })).toMatchObject({
+    expect(storeFolder.store.audit().problems).toEqual([]);
+    expect(
+      await storeFolder.writer.write({ kind: "fold", before: actor.at - DAY_MS }),
+    ).toMatchObject({
       folded: 2,
     });
     await charge("req_5", second);
     refund("req_3", 400n);
     expect(spent()).toEqual(Array<bigint>(3).fill(5n * costOfEnded - 1000n));
-    expect(books.store.usage("key", {})).toMatchObject([
+    expect(storeFolder.store.usage("key", {})).toMatchObject([
       { group: "key_2", requests: 2 },
       { group: "key_3", requests: 1 },
       { group: "key_alice", requests: 2 },
@@ -202,9 +215,9 @@ describe("the keys of a line", () => {
 test("the admin log tells what was set and which key continues which, and never a secret", () => {
   set("key_alice", settings);
   set("key_alice", { label: null, models: null, expiresAt: null, budget: null });
-  rotate(books, "key_alice", "key_next", HOUR_MS);
-  expect(() => rotate(books, "key_alice", "key_4")).toThrow();
-  const sqlite = new Database(books.path, { readonly: true });
+  rotate(storeFolder, "key_alice", "key_next", HOUR_MS);
+  expect(() => rotate(storeFolder, "key_alice", "key_4")).toThrow();
+  const sqlite = new Database(storeFolder.path, { readonly: true });
   const rows = sqlite.query("SELECT command, subject, detail FROM admin_log").all();
   sqlite.close();
   expect(rows.slice(-3)).toEqual([

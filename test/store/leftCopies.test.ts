@@ -18,18 +18,19 @@ const never = new Promise<void>(() => undefined);
 const header = "SQLite format 3\0 and more";
 const left = "night.db.0123456789ab.partial";
 
-let books: StoreFolder;
+let storeFolder: StoreFolder;
 let folder: string;
 beforeEach(async () => {
-  books = await openAuditedBooks();
+  storeFolder = await openAuditedBooks();
   folder = await mkdtemp(join(tmpdir(), "tollgate-backups-"));
 });
 afterEach(async () => {
-  await books.close();
+  await storeFolder.close();
   await rm(folder, { recursive: true, force: true });
 });
 
-const back = () => backUp({ database: books.path, file: join(folder, "next.db"), stopped: never });
+const back = () =>
+  backUp({ database: storeFolder.path, file: join(folder, "next.db"), stopped: never });
 
 function put(name: string, text: string, hours: number, mode = 0o600): void {
   const path = join(folder, name);

@@ -22,17 +22,17 @@ import { actor, fund, openStoreFolder, type StoreFolder } from "../support/store
 
 const never = new Promise<void>(() => undefined);
 
-let books: StoreFolder;
+let storeFolder: StoreFolder;
 /** What a crash leaves: a database, and a log with what was committed last. */
 let path: string;
 beforeEach(async () => {
-  books = await openStoreFolder();
-  fund(books.store, "alice", 7n);
-  mkdirSync(join(books.folder, "crashed"));
-  path = join(books.folder, "crashed", "tollgate.db");
-  for (const suffix of ["", "-wal"]) copyFileSync(books.path + suffix, path + suffix);
+  storeFolder = await openStoreFolder();
+  fund(storeFolder.store, "alice", 7n);
+  mkdirSync(join(storeFolder.folder, "crashed"));
+  path = join(storeFolder.folder, "crashed", "tollgate.db");
+  for (const suffix of ["", "-wal"]) copyFileSync(storeFolder.path + suffix, path + suffix);
 });
-afterEach(() => books.close());
+afterEach(() => storeFolder.close());
 
 const open = (at = path): Store => openStore({ path: at, durability: "process", serving: false });
 
@@ -62,8 +62,8 @@ describe.each(losses)("a log whose database is %s", (_, lose) => {
 
   test("is kept by a restore, which says so", async () => {
     const log = readFileSync(`${path}-wal`);
-    const file = join(books.folder, "night.db");
-    await backUp({ database: books.path, file, stopped: never });
+    const file = join(storeFolder.folder, "night.db");
+    await backUp({ database: storeFolder.path, file, stopped: never });
     lose();
     const { kept, newer } = await restore({ database: path, file, actor, stopped: never });
     expect(kept).toBe(`${path}.before-restore-20260101T000000.000Z-wal`);
@@ -74,7 +74,7 @@ describe.each(losses)("a log whose database is %s", (_, lose) => {
 });
 
 test("a log is found beside the database itself, where a link leads to it", () => {
-  const link = join(books.folder, "link.db");
+  const link = join(storeFolder.folder, "link.db");
   symlinkSync(path, link);
   rmSync(path);
   expect(() => open(link)).toThrow("put the database back");

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { migrate } from "../../src/store/migrations.ts";
+import { migrate } from "../../src/store/schema/migrations.ts";
 import { connect } from "../../src/store/sqlite.ts";
 import { openStore } from "../../src/store/store.ts";
 import { makeFirstVersion } from "../support/firstVersion.ts";

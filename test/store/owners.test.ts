@@ -6,15 +6,15 @@ const now = Date.now();
 const past = now - 60_000;
 const future = now + 3_600_000;
 
-let books: StoreFolder;
+let storeFolder: StoreFolder;
 let alice: number;
 let bob: number;
 beforeEach(async () => {
-  books = await openStoreFolder();
-  alice = fund(books.store, "alice", 0n).accountId;
-  bob = fund(books.store, "bob", 0n).accountId;
+  storeFolder = await openStoreFolder();
+  alice = fund(storeFolder.store, "alice", 0n).accountId;
+  bob = fund(storeFolder.store, "bob", 0n).accountId;
 });
-afterEach(() => books.close());
+afterEach(() => storeFolder.close());
 
 function hashOf(id: string): Uint8Array {
   return new Uint8Array(Bun.SHA256.hash(id).buffer);
@@ -27,19 +27,20 @@ async function own(
   { expiresAt = future, at = now } = {},
 ) {
   const object = { hash: hashOf(id), accountId, provider, expiresAt, historyTokens: 0 };
-  await books.writer.write({ kind: "own", objects: [object], at });
+  await storeFolder.writer.write({ kind: "own", objects: [object], at });
 }
 
 /** The provider to which each of the accounts may come with the id. */
 function owners(id: string, at = now): Record<"alice" | "bob", string | undefined> {
-  const find = (accountId: number) => books.store.owners.find(hashOf(id), accountId, at)?.provider;
+  const find = (accountId: number) =>
+    storeFolder.store.owners.find(hashOf(id), accountId, at)?.provider;
   return { alice: find(alice), bob: find(bob) };
 }
 
 const nobody = { alice: undefined, bob: undefined };
 
 function rowCount(): number {
-  const { sqlite } = connect(books.path, "process");
+  const { sqlite } = connect(storeFolder.path, "process");
   const row = sqlite.query<{ n: bigint }, []>("SELECT count(*) AS n FROM response_owner").get();
   sqlite.close();
   return Number(row?.n);
@@ -62,7 +63,7 @@ describe("an object of a provider belongs to", () => {
         historyTokens: 0,
       };
     });
-    await books.writer.write({ kind: "own", objects, at: now });
+    await storeFolder.writer.write({ kind: "own", objects, at: now });
     expect([owners("resp_1").alice, owners("resp_2").alice]).toEqual(["first", "first"]);
   });
 

@@ -15,33 +15,33 @@ import {
 
 const funds = 1_000_000n;
 
-let books: StoreFolder;
+let storeFolder: StoreFolder;
 let alice: { accountId: number; keyId: number };
 beforeEach(async () => {
-  books = await openStoreFolder();
-  alice = fund(books.store, "alice", funds);
+  storeFolder = await openStoreFolder();
+  alice = fund(storeFolder.store, "alice", funds);
 });
 afterEach(async () => {
-  const { problems } = books.store.audit();
-  await books.close();
+  const { problems } = storeFolder.store.audit();
+  await storeFolder.close();
   expect(problems).toEqual([]);
 });
 
 async function charge(id: string, owner = alice, end = {}): Promise<void> {
-  await books.writer.write({ kind: "open", request: opened(id, owner) });
-  await books.writer.write({ kind: "end", end: ended(id, end) });
+  await storeFolder.writer.write({ kind: "open", request: opened(id, owner) });
+  await storeFolder.writer.write({ kind: "end", end: ended(id, end) });
 }
 
 function refund(request: string, amount: bigint | null = null, ref: string | null = null) {
-  return books.store.admin.refund(actor, { request, amount, ref, note: null });
+  return storeFolder.store.admin.refund(actor, { request, amount, ref, note: null });
 }
 
 function balance(account = "alice"): bigint | undefined {
-  return books.store.accounts.find(account)?.balance;
+  return storeFolder.store.accounts.find(account)?.balance;
 }
 
 function spent(keyId = alice.keyId): bigint | undefined {
-  return books.store.keys.funds(keyId)?.spent;
+  return storeFolder.store.keys.funds(keyId)?.spent;
 }
 
 describe("a refund", () => {
@@ -54,8 +54,8 @@ describe("a refund", () => {
       applied: true,
     });
     expect([balance(), spent()]).toEqual([funds, 0n]);
-    expect(books.store.requests.find("req_1")?.refunded).toBe(costOfEnded);
-    expect(books.store.requests.find("req_1")?.charge).toBe(costOfEnded);
+    expect(storeFolder.store.requests.find("req_1")?.refunded).toBe(costOfEnded);
+    expect(storeFolder.store.requests.find("req_1")?.charge).toBe(costOfEnded);
   });
 
   test("in parts gives back no more than the charge: the last one what is left", async () => {
@@ -72,7 +72,7 @@ describe("a refund", () => {
   test("stands in the history with its request", async () => {
     await charge("req_1");
     refund("req_1", 295n, "sorry");
-    expect(books.store.ledger.history(alice.accountId, 1)).toMatchObject([
+    expect(storeFolder.store.ledger.history(alice.accountId, 1)).toMatchObject([
       { kind: "refund", amount: 295n, ref: "sorry", requestId: "req_1", actor: "tester" },
     ]);
   });
@@ -84,19 +84,19 @@ describe("a refund", () => {
 
   test("of an account that is disabled reaches it all the same", async () => {
     await charge("req_1");
-    books.store.admin.setDisabled(actor, "alice", true);
+    storeFolder.store.admin.setDisabled(actor, "alice", true);
     expect(refund("req_1").account.balance).toBe(funds);
   });
 
   test("of a rotated key lowers what its whole line has spent", async () => {
     await charge("req_1");
-    const next = rotate(books, "key_alice", "key_next");
+    const next = rotate(storeFolder, "key_alice", "key_next");
     await charge("req_2", { ...alice, keyId: next });
     expect([spent(), spent(next)]).toEqual([2n * costOfEnded, 2n * costOfEnded]);
     refund("req_1");
     refund("req_2", 295n);
     expect([spent(), spent(next)]).toEqual([10_000n, 10_000n]);
-    expect(books.store.keys.list("alice").map(({ firstKeyId }) => firstKeyId)).toEqual([
+    expect(storeFolder.store.keys.list("alice").map(({ firstKeyId }) => firstKeyId)).toEqual([
       alice.keyId,
       alice.keyId,
     ]);
@@ -109,7 +109,7 @@ describe("a refund", () => {
       4_000_000_000_000_000_000n,
       1_223_372_036_853_786_000n,
     ])
-      books.store.admin.book(actor, {
+      storeFolder.store.admin.book(actor, {
         account: "alice",
         kind: "credit",
         amount,
@@ -143,7 +143,7 @@ describe("a refund with a ref", () => {
   test("stays the same refund when its request is folded", async () => {
     await charge("req_1");
     refund("req_1", 295n, "sorry");
-    await books.writer.write({ kind: "fold", before: actor.at + 1 });
+    await storeFolder.writer.write({ kind: "fold", before: actor.at + 1 });
     expect(refund("req_1", 295n, "sorry")).toMatchObject({ applied: false });
   });
 
@@ -155,7 +155,7 @@ describe("a refund with a ref", () => {
     [
       "a credit",
       () =>
-        books.store.admin.book(actor, {
+        storeFolder.store.admin.book(actor, {
           account: "alice",
           kind: "credit",
           amount: 295n,
@@ -174,7 +174,7 @@ describe("a refund with a ref", () => {
 
   test("of a credit is refused", async () => {
     await charge("req_1");
-    books.store.admin.book(actor, {
+    storeFolder.store.admin.book(actor, {
       account: "alice",
       kind: "credit",
       amount: costOfEnded,
@@ -202,7 +202,7 @@ describe("a refund is refused", () => {
   });
 
   test("of a request that runs", async () => {
-    await books.writer.write({ kind: "open", request: opened("req_1", alice) });
+    await storeFolder.writer.write({ kind: "open", request: opened("req_1", alice) });
     expect(() => refund("req_1")).toThrow("still running");
   });
 
@@ -212,7 +212,7 @@ describe("a refund is refused", () => {
 
   test("of a request that is folded, which names the way that is left", async () => {
     await charge("req_1");
-    await books.writer.write({ kind: "fold", before: actor.at + 1 });
+    await storeFolder.writer.write({ kind: "fold", before: actor.at + 1 });
     expect(() => refund("req_1")).toThrow("tollgate balance credit alice");
     expect(balance()).toBe(funds - costOfEnded);
   });
@@ -222,7 +222,7 @@ test("the admin log tells of a refund which request, how much and by which ref",
   await charge("req_1");
   refund("req_1", null, "sorry");
   expect(() => refund("req_1")).toThrow();
-  const sqlite = new Database(books.path, { readonly: true });
+  const sqlite = new Database(storeFolder.path, { readonly: true });
   const rows = sqlite
     .query("SELECT command, subject, detail FROM admin_log ORDER BY id DESC LIMIT 1")
     .all();
@@ -250,7 +250,7 @@ test("whatever is refunded in whatever order, no request gets back more than it 
       if (left > 0n && wanted <= left) throw error;
       refused += 1;
     }
-    expect(books.store.requests.find(id)?.refunded).toBe(given.get(id) ?? 0n);
+    expect(storeFolder.store.requests.find(id)?.refunded).toBe(given.get(id) ?? 0n);
   }
   const all = given.values().reduce((sum, amount) => sum + amount, 0n);
   expect(given.values().every((amount) => amount <= costOfEnded)).toBe(true);

@@ -11,7 +11,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { holdDatabase, replaceDatabase } from "../../src/store/replaceDatabase.ts";
+import { holdDatabase, replaceDatabase } from "../../src/store/backup/replaceDatabase.ts";
 import { openStore } from "../../src/store/store.ts";
 import { actor, fund } from "../support/storeFolder.ts";
 import { until } from "../support/until.ts";
@@ -48,7 +48,7 @@ const NO_FILE_GROWS = ["bash", "-c", 'trap "" XFSZ; ulimit -f 8; exec "$0" "$@"'
 /** Runs the text as a program of its own that knows the store, `place` and `actor`. */
 function otherProcess(program: string, runner: readonly string[] = []) {
   const head = `
-    import { holdDatabase, replaceDatabase } from "${sources}/replaceDatabase.ts";
+    import { holdDatabase, replaceDatabase } from "${sources}/backup/replaceDatabase.ts";
     import { openStore } from "${sources}/store.ts";
     const place = ${JSON.stringify(place)};
     const actor = ${JSON.stringify(actor)};

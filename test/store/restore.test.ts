@@ -25,28 +25,28 @@ import { actor, ended, fund, opened, type StoreFolder } from "../support/storeFo
 const never = new Promise<void>(() => undefined);
 const keptAs = "tollgate.db.before-restore-20260101T000000.000Z";
 
-let books: StoreFolder;
+let storeFolder: StoreFolder;
 /** A backup of books in which everything happened once. */
 let file: string;
 /** Another folder, in which a restore is to happen. */
 let folder: string;
 let target: string;
 beforeEach(async () => {
-  books = await openAuditedBooks();
-  file = join(books.folder, "copy.db");
-  await backUp({ database: books.path, file, stopped: never });
-  folder = join(books.folder, "other");
+  storeFolder = await openAuditedBooks();
+  file = join(storeFolder.folder, "copy.db");
+  await backUp({ database: storeFolder.path, file, stopped: never });
+  folder = join(storeFolder.folder, "other");
   mkdirSync(folder);
   target = join(folder, "tollgate.db");
 });
-afterEach(() => books.close());
+afterEach(() => storeFolder.close());
 
 const restored = (stopped = never, by: Actor = actor) =>
   restore({ database: target, file, actor: by, stopped });
 
 /** Puts a store there that has one account, carol. It was never open there: what is closed may stay open until a collection. */
 function makeTarget(): void {
-  const made = join(books.folder, "made.db");
+  const made = join(storeFolder.folder, "made.db");
   const store = openStore({ path: made, durability: "process", serving: true });
   fund(store, "carol", 7n);
   store.close();
@@ -58,7 +58,7 @@ function makeTarget(): void {
 /** Its accounts, once its books were audited; read in a copy. */
 function names(path: string): readonly string[] {
   expect(existsSync(`${path}-wal`)).toBe(false);
-  const copy = join(books.folder, `looked-${++looks}.db`);
+  const copy = join(storeFolder.folder, `looked-${++looks}.db`);
   copyFileSync(path, copy);
   const store = openStore({ path: copy, durability: "process", serving: true });
   expect(store.audit().problems).toEqual([]);
@@ -89,12 +89,12 @@ describe("a restore", () => {
   });
 
   test("counts what was done after the backup, and the kept one can be restored in its turn", async () => {
-    fund(books.store, "carol", 7n);
-    const [alice] = books.store.keys.list("alice");
+    fund(storeFolder.store, "carol", 7n);
+    const [alice] = storeFolder.store.keys.list("alice");
     const owner = { accountId: alice?.accountId ?? 0, keyId: alice?.id ?? 0 };
-    await books.writer.write({ kind: "open", request: opened("req_new", owner) });
-    await books.writer.write({ kind: "end", end: ended("req_new") });
-    await backUp({ database: books.path, file: target, stopped: never });
+    await storeFolder.writer.write({ kind: "open", request: opened("req_new", owner) });
+    await storeFolder.writer.write({ kind: "end", end: ended("req_new") });
+    await backUp({ database: storeFolder.path, file: target, stopped: never });
     const { kept = "", newer } = await restored();
     // A key was made, and money credited.
     expect(newer).toEqual({ requests: 1, ledgerRows: 2, adminLogRows: 2 });
@@ -106,19 +106,19 @@ describe("a restore", () => {
   });
 
   test("names the keys and accounts that work again, and none that still do, or still do not", async () => {
-    const { admin } = books.store;
-    fund(books.store, "dora", 1n);
-    fund(books.store, "alice", 0n, { name: "graced", budget: null });
+    const { admin } = storeFolder.store;
+    fund(storeFolder.store, "dora", 1n);
+    fund(storeFolder.store, "alice", 0n, { name: "graced", budget: null });
     admin.revokeKey(actor, "key_dora");
     rmSync(file);
-    await backUp({ database: books.path, file, stopped: never });
+    await backUp({ database: storeFolder.path, file, stopped: never });
     admin.revokeKey(actor, "key_alice");
     admin.changeKey(actor, "key_graced", { expiresAt: actor.at });
     admin.changeKey(actor, "key_bob", { expiresAt: actor.at + 1 });
     admin.setDisabled(actor, "bob", true);
-    fund(books.store, "alice", 0n, { name: "late", budget: null });
+    fund(storeFolder.store, "alice", 0n, { name: "late", budget: null });
     admin.revokeKey(actor, "key_late");
-    await backUp({ database: books.path, file: target, stopped: never });
+    await backUp({ database: storeFolder.path, file: target, stopped: never });
     expect(await restored()).toMatchObject({
       newer: { requests: 0, ledgerRows: 0, adminLogRows: 6 },
       revived: { keys: ["key_alice", "key_graced"], accounts: ["bob"] },
@@ -191,7 +191,7 @@ describe("a restore", () => {
   });
 
   test("takes no log that was left without its database for the new one's", async () => {
-    writeFileSync(`${target}-wal`, readFileSync(`${books.path}-wal`));
+    writeFileSync(`${target}-wal`, readFileSync(`${storeFolder.path}-wal`));
     await restored();
     expect(names(target)).toEqual(["alice", "bob"]);
   });

@@ -1,17 +1,17 @@
 import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { SCHEMA_SHA256, schemaProblems, schemaSha256 } from "../../src/store/schemaCheck.ts";
+import { SCHEMA_SHA256, schemaProblems, schemaSha256 } from "../../src/store/schema/schemaCheck.ts";
 import { openStoreFolder, type StoreFolder } from "../support/storeFolder.ts";
 
-let books: StoreFolder;
+let storeFolder: StoreFolder;
 let sqlite: Database;
 beforeEach(async () => {
-  books = await openStoreFolder();
-  sqlite = new Database(books.path);
+  storeFolder = await openStoreFolder();
+  sqlite = new Database(storeFolder.path);
 });
 afterEach(async () => {
   sqlite.close();
-  await books.close();
+  await storeFolder.close();
 });
 
 test("the schema is known by its digest; after a new migration this is the place to renew it", () => {
@@ -19,8 +19,8 @@ test("the schema is known by its digest; after a new migration this is the place
 });
 
 test("a copy, in which all lies in another order, has the same digest", () => {
-  sqlite.run("VACUUM INTO ?", [`${books.path}.copy`]);
-  const copy = new Database(`${books.path}.copy`, { readonly: true });
+  sqlite.run("VACUUM INTO ?", [`${storeFolder.path}.copy`]);
+  const copy = new Database(`${storeFolder.path}.copy`, { readonly: true });
   expect(schemaSha256(copy)).toBe(SCHEMA_SHA256);
   copy.close();
 });

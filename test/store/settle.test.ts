@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import type { RequestEnd } from "../../src/store/store.ts";
+import type { RequestSettlement } from "../../src/store/store.ts";
 import {
   actor,
   costOfEnded,
@@ -11,14 +11,14 @@ import {
   type StoreFolder,
 } from "../support/storeFolder.ts";
 
-let books: StoreFolder;
+let storeFolder: StoreFolder;
 beforeEach(async () => {
-  books = await openStoreFolder();
+  storeFolder = await openStoreFolder();
 });
 afterEach(async () => {
   // Whatever a test did, what is left must add up.
-  const { problems } = books.store.audit();
-  await books.close();
+  const { problems } = storeFolder.store.audit();
+  await storeFolder.close();
   expect(problems).toEqual([]);
 });
 
@@ -60,7 +60,7 @@ describe("what a request costs is charged", () => {
       { balance: 12_000n, others: 10_000n, hold: 2_000n, charge: 2_000n, writeOff: 8_295n },
     ],
   ])("%s", async (_, { balance, overdraft = 0n, hold, others, charge, writeOff }) => {
-    const { store, writer } = books;
+    const { store, writer } = storeFolder;
     const owner = fund(store, "alice", balance);
     store.admin.setOverdraft(actor, "alice", overdraft);
     if (others !== undefined) {
@@ -83,7 +83,7 @@ describe("what a request costs is charged", () => {
   });
 
   test("beyond the hold, also from money that was held for a request that has ended", async () => {
-    const { store, writer } = books;
+    const { store, writer } = storeFolder;
     const owner = fund(store, "alice", 50_000n);
     const before = opened("req_0", owner, { hold: 50_000n });
     await writer.write({ kind: "open", request: before });
@@ -97,7 +97,7 @@ describe("what a request costs is charged", () => {
 });
 
 describe("the ledger", () => {
-  test.each<[string, Partial<RequestEnd>, number]>([
+  test.each<[string, Partial<RequestSettlement>, number]>([
     ["bears a row for a done request that costs nothing", { ...unbilled, status: "done" }, 1],
     [
       "bears none for one that was cancelled free of charge",
@@ -107,7 +107,7 @@ describe("the ledger", () => {
     ["bears one for one that was cancelled with a charge", { status: "cancelled" }, 1],
     ["bears none for one that failed", unbilled, 0],
   ])("%s", async (_, changes, rows) => {
-    const { store, writer } = books;
+    const { store, writer } = storeFolder;
     const owner = fund(store, "alice", 1_000_000n);
     await writer.write({ kind: "open", request: opened("req_1", owner) });
     await writer.write({ kind: "end", end: ended("req_1", changes) });
@@ -118,7 +118,7 @@ describe("the ledger", () => {
   });
 
   test("counts beyond 9 million roubles to the nano-rouble", async () => {
-    const { store, writer } = books;
+    const { store, writer } = storeFolder;
     const large = 2n ** 53n + 1n;
     const owner = fund(store, "alice", large);
     expect(store.accounts.find("alice")?.balance).toBe(large);
@@ -143,7 +143,7 @@ describe("a day whose sums leave 64 bits", () => {
   const huge = 4_000_000_000_000_000_000n;
 
   async function runHuge(count: number, model: string): Promise<void> {
-    const { writer } = books;
+    const { writer } = storeFolder;
     for (let at = 0; at < count; at += 1) {
       const id = `req_${model}_${at}`;
       await writer.write({ kind: "open", request: opened(id, owner, { model }) });
@@ -153,25 +153,27 @@ describe("a day whose sums leave 64 bits", () => {
 
   let owner: { accountId: number; keyId: number };
   beforeEach(() => {
-    owner = fund(books.store, "alice", 1_000_000n);
+    owner = fund(storeFolder.store, "alice", 1_000_000n);
   });
 
   test("is reported exactly, as long as one group of it does not", async () => {
     for (const model of ["a", "b", "c"]) await runHuge(2, model);
-    expect(books.store.usage("day", {})).toMatchObject([{ requests: 6, operatorCost: 6n * huge }]);
+    expect(storeFolder.store.usage("day", {})).toMatchObject([
+      { requests: 6, operatorCost: 6n * huge },
+    ]);
   });
 
   test("fails no settling where a group does: its cost of our own stays at the most there is", async () => {
     await runHuge(3, "a");
     const report = [{ requests: 3, operatorCost: 2n ** 63n - 1n, cost: 3n * costOfEnded }];
-    expect(books.store.usage("day", {})).toMatchObject(report);
-    expect(books.store.audit().problems).toEqual([]);
+    expect(storeFolder.store.usage("day", {})).toMatchObject(report);
+    expect(storeFolder.store.audit().problems).toEqual([]);
   });
 });
 
 describe("a request", () => {
   test("ends once: a second end is refused and charges nothing", async () => {
-    const { store, writer } = books;
+    const { store, writer } = storeFolder;
     const owner = fund(store, "alice", 1_000_000n);
     await writer.write({ kind: "open", request: opened("req_1", owner) });
     await writer.write({ kind: "end", end: ended("req_1") });
@@ -184,7 +186,7 @@ describe("a request", () => {
   });
 
   test("that claims another cost than its tokens have is refused and stays open", async () => {
-    const { store, writer } = books;
+    const { store, writer } = storeFolder;
     const owner = fund(store, "alice", 1_000_000n);
     await writer.write({ kind: "open", request: opened("req_1", owner) });
     const wrong = writer.write({ kind: "end", end: ended("req_1", { cost: costOfEnded + 1n }) });
@@ -194,7 +196,7 @@ describe("a request", () => {
   });
 
   test("keeps its attempts in their order", async () => {
-    const { store, writer } = books;
+    const { store, writer } = storeFolder;
     const owner = fund(store, "alice", 1_000_000n);
     await writer.write({ kind: "open", request: opened("req_1", owner) });
     await writer.write({ kind: "end", end: ended("req_1") });
@@ -203,7 +205,7 @@ describe("a request", () => {
   });
 
   test("that a crash left running is interrupted, its hold is gone, and nothing is charged", async () => {
-    const { store, writer } = books;
+    const { store, writer } = storeFolder;
     const owner = fund(store, "alice", 1_000_000n);
     await writer.write({ kind: "open", request: opened("req_1", owner) });
     await writer.write({ kind: "open", request: opened("req_2", owner) });

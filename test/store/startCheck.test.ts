@@ -4,14 +4,14 @@ import { openStore, StoreError } from "../../src/store/store.ts";
 import { openAuditedBooks, tamper } from "../support/auditedBooks.ts";
 import { fund, opened, type StoreFolder } from "../support/storeFolder.ts";
 
-let books: StoreFolder;
+let storeFolder: StoreFolder;
 beforeEach(async () => {
-  books = await openAuditedBooks();
+  storeFolder = await openAuditedBooks();
 });
-afterEach(() => books.close());
+afterEach(() => storeFolder.close());
 
 function start(): void {
-  openStore({ path: books.path, durability: "process", serving: true }).close();
+  openStore({ path: storeFolder.path, durability: "process", serving: true }).close();
 }
 
 /** One line, which names the problem and what to do. */
@@ -25,23 +25,23 @@ describe("a gateway starts", () => {
   test("on books in which everything happened once", start);
 
   test("on books in which requests were under way", async () => {
-    const carol = fund(books.store, "carol", 1_000_000n);
-    await books.writer.write({ kind: "open", request: opened("req_open", carol) });
+    const carol = fund(storeFolder.store, "carol", 1_000_000n);
+    await storeFolder.writer.write({ kind: "open", request: opened("req_open", carol) });
     start();
-    expect(books.store.interruptRunning()).toMatchObject({ count: 1 });
+    expect(storeFolder.store.interruptRunning()).toMatchObject({ count: 1 });
     start();
   });
 });
 
 describe("no gateway starts on a store of which", () => {
   test("the schema lacks a trigger; the audit names it, and commands still go on", () => {
-    const sqlite = new Database(books.path);
+    const sqlite = new Database(storeFolder.path);
     sqlite.run("DROP TRIGGER ledger_keeps_all");
     sqlite.close();
     const problem = "trigger ledger_keeps_all is missing or not the program's own";
-    refuses(`the schema of the database is not tollgate's: ${books.path} (${problem})`);
-    expect(books.store.audit().problems).toEqual([`schema: ${problem}`]);
-    openStore({ path: books.path, durability: "process", serving: false }).close();
+    refuses(`the schema of the database is not tollgate's: ${storeFolder.path} (${problem})`);
+    expect(storeFolder.store.audit().problems).toEqual([`schema: ${problem}`]);
+    openStore({ path: storeFolder.path, durability: "process", serving: false }).close();
   });
 
   test.each([
@@ -86,7 +86,7 @@ describe("no gateway starts on a store of which", () => {
       "attempts are not as many as it counts",
     ],
   ])("%s", (_, statement, problem) => {
-    tamper(books, statement);
+    tamper(storeFolder, statement);
     refuses(problem);
   });
 });

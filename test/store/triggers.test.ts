@@ -11,25 +11,25 @@ import {
   type StoreFolder,
 } from "../support/storeFolder.ts";
 
-let books: StoreFolder;
+let storeFolder: StoreFolder;
 let sqlite: Database;
 
 beforeAll(async () => {
-  books = await openStoreFolder();
-  const owner = fund(books.store, "alice", 1_000_000n);
-  fund(books.store, "bob", 5n);
-  await books.writer.write({ kind: "open", request: opened("req_done", owner) });
-  await books.writer.write({ kind: "end", end: ended("req_done") });
-  await books.writer.write({ kind: "open", request: opened("req_open", owner) });
-  await books.writer.write({ kind: "open", request: opened("req_failed", owner) });
-  await books.writer.write({ kind: "end", end: ended("req_failed", unbilled) });
+  storeFolder = await openStoreFolder();
+  const owner = fund(storeFolder.store, "alice", 1_000_000n);
+  fund(storeFolder.store, "bob", 5n);
+  await storeFolder.writer.write({ kind: "open", request: opened("req_done", owner) });
+  await storeFolder.writer.write({ kind: "end", end: ended("req_done") });
+  await storeFolder.writer.write({ kind: "open", request: opened("req_open", owner) });
+  await storeFolder.writer.write({ kind: "open", request: opened("req_failed", owner) });
+  await storeFolder.writer.write({ kind: "end", end: ended("req_failed", unbilled) });
   const part = { request: "req_done", amount: 295n, ref: null, note: null };
-  books.store.admin.refund(actor, part);
-  sqlite = new Database(books.path, { readwrite: true, safeIntegers: true });
+  storeFolder.store.admin.refund(actor, part);
+  sqlite = new Database(storeFolder.path, { readwrite: true, safeIntegers: true });
 });
 afterAll(async () => {
   sqlite.close();
-  await books.close();
+  await storeFolder.close();
 });
 
 const ledgerInto =
@@ -240,7 +240,7 @@ describe("whoever writes SQL past the program, the store refuses", () => {
         "INSERT OR REPLACE INTO admin_log SELECT id, 0, 'nobody', command, subject, NULL FROM admin_log",
       ],
     ])("%s", (_, statement) => {
-      const own = connect(books.path, "process").sqlite;
+      const own = connect(storeFolder.path, "process").sqlite;
       own.run(`PRAGMA recursive_triggers = ${recursive}`);
       const before = dump();
       expect(() => own.run(statement)).toThrow(/there already|keeps its name|never changed/);
@@ -250,7 +250,7 @@ describe("whoever writes SQL past the program, the store refuses", () => {
   });
 
   test("and its books still add up", () => {
-    expect(books.store.audit().problems).toEqual([]);
+    expect(storeFolder.store.audit().problems).toEqual([]);
   });
 });
 

@@ -1,6 +1,6 @@
 import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { DAY_MS } from "../../src/lib/day.ts";
+import { DAY_MS } from "../../src/lib/time.ts";
 import { NANO_ROUBLES_MAX } from "../../src/lib/money.ts";
 import {
   actor,
@@ -15,21 +15,21 @@ const TOKENS = 1_000_000_000;
 /** Of what two bookings of the largest amount may be, and four may not. */
 const priceOutput = NANO_ROUBLES_MAX / BigInt(TOKENS);
 
-let books: StoreFolder;
+let storeFolder: StoreFolder;
 let alice: { accountId: number; keyId: number };
 beforeEach(async () => {
-  books = await openStoreFolder();
-  alice = fund(books.store, "alice", NANO_ROUBLES_MAX);
+  storeFolder = await openStoreFolder();
+  alice = fund(storeFolder.store, "alice", NANO_ROUBLES_MAX);
 });
 afterEach(async () => {
-  const { problems } = books.store.audit();
-  await books.close();
+  const { problems } = storeFolder.store.audit();
+  await storeFolder.close();
   expect(problems).toEqual([]);
 });
 
 function credit(): void {
   const booking = { account: "alice", kind: "credit", ref: null, note: null } as const;
-  books.store.admin.book(actor, { ...booking, amount: NANO_ROUBLES_MAX });
+  storeFolder.store.admin.book(actor, { ...booking, amount: NANO_ROUBLES_MAX });
 }
 
 test("the audit adds up charges and refunds of several days that together leave 64 bits", async () => {
@@ -38,36 +38,36 @@ test("the audit adds up charges and refunds of several days that together leave 
     for (const id of [`req_${day}_1`, `req_${day}_2`]) {
       const hold = NANO_ROUBLES_MAX;
       const request = opened(id, alice, { at: actor.at + day * DAY_MS, priceOutput, hold });
-      await books.writer.write({ kind: "open", request });
+      await storeFolder.writer.write({ kind: "open", request });
       const tokens = { promptTokens: 0, cachedTokens: 0, cacheWriteTokens: 0 };
       const end = ended(id, { ...tokens, completionTokens: TOKENS, cost: NANO_ROUBLES_MAX });
-      expect(await books.writer.write({ kind: "end", end })).toMatchObject({ writeOff: 0n });
+      expect(await storeFolder.writer.write({ kind: "end", end })).toMatchObject({ writeOff: 0n });
       if (day < 2)
-        books.store.admin.refund(actor, { request: id, amount: null, ref: null, note: null });
+        storeFolder.store.admin.refund(actor, { request: id, amount: null, ref: null, note: null });
     }
   }
-  expect(books.store.audit().problems).toEqual([]);
-  expect(books.store.keys.list("alice")).toMatchObject([{ spent: 2n * NANO_ROUBLES_MAX }]);
+  expect(storeFolder.store.audit().problems).toEqual([]);
+  expect(storeFolder.store.keys.list("alice")).toMatchObject([{ spent: 2n * NANO_ROUBLES_MAX }]);
 });
 
 test("an account that was promised more than 64 bits hold can be shown, charged and refused", async () => {
   credit();
   // No command allows that any more.
-  const sqlite = new Database(books.path);
+  const sqlite = new Database(storeFolder.path);
   sqlite.run("UPDATE accounts SET overdraft = 4000000000000000000");
   sqlite.close();
   for (const id of ["req_1", "req_2", "req_3"]) {
     const request = opened(id, alice, { hold: NANO_ROUBLES_MAX });
-    await books.writer.write({ kind: "open", request });
+    await storeFolder.writer.write({ kind: "open", request });
   }
-  expect(books.store.accounts.find("alice")).toMatchObject({ held: 3n * NANO_ROUBLES_MAX });
+  expect(storeFolder.store.accounts.find("alice")).toMatchObject({ held: 3n * NANO_ROUBLES_MAX });
   const more = opened("req_4", alice, { hold: 1n, promised: 3n * NANO_ROUBLES_MAX + 1n });
-  expect(await books.writer.write({ kind: "open", request: more }).catch(String)).toContain(
+  expect(await storeFolder.writer.write({ kind: "open", request: more }).catch(String)).toContain(
     "cannot pay the hold",
   );
   // Beyond its hold nothing is left for it.
-  await books.writer.write({ kind: "end", end: ended("req_1") });
+  await storeFolder.writer.write({ kind: "end", end: ended("req_1") });
   for (const id of ["req_2", "req_3"])
-    await books.writer.write({ kind: "end", end: ended(id, { status: "cancelled" }) });
-  expect(books.store.accounts.find("alice")).toMatchObject({ held: 0n });
+    await storeFolder.writer.write({ kind: "end", end: ended(id, { status: "cancelled" }) });
+  expect(storeFolder.store.accounts.find("alice")).toMatchObject({ held: 0n });
 });

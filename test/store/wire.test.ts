@@ -1,11 +1,11 @@
 import { expect, test } from "bun:test";
-import type { WriteOperation } from "../../src/store/operations.ts";
+import type { WriteOperation } from "../../src/store/writer/operations.ts";
 import {
   decodeOperations,
   encodeOperations,
   resultFromWire,
   resultToWire,
-} from "../../src/store/wire.ts";
+} from "../../src/store/writer/writerMessages.ts";
 import { ended, opened } from "../support/storeFolder.ts";
 
 const owner = { accountId: 3, keyId: 9 };

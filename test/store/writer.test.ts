@@ -14,15 +14,15 @@ import {
 const CLOSED_WITHIN_MS = 14_000;
 const RETRY_MS = 200;
 
-let books: StoreFolder;
+let storeFolder: StoreFolder;
 beforeEach(async () => {
-  books = await openStoreFolder();
+  storeFolder = await openStoreFolder();
 });
-afterEach(() => books.close());
+afterEach(() => storeFolder.close());
 
 describe("the writer", () => {
   test("does the others of a batch in their order when one operation of it is refused", async () => {
-    const { store, writer } = books;
+    const { store, writer } = storeFolder;
     const owner = fund(store, "alice", 1_000_000n);
     // Asked for in one turn, before the Worker can have begun, they are one batch.
     const results = await Promise.allSettled([
@@ -47,7 +47,7 @@ describe("the writer", () => {
   });
 
   test("charges a thousand requests at once, each exactly once", async () => {
-    const { store, writer } = books;
+    const { store, writer } = storeFolder;
     const owner = fund(store, "alice", 1_000_000_000n);
     const ids = Array.from({ length: 1000 }, (_, at) => `req_${at}`);
     await Promise.all(
@@ -61,7 +61,7 @@ describe("the writer", () => {
   });
 
   test("has committed what it answered: another connection sees it at once", async () => {
-    const { store, writer } = books;
+    const { store, writer } = storeFolder;
     const owner = fund(store, "alice", 1_000_000n);
     for (let at = 0; at < 20; at++) {
       await writer.write({ kind: "open", request: opened(`req_${at}`, owner, { hold: 1n }) });
@@ -70,7 +70,7 @@ describe("the writer", () => {
   });
 
   test("ends nothing whose opening it refused, though the end is on its way behind it", async () => {
-    const { store, writer } = books;
+    const { store, writer } = storeFolder;
     const owner = fund(store, "alice", 100n);
     const results = await Promise.allSettled([
       writer.write({
@@ -87,7 +87,7 @@ describe("the writer", () => {
   });
 
   test("takes what it wrote over into the database, so that the log does not grow", async () => {
-    const { store, writer, path } = books;
+    const { store, writer, path } = storeFolder;
     const owner = fund(store, "alice", 1_000_000_000n);
     for (let at = 0; at < 600; at++) {
       await writer.write({ kind: "open", request: opened(`req_${at}`, owner) });
@@ -99,7 +99,7 @@ describe("the writer", () => {
   });
 
   test("ends only after what it was asked before", async () => {
-    const { store, writer } = books;
+    const { store, writer } = storeFolder;
     const owner = fund(store, "alice", 1_000_000n);
     const open = writer.write({ kind: "open", request: opened("req_1", owner) });
     const end = writer.write({ kind: "end", end: ended("req_1") });
@@ -111,7 +111,7 @@ describe("the writer", () => {
   test(
     "ends though another process has the database locked, and two ends are tried again and again",
     async () => {
-      const { store, writer, path } = books;
+      const { store, writer, path } = storeFolder;
       const owner = fund(store, "alice", 1_000_000n);
       let isOver = false;
       const tryToEnd = async (id: string): Promise<void> => {
@@ -148,7 +148,7 @@ describe("the writer", () => {
   );
 
   test("does nothing and answers nothing behind a fatal failure, though more was on its way", async () => {
-    const { store, path } = books;
+    const { store, path } = storeFolder;
     const owner = fund(store, "alice", 1_000_000n);
     const fatal: string[] = [];
     const failed = Promise.withResolvers<void>();
@@ -160,7 +160,7 @@ describe("the writer", () => {
     const note = (what: string) => () => answered.push(what);
     await writer.write({ kind: "open", request: opened("req_a", owner) });
     // The other writer too has prepared its statements by then.
-    await books.writer.write({ kind: "touch", keyId: owner.keyId, at: 77 });
+    await storeFolder.writer.write({ kind: "touch", keyId: owner.keyId, at: 77 });
     breakInserts(path);
     void writer
       .write({ kind: "open", request: opened("req_b", owner) })

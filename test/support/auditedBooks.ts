@@ -1,6 +1,6 @@
 import { Database } from "bun:sqlite";
-import { hashKey } from "../../src/auth/key.ts";
-import { DAY_MS } from "../../src/lib/day.ts";
+import { hashKey } from "../../src/auth/apiKey.ts";
+import { DAY_MS } from "../../src/lib/time.ts";
 import {
   actor,
   ended,
@@ -17,8 +17,8 @@ import {
  * first key. Three of 2025-12-30 are folded: one done, one done and refunded, one failed.
  */
 export async function openAuditedBooks(): Promise<StoreFolder> {
-  const books = await openStoreFolder();
-  const { store, writer } = books;
+  const storeFolder = await openStoreFolder();
+  const { store, writer } = storeFolder;
   const alice = fund(store, "alice", 1_000_000n);
   fund(store, "bob", 500_000n);
   const old = { at: actor.at - 2 * DAY_MS };
@@ -37,10 +37,10 @@ export async function openAuditedBooks(): Promise<StoreFolder> {
   await run("req_cancelled", {}, { status: "cancelled" });
   await run("req_part");
   refund("req_part", 295n);
-  await run("req_next", { keyId: rotate(books, "key_alice", "key_next") });
+  await run("req_next", { keyId: rotate(storeFolder, "key_alice", "key_next") });
   const { folded } = await writer.write({ kind: "fold", before: actor.at - DAY_MS });
   if (folded !== 3) throw new Error(`${folded} requests were folded, 3 were to be`);
-  return books;
+  return storeFolder;
 }
 
 /** Rotates a key; returns the row id of the new one. */

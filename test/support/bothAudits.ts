@@ -1,4 +1,4 @@
-import { auditStore } from "../../src/store/audit.ts";
+import { auditStore } from "../../src/store/audit/audit.ts";
 import { connect } from "../../src/store/sqlite.ts";
 import type { GatewayProcess } from "./gatewayProcess.ts";
 

@@ -55,15 +55,15 @@ export function chat(
 }
 
 /** The status, type and message of the error that a client is to see. */
-export type Refusal = readonly [status: number, type: string, message: string];
+export type DemoError = readonly [status: number, type: string, message: string];
 
-export const badKey: Refusal = [401, "auth_error", "invalid api key"];
-export const unknownModel: Refusal = [404, "invalid_request_error", "model not found"];
-export const tooOften: Refusal = [429, "rate_limit_error", "rate limit exceeded"];
-export const noProvider: Refusal = [502, "provider_error", "all providers unavailable"];
+export const badKey: DemoError = [401, "auth_error", "invalid api key"];
+export const unknownModel: DemoError = [404, "invalid_request_error", "model not found"];
+export const tooOften: DemoError = [429, "rate_limit_error", "rate limit exceeded"];
+export const noProvider: DemoError = [502, "provider_error", "all providers unavailable"];
 
 /** The answer is this error, in the form of every error, and nothing else stands in it but `extra`. */
-export function expectRefusal(reply: Reply, refusal: Refusal, extra: object = {}): void {
+export function expectRefusal(reply: Reply, refusal: DemoError, extra: object = {}): void {
   const [status, type, message] = refusal;
   expect([reply.status, reply.body]).toEqual([status, { error: { message, type, ...extra } }]);
   expect(reply.id).toMatch(/^req_[0-9a-z]{20}$/);

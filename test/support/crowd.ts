@@ -1,4 +1,4 @@
-import { auditStore } from "../../src/store/audit.ts";
+import { auditStore } from "../../src/store/audit/audit.ts";
 import { connect } from "../../src/store/sqlite.ts";
 import { seededRandom } from "./seededRandom.ts";
 import { ANSWER_TOKENS, answersCost, PRICE } from "./answersCost.ts";
@@ -103,7 +103,7 @@ async function meanwhile(
   random: ReturnType<typeof seededRandom>,
   isOver: () => boolean,
 ): Promise<readonly string[]> {
-  const books = connect(gateway.path, "process");
+  const storeFolder = connect(gateway.path, "process");
   const problems: string[] = [];
   while (!isOver()) {
     const kind = random.chance(0.6) ? "debit" : "credit";
@@ -113,10 +113,10 @@ async function meanwhile(
     } catch {
       // A debit of more than is available is refused.
     }
-    problems.push(...auditStore(books, { atRest: false }).problems);
+    problems.push(...auditStore(storeFolder, { atRest: false }).problems);
     await Bun.sleep(random.below(5));
   }
-  books.sqlite.close();
+  storeFolder.sqlite.close();
   return problems;
 }
 

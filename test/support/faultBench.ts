@@ -103,7 +103,7 @@ export function openFaultBench(sections: NonNullable<GatewayConfig["sections"]> 
     [nextProvider]: `http://127.0.0.1:${healthy.port}/v1`,
   };
   const models: ConfiguredModel[] = [];
-  let started: { gateway: GatewayProcess; key: string; books: Store } | undefined;
+  let started: { gateway: GatewayProcess; key: string; storeFolder: Store } | undefined;
   const charges = new Map<string, bigint>();
 
   beforeAll(async () => {
@@ -111,11 +111,11 @@ export function openFaultBench(sections: NonNullable<GatewayConfig["sections"]> 
     gateway.auditor.listenTo(faulty, healthy);
     const key = await gateway.key("alice", String(credit));
     const path = gateway.desk.database;
-    const books = openStore({ path, durability: "process", serving: false });
-    started = { gateway, key, books };
+    const storeFolder = openStore({ path, durability: "process", serving: false });
+    started = { gateway, key, storeFolder };
   }, startTimeoutMs);
   afterAll(async () => {
-    started?.books.close();
+    started?.storeFolder.close();
     await started?.gateway.close();
     faulty.stop();
     healthy.stop();
@@ -152,7 +152,7 @@ export function openFaultBench(sections: NonNullable<GatewayConfig["sections"]> 
     },
     async record({ id }, charge) {
       charges.set(id, charge);
-      const { requests } = running().books;
+      const { requests } = running().storeFolder;
       await until(`${id} has ended`, () => (requests.find(id)?.status ?? "running") !== "running");
       const row = requests.find(id);
       if (row === undefined) throw new Error(`the books lost ${id}`);

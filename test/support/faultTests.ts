@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { choice, usage } from "./chatAnswers.ts";
-import { chunksOf, expectRefusal, noProvider, type Refusal } from "./chatCalls.ts";
+import { chunksOf, expectRefusal, noProvider, type DemoError } from "./chatCalls.ts";
 import type { Form } from "./faultAnswers.ts";
 import {
   nanoOf,
@@ -74,7 +74,7 @@ export function testPassedOver(
 /** The provider's refusal is the client's own: nobody else is asked, and nothing is charged. */
 export function testRefused(
   bench: FaultBench,
-  rows: readonly (Row & { outcome: string; refusal: Refusal; extra?: object })[],
+  rows: readonly (Row & { outcome: string; refusal: DemoError; extra?: object })[],
 ): void {
   for (const { row, name, forms, outcome, refusal, extra, ask, ...route } of rows) {
     for (const form of forms) {

@@ -1,6 +1,11 @@
 import { array, asyncProperty, integer, type IAsyncProperty } from "fast-check";
-import { createHolds, type Books, type Hold, type Taken } from "../../src/billing/holds.ts";
-import { amountRangeOf, boundWithin, type AmountRange } from "../../src/billing/ceiling.ts";
+import {
+  createHolds,
+  type FundsReader,
+  type Hold,
+  type HoldResult,
+} from "../../src/billing/holds.ts";
+import { amountRangeOf, boundWithin, type AmountRange } from "../../src/billing/cost.ts";
 import { MoneyModel, same, type ModelDemand } from "./moneyModel.ts";
 
 /** A request in the history: `ended` once the books have its charge, which memory hears of later. */
@@ -21,7 +26,7 @@ interface Demand {
 /** A request that waits for its money; `taken` once it was told. */
 interface WaitingRequest extends Demand {
   readonly signal: { aborted: boolean };
-  taken?: Taken;
+  taken?: HoldResult;
 }
 
 const STEPS_MAX = 200;
@@ -135,10 +140,10 @@ class HoldsHistory {
     }
     this.#tell?.(`take or wait for ${asked}`);
     const waiting: WaitingRequest = { ...demand, signal: { aborted: false } };
-    const patience = { waitMs: FOR_EVER_MS, signal: waiting.signal };
+    const holdWait = { waitMs: FOR_EVER_MS, signal: waiting.signal };
     const isBusy = this.#model.decide(key.name, model).kind === "busy";
     void this.#holds
-      .takeWithin(patience, owner, range, this.#booksOf(key))
+      .takeOrWait(holdWait, owner, range, this.#booksOf(key))
       .then((taken) => (waiting.taken = taken));
     await told();
     if (isBusy) {
@@ -167,7 +172,7 @@ class HoldsHistory {
   }
 
   /** What was decided is what the model decides now. */
-  #decided({ id, key, range, model }: Demand, taken: Taken): void {
+  #decided({ id, key, range, model }: Demand, taken: HoldResult): void {
     const expected = this.#model.decide(key.name, model);
     this.#tell?.(`${id} is ${expected.kind}`);
     if (!taken.ok || expected.kind !== "held") {
@@ -251,7 +256,7 @@ class HoldsHistory {
     same(waits ? "busy" : kind, "busy", "what one that waits would be told");
   }
 
-  #booksOf({ name, account }: (typeof keys)[number]): Books {
+  #booksOf({ name, account }: (typeof keys)[number]): FundsReader {
     const funds = () => {
       const { balance, overdraft } = this.#model.account(account);
       const { budget, spent } = this.#model.key(name);
@@ -260,7 +265,7 @@ class HoldsHistory {
     const isEnded = (id: string) => this.#model.request(id).status !== "running";
     return {
       funds,
-      fundsBeside: (requestIds) => ({ ...funds(), endedIds: requestIds.filter(isEnded) }),
+      fundsExcluding: (requestIds) => ({ ...funds(), endedIds: requestIds.filter(isEnded) }),
     };
   }
 }

@@ -60,7 +60,7 @@ class HttpHistory {
   readonly #accounts: readonly string[];
   readonly #keys: readonly HistoryLine[];
   readonly #name = `${histories++}`;
-  readonly #turns: ProviderTurn[] = [];
+  readonly #fairQueue: ProviderTurn[] = [];
   #open: OpenRequest[] = [];
 
   constructor(gateway: TestApp, takeTurn: (words: string) => ProviderTurn, word: number) {
@@ -98,7 +98,7 @@ class HttpHistory {
   }
 
   async letAllGo(): Promise<void> {
-    for (const turn of this.#turns) turn.end({ kind: "fails" });
+    for (const turn of this.#fairQueue) turn.end({ kind: "fails" });
     const { holds } = this.#gateway.app.gateway;
     await until("nothing is held any more", () => holds.total() === 0n);
   }
@@ -140,7 +140,7 @@ class HttpHistory {
     if (!key || !way) return;
     const choices = way.isChat ? ((word >>> 4) % 3) + 1 : 1;
     const bound = (word >>> 6) % 2 === 0 ? undefined : ((word >>> 7) % MAX_TOKENS) + 1;
-    const words = `${this.#name}-${this.#turns.length}`;
+    const words = `${this.#name}-${this.#fairQueue.length}`;
     const mayShrink = way.isChat && bound === undefined;
     const most = bound ?? MAX_TOKENS;
     const expected = this.#model.decide(key.name, {
@@ -153,7 +153,7 @@ class HttpHistory {
       `${words} asks by ${key.name} ${JSON.stringify({ ...way, choices, bound })}: ${expected.kind}`,
     );
     const turn = this.#takeTurn(words);
-    this.#turns.push(turn);
+    this.#fairQueue.push(turn);
     const body = bodyOf(way, words, { choices, bound });
     const reply = openCall(this.#gateway, key.anyOf(word >>> 16), body);
     if (expected.kind !== "held") return this.#refused(await reply, expected);

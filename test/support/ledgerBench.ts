@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Books } from "../../src/billing/holds.ts";
+import type { FundsReader } from "../../src/billing/holds.ts";
 import { openStore, startWriter, WriteError } from "../../src/store/store.ts";
 import type { Store, Writer, WriteResult } from "../../src/store/store.ts";
 import { auditFile } from "./auditor/auditor.ts";
@@ -22,7 +22,7 @@ export interface LedgerBench {
   readonly writer: Writer;
   /** Makes an account and its key, whose name is `key_` and the key's. */
   key(name: string, account: string, budget: bigint | null): BenchKey;
-  booksOf(key: BenchKey): Books;
+  booksOf(key: BenchKey): FundsReader;
   /** What the writer answers in the words of the model. */
   write(operation: Parameters<Writer["write"]>[0]): Promise<string>;
   /** Another life on the same store: what was open is interrupted. */
@@ -58,7 +58,7 @@ export async function openLedgerBench(): Promise<LedgerBench> {
       const { keys } = life.store;
       return {
         funds: () => existing(keys.funds(keyId)),
-        fundsBeside: (requestIds) => existing(keys.fundsBeside(keyId, requestIds)),
+        fundsExcluding: (requestIds) => existing(keys.fundsExcluding(keyId, requestIds)),
       };
     },
     write: (operation) =>

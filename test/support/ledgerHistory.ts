@@ -1,5 +1,5 @@
 import { array, asyncProperty, integer, type IAsyncProperty } from "fast-check";
-import { amountRangeOf, boundWithin } from "../../src/billing/ceiling.ts";
+import { amountRangeOf, boundWithin } from "../../src/billing/cost.ts";
 import { createHolds, type Hold } from "../../src/billing/holds.ts";
 import { actor, ended, opened } from "./storeFolder.ts";
 import type { BenchKey, LedgerBench } from "./ledgerBench.ts";

@@ -42,7 +42,7 @@ export async function sendMixedLoad(
   const seen: SeenAnswer[] = [];
   const whole: SeenAnswer[] = [];
   let begun = 0;
-  const visit = async (): Promise<void> => {
+  const context = async (): Promise<void> => {
     while (begun < load.requests && !load.isOver()) {
       const way = ways[begun % ways.length] ?? ways[0];
       begun += 1;
@@ -54,7 +54,7 @@ export async function sendMixedLoad(
       await load.seen(answer);
     }
   };
-  await Promise.all(Array.from({ length: load.atOnce }, visit));
+  await Promise.all(Array.from({ length: load.atOnce }, context));
   const refusals = seen.map(({ status }) => status).filter((status) => status !== 200);
   return { begun, seen, whole, refusals };
 }

@@ -40,12 +40,12 @@ export const SAID = "Hello";
 
 /** Lets a provider wait with each answer until it is told how to end it. Turns are told apart by the words of their prompt. */
 export function takeTurns(provider: ScriptedProvider): (words: string) => ProviderTurn {
-  const turns = new Map<
+  const fairQueue = new Map<
     string,
     { reached(request: ReceivedRequest): void; how: Promise<ProviderEnd> }
   >();
   provider.answer = async (peer, request) => {
-    const turn = turns.get(wordsOf(request));
+    const turn = fairQueue.get(wordsOf(request));
     if (!turn) throw new Error(`a request of which nothing is known: ${request.body}`);
     const isStream = request.json["stream"] === true;
     const isChat = request.requestLine.includes("/chat/");
@@ -56,7 +56,7 @@ export function takeTurns(provider: ScriptedProvider): (words: string) => Provid
   return (words) => {
     const reached = Promise.withResolvers<ReceivedRequest>();
     const how = Promise.withResolvers<ProviderEnd>();
-    turns.set(words, { reached: reached.resolve, how: how.promise });
+    fairQueue.set(words, { reached: reached.resolve, how: how.promise });
     return { reached: reached.promise, end: how.resolve };
   };
 }

@@ -42,12 +42,14 @@ const idPattern = /\r\nx-request-id: (\S+)\r\n/i;
  * arrives, before anything else happens in this process.
  */
 export async function observeCharges(observed: Observed, rounds: number): Promise<Observation> {
-  const books = new Database(observed.database, { readonly: true });
-  const charged = books.query<{ id: number }, [string]>("SELECT id FROM ledger WHERE ref = ?");
+  const storeFolder = new Database(observed.database, { readonly: true });
+  const charged = storeFolder.query<{ id: number }, [string]>(
+    "SELECT id FROM ledger WHERE ref = ?",
+  );
   const ends: Record<string, number> = {};
   const early: string[] = [];
   let asked = 0;
-  const visit = async (): Promise<void> => {
+  const context = async (): Promise<void> => {
     const client = await connectObserver(observed, (way, id) => {
       ends[way] = (ends[way] ?? 0) + 1;
       if (charged.get(`req:${id}`) === null) early.push(`${way} ${id}`);
@@ -59,8 +61,8 @@ export async function observeCharges(observed: Observed, rounds: number): Promis
     }
     client.close();
   };
-  await Promise.all(Array.from({ length: clients }, visit));
-  books.close();
+  await Promise.all(Array.from({ length: clients }, context));
+  storeFolder.close();
   return { ends, early };
 }
 

@@ -1,9 +1,15 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { hashKey } from "../../src/auth/key.ts";
-import type { OpenedRequest, RequestEnd, Store, Writer } from "../../src/store/store.ts";
-import { openStore, startWriter } from "../../src/store/store.ts";
+import { hashKey } from "../../src/auth/apiKey.ts";
+import {
+  type OpenedRequest,
+  type RequestSettlement,
+  type Store,
+  type Writer,
+  openStore,
+  startWriter,
+} from "../../src/store/store.ts";
 
 /** A store in a folder of its own, with the Writer of a serving gateway. */
 export interface StoreFolder {
@@ -91,7 +97,10 @@ export function opened(
 }
 
 /** Its end with 100 prompt tokens, 10 of them cached and 5 written to the cache, and 40 completion tokens. */
-export function ended(publicId: string, changes: Partial<RequestEnd> = {}): RequestEnd {
+export function ended(
+  publicId: string,
+  changes: Partial<RequestSettlement> = {},
+): RequestSettlement {
   return {
     publicId,
     at: actor.at + 1000,

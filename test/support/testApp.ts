@@ -2,13 +2,13 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openApp, type App } from "../../src/app.ts";
-import { issueKey } from "../../src/auth/key.ts";
+import { issueKey } from "../../src/auth/apiKey.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import type { Config } from "../../src/config/schema.ts";
 import { createMetricsServer } from "../../src/http/metrics.ts";
 import { createServer } from "../../src/http/server.ts";
 import { systemRandom } from "../../src/lib/random.ts";
-import { auditStore } from "../../src/store/audit.ts";
+import { auditStore } from "../../src/store/audit/audit.ts";
 import { connect } from "../../src/store/sqlite.ts";
 import type { RequestRow, Store } from "../../src/store/store.ts";
 import { createPrometheusMetrics } from "../../src/telemetry/prometheus.ts";
@@ -92,7 +92,7 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
   const { store } = app.gateway;
   const path = app.gateway.current.config.database.path;
   // The store's own audit first asks at length whether a gateway runs: this one knows.
-  const books = connect(path, "process");
+  const storeFolder = connect(path, "process");
   const auditor = openAuditor(path);
   const server = createServer(app).listen({ hostname: "127.0.0.1", port: 0 }).server;
   if (server?.port === undefined) throw new Error("the server did not start");
@@ -100,17 +100,17 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
   const scrapes = metrics && createMetricsServer(metrics).listen(anyPort).server;
 
   const audit = (): void => {
-    const { problems, notes } = auditStore(books, { atRest: true });
+    const { problems, notes } = auditStore(storeFolder, { atRest: true });
     const wrong = [...problems, ...notes, ...auditor.problems(), ...fatal];
     if (wrong.length > 0) throw new Error(wrong.join("\n"));
   };
   const checkBooks = async (): Promise<void> => {
-    const { holds, traffic } = app.gateway;
+    const { holds, inFlight } = app.gateway;
     await until(
       "every hold is released and every exchange over",
       () =>
         holds.total() === 0n &&
-        traffic.exchanges.size === 0 &&
+        inFlight.exchanges.size === 0 &&
         store.requests.list({ status: "running", limit: 1 }).length === 0,
     );
     audit();
@@ -166,7 +166,7 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
         await scrapes?.stop(true);
         await app.close();
         audit();
-        books.sqlite.close();
+        storeFolder.sqlite.close();
         await rm(folder, { recursive: true, force: true });
       }
     },

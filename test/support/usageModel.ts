@@ -1,4 +1,4 @@
-import { DAY_MS } from "../../src/lib/day.ts";
+import { DAY_MS } from "../../src/lib/time.ts";
 import type { UsageFilter, UsageGrouping, UsageRow } from "../../src/store/store.ts";
 
 /** A request as the test made it, which the store has to count. */
@@ -19,17 +19,17 @@ export interface ReportedRequest {
   refunded: bigint;
 }
 
-/** The report that the requests make, however much of them the store has folded: all admitted before `keptSince`. */
+/** The report that the requests make, however much of them the store has folded: all admitted before `retentionStart`. */
 export function modelUsage(
   requests: readonly ReportedRequest[],
   by: UsageGrouping,
   filter: UsageFilter,
-  keptSince: number,
+  retentionStart: number,
 ): UsageRow[] {
   const groups = new Map<string, UsageRow>();
   for (const request of requests) {
     if (filter.account !== undefined && request.account !== filter.account) continue;
-    if (!isAskedFor(request, filter, keptSince)) continue;
+    if (!isAskedFor(request, filter, retentionStart)) continue;
     const group = by === "day" ? new Date(request.at).toISOString().slice(0, 10) : request[by];
     const row = groups.get(group) ?? emptyRow(group);
     groups.set(group, row);
@@ -46,17 +46,17 @@ export function modelUsage(
   return [...groups.values()].sort((a, b) => (a.group < b.group ? -1 : 1));
 }
 
-/** A part of a day that begins before `keptSince` stands for all of its day. */
+/** A part of a day that begins before `retentionStart` stands for all of its day. */
 function isAskedFor(
   { at }: ReportedRequest,
   { since = 0, until = Infinity }: UsageFilter,
-  keptSince: number,
+  retentionStart: number,
 ): boolean {
   if (since <= at && at < until) return true;
   const dayStart = Math.floor(at / DAY_MS) * DAY_MS;
   const from = Math.max(since, dayStart);
   const to = Math.min(until, dayStart + DAY_MS);
-  return from < to && from < keptSince;
+  return from < to && from < retentionStart;
 }
 
 function emptyRow(group: string): UsageRow {

@@ -1,8 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { resolve } from "node:path";
-import { attemptOutcome } from "../../src/telemetry/attemptOutcome.ts";
+import { attemptOutcome, createPrometheusMetrics } from "../../src/telemetry/prometheus.ts";
 import type { LiveFigures } from "../../src/telemetry/metrics.ts";
-import { createPrometheusMetrics } from "../../src/telemetry/prometheus.ts";
 import { readScrape } from "../support/scrape.ts";
 import { readSourceTree } from "../support/sourceTree.ts";
 
@@ -11,7 +10,7 @@ const rest: LiveFigures = {
   openStreams: 0,
   bodyBytes: 0,
   logBytes: 0,
-  detachedAnswers: 0,
+  disconnectedAnswers: 0,
   held: 0n,
   queuedWrites: 0,
   isStoreFull: false,
@@ -49,15 +48,15 @@ describe("what is asked for at each scrape", () => {
 
 test("a scrape leaves everybody else a turn after each metric", async () => {
   const metrics = createPrometheusMetrics();
-  let turns = 0;
+  let fairQueue = 0;
   const turn = (): void => {
-    turns += 1;
+    fairQueue += 1;
     next = setImmediate(turn);
   };
   let next = setImmediate(turn);
   const { types } = readScrape(await metrics.read());
   clearImmediate(next);
-  expect(turns).toBeGreaterThan(Object.keys(types).length / 2);
+  expect(fairQueue).toBeGreaterThan(Object.keys(types).length / 2);
 });
 
 test("a model's id is a label as it stands, whatever is in it", async () => {

@@ -1,9 +1,9 @@
 import { Argument, type Command } from "commander";
-import { printResult } from "../print.ts";
-import { globalOptions } from "../session.ts";
+import { printResult } from "../cli/print.ts";
+import { globalOptions } from "../cli/session.ts";
 import { bashScript } from "./bash.ts";
 import { fishScript } from "./fish.ts";
-import { commandTree, type CompletedCommand } from "./tree.ts";
+import { commandTree, type CompletedCommand } from "./commandTree.ts";
 import { zshScript } from "./zsh.ts";
 
 type Shell = "bash" | "zsh" | "fish";

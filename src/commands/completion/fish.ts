@@ -1,4 +1,4 @@
-import type { CompletedCommand, CompletedOption, Expected } from "./tree.ts";
+import type { CompletedCommand, CompletedOption, Expected } from "./commandTree.ts";
 
 /** The script for fish 3 and later. */
 export function fishScript(tree: readonly CompletedCommand[]): string {

@@ -1,5 +1,5 @@
-import { commandCase, flagList, valueCases, valued, wordList } from "./posix.ts";
-import type { Candidate, CompletedCommand, CompletedOption, Expected } from "./tree.ts";
+import { commandCase, flagList, valueCases, valued, wordList } from "./bash.ts";
+import type { Candidate, CompletedCommand, CompletedOption, Expected } from "./commandTree.ts";
 
 /** The script for zsh: to be sourced, or to be put into a folder of fpath as `_tollgate`. */
 export function zshScript(tree: readonly CompletedCommand[]): string {

@@ -1,4 +1,4 @@
-import { countTokens, splitTokens } from "./tokens.ts";
+import { setTimeout as pause } from "node:timers/promises";
 
 /** What the demo provider says, ready to be sent whole or word by word. */
 export interface Answer {
@@ -50,4 +50,60 @@ function firstIndexOf(text: string, sequences: readonly string[]): number | unde
     .map((sequence) => text.indexOf(sequence));
   const found = places.filter((place) => place >= 0);
   return found.length === 0 ? undefined : Math.min(...found);
+}
+
+/** One server-sent event, framed and ready to be written. */
+export interface StreamedEvent {
+  readonly frame: string;
+  /** A word takes its time; everything else follows at once. */
+  readonly isWord: boolean;
+}
+
+/**
+ * Answers with events as they are asked for. The next event is made only when the client has taken the one before, so
+ * a client that does not read costs nothing; when the client goes away, the source is closed and nothing more is made.
+ */
+export function eventStream(events: Iterable<StreamedEvent>, wordDelayMs: number): Response {
+  const source = events[Symbol.iterator]();
+  const leaving = new AbortController();
+  const encoder = new TextEncoder();
+  const body = new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const next = source.next();
+        if (next.done === true) {
+          controller.close();
+          return;
+        }
+        if (next.value.isWord && wordDelayMs > 0) {
+          // Cut short, it rejects; nobody is there then to be told.
+          await pause(wordDelayMs, undefined, { signal: leaving.signal }).catch(() => undefined);
+        }
+        if (!leaving.signal.aborted) controller.enqueue(encoder.encode(next.value.frame));
+      },
+      cancel() {
+        leaving.abort();
+        source.return?.();
+      },
+    },
+    { highWaterMark: 0 },
+  );
+  const headers = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-store",
+  };
+  return new Response(body, { headers });
+}
+
+// How the demo provider counts: a token is up to four characters of a word, with the white space before them.
+const TOKEN = /\s*\S{1,4}|\s+$/gu;
+
+/** Cuts a text into tokens. Put together again they are the text. */
+export function splitTokens(text: string): string[] {
+  return text.match(TOKEN) ?? [];
+}
+
+/** How many tokens a text has: for each word a quarter of its characters, rounded up. */
+export function countTokens(text: string): number {
+  return splitTokens(text).length;
 }

@@ -1,9 +1,14 @@
-import { composeAnswer, type Answer } from "./answer.ts";
+import { composeAnswer, type Answer, eventStream, type StreamedEvent } from "./answer.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
-import { missing, readCount, readModel, wrongType } from "./body.ts";
-import { eventStream, type StreamedEvent } from "./eventStream.ts";
-import { measurePrompt, type Prompt } from "./prompt.ts";
-import { Refusal } from "./refusal.ts";
+import {
+  missing,
+  readCount,
+  readModel,
+  wrongType,
+  measurePrompt,
+  type Prompt,
+  DemoError,
+} from "./request.ts";
 
 const CHOICES_MAX = 128;
 const STOP_SEQUENCES_MAX = 4;
@@ -30,7 +35,7 @@ function readMessages(fields: JsonFields): readonly unknown[] {
   if (!Array.isArray(messages)) throw wrongType("messages", "an array of objects");
   if (messages.length === 0) {
     const details = { param: "messages", code: "empty_array" };
-    throw new Refusal(
+    throw new DemoError(
       400,
       "Invalid 'messages': empty array. Expected an array with minimum length 1.",
       details,

@@ -5,18 +5,15 @@ import { join } from "node:path";
 import { parseListen } from "../../config/address.ts";
 import { checkEnvironment, forgetProxyEnvironment, loadConfig } from "../../config/load.ts";
 import type { Listen } from "../../config/schema.ts";
-import { refusalOf } from "../../lib/errorCode.ts";
+import { refusalOf } from "../../lib/systemError.ts";
 import { NANO_ROUBLES_PER_ROUBLE } from "../../lib/money.ts";
-import { CommandFailure } from "../failure.ts";
-import type { GatewayServer } from "../gatewayServer.ts";
-import { openLogWriter } from "../logWriter.ts";
-import { newKey } from "../newKey.ts";
-import { printResult } from "../print.ts";
-import { untilStopped } from "../serve.ts";
-import { globalOptions } from "../session.ts";
-import { commandToPaste, shellWord } from "../shellWord.ts";
-import { listenForStop } from "../stopSignals.ts";
-import { holdLog, type HeldLog } from "./heldLog.ts";
+import { CommandFailure, printResult } from "../cli/print.ts";
+import type { GatewayServer } from "../serve/gatewayServer.ts";
+import { openLogWriter } from "../serve/logWriter.ts";
+import { newKey } from "../keys/keys.ts";
+import { untilStopped } from "../serve/serve.ts";
+import { globalOptions, listenForStop } from "../cli/session.ts";
+import { commandToPaste, shellWord } from "../cli/format.ts";
 import { startDemoProvider, type DemoProvider } from "./provider.ts";
 
 interface DemoOptions {
@@ -82,7 +79,7 @@ async function runDemo(listen: string | undefined, asJson: boolean): Promise<voi
   const folder = makeFolder();
   const provider = openProvider({});
   const writer = openLogWriter();
-  const log = holdLog(writer.write);
+  const log = bufferLog(writer.write);
   try {
     const gateway = await openGateway(folder, provider, { listen, asJson, log });
     printResult(welcome(gateway, fundedKey(gateway), join(folder, "config.toml")), asJson);
@@ -111,9 +108,9 @@ function makeFolder(): string {
 async function openGateway(
   folder: string,
   provider: DemoProvider,
-  { listen, asJson, log }: { listen: string | undefined; asJson: boolean; log: HeldLog },
+  { listen, asJson, log }: { listen: string | undefined; asJson: boolean; log: BufferedLog },
 ): Promise<GatewayServer> {
-  const { startGateway } = await import("../gatewayServer.ts");
+  const { startGateway } = await import("../serve/gatewayServer.ts");
   const file = join(folder, "config.toml");
   const open = (address: string): Promise<GatewayServer> => {
     writeFileSync(file, configToml(address, provider.url, asJson), { mode: 0o600 });
@@ -243,4 +240,26 @@ function tcpAddress(text: string): Extract<Listen, { kind: "tcp" }> {
   const listen = parseListen(text);
   if (listen?.kind === "tcp") return listen;
   throw new CommandFailure("--listen takes an address such as 127.0.0.1:8080", { status: 2 });
+}
+
+/** A log that waits with its lines until something else has been printed. */
+export interface BufferedLog {
+  readonly write: (line: string) => void;
+  /** Writes what has waited; from then on each line is written as it comes. */
+  release(): void;
+}
+
+export function bufferLog(write: (line: string) => void): BufferedLog {
+  const held: string[] = [];
+  let isReleased = false;
+  return {
+    write(line) {
+      if (isReleased) write(line);
+      else held.push(line);
+    },
+    release() {
+      isReleased = true;
+      for (const line of held.splice(0)) write(line);
+    },
+  };
 }

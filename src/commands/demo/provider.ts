@@ -1,6 +1,5 @@
-import { readFields } from "./body.ts";
+import { readFields, DemoError } from "./request.ts";
 import { answerChat } from "./chat.ts";
-import { Refusal } from "./refusal.ts";
 import { answerResponses } from "./responses.ts";
 
 export interface DemoProviderOptions {
@@ -52,7 +51,7 @@ async function answer(request: Request, options: DemoProviderOptions): Promise<R
   try {
     return await route(request, options.wordDelayMs ?? WORD_DELAY_DEFAULT_MS);
   } catch (error) {
-    if (error instanceof Refusal) return error.toResponse();
+    if (error instanceof DemoError) return error.toResponse();
     throw error;
   }
 }
@@ -70,13 +69,13 @@ async function route(request: Request, wordDelayMs: number): Promise<Response> {
       checkMethod(request, "GET", pathname);
       return Response.json({ object: "list", data: MODELS.map(modelEntry) });
     default:
-      throw new Refusal(404, `Invalid URL (${request.method} ${pathname})`);
+      throw new DemoError(404, `Invalid URL (${request.method} ${pathname})`);
   }
 }
 
 function checkMethod(request: Request, method: string, pathname: string): void {
   if (request.method !== method)
-    throw new Refusal(405, `Invalid method for URL (${request.method} ${pathname})`);
+    throw new DemoError(405, `Invalid method for URL (${request.method} ${pathname})`);
 }
 
 function modelEntry(id: string): object {

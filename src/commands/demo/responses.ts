@@ -1,9 +1,14 @@
-import { composeAnswer, type Answer } from "./answer.ts";
+import { composeAnswer, type Answer, eventStream, type StreamedEvent } from "./answer.ts";
 import type { JsonFields } from "../../lib/json.ts";
-import { missing, readCount, readModel, wrongType } from "./body.ts";
-import { eventStream, type StreamedEvent } from "./eventStream.ts";
-import { measurePrompt, type Prompt } from "./prompt.ts";
-import { Refusal } from "./refusal.ts";
+import {
+  missing,
+  readCount,
+  readModel,
+  wrongType,
+  measurePrompt,
+  type Prompt,
+  DemoError,
+} from "./request.ts";
 
 /** Answers POST /v1/responses, as JSON or as a stream. Throws a Refusal for a request that makes no sense. */
 export function answerResponses(fields: JsonFields, wordDelayMs: number): Response {
@@ -41,7 +46,7 @@ function readPreviousId(fields: JsonFields): string | undefined {
   if (typeof id !== "string") throw wrongType("previous_response_id", "a string");
   if (!/^resp_[0-9a-f]{32}$/.test(id)) {
     const details = { param: "previous_response_id", code: "previous_response_not_found" };
-    throw new Refusal(400, `Previous response with id '${id}' not found.`, details);
+    throw new DemoError(400, `Previous response with id '${id}' not found.`, details);
   }
   return id;
 }

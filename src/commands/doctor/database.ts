@@ -2,7 +2,7 @@ import {
   emptyDatabase,
   inspectStore,
   missingFolder,
-  secondName,
+  hardLinkProblem,
   StoreError,
   type StoreInspection,
 } from "../../store/store.ts";
@@ -22,7 +22,7 @@ export function readDatabase(path: string): DatabaseReading {
   try {
     const inspection = inspectStore(path);
     if (inspection === undefined) return { verdict: noneYet(path), lastEntry: "none" };
-    const problem = emptyDatabase(path) ?? secondName(path);
+    const problem = emptyDatabase(path) ?? hardLinkProblem(path);
     const verdict = problem === undefined ? judgeDatabase(path, inspection) : failed(problem);
     return { verdict, lastEntry: inspection.lastEntryMs ?? "none" };
   } catch (error) {

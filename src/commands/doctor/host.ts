@@ -1,9 +1,9 @@
 import { readFileSync, statfsSync } from "node:fs";
 import { dirname } from "node:path";
-import { LOG_BYTES_MAX, logSizeBytes, storeFiles } from "../../store/store.ts";
-import { refusalOf } from "../../lib/errorCode.ts";
-import { isoTime } from "../../lib/isoTime.ts";
-import { shellWord } from "../shellWord.ts";
+import { WAL_BYTES_MAX, walSizeBytes, storeFiles } from "../../store/store.ts";
+import { refusalOf } from "../../lib/systemError.ts";
+import { isoTime } from "../../lib/time.ts";
+import { shellWord } from "../cli/format.ts";
 import { bytesText, failed, passed, type Verdict } from "./verdict.ts";
 
 /** This program is younger: a clock that says otherwise was never set. */
@@ -50,7 +50,7 @@ export function examineDisk(databasePath: string): Verdict {
   const folder = dirname(database);
   try {
     const { bavail, bsize } = statfsSync(folder);
-    const logBytes = logSizeBytes(databasePath);
+    const logBytes = walSizeBytes(databasePath);
     return judgeDisk({ database, freeBytes: bavail * bsize, logBytes });
   } catch (error) {
     return failed(
@@ -64,7 +64,7 @@ export function judgeDisk({ database, freeBytes, logBytes }: DiskSpace): Verdict
   const folder = dirname(database);
   const neededBytes = FREE_BYTES_MIN + logBytes;
   const found = `${bytesText(freeBytes)} free in ${folder} (write-ahead log: ${bytesText(logBytes)})`;
-  if (logBytes > LOG_BYTES_MAX)
+  if (logBytes > WAL_BYTES_MAX)
     return failed(
       `${found}: another program keeps a read of the database open, so SQLite cannot empty its write-ahead log: find it (\`fuser ${shellWord(database)}\`) and end it`,
     );

@@ -1,8 +1,8 @@
 import { accessSync, constants, type Stats } from "node:fs";
 import { dirname } from "node:path";
-import { pathStatus } from "../../lib/pathStatus.ts";
+import { pathStatus } from "../../lib/systemError.ts";
 import { storeFiles } from "../../store/store.ts";
-import type { KnownConfig } from "./config.ts";
+import type { KnownConfig } from "./configuration.ts";
 import { failed, passed, type Verdict } from "./verdict.ts";
 
 const ROOT = 0;

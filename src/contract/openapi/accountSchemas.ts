@@ -1,5 +1,5 @@
 import { Type, type TSchema } from "@sinclair/typebox";
-import { oneOf } from "../sharedFields.ts";
+import { oneOf } from "../requestFields.ts";
 import { tokens } from "./chatSchemas.ts";
 import { roubles } from "./errorSchemas.ts";
 import { price } from "./serviceSchemas.ts";

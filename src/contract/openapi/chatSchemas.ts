@@ -1,7 +1,7 @@
 import { Type, type TSchema } from "@sinclair/typebox";
-import { ChatRequestBody, ContentPart, RequestMessage } from "../chatRequestBody.ts";
-import type { FinishReason } from "../chatAnswer.ts";
-import { oneOf } from "../sharedFields.ts";
+import { ChatRequestBody, ContentPart, RequestMessage } from "../chat/chatRequestBody.ts";
+import type { FinishReason } from "../chat/chatAnswer.ts";
+import { oneOf } from "../requestFields.ts";
 import { streamError } from "./errorSchemas.ts";
 
 /** What the chat interface takes and gives. */

@@ -1,7 +1,7 @@
 import { Type, type TProperties } from "@sinclair/typebox";
 import { lazy } from "../../lib/lazy.ts";
 import { errorTypes, type ErrorType } from "../errors.ts";
-import { oneOf } from "../sharedFields.ts";
+import { oneOf } from "../requestFields.ts";
 
 // All schemas of this folder are made when the document is: a start that nobody asks for it pays nothing.
 

@@ -1,5 +1,5 @@
 import type { TSchema } from "@sinclair/typebox";
-import type { Annotations } from "../humanError.ts";
+import type { Annotations } from "../validationMessage.ts";
 
 /** A JSON Schema of the dialect of OpenAPI 3.1, as plain JSON. */
 export type PlainSchema = Readonly<Record<string, unknown>>;

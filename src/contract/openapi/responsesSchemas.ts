@@ -1,5 +1,5 @@
 import { Type, type TProperties, type TSchema } from "@sinclair/typebox";
-import { ResponsesRequestBody } from "../responses.ts";
+import { ResponsesRequestBody } from "../responses/responsesRequest.ts";
 import { tokens } from "./chatSchemas.ts";
 
 /** What the responses interface takes, as far as the gateway looks at it, and gives. */

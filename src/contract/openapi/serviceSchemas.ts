@@ -1,5 +1,5 @@
 import { Type, type TSchema } from "@sinclair/typebox";
-import { oneOf } from "../sharedFields.ts";
+import { oneOf } from "../requestFields.ts";
 
 /** What the gateway tells of its models and of itself. */
 export function serviceSchemas(): Readonly<Record<string, TSchema>> {

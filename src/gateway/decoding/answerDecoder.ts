@@ -1,6 +1,6 @@
 import type { Usage } from "../../contract/usage.ts";
 import type { Span } from "../../lib/span.ts";
-import type { Piece } from "../answer.ts";
+import type { StreamChunk } from "../answer.ts";
 
 /**
  * Reads a provider's stream and says what the client gets of it. Pure: bytes go in, pieces come out.
@@ -12,11 +12,11 @@ export interface AnswerDecoder {
    * The fast path beside `push`: what the client gets for bytes that are one event like others before it, so that
    * nothing is to be decided. Undefined: it is none, and they must be pushed.
    */
-  pass?(span: Span): Piece | undefined;
+  pass?(span: Span): StreamChunk | undefined;
   /** The stream ended. What was complete by then is finished, even without the interface's own terminator. */
   end(): void;
   /** What may go to the client now; undefined when there is nothing. The answer's end is not among it. */
-  take(): Piece | undefined;
+  take(): StreamChunk | undefined;
   /** The first content has come: the answer belongs to this provider now. */
   readonly hasContent: boolean;
   /** Before its first content the provider says that the model thinks: it is at work, and may be silent as amid an answer. */
@@ -41,11 +41,11 @@ export interface AnswerDecoder {
   /** The same of thoughts that came encrypted and not as text, at most: whoever leaves has them too. */
   readonly hiddenBytes?: number;
   /** Stored objects that the answer has named since the last call. */
-  takeObjects(): readonly NamedObject[];
+  takeObjects(): readonly StoredObject[];
   /** The end that was kept back, for after the charge. */
-  ending(billed: Usage): Piece;
+  ending(billed: Usage): StreamChunk;
   /** How the stream ends when its provider failed after content. */
-  failure(): Piece;
+  failure(): StreamChunk;
 }
 
 /**
@@ -57,7 +57,7 @@ export interface AnswerDecoder {
 export type UsageProblem = "implausible" | "beyond the model" | "fallen";
 
 /** A stored object of the provider's that an answer names: what its account may name again. */
-export interface NamedObject {
+export interface StoredObject {
   readonly id: string;
   /** What it brings into a prompt that names it; undefined for the response, which brings in the conversation that it ends. */
   readonly tokens: number | undefined;

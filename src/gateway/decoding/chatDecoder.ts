@@ -5,19 +5,23 @@ import {
   finishReasonOf,
   type ChatChunk,
   type ChunkChoice,
-} from "../../contract/chatAnswer.ts";
+} from "../../contract/chat/chatAnswer.ts";
 import { upstreamFailure, type StreamFailure } from "../../contract/errors.ts";
-import type { Usage } from "../../contract/usage.ts";
+import { type Usage, hasFallen, isImplausible, largerUsage } from "../../contract/usage.ts";
 import type { JsonFields } from "../../lib/json.ts";
-import { BYTE_ORDER_MARK, createSseSplitter, type SseSplitter } from "../../lib/sse.ts";
+import {
+  BYTE_ORDER_MARK,
+  createSseSplitter,
+  type SseSplitter,
+  type SseEvent,
+} from "../../lib/sse.ts";
 import { spanOf, type Span } from "../../lib/span.ts";
-import type { SseEvent } from "../../lib/sseEvent.ts";
 import { AnswerError, answerText, type ReadChatEvent } from "../../providers/provider.ts";
 import { reportedFailureOfText } from "../../providers/upstream.ts";
 import {
   ANSWER_BYTES_MAX,
   type AnswerDecoder,
-  type NamedObject,
+  type StoredObject,
   type UsageProblem,
 } from "./answerDecoder.ts";
 import {
@@ -27,13 +31,14 @@ import {
   withUsage,
   type AnswerIdentity,
 } from "./publicAnswer.ts";
-import { CarriedFields } from "./carriedFields.ts";
-import { ChatStops } from "./chatStops.ts";
-import { ChunkFrames } from "./chunkFrame.ts";
-import { messageBytes, thoughtBytes } from "./generatedBytes.ts";
-import { LastChunks, PUT_BY_CHARACTERS_MAX } from "./lastChunks.ts";
-import { ReportedUsage } from "./reportedUsage.ts";
-import { sealedCharacters, SealedThoughts } from "./sealedThoughts.ts";
+import { ChatStops } from "./stopSequences.ts";
+import { ChunkTemplates } from "./chunkFrame.ts";
+import {
+  messageBytes,
+  reasoningBytes,
+  encryptedCharacters,
+  EncryptedReasoning,
+} from "./generatedContent.ts";
 
 /** A chat stream: every chunk is read, brought into the public form and written anew. */
 export class ChatDecoder implements AnswerDecoder {
@@ -41,7 +46,7 @@ export class ChatDecoder implements AnswerDecoder {
   readonly reportsFailure = false;
   textBytes = 0;
   providerCalls = 0;
-  readonly #thoughts = new SealedThoughts();
+  readonly #thoughts = new EncryptedReasoning();
   readonly #readEvent: ReadChatEvent;
   readonly #identity: AnswerIdentity;
   readonly #choiceCount: number;
@@ -49,7 +54,7 @@ export class ChatDecoder implements AnswerDecoder {
   /** Undefined where the provider itself ends the answer. */
   readonly #stops: ChatStops | undefined;
   /** Undefined where an event means something else after others. */
-  readonly #frames: ChunkFrames | undefined;
+  readonly #frames: ChunkTemplates | undefined;
   readonly #splitter: SseSplitter = createSseSplitter({ eventBytesMax: ANSWER_BYTES_MAX });
   /** Those of which content has come. */
   readonly #begunChoices = new Set<number>();
@@ -57,9 +62,9 @@ export class ChatDecoder implements AnswerDecoder {
   readonly #callingChoices = new Set<number>();
   /** Those that a stop sequence ended, as long as the provider goes on with them. */
   readonly #stoppedChoices = new Set<number>();
-  readonly #keptBack = new LastChunks();
+  readonly #keptBack = new TrailingChunks();
   readonly #reported = new ReportedUsage();
-  readonly #carried = new CarriedFields();
+  readonly #carried = new PassthroughFields();
   /** The usage in the provider's own form. */
   #usageObject: unknown;
   #output = "";
@@ -80,7 +85,7 @@ export class ChatDecoder implements AnswerDecoder {
     this.#includeUsage = options.includeUsage;
     const { stop = [], eventsStandAlone = false } = options;
     this.#stops = stop.length > 0 ? new ChatStops(stop) : undefined;
-    this.#frames = eventsStandAlone && stop.length === 0 ? new ChunkFrames() : undefined;
+    this.#frames = eventsStandAlone && stop.length === 0 ? new ChunkTemplates() : undefined;
   }
 
   get hasContent(): boolean {
@@ -143,7 +148,7 @@ export class ChatDecoder implements AnswerDecoder {
     return output === "" ? undefined : output;
   }
 
-  takeObjects(): readonly NamedObject[] {
+  takeObjects(): readonly StoredObject[] {
     return [];
   }
 
@@ -181,8 +186,8 @@ export class ChatDecoder implements AnswerDecoder {
     const chunk = publicChunk(read.chunk, this.#identity, this.#callingChoices);
     // A chunk without choices bears the usage of the whole answer, and that is the gateway's to give.
     for (const { delta } of chunk.choices) {
-      this.#thoughts.show(thoughtBytes(delta));
-      if (read.sealed === undefined) this.#thoughts.seal(sealedCharacters(delta));
+      this.#thoughts.show(reasoningBytes(delta));
+      if (read.sealed === undefined) this.#thoughts.seal(encryptedCharacters(delta));
     }
     if (chunk.choices.length > 0) this.#relay(chunk);
     else if (this.#mayCarry(read.chunk)) this.#carried.add(chunk);
@@ -202,7 +207,7 @@ export class ChatDecoder implements AnswerDecoder {
   }
 
   /** An event of a text and nothing else is what most of a stream is made of. */
-  #learn({ raw }: SseEvent, { choices }: ChatChunk, frames: ChunkFrames): void {
+  #learn({ raw }: SseEvent, { choices }: ChatChunk, frames: ChunkTemplates): void {
     const [choice] = choices;
     if (choices.length !== 1 || !choice || choice.finish_reason !== null) return;
     // A byte order mark is one only where it opens the stream.
@@ -297,4 +302,114 @@ export function chatFailure(
 
 function eventOf(chunk: ChatChunk): string {
   return `data: ${answerText(chunk)}\n\n`;
+}
+
+/**
+ * What a provider reports of the usage of one chat stream. Some servers count in every chunk, or write zeros until the
+ * end: a figure may be the whole answer's where the decoder says so, and is as long as no text follows.
+ */
+export class ReportedUsage {
+  /** The largest figures so far. */
+  usage: Usage | undefined;
+  problem: UsageProblem | undefined;
+  /** The bytes of text that had come when a usage came that may be the whole answer's. */
+  #countedBytes: number | undefined;
+  /**
+   * The last report came in a chunk without choices and counts some completion: such a server means it, and does
+   * not fill a field with zeros.
+   */
+  #isCountedAlone = false;
+
+  /** A report that came when so much text was said; `isAlone`: in a chunk without choices. */
+  add(reported: Usage, textBytes: number, isAlone: boolean, mayBeWhole: boolean): void {
+    this.#isCountedAlone = isAlone && reported.completionTokens > 0;
+    if (isImplausible(reported)) {
+      this.problem = "implausible";
+      return;
+    }
+    if (this.usage && hasFallen(this.usage, reported)) this.problem ??= "fallen";
+    this.usage = this.usage ? largerUsage(this.usage, reported) : reported;
+    if (mayBeWhole) this.#countedBytes = textBytes;
+  }
+
+  /** Whether `usage` is that of the whole answer, of which so much text was said. */
+  isFinal(isFinished: boolean, textBytes: number): boolean {
+    if (!isFinished && !this.#isCountedAlone) return false;
+    return this.#countedBytes === textBytes;
+  }
+}
+
+/** What may be put by of a chat stream: of what comes before its content, and once more of its ends. */
+export const PUT_BY_CHARACTERS_MAX = 2 * ANSWER_BYTES_MAX;
+
+/** The chunks of a chat stream that bear a finish reason: they leave only after the charge. */
+export class TrailingChunks {
+  readonly #chunks: ChatChunk[] = [];
+  #characters = 0;
+
+  /** Takes what a client sees of one. Throws AnswerError for what cannot be written, and for ends without end. */
+  add(shown: ChatChunk | undefined): void {
+    if (!shown) return;
+    // Written once now, so that writing it at the end, after the charge, cannot fail.
+    this.#characters += answerText(shown).length;
+    if (this.#characters > PUT_BY_CHARACTERS_MAX) {
+      throw new AnswerError("the answer has too many ends");
+    }
+    this.#chunks.push(shown);
+  }
+
+  /** All of them, the last one as `complete` makes it. */
+  completed(complete: (last: ChatChunk) => readonly ChatChunk[]): readonly ChatChunk[] {
+    const last = this.#chunks.at(-1);
+    return this.#chunks.flatMap((chunk) => (chunk === last ? complete(chunk) : chunk));
+  }
+}
+
+/** Far more than any provider has. */
+const CARRIED_FIELDS_MAX = 64;
+const CARRIED_BYTES_MAX = 1024 * 1024;
+
+/** What every chunk says for itself, and what only makes it longer, so that its length tells nothing. */
+const NOT_CARRIED: ReadonlySet<string> = new Set([
+  "id",
+  "object",
+  "created",
+  "model",
+  "choices",
+  "usage",
+  "obfuscation",
+]);
+
+/**
+ * What the chunks without choices say of an answer, such as `prompt_filter_results` of Azure's: a client never sees
+ * these chunks, and finds it on the next that has choices. Beyond 64 fields, or a megabyte, it is dropped.
+ */
+export class PassthroughFields {
+  #fields = new Map<string, unknown>();
+  #bytes = 0;
+
+  /** Nothing is on its way. */
+  get isEmpty(): boolean {
+    return this.#fields.size === 0;
+  }
+
+  /** Takes the fields of a chunk that has no choices. Throws AnswerError for what cannot be written. */
+  add(chunk: ChatChunk): void {
+    for (const [name, value] of Object.entries(chunk)) {
+      if (NOT_CARRIED.has(name) || value === null) continue;
+      this.#bytes += Buffer.byteLength(answerText({ [name]: value }));
+      const isFull = this.#fields.size === CARRIED_FIELDS_MAX && !this.#fields.has(name);
+      if (isFull || this.#bytes > CARRIED_BYTES_MAX) continue;
+      this.#fields.set(name, value);
+    }
+  }
+
+  /** The chunk with what was taken so far, which is not given out again. What the chunk itself says counts. */
+  giveTo(chunk: ChatChunk): ChatChunk {
+    if (this.isEmpty) return chunk;
+    const bearing = { ...Object.fromEntries(this.#fields), ...chunk };
+    this.#fields = new Map();
+    this.#bytes = 0;
+    return bearing;
+  }
 }

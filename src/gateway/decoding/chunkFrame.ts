@@ -17,7 +17,7 @@ const MISSES_MAX = 2;
  * its text alone need not be read: what goes to the client differs from that one's event in the text alone,
  * too. That saves the larger part of what an event costs.
  */
-export class ChunkFrames {
+export class ChunkTemplates {
   #frame: Frame | undefined;
   #misses = 0;
 

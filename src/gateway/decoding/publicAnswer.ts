@@ -9,14 +9,13 @@ import {
   type ChunkChoice,
   type Delta,
   type UnbilledCompletion,
-} from "../../contract/chatAnswer.ts";
+} from "../../contract/chat/chatAnswer.ts";
 import { usageObject, type Usage } from "../../contract/usage.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { AnswerError, choiceIndex, choiceList } from "../../providers/provider.ts";
 import { reportedFailureOf } from "../../providers/upstream.ts";
-import { stopped } from "./chatStops.ts";
-import { messageBytes } from "./generatedBytes.ts";
-import { saidContent } from "./saidContent.ts";
+import { stopped } from "./stopSequences.ts";
+import { messageBytes, detectContent } from "./generatedContent.ts";
 
 /** What an answer shows of itself, whichever provider made it. */
 export interface AnswerIdentity {
@@ -145,7 +144,7 @@ function publicChoice(choice: unknown, at: number, identity: AnswerIdentity): Ch
     ...choice,
     index: choiceIndex(choice["index"], at),
     finish_reason: finishReason(choice["finish_reason"], callsTool(message), identity),
-    message: { ...message, role: "assistant", ...saidContent(message) },
+    message: { ...message, role: "assistant", ...detectContent(message) },
   };
 }
 
@@ -179,7 +178,7 @@ function publicDelta(delta: JsonFields): Delta {
   const { role, content, ...rest } = delta;
   const said = role === undefined || role === null ? rest : { role: "assistant" as const, ...rest };
   if (typeof content === "string") return { ...said, content };
-  const { content: text, ...thoughts } = saidContent(delta);
+  const { content: text, ...thoughts } = detectContent(delta);
   // Neither nothing nor parts without a text, such as thoughts, are a text.
   return { ...said, ...(text === "" ? {} : { content: text }), ...thoughts };
 }

@@ -1,16 +1,19 @@
 import { upstreamFailure, type StreamFailure } from "../../contract/errors.ts";
-import { isProviderCall, providerCallsOf } from "../../contract/providerCalls.ts";
+import {
+  isProviderCall,
+  providerCallsOf,
+  measureItem,
+} from "../../contract/responses/responsesRequest.ts";
 import { readResponsesUsage, type Usage } from "../../contract/usage.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { lazy } from "../../lib/lazy.ts";
-import { createSseSplitter, type SseSplitter } from "../../lib/sse.ts";
-import type { SseEvent } from "../../lib/sseEvent.ts";
-import { AnswerError, ExcessError, parseAnswerJson } from "../../providers/provider.ts";
+import { createSseSplitter, type SseSplitter, type SseEvent } from "../../lib/sse.ts";
+import { AnswerError, ExcessiveAnswerError, parseAnswerJson } from "../../providers/provider.ts";
 import { reportedFailureIn, reportedFailureOf } from "../../providers/upstream.ts";
-import { ANSWER_BYTES_MAX, type AnswerDecoder, type NamedObject } from "./answerDecoder.ts";
-import { outputBytes } from "./generatedBytes.ts";
-import { NamedObjects } from "./namedObjects.ts";
-import { SealedThoughts } from "./sealedThoughts.ts";
+import { ANSWER_BYTES_MAX, type AnswerDecoder, type StoredObject } from "./answerDecoder.ts";
+import { outputBytes, EncryptedReasoning } from "./generatedContent.ts";
+import { estimateTokens } from "../../billing/estimate.ts";
+import { sha256 } from "../../lib/sha256.ts";
 
 /** What the model says comes in these. All else but calls only opens the answer; another provider may still begin it anew. */
 const SAYING_EVENT = /\.(?:delta|done)$/;
@@ -37,11 +40,11 @@ export class ResponsesDecoder implements AnswerDecoder {
   usage: Usage | undefined;
   providerCalls = 0;
   textBytes = 0;
-  readonly #thoughts = new SealedThoughts();
+  readonly #thoughts = new EncryptedReasoning();
   readonly #splitter: SseSplitter = createSseSplitter({ eventBytesMax: ANSWER_BYTES_MAX });
   #output: Uint8Array[] = [];
   #keptBack: Uint8Array[] = [];
-  readonly #objects = new NamedObjects();
+  readonly #objects = new StoredObjectCollector();
   #eventCount = 0;
   #openingBytes = 0;
   /** One read ended in `data: {...}\r\n\r`, the end of the terminal event, and the next may begin with its `\n`. */
@@ -89,7 +92,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     return output.length === 1 ? output[0] : Buffer.concat(output);
   }
 
-  takeObjects(): readonly NamedObject[] {
+  takeObjects(): readonly StoredObject[] {
     return this.#objects.take();
   }
 
@@ -200,7 +203,7 @@ function fieldsOf(event: SseEvent): EventFields {
       const value = parseAnswerJson(data);
       return isJsonObject(value) ? value : {};
     } catch (error) {
-      if (error instanceof ExcessError) throw error;
+      if (error instanceof ExcessiveAnswerError) throw error;
       return {};
     }
   });
@@ -226,4 +229,71 @@ function itemTypeIn({ item }: JsonFields): string {
 function responseIn({ response }: JsonFields): JsonFields {
   if (!isJsonObject(response)) throw new AnswerError("a response event has no response");
   return response;
+}
+
+/** The only call whose output names it by `id`, and clients write its `call_id` there as with every other. */
+const LOCAL_SHELL_CALL = "local_shell_call";
+
+/** Far more than any answer needs: each is recorded as the account's own. */
+const OUTPUT_ITEMS_MAX = 1024;
+/** Of a whole stream: as many as one response can name, which is itself and four for each of its items. */
+const OBJECTS_MAX = 1 + 4 * OUTPUT_ITEMS_MAX;
+
+/** What a stream names: its events may say the same response, or another, again and again. */
+export class StoredObjectCollector {
+  /** SHA-256 of the ids so far: they themselves may be as long as an event, or all have one hash in the engine's sets. */
+  readonly #hashes = new Set<string>();
+  #untaken: StoredObject[] = [];
+
+  /**
+   * Takes what an event's response names, as far as no event before it did. With the last one, which `isWhole`, all
+   * comes once more: only then is known what each brings into a prompt. Throws ExcessiveAnswerError for too many, and takes none.
+   */
+  add(response: JsonFields, { isWhole }: { isWhole: boolean }): void {
+    const named = objectsOf(response).map((object) => ({
+      object,
+      hash: sha256(object.id).toHex(),
+    }));
+    const added = isWhole ? named : named.filter(({ hash }) => !this.#hashes.has(hash));
+    for (const { hash } of added) this.#hashes.add(hash);
+    if (this.#hashes.size > OBJECTS_MAX)
+      throw new ExcessiveAnswerError("the answer names too many objects");
+    this.#untaken.push(...added.map(({ object }) => object));
+  }
+
+  /** What was taken since the last call. */
+  take(): readonly StoredObject[] {
+    const untaken = this.#untaken;
+    this.#untaken = [];
+    return untaken;
+  }
+}
+
+/**
+ * A response, its output items and the containers that these ran in: what its account may name again. A client that
+ * sends the items back names the containers too. Throws ExcessiveAnswerError for too many items.
+ */
+export function objectsOf(response: JsonFields): StoredObject[] {
+  const output: readonly unknown[] = Array.isArray(response["output"]) ? response["output"] : [];
+  if (output.length > OUTPUT_ITEMS_MAX)
+    throw new ExcessiveAnswerError("the answer has too many items");
+  const objects: StoredObject[] = [];
+  const add = (id: unknown, tokens: number | undefined): void => {
+    if (typeof id === "string") objects.push({ id, tokens });
+  };
+  add(response["id"], undefined);
+  for (const item of output.filter(isJsonObject)) {
+    const { id, type, call_id, container_id, environment } = item;
+    add(id, tokensOf(item));
+    if (type === LOCAL_SHELL_CALL) add(call_id, 0);
+    add(container_id, 0);
+    if (isJsonObject(environment)) add(environment["container_id"], 0);
+  }
+  return objects;
+}
+
+/** A reference to an item stands for all of it: it counts what the item itself would in its place. */
+function tokensOf(item: JsonFields): number {
+  const { textBytes, otherParts } = measureItem(item);
+  return estimateTokens(textBytes, otherParts);
 }

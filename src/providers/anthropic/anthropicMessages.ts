@@ -1,13 +1,13 @@
-import type { RequestMessage } from "../../contract/chatRequestBody.ts";
+import type { RequestMessage } from "../../contract/chat/chatRequestBody.ts";
 import { isThinking } from "./anthropicAnswer.ts";
 import { takesLateInstructions } from "./anthropicModel.ts";
-import { inOrder, textBlock, thinkingBlock } from "./anthropicOrder.ts";
+import { inOrder, textBlock, thinkingBlock } from "./anthropicBlocks.ts";
 import { refuseRecording } from "../chat/chatFields.ts";
 import { partsOf, refusalOf, unfitPart, type ChatPart } from "../chat/chatParts.ts";
 import { answeredCallOf, argumentsOf, toolCallsOf } from "../chat/chatTools.ts";
 import { exactReader, type ReadJson } from "../../lib/exactJson.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
-import { UnfitError } from "../provider.ts";
+import { UnsupportedRequestError } from "../provider.ts";
 
 /** A content block: https://platform.claude.com/docs/en/api/messages */
 export type Block = JsonFields;
@@ -30,7 +30,7 @@ export interface Message {
 /** A request's messages as the interface has them: the instructions that it begins with apart, sides in alternation, no blank texts. */
 export interface Conversation {
   readonly system: readonly Block[];
-  readonly turns: readonly Turn[];
+  readonly fairQueue: readonly Turn[];
 }
 
 /** The interface wants the user to speak first; a conversation that the assistant opens gets this before it. */
@@ -39,36 +39,38 @@ const OPENING: Block = { type: "text", text: "(no message)" };
 /**
  * Instructions stay where they stand: brought to the top, those that came late would change what was sent before them,
  * and lose its cache, and Claude Fable 5.1 refuses thoughts before which anything was changed.
- * Throws UnfitError for what the interface has no block for, and where nothing is said at all.
+ * Throws UnsupportedRequestError for what the interface has no block for, and where nothing is said at all.
  */
 export function conversationOf(messages: readonly RequestMessage[], model: string): Conversation {
   const system: Block[] = [];
-  const turns: Turn[] = [];
+  const fairQueue: Turn[] = [];
   const readJson = exactReader();
   for (const [index, message] of messages.entries()) {
     const path = `messages[${index}]`;
     switch (message.role) {
       case "system":
       case "developer":
-        if (turns.length === 0) system.push(...textBlocks(message, path));
-        else addInstructions(turns, textBlocks(message, path), model);
+        if (fairQueue.length === 0) system.push(...textBlocks(message, path));
+        else addInstructions(fairQueue, textBlocks(message, path), model);
         break;
       case "user":
-        add(turns, "user", partsOf(message, path).flatMap(blocksOf));
+        add(fairQueue, "user", partsOf(message, path).flatMap(blocksOf));
         break;
       case "assistant":
-        add(turns, "assistant", assistantBlocks(message, path, readJson));
+        add(fairQueue, "assistant", assistantBlocks(message, path, readJson));
         break;
       case "tool":
-        add(turns, "user", [], [resultBlock(message, path)]);
+        add(fairQueue, "user", [], [resultBlock(message, path)]);
     }
   }
-  if (turns[0]?.role === "assistant") turns.unshift(turnOf("user", [OPENING]));
-  if (turns.length > 0) return { system, turns: withoutTrailingBlanks(turns) };
+  if (fairQueue[0]?.role === "assistant") fairQueue.unshift(turnOf("user", [OPENING]));
+  if (fairQueue.length > 0) return { system, fairQueue: withoutTrailingBlanks(fairQueue) };
   if (system.length === 0)
-    throw new UnfitError("messages without a text are not supported by this model's provider");
+    throw new UnsupportedRequestError(
+      "messages without a text are not supported by this model's provider",
+    );
   // Instructions alone are something to answer elsewhere; here they must be the user's.
-  return { system: [], turns: [turnOf("user", system)] };
+  return { system: [], fairQueue: [turnOf("user", system)] };
 }
 
 /**
@@ -86,32 +88,35 @@ export function messagesOf({ role, results, content, instructions }: Turn): read
 }
 
 /** The turns that belong to calls whose results are the last that was said, from the first such call on. */
-export function openCallLoop(turns: readonly Turn[]): readonly Turn[] {
-  let first = turns.length;
-  while ((turns[first - 1]?.results.length ?? 0) > 0 && turns[first - 2]?.role === "assistant") {
+export function openCallLoop(fairQueue: readonly Turn[]): readonly Turn[] {
+  let first = fairQueue.length;
+  while (
+    (fairQueue[first - 1]?.results.length ?? 0) > 0 &&
+    fairQueue[first - 2]?.role === "assistant"
+  ) {
     first -= 2;
   }
-  return turns.slice(first);
+  return fairQueue.slice(first);
 }
 
 function add(
-  turns: Turn[],
+  fairQueue: Turn[],
   role: Turn["role"],
   content: readonly Block[],
   results: readonly Block[] = [],
   instructions: readonly Block[] = [],
 ): void {
   if ([content, results, instructions].every(({ length }) => length === 0)) return;
-  let turn = turns.at(-1);
-  if (turn?.role !== role) turns.push((turn = turnOf(role, [])));
+  let turn = fairQueue.at(-1);
+  if (turn?.role !== role) fairQueue.push((turn = turnOf(role, [])));
   for (const block of results) turn.results.push(block);
   for (const block of content) turn.content.push(block);
   for (const block of instructions) turn.instructions.push(block);
 }
 
-function addInstructions(turns: Turn[], blocks: readonly Block[], model: string): void {
-  if (takesLateInstructions(model)) add(turns, "user", [], [], blocks);
-  else add(turns, "user", blocks.map(marked));
+function addInstructions(fairQueue: Turn[], blocks: readonly Block[], model: string): void {
+  if (takesLateInstructions(model)) add(fairQueue, "user", [], [], blocks);
+  else add(fairQueue, "user", blocks.map(marked));
 }
 
 /** A text that is not the user's own, in the user's turn. */
@@ -212,10 +217,10 @@ export function cacheControlOf(own: Block | undefined): Block {
 }
 
 /** The interface takes no blanks at the end of an answer that it is to go on with. */
-function withoutTrailingBlanks(turns: readonly Turn[]): readonly Turn[] {
-  const last = turns.at(-1);
+function withoutTrailingBlanks(fairQueue: readonly Turn[]): readonly Turn[] {
+  const last = fairQueue.at(-1);
   const block = last?.content.at(-1);
-  if (last?.role !== "assistant" || typeof block?.["text"] !== "string") return turns;
+  if (last?.role !== "assistant" || typeof block?.["text"] !== "string") return fairQueue;
   const content = [...last.content.slice(0, -1), { ...block, text: block["text"].trimEnd() }];
-  return [...turns.slice(0, -1), { ...last, content }];
+  return [...fairQueue.slice(0, -1), { ...last, content }];
 }

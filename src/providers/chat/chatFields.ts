@@ -1,15 +1,14 @@
-import type { RequestMessage } from "../../contract/chatRequestBody.ts";
-import { CONVENTION_FIELDS } from "../../contract/conventionFields.ts";
+import { type RequestMessage, CONVENTION_FIELDS } from "../../contract/chat/chatRequestBody.ts";
 import { isDeeper, type JsonFields, type JsonObjectText } from "../../lib/json.ts";
 import { unfit } from "./chatParts.ts";
-import { DEPTH_MAX, UnfitError } from "../provider.ts";
+import { DEPTH_MAX, UnsupportedRequestError } from "../provider.ts";
 
 /** True unless a field is absent. A null one counts as absent, as everywhere in the convention. */
 export function isGiven(value: unknown): boolean {
   return value !== undefined && value !== null;
 }
 
-/** Throws UnfitError for what asks for another kind of answer, which only the convention's own interface can give. */
+/** Throws UnsupportedRequestError for what asks for another kind of answer, which only the convention's own interface can give. */
 export function refuseOtherAnswers(body: JsonFields): void {
   const { modalities, web_search_options: search } = body;
   if (isGiven(search)) throw unfit("web_search_options");
@@ -19,7 +18,7 @@ export function refuseOtherAnswers(body: JsonFields): void {
 }
 
 /**
- * Throws UnfitError for an earlier answer in sound, which a message of the assistant names by its id: it is kept where
+ * Throws UnsupportedRequestError for an earlier answer in sound, which a message of the assistant names by its id: it is kept where
  * it was made. `path` names the message to the caller.
  */
 export function refuseRecording(message: RequestMessage, path: string): void {
@@ -31,10 +30,11 @@ export function refuseRecording(message: RequestMessage, path: string): void {
  * The body of a request in another interface's words: the given fields, of which undefined ones are left out, and
  * behind them every top-level field of the client's that the convention does not know, in the client's own text: who
  * writes such a field knows the provider. A given field takes the place of the client's.
- * Throws UnfitError for a given value that is nested too deep to be written.
+ * Throws UnsupportedRequestError for a given value that is nested too deep to be written.
  */
 export function bodyWithOthers(object: JsonObjectText, fields: JsonFields): string {
-  if (isDeeper(fields, DEPTH_MAX)) throw new UnfitError("the request is nested too deep");
+  if (isDeeper(fields, DEPTH_MAX))
+    throw new UnsupportedRequestError("the request is nested too deep");
   const given = Object.entries(fields).filter(([, value]) => value !== undefined);
   const members = given.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`);
   const taken = new Set(given.map(([name]) => name));

@@ -1,6 +1,6 @@
-import type { RequestMessage } from "../../contract/chatRequestBody.ts";
+import type { RequestMessage } from "../../contract/chat/chatRequestBody.ts";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
-import { UnfitError } from "../provider.ts";
+import { UnsupportedRequestError } from "../provider.ts";
 
 /** Where an image or a file is: in the request itself, as base64, or at an address. */
 export type PartSource =
@@ -27,7 +27,7 @@ const PLAIN_TYPE = /^[A-Za-z0-9_.-]{1,64}$/;
 /**
  * The parts of a message that was checked; a string is one text part, and null none. What an assistant refused with,
  * beside its content, is the last of its texts.
- * Throws UnfitError for parts of other types and for ids of stored files: they mean nothing elsewhere.
+ * Throws UnsupportedRequestError for parts of other types and for ids of stored files: they mean nothing elsewhere.
  */
 export function partsOf(message: RequestMessage, path: string): readonly ChatPart[] {
   const { content } = message;
@@ -52,7 +52,7 @@ function textPart(text: string, path: string): ChatPart {
 
 /**
  * The pictures of an earlier answer. They stand beside its content, where answers have them. What else a client keeps
- * under that name is none of ours. Throws UnfitError for a picture that cannot be read.
+ * under that name is none of ours. Throws UnsupportedRequestError for a picture that cannot be read.
  */
 export function picturesOf(
   message: RequestMessage,
@@ -69,7 +69,7 @@ export function picturesOf(
   });
 }
 
-/** The texts of a message that has nothing else to say; any other part is an UnfitError. */
+/** The texts of a message that has nothing else to say; any other part is an UnsupportedRequestError. */
 export function textsOf(message: RequestMessage, path: string): readonly string[] {
   return partsOf(message, path).map((part) => {
     if (part.kind === "text") return part.text;
@@ -78,14 +78,14 @@ export function textsOf(message: RequestMessage, path: string): readonly string[
 }
 
 /** For a part that an interface has no counterpart for. `type` is the client's own word for it. */
-export function unfitPart(path: string, type: unknown): UnfitError {
+export function unfitPart(path: string, type: unknown): UnsupportedRequestError {
   const named = typeof type === "string" && PLAIN_TYPE.test(type) ? ` of the type ${type}` : "";
   return unfit(`${path}${named}`);
 }
 
 /** For a field that an interface cannot express, and without which the request would mean something else. */
-export function unfit(path: string): UnfitError {
-  return new UnfitError(`${path} is not supported by this model's provider`);
+export function unfit(path: string): UnsupportedRequestError {
+  return new UnsupportedRequestError(`${path} is not supported by this model's provider`);
 }
 
 function partOf(part: JsonFields, path: string): ChatPart {
@@ -141,7 +141,9 @@ function sourceOf(url: string, path: string): PartSource {
     .toLowerCase()
     .split(";");
   if (!/^data:/i.test(url) || parameters.at(-1) !== "base64") {
-    throw new UnfitError(`${path} must be an http(s) address or a data: URL in base64`);
+    throw new UnsupportedRequestError(
+      `${path} must be an http(s) address or a data: URL in base64`,
+    );
   }
   return { kind: "data", mediaType: mediaType.trim(), base64: url.slice(comma + 1) };
 }

@@ -1,9 +1,9 @@
-import type { ChatRequestBody, RequestMessage } from "../../contract/chatRequestBody.ts";
+import type { ChatRequestBody, RequestMessage } from "../../contract/chat/chatRequestBody.ts";
 import type { ReadJson } from "../../lib/exactJson.ts";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { isGiven } from "./chatFields.ts";
 import { unfit, unfitPart } from "./chatParts.ts";
-import { UnfitError } from "../provider.ts";
+import { UnsupportedRequestError } from "../provider.ts";
 
 /** A function that the model may call. `parameters` is the client's JSON schema, not looked into. */
 export interface ChatTool {
@@ -46,7 +46,7 @@ export type ChatFormat =
 /** The schema of a function without parameters, where an interface requires what the convention leaves out. */
 export const NO_PARAMETERS = { type: "object", properties: {} };
 
-/** The tools of a request. Throws UnfitError for what is no function: other providers do not have it. */
+/** The tools of a request. Throws UnsupportedRequestError for what is no function: other providers do not have it. */
 export function toolsOf(body: ChatRequestBody): readonly ChatTool[] {
   const { tools, functions } = body as JsonFields;
   if (isGiven(functions)) throw unfit("functions");
@@ -74,7 +74,7 @@ export function toolsOf(body: ChatRequestBody): readonly ChatTool[] {
   });
 }
 
-/** Undefined where the client leaves it to the provider. Throws UnfitError for any other than the words and the names of functions. */
+/** Undefined where the client leaves it to the provider. Throws UnsupportedRequestError for any other than the words and the names of functions. */
 export function toolChoiceOf(body: ChatRequestBody): ChatToolChoice | undefined {
   const { tool_choice: choice, function_call: legacy } = body as JsonFields;
   if (isGiven(legacy)) throw unfit("function_call");
@@ -99,7 +99,7 @@ function chosenName(choice: unknown): string {
   return name;
 }
 
-/** The calls that an assistant's message made, in their order. Throws UnfitError for what is no call of a function. */
+/** The calls that an assistant's message made, in their order. Throws UnsupportedRequestError for what is no call of a function. */
 export function toolCallsOf(message: RequestMessage, path: string): readonly ChatToolCall[] {
   return callListOf(message, path).map((call, index) => {
     const at = `${path}.tool_calls[${index}]`;
@@ -114,7 +114,7 @@ export function toolCallsOf(message: RequestMessage, path: string): readonly Cha
   });
 }
 
-/** What stands where an assistant's message made calls, as the client wrote it. Throws UnfitError where that is no list. */
+/** What stands where an assistant's message made calls, as the client wrote it. Throws UnsupportedRequestError where that is no list. */
 export function callListOf(message: RequestMessage, path: string): readonly unknown[] {
   const { tool_calls: calls, function_call: legacy } = message as JsonFields;
   if (isGiven(legacy)) throw unfit(`${path}.function_call`);
@@ -123,16 +123,16 @@ export function callListOf(message: RequestMessage, path: string): readonly unkn
   return calls;
 }
 
-/** Which call a tool's message answers. Throws UnfitError where it does not say. */
+/** Which call a tool's message answers. Throws UnsupportedRequestError where it does not say. */
 export function answeredCallOf(message: RequestMessage, path: string): string {
   const { tool_call_id: id } = message as JsonFields;
-  if (typeof id !== "string") throw new UnfitError(`${path}.tool_call_id is required`);
+  if (typeof id !== "string") throw new UnsupportedRequestError(`${path}.tool_call_id is required`);
   return id;
 }
 
 /**
  * The arguments of a call as the object that some interfaces want instead of its text; none is an empty one.
- * Throws UnfitError where they are no JSON object.
+ * Throws UnsupportedRequestError where they are no JSON object.
  */
 export function argumentsOf(call: ChatToolCall, readJson: ReadJson): JsonFields {
   if (call.arguments.trim() === "") return {};
@@ -142,10 +142,10 @@ export function argumentsOf(call: ChatToolCall, readJson: ReadJson): JsonFields 
   } catch {
     // The parser's error quotes the client's text, and says no more than what follows.
   }
-  throw new UnfitError(`${call.path}.function.arguments must be a JSON object`);
+  throw new UnsupportedRequestError(`${call.path}.function.arguments must be a JSON object`);
 }
 
-/** Throws UnfitError for a form that no provider but the convention's own has. */
+/** Throws UnsupportedRequestError for a form that no provider but the convention's own has. */
 export function formatOf(body: ChatRequestBody): ChatFormat | undefined {
   const { response_format: format } = body as JsonFields;
   if (!isGiven(format)) return undefined;

@@ -1,4 +1,4 @@
-import type { RequestMessage } from "../../contract/chatRequestBody.ts";
+import type { RequestMessage } from "../../contract/chat/chatRequestBody.ts";
 import { exactReader, type ReadJson } from "../../lib/exactJson.ts";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import {
@@ -13,7 +13,7 @@ import {
 import { refuseRecording } from "../chat/chatFields.ts";
 import { answeredCallOf, argumentsOf, toolCallsOf } from "../chat/chatTools.ts";
 import { demandsSignatures, takesMediaInResults } from "./geminiModel.ts";
-import { UnfitError } from "../provider.ts";
+import { UnsupportedRequestError } from "../provider.ts";
 
 /** What is carried from message to message. */
 interface Reading {
@@ -54,7 +54,7 @@ const AUDIO_FORMAT = /^[a-z0-9.+-]{1,32}$/i;
 
 /**
  * The conversation: instructions apart, wherever they stood, and what one side says in a row together. A text of
- * nothing is left out. Throws UnfitError for what the interface cannot say.
+ * nothing is left out. Throws UnsupportedRequestError for what the interface cannot say.
  */
 export function geminiContents(
   messages: readonly RequestMessage[],
@@ -168,7 +168,8 @@ function resultPart(message: RequestMessage, path: string, reading: Reading): Pa
   const { model, callNames, readJson } = reading;
   const id = answeredCallOf(message, path);
   const name = callNames.get(id);
-  if (name === undefined) throw new UnfitError(`${path}.tool_call_id names no call before it`);
+  if (name === undefined)
+    throw new UnsupportedRequestError(`${path}.tool_call_id names no call before it`);
   const said = partsOf(message, path);
   const text = said.map((part) => (part.kind === "text" ? part.text : "")).join("");
   const media = said.flatMap((part) => (part.kind === "text" ? [] : [resultMedia(part, model)]));

@@ -1,5 +1,5 @@
 import type { JsonFields } from "../../lib/json.ts";
-import type { ChatRequestBody } from "../../contract/chatRequestBody.ts";
+import type { ChatRequestBody } from "../../contract/chat/chatRequestBody.ts";
 
 type Effort = NonNullable<ChatRequestBody["reasoning_effort"]>;
 

@@ -1,7 +1,7 @@
 import { ConnectionError } from "./connectionError.ts";
 import { ConnectionPool } from "./connectionPool.ts";
 import { connectionTarget, type TargetOptions } from "./connectionTarget.ts";
-import type { Message } from "./connection.ts";
+import { type Message, Connection } from "./connection.ts";
 import { Exchange, type HttpExchange } from "./exchange.ts";
 
 export { ConnectionError } from "./connectionError.ts";
@@ -178,4 +178,22 @@ function refusedExchange(problem: string): HttpExchange {
   const response = Promise.reject(new ConnectionError("request", problem));
   response.catch(() => {});
   return { response, isSent: false, abort: () => {} };
+}
+
+/**
+ * Makes the connection over which a request would be sent, TLS with its certificate included, and closes it
+ * again; nothing is asked over it. Behind a proxy an `http:` target itself is not reached: no more than the
+ * proxy can be asked without a request. Rejects with ConnectionError, at the latest after `connectTimeoutMs`.
+ */
+export function checkReachable(options: HttpClientOptions): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const target = connectionTarget(new URL(options.baseUrl), options);
+  const connection = new Connection(target, {
+    opened: () => resolve(),
+    received() {},
+    closed(_, failure) {
+      reject(failure ?? new ConnectionError("closed", "the connection was closed"));
+    },
+  });
+  return promise.finally(() => connection.close());
 }

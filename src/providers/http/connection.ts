@@ -1,5 +1,5 @@
 import type { Socket, SocketHandler } from "bun";
-import { ConnectionError, dialError } from "./connectionError.ts";
+import { ConnectionError, connectError } from "./connectionError.ts";
 import { connectRequest, tlsOptions, type ConnectionTarget } from "./connectionTarget.ts";
 import { ResponseDecoder } from "./responseDecoder.ts";
 
@@ -142,7 +142,7 @@ export class Connection {
     const options = { hostname: host, port, data: this, socket: SOCKET_HANDLERS, ...direct };
     // An unusable certificate authority is thrown, all else rejects.
     Promise.try(() => Bun.connect<Connection>(options)).catch((error: unknown) => {
-      this.#fail(dialError(error));
+      this.#fail(connectError(error));
     });
   }
 

@@ -1,4 +1,4 @@
-import { errorCode } from "../../lib/errorCode.ts";
+import { errorCode } from "../../lib/systemError.ts";
 
 /**
  * Why an exchange with a provider failed below HTTP's own statuses.
@@ -33,7 +33,7 @@ export class ConnectionError extends Error {
 }
 
 /** Translates what the system said about a failed dial; the original error becomes the cause. */
-export function dialError(error: unknown): ConnectionError {
+export function connectError(error: unknown): ConnectionError {
   const systemCode = errorCode(error) ?? "";
   const options = { cause: error };
   if (systemCode === "ECONNREFUSED") {

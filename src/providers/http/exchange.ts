@@ -2,9 +2,8 @@ import type { Span } from "../../lib/span.ts";
 import type { Connection, ConnectionOwner, Message } from "./connection.ts";
 import { ConnectionError } from "./connectionError.ts";
 import type { ConnectionPool } from "./connectionPool.ts";
-import { ResponseDecoder } from "./responseDecoder.ts";
+import { ResponseDecoder, type ResponseHead } from "./responseDecoder.ts";
 import { IncomingBody } from "./incomingBody.ts";
-import type { ResponseHead } from "./responseHead.ts";
 
 /** A response whose head has arrived. Its body must be read to the end, or the exchange aborted. */
 export interface HttpResponse {

@@ -1,7 +1,7 @@
 import { readChatUsage } from "../../contract/usage.ts";
 import { fieldsOf, rawValue, scanObject, type JsonFields } from "../../lib/json.ts";
 import { splice, spliceBytes, spliceEach } from "../../lib/splice.ts";
-import { parseAnswer } from "../chat/answerObject.ts";
+import { parseAnswer, reportedFailureOfText } from "../reportedFailure.ts";
 import { responsesUsage } from "./openaiResponses.ts";
 import type {
   ChatCall,
@@ -10,7 +10,6 @@ import type {
   ProviderAdapter,
   ReadChatEvent,
 } from "../provider.ts";
-import { reportedFailureOfText } from "../reportedFailure.ts";
 
 /** The names under which a caller may give the bound of its answer; it travels under the provider's own. */
 const BOUND_FIELDS = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
@@ -43,21 +42,21 @@ export const openai: ProviderAdapter = {
 
 /** The client's own text, with only the values changed that must differ. */
 function encodeChat(call: ChatCall): EncodedRequest {
-  const { object, request, outputTokensBound, habits } = call;
+  const { object, request, outputTokensBound, options } = call;
   const set: Record<string, string> = { model: JSON.stringify(call.model) };
-  if (outputTokensBound !== undefined) set[habits.maxTokensField] = String(outputTokensBound);
+  if (outputTokensBound !== undefined) set[options.maxTokensField] = String(outputTokensBound);
   const messages = messagesWithout(call);
   if (messages !== undefined) set["messages"] = messages;
   const remove = [...BOUND_FIELDS, ...RESPONSES_ONLY_FIELDS];
-  if (!habits.streamUsage) remove.push("stream_options");
+  if (!options.streamUsage) remove.push("stream_options");
   else if (request.stream)
     set["stream_options"] = usageIncluded(rawValue(object, "stream_options"));
   return { path: "/chat/completions", body: spliceBytes(object, { set, remove }) };
 }
 
 /** The messages without the fields that the provider refuses; undefined where they have none of them. */
-function messagesWithout({ object, request, habits }: ChatCall): string | undefined {
-  const remove = habits.dropMessageFields;
+function messagesWithout({ object, request, options }: ChatCall): string | undefined {
+  const remove = options.dropMessageFields;
   const { messages } = request.body;
   const isLeft = messages.every(
     (message) => !remove.some((field) => Object.hasOwn(message, field)),

@@ -1,10 +1,9 @@
-import { isProviderCall } from "../../contract/providerCalls.ts";
+import { isProviderCall } from "../../contract/responses/responsesRequest.ts";
 import { readReasoningTokens, readResponsesUsage } from "../../contract/usage.ts";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
-import { parseAnswer, withoutIndex } from "../chat/answerObject.ts";
+import { parseAnswer, withoutIndex, reportedFailureOf } from "../reportedFailure.ts";
 import { encodeChat } from "./openaiResponsesRequest.ts";
-import { Saying, type Said } from "./openaiResponsesSaying.ts";
-import { reportedFailureOf } from "../reportedFailure.ts";
+import { ResponsesOutput, type Said } from "./openaiResponsesOutput.ts";
 import {
   AnswerError,
   type ChatEvent,
@@ -33,7 +32,7 @@ export const openaiResponses: ChatInterface = {
 function readResponse(text: string): ChatReply {
   const response = parseAnswer(text);
   if (!Array.isArray(response["output"])) throw new AnswerError("the answer has no output");
-  const saying = new Saying();
+  const saying = new ResponsesOutput();
   const { finishReason, usage, shownUsage } = readEnd(response, saying, response["status"]);
   const { content = null, tool_calls: calls, logprobs, ...others } = saying.takeLast();
   const message = {
@@ -53,7 +52,7 @@ function besides(logprobs: Said["logprobs"]): JsonFields {
 
 /** The events of https://platform.openai.com/docs/api-reference/responses-streaming; those of no concern to a chat are passed over. */
 function eventReader(): ReadChatEvent {
-  const saying = new Saying();
+  const saying = new ResponsesOutput();
   let created: JsonFields = {};
   let hasRole = false;
   const chunk = (finishReason: string | null, more: JsonFields = {}): JsonFields => {
@@ -100,7 +99,7 @@ function eventReader(): ReadChatEvent {
   };
 }
 
-function sayEvent(saying: Saying, type: string, event: JsonFields): void {
+function sayEvent(saying: ResponsesOutput, type: string, event: JsonFields): void {
   const { delta, text, item, output_index: outputIndex, item_id: itemId } = event;
   const partOf = (index: unknown): string => `${String(outputIndex ?? itemId)} ${String(index)}`;
   switch (type) {
@@ -142,7 +141,7 @@ function isCall(item: JsonFields): boolean {
 }
 
 /** Says what is left to be said of a finished response, and how it ended. Throws AnswerError where it did not finish. */
-function readEnd(response: JsonFields, saying: Saying, status: unknown) {
+function readEnd(response: JsonFields, saying: ResponsesOutput, status: unknown) {
   const { output, usage: reported } = response;
   if (isJsonObject(response["error"])) throw reportedFailureOf(response);
   const items: readonly unknown[] = Array.isArray(output) ? output : [];

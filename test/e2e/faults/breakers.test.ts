@@ -33,7 +33,7 @@ for (const form of everyForm) {
     `row 13: A fails every other request (${form}): all are served, and few are sent twice`,
     async () => {
       let asked = 0;
-      const visit = async (): Promise<void> => {
+      const context = async (): Promise<void> => {
         while (asked < requestCount) {
           asked += 1;
           const reply = await bench.ask(form, model);
@@ -44,7 +44,7 @@ for (const form of everyForm) {
           });
         }
       };
-      await Promise.all(Array.from({ length: askedAtOnce }, visit));
+      await Promise.all(Array.from({ length: askedAtOnce }, context));
       const [faulty, healthy] = bench.calls(model);
       expect((faulty + healthy) / requestCount).toBeLessThanOrEqual(amplificationMax);
       expect(faulty).toBeLessThan(requestCount / 2);

@@ -145,7 +145,7 @@ async function askAll(
 ): Promise<Outcome[]> {
   const waiting = [...numbers];
   const outcomes: Outcome[] = [];
-  const visit = async (): Promise<void> => {
+  const context = async (): Promise<void> => {
     for (let number = waiting.pop(); number !== undefined; number = waiting.pop()) {
       const body = { model: modelOf(number), stream: number % 2 === 0, ...numbered(number) };
       const reply = await chat(gateway, { key }, body);
@@ -155,7 +155,7 @@ async function askAll(
       outcomes.push({ number, id: reply.id, isServed });
     }
   };
-  await Promise.all(Array.from({ length: atOnce }, visit));
+  await Promise.all(Array.from({ length: atOnce }, context));
   return outcomes;
 }
 

@@ -21,11 +21,11 @@ function inTurn(seen: RawPeer[], steps: readonly FaultyAnswer[]): FaultyAnswer {
 }
 
 for (const how of ["fin", "reset"] as const) {
-  const breakOff: FaultyAnswer = (peer) => peer[how]();
+  const abortExchange: FaultyAnswer = (peer) => peer[how]();
   for (const form of everyForm) {
     const once: RawPeer[] = [];
     const model = bench.model(16, {
-      answer: inTurn(once, [wellBehaved, breakOff, wellBehaved]),
+      answer: inTurn(once, [wellBehaved, abortExchange, wellBehaved]),
       settings: ownPool,
       hasNext: true,
     });
@@ -43,7 +43,7 @@ for (const how of ["fin", "reset"] as const) {
 
     const twice: RawPeer[] = [];
     const broken = bench.model(16, {
-      answer: inTurn(twice, [wellBehaved, breakOff, breakOff, wellBehaved]),
+      answer: inTurn(twice, [wellBehaved, abortExchange, abortExchange, wellBehaved]),
       settings: ownPool,
       hasNext: true,
     });

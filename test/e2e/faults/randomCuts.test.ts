@@ -98,7 +98,7 @@ test(
   async () => {
     const outcomes = { A: 0, B: 0, broken: 0 };
     const waiting = [...kills];
-    const visit = async (): Promise<void> => {
+    const context = async (): Promise<void> => {
       for (let kill = waiting.pop(); kill !== undefined; kill = waiting.pop()) {
         const outcome = await outcomeOf(kill);
         outcomes[outcome] += 1;
@@ -109,7 +109,7 @@ test(
         if (how === "fin" || expected === "B") expect(outcome).toBe(expected);
       }
     };
-    await Promise.all(Array.from({ length: askedAtOnce }, visit));
+    await Promise.all(Array.from({ length: askedAtOnce }, context));
     process.stdout.write(`seed ${seed}: ${JSON.stringify(outcomes)}\n`);
     expect(Math.min(...Object.values(outcomes))).toBeGreaterThan(0);
   },

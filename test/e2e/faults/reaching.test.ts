@@ -1,6 +1,5 @@
 import { afterAll, expect, test } from "bun:test";
 import { openBlackHole } from "../../support/blackHole.ts";
-
 import { everyForm, wellBehaved } from "../../support/faultAnswers.ts";
 import { hasty, openFaultBench } from "../../support/faultBench.ts";
 import {
@@ -13,7 +12,6 @@ import {
   usualCharge,
 } from "../../support/faultTests.ts";
 import { startRawServer, type CertificateName } from "../../support/rawServer.ts";
-
 import { raw, startProvider, type ProviderAnswer } from "../../support/scriptedProvider.ts";
 
 /** Rows 1 to 12 and 15: the way to a provider, and a provider that does not say anything sensible. */

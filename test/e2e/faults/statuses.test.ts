@@ -1,6 +1,5 @@
 import { afterAll, expect, test } from "bun:test";
-
-import { expectRefusal, type Refusal } from "../../support/chatCalls.ts";
+import { expectRefusal, type DemoError } from "../../support/chatCalls.ts";
 import {
   chatForms,
   everyForm,
@@ -19,13 +18,12 @@ import {
   testServed,
   usualCharge,
 } from "../../support/faultTests.ts";
-
 import { json, refusal, startProvider, text } from "../../support/scriptedProvider.ts";
 
 /** Rows 18 to 36 without the gigantic body of row 32: a provider that answers with a status other than 200. */
 const bench = openFaultBench();
 const words = "secret words of the provider";
-function invalid(message: string): Refusal {
+function invalid(message: string): DemoError {
   return [400, "invalid_request_error", message];
 }
 

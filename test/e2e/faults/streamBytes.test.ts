@@ -67,14 +67,14 @@ for (const form of streamForms) {
       64,
       `a stream with ${name} is cut at each of its bytes (${form}): identical`,
       async () => {
-        const visit = async (): Promise<void> => {
+        const context = async (): Promise<void> => {
           while (bench.calls(model)[0] < bytes.byteLength - 1) {
             const reply = await bench.ask(form, model);
             expectBody(form, reply, body);
             expectEnd(await bench.record(reply, usualCharge), done);
           }
         };
-        await Promise.all(Array.from({ length: askedAtOnce }, visit));
+        await Promise.all(Array.from({ length: askedAtOnce }, context));
         expect(bench.calls(model)[1]).toBe(0);
       },
     );

@@ -1,6 +1,6 @@
 import { expect, spyOn, test } from "bun:test";
 import { ResponsesDecoder } from "../../../src/gateway/decoding/responsesDecoder.ts";
-import { ExcessError } from "../../../src/providers/provider.ts";
+import { ExcessiveAnswerError } from "../../../src/providers/provider.ts";
 import { collidingNames } from "../../support/collidingNames.ts";
 
 const delta = { type: "response.output_text.delta", delta: "hi" };
@@ -47,6 +47,6 @@ test("an end without a name and a blank line is read once too", () => {
 test("an event that is too costly to read is not handed on, and begins no answer", () => {
   const decoder = new ResponsesDecoder();
   const costly = named({ ...delta, names: collidingNames(500) });
-  expect(() => decoder.push(Buffer.from(costly))).toThrow(ExcessError);
+  expect(() => decoder.push(Buffer.from(costly))).toThrow(ExcessiveAnswerError);
   expect([decoder.hasContent, decoder.take()]).toEqual([false, undefined]);
 });

@@ -1,11 +1,14 @@
 import { describe, expect, test } from "bun:test";
-import { cutAtStop, StopWatch } from "../../../src/gateway/decoding/stopSequences.ts";
+import {
+  truncateAtStop,
+  StopSequenceScanner,
+} from "../../../src/gateway/decoding/stopSequences.ts";
 import { seededRandom } from "../../support/seededRandom.ts";
 import { cpuTimer } from "../../support/cpuTimer.ts";
 
 /** What is shown of a text that comes in these pieces, and whether it was stopped. */
 function watched(pieces: readonly string[], stops: readonly string[]): [string, boolean] {
-  const watch = new StopWatch(stops);
+  const watch = new StopSequenceScanner(stops);
   const shown = pieces.map((piece) => watch.push(piece)).join("");
   return [shown + watch.release(), watch.hasStopped];
 }
@@ -39,7 +42,7 @@ describe("a text", () => {
   ];
 
   test.each(cases)("%j with the stops %j is shown as %j", (text, stops, shown) => {
-    expect(cutAtStop(text, stops)).toBe(shown as string);
+    expect(truncateAtStop(text, stops)).toBe(shown as string);
     const expected: [string, boolean] = [shown ?? text, shown !== undefined];
     expect(watched([text], stops)).toEqual(expected);
     expect(watched(Array.from(text), stops)).toEqual(expected);
@@ -73,7 +76,7 @@ describe("a text", () => {
 
 describe("what is kept back", () => {
   test("is no more than what could begin a sequence", () => {
-    const watch = new StopWatch(["</end>", "!!"]);
+    const watch = new StopSequenceScanner(["</end>", "!!"]);
     const pieces = ["a<", "b", "</en", "t>", "!", "?", "c</end", ">d"];
     expect(pieces.map((piece) => watch.push(piece))).toEqual([
       "a",
@@ -89,10 +92,10 @@ describe("what is kept back", () => {
   });
 
   test("is given out once, and no text that follows completes the sequence unseen", () => {
-    const watch = new StopWatch(["stop"]);
+    const watch = new StopSequenceScanner(["stop"]);
     expect([watch.push("a st"), watch.release(), watch.release()]).toEqual(["a ", "st", ""]);
     expect([watch.push("o"), watch.push("p b"), watch.hasStopped]).toEqual(["", "", true]);
-    const other = new StopWatch(["stop"]);
+    const other = new StopSequenceScanner(["stop"]);
     expect([other.push("st"), other.release(), other.push("o"), other.push("ny")]).toEqual([
       "",
       "st",
@@ -110,7 +113,7 @@ test.each([
   const half = "a".repeat(unitCount / 2);
   const stops = [`${half}b`, `b${half}`, `${"ab".repeat(1000)}c`, `${half}${half}`];
   const piece = "a".repeat(pieceUnits);
-  const watch = new StopWatch(stops);
+  const watch = new StopSequenceScanner(stops);
   const spentMs = cpuTimer();
   let shownUnits = 0;
   for (let sent = 0; sent < unitCount - 1; sent += pieceUnits)

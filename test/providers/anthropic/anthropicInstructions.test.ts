@@ -86,8 +86,8 @@ describe("instructions that come late", () => {
     ],
   ])(
     "are marked in the user's turn for a model that takes them nowhere else: %s",
-    (_, messages, turns) => {
-      expect(sent(older, ...messages)).toMatchObject({ messages: turns });
+    (_, messages, fairQueue) => {
+      expect(sent(older, ...messages)).toMatchObject({ messages: fairQueue });
       expect(sent(older, ...messages)).not.toHaveProperty("system");
     },
   );
@@ -125,10 +125,13 @@ describe("instructions that come late", () => {
       [user("a"), assistant("b"), system("French.")],
       [turn("user", text("a")), turn("assistant", text("b")), turn("user", marked("French."))],
     ],
-  ])("stand behind the user's turn for a model that takes them there: %s", (_, messages, turns) => {
-    expect(sent(newer, ...messages)).toMatchObject({ messages: turns });
-    expect(sent(newer, ...messages)).not.toHaveProperty("system");
-  });
+  ])(
+    "stand behind the user's turn for a model that takes them there: %s",
+    (_, messages, fairQueue) => {
+      expect(sent(newer, ...messages)).toMatchObject({ messages: fairQueue });
+      expect(sent(newer, ...messages)).not.toHaveProperty("system");
+    },
+  );
 
   test.each([
     ["claude-opus-4-8", "system"],

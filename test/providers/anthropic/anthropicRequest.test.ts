@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { anthropic } from "../../../src/providers/anthropic/anthropic.ts";
-import { UnfitError } from "../../../src/providers/provider.ts";
+import { UnsupportedRequestError } from "../../../src/providers/provider.ts";
 import { callOf } from "../conformance/reading.ts";
 import { sentText } from "../../support/sentText.ts";
 
@@ -142,7 +142,9 @@ describe("messages", () => {
 
   test("that say nothing at all are refused", () => {
     expect(() => messagesOf({ role: "user", content: " " })).toThrow(
-      new UnfitError("messages without a text are not supported by this model's provider"),
+      new UnsupportedRequestError(
+        "messages without a text are not supported by this model's provider",
+      ),
     );
   });
 
@@ -199,7 +201,7 @@ describe("parts", () => {
     ["input_audio", { input_audio: { data: "AA==", format: "wav" } }],
   ])("a %s of another kind is refused", (type, rest) => {
     expect(() => partOf({ type, ...rest })).toThrow(
-      new UnfitError(
+      new UnsupportedRequestError(
         `messages[0].content[0] of the type ${type} is not supported by this model's provider`,
       ),
     );
@@ -208,7 +210,7 @@ describe("parts", () => {
   test("a recording that the assistant made elsewhere is refused, and not forgotten", () => {
     const spoken = { role: "assistant", content: "", audio: { id: "audio_1" } };
     expect(() => messagesOf(hello, spoken, hello)).toThrow(
-      new UnfitError("messages[1].audio is not supported by this model's provider"),
+      new UnsupportedRequestError("messages[1].audio is not supported by this model's provider"),
     );
     expect(() => messagesOf(hello, { ...spoken, audio: null }, hello)).not.toThrow();
   });
@@ -222,7 +224,7 @@ describe("parts", () => {
       { content: [{ type: "tool_result", content: [block] }] },
     ]);
     for (const role of ["system", "assistant"]) {
-      expect(() => messagesOf(hello, { role, content: [image] })).toThrow(UnfitError);
+      expect(() => messagesOf(hello, { role, content: [image] })).toThrow(UnsupportedRequestError);
     }
   });
 });
@@ -256,7 +258,7 @@ describe("other fields", () => {
   test("a choice of some of the tools is refused: there is none such", () => {
     const tool_choice = { type: "allowed_tools", allowed_tools: { mode: "auto", tools } };
     expect(() => sent({ tools, tool_choice })).toThrow(
-      new UnfitError("tool_choice is not supported by this model's provider"),
+      new UnsupportedRequestError("tool_choice is not supported by this model's provider"),
     );
   });
 
@@ -322,12 +324,12 @@ describe("other fields", () => {
     ["container", "container_1"],
   ])("%s is refused where it would change what the answer is", (name, value) => {
     expect(() => sent({ [name]: value })).toThrow(
-      new UnfitError(`${name} is not supported by this model's provider`),
+      new UnsupportedRequestError(`${name} is not supported by this model's provider`),
     );
   });
 
   test("a request is refused where its place would make its tokens dearer", () => {
-    expect(() => sent({ inference_geo: "us" })).toThrow(UnfitError);
+    expect(() => sent({ inference_geo: "us" })).toThrow(UnsupportedRequestError);
   });
 
   test("a place that costs nothing is the caller's to name", () => {
@@ -337,7 +339,7 @@ describe("other fields", () => {
   test("instructions may stand in the interface's own field, but not in two places", () => {
     expect(sent({ system: "Be brief." })["system"]).toBe("Be brief.");
     const messages = [{ role: "system", content: "Be kind." }, hello];
-    expect(() => sent({ system: "Be brief.", messages })).toThrow(UnfitError);
+    expect(() => sent({ system: "Be brief.", messages })).toThrow(UnsupportedRequestError);
     expect(sent({ system: null, messages })["system"]).toEqual([
       { type: "text", text: "Be kind." },
     ]);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import type { RequestMessage } from "../../../src/contract/chatRequestBody.ts";
+import type { RequestMessage } from "../../../src/contract/chat/chatRequestBody.ts";
 import { bodyWithOthers } from "../../../src/providers/chat/chatFields.ts";
 import { partsOf, textsOf } from "../../../src/providers/chat/chatParts.ts";
 import {
@@ -10,14 +10,14 @@ import {
   toolChoiceOf,
   toolsOf,
 } from "../../../src/providers/chat/chatTools.ts";
-import { UnfitError } from "../../../src/providers/provider.ts";
+import { UnsupportedRequestError } from "../../../src/providers/provider.ts";
 import { callOf } from "../conformance/reading.ts";
 
 const user = (content: unknown) => ({ role: "user", content }) as RequestMessage;
 const request = (fields: object) =>
   callOf(JSON.stringify({ messages: [{ role: "user", content: "x" }], ...fields })).request.body;
 const unsupported = (what: string) =>
-  new UnfitError(`${what} is not supported by this model's provider`);
+  new UnsupportedRequestError(`${what} is not supported by this model's provider`);
 
 describe("the parts of a message", () => {
   test("a string is one text, null and an empty list are none", () => {
@@ -59,7 +59,7 @@ describe("the parts of a message", () => {
     "an image at %j is refused, and its address is not repeated",
     (url) => {
       expect(() => partsOf(user([{ type: "image_url", image_url: { url } }]), "m")).toThrow(
-        new UnfitError(
+        new UnsupportedRequestError(
           "m.content[0].image_url must be an http(s) address or a data: URL in base64",
         ),
       );
@@ -179,7 +179,9 @@ describe("calls", () => {
   test.each(["{", "[1]", "1", "null", '"x"'])("with the arguments %j are refused", (given) => {
     const [read] = toolCallsOf(call(given), "messages[1]");
     expect(() => read && argumentsOf(read, JSON.parse)).toThrow(
-      new UnfitError("messages[1].tool_calls[0].function.arguments must be a JSON object"),
+      new UnsupportedRequestError(
+        "messages[1].tool_calls[0].function.arguments must be a JSON object",
+      ),
     );
   });
 
@@ -198,7 +200,7 @@ describe("calls", () => {
     const result = { role: "tool", content: "x", tool_call_id: "a" } as RequestMessage;
     expect(answeredCallOf(result, "messages[2]")).toBe("a");
     expect(() => answeredCallOf(user("x"), "messages[2]")).toThrow(
-      new UnfitError("messages[2].tool_call_id is required"),
+      new UnsupportedRequestError("messages[2].tool_call_id is required"),
     );
   });
 });
@@ -247,6 +249,6 @@ describe("the body in another interface's words", () => {
 
   test("is refused where a given field is nested deep", () => {
     const deep: unknown = JSON.parse("[".repeat(5000) + "]".repeat(5000));
-    expect(() => bodyWithOthers(object, { tools: deep })).toThrow(UnfitError);
+    expect(() => bodyWithOthers(object, { tools: deep })).toThrow(UnsupportedRequestError);
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { AnswerError, UnfitError } from "../../../src/providers/provider.ts";
+import { AnswerError, UnsupportedRequestError } from "../../../src/providers/provider.ts";
 import { anthropicDialect } from "./anthropicDialect.ts";
 import { answers, impossibleUsages } from "./answers.ts";
 import type { Asked, Dialect, Utterance } from "./dialect.ts";
@@ -93,7 +93,7 @@ describe.each(dialects)("$name", (dialect) => {
         if (refused === undefined) {
           expect(spoken(dialect.asked(dialect.chat.encode(call)))).toEqual(expected(dialect, asks));
         } else {
-          expect(() => dialect.chat.encode(call)).toThrow(new UnfitError(refused));
+          expect(() => dialect.chat.encode(call)).toThrow(new UnsupportedRequestError(refused));
         }
         expect(call.request.body).toEqual(before);
       });
@@ -115,8 +115,8 @@ describe.each(dialects)("$name", (dialect) => {
       const body = sentText(dialect.chat.encode(callOf(text)));
       expect(() => JSON.parse(body) as unknown).not.toThrow();
     } catch (error) {
-      expect(error).toBeInstanceOf(UnfitError);
-      expect((error as UnfitError).message.length).toBeLessThan(200);
+      expect(error).toBeInstanceOf(UnsupportedRequestError);
+      expect((error as UnsupportedRequestError).message.length).toBeLessThan(200);
     }
     // To write what is nested so deep takes most of a second, in which nobody else is served.
     expect(spentMs()).toBeLessThan(500);

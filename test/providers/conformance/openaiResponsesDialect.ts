@@ -57,15 +57,15 @@ function event(type: string, fields: object): string {
 }
 
 function responseOf(said: Said): Record<string, unknown> {
-  const isCut = said.finish === "length" || said.finish === "content_filter";
+  const isAborting = said.finish === "length" || said.finish === "content_filter";
   const reason = said.finish === "length" ? "max_output_tokens" : "content_filter";
   return {
     id: "resp_1",
     object: "response",
     created_at: 1_700_000_000,
-    status: isCut ? "incomplete" : "completed",
+    status: isAborting ? "incomplete" : "completed",
     error: null,
-    incomplete_details: isCut ? { reason } : null,
+    incomplete_details: isAborting ? { reason } : null,
     model: "m",
     output: itemsOf(said),
     usage: said.usage ? usageOf(said.usage) : null,

@@ -1,6 +1,6 @@
 import { expect } from "bun:test";
-import { checkChatRequest, type ChatRequest } from "../../../src/contract/chat.ts";
-import { parseJsonObject } from "../../../src/contract/read.ts";
+import { checkChatRequest, type ChatRequest } from "../../../src/contract/chat/chatRequest.ts";
+import { parseJsonObject } from "../../../src/contract/jsonBody.ts";
 import { noUsage, type Usage } from "../../../src/contract/usage.ts";
 import {
   publicCompletion,
@@ -36,7 +36,7 @@ export function callOf(text: string): ChatCall {
     model: providersModel,
     outputTokensBound: request.outputTokensBound,
     outputTokensMax: request.outputTokensBound ?? outputTokensMax,
-    habits: { maxTokensField: "max_tokens", streamUsage: true, dropMessageFields: [] },
+    options: { maxTokensField: "max_tokens", streamUsage: true, dropMessageFields: [] },
   };
 }
 

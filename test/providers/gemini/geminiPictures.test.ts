@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { gemini } from "../../../src/providers/gemini/gemini.ts";
-import { UnfitError } from "../../../src/providers/provider.ts";
+import { UnsupportedRequestError } from "../../../src/providers/provider.ts";
 import { saying, thought } from "../../support/geminiAnswers.ts";
 import { sentText } from "../../support/sentText.ts";
 import { callOf } from "../conformance/reading.ts";
@@ -13,7 +13,7 @@ const webp = { inlineData: { mimeType: "image/webp", data: "BBBB" } };
 const url = "data:image/png;base64,AAAA";
 const picture = { type: "image_url", image_url: { url } };
 const unsupported = (what: string) =>
-  new UnfitError(`${what} is not supported by this model's provider`);
+  new UnsupportedRequestError(`${what} is not supported by this model's provider`);
 
 /** What a client gets of an answer in JSON, as it would send it back. */
 function messageOf(parts: readonly object[]): object {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { gemini } from "../../../src/providers/gemini/gemini.ts";
-import { UnfitError, type ChatCall } from "../../../src/providers/provider.ts";
+import { UnsupportedRequestError, type ChatCall } from "../../../src/providers/provider.ts";
 import { callOf } from "../conformance/reading.ts";
 import { sentText } from "../../support/sentText.ts";
 
@@ -16,8 +16,8 @@ function refusalOf(body: object): unknown {
   try {
     return encoded(body);
   } catch (error) {
-    expect(error).toBeInstanceOf(UnfitError);
-    return (error as UnfitError).message;
+    expect(error).toBeInstanceOf(UnsupportedRequestError);
+    return (error as UnsupportedRequestError).message;
   }
 }
 

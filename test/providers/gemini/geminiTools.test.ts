@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { gemini } from "../../../src/providers/gemini/gemini.ts";
-import { UnfitError } from "../../../src/providers/provider.ts";
+import { UnsupportedRequestError } from "../../../src/providers/provider.ts";
 import { callOf } from "../conformance/reading.ts";
 import { sentText } from "../../support/sentText.ts";
 
@@ -60,8 +60,8 @@ describe("tools", () => {
   });
 
   test("of Google's own, which have a price of their own, are refused", () => {
-    expect(() => encoded({ tools: [{ googleSearch: {} }] })).toThrow(UnfitError);
-    expect(() => encoded({ tools: [{ type: "code_execution" }] })).toThrow(UnfitError);
+    expect(() => encoded({ tools: [{ googleSearch: {} }] })).toThrow(UnsupportedRequestError);
+    expect(() => encoded({ tools: [{ type: "code_execution" }] })).toThrow(UnsupportedRequestError);
   });
 });
 
@@ -96,7 +96,7 @@ describe("tools that are allowed", () => {
     { tools, tool_choice: { type: "allowed_tools" } },
   ])("are refused where they are none: %j", (body) => {
     expect(() => encoded(body)).toThrow(
-      new UnfitError("tool_choice is not supported by this model's provider"),
+      new UnsupportedRequestError("tool_choice is not supported by this model's provider"),
     );
   });
 });
@@ -166,7 +166,7 @@ describe("results", () => {
 
   test("of a call that nobody made are refused", () => {
     expect(() => parts(result("a", "sunny"))).toThrow(
-      new UnfitError("messages[1].tool_call_id names no call before it"),
+      new UnsupportedRequestError("messages[1].tool_call_id names no call before it"),
     );
   });
 });

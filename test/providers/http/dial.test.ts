@@ -8,8 +8,7 @@ import {
   request,
   openHttpBefore,
 } from "../../support/httpClient.ts";
-import { testAuthority } from "../../support/rawServer.ts";
-import type { RawPeer, RawServer } from "../../support/rawServer.ts";
+import { testAuthority, type RawPeer, type RawServer } from "../../support/rawServer.ts";
 import { until } from "../../support/until.ts";
 
 const { serve, clientOf, stopBehind } = openHttpBefore();

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { openaiResponses } from "../../../src/providers/openai/openaiResponses.ts";
-import { AnswerError, ExcessError } from "../../../src/providers/provider.ts";
+import { AnswerError, ExcessiveAnswerError } from "../../../src/providers/provider.ts";
 import {
   added,
   call,
@@ -210,7 +210,7 @@ describe("a stream", () => {
 
 describe("a provider cannot fill the memory with calls", () => {
   const long = "-".repeat(1024 * 1024);
-  const refusal = new ExcessError("the answer has too many calls");
+  const refusal = new ExcessiveAnswerError("the answer has too many calls");
 
   test.each<[string, number, (at: number) => [item: object, at: unknown]]>([
     ["without end", 1024, (at) => [{ ...call, call_id: `call_${at}` }, at]],

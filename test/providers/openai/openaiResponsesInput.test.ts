@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { openaiResponses } from "../../../src/providers/openai/openaiResponses.ts";
-import { UnfitError } from "../../../src/providers/provider.ts";
+import { UnsupportedRequestError } from "../../../src/providers/provider.ts";
 import { callOf } from "../conformance/reading.ts";
 import { sentText } from "../../support/sentText.ts";
 
@@ -212,6 +212,6 @@ describe("a message", () => {
 
   test.each(unfit)("that has no counterpart: %j", (message, path) => {
     const words = `${path} is not supported by this model's provider`;
-    expect(() => inputFor([message])).toThrow(new UnfitError(words));
+    expect(() => inputFor([message])).toThrow(new UnsupportedRequestError(words));
   });
 });

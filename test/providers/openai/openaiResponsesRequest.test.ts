@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { openaiResponses } from "../../../src/providers/openai/openaiResponses.ts";
-import { UnfitError } from "../../../src/providers/provider.ts";
+import { UnsupportedRequestError } from "../../../src/providers/provider.ts";
 import { callOf } from "../conformance/reading.ts";
 import { sentText } from "../../support/sentText.ts";
 
@@ -284,6 +284,6 @@ describe("a field of a chat", () => {
 
   test.each(unfit)("that means something here that it cannot: %j", (given, name) => {
     const message = `${name} is not supported by this model's provider`;
-    expect(() => sent(given)).toThrow(new UnfitError(message));
+    expect(() => sent(given)).toThrow(new UnsupportedRequestError(message));
   });
 });

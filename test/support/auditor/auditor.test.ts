@@ -4,7 +4,7 @@ import { tamper } from "../auditedBooks.ts";
 import { auditFile } from "./auditor.ts";
 import { copiedBooks } from "./copiedBooks.ts";
 
-const books = copiedBooks();
+const storeFolder = copiedBooks();
 
 test("the auditor shares no code with the gateway", async () => {
   const root = join(import.meta.dir, "../../..");
@@ -23,7 +23,7 @@ test("the auditor shares no code with the gateway", async () => {
 });
 
 test("the auditor finds nothing in books that nobody touched, also where requests are folded", () => {
-  expect(auditFile(books.path)).toEqual([]);
+  expect(auditFile(storeFolder.path)).toEqual([]);
 });
 
 describe("with one thing wrong in the books the auditor says so:", () => {
@@ -147,22 +147,22 @@ describe("with one thing wrong in the books the auditor says so:", () => {
       ],
     ],
   ])("%s", (_, statements, problems) => {
-    tamper(books, ...statements.split(";"));
-    expect(auditFile(books.path)).toEqual(problems);
+    tamper(storeFolder, ...statements.split(";"));
+    expect(auditFile(storeFolder.path)).toEqual(problems);
   });
 
   test("a request that is open at rest, and more held than there is", () => {
     tamper(
-      books,
+      storeFolder,
       `INSERT INTO requests (public_id, at, account_id, key_id, endpoint, model, stream, status, hold,
            price_input, price_cached_input, price_cache_write, price_output)
          SELECT 'req_open', at, 2, (SELECT id FROM keys WHERE account_id = 2), endpoint, model, stream, 'running',
            100000, 25, 2, 30, 200 FROM requests WHERE public_id = 'req_done'`,
     );
-    expect(auditFile(books.path, {}, false)).toEqual([]);
-    expect(auditFile(books.path)).toEqual(["req_open is running at rest, and holds 100000"]);
-    tamper(books, "UPDATE requests SET hold = 500001 WHERE public_id = 'req_open'");
-    expect(auditFile(books.path, {}, false)).toEqual([
+    expect(auditFile(storeFolder.path, {}, false)).toEqual([]);
+    expect(auditFile(storeFolder.path)).toEqual(["req_open is running at rest, and holds 100000"]);
+    tamper(storeFolder, "UPDATE requests SET hold = 500001 WHERE public_id = 'req_open'");
+    expect(auditFile(storeFolder.path, {}, false)).toEqual([
       "bob has 500000 and 0 beyond it, and 500001 are held",
     ]);
   });

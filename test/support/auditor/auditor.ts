@@ -64,15 +64,15 @@ export function auditFile(
   isAtRest = true,
 ): string[] {
   const { seen = [], produced = [], credits = [] } = logs;
-  const books = readBooks(path);
-  const refs = new Map(books.ledger.map(({ ref, kind }) => [ref, kind]));
+  const storeFolder = readBooks(path);
+  const refs = new Map(storeFolder.ledger.map(({ ref, kind }) => [ref, kind]));
   return [
-    ...ledgerProblems(books),
-    ...requestProblems(books),
-    ...totalsProblems(books),
-    ...(isAtRest ? openProblems(books) : []),
-    ...seenProblems(books, seen),
-    ...producedProblems(books, produced),
+    ...ledgerProblems(storeFolder),
+    ...requestProblems(storeFolder),
+    ...totalsProblems(storeFolder),
+    ...(isAtRest ? openProblems(storeFolder) : []),
+    ...seenProblems(storeFolder, seen),
+    ...producedProblems(storeFolder, produced),
     ...credits
       .filter((ref) => refs.get(ref) !== "credit")
       .map((ref) => `credit ${ref} was acknowledged, and is not there`),

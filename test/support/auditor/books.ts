@@ -1,7 +1,7 @@
 import { Database } from "bun:sqlite";
 
 /** The rows of a store as they lie in its file. Money is nano-roubles; every number is a bigint, row ids too. */
-export interface Books {
+export interface FundsReader {
   readonly accounts: readonly AccountRow[];
   readonly keys: readonly KeyRow[];
   /** By account, and there by its number in the account. */
@@ -10,7 +10,7 @@ export interface Books {
   readonly attempts: readonly AttemptRow[];
   readonly totals: readonly TotalsRow[];
   /** Milliseconds since 1970: requests admitted before this may be gone. */
-  readonly keptSince: bigint;
+  readonly retentionStart: bigint;
 }
 
 export interface AccountRow {
@@ -100,7 +100,7 @@ export interface TotalsRow extends Readonly<Record<(typeof figures)[number], big
 const busyTimeoutMs = 5000;
 
 /** Reads all of one snapshot of the file at `path`, which may be in use. Throws where it is no store. */
-export function readBooks(path: string): Books {
+export function readBooks(path: string): FundsReader {
   const file = new Database(path, { readonly: true, safeIntegers: true });
   try {
     file.run(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
@@ -110,7 +110,7 @@ export function readBooks(path: string): Books {
   }
 }
 
-function readAll(file: Database): Books {
+function readAll(file: Database): FundsReader {
   const all = <Row>(query: string): Row[] => file.query<Row, []>(query).all();
   const [retention] = all<{ since: bigint }>("SELECT kept_since AS since FROM retention");
   return {
@@ -134,6 +134,6 @@ function readAll(file: Database): Books {
         cache_write_tokens AS written, completion_tokens AS completion, charge, refunded,
         write_off AS writeOff, operator_cost AS operatorCost
       FROM daily_totals`),
-    keptSince: retention?.since ?? 0n,
+    retentionStart: retention?.since ?? 0n,
   };
 }

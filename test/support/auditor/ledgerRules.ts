@@ -1,7 +1,7 @@
-import type { AccountRow, Books, LedgerRow, RequestRow } from "./books.ts";
+import type { AccountRow, FundsReader, LedgerRow, RequestRow } from "./books.ts";
 
 /** What is wrong with the accounts and their ledgers, each by itself. */
-export function ledgerProblems({ accounts, ledger, requests }: Books): string[] {
+export function ledgerProblems({ accounts, ledger, requests }: FundsReader): string[] {
   const rows = Map.groupBy(ledger, ({ account }) => account);
   const open = Map.groupBy(
     requests.filter(({ status }) => status === "running"),

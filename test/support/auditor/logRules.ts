@@ -1,11 +1,11 @@
-import type { Books, RequestRow } from "./books.ts";
+import type { FundsReader, RequestRow } from "./books.ts";
 import { readAnswer, type ReadAnswer } from "./answerText.ts";
 import type { ProducedAnswer, SeenAnswer } from "./logs.ts";
 import { priceOf } from "./tokens.ts";
 
 /** What is wrong between the books and what clients have of their answers. */
-export function seenProblems(books: Books, seen: readonly SeenAnswer[]): string[] {
-  const { requests, ledger, attempts } = books;
+export function seenProblems(storeFolder: FundsReader, seen: readonly SeenAnswer[]): string[] {
+  const { requests, ledger, attempts } = storeFolder;
   const rows = new Map(requests.map((row) => [row.publicId, row]));
   // Of a request that was folded only its charge is left.
   const refs = new Set(ledger.map(({ ref }) => ref));
@@ -22,7 +22,7 @@ export function seenProblems(books: Books, seen: readonly SeenAnswer[]): string[
   });
 }
 
-function rowProblems(answer: SeenAnswer, row: RequestRow, isCallersDoing: boolean): string[] {
+function rowProblems(answer: SeenAnswer, row: RequestRow, isCallerFault: boolean): string[] {
   const { id, costRub, due } = answer;
   const billed = row.charge + row.writeOff;
   const { outcome, tokens }: ReadAnswer =
@@ -32,7 +32,7 @@ function rowProblems(answer: SeenAnswer, row: RequestRow, isCallersDoing: boolea
     [outcome === "whole" && !isPaid, `a client has all of ${id}, which is ${row.status}`],
     [outcome === "failed" && isPaid, `a client was told that ${id} failed, which is done`],
     [
-      outcome === "failed" && answer.isOver && billed > 0n && !(isCallersDoing && !isPaid),
+      outcome === "failed" && answer.isOver && billed > 0n && !(isCallerFault && !isPaid),
       `a client was told that ${id} failed, and pays ${row.charge}`,
     ],
     [
@@ -59,7 +59,7 @@ function shownProblems(tokens: ReadAnswer["tokens"], row: RequestRow): string[] 
 
 /** What is wrong between the books and what providers made: for each of those requests the last one made its answer. */
 export function producedProblems(
-  { requests }: Books,
+  { requests }: FundsReader,
   produced: readonly ProducedAnswer[],
 ): string[] {
   const rows = new Map(requests.map((row) => [row.publicId, row]));

@@ -1,4 +1,4 @@
-import { AnswerReader } from "../fuzz/answerReader.ts";
+import { JsonAnswerReader } from "../fuzz/answerReader.ts";
 import { readAnswer, unclear, type ReadAnswer } from "./answerText.ts";
 
 /** What a client has of the answer to a chat or responses request of its own; it may grow until it is over. */
@@ -62,7 +62,7 @@ function readProduced(pieces: readonly (string | Uint8Array)[], requestLine: str
     typeof piece === "string" ? Buffer.from(piece, "latin1") : piece,
   );
   try {
-    const [answer] = new AnswerReader(() => false).read(Buffer.concat(bytes));
+    const [answer] = new JsonAnswerReader(() => false).read(Buffer.concat(bytes));
     if (answer === undefined || answer.headers.has("content-encoding")) return unclear;
     if (answer.status !== 200) return { outcome: "failed", tokens: undefined };
     return readAnswer(answer.body.toString());

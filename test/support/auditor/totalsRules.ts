@@ -1,4 +1,4 @@
-import { figures, type Books, type RequestRow, type TotalsRow } from "./books.ts";
+import { figures, type FundsReader, type RequestRow, type TotalsRow } from "./books.ts";
 import { isCharged } from "./requestRules.ts";
 
 type Figures = Record<(typeof figures)[number], bigint>;
@@ -10,12 +10,16 @@ const INT64_MAX = 9_223_372_036_854_775_807n;
 const capped = ["writeOff", "operatorCost"] as const;
 
 /** What is wrong with the daily totals: against the requests that are kept, the ledger, and what keys have spent. */
-export function totalsProblems(books: Books): string[] {
-  return [...dayProblems(books), ...accountProblems(books), ...keyProblems(books)];
+export function totalsProblems(storeFolder: FundsReader): string[] {
+  return [
+    ...dayProblems(storeFolder),
+    ...accountProblems(storeFolder),
+    ...keyProblems(storeFolder),
+  ];
 }
 
 /** Each row counts the requests of its group; of a day that is folded in part, at least those that are there. */
-function dayProblems({ requests, totals, ledger, keptSince }: Books): string[] {
+function dayProblems({ requests, totals, ledger, retentionStart }: FundsReader): string[] {
   const counted = new Map<string, Figures>();
   const refunded = refundsByRef(ledger);
   for (const request of requests) {
@@ -36,7 +40,7 @@ function dayProblems({ requests, totals, ledger, keptSince }: Books): string[] {
     counted.delete(name);
     const wrong = figures.filter((figure) => {
       const sum = cappedSum(figure, sums?.[figure] ?? 0n);
-      return row.day * DAY_MS < keptSince ? row[figure] < sum : row[figure] !== sum;
+      return row.day * DAY_MS < retentionStart ? row[figure] < sum : row[figure] !== sum;
     });
     return wrong.map(
       (figure) =>
@@ -47,7 +51,7 @@ function dayProblems({ requests, totals, ledger, keptSince }: Books): string[] {
 }
 
 /** All that an account was ever charged and given back stands in its totals, folded or not. */
-function accountProblems({ accounts, ledger, totals }: Books): string[] {
+function accountProblems({ accounts, ledger, totals }: FundsReader): string[] {
   const rows = Map.groupBy(ledger, ({ account }) => account);
   const days = Map.groupBy(totals, ({ account }) => account);
   return accounts.flatMap(({ id, name }) => {
@@ -65,7 +69,7 @@ function accountProblems({ accounts, ledger, totals }: Books): string[] {
 }
 
 /** What the keys of a line were charged, less refunds, stands at its first one. */
-function keyProblems({ keys, totals }: Books): string[] {
+function keyProblems({ keys, totals }: FundsReader): string[] {
   const days = Map.groupBy(totals, ({ key }) => key);
   const spent = new Map<bigint, bigint>();
   for (const { id, first } of keys) {
@@ -99,7 +103,7 @@ function figuresOf(request: RequestRow, refunded: bigint): Figures {
   };
 }
 
-function refundsByRef(ledger: Books["ledger"]): Map<string | null, bigint> {
+function refundsByRef(ledger: FundsReader["ledger"]): Map<string | null, bigint> {
   const refOf = new Map(ledger.map(({ id, ref }) => [id, ref]));
   const sums = new Map<string | null, bigint>();
   for (const { refundOf, amount } of ledger) {

@@ -14,7 +14,7 @@ const chunkLine = /^[0-9A-Fa-f]{1,8}$/;
  * Reads the answers on one connection, and takes nothing that is not exactly HTTP/1.1: what a lenient client forgives
  * is what another one is led astray by. `isHead` says of an answer's place whether it is to a HEAD.
  */
-export class AnswerReader {
+export class JsonAnswerReader {
   readonly #isHead: (index: number) => boolean;
   #unread = Buffer.alloc(0);
   #count = 0;

@@ -1,5 +1,5 @@
 import type { Socket } from "bun";
-import { AnswerReader, type RawAnswer } from "./answerReader.ts";
+import { JsonAnswerReader, type RawAnswer } from "./answerReader.ts";
 
 /** How a client goes: it says no more and listens to the end, or it resets. */
 export type Leaving = "fin" | "reset";
@@ -15,7 +15,7 @@ export interface FuzzConnection {
   /** What is wrong with the bytes that came, where they are no answers. */
   readonly problem: string | undefined;
   /** The server closed it within an answer. */
-  readonly isCut: boolean;
+  readonly isAborting: boolean;
   /** What came of an answer that is not whole. */
   readonly part: Buffer;
   send(bytes: Uint8Array): void;
@@ -30,7 +30,7 @@ export async function openConnection(
   port: number,
   isHead: (index: number) => boolean,
 ): Promise<FuzzConnection> {
-  const connection = new ReadingConnection(new AnswerReader(isHead));
+  const connection = new ReadingConnection(new JsonAnswerReader(isHead));
   await Bun.connect({
     hostname: "127.0.0.1",
     port,
@@ -49,8 +49,8 @@ export async function openConnection(
 
 class ReadingConnection implements FuzzConnection {
   problem: string | undefined;
-  isCut = false;
-  readonly #reader: AnswerReader;
+  isAborting = false;
+  readonly #reader: JsonAnswerReader;
   readonly #answers: RawAnswer[] = [];
   #takenCount = 0;
   #socket: Socket | undefined;
@@ -59,7 +59,7 @@ class ReadingConnection implements FuzzConnection {
   #isClosed = false;
   #wake: () => void = () => {};
 
-  constructor(reader: AnswerReader) {
+  constructor(reader: JsonAnswerReader) {
     this.#reader = reader;
   }
 
@@ -110,7 +110,7 @@ class ReadingConnection implements FuzzConnection {
     // Who goes first may miss the rest.
     if (!this.#hasLeft) {
       this.#take(() => this.#reader.end());
-      this.isCut = !this.#reader.isBetween;
+      this.isAborting = !this.#reader.isBetween;
     }
     this.#isClosed = true;
     this.#wake();

@@ -9,7 +9,7 @@ import {
   type Growth,
   type HealthTimes,
 } from "./remains.ts";
-import { visit, type FuzzTally } from "./visit.ts";
+import { context, type FuzzTally } from "./visit.ts";
 
 /** What a run saw; `problems` is empty where all is well. */
 export interface FuzzSeen extends Omit<FuzzTally, "whole"> {
@@ -101,7 +101,7 @@ async function sendUntil(
     while (tally.requests < requests && tally.problems.length < problemsMax) {
       const number = tally.connections;
       const name = `seed ${seed}, connection ${number}`;
-      await visit(bench, chanceOf(seed, number), tally, name).catch((error: unknown) =>
+      await context(bench, chanceOf(seed, number), tally, name).catch((error: unknown) =>
         tally.problems.push(`${name}: ${error instanceof Error ? error.stack : String(error)}`),
       );
     }

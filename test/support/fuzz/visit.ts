@@ -35,7 +35,7 @@ const patienceMs = 25;
 const due = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
 
 /** One client, from its connection to its end. What it finds wrong goes to the tally as `name` and the words. */
-export async function visit(
+export async function context(
   bench: FuzzBench,
   chance: Chance,
   tally: FuzzTally,
@@ -59,7 +59,7 @@ export async function visit(
 
 type Complain = (problem: string, bytes: Buffer) => void;
 
-interface Visit {
+interface RequestContext {
   readonly bench: FuzzBench;
   readonly chance: Chance;
   readonly tally: FuzzTally;
@@ -70,24 +70,24 @@ interface Visit {
 }
 
 /** Asks one thing after the other, and waits for each answer. */
-async function orderly(visit: Visit): Promise<void> {
-  const { chance } = visit;
-  const isGood = await askInTurn(visit, 1 + chance.below(12));
-  if (isGood) await leave(visit, Buffer.alloc(0));
+async function orderly(context: RequestContext): Promise<void> {
+  const { chance } = context;
+  const isGood = await askInTurn(context, 1 + chance.below(12));
+  if (isGood) await leave(context, Buffer.alloc(0));
 }
 
 /** Asks so many things; false where that was the end of the connection. */
-async function askInTurn(visit: Visit, count: number): Promise<boolean> {
-  const { bench, complain } = visit;
+async function askInTurn(context: RequestContext, count: number): Promise<boolean> {
+  const { bench, complain } = context;
   for (let left = count; left > 0; left -= 1) {
-    const request = nextSound(visit);
+    const request = nextSound(context);
     const bytes = bytesOf(request);
-    await sendInPieces(visit, bytes);
-    const answer = await answerTo(visit, bytes);
+    await sendInPieces(context, bytes);
+    const answer = await answerTo(context, bytes);
     if (answer === undefined) return false;
     for (const problem of bench.judge.ofSound(answer, request)) complain(problem, bytes);
     if (!request.isLast) continue;
-    const after = await nextInTime(visit, bytes);
+    const after = await nextInTime(context, bytes);
     if (after !== "closed") complain("the connection does not end as it was asked to", bytes);
     return false;
   }
@@ -96,7 +96,7 @@ async function askInTurn(visit: Visit, count: number): Promise<boolean> {
 
 /** The next answer or the end, which must not let wait. */
 async function nextInTime(
-  { bench, connection, complain }: Visit,
+  { bench, connection, complain }: RequestContext,
   bytes: Buffer,
 ): Promise<RawAnswer | "closed" | "late"> {
   const tookMs = unhinderedTimer([bench.gateway.pid, process.pid]);
@@ -107,51 +107,51 @@ async function nextInTime(
 }
 
 /** Undefined where there is none, which is told. */
-async function answerTo(visit: Visit, bytes: Buffer): Promise<RawAnswer | undefined> {
-  const { connection, complain } = visit;
-  const answer = await nextInTime(visit, bytes);
-  if (typeof answer !== "string") return seen(visit, answer);
-  const missing = connection.isCut ? "an answer is cut" : `${answer}: no answer`;
+async function answerTo(context: RequestContext, bytes: Buffer): Promise<RawAnswer | undefined> {
+  const { connection, complain } = context;
+  const answer = await nextInTime(context, bytes);
+  if (typeof answer !== "string") return seen(context, answer);
+  const missing = connection.isAborting ? "an answer is cut" : `${answer}: no answer`;
   complain(connection.problem ?? `${missing} to a sound request`, bytes);
   await connection.leave("reset", givenUpMs);
   return undefined;
 }
 
 /** Asks several things without waiting: they are answered in their order, and Bun may close where one follows a pending one. */
-async function pipelined(visit: Visit): Promise<void> {
-  const { bench, chance, complain, tally } = visit;
-  const requests = several(2 + chance.below(5), () => nextSound(visit));
+async function pipelined(context: RequestContext): Promise<void> {
+  const { bench, chance, complain, tally } = context;
+  const requests = several(2 + chance.below(5), () => nextSound(context));
   const bytes = Buffer.concat(requests.map(bytesOf));
-  await sendInPieces(visit, bytes);
+  await sendInPieces(context, bytes);
   for (const request of requests) {
-    const answer = await nextInTime(visit, bytes);
+    const answer = await nextInTime(context, bytes);
     if (answer === "closed") tally.unanswered += 1;
     if (typeof answer === "string") break;
-    seen(visit, answer);
+    seen(context, answer);
     for (const problem of bench.judge.ofSound(answer, request)) complain(problem, bytes);
     if (request.isLast) break;
   }
-  await leave(visit, bytes);
+  await leave(context, bytes);
 }
 
 /** Sends what is no sound HTTP, behind a sound request or two. */
-async function rough(visit: Visit): Promise<void> {
-  const { bench, chance, connection, complain, tally } = visit;
-  if (!(await askInTurn(visit, chance.below(3)))) return;
-  const { bytes, isWhole } = roughRequest(roughened(visit), chance);
+async function rough(context: RequestContext): Promise<void> {
+  const { bench, chance, connection, complain, tally } = context;
+  if (!(await askInTurn(context, chance.below(3)))) return;
+  const { bytes, isWhole } = roughRequest(roughened(context), chance);
   tally.requests += 1;
-  await sendInPieces(visit, bytes);
-  const answer = isWhole ? await nextInTime(visit, bytes) : await connection.next(patienceMs);
+  await sendInPieces(context, bytes);
+  const answer = isWhole ? await nextInTime(context, bytes) : await connection.next(patienceMs);
   if (answer === "closed") tally.unanswered += 1;
   if (typeof answer !== "string") {
-    seen(visit, answer);
+    seen(context, answer);
     for (const problem of bench.judge.ofRough(answer)) complain(problem, bytes);
   }
-  await leave(visit, bytes);
+  await leave(context, bytes);
 }
 
 /** A request to be made rough; none to HEAD, to whose answer nobody could tell whether a body belongs. */
-function roughened({ bench, chance }: Visit): SoundRequest {
+function roughened({ bench, chance }: RequestContext): SoundRequest {
   for (;;) {
     const request = soundRequest(bench.world, chance);
     if (!request.isHead) return request;
@@ -159,17 +159,17 @@ function roughened({ bench, chance }: Visit): SoundRequest {
 }
 
 /** Goes while it sends, or before it is answered. */
-async function leaving(visit: Visit): Promise<void> {
-  const { chance, connection } = visit;
-  if (!(await askInTurn(visit, chance.below(3)))) return;
-  const bytes = bytesOf(nextSound(visit));
-  const isCut = chance.chance(0.5);
-  await sendInPieces(visit, isCut ? bytes.subarray(0, chance.below(bytes.length)) : bytes);
+async function leaving(context: RequestContext): Promise<void> {
+  const { chance, connection } = context;
+  if (!(await askInTurn(context, chance.below(3)))) return;
+  const bytes = bytesOf(nextSound(context));
+  const isAborting = chance.chance(0.5);
+  await sendInPieces(context, isAborting ? bytes.subarray(0, chance.below(bytes.length)) : bytes);
   if (chance.chance(0.7)) await connection.next(chance.below(5));
-  await leave(visit, bytes);
+  await leave(context, bytes);
 }
 
-function nextSound({ bench, chance, sent, tally }: Visit): SoundRequest {
+function nextSound({ bench, chance, sent, tally }: RequestContext): SoundRequest {
   const request = soundRequest(bench.world, chance);
   sent.push(request);
   tally.requests += 1;
@@ -181,7 +181,7 @@ function bytesOf({ head, body }: SoundRequest): Buffer {
 }
 
 /** In one piece or in several, some of them slow. */
-async function sendInPieces({ chance, connection }: Visit, bytes: Buffer): Promise<void> {
+async function sendInPieces({ chance, connection }: RequestContext, bytes: Buffer): Promise<void> {
   let at = 0;
   for (let left = chance.chance(0.7) ? 0 : 1 + chance.below(5); left > 0; left -= 1) {
     const end = at + chance.below(bytes.length - at + 1);
@@ -193,7 +193,7 @@ async function sendInPieces({ chance, connection }: Visit, bytes: Buffer): Promi
 }
 
 /** Counts an answer, and remembers one that cost something. */
-function seen({ tally }: Visit, answer: RawAnswer): RawAnswer {
+function seen({ tally }: RequestContext, answer: RawAnswer): RawAnswer {
   const { status, headers } = answer;
   const id = headers.get("x-request-id") ?? "";
   const name = `${isBare(answer) ? "bare " : ""}${status}`;
@@ -204,12 +204,12 @@ function seen({ tally }: Visit, answer: RawAnswer): RawAnswer {
 }
 
 /** Goes one way or the other. Whatever came meanwhile must be answers too, of which nobody knows to what. */
-async function leave(visit: Visit, bytes: Buffer): Promise<void> {
-  const { bench, chance, connection, sent, complain } = visit;
+async function leave(context: RequestContext, bytes: Buffer): Promise<void> {
+  const { bench, chance, connection, sent, complain } = context;
   const rest = await connection.leave(chance.pick(["fin", "fin", "reset"]), givenUpMs);
   if (rest === undefined) complain("the server keeps a connection whose client is gone", bytes);
   for (const { answer, index } of rest ?? []) {
-    seen(visit, answer);
+    seen(context, answer);
     const isHead = sent[index]?.isHead ?? false;
     for (const problem of bench.judge.ofRough(answer, isHead)) complain(problem, bytes);
   }

@@ -27,9 +27,9 @@ export interface AnswersBench {
   /** What was wrong with the requests that came to the providers. */
   readonly problems: readonly string[];
   /** Puts a provider of its own in front of a visit; done when the gateway knows it. */
-  begin(visit: number): Promise<{ readonly route: Route; readonly model: string }>;
+  begin(context: number): Promise<{ readonly route: Route; readonly model: string }>;
   /** The visit asks nothing any more. */
-  end(visit: number): void;
+  end(context: number): void;
   /** From now on the provider knows what to do with this; call what returns behind it. Returns how often it was asked. */
   expect(asked: AnswerCase): () => number;
   /** Ends the gateway in good order and checks its books. */
@@ -42,7 +42,7 @@ export const backupProvider = "next";
 /** Far more than a run can cost, though providers report thousands of millions of tokens. */
 const credit = "2000000000";
 
-const patience = { first_byte_timeout: "30s", idle_timeout: "30s", total_timeout: "30s" } as const;
+const holdWait = { first_byte_timeout: "30s", idle_timeout: "30s", total_timeout: "30s" } as const;
 const haste = {
   first_byte_timeout: "400ms",
   idle_timeout: "400ms",
@@ -92,11 +92,11 @@ export async function openAnswersBench(seed: number): Promise<AnswersBench> {
       },
     },
     problems,
-    async begin(visit) {
-      await periods.open(visit);
-      return { route: routeOf(seed, visit), model: nameOf(visit) };
+    async begin(context) {
+      await periods.open(context);
+      return { route: routeOf(seed, context), model: nameOf(context) };
     },
-    end: (visit) => periods.close(visit),
+    end: (context) => periods.close(context),
     expect(asked) {
       const one = { asked, times: 0 };
       cases.set(asked.number, one);
@@ -126,13 +126,13 @@ async function deliver(peer: RawPeer, { bytes, cuts, pauseMs, end }: Delivery): 
   if (end !== "keep") peer[end]();
 }
 
-function routeOf(seed: number, visit: number): Route {
-  return drawRoute(chanceOf(seed, visit));
+function routeOf(seed: number, context: number): Route {
+  return drawRoute(chanceOf(seed, context));
 }
 
 /** Names come again, so that the gateway's figures by name do not grow without end. */
-function nameOf(visit: number): string {
-  return `m${visit % (2 * periodVisits)}`;
+function nameOf(context: number): string {
+  return `m${context % (2 * periodVisits)}`;
 }
 
 /** The visits of a period and of the one before it, some of which may go on. */
@@ -142,23 +142,23 @@ function configOf(
   ports: { readonly faulty: number; readonly backup: number },
 ): GatewayConfig {
   const providers: Record<string, Section> = {
-    [backupProvider]: { base_url: `http://127.0.0.1:${ports.backup}/v1`, ...patience },
+    [backupProvider]: { base_url: `http://127.0.0.1:${ports.backup}/v1`, ...holdWait },
   };
   const settings = { max_output_tokens: 100_000 };
   const models: ConfiguredModel[] = [
     { id: "small", routes: [{ provider: backupProvider }], settings },
   ];
   const first = Math.max(0, period - 1) * periodVisits;
-  for (let visit = first; visit < (period + 1) * periodVisits; visit += 1) {
-    const { kind, api, isHasty, isBacked } = routeOf(seed, visit);
-    const id = nameOf(visit);
+  for (let context = first; context < (period + 1) * periodVisits; context += 1) {
+    const { kind, api, isHasty, isBacked } = routeOf(seed, context);
+    const id = nameOf(context);
     providers[id] = {
       kind,
       // Another address is another provider.
-      base_url: `http://127.0.0.1:${ports.faulty}/v${visit}`,
+      base_url: `http://127.0.0.1:${ports.faulty}/v${context}`,
       api_key: upstreamKey,
       connect_timeout: "30s",
-      ...(isHasty ? haste : patience),
+      ...(isHasty ? haste : holdWait),
     };
     const route = { provider: id, api, responses: kind === "openai" };
     const routes = isBacked ? [route, { provider: backupProvider }] : [route];
@@ -184,21 +184,21 @@ class Periods {
     this.#configOf = config;
   }
 
-  async open(visit: number): Promise<void> {
-    this.#open.add(visit);
-    const period = Math.floor(visit / periodVisits);
+  async open(context: number): Promise<void> {
+    this.#open.add(context);
+    const period = Math.floor(context / periodVisits);
     this.#turn = this.#turn.then(() => this.#goOnTo(period));
     await this.#turn;
   }
 
-  close(visit: number): void {
-    this.#open.delete(visit);
+  close(context: number): void {
+    this.#open.delete(context);
   }
 
   async #goOnTo(period: number): Promise<void> {
     if (period <= this.#period) return;
     const first = (period - 1) * periodVisits;
-    await until("old visits end", () => [...this.#open].every((visit) => visit >= first));
+    await until("old visits end", () => [...this.#open].every((context) => context >= first));
     const since = this.#gateway.log.length;
     await Bun.write(this.#gateway.desk.config, configText(this.#configOf(period)));
     this.#gateway.signal("SIGHUP");

@@ -10,7 +10,7 @@ import {
 } from "../fuzz/remains.ts";
 import type { LogLine } from "../gatewayProcess.ts";
 import { backupProvider, type AnswersBench } from "./answersBench.ts";
-import { visit, type AnswersTally } from "./answersVisit.ts";
+import { context, type AnswersTally } from "./answersVisit.ts";
 
 /** What a run saw; `problems` is empty where all is well. */
 export interface AnswersSeen extends Omit<AnswersTally, "verdicts"> {
@@ -65,7 +65,7 @@ async function visitUntil(
     while (tally.requests < requests && tally.problems.length < problemsMax) {
       const number = tally.visits;
       tally.visits += 1;
-      await visit(bench, { seed, number }, tally).catch((error: unknown) =>
+      await context(bench, { seed, number }, tally).catch((error: unknown) =>
         tally.problems.push(
           `seed ${seed}, visit ${number}: ${error instanceof Error ? error.stack : String(error)}`,
         ),
@@ -111,7 +111,7 @@ function isProviders({ msg, error }: LogLine): boolean {
   return msg === "request" ? providersErrors.test(String(error)) : providersFaults.has(msg);
 }
 
-interface Booked {
+interface LedgerChangeResult {
   readonly status: string;
   readonly charge: bigint;
   readonly estimated: bigint;
@@ -122,9 +122,9 @@ interface Booked {
 
 /** The requests of which the books say something else than their clients saw. */
 function wronglyBooked(path: string, verdicts: AnswersTally["verdicts"]): string[] {
-  const books = new Database(path, { readonly: true, safeIntegers: true });
+  const storeFolder = new Database(path, { readonly: true, safeIntegers: true });
   try {
-    const find = books.query<Booked, [string]>(
+    const find = storeFolder.query<LedgerChangeResult, [string]>(
       `SELECT status, charge, estimated, provider,
         (SELECT outcome FROM attempts WHERE request_id = requests.id ORDER BY n DESC LIMIT 1) AS tried
         FROM requests WHERE public_id = ?`,
@@ -146,6 +146,6 @@ function wronglyBooked(path: string, verdicts: AnswersTally["verdicts"]): string
       return [`${asked}, ${id}: ${outcome} for ${charge} (${isEstimated}); the books: ${words}`];
     });
   } finally {
-    books.close();
+    storeFolder.close();
   }
 }

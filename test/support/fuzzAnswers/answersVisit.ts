@@ -30,7 +30,7 @@ const hangMs = 5000;
 const givenUpMs = 30_000;
 
 /** One client, which asks one provider for one thing after the other. */
-export async function visit(
+export async function context(
   bench: AnswersBench,
   { seed, number }: { readonly seed: number; readonly number: number },
   tally: AnswersTally,
@@ -76,7 +76,7 @@ async function ask(
   // A hasty gateway may have given up before a busy provider saw the request.
   if (times === 0 && !asked.route.isHasty) complain("its provider was not asked");
   if (typeof answer === "string") {
-    complain(connection.problem ?? (connection.isCut ? "the answer is cut" : "no answer"));
+    complain(connection.problem ?? (connection.isAborting ? "the answer is cut" : "no answer"));
     return false;
   }
   const { verdict, problems } = bench.judge.judge(asked, answer);

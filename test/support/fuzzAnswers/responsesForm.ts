@@ -63,11 +63,11 @@ function itemsOf({ texts, thoughts, callArguments }: SpokenChoice, id: string): 
 function endedResponse(said: Utterance, id: string) {
   const [one] = said.choices;
   const reason = { length: "max_output_tokens", content_filter: "content_filter" } as const;
-  const isCut = one?.end === "length" || one?.end === "content_filter";
-  const status = isCut ? "incomplete" : "completed";
+  const isAborting = one?.end === "length" || one?.end === "content_filter";
+  const status = isAborting ? "incomplete" : "completed";
   const response = responseObject(id, {
     status,
-    incomplete_details: isCut ? { reason: reason[one.end] } : null,
+    incomplete_details: isAborting ? { reason: reason[one.end] } : null,
     output: one ? itemsOf(one, id) : [],
     usage: said.tokens ? usageOf(said.tokens) : null,
   });

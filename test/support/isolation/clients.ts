@@ -45,7 +45,7 @@ export async function connectClient(
 }
 
 /** One client of chance, from its connection to its end. */
-export async function visit(
+export async function context(
   bench: IsolationBench,
   chance: Chance,
   tally: IsolationTally,
@@ -63,10 +63,10 @@ export async function visit(
   await manner(client, () => questionOf(bench, asker(), chance), chance);
 }
 
-type Ask = () => Question;
+type AdmissionRequest = () => Question;
 
 /** Asks one thing after the other, and waits for each answer. */
-async function inTurn(client: Client, next: Ask, chance: Chance): Promise<void> {
+async function inTurn(client: Client, next: AdmissionRequest, chance: Chance): Promise<void> {
   for (let left = 1 + chance.below(10); left > 0; left -= 1) {
     send(client, next());
     if (!(await hear(client))) return gone(client, noAnswer);
@@ -75,14 +75,14 @@ async function inTurn(client: Client, next: Ask, chance: Chance): Promise<void> 
 }
 
 /** Asks several things at once. */
-async function pipelining(client: Client, next: Ask, chance: Chance): Promise<void> {
+async function pipelining(client: Client, next: AdmissionRequest, chance: Chance): Promise<void> {
   for (const question of several(2 + chance.below(4), next)) send(client, question);
   while (client.waiting.length > 0) if (!(await hear(client))) return gone(client);
   await leave(client, chance);
 }
 
 /** Asks the next thing amid the answer to the one before, as who has lost interest in it. */
-async function impatient(client: Client, next: Ask, chance: Chance): Promise<void> {
+async function impatient(client: Client, next: AdmissionRequest, chance: Chance): Promise<void> {
   for (let left = 2 + chance.below(3); left > 0; left -= 1) {
     send(client, next());
     await Bun.sleep(chance.below(leaveAfterMsMax));
@@ -92,7 +92,7 @@ async function impatient(client: Client, next: Ask, chance: Chance): Promise<voi
 }
 
 /** Goes while it asks, or while it is answered; at once somebody else asks the same provider. */
-async function leaving(client: Client, draw: Ask, chance: Chance): Promise<void> {
+async function leaving(client: Client, draw: AdmissionRequest, chance: Chance): Promise<void> {
   for (let left = chance.below(3); left > 0; left -= 1) {
     send(client, draw());
     if (!(await hear(client))) return gone(client, noAnswer);

@@ -1,7 +1,7 @@
 import { chanceOf } from "../fuzz/chance.ts";
 import type { IsolationBench } from "./bench.ts";
 import { readBooks, type BooksSeen } from "./books.ts";
-import { visit, type IsolationTally } from "./clients.ts";
+import { context, type IsolationTally } from "./clients.ts";
 import type { PoisonCounts } from "./poisonedProvider.ts";
 import { rushAgainstPoison } from "./rush.ts";
 
@@ -39,7 +39,7 @@ export async function mixTenants(
     while (!isOver()) {
       const number = tally.connections;
       const name = `seed ${seed}, connection ${number}`;
-      await visit(bench, chanceOf(seed, number), tally, name).catch(failed(name));
+      await context(bench, chanceOf(seed, number), tally, name).catch(failed(name));
     }
   };
   // Each lane once: behind that the gateway keeps no connection of it.
@@ -53,13 +53,13 @@ export async function mixTenants(
   };
   await Promise.all([rushes(), ...Array.from({ length: connectionsAtOnce }, visitor)]);
   await atRest(bench);
-  const { problems, ...books } = await readBooks(bench);
+  const { problems, ...storeFolder } = await readBooks(bench);
   tally.problems.push(...bench.provider.problems, ...problems);
   return {
     seed,
     ...tally,
     provider: bench.provider.counts,
-    ...books,
+    ...storeFolder,
     seconds: Math.round((performance.now() - startedMs) / 1000),
   };
 }

@@ -23,12 +23,12 @@ const shownMax = 5;
  * is looked up by itself: a long soak leaves more books than can be read at once.
  */
 export function lostCharges(path: string, whole: readonly WholeAnswer[]): string[] {
-  const books = new Database(path, { readonly: true, safeIntegers: true });
+  const storeFolder = new Database(path, { readonly: true, safeIntegers: true });
   try {
-    const request = books.query<{ status: string; charge: bigint }, [string]>(
+    const request = storeFolder.query<{ status: string; charge: bigint }, [string]>(
       "SELECT status, charge FROM requests WHERE public_id = ? AND estimated = 0",
     );
-    const charges = books.query<{ amount: bigint }, [string]>(
+    const charges = storeFolder.query<{ amount: bigint }, [string]>(
       "SELECT amount FROM ledger WHERE ref = ?",
     );
     return whole.flatMap(({ id, charge }) => {
@@ -41,7 +41,7 @@ export function lostCharges(path: string, whole: readonly WholeAnswer[]): string
       ];
     });
   } finally {
-    books.close();
+    storeFolder.close();
   }
 }
 
@@ -53,12 +53,12 @@ export function paidFor(
   path: string,
   ids: readonly string[],
 ): { readonly open: readonly string[]; readonly problems: readonly string[] } {
-  const books = new Database(path, { readonly: true });
+  const storeFolder = new Database(path, { readonly: true });
   try {
-    const request = books.query<{ status: string; charge: number }, [string]>(
+    const request = storeFolder.query<{ status: string; charge: number }, [string]>(
       "SELECT status, charge FROM requests WHERE public_id = ?",
     );
-    const charges = books.query<{ count: number }, [string]>(
+    const charges = storeFolder.query<{ count: number }, [string]>(
       "SELECT count(*) AS count FROM ledger WHERE ref = ?",
     );
     const open = ids.filter((id) => request.get(id)?.status === "running");
@@ -71,7 +71,7 @@ export function paidFor(
     });
     return { open, problems };
   } finally {
-    books.close();
+    storeFolder.close();
   }
 }
 
@@ -83,9 +83,9 @@ export function strangeUsage(
   path: string,
   after: number,
 ): { readonly last: number; readonly problems: readonly string[] } {
-  const books = new Database(path, { readonly: true });
+  const storeFolder = new Database(path, { readonly: true });
   try {
-    const rows = books
+    const rows = storeFolder
       .query<EndedRow, [number]>(
         `SELECT id, public_id, status, prompt_tokens, completion_tokens, cached_tokens FROM requests
          WHERE id > ? AND status IN ('done', 'cancelled') AND estimated = 0 ORDER BY id`,
@@ -98,6 +98,6 @@ export function strangeUsage(
     const problems = strange.map((row) => `a usage that nobody sent: ${JSON.stringify(row)}`);
     return { last: rows.at(-1)?.id ?? after, problems: problems.slice(0, shownMax) };
   } finally {
-    books.close();
+    storeFolder.close();
   }
 }

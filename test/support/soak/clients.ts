@@ -107,7 +107,7 @@ async function finish(
     look(tally, plan, answer);
     return connection;
   }
-  const missing = connection.isCut ? "the answer is cut" : `${answer}: no answer`;
+  const missing = connection.isAborting ? "the answer is cut" : `${answer}: no answer`;
   complain(tally, `${connection.problem ?? missing}: ${JSON.stringify(plan)}`);
   await connection.leave("reset", leaveTimeoutMs);
   return undefined;

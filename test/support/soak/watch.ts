@@ -1,4 +1,4 @@
-import { logSizeBytes } from "../../../src/store/logSize.ts";
+import { walSizeBytes } from "../../../src/store/writeAheadLog.ts";
 import type { GatewayProcess } from "../gatewayProcess.ts";
 import { residentBytes } from "../memory.ts";
 import { unhinderedTimer } from "../processorWait.ts";
@@ -56,7 +56,7 @@ async function sample(
   isOver: () => boolean,
 ): Promise<void> {
   const lookAtLog = (): void => {
-    const bytes = logSizeBytes(gateway.desk.database);
+    const bytes = walSizeBytes(gateway.desk.database);
     figures.walBytesMax = Math.max(figures.walBytesMax, bytes);
   };
   const timer = setInterval(lookAtLog, walEveryMs);

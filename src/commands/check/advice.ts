@@ -1,0 +1,162 @@
+import { ConnectionError, type UpstreamError } from "../../providers/upstream.ts";
+import type { Probe } from "./probe.ts";
+import type { ProviderConfig } from "../../config/schema.ts";
+import { errorCode } from "../../lib/systemError.ts";
+
+/** Why a route does not answer and what to do about it, in one line. A provider's own words in it are scrubbed. */
+export function routeAdvice(probe: Probe, error: UpstreamError): string {
+  const { status, fault, shown } = error;
+  const code = status === undefined ? "" : ` (${status})`;
+  switch (fault) {
+    case "account":
+      return accountAdvice(probe, error);
+    case "missing":
+      return missingAdvice(probe, error);
+    case "limited":
+      return `the provider's rate limit is reached${code}: try again later, or ask it for a higher one${quoted(error)}`;
+    case "caller":
+      return `the provider refuses the request${code}: ${error.words ?? wordless(probe)}`;
+    case "unfit":
+      return `the interface cannot say what was asked: ${shown?.message ?? "try another api"}`;
+    case "excess":
+    case "misfire":
+    case "client":
+    case "gateway":
+    case "provider":
+      return status === undefined || status === 200
+        ? connectionAdvice(probe, error)
+        : statusAdvice(probe, status) + quoted(error);
+  }
+}
+
+function accountAdvice({ candidate }: Probe, error: UpstreamError): string {
+  const { apiKey, headers, proxyUrl } = candidate.provider.config;
+  const { status, words, accountFault } = error;
+  if (status === 401 && apiKey === undefined && Object.keys(headers).length === 0) {
+    return "the provider wants a key (401): set api_key";
+  }
+  if (accountFault === "key") return `the key is refused (${status}): check api_key`;
+  if (accountFault === "empty") {
+    return `the account is empty (${status}): top it up at the provider${quoted(error)}`;
+  }
+  const refusal = `the provider refuses (${status}): ${words ?? "check the key's rights there"}`;
+  if (accountFault !== "country") return refusal;
+  return `${refusal}; ${proxyUrl === undefined ? "set" : "change"} proxy, to reach it from a country that it serves`;
+}
+
+function missingAdvice({ api, candidate }: Probe, error: UpstreamError): string {
+  if (error.isOfUnknownModel) {
+    return `the provider does not know the model (404): check the route's model${quoted(error)}`;
+  }
+  const version = candidate.provider.config.kind === "gemini" ? "/v1beta" : "/v1";
+  return api === "responses"
+    ? `no such address, no such model, or no responses interface (404): check base_url (does it end in ${version}?) and the route's model, or serve it over chat${quoted(error)}`
+    : `no such address, or no such model (404): check base_url (does it end in ${version}?) and the route's model${quoted(error)}`;
+}
+
+/** The provider's own words, where it has any. */
+function quoted({ words }: UpstreamError): string {
+  return words === undefined ? "" : `; it says: ${words}`;
+}
+
+/** A server that speaks TLS refuses plain HTTP with a 400 too, and not in the interface's form. */
+function wordless(probe: Probe): string {
+  return `it does not say why; check base_url${secureHint(probe)}`;
+}
+
+/** The one thing that an address without TLS may lack. */
+function secureHint({ candidate }: Probe): string {
+  const isPlain = candidate.provider.config.baseUrl.startsWith("http:");
+  return isPlain ? ", which may have to begin with https://" : "";
+}
+
+function statusAdvice({ candidate }: Probe, status: number): string {
+  const { proxyUrl } = candidate.provider.config;
+  if (status >= 300 && status < 400) {
+    return `base_url leads elsewhere (${status}), which is not followed: set the address that it leads to`;
+  }
+  if (status === 403)
+    return "access is refused (403): check base_url, the key and the network's rules";
+  if (status === 407 && proxyUrl !== undefined)
+    return `the proxy ${new URL(proxyUrl).host} wants a name and a password (407): check proxy`;
+  if (status === 405 || status === 410)
+    return `there is no such interface (${status}): check base_url`;
+  return status >= 500 || status === 408
+    ? `the provider has a fault of its own (${status}): try again later`
+    : `the provider answers with status ${status}: check base_url and kind`;
+}
+
+/** Words for an attempt that got no answer, or none that can be used. */
+function connectionAdvice(probe: Probe, { outcome, cause }: UpstreamError): string {
+  const { config } = probe.candidate.provider;
+  const advice = cause instanceof ConnectionError ? adviceOnConnection(cause, config) : undefined;
+  if (advice !== undefined) return advice;
+  if (outcome === "timeout") {
+    return `no answer within ${config.totalTimeoutMs / 1000} s: try again, and look whether the provider is overloaded`;
+  }
+  if (outcome === "closed") {
+    return `the connection ended before the answer did: try again, and check base_url${secureHint(probe)}`;
+  }
+  return outcome === "protocol"
+    ? `what answers speaks no proper HTTP/1.1: check base_url${secureHint(probe)}`
+    : "what answers is not the interface that was asked for: check base_url, kind and api";
+}
+
+/** How a provider is reached, and within what time. */
+export type Way = Pick<ProviderConfig, "proxyUrl" | "connectTimeoutMs">;
+
+/** What a certificate's own dates refuse; the names are OpenSSL's. */
+const datesRefused: ReadonlySet<string> = new Set(["CERT_HAS_EXPIRED", "CERT_NOT_YET_VALID"]);
+/** What the runtime says of a certificate that was made out to others. */
+const nameRefused = "ERR_TLS_CERT_ALTNAME_INVALID";
+/** The other end refuses whatever TLS it was offered, or hung up on it. */
+const noHandshake: ReadonlySet<string> = new Set(["EPROTO", "ECONNRESET", "EPIPE"]);
+/** What BoringSSL says of bytes that are none of TLS. */
+const NO_TLS = /WRONG_VERSION_NUMBER|HTTP_REQUEST/;
+
+/** Why no connection to a provider came about, and what to do about it, in one line; undefined where the error tells of something else. */
+export function adviceOnConnection(error: ConnectionError, way: Way): string | undefined {
+  // A proxy is dialled in the provider's place, and knows its name and its port alone.
+  const proxy = way.proxyUrl === undefined ? undefined : new URL(way.proxyUrl).host;
+  switch (error.code) {
+    case "refused":
+      return proxy === undefined
+        ? "cannot connect, nothing listens there: check base_url, and whether the provider runs"
+        : `cannot connect, nothing listens at the proxy ${proxy}: check proxy, and whether it runs`;
+    case "dns":
+      return proxy === undefined
+        ? "cannot connect, the name in base_url is not known: check it, and this machine's DNS"
+        : `cannot connect, the name of the proxy ${proxy} is not known: check proxy, and this machine's DNS`;
+    case "unreachable":
+      return proxy === undefined
+        ? "cannot connect: check base_url and the network"
+        : `cannot connect to the proxy ${proxy}: check proxy and the network`;
+    case "tls":
+      return tlsAdvice(error.cause);
+    case "proxy":
+      return `cannot connect, the proxy ${proxy} does not open the way: check proxy, and base_url`;
+    case "timeout": {
+      const withinS = `within ${way.connectTimeoutMs / 1000} s`;
+      return proxy === undefined
+        ? `cannot connect ${withinS}: check base_url and the network`
+        : `cannot connect ${withinS} through the proxy ${proxy}: check proxy, base_url and the network`;
+    }
+    case "closed":
+    case "protocol":
+    case "request":
+      return undefined;
+  }
+}
+
+function tlsAdvice(cause: unknown): string {
+  const code = errorCode(cause) ?? "";
+  if (datesRefused.has(code))
+    return "cannot connect, the certificate has expired or is not valid yet: check this machine's clock, and the provider";
+  if (code === nameRefused)
+    return "cannot connect, the certificate is for another name, which no ca_file mends: base_url must have the name that stands in it";
+  if (cause instanceof Error && NO_TLS.test(cause.message))
+    return "cannot connect, no TLS is spoken there: check the port in base_url, or begin it with http://";
+  if (noHandshake.has(code))
+    return "cannot connect, the other end breaks the TLS handshake off: check base_url and its port";
+  return "cannot connect, the certificate is not trusted: check base_url, or set ca_file";
+}

@@ -1,0 +1,70 @@
+import type { Command } from "commander";
+import {
+  checkEnvironment,
+  ConfigError,
+  forgetProxyEnvironment,
+  loadConfig,
+} from "../../config/load.ts";
+import type { Config } from "../../config/schema.ts";
+import { CommandFailure, printResult, printWarning, visible } from "../cli/print.ts";
+import { globalOptions, type GlobalOptions } from "../cli/session.ts";
+
+/** Registers `tollgate check`. */
+export function addCheck(program: Command): void {
+  program
+    .command("check")
+    .description("validate the config")
+    .option(
+      "--live",
+      "also ask each route of each model for as few tokens as it takes, which the providers charge",
+    )
+    .action(async (options: { live?: true }, command: Command) => {
+      const global = globalOptions(command);
+      const { config, warnings } = load(global);
+      if (options.live) await checkLive(config, warnings, global);
+      else showSound(config, warnings, global);
+    });
+}
+
+/** The problems leave as the error that they are; with --json also as the document. */
+function load({ config: path, json }: GlobalOptions): ReturnType<typeof loadConfig> {
+  try {
+    const loaded = loadConfig({ path });
+    if (!json) loaded.warnings.forEach(printWarning);
+    return loaded;
+  } catch (error) {
+    if (error instanceof ConfigError && json) {
+      const document = { ok: false, problems: error.problems, warnings: [] };
+      printResult({ document, text: () => "" }, true);
+    }
+    throw error;
+  }
+}
+
+function showSound(config: Config, warnings: readonly string[], { json }: GlobalOptions): void {
+  const document = { ok: true, file: config.file, problems: [], warnings };
+  printResult({ document, text: () => sound(config) }, json);
+}
+
+/** Shows all routes, and throws CommandFailure when one of them does not answer. */
+async function checkLive(
+  config: Config,
+  warnings: readonly string[],
+  { json }: GlobalOptions,
+): Promise<void> {
+  checkEnvironment();
+  forgetProxyEnvironment();
+  const { askRoutes, liveText } = await import("./liveCheck.ts");
+  const live = await askRoutes(config);
+  const failed = live.filter(({ ok }) => !ok).length;
+  const document = { ok: failed === 0, file: config.file, problems: [], warnings, live };
+  const text = () => [sound(config), ...(live.length > 0 ? ["", liveText(live)] : [])].join("\n");
+  printResult({ document, text }, json);
+  if (failed > 0) {
+    throw new CommandFailure(`${failed} of ${live.length} routes did not answer: see above`);
+  }
+}
+
+function sound({ file, providers, models }: Config): string {
+  return visible(`${file} is valid (providers: ${providers.length}, models: ${models.length})`);
+}

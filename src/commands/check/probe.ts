@@ -1,0 +1,139 @@
+import type { ChatApi } from "../../config/schema.ts";
+import { checkChatRequest } from "../../contract/chat/chatRequest.ts";
+import { parseJsonObject } from "../../contract/jsonBody.ts";
+import type { Endpoint } from "../../contract/requestForm.ts";
+import type { Catalog, CatalogModel } from "../../gateway/catalog.ts";
+import { collectText } from "../../gateway/answerJson.ts";
+import { publicCompletion } from "../../gateway/decoding/publicAnswer.ts";
+import { abortExchange } from "../../gateway/answerFailure.ts";
+import { encodeResponses, parseResponse } from "../../gateway/responses.ts";
+import { AnswerError, type EncodedRequest } from "../../providers/provider.ts";
+import { upstreamErrorOf, type UpstreamError } from "../../providers/upstream.ts";
+import type { Candidate } from "../../routing/candidates.ts";
+
+/** One way in which a client's request may be served: a route, and the endpoint that it serves. */
+export interface Probe {
+  readonly model: CatalogModel;
+  readonly candidate: Candidate;
+  readonly endpoint: Endpoint;
+  /** The provider's interface that is asked. */
+  readonly api: ChatApi;
+}
+
+/**
+ * The bounds of the answer to ask with: one token, and more only where a provider refuses so few. OpenAI's
+ * Responses interface takes 16 at least, and its chat interface answers a reasoning model whose bound ends
+ * amid the reasoning with a 400: https://platform.openai.com/docs/api-reference/responses/create
+ */
+const BOUNDS = [1, 16, 256];
+const RESPONSES_BOUND_MIN = 16;
+
+const QUESTION = "Say ok.";
+
+/** Every way in which the catalog's models are served, in the order of the config. */
+export function probesOf(catalog: Catalog): readonly Probe[] {
+  return catalog.models
+    .values()
+    .toArray()
+    .flatMap((model) =>
+      model.chatCandidates.flatMap((candidate): Probe[] => {
+        const chat = { model, candidate, endpoint: "chat", api: candidate.route.api } as const;
+        const responses = { model, candidate, endpoint: "responses", api: "responses" } as const;
+        return candidate.route.responses ? [chat, responses] : [chat];
+      }),
+    );
+}
+
+/**
+ * Asks the route for the shortest answer through the code that serves it, but for the billing. An answer with
+ * nothing in it is one: a reasoning model spends its one token on a thought. Resolves with what failed.
+ */
+export async function askRoute(
+  probe: Probe,
+  requestId: string,
+): Promise<UpstreamError | undefined> {
+  let failure: UpstreamError | undefined;
+  for (const bound of boundsFor(probe)) {
+    failure = await ask(probe, bound, requestId);
+    if (failure?.fault !== "caller") break;
+  }
+  return failure;
+}
+
+function boundsFor({ api, model }: Probe): readonly number[] {
+  const { maxOutputTokens } = model.config;
+  const least = api === "responses" ? RESPONSES_BOUND_MIN : 1;
+  const bounds = BOUNDS.filter((bound) => bound >= least && bound <= maxOutputTokens);
+  return bounds.length > 0 ? bounds : [maxOutputTokens];
+}
+
+async function ask(
+  probe: Probe,
+  bound: number,
+  requestId: string,
+): Promise<UpstreamError | undefined> {
+  const { upstream } = probe.candidate.provider;
+  let request: EncodedRequest;
+  try {
+    request =
+      probe.endpoint === "chat" ? chatQuestion(probe, bound) : responsesQuestion(probe, bound);
+  } catch (error) {
+    const failure = upstreamErrorOf(error);
+    if (!failure) throw error;
+    return failure;
+  }
+  const exchange = upstream.send({ ...request, stream: false, requestId });
+  try {
+    const text = await collectText(exchange);
+    if (probe.endpoint === "chat") checkCompletion(probe, text);
+    else checkResponse(text);
+    return undefined;
+  } catch (error) {
+    return abortExchange(exchange, error);
+  }
+}
+
+function chatQuestion({ candidate, model }: Probe, bound: number): EncodedRequest {
+  const messages = [{ role: "user", content: QUESTION }];
+  const { value, object } = parseJsonObject({
+    text: JSON.stringify({ model: model.config.id, messages, max_tokens: bound }),
+  });
+  return candidate.chat.encode({
+    request: checkChatRequest(value, {
+      unknownFields: "forward",
+      refusedFields: [],
+      refusedTools: [],
+    }),
+    object,
+    model: candidate.route.model,
+    outputTokensBound: bound,
+    outputTokensMax: bound,
+    options: candidate.provider.config,
+  });
+}
+
+function responsesQuestion({ candidate, model }: Probe, bound: number): EncodedRequest {
+  const request = {
+    model: model.config.id,
+    input: QUESTION,
+    max_output_tokens: bound,
+    store: false,
+  };
+  return encodeResponses(parseJsonObject({ text: JSON.stringify(request) }).object, candidate);
+}
+
+/** Throws AnswerError where a client would get no answer. */
+function checkCompletion({ candidate, model }: Probe, text: string): void {
+  const { completion } = candidate.chat.read(text);
+  const identity = {
+    id: "",
+    model: model.config.id,
+    created: 0,
+    unknownFields: "forward",
+  } as const;
+  publicCompletion(completion, identity);
+}
+
+function checkResponse(text: string): void {
+  if (parseResponse(text)["status"] === "failed") throw new AnswerError("the response failed");
+}

@@ -1,0 +1,115 @@
+import { keyForm } from "../../contract/accountForm.ts";
+import { formatRoubles } from "../../lib/money.ts";
+import type { KeyRow } from "../../store/store.ts";
+import { visible, type Result } from "../cli/print.ts";
+import type { Session } from "../cli/session.ts";
+import { fields, table, shortTime } from "../cli/format.ts";
+import { isoTime, isoTimeOrNull } from "../../lib/time.ts";
+
+/** One key, for `keys show` and `keys set`. */
+export function shownKey({ store, actor }: Session, row: KeyRow): Result {
+  const newest = store.keys.newestOfLine(row);
+  return { document: keyDocument(row), text: () => keyText(row, newest, actor.at) };
+}
+
+/** A limit that is null is the config's; 0 is none. */
+export function keyDocument(row: KeyRow) {
+  return {
+    ...keyForm(row, row),
+    account: row.account,
+    created_at: isoTime(row.createdAt),
+    revoked_at: isoTimeOrNull(row.revokedAt),
+    last_used_at: isoTimeOrNull(row.lastUsedAt),
+    models: row.models,
+  };
+}
+
+/** A key that was just made, with the secret, which is in no other answer. `lead` comes before all else that people read. */
+export function issuedKey(
+  { toPaste }: Session,
+  row: KeyRow,
+  key: string,
+  lead: readonly string[],
+): { readonly document: object; readonly text: () => string } {
+  const enable = toPaste("accounts", "enable", row.account);
+  const disabled = row.accountDisabled
+    ? [`account ${row.account} is disabled: the key works after ${enable}`]
+    : [];
+  const created = `created ${row.publicId} for account ${row.account}. Keep the key safe, it is shown this once:`;
+  return {
+    document: { ...keyDocument(row), key },
+    text: () => [...lead, ...disabled, created, "", key].map(visible).join("\n"),
+  };
+}
+
+/** A table of keys; those of one line show the budget that they have between them, and all that they spent. */
+export function keysTable(rows: readonly KeyRow[], nowMs: number): string {
+  const columns = [
+    { head: "id" },
+    { head: "account" },
+    { head: "label" },
+    { head: "prefix" },
+    { head: "state" },
+    { head: "expires" },
+    { head: "last used" },
+    { head: "spent, RUB", kind: "money" },
+    { head: "budget, RUB", kind: "money" },
+  ] as const;
+  return table(
+    columns,
+    rows.map((row) => [
+      row.publicId,
+      row.account,
+      row.label ?? "-",
+      row.prefix,
+      state(row, nowMs),
+      timeOrNever(row.expiresAt),
+      timeOrNever(row.lastUsedAt),
+      formatRoubles(row.spent),
+      row.budget === null ? "-" : formatRoubles(row.budget),
+    ]),
+  );
+}
+
+function keyText(row: KeyRow, newest: KeyRow, nowMs: number): string {
+  const isReplaced = newest.id !== row.id;
+  return fields([
+    ["key", row.publicId],
+    ["account", row.account],
+    ["label", row.label ?? "-"],
+    ["prefix", row.prefix],
+    ["state", state(row, nowMs)],
+    ...(isReplaced ? [["replaced by", newest.publicId] as const] : []),
+    ["created", shortTime(row.createdAt)],
+    ["expires", timeOrNever(row.expiresAt)],
+    ["revoked", timeOrNever(row.revokedAt)],
+    ["last used", timeOrNever(row.lastUsedAt)],
+    ["models", modelsText(row.models)],
+    ["requests per minute", limitText(row.requestsPerMinute)],
+    ["tokens per minute", limitText(row.tokensPerMinute)],
+    ["requests at a time", limitText(row.concurrentRequests)],
+    ["spent, RUB", formatRoubles(row.spent)],
+    ["budget, RUB", row.budget === null ? "no limit" : formatRoubles(row.budget)],
+  ]);
+}
+
+function modelsText(models: KeyRow["models"]): string {
+  if (models === null) return "all";
+  return models.join(", ") || "none, for the list is damaged: set it anew";
+}
+
+function limitText(limit: number | null): string {
+  if (limit === null) return "as the config says";
+  return limit === 0 ? "no limit" : String(limit);
+}
+
+function timeOrNever(atMs: number | null): string {
+  return atMs === null ? "never" : shortTime(atMs);
+}
+
+function state(row: KeyRow, nowMs: number): string {
+  if (row.revokedAt !== null) return "revoked";
+  if (row.models?.length === 0) return "damaged";
+  if (row.expiresAt !== null && row.expiresAt <= nowMs) return "expired";
+  return row.accountDisabled ? "account disabled" : "active";
+}

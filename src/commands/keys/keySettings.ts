@@ -1,0 +1,120 @@
+import type { Command } from "commander";
+import { LIMITS_MAX, type Config } from "../../config/schema.ts";
+import { systemClock } from "../../lib/clock.ts";
+import type { KeyChanges } from "../../store/store.ts";
+import {
+  amount,
+  expiryTime,
+  label,
+  modelPatterns,
+  none,
+  orNone,
+  wholeNumber,
+} from "../cli/arguments.ts";
+import { CommandFailure } from "../cli/print.ts";
+
+/** The flags of `keys create` and `keys set`; only the latter takes `none`. */
+export interface SettingOptions {
+  readonly label?: string | None;
+  readonly expires?: number | None;
+  readonly rpm?: number | None;
+  readonly tpm?: number | None;
+  readonly concurrent?: number | None;
+  readonly models?: readonly string[] | None;
+  readonly budget?: bigint | None;
+}
+
+type None = typeof none;
+
+interface Setting {
+  readonly flag: string;
+  readonly description: string;
+  /** What it is after `none`. */
+  readonly without: string;
+  readonly read: (text: string) => unknown;
+}
+
+const settings: readonly Setting[] = [
+  { flag: "--label <text>", description: "what the key is for", without: "no label", read: label },
+  {
+    flag: "--expires <time>",
+    description: "30d from now, or a date: 2026-12-31",
+    without: "never",
+    read: (text) => expiryTime(text, systemClock.epochMs()),
+  },
+  {
+    flag: "--rpm <count>",
+    description: "requests per minute, 0 = no limit",
+    without: "the config's limit",
+    read: wholeNumber(0, LIMITS_MAX.requestsPerMinute),
+  },
+  {
+    flag: "--tpm <count>",
+    description: "tokens per minute, 0 = no limit",
+    without: "the config's limit",
+    read: wholeNumber(0, LIMITS_MAX.tokensPerMinute),
+  },
+  {
+    flag: "--concurrent <count>",
+    description: "requests at a time, 0 = no limit",
+    without: "the config's limit",
+    read: wholeNumber(0, LIMITS_MAX.concurrentRequests),
+  },
+  {
+    flag: "--models <names>",
+    description: "the only models it may use: a,b or with wildcards gpt-*",
+    without: "all models",
+    read: modelPatterns,
+  },
+  {
+    flag: "--budget <roubles>",
+    description:
+      "the most roubles that it, with the keys that rotations put in its place, may ever spend; a request whose highest possible cost is more than what is left is refused, and only what a provider reports beyond that cost can pass it",
+    without: "no such limit",
+    read: amount,
+  },
+];
+
+/** The flags of all settings, for a message. */
+export const settingFlags = settings.map(({ flag }) => flag.split(" ")[0]).join(", ");
+
+/** Adds a flag for each setting of a key; for `set` they take `none` too, which takes the setting away. */
+export function addSettingOptions(command: Command, use: "create" | "set"): void {
+  for (const { flag, description, without, read } of settings) {
+    if (use === "create") command.option(flag, description, read);
+    else command.option(flag, `${description}; none = ${without}`, orNone(read));
+  }
+}
+
+/** What the flags say. Throws CommandFailure if they name a model that is not there. */
+export function settingsOf(config: Config, options: SettingOptions): KeyChanges {
+  const models = nullForNone(options.models);
+  checkModels(config, models ?? []);
+  return {
+    label: nullForNone(options.label),
+    expiresAt: nullForNone(options.expires),
+    requestsPerMinute: nullForNone(options.rpm),
+    tokensPerMinute: nullForNone(options.tpm),
+    concurrentRequests: nullForNone(options.concurrent),
+    models,
+    budget: nullForNone(options.budget),
+  };
+}
+
+function nullForNone<Value>(value: Value | None): Value | null {
+  return value === none ? null : value;
+}
+
+const KNOWN_MODELS_NAMED_MAX = 20;
+
+/** A name without `*` that no model has would be a key that can do less than was meant. */
+function checkModels(config: Config, patterns: readonly string[]): void {
+  const known = config.models.map(({ id }) => id);
+  const unknown = patterns.filter((pattern) => !pattern.includes("*") && !known.includes(pattern));
+  if (unknown.length === 0) return;
+  const named = known.slice(0, KNOWN_MODELS_NAMED_MAX).join(", ") || "none";
+  const more = known.length > KNOWN_MODELS_NAMED_MAX ? ", ...: see tollgate models" : "";
+  throw new CommandFailure(
+    `the config has no model ${unknown.map((name) => JSON.stringify(name)).join(", ")}; its models are: ${named}${more}`,
+  );
+}

@@ -1,0 +1,170 @@
+import { type Command, Option } from "commander";
+import { accountName, KEY_ID_DESCRIPTION, keyId, graceDuration } from "../cli/arguments.ts";
+import { CommandFailure, visible, type Result } from "../cli/print.ts";
+import { addSettingOptions, settingFlags, settingsOf, type SettingOptions } from "./keySettings.ts";
+import { issuedKey, keyDocument, keysTable, shownKey } from "./keyOutput.ts";
+import { withSession, type Session } from "../cli/session.ts";
+import { shortTime } from "../cli/format.ts";
+import { issueKey } from "../../auth/apiKey.ts";
+import { systemClock } from "../../lib/clock.ts";
+import { idMaker, systemRandom } from "../../lib/random.ts";
+
+interface CreateOptions extends SettingOptions {
+  readonly account: string;
+}
+
+/** Registers `tollgate keys`. */
+export function addKeys(program: Command): void {
+  const keys = program.command("keys").description("issue, list, change and revoke API keys");
+  const creation = keys
+    .command("create")
+    .description("issue a key, shown this once; makes the account if it is new")
+    .requiredOption("--account <name>", "the account that pays", accountName)
+    .action((options: CreateOptions, command: Command) =>
+      withSession(command, "new", (session) => create(session, options)),
+    );
+  addSettingOptions(creation, "create");
+  keys
+    .command("list")
+    .description("show keys, the secret part left out")
+    .option("--account <name>", "only this account's")
+    .action((options: { account?: string }, command: Command) =>
+      withSession(command, "existing", (session) => list(session, options.account)),
+    );
+  keys
+    .command("show")
+    .description("show one key, the secret part left out")
+    .argument("<id>", KEY_ID_DESCRIPTION, keyId)
+    .action((id: string, _: unknown, command: Command) =>
+      withSession(command, "existing", (session) => show(session, id)),
+    );
+  addChanges(keys);
+}
+
+function addChanges(keys: Command): void {
+  const setting = keys
+    .command("set")
+    .summary("change a key")
+    .description(
+      "Changes a key from the next request on. Keys that rotations put in each other's place have one budget " +
+        "between them: set on one of them it is that of all.",
+    )
+    .argument("<id>", KEY_ID_DESCRIPTION, keyId)
+    .action((id: string, options: SettingOptions, command: Command) => set(command, id, options));
+  addSettingOptions(setting, "set");
+  addKeyRotation(keys);
+  keys
+    .command("revoke")
+    .description("refuse a key for ever, from the next request on")
+    .argument("<id>", KEY_ID_DESCRIPTION, keyId)
+    .action((id: string, _: unknown, command: Command) =>
+      withSession(command, "existing", (session) => revoke(session, id)),
+    );
+}
+
+function create(session: Session, options: CreateOptions): Result {
+  const settings = settingsOf(session.config, options);
+  const { store, actor, toPaste } = session;
+  const { secret, kept } = newKey();
+  const { key, createdAccount } = store.admin.createKey(actor, options.account, {
+    ...settings,
+    ...kept,
+    createdAt: actor.at,
+  });
+  const credit = toPaste("balance", "credit", key.account, "100");
+  const lead = `created account ${key.account}; put money on it: ${credit}`;
+  const { document, text } = issuedKey(session, key, secret, createdAccount ? [lead] : []);
+  return { document: { ...document, created_account: createdAccount }, text };
+}
+
+function list(session: Session, account: string | undefined): Result {
+  if (account !== undefined) session.store.accounts.existing(account);
+  const rows = session.store.keys.list(account);
+  const owner = account ?? "NAME";
+  return {
+    document: rows.map(keyDocument),
+    text: () =>
+      rows.length === 0
+        ? visible(`no keys yet: ${session.toPaste("keys", "create", "--account", owner)}`)
+        : keysTable(rows, session.actor.at),
+  };
+}
+
+function show(session: Session, id: string): Result {
+  return shownKey(session, session.store.keys.existing(id));
+}
+
+async function set(command: Command, id: string, options: SettingOptions): Promise<void> {
+  if (Object.keys(options).length === 0) {
+    throw new CommandFailure(`nothing to change: give at least one of ${settingFlags}`, {
+      status: 2,
+    });
+  }
+  await withSession(command, "existing", (session) => {
+    const changes = settingsOf(session.config, options);
+    return shownKey(session, session.store.admin.changeKey(session.actor, id, changes));
+  });
+}
+
+function revoke({ store, actor }: Session, id: string): Result {
+  const { key, applied } = store.admin.revokeKey(actor, id);
+  return {
+    document: { ...keyDocument(key), applied },
+    text: () =>
+      applied
+        ? `revoked ${key.publicId} of account ${key.account}`
+        : `${key.publicId} was revoked before: nothing changed`,
+  };
+}
+
+interface RotateOptions {
+  readonly grace: number;
+}
+
+const GRACE_DEFAULT = "24h";
+
+/** Registers `tollgate keys rotate`. */
+export function addKeyRotation(keys: Command): void {
+  keys
+    .command("rotate")
+    .summary("issue a key with the same settings in place of one, shown this once")
+    .description(
+      "Issues a key with the same settings in place of one, shown this once. The old one works for the grace period. " +
+        "Both have one budget between them, and what was spent is carried over; each has rate limits of its own, " +
+        "which are fresh for the new one.",
+    )
+    .argument("<id>", KEY_ID_DESCRIPTION, keyId)
+    .addOption(
+      new Option("--grace <time>", "how long the old key still works: 24h, 7d; 0s = no more")
+        .argParser(graceDuration)
+        .default(graceDuration(GRACE_DEFAULT), GRACE_DEFAULT),
+    )
+    .action((id: string, options: RotateOptions, command: Command) =>
+      withSession(command, "existing", (session) => rotate(session, id, options.grace)),
+    );
+}
+
+function rotate(session: Session, replaces: string, graceMs: number): Result {
+  const { store, actor } = session;
+  const { secret, kept: successor } = newKey();
+  const { key, replacedUntil } = store.admin.rotateKey(actor, replaces, { successor, graceMs });
+  const fate =
+    replacedUntil <= actor.at ? "works no more" : `works until ${shortTime(replacedUntil)}`;
+  const { document, text } = issuedKey(session, key, secret, [`${replaces} ${fate}`]);
+  return { document: { ...document, created_account: false, replaces }, text };
+}
+
+/** A key that nobody has yet. */
+interface NewKey {
+  /** What its holder gets; shown once, never kept. */
+  readonly secret: string;
+  /** What the store keeps of it. */
+  readonly kept: { readonly publicId: string; readonly hash: Uint8Array; readonly prefix: string };
+}
+
+/** Makes a key, which is in no store before its caller puts it there. */
+export function newKey(): NewKey {
+  const { key: secret, hash, prefix } = issueKey(systemRandom);
+  const publicId = idMaker(systemClock, systemRandom)("key");
+  return { secret, kept: { publicId, hash, prefix } };
+}

@@ -1,0 +1,90 @@
+import type { Command } from "commander";
+import { loadConfig } from "../../config/load.ts";
+import type { Config, ModelConfig, RouteConfig } from "../../config/schema.ts";
+import { pricePerMillion, table } from "../cli/format.ts";
+import { printResult, visible, type Result } from "../cli/print.ts";
+import { globalOptions } from "../cli/session.ts";
+
+/** Registers `tollgate models`. */
+export function addModels(program: Command): void {
+  program
+    .command("models")
+    .description("show the models of the config with their prices and routes")
+    .action((_: unknown, command: Command) => {
+      const { config: path, json } = globalOptions(command);
+      printResult(listed(loadConfig({ path, secrets: "unread" }).config), json);
+    });
+}
+
+function listed(config: Config): Result {
+  return {
+    document: config.models.map(modelDocument),
+    text: () =>
+      config.models.length === 0
+        ? visible(`no models yet: add [[models]] to ${config.file}`)
+        : modelsText(config.models),
+  };
+}
+
+/** Prices as in the config: thousandths of a rouble per 1,000,000 tokens. */
+function modelDocument(model: ModelConfig) {
+  return {
+    id: model.id,
+    owned_by: model.ownedBy,
+    rub_input_per_1m: Number(model.price.input),
+    rub_output_per_1m: Number(model.price.output),
+    rub_cached_input_per_1m: Number(model.price.cachedInput),
+    rub_cache_write_per_1m: Number(model.price.cacheWrite),
+    max_output_tokens: model.maxOutputTokens,
+    context_tokens: model.contextTokens,
+    routes: inOrder(model.routes).map((route) => ({
+      provider: route.provider,
+      model: route.model,
+      api: route.api,
+      responses: route.responses,
+      priority: route.priority,
+      weight: route.weight,
+    })),
+  };
+}
+
+function modelsText(models: readonly ModelConfig[]): string {
+  const columns = [
+    { head: "model" },
+    { head: "input", kind: "money" },
+    { head: "cached", kind: "money" },
+    { head: "cache write", kind: "money" },
+    { head: "output", kind: "money" },
+    { head: "priority", kind: "number" },
+    { head: "weight", kind: "number" },
+    { head: "provider" },
+    { head: "its name there" },
+    { head: "interfaces" },
+  ] as const;
+  const rows = models.flatMap((model) =>
+    inOrder(model.routes).map((route, at) => modelCells(model, at === 0).concat(routeCells(route))),
+  );
+  return `prices in roubles per 1M tokens\n\n${table(columns, rows)}`;
+}
+
+/** Of several routes of one model only the first line names the model. */
+function modelCells({ id, price }: ModelConfig, isFirst: boolean): string[] {
+  if (!isFirst) return ["", "", "", "", ""];
+  const prices = [price.input, price.cachedInput, price.cacheWrite, price.output];
+  return [id, ...prices.map(pricePerMillion)];
+}
+
+function routeCells(route: RouteConfig): string[] {
+  return [
+    String(route.priority),
+    String(route.weight),
+    route.provider,
+    route.model,
+    route.responses ? `${route.api} + /v1/responses` : route.api,
+  ];
+}
+
+/** As they are tried; among equals as in the file. */
+function inOrder(routes: readonly RouteConfig[]): RouteConfig[] {
+  return routes.toSorted((one, other) => one.priority - other.priority);
+}

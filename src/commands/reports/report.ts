@@ -1,0 +1,62 @@
+import type { Command } from "commander";
+import { systemClock } from "../../lib/clock.ts";
+import { pastTime } from "../cli/arguments.ts";
+import { csv } from "../cli/format.ts";
+import { CommandFailure, printResult, printText, type Result } from "../cli/print.ts";
+import { globalOptions, runSession, type Session } from "../cli/session.ts";
+
+/** A result that is a list, of which a spreadsheet can be made too. */
+export interface Report extends Result {
+  readonly csv: string;
+}
+
+/** The options of a report on a time. */
+export interface SpanOptions {
+  readonly since?: number;
+  readonly until?: number;
+}
+
+/** As `withSession` for a report, which `--csv` asks for in another form. */
+export async function withReport(
+  command: Command,
+  options: SpanOptions & { readonly csv?: true },
+  work: (session: Session) => Report,
+): Promise<void> {
+  const { config, json } = globalOptions(command);
+  const { since, until } = options;
+  if (options.csv && json) {
+    throw new CommandFailure("--csv and --json are two forms of one answer: give one of them", {
+      status: 2,
+    });
+  }
+  if (since !== undefined && until !== undefined && since >= until) {
+    throw new CommandFailure("--since must be earlier than --until", { status: 2 });
+  }
+  const report = await runSession(config, "existing", work);
+  if (options.csv) printText(report.csv);
+  else printResult(report, json);
+}
+
+/** Adds `--since` and `--until`. */
+export function addSpan(command: Command): Command {
+  const past = (text: string) => pastTime(text, systemClock.epochMs());
+  return command
+    .option("--since <time>", "7d back from now, or a date: 2026-01-31", past)
+    .option("--until <time>", "up to this time, itself left out", past);
+}
+
+/** Adds `--csv`. */
+export function addCsv(command: Command): Command {
+  return command.option("--csv", "print CSV for a spreadsheet");
+}
+
+type Cell = string | number | boolean | null;
+
+/** Documents as CSV with these columns of them; what is null is left empty. */
+export function csvOf<Name extends string>(
+  columns: readonly Name[],
+  documents: readonly Readonly<Record<Name, Cell>>[],
+): string {
+  const cell = (value: Cell) => (typeof value === "number" ? value : String(value ?? ""));
+  return csv([columns, ...documents.map((one) => columns.map((name) => cell(one[name])))]);
+}

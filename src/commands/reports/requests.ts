@@ -1,0 +1,230 @@
+import { Option, type Command } from "commander";
+import {
+  receiptForm,
+  requestForm,
+  requestStatuses,
+  type RequestStatus,
+} from "../../contract/requestForm.ts";
+import { formatRoubles } from "../../lib/money.ts";
+import type { AttemptRecord, ReceiptRow, RequestRow } from "../../store/store.ts";
+import { listLimit } from "../cli/arguments.ts";
+import { CommandFailure, visible, type Result } from "../cli/print.ts";
+import { pricePerMillion, fields, table, shortTime } from "../cli/format.ts";
+import { addCsv, addSpan, csvOf, withReport, type Report, type SpanOptions } from "./report.ts";
+import { withSession, type Session } from "../cli/session.ts";
+
+interface ListOptions extends SpanOptions {
+  readonly account?: string;
+  readonly status?: RequestStatus;
+  readonly key?: string;
+  readonly model?: string;
+  readonly limit: number;
+  readonly csv?: true;
+}
+
+const LIST_DEFAULT = 50;
+/** Of CSV, in this order: new ones come last. */
+const LIST_COLUMNS = [
+  "id",
+  "at",
+  "account",
+  "key_id",
+  "endpoint",
+  "model",
+  "provider",
+  "stream",
+  "status",
+  "prompt_tokens",
+  "cached_tokens",
+  "cache_write_tokens",
+  "completion_tokens",
+  "estimated",
+  "cost_rub",
+  "write_off_rub",
+  "attempt_count",
+  "duration_ms",
+  "first_byte_ms",
+] as const;
+
+/** Registers `tollgate requests` and `tollgate requests show`. */
+export function addRequests(program: Command): void {
+  const requests = program
+    .command("requests")
+    .description("show requests and what became of them, newest first")
+    .option("--account <name>", "only this account's")
+    .addOption(
+      new Option("--status <status>", "only those with this status").choices(requestStatuses),
+    )
+    .option("--key <id>", "only those by this key")
+    .option("--model <id>", "only those that asked for this model");
+  addCsv(addSpan(requests))
+    .option("--limit <count>", "how many at most", listLimit, LIST_DEFAULT)
+    .action((options: ListOptions, command: Command) =>
+      withReport(command, options, (session) => list(session, options)),
+    );
+  requests
+    .command("show")
+    .description("show one request with its attempts and prices")
+    .argument("<id>", "such as req_01jd..., the x-request-id of its answer")
+    .action((id: string, _: unknown, command: Command) => {
+      refuseListOptions(requests);
+      return withSession(command, "existing", (session) => show(session, id));
+    });
+}
+
+/** Commander takes a command's options behind the name of its subcommand too. */
+function refuseListOptions(requests: Command): void {
+  const given = requests.options.find(
+    (option) => requests.getOptionValueSource(option.attributeName()) === "cli",
+  );
+  if (given === undefined) return;
+  throw new CommandFailure(`${given.long} is for the list of requests: leave it out`, {
+    status: 2,
+  });
+}
+
+function list(session: Session, options: ListOptions): Report {
+  const { account, key } = options;
+  if (account !== undefined) session.store.accounts.existing(account);
+  if (key !== undefined) session.store.keys.existing(key);
+  const rows = session.store.requests.list(options);
+  const document = rows.map(requestDocument);
+  return {
+    document,
+    csv: csvOf(LIST_COLUMNS, document),
+    text: () => (rows.length === 0 ? nothing(session, options) : listText(rows)),
+  };
+}
+
+function nothing({ toPaste }: Session, options: ListOptions): string {
+  const { account, status, key, model, since, until } = options;
+  return [account, status, key, model, since, until].every((one) => one === undefined)
+    ? visible(`no requests yet: ${toPaste("keys", "create", "--account", "NAME")} issues a key`)
+    : "no such requests: leave --account, --status, --key, --model, --since or --until out to see more";
+}
+
+function listText(rows: readonly RequestRow[]): string {
+  const columns = [
+    { head: "time" },
+    { head: "id" },
+    { head: "account" },
+    { head: "model" },
+    { head: "provider" },
+    { head: "status" },
+    { head: "prompt", kind: "number" },
+    { head: "completion", kind: "number" },
+    { head: "cost, RUB", kind: "money" },
+    { head: "ms", kind: "number" },
+  ] as const;
+  return table(
+    columns,
+    rows.map((row) => [
+      shortTime(row.at),
+      row.id,
+      row.account,
+      row.model,
+      row.provider ?? "-",
+      row.status,
+      String(row.promptTokens),
+      String(row.completionTokens),
+      formatRoubles(row.charge),
+      milliseconds(row.durationMs),
+    ]),
+  );
+}
+
+function show({ store }: Session, id: string): Result {
+  const request = store.requests.find(id);
+  if (request === undefined) {
+    throw new CommandFailure(
+      `there is no request ${JSON.stringify(id)}, or it is older than [database] keep_requests: \`tollgate requests\` shows the latest`,
+    );
+  }
+  const attempts = store.requests.attempts(id);
+  return {
+    document: {
+      ...receiptForm(request),
+      ...operatorForm(request),
+      hold_rub: formatRoubles(request.hold),
+      operator_cost_rub: request.operatorCost === null ? null : formatRoubles(request.operatorCost),
+      attempts: attempts.map(attemptDocument),
+    },
+    text: () => `${requestText(request)}\n\n${attemptsText(attempts)}`,
+  };
+}
+
+function requestDocument(row: RequestRow) {
+  return { ...requestForm(row), ...operatorForm(row) };
+}
+
+/** What of a request only the operator sees. */
+function operatorForm(row: RequestRow) {
+  return {
+    account: row.account,
+    provider: row.provider,
+    write_off_rub: formatRoubles(row.writeOff),
+    attempt_count: row.attemptCount,
+  };
+}
+
+function attemptDocument(attempt: AttemptRecord, at: number) {
+  return {
+    n: at + 1,
+    provider: attempt.provider,
+    outcome: attempt.outcome,
+    status: attempt.status,
+    duration_ms: attempt.durationMs,
+  };
+}
+
+function requestText(row: ReceiptRow): string {
+  const tokens = (count: number, price: bigint) =>
+    `${count} tokens at ${pricePerMillion(price)} RUB per 1M`;
+  const uncached = row.promptTokens - row.cachedTokens - row.cacheWriteTokens;
+  return fields([
+    ["request", row.id],
+    ["time", shortTime(row.at)],
+    ["account", row.account],
+    ["key", row.key],
+    ["endpoint", row.stream ? `${row.endpoint}, streamed` : row.endpoint],
+    ["model", row.model],
+    ["provider", row.provider ?? "-"],
+    ["status", row.status],
+    ["input", tokens(uncached, row.priceInput)],
+    ["cached input", tokens(row.cachedTokens, row.priceCachedInput)],
+    ["cache write", tokens(row.cacheWriteTokens, row.priceCacheWrite)],
+    ["output", tokens(row.completionTokens, row.priceOutput)],
+    ["cost, RUB", `${formatRoubles(row.charge)}${row.estimated ? " (estimated)" : ""}`],
+    ["refunded, RUB", formatRoubles(row.refunded)],
+    ["write-off, RUB", formatRoubles(row.writeOff)],
+    ["held, RUB", formatRoubles(row.hold)],
+    ["own cost, RUB", row.operatorCost === null ? "-" : formatRoubles(row.operatorCost)],
+    ["first byte, ms", milliseconds(row.firstByteMs)],
+    ["duration, ms", milliseconds(row.durationMs)],
+  ]);
+}
+
+function attemptsText(attempts: readonly AttemptRecord[]): string {
+  if (attempts.length === 0) return "no attempt at a provider has ended";
+  const columns = [
+    { head: "attempt", kind: "number" },
+    { head: "provider" },
+    { head: "outcome" },
+    { head: "status", kind: "number" },
+    { head: "ms", kind: "number" },
+  ] as const;
+  return table(
+    columns,
+    attempts.map((attempt, at) => [
+      String(at + 1),
+      attempt.provider,
+      attempt.outcome,
+      attempt.status === null ? "-" : String(attempt.status),
+      String(attempt.durationMs),
+    ]),
+  );
+}
+
+function milliseconds(durationMs: number | null): string {
+  return durationMs === null ? "-" : String(durationMs);
+}

@@ -1,0 +1,100 @@
+import { Option, type Command } from "commander";
+import { usageForm } from "../../contract/usageForm.ts";
+import { formatRoubles } from "../../lib/money.ts";
+import { usageGroupings, type UsageGrouping, type UsageRow } from "../../store/store.ts";
+import { csv, table } from "../cli/format.ts";
+import { addCsv, addSpan, withReport, type Report, type SpanOptions } from "./report.ts";
+import type { Session } from "../cli/session.ts";
+
+interface UsageOptions extends SpanOptions {
+  readonly by: UsageGrouping;
+  readonly account?: string;
+  readonly csv?: true;
+}
+
+/** Registers `tollgate usage`. */
+export function addUsage(program: Command): void {
+  const usage = program
+    .command("usage")
+    .description("sum up requests, tokens, roubles and errors; days and dates are UTC")
+    .addOption(
+      new Option("--by <group>", "what to sum up by").choices(usageGroupings).default("day"),
+    )
+    .option("--account <name>", "only this account's requests");
+  addCsv(addSpan(usage)).action((options: UsageOptions, command: Command) =>
+    withReport(command, options, (session) => report(options.by, read(session, options))),
+  );
+}
+
+function read(session: Session, { by, account, since, until }: UsageOptions): UsageRow[] {
+  if (account !== undefined) session.store.accounts.existing(account);
+  return session.store.usage(by, { account, since, until });
+}
+
+function report(by: UsageGrouping, rows: readonly UsageRow[]): Report {
+  return {
+    csv: csvText(by, rows),
+    document: rows.map((row) => usageDocument(by, row)),
+    text: () =>
+      rows.length === 0
+        ? "no requests in this time: tollgate requests shows the latest"
+        : usageText(by, rows),
+  };
+}
+
+/** CSV has its columns in this order. */
+function usageDocument(by: UsageGrouping, row: UsageRow): Record<string, string | number> {
+  const { failed, refunded_rub, ...form } = usageForm(by, row);
+  const operator_cost_rub = formatRoubles(row.operatorCost);
+  return { ...form, operator_cost_rub, failed, refunded_rub };
+}
+
+function csvText(by: UsageGrouping, rows: readonly UsageRow[]): string {
+  const head = Object.keys(usageDocument(by, total([])));
+  return csv([head, ...rows.map((row) => Object.values(usageDocument(by, row)))]);
+}
+
+function usageText(by: UsageGrouping, rows: readonly UsageRow[]): string {
+  const columns = [
+    { head: by },
+    { head: "requests", kind: "number" },
+    { head: "failed", kind: "number" },
+    { head: "prompt", kind: "number" },
+    { head: "cached", kind: "number" },
+    { head: "cache write", kind: "number" },
+    { head: "completion", kind: "number" },
+    { head: "cost, RUB", kind: "money" },
+    { head: "refunded, RUB", kind: "money" },
+    { head: "own cost, RUB", kind: "money" },
+  ] as const;
+  const cells = (row: UsageRow) => [
+    row.group === "" ? "(none)" : row.group,
+    String(row.requests),
+    String(row.failed),
+    String(row.promptTokens),
+    String(row.cachedTokens),
+    String(row.cacheWriteTokens),
+    String(row.completionTokens),
+    formatRoubles(row.cost),
+    formatRoubles(row.refunded),
+    formatRoubles(row.operatorCost),
+  ];
+  const lines = rows.length > 1 ? [...rows, total(rows)] : rows;
+  return table(columns, lines.map(cells));
+}
+
+function total(rows: readonly UsageRow[]): UsageRow {
+  const sum = (of: (row: UsageRow) => number) => rows.reduce((all, row) => all + of(row), 0);
+  return {
+    group: "total",
+    requests: sum((row) => row.requests),
+    promptTokens: sum((row) => row.promptTokens),
+    cachedTokens: sum((row) => row.cachedTokens),
+    cacheWriteTokens: sum((row) => row.cacheWriteTokens),
+    completionTokens: sum((row) => row.completionTokens),
+    cost: rows.reduce((all, row) => all + row.cost, 0n),
+    operatorCost: rows.reduce((all, row) => all + row.operatorCost, 0n),
+    failed: sum((row) => row.failed),
+    refunded: rows.reduce((all, row) => all + row.refunded, 0n),
+  };
+}

@@ -1,0 +1,67 @@
+import { isJsonObject, scanObject, type JsonObjectText, isEscaped } from "../lib/json.ts";
+import { CostlyJsonError, parseUntrusted } from "../lib/untrustedJson.ts";
+import { invalidRequest } from "./errors.ts";
+import { shownKey } from "./validationMessage.ts";
+
+/**
+ * Reads a text that must be a JSON object. The value and the text are sure to mean the same: a key that stands twice
+ * is refused, because one reader would take the first and another the last. Throws ApiError 400.
+ */
+export function parseJsonObject({
+  text,
+  bytes,
+}: {
+  readonly text: string;
+  readonly bytes?: Uint8Array;
+}): {
+  value: Record<string, unknown>;
+  object: JsonObjectText;
+} {
+  const value = parse(text);
+  if (!isJsonObject(value)) throw invalidRequest("body must be a JSON object");
+  const object = scanObject(text, bytes);
+  if (object.duplicateKey !== undefined) {
+    throw invalidRequest(`${shownKey(object.duplicateKey)} stands twice`);
+  }
+  if (hasLoneSurrogateEscape(text)) throw invalidRequest("invalid unicode");
+  return { value, object };
+}
+
+function parse(text: string): unknown {
+  try {
+    return parseUntrusted(text);
+  } catch (error) {
+    if (error instanceof CostlyJsonError) throw invalidRequest(`body ${error.message}`);
+    // The parser's error quotes the body, which must not reach a log: so it is no cause here.
+    throw invalidRequest("body is not valid JSON");
+  }
+}
+
+/** The length of an escape such as `\ud83d`. */
+const ESCAPE_CHARACTERS = 6;
+
+/**
+ * True when a string of the JSON text escapes one half of a surrogate pair without the other (`\ud800`).
+ * Such a text is valid JSON but no valid Unicode. `text` is valid JSON, and itself well-formed.
+ */
+export function hasLoneSurrogateEscape(text: string): boolean {
+  if (!text.includes("\\u")) return false;
+  if (!text.includes("\\ud") && !text.includes("\\uD")) return false;
+  for (let at = text.indexOf("\\u"); at >= 0; at = text.indexOf("\\u", at + 2)) {
+    const half = surrogateHalf(text, at);
+    if (half === undefined || isEscaped(text, at)) continue;
+    if (half === "second") return true;
+    at += ESCAPE_CHARACTERS;
+    const isPair = text.startsWith("\\u", at) && surrogateHalf(text, at) === "second";
+    if (!isPair) return true;
+  }
+  return false;
+}
+
+/** Which half of a surrogate pair is escaped at `at`, where a backslash and a `u` stand. Four hexadecimal digits follow. */
+function surrogateHalf(text: string, at: number): "first" | "second" | undefined {
+  // Setting this bit leaves digits as they are and makes letters small.
+  const digit = text.charCodeAt(at + 3) | 0x20;
+  if ((text.charCodeAt(at + 2) | 0x20) !== 0x64 || digit < 0x38) return undefined;
+  return digit === 0x38 || digit === 0x39 || digit === 0x61 || digit === 0x62 ? "first" : "second";
+}

@@ -1,0 +1,54 @@
+import {
+  ownFault,
+  ReportedFailure,
+  UpstreamError,
+  upstreamErrorOf,
+  type UpstreamExchange,
+} from "../providers/upstream.ts";
+
+/** Whatever broke an answer off, as the reason to end its exchange. */
+export function toUpstreamError(error: unknown): UpstreamError {
+  return upstreamErrorOf(error) ?? ownFault(error);
+}
+
+/** Ends the exchange whose answer could not be read, and returns why. Throws a fault of our own as it is. */
+export function abortExchange(exchange: UpstreamExchange, error: unknown): UpstreamError {
+  const isReported = error instanceof ReportedFailure;
+  const failure = isReported ? exchange.reported(error) : upstreamErrorOf(error);
+  exchange.abort(failure ?? ownFault(error));
+  if (!failure) throw error;
+  return failure.withStatus(exchange.status);
+}
+
+/**
+ * What becomes of an attempt whose answer says itself that it failed. A client can bring that about as often as it
+ * likes, so nobody's health hears of it.
+ */
+export function reportedFailure(): UpstreamError {
+  return new UpstreamError("misfire", "reported failure", { status: 200 });
+}
+
+/**
+ * What broke an answer off behind content; undefined: a fault of our own. What is wrong with the request can no longer
+ * be told to the caller then, and what it got before is paid for.
+ */
+export function streamBreakCause(error: unknown): UpstreamError | undefined {
+  const isCallers = error instanceof ReportedFailure && error.isOfRequest;
+  if (isCallers) return new UpstreamError("excess", "misfire", { cause: error });
+  return upstreamErrorOf(error);
+}
+
+/**
+ * Whether the caller chose what broke an answer off: what the client got of it before is paid for. An event without an
+ * end is not among it: it may as well be a provider's that never ends a line, and nothing tells the two apart. Of the
+ * failures that a provider reports only those are that speak of the request amid an answer: for the others it charges
+ * nothing either.
+ */
+export function isCallerFault({ fault }: UpstreamError): boolean {
+  return fault === "excess";
+}
+
+/** Why an exchange is ended whose client went away. */
+export function clientGone(): UpstreamError {
+  return new UpstreamError("client", "client gone");
+}

@@ -1,5 +1,0 @@
-/** Who does it and when, for the admin log. */
-export interface Actor {
-  name: string;
-  at: number;
-}

@@ -1,0 +1,26 @@
+import type { CopyOrder, CopyReply } from "./copying.ts";
+import { StoreError } from "../sqlite.ts";
+import { readBack, takeSnapshot } from "./verifiedCopy.ts";
+
+declare const self: Worker;
+
+/** Makes one verified copy. It takes seconds, in which the main thread hears of signals. */
+function serveCopy(): void {
+  self.onmessage = ({ data }: MessageEvent<CopyOrder>) => {
+    self.postMessage(replyTo(data));
+  };
+}
+
+function replyTo(order: CopyOrder): CopyReply {
+  try {
+    const { from, to } = order;
+    const copy =
+      order.kind === "snapshot" ? takeSnapshot(from, to) : readBack(from, to, order.actor);
+    return { ok: true, copy };
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    return { ok: false, message, isExplained: error instanceof StoreError };
+  }
+}
+
+if (!Bun.isMainThread) serveCopy();

@@ -1,0 +1,83 @@
+import { and, asc, eq, sql } from "drizzle-orm";
+import { assert } from "../../lib/assert.ts";
+import { newRowId } from "../schema/columns.ts";
+import { heldSum, isRunning, requests, accounts } from "../schema/schema.ts";
+import { StoreError, type Connection } from "../sqlite.ts";
+
+/** `held` is the sum of the account's open holds; all amounts are nano-roubles. */
+export interface AccountRow {
+  id: number;
+  name: string;
+  balance: bigint;
+  overdraft: bigint;
+  held: bigint;
+  disabled: boolean;
+  createdAt: number;
+}
+
+export interface AccountTable {
+  insert(account: { name: string; overdraft: bigint; createdAt: number }): AccountRow;
+  find(name: string): AccountRow | undefined;
+  /** The account of this name. Throws StoreError where there is none. */
+  existing(name: string): AccountRow;
+  /** By the row's own id, which must be there. */
+  findById(id: number): AccountRow;
+  list(): AccountRow[];
+  setOverdraft(id: number, overdraft: bigint): void;
+  setDisabled(id: number, disabled: boolean): void;
+}
+
+/** What the account may still spend. */
+export function available(account: { balance: bigint; overdraft: bigint; held: bigint }): bigint {
+  return account.balance + account.overdraft - account.held;
+}
+
+export function accountTable({ db }: Connection): AccountTable {
+  const held = db
+    .select({ held: heldSum })
+    .from(requests)
+    .where(and(eq(requests.accountId, accounts.id), isRunning));
+  const columns = {
+    id: accounts.id,
+    name: accounts.name,
+    balance: accounts.balance,
+    overdraft: accounts.overdraft,
+    held: sql<bigint>`(${held})`.mapWith(BigInt),
+    disabled: accounts.disabled,
+    createdAt: accounts.createdAt,
+  };
+  const select = db.select(columns).from(accounts);
+  const all = db.select(columns).from(accounts).orderBy(asc(accounts.name)).prepare();
+  const byName = select.where(eq(accounts.name, sql.placeholder("name"))).prepare();
+  const find = (name: string): AccountRow | undefined => byName.get({ name });
+  return {
+    insert(account) {
+      const row = db
+        .insert(accounts)
+        .values({ ...account, id: newRowId })
+        .returning({ id: accounts.id })
+        .get();
+      return { ...account, id: row.id, balance: 0n, held: 0n, disabled: false };
+    },
+    find,
+    existing(name) {
+      const account = find(name);
+      if (account !== undefined) return account;
+      throw new StoreError(
+        `there is no account ${JSON.stringify(name)}: tollgate accounts list shows them`,
+      );
+    },
+    findById(id) {
+      const row = db.select(columns).from(accounts).where(eq(accounts.id, id)).get();
+      assert(row !== undefined, "an account that is not there");
+      return row;
+    },
+    list: () => all.all(),
+    setOverdraft(id, overdraft) {
+      db.update(accounts).set({ overdraft }).where(eq(accounts.id, id)).run();
+    },
+    setDisabled(id, disabled) {
+      db.update(accounts).set({ disabled }).where(eq(accounts.id, id)).run();
+    },
+  };
+}
