@@ -268,7 +268,7 @@ const WATCH_MS = 30_000;
 type Watched = Pick<Gateway, "openMeters" | "log">;
 
 /** Looks for forgotten requests until the timer is cleared. The timer does not keep the process alive. */
-export function watchLeakedRequests(gateway: Watched): Timer {
+function watchLeakedRequests(gateway: Watched): Timer {
   return setInterval(() => settleLeaked(gateway), WATCH_MS).unref();
 }
 
@@ -298,7 +298,7 @@ export interface RequestCount {
   whenNone(): Promise<void>;
 }
 
-export function countRequests(): RequestCount {
+function countRequests(): RequestCount {
   let open = 0;
   let none: (() => void) | undefined;
   return {

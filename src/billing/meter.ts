@@ -250,7 +250,7 @@ export async function commit(
  * After an end that could not be committed the client got no answer that looks whole, so nothing is
  * charged: `failed` makes out that end. Resolves with true once the store knows; with false where it never will.
  */
-export async function voidEnd(writer: Writer, failed: () => RequestSettlement): Promise<boolean> {
+async function voidEnd(writer: Writer, failed: () => RequestSettlement): Promise<boolean> {
   for (;;) {
     await Bun.sleep(VOID_STEP_MS);
     try {

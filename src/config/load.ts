@@ -180,7 +180,7 @@ const PROVIDER_KEYS = new Set(["api_key", "api_key_file", "headers", "proxy", "c
 const FILE_KEYS = new Set(["tls_cert", "tls_key", "api_key_file", "ca_file"]);
 
 /** A copy of a parsed TOML tree without its secrets and the files they are in. */
-export function withoutSecrets(tree: unknown): unknown {
+function withoutSecrets(tree: unknown): unknown {
   if (!isTable(tree)) return tree;
   const { server, providers } = tree;
   return {
@@ -197,7 +197,7 @@ export function withoutSecrets(tree: unknown): unknown {
 }
 
 /** The names of the files that {@link withoutSecrets} passes over, as they stand in the tree. */
-export function secretFilesIn(tree: unknown): readonly string[] {
+function secretFilesIn(tree: unknown): readonly string[] {
   if (!isTable(tree)) return [];
   const { server, providers } = tree;
   const listed: readonly unknown[] = Array.isArray(providers) ? providers : [];

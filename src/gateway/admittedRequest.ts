@@ -165,7 +165,7 @@ function receiptFields(receipt: Receipt): LogFields {
  * refused, or for an address or a model that the provider does not know, and only who asks for it (`level = "debug"`) of
  * one that went well, failed by its caller, or was left by its client.
  */
-export function logAttempt(
+function logAttempt(
   gateway: Gateway,
   context: RequestContext,
   candidate: Candidate,

@@ -158,7 +158,7 @@ export interface DisconnectWatch {
   end(): void;
 }
 
-export function watchDisconnect(gateway: Gateway, signal: AbortSignal): DisconnectWatch {
+function watchDisconnect(gateway: Gateway, signal: AbortSignal): DisconnectWatch {
   const { inFlight } = gateway;
   let exchange: UpstreamExchange | undefined;
   let isDetached = false;

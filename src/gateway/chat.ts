@@ -156,7 +156,7 @@ interface Written {
  * One chat in the words of its model's routes. Whether any of them has words for it is asked before money is held, and
  * what that wrote is sent: no chat is written twice for it, unless money shrinks its bound or another route is drawn.
  */
-export class ChatEncoder {
+class ChatEncoder {
   readonly #request: ChatRequest;
   readonly #object: JsonObjectText;
   /** It may be as large as the body: whoever sends it takes it away. */

@@ -223,7 +223,7 @@ export interface SseBlock {
 }
 
 /** The event of a block. Nothing is decoded before it is asked for: an event that passes unread costs one small object. */
-export function sseEvent(block: SseBlock): SseEvent {
+function sseEvent(block: SseBlock): SseEvent {
   return new LazyEvent(block);
 }
 

@@ -185,7 +185,7 @@ const PLACES_AT_FIRST = 256;
  * A set of integers of 32 bits, as a hash makes them: their low bits say where each belongs, so they must look like
  * chance. It is a quarter as dear as the runtime's, and never shrinks.
  */
-export class IntegerSet {
+class IntegerSet {
   size = 0;
   /** Zero stands for an empty place. */
   #places = new Int32Array(PLACES_AT_FIRST);

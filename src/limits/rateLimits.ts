@@ -154,7 +154,7 @@ export interface TokenBucket {
 
 const MINUTE_MS = 60_000;
 
-export function createTokenBucket(perMinute: number, nowMs: number): TokenBucket {
+function createTokenBucket(perMinute: number, nowMs: number): TokenBucket {
   let level = perMinute;
   let levelAtMs = nowMs;
   const refill = (now: number): void => {

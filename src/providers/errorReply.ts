@@ -222,7 +222,7 @@ function retryAfterMs(seconds: string | undefined): number | undefined {
 }
 
 /** What is kept of a code. */
-export const CODE_CHARS_MAX = 64;
+const CODE_CHARS_MAX = 64;
 
 /** What a provider says of an error, in any of the forms that are known. */
 export interface ReportedError {
@@ -245,7 +245,7 @@ export interface ReportedError {
 }
 
 /** Of the body of an answer, or of its beginning; nothing where that says nothing. Never throws. */
-export function readReportedError(text: string): ReportedError {
+function readReportedError(text: string): ReportedError {
   let value: unknown;
   try {
     value = parseUntrusted(text);

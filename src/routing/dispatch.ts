@@ -203,6 +203,6 @@ export function createRetryBudget(onRefused: () => void): RetryBudget {
 }
 
 /** How long a third attempt waits; `fraction` is a chance in [0, 1), so that many do not come back at once. */
-export function backoffMs(fraction: number): number {
+function backoffMs(fraction: number): number {
   return BACKOFF_MIN_MS + fraction * (BACKOFF_MAX_MS - BACKOFF_MIN_MS);
 }

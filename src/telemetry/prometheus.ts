@@ -292,7 +292,7 @@ const MEMORY_GAUGES = [
 ] as const;
 
 /** Registers what is asked of the process at each scrape. */
-export function collectProcessMetrics(registry: Registry): void {
+function collectProcessMetrics(registry: Registry): void {
   collectDefaultMetrics({ register: registry });
   for (const { name } of registry.getMetricsAsArray()) {
     if (!TRUE_DEFAULTS.test(name)) registry.removeSingleMetric(name);

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import {
   circularImports,
-  lengthViolations,
   nameViolations,
   sourceFile,
   sourceTree,
@@ -9,7 +8,6 @@ import {
 } from "./sourceTree.ts";
 
 const empty = "export const nothing = 0;";
-const linesMax = 300;
 
 describe("the reader of sources", () => {
   test.each([
@@ -64,14 +62,6 @@ describe("the check for circles", () => {
 });
 
 describe("the checks of a single file", () => {
-  test("refuse a file of 301 lines and take one of 300", () => {
-    const lines = (count: number) => sourceTree({ "src/lib/a.ts": `${"a();\n".repeat(count)}\n` });
-    expect(lengthViolations(lines(301), linesMax)).toEqual([
-      "src/lib/a.ts has 301 lines, and 300 is the most",
-    ]);
-    expect(lengthViolations(lines(300), linesMax)).toEqual([]);
-  });
-
   test.each([
     "utils.ts",
     "helpers.ts",

@@ -176,14 +176,6 @@ export function circularImports(files: readonly SourceFile[]): string[] {
   return circles;
 }
 
-/** Files longer than one sitting. */
-export function lengthViolations(files: readonly SourceFile[], linesMax: number): string[] {
-  return files.flatMap((file) => {
-    const lines = file.source.trimEnd().split("\n").length;
-    return lines > linesMax ? [`${file.path} has ${lines} lines, and ${linesMax} is the most`] : [];
-  });
-}
-
 const emptyNames =
   /^(?:utils?|helpers?|common|shared|misc|managers?|types?|index)$|(?:Utils?|Helpers?|Manager)$/;
 

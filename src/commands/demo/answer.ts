@@ -99,7 +99,7 @@ export function eventStream(events: Iterable<StreamedEvent>, wordDelayMs: number
 const TOKEN = /\s*\S{1,4}|\s+$/gu;
 
 /** Cuts a text into tokens. Put together again they are the text. */
-export function splitTokens(text: string): string[] {
+function splitTokens(text: string): string[] {
   return text.match(TOKEN) ?? [];
 }
 

@@ -159,7 +159,7 @@ function isNoSocket(where: Listen): boolean {
  * Removes a unix socket that a crash left behind. One that somebody answers on stays, and so does a file
  * that is no socket, which a mistaken path may name: listening there then fails.
  */
-export async function removeStaleSocket(path: string): Promise<void> {
+async function removeStaleSocket(path: string): Promise<void> {
   try {
     if (lstatSync(path, { throwIfNoEntry: false })?.isSocket() !== true) return;
     const probe = await Bun.connect({ unix: path, socket: { data() {} } });

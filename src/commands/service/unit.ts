@@ -145,7 +145,7 @@ export const UNIT_ANEW =
  */
 
 /** A path as one word of a list of paths. Throws CommandFailure for one that no unit can hold. */
-export function pathWord(path: string): string {
+function pathWord(path: string): string {
   if (hasUnprintable(path)) {
     throw new CommandFailure(
       `${path}: a unit cannot name a path with control characters: rename it`,
@@ -156,12 +156,12 @@ export function pathWord(path: string): string {
 }
 
 /** The same as an argument of a command, where `$` begins a variable. */
-export function argumentWord(path: string): string {
+function argumentWord(path: string): string {
   return pathWord(path).replaceAll("$", "$$$$");
 }
 
 /** The same as the program of a command, where `$` is only itself and systemd refuses some others. */
-export function programWord(path: string): string {
+function programWord(path: string): string {
   if (!/["'\\]/.test(path)) return pathWord(path);
   throw new CommandFailure(
     `${path}: systemd starts no program with a quote or a backslash in its path: copy it to /usr/local/bin and run that one`,

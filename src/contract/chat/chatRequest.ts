@@ -93,7 +93,7 @@ const STORED_OBJECT: ReadonlySet<string> = new Set(["id", "file_id"]);
  * Throws ApiError 400 for a key inside of a checked chat that some providers take for one that the check, the estimate
  * or the usage depends on. See `refuseFieldsInOtherCase`, which looks at the top level.
  */
-export function refuseChatInOtherCase(body: ChatRequestBody): void {
+function refuseChatInOtherCase(body: ChatRequestBody): void {
   const { messages, stream_options } = body;
   refuseCacheOptionsInOtherCase((body as JsonFields)["prompt_cache_options"]);
   refuseVoiceInOtherCase(body);

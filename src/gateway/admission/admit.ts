@@ -174,11 +174,7 @@ function refuseWhileUnwritable(gateway: Gateway): void {
 export type UsageWarning = (problem: UsageProblem) => void;
 
 /** A function of its own, for the alarm lives as long as its answer (of closures: gateway.ts). */
-export function warnOfUsage(
-  gateway: Gateway,
-  requestId: string,
-  { id }: ModelConfig,
-): UsageWarning {
+function warnOfUsage(gateway: Gateway, requestId: string, { id }: ModelConfig): UsageWarning {
   const fields = { request_id: requestId, model: id };
   return (problem) => {
     if (problem === "implausible") {

@@ -308,7 +308,7 @@ function eventOf(chunk: ChatChunk): string {
  * What a provider reports of the usage of one chat stream. Some servers count in every chunk, or write zeros until the
  * end: a figure may be the whole answer's where the decoder says so, and is as long as no text follows.
  */
-export class ReportedUsage {
+class ReportedUsage {
   /** The largest figures so far. */
   usage: Usage | undefined;
   problem: UsageProblem | undefined;
@@ -340,10 +340,10 @@ export class ReportedUsage {
 }
 
 /** What may be put by of a chat stream: of what comes before its content, and once more of its ends. */
-export const PUT_BY_CHARACTERS_MAX = 2 * ANSWER_BYTES_MAX;
+const PUT_BY_CHARACTERS_MAX = 2 * ANSWER_BYTES_MAX;
 
 /** The chunks of a chat stream that bear a finish reason: they leave only after the charge. */
-export class TrailingChunks {
+class TrailingChunks {
   readonly #chunks: ChatChunk[] = [];
   #characters = 0;
 
@@ -384,7 +384,7 @@ const NOT_CARRIED: ReadonlySet<string> = new Set([
  * What the chunks without choices say of an answer, such as `prompt_filter_results` of Azure's: a client never sees
  * these chunks, and finds it on the next that has choices. Beyond 64 fields, or a megabyte, it is dropped.
  */
-export class PassthroughFields {
+class PassthroughFields {
   #fields = new Map<string, unknown>();
   #bytes = 0;
 

@@ -240,7 +240,7 @@ const OUTPUT_ITEMS_MAX = 1024;
 const OBJECTS_MAX = 1 + 4 * OUTPUT_ITEMS_MAX;
 
 /** What a stream names: its events may say the same response, or another, again and again. */
-export class StoredObjectCollector {
+class StoredObjectCollector {
   /** SHA-256 of the ids so far: they themselves may be as long as an event, or all have one hash in the engine's sets. */
   readonly #hashes = new Set<string>();
   #untaken: StoredObject[] = [];

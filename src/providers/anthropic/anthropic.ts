@@ -48,7 +48,7 @@ export const anthropic: ProviderAdapter = {
  * it is required. Temperatures go as they are, though the interface ends at 1: what it refuses is its to say.
  * Throws UnsupportedRequestError.
  */
-export function encodeMessages(call: ChatCall): EncodedRequest {
+function encodeMessages(call: ChatCall): EncodedRequest {
   const { request, object, model } = call;
   const body: ChatRequestBody & Block = request.body;
   if (request.choiceCount > 1) throw unfit("n");
@@ -171,7 +171,7 @@ const XHIGH_SINCE = 4.07;
  * the interface would refuse it beside something that the caller asks for in so many words: a forced tool, a temperature
  * or top_p of its own, a bound too small, a loop of calls whose thoughts are not given back.
  */
-export function thinkingOf(
+function thinkingOf(
   body: ChatRequestBody,
   asked: {
     maxTokens: number;

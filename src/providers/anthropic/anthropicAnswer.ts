@@ -58,25 +58,25 @@ export function readMessage(text: string): ChatReply {
 }
 
 /** The convention's word for a stop reason; an unknown one stays, for the gateway to judge. */
-export function finishReasonOf(stopReason: unknown): unknown {
+function finishReasonOf(stopReason: unknown): unknown {
   return FINISH_REASONS.get(stopReason) ?? stopReason;
 }
 
 /** The words in which the provider explains that a message was refused, where it does: they are no text of the model's. */
-export function refusalOf({ stop_reason, stop_details: details }: JsonFields): JsonFields {
+function refusalOf({ stop_reason, stop_details: details }: JsonFields): JsonFields {
   const explanation = fieldsOf(details)["explanation"];
   return stop_reason === "refusal" && isText(explanation) ? { refusal: explanation } : {};
 }
 
 /** What a client sees of a message's usage besides the figures that are billed. */
-export function shownUsage(usage: unknown): JsonFields | undefined {
+function shownUsage(usage: unknown): JsonFields | undefined {
   const tokens = fieldsOf(fieldsOf(usage)["output_tokens_details"])["thinking_tokens"];
   if (!Number.isSafeInteger(tokens)) return undefined;
   return { completion_tokens_details: { reasoning_tokens: tokens } };
 }
 
 /** How a call is announced. Throws AnswerError where it cannot be answered for want of a name or an id. */
-export function openedCall(block: JsonFields): { id: string; name: string } {
+function openedCall(block: JsonFields): { id: string; name: string } {
   const { id, name } = block;
   if (typeof id === "string" && typeof name === "string") return { id, name };
   throw new AnswerError("a call has no id or no name");

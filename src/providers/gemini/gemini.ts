@@ -52,7 +52,7 @@ const HELD_SETTINGS = ["candidateCount", "candidate_count", "maxOutputTokens", "
  * verbosity, reasoningSummary, logprobs, logit_bias, user, metadata, parallel_tool_calls. Numbers inside of schemas
  * become doubles, as they would there: https://protobuf.dev/reference/protobuf/google.protobuf/#value
  */
-export function encodeGeminiRequest(call: ChatCall): EncodedRequest {
+function encodeGeminiRequest(call: ChatCall): EncodedRequest {
   const { body, stream } = call.request;
   refuseOwnFields(body);
   refuseOtherAnswers(body);

@@ -234,7 +234,7 @@ export interface ReadChoice {
 }
 
 /** The beginning of every answer. */
-export function nothingTold(): Told {
+function nothingTold(): Told {
   return {
     idPrefix: undefined,
     counts: new Map(),
@@ -248,7 +248,7 @@ export function nothingTold(): Told {
  * Reads one candidate, https://ai.google.dev/api/generate-content#candidate, and remembers it. `idPrefix` begins the
  * ids of calls that came without one. Throws AnswerError.
  */
-export function readCandidate(
+function readCandidate(
   candidate: unknown,
   at: number,
   told: Told,

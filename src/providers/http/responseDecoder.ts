@@ -170,7 +170,7 @@ const LENGTH = /^\d{1,15}$/;
  * Reads a response head, given without the empty line that ends it. Lines end with CRLF and nothing
  * else; whatever two parsers could read in two ways is refused. A string is what is wrong with it.
  */
-export function parseResponseHead(text: string): ResponseHead | string {
+function parseResponseHead(text: string): ResponseHead | string {
   let lineEnd = text.indexOf("\r\n");
   const statusLine = STATUS_LINE.exec(lineEnd < 0 ? text : text.slice(0, lineEnd));
   if (statusLine === null) return "the response has no valid status line";
@@ -210,7 +210,7 @@ function addHeader(headers: Map<string, string>, name: string, value: string): v
 }
 
 /** Decides how the body of a response to POST is framed. A string is what is wrong with the framing. */
-export function framingOf(head: ResponseHead): Framing | string {
+function framingOf(head: ResponseHead): Framing | string {
   const transferEncoding = head.headers.get("transfer-encoding");
   const contentLength = head.headers.get("content-length");
   if (head.status === 204 || head.status === 304) return { kind: "none" };
@@ -233,7 +233,7 @@ export function framingOf(head: ResponseHead): Framing | string {
 }
 
 /** Whether the sender lets the connection serve another request after this response. */
-export function keepsAlive(head: ResponseHead): boolean {
+function keepsAlive(head: ResponseHead): boolean {
   if (head.minorVersion === 0) return false;
   const connection = head.headers.get("connection");
   return connection === undefined || !/(?:^|[\s,])close(?:$|[\s,])/i.test(connection);

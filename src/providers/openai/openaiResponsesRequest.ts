@@ -194,7 +194,7 @@ function namedTool(tool: unknown): unknown {
  * https://platform.openai.com/docs/api-reference/responses/create#responses-create-input.
  * Throws UnsupportedRequestError for what these have no counterpart for.
  */
-export function inputOf(messages: readonly RequestMessage[]): readonly object[] {
+function inputOf(messages: readonly RequestMessage[]): readonly object[] {
   /** Results name their call only by its id, and those of custom tools are items of another type. */
   const customCalls = new Set<string>();
   return messages.flatMap((message, index): readonly object[] => {

@@ -101,7 +101,7 @@ const HEADERS = [HEADER, "\0".repeat(HEADER.length)];
  * The copies of a store in a folder that no process can be at any more: one that was killed cannot remove what it had
  * begun. What is not surely such a file is none of them. Never throws.
  */
-export function abandonedCopies(folder: string): string[] {
+function abandonedCopies(folder: string): string[] {
   try {
     return readdirSync(folder)
       .filter((name) => LEFT_NAME.test(name))

@@ -152,7 +152,7 @@ const LIVE_ACCOUNT = "SELECT 1 FROM accounts WHERE name = ?1 AND NOT disabled";
  * What works in the store at `copy`, to which nobody writes, and does not in the one `before`, at that time in
  * milliseconds since 1970; undefined where `before` cannot be read, or is no store.
  */
-export function reactivatedKeys(
+function reactivatedKeys(
   copy: string,
   before: Database,
   atMs: number,

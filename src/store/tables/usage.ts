@@ -172,7 +172,7 @@ function usageRow(row: SummedRow): UsageRow {
 }
 
 /** The sums, with money in nano-roubles again. */
-export function usageSums(row: SummedUsage): UsageSums {
+function usageSums(row: SummedUsage): UsageSums {
   return {
     group: row.name,
     requests: Number(row.requests),
@@ -258,7 +258,7 @@ const END_MS = 1e8 * DAY_MS;
  * Takes a time apart into whole days and the parts of days at its ends, of which there are at most two.
  * A part that begins before `retentionStart` grows to its whole day: more of it is not told apart any more.
  */
-export function splitTime(
+function splitTime(
   { since = 0, until = END_MS }: { since?: number | undefined; until?: number | undefined },
   retentionStart: number,
 ): SplitTime {

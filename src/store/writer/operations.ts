@@ -147,7 +147,7 @@ interface PromisedRequest {
  * others with the row: until then a debit, a lower overdraft or a charge beyond its own hold may take it. So
  * at every moment the books can pay all that is held in them. Throws InsufficientFunds.
  */
-export function holdChecker({ db }: Connection): (request: PromisedRequest) => void {
+function holdChecker({ db }: Connection): (request: PromisedRequest) => void {
   const funds = db
     .select({ balance: accounts.balance, overdraft: accounts.overdraft })
     .from(accounts)
@@ -177,7 +177,7 @@ export const FOLDED_AT_ONCE = 50;
  * Folds requests: removes ended ones that were admitted before a time, with their attempts. Their
  * daily totals and ledger rows stay. Returns how many: less than it may at once when none are left. Its caller holds the transaction.
  */
-export function requestFolder({ db }: Connection): (before: number) => number {
+function requestFolder({ db }: Connection): (before: number) => number {
   const statements = lazy(() => ({
     keepSince: db
       .update(retention)
