@@ -14,12 +14,7 @@ const ACCOUNT_STATUSES = [401, 402];
 const PAYMENT_STATUS = 402;
 const RETRY_AFTER_SECONDS_MAX = 60;
 
-/**
- * How providers say with a 400 or a 429 that the operator's account is empty: by these values of `code`
- * or `type`, and where there is neither in a sentence, also about a limit or a country of the operator's.
- * Their free text is never searched, for it repeats what the client sent: any client could then have the
- * provider put aside for everybody.
- */
+/** Values of `code` or `type` with which providers say that the operator's account is empty, with any status. */
 const EMPTY_ACCOUNT_CODES = new Set([
   "insufficient_quota",
   "insufficient_balance",
@@ -31,6 +26,20 @@ const EMPTY_ACCOUNT_CODES = new Set([
   "exceeded_current_quota_error",
   "arrearage",
 ]);
+/**
+ * Messages that say the same. They count only as the whole message: longer text can repeat what a client sent, and any
+ * client could then put the provider aside for all others. The messages that equal a code in words count too, such as
+ * "Insufficient Balance" of DeepSeek (https://api-docs.deepseek.com/quick_start/error_codes), whose type and code say
+ * nothing (https://github.com/Aider-AI/aider/issues/4851). The other two are SiliconFlow's and OpenAI's.
+ */
+const EMPTY_ACCOUNT_MESSAGES = new Set([
+  "sorry, your account balance is insufficient",
+  "billing hard limit has been reached",
+]);
+/**
+ * Sentences with which a 400 or a 429 says that the account is refused, for its limit or its country too. They count
+ * only at the beginning of the message, for the same reason.
+ */
 const REFUSED_ACCOUNT_SENTENCE =
   /^(?:You have reached your specified (?:\w+ )?API usage limits|This organization has been disabled|User location is not supported for|Gemini API free tier is not available in)\b/;
 /** The same of xAI, which has a 400 for a wrong key. Its end tells that nothing of a caller's stands behind the key. */
@@ -101,8 +110,9 @@ export function errorOfReply(
 ): UpstreamError {
   const error = readReportedError(text);
   const restMs = retryAfterMs(retryAfter);
-  const fault =
-    status === PAYMENT_STATUS && restMs !== undefined ? "limited" : faultOf(status, error);
+  const isLimited =
+    status === PAYMENT_STATUS && restMs !== undefined && !isEmptyAccountMessage(error);
+  const fault = isLimited ? "limited" : faultOf(status, error);
   return new UpstreamError(fault, `status ${status}`, {
     ...detailsOf(fault, status, error, secrets),
     status,
@@ -147,14 +157,16 @@ function shownWord(word: string, secrets: Secrets): string {
 export function faultOf(status: number, error: ReportedError): UpstreamFault {
   if (ACCOUNT_STATUSES.includes(status)) return "account";
   if (status < 500 && ACCOUNT_REASON.test(error.reason ?? "")) return "account";
-  if (status === 403) return faultOfForbidden(error);
+  // The caller's own server can write the message of this status.
+  if (status === FAILED_BESIDE_STATUS) return "misfire";
   if (status === 429 && saysRateLimitAsQuota(error)) return "limited";
+  if (isEmptyAccount(error)) return "account";
+  if (status === 403) return faultOfForbidden(error);
   if (status === 429 && [ZHIPU_EMPTY_CODE, ZHIPU_LOCKED_CODE].includes(error.code ?? "")) {
     return "account";
   }
   if ((status === 400 || status === 429) && saysAccountIsRefused(error)) return "account";
   if (CALLER_STATUSES.includes(status)) return "caller";
-  if (status === FAILED_BESIDE_STATUS) return "misfire";
   if (status === 404) return "missing";
   return status === 429 ? "limited" : "provider";
 }
@@ -181,19 +193,32 @@ function codeOf({ reason, code }: ReportedError): string {
 /** What is wrong with the operator's account; undefined where only the provider's own words tell. */
 function accountFaultOf(
   status: number | undefined,
-  { code, type, message, reason }: ReportedError,
+  error: ReportedError,
 ): AccountFault | undefined {
+  const { code, message, reason } = error;
   if (status === 401 || reason?.startsWith("API_KEY_")) return "key";
   if (WRONG_KEY_SENTENCE.test(message ?? "")) return "key";
-  if (status === 402 || isEmptyAccountCode(code) || isEmptyAccountCode(type)) return "empty";
+  if (status === PAYMENT_STATUS || isEmptyAccount(error)) return "empty";
   if (code === ZHIPU_EMPTY_CODE || EMPTY_ACCOUNT_SENTENCE.test(message ?? "")) return "empty";
   const isCountry = COUNTRY_CODE.test(code ?? "") || COUNTRY_SENTENCE.test(message ?? "");
   return isCountry ? "country" : undefined;
 }
 
-/** Whether a code says that the operator's account has no money. */
-export function isEmptyAccountCode(word: string | undefined): boolean {
-  return EMPTY_ACCOUNT_CODES.has(word?.toLowerCase() ?? "");
+/** Whether the code, the type or the whole message says that the operator's account has no money. */
+export function isEmptyAccount(error: ReportedError): boolean {
+  const isCode = [error.code, error.type].some((word) =>
+    EMPTY_ACCOUNT_CODES.has(word?.toLowerCase() ?? ""),
+  );
+  return isCode || isEmptyAccountMessage(error);
+}
+
+/** Letter case and final punctuation do not matter. */
+function isEmptyAccountMessage({ message, detail }: ReportedError): boolean {
+  const words = (message || detail || "").trim().toLowerCase();
+  const sentence = words.replace(/[.!]$/, "");
+  return (
+    EMPTY_ACCOUNT_MESSAGES.has(sentence) || EMPTY_ACCOUNT_CODES.has(sentence.replaceAll(" ", "_"))
+  );
 }
 
 function saysRateLimitAsQuota({ message = "", hasRequestId }: ReportedError): boolean {
@@ -201,8 +226,7 @@ function saysRateLimitAsQuota({ message = "", hasRequestId }: ReportedError): bo
   return hasRequestId === true && QUOTA_SENTENCE.test(message);
 }
 
-function saysAccountIsRefused({ code, type, message }: ReportedError): boolean {
-  if (isEmptyAccountCode(code) || isEmptyAccountCode(type)) return true;
+function saysAccountIsRefused({ message }: ReportedError): boolean {
   return [REFUSED_ACCOUNT_SENTENCE, EMPTY_ACCOUNT_SENTENCE, WRONG_KEY_SENTENCE].some((sentence) =>
     sentence.test(message ?? ""),
   );
@@ -227,7 +251,7 @@ const CODE_CHARS_MAX = 64;
 /** What a provider says of an error, in any of the forms that are known. */
 export interface ReportedError {
   message?: string | undefined;
-  /** What stands in the place of a message. It may begin with a name that the client chose, so it is shown, and never searched. */
+  /** The text in place of a message. It can begin with a name that the client chose: only the whole text is ever compared. */
   detail?: string | undefined;
   code?: string | undefined;
   type?: string | undefined;

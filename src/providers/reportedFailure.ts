@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonFields } from "../lib/json.ts";
 import { parseUntrusted } from "../lib/untrustedJson.ts";
-import { faultOf, isEmptyAccountCode, reportedErrorOf, type ReportedError } from "./errorReply.ts";
+import { faultOf, isEmptyAccount, reportedErrorOf, type ReportedError } from "./errorReply.ts";
 import { AnswerError, parseAnswerJson } from "./provider.ts";
 import type { UpstreamFault } from "./upstreamError.ts";
 
@@ -50,7 +50,6 @@ const STATUSES: ReadonlyMap<unknown, number> = new Map([
 const FAULTS: ReadonlyMap<unknown, UpstreamFault> = new Map<unknown, UpstreamFault>([
   ["server_error", "provider"],
   ["vector_store_timeout", "provider"],
-  // Also said of a single request that is larger than the limit of a minute: without a time it puts nothing aside.
   ["rate_limit_exceeded", "limited"],
   // A server of the caller's own, which a tool of the type `mcp` names.
   ["external_connector_error", "misfire"],
@@ -118,7 +117,7 @@ function knownFaultOf(error: ReportedError, words: readonly string[]): UpstreamF
   const isOfAccount =
     words.includes(REQUEST_TYPE) || words.includes(VLLM_TYPE)
       ? faultOf(BAD_REQUEST_STATUS, error) === "account"
-      : words.some(isEmptyAccountCode);
+      : isEmptyAccount(error);
   return isOfAccount ? "account" : named;
 }
 

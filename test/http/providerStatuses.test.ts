@@ -137,6 +137,8 @@ describe("the operator's own account", () => {
     ],
     ["429 with a number for arrears", 429, { message: "Please recharge.", code: "1113" }],
     ["400 insufficient_balance", 400, { message: "no", type: "insufficient_balance" }],
+    ["400 with the words of an empty account alone", 400, { message: "Insufficient Balance" }],
+    ["422 with the words of an empty account alone", 422, { message: "insufficient credits." }],
   ])(
     "refused with %s puts the provider aside for minutes and is logged loudly",
     async (_, status, error) => {
@@ -161,6 +163,19 @@ describe("the operator's own account", () => {
     },
   );
 });
+
+test.each(isStream)(
+  "an account that is empty everywhere is a 502, and never the client's own 400 or 402 (stream: %j)",
+  async (stream) => {
+    const error = { message: "Insufficient Balance", type: "unknown_error", param: null };
+    at.providers.one.answer = json({ error }, { status: 400 });
+    at.providers.two.answer = json({ error }, { status: 422 });
+    const { headers, ...reply } = await ask(stream);
+    expect(headers.get("retry-after")).toBe("300");
+    headers.delete("retry-after");
+    expectRefusal({ ...reply, headers }, noProvider);
+  },
+);
 
 describe("no client can have a provider put aside for everybody", () => {
   const error = { type: "invalid_request_error", code: null };

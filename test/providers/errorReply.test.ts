@@ -65,13 +65,45 @@ describe("the operator is told what is wrong with the account, where the provide
   });
 });
 
-test.each<[number, ReportedError, string]>([
-  [422, { code: "insufficient_quota" }, "caller"],
-  [404, { code: "insufficient_quota" }, "missing"],
-  [500, { code: "billing_not_active" }, "provider"],
-  [503, { message: "Allocated quota exceeded" }, "provider"],
-])("a %d means what its status says, whatever %j says of money", (status, error, fault) => {
-  expect(faultOf(status, error)).toBe(fault);
+const emptyAccounts: readonly ReportedError[] = [
+  { message: "Insufficient Balance", type: "unknown_error", code: "invalid_request_error" },
+  { message: "insufficient balance." },
+  { message: "Insufficient credits", code: 402 },
+  { message: " INSUFFICIENT FUNDS! " },
+  { message: "insufficient_quota" },
+  { message: "Sorry, your account balance is insufficient" },
+  { message: "Billing hard limit has been reached." },
+  { code: "insufficient_quota" },
+  { type: "billing_not_active" },
+];
+
+describe.each(emptyAccounts)("the account is empty, whatever the status: %j", (error) => {
+  test.each([400, 402, 403, 404, 408, 409, 413, 422, 429, 500, 503])("%d", (status) => {
+    const found = errorOfReply(status, undefined, JSON.stringify({ error }), noSecrets);
+    expect(found).toMatchObject({ fault: "account", accountFault: "empty", shown: undefined });
+  });
+});
+
+test.each([
+  { error: "Insufficient Balance" },
+  { message: "Insufficient Balance" },
+  { detail: "Insufficient Balance" },
+  [{ error: { message: "Insufficient Balance" } }],
+])("finds an empty account in each known form of an error: %j", (body) => {
+  expect(errorOfReply(400, undefined, JSON.stringify(body), noSecrets).fault).toBe("account");
+});
+
+test("an empty account counts before a time to retry after", () => {
+  const text = JSON.stringify({ error: { message: "Insufficient Balance" } });
+  expect(errorOfReply(402, "7", text, noSecrets).fault).toBe("account");
+});
+
+test("a failed dependency never counts as an empty account: the caller's own server can write its message", () => {
+  expect(faultOf(424, { message: "Insufficient Balance" })).toBe("misfire");
+});
+
+test("a sentence about a quota does not change what a 503 means", () => {
+  expect(faultOf(503, { message: "Allocated quota exceeded" })).toBe("provider");
 });
 
 describe("xAI says it in a sentence alone", () => {
@@ -243,6 +275,17 @@ describe("a client's own text in a provider's words switches nothing off", () =>
     expect(faultOf(429, { message, type: "tokens", code: "rate_limit_exceeded" })).toBe("limited");
     expect(faultOf(403, { message, type: "some_error", code: null })).toBe("misfire");
   });
+});
+
+test.each([
+  "'Insufficient Balance'",
+  "Insufficient Balance is not a valid role",
+  "The parameter is not known: Insufficient Balance",
+])("the words of an empty account within a longer message do not count: %s", (message) => {
+  expect(faultOf(400, { message })).toBe("caller");
+  expect(faultOf(422, { message })).toBe("caller");
+  expect(faultOf(429, { message })).toBe("limited");
+  expect(faultOf(500, { message })).toBe("provider");
 });
 
 describe("a 403 that speaks of the request is about this one request", () => {
