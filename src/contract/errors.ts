@@ -115,7 +115,7 @@ export function rateLimitExceeded(retryAfterMs = SOON_MS): ApiError {
   return new ApiError(429, "rate_limit_error", "rate limit exceeded", { retryAfterMs });
 }
 
-/** 502: no route is left. `retryAfterMs`, where known, is the soonest that one is worth another try. */
+/** 502: no route is left. `retryAfterMs` is the time until the first route is worth another try; undefined: unknown. */
 export function allProvidersUnavailable(retryAfterMs?: number): ApiError {
   return new ApiError(502, "provider_error", "all providers unavailable", { retryAfterMs });
 }

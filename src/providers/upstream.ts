@@ -31,7 +31,7 @@ export {
   reportedFailureOf,
   reportedFailureOfText,
 } from "./reportedFailure.ts";
-export { ownFault, UpstreamError, type UpstreamFault } from "./upstreamError.ts";
+export { ownFault, UpstreamError } from "./upstreamError.ts";
 
 /** One request to a provider. `requestId` is ours; it helps the operator to find it in the provider's own logs. */
 export interface UpstreamRequest extends EncodedRequest {

@@ -63,6 +63,7 @@ export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<Dispa
   let attempts = 0;
   let last: UpstreamError | undefined;
   let sawBusy = false;
+  let sawLimit = false;
   /** Those that have no words for the request. That others have, its caller has seen to. */
   const unfit = new Set<Candidate>();
   let giveBack: (() => void) | undefined;
@@ -89,6 +90,7 @@ export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<Dispa
       }
       attempts += 1;
       last = error;
+      sawLimit ||= error.fault === "limited";
       if (refusal) throw refusal;
       if (error.fault === "excess" || options.isAbandoned()) throw error;
       if (attempts === ATTEMPTS_MAX) break;
@@ -99,7 +101,10 @@ export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<Dispa
   const fitting = options.candidates.filter((candidate) => !unfit.has(candidate));
   // A provider whose places are all taken has one as soon as any of its requests ends.
   if (attempts === 0 && sawBusy) throw rateLimitExceeded();
-  throw allProvidersUnavailable(soonestMs(fitting, health));
+  const waitMs = Math.min(...fitting.map((candidate) => health.waitMs(candidate)));
+  // After a provider's rate limit the 502 always has `retry-after`, which is at least 1 s.
+  const isWaitKnown = Number.isFinite(waitMs) && (waitMs > 0 || sawLimit);
+  throw allProvidersUnavailable(isWaitKnown ? waitMs : undefined);
 }
 
 /** What came of one route: its answer, or why there is none, with what the client is told where that is its own fault. */
@@ -158,12 +163,6 @@ function isFree(candidate: Candidate, health: RouteHealth): boolean {
   if (health.waitMs(candidate) > 0) return false;
   const { config, upstream } = candidate.provider;
   return config.maxConcurrent === 0 || upstream.open.count < config.maxConcurrent;
-}
-
-/** When the first of the routes that are put aside is worth another try; undefined when one is now. */
-function soonestMs(candidates: readonly Candidate[], health: RouteHealth): number | undefined {
-  const waitMs = Math.min(...candidates.map((candidate) => health.waitMs(candidate)));
-  return waitMs > 0 && Number.isFinite(waitMs) ? waitMs : undefined;
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { Clock } from "../lib/clock.ts";
-import type { UpstreamError, UpstreamFault } from "../providers/upstream.ts";
+import type { UpstreamError } from "../providers/upstream.ts";
 import type { Provider } from "../providers/registry.ts";
 import type { RouteState } from "../telemetry/metrics.ts";
 import { CircuitBreaker } from "./circuitBreaker.ts";
@@ -7,13 +7,6 @@ import type { Candidate } from "./candidates.ts";
 
 /** An operator's account that is refused or empty does not mend itself by the next request. */
 const ACCOUNT_COOLDOWN_MS = 300_000;
-
-/**
- * What a breaker counts. Limits and accounts have their own cool-downs. A model that is unknown does not
- * mend itself, and some providers say 404 of one request, such as an image that no model of theirs reads:
- * a client must not put a route aside by that. The others are nobody's health.
- */
-const COUNTED_FAULT: UpstreamFault = "provider";
 
 /**
  * Remembers which routes asked to be left alone, keep failing, or cannot serve for a while. A route is a
@@ -52,7 +45,7 @@ export class RouteHealth {
     return {
       answered: () => tracker.answered(),
       ended: (error, isCallers = false) => {
-        const counts = error && !isCallers && error.fault === COUNTED_FAULT;
+        const counts = error && !isCallers && isCounted(error);
         const isFirst = tracker.ended(!error ? "well" : counts ? "badly" : "neutral");
         if (!isFirst) return undefined;
         return error ? this.#coolDown(candidate, error) : 0;
@@ -91,13 +84,21 @@ export class RouteHealth {
       this.#accountsCoolUntilMs.set(candidate.provider, nowMs + ACCOUNT_COOLDOWN_MS);
       return ACCOUNT_COOLDOWN_MS;
     }
-    // A rate limit that names no time may be about this one request: it puts nothing aside.
     if (fault !== "limited" || retryAfterMs === 0) return 0;
     const route = this.#routeOf(candidate);
     // Of two answers that cross the one that asks for longer counts.
     route.coolUntilMs = Math.max(route.coolUntilMs, nowMs + retryAfterMs);
     return retryAfterMs;
   }
+}
+
+/**
+ * Whether the breaker counts this failure. A limit with a time and a refused account have their own cool-downs. A 404 does
+ * not count: some providers send it for one request, such as an image that none of their models reads, and a client must
+ * not open the breaker with that. The other faults say nothing about the route's health.
+ */
+function isCounted({ fault, retryAfterMs }: UpstreamError): boolean {
+  return fault === "provider" || (fault === "limited" && retryAfterMs === undefined);
 }
 
 /** One attempt at a route. */

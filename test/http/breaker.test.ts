@@ -250,11 +250,36 @@ describe("a route that fails five times in a row", () => {
 });
 
 describe("a route", () => {
-  test("is never passed over for its callers' faults, or for limits that name no time", async () => {
+  test("is never passed over for its callers' faults", async () => {
     at.providers.one.answer = refusal(400);
     expect(await ask(30)).toBe(30);
-    at.providers.one.answer = refusal(429);
-    expect(await ask(30)).toBe(30);
+  });
+
+  test.each([false, true])(
+    "is passed over after five answers of 429 that name no time (stream: %j)",
+    async (isStream) => {
+      at.providers.one.answer = refusal(429);
+      const waits: (string | null)[] = [];
+      for (let n = 0; n < 6; n += 1) {
+        const reply = await chat(at.gateway, key(), { stream: isStream });
+        expect(reply.status).toBe(502);
+        waits.push(reply.headers.get("retry-after"));
+      }
+      expect(waits).toEqual(["1", "1", "1", "1", "10", "10"]);
+      expect(calls()).toBe(5);
+      at.gateway.clock.advance(10_001);
+      expect(await ask(2)).toBe(1);
+      expect(await retryAfter()).toBe("20");
+    },
+  );
+
+  test("is not passed over by its breaker for answers of 429 that name a time", async () => {
+    at.providers.one.answer = refusal(429, "slow down", { "retry-after": "1" });
+    for (let n = 0; n < 8; n += 1) {
+      expect(await ask(1)).toBe(1);
+      at.gateway.clock.advance(1001);
+    }
+    expect(states()).toMatchObject([{ state: "closed" }]);
   });
 
   test("is not passed over for responses callers that name what its provider does not have", async () => {

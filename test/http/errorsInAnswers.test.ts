@@ -174,8 +174,8 @@ describe("an error in an event", () => {
 
   test.each<[string, object, boolean]>([
     ["a model that failed at this request", { code: 424, message }, false],
-    ["a limit, which may be this one request's", { code: 429, message }, false],
-    ["the same by its type", { type: "rate_limit_error", message }, false],
+    ["a rate limit", { code: 429, message }, true],
+    ["a rate limit, by its type", { type: "rate_limit_error", message }, true],
     ["a server of the caller's own", { type: "http_error", code: 401, message }, false],
     ["no more than that it is bad", { code: 400, message }, false],
     ["moderation", { code: 403, message: "The prompt was flagged by moderation." }, false],
@@ -192,6 +192,7 @@ describe("an error in an event", () => {
     ["key, by its type", { type: "authentication_error", message }],
     ["empty account", { code: 402, message }],
     ["empty account, by a word", { type: "insufficient_quota", message }],
+    ["empty account, by its message alone", { message: "Insufficient Balance" }],
     [
       "empty account, as Anthropic says it",
       { type: "invalid_request_error", message: "Your credit balance is too low to go on." },

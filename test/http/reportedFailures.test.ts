@@ -76,27 +76,36 @@ describe.each(ways)("what %s reports", (_, make, report) => {
   });
 
   test.each([
-    ["of its caller's own server", { type: "external_connector_error", code: "http_error" }],
-    [
-      "of a limit, which may be this one request's",
-      { type: "tokens", code: "rate_limit_exceeded" },
-    ],
-  ])("%s is the next route's to make good, and puts nothing aside", async (__, error) => {
-    const answer = report(error);
-    one.answer = answer;
-    two.answer = responds();
-    expect((await make("both")).status).toBe(200);
-    expect([one.requests.length, two.requests.length]).toEqual([1, 1]);
-    expect(await isPutAside(make, answer)).toBe(false);
-  });
+    { type: "external_connector_error", code: "http_error" },
+    { type: "external_connector_error", code: "http_error", message: "Insufficient Balance" },
+  ])(
+    "of its caller's own server goes to the next route, and puts nothing aside: %j",
+    async (error) => {
+      const answer = report(error);
+      one.answer = answer;
+      two.answer = responds();
+      expect((await make("both")).status).toBe(200);
+      expect([one.requests.length, two.requests.length]).toEqual([1, 1]);
+      expect(await isPutAside(make, answer)).toBe(false);
+    },
+  );
 
-  test("of the provider itself puts its route aside", async () => {
-    const answer = report({ code: "server_error", message: "secret" });
-    expect(await isPutAside(make, answer)).toBe(true);
-  });
+  test.each([
+    { code: "server_error", message: "secret" },
+    { type: "tokens", code: "rate_limit_exceeded" },
+  ])(
+    "of the provider itself, or of a limit without a time, opens the breaker: %j",
+    async (error) => {
+      expect(await isPutAside(make, report(error))).toBe(true);
+    },
+  );
 
-  test("of an account without money puts the provider aside at once", async () => {
-    one.answer = report({ type: "insufficient_quota", code: "insufficient_quota" });
+  test.each([
+    { type: "insufficient_quota", code: "insufficient_quota" },
+    { type: "invalid_request_error", code: null, message: "Insufficient Balance" },
+    { message: "Insufficient credits." },
+  ])("of an account without money puts the provider aside at once: %j", async (error) => {
+    one.answer = report(error);
     const reply = await make("small");
     expect(reply).toMatchObject({ status: 502, body: { error: { type: "provider_error" } } });
     expect(reply.headers.get("retry-after")).toBe("300");

@@ -30,9 +30,9 @@ const statuses = async (count: number): Promise<Record<number, number>> => {
 
 describe("third attempts", () => {
   test("are made by three requests at once where few are under way, and wait 50 to 500 ms before", async () => {
-    // 400 is no failure of a provider's; 429 is one that trips no breaker.
-    at.providers.one.answer = refusal(429);
-    at.providers.two.answer = refusal(429);
+    // A 404 goes to the next route, and the circuit breaker does not count it.
+    at.providers.one.answer = refusal(404);
+    at.providers.two.answer = refusal(404);
     at.providers.three.answer = usual;
     const startedMs = performance.now();
     expect(await statuses(10)).toEqual({ 200: 3, 502: 7 });
@@ -51,8 +51,8 @@ describe("third attempts", () => {
       chat(at.gateway, at.gateway.key(), { model: "slow" }),
     );
     await until("the others are under way", () => at.providers.slow.requests.length === 40);
-    at.providers.one.answer = refusal(429);
-    at.providers.two.answer = refusal(429);
+    at.providers.one.answer = refusal(404);
+    at.providers.two.answer = refusal(404);
     at.providers.three.answer = usual;
     const seen = await statuses(20);
     // The twenty count as well while they are with a provider, so a few more than eight may pass.
@@ -96,14 +96,14 @@ describe("third attempts", () => {
   });
 
   test("give their places back when they fail", async () => {
-    for (const id of ["one", "two", "three"] as const) at.providers[id].answer = refusal(429);
+    for (const id of ["one", "two", "three"] as const) at.providers[id].answer = refusal(404);
     for (let round = 0; round < 5; round += 1) expect(await statuses(3)).toEqual({ 502: 3 });
     expect(thirds()).toBe(15);
   });
 });
 
 test("a first failover is always allowed, however many need it", async () => {
-  at.providers.one.answer = refusal(429);
+  at.providers.one.answer = refusal(404);
   at.providers.two.answer = usual;
   expect(await statuses(40)).toEqual({ 200: 40 });
 });

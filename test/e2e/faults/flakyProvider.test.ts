@@ -70,7 +70,8 @@ const [firstFails, secondFails] = [plan(), plan()];
 const seen = { first: new Set<number>(), second: new Set<number>(), last: new Set<number>() };
 const first = startFlaky(firstFails, seen.first);
 const second = startFlaky(secondFails, seen.second);
-const limited = startProvider(refusal(429));
+/** The circuit breaker does not count a 404. */
+const missing = startProvider(refusal(404));
 const last = startProvider(async (peer, request) => {
   const number = numberIn(request);
   seen.last.add(number);
@@ -104,7 +105,7 @@ beforeAll(async () => {
     providers: {
       first: url(first),
       second: url(second),
-      limited: url(limited),
+      missing: url(missing),
       last: url(last),
     },
     models: [
@@ -115,10 +116,10 @@ beforeAll(async () => {
         ),
       })),
       {
-        id: "twice-limited",
+        id: "twice-missing",
         routes: [
-          { provider: "limited", model: "one" },
-          { provider: "limited", model: "two" },
+          { provider: "missing", model: "one" },
+          { provider: "missing", model: "two" },
           { provider: "last" },
         ],
       },
@@ -128,7 +129,7 @@ beforeAll(async () => {
 }, startTimeoutMs);
 afterAll(async () => {
   await gateway.close();
-  for (const provider of [first, second, limited, last]) provider.stop();
+  for (const provider of [first, second, missing, last]) provider.stop();
 });
 
 interface Outcome {
@@ -218,7 +219,7 @@ test(
     const numbers = Array.from({ length: atOnce }, (_, at) => requestCount + at);
     const before = await balance();
     thirdsMost = 0;
-    const outcomes = await askAll(numbers, atOnce, () => "twice-limited");
+    const outcomes = await askAll(numbers, atOnce, () => "twice-missing");
     const served = outcomes.filter(({ isServed }) => isServed);
     expect(thirdsMost).toBeWithin(3, atOnce * thirdsShare + 1);
     expect(served.length).toBeWithin(3, atOnce);
