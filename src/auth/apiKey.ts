@@ -2,12 +2,12 @@ import type { KeySecretRow, Store } from "../store/store.ts";
 import type { Random } from "../lib/random.ts";
 import { sha256 } from "../lib/sha256.ts";
 
-/** The caller of a request: the key it came with, and through it the account that pays. */
+/** The key that a request came with, and its account. */
 export type Caller = Omit<KeySecretRow, "hash">;
 
 /**
- * The caller whose key this is, read from the store afresh so that a revocation counts at once.
- * Undefined alike for a key that is unknown, revoked or expired, or whose account is disabled.
+ * Returns the caller for a key. It reads the database each time, so a revocation counts at once. Returns undefined for a
+ * key that is missing, unknown, revoked or expired, or whose account is disabled.
  */
 export function authenticate(
   token: string | undefined,
@@ -17,7 +17,7 @@ export function authenticate(
   if (token === undefined || !isWellFormedKey(token)) return undefined;
   const hash = hashKey(token);
   const key = keys.findByHash(hash);
-  // An index that is damaged must not let anybody in as somebody else.
+  // A damaged index must not return the key of another account.
   if (!key || !crypto.timingSafeEqual(hash, key.hash)) return undefined;
   if (key.revokedAt !== null) return undefined;
   if (key.expiresAt !== null && key.expiresAt <= nowMs) return undefined;
@@ -25,25 +25,24 @@ export function authenticate(
 }
 
 /**
- * A key is `sk-tg-`, 256 random bits in 43 base62 characters, and a checksum of 6: a scanner finds a
- * leaked one, and a mistyped one is known without a look into the store.
+ * A key is `sk-tg-`, 256 random bits in 43 base62 characters, and a checksum of 6 characters. Secret scanners recognise
+ * the prefix. The checksum finds a mistyped key without a read of the database.
  */
 export interface IssuedKey {
-  /** The whole secret; shown once, never kept. */
+  /** The secret. It is shown once and never stored. */
   key: string;
   hash: Uint8Array;
-  /** The part that lists show. */
+  /** The first characters, which lists show. */
   prefix: string;
 }
 
-/** What every key begins with. */
 export const KEY_HEAD = "sk-tg-";
 const SECRET_BYTES = 32;
 const SECRET_CHARS = 43;
 const CHECKSUM_CHARS = 6;
 const PREFIX_CHARS = 12;
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-/** A key, or what begins like one, any of whose characters may be percent-encoded, as in a URL. */
+/** A key or the beginning of one. Each character may be percent-encoded, as in a URL. */
 const HEAD_IN_TEXT = KEY_HEAD.replace(/./g, (char) => `(?:${char}|%${Buffer.from(char).toHex()})`);
 const KEYS_IN_TEXT = new RegExp(`${HEAD_IN_TEXT}(?:[0-9a-z]|%[0-9a-f]{2})*`, "gi");
 const FORM = /^sk-tg-[0-9A-Za-z]{49}$/;
@@ -55,24 +54,24 @@ export function issueKey(random: Random): IssuedKey {
   return { key, hash: hashKey(key), prefix: key.slice(0, PREFIX_CHARS) };
 }
 
-/** Whether the text can be a key at all; only such a text is worth a hash and a read. */
+/** Whether prefix, length, alphabet and checksum are those of a key. */
 export function isWellFormedKey(text: string): boolean {
   return (
     FORM.test(text) && checksum(text.slice(0, -CHECKSUM_CHARS)) === text.slice(-CHECKSUM_CHARS)
   );
 }
 
-/** A client's text without the keys that somebody put into it; in a URL they may be percent-encoded. */
+/** Replaces each key in a client's text, percent-encoded ones too, by `sk-tg-***`. */
 export function redactKeys(text: string): string {
   return text.replace(KEYS_IN_TEXT, `${KEY_HEAD}***`);
 }
 
-/** SHA-256: fast is right for a secret of 256 bits, and slow would let a stranger spend our time. */
+/** SHA-256. A secret of 256 bits needs no slow hash, and a slow hash would cost CPU for each invalid key. */
 export function hashKey(key: string): Uint8Array {
   return sha256(key);
 }
 
-/** Each request is checked so: plain numbers, which a CRC fits into, cost a tenth of bigints. */
+/** CRC-32 in base62. It runs for each request: numbers cost a tenth of bigints. */
 function checksum(text: string): string {
   let digits = "";
   let rest = Bun.hash.crc32(text);

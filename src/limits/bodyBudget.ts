@@ -1,42 +1,41 @@
 import { totalmem } from "node:os";
 
-/** One body's part of what all may have in memory. */
+/** The memory that one request body takes from the budget. */
 export interface BodyReservation {
-  /** Counts bytes that have arrived; false, and they are not counted, where the account's bodies are too large together. */
+  /** Adds bytes that have arrived. Returns false, and adds nothing, if the account's bodies exceed its share. */
   take(bytes: number): boolean;
-  /** Gives all of them back; nothing happens the second time. */
+  /** Returns all bytes to the budget. A second call has no effect. */
   release(): void;
 }
 
 /**
- * How many bytes of clients' bodies are being read, or are held for an answer that has not begun. The limits of a key
- * count requests, and a key without money may have many under way, each with the largest body: of what is free an account
- * gets a share, so that some is left for each of the others, however much it sends.
+ * Limits the bytes of request bodies that are read or kept until their answer begins. Rate limits count requests only, so
+ * many large bodies of one account could fill the memory. Each account gets a share of the free bytes.
  */
 export interface BodyBudget {
   readonly heldBytes: number;
   claim(accountId: number): BodyReservation;
 }
 
-/** A body is there up to three times for a while, as bytes, as text and as values: all of them take half of the memory. */
+/** A body exists up to three times: as bytes, as text and as parsed values. All bodies together may use half of the memory. */
 const MEMORY_PER_BODY_BYTE = 6;
 
-/** What the bodies of all requests may have together on this machine, in this container. */
+/** The bytes of all request bodies together that this machine or container allows. */
 export function bodyBytesMax(): number {
-  // Without a limit Bun 1.4.5 gives the machine's own memory, or a number far above it.
+  // Without a container limit Bun 1.4.5 returns the memory of the machine, or a much larger number.
   const limit = process.constrainedMemory();
   const memory = limit > 0 ? Math.min(limit, totalmem()) : totalmem();
   return Math.floor(memory / MEMORY_PER_BODY_BYTE);
 }
 
-/** So many times what it leaves free is an account's: of what the others leave it has three quarters at most. */
+/** An account may use three times the bytes that stay free, which is three quarters of what the others leave. */
 const SHARE_OF_FREE = 3;
-/** So much is every account's, whatever the others have, ... */
+/** Each account may use this much whatever the others use, if few accounts send bodies. */
 const ALWAYS_FREE_BYTES = 65_536;
-/** ... as long as the accounts with bodies are so few that this makes no more than this part of what all may have. */
+/** Few: all such minimums together are at most this part of the budget. */
 const ALWAYS_FREE_PART = 1 / 8;
 
-/** A body that is alone is always taken: its own limit is the config's. */
+/** The only body in flight is always accepted: `max_body` limits it. */
 export function createBodyBudget(bytesMax: number): BodyBudget {
   let heldBytes = 0;
   const accounts = new Map<number, number>();

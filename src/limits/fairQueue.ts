@@ -1,61 +1,61 @@
 import type { Clock } from "../lib/clock.ts";
 
-/** Lets work that takes long share one thread with everybody else's. */
+/** Runs long work in steps on the main thread, and leaves time for requests between the steps. */
 export interface FairQueue {
   /**
-   * Runs the steps to the end and gives what they return, some at a time, in turn with the work of others.
-   * Undefined, and nothing is run, where so much work of this account is under way that it has to wait.
+   * Runs the generator to its end and resolves with its return value. Jobs of all accounts take turns.
+   * Returns undefined, and runs nothing, if the account has too many jobs in flight.
    */
   run<T>(accountId: number, steps: Generator<unknown, T>): Promise<T> | undefined;
 }
 
-/** The longest that others wait for one turn, but for its last step. */
+/** A turn starts no further step after this time. */
 const TURN_MS = 5;
-/** Behind each turn the thread belongs to others for so many times what it took: all turns get a fifth at most. */
+/** The pause after a turn, as a multiple of its duration. All jobs together use at most a fifth of the thread. */
 const REST_FACTOR = 4;
-/** Of one account; a client that shows several reports at once asks for them side by side. */
-const UNDER_WAY_MAX = 4;
+/** Jobs of one account at once. A dashboard requests several reports in parallel. */
+const JOBS_PER_ACCOUNT_MAX = 4;
 
-/** Turns of all accounts, one at a time, in the order in which they were asked for. */
+/** One turn runs at a time, in the order of the requests for it. */
 export function createFairQueue(clock: Clock): FairQueue {
-  const underWay = new Map<number, number>();
-  let free: Promise<void> = Promise.resolve();
+  const jobCounts = new Map<number, number>();
+  let previousTurn: Promise<void> = Promise.resolve();
   const inTurn = async <T>(work: () => T): Promise<T> => {
-    const before = free;
-    const over = Promise.withResolvers<void>();
-    free = over.promise;
-    await before;
+    const previous = previousTurn;
+    const ended = Promise.withResolvers<void>();
+    previousTurn = ended.promise;
+    await previous;
     const startedMs = clock.monotonicMs();
     try {
       return work();
     } finally {
-      setTimeout(over.resolve, Math.ceil((clock.monotonicMs() - startedMs) * REST_FACTOR));
+      setTimeout(ended.resolve, Math.ceil((clock.monotonicMs() - startedMs) * REST_FACTOR));
     }
   };
   const runAll = async <T>(accountId: number, steps: Generator<unknown, T>): Promise<T> => {
     try {
       for (;;) {
-        const step = await inTurn(() => turn(steps, clock));
+        const step = await inTurn(() => runTurn(steps, clock));
         if (step.done) return step.value;
       }
     } finally {
-      const others = (underWay.get(accountId) ?? 1) - 1;
-      if (others === 0) underWay.delete(accountId);
-      else underWay.set(accountId, others);
+      const left = (jobCounts.get(accountId) ?? 1) - 1;
+      if (left === 0) jobCounts.delete(accountId);
+      else jobCounts.set(accountId, left);
     }
   };
   return {
     run(accountId, steps) {
-      const count = underWay.get(accountId) ?? 0;
-      if (count >= UNDER_WAY_MAX) return undefined;
-      underWay.set(accountId, count + 1);
+      const count = jobCounts.get(accountId) ?? 0;
+      if (count >= JOBS_PER_ACCOUNT_MAX) return undefined;
+      jobCounts.set(accountId, count + 1);
       return runAll(accountId, steps);
     },
   };
 }
 
-/** The steps of one turn; returns the last of them. */
-function turn<T>(steps: Generator<unknown, T>, clock: Clock): IteratorResult<unknown, T> {
+/** Runs steps until the turn is over. Returns the result of the last step. */
+function runTurn<T>(steps: Generator<unknown, T>, clock: Clock): IteratorResult<unknown, T> {
   const untilMs = clock.monotonicMs() + TURN_MS;
   for (;;) {
     const step = steps.next();

@@ -15,14 +15,14 @@ export interface LimitStates {
   tokens: LimitState | undefined;
 }
 
-/** A request that was let in. */
+/** The permission to run one request. */
 export interface RateLimitPermit {
-  /** Takes the prompt's estimate from the token rate; where it cannot, nothing is left to be corrected. */
+  /** Takes the prompt's estimate from the token rate. If that fails, nothing was taken. */
   takeTokens(estimate: number): RateLimitResult;
-  /** Replaces the estimate by what the provider counted; once. */
+  /** Replaces the estimate by the tokens that the provider counted. Call it at most once. */
   correctTokens(counted: number): void;
   states(): LimitStates;
-  /** Ends its share of the concurrency; the second call of the same passage is a bug. */
+  /** Frees the slot of the key's concurrency. A second call is a bug and throws. */
   release(): void;
 }
 
@@ -31,7 +31,7 @@ export type RateLimitAdmission =
   | { ok: false; retryAfterMs: number; states: LimitStates };
 
 export interface RateLimiter {
-  /** Takes one request of the key's rate and concurrency. */
+  /** Takes one request from the key's rate, and one slot of its concurrency. */
   admit(keyId: number, limits: KeyLimits): RateLimitAdmission;
 }
 
@@ -43,14 +43,14 @@ interface KeyState {
   usedAtMs: number;
 }
 
-/** Buckets are full again after a minute: what was unused for longer need not be remembered. */
-const FORGET_AFTER_MS = 120_000;
+/** A bucket is full again after a minute, so the state of a key that is idle for longer is dropped. */
+const IDLE_MS_MAX = 120_000;
 const SWEEP_EVERY = 4096;
 
-/** Rate and concurrency of all keys, in memory; a restart starts full. */
+/** Rate and concurrency of all keys, in memory. A restart begins with full buckets. */
 export function createRateLimiter(clock: Clock): RateLimiter {
   const states = new Map<number, KeyState>();
-  let admission = 0;
+  let admitted = 0;
   const stateOf = (keyId: number, limits: KeyLimits, now: number): KeyState => {
     const known = states.get(keyId);
     if (known && sameLimits(known.limits, limits)) return known;
@@ -68,13 +68,12 @@ export function createRateLimiter(clock: Clock): RateLimiter {
   return {
     admit(keyId, limits) {
       const now = clock.monotonicMs();
-      admission += 1;
-      if (admission % SWEEP_EVERY === 0) sweep(states, now);
+      admitted += 1;
+      if (admitted % SWEEP_EVERY === 0) sweep(states, now);
       const state = stateOf(keyId, limits, now);
       state.usedAtMs = now;
       const { concurrentRequests } = limits;
       if (concurrentRequests > 0 && state.open >= concurrentRequests) {
-        // A place is free as soon as any of its requests ends.
         return { ok: false, retryAfterMs: SOON_MS, states: statesOf(state, now) };
       }
       const taken = state.requests?.take(1, now);
@@ -98,7 +97,7 @@ function openPermit(state: KeyState, clock: Clock): RateLimitPermit {
     },
     states: () => statesOf(state, clock.monotonicMs()),
     release() {
-      assert(isOpen, "a passage is released twice");
+      assert(isOpen, "a permit is released twice");
       isOpen = false;
       state.open -= 1;
     },
@@ -123,31 +122,31 @@ function sameLimits(a: KeyLimits, b: KeyLimits): boolean {
 
 function sweep(states: Map<number, KeyState>, now: number): void {
   for (const [keyId, state] of states) {
-    if (state.open === 0 && now - state.usedAtMs > FORGET_AFTER_MS) states.delete(keyId);
+    if (state.open === 0 && now - state.usedAtMs > IDLE_MS_MAX) states.delete(keyId);
   }
 }
 
-/** What a caller is told of a limit, in the convention's `x-ratelimit-*` terms. */
+/** The values of the `x-ratelimit-*` headers for one limit. */
 export interface LimitState {
   limit: number;
   remaining: number;
-  /** Until one can be taken. */
+  /** Milliseconds until one more can be taken. */
   nextMs: number;
-  /** Until the bucket is full again. */
+  /** Milliseconds until the bucket is full. */
   resetMs: number;
 }
 
-/** Whether something was taken; where not, after how long it could be. */
+/** Whether the amount was taken. If not: after how many milliseconds it can be. */
 export type RateLimitResult = { ok: true } | { ok: false; retryAfterMs: number };
 
 /**
- * A token bucket that holds one minute's worth and refills evenly. It may come to be in debt: by a
- * correction, and by one that took more than a minute's worth.
+ * A token bucket: it holds one minute's worth and refills evenly. A correction, or an amount of more than one minute's
+ * worth, can make its level negative.
  */
 export interface TokenBucket {
-  /** Takes the amount if it is there. */
+  /** Takes the amount if the level allows it. */
   take(amount: number, nowMs: number): RateLimitResult;
-  /** Takes (or gives back, when negative) whatever is there. */
+  /** Takes the amount, or returns it if negative, whatever the level is. */
   correct(amount: number, nowMs: number): void;
   state(nowMs: number): LimitState;
 }
@@ -166,7 +165,7 @@ function createTokenBucket(perMinute: number, nowMs: number): TokenBucket {
   return {
     take(amount, now) {
       refill(now);
-      // What exceeds a whole minute's worth could never be taken: it waits for a full bucket instead.
+      // More than one minute's worth would never fit, so it needs a full bucket only.
       const wanted = Math.min(amount, perMinute);
       if (level < wanted) return { ok: false, retryAfterMs: msUntil(wanted) };
       level -= amount;
@@ -188,13 +187,13 @@ function createTokenBucket(perMinute: number, nowMs: number): TokenBucket {
   };
 }
 
-/** Counts wrong keys by address, so that nobody can guess fast. A valid key never comes here. */
+/** Limits requests with an invalid key, by client address. Requests with a valid key are not counted. */
 export interface FailedKeyLimits {
-  /** Counts one, unless the address failed too often. */
+  /** Counts one invalid key, unless the address is over its limit. */
   count(address: string, perMinute: number): RateLimitResult;
 }
 
-/** More addresses than this are not told apart: the oldest is forgotten. */
+/** With more addresses, the one that was idle longest is dropped. */
 const ADDRESSES_MAX = 10_000;
 
 export function createFailedKeyLimits(clock: Clock): FailedKeyLimits {
@@ -210,13 +209,13 @@ export function createFailedKeyLimits(clock: Clock): FailedKeyLimits {
           : { perMinute, bucket: createTokenBucket(perMinute, now) };
       buckets.delete(address);
       buckets.set(address, entry);
-      if (buckets.size > ADDRESSES_MAX) forgetOldest(buckets);
+      if (buckets.size > ADDRESSES_MAX) dropOldest(buckets);
       return entry.bucket.take(1, now);
     },
   };
 }
 
-function forgetOldest(buckets: Map<string, unknown>): void {
+function dropOldest(buckets: Map<string, unknown>): void {
   const [oldest] = buckets.keys();
   if (oldest !== undefined) buckets.delete(oldest);
 }
