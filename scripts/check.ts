@@ -2,7 +2,7 @@
 import { copyFile, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { outputOf } from "../test/support/outputOf.ts";
+import { outputOf } from "../test/support/binary/binary.ts";
 
 const projectRoot = resolve(import.meta.dir, "..");
 const toolTimeoutMs = 5 * 60_000;

@@ -1,9 +1,9 @@
 /** Kills a gateway under load again and again: `bun scripts/crashLoop.ts [CYCLES] [SEED]`; 1000 unless given. */
 import { startDemoProvider } from "../src/commands/demo/provider.ts";
 import { drawnSeed, seededRandom } from "../test/support/seededRandom.ts";
-import { runCrashCycle } from "../test/support/crashCycle.ts";
-import { oneModel } from "../test/support/gatewayConfig.ts";
-import { startGatewayProcess } from "../test/support/gatewayProcess.ts";
+import { runCrashCycle } from "../test/support/binary/crashCycle.ts";
+import { oneModel } from "../test/support/gateway/gatewayConfig.ts";
+import { startGatewayProcess } from "../test/support/binary/gatewayProcess.ts";
 
 const cyclesDefault = 1000;
 const killAfterMax = 49;

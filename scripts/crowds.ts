@@ -2,9 +2,9 @@
  * Crowds on one balance: `bun scripts/crowds.ts [SEEDS] [FIRST]`; 100 unless given. Two hundred at once on a balance
  * for exactly ten, and a thousand of chance costs on a small one.
  */
-import { crowdConfig, crowdForTen, crowdOfChance } from "../test/support/crowd.ts";
-import { startProvider } from "../test/support/scriptedProvider.ts";
-import { openTestApp } from "../test/support/testApp.ts";
+import { crowdConfig, crowdForTen, crowdOfChance } from "../test/support/histories/crowd.ts";
+import { startProvider } from "../test/support/provider/scriptedProvider.ts";
+import { openTestApp } from "../test/support/gateway/testApp.ts";
 
 const seedsDefault = 100;
 const crowds = { crowdForTen, crowdOfChance };

@@ -3,15 +3,15 @@
  * WHICH is `holds` (memory alone), `ledger` (a real store and its writer) or `http` (the whole gateway).
  */
 import { assert, type IRawProperty } from "fast-check";
-import { historyConfig } from "../test/support/historyPrices.ts";
-import { holdsHistory } from "../test/support/holdsHistory.ts";
-import { httpHistory } from "../test/support/httpHistory.ts";
-import { openLedgerBench } from "../test/support/ledgerBench.ts";
-import { ledgerHistory } from "../test/support/ledgerHistory.ts";
-import { takeTurns } from "../test/support/moneyProvider.ts";
-import { startProvider } from "../test/support/scriptedProvider.ts";
+import { historyConfig } from "../test/support/histories/historyPrices.ts";
+import { holdsHistory } from "../test/support/histories/holdsHistory.ts";
+import { httpHistory } from "../test/support/histories/httpHistory.ts";
+import { openLedgerBench } from "../test/support/histories/ledgerBench.ts";
+import { ledgerHistory } from "../test/support/histories/ledgerHistory.ts";
+import { takeTurns } from "../test/support/histories/moneyProvider.ts";
+import { startProvider } from "../test/support/provider/scriptedProvider.ts";
 import { drawnSeed } from "../test/support/seededRandom.ts";
-import { openTestApp } from "../test/support/testApp.ts";
+import { openTestApp } from "../test/support/gateway/testApp.ts";
 
 /** A model with what it runs on; `close` checks the books once more. */
 interface Playground {

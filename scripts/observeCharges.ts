@@ -3,9 +3,9 @@
  * `bun scripts/observeCharges.ts [ANSWERS]`; 100000 unless given.
  */
 import { startDemoProvider } from "../src/commands/demo/provider.ts";
-import { oneModel } from "../test/support/gatewayConfig.ts";
-import { startGatewayProcess } from "../test/support/gatewayProcess.ts";
-import { observeCharges } from "../test/support/observer.ts";
+import { oneModel } from "../test/support/gateway/gatewayConfig.ts";
+import { startGatewayProcess } from "../test/support/binary/gatewayProcess.ts";
+import { observeCharges } from "../test/support/binary/observer.ts";
 
 const answersDefault = 100_000;
 

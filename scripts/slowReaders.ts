@@ -2,7 +2,7 @@
  * Slow readers of a provider that sends 100 MB to each as fast as it may: `bun scripts/slowReaders.ts [READERS]
  * [SECONDS]`; 200 for 60 s unless given. For each the gateway may hold less than a megabyte.
  */
-import { AHEAD_MAX, GROWTH_MAX, openSlowReaders } from "../test/support/slowReaders.ts";
+import { AHEAD_MAX, GROWTH_MAX, openSlowReaders } from "../test/support/binary/slowReaders.ts";
 
 const readersDefault = 200;
 const secondsDefault = 60;

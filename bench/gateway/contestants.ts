@@ -1,7 +1,7 @@
 import type { Subprocess } from "bun";
 import { mkdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { configText } from "../../test/support/gatewayConfig.ts";
+import { configText } from "../../test/support/gateway/gatewayConfig.ts";
 import { end, openFilesMax, spawn } from "./processes.ts";
 import { authorityFile, type Provider } from "./workers.ts";
 

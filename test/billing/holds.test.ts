@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { assert } from "fast-check";
 import { createHolds, type FundsReader } from "../../src/billing/holds.ts";
-import { holdsHistory } from "../support/holdsHistory.ts";
+import { holdsHistory } from "../support/histories/holdsHistory.ts";
 
 const histories = 20_000;
 const timeoutMs = 60_000;

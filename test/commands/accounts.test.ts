@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { openDesk, type Desk } from "../support/cli.ts";
+import { openDesk, type Desk } from "../support/binary/cli.ts";
 
 let desk: Desk;
 beforeEach(async () => {

@@ -3,9 +3,9 @@ import { copyFileSync, readdirSync, statSync, utimesSync, writeFileSync } from "
 import { join } from "node:path";
 import { Database } from "bun:sqlite";
 import { openStore, takeInstanceLock } from "../../src/store/store.ts";
-import { fromSource, openDesk, type Desk } from "../support/cli.ts";
-import { openAuditedBooks } from "../support/auditedBooks.ts";
-import { fund } from "../support/storeFolder.ts";
+import { fromSource, openDesk, type Desk } from "../support/binary/cli.ts";
+import { openAuditedBooks } from "../support/store/auditedBooks.ts";
+import { fund } from "../support/store/storeFolder.ts";
 import { until } from "../support/until.ts";
 
 /** A command takes a tenth of a second, on a machine that has nothing else to do. */

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { openDesk, type Desk } from "../support/cli.ts";
-import { costOfEnded, ended, fund, opened, openStoreFolder } from "../support/storeFolder.ts";
+import { openDesk, type Desk } from "../support/binary/cli.ts";
+import { costOfEnded, ended, fund, opened, openStoreFolder } from "../support/store/storeFolder.ts";
 
 let desk: Desk;
 beforeEach(async () => {

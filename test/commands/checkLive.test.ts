@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
-import { answered, choice, usual } from "../support/chatAnswers.ts";
-import { openDesk, type CommandRun, type Desk } from "../support/cli.ts";
-import { configText } from "../support/gatewayConfig.ts";
-import { geminiRefusal } from "../support/geminiAnswers.ts";
-import { ended } from "../support/responsesAnswers.ts";
+import { answered, choice, usual } from "../support/provider/chatAnswers.ts";
+import { openDesk, type CommandRun, type Desk } from "../support/binary/cli.ts";
+import { configText } from "../support/gateway/gatewayConfig.ts";
+import { geminiRefusal } from "../support/provider/geminiAnswers.ts";
+import { ended } from "../support/provider/responsesAnswers.ts";
 import {
   json,
   refusal,
@@ -12,7 +12,7 @@ import {
   text,
   type ProviderAnswer,
   type ScriptedProvider,
-} from "../support/scriptedProvider.ts";
+} from "../support/provider/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
 const key = "sk-upstream-0123456789abcdef";

@@ -6,8 +6,8 @@ import { bashScript } from "../../src/commands/completion/bash.ts";
 import { fishScript } from "../../src/commands/completion/fish.ts";
 import { commandTree } from "../../src/commands/completion/commandTree.ts";
 import { zshScript } from "../../src/commands/completion/zsh.ts";
-import { openDesk, type Desk } from "../support/cli.ts";
-import { shells } from "../support/shells.ts";
+import { openDesk, type Desk } from "../support/binary/cli.ts";
+import { shells } from "../support/binary/shells.ts";
 
 const writers = { bash: bashScript, zsh: zshScript, fish: fishScript };
 

@@ -2,8 +2,8 @@ import { Database } from "bun:sqlite";
 import { afterEach, describe, expect, test } from "bun:test";
 import { chownSync, mkdirSync, readFileSync, realpathSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { binaryPath } from "../support/binary.ts";
-import { openDesk, type Desk } from "../support/cli.ts";
+import { binaryPath } from "../support/binary/binary.ts";
+import { openDesk, type Desk } from "../support/binary/cli.ts";
 
 const desks: Desk[] = [];
 afterEach(async () => {

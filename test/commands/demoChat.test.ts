@@ -1,6 +1,14 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { startDemoProvider } from "../../src/commands/demo/provider.ts";
-import { chat, connect, frames, hello, model, post, wholeText } from "../support/demoClient.ts";
+import {
+  chat,
+  connect,
+  frames,
+  hello,
+  model,
+  post,
+  wholeText,
+} from "../support/binary/demoClient.ts";
 
 const provider = startDemoProvider({ wordDelayMs: 0 });
 afterAll(() => provider.stop());

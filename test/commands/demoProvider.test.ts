@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { startDemoProvider } from "../../src/commands/demo/provider.ts";
-import { chat, connect, failure, hello, model, post } from "../support/demoClient.ts";
+import { chat, connect, failure, hello, model, post } from "../support/binary/demoClient.ts";
 
 const provider = startDemoProvider({ wordDelayMs: 0 });
 // An hour before the first word: what arrives does not wait for words, and what ends was cut.

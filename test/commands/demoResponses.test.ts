@@ -9,7 +9,7 @@ import {
   model,
   post,
   wholeText,
-} from "../support/demoClient.ts";
+} from "../support/binary/demoClient.ts";
 
 const provider = startDemoProvider({ wordDelayMs: 0 });
 afterAll(() => provider.stop());

@@ -14,11 +14,11 @@ import {
 } from "node:fs/promises";
 import { join } from "node:path";
 import { takeInstanceLock } from "../../src/store/store.ts";
-import { fromSource, openDesk, type Desk } from "../support/cli.ts";
-import { change, checkNames, credit, examine, type Scene } from "../support/doctor.ts";
-import { makeFirstVersion } from "../support/firstVersion.ts";
-import { configText, oneModel } from "../support/gatewayConfig.ts";
-import { startProvider } from "../support/scriptedProvider.ts";
+import { fromSource, openDesk, type Desk } from "../support/binary/cli.ts";
+import { change, checkNames, credit, examine, type Scene } from "../support/binary/doctor.ts";
+import { makeFirstVersion } from "../support/store/firstVersion.ts";
+import { configText, oneModel } from "../support/gateway/gatewayConfig.ts";
+import { startProvider } from "../support/provider/scriptedProvider.ts";
 
 const PAGE_BYTES = 4096;
 const HOUR_MS = 3_600_000;

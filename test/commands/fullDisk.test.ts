@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { fromSource, openDesk, type Desk } from "../support/cli.ts";
+import { fromSource, openDesk, type Desk } from "../support/binary/cli.ts";
 
 let desk: Desk;
 beforeEach(async () => {

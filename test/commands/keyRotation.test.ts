@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { hashKey, isWellFormedKey } from "../../src/auth/apiKey.ts";
 import { DAY_MS } from "../../src/lib/time.ts";
-import { openDesk, type Desk } from "../support/cli.ts";
+import { openDesk, type Desk } from "../support/binary/cli.ts";
 
 const HOUR_MS = 3_600_000;
 

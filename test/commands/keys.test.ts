@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { hashKey, isWellFormedKey } from "../../src/auth/apiKey.ts";
-import { openDesk, type Desk } from "../support/cli.ts";
+import { openDesk, type Desk } from "../support/binary/cli.ts";
 
 let desk: Desk;
 beforeEach(async () => {

@@ -1,8 +1,8 @@
 import { closeSync, existsSync, openSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { fromSource, openDesk, type Desk } from "../support/cli.ts";
-import { configText, oneModel } from "../support/gatewayConfig.ts";
+import { fromSource, openDesk, type Desk } from "../support/binary/cli.ts";
+import { configText, oneModel } from "../support/gateway/gatewayConfig.ts";
 import { until } from "../support/until.ts";
 
 let desk: Desk;

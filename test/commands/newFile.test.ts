@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
-import { fromSource, openDesk, type Desk } from "../support/cli.ts";
+import { fromSource, openDesk, type Desk } from "../support/binary/cli.ts";
 
 let desk: Desk;
 beforeAll(async () => {

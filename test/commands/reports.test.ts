@@ -1,8 +1,15 @@
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { DAY_MS } from "../../src/lib/time.ts";
-import { openDesk, type Desk } from "../support/cli.ts";
-import { actor, ended, fund, opened, openStoreFolder, unbilled } from "../support/storeFolder.ts";
+import { openDesk, type Desk } from "../support/binary/cli.ts";
+import {
+  actor,
+  ended,
+  fund,
+  opened,
+  openStoreFolder,
+  unbilled,
+} from "../support/store/storeFolder.ts";
 
 const hostile = "=cmd()\u001b[31m,\u009b2J\u202e";
 

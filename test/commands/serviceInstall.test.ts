@@ -2,9 +2,9 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { writeUnit } from "../../src/commands/service/service.ts";
-import { binaryPath } from "../support/binary.ts";
-import { fromSource, openDesk, type Desk } from "../support/cli.ts";
-import { readUnit, valuesOf, wordsOf } from "../support/unitFile.ts";
+import { binaryPath } from "../support/binary/binary.ts";
+import { fromSource, openDesk, type Desk } from "../support/binary/cli.ts";
+import { readUnit, valuesOf, wordsOf } from "../support/binary/unitFile.ts";
 
 const config = `
 [server]

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { unitText, type UnitPlan } from "../../src/commands/service/unit.ts";
-import { readUnit, valuesOf, wordsOf } from "../support/unitFile.ts";
+import { readUnit, valuesOf, wordsOf } from "../support/binary/unitFile.ts";
 
 const plan: UnitPlan = {
   executable: "/usr/local/bin/tollgate",

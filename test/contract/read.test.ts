@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { parseJsonObject } from "../../src/contract/jsonBody.ts";
-import { collidingNames } from "../support/collidingNames.ts";
-import { cpuTimer } from "../support/cpuTimer.ts";
+import { collidingNames } from "../support/provider/collidingNames.ts";
+import { cpuTimer } from "../support/measurement.ts";
 import { refusalOf } from "./refusal.ts";
 
 test("parseJsonObject refuses names that would take seconds to read, and says so", async () => {

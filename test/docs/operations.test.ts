@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { createPrometheusMetrics } from "../../src/telemetry/prometheus.ts";
-import { readScrape } from "../support/scrape.ts";
+import { readScrape } from "../support/gateway/scrape.ts";
 import { readSourceTree } from "../support/sourceTree.ts";
 
 const root = join(import.meta.dir, "../..");

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { LLMock } from "@copilotkit/aimock";
 import { formatRoubles } from "../../src/lib/money.ts";
-import { costOf } from "../support/gatewayConfig.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
 import {
   startGatewayProcess,
   startTimeoutMs,
   type GatewayProcess,
-} from "../support/gatewayProcess.ts";
+} from "../support/binary/gatewayProcess.ts";
 
 /** A provider that nobody here wrote: what it says is in its fixtures, and it asks for a key. */
 const providerKey = "aimock-key";

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { GROWTH_BYTES_MAX } from "../support/fuzz/remains.ts";
-import { startTimeoutMs } from "../support/gatewayProcess.ts";
+import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 import { openAnswersBench, type AnswersBench } from "../support/fuzzAnswers/answersBench.ts";
 import { fuzzAnswers } from "../support/fuzzAnswers/answersFuzz.ts";
 

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { LLMock } from "@copilotkit/aimock";
 import { formatRoubles } from "../../src/lib/money.ts";
-import { chunksOf } from "../support/chatCalls.ts";
-import { costOf } from "../support/gatewayConfig.ts";
+import { chunksOf } from "../support/gateway/chatCalls.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
 import {
   startGatewayProcess,
   startTimeoutMs,
   type GatewayProcess,
-} from "../support/gatewayProcess.ts";
+} from "../support/binary/gatewayProcess.ts";
 
 /** A provider that nobody here wrote; it speaks the Messages API, and it judges what becomes of thoughts. */
 const providerKey = "aimock-key";

@@ -3,14 +3,14 @@ import { join } from "node:path";
 import { startDemoProvider } from "../../src/commands/demo/provider.ts";
 import { lostCharges } from "../support/auditor/auditor.ts";
 import type { SeenAnswer } from "../support/auditor/logs.ts";
-import { chat } from "../support/chatCalls.ts";
-import { oneModel } from "../support/gatewayConfig.ts";
+import { chat } from "../support/gateway/chatCalls.ts";
+import { oneModel } from "../support/gateway/gatewayConfig.ts";
 import {
   startGatewayProcess,
   startTimeoutMs,
   type GatewayProcess,
-} from "../support/gatewayProcess.ts";
-import { sendMixedLoad } from "../support/mixedLoad.ts";
+} from "../support/binary/gatewayProcess.ts";
+import { sendMixedLoad } from "../support/binary/mixedLoad.ts";
 import { until } from "../support/until.ts";
 
 // A word a millisecond: answers are under way all the time.

@@ -5,15 +5,20 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect } from "node:tls";
 import { makeCertificate } from "../config/makeCertificate.ts";
-import { doneEvent, helloEvent, stopEvent, usageEvent } from "../support/chatAnswers.ts";
-import { ask } from "../support/chatCalls.ts";
-import { configText, oneModel, type GatewayConfig } from "../support/gatewayConfig.ts";
+import { doneEvent, helloEvent, stopEvent, usageEvent } from "../support/provider/chatAnswers.ts";
+import { ask } from "../support/gateway/chatCalls.ts";
+import { configText, oneModel, type GatewayConfig } from "../support/gateway/gatewayConfig.ts";
 import {
   startGatewayProcess,
   startTimeoutMs,
   type GatewayProcess,
-} from "../support/gatewayProcess.ts";
-import { piece, startProvider, streamEnd, streamHead } from "../support/scriptedProvider.ts";
+} from "../support/binary/gatewayProcess.ts";
+import {
+  piece,
+  startProvider,
+  streamEnd,
+  streamHead,
+} from "../support/provider/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
 /** Begins a stream, and ends it when it is told. */

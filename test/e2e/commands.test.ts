@@ -1,14 +1,14 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { stat } from "node:fs/promises";
-import { usual } from "../support/chatAnswers.ts";
-import { call, chat } from "../support/chatCalls.ts";
-import { configText, oneModel, type GatewayConfig } from "../support/gatewayConfig.ts";
+import { usual } from "../support/provider/chatAnswers.ts";
+import { call, chat } from "../support/gateway/chatCalls.ts";
+import { configText, oneModel, type GatewayConfig } from "../support/gateway/gatewayConfig.ts";
 import {
   startGatewayProcess,
   startTimeoutMs,
   type GatewayProcess,
-} from "../support/gatewayProcess.ts";
-import { startProvider } from "../support/scriptedProvider.ts";
+} from "../support/binary/gatewayProcess.ts";
+import { startProvider } from "../support/provider/scriptedProvider.ts";
 
 const provider = startProvider(usual);
 const config = oneModel(`http://127.0.0.1:${provider.port}/v1`);

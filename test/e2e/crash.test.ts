@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import { startDemoProvider } from "../../src/commands/demo/provider.ts";
-import { runCrashCycle } from "../support/crashCycle.ts";
-import { oneModel } from "../support/gatewayConfig.ts";
-import { openBinaryBefore } from "../support/gatewayBefore.ts";
+import { runCrashCycle } from "../support/binary/crashCycle.ts";
+import { oneModel } from "../support/gateway/gatewayConfig.ts";
+import { openBinaryBefore } from "../support/binary/gatewayBefore.ts";
 
 // A word a millisecond: answers are under way all the time.
 const provider = startDemoProvider({ wordDelayMs: 1 });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { copyFile, link, rename, rm } from "node:fs/promises";
-import { oneModel } from "../support/gatewayConfig.ts";
-import { startGatewayProcess, startTimeoutMs } from "../support/gatewayProcess.ts";
+import { oneModel } from "../support/gateway/gatewayConfig.ts";
+import { startGatewayProcess, startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 
 /** It looks every 5 s; the rest is for a busy machine. */
 const noticedWithinMs = 8000;

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { exists } from "node:fs/promises";
 import { dirname } from "node:path";
-import { binaryPath } from "../support/binary.ts";
-import { startTimeoutMs } from "../support/gatewayProcess.ts";
+import { binaryPath } from "../support/binary/binary.ts";
+import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 import { until } from "../support/until.ts";
 
 /** What `tollgate demo --json` prints. */

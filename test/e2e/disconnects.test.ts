@@ -1,15 +1,15 @@
 import { expect, test } from "bun:test";
-import { helloEvent, roleEvent } from "../support/chatAnswers.ts";
-import { ask } from "../support/chatCalls.ts";
-import { oneModel } from "../support/gatewayConfig.ts";
-import { openBinaryBefore } from "../support/gatewayBefore.ts";
-import { unhinderedTimer } from "../support/processorWait.ts";
-import { connectRaw, postBytes } from "../support/rawClient.ts";
-import type { RawPeer } from "../support/rawServer.ts";
-import { created } from "../support/responsesAnswers.ts";
-import { piece, startProvider, streamHead } from "../support/scriptedProvider.ts";
-import { leavingWays } from "../support/steppedChat.ts";
-import { responseEvent } from "../support/upstreamText.ts";
+import { helloEvent, roleEvent } from "../support/provider/chatAnswers.ts";
+import { ask } from "../support/gateway/chatCalls.ts";
+import { oneModel } from "../support/gateway/gatewayConfig.ts";
+import { openBinaryBefore } from "../support/binary/gatewayBefore.ts";
+import { unhinderedTimer } from "../support/measurement.ts";
+import { connectRaw, postBytes } from "../support/gateway/rawClient.ts";
+import type { RawPeer } from "../support/provider/rawServer.ts";
+import { created } from "../support/provider/responsesAnswers.ts";
+import { piece, startProvider, streamHead } from "../support/provider/scriptedProvider.ts";
+import { leavingWays } from "../support/gateway/steppedChat.ts";
+import { responseEvent } from "../support/provider/upstreamText.ts";
 import { several } from "../support/several.ts";
 
 const clients = 200;

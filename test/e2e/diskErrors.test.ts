@@ -1,12 +1,12 @@
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { startDemoProvider } from "../../src/commands/demo/provider.ts";
-import { call, chat } from "../support/chatCalls.ts";
+import { call, chat } from "../support/gateway/chatCalls.ts";
 import { failDisk, type DiskError } from "../support/disk/diskError.ts";
 import { cCompiler, tellNotRun } from "../support/disk/faultyDisk.ts";
 import { startGatewayOnDisk, type GatewayOnDisk } from "../support/disk/powerCut.ts";
-import { startTimeoutMs } from "../support/gatewayProcess.ts";
-import { startProvider } from "../support/scriptedProvider.ts";
+import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
+import { startProvider } from "../support/provider/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
 const canRun = cCompiler() !== undefined;

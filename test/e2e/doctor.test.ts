@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
-import { examine } from "../support/doctor.ts";
-import { oneModel } from "../support/gatewayConfig.ts";
-import { startGatewayProcess, startTimeoutMs } from "../support/gatewayProcess.ts";
-import { startProvider } from "../support/scriptedProvider.ts";
+import { examine } from "../support/binary/doctor.ts";
+import { oneModel } from "../support/gateway/gatewayConfig.ts";
+import { startGatewayProcess, startTimeoutMs } from "../support/binary/gatewayProcess.ts";
+import { startProvider } from "../support/provider/scriptedProvider.ts";
 
 test(
   "doctor of the compiled binary looks at a gateway at work, and leaves it at work",

@@ -7,17 +7,23 @@ import {
   stopEvent,
   thereEvent,
   usageEvent,
-} from "../support/chatAnswers.ts";
-import { chat, chunksOf, openChat } from "../support/chatCalls.ts";
-import { oneModel } from "../support/gatewayConfig.ts";
+} from "../support/provider/chatAnswers.ts";
+import { chat, chunksOf, openChat } from "../support/gateway/chatCalls.ts";
+import { oneModel } from "../support/gateway/gatewayConfig.ts";
 import {
   startGatewayProcess,
   startTimeoutMs,
   type GatewayProcess,
-} from "../support/gatewayProcess.ts";
-import { created, delta, terminal } from "../support/responsesAnswers.ts";
-import { openResponse } from "../support/responsesCalls.ts";
-import { json, piece, startProvider, streamEnd, streamHead } from "../support/scriptedProvider.ts";
+} from "../support/binary/gatewayProcess.ts";
+import { created, delta, terminal } from "../support/provider/responsesAnswers.ts";
+import { openResponse } from "../support/gateway/responsesCalls.ts";
+import {
+  json,
+  piece,
+  startProvider,
+  streamEnd,
+  streamHead,
+} from "../support/provider/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 import { several } from "../support/several.ts";
 

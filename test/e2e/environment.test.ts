@@ -1,10 +1,10 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import { exists, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { binaryPath } from "../support/binary.ts";
-import { openDesk, type Desk } from "../support/cli.ts";
-import { configText, oneModel } from "../support/gatewayConfig.ts";
-import { startGatewayProcess, startTimeoutMs } from "../support/gatewayProcess.ts";
+import { binaryPath } from "../support/binary/binary.ts";
+import { openDesk, type Desk } from "../support/binary/cli.ts";
+import { configText, oneModel } from "../support/gateway/gatewayConfig.ts";
+import { startGatewayProcess, startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 
 const config = oneModel("http://127.0.0.1:9/v1");
 let binary: string;

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { openFuzzBench, type FuzzBench } from "../support/fuzz/bench.ts";
 import { fuzzHttp } from "../support/fuzz/httpFuzz.ts";
 import { GROWTH_BYTES_MAX } from "../support/fuzz/remains.ts";
-import { startTimeoutMs } from "../support/gatewayProcess.ts";
+import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 
 let bench: FuzzBench;
 beforeAll(async () => {

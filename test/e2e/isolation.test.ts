@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { startTimeoutMs } from "../support/gatewayProcess.ts";
+import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 import { openIsolationBench, type IsolationBench } from "../support/isolation/bench.ts";
 import { mixTenants } from "../support/isolation/isolation.ts";
 

@@ -1,12 +1,18 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
-import { answersCost, wholeAnswer } from "../support/answersCost.ts";
-import { badKey, chat, expectRefusal, tooOften, unknownModel } from "../support/chatCalls.ts";
+import { answersCost, wholeAnswer } from "../support/gateway/answersCost.ts";
+import {
+  badKey,
+  chat,
+  expectRefusal,
+  tooOften,
+  unknownModel,
+} from "../support/gateway/chatCalls.ts";
 import {
   startGatewayProcess,
   startTimeoutMs,
   type GatewayProcess,
-} from "../support/gatewayProcess.ts";
-import { startProvider } from "../support/scriptedProvider.ts";
+} from "../support/binary/gatewayProcess.ts";
+import { startProvider } from "../support/provider/scriptedProvider.ts";
 
 const provider = startProvider(wholeAnswer);
 /** In nano-roubles: an answer costs 0.01 roubles, and that is what is held for one. */

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { answered } from "../support/chatAnswers.ts";
-import { ask, chat } from "../support/chatCalls.ts";
+import { answered } from "../support/provider/chatAnswers.ts";
+import { ask, chat } from "../support/gateway/chatCalls.ts";
 import {
   startGatewayProcess,
   startTimeoutMs,
   type GatewayProcess,
-} from "../support/gatewayProcess.ts";
-import { startProvider } from "../support/scriptedProvider.ts";
+} from "../support/binary/gatewayProcess.ts";
+import { startProvider } from "../support/provider/scriptedProvider.ts";
 
 /** The dearest prices there are; a token of an answer costs a rouble. */
 const prices = { rub_input_per_1m: 999_999_999, rub_output_per_1m: 1_000_000_000 };

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { binaryPath } from "../support/binary.ts";
-import { helloEvent, roleEvent, usual } from "../support/chatAnswers.ts";
-import { ask, openChat } from "../support/chatCalls.ts";
-import { oneModel } from "../support/gatewayConfig.ts";
-import { startGatewayProcess, startTimeoutMs } from "../support/gatewayProcess.ts";
-import { chatBytes, connectRaw } from "../support/rawClient.ts";
-import { piece, startProvider, streamHead } from "../support/scriptedProvider.ts";
+import { binaryPath } from "../support/binary/binary.ts";
+import { helloEvent, roleEvent, usual } from "../support/provider/chatAnswers.ts";
+import { ask, openChat } from "../support/gateway/chatCalls.ts";
+import { oneModel } from "../support/gateway/gatewayConfig.ts";
+import { startGatewayProcess, startTimeoutMs } from "../support/binary/gatewayProcess.ts";
+import { chatBytes, connectRaw } from "../support/gateway/rawClient.ts";
+import { piece, startProvider, streamHead } from "../support/provider/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
 /** Begins a stream and leaves it open; answers all else at once. */

@@ -4,16 +4,16 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { copyFile, exists, mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { usual } from "../support/chatAnswers.ts";
-import { ask } from "../support/chatCalls.ts";
-import { configText, oneModel } from "../support/gatewayConfig.ts";
+import { usual } from "../support/provider/chatAnswers.ts";
+import { ask } from "../support/gateway/chatCalls.ts";
+import { configText, oneModel } from "../support/gateway/gatewayConfig.ts";
 import {
   startGatewayProcess,
   startTimeoutMs,
   type GatewayProcess,
-} from "../support/gatewayProcess.ts";
-import { testAuthority } from "../support/rawServer.ts";
-import { startProvider } from "../support/scriptedProvider.ts";
+} from "../support/binary/gatewayProcess.ts";
+import { testAuthority } from "../support/provider/rawServer.ts";
+import { startProvider } from "../support/provider/scriptedProvider.ts";
 
 const provider = startProvider(usual);
 const providerUrl = `http://127.0.0.1:${provider.port}/v1`;

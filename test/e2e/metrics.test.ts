@@ -1,18 +1,18 @@
+import packageJson from "../../package.json" with { type: "json" };
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { exists, mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import packageJson from "../../package.json" with { type: "json" };
-import { helloEvent, usual } from "../support/chatAnswers.ts";
-import { chat, openChat } from "../support/chatCalls.ts";
-import { configText, oneModel } from "../support/gatewayConfig.ts";
+import { helloEvent, usual } from "../support/provider/chatAnswers.ts";
+import { chat, openChat } from "../support/gateway/chatCalls.ts";
+import { configText, oneModel } from "../support/gateway/gatewayConfig.ts";
 import {
   startGatewayProcess,
   startTimeoutMs,
   type GatewayProcess,
-} from "../support/gatewayProcess.ts";
-import { scrape } from "../support/scrape.ts";
-import { piece, raw, startProvider, streamHead } from "../support/scriptedProvider.ts";
+} from "../support/binary/gatewayProcess.ts";
+import { scrape } from "../support/gateway/scrape.ts";
+import { piece, raw, startProvider, streamHead } from "../support/provider/scriptedProvider.ts";
 
 const provider = startProvider(usual);
 const providerUrl = `http://127.0.0.1:${provider.port}/v1`;

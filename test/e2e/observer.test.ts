@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import { startDemoProvider } from "../../src/commands/demo/provider.ts";
-import { oneModel } from "../support/gatewayConfig.ts";
-import { openBinaryBefore } from "../support/gatewayBefore.ts";
-import { observeCharges } from "../support/observer.ts";
+import { oneModel } from "../support/gateway/gatewayConfig.ts";
+import { openBinaryBefore } from "../support/binary/gatewayBefore.ts";
+import { observeCharges } from "../support/binary/observer.ts";
 
 const provider = startDemoProvider({ wordDelayMs: 0 });
 const sections = { database: { path: "tollgate.db", durability: "power" } };

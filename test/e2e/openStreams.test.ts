@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test";
-import { helloEvent, roleEvent, streamed } from "../support/chatAnswers.ts";
-import { ask } from "../support/chatCalls.ts";
-import { openBinaryBefore } from "../support/gatewayBefore.ts";
-import type { RequestRecord } from "../support/gatewayProcess.ts";
-import { chatBytes, connectRaw, type RawClient } from "../support/rawClient.ts";
-import { piece, startProvider, streamHead } from "../support/scriptedProvider.ts";
+import { helloEvent, roleEvent, streamed } from "../support/provider/chatAnswers.ts";
+import { ask } from "../support/gateway/chatCalls.ts";
+import { openBinaryBefore } from "../support/binary/gatewayBefore.ts";
+import type { RequestRecord } from "../support/binary/gatewayProcess.ts";
+import { chatBytes, connectRaw, type RawClient } from "../support/gateway/rawClient.ts";
+import { piece, startProvider, streamHead } from "../support/provider/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
 const openStreams = 1000;

@@ -1,9 +1,9 @@
-import { describe, expect, test } from "bun:test";
 import OpenAI, { NotFoundError } from "openai";
+import { describe, expect, test } from "bun:test";
 import { startDemoProvider } from "../../src/commands/demo/provider.ts";
-import { chat, failure, hello, wholeText } from "../support/demoClient.ts";
-import { costOf } from "../support/gatewayConfig.ts";
-import { openBinaryBefore } from "../support/gatewayBefore.ts";
+import { chat, failure, hello, wholeText } from "../support/binary/demoClient.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { openBinaryBefore } from "../support/binary/gatewayBefore.ts";
 import { openaiClients } from "../support/sdk/openai.ts";
 import { prove } from "../support/sdk/situations.ts";
 import { formatRoubles } from "../../src/lib/money.ts";

@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { usual } from "../support/chatAnswers.ts";
-import { call, ask } from "../support/chatCalls.ts";
-import { openDesk } from "../support/cli.ts";
-import { binaryPath } from "../support/binary.ts";
-import { configText } from "../support/gatewayConfig.ts";
+import { usual } from "../support/provider/chatAnswers.ts";
+import { call, ask } from "../support/gateway/chatCalls.ts";
+import { openDesk } from "../support/binary/cli.ts";
+import { binaryPath } from "../support/binary/binary.ts";
+import { configText } from "../support/gateway/gatewayConfig.ts";
 import {
   startGatewayProcess,
   startTimeoutMs,
   type GatewayProcess,
-} from "../support/gatewayProcess.ts";
-import { refusal, startProvider } from "../support/scriptedProvider.ts";
+} from "../support/binary/gatewayProcess.ts";
+import { refusal, startProvider } from "../support/provider/scriptedProvider.ts";
 
 /** Lines of a table, their columns one blank apart. */
 const linesOf = (text: string): string[] =>

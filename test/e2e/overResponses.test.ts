@@ -1,13 +1,13 @@
+import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { LLMock } from "@copilotkit/aimock";
-import OpenAI from "openai";
 import { formatRoubles } from "../../src/lib/money.ts";
-import { costOf } from "../support/gatewayConfig.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
 import {
   startGatewayProcess,
   startTimeoutMs,
   type GatewayProcess,
-} from "../support/gatewayProcess.ts";
+} from "../support/binary/gatewayProcess.ts";
 
 /** A provider that nobody here wrote, asked over its responses interface by a client that nobody here wrote. */
 const providerKey = "aimock-key";

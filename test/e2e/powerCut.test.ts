@@ -3,7 +3,7 @@ import { startDemoProvider } from "../../src/commands/demo/provider.ts";
 import { seededRandom } from "../support/seededRandom.ts";
 import { cCompiler, tellNotRun } from "../support/disk/faultyDisk.ts";
 import { cutPower, startGatewayOnDisk, type GatewayOnDisk } from "../support/disk/powerCut.ts";
-import { startTimeoutMs } from "../support/gatewayProcess.ts";
+import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 
 const canRun = cCompiler() !== undefined;
 if (!canRun) tellNotRun("power cuts");

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { helloEvent, roleEvent } from "../support/chatAnswers.ts";
-import { ask } from "../support/chatCalls.ts";
+import { helloEvent, roleEvent } from "../support/provider/chatAnswers.ts";
+import { ask } from "../support/gateway/chatCalls.ts";
 import {
   startGatewayProcess,
   startTimeoutMs,
   type GatewayProcess,
-} from "../support/gatewayProcess.ts";
-import { residentBytes } from "../support/memory.ts";
-import { piece, startProvider, streamHead } from "../support/scriptedProvider.ts";
+} from "../support/binary/gatewayProcess.ts";
+import { residentBytes } from "../support/measurement.ts";
+import { piece, startProvider, streamHead } from "../support/provider/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
 const streams = 40;

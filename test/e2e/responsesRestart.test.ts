@@ -1,9 +1,9 @@
 import { expect, test } from "bun:test";
-import { openBinaryBefore } from "../support/gatewayBefore.ts";
-import type { GatewayProcess } from "../support/gatewayProcess.ts";
-import { responds } from "../support/responsesAnswers.ts";
-import { respond } from "../support/responsesCalls.ts";
-import { refusal, startProvider } from "../support/scriptedProvider.ts";
+import { openBinaryBefore } from "../support/binary/gatewayBefore.ts";
+import type { GatewayProcess } from "../support/binary/gatewayProcess.ts";
+import { responds } from "../support/provider/responsesAnswers.ts";
+import { respond } from "../support/gateway/responsesCalls.ts";
+import { refusal, startProvider } from "../support/provider/scriptedProvider.ts";
 
 const first = startProvider();
 const second = startProvider();

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { DAY_MS } from "../../src/lib/time.ts";
-import { oneModel } from "../support/gatewayConfig.ts";
+import { oneModel } from "../support/gateway/gatewayConfig.ts";
 import {
   startGatewayProcess,
   startTimeoutMs,
   type GatewayProcess,
-} from "../support/gatewayProcess.ts";
-import { ended, fund, opened, openStoreFolder } from "../support/storeFolder.ts";
+} from "../support/binary/gatewayProcess.ts";
+import { ended, fund, opened, openStoreFolder } from "../support/store/storeFolder.ts";
 
 const ages = [400, 100, 31, 29, 1];
 

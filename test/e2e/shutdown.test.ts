@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from "bun:test";
-import { binaryPath } from "../support/binary.ts";
+import { binaryPath } from "../support/binary/binary.ts";
 import {
   choice,
   completion,
@@ -9,12 +9,12 @@ import {
   stopEvent,
   thereEvent,
   usageEvent,
-} from "../support/chatAnswers.ts";
-import { ask, call, chunksOf, openChat, type OpenReply } from "../support/chatCalls.ts";
-import { oneModel } from "../support/gatewayConfig.ts";
-import { startGatewayBefore } from "../support/gatewayBefore.ts";
-import { startTimeoutMs, type GatewayProcess } from "../support/gatewayProcess.ts";
-import { chatBytes, connectRaw } from "../support/rawClient.ts";
+} from "../support/provider/chatAnswers.ts";
+import { ask, call, chunksOf, openChat, type OpenReply } from "../support/gateway/chatCalls.ts";
+import { oneModel } from "../support/gateway/gatewayConfig.ts";
+import { startGatewayBefore } from "../support/binary/gatewayBefore.ts";
+import { startTimeoutMs, type GatewayProcess } from "../support/binary/gatewayProcess.ts";
+import { chatBytes, connectRaw } from "../support/gateway/rawClient.ts";
 import {
   json,
   piece,
@@ -23,9 +23,9 @@ import {
   streamHead,
   type ProviderAnswer,
   type ScriptedProvider,
-} from "../support/scriptedProvider.ts";
+} from "../support/provider/scriptedProvider.ts";
 import { until } from "../support/until.ts";
-import { responseEvent, responseObject } from "../support/upstreamText.ts";
+import { responseEvent, responseObject } from "../support/provider/upstreamText.ts";
 
 beforeAll(async () => {
   await binaryPath();

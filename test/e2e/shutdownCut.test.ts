@@ -1,22 +1,28 @@
 import { Database } from "bun:sqlite";
 import { beforeAll, expect, test } from "bun:test";
-import { binaryPath } from "../support/binary.ts";
-import { answered, doneEvent, helloEvent, stopEvent, usageEvent } from "../support/chatAnswers.ts";
-import { ask } from "../support/chatCalls.ts";
-import { startGatewayBefore } from "../support/gatewayBefore.ts";
+import { binaryPath } from "../support/binary/binary.ts";
+import {
+  answered,
+  doneEvent,
+  helloEvent,
+  stopEvent,
+  usageEvent,
+} from "../support/provider/chatAnswers.ts";
+import { ask } from "../support/gateway/chatCalls.ts";
+import { startGatewayBefore } from "../support/binary/gatewayBefore.ts";
 import {
   startTimeoutMs,
   type GatewayProcess,
   type RequestRecord,
-} from "../support/gatewayProcess.ts";
-import { chatBytes, connectRaw, type RawClient } from "../support/rawClient.ts";
+} from "../support/binary/gatewayProcess.ts";
+import { chatBytes, connectRaw, type RawClient } from "../support/gateway/rawClient.ts";
 import {
   piece,
   startProvider,
   streamEnd,
   streamHead,
   type ScriptedProvider,
-} from "../support/scriptedProvider.ts";
+} from "../support/provider/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 import { several } from "../support/several.ts";
 

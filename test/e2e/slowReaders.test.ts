@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { startTimeoutMs } from "../support/gatewayProcess.ts";
+import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 import {
   AHEAD_MAX,
   GROWTH_MAX,
   openSlowReaders,
   type SlowReaders,
-} from "../support/slowReaders.ts";
+} from "../support/binary/slowReaders.ts";
 
 /** So many that what they may take together is more than the memory of a runtime varies by. */
 const readers = 40;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { startTimeoutMs } from "../support/gatewayProcess.ts";
+import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 import { openSoakBench, type SoakBench } from "../support/soak/bench.ts";
 import { soak } from "../support/soak/soak.ts";
 

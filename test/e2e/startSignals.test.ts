@@ -2,8 +2,8 @@ import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { rename } from "node:fs/promises";
-import { oneModel } from "../support/gatewayConfig.ts";
-import { startGatewayProcess, startTimeoutMs } from "../support/gatewayProcess.ts";
+import { oneModel } from "../support/gateway/gatewayConfig.ts";
+import { startGatewayProcess, startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 import { until } from "../support/until.ts";
 
 const SIGHUP = 1n;

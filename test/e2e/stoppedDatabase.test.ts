@@ -3,13 +3,13 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { copyFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { startDemoProvider } from "../../src/commands/demo/provider.ts";
-import { chat } from "../support/chatCalls.ts";
-import { oneModel } from "../support/gatewayConfig.ts";
+import { chat } from "../support/gateway/chatCalls.ts";
+import { oneModel } from "../support/gateway/gatewayConfig.ts";
 import {
   startGatewayProcess,
   startTimeoutMs,
   type GatewayProcess,
-} from "../support/gatewayProcess.ts";
+} from "../support/binary/gatewayProcess.ts";
 import { until } from "../support/until.ts";
 
 const provider = startDemoProvider({ wordDelayMs: 0 });

@@ -3,7 +3,12 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test
 import { admit, type Admission } from "../../src/gateway/admission/admit.ts";
 import { findModel } from "../../src/gateway/catalog.ts";
 import type { RequestContext } from "../../src/gateway/gateway.ts";
-import { openTestApp, type KeyOptions, type TestApp, type TestKey } from "../support/testApp.ts";
+import {
+  openTestApp,
+  type KeyOptions,
+  type TestApp,
+  type TestKey,
+} from "../support/gateway/testApp.ts";
 
 const TOKEN = 1000n;
 const ANSWER = 100;

@@ -4,7 +4,7 @@ import { ResponsesDecoder } from "../../src/gateway/decoding/responsesDecoder.ts
 import { parseAnswer } from "../../src/providers/reportedFailure.ts";
 import { errorOfReply } from "../../src/providers/errorReply.ts";
 import { AnswerError } from "../../src/providers/provider.ts";
-import { collidingNames } from "../support/collidingNames.ts";
+import { collidingNames } from "../support/provider/collidingNames.ts";
 
 const costly = JSON.stringify({ object: "response", names: collidingNames(500) });
 const refusal = new AnswerError("the answer has names made to collide");

@@ -7,9 +7,9 @@ import { settleLeaked } from "../../src/app.ts";
 import type { RequestContext } from "../../src/gateway/gateway.ts";
 import { StreamRelay } from "../../src/gateway/streaming/streamRelay.ts";
 import { UpstreamError, type UpstreamExchange } from "../../src/providers/upstream.ts";
-import { doneEvent, helloEvent, stopEvent, usageEvent } from "../support/chatAnswers.ts";
-import { rouble, type TestKey } from "../support/testApp.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
+import { doneEvent, helloEvent, stopEvent, usageEvent } from "../support/provider/chatAnswers.ts";
+import { rouble, type TestKey } from "../support/gateway/testApp.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
 import { until } from "../support/until.ts";
 
 const minuteMs = 60_000;

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
-import { answered, doneEvent, helloEvent, roleEvent } from "../support/chatAnswers.ts";
-import { chat } from "../support/chatCalls.ts";
-import { costOf } from "../support/gatewayConfig.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { piece, streamEnd, streamHead } from "../support/scriptedProvider.ts";
-import { beginChat, type SteppedChat } from "../support/steppedChat.ts";
-import { chatEvent } from "../support/upstreamText.ts";
+import { answered, doneEvent, helloEvent, roleEvent } from "../support/provider/chatAnswers.ts";
+import { chat } from "../support/gateway/chatCalls.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { piece, streamEnd, streamHead } from "../support/provider/scriptedProvider.ts";
+import { beginChat, type SteppedChat } from "../support/gateway/steppedChat.ts";
+import { chatEvent } from "../support/provider/upstreamText.ts";
 
 /** The provider's own time-outs come well within the grace. */
 const at = openOneModelBefore(

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import { formatRoubles } from "../../src/lib/money.ts";
-import { usual } from "../support/chatAnswers.ts";
-import { call, chat } from "../support/chatCalls.ts";
-import { costOf, oneModel } from "../support/gatewayConfig.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { rouble, type KeyOptions, type TestKey } from "../support/testApp.ts";
+import { usual } from "../support/provider/chatAnswers.ts";
+import { call, chat } from "../support/gateway/chatCalls.ts";
+import { costOf, oneModel } from "../support/gateway/gatewayConfig.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { rouble, type KeyOptions, type TestKey } from "../support/gateway/testApp.ts";
 import { until } from "../support/until.ts";
 
 const limits = { requests_per_minute: 600, tokens_per_minute: 0, concurrent_requests: 64 };

@@ -11,12 +11,12 @@ import {
   stopEvent,
   textEvent,
   usualMessage,
-} from "../support/anthropicAnswers.ts";
-import { usual } from "../support/chatAnswers.ts";
-import { chat, chunksOf, expectRefusal, noProvider } from "../support/chatCalls.ts";
-import { costOf } from "../support/gatewayConfig.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { json, stream, text, type ProviderAnswer } from "../support/scriptedProvider.ts";
+} from "../support/provider/anthropicAnswers.ts";
+import { usual } from "../support/provider/chatAnswers.ts";
+import { chat, chunksOf, expectRefusal, noProvider } from "../support/gateway/chatCalls.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { json, stream, text, type ProviderAnswer } from "../support/provider/scriptedProvider.ts";
 
 const apiKey = "sk-ant-0123456789abcdef";
 const route = { provider: "claude", model: "claude-sonnet-4-5", responses: false };

@@ -6,11 +6,11 @@ import {
   startEvent,
   stopEvent,
   textEvent,
-} from "../support/anthropicAnswers.ts";
-import { costOf } from "../support/gatewayConfig.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { piece, streamEnd, streamHead } from "../support/scriptedProvider.ts";
-import { beginChat } from "../support/steppedChat.ts";
+} from "../support/provider/anthropicAnswers.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { piece, streamEnd, streamHead } from "../support/provider/scriptedProvider.ts";
+import { beginChat } from "../support/gateway/steppedChat.ts";
 
 const opened = openBefore(["claude"], ({ claude }) => ({
   providers: { claude: { base_url: claude, kind: "anthropic" } },

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import { doneEvent, helloEvent, stopEvent, usageEvent } from "../support/chatAnswers.ts";
-import { chat, openChat, type Reply } from "../support/chatCalls.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { created, delta, ended, terminal } from "../support/responsesAnswers.ts";
-import { respond } from "../support/responsesCalls.ts";
+import { doneEvent, helloEvent, stopEvent, usageEvent } from "../support/provider/chatAnswers.ts";
+import { chat, openChat, type Reply } from "../support/gateway/chatCalls.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { created, delta, ended, terminal } from "../support/provider/responsesAnswers.ts";
+import { respond } from "../support/gateway/responsesCalls.ts";
 import {
   json,
   piece,
@@ -12,7 +12,7 @@ import {
   streamEnd,
   streamHead,
   type ProviderAnswer,
-} from "../support/scriptedProvider.ts";
+} from "../support/provider/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
 const at = openOneModelBefore({ log: { level: "debug" }, billing: { disconnect_grace: "10ms" } });

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { badKey, call, chat, expectRefusal, tooOften } from "../support/chatCalls.ts";
-import { usual } from "../support/chatAnswers.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { connectRaw } from "../support/rawClient.ts";
+import { badKey, call, chat, expectRefusal, tooOften } from "../support/gateway/chatCalls.ts";
+import { usual } from "../support/provider/chatAnswers.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { connectRaw } from "../support/gateway/rawClient.ts";
 import { until } from "../support/until.ts";
 
 const at = openOneModelBefore();

@@ -1,12 +1,17 @@
 import { describe, expect, test } from "bun:test";
 import { array, assert, boolean, nat, property, tuple } from "fast-check";
 import { createBodyBudget, type BodyReservation } from "../../src/limits/bodyBudget.ts";
-import { answered, helloEvent, roleEvent } from "../support/chatAnswers.ts";
-import { chat, openChat } from "../support/chatCalls.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { piece, refusal, streamHead } from "../support/scriptedProvider.ts";
-import type { ProviderAnswer, ScriptedProvider } from "../support/scriptedProvider.ts";
-import type { TestApp, TestKey } from "../support/testApp.ts";
+import { answered, helloEvent, roleEvent } from "../support/provider/chatAnswers.ts";
+import { chat, openChat } from "../support/gateway/chatCalls.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import {
+  piece,
+  refusal,
+  streamHead,
+  type ProviderAnswer,
+  type ScriptedProvider,
+} from "../support/provider/scriptedProvider.ts";
+import type { TestApp, TestKey } from "../support/gateway/testApp.ts";
 import { until } from "../support/until.ts";
 
 const at = openOneModelBefore();

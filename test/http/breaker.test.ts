@@ -1,10 +1,10 @@
 import { describe, expect, spyOn, test } from "bun:test";
 import { candidatesOf } from "../../src/gateway/catalog.ts";
-import { answered, completion, helloEvent, usual } from "../support/chatAnswers.ts";
-import { chat, chunksOf, openChat, type Reply } from "../support/chatCalls.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { ended, responds, terminal } from "../support/responsesAnswers.ts";
-import { respond } from "../support/responsesCalls.ts";
+import { answered, completion, helloEvent, usual } from "../support/provider/chatAnswers.ts";
+import { chat, chunksOf, openChat, type Reply } from "../support/gateway/chatCalls.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { ended, responds, terminal } from "../support/provider/responsesAnswers.ts";
+import { respond } from "../support/gateway/responsesCalls.ts";
 import {
   json,
   raw,
@@ -12,7 +12,7 @@ import {
   stream,
   text,
   type ProviderAnswer,
-} from "../support/scriptedProvider.ts";
+} from "../support/provider/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
 const at = openBefore(["one", "two"], (urls) => ({

@@ -1,14 +1,14 @@
 import { describe, expect, test } from "bun:test";
-import { completion, helloEvent } from "../support/chatAnswers.ts";
-import { chat, chunksOf, expectRefusal, noProvider } from "../support/chatCalls.ts";
-import { collidingNames } from "../support/collidingNames.ts";
-import { costOf } from "../support/gatewayConfig.ts";
-import { openBefore, upstreamKey } from "../support/gatewayUnderTest.ts";
-import { geminiEvent, saying, usageMetadata } from "../support/geminiAnswers.ts";
-import { created, delta, terminal } from "../support/responsesAnswers.ts";
-import { respond } from "../support/responsesCalls.ts";
-import { json, stream, type ProviderAnswer } from "../support/scriptedProvider.ts";
-import { chatEvent } from "../support/upstreamText.ts";
+import { completion, helloEvent } from "../support/provider/chatAnswers.ts";
+import { chat, chunksOf, expectRefusal, noProvider } from "../support/gateway/chatCalls.ts";
+import { collidingNames } from "../support/provider/collidingNames.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { openBefore, upstreamKey } from "../support/gateway/gatewayUnderTest.ts";
+import { geminiEvent, saying, usageMetadata } from "../support/provider/geminiAnswers.ts";
+import { created, delta, terminal } from "../support/provider/responsesAnswers.ts";
+import { respond } from "../support/gateway/responsesCalls.ts";
+import { json, stream, type ProviderAnswer } from "../support/provider/scriptedProvider.ts";
+import { chatEvent } from "../support/provider/upstreamText.ts";
 
 /**
  * What a caller can choose so that its answer cannot be read: it may not have what came before for nothing, and no

@@ -8,12 +8,12 @@ import {
   stopEvent,
   usage,
   usageEvent,
-} from "../support/chatAnswers.ts";
-import { ask, chunksOf, openChat } from "../support/chatCalls.ts";
-import { costOf } from "../support/gatewayConfig.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { chatBytes, connectRaw } from "../support/rawClient.ts";
-import { json, piece, raw, streamEnd, streamHead } from "../support/scriptedProvider.ts";
+} from "../support/provider/chatAnswers.ts";
+import { ask, chunksOf, openChat } from "../support/gateway/chatCalls.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { chatBytes, connectRaw } from "../support/gateway/rawClient.ts";
+import { json, piece, raw, streamEnd, streamHead } from "../support/provider/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
 const at = openOneModelBefore();

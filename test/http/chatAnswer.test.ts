@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import { formatRoubles } from "../../src/lib/money.ts";
-import { answered, choice, completion, usage, usual } from "../support/chatAnswers.ts";
-import { chat, expectRefusal, noProvider } from "../support/chatCalls.ts";
-import { costOf } from "../support/gatewayConfig.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { json } from "../support/scriptedProvider.ts";
+import { answered, choice, completion, usage, usual } from "../support/provider/chatAnswers.ts";
+import { chat, expectRefusal, noProvider } from "../support/gateway/chatCalls.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { json } from "../support/provider/scriptedProvider.ts";
 
 const at = openOneModelBefore();
 const strict = openOneModelBefore({ api: { unknown_fields: "reject" } });

@@ -9,11 +9,11 @@ import {
   noProvider,
   tooOften,
   unknownModel,
-} from "../support/chatCalls.ts";
-import { answered, usual } from "../support/chatAnswers.ts";
-import { costOf, prices } from "../support/gatewayConfig.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { refusal } from "../support/scriptedProvider.ts";
+} from "../support/gateway/chatCalls.ts";
+import { answered, usual } from "../support/provider/chatAnswers.ts";
+import { costOf, prices } from "../support/gateway/gatewayConfig.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { refusal } from "../support/provider/scriptedProvider.ts";
 
 const at = openOneModelBefore();
 

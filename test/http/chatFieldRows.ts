@@ -1,4 +1,4 @@
-import { ask } from "../support/chatCalls.ts";
+import { ask } from "../support/gateway/chatCalls.ts";
 
 const message = { role: "user", content: "hello" };
 const accepted = undefined;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { ask, call, expectRefusal, unknownModel } from "../support/chatCalls.ts";
-import { usual } from "../support/chatAnswers.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
+import { ask, call, expectRefusal, unknownModel } from "../support/gateway/chatCalls.ts";
+import { usual } from "../support/provider/chatAnswers.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
 import { fields, openFields, type FieldRow } from "./chatFieldRows.ts";
 
 const sections = { server: { max_body: "300KB" } };

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { answered } from "../support/chatAnswers.ts";
-import { chat, chunksOf, expectRefusal, noProvider } from "../support/chatCalls.ts";
-import { costOf } from "../support/gatewayConfig.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
+import { answered } from "../support/provider/chatAnswers.ts";
+import { chat, chunksOf, expectRefusal, noProvider } from "../support/gateway/chatCalls.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
 import {
   begun,
   call,
@@ -13,9 +13,9 @@ import {
   shownUsage,
   textDelta,
   wholeStream,
-} from "../support/overResponses.ts";
-import { ended } from "../support/responsesAnswers.ts";
-import { json, refusal, stream } from "../support/scriptedProvider.ts";
+} from "../support/provider/overResponses.ts";
+import { ended } from "../support/provider/responsesAnswers.ts";
+import { json, refusal, stream } from "../support/provider/scriptedProvider.ts";
 
 const at = openBefore(["over", "plain"], ({ over, plain }) => ({
   providers: { over: { base_url: over, api_key: "sk-of-the-provider" }, plain },

@@ -1,8 +1,14 @@
 import { describe, expect, test } from "bun:test";
-import { answered } from "../support/chatAnswers.ts";
-import { chat, chunksOf, expectRefusal, noProvider, openChat } from "../support/chatCalls.ts";
-import { costOf } from "../support/gatewayConfig.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
+import { answered } from "../support/provider/chatAnswers.ts";
+import {
+  chat,
+  chunksOf,
+  expectRefusal,
+  noProvider,
+  openChat,
+} from "../support/gateway/chatCalls.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
 import {
   begun,
   call,
@@ -14,8 +20,8 @@ import {
   textDelta,
   textOf,
   wholeStream,
-} from "../support/overResponses.ts";
-import { ended } from "../support/responsesAnswers.ts";
+} from "../support/provider/overResponses.ts";
+import { ended } from "../support/provider/responsesAnswers.ts";
 import {
   json,
   piece,
@@ -24,8 +30,8 @@ import {
   stream,
   streamEnd,
   streamHead,
-} from "../support/scriptedProvider.ts";
-import { responseEvent } from "../support/upstreamText.ts";
+} from "../support/provider/scriptedProvider.ts";
+import { responseEvent } from "../support/provider/upstreamText.ts";
 
 /** Longer than a provider may be silent behind its own end. */
 const idleMs = 3500;

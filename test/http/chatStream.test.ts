@@ -8,11 +8,11 @@ import {
   thereEvent,
   usage,
   usageEvent,
-} from "../support/chatAnswers.ts";
-import { chat, chunksOf, openChat } from "../support/chatCalls.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { piece, raw, stream, streamEnd, streamHead } from "../support/scriptedProvider.ts";
-import { chatEvent } from "../support/upstreamText.ts";
+} from "../support/provider/chatAnswers.ts";
+import { chat, chunksOf, openChat } from "../support/gateway/chatCalls.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { piece, raw, stream, streamEnd, streamHead } from "../support/provider/scriptedProvider.ts";
+import { chatEvent } from "../support/provider/upstreamText.ts";
 
 const at = openOneModelBefore();
 const talkative = openOneModelBefore({ server: { sse_keepalive: "30ms" } });

@@ -8,9 +8,15 @@ import {
   streamed,
   thereEvent,
   usageEvent,
-} from "../support/chatAnswers.ts";
-import { chat, chunksOf, expectRefusal, noProvider, openChat } from "../support/chatCalls.ts";
-import { openBefore, openOneModelBefore } from "../support/gatewayUnderTest.ts";
+} from "../support/provider/chatAnswers.ts";
+import {
+  chat,
+  chunksOf,
+  expectRefusal,
+  noProvider,
+  openChat,
+} from "../support/gateway/chatCalls.ts";
+import { openBefore, openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
 import {
   cut,
   json,
@@ -22,8 +28,8 @@ import {
   streamHead,
   text,
   type ProviderAnswer,
-} from "../support/scriptedProvider.ts";
-import { chatEvent } from "../support/upstreamText.ts";
+} from "../support/provider/scriptedProvider.ts";
+import { chatEvent } from "../support/provider/upstreamText.ts";
 
 const at = openOneModelBefore(
   {},

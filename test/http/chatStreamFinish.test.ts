@@ -1,10 +1,16 @@
 import { describe, expect, test } from "bun:test";
-import { doneEvent, helloEvent, roleEvent, stopEvent, usageEvent } from "../support/chatAnswers.ts";
-import { chat, chunksOf, openChat, type OpenReply } from "../support/chatCalls.ts";
-import { costOf } from "../support/gatewayConfig.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { piece, raw, stream, streamEnd, streamHead } from "../support/scriptedProvider.ts";
-import { chatEvent } from "../support/upstreamText.ts";
+import {
+  doneEvent,
+  helloEvent,
+  roleEvent,
+  stopEvent,
+  usageEvent,
+} from "../support/provider/chatAnswers.ts";
+import { chat, chunksOf, openChat, type OpenReply } from "../support/gateway/chatCalls.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { piece, raw, stream, streamEnd, streamHead } from "../support/provider/scriptedProvider.ts";
+import { chatEvent } from "../support/provider/upstreamText.ts";
 import { until } from "../support/until.ts";
 
 const at = openOneModelBefore();

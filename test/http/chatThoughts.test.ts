@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import { answered, choice, doneEvent, stopEvent } from "../support/chatAnswers.ts";
-import { chat, chunksOf, openChat } from "../support/chatCalls.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { piece, stream, streamEnd, streamHead } from "../support/scriptedProvider.ts";
-import { chatEvent } from "../support/upstreamText.ts";
+import { answered, choice, doneEvent, stopEvent } from "../support/provider/chatAnswers.ts";
+import { chat, chunksOf, openChat } from "../support/gateway/chatCalls.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { piece, stream, streamEnd, streamHead } from "../support/provider/scriptedProvider.ts";
+import { chatEvent } from "../support/provider/upstreamText.ts";
 
 /** The parts of a content as Mistral's models that think give them: https://docs.mistral.ai/capabilities/reasoning/ */
 const text = (said: string) => ({ type: "text", text: said });

@@ -8,12 +8,12 @@ import {
   thereEvent,
   usage,
   usageOnly,
-} from "../support/chatAnswers.ts";
-import { chat, chunksOf } from "../support/chatCalls.ts";
-import { costOf } from "../support/gatewayConfig.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { raw, stream, streamHead, piece } from "../support/scriptedProvider.ts";
-import { chatEvent } from "../support/upstreamText.ts";
+} from "../support/provider/chatAnswers.ts";
+import { chat, chunksOf } from "../support/gateway/chatCalls.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { raw, stream, streamHead, piece } from "../support/provider/scriptedProvider.ts";
+import { chatEvent } from "../support/provider/upstreamText.ts";
 
 const at = openOneModelBefore();
 const unasked = openOneModelBefore({}, { stream_usage: false });

@@ -9,12 +9,12 @@ import {
   tooOften,
   unknownModel,
   type DemoError,
-} from "../support/chatCalls.ts";
-import { helloEvent, stopEvent, usual } from "../support/chatAnswers.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { chatBytes, connectRaw } from "../support/rawClient.ts";
-import { piece, raw, streamEnd, streamHead } from "../support/scriptedProvider.ts";
-import type { TestKey } from "../support/testApp.ts";
+} from "../support/gateway/chatCalls.ts";
+import { helloEvent, stopEvent, usual } from "../support/provider/chatAnswers.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { chatBytes, connectRaw } from "../support/gateway/rawClient.ts";
+import { piece, raw, streamEnd, streamHead } from "../support/provider/scriptedProvider.ts";
+import type { TestKey } from "../support/gateway/testApp.ts";
 
 const at = openOneModelBefore();
 

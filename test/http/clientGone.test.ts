@@ -7,15 +7,15 @@ import {
   stopEvent,
   thereEvent,
   usageEvent,
-} from "../support/chatAnswers.ts";
-import { chat } from "../support/chatCalls.ts";
-import { costOf } from "../support/gatewayConfig.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { piece, streamEnd, streamHead } from "../support/scriptedProvider.ts";
-import { beginChat, leavingWays } from "../support/steppedChat.ts";
+} from "../support/provider/chatAnswers.ts";
+import { chat } from "../support/gateway/chatCalls.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { piece, streamEnd, streamHead } from "../support/provider/scriptedProvider.ts";
+import { beginChat, leavingWays } from "../support/gateway/steppedChat.ts";
 import { until } from "../support/until.ts";
-import type { RawPeer } from "../support/rawServer.ts";
-import type { KeyOptions, TestKey } from "../support/testApp.ts";
+import type { RawPeer } from "../support/provider/rawServer.ts";
+import type { KeyOptions, TestKey } from "../support/gateway/testApp.ts";
 
 /** On each route. */
 const operatorPrices = { rub_cost_input_per_1m: 12_000, rub_cost_output_per_1m: 96_000 };

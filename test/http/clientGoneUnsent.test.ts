@@ -1,9 +1,9 @@
 import { afterAll, expect, test } from "bun:test";
-import { openBlackHole } from "../support/blackHole.ts";
-import { ask } from "../support/chatCalls.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { chatBytes, connectRaw } from "../support/rawClient.ts";
-import { refusal } from "../support/scriptedProvider.ts";
+import { openBlackHole } from "../support/provider/blackHole.ts";
+import { ask } from "../support/gateway/chatCalls.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { chatBytes, connectRaw } from "../support/gateway/rawClient.ts";
+import { refusal } from "../support/provider/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
 const hole = await openBlackHole();

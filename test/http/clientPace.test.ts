@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
-import { helloEvent } from "../support/chatAnswers.ts";
-import { ask, chunksOf, openChat } from "../support/chatCalls.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { chatBytes, connectRaw } from "../support/rawClient.ts";
-import { piece, raw, streamHead } from "../support/scriptedProvider.ts";
+import { helloEvent } from "../support/provider/chatAnswers.ts";
+import { ask, chunksOf, openChat } from "../support/gateway/chatCalls.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { chatBytes, connectRaw } from "../support/gateway/rawClient.ts";
+import { piece, raw, streamHead } from "../support/provider/scriptedProvider.ts";
 import { until } from "../support/until.ts";
-import { chatEvent } from "../support/upstreamText.ts";
+import { chatEvent } from "../support/provider/upstreamText.ts";
 
 const TOTAL_MS = 3000;
 const at = openOneModelBefore({}, { total_timeout: `${TOTAL_MS}ms`, idle_timeout: "700ms" });

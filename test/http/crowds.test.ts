@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
-import { crowdConfig, crowdForTen, crowdOfChance } from "../support/crowd.ts";
-import { startProvider, type ScriptedProvider } from "../support/scriptedProvider.ts";
-import { openTestApp, type TestApp } from "../support/testApp.ts";
+import { crowdConfig, crowdForTen, crowdOfChance } from "../support/histories/crowd.ts";
+import { startProvider, type ScriptedProvider } from "../support/provider/scriptedProvider.ts";
+import { openTestApp, type TestApp } from "../support/gateway/testApp.ts";
 
 let provider: ScriptedProvider;
 let gateway: TestApp;

@@ -9,17 +9,22 @@ import {
   usage,
   usageEvent,
   usageOnly,
-} from "../support/chatAnswers.ts";
-import { chat, chunksOf, expectRefusal, noProvider } from "../support/chatCalls.ts";
-import { costOf } from "../support/gatewayConfig.ts";
-import { cpuTimer } from "../support/cpuTimer.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { expectNothingOpen } from "../support/nothingOpen.ts";
-import { created, delta, ended, terminal } from "../support/responsesAnswers.ts";
-import { respond } from "../support/responsesCalls.ts";
-import { piece, stream, streamEnd, streamHead, text } from "../support/scriptedProvider.ts";
-import { beginChat } from "../support/steppedChat.ts";
-import { chatEvent } from "../support/upstreamText.ts";
+} from "../support/provider/chatAnswers.ts";
+import { chat, chunksOf, expectRefusal, noProvider } from "../support/gateway/chatCalls.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { cpuTimer } from "../support/measurement.ts";
+import { openBefore, expectNothingOpen } from "../support/gateway/gatewayUnderTest.ts";
+import { created, delta, ended, terminal } from "../support/provider/responsesAnswers.ts";
+import { respond } from "../support/gateway/responsesCalls.ts";
+import {
+  piece,
+  stream,
+  streamEnd,
+  streamHead,
+  text,
+} from "../support/provider/scriptedProvider.ts";
+import { beginChat } from "../support/gateway/steppedChat.ts";
+import { chatEvent } from "../support/provider/upstreamText.ts";
 
 /** Stands for a value that can be parsed, but that is nested too deep to be written again. */
 const DEEP = "nested too deep";

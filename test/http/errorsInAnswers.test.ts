@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test";
-import { begunMessage, messageEvent } from "../support/anthropicAnswers.ts";
-import { helloEvent, roleEvent, usual } from "../support/chatAnswers.ts";
-import { chat, chunksOf, expectRefusal } from "../support/chatCalls.ts";
-import { costOf } from "../support/gatewayConfig.ts";
-import { openBefore, upstreamKey } from "../support/gatewayUnderTest.ts";
-import { geminiEvent, saying } from "../support/geminiAnswers.ts";
-import { json, stream, type ProviderAnswer } from "../support/scriptedProvider.ts";
-import { chatEvent } from "../support/upstreamText.ts";
+import { begunMessage, messageEvent } from "../support/provider/anthropicAnswers.ts";
+import { helloEvent, roleEvent, usual } from "../support/provider/chatAnswers.ts";
+import { chat, chunksOf, expectRefusal } from "../support/gateway/chatCalls.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { openBefore, upstreamKey } from "../support/gateway/gatewayUnderTest.ts";
+import { geminiEvent, saying } from "../support/provider/geminiAnswers.ts";
+import { json, stream, type ProviderAnswer } from "../support/provider/scriptedProvider.ts";
+import { chatEvent } from "../support/provider/upstreamText.ts";
 
 /**
  * An `error` in an answer whose status is 200, where a chat's provider tells whose fault it is: what a caller brings

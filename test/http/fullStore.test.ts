@@ -6,16 +6,16 @@ import {
   stopEvent,
   usageEvent,
   usual,
-} from "../support/chatAnswers.ts";
-import { call, chat, expectRefusal, type DemoError } from "../support/chatCalls.ts";
-import { fillStore } from "../support/fullStore.ts";
-import { costOf } from "../support/gatewayConfig.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { responds } from "../support/responsesAnswers.ts";
-import { respond } from "../support/responsesCalls.ts";
-import { piece, streamEnd, streamHead } from "../support/scriptedProvider.ts";
-import { beginChat } from "../support/steppedChat.ts";
-import type { TestKey } from "../support/testApp.ts";
+} from "../support/provider/chatAnswers.ts";
+import { call, chat, expectRefusal, type DemoError } from "../support/gateway/chatCalls.ts";
+import { fillStore } from "../support/store/fullStore.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { responds } from "../support/provider/responsesAnswers.ts";
+import { respond } from "../support/gateway/responsesCalls.ts";
+import { piece, streamEnd, streamHead } from "../support/provider/scriptedProvider.ts";
+import { beginChat } from "../support/gateway/steppedChat.ts";
+import type { TestKey } from "../support/gateway/testApp.ts";
 import { until } from "../support/until.ts";
 
 const at = openOneModelBefore();

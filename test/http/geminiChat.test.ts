@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { chat, chunksOf, openChat, type Reply } from "../support/chatCalls.ts";
-import { costOf } from "../support/gatewayConfig.ts";
-import { openBefore, upstreamKey } from "../support/gatewayUnderTest.ts";
+import { chat, chunksOf, openChat, type Reply } from "../support/gateway/chatCalls.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { openBefore, upstreamKey } from "../support/gateway/gatewayUnderTest.ts";
 import {
   billed,
   geminiEvent,
@@ -9,8 +9,8 @@ import {
   saying,
   usageMetadata,
   usualGemini,
-} from "../support/geminiAnswers.ts";
-import { json, piece, raw, stream, streamHead } from "../support/scriptedProvider.ts";
+} from "../support/provider/geminiAnswers.ts";
+import { json, piece, raw, stream, streamHead } from "../support/provider/scriptedProvider.ts";
 
 const at = openBefore(["google"], ({ google }) => ({
   providers: { google: { kind: "gemini", base_url: google, api_key: upstreamKey } },

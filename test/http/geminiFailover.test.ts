@@ -1,8 +1,14 @@
 import { describe, expect, test } from "bun:test";
-import { usual } from "../support/chatAnswers.ts";
-import { chat, chunksOf, expectRefusal, noProvider, type Reply } from "../support/chatCalls.ts";
-import { costOf } from "../support/gatewayConfig.ts";
-import { openBefore, upstreamKey } from "../support/gatewayUnderTest.ts";
+import { usual } from "../support/provider/chatAnswers.ts";
+import {
+  chat,
+  chunksOf,
+  expectRefusal,
+  noProvider,
+  type Reply,
+} from "../support/gateway/chatCalls.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { openBefore, upstreamKey } from "../support/gateway/gatewayUnderTest.ts";
 import {
   billed,
   geminiEvent,
@@ -12,8 +18,8 @@ import {
   thought,
   usageMetadata,
   usualGemini,
-} from "../support/geminiAnswers.ts";
-import { json, stream, type ProviderAnswer } from "../support/scriptedProvider.ts";
+} from "../support/provider/geminiAnswers.ts";
+import { json, stream, type ProviderAnswer } from "../support/provider/scriptedProvider.ts";
 
 const toGoogle = { provider: "google", model: "gemini-2.5-flash", responses: false };
 const at = openBefore(["google", "other"], ({ google, other }) => ({

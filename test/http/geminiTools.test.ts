@@ -1,8 +1,13 @@
 import { describe, expect, test } from "bun:test";
-import { chat, chunksOf } from "../support/chatCalls.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { geminiEvent, saying, usageMetadata, usualGemini } from "../support/geminiAnswers.ts";
-import { json, stream } from "../support/scriptedProvider.ts";
+import { chat, chunksOf } from "../support/gateway/chatCalls.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import {
+  geminiEvent,
+  saying,
+  usageMetadata,
+  usualGemini,
+} from "../support/provider/geminiAnswers.ts";
+import { json, stream } from "../support/provider/scriptedProvider.ts";
 
 const at = openBefore(["google"], ({ google }) => ({
   providers: { google: { kind: "gemini", base_url: google } },

@@ -1,13 +1,13 @@
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
-import { answered } from "../support/chatAnswers.ts";
-import { ask, chat, expectRefusal } from "../support/chatCalls.ts";
-import type { GatewayConfig } from "../support/gatewayConfig.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { chatBytes, connectRaw } from "../support/rawClient.ts";
-import type { RawPeer } from "../support/rawServer.ts";
-import { startProvider } from "../support/scriptedProvider.ts";
-import { openTestApp } from "../support/testApp.ts";
+import { answered } from "../support/provider/chatAnswers.ts";
+import { ask, chat, expectRefusal } from "../support/gateway/chatCalls.ts";
+import type { GatewayConfig } from "../support/gateway/gatewayConfig.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { chatBytes, connectRaw } from "../support/gateway/rawClient.ts";
+import type { RawPeer } from "../support/provider/rawServer.ts";
+import { startProvider } from "../support/provider/scriptedProvider.ts";
+import { openTestApp } from "../support/gateway/testApp.ts";
 import { until } from "../support/until.ts";
 
 /** Only the answer costs, so that what is held is what is charged. */

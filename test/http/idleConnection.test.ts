@@ -4,10 +4,10 @@ import { postChat } from "../../src/http/completions.ts";
 import type { Entry } from "../../src/http/place.ts";
 import { showUsage } from "../../src/http/usage.ts";
 import { Trace } from "../../src/http/trace.ts";
-import { helloEvent, usual } from "../support/chatAnswers.ts";
-import { ask } from "../support/chatCalls.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { chatBytes, connectRaw } from "../support/rawClient.ts";
+import { helloEvent, usual } from "../support/provider/chatAnswers.ts";
+import { ask } from "../support/gateway/chatCalls.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { chatBytes, connectRaw } from "../support/gateway/rawClient.ts";
 import {
   piece,
   raw,
@@ -15,7 +15,7 @@ import {
   streamEnd,
   streamHead,
   type ProviderAnswer,
-} from "../support/scriptedProvider.ts";
+} from "../support/provider/scriptedProvider.ts";
 
 const at = openOneModelBefore();
 

@@ -1,13 +1,13 @@
 import { describe, expect, test } from "bun:test";
-import { usual } from "../support/chatAnswers.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
+import { usual } from "../support/provider/chatAnswers.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
 import type { JsonCase } from "../support/json/jsonCase.ts";
 import { decidedNames, suiteCases, type SuiteKind } from "../support/json/jsonTestSuite.ts";
 import { encodingCases } from "../support/json/ownEncodings.ts";
 import { numberCases } from "../support/json/ownNumbers.ts";
 import { stringCases } from "../support/json/ownStrings.ts";
 import { structureCases } from "../support/json/ownStructures.ts";
-import type { TestKey } from "../support/testApp.ts";
+import type { TestKey } from "../support/gateway/testApp.ts";
 
 /** Each text of two corpora is sent as a field's value, before and behind the others, and as a whole body. */
 const at = openBefore(["local"], ({ local }) => ({

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test";
-import { helloEvent, streamed } from "../support/chatAnswers.ts";
-import { chat, chunksOf } from "../support/chatCalls.ts";
-import { costOf } from "../support/gatewayConfig.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { created, delta, ended, responds, terminal } from "../support/responsesAnswers.ts";
-import { respond } from "../support/responsesCalls.ts";
-import { json, stream, type ProviderAnswer } from "../support/scriptedProvider.ts";
-import { chatEvent } from "../support/upstreamText.ts";
+import { helloEvent, streamed } from "../support/provider/chatAnswers.ts";
+import { chat, chunksOf } from "../support/gateway/chatCalls.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { created, delta, ended, responds, terminal } from "../support/provider/responsesAnswers.ts";
+import { respond } from "../support/gateway/responsesCalls.ts";
+import { json, stream, type ProviderAnswer } from "../support/provider/scriptedProvider.ts";
+import { chatEvent } from "../support/provider/upstreamText.ts";
 
 const at = openBefore(["local"], ({ local }) => ({
   providers: { local },

@@ -1,6 +1,12 @@
 import { describe, expect, test } from "bun:test";
-import { describedBy } from "../support/apiDescription.ts";
-import { doneEvent, helloEvent, stopEvent, usageEvent, usual } from "../support/chatAnswers.ts";
+import { describedBy } from "../support/gateway/apiDescription.ts";
+import {
+  doneEvent,
+  helloEvent,
+  stopEvent,
+  usageEvent,
+  usual,
+} from "../support/provider/chatAnswers.ts";
 import {
   chat,
   chunksOf,
@@ -8,11 +14,18 @@ import {
   expectRefusal,
   openCall,
   openChat,
-} from "../support/chatCalls.ts";
-import { costOf } from "../support/gatewayConfig.ts";
-import { openBefore, openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { json, piece, raw, refusal, streamEnd, streamHead } from "../support/scriptedProvider.ts";
-import type { ProviderAnswer } from "../support/scriptedProvider.ts";
+} from "../support/gateway/chatCalls.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { openBefore, openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import {
+  json,
+  piece,
+  raw,
+  refusal,
+  streamEnd,
+  streamHead,
+  type ProviderAnswer,
+} from "../support/provider/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
 const KEEP_ALIVE = ": keep-alive\n\n";

@@ -1,13 +1,13 @@
 import { describe, expect, test } from "bun:test";
-import { messageEvent, startEvent, textEvent } from "../support/anthropicAnswers.ts";
-import { helloEvent } from "../support/chatAnswers.ts";
-import { openChat, type OpenReply } from "../support/chatCalls.ts";
-import { openBefore, upstreamKey } from "../support/gatewayUnderTest.ts";
-import { geminiEvent, saying } from "../support/geminiAnswers.ts";
-import { created, delta } from "../support/responsesAnswers.ts";
-import { openResponse } from "../support/responsesCalls.ts";
-import { piece, streamHead } from "../support/scriptedProvider.ts";
-import { chatEvent, responseEvent } from "../support/upstreamText.ts";
+import { messageEvent, startEvent, textEvent } from "../support/provider/anthropicAnswers.ts";
+import { helloEvent } from "../support/provider/chatAnswers.ts";
+import { openChat, type OpenReply } from "../support/gateway/chatCalls.ts";
+import { openBefore, upstreamKey } from "../support/gateway/gatewayUnderTest.ts";
+import { geminiEvent, saying } from "../support/provider/geminiAnswers.ts";
+import { created, delta } from "../support/provider/responsesAnswers.ts";
+import { openResponse } from "../support/gateway/responsesCalls.ts";
+import { piece, streamHead } from "../support/provider/scriptedProvider.ts";
+import { chatEvent, responseEvent } from "../support/provider/upstreamText.ts";
 
 /** What a client that leaves amid a stream pays of what it could not read, and of what the provider did by itself. */
 const contextTokens = 20_000;

@@ -7,7 +7,7 @@ import {
   stopEvent,
   usageEvent,
   usual,
-} from "../support/chatAnswers.ts";
+} from "../support/provider/chatAnswers.ts";
 import {
   call,
   chat,
@@ -15,14 +15,14 @@ import {
   expectRefusal,
   openChat,
   type DemoError,
-} from "../support/chatCalls.ts";
-import { costOf } from "../support/gatewayConfig.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { created, delta, responds, terminal } from "../support/responsesAnswers.ts";
-import { openResponse, respond } from "../support/responsesCalls.ts";
-import { scrape } from "../support/scrape.ts";
-import { piece, raw, streamEnd, streamHead } from "../support/scriptedProvider.ts";
-import type { TestKey } from "../support/testApp.ts";
+} from "../support/gateway/chatCalls.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { created, delta, responds, terminal } from "../support/provider/responsesAnswers.ts";
+import { openResponse, respond } from "../support/gateway/responsesCalls.ts";
+import { scrape } from "../support/gateway/scrape.ts";
+import { piece, raw, streamEnd, streamHead } from "../support/provider/scriptedProvider.ts";
+import type { TestKey } from "../support/gateway/testApp.ts";
 import { until } from "../support/until.ts";
 
 const at = openOneModelBefore({ metrics: { listen: "127.0.0.1:0" } });

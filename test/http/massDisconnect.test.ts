@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test";
-import { answered, helloEvent } from "../support/chatAnswers.ts";
-import { ask } from "../support/chatCalls.ts";
-import { costOf } from "../support/gatewayConfig.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { chatBytes, connectRaw } from "../support/rawClient.ts";
-import { piece, raw, streamHead } from "../support/scriptedProvider.ts";
+import { answered, helloEvent } from "../support/provider/chatAnswers.ts";
+import { ask } from "../support/gateway/chatCalls.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { chatBytes, connectRaw } from "../support/gateway/rawClient.ts";
+import { piece, raw, streamHead } from "../support/provider/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
 const at = openOneModelBefore();

@@ -6,15 +6,22 @@ import {
   stopEvent,
   usageEvent,
   usual,
-} from "../support/chatAnswers.ts";
-import { call, chat, openChat } from "../support/chatCalls.ts";
-import { fillStore } from "../support/fullStore.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { ended as respondedWith } from "../support/responsesAnswers.ts";
-import { respond } from "../support/responsesCalls.ts";
-import { growth, scrape, type Sample, type Scrape } from "../support/scrape.ts";
-import { json, piece, raw, refusal, streamEnd, streamHead } from "../support/scriptedProvider.ts";
-import { beginChat } from "../support/steppedChat.ts";
+} from "../support/provider/chatAnswers.ts";
+import { call, chat, openChat } from "../support/gateway/chatCalls.ts";
+import { fillStore } from "../support/store/fullStore.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { ended as respondedWith } from "../support/provider/responsesAnswers.ts";
+import { respond } from "../support/gateway/responsesCalls.ts";
+import { growth, scrape, type Sample, type Scrape } from "../support/gateway/scrape.ts";
+import {
+  json,
+  piece,
+  raw,
+  refusal,
+  streamEnd,
+  streamHead,
+} from "../support/provider/scriptedProvider.ts";
+import { beginChat } from "../support/gateway/steppedChat.ts";
 import { until } from "../support/until.ts";
 
 const at = openBefore(["one", "two"], ({ one, two }) => ({

@@ -1,11 +1,11 @@
 import { expect, test } from "bun:test";
-import { answered, choice, helloEvent, roleEvent, usual } from "../support/chatAnswers.ts";
-import { chat } from "../support/chatCalls.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { geminiEvent, saying, usualGemini } from "../support/geminiAnswers.ts";
-import { growth } from "../support/scrape.ts";
-import { json, stream } from "../support/scriptedProvider.ts";
-import { chatEvent } from "../support/upstreamText.ts";
+import { answered, choice, helloEvent, roleEvent, usual } from "../support/provider/chatAnswers.ts";
+import { chat } from "../support/gateway/chatCalls.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { geminiEvent, saying, usualGemini } from "../support/provider/geminiAnswers.ts";
+import { growth } from "../support/gateway/scrape.ts";
+import { json, stream } from "../support/provider/scriptedProvider.ts";
+import { chatEvent } from "../support/provider/upstreamText.ts";
 
 const at = openBefore(["one", "google"], ({ one, google }) => ({
   providers: { one, google: { base_url: google, kind: "gemini" } },

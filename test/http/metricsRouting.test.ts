@@ -1,9 +1,9 @@
 import { expect, test } from "bun:test";
-import { usual } from "../support/chatAnswers.ts";
-import { chat } from "../support/chatCalls.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { growth, scrape } from "../support/scrape.ts";
-import { refusal } from "../support/scriptedProvider.ts";
+import { usual } from "../support/provider/chatAnswers.ts";
+import { chat } from "../support/gateway/chatCalls.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { growth, scrape } from "../support/gateway/scrape.ts";
+import { refusal } from "../support/provider/scriptedProvider.ts";
 
 const ids = ["one", "two", "three"] as const;
 const at = openBefore(ids, (urls) => ({

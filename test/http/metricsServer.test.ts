@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import { answered, choice } from "../support/chatAnswers.ts";
-import { ask, call, chat } from "../support/chatCalls.ts";
-import { openOneModelBefore, upstreamKey } from "../support/gatewayUnderTest.ts";
-import { scrape } from "../support/scrape.ts";
-import { refusal } from "../support/scriptedProvider.ts";
+import { answered, choice } from "../support/provider/chatAnswers.ts";
+import { ask, call, chat } from "../support/gateway/chatCalls.ts";
+import { openOneModelBefore, upstreamKey } from "../support/gateway/gatewayUnderTest.ts";
+import { scrape } from "../support/gateway/scrape.ts";
+import { refusal } from "../support/provider/scriptedProvider.ts";
 
 const at = openOneModelBefore({ metrics: { listen: "127.0.0.1:0" } });
 

@@ -1,5 +1,5 @@
 import { describe, expect, spyOn, test } from "bun:test";
-import { usual } from "../support/chatAnswers.ts";
+import { usual } from "../support/provider/chatAnswers.ts";
 import {
   badKey,
   call,
@@ -7,10 +7,10 @@ import {
   expectRefusal,
   unknownModel,
   type DemoError,
-} from "../support/chatCalls.ts";
-import { prices } from "../support/gatewayConfig.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import type { TestKey } from "../support/testApp.ts";
+} from "../support/gateway/chatCalls.ts";
+import { prices } from "../support/gateway/gatewayConfig.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import type { TestKey } from "../support/gateway/testApp.ts";
 
 const modelIds = ["small", "org/large", "org/deep/er", "odd+id%2F", "ж"];
 const at = openBefore(["local"], ({ local }) => ({

@@ -1,10 +1,10 @@
 import { assert } from "fast-check";
 import { afterAll, afterEach, beforeAll, test } from "bun:test";
-import { historyConfig } from "../support/historyPrices.ts";
-import { httpHistory } from "../support/httpHistory.ts";
-import { takeTurns } from "../support/moneyProvider.ts";
-import { startProvider, type ScriptedProvider } from "../support/scriptedProvider.ts";
-import { openTestApp, type TestApp } from "../support/testApp.ts";
+import { historyConfig } from "../support/histories/historyPrices.ts";
+import { httpHistory } from "../support/histories/httpHistory.ts";
+import { takeTurns } from "../support/histories/moneyProvider.ts";
+import { startProvider, type ScriptedProvider } from "../support/provider/scriptedProvider.ts";
+import { openTestApp, type TestApp } from "../support/gateway/testApp.ts";
 
 const histories = 300;
 const timeoutMs = 120_000;

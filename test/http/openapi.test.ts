@@ -3,9 +3,9 @@ import { Validator } from "@seriousme/openapi-schema-validator";
 import { lazy } from "../../src/lib/lazy.ts";
 import { createServer } from "../../src/http/server.ts";
 import { requestStatuses } from "../../src/contract/requestForm.ts";
-import { describedBy } from "../support/apiDescription.ts";
-import { call } from "../support/chatCalls.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
+import { describedBy } from "../support/gateway/apiDescription.ts";
+import { call } from "../support/gateway/chatCalls.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
 import { until } from "../support/until.ts";
 
 const at = openBefore(["local"], ({ local }) => ({

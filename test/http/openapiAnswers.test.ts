@@ -1,13 +1,18 @@
 import { describe, expect, spyOn, test } from "bun:test";
 import { lazy } from "../../src/lib/lazy.ts";
-import { describedBy, differences } from "../support/apiDescription.ts";
-import { call, chat, chunksOf, type Reply } from "../support/chatCalls.ts";
-import { completion, choice, helloEvent, usual } from "../support/chatAnswers.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { respond } from "../support/responsesCalls.ts";
-import { responds } from "../support/responsesAnswers.ts";
-import { json, refusal, stream, type ProviderAnswer } from "../support/scriptedProvider.ts";
-import type { KeyOptions, TestKey } from "../support/testApp.ts";
+import { describedBy, differences } from "../support/gateway/apiDescription.ts";
+import { call, chat, chunksOf, type Reply } from "../support/gateway/chatCalls.ts";
+import { completion, choice, helloEvent, usual } from "../support/provider/chatAnswers.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { respond } from "../support/gateway/responsesCalls.ts";
+import { responds } from "../support/provider/responsesAnswers.ts";
+import {
+  json,
+  refusal,
+  stream,
+  type ProviderAnswer,
+} from "../support/provider/scriptedProvider.ts";
+import type { KeyOptions, TestKey } from "../support/gateway/testApp.ts";
 
 const limits = { requests_per_minute: 1000, tokens_per_minute: 1_000_000 };
 const at = openOneModelBefore({ limits });

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { lazy } from "../../src/lib/lazy.ts";
 import { responsesRows } from "../contract/responsesRows.ts";
-import { describedBy } from "../support/apiDescription.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
+import { describedBy } from "../support/gateway/apiDescription.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
 import { fields, openFields, type FieldRow } from "./chatFieldRows.ts";
 
 const at = openOneModelBefore();

@@ -1,14 +1,19 @@
 import { describe, expect, test } from "bun:test";
-import { answered, doneEvent, helloEvent, stopEvent, usageEvent } from "../support/chatAnswers.ts";
-import { chat, expectRefusal, type DemoError, type Reply } from "../support/chatCalls.ts";
-import { costOf } from "../support/gatewayConfig.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { expectNothingOpen } from "../support/nothingOpen.ts";
-import { created, delta, responds, terminal } from "../support/responsesAnswers.ts";
-import { openResponse, respond } from "../support/responsesCalls.ts";
-import { piece, raw, streamEnd, streamHead } from "../support/scriptedProvider.ts";
-import { beginChat, type SteppedChat } from "../support/steppedChat.ts";
-import type { TestApp, TestKey } from "../support/testApp.ts";
+import {
+  answered,
+  doneEvent,
+  helloEvent,
+  stopEvent,
+  usageEvent,
+} from "../support/provider/chatAnswers.ts";
+import { chat, expectRefusal, type DemoError, type Reply } from "../support/gateway/chatCalls.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { openOneModelBefore, expectNothingOpen } from "../support/gateway/gatewayUnderTest.ts";
+import { created, delta, responds, terminal } from "../support/provider/responsesAnswers.ts";
+import { openResponse, respond } from "../support/gateway/responsesCalls.ts";
+import { piece, raw, streamEnd, streamHead } from "../support/provider/scriptedProvider.ts";
+import { beginChat, type SteppedChat } from "../support/gateway/steppedChat.ts";
+import type { TestApp, TestKey } from "../support/gateway/testApp.ts";
 import { until } from "../support/until.ts";
 
 const at = openOneModelBefore();

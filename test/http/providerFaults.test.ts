@@ -1,7 +1,13 @@
 import { describe, expect, test } from "bun:test";
-import { completion, helloEvent, roleEvent, thereEvent, usual } from "../support/chatAnswers.ts";
-import { chat, chunksOf, expectRefusal, noProvider } from "../support/chatCalls.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
+import {
+  completion,
+  helloEvent,
+  roleEvent,
+  thereEvent,
+  usual,
+} from "../support/provider/chatAnswers.ts";
+import { chat, chunksOf, expectRefusal, noProvider } from "../support/gateway/chatCalls.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
 import {
   cut,
   json,
@@ -12,7 +18,7 @@ import {
   streamHead,
   text,
   type ProviderAnswer,
-} from "../support/scriptedProvider.ts";
+} from "../support/provider/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
 const closed = closedPort();

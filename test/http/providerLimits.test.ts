@@ -1,8 +1,14 @@
 import { describe, expect, test } from "bun:test";
-import { answered, usual } from "../support/chatAnswers.ts";
-import { chat, expectRefusal, noProvider, tooOften, type Reply } from "../support/chatCalls.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { raw, refusal, type ProviderAnswer } from "../support/scriptedProvider.ts";
+import { answered, usual } from "../support/provider/chatAnswers.ts";
+import {
+  chat,
+  expectRefusal,
+  noProvider,
+  tooOften,
+  type Reply,
+} from "../support/gateway/chatCalls.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { raw, refusal, type ProviderAnswer } from "../support/provider/scriptedProvider.ts";
 
 const ids = ["one", "two", "three", "four"] as const;
 const at = openBefore(ids, (urls) => ({

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { usual } from "../support/chatAnswers.ts";
-import { chat, expectRefusal, noProvider, type Reply } from "../support/chatCalls.ts";
-import { openBefore, upstreamKey } from "../support/gatewayUnderTest.ts";
-import { json, refusal, startProvider, text } from "../support/scriptedProvider.ts";
+import { usual } from "../support/provider/chatAnswers.ts";
+import { chat, expectRefusal, noProvider, type Reply } from "../support/gateway/chatCalls.ts";
+import { openBefore, upstreamKey } from "../support/gateway/gatewayUnderTest.ts";
+import { json, refusal, startProvider, text } from "../support/provider/scriptedProvider.ts";
 
 const at = openBefore(["one", "two"], ({ one, two }) => ({
   providers: {

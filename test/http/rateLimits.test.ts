@@ -1,11 +1,30 @@
 import { describe, expect, test } from "bun:test";
-import { answered, doneEvent, helloEvent, stopEvent, usual } from "../support/chatAnswers.ts";
+import {
+  answered,
+  doneEvent,
+  helloEvent,
+  stopEvent,
+  usual,
+} from "../support/provider/chatAnswers.ts";
 import { bodyBytesMax } from "../../src/limits/bodyBudget.ts";
 import { WriteError } from "../../src/store/store.ts";
-import { call, chat, expectRefusal, openChat, tooOften, type Reply } from "../support/chatCalls.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { piece, raw, refusal, streamEnd, streamHead } from "../support/scriptedProvider.ts";
-import type { TestKey } from "../support/testApp.ts";
+import {
+  call,
+  chat,
+  expectRefusal,
+  openChat,
+  tooOften,
+  type Reply,
+} from "../support/gateway/chatCalls.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import {
+  piece,
+  raw,
+  refusal,
+  streamEnd,
+  streamHead,
+} from "../support/provider/scriptedProvider.ts";
+import type { TestKey } from "../support/gateway/testApp.ts";
 
 const at = openOneModelBefore({
   limits: { requests_per_minute: 3, tokens_per_minute: 100, concurrent_requests: 2 },

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { usual } from "../support/chatAnswers.ts";
-import { ask, badKey } from "../support/chatCalls.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { chatBytes, connectRaw, type RawClient } from "../support/rawClient.ts";
+import { usual } from "../support/provider/chatAnswers.ts";
+import { ask, badKey } from "../support/gateway/chatCalls.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { chatBytes, connectRaw, type RawClient } from "../support/gateway/rawClient.ts";
 import { until } from "../support/until.ts";
 
 const at = openOneModelBefore();

@@ -1,12 +1,31 @@
 import { describe, expect, test } from "bun:test";
-import { doneEvent, helloEvent, stopEvent, streamed, usual } from "../support/chatAnswers.ts";
-import { call, chat, expectRefusal, openChat, type DemoError } from "../support/chatCalls.ts";
-import { costlyModels, prices } from "../support/gatewayConfig.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { responds } from "../support/responsesAnswers.ts";
-import { respond } from "../support/responsesCalls.ts";
-import { cut, piece, raw, refusal, streamEnd, streamHead } from "../support/scriptedProvider.ts";
-import type { TestKey } from "../support/testApp.ts";
+import {
+  doneEvent,
+  helloEvent,
+  stopEvent,
+  streamed,
+  usual,
+} from "../support/provider/chatAnswers.ts";
+import {
+  call,
+  chat,
+  expectRefusal,
+  openChat,
+  type DemoError,
+} from "../support/gateway/chatCalls.ts";
+import { costlyModels, prices } from "../support/gateway/gatewayConfig.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { responds } from "../support/provider/responsesAnswers.ts";
+import { respond } from "../support/gateway/responsesCalls.ts";
+import {
+  cut,
+  piece,
+  raw,
+  refusal,
+  streamEnd,
+  streamHead,
+} from "../support/provider/scriptedProvider.ts";
+import type { TestKey } from "../support/gateway/testApp.ts";
 import { until } from "../support/until.ts";
 
 const at = openBefore(["local"], costlyModels("small", "old"));

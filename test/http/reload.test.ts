@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import { DAY_MS } from "../../src/lib/time.ts";
-import { choice, completion, usual } from "../support/chatAnswers.ts";
-import { chat } from "../support/chatCalls.ts";
-import type { GatewayConfig } from "../support/gatewayConfig.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { json, refusal } from "../support/scriptedProvider.ts";
+import { choice, completion, usual } from "../support/provider/chatAnswers.ts";
+import { chat } from "../support/gateway/chatCalls.ts";
+import type { GatewayConfig } from "../support/gateway/gatewayConfig.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { json, refusal } from "../support/provider/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
 const configOf = ({ one, two }: { one: string; two: string }): GatewayConfig => ({

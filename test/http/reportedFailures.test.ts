@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import { chat, expectRefusal, type Reply } from "../support/chatCalls.ts";
-import { openBefore, upstreamKey } from "../support/gatewayUnderTest.ts";
-import { created, delta, ended, responds, terminal } from "../support/responsesAnswers.ts";
-import { respond } from "../support/responsesCalls.ts";
-import { json, stream, type ProviderAnswer } from "../support/scriptedProvider.ts";
-import { responseEvent } from "../support/upstreamText.ts";
+import { chat, expectRefusal, type Reply } from "../support/gateway/chatCalls.ts";
+import { openBefore, upstreamKey } from "../support/gateway/gatewayUnderTest.ts";
+import { created, delta, ended, responds, terminal } from "../support/provider/responsesAnswers.ts";
+import { respond } from "../support/gateway/responsesCalls.ts";
+import { json, stream, type ProviderAnswer } from "../support/provider/scriptedProvider.ts";
+import { responseEvent } from "../support/provider/upstreamText.ts";
 
 /** What a provider of the responses interface reports in an answer whose status is 200. */
 const at = openBefore(["one", "two"], ({ one, two }) => {

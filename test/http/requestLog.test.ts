@@ -1,9 +1,9 @@
 import { readFileSync, existsSync } from "node:fs";
 import { describe, expect, test } from "bun:test";
-import { answered, choice, usual } from "../support/chatAnswers.ts";
-import { ask, call, chat } from "../support/chatCalls.ts";
-import { openOneModelBefore, upstreamKey } from "../support/gatewayUnderTest.ts";
-import { refusal } from "../support/scriptedProvider.ts";
+import { answered, choice, usual } from "../support/provider/chatAnswers.ts";
+import { ask, call, chat } from "../support/gateway/chatCalls.ts";
+import { openOneModelBefore, upstreamKey } from "../support/gateway/gatewayUnderTest.ts";
+import { refusal } from "../support/provider/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
 const at = openOneModelBefore({ log: { level: "debug" } });

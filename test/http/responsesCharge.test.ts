@@ -1,11 +1,23 @@
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
-import { costOf } from "../support/gatewayConfig.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { created, delta, ended, responsesUsage, terminal } from "../support/responsesAnswers.ts";
-import { openResponse, respond } from "../support/responsesCalls.ts";
-import { json, piece, stream, streamEnd, streamHead } from "../support/scriptedProvider.ts";
-import type { TestKey } from "../support/testApp.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import {
+  created,
+  delta,
+  ended,
+  responsesUsage,
+  terminal,
+} from "../support/provider/responsesAnswers.ts";
+import { openResponse, respond } from "../support/gateway/responsesCalls.ts";
+import {
+  json,
+  piece,
+  stream,
+  streamEnd,
+  streamHead,
+} from "../support/provider/scriptedProvider.ts";
+import type { TestKey } from "../support/gateway/testApp.ts";
 import { until } from "../support/until.ts";
 
 const at = openBefore(["local"], ({ local }) => ({

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import { costOf } from "../support/gatewayConfig.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { created, delta, responds, terminal } from "../support/responsesAnswers.ts";
-import { openResponse, respond } from "../support/responsesCalls.ts";
-import { piece, raw, stream, streamEnd, streamHead } from "../support/scriptedProvider.ts";
-import { responseEvent } from "../support/upstreamText.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { created, delta, responds, terminal } from "../support/provider/responsesAnswers.ts";
+import { openResponse, respond } from "../support/gateway/responsesCalls.ts";
+import { piece, raw, stream, streamEnd, streamHead } from "../support/provider/scriptedProvider.ts";
+import { responseEvent } from "../support/provider/upstreamText.ts";
 
 const at = openBefore(["first", "second"], ({ first, second }) => ({
   sections: { server: { sse_keepalive: "60ms" }, billing: { disconnect_grace: "20ms" } },

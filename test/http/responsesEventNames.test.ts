@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import { costOf } from "../support/gatewayConfig.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { created, delta, responsesUsage, terminal } from "../support/responsesAnswers.ts";
-import { openResponse } from "../support/responsesCalls.ts";
-import { piece, raw, stream, streamEnd, streamHead } from "../support/scriptedProvider.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { created, delta, responsesUsage, terminal } from "../support/provider/responsesAnswers.ts";
+import { openResponse } from "../support/gateway/responsesCalls.ts";
+import { piece, raw, stream, streamEnd, streamHead } from "../support/provider/scriptedProvider.ts";
 
 const at = openOneModelBefore();
 const started = 100_000_000_000n;

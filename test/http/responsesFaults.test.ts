@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { costOf } from "../support/gatewayConfig.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { created, delta, responds, terminal } from "../support/responsesAnswers.ts";
-import { openResponse, respond } from "../support/responsesCalls.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { created, delta, responds, terminal } from "../support/provider/responsesAnswers.ts";
+import { openResponse, respond } from "../support/gateway/responsesCalls.ts";
 import {
   json,
   piece,
@@ -12,8 +12,8 @@ import {
   streamHead,
   text,
   type ProviderAnswer,
-} from "../support/scriptedProvider.ts";
-import { responseEvent } from "../support/upstreamText.ts";
+} from "../support/provider/scriptedProvider.ts";
+import { responseEvent } from "../support/provider/upstreamText.ts";
 import { until } from "../support/until.ts";
 
 const at = openBefore(["first", "second"], ({ first, second }) => ({

@@ -1,9 +1,15 @@
 import { describe, expect, test } from "bun:test";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { created, delta, ended, responsesUsage, terminal } from "../support/responsesAnswers.ts";
-import { openResponse, respond } from "../support/responsesCalls.ts";
-import { json, piece, stream, streamHead } from "../support/scriptedProvider.ts";
-import type { TestKey } from "../support/testApp.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import {
+  created,
+  delta,
+  ended,
+  responsesUsage,
+  terminal,
+} from "../support/provider/responsesAnswers.ts";
+import { openResponse, respond } from "../support/gateway/responsesCalls.ts";
+import { json, piece, stream, streamHead } from "../support/provider/scriptedProvider.ts";
+import type { TestKey } from "../support/gateway/testApp.ts";
 
 const CONTEXT_TOKENS = 1000;
 const at = openBefore(["local"], ({ local }) => ({

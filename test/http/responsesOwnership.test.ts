@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, spyOn, test } from "bun:test";
 import { sha256 } from "../../src/lib/sha256.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { created, delta, ended, responds, terminal } from "../support/responsesAnswers.ts";
-import { openResponse, respond } from "../support/responsesCalls.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { created, delta, ended, responds, terminal } from "../support/provider/responsesAnswers.ts";
+import { openResponse, respond } from "../support/gateway/responsesCalls.ts";
 import {
   json,
   piece,
@@ -11,10 +11,10 @@ import {
   streamHead,
   type ProviderAnswer,
   type ReceivedRequest,
-} from "../support/scriptedProvider.ts";
-import type { TestKey } from "../support/testApp.ts";
+} from "../support/provider/scriptedProvider.ts";
+import type { TestKey } from "../support/gateway/testApp.ts";
 import { until } from "../support/until.ts";
-import { responseEvent, responseObject } from "../support/upstreamText.ts";
+import { responseEvent, responseObject } from "../support/provider/upstreamText.ts";
 
 const sharedFile = "file_shared";
 const at = openBefore(["first", "second"], ({ first, second }) => ({

@@ -1,9 +1,16 @@
 import { describe, expect, test } from "bun:test";
 import { gzipSync } from "node:zlib";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { created, delta, ended, responds, terminal } from "../support/responsesAnswers.ts";
-import { respond } from "../support/responsesCalls.ts";
-import { piece, raw, stream, streamEnd, streamHead, text } from "../support/scriptedProvider.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { created, delta, ended, responds, terminal } from "../support/provider/responsesAnswers.ts";
+import { respond } from "../support/gateway/responsesCalls.ts";
+import {
+  piece,
+  raw,
+  stream,
+  streamEnd,
+  streamHead,
+  text,
+} from "../support/provider/scriptedProvider.ts";
 
 const at = openBefore(["local"], ({ local }) => ({
   providers: { local: { base_url: local, api_key: "sk-of-the-operator" } },

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import { prices } from "../support/gatewayConfig.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { responds } from "../support/responsesAnswers.ts";
-import { respond } from "../support/responsesCalls.ts";
-import { rouble } from "../support/testApp.ts";
+import { prices } from "../support/gateway/gatewayConfig.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { responds } from "../support/provider/responsesAnswers.ts";
+import { respond } from "../support/gateway/responsesCalls.ts";
+import { rouble } from "../support/gateway/testApp.ts";
 
 const contextTokens = 5000;
 const maxOutputTokens = 1000;

@@ -1,9 +1,9 @@
 import { expect, test } from "bun:test";
 import { seededRandom } from "../support/seededRandom.ts";
-import { usual } from "../support/chatAnswers.ts";
-import { chat } from "../support/chatCalls.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { refusal } from "../support/scriptedProvider.ts";
+import { usual } from "../support/provider/chatAnswers.ts";
+import { chat } from "../support/gateway/chatCalls.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { refusal } from "../support/provider/scriptedProvider.ts";
 import { several } from "../support/several.ts";
 
 const ids = ["one", "two", "three"] as const;

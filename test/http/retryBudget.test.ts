@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import { candidatesOf } from "../../src/gateway/catalog.ts";
 import { UpstreamError } from "../../src/providers/upstreamError.ts";
-import { usual } from "../support/chatAnswers.ts";
-import { chat } from "../support/chatCalls.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { refusal } from "../support/scriptedProvider.ts";
+import { usual } from "../support/provider/chatAnswers.ts";
+import { chat } from "../support/gateway/chatCalls.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { refusal } from "../support/provider/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
 const at = openBefore(["one", "two", "three", "slow"], ({ one, two, three, slow }) => ({

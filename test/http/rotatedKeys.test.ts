@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { KeyChanges } from "../../src/store/store.ts";
-import { answersCost, PRICE, race, statuses, wholeAnswer } from "../support/answersCost.ts";
-import { helloEvent, stopEvent } from "../support/chatAnswers.ts";
+import { answersCost, PRICE, race, statuses, wholeAnswer } from "../support/gateway/answersCost.ts";
+import { helloEvent, stopEvent } from "../support/provider/chatAnswers.ts";
 import {
   badKey,
   call,
@@ -10,10 +10,10 @@ import {
   openChat,
   tooOften,
   unknownModel,
-} from "../support/chatCalls.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { piece, raw, streamEnd, streamHead } from "../support/scriptedProvider.ts";
-import type { TestKey } from "../support/testApp.ts";
+} from "../support/gateway/chatCalls.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { piece, raw, streamEnd, streamHead } from "../support/provider/scriptedProvider.ts";
+import type { TestKey } from "../support/gateway/testApp.ts";
 
 const at = openBefore(["local"], ({ local }) => answersCost(local));
 

@@ -1,18 +1,18 @@
 import { expect, test } from "bun:test";
-import { doneEvent, usageOnly } from "../support/chatAnswers.ts";
-import { chat, chunksOf, openCall } from "../support/chatCalls.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { terminal } from "../support/responsesAnswers.ts";
-import { respond } from "../support/responsesCalls.ts";
+import { doneEvent, usageOnly } from "../support/provider/chatAnswers.ts";
+import { chat, chunksOf, openCall } from "../support/gateway/chatCalls.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { terminal } from "../support/provider/responsesAnswers.ts";
+import { respond } from "../support/gateway/responsesCalls.ts";
 import {
   piece,
   raw,
   stream,
   streamHead,
   type ProviderAnswer,
-} from "../support/scriptedProvider.ts";
+} from "../support/provider/scriptedProvider.ts";
 import { until } from "../support/until.ts";
-import { chatEvent, responseEvent } from "../support/upstreamText.ts";
+import { chatEvent, responseEvent } from "../support/provider/upstreamText.ts";
 
 const at = openOneModelBefore();
 

@@ -1,9 +1,15 @@
 import { describe, expect, test } from "bun:test";
-import { answersCost, PRICE, race, statuses, wholeAnswer } from "../support/answersCost.ts";
-import { answered, helloEvent, stopEvent, usual } from "../support/chatAnswers.ts";
-import { chat, chunksOf, openChat } from "../support/chatCalls.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { piece, raw, refusal, streamEnd, streamHead } from "../support/scriptedProvider.ts";
+import { answersCost, PRICE, race, statuses, wholeAnswer } from "../support/gateway/answersCost.ts";
+import { answered, helloEvent, stopEvent, usual } from "../support/provider/chatAnswers.ts";
+import { chat, chunksOf, openChat } from "../support/gateway/chatCalls.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import {
+  piece,
+  raw,
+  refusal,
+  streamEnd,
+  streamHead,
+} from "../support/provider/scriptedProvider.ts";
 import { seededRandom } from "../support/seededRandom.ts";
 
 const at = openBefore(["local"], ({ local }) => ({

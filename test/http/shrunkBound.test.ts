@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { answered } from "../support/chatAnswers.ts";
-import { chat, expectRefusal } from "../support/chatCalls.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { respond } from "../support/responsesCalls.ts";
+import { answered } from "../support/provider/chatAnswers.ts";
+import { chat, expectRefusal } from "../support/gateway/chatCalls.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { respond } from "../support/gateway/responsesCalls.ts";
 import { formatRoubles } from "../../src/lib/money.ts";
 
 /** Nano-roubles for one token of the answer, and of the prompt where that costs anything. */

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test";
-import { helloEvent } from "../support/chatAnswers.ts";
-import { ask } from "../support/chatCalls.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { chatBytes, connectRaw, type RawClient } from "../support/rawClient.ts";
-import { piece, raw, streamHead } from "../support/scriptedProvider.ts";
-import type { TestKey } from "../support/testApp.ts";
+import { helloEvent } from "../support/provider/chatAnswers.ts";
+import { ask } from "../support/gateway/chatCalls.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { chatBytes, connectRaw, type RawClient } from "../support/gateway/rawClient.ts";
+import { piece, raw, streamHead } from "../support/provider/scriptedProvider.ts";
+import type { TestKey } from "../support/gateway/testApp.ts";
 import { until } from "../support/until.ts";
-import { chatEvent } from "../support/upstreamText.ts";
+import { chatEvent } from "../support/provider/upstreamText.ts";
 
 const patient = openOneModelBefore({ billing: { disconnect_grace: "50ms" } });
 const hasty = openOneModelBefore({}, { total_timeout: "700ms" });

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import { doneEvent, helloEvent, stopEvent, usageEvent } from "../support/chatAnswers.ts";
-import { chat, chunksOf, openChat } from "../support/chatCalls.ts";
-import { costOf } from "../support/gatewayConfig.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { piece, raw, stream, streamEnd, streamHead } from "../support/scriptedProvider.ts";
-import { beginChat } from "../support/steppedChat.ts";
+import { doneEvent, helloEvent, stopEvent, usageEvent } from "../support/provider/chatAnswers.ts";
+import { chat, chunksOf, openChat } from "../support/gateway/chatCalls.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { piece, raw, stream, streamEnd, streamHead } from "../support/provider/scriptedProvider.ts";
+import { beginChat } from "../support/gateway/steppedChat.ts";
 import { until } from "../support/until.ts";
 
 const TOTAL_TIMEOUT_MS = 3500;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { usual } from "../support/chatAnswers.ts";
+import { usual } from "../support/provider/chatAnswers.ts";
 import {
   badKey,
   call,
@@ -8,9 +8,9 @@ import {
   tooOften,
   type DemoError,
   type Reply,
-} from "../support/chatCalls.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import type { TestKey } from "../support/testApp.ts";
+} from "../support/gateway/chatCalls.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import type { TestKey } from "../support/gateway/testApp.ts";
 
 /** What each route that tells a tenant of its own has in common with the others. */
 

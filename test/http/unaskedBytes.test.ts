@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
-import { answered } from "../support/chatAnswers.ts";
-import { chat } from "../support/chatCalls.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import type { RawPeer } from "../support/rawServer.ts";
+import { answered } from "../support/provider/chatAnswers.ts";
+import { chat } from "../support/gateway/chatCalls.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import type { RawPeer } from "../support/provider/rawServer.ts";
 import { until } from "../support/until.ts";
 
 const at = openOneModelBefore();

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { answered } from "../support/chatAnswers.ts";
-import { chat, expectRefusal } from "../support/chatCalls.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
+import { answered } from "../support/provider/chatAnswers.ts";
+import { chat, expectRefusal } from "../support/gateway/chatCalls.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
 import { formatRoubles } from "../../src/lib/money.ts";
 
 /** A provider whose bound leaves out the reasoning, as the config says of it. */

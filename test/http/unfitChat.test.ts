@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import { chat, expectRefusal, type DemoError } from "../support/chatCalls.ts";
-import { usualMessage } from "../support/anthropicAnswers.ts";
-import { usual } from "../support/chatAnswers.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { refusal } from "../support/scriptedProvider.ts";
-import type { TestKey } from "../support/testApp.ts";
+import { chat, expectRefusal, type DemoError } from "../support/gateway/chatCalls.ts";
+import { usualMessage } from "../support/provider/anthropicAnswers.ts";
+import { usual } from "../support/provider/chatAnswers.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { refusal } from "../support/provider/scriptedProvider.ts";
+import type { TestKey } from "../support/gateway/testApp.ts";
 
 const claude = { provider: "claude", responses: false };
 const at = openBefore(["claude", "flat", "other"], ({ claude: claudeUrl, flat, other }) => ({

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { doneEvent, helloEvent, stopEvent, usual } from "../support/chatAnswers.ts";
-import { ask, call } from "../support/chatCalls.ts";
-import { openBefore, upstreamKey } from "../support/gatewayUnderTest.ts";
-import { stream, type ReceivedRequest } from "../support/scriptedProvider.ts";
+import { doneEvent, helloEvent, stopEvent, usual } from "../support/provider/chatAnswers.ts";
+import { ask, call } from "../support/gateway/chatCalls.ts";
+import { openBefore, upstreamKey } from "../support/gateway/gatewayUnderTest.ts";
+import { stream, type ReceivedRequest } from "../support/provider/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
 const at = openBefore(["local"], ({ local }) => ({

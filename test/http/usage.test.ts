@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import { DAY_MS } from "../../src/lib/time.ts";
-import { helloEvent, usual } from "../support/chatAnswers.ts";
-import { call, chat, expectRefusal, openChat } from "../support/chatCalls.ts";
-import { costlyModels } from "../support/gatewayConfig.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
-import { piece, raw, refusal, streamHead } from "../support/scriptedProvider.ts";
-import type { TestKey } from "../support/testApp.ts";
+import { helloEvent, usual } from "../support/provider/chatAnswers.ts";
+import { call, chat, expectRefusal, openChat } from "../support/gateway/chatCalls.ts";
+import { costlyModels } from "../support/gateway/gatewayConfig.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { piece, raw, refusal, streamHead } from "../support/provider/scriptedProvider.ts";
+import type { TestKey } from "../support/gateway/testApp.ts";
 import { until } from "../support/until.ts";
 
 const at = openBefore(["local"], costlyModels("small", "large"));

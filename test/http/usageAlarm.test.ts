@@ -1,10 +1,16 @@
 import { describe, expect, test } from "bun:test";
-import { answered, doneEvent, helloEvent, stopEvent, usageOnly } from "../support/chatAnswers.ts";
-import { chat } from "../support/chatCalls.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { ended, responsesUsage } from "../support/responsesAnswers.ts";
-import { respond } from "../support/responsesCalls.ts";
-import { json, stream, type ProviderAnswer } from "../support/scriptedProvider.ts";
+import {
+  answered,
+  doneEvent,
+  helloEvent,
+  stopEvent,
+  usageOnly,
+} from "../support/provider/chatAnswers.ts";
+import { chat } from "../support/gateway/chatCalls.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { ended, responsesUsage } from "../support/provider/responsesAnswers.ts";
+import { respond } from "../support/gateway/responsesCalls.ts";
+import { json, stream, type ProviderAnswer } from "../support/provider/scriptedProvider.ts";
 
 /** The model makes at most 1000 tokens. */
 const at = openOneModelBefore();

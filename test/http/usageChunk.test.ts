@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { lazy } from "../../src/lib/lazy.ts";
-import { describedBy } from "../support/apiDescription.ts";
+import { describedBy } from "../support/gateway/apiDescription.ts";
 import {
   doneEvent,
   helloEvent,
@@ -9,11 +9,11 @@ import {
   streamed,
   usage,
   usageEvent,
-} from "../support/chatAnswers.ts";
-import { chat, chunksOf } from "../support/chatCalls.ts";
-import { openOneModelBefore } from "../support/gatewayUnderTest.ts";
-import { stream, type ProviderAnswer } from "../support/scriptedProvider.ts";
-import { chatEvent } from "../support/upstreamText.ts";
+} from "../support/provider/chatAnswers.ts";
+import { chat, chunksOf } from "../support/gateway/chatCalls.ts";
+import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { stream, type ProviderAnswer } from "../support/provider/scriptedProvider.ts";
+import { chatEvent } from "../support/provider/upstreamText.ts";
 
 const at = openOneModelBefore({ api: { usage_chunk: "own" } });
 const asking = { stream: true, stream_options: { include_usage: true } };

@@ -1,14 +1,14 @@
 import { describe, expect, test } from "bun:test";
-import { message, messageUsage } from "../support/anthropicAnswers.ts";
-import { choice, completion } from "../support/chatAnswers.ts";
-import { chat, expectRefusal, noProvider } from "../support/chatCalls.ts";
-import { collidingNames } from "../support/collidingNames.ts";
-import { costOf } from "../support/gatewayConfig.ts";
-import { openBefore, upstreamKey } from "../support/gatewayUnderTest.ts";
-import { billed, saying, usageMetadata } from "../support/geminiAnswers.ts";
-import { ended } from "../support/responsesAnswers.ts";
-import { respond } from "../support/responsesCalls.ts";
-import { text } from "../support/scriptedProvider.ts";
+import { message, messageUsage } from "../support/provider/anthropicAnswers.ts";
+import { choice, completion } from "../support/provider/chatAnswers.ts";
+import { chat, expectRefusal, noProvider } from "../support/gateway/chatCalls.ts";
+import { collidingNames } from "../support/provider/collidingNames.ts";
+import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { openBefore, upstreamKey } from "../support/gateway/gatewayUnderTest.ts";
+import { billed, saying, usageMetadata } from "../support/provider/geminiAnswers.ts";
+import { ended } from "../support/provider/responsesAnswers.ts";
+import { respond } from "../support/gateway/responsesCalls.ts";
+import { text } from "../support/provider/scriptedProvider.ts";
 
 /**
  * An answer in JSON that its caller made unreadable, such as by a tool whose input is nested without end: no other route

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test";
-import { chat, expectRefusal, noProvider, type Reply } from "../support/chatCalls.ts";
-import { collidingNames } from "../support/collidingNames.ts";
-import { openBefore, upstreamKey } from "../support/gatewayUnderTest.ts";
-import { geminiEvent, saying } from "../support/geminiAnswers.ts";
-import { terminal } from "../support/responsesAnswers.ts";
-import { respond } from "../support/responsesCalls.ts";
-import { stream } from "../support/scriptedProvider.ts";
-import { chatEvent } from "../support/upstreamText.ts";
+import { chat, expectRefusal, noProvider, type Reply } from "../support/gateway/chatCalls.ts";
+import { collidingNames } from "../support/provider/collidingNames.ts";
+import { openBefore, upstreamKey } from "../support/gateway/gatewayUnderTest.ts";
+import { geminiEvent, saying } from "../support/provider/geminiAnswers.ts";
+import { terminal } from "../support/provider/responsesAnswers.ts";
+import { respond } from "../support/gateway/responsesCalls.ts";
+import { stream } from "../support/provider/scriptedProvider.ts";
+import { chatEvent } from "../support/provider/upstreamText.ts";
 
 /** A stream that its caller made unreadable before its first content: each route would do the whole work once more. */
 const ids = ["one", "two", "three"] as const;

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
-import { answersCost, PRICE, statuses } from "../support/answersCost.ts";
-import { answered } from "../support/chatAnswers.ts";
-import { chat } from "../support/chatCalls.ts";
-import { openBefore } from "../support/gatewayUnderTest.ts";
+import { answersCost, PRICE, statuses } from "../support/gateway/answersCost.ts";
+import { answered } from "../support/provider/chatAnswers.ts";
+import { chat } from "../support/gateway/chatCalls.ts";
+import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
 import { until } from "../support/until.ts";
 
 const at = openBefore(["local"], ({ local }) => ({

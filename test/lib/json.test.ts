@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { rawValue, scanObject, type JsonObjectText } from "../../src/lib/json.ts";
-import { cpuTimer } from "../support/cpuTimer.ts";
+import { cpuTimer } from "../support/measurement.ts";
 
 /** What the members look like from outside: key and raw value. */
 function pairs(object: JsonObjectText): [string, string][] {

@@ -6,7 +6,7 @@ import {
   type SseEvent,
 } from "../../src/lib/sse.ts";
 import { seededRandom } from "../support/seededRandom.ts";
-import { cpuTimer } from "../support/cpuTimer.ts";
+import { cpuTimer } from "../support/measurement.ts";
 
 const eventBytesMax = 4 * 1024 * 1024;
 const encoder = new TextEncoder();

@@ -3,7 +3,7 @@ import { exactReader } from "../../src/lib/exactJson.ts";
 import { CostlyJsonError, parseUntrusted } from "../../src/lib/untrustedJson.ts";
 import { parseAnswer } from "../../src/providers/reportedFailure.ts";
 import { ExcessiveAnswerError } from "../../src/providers/provider.ts";
-import { collidingNames } from "../support/collidingNames.ts";
+import { collidingNames } from "../support/provider/collidingNames.ts";
 
 const numbered = (count: number, name: string): string[] =>
   Array.from({ length: count }, (_, at) => `${name}${at}`);

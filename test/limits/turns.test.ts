@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { rejectionOf } from "../support/httpClient.ts";
+import { rejectionOf } from "../support/gateway/httpClient.ts";
 import { createFairQueue } from "../../src/limits/fairQueue.ts";
 
 /** Turns, and work of so many steps, each of which takes so long by a clock of the test's own. */

@@ -3,7 +3,7 @@ import type { ProviderConfig } from "../../src/config/schema.ts";
 import { systemClock } from "../../src/lib/clock.ts";
 import { openai } from "../../src/providers/openai/openai.ts";
 import { createUpstream } from "../../src/providers/upstream.ts";
-import { startRawServer } from "../support/rawServer.ts";
+import { startRawServer } from "../support/provider/rawServer.ts";
 
 const idleMs = 100;
 const head =

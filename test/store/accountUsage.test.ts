@@ -9,7 +9,7 @@ import {
   openStoreFolder,
   unbilled,
   type StoreFolder,
-} from "../support/storeFolder.ts";
+} from "../support/store/storeFolder.ts";
 
 const firstDay = actor.at / DAY_MS;
 const DAYS = 4;

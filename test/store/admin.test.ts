@@ -1,7 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { Database } from "bun:sqlite";
 import { NANO_ROUBLES_MAX } from "../../src/lib/money.ts";
-import { actor, fund, opened, openStoreFolder, type StoreFolder } from "../support/storeFolder.ts";
+import {
+  actor,
+  fund,
+  opened,
+  openStoreFolder,
+  type StoreFolder,
+} from "../support/store/storeFolder.ts";
 
 let storeFolder: StoreFolder;
 beforeEach(async () => {

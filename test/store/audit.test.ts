@@ -3,9 +3,9 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { openStore } from "../../src/store/store.ts";
-import { openAuditedBooks, tamper } from "../support/auditedBooks.ts";
-import { ended, fund, opened, type StoreFolder } from "../support/storeFolder.ts";
-import { cpuTimer } from "../support/cpuTimer.ts";
+import { openAuditedBooks, tamper } from "../support/store/auditedBooks.ts";
+import { ended, fund, opened, type StoreFolder } from "../support/store/storeFolder.ts";
+import { cpuTimer } from "../support/measurement.ts";
 
 /** Of a file that SQLite made without being asked for another. */
 const PAGE_BYTES = 4096;

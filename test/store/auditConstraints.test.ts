@@ -2,8 +2,8 @@ import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { auditStore } from "../../src/store/audit/audit.ts";
 import { connect } from "../../src/store/sqlite.ts";
-import { openAuditedBooks, tamper } from "../support/auditedBooks.ts";
-import type { StoreFolder } from "../support/storeFolder.ts";
+import { openAuditedBooks, tamper } from "../support/store/auditedBooks.ts";
+import type { StoreFolder } from "../support/store/storeFolder.ts";
 
 let storeFolder: StoreFolder;
 beforeEach(async () => {

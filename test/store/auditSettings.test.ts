@@ -2,8 +2,8 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { backUp, inspectStore } from "../../src/store/store.ts";
-import { openAuditedBooks, tamper } from "../support/auditedBooks.ts";
-import type { StoreFolder } from "../support/storeFolder.ts";
+import { openAuditedBooks, tamper } from "../support/store/auditedBooks.ts";
+import type { StoreFolder } from "../support/store/storeFolder.ts";
 
 let storeFolder: StoreFolder;
 beforeEach(async () => {

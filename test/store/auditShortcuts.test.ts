@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { DAY_MS } from "../../src/lib/time.ts";
-import { openAuditedBooks, tamper } from "../support/auditedBooks.ts";
-import { actor, ended, fund, opened, type StoreFolder } from "../support/storeFolder.ts";
+import { openAuditedBooks, tamper } from "../support/store/auditedBooks.ts";
+import { actor, ended, fund, opened, type StoreFolder } from "../support/store/storeFolder.ts";
 
 const INT64_MAX = "9223372036854775807";
 

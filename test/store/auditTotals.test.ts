@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { openAuditedBooks, tamper } from "../support/auditedBooks.ts";
-import type { StoreFolder } from "../support/storeFolder.ts";
+import { openAuditedBooks, tamper } from "../support/store/auditedBooks.ts";
+import type { StoreFolder } from "../support/store/storeFolder.ts";
 
 let storeFolder: StoreFolder;
 beforeEach(async () => {

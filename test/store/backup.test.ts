@@ -12,9 +12,9 @@ import {
 } from "node:fs";
 import { join, resolve } from "node:path";
 import { backUp, inspectStore, openStore } from "../../src/store/store.ts";
-import { openAuditedBooks } from "../support/auditedBooks.ts";
-import { makeFirstVersion } from "../support/firstVersion.ts";
-import { opened, type StoreFolder } from "../support/storeFolder.ts";
+import { openAuditedBooks } from "../support/store/auditedBooks.ts";
+import { makeFirstVersion } from "../support/store/firstVersion.ts";
+import { opened, type StoreFolder } from "../support/store/storeFolder.ts";
 
 const storeModule = resolve(import.meta.dir, "../../src/store/store.ts");
 const never = new Promise<void>(() => undefined);

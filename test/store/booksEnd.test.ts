@@ -1,8 +1,8 @@
 import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { ledgerPosition, newerThan } from "../../src/store/backup/verifiedCopy.ts";
-import { openAuditedBooks } from "../support/auditedBooks.ts";
-import { actor, ended, opened, type StoreFolder } from "../support/storeFolder.ts";
+import { openAuditedBooks } from "../support/store/auditedBooks.ts";
+import { actor, ended, opened, type StoreFolder } from "../support/store/storeFolder.ts";
 
 let storeFolder: StoreFolder;
 beforeEach(async () => {

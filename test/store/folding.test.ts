@@ -18,8 +18,8 @@ import {
   openStoreFolder,
   unbilled,
   type StoreFolder,
-} from "../support/storeFolder.ts";
-import { modelUsage, type ReportedRequest } from "../support/usageModel.ts";
+} from "../support/store/storeFolder.ts";
+import { modelUsage, type ReportedRequest } from "../support/store/usageModel.ts";
 
 const DAYS = 6;
 const start = actor.at;

@@ -8,7 +8,7 @@ import {
   opened,
   openStoreFolder,
   type StoreFolder,
-} from "../support/storeFolder.ts";
+} from "../support/store/storeFolder.ts";
 
 let storeFolder: StoreFolder;
 let owner: { accountId: number; keyId: number };

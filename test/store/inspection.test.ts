@@ -2,7 +2,7 @@ import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { inspectStore } from "../../src/store/store.ts";
-import { openStoreFolder, type StoreFolder } from "../support/storeFolder.ts";
+import { openStoreFolder, type StoreFolder } from "../support/store/storeFolder.ts";
 
 const PAGE_BYTES = 4096;
 const WHOLE_CHECK_BYTES_MAX = 32 * 1024 * 1024;

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import type { KeyRow } from "../../src/store/store.ts";
 import { hashKey } from "../../src/auth/apiKey.ts";
 import { DAY_MS } from "../../src/lib/time.ts";
-import { rotate } from "../support/auditedBooks.ts";
+import { rotate } from "../support/store/auditedBooks.ts";
 import {
   actor,
   costOfEnded,
@@ -12,7 +12,7 @@ import {
   opened,
   openStoreFolder,
   type StoreFolder,
-} from "../support/storeFolder.ts";
+} from "../support/store/storeFolder.ts";
 
 const HOUR_MS = 3_600_000;
 

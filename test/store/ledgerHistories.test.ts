@@ -1,7 +1,7 @@
 import { assert } from "fast-check";
 import { afterAll, beforeAll, test } from "bun:test";
-import { openLedgerBench, type LedgerBench } from "../support/ledgerBench.ts";
-import { ledgerHistory } from "../support/ledgerHistory.ts";
+import { openLedgerBench, type LedgerBench } from "../support/histories/ledgerBench.ts";
+import { ledgerHistory } from "../support/histories/ledgerHistory.ts";
 
 const histories = 150;
 const timeoutMs = 120_000;

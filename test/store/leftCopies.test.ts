@@ -11,8 +11,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { backUp } from "../../src/store/store.ts";
-import { openAuditedBooks } from "../support/auditedBooks.ts";
-import type { StoreFolder } from "../support/storeFolder.ts";
+import { openAuditedBooks } from "../support/store/auditedBooks.ts";
+import type { StoreFolder } from "../support/store/storeFolder.ts";
 
 const never = new Promise<void>(() => undefined);
 const header = "SQLite format 3\0 and more";

@@ -4,7 +4,7 @@ import {
   WAL_BYTES_MAX,
   walSizeBytes,
 } from "../../src/store/writeAheadLog.ts";
-import { fund, openStoreFolder, type StoreFolder } from "../support/storeFolder.ts";
+import { fund, openStoreFolder, type StoreFolder } from "../support/store/storeFolder.ts";
 
 let storeFolder: StoreFolder;
 beforeEach(async () => {

@@ -18,7 +18,7 @@ import {
   StoreError,
   type Store,
 } from "../../src/store/store.ts";
-import { actor, fund, openStoreFolder, type StoreFolder } from "../support/storeFolder.ts";
+import { actor, fund, openStoreFolder, type StoreFolder } from "../support/store/storeFolder.ts";
 
 const never = new Promise<void>(() => undefined);
 

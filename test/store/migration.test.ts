@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { migrate } from "../../src/store/schema/migrations.ts";
 import { connect } from "../../src/store/sqlite.ts";
 import { openStore } from "../../src/store/store.ts";
-import { makeFirstVersion } from "../support/firstVersion.ts";
+import { makeFirstVersion } from "../support/store/firstVersion.ts";
 
 const at = Date.UTC(2026, 0, 1);
 

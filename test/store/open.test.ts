@@ -15,7 +15,7 @@ import {
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { openStore, startWriter, StoreError, takeInstanceLock } from "../../src/store/store.ts";
-import { fund } from "../support/storeFolder.ts";
+import { fund } from "../support/store/storeFolder.ts";
 
 const storeModule = resolve(import.meta.dir, "../../src/store/store.ts");
 

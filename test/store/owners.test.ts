@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { connect } from "../../src/store/sqlite.ts";
-import { fund, openStoreFolder, type StoreFolder } from "../support/storeFolder.ts";
+import { fund, openStoreFolder, type StoreFolder } from "../support/store/storeFolder.ts";
 
 const now = Date.now();
 const past = now - 60_000;

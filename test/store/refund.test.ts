@@ -1,7 +1,7 @@
 import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { seededRandom } from "../support/seededRandom.ts";
-import { rotate } from "../support/auditedBooks.ts";
+import { rotate } from "../support/store/auditedBooks.ts";
 import {
   actor,
   costOfEnded,
@@ -11,7 +11,7 @@ import {
   openStoreFolder,
   unbilled,
   type StoreFolder,
-} from "../support/storeFolder.ts";
+} from "../support/store/storeFolder.ts";
 
 const funds = 1_000_000n;
 

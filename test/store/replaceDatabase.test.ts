@@ -13,7 +13,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { holdDatabase, replaceDatabase } from "../../src/store/backup/replaceDatabase.ts";
 import { openStore } from "../../src/store/store.ts";
-import { actor, fund } from "../support/storeFolder.ts";
+import { actor, fund } from "../support/store/storeFolder.ts";
 import { until } from "../support/until.ts";
 
 const sources = resolve(import.meta.dir, "../../src/store");

@@ -18,9 +18,9 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { backUp, openStore, restore, takeInstanceLock, type Actor } from "../../src/store/store.ts";
-import { openAuditedBooks } from "../support/auditedBooks.ts";
-import { makeFirstVersion } from "../support/firstVersion.ts";
-import { actor, ended, fund, opened, type StoreFolder } from "../support/storeFolder.ts";
+import { openAuditedBooks } from "../support/store/auditedBooks.ts";
+import { makeFirstVersion } from "../support/store/firstVersion.ts";
+import { actor, ended, fund, opened, type StoreFolder } from "../support/store/storeFolder.ts";
 
 const never = new Promise<void>(() => undefined);
 const keptAs = "tollgate.db.before-restore-20260101T000000.000Z";

@@ -1,7 +1,7 @@
 import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { SCHEMA_SHA256, schemaProblems, schemaSha256 } from "../../src/store/schema/schemaCheck.ts";
-import { openStoreFolder, type StoreFolder } from "../support/storeFolder.ts";
+import { openStoreFolder, type StoreFolder } from "../support/store/storeFolder.ts";
 
 let storeFolder: StoreFolder;
 let sqlite: Database;

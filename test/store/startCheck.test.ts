@@ -1,8 +1,8 @@
 import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { openStore, StoreError } from "../../src/store/store.ts";
-import { openAuditedBooks, tamper } from "../support/auditedBooks.ts";
-import { fund, opened, type StoreFolder } from "../support/storeFolder.ts";
+import { openAuditedBooks, tamper } from "../support/store/auditedBooks.ts";
+import { fund, opened, type StoreFolder } from "../support/store/storeFolder.ts";
 
 let storeFolder: StoreFolder;
 beforeEach(async () => {

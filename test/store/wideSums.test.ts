@@ -9,7 +9,7 @@ import {
   opened,
   openStoreFolder,
   type StoreFolder,
-} from "../support/storeFolder.ts";
+} from "../support/store/storeFolder.ts";
 
 const TOKENS = 1_000_000_000;
 /** Of what two bookings of the largest amount may be, and four may not. */

@@ -6,7 +6,7 @@ import {
   resultFromWire,
   resultToWire,
 } from "../../src/store/writer/writerMessages.ts";
-import { ended, opened } from "../support/storeFolder.ts";
+import { ended, opened } from "../support/store/storeFolder.ts";
 
 const owner = { accountId: 3, keyId: 9 };
 const beyondDoubles = 9_007_199_254_740_993n;

@@ -8,7 +8,7 @@ import {
   opened,
   openStoreFolder,
   type StoreFolder,
-} from "../support/storeFolder.ts";
+} from "../support/store/storeFolder.ts";
 
 /** Each of two tries that were asked for before may wait five seconds for the lock. */
 const CLOSED_WITHIN_MS = 14_000;

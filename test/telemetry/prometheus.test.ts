@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { resolve } from "node:path";
 import { attemptOutcome, createPrometheusMetrics } from "../../src/telemetry/prometheus.ts";
 import type { LiveFigures } from "../../src/telemetry/metrics.ts";
-import { readScrape } from "../support/scrape.ts";
+import { readScrape } from "../support/gateway/scrape.ts";
 import { readSourceTree } from "../support/sourceTree.ts";
 
 const rest: LiveFigures = {

@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { chmod, chown, copyFile, rename, symlink } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { openDesk, type Desk } from "../../support/cli.ts";
-import { examine, type Scene } from "../../support/doctor.ts";
-import { configText, oneModel } from "../../support/gatewayConfig.ts";
-import { startProvider } from "../../support/scriptedProvider.ts";
+import { openDesk, type Desk } from "../../support/binary/cli.ts";
+import { examine, type Scene } from "../../support/binary/doctor.ts";
+import { configText, oneModel } from "../../support/gateway/gatewayConfig.ts";
+import { startProvider } from "../../support/provider/scriptedProvider.ts";
 
 const secret = "sk-upstream-0123456789abcdef";
 

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chmod } from "node:fs/promises";
-import { openBlackHole, type BlackHole } from "../../support/blackHole.ts";
-import { openDesk, type Desk } from "../../support/cli.ts";
-import { examine, type Examination } from "../../support/doctor.ts";
-import { configText } from "../../support/gatewayConfig.ts";
-import { startRawServer, type RawPeer, type RawServer } from "../../support/rawServer.ts";
+import { openBlackHole, type BlackHole } from "../../support/provider/blackHole.ts";
+import { openDesk, type Desk } from "../../support/binary/cli.ts";
+import { examine, type Examination } from "../../support/binary/doctor.ts";
+import { configText } from "../../support/gateway/gatewayConfig.ts";
+import { startRawServer, type RawPeer, type RawServer } from "../../support/provider/rawServer.ts";
 
 const secrets = ["sk-upstream-0123456789", "header-0123456789", "proxy-password-0123456789"];
 const [apiKey, headerValue, proxyPassword] = secrets;

@@ -8,7 +8,7 @@ import {
   roleEvent,
   usage,
   usageEvent,
-} from "../../support/chatAnswers.ts";
+} from "../../support/provider/chatAnswers.ts";
 import {
   byForm,
   everyForm,
@@ -19,18 +19,18 @@ import {
   usualBody,
   type FaultyAnswer,
   type Form,
-} from "../../support/faultAnswers.ts";
-import { openFaultBench } from "../../support/faultBench.ts";
+} from "../../support/faults/faultAnswers.ts";
+import { openFaultBench } from "../../support/faults/faultBench.ts";
 import {
   reasonOf,
   testPassedOver,
   testServed,
   textsOf,
   usualCharge,
-} from "../../support/faultTests.ts";
-import { created } from "../../support/responsesAnswers.ts";
-import { cut, json, raw, stream, text } from "../../support/scriptedProvider.ts";
-import { chatEvent } from "../../support/upstreamText.ts";
+} from "../../support/faults/faultTests.ts";
+import { created } from "../../support/provider/responsesAnswers.ts";
+import { cut, json, raw, stream, text } from "../../support/provider/scriptedProvider.ts";
+import { chatEvent } from "../../support/provider/upstreamText.ts";
 
 /** Rows 37 to 47, 71 and 73: a 200 that is not, or not quite, what the interface promises. */
 const bench = openFaultBench();

@@ -1,13 +1,13 @@
 import { expect, test } from "bun:test";
-import { everyForm, wellBehaved, type FaultyAnswer } from "../../support/faultAnswers.ts";
-import { openFaultBench } from "../../support/faultBench.ts";
+import { everyForm, wellBehaved, type FaultyAnswer } from "../../support/faults/faultAnswers.ts";
+import { openFaultBench } from "../../support/faults/faultBench.ts";
 import {
   expectEnd,
   expectUnavailable,
   expectUsual,
   usualCharge,
-} from "../../support/faultTests.ts";
-import { refusal } from "../../support/scriptedProvider.ts";
+} from "../../support/faults/faultTests.ts";
+import { refusal } from "../../support/provider/scriptedProvider.ts";
 
 /** Rows 13 and 14: routes that fail so often that they are passed over. */
 const bench = openFaultBench();

@@ -1,5 +1,5 @@
 import { test } from "bun:test";
-import { roleEvent } from "../../support/chatAnswers.ts";
+import { roleEvent } from "../../support/provider/chatAnswers.ts";
 import {
   beginning,
   begun,
@@ -7,12 +7,12 @@ import {
   streamForms,
   streams,
   type FaultyAnswer,
-} from "../../support/faultAnswers.ts";
-import { openFaultBench } from "../../support/faultBench.ts";
-import { testBrokenOff, testPassedOver } from "../../support/faultTests.ts";
-import { created, terminal } from "../../support/responsesAnswers.ts";
-import { cut, piece, raw, stream, streamHead } from "../../support/scriptedProvider.ts";
-import { chatEvent, eventStreamHead, responseEvent } from "../../support/upstreamText.ts";
+} from "../../support/faults/faultAnswers.ts";
+import { openFaultBench } from "../../support/faults/faultBench.ts";
+import { testBrokenOff, testPassedOver } from "../../support/faults/faultTests.ts";
+import { created, terminal } from "../../support/provider/responsesAnswers.ts";
+import { cut, piece, raw, stream, streamHead } from "../../support/provider/scriptedProvider.ts";
+import { chatEvent, eventStreamHead, responseEvent } from "../../support/provider/upstreamText.ts";
 
 /** Rows 49 to 51, 57 and 60: streams that end before their answer does. */
 const bench = openFaultBench();

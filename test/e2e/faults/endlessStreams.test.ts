@@ -6,11 +6,11 @@ import {
   streamForms,
   type FaultyAnswer,
   type Form,
-} from "../../support/faultAnswers.ts";
-import { hasty, openFaultBench, type FaultReply } from "../../support/faultBench.ts";
-import { errorEvent, expectBroken, expectEnd, testRow } from "../../support/faultTests.ts";
-import { piece, streamHead } from "../../support/scriptedProvider.ts";
-import { chatEvent, responseEvent } from "../../support/upstreamText.ts";
+} from "../../support/faults/faultAnswers.ts";
+import { hasty, openFaultBench, type FaultReply } from "../../support/faults/faultBench.ts";
+import { errorEvent, expectBroken, expectEnd, testRow } from "../../support/faults/faultTests.ts";
+import { piece, streamHead } from "../../support/provider/scriptedProvider.ts";
+import { chatEvent, responseEvent } from "../../support/provider/upstreamText.ts";
 
 /** Rows 53 and 54: streams that do not end by themselves, and what their clients see meanwhile. */
 const bench = openFaultBench({

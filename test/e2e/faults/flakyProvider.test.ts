@@ -1,27 +1,27 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { seededRandom } from "../../support/seededRandom.ts";
-import { chat } from "../../support/chatCalls.ts";
-import { nanoOf } from "../../support/faultBench.ts";
+import { chat } from "../../support/gateway/chatCalls.ts";
+import { nanoOf } from "../../support/faults/faultBench.ts";
 import {
   startGatewayProcess,
   startTimeoutMs,
   type GatewayProcess,
   type RequestRecord,
-} from "../../support/gatewayProcess.ts";
+} from "../../support/binary/gatewayProcess.ts";
 import {
   answerNumbered,
   isAnswer,
   numberedCost,
   numbered,
   numberIn,
-} from "../../support/numberedAnswers.ts";
+} from "../../support/faults/numberedAnswers.ts";
 import {
   refusal,
   startProvider,
   stream,
   text,
   type ProviderAnswer,
-} from "../../support/scriptedProvider.ts";
+} from "../../support/provider/scriptedProvider.ts";
 
 /**
  * Two thousand requests whose first provider fails every second time. Whoever answers one reports the usage that

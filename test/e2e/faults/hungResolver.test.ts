@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
-import { call, noProvider, ask } from "../../support/chatCalls.ts";
-import { startGatewayProcess, startTimeoutMs } from "../../support/gatewayProcess.ts";
+import { call, noProvider, ask } from "../../support/gateway/chatCalls.ts";
+import { startGatewayProcess, startTimeoutMs } from "../../support/binary/gatewayProcess.ts";
 
 /** Nobody else listens here, and everything to 127.0.0.0/8 stays on the machine. */
 const RESOLVER = "127.0.0.9";

@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test";
-import { ask } from "../../support/chatCalls.ts";
-import { beginning, everyForm, wellBehaved } from "../../support/faultAnswers.ts";
-import { openFaultBench } from "../../support/faultBench.ts";
-import { expectEnd, expectUsual, usualCharge } from "../../support/faultTests.ts";
-import { chatBytes, connectRaw, type RawClient } from "../../support/rawClient.ts";
-import { streamHead } from "../../support/scriptedProvider.ts";
+import { ask } from "../../support/gateway/chatCalls.ts";
+import { beginning, everyForm, wellBehaved } from "../../support/faults/faultAnswers.ts";
+import { openFaultBench } from "../../support/faults/faultBench.ts";
+import { expectEnd, expectUsual, usualCharge } from "../../support/faults/faultTests.ts";
+import { chatBytes, connectRaw, type RawClient } from "../../support/gateway/rawClient.ts";
+import { streamHead } from "../../support/provider/scriptedProvider.ts";
 import { until } from "../../support/until.ts";
 
 /** Streams that a provider never goes on with must be felt by nobody else (rows 7, 8 and 54, three hundred times). */

@@ -1,11 +1,11 @@
 import { expect, test } from "bun:test";
-import { answered } from "../../support/chatAnswers.ts";
-import { ask } from "../../support/chatCalls.ts";
-import { everyForm, wellBehaved, type FaultyAnswer } from "../../support/faultAnswers.ts";
-import { nextProvider, openFaultBench } from "../../support/faultBench.ts";
-import { expectEnd, expectUsual, testRow, usualCharge } from "../../support/faultTests.ts";
-import { chatBytes, connectRaw } from "../../support/rawClient.ts";
-import type { RawPeer } from "../../support/rawServer.ts";
+import { answered } from "../../support/provider/chatAnswers.ts";
+import { ask } from "../../support/gateway/chatCalls.ts";
+import { everyForm, wellBehaved, type FaultyAnswer } from "../../support/faults/faultAnswers.ts";
+import { nextProvider, openFaultBench } from "../../support/faults/faultBench.ts";
+import { expectEnd, expectUsual, testRow, usualCharge } from "../../support/faults/faultTests.ts";
+import { chatBytes, connectRaw } from "../../support/gateway/rawClient.ts";
+import type { RawPeer } from "../../support/provider/rawServer.ts";
 
 /** Rows 16 and 17: connections that are kept for the next request, and break or speak meanwhile. */
 const bench = openFaultBench();

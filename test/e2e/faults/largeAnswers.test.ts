@@ -12,17 +12,17 @@ import {
   wellBehaved,
   type FaultyAnswer,
   type Form,
-} from "../../support/faultAnswers.ts";
-import { openFaultBench, type FaultReply } from "../../support/faultBench.ts";
+} from "../../support/faults/faultAnswers.ts";
+import { openFaultBench, type FaultReply } from "../../support/faults/faultBench.ts";
 import {
   expectBroken,
   expectEnd,
   expectSecond,
   expectUsual,
   usualCharge,
-} from "../../support/faultTests.ts";
-import { growthDuring } from "../../support/memory.ts";
-import { piece, streamEnd, streamHead, text } from "../../support/scriptedProvider.ts";
+} from "../../support/faults/faultTests.ts";
+import { growthDuring } from "../../support/measurement.ts";
+import { piece, streamEnd, streamHead, text } from "../../support/provider/scriptedProvider.ts";
 
 /**
  * Rows 32, 48, 67, 68 and 72: more than anybody should send. One after the other, for what is looked at beside

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { chunksOf } from "../../support/chatCalls.ts";
+import { chunksOf } from "../../support/gateway/chatCalls.ts";
 import {
   byForm,
   chatForms,
@@ -10,10 +10,10 @@ import {
   wellBehaved,
   type FaultyAnswer,
   type Form,
-} from "../../support/faultAnswers.ts";
-import { openFaultBench, type FaultReply } from "../../support/faultBench.ts";
-import { expectUsual, testServed, usualCharge } from "../../support/faultTests.ts";
-import { piece, raw, text } from "../../support/scriptedProvider.ts";
+} from "../../support/faults/faultAnswers.ts";
+import { openFaultBench, type FaultReply } from "../../support/faults/faultBench.ts";
+import { expectUsual, testServed, usualCharge } from "../../support/faults/faultTests.ts";
+import { piece, raw, text } from "../../support/provider/scriptedProvider.ts";
 
 /** Rows 74 to 77: what a provider says of itself, and who may see it. */
 const bench = openFaultBench();

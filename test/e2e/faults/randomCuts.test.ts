@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { cut } from "../../support/scriptedProvider.ts";
+import { cut } from "../../support/provider/scriptedProvider.ts";
 import { seededRandom } from "../../support/seededRandom.ts";
 import {
   completion,
@@ -7,9 +7,9 @@ import {
   roleEvent,
   stopEvent,
   usageEvent,
-} from "../../support/chatAnswers.ts";
-import { everyForm, typeOf, type Form } from "../../support/faultAnswers.ts";
-import { nextProvider, openFaultBench, type FaultReply } from "../../support/faultBench.ts";
+} from "../../support/provider/chatAnswers.ts";
+import { everyForm, typeOf, type Form } from "../../support/faults/faultAnswers.ts";
+import { nextProvider, openFaultBench, type FaultReply } from "../../support/faults/faultBench.ts";
 import {
   expectBroken,
   expectEnd,
@@ -17,10 +17,10 @@ import {
   reasonOf,
   textsOf,
   usualCharge,
-} from "../../support/faultTests.ts";
-import { costOf } from "../../support/gatewayConfig.ts";
-import { created, ended, terminal } from "../../support/responsesAnswers.ts";
-import { chatEvent, responseEvent } from "../../support/upstreamText.ts";
+} from "../../support/faults/faultTests.ts";
+import { costOf } from "../../support/gateway/gatewayConfig.ts";
+import { created, ended, terminal } from "../../support/provider/responsesAnswers.ts";
+import { chatEvent, responseEvent } from "../../support/provider/upstreamText.ts";
 
 /** Provider A is killed at random points of its answer: what has not reached a client is made good by B. */
 const bench = openFaultBench();

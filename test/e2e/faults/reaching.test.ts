@@ -1,7 +1,7 @@
 import { afterAll, expect, test } from "bun:test";
-import { openBlackHole } from "../../support/blackHole.ts";
-import { everyForm, wellBehaved } from "../../support/faultAnswers.ts";
-import { hasty, openFaultBench } from "../../support/faultBench.ts";
+import { openBlackHole } from "../../support/provider/blackHole.ts";
+import { everyForm, wellBehaved } from "../../support/faults/faultAnswers.ts";
+import { hasty, openFaultBench } from "../../support/faults/faultBench.ts";
 import {
   expectEnd,
   expectSecond,
@@ -10,9 +10,13 @@ import {
   testRow,
   testServed,
   usualCharge,
-} from "../../support/faultTests.ts";
-import { startRawServer, type CertificateName } from "../../support/rawServer.ts";
-import { raw, startProvider, type ProviderAnswer } from "../../support/scriptedProvider.ts";
+} from "../../support/faults/faultTests.ts";
+import { startRawServer, type CertificateName } from "../../support/provider/rawServer.ts";
+import {
+  raw,
+  startProvider,
+  type ProviderAnswer,
+} from "../../support/provider/scriptedProvider.ts";
 
 /** Rows 1 to 12 and 15: the way to a provider, and a provider that does not say anything sensible. */
 const bench = openFaultBench();

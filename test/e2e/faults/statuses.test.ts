@@ -1,13 +1,13 @@
 import { afterAll, expect, test } from "bun:test";
-import { expectRefusal, type DemoError } from "../../support/chatCalls.ts";
+import { expectRefusal, type DemoError } from "../../support/gateway/chatCalls.ts";
 import {
   chatForms,
   everyForm,
   jsonForms,
   responsesForms,
   wellBehaved,
-} from "../../support/faultAnswers.ts";
-import { openFaultBench } from "../../support/faultBench.ts";
+} from "../../support/faults/faultAnswers.ts";
+import { openFaultBench } from "../../support/faults/faultBench.ts";
 import {
   expectEnd,
   expectUnavailable,
@@ -17,8 +17,8 @@ import {
   testRow,
   testServed,
   usualCharge,
-} from "../../support/faultTests.ts";
-import { json, refusal, startProvider, text } from "../../support/scriptedProvider.ts";
+} from "../../support/faults/faultTests.ts";
+import { json, refusal, startProvider, text } from "../../support/provider/scriptedProvider.ts";
 
 /** Rows 18 to 36 without the gigantic body of row 32: a provider that answers with a status other than 200. */
 const bench = openFaultBench();

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
-import { doneEvent, stopEvent, usage, usageEvent } from "../../support/chatAnswers.ts";
-import { begun, streamForms, type Form } from "../../support/faultAnswers.ts";
-import { openFaultBench, type FaultReply } from "../../support/faultBench.ts";
+import { doneEvent, stopEvent, usage, usageEvent } from "../../support/provider/chatAnswers.ts";
+import { begun, streamForms, type Form } from "../../support/faults/faultAnswers.ts";
+import { openFaultBench, type FaultReply } from "../../support/faults/faultBench.ts";
 import {
   expectEnd,
   reasonOf,
@@ -10,10 +10,10 @@ import {
   testServed,
   textsOf,
   usualCharge,
-} from "../../support/faultTests.ts";
-import { responsesUsage } from "../../support/responsesAnswers.ts";
-import { stream, type ReceivedRequest } from "../../support/scriptedProvider.ts";
-import { chatEvent, responseEvent } from "../../support/upstreamText.ts";
+} from "../../support/faults/faultTests.ts";
+import { responsesUsage } from "../../support/provider/responsesAnswers.ts";
+import { stream, type ReceivedRequest } from "../../support/provider/scriptedProvider.ts";
+import { chatEvent, responseEvent } from "../../support/provider/upstreamText.ts";
 
 /** Rows 63 to 66, 69 and 70: how the bytes of a stream may be cut, ended and garbled. */
 const bench = openFaultBench();

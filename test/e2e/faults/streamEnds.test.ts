@@ -6,15 +6,15 @@ import {
   stopEvent,
   thereEvent,
   usageEvent,
-} from "../../support/chatAnswers.ts";
+} from "../../support/provider/chatAnswers.ts";
 import {
   byForm,
   responsesForms,
   streamForms,
   usualBody,
   type Form,
-} from "../../support/faultAnswers.ts";
-import { openFaultBench, type FaultReply } from "../../support/faultBench.ts";
+} from "../../support/faults/faultAnswers.ts";
+import { openFaultBench, type FaultReply } from "../../support/faults/faultBench.ts";
 import {
   expectEnd,
   expectUsual,
@@ -23,10 +23,10 @@ import {
   testServed,
   textsOf,
   usualCharge,
-} from "../../support/faultTests.ts";
-import { costOf } from "../../support/gatewayConfig.ts";
-import type { RawPeer } from "../../support/rawServer.ts";
-import { created, delta, ended, terminal } from "../../support/responsesAnswers.ts";
+} from "../../support/faults/faultTests.ts";
+import { costOf } from "../../support/gateway/gatewayConfig.ts";
+import type { RawPeer } from "../../support/provider/rawServer.ts";
+import { created, delta, ended, terminal } from "../../support/provider/responsesAnswers.ts";
 import {
   cut,
   piece,
@@ -35,7 +35,7 @@ import {
   streamEnd,
   streamHead,
   text,
-} from "../../support/scriptedProvider.ts";
+} from "../../support/provider/scriptedProvider.ts";
 
 /** Rows 52, 55 to 59, 61 and 62: streams whose answer is whole, however they end. */
 const bench = openFaultBench();

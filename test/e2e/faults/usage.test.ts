@@ -1,13 +1,23 @@
 import { expect, test } from "bun:test";
 import { seededRandom } from "../../support/seededRandom.ts";
-import { doneEvent, helloEvent, stopEvent, thereEvent } from "../../support/chatAnswers.ts";
-import { chunksOf } from "../../support/chatCalls.ts";
-import { everyForm, jsonForms, responsesForms, type Form } from "../../support/faultAnswers.ts";
-import { openFaultBench, type FaultReply } from "../../support/faultBench.ts";
-import { reasonOf, testBrokenOff, testServed } from "../../support/faultTests.ts";
-import { bodyReporting, reporting, type Reported } from "../../support/reportedUsage.ts";
-import { cut, piece, stream, streamHead } from "../../support/scriptedProvider.ts";
-import { chatEvent } from "../../support/upstreamText.ts";
+import {
+  doneEvent,
+  helloEvent,
+  stopEvent,
+  thereEvent,
+} from "../../support/provider/chatAnswers.ts";
+import { chunksOf } from "../../support/gateway/chatCalls.ts";
+import {
+  everyForm,
+  jsonForms,
+  responsesForms,
+  type Form,
+} from "../../support/faults/faultAnswers.ts";
+import { openFaultBench, type FaultReply } from "../../support/faults/faultBench.ts";
+import { reasonOf, testBrokenOff, testServed } from "../../support/faults/faultTests.ts";
+import { bodyReporting, reporting, type Reported } from "../../support/provider/reportedUsage.ts";
+import { cut, piece, stream, streamHead } from "../../support/provider/scriptedProvider.ts";
+import { chatEvent } from "../../support/provider/upstreamText.ts";
 
 /** Rows 78 to 90: what providers report of an answer's tokens, and what it costs. */
 const bench = openFaultBench();

@@ -3,7 +3,7 @@ import { noUsage, type Usage } from "../../../src/contract/usage.ts";
 import { publicUsage } from "../../../src/gateway/decoding/publicAnswer.ts";
 import { ChatDecoder } from "../../../src/gateway/decoding/chatDecoder.ts";
 import { AnswerError, type ChatEvent } from "../../../src/providers/provider.ts";
-import { chunksOf } from "../../support/chatCalls.ts";
+import { chunksOf } from "../../support/gateway/chatCalls.ts";
 
 const finished = { choices: [{ index: 0, delta: {}, finish_reason: "stop" }] };
 

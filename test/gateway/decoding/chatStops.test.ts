@@ -6,8 +6,8 @@ import {
 } from "../../../src/gateway/decoding/publicAnswer.ts";
 import { ChatDecoder } from "../../../src/gateway/decoding/chatDecoder.ts";
 import { openai } from "../../../src/providers/openai/openai.ts";
-import { chunksOf } from "../../support/chatCalls.ts";
-import { chatEvent } from "../../support/upstreamText.ts";
+import { chunksOf } from "../../support/gateway/chatCalls.ts";
+import { chatEvent } from "../../support/provider/upstreamText.ts";
 
 const identity: AnswerIdentity = {
   id: "chatcmpl-1",

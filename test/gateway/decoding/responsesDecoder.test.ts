@@ -1,7 +1,7 @@
 import { expect, spyOn, test } from "bun:test";
 import { ResponsesDecoder } from "../../../src/gateway/decoding/responsesDecoder.ts";
 import { ExcessiveAnswerError } from "../../../src/providers/provider.ts";
-import { collidingNames } from "../../support/collidingNames.ts";
+import { collidingNames } from "../../support/provider/collidingNames.ts";
 
 const delta = { type: "response.output_text.delta", delta: "hi" };
 const added = { type: "response.output_item.added", item: { type: "message", id: "msg_1" } };

@@ -4,7 +4,7 @@ import {
   StopSequenceScanner,
 } from "../../../src/gateway/decoding/stopSequences.ts";
 import { seededRandom } from "../../support/seededRandom.ts";
-import { cpuTimer } from "../../support/cpuTimer.ts";
+import { cpuTimer } from "../../support/measurement.ts";
 
 /** What is shown of a text that comes in these pieces, and whether it was stopped. */
 function watched(pieces: readonly string[], stops: readonly string[]): [string, boolean] {

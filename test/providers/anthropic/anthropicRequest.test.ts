@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { anthropic } from "../../../src/providers/anthropic/anthropic.ts";
 import { UnsupportedRequestError } from "../../../src/providers/provider.ts";
 import { callOf } from "../conformance/reading.ts";
-import { sentText } from "../../support/sentText.ts";
+import { sentText } from "../../support/provider/sentText.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { anthropic } from "../../../src/providers/anthropic/anthropic.ts";
 import { callOf } from "../conformance/reading.ts";
-import { sentText } from "../../support/sentText.ts";
+import { sentText } from "../../support/provider/sentText.ts";
 
 interface Thoughts {
   readonly thinking?: unknown;

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { sentText } from "../../support/sentText.ts";
+import { sentText } from "../../support/provider/sentText.ts";
 import { anthropicDialect } from "../conformance/anthropicDialect.ts";
 import { geminiDialect } from "../conformance/geminiDialect.ts";
 import { callOf } from "../conformance/reading.ts";

@@ -1,9 +1,16 @@
 import { anthropic } from "../../../src/providers/anthropic/anthropic.ts";
 import type { EncodedRequest } from "../../../src/providers/provider.ts";
 import { anthropicTranscripts } from "./anthropicTranscripts.ts";
-import type { Asked, AskedImage, Dialect, Said, SaidUsage, Utterance } from "./dialect.ts";
-import { inPieces } from "./dialect.ts";
-import { sentText } from "../../support/sentText.ts";
+import {
+  type Asked,
+  type AskedImage,
+  type Dialect,
+  type Said,
+  type SaidUsage,
+  type Utterance,
+  inPieces,
+} from "./dialect.ts";
+import { sentText } from "../../support/provider/sentText.ts";
 
 type Block = Readonly<Record<string, unknown>>;
 

@@ -18,8 +18,8 @@ import {
   readWhole,
 } from "./reading.ts";
 import { requests } from "./requests.ts";
-import { sentText } from "../../support/sentText.ts";
-import { cpuTimer } from "../../support/cpuTimer.ts";
+import { sentText } from "../../support/provider/sentText.ts";
+import { cpuTimer } from "../../support/measurement.ts";
 
 /** Every way to a provider keeps the same promises, whatever its interface looks like. */
 const dialects: readonly Dialect[] = [

@@ -1,9 +1,16 @@
 import { gemini } from "../../../src/providers/gemini/gemini.ts";
 import type { EncodedRequest } from "../../../src/providers/provider.ts";
-import type { Asked, AskedTool, Dialect, Said, SaidUsage, Utterance } from "./dialect.ts";
-import { inPieces } from "./dialect.ts";
+import {
+  type Asked,
+  type AskedTool,
+  type Dialect,
+  type Said,
+  type SaidUsage,
+  type Utterance,
+  inPieces,
+} from "./dialect.ts";
 import { geminiTranscripts } from "./geminiTranscripts.ts";
-import { sentText } from "../../support/sentText.ts";
+import { sentText } from "../../support/provider/sentText.ts";
 
 const finishReasons = {
   stop: "STOP",

@@ -1,9 +1,16 @@
 import { openai } from "../../../src/providers/openai/openai.ts";
 import type { EncodedRequest } from "../../../src/providers/provider.ts";
-import type { Asked, Dialect, Said, SaidUsage, Utterance } from "./dialect.ts";
-import { imageOfUrl, inPieces } from "./dialect.ts";
+import {
+  type Asked,
+  type Dialect,
+  type Said,
+  type SaidUsage,
+  type Utterance,
+  imageOfUrl,
+  inPieces,
+} from "./dialect.ts";
 import { openaiTranscripts } from "./openaiTranscripts.ts";
-import { sentText } from "../../support/sentText.ts";
+import { sentText } from "../../support/provider/sentText.ts";
 
 const head = { id: "chatcmpl-1", object: "chat.completion.chunk", created: 1_700_000_000 };
 const failedChoice = { index: 0, delta: {}, message: {}, finish_reason: "error" };

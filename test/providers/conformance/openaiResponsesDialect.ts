@@ -1,9 +1,16 @@
 import { openaiResponses } from "../../../src/providers/openai/openaiResponses.ts";
 import type { EncodedRequest } from "../../../src/providers/provider.ts";
-import type { Asked, Dialect, Said, SaidUsage, Utterance } from "./dialect.ts";
-import { imageOfUrl, inPieces } from "./dialect.ts";
+import {
+  type Asked,
+  type Dialect,
+  type Said,
+  type SaidUsage,
+  type Utterance,
+  imageOfUrl,
+  inPieces,
+} from "./dialect.ts";
 import { openaiResponsesTranscripts } from "./openaiResponsesTranscripts.ts";
-import { sentText } from "../../support/sentText.ts";
+import { sentText } from "../../support/provider/sentText.ts";
 
 const notSupported = (path: string): string => `${path} is not supported by this model's provider`;
 const failed = { ...responseOf({ finish: "stop" }), status: "failed" };

@@ -1,7 +1,12 @@
 import { describe, expect, test } from "bun:test";
 import { gemini } from "../../../src/providers/gemini/gemini.ts";
 import { AnswerError } from "../../../src/providers/provider.ts";
-import { geminiEvent, saying, thought, usageMetadata } from "../../support/geminiAnswers.ts";
+import {
+  geminiEvent,
+  saying,
+  thought,
+  usageMetadata,
+} from "../../support/provider/geminiAnswers.ts";
 
 const { chat } = gemini;
 

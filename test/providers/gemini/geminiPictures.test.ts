@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { gemini } from "../../../src/providers/gemini/gemini.ts";
 import { UnsupportedRequestError } from "../../../src/providers/provider.ts";
-import { saying, thought } from "../../support/geminiAnswers.ts";
-import { sentText } from "../../support/sentText.ts";
+import { saying, thought } from "../../support/provider/geminiAnswers.ts";
+import { sentText } from "../../support/provider/sentText.ts";
 import { callOf } from "../conformance/reading.ts";
 
 type Fields = Readonly<Record<string, unknown>>;

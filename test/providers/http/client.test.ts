@@ -7,8 +7,8 @@ import {
   request,
   textOf,
   openHttpBefore,
-} from "../../support/httpClient.ts";
-import type { RawPeer } from "../../support/rawServer.ts";
+} from "../../support/gateway/httpClient.ts";
+import type { RawPeer } from "../../support/provider/rawServer.ts";
 import { until } from "../../support/until.ts";
 
 const { serve, clientOf } = openHttpBefore();

@@ -2,8 +2,14 @@ import { describe, expect, spyOn, test } from "bun:test";
 import { ConnectionPool } from "../../../src/providers/http/connectionPool.ts";
 import { connectionTarget } from "../../../src/providers/http/connectionTarget.ts";
 import { Exchange } from "../../../src/providers/http/exchange.ts";
-import { answerOf, failureOf, ok, openHttpBefore, request } from "../../support/httpClient.ts";
-import type { RawPeer } from "../../support/rawServer.ts";
+import {
+  answerOf,
+  failureOf,
+  ok,
+  openHttpBefore,
+  request,
+} from "../../support/gateway/httpClient.ts";
+import type { RawPeer } from "../../support/provider/rawServer.ts";
 import { until } from "../../support/until.ts";
 
 const { serve, clientOf, stopBehind } = openHttpBefore();
@@ -165,7 +171,7 @@ describe("a connection is not used again", () => {
   });
 
   test("when an unasked response lies unseen in the system's buffers as the next request is sent", async () => {
-    const program = new URL("../../support/unaskedBytes.ts", import.meta.url).pathname;
+    const program = new URL("../../support/provider/unaskedBytes.ts", import.meta.url).pathname;
     const child = Bun.spawn([process.execPath, program], { stdout: "pipe" });
     stopBehind({ stop: () => child.kill() });
     const { value } = await child.stdout.getReader().read();

@@ -7,8 +7,8 @@ import {
   rejectionOf,
   request,
   openHttpBefore,
-} from "../../support/httpClient.ts";
-import { testAuthority, type RawPeer, type RawServer } from "../../support/rawServer.ts";
+} from "../../support/gateway/httpClient.ts";
+import { testAuthority, type RawPeer, type RawServer } from "../../support/provider/rawServer.ts";
 import { until } from "../../support/until.ts";
 
 const { serve, clientOf, stopBehind } = openHttpBefore();

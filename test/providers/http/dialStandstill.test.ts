@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { createHttpClient } from "../../../src/providers/http/client.ts";
-import { answerOf, failureOf, ok, request } from "../../support/httpClient.ts";
-import { startRawServer, testAuthority } from "../../support/rawServer.ts";
+import { answerOf, failureOf, ok, request } from "../../support/gateway/httpClient.ts";
+import { startRawServer, testAuthority } from "../../support/provider/rawServer.ts";
 
 const TIMEOUT_MS = 1500;
 

@@ -1,6 +1,12 @@
 import { describe, expect, test } from "bun:test";
-import { answerOf, ok, openHttpBefore, rejectionOf, request } from "../../support/httpClient.ts";
-import type { RawPeer } from "../../support/rawServer.ts";
+import {
+  answerOf,
+  ok,
+  openHttpBefore,
+  rejectionOf,
+  request,
+} from "../../support/gateway/httpClient.ts";
+import type { RawPeer } from "../../support/provider/rawServer.ts";
 import { until } from "../../support/until.ts";
 
 const { serve, clientOf } = openHttpBefore();

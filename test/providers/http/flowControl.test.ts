@@ -1,9 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import type { HttpClient } from "../../../src/providers/http/client.ts";
 import { IncomingBody } from "../../../src/providers/http/incomingBody.ts";
-import { answerOf, ok, openHttpBefore, request } from "../../support/httpClient.ts";
-import { testAuthority } from "../../support/rawServer.ts";
-import type { RawPeer, RawServer } from "../../support/rawServer.ts";
+import { answerOf, ok, openHttpBefore, request } from "../../support/gateway/httpClient.ts";
+import { testAuthority, type RawPeer, type RawServer } from "../../support/provider/rawServer.ts";
 import { until } from "../../support/until.ts";
 
 const MEGABYTE = 1_048_576;

@@ -14,7 +14,7 @@ import {
   textDelta,
   type Event,
   type Fields,
-} from "../../support/responsesStream.ts";
+} from "../../support/provider/responsesStream.ts";
 
 function read(response: object): Fields {
   const { completion } = openaiResponses.read(JSON.stringify(response));

@@ -7,7 +7,7 @@ import {
   textDelta,
   type Event,
   type Fields,
-} from "../../support/responsesStream.ts";
+} from "../../support/provider/responsesStream.ts";
 
 /** As https://platform.openai.com/docs/guides/tools-web-search shows it for a response, and for a chat. */
 const cited = { start_index: 1, end_index: 5, title: "A", url: "https://a.example" };

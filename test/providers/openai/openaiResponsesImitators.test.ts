@@ -12,7 +12,7 @@ import {
   textDelta,
   textDone,
   type Event,
-} from "../../support/responsesStream.ts";
+} from "../../support/provider/responsesStream.ts";
 
 /** Servers that imitate the interface leave out one thing or another. */
 describe("nothing is lost and nothing said twice of a stream with its text", () => {

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { openaiResponses } from "../../../src/providers/openai/openaiResponses.ts";
 import { UnsupportedRequestError } from "../../../src/providers/provider.ts";
 import { callOf } from "../conformance/reading.ts";
-import { sentText } from "../../support/sentText.ts";
+import { sentText } from "../../support/provider/sentText.ts";
 
 const hello = { role: "user", content: "hello" };
 

@@ -6,7 +6,7 @@ import {
   textDelta,
   type Event,
   type Fields,
-} from "../../support/responsesStream.ts";
+} from "../../support/provider/responsesStream.ts";
 
 /** Probabilities of tokens as the whole text has them; in the pieces of a stream the bytes are left out. */
 const hel = {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { dirname, join, relative } from "node:path";
-import { tamper } from "../auditedBooks.ts";
+import { tamper } from "../store/auditedBooks.ts";
 import { auditFile } from "./auditor.ts";
 import { copiedBooks } from "./copiedBooks.ts";
 

@@ -1,7 +1,13 @@
 import { describe, expect, test } from "bun:test";
-import { tamper } from "../auditedBooks.ts";
-import { completion, doneEvent, helloEvent, stopEvent, usageOnly } from "../chatAnswers.ts";
-import { ended } from "../responsesAnswers.ts";
+import { tamper } from "../store/auditedBooks.ts";
+import {
+  completion,
+  doneEvent,
+  helloEvent,
+  stopEvent,
+  usageOnly,
+} from "../provider/chatAnswers.ts";
+import { ended } from "../provider/responsesAnswers.ts";
 import { auditFile, openAuditor } from "./auditor.ts";
 import { copiedBooks } from "./copiedBooks.ts";
 import { producedAnswer, type ProducedAnswer, type SeenAnswer } from "./logs.ts";

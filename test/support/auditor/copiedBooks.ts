@@ -1,8 +1,8 @@
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, beforeEach } from "bun:test";
 import { join } from "node:path";
-import { openAuditedBooks } from "../auditedBooks.ts";
-import type { StoreFolder } from "../storeFolder.ts";
+import { openAuditedBooks } from "../store/auditedBooks.ts";
+import type { StoreFolder } from "../store/storeFolder.ts";
 
 /** For each test around it a file of its own with the audited books, which nobody has open. */
 export function copiedBooks(): { readonly path: string } {

@@ -1,7 +1,7 @@
 import { lostCharges } from "../auditor/auditor.ts";
 import type { SeenAnswer } from "../auditor/logs.ts";
-import { problemsOf } from "../bothAudits.ts";
-import { sendMixedLoad } from "../mixedLoad.ts";
+import { problemsOf } from "../store/bothAudits.ts";
+import { sendMixedLoad } from "../binary/mixedLoad.ts";
 import type { GatewayOnDisk } from "./powerCut.ts";
 
 /** From the `nth` call of a kind on, `count` of them fail; see faultyDisk.c. */

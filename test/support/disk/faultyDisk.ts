@@ -3,7 +3,7 @@ import { realpathSync } from "node:fs";
 import { mkdtemp, rename, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { outputOf } from "../outputOf.ts";
+import { outputOf } from "../binary/binary.ts";
 
 const source = join(import.meta.dir, "faultyDisk.c");
 const compilers = ["cc", "gcc", "clang"];

@@ -1,8 +1,8 @@
 import { lostCharges } from "../auditor/auditor.ts";
-import { problemsOf } from "../bothAudits.ts";
-import { oneModel } from "../gatewayConfig.ts";
-import { startGatewayProcess, type GatewayProcess } from "../gatewayProcess.ts";
-import { sendMixedLoad } from "../mixedLoad.ts";
+import { problemsOf } from "../store/bothAudits.ts";
+import { oneModel } from "../gateway/gatewayConfig.ts";
+import { startGatewayProcess, type GatewayProcess } from "../binary/gatewayProcess.ts";
+import { sendMixedLoad } from "../binary/mixedLoad.ts";
 import { openFaultyDisk, type FaultyDisk } from "./faultyDisk.ts";
 
 /** A compiled gateway whose database lies on a faulty disk. Nobody else writes to it while it runs. */

@@ -1,12 +1,16 @@
-import { describedBy } from "../apiDescription.ts";
-import { chat } from "../chatCalls.ts";
-import { usual } from "../chatAnswers.ts";
-import type { GatewayConfig } from "../gatewayConfig.ts";
-import { startGatewayBefore } from "../gatewayBefore.ts";
-import type { GatewayProcess } from "../gatewayProcess.ts";
-import { upstreamKey } from "../gatewayUnderTest.ts";
-import { responds } from "../responsesAnswers.ts";
-import { startProvider, type ProviderAnswer, type ReceivedRequest } from "../scriptedProvider.ts";
+import { describedBy } from "../gateway/apiDescription.ts";
+import { chat } from "../gateway/chatCalls.ts";
+import { usual } from "../provider/chatAnswers.ts";
+import type { GatewayConfig } from "../gateway/gatewayConfig.ts";
+import { startGatewayBefore } from "../binary/gatewayBefore.ts";
+import type { GatewayProcess } from "../binary/gatewayProcess.ts";
+import { upstreamKey } from "../gateway/gatewayUnderTest.ts";
+import { responds } from "../provider/responsesAnswers.ts";
+import {
+  startProvider,
+  type ProviderAnswer,
+  type ReceivedRequest,
+} from "../provider/scriptedProvider.ts";
 import { Judge } from "./judge.ts";
 import type { FuzzWorld } from "./soundRequests.ts";
 

@@ -1,5 +1,5 @@
-import { differences, type ApiDescription } from "../apiDescription.ts";
-import { chunksOf } from "../chatCalls.ts";
+import { differences, type ApiDescription } from "../gateway/apiDescription.ts";
+import { chunksOf } from "../gateway/chatCalls.ts";
 import type { RawAnswer } from "./answerReader.ts";
 
 /** What an answer may be: of this operation, if it is known, and with one of these statuses. */

@@ -1,10 +1,9 @@
 import { readdirSync } from "node:fs";
 import { parseRoubles } from "../../../src/lib/money.ts";
-import { call, chat } from "../chatCalls.ts";
-import { prices } from "../gatewayConfig.ts";
-import type { GatewayProcess } from "../gatewayProcess.ts";
-import { leastMemory } from "../memory.ts";
-import { unhinderedTimer } from "../processorWait.ts";
+import { call, chat } from "../gateway/chatCalls.ts";
+import { prices } from "../gateway/gatewayConfig.ts";
+import type { GatewayProcess } from "../binary/gatewayProcess.ts";
+import { leastMemory, unhinderedTimer } from "../measurement.ts";
 
 /** How long health checks took, in milliseconds; without what other programs took. */
 export interface HealthTimes {

@@ -1,7 +1,7 @@
 import type { SeenAnswer } from "../auditor/logs.ts";
-import { seenOf } from "../chatCalls.ts";
-import { costOf } from "../gatewayConfig.ts";
-import { unhinderedTimer } from "../processorWait.ts";
+import { seenOf } from "../gateway/chatCalls.ts";
+import { costOf } from "../gateway/gatewayConfig.ts";
+import { unhinderedTimer } from "../measurement.ts";
 import type { FuzzBench } from "./bench.ts";
 import type { RawAnswer } from "./answerReader.ts";
 import { weighed, type Chance } from "./chance.ts";

@@ -1,9 +1,9 @@
 import { parseRoubles } from "../../../src/lib/money.ts";
-import { differences, type ApiDescription } from "../apiDescription.ts";
+import { differences, type ApiDescription } from "../gateway/apiDescription.ts";
 import type { RawAnswer } from "../fuzz/answerReader.ts";
 import { isBare, isStream, Judge } from "../fuzz/judge.ts";
-import { costOf } from "../gatewayConfig.ts";
-import { foreignHeaders } from "../ownHeaders.ts";
+import { costOf } from "../gateway/gatewayConfig.ts";
+import { foreignHeaders } from "../gateway/ownHeaders.ts";
 import { poison, type AnswerCase } from "./answerCase.ts";
 import { backupCharge, backupText } from "./backup.ts";
 import {

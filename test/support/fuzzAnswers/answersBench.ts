@@ -1,16 +1,16 @@
-import { describedBy } from "../apiDescription.ts";
+import { describedBy } from "../gateway/apiDescription.ts";
 import { chanceOf } from "../fuzz/chance.ts";
 import {
   configText,
   type ConfiguredModel,
   type GatewayConfig,
   type Section,
-} from "../gatewayConfig.ts";
-import { startGatewayBefore } from "../gatewayBefore.ts";
-import type { GatewayProcess } from "../gatewayProcess.ts";
-import { upstreamKey } from "../gatewayUnderTest.ts";
-import type { RawPeer } from "../rawServer.ts";
-import { startProvider, type ReceivedRequest } from "../scriptedProvider.ts";
+} from "../gateway/gatewayConfig.ts";
+import { startGatewayBefore } from "../binary/gatewayBefore.ts";
+import type { GatewayProcess } from "../binary/gatewayProcess.ts";
+import { upstreamKey } from "../gateway/gatewayUnderTest.ts";
+import type { RawPeer } from "../provider/rawServer.ts";
+import { startProvider, type ReceivedRequest } from "../provider/scriptedProvider.ts";
 import { until } from "../until.ts";
 import type { AnswerCase, Delivery, Route } from "./answerCase.ts";
 import { AnswerJudge } from "./answerJudge.ts";

@@ -8,7 +8,7 @@ import {
   type Growth,
   type HealthTimes,
 } from "../fuzz/remains.ts";
-import type { LogLine } from "../gatewayProcess.ts";
+import type { LogLine } from "../binary/gatewayProcess.ts";
 import { backupProvider, type AnswersBench } from "./answersBench.ts";
 import { context, type AnswersTally } from "./answersVisit.ts";
 

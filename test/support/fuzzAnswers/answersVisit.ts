@@ -1,6 +1,6 @@
 import { chanceOf } from "../fuzz/chance.ts";
 import { openConnection, type FuzzConnection } from "../fuzz/connection.ts";
-import { unhinderedTimer } from "../processorWait.ts";
+import { unhinderedTimer } from "../measurement.ts";
 import type { AnswerCase } from "./answerCase.ts";
 import type { Outcome, Verdict } from "./answerJudge.ts";
 import { hasteMs, type AnswersBench } from "./answersBench.ts";

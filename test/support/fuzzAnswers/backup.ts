@@ -1,8 +1,15 @@
-import { completion, choice, usage, doneEvent, stopEvent, usageEvent } from "../chatAnswers.ts";
-import { costOf } from "../gatewayConfig.ts";
-import { ended, terminal } from "../responsesAnswers.ts";
-import { json, stream, type ProviderAnswer } from "../scriptedProvider.ts";
-import { chatEvent, responseEvent } from "../upstreamText.ts";
+import {
+  completion,
+  choice,
+  usage,
+  doneEvent,
+  stopEvent,
+  usageEvent,
+} from "../provider/chatAnswers.ts";
+import { costOf } from "../gateway/gatewayConfig.ts";
+import { ended, terminal } from "../provider/responsesAnswers.ts";
+import { json, stream, type ProviderAnswer } from "../provider/scriptedProvider.ts";
+import { chatEvent, responseEvent } from "../provider/upstreamText.ts";
 import { tagOf } from "./utterance.ts";
 
 /** What the provider behind a route says, that its answers be told from all others. */

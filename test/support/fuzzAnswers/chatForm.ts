@@ -1,6 +1,6 @@
-import { choice, completion, doneEvent, usageOnly } from "../chatAnswers.ts";
+import { choice, completion, doneEvent, usageOnly } from "../provider/chatAnswers.ts";
 import type { Chance } from "../fuzz/chance.ts";
-import { chatEvent } from "../upstreamText.ts";
+import { chatEvent } from "../provider/upstreamText.ts";
 import type { ReportedTokens, SpokenChoice, Utterance } from "./utterance.ts";
 import { writtenJson, writtenStream, type Written } from "./written.ts";
 

@@ -1,5 +1,11 @@
-import { endEvent, message, messageEvent, pingEvent, stopEvent } from "../anthropicAnswers.ts";
-import { geminiEvent, saying, thought } from "../geminiAnswers.ts";
+import {
+  endEvent,
+  message,
+  messageEvent,
+  pingEvent,
+  stopEvent,
+} from "../provider/anthropicAnswers.ts";
+import { geminiEvent, saying, thought } from "../provider/geminiAnswers.ts";
 import type { ReportedTokens, SpokenChoice, Utterance } from "./utterance.ts";
 import { writtenJson, writtenStream, type Written } from "./written.ts";
 

@@ -1,6 +1,6 @@
 import type { RawAnswer } from "../fuzz/answerReader.ts";
-import { chunksOf } from "../chatCalls.ts";
-import { costOf } from "../gatewayConfig.ts";
+import { chunksOf } from "../gateway/chatCalls.ts";
+import { costOf } from "../gateway/gatewayConfig.ts";
 import { readEvents, type ReadEvent } from "./eventStream.ts";
 
 type Fields = Readonly<Record<string, unknown>>;

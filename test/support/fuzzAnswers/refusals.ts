@@ -1,6 +1,6 @@
 import type { Chance } from "../fuzz/chance.ts";
-import { upstreamKey } from "../gatewayUnderTest.ts";
-import { responseEvent, responseObject } from "../upstreamText.ts";
+import { upstreamKey } from "../gateway/gatewayUnderTest.ts";
+import { responseEvent, responseObject } from "../provider/upstreamText.ts";
 import type { Expected, Question } from "./answerCase.ts";
 
 /** What a provider's words must not tell a client. */

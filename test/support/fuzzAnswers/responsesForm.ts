@@ -1,4 +1,4 @@
-import { responseEvent, responseObject } from "../upstreamText.ts";
+import { responseEvent, responseObject } from "../provider/upstreamText.ts";
 import type { ReportedTokens, SpokenChoice, Utterance } from "./utterance.ts";
 import { writtenJson, writtenStream, type Written } from "./written.ts";
 

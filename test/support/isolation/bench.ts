@@ -1,6 +1,6 @@
-import type { GatewayConfig } from "../gatewayConfig.ts";
-import { startGatewayBefore } from "../gatewayBefore.ts";
-import type { GatewayProcess } from "../gatewayProcess.ts";
+import type { GatewayConfig } from "../gateway/gatewayConfig.ts";
+import { startGatewayBefore } from "../binary/gatewayBefore.ts";
+import type { GatewayProcess } from "../binary/gatewayProcess.ts";
 import { startPoisonedProvider, type PoisonedProvider } from "./poisonedProvider.ts";
 import type { Tag } from "./tag.ts";
 import { several } from "../several.ts";

@@ -1,7 +1,7 @@
-import { call } from "../chatCalls.ts";
-import { costOf } from "../gatewayConfig.ts";
-import { nanoOf } from "../faultBench.ts";
-import type { RequestRecord } from "../gatewayProcess.ts";
+import { call } from "../gateway/chatCalls.ts";
+import { costOf } from "../gateway/gatewayConfig.ts";
+import { nanoOf } from "../faults/faultBench.ts";
+import type { RequestRecord } from "../binary/gatewayProcess.ts";
 import { creditRoubles, type IsolationBench, type Tenant } from "./bench.ts";
 import { promptEstimates, tokensOf } from "./tag.ts";
 

@@ -1,6 +1,6 @@
 import { chanceOf, weighed, type Chance } from "../fuzz/chance.ts";
-import { startRawServer, type RawPeer } from "../rawServer.ts";
-import { piece, streamEnd, streamHead } from "../scriptedProvider.ts";
+import { startRawServer, type RawPeer } from "../provider/rawServer.ts";
+import { piece, streamEnd, streamHead } from "../provider/scriptedProvider.ts";
 import { bodyOf, everyForm, tagOf, tagsIn, tagText, type Tag, type TaggedForm } from "./tag.ts";
 
 /** What the provider did, and how often. */

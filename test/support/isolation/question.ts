@@ -1,7 +1,7 @@
-import { chunksOf } from "../chatCalls.ts";
+import { chunksOf } from "../gateway/chatCalls.ts";
 import type { RawAnswer } from "../fuzz/answerReader.ts";
 import { weighed, type Chance } from "../fuzz/chance.ts";
-import { postBytes } from "../rawClient.ts";
+import { postBytes } from "../gateway/rawClient.ts";
 import type { IsolationBench, Lane, SeenAnswer, Tenant } from "./bench.ts";
 import {
   bodyOf,

@@ -1,6 +1,6 @@
-import { completion, choice, doneEvent, stopEvent, usageOnly } from "../chatAnswers.ts";
-import { created, ended, terminal } from "../responsesAnswers.ts";
-import { chatEvent, responseEvent } from "../upstreamText.ts";
+import { completion, choice, doneEvent, stopEvent, usageOnly } from "../provider/chatAnswers.ts";
+import { created, ended, terminal } from "../provider/responsesAnswers.ts";
+import { chatEvent, responseEvent } from "../provider/upstreamText.ts";
 
 /** One request: whose it is, and which of that tenant's. */
 export interface Tag {

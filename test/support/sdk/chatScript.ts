@@ -1,5 +1,5 @@
-import { choice, completion, doneEvent, roleEvent, usageEvent } from "../chatAnswers.ts";
-import { chatEvent } from "../upstreamText.ts";
+import { choice, completion, doneEvent, roleEvent, usageEvent } from "../provider/chatAnswers.ts";
+import { chatEvent } from "../provider/upstreamText.ts";
 import { halves, secretWords, type Said, type Script } from "./script.ts";
 
 /** The chat completions interface, in the form that OpenAI documents. */

@@ -6,7 +6,7 @@ import {
   stream,
   streamHead,
   type ProviderAnswer,
-} from "../scriptedProvider.ts";
+} from "../provider/scriptedProvider.ts";
 import { chatScript } from "./chatScript.ts";
 import { responsesScript } from "./responsesScript.ts";
 import type { Said, Script } from "./script.ts";

@@ -1,5 +1,5 @@
-import { responsesUsage } from "../responsesAnswers.ts";
-import { responseEvent, responseObject } from "../upstreamText.ts";
+import { responsesUsage } from "../provider/responsesAnswers.ts";
+import { responseEvent, responseObject } from "../provider/upstreamText.ts";
 import { halves, secretWords, type Said, type Script } from "./script.ts";
 
 type Event = readonly [type: string, fields: object];

@@ -1,4 +1,4 @@
-import type { ReceivedRequest } from "../scriptedProvider.ts";
+import type { ReceivedRequest } from "../provider/scriptedProvider.ts";
 
 /** What the model says: a text, which may be cut by the bound of its tokens, or a call of the tool. */
 export type Said =

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { formatRoubles } from "../../../src/lib/money.ts";
-import { costOf } from "../gatewayConfig.ts";
+import { costOf } from "../gateway/gatewayConfig.ts";
 import type { Call, SdkClient, Told, Way } from "./client.ts";
 import { beginning, scripts, tieredModel } from "./provider.ts";
 import { secretWords } from "./script.ts";

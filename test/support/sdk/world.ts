@@ -1,14 +1,14 @@
 import { afterAll, afterEach, beforeAll, expect, spyOn, type Mock } from "bun:test";
 import { formatRoubles } from "../../../src/lib/money.ts";
-import { usage } from "../chatAnswers.ts";
-import { costOf } from "../gatewayConfig.ts";
+import { usage } from "../provider/chatAnswers.ts";
+import { costOf } from "../gateway/gatewayConfig.ts";
 import {
   startGatewayProcess,
   startTimeoutMs,
   type GatewayProcess,
   type RequestRecord,
-} from "../gatewayProcess.ts";
-import { startProvider, type ScriptedProvider } from "../scriptedProvider.ts";
+} from "../binary/gatewayProcess.ts";
+import { startProvider, type ScriptedProvider } from "../provider/scriptedProvider.ts";
 import type { Call, Told } from "./client.ts";
 import { answerByModel, models } from "./provider.ts";
 import { openWire, type Wire } from "./wire.ts";

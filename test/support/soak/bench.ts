@@ -1,9 +1,9 @@
 import { readdirSync } from "node:fs";
-import type { GatewayConfig, Section } from "../gatewayConfig.ts";
-import { startGatewayBefore } from "../gatewayBefore.ts";
-import type { GatewayProcess } from "../gatewayProcess.ts";
-import { scrape } from "../scrape.ts";
-import type { ScriptedProvider } from "../scriptedProvider.ts";
+import type { GatewayConfig, Section } from "../gateway/gatewayConfig.ts";
+import { startGatewayBefore } from "../binary/gatewayBefore.ts";
+import type { GatewayProcess } from "../binary/gatewayProcess.ts";
+import { scrape } from "../gateway/scrape.ts";
+import type { ScriptedProvider } from "../provider/scriptedProvider.ts";
 import { errorsIn } from "./operator.ts";
 import { startSoakProvider } from "./provider.ts";
 

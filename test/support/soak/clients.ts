@@ -1,4 +1,4 @@
-import type { Form } from "../faultAnswers.ts";
+import type { Form } from "../faults/faultAnswers.ts";
 import type { RawAnswer } from "../fuzz/answerReader.ts";
 import { openConnection, type FuzzConnection } from "../fuzz/connection.ts";
 import type { WholeAnswer } from "./books.ts";

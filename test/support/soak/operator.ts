@@ -1,7 +1,7 @@
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { configText, type GatewayConfig } from "../gatewayConfig.ts";
-import type { GatewayProcess, LogLine } from "../gatewayProcess.ts";
+import { configText, type GatewayConfig } from "../gateway/gatewayConfig.ts";
+import type { GatewayProcess, LogLine } from "../binary/gatewayProcess.ts";
 
 /** Who runs commands beside a gateway at work. */
 export interface SoakOperator {

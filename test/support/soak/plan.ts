@@ -1,7 +1,7 @@
-import { everyForm, type Form } from "../faultAnswers.ts";
+import { everyForm, type Form } from "../faults/faultAnswers.ts";
 import { chanceOf, weighed } from "../fuzz/chance.ts";
 import type { Leaving } from "../fuzz/connection.ts";
-import { costOf } from "../gatewayConfig.ts";
+import { costOf } from "../gateway/gatewayConfig.ts";
 
 /** `half`: of the answer; what comes behind it is the end of the connection, or nothing. */
 export type Fault =

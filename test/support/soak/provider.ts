@@ -1,6 +1,6 @@
-import { typeOf } from "../faultAnswers.ts";
-import { bodyReporting } from "../reportedUsage.ts";
-import type { RawPeer } from "../rawServer.ts";
+import { typeOf } from "../faults/faultAnswers.ts";
+import { bodyReporting } from "../provider/reportedUsage.ts";
+import type { RawPeer } from "../provider/rawServer.ts";
 import {
   piece,
   refusal,
@@ -10,7 +10,7 @@ import {
   text,
   type ProviderAnswer,
   type ScriptedProvider,
-} from "../scriptedProvider.ts";
+} from "../provider/scriptedProvider.ts";
 import { figuresOf, plannedNumberIn, planOf, type Fault, type Plan } from "./plan.ts";
 
 /** A provider that does with each request what is planned; one that is sound answers in the place of every fault. */

@@ -1,8 +1,7 @@
 import { walSizeBytes } from "../../../src/store/writeAheadLog.ts";
-import type { GatewayProcess } from "../gatewayProcess.ts";
-import { residentBytes } from "../memory.ts";
-import { unhinderedTimer } from "../processorWait.ts";
-import { scrape, type Scrape } from "../scrape.ts";
+import type { GatewayProcess } from "../binary/gatewayProcess.ts";
+import { residentBytes, unhinderedTimer } from "../measurement.ts";
+import { scrape, type Scrape } from "../gateway/scrape.ts";
 
 /** What the gateway was seen to take, each second. */
 export interface SoakFigures {

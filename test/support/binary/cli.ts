@@ -1,0 +1,103 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { openStore } from "../../../src/store/store.ts";
+import { binaryPath, outputOf, type ChildOutput } from "./binary.ts";
+
+/** The program as it stands in the tree, which takes three times as long to start as the executable. */
+export const fromSource: readonly string[] = [
+  process.execPath,
+  resolve(import.meta.dir, "../../../src/main.ts"),
+];
+
+/** The least config that has a model to name; its store is `tollgate.db` beside it. */
+const minimalConfig = `
+[[providers]]
+id = "local"
+base_url = "http://127.0.0.1:9/v1"
+
+[[models]]
+id = "small"
+rub_input_per_1m = 25000
+rub_output_per_1m = 200000
+rub_cached_input_per_1m = 2500
+max_output_tokens = 1000
+
+[[models.routes]]
+provider = "local"
+model = "small-2"
+responses = true
+
+[[models]]
+id = "gift"
+free = true
+max_output_tokens = 1000
+
+[[models.routes]]
+provider = "local"
+priority = 2
+
+[[models.routes]]
+provider = "local"
+model = "gift-first"
+priority = 1
+weight = 3
+`;
+
+/** How one command ended; both outputs without their last line end. */
+export type CommandRun = ChildOutput;
+
+/** A folder of its own with a config, in which commands run as a person would run them. */
+export interface Desk {
+  readonly folder: string;
+  readonly config: string;
+  readonly database: string;
+  /** Runs `tollgate ARGS` in the folder to its end. */
+  run(...args: readonly string[]): Promise<CommandRun>;
+  /** The same with --json; returns the document. Throws when the command fails or prints anything else. */
+  json(...args: readonly string[]): Promise<unknown>;
+  /** Makes its database, with nothing in it, as a gateway does that was never asked anything. */
+  makeDatabase(): void;
+  remove(): Promise<void>;
+}
+
+/**
+ * Makes a desk. `config` takes the place of the minimal one; null: there is none. `program` is what runs,
+ * with the words that come before a command's own; unless given it is the executable.
+ */
+export async function openDesk(
+  config: string | null = minimalConfig,
+  program?: readonly string[],
+): Promise<Desk> {
+  const command = program ?? [await binaryPath()];
+  const folder = await mkdtemp(join(tmpdir(), "tollgate-desk-"));
+  const file = join(folder, "config.toml");
+  if (config !== null) await Bun.write(file, config);
+  const database = join(folder, "tollgate.db");
+  const run = (...args: readonly string[]) => runCommand(folder, [...command, ...args]);
+  return {
+    folder,
+    config: file,
+    database,
+    run,
+    async json(...args) {
+      const { status, stdout, stderr } = await run(...args, "--json");
+      if (status !== 0) throw new Error(`${args.join(" ")} ended with ${status}: ${stderr}`);
+      return JSON.parse(stdout);
+    },
+    makeDatabase() {
+      openStore({ path: database, durability: "process", serving: false }).close();
+    },
+    remove: () => rm(folder, { recursive: true, force: true }),
+  };
+}
+
+async function runCommand(cwd: string, command: readonly string[]): Promise<CommandRun> {
+  const child = Bun.spawn([...command], {
+    cwd,
+    env: { PATH: process.env["PATH"] ?? "" },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const { stdout, stderr, status } = await outputOf(child);
+  return { status, stdout: stdout.replace(/\n$/, ""), stderr: stderr.replace(/\n$/, "") };
+}

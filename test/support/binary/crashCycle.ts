@@ -1,0 +1,68 @@
+import { problemsOf } from "../store/bothAudits.ts";
+import type { GatewayProcess } from "./gatewayProcess.ts";
+import { sendMixedLoad } from "./mixedLoad.ts";
+
+export interface CrashCycle {
+  /** Requests that were begun. */
+  readonly begun: number;
+  /** Answers that a client saw whole, before the gateway was killed or in spite of it. */
+  readonly whole: number;
+  /** Credits that a command said were booked. */
+  readonly credits: number;
+  /** Everything that is wrong with the books after the restart. */
+  readonly problems: readonly string[];
+}
+
+const requestsPerCycle = 50;
+const requestsAtOnce = 16;
+
+/**
+ * Kills the gateway once `killAfter` of 50 mixed requests were answered whole, while credits are booked beside
+ * it, starts it again, and compares what the clients saw with what the books say. `name` must be new.
+ */
+export async function runCrashCycle(
+  gateway: GatewayProcess,
+  payer: { readonly account: string; readonly key: string },
+  cycle: { readonly name: string; readonly killAfter: number },
+): Promise<CrashCycle> {
+  let isOver = false;
+  let wholeCount = 0;
+  const kill = async (): Promise<void> => {
+    isOver = true;
+    await gateway.kill();
+  };
+  const credits = bookCredits(gateway, payer.account, cycle.name, () => isOver);
+  const { begun, seen, whole, refusals } = await sendMixedLoad(gateway, payer.key, {
+    requests: requestsPerCycle,
+    atOnce: requestsAtOnce,
+    isOver: () => isOver,
+    seen() {
+      wholeCount += 1;
+      return wholeCount === cycle.killAfter ? kill() : undefined;
+    },
+  });
+  if (!isOver) await kill();
+  const refs = await credits;
+  await gateway.start();
+  gateway.auditor.seen.push(...seen);
+  gateway.auditor.credits.push(...refs);
+  const problems = problemsOf(gateway);
+  problems.push(...refusals.map((status) => `a request was refused with ${status}`));
+  return { begun, whole: whole.length, credits: refs.length, problems };
+}
+
+/** Books credits one after the other; returns the refs of those that were acknowledged. */
+async function bookCredits(
+  { desk }: GatewayProcess,
+  account: string,
+  name: string,
+  isOver: () => boolean,
+): Promise<string[]> {
+  const refs: string[] = [];
+  do {
+    const ref = `${name}-${refs.length}`;
+    await desk.json("balance", "credit", account, "0.001", "--ref", ref);
+    refs.push(ref);
+  } while (!isOver());
+  return refs;
+}

@@ -1,0 +1,79 @@
+import { Database } from "bun:sqlite";
+import { expect } from "bun:test";
+import { openStore } from "../../../src/store/store.ts";
+import type { Desk } from "./cli.ts";
+
+/** What `tollgate doctor --json` found. */
+export interface Examination {
+  readonly status: number;
+  /** The names of the checks that failed, in their order. */
+  readonly failed: readonly string[];
+  /** By the name of the check. */
+  readonly messages: Readonly<Record<string, string>>;
+  /** Both outputs as they were. */
+  readonly output: string;
+}
+
+interface Document {
+  readonly ok: boolean;
+  readonly checks: readonly { name: string; ok: boolean; message: string }[];
+}
+
+/** The checks, in the order of the document. */
+export const checkNames = [
+  "config",
+  "environment",
+  "clock",
+  "disk",
+  "limits",
+  "permissions",
+  "database",
+  "providers",
+];
+
+/** One thing that is spoilt, and what is found. */
+export interface Scene {
+  readonly what: string;
+  readonly spoil: () => Promise<void> | void;
+  /** The checks that then fail. */
+  readonly failed: readonly string[];
+  /** A part of what the last of them says. */
+  readonly message: () => string;
+}
+
+/** Puts an entry of that time into the books. */
+export function credit(desk: Desk, atMs: number): void {
+  const store = openStore({ path: desk.database, durability: "process", serving: false });
+  const actor = { name: "tester", at: atMs };
+  if (!store.accounts.find("alice")) store.admin.createAccount(actor, "alice", 0n);
+  store.admin.book(actor, { account: "alice", kind: "credit", amount: 5n, ref: null, note: null });
+  store.close();
+  // The statements of this process may outlive their store, and with them its write-ahead log.
+  change(desk, "PRAGMA wal_checkpoint(TRUNCATE)");
+}
+
+/** Says one thing to the desk's database behind the store's back. */
+export function change(desk: Desk, statement: string): void {
+  const sqlite = new Database(desk.database);
+  sqlite.run(statement);
+  sqlite.close();
+}
+
+/** Runs the doctor; fails where its status, its document and its line on stderr do not say the same. */
+export async function examine(desk: Desk): Promise<Examination> {
+  const { status, stdout, stderr } = await desk.run("doctor", "--json");
+  const { ok, checks } = JSON.parse(stdout) as Document;
+  const failed = checks.filter((check) => !check.ok).map(({ name }) => name);
+  expect(checks.map((check) => Object.keys(check))).toEqual(
+    checkNames.map(() => ["name", "ok", "message"]),
+  );
+  expect(checks.map(({ name }) => name)).toEqual(checkNames);
+  const summary = `error: ${failed.length} of ${checkNames.length} checks failed: see above`;
+  expect({ status, ok, stderr }).toEqual(
+    failed.length === 0
+      ? { status: 0, ok: true, stderr: "" }
+      : { status: 1, ok: false, stderr: summary },
+  );
+  const messages = Object.fromEntries(checks.map(({ name, message }) => [name, message]));
+  return { status, failed, messages, output: stdout + stderr };
+}

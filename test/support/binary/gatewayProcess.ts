@@ -1,0 +1,226 @@
+import type { Subprocess } from "bun";
+import { statSync } from "node:fs";
+import { openAuditor, type Auditor } from "../auditor/auditor.ts";
+import { binaryPath } from "./binary.ts";
+import { problemsAtRest } from "../store/bothAudits.ts";
+import { openDesk, type Desk } from "./cli.ts";
+import { configText, type GatewayConfig } from "../gateway/gatewayConfig.ts";
+import { until } from "../until.ts";
+
+/** One line of the gateway's log. */
+export type LogLine = Readonly<Record<string, unknown>> & { readonly msg: string };
+
+/** A request as `tollgate requests show --json` tells it. */
+export interface RequestRecord {
+  readonly id: string;
+  readonly status: string;
+  readonly endpoint: string;
+  readonly stream: boolean;
+  readonly provider: string | null;
+  readonly prompt_tokens: number;
+  readonly completion_tokens: number;
+  readonly cached_tokens: number;
+  readonly estimated: boolean;
+  readonly cost_rub: string;
+  readonly hold_rub: string;
+}
+
+/** The compiled gateway at work in a folder of its own, with its commands beside it. */
+export interface GatewayProcess {
+  readonly desk: Desk;
+  /** Asked whenever the books are checked, where they lie in the usual place. */
+  readonly auditor: Auditor;
+  /** `http://127.0.0.1:PORT`, or the path of its socket; of its latest life. */
+  readonly url: string;
+  readonly pid: number;
+  /** What it has logged, in all its lives. */
+  readonly log: readonly LogLine[];
+  /** The status with which its latest life ends; 137 after `kill -9`. */
+  readonly ended: Promise<number>;
+  /** Resolves with the first line that fits and is not older than `since`, a length of `log`. */
+  logged(what: string, fits: (line: LogLine) => boolean, since?: number): Promise<LogLine>;
+  /** Drops what it has logged so far, in a run that goes on for long. */
+  forgetLog(): void;
+  /** Issues a key; the account is made if need be, and gets so many roubles. */
+  key(account: string, roubles: string, ...flags: readonly string[]): Promise<string>;
+  /** What the books say of a request, once it is no longer running. */
+  request(id: string): Promise<RequestRecord>;
+  signal(name: NodeJS.Signals): void;
+  /** `kill -9`; done when the process is gone. */
+  kill(): Promise<void>;
+  /** Starts it once more, in the same folder. */
+  start(): Promise<void>;
+  /** The books add up and nothing is held, or soon is no more. */
+  checkBooks(): Promise<void>;
+  /** Ends it by SIGTERM with status 0 if it runs, checks the books, and removes the folder. */
+  close(): Promise<void>;
+}
+
+export interface GatewayProcessOptions {
+  /** Beside PATH, which is all that it gets otherwise. */
+  readonly environment?: Readonly<Record<string, string>>;
+  /** The command that becomes the gateway, which stands behind it; none unless given. */
+  readonly launcher?: readonly string[];
+  /** Puts things into its folder before it starts; what it returns comes to the environment. */
+  readonly prepare?: (desk: Desk) => Promise<void | Readonly<Record<string, string>>>;
+}
+
+/** Building comes first, so a `beforeAll` that starts a gateway needs a time-out of this. */
+export const startTimeoutMs = 60_000;
+const listenTimeoutMs = 10_000;
+/**
+ * The auditor reads all of the books at once, and in this process: those of a day of load are for the command alone,
+ * which takes the time of a start.
+ */
+const auditedBytesMax = 512 * 1_048_576;
+const endTimeoutMs = 15_000;
+/** A request whose client has left may end a little later. */
+const restTimeoutMs = 2000;
+
+/** Starts the compiled gateway, and resolves when it listens. Close it, also after a failure. */
+export async function startGatewayProcess(
+  config: GatewayConfig,
+  options: GatewayProcessOptions = {},
+): Promise<GatewayProcess> {
+  const binary = await binaryPath();
+  const desk = await openDesk(configText(config), [binary]);
+  const prepared = await options.prepare?.(desk);
+  const command = [...(options.launcher ?? []), binary, "serve"];
+  const gateway = new BinaryGateway(desk, command, { ...options.environment, ...prepared });
+  try {
+    await gateway.start();
+  } catch (error) {
+    await desk.remove();
+    throw error;
+  }
+  return gateway;
+}
+
+class BinaryGateway implements GatewayProcess {
+  readonly desk: Desk;
+  readonly auditor: Auditor;
+  readonly log: LogLine[] = [];
+  url = "";
+  readonly #command: readonly string[];
+  readonly #environment: Readonly<Record<string, string>>;
+  #child: Subprocess<"ignore", "pipe", "pipe"> | undefined;
+
+  constructor(
+    desk: Desk,
+    command: readonly string[],
+    environment: Readonly<Record<string, string>>,
+  ) {
+    this.desk = desk;
+    this.auditor = openAuditor(desk.database);
+    this.#command = command;
+    this.#environment = environment;
+  }
+
+  get pid(): number {
+    return this.#running.pid;
+  }
+
+  get ended(): Promise<number> {
+    return this.#running.exited;
+  }
+
+  async start(): Promise<void> {
+    const since = this.log.length;
+    const child = Bun.spawn([...this.#command], {
+      cwd: this.desk.folder,
+      env: { PATH: process.env["PATH"] ?? "", ...this.#environment },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    this.#child = child;
+    void this.#read(child.stdout);
+    const stderr = child.stderr.text();
+    const gone = child.exited.then(async (status) => {
+      throw new Error(`the gateway ended with ${status}: ${await stderr}`);
+    });
+    gone.catch(() => undefined);
+    const listening = this.logged("it listens", ({ msg }) => msg === "listening", since);
+    const { address } = await Promise.race([listening, gone]);
+    this.url = String(address);
+  }
+
+  async logged(what: string, fits: (line: LogLine) => boolean, since = 0): Promise<LogLine> {
+    const find = () => this.log.slice(since).find(fits);
+    await until(`the log says that ${what}`, () => find() !== undefined, listenTimeoutMs);
+    const line = find();
+    if (line === undefined) throw new Error("a line is gone from the log");
+    return line;
+  }
+
+  forgetLog(): void {
+    this.log.length = 0;
+  }
+
+  async key(account: string, roubles: string, ...flags: readonly string[]): Promise<string> {
+    const made = await this.desk.json("keys", "create", "--account", account, ...flags);
+    if (roubles !== "0") await this.desk.json("balance", "credit", account, roubles);
+    return (made as { key: string }).key;
+  }
+
+  async request(id: string): Promise<RequestRecord> {
+    const deadlineMs = performance.now() + endTimeoutMs;
+    for (;;) {
+      const record = (await this.desk.json("requests", "show", id)) as RequestRecord;
+      if (record.status !== "running") return record;
+      if (performance.now() > deadlineMs) throw new Error(`request ${id} is still running`);
+    }
+  }
+
+  signal(name: NodeJS.Signals): void {
+    this.#running.kill(name);
+  }
+
+  async kill(): Promise<void> {
+    this.signal("SIGKILL");
+    await this.#running.exited;
+  }
+
+  async checkBooks(): Promise<void> {
+    const size = statSync(this.desk.database, { throwIfNoEntry: false })?.size;
+    if (size === undefined || size >= auditedBytesMax) return this.#auditByCommand();
+    const problems = await problemsAtRest(this, restTimeoutMs);
+    if (problems.length > 0) throw new Error(problems.join("\n"));
+  }
+
+  async close(): Promise<void> {
+    const child = this.#running;
+    try {
+      if (child.exitCode === null && child.signalCode === null) {
+        this.signal("SIGTERM");
+        const late = setTimeout(() => child.kill("SIGKILL"), endTimeoutMs);
+        const status = await child.exited;
+        clearTimeout(late);
+        if (status !== 0) throw new Error(`the gateway ended with ${status}`);
+      }
+      await this.checkBooks();
+    } finally {
+      await this.desk.remove();
+    }
+  }
+
+  async #auditByCommand(): Promise<void> {
+    const { status, stdout, stderr } = await this.desk.run("audit", "--json");
+    if (status !== 0) throw new Error(`the books do not add up: ${stdout}${stderr}`);
+    const running = JSON.stringify(await this.desk.json("requests", "--status", "running"));
+    if (running !== "[]") throw new Error(`something is still held: ${running}`);
+  }
+
+  get #running(): Subprocess<"ignore", "pipe", "pipe"> {
+    if (this.#child === undefined) throw new Error("the gateway was not started");
+    return this.#child;
+  }
+
+  async #read(output: ReadableStream<Uint8Array>): Promise<void> {
+    let rest = "";
+    const decoder = new TextDecoder();
+    for await (const piece of output) {
+      const lines = (rest + decoder.decode(piece, { stream: true })).split("\n");
+      rest = lines.pop() ?? "";
+      for (const line of lines) this.log.push(JSON.parse(line) as LogLine);
+    }
+  }
+}

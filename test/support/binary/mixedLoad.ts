@@ -1,0 +1,114 @@
+import { readAnswer } from "../auditor/answerText.ts";
+import type { SeenAnswer } from "../auditor/logs.ts";
+import { priceOf } from "../auditor/tokens.ts";
+import { prices } from "../gateway/gatewayConfig.ts";
+
+export interface MixedLoad {
+  readonly requests: number;
+  readonly atOnce: number;
+  /** Asked before each request: no more are begun once it is true. */
+  isOver(): boolean;
+  /** Hears of each whole answer; the client that saw it waits. */
+  seen(answer: SeenAnswer): Promise<void> | void;
+}
+
+/** What clients saw of a load. */
+export interface LoadSeen {
+  readonly begun: number;
+  /** Every answer that began. */
+  readonly seen: readonly SeenAnswer[];
+  /** Those that came whole, each due at the price of the tokens that it told. */
+  readonly whole: readonly SeenAnswer[];
+  /** The statuses of what was refused. */
+  readonly refusals: readonly number[];
+}
+
+const question = "Tell me something about tolls.";
+
+/** Four ways to ask. */
+const ways = [
+  { path: "chat/completions", stream: false },
+  { path: "chat/completions", stream: true },
+  { path: "responses", stream: false },
+  { path: "responses", stream: true },
+] as const;
+
+/** Asks in all four ways by turns, so many at once. Never rejects, whatever becomes of the gateway. */
+export async function sendMixedLoad(
+  gateway: { readonly url: string },
+  key: string,
+  load: MixedLoad,
+): Promise<LoadSeen> {
+  const seen: SeenAnswer[] = [];
+  const whole: SeenAnswer[] = [];
+  let begun = 0;
+  const context = async (): Promise<void> => {
+    while (begun < load.requests && !load.isOver()) {
+      const way = ways[begun % ways.length] ?? ways[0];
+      begun += 1;
+      const answer = await ask(gateway.url, key, way);
+      if (answer === undefined) continue;
+      seen.push(answer);
+      if (answer.due === undefined) continue;
+      whole.push(answer);
+      await load.seen(answer);
+    }
+  };
+  await Promise.all(Array.from({ length: load.atOnce }, context));
+  const refusals = seen.map(({ status }) => status).filter((status) => status !== 200);
+  return { begun, seen, whole, refusals };
+}
+
+/** One request; undefined where no answer to it began. */
+async function ask(
+  url: string,
+  key: string,
+  way: (typeof ways)[number],
+): Promise<SeenAnswer | undefined> {
+  const body = {
+    model: "small",
+    stream: way.stream,
+    ...(way.path === "responses"
+      ? { input: question }
+      : { messages: [{ role: "user", content: question }] }),
+    ...(way.path === "chat/completions" && way.stream
+      ? { stream_options: { include_usage: true } }
+      : {}),
+  };
+  let head: Response | undefined;
+  let text = "";
+  let isOver = false;
+  try {
+    head = await fetch(`${url}/v1/${way.path}`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key}` },
+      body: JSON.stringify(body),
+    });
+    const decoder = new TextDecoder();
+    for await (const bytes of head.body ?? []) text += decoder.decode(bytes, { stream: true });
+    isOver = true;
+  } catch {
+    // The gateway is gone. What came until then may still have been a whole answer.
+  }
+  if (head === undefined) return undefined;
+  const { status, headers } = head;
+  const id = headers.get("x-request-id") ?? "";
+  const costRub = headers.get("x-tollgate-cost-rub");
+  return { id, status, text, isOver, costRub, ...dueFor(status === 200 ? text : "") };
+}
+
+/** What is due for an answer that came whole: its tokens were asked for, and whoever tells none is due nothing. */
+function dueFor(text: string): Pick<SeenAnswer, "due"> {
+  const { outcome, tokens } = readAnswer(text);
+  if (outcome !== "whole") return {};
+  const isTold = tokens !== undefined && tokens !== "unclear";
+  return { due: isTold ? priceOf(tokens, configured) : 0n };
+}
+
+/** The prices of the config, in the auditor's words. */
+const configured = {
+  priceInput: BigInt(prices.input),
+  priceCached: BigInt(prices.cachedInput),
+  priceWritten: BigInt(prices.cacheWrite),
+  priceOutput: BigInt(prices.output),
+};

@@ -1,0 +1,90 @@
+import {
+  completion,
+  doneEvent,
+  helloEvent,
+  roleEvent,
+  stopEvent,
+  thereEvent,
+  usageEvent,
+} from "../provider/chatAnswers.ts";
+import type { WaitingClient } from "./faultBench.ts";
+import type { RawPeer } from "../provider/rawServer.ts";
+import { created, delta, ended, terminal } from "../provider/responsesAnswers.ts";
+import {
+  piece,
+  raw,
+  stream,
+  streamHead,
+  text,
+  type ProviderAnswer,
+  type ReceivedRequest,
+} from "../provider/scriptedProvider.ts";
+
+/** The four ways to ask for an answer. */
+export type Form = "chat" | "chat stream" | "responses" | "responses stream";
+export const jsonForms = ["chat", "responses"] as const;
+export const streamForms = ["chat stream", "responses stream"] as const;
+export const chatForms = ["chat", "chat stream"] as const;
+export const responsesForms = ["responses", "responses stream"] as const;
+export const everyForm = [...jsonForms, ...streamForms] as const;
+
+/** What the faulty provider does with a request; `client` is who waits for its answer. */
+export type FaultyAnswer = (
+  peer: RawPeer,
+  request: ReceivedRequest,
+  client: WaitingClient,
+) => Promise<void> | void;
+
+/** In which form a provider is asked. */
+function formOf({ requestLine, json }: ReceivedRequest): Form {
+  const face = requestLine.includes("/responses") ? "responses" : "chat";
+  return json["stream"] === true ? `${face} stream` : face;
+}
+
+/** The usual answer's body in each form, as the provider sends it. */
+export const usualBody: Readonly<Record<Form, string>> = {
+  chat: JSON.stringify(completion()),
+  "chat stream": [roleEvent, helloEvent, thereEvent, stopEvent, usageEvent, doneEvent].join(""),
+  responses: JSON.stringify(ended()),
+  "responses stream": created() + delta + terminal(),
+};
+
+/** The media type that belongs to a form. */
+export function typeOf(form: Form): string {
+  return form.endsWith("stream") ? "text/event-stream" : "application/json";
+}
+
+/** A provider that does what its interface promises. */
+export const wellBehaved: ProviderAnswer = (peer, request) => {
+  const form = formOf(request);
+  return text(usualBody[form], { type: typeOf(form) })(peer, request);
+};
+
+/** An answer for each form in which the request may be. */
+export function byForm(answerOf: (form: Form) => FaultyAnswer): FaultyAnswer {
+  return (peer, request, client) => answerOf(formOf(request))(peer, request, client);
+}
+
+/** An event stream in each of the two interfaces, each text a piece of its own, with its proper end. */
+export function streams(texts: {
+  chat: readonly (string | Uint8Array)[];
+  responses: readonly (string | Uint8Array)[];
+}): FaultyAnswer {
+  return byForm((form) => stream(...(form === "chat stream" ? texts.chat : texts.responses)));
+}
+
+/** The beginning of an event stream with content: what the client has of it is `begun`. */
+export const beginning = byForm((form) =>
+  raw(
+    streamHead,
+    ...(form === "chat stream" ? begun.chatEvents : begun.responsesEvents).map(piece),
+  ),
+);
+
+/** What the beginning holds, and what a client sees of it. */
+export const begun = {
+  chatEvents: [roleEvent, helloEvent],
+  responsesEvents: [created(), delta],
+  chat: ["", "Hello"],
+  responses: [created() + delta, 2],
+} as const;

@@ -1,0 +1,249 @@
+import { afterAll, beforeAll } from "bun:test";
+import {
+  openStore,
+  type AttemptRecord,
+  type RequestRow,
+  type Store,
+} from "../../../src/store/store.ts";
+import { ask, seenOf, type Reply, jsonOf } from "../gateway/chatCalls.ts";
+import { wellBehaved, type FaultyAnswer, type Form } from "./faultAnswers.ts";
+import type { ConfiguredModel, GatewayConfig } from "../gateway/gatewayConfig.ts";
+import {
+  startGatewayProcess,
+  startTimeoutMs,
+  type GatewayProcess,
+  type RequestRecord,
+} from "../binary/gatewayProcess.ts";
+import type { RawPeer } from "../provider/rawServer.ts";
+import { startProvider, type ReceivedRequest } from "../provider/scriptedProvider.ts";
+import { until } from "../until.ts";
+
+/** A whole answer with its bytes, and the model that was asked for. */
+export interface FaultReply extends Reply {
+  readonly bytes: Buffer;
+  readonly model: string;
+}
+
+/** A request with its attempts, as the books tell it once it has ended. */
+export interface FaultRecord extends RequestRow {
+  readonly attempts: readonly AttemptRecord[];
+}
+
+type Settings = Exclude<GatewayConfig["providers"][string], string>;
+
+export interface FaultyRoute {
+  readonly answer: FaultyAnswer;
+  /** A provider of its own for this one route, with these settings; else all share one. */
+  readonly settings?: Settings | undefined;
+  /** Whether a route to the healthy provider follows. */
+  readonly hasNext?: boolean;
+}
+
+/** The compiled gateway before an upstream that does what the model's name stands for. */
+export interface FaultBench {
+  readonly gateway: GatewayProcess;
+  readonly key: string;
+  /** Announces a model, before the first test. Returns its id, which is its provider's name for it too. */
+  model(row: number, route: FaultyRoute): string;
+  /** The id of the provider that serves the model first. */
+  providerOf(model: string): string;
+  /** Posts the least request with what a test adds to it, by default with the key of the bench. */
+  ask(form: Form, model: string, changes?: object, key?: string): Promise<FaultReply>;
+  /** What the books say of it. `charge` is what it must have cost: `checkAccount` holds the commands to it. */
+  record(reply: Pick<Reply, "id">, charge: bigint): Promise<FaultRecord>;
+  /** How many requests for the model came to the faulty provider, and how many to the healthy one. */
+  calls(model: string): readonly [faulty: number, healthy: number];
+  /** Resolves when no request for the model holds a connection of the faulty provider any more. */
+  released(model: string): Promise<void>;
+  /**
+   * Every model that was made for a row was asked. The commands of the binary tell of each recorded request what it must have cost, and the account has paid that
+   * and nothing else; the audit finds nothing, and nothing is held.
+   */
+  checkAccount(): Promise<void>;
+}
+
+/** The only provider of the faulty routes that say nothing else: nothing of theirs is a matter of time. */
+const sharedProvider = "faulty";
+export const nextProvider = "healthy";
+/** For the routes that are a matter of time. */
+export const hasty = {
+  connect_timeout: "300ms",
+  first_byte_timeout: "400ms",
+  idle_timeout: "400ms",
+  total_timeout: "1500ms",
+} as const;
+
+const credit = 1000n;
+const listedMax = "10000";
+const nanoPerRouble = 1_000_000_000n;
+
+/** The bench of one file: started before its tests, and closed with its books checked behind them. */
+export function openFaultBench(sections: NonNullable<GatewayConfig["sections"]> = {}): FaultBench {
+  const answers = new Map<string, FaultyAnswer>();
+  const clients = new Map<string, WaitingClient>();
+  const calls = { faulty: new Map<string, number>(), healthy: new Map<string, number>() };
+  const connections = new Map<string, Set<RawPeer>>();
+  const faulty = startProvider((peer, request) => {
+    const model = nameIn(request);
+    count(calls.faulty, model);
+    follow(connections, model, peer);
+    const answer = answers.get(model);
+    const client = clients.get(model);
+    if (!answer || !client) throw new Error(`nobody asked for ${model}`);
+    return answer(peer, request, client);
+  });
+  const healthy = startProvider((peer, request) => {
+    count(calls.healthy, nameIn(request));
+    return wellBehaved(peer, request);
+  });
+  const faultyUrl = `http://127.0.0.1:${faulty.port}/v1`;
+  const providers: Record<string, string | Settings> = {
+    [sharedProvider]: faultyUrl,
+    [nextProvider]: `http://127.0.0.1:${healthy.port}/v1`,
+  };
+  const models: ConfiguredModel[] = [];
+  let started: { gateway: GatewayProcess; key: string; storeFolder: Store } | undefined;
+  const charges = new Map<string, bigint>();
+
+  beforeAll(async () => {
+    const gateway = await startGatewayProcess({ providers, models, sections });
+    gateway.auditor.listenTo(faulty, healthy);
+    const key = await gateway.key("alice", String(credit));
+    const path = gateway.desk.database;
+    const storeFolder = openStore({ path, durability: "process", serving: false });
+    started = { gateway, key, storeFolder };
+  }, startTimeoutMs);
+  afterAll(async () => {
+    started?.storeFolder.close();
+    await started?.gateway.close();
+    faulty.stop();
+    healthy.stop();
+  });
+
+  const bench: FaultBench = {
+    get gateway() {
+      return running().gateway;
+    },
+    get key() {
+      return running().key;
+    },
+    model(row, { answer, settings, hasNext = false }) {
+      const id = `fu:${row}/${models.length}`;
+      const provider = settings === undefined ? sharedProvider : `faulty-${models.length}`;
+      if (settings !== undefined) providers[provider] = { base_url: faultyUrl, ...settings };
+      const next = hasNext ? [{ provider: nextProvider }] : [];
+      const kind = settings?.["kind"] ?? "openai";
+      models.push({ id, routes: [{ provider, responses: kind === "openai" }, ...next] });
+      answers.set(id, answer);
+      return id;
+    },
+    providerOf: (model) => String(models.find(({ id }) => id === model)?.routes[0]?.["provider"]),
+    async ask(form, model, changes = {}, key = bench.key) {
+      const isChat = form.startsWith("chat");
+      const least = isChat ? ask({ model }) : { model, input: "hello" };
+      const body = { ...least, stream: form.endsWith("stream"), ...changes };
+      const path = isChat ? "/v1/chat/completions" : "/v1/responses";
+      const client = openClient(bench.gateway.url + path, key, body);
+      clients.set(model, client);
+      const reply = await client.reply;
+      bench.gateway.auditor.seen.push(seenOf(reply));
+      return { ...reply, model };
+    },
+    async record({ id }, charge) {
+      charges.set(id, charge);
+      const { requests } = running().storeFolder;
+      await until(`${id} has ended`, () => (requests.find(id)?.status ?? "running") !== "running");
+      const row = requests.find(id);
+      if (row === undefined) throw new Error(`the books lost ${id}`);
+      return { ...row, attempts: requests.attempts(id) };
+    },
+    calls: (model) => [calls.faulty.get(model) ?? 0, calls.healthy.get(model) ?? 0],
+    released: (model) =>
+      until(`the provider is let go of ${model}`, () => !connections.get(model)?.size),
+    async checkAccount() {
+      const { desk } = bench.gateway;
+      await bench.gateway.checkBooks();
+      const filter = ["--account", "alice", "--limit", listedMax];
+      const listed = (await desk.json("requests", ...filter)) as RequestRecord[];
+      const wrong = listed.filter(({ id, cost_rub: cost }) => nanoOf(cost) !== charges.get(id));
+      if (wrong.length > 0)
+        throw new Error(`${wrong.length} are not as they must be: ${JSON.stringify(wrong[0])}`);
+      const balance = await desk.json("balance", "show", "alice");
+      const left = nanoOf((balance as { balance_rub: string }).balance_rub);
+      const charged = listed
+        .values()
+        .map(({ id }) => charges.get(id) ?? 0n)
+        .reduce((sum, charge) => sum + charge, 0n);
+      const unasked = models.filter(({ id }) => !clients.has(id) && !calls.faulty.has(id));
+      if (unasked.length > 0) throw new Error(`nobody played ${unasked[0]?.id}`);
+      if (left !== credit * nanoPerRouble - charged)
+        throw new Error(`${left} nano-roubles are left, and ${charged} were to be paid`);
+    },
+  };
+  return bench;
+
+  function running(): NonNullable<typeof started> {
+    if (started === undefined) throw new Error("the gateway is not there yet");
+    return started;
+  }
+}
+
+/** Nano-roubles of a decimal text such as `"0.000012"`. */
+export function nanoOf(roubles: string): bigint {
+  const [whole = "", part = ""] = roubles.split(".");
+  const nano = BigInt(whole.replace("-", "")) * nanoPerRouble + BigInt(part.padEnd(9, "0"));
+  return whole.startsWith("-") ? -nano : nano;
+}
+
+function nameIn({ json }: ReceivedRequest): string {
+  return String(json["model"]);
+}
+
+function count(counts: Map<string, number>, name: string): void {
+  counts.set(name, (counts.get(name) ?? 0) + 1);
+}
+
+/** Remembers that the connection serves the model, until it is closed. */
+function follow(connections: Map<string, Set<RawPeer>>, model: string, peer: RawPeer): void {
+  const open = connections.get(model) ?? new Set();
+  connections.set(model, open.add(peer));
+  void peer.closed.then(() => open.delete(peer));
+}
+
+/** A client under way; what it has of its answer can be waited for by the provider that sends it. */
+export interface WaitingClient {
+  /** Resolves when what has come holds this. */
+  seen(part: string): Promise<void>;
+  /** Resolves with the whole answer; rejects where its connection breaks. */
+  readonly reply: Promise<Reply & { readonly bytes: Buffer }>;
+}
+
+/** Posts a body as JSON. */
+function openClient(url: string, key: string, body: object): WaitingClient {
+  let text = "";
+  const read = async (): Promise<Reply & { bytes: Buffer }> => {
+    const response = await fetch(url, {
+      method: "POST",
+      headers: { "content-type": "application/json", authorization: `Bearer ${key}` },
+      body: JSON.stringify(body),
+      redirect: "manual",
+    });
+    const decoder = new TextDecoder();
+    const pieces: Uint8Array[] = [];
+    for await (const piece of response.body ?? []) {
+      pieces.push(piece);
+      text += decoder.decode(piece, { stream: true });
+    }
+    const { status, headers } = response;
+    const bytes = Buffer.concat(pieces);
+    return { status, headers, text, bytes, body: jsonOf(text), id: idIn(headers) };
+  };
+  return {
+    seen: (part) => until(`the client sees ${part}`, () => text.includes(part)),
+    reply: read(),
+  };
+}
+
+function idIn(headers: Headers): string {
+  return headers.get("x-request-id") ?? "";
+}

@@ -1,0 +1,272 @@
+import { expect, test } from "bun:test";
+import { choice, usage } from "../provider/chatAnswers.ts";
+import { chunksOf, expectRefusal, noProvider, type DemoError } from "../gateway/chatCalls.ts";
+import type { Form } from "./faultAnswers.ts";
+import {
+  nanoOf,
+  nextProvider,
+  type FaultBench,
+  type FaultRecord,
+  type FaultReply,
+  type FaultyRoute,
+} from "./faultBench.ts";
+import { costOf } from "../gateway/gatewayConfig.ts";
+import { foreignHeaders } from "../gateway/ownHeaders.ts";
+import { created, delta, ended, terminal } from "../provider/responsesAnswers.ts";
+import { responseEvent } from "../provider/upstreamText.ts";
+
+/** A row of the matrix of faults, or a part of one, in the forms of request where it makes sense. */
+interface Row extends Omit<FaultyRoute, "hasNext"> {
+  /** Its number in the matrix. */
+  readonly row: number;
+  readonly name: string;
+  readonly forms: readonly Form[];
+  /** What is added to the least request. */
+  readonly ask?: object;
+}
+
+/** How the attempt at the faulty provider is recorded; by form where they differ. */
+type Outcome = string | Readonly<Partial<Record<Form, string>>>;
+
+/** What reaches a client before its stream breaks: the texts of a chat; the bytes of a responses stream and their events. */
+interface Before {
+  readonly chat?: readonly string[];
+  readonly responses?: readonly [text: string, events: number];
+}
+
+/** The charge of a usual answer, in nano-roubles. */
+export const usualCharge = costOf({ prompt: 20, cached: 5, cacheWrite: 3, completion: 7 });
+
+/** A row whose request would have to wait for so long has hung. */
+const rowTimeoutMs = 30_000;
+
+/** Runs beside the others of its file: a row waits more than it works. */
+export function testRow(row: number, name: string, run: () => Promise<void>): void {
+  test.concurrent(`row ${row}: ${name}`, run, rowTimeoutMs);
+}
+
+/** Two tests for each form: with another route that one answers, and without it is a 502 that costs nothing. */
+export function testPassedOver(
+  bench: FaultBench,
+  rows: readonly (Row & { outcome: Outcome; retryAfter?: number | undefined })[],
+): void {
+  for (const { row, name, forms, outcome, retryAfter, ask, ...route } of rows) {
+    for (const form of forms) {
+      const alone = bench.model(row, route);
+      testRow(row, `${name} (${form}): 502 and no charge`, async () => {
+        const reply = await bench.ask(form, alone, ask);
+        expectUnavailable(reply, retryAfter);
+        const record = await bench.record(reply, 0n);
+        expectEnd(record, { status: "failed", charge: 0n });
+        expect(record.attempts).toMatchObject([tried(bench, reply, inForm(outcome, form))]);
+      });
+      const pair = bench.model(row, { ...route, hasNext: true });
+      testRow(row, `${name} (${form}): the next route answers, one charge`, async () => {
+        const reply = await bench.ask(form, pair, ask);
+        expectUsual(form, reply);
+        expect(bench.calls(pair)[1]).toBe(1);
+        await expectSecond(bench, reply, inForm(outcome, form));
+      });
+    }
+  }
+}
+
+/** The provider's refusal is the client's own: nobody else is asked, and nothing is charged. */
+export function testRefused(
+  bench: FaultBench,
+  rows: readonly (Row & { outcome: string; refusal: DemoError; extra?: object })[],
+): void {
+  for (const { row, name, forms, outcome, refusal, extra, ask, ...route } of rows) {
+    for (const form of forms) {
+      const model = bench.model(row, { ...route, hasNext: true });
+      testRow(row, `${name} (${form}): ${refusal[0]}, and no other route`, async () => {
+        const reply = await bench.ask(form, model, ask);
+        expectRefusal(reply, refusal, extra);
+        expectOwnHeaders(reply);
+        expect(bench.calls(model)).toEqual([1, 0]);
+        const record = await bench.record(reply, 0n);
+        expectEnd(record, { status: "failed", charge: 0n });
+        expect(record.attempts).toMatchObject([tried(bench, reply, outcome)]);
+      });
+    }
+  }
+}
+
+/** What came before the fault reaches the client, then the end that says so; nobody else is asked, nothing is charged. */
+export function testBrokenOff(
+  bench: FaultBench,
+  rows: readonly (Row & {
+    outcome: Outcome;
+    /** The provider did not end: its connection must not be kept waiting. */
+    isLetGo?: boolean;
+    before: Before;
+  })[],
+): void {
+  for (const { row, name, forms, outcome, before, isLetGo, ask, ...route } of rows) {
+    for (const form of forms) {
+      const model = bench.model(row, { ...route, hasNext: true });
+      testRow(row, `${name} (${form}): what came, the error, no charge`, async () => {
+        const reply = await bench.ask(form, model, ask);
+        expect(reply.status).toBe(200);
+        expectOwnHeaders(reply);
+        expectBroken(form, reply, before);
+        expect(bench.calls(model)).toEqual([1, 0]);
+        const record = await bench.record(reply, 0n);
+        expectEnd(record, { status: "failed", charge: 0n });
+        expect(record.attempts).toMatchObject([tried(bench, reply, inForm(outcome, form))]);
+        if (isLetGo === true) await bench.released(model);
+      });
+    }
+  }
+}
+
+/** The answer of the provider is good enough: it is charged, and nobody else is asked. */
+export function testServed(
+  bench: FaultBench,
+  rows: readonly (Row & {
+    charge: bigint;
+    estimated?: boolean;
+    status?: "done" | "failed";
+    /** How the attempt is recorded; `ok` unless given. */
+    outcome?: string;
+    /** What the client is to see of it; the usual answer unless given. */
+    sees?: (reply: FaultReply, form: Form) => void;
+  })[],
+): void {
+  for (const one of rows) {
+    const { row, name, forms, ask, sees, charge, status, estimated, outcome, ...route } = one;
+    for (const form of forms) {
+      const model = bench.model(row, { ...route, hasNext: true });
+      testRow(row, `${name} (${form}): served, and charged exactly`, async () => {
+        const reply = await bench.ask(form, model, ask);
+        if (sees === undefined) expectUsual(form, reply);
+        else sees(reply, form);
+        expectOwnHeaders(reply);
+        expect(bench.calls(model)).toEqual([1, 0]);
+        const record = await bench.record(reply, charge);
+        expectEnd(record, { status: status ?? "done", charge, estimated: estimated ?? false });
+        expect(record.attempts).toMatchObject([tried(bench, reply, outcome ?? "ok")]);
+        if (form === "chat") expectCost(reply, charge);
+      });
+    }
+  }
+}
+
+/** The other provider answered: two attempts, one charge. */
+export async function expectSecond(
+  bench: FaultBench,
+  reply: FaultReply,
+  outcome: string,
+): Promise<void> {
+  const record = await bench.record(reply, usualCharge);
+  expectEnd(record, { status: "done", charge: usualCharge, provider: nextProvider });
+  expect(record.attempts).toMatchObject([
+    tried(bench, reply, outcome),
+    { provider: nextProvider, outcome: "ok", status: 200 },
+  ]);
+}
+
+/** No route was left. `retryAfter` is what the answer says of it, in seconds; a second may have gone by. */
+export function expectUnavailable(reply: FaultReply, retryAfter?: number): void {
+  expectOwnHeaders(reply);
+  const { headers } = reply;
+  const seconds = headers.get("retry-after");
+  if (retryAfter === undefined) expect(seconds).toBeNull();
+  else expect(Number(seconds)).toBeWithin(retryAfter - 1, retryAfter + 1);
+  headers.delete("retry-after");
+  expectRefusal(reply, noProvider);
+}
+
+/** The healthy provider's answer, whole, under the model that was asked for. */
+export function expectUsual(form: Form, reply: FaultReply): void {
+  expect(reply.status).toBe(200);
+  expectOwnHeaders(reply);
+  if (form === "responses") expect(reply.body).toEqual(ended());
+  else if (form === "responses stream") expect(reply.text).toBe(created() + delta + terminal());
+  else if (form === "chat") {
+    expect(reply.body).toMatchObject({ model: reply.model, choices: [choice()], usage });
+    expectCost(reply, usualCharge);
+  } else {
+    expect(textsOf(reply)).toEqual(["", "Hello", " there"]);
+    expect(reasonOf(reply)).toBe("stop");
+  }
+}
+
+/** What came, and behind it the end that says that the provider failed. */
+export function expectBroken(form: Form, reply: FaultReply, before: Before): void {
+  if (form === "responses stream") {
+    const [text, eventCount] = before.responses ?? ["", 0];
+    expect(reply.text).toBe(text + errorEvent(eventCount));
+    return;
+  }
+  expect(textsOf(reply)).toEqual([...(before.chat ?? [])]);
+  expect(chunksOf(reply).at(-1)).toEqual({
+    id: reply.id.replace("req_", "chatcmpl-"),
+    object: "chat.completion.chunk",
+    created: expect.any(Number),
+    model: reply.model,
+    choices: [{ index: 0, delta: {}, logprobs: false, finish_reason: "error" }],
+    error: { message: "upstream provider failure", type: "provider_error" },
+  });
+  expect(reply.text.match(/"finish_reason":"/g)).toHaveLength(1);
+}
+
+/** The texts of a chat stream, and those of its chunks that have none left out. */
+export function textsOf(reply: Pick<FaultReply, "text">): string[] {
+  return choicesOf(reply).flatMap(({ delta: { content } }) => content ?? []);
+}
+
+/** The last finish reason of a chat stream. */
+export function reasonOf(reply: Pick<FaultReply, "text">): string | null | undefined {
+  return choicesOf(reply).at(-1)?.finish_reason;
+}
+
+function choicesOf(reply: Pick<FaultReply, "text">) {
+  const chunks = chunksOf(reply) as {
+    choices: { delta: { content?: string }; finish_reason: string | null }[];
+  }[];
+  return chunks.flatMap(({ choices }) => choices);
+}
+
+/** The event that ends a responses stream whose provider failed behind so many events. */
+export function errorEvent(eventCount: number): string {
+  return responseEvent("error", {
+    code: "provider_error",
+    message: "upstream provider failure",
+    param: null,
+    sequence_number: eventCount,
+  });
+}
+
+/** What the books say of the end of a request. Where nothing is charged, nothing is billed either. */
+export function expectEnd(
+  record: FaultRecord,
+  end: { status: string; charge: bigint; provider?: string; estimated?: boolean },
+): void {
+  expect(record).toMatchObject({ ...end, writeOff: 0n });
+  if (end.status === "failed")
+    expect(record).toMatchObject({ promptTokens: 0, completionTokens: 0 });
+}
+
+/** Every header is one of the gateway's own: no provider's reaches a client. */
+function expectOwnHeaders({ headers }: Pick<FaultReply, "headers">): void {
+  expect(foreignHeaders(headers)).toEqual([]);
+  expect(headers.get("cache-control")).toBe("no-store");
+}
+
+function expectCost({ headers }: FaultReply, charge: bigint): void {
+  expect(nanoOf(headers.get("x-tollgate-cost-rub") ?? "")).toBe(charge);
+}
+
+function tried(bench: FaultBench, { model }: FaultReply, outcome: string): object {
+  const status = /^status (\d+)$/.exec(outcome)?.[1];
+  return {
+    provider: bench.providerOf(model),
+    outcome,
+    ...(status === undefined ? {} : { status: Number(status) }),
+  };
+}
+
+function inForm(outcome: Outcome, form: Form): string {
+  return typeof outcome === "string" ? outcome : (outcome[form] ?? "no outcome in this form");
+}

@@ -1,0 +1,86 @@
+import { afterEach } from "bun:test";
+import {
+  ConnectionError,
+  createHttpClient,
+  type HttpClient,
+  type HttpClientOptions,
+  type HttpExchange,
+  type HttpRequest,
+  type HttpResponse,
+} from "../../../src/providers/http/client.ts";
+import { startRawServer, type RawServer } from "../provider/rawServer.ts";
+
+/** What the tests of the client open; all of it is closed behind each test. */
+export interface OpenHttp {
+  readonly serve: (...server: Parameters<typeof startRawServer>) => RawServer;
+  /** The client of a base URL, or of a server on this port. */
+  readonly clientOf: (
+    to: string | { readonly port: number },
+    options?: Partial<HttpClientOptions>,
+  ) => HttpClient;
+  readonly stopBehind: (thing: { stop(): void }) => void;
+}
+
+const connectTimeoutMs = 2000;
+
+/** Makes them for the tests of a file. */
+export function openHttpBefore(): OpenHttp {
+  const openThings: { stop(): void }[] = [];
+  afterEach(() => {
+    for (const thing of openThings.splice(0)) thing.stop();
+  });
+  return {
+    serve(...server) {
+      const started = startRawServer(...server);
+      openThings.push(started);
+      return started;
+    },
+    clientOf(to, options = {}) {
+      const baseUrl = typeof to === "string" ? to : `http://127.0.0.1:${to.port}/v1`;
+      const client = createHttpClient({ baseUrl, connectTimeoutMs, ...options });
+      openThings.push({ stop: () => client.close() });
+      return client;
+    },
+    stopBehind: (thing) => openThings.push(thing),
+  };
+}
+
+/** A small request; the tests say only what matters to them. */
+export function request(parts: Partial<HttpRequest> = {}): HttpRequest {
+  return { path: "/chat", headers: { "content-type": "application/json" }, body: "{}", ...parts };
+}
+
+export async function textOf(response: HttpResponse): Promise<string> {
+  const pieces: Uint8Array[] = [];
+  for (let piece = await response.read(); piece !== undefined; piece = await response.read()) {
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces).toString();
+}
+
+/** Status and body of a whole exchange. */
+export async function answerOf(exchange: HttpExchange): Promise<string> {
+  const response = await exchange.response;
+  return `${response.status} ${await textOf(response)}`;
+}
+
+/** What the promise rejects with. */
+export async function rejectionOf(promise: Promise<unknown>): Promise<unknown> {
+  try {
+    await promise;
+  } catch (error) {
+    return error;
+  }
+  throw new Error("the promise did not reject");
+}
+
+/** The code of the ConnectionError that the promise rejects with. */
+export async function failureOf(promise: Promise<unknown>): Promise<string> {
+  const error = await rejectionOf(promise);
+  return error instanceof ConnectionError ? error.code : `another error: ${String(error)}`;
+}
+
+/** A response with a content-length. */
+export function ok(body: string, headers = ""): string {
+  return `HTTP/1.1 200 OK\r\nContent-Length: ${Buffer.byteLength(body)}\r\n${headers}\r\n${body}`;
+}

@@ -1,0 +1,214 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { openApp, type App } from "../../../src/app.ts";
+import { issueKey } from "../../../src/auth/apiKey.ts";
+import { loadConfig } from "../../../src/config/load.ts";
+import type { Config } from "../../../src/config/schema.ts";
+import { createMetricsServer } from "../../../src/http/metrics.ts";
+import { createServer } from "../../../src/http/server.ts";
+import { systemRandom } from "../../../src/lib/random.ts";
+import { auditStore } from "../../../src/store/audit/audit.ts";
+import { connect } from "../../../src/store/sqlite.ts";
+import type { RequestRow, Store } from "../../../src/store/store.ts";
+import { createPrometheusMetrics } from "../../../src/telemetry/prometheus.ts";
+import { openAuditor, type Auditor } from "../auditor/auditor.ts";
+import { configText, type GatewayConfig } from "./gatewayConfig.ts";
+import { until } from "../until.ts";
+import { systemClock, type Clock } from "../../../src/lib/clock.ts";
+
+/** What a key may do; a limit that is not given is the config's. `balance` is put on its account, in nano-roubles. */
+export interface KeyOptions {
+  account?: string;
+  label?: string;
+  balance?: bigint;
+  overdraft?: bigint;
+  models?: readonly string[];
+  budget?: bigint;
+  requestsPerMinute?: number;
+  tokensPerMinute?: number;
+  concurrentRequests?: number;
+  expiresAt?: number;
+}
+
+export interface TestKey {
+  readonly key: string;
+  readonly id: string;
+  readonly account: string;
+}
+
+/** A gateway as it serves: a store of its own, and a listener on a port of its own. */
+export interface TestApp {
+  readonly app: App;
+  readonly port: number;
+  /** `http://127.0.0.1:PORT`. */
+  readonly url: string;
+  /** Where its metrics are, if the config says that it has any. */
+  readonly metricsUrl: string;
+  readonly path: string;
+  readonly store: Store;
+  readonly clock: TestClock;
+  /** Asked whenever the books are checked. */
+  readonly auditor: Auditor;
+  /** The lines of the log so far, parsed. */
+  readonly log: readonly Readonly<Record<string, unknown>>[];
+  /** The log as it was written. */
+  readonly logText: () => string;
+  /** A key, by default of a new account with 100 roubles. */
+  key(options?: KeyOptions): TestKey;
+  /** A key in the place of this one, which works for `graceMs` more. */
+  rotate(key: TestKey, graceMs: number): TestKey;
+  /** Puts another config in force, as a reload does. */
+  reload(config: GatewayConfig): Promise<void>;
+  /** Forgets which routes failed, as a gateway does whose providers are taken away and put back. */
+  forgetFailures(): void;
+  balance(key: TestKey): bigint;
+  /** The records of the account's requests, newest first, once none of them is running any more. */
+  records(key: TestKey, count: number): Promise<readonly RequestRow[]>;
+  /** Waits until no request is under way; throws where the books do not add up or anything is still held. */
+  checkBooks(): Promise<void>;
+  /** Closes everything, and checks the books once more. */
+  close(): Promise<void>;
+}
+
+const actor = { name: "tester", at: Date.now() } as const;
+export const rouble = 1_000_000_000n;
+
+/** Opens one over a store in a folder of its own. Close it, also after a failure. */
+export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
+  const folder = await mkdtemp(join(tmpdir(), "tollgate-app-"));
+  const lines: string[] = [];
+  const clock = createTestClock();
+  const fatal: string[] = [];
+  const loaded = await load(folder, config);
+  const metrics = loaded.metrics && createPrometheusMetrics();
+  const edges = {
+    clock,
+    random: systemRandom,
+    writeLog: (written: string) => lines.push(...written.split(/(?<=\n)/)),
+    fatal: (message: string) => fatal.push(message),
+  };
+  const app = openApp(loaded, edges, metrics);
+  const { store } = app.gateway;
+  const path = app.gateway.current.config.database.path;
+  // The store's own audit first asks at length whether a gateway runs: this one knows.
+  const storeFolder = connect(path, "process");
+  const auditor = openAuditor(path);
+  const server = createServer(app).listen({ hostname: "127.0.0.1", port: 0 }).server;
+  if (server?.port === undefined) throw new Error("the server did not start");
+  const anyPort = { hostname: "127.0.0.1", port: 0 };
+  const scrapes = metrics && createMetricsServer(metrics).listen(anyPort).server;
+
+  const audit = (): void => {
+    const { problems, notes } = auditStore(storeFolder, { atRest: true });
+    const wrong = [...problems, ...notes, ...auditor.problems(), ...fatal];
+    if (wrong.length > 0) throw new Error(wrong.join("\n"));
+  };
+  const checkBooks = async (): Promise<void> => {
+    const { holds, inFlight } = app.gateway;
+    await until(
+      "every hold is released and every exchange over",
+      () =>
+        holds.total() === 0n &&
+        inFlight.exchanges.size === 0 &&
+        store.requests.list({ status: "running", limit: 1 }).length === 0,
+    );
+    audit();
+  };
+  return {
+    app,
+    port: server.port,
+    url: `http://127.0.0.1:${server.port}`,
+    metricsUrl: `http://127.0.0.1:${scrapes?.port}/metrics`,
+    path,
+    store,
+    clock,
+    auditor,
+    get log() {
+      app.gateway.log.flush();
+      return lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+    },
+    logText() {
+      app.gateway.log.flush();
+      return lines.join("");
+    },
+    key: (options = {}) => makeKey(store, app.newId("key"), options),
+    rotate({ id: old, account }, graceMs) {
+      const { key, hash, prefix } = issueKey(systemRandom);
+      const id = app.newId("key");
+      const rotation = { successor: { publicId: id, hash, prefix }, graceMs };
+      store.admin.rotateKey({ name: actor.name, at: clock.epochMs() }, old, rotation);
+      return { key, id, account };
+    },
+    async reload(next) {
+      app.reload(await load(folder, next));
+    },
+    forgetFailures() {
+      const { config: current } = app.gateway.current;
+      app.reload({ ...current, providers: [], models: [] });
+      app.reload(current);
+    },
+    balance: ({ account }) => store.accounts.find(account)?.balance ?? 0n,
+    async records({ account }, count) {
+      const list = () => store.requests.list({ account, limit: count + 1 });
+      await until(
+        `${count} ended requests of ${account}`,
+        () => list().length === count && list().every(({ status }) => status !== "running"),
+      );
+      return list();
+    },
+    checkBooks,
+    async close() {
+      try {
+        await checkBooks();
+      } finally {
+        await server.stop(true);
+        await scrapes?.stop(true);
+        await app.close();
+        audit();
+        storeFolder.sqlite.close();
+        await rm(folder, { recursive: true, force: true });
+      }
+    },
+  };
+}
+
+async function load(folder: string, config: GatewayConfig): Promise<Config> {
+  const file = join(folder, "config.toml");
+  await Bun.write(file, configText(config));
+  return loadConfig({ path: file }).config;
+}
+
+function makeKey(store: Store, id: string, options: KeyOptions): TestKey {
+  const { account = `account-of-${id}`, balance = 100n * rouble, overdraft, ...settings } = options;
+  const { key, hash, prefix } = issueKey(systemRandom);
+  if (overdraft !== undefined) store.admin.createAccount(actor, account, overdraft);
+  store.admin.createKey(actor, account, {
+    ...settings,
+    publicId: id,
+    hash,
+    prefix,
+    createdAt: actor.at,
+  });
+  if (balance > 0n) {
+    const kind = "credit";
+    store.admin.book(actor, { account, kind, amount: balance, ref: null, note: null });
+  }
+  return { key, id, account };
+}
+
+/** The system's clocks, which a test can put ahead. Timers go on as before: only what asks for the time sees it. */
+export interface TestClock extends Clock {
+  advance(byMs: number): void;
+}
+
+function createTestClock(): TestClock {
+  let aheadMs = 0;
+  return {
+    epochMs: () => systemClock.epochMs() + aheadMs,
+    monotonicMs: () => systemClock.monotonicMs() + aheadMs,
+    advance(byMs) {
+      aheadMs += byMs;
+    },
+  };
+}

@@ -1,0 +1,59 @@
+import type { KeyRow, Store } from "../../../src/store/store.ts";
+import { MoneyModel, type ModelKey } from "./moneyModel.ts";
+
+/** A key of a history, with those that rotations put in its place; `keyId` is its number in the store. */
+export interface HistoryKey extends Pick<ModelKey, "account"> {
+  readonly name: string;
+  readonly keyId: number;
+}
+
+const ROWS_MAX = 1000;
+
+/** What the store says of these keys and their accounts, in the form of the model. */
+export function booksAsModel(store: Store, historyKeys: readonly HistoryKey[]): MoneyModel {
+  const { accounts, keys, ledger, requests } = store;
+  const model = new MoneyModel();
+  const names = new Map<string, string>();
+  for (const { name, account, keyId } of historyKeys) {
+    const line = keys.list(account).filter(({ firstKeyId }) => firstKeyId === keyId);
+    for (const { publicId } of line) names.set(publicId, name);
+    const { budget, spent } = moneyOfLine(store, line);
+    model.addKey(name, account, budget);
+    model.key(name).spent = spent;
+  }
+  for (const [name, account] of model.accounts) {
+    const row = accounts.find(name);
+    if (!row) throw new Error(`account ${name} is gone`);
+    Object.assign(account, { balance: row.balance, overdraft: row.overdraft });
+    for (const { kind, amount } of ledger.history(row.id, ROWS_MAX).toReversed()) {
+      if (kind === "refund") throw new Error("a refund that no history books");
+      account.ledger.push({ kind, amount });
+    }
+    for (const one of requests.list({ account: name, limit: ROWS_MAX })) {
+      const { hold, status, charge, writeOff } = one;
+      const key = names.get(one.key) ?? one.key;
+      model.requests.set(one.id, { key, hold, status, charge, writeOff });
+    }
+  }
+  return model;
+}
+
+/** What the keys of a line have between them, whichever of them is asked for it. */
+function moneyOfLine({ keys }: Store, line: readonly KeyRow[]): Pick<KeyRow, "budget" | "spent"> {
+  const said = line.flatMap((row) => [row, keys.funds(row.id)]);
+  const [first] = said;
+  if (!first) throw new Error("a key is gone");
+  for (const money of said)
+    if (money?.budget !== first.budget || money.spent !== first.spent)
+      throw new Error("the keys of a line differ in what they may spend, or have");
+  return first;
+}
+
+/** All that a model says of its accounts, keys and requests. */
+export function snapshotOf(model: MoneyModel): string {
+  const requests = [...model.requests].sort(([one], [other]) => (one < other ? -1 : 1));
+  const rows = [[...model.accounts], [...model.keys], requests];
+  return JSON.stringify(rows, (_, value: unknown) =>
+    typeof value === "bigint" ? value.toString() : value,
+  );
+}

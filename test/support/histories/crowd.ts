@@ -1,0 +1,133 @@
+import { auditStore } from "../../../src/store/audit/audit.ts";
+import { connect } from "../../../src/store/sqlite.ts";
+import { seededRandom } from "../seededRandom.ts";
+import { ANSWER_TOKENS, answersCost, PRICE } from "../gateway/answersCost.ts";
+import { readAnswer } from "../auditor/answerText.ts";
+import {
+  completion,
+  doneEvent,
+  helloEvent,
+  stopEvent,
+  usageOnly,
+} from "../provider/chatAnswers.ts";
+import { chat } from "../gateway/chatCalls.ts";
+import type { GatewayConfig } from "../gateway/gatewayConfig.ts";
+import {
+  json,
+  refusal,
+  stream,
+  type ProviderAnswer,
+  type ScriptedProvider,
+} from "../provider/scriptedProvider.ts";
+import type { TestApp, TestKey } from "../gateway/testApp.ts";
+
+export function crowdConfig(providerUrl: string): GatewayConfig {
+  return { ...answersCost(providerUrl), sections: { billing: { hold_wait: "100ms" } } };
+}
+
+/** What became of a crowd, against what must: `problems` is empty where all is well. */
+export interface CrowdOutcome {
+  readonly served: number;
+  readonly problems: readonly string[];
+}
+
+const CROWD = 200;
+const PLACES = 10;
+
+/** Two hundred at once on a balance for exactly ten, by two keys, in JSON and streams. */
+export async function crowdForTen(
+  gateway: TestApp,
+  provider: ScriptedProvider,
+  seed: number,
+): Promise<CrowdOutcome> {
+  const random = seededRandom(seed);
+  const first = gateway.key({ balance: BigInt(PLACES) * PRICE });
+  const keys = [first, gateway.key({ account: first.account, balance: 0n })];
+  provider.forget();
+  provider.answer = says({ prompt_tokens: 5, completion_tokens: ANSWER_TOKENS });
+  const replies = await Promise.all(
+    Array.from({ length: CROWD }, async () => {
+      if (random.chance(0.5)) await Bun.sleep(random.below(20));
+      return chat(gateway, random.pick(keys), { stream: random.chance(0.5) });
+    }),
+  );
+  const served = replies.filter(({ status }) => status === 200).length;
+  const strange = replies.filter(({ status }) => ![200, 402, 429].includes(status));
+  const wrong = [
+    [served, PLACES, "were served"],
+    [provider.requests.length, PLACES, "reached the provider"],
+    [gateway.balance(first), 0n, "are left of the balance"],
+    [strange.length, 0, "got another answer"],
+  ].filter(([seen, expected]) => seen !== expected);
+  return { served, problems: wrong.map(([seen, , what]) => `seed ${seed}: ${seen} ${what}`) };
+}
+
+const LARGE_CROWD = 1000;
+const LARGE_PLACES = 60n;
+const actor = { name: "tester", at: 0 } as const;
+
+/**
+ * A thousand at once on a small balance whose answers cost anything, also more than was held, while money comes and
+ * goes and somebody audits all the time.
+ */
+export async function crowdOfChance(
+  gateway: TestApp,
+  provider: ScriptedProvider,
+  seed: number,
+): Promise<CrowdOutcome> {
+  const random = seededRandom(seed);
+  const key = gateway.key({ balance: LARGE_PLACES * PRICE + BigInt(random.below(9999)) });
+  provider.answer = (peer, request) => {
+    if (random.chance(0.2)) return refusal(503)(peer, request);
+    const usage = { prompt_tokens: 5, completion_tokens: random.below(3 * ANSWER_TOKENS) };
+    return says(random.chance(0.2) ? null : usage)(peer, request);
+  };
+  const load = { isOver: false };
+  const beside = meanwhile(gateway, key, random, () => load.isOver);
+  const replies = await Promise.all(
+    Array.from({ length: LARGE_CROWD }, async () => {
+      await Bun.sleep(random.below(200));
+      return chat(gateway, key, {
+        stream: random.chance(0.5),
+        ...(random.chance(0.5) ? {} : { max_tokens: 1 + random.below(ANSWER_TOKENS) }),
+      });
+    }),
+  );
+  load.isOver = true;
+  const problems = [...(await beside)];
+  // What each of them has is held against the books, and against what the provider sent.
+  await gateway.checkBooks().catch((error: unknown) => problems.push(String(error)));
+  const whole = replies.filter(({ text }) => readAnswer(text).outcome === "whole");
+  if (gateway.balance(key) < 0n) problems.push("the balance is overdrawn");
+  return { served: whole.length, problems: problems.map((problem) => `seed ${seed}: ${problem}`) };
+}
+
+/** Debits, credits and audits, until it is over; resolves with what the audits found. */
+async function meanwhile(
+  gateway: TestApp,
+  { account }: TestKey,
+  random: ReturnType<typeof seededRandom>,
+  isOver: () => boolean,
+): Promise<readonly string[]> {
+  const storeFolder = connect(gateway.path, "process");
+  const problems: string[] = [];
+  while (!isOver()) {
+    const kind = random.chance(0.6) ? "debit" : "credit";
+    const amount = 1n + BigInt(random.below(Number(PRICE) * 5));
+    try {
+      gateway.store.admin.book(actor, { account, kind, amount, ref: null, note: null });
+    } catch {
+      // A debit of more than is available is refused.
+    }
+    problems.push(...auditStore(storeFolder, { atRest: false }).problems);
+    await Bun.sleep(random.below(5));
+  }
+  storeFolder.sqlite.close();
+  return problems;
+}
+
+function says(usage: object | null): ProviderAnswer {
+  const streamed = stream(helloEvent, stopEvent, usageOnly(usage), doneEvent);
+  const whole = json(completion({ usage }));
+  return (peer, request) => (request.json["stream"] === true ? streamed : whole)(peer, request);
+}

@@ -1,0 +1,364 @@
+import { type HistoryKey, booksAsModel, snapshotOf } from "./booksAsModel.ts";
+import { MoneyModel, same, type ModelDecision } from "./moneyModel.ts";
+import type { TestApp, TestKey } from "../gateway/testApp.ts";
+import { array, asyncProperty, integer, type IAsyncProperty } from "fast-check";
+import { formatRoubles } from "../../../src/lib/money.ts";
+import { openCall, type OpenReply } from "../gateway/chatCalls.ts";
+import {
+  historyCost,
+  estimateOf,
+  LEAST_TOKENS,
+  MAX_TOKENS,
+  prices,
+  PROMPT_TOKENS_MAX,
+} from "./historyPrices.ts";
+import { SAID, type ProviderEnd, type ProviderTurn, type ReportedTokens } from "./moneyProvider.ts";
+import { until } from "../until.ts";
+
+const STEPS_MAX = 24;
+
+interface OpenRequest {
+  readonly id: string;
+  readonly way: Way;
+  readonly turn: ProviderTurn;
+  readonly reply: Promise<OpenReply>;
+  readonly words: string;
+  /** The most tokens of all choices together that are held for. */
+  readonly tokensHeld: number;
+}
+
+let histories = 0;
+
+/** The whole gateway over HTTP against the model, requests open beside each other. */
+export function httpHistory(
+  gateway: TestApp,
+  takeTurn: (words: string) => ProviderTurn,
+): IAsyncProperty<[readonly number[]]> {
+  const step = integer({ min: 0, max: 0xffff_ffff });
+  const steps = array(step, { minLength: 1, maxLength: STEPS_MAX, size: "max" });
+  return asyncProperty(steps, async ([first = 0, ...others]) => {
+    const history = new HttpHistory(gateway, takeTurn, first);
+    try {
+      for (const word of others) await history.step(word);
+      await history.finish();
+    } catch (cause) {
+      // Whatever is open must not reach into the next history.
+      await history.letAllGo();
+      throw new Error(`${String(cause)}\n${history.told.join("\n")}`, { cause });
+    }
+  });
+}
+
+/** One history on accounts of its own: each word says what happens next, and to what. */
+class HttpHistory {
+  readonly told: string[] = [];
+  readonly #gateway: TestApp;
+  readonly #takeTurn: (words: string) => ProviderTurn;
+  readonly #model = new MoneyModel();
+  readonly #accounts: readonly string[];
+  readonly #keys: readonly HistoryLine[];
+  readonly #name = `${histories++}`;
+  readonly #fairQueue: ProviderTurn[] = [];
+  #open: OpenRequest[] = [];
+
+  constructor(gateway: TestApp, takeTurn: (words: string) => ProviderTurn, word: number) {
+    this.#gateway = gateway;
+    this.#takeTurn = takeTurn;
+    this.#accounts = [`shared${this.#name}`, `other${this.#name}`];
+    const budget = BigInt(word % 4096);
+    this.told.push(`budgets of ${budget}`);
+    this.#keys = (
+      [
+        ["plain", 0, null],
+        ["bounded", 0, budget],
+        ["alone", 1, budget],
+      ] as const
+    ).map(([name, at, budget]) =>
+      historyLine(gateway, this.#model, { name, account: this.#accounts[at] ?? "", budget }),
+    );
+    if ((word >>> 12) % 2 === 0) for (const key of this.#keys) this.told.push(key.change(0));
+  }
+
+  async step(word: number): Promise<void> {
+    const kind = word % 16;
+    const rest = word >>> 4;
+    if (kind < 4) this.#move(kind, rest);
+    else if (kind < 10) await this.#ask(rest);
+    else if (kind < 14) await this.#end(rest);
+    else if (kind === 14) await this.#leave(rest);
+    else this.told.push(this.#keys[rest % 3]?.change(rest >>> 2) ?? "");
+    this.#compare();
+  }
+
+  async finish(): Promise<void> {
+    for (const request of this.#open) await this.#endAs(request, { kind: "fails" });
+    this.#compare();
+  }
+
+  async letAllGo(): Promise<void> {
+    for (const turn of this.#fairQueue) turn.end({ kind: "fails" });
+    const { holds } = this.#gateway.app.gateway;
+    await until("nothing is held any more", () => holds.total() === 0n);
+  }
+
+  #move(kind: number, word: number): void {
+    const account = this.#accounts[word % 2] ?? "";
+    const amount = BigInt(((word >>> 1) % 1024) + 1);
+    const { admin } = this.#gateway.store;
+    const actor = { name: "tester", at: 0 };
+    const booking = { account, amount, ref: null, note: null };
+    if (kind < 2) {
+      this.#model.credit(account, amount);
+      admin.book(actor, { ...booking, kind: "credit" });
+      this.told.push(`credit ${account} ${amount}`);
+    } else if (kind === 2) {
+      const debit = () => admin.book(actor, { ...booking, kind: "debit" });
+      this.#sees(`debit ${account} ${amount}`, debit, this.#model.debit(account, amount));
+    } else {
+      const set = () => admin.setOverdraft(actor, account, amount);
+      this.#sees(`overdraft ${account} ${amount}`, set, this.#model.setOverdraft(account, amount));
+    }
+  }
+
+  #sees(what: string, does: () => unknown, isExpected: boolean): void {
+    let isDone = true;
+    try {
+      does();
+    } catch {
+      isDone = false;
+    }
+    this.told.push(`${what}: ${isDone}`);
+    same(isDone, isExpected, what);
+  }
+
+  /** Sends a request; it waits at its provider, or is refused. */
+  async #ask(word: number): Promise<void> {
+    const key = this.#keys[word % 3];
+    const way = ways[(word >>> 2) % 4];
+    if (!key || !way) return;
+    const choices = way.isChat ? ((word >>> 4) % 3) + 1 : 1;
+    const bound = (word >>> 6) % 2 === 0 ? undefined : ((word >>> 7) % MAX_TOKENS) + 1;
+    const words = `${this.#name}-${this.#fairQueue.length}`;
+    const mayShrink = way.isChat && bound === undefined;
+    const most = bound ?? MAX_TOKENS;
+    const expected = this.#model.decide(key.name, {
+      prompt: BigInt(PROMPT_TOKENS_MAX) * prices.cacheWrite,
+      unit: prices.output * BigInt(choices),
+      least: mayShrink ? LEAST_TOKENS : most,
+      most,
+    });
+    this.told.push(
+      `${words} asks by ${key.name} ${JSON.stringify({ ...way, choices, bound })}: ${expected.kind}`,
+    );
+    const turn = this.#takeTurn(words);
+    this.#fairQueue.push(turn);
+    const body = bodyOf(way, words, { choices, bound });
+    const reply = openCall(this.#gateway, key.anyOf(word >>> 16), body);
+    if (expected.kind !== "held") return this.#refused(await reply, expected);
+    const request = await Promise.race([turn.reached, reply.then(refusalOf)]);
+    same(
+      request.json["max_tokens"] ?? request.json["max_output_tokens"],
+      sentBound(expected, bound, most),
+      "the bound that is sent",
+    );
+    const id = await this.#rowOf(key);
+    this.#model.promise(id, key.name, expected.hold);
+    same(this.#model.open(id), true, "the books can pay what is held");
+    const tokensHeld = expected.tokens * choices;
+    this.#open.push({ id, way, turn, reply, words, tokensHeld });
+  }
+
+  async #refused(reply: OpenReply, expected: ModelDecision): Promise<void> {
+    await until("the refusal is whole", () => reply.isOver);
+    const { error } = JSON.parse(reply.text) as { error: Record<string, unknown> };
+    const seen = [reply.status, error["required_rub"], error["available_rub"]].join(" ");
+    const amounts =
+      expected.kind === "insufficient"
+        ? [402, formatRoubles(expected.required), formatRoubles(expected.available)]
+        : [429, undefined, undefined];
+    same(seen, amounts.join(" "), "the refusal");
+  }
+
+  /** The id of the request that has just come into the books. */
+  async #rowOf({ account }: HistoryLine): Promise<string> {
+    const running = () =>
+      this.#gateway.store.requests
+        .list({ account, status: "running", limit: 100 })
+        .filter(({ id }) => !this.#model.requests.has(id));
+    await until("its row is in the books", () => running().length > 0);
+    return running()[0]?.id ?? "";
+  }
+
+  async #end(word: number): Promise<void> {
+    const request = this.#open[word % Math.max(1, this.#open.length)];
+    if (!request) return;
+    const kind = (word >>> 4) % 8;
+    const tokens: ReportedTokens = {
+      prompt: (word >>> 7) % 60,
+      cached: (word >>> 9) % 64,
+      cacheWrite: (word >>> 11) % 64,
+      completion: (word >>> 15) % (kind === 0 ? 512 : request.tokensHeld + 1),
+    };
+    const isCounted = kind > 1 || !request.way.isChat;
+    if (kind === 7) await this.#endAs(request, { kind: "fails" });
+    else if (isCounted || kind === 0) await this.#endAs(request, { kind: "said", tokens });
+    else
+      await this.#endAs(request, {
+        kind: "uncounted",
+        usage: impossibleUsages[(word >>> 7) % impossibleUsages.length],
+      });
+  }
+
+  async #endAs(request: OpenRequest, how: ProviderEnd): Promise<void> {
+    const { id, turn } = request;
+    const cost =
+      how.kind === "said"
+        ? historyCost(how.tokens)
+        : how.kind === "fails"
+          ? 0n
+          : estimateOf(request.words, request.tokensHeld);
+    this.told.push(`${request.words} ends: ${JSON.stringify(how)}, which costs ${cost}`);
+    turn.end(how);
+    const reply = await request.reply;
+    await until("the answer is whole", () => reply.isOver);
+    this.#over(request);
+    const end = this.#model.end(id, how.kind === "fails" ? "failed" : "done", cost);
+    const isJson = request.way.isChat && !request.way.stream && how.kind !== "fails";
+    if (isJson)
+      same(
+        reply.headers.get("x-tollgate-cost-rub"),
+        formatRoubles(end?.charge ?? -1n),
+        "the shown cost",
+      );
+    if (how.kind !== "fails") return;
+    same(reply.status, request.way.stream ? 200 : 502, "the status of a failure");
+    // Failures of a provider that the histories want must not keep later requests from it.
+    this.#gateway.forgetFailures();
+  }
+
+  /** The client of a stream goes away: charged is what came so far, by the estimate. */
+  async #leave(word: number): Promise<void> {
+    const streams = this.#open.filter(({ way }) => way.stream);
+    const request = streams[word % Math.max(1, streams.length)];
+    if (!request) return;
+    const cost = estimateOf(request.words, request.tokensHeld);
+    this.told.push(`${request.words} leaves, which costs ${cost}`);
+    const reply = await request.reply;
+    await reply.seen(SAID);
+    reply.leave();
+    const { requests } = this.#gateway.store;
+    await until("its end is in the books", () => requests.find(request.id)?.status !== "running");
+    request.turn.end({ kind: "fails" });
+    this.#over(request);
+    this.#model.end(request.id, "cancelled", cost);
+  }
+
+  #over(request: OpenRequest): void {
+    this.#open = this.#open.filter((one) => one !== request);
+    this.#model.forget(request.id);
+  }
+
+  #compare(): void {
+    const seen = snapshotOf(booksAsModel(this.#gateway.store, this.#keys));
+    same(seen, snapshotOf(this.#model), "the books");
+  }
+}
+
+/** What the provider must be sent: the caller's own bound, or the one that money shrank. */
+function sentBound(
+  { tokens }: Extract<ModelDecision, { kind: "held" }>,
+  bound: number | undefined,
+  most: number,
+): number | undefined {
+  return tokens < most ? tokens : bound;
+}
+
+async function refusalOf(reply: OpenReply): Promise<never> {
+  await until("the refusal is whole", () => reply.isOver);
+  throw new Error(`refused with ${reply.status}: ${reply.text}`);
+}
+
+/** Longer than any history. */
+const GRACE_MS = 3_600_000;
+const KEYS_MAX = 4;
+/** Small enough that it often is what a request lacks. */
+const BUDGET_MAX = 1024;
+
+/** A key of a history and those that rotations put in its place; to the model they are one. */
+export interface HistoryLine extends HistoryKey {
+  /** One of its keys, all of which work. */
+  anyOf(word: number): TestKey;
+  /** Rotates it, or sets its budget on one of its keys; returns what happened. */
+  change(word: number): string;
+}
+
+/** Makes the first key of one, in the gateway and in the model. */
+function historyLine(
+  gateway: TestApp,
+  model: MoneyModel,
+  made: { name: string; account: string; budget: bigint | null },
+): HistoryLine {
+  const { name, account, budget } = made;
+  model.addKey(name, account, budget);
+  const first = gateway.key({ account, balance: 0n, ...(budget === null ? {} : { budget }) });
+  const keys: TestKey[] = [first];
+  const { store } = gateway;
+  const anyOf = (word: number): TestKey => keys[word % keys.length] ?? first;
+  return {
+    name,
+    account,
+    keyId: store.keys.find(first.id)?.id ?? 0,
+    anyOf,
+    change(word) {
+      if (word % 2 === 0 && keys.length < KEYS_MAX) {
+        keys.push(gateway.rotate(keys.at(-1) ?? first, GRACE_MS));
+        return `${name} is rotated`;
+      }
+      const budget = word % 8 === 1 ? null : BigInt((word >>> 3) % BUDGET_MAX);
+      store.admin.changeKey({ name: "tester", at: 0 }, anyOf(word >>> 15).id, { budget });
+      model.key(name).budget = budget;
+      return `the budget of ${name} is ${budget}`;
+    },
+  };
+}
+
+/** The ways in which a request can be asked and answered. */
+export interface Way {
+  readonly isChat: boolean;
+  readonly stream: boolean;
+}
+
+const ways: readonly Way[] = [
+  { isChat: true, stream: false },
+  { isChat: true, stream: true },
+  { isChat: false, stream: false },
+  { isChat: false, stream: true },
+];
+
+/** Usages that cannot be: what they are for is estimated. */
+const impossibleUsages: readonly unknown[] = [
+  undefined,
+  null,
+  "12",
+  {},
+  { prompt_tokens: -1, completion_tokens: 1 },
+  { prompt_tokens: 1, completion_tokens: 1.5 },
+  { prompt_tokens: "1", completion_tokens: 1 },
+  { prompt_tokens: 1, completion_tokens: 1_000_000_001 },
+];
+
+/** A request with these words as its prompt. */
+function bodyOf(
+  { isChat, stream }: Way,
+  words: string,
+  { choices, bound }: { choices: number; bound: number | undefined },
+): { path: string; body: object } {
+  const body = { model: "small", stream };
+  if (!isChat) {
+    const bounded = { ...body, input: words, max_output_tokens: bound };
+    return { path: "/v1/responses", body: bounded };
+  }
+  const messages = [{ role: "user", content: words }];
+  const path = "/v1/chat/completions";
+  return { path, body: { ...body, messages, n: choices, max_tokens: bound } };
+}

@@ -1,0 +1,84 @@
+import { readFileSync } from "node:fs";
+
+/**
+ * Counts the processor's milliseconds that this process has spent since: what else a busy machine does adds
+ * nothing to them, as it does to those on the clock.
+ */
+export function cpuTimer(): () => number {
+  const before = process.cpuUsage();
+  return () => process.cpuUsage(before).user / 1000;
+}
+
+/** https://man7.org/linux/man-pages/man5/proc_pid_statm.5.html: the second figure is resident pages. */
+const pageBytes = 4096;
+const sampledEveryMs = 2;
+
+/** Bytes of a process that are resident now. Linux only. */
+export function residentBytes(pid: number): number {
+  const [, pages] = readFileSync(`/proc/${pid}/statm`, "utf8").split(" ");
+  return Number(pages) * pageBytes;
+}
+
+/** How many bytes a process grew by at most while the work was done. */
+export async function growthDuring(pid: number, work: () => Promise<void>): Promise<number> {
+  const before = residentBytes(pid);
+  let most = before;
+  const look = (): void => {
+    most = Math.max(most, residentBytes(pid));
+  };
+  const timer = setInterval(look, sampledEveryMs);
+  try {
+    await work();
+    look();
+  } finally {
+    clearInterval(timer);
+  }
+  return most - before;
+}
+
+/** The least memory in bytes that a gateway had within so long, or as soon as it has no more than `enough`. */
+export async function leastMemory(
+  { url, pid }: { readonly url: string; readonly pid: number },
+  enough: number,
+  withinMs: number,
+): Promise<number> {
+  const endMs = performance.now() + withinMs;
+  let least = residentBytes(pid);
+  while (least > enough && performance.now() < endMs) {
+    // Work makes the runtime collect what nobody refers to any more.
+    await (await fetch(`${url}/healthz`)).text();
+    least = Math.min(least, residentBytes(pid));
+  }
+  return least;
+}
+
+const nanosecondsOfMillisecond = 1_000_000;
+
+/**
+ * How long the main thread of a process, in all its life, was ready to run while the processors were with others, in
+ * milliseconds. Who measures another process on a busy machine takes it off. Linux only:
+ * https://docs.kernel.org/scheduler/sched-stats.html, the second figure.
+ */
+function processorWaitMs(pid: number): number {
+  const [, waited] = readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ");
+  return Number(waited) / nanosecondsOfMillisecond;
+}
+
+/**
+ * Counts the milliseconds since, without those that the processes had to wait for a processor. They may have waited at
+ * the same time: `longest` takes off the longer wait alone, `all` takes off both, and may take too much.
+ */
+export function unhinderedTimer(
+  pids: readonly number[],
+): () => { readonly longest: number; readonly all: number } {
+  const startedMs = performance.now();
+  const before = pids.map(processorWaitMs);
+  return () => {
+    const waits = pids.map((pid, at) => processorWaitMs(pid) - (before[at] ?? 0));
+    const tookMs = performance.now() - startedMs;
+    return {
+      longest: tookMs - Math.max(...waits),
+      all: tookMs - waits.reduce((sum, wait) => sum + wait, 0),
+    };
+  };
+}

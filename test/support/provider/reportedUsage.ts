@@ -1,0 +1,74 @@
+import { completion, doneEvent, helloEvent, stopEvent, thereEvent } from "./chatAnswers.ts";
+import { byForm, type FaultyAnswer, type Form } from "../faults/faultAnswers.ts";
+import { created, delta, ended } from "./responsesAnswers.ts";
+import { stream, text } from "./scriptedProvider.ts";
+import { chatEvent, responseEvent } from "./upstreamText.ts";
+
+/** What a provider reports of an answer; each figure is a JSON text, for no number of ours could be as wrong. */
+export interface Figures {
+  readonly prompt?: string;
+  readonly completion?: string;
+  readonly total?: string;
+  readonly cached?: string;
+  readonly cacheWrite?: string;
+}
+
+/** Figures, or a JSON text in the place of the whole object; undefined where nothing is reported. */
+export type Reported = Figures | string | undefined;
+
+/** The usual answer, with this for its usage. */
+export function reporting(reported: Reported): FaultyAnswer {
+  return byForm((form) => {
+    const body = bodyReporting(form, reported);
+    return form.endsWith("stream") ? stream(body) : text(body);
+  });
+}
+
+/** The body of that answer in one form. */
+export function bodyReporting(form: Form, reported: Reported): string {
+  const usage = usageText(form, reported);
+  switch (form) {
+    case "chat":
+      return withUsage(completion(), usage);
+    case "chat stream":
+      return [helloEvent, thereEvent, stopEvent, usageEvent(usage), doneEvent].join("");
+    case "responses":
+      return withUsage(ended(), usage);
+    case "responses stream": {
+      const last = responseEvent("response.completed", { response: placeholder });
+      return created() + delta + last.replace(`"${placeholder}"`, withUsage(ended(), usage));
+    }
+  }
+}
+
+const placeholder = "in place of this";
+
+/** The text of an object whose `usage` is this JSON text. */
+function withUsage(object: object, usage: string | undefined): string {
+  const marked = { ...object, usage: usage === undefined ? undefined : placeholder };
+  return JSON.stringify(marked).replace(`"${placeholder}"`, () => usage ?? "");
+}
+
+function usageEvent(usage: string | undefined): string {
+  const event = chatEvent({}, null, { choices: [], usage: placeholder });
+  return usage === undefined ? "" : event.replace(`"${placeholder}"`, () => usage);
+}
+
+/** The usage in the words of the form's interface. */
+function usageText(form: Form, reported: Reported): string | undefined {
+  if (reported === undefined || typeof reported === "string") return reported;
+  const { prompt, completion, total, cached, cacheWrite } = reported;
+  const [input, output] = form.startsWith("chat") ? ["prompt", "completion"] : ["input", "output"];
+  const details = objectText({ cached_tokens: cached, cache_write_tokens: cacheWrite });
+  return objectText({
+    [`${input}_tokens`]: prompt,
+    [`${output}_tokens`]: completion,
+    total_tokens: total,
+    [`${input}_tokens_details`]: details,
+  });
+}
+
+function objectText(members: Readonly<Record<string, string | undefined>>): string {
+  const present = Object.entries(members).filter(([, value]) => value !== undefined);
+  return `{${present.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(",")}}`;
+}

@@ -1,0 +1,173 @@
+import type { AuditedProvider } from "../auditor/auditor.ts";
+import { producedAnswer, type ProducedAnswer } from "../auditor/logs.ts";
+import { startRawServer, type RawPeer } from "./rawServer.ts";
+import { until } from "../until.ts";
+
+/** A request as it came to the provider, byte for byte. */
+export interface ReceivedRequest {
+  /** The whole of it, head and body. */
+  readonly text: string;
+  /** `POST /v1/chat/completions HTTP/1.1`. */
+  readonly requestLine: string;
+  /** Names in lower case and values, in the order of the head. */
+  readonly headers: readonly (readonly [name: string, value: string])[];
+  readonly body: string;
+  /** The body, parsed. */
+  readonly json: Readonly<Record<string, unknown>>;
+}
+
+/** Answers one request on its connection; what it rejects with is dropped. */
+export type ProviderAnswer = (peer: RawPeer, request: ReceivedRequest) => Promise<void> | void;
+
+/** An upstream on real TCP that does as it is told. */
+export interface ScriptedProvider extends AuditedProvider {
+  readonly port: number;
+  /** Every request so far. */
+  readonly requests: readonly ReceivedRequest[];
+  /** Connections that are open now. */
+  readonly openCount: number;
+  /** What the next requests are answered with, until it is changed. */
+  answer: ProviderAnswer;
+  /** Resolves with the request of this index, when it has come. */
+  request(index: number): Promise<ReceivedRequest>;
+  /** Drops the requests and the answer that were set for a test. */
+  forget(): void;
+  stop(): void;
+}
+
+export function startProvider(answer: ProviderAnswer = refuse): ScriptedProvider {
+  const requests: ReceivedRequest[] = [];
+  const server = startRawServer(async (peer) => {
+    for (;;) {
+      const received = receivedRequest(await peer.request());
+      requests.push(received);
+      peer.onSend = provider.log && recordTo(provider.log, received);
+      await provider.answer(peer, received);
+    }
+  });
+  const provider: ScriptedProvider = {
+    port: server.port,
+    requests,
+    get openCount() {
+      return server.openCount;
+    },
+    answer,
+    log: undefined,
+    async request(index) {
+      await until(`request ${index} at the provider`, () => requests.length > index);
+      const found = requests[index];
+      if (found === undefined) throw new Error("unreachable");
+      return found;
+    },
+    forget() {
+      requests.length = 0;
+      provider.answer = answer;
+    },
+    stop: () => server.stop(),
+  };
+  return provider;
+}
+
+/** Bytes as they are, in pieces, each its own write. */
+export function raw(...pieces: readonly (string | Uint8Array)[]): ProviderAnswer {
+  return async (peer) => {
+    for (const piece of pieces) await peer.send(piece);
+  };
+}
+
+/** Closes the connection in good order, or resets it, behind these bytes. */
+export function cut(
+  how: "fin" | "reset",
+  ...pieces: readonly (string | Uint8Array)[]
+): ProviderAnswer {
+  return async (peer, request) => {
+    await raw(...pieces)(peer, request);
+    peer[how]();
+  };
+}
+
+/** An answer with a content-length. */
+export function text(
+  body: string | Uint8Array,
+  options: { status?: number; type?: string; headers?: Readonly<Record<string, string>> } = {},
+): ProviderAnswer {
+  const { status = 200, type = "application/json", headers = {} } = options;
+  const bytes = Buffer.from(body);
+  const head = [
+    `HTTP/1.1 ${status} Scripted`,
+    `content-type: ${type}`,
+    `content-length: ${bytes.byteLength}`,
+    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
+  ];
+  return raw(Buffer.concat([Buffer.from(`${head.join("\r\n")}\r\n\r\n`), bytes]));
+}
+
+export function json(value: unknown, options: Parameters<typeof text>[1] = {}): ProviderAnswer {
+  return text(JSON.stringify(value), options);
+}
+
+/** An error in the convention's form. */
+export function refusal(
+  status: number,
+  message = "refused",
+  headers: Readonly<Record<string, string>> = {},
+): ProviderAnswer {
+  return json({ error: { message, type: "some_error", code: "some_code" } }, { status, headers });
+}
+
+/** The head of an event stream, whose pieces follow in chunks. */
+export const streamHead =
+  "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+
+/** The proper end of a chunked body. */
+export const streamEnd = "0\r\n\r\n";
+
+/** One piece of a chunked body. */
+export function piece(body: string | Uint8Array): Buffer {
+  const bytes = Buffer.from(body);
+  return Buffer.concat([
+    Buffer.from(`${bytes.byteLength.toString(16)}\r\n`),
+    bytes,
+    Buffer.from("\r\n"),
+  ]);
+}
+
+/** An event stream of these texts, each a piece of its own, with its proper end. */
+export function stream(...texts: readonly (string | Uint8Array)[]): ProviderAnswer {
+  return raw(streamHead, ...texts.map(piece), streamEnd);
+}
+
+/** What a test does not expect: no answer was set. */
+function refuse(): never {
+  throw new Error("the provider was not told what to answer");
+}
+
+/** The log hears of all that is sent for this request; one that bears no id is of no gateway. */
+function recordTo(
+  log: ProducedAnswer[],
+  { headers, requestLine }: ReceivedRequest,
+): RawPeer["onSend"] {
+  const [, id] = headers.find(([name]) => name === "x-request-id") ?? [];
+  if (id === undefined) return undefined;
+  const produced = producedAnswer(id, requestLine);
+  log.push(produced);
+  return (bytes) => produced.sends(bytes);
+}
+
+function receivedRequest(whole: string): ReceivedRequest {
+  const headEnd = whole.indexOf("\r\n\r\n");
+  const [requestLine = "", ...lines] = whole.slice(0, headEnd).split("\r\n");
+  const body = whole.slice(headEnd + 4);
+  return {
+    text: whole,
+    requestLine,
+    headers: lines.map((line): [string, string] => {
+      const colon = line.indexOf(":");
+      return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()];
+    }),
+    body,
+    get json() {
+      return JSON.parse(body) as Record<string, unknown>;
+    },
+  };
+}

@@ -1,0 +1,69 @@
+import { Database } from "bun:sqlite";
+import { hashKey } from "../../../src/auth/apiKey.ts";
+import { DAY_MS } from "../../../src/lib/time.ts";
+import {
+  actor,
+  ended,
+  fund,
+  opened,
+  openStoreFolder,
+  unbilled,
+  type StoreFolder,
+} from "./storeFolder.ts";
+
+/**
+ * Books in which everything happened once. bob has a credit only. alice has requests that were done,
+ * cancelled and refunded in part on 2026-01-01, and one by `key_next`, in which a rotation continues her
+ * first key. Three of 2025-12-30 are folded: one done, one done and refunded, one failed.
+ */
+export async function openAuditedBooks(): Promise<StoreFolder> {
+  const storeFolder = await openStoreFolder();
+  const { store, writer } = storeFolder;
+  const alice = fund(store, "alice", 1_000_000n);
+  fund(store, "bob", 500_000n);
+  const old = { at: actor.at - 2 * DAY_MS };
+  const run = async (id: string, request = {}, end = {}): Promise<void> => {
+    await writer.write({ kind: "open", request: opened(id, alice, request) });
+    await writer.write({ kind: "end", end: ended(id, end) });
+  };
+  const refund = (request: string, amount: bigint | null): void => {
+    store.admin.refund(actor, { request, amount, ref: null, note: null });
+  };
+  await run("req_old", old);
+  await run("req_old_refunded", old);
+  await run("req_old_failed", old, unbilled);
+  refund("req_old_refunded", null);
+  await run("req_done");
+  await run("req_cancelled", {}, { status: "cancelled" });
+  await run("req_part");
+  refund("req_part", 295n);
+  await run("req_next", { keyId: rotate(storeFolder, "key_alice", "key_next") });
+  const { folded } = await writer.write({ kind: "fold", before: actor.at - DAY_MS });
+  if (folded !== 3) throw new Error(`${folded} requests were folded, 3 were to be`);
+  return storeFolder;
+}
+
+/** Rotates a key; returns the row id of the new one. */
+export function rotate({ store }: StoreFolder, from: string, to: string, graceMs = DAY_MS): number {
+  const successor = { publicId: to, hash: hashKey(to), prefix: "sk-tg-000000" };
+  return store.admin.rotateKey(actor, from, { successor, graceMs }).key.id;
+}
+
+/** Does what the triggers and constraints forbid, as someone with the file in hand could, who puts the triggers back. */
+export function tamper(
+  { path }: Pick<StoreFolder, "path">,
+  ...statements: readonly string[]
+): void {
+  const sqlite = new Database(path);
+  sqlite.run("PRAGMA foreign_keys = OFF");
+  sqlite.run("PRAGMA ignore_check_constraints = ON");
+  const triggers = sqlite
+    .query<{ name: string; sql: string }, []>(
+      "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'",
+    )
+    .all();
+  for (const { name } of triggers) sqlite.run(`DROP TRIGGER ${name}`);
+  for (const statement of statements) sqlite.run(statement);
+  for (const { sql } of triggers) sqlite.run(sql);
+  sqlite.close();
+}

@@ -1,0 +1,75 @@
+import { DAY_MS } from "../../../src/lib/time.ts";
+import type { UsageFilter, UsageGrouping, UsageRow } from "../../../src/store/store.ts";
+
+/** A request as the test made it, which the store has to count. */
+export interface ReportedRequest {
+  readonly id: string;
+  readonly at: number;
+  readonly account: string;
+  readonly key: string;
+  readonly model: string;
+  provider: string;
+  status: "running" | "done" | "failed" | "cancelled" | "interrupted";
+  promptTokens: number;
+  cachedTokens: number;
+  cacheWriteTokens: number;
+  completionTokens: number;
+  charge: bigint;
+  operatorCost: bigint;
+  refunded: bigint;
+}
+
+/** The report that the requests make, however much of them the store has folded: all admitted before `retentionStart`. */
+export function modelUsage(
+  requests: readonly ReportedRequest[],
+  by: UsageGrouping,
+  filter: UsageFilter,
+  retentionStart: number,
+): UsageRow[] {
+  const groups = new Map<string, UsageRow>();
+  for (const request of requests) {
+    if (filter.account !== undefined && request.account !== filter.account) continue;
+    if (!isAskedFor(request, filter, retentionStart)) continue;
+    const group = by === "day" ? new Date(request.at).toISOString().slice(0, 10) : request[by];
+    const row = groups.get(group) ?? emptyRow(group);
+    groups.set(group, row);
+    row.requests += 1;
+    row.failed += request.status === "failed" || request.status === "interrupted" ? 1 : 0;
+    row.promptTokens += request.promptTokens;
+    row.cachedTokens += request.cachedTokens;
+    row.cacheWriteTokens += request.cacheWriteTokens;
+    row.completionTokens += request.completionTokens;
+    row.cost += request.charge;
+    row.operatorCost += request.operatorCost;
+    row.refunded += request.refunded;
+  }
+  return [...groups.values()].sort((a, b) => (a.group < b.group ? -1 : 1));
+}
+
+/** A part of a day that begins before `retentionStart` stands for all of its day. */
+function isAskedFor(
+  { at }: ReportedRequest,
+  { since = 0, until = Infinity }: UsageFilter,
+  retentionStart: number,
+): boolean {
+  if (since <= at && at < until) return true;
+  const dayStart = Math.floor(at / DAY_MS) * DAY_MS;
+  const from = Math.max(since, dayStart);
+  const to = Math.min(until, dayStart + DAY_MS);
+  return from < to && from < retentionStart;
+}
+
+function emptyRow(group: string): UsageRow {
+  return {
+    group,
+    requests: 0,
+    promptTokens: 0,
+    cachedTokens: 0,
+    cacheWriteTokens: 0,
+    completionTokens: 0,
+    cost: 0n,
+    operatorCost: 0n,
+    failed: 0,
+    refunded: 0n,
+  };
+}
