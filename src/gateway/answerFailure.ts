@@ -39,10 +39,8 @@ export function streamBreakCause(error: unknown): UpstreamError | undefined {
 }
 
 /**
- * Whether the caller chose what broke an answer off: what the client got of it before is paid for. An event without an
- * end is not among it: it may as well be a provider's that never ends a line, and nothing tells the two apart. Of the
- * failures that a provider reports only those are that speak of the request amid an answer: for the others it charges
- * nothing either.
+ * Whether the caller chose what ended the answer early: an answer in excess, or an error after content that the provider
+ * reports about the request. The client pays for what came before, as one that left. Other failures cost nothing.
  */
 export function isCallerFault({ fault }: UpstreamError): boolean {
   return fault === "excess";

@@ -163,8 +163,8 @@ export function choiceIndex(index: unknown, place: number): number {
   return index;
 }
 
-function tooManyChoices(): AnswerError {
-  return new AnswerError("the answer has too many choices");
+function tooManyChoices(): ExcessiveAnswerError {
+  return new ExcessiveAnswerError("the answer has too many choices");
 }
 
 /**

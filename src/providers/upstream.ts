@@ -282,9 +282,9 @@ export function upstreamErrorOf(error: unknown): UpstreamError | undefined {
     const shown = { message: error.message, extra: {} };
     return new UpstreamError("unfit", "unfit", { shown });
   }
-  // How long an event is the caller can choose, by asking for all that is known of each token: no route is worse for it.
+  // The caller can choose the size of an event, for example with `logprobs`: another route would send the same.
   if (error instanceof SseLimitError)
-    return new UpstreamError("misfire", "too large", { cause: error });
+    return new UpstreamError("excess", "too large", { cause: error });
   if (error instanceof AnswerError)
     return new UpstreamError(error.fault, error.outcome, { cause: error });
   if (error instanceof SseEncodingError)

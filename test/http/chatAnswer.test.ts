@@ -181,6 +181,18 @@ describe("a whole answer", () => {
   });
 });
 
+test.each([
+  ["1,025 choices", { choices: Array(1025).fill(choice({})) }],
+  ["a choice with the index 1,024", { choices: [choice({}, { index: 1024 })] }],
+])("an answer with %s is a 502, and is paid", async (_, changes) => {
+  at.provider.answer = answered(changes);
+  const key = at.gateway.key();
+  expectRefusal(await chat(at.gateway, key), noProvider);
+  const [record] = await at.gateway.records(key, 1);
+  expect(record).toMatchObject({ status: "cancelled" });
+  expect(record?.charge).toBeGreaterThan(0n);
+});
+
 describe("an answer that is not what the interface promises is the provider's failure", () => {
   const failing = (reason: string) => ({ choices: [choice({}, { finish_reason: reason })] });
 
@@ -189,8 +201,6 @@ describe("an answer that is not what the interface promises is the provider's fa
     ["choices that are no list", { choices: {} }],
     ["choices of null", { choices: null }],
     ["a choice that is no object", { choices: ["x"] }],
-    ["more choices than anybody can ask for", { choices: Array(1025).fill(choice({})) }],
-    ["the index of one", { choices: [choice({}, { index: 1024 })] }],
     ["a choice without a message", { choices: [{ index: 0, finish_reason: "stop" }] }],
     ["content that is a number", { choices: [choice({ content: 5 })] }],
     ["the finish reason error", failing("error")],

@@ -41,6 +41,11 @@ describe("a stream that cannot be read before its first content", () => {
     ["by the depth of a call of Gemini", chatOf("google"), deep(calling({ a: "nested too deep" }))],
     ["by the names of a call of Gemini", chatOf("google"), calling({ costly })],
     ["by the names of an end", chatOf("over"), terminal("completed", "resp_1", { names: costly })],
+    [
+      "by more choices than any answer has",
+      chatOf("small"),
+      chatEvent({ content: "x" }).replace('"index":0', '"index":5000'),
+    ],
     ["in a response", responseStream, terminal("completed", "resp_1", { names: costly })],
   ])("%s: 502, and one route was asked", async (_, make, event) => {
     for (const id of ids) at.providers[id].answer = stream(event);

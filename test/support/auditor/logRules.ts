@@ -11,7 +11,9 @@ export function seenProblems(storeFolder: FundsReader, seen: readonly SeenAnswer
   const refs = new Set(ledger.map(({ ref }) => ref));
   // The callers themselves chose what broke these off, and pay for what they got.
   const misfired = new Set(
-    attempts.filter(({ outcome }) => outcome === "misfire").map(({ request }) => request),
+    attempts
+      .filter(({ outcome }) => outcome === "misfire" || outcome === "too large")
+      .map(({ request }) => request),
   );
   return seen.flatMap((answer) => {
     const { id, status } = answer;
