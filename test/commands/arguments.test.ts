@@ -16,6 +16,35 @@ import { DAY_MS } from "../../src/lib/time.ts";
 
 const now = Date.parse("2026-06-15T12:00:00Z");
 
+/** Texts in which invisible characters join or mark their neighbours. */
+const joined = [
+  "\u{1F468}\u200d\u{1F469}\u200d\u{1F467}", // a family
+  "\u{1F3F3}\ufe0f\u200d\u{1F308}", // a rainbow flag
+  "\u2764\ufe0f\u200d\u{1F525}", // a heart on fire
+  "\u{1F3C3}\u{1F3FD}\u200d\u2640\ufe0f", // a runner with a skin tone
+  "\u{1F1EB}\u{1F1F7}", // a flag of two letters
+  "\u{1F3F4}\u{E0067}\u{E0062}\u{E0065}\u{E006E}\u{E0067}\u{E007F}", // the flag of England
+  "1\ufe0f\u20e3", // a keycap
+  "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", // a Persian word
+  "\u0915\u094d\u200d\u0937", // a Hindi word
+];
+
+/** Texts with an invisible character that joins nothing. */
+const unseen = [
+  "\u200d\u{1F467}", // a joiner at its beginning
+  "\u{1F468}\u200d", // a joiner at its end
+  "\u{1F468}\u200d\u200d\u{1F467}", // two joiners in a row
+  "ali\u200dce", // a joiner between Latin letters
+  "a\ufe0f\u200d\u{1F467}", // a joiner behind a marked Latin letter
+  "ali\u200cce", // a non-joiner between Latin letters
+  "a\u200bb", // a zero-width space
+  "\ufeffa", // a byte order mark
+  "a\u202eb", // a text direction override
+  "a\u{E0067}\u{E0062}\u{E007F}", // tags without a flag
+  "\u{1F3F4}\u{E0067}\u{E0062}\u{E0065}", // tags that do not end
+  "\u{1F468}\u001b\u{1F469}", // a control character
+];
+
 describe.each<
   [string, (text: string) => unknown, readonly (readonly [string, unknown])[], readonly string[]]
 >([
@@ -67,7 +96,12 @@ describe.each<
     ["invoice 7", "Счёт №5", "req", "r".repeat(128)].map((ref) => [ref, ref]),
     ["", "req:1", "req:", "a\nb", "a\u001b[31m", "\u202e", "\ud800", "r".repeat(129)],
   ],
-  ["a label", label, [["laptop", "laptop"]], ["", "a\tb", "\u2028", "\ud83d", "l".repeat(129)]],
+  [
+    "a label",
+    label,
+    ["laptop", ...joined].map((text) => [text, text]),
+    ["", "a\tb", "\u2028", "\ud83d", "l".repeat(129), ...unseen],
+  ],
   [
     "a whole number",
     wholeNumber(0, 600),
@@ -143,11 +177,11 @@ describe.each<
     ],
   ],
 ])("%s", (_, read, good, bad) => {
-  test.each(good)("is read from %j", (text, value) => {
+  test.each(good)("accepts %j", (text, value) => {
     expect(read(text)).toEqual(value);
   });
 
-  test.each(bad)("is not %j, and the error says in one line what is", (text) => {
+  test.each(bad)("refuses %j with one line that says what is valid", (text) => {
     const error = thrownBy(() => read(text));
     expect(error).toBeInstanceOf(InvalidArgumentError);
     expect(String(error)).toMatch(/^[\x20-\x7e]+\.$/);

@@ -1,6 +1,6 @@
 import { Database } from "bun:sqlite";
 import { afterEach, describe, expect, test } from "bun:test";
-import { chownSync, mkdirSync, readFileSync, realpathSync, statSync, writeFileSync } from "node:fs";
+import { chownSync, readFileSync, realpathSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { binaryPath } from "../support/binary/binary.ts";
 import { openDesk, type Desk } from "../support/binary/cli.ts";
@@ -158,14 +158,6 @@ describe("a command that cannot open what it needs", () => {
       );
     }
     expect(readFileSync(desk.database, "utf8")).toBe("precious text\n".repeat(500));
-  });
-
-  test("says so in one line for a store that is a folder", async () => {
-    const desk = await newDesk();
-    mkdirSync(desk.database);
-    const { status, stderr } = await desk.run("accounts", "list");
-    expect(status).toBe(1);
-    expect(stderr).toMatch(/^error: database is no file: \S+; name another file as [^\n]+$/);
   });
 
   test("waits for another process that writes, and gives up in one line", async () => {

@@ -1,11 +1,22 @@
 import { afterAll, describe, expect, test } from "bun:test";
+import { eventStream, type StreamedEvent } from "../../src/commands/demo/answer.ts";
 import { startDemoProvider } from "../../src/commands/demo/provider.ts";
-import { chat, connect, failure, hello, model, post } from "../support/binary/demoClient.ts";
+import {
+  chat,
+  connect,
+  failure,
+  frames,
+  hello,
+  model,
+  post,
+  wholeText,
+} from "../support/binary/demoClient.ts";
+import { until } from "../support/until.ts";
 
 const provider = startDemoProvider({ wordDelayMs: 0 });
-// An hour before the first word: what arrives does not wait for words, and what ends was cut.
-const silent = startDemoProvider({ wordDelayMs: 3_600_000 });
-afterAll(() => Promise.all([provider.stop(), silent.stop()]));
+// It waits an hour before the first word: whatever arrives does not wait for words.
+const slow = startDemoProvider({ wordDelayMs: 3_600_000 });
+afterAll(() => Promise.all([provider.stop(), slow.stop()]));
 
 const client = connect(provider.url);
 
@@ -78,10 +89,10 @@ describe("a refusal", () => {
   });
 });
 
-describe("a stream with a slow pen", () => {
+describe("a slow stream", () => {
   test("sends its role at once, and its words later", async () => {
     const abort = new AbortController();
-    const response = await post(`${silent.url}/chat/completions`, chat({ stream: true }), {
+    const response = await post(`${slow.url}/chat/completions`, chat({ stream: true }), {
       signal: abort.signal,
     });
     const first = await response.body?.getReader().read();
@@ -105,4 +116,209 @@ describe("a stream with a slow pen", () => {
     expect(() => startDemoProvider({ port })).toThrow();
     await next.stop();
   });
+});
+
+describe("a chat completion", () => {
+  test("is friendly, says who it is, and counts the user's words", async () => {
+    const completion = await client.chat.completions.create({
+      model,
+      messages: [{ role: "system", content: "not counted among them" }, ...hello],
+    });
+    expect(completion).toMatchObject({ object: "chat.completion", model });
+    expect(completion.choices).toHaveLength(1);
+    expect(completion.choices[0]).toMatchObject({
+      index: 0,
+      finish_reason: "stop",
+      message: { role: "assistant" },
+    });
+    expect(completion.choices[0]?.message.content).toContain(
+      "from the demo provider! You sent me 3 words,",
+    );
+  });
+
+  test.each(["max_tokens", "max_completion_tokens"])(
+    "ends with length at the bound of %s",
+    async (bound) => {
+      const completion = await client.chat.completions.create(chat({ [bound]: 7 }));
+      expect(completion.choices[0]?.finish_reason).toBe("length");
+      expect(completion.usage?.completion_tokens).toBe(7);
+      const content = completion.choices[0]?.message.content ?? "";
+      expect(content).not.toBe("");
+      expect((await wholeText(client)).startsWith(content)).toBe(true);
+    },
+  );
+
+  test.each([
+    ["one", " provider!"],
+    ["several, at the first of them", ["nowhere", "small server", " provider!"]],
+  ])("ends before a stop sequence: %s", async (_, stop) => {
+    const completion = await client.chat.completions.create(chat({ stop }));
+    expect(completion.choices[0]).toMatchObject({
+      finish_reason: "stop",
+      message: { content: "Hello from the demo" },
+    });
+    expect(completion.usage?.completion_tokens).toBe(5);
+  });
+
+  test("has as many choices as asked for, each of its own, all of them in the usage", async () => {
+    const one = await client.chat.completions.create(chat({ max_tokens: 9 }));
+    const three = await client.chat.completions.create(chat({ n: 3, max_tokens: 9 }));
+    expect(three.choices.map((choice) => choice.index)).toEqual([0, 1, 2]);
+    expect(new Set(three.choices.map((choice) => choice.message.content)).size).toBe(3);
+    expect(three.usage).toMatchObject({
+      prompt_tokens: one.usage?.prompt_tokens,
+      completion_tokens: 27,
+    });
+  });
+});
+
+describe("a chat stream", () => {
+  test("is a role, words, an end, the usage if asked for, and [DONE]", async () => {
+    const response = await post(
+      `${provider.url}/chat/completions`,
+      chat({ stream: true, stream_options: { include_usage: true } }),
+    );
+    expect(response.headers.get("content-type")).toStartWith("text/event-stream");
+    const events = await frames(response);
+    expect(events.at(-1)).toBe("data: [DONE]");
+    const chunks = events.slice(0, -1).map((event) => JSON.parse(event.replace(/^data: /, "")));
+    const [role, ...rest] = chunks;
+    const [end, usage] = rest.splice(-2);
+    expect(role.choices[0]).toMatchObject({
+      delta: { role: "assistant", content: "" },
+      finish_reason: null,
+    });
+    expect(end.choices).toEqual([{ index: 0, delta: {}, logprobs: null, finish_reason: "stop" }]);
+    expect(rest.map((chunk) => chunk.choices[0].delta.content).join("")).toBe(
+      await wholeText(client),
+    );
+    expect(rest.every((chunk) => /^\s*\S+$/.test(chunk.choices[0].delta.content))).toBe(true);
+    expect(usage.choices).toEqual([]);
+    expect(usage.usage).toEqual((await client.chat.completions.create(chat())).usage);
+    expect(chunks.slice(0, -1).every((chunk) => chunk.usage === null)).toBe(true);
+    expect(new Set(chunks.map((chunk) => chunk.id)).size).toBe(1);
+    expect(
+      chunks.every((chunk) => chunk.object === "chat.completion.chunk" && chunk.model === model),
+    ).toBe(true);
+  });
+
+  test("speaks of no usage unless asked", async () => {
+    const events = await frames(
+      await post(`${provider.url}/chat/completions`, chat({ stream: true })),
+    );
+    expect(events.join("\n")).not.toContain("usage");
+    expect(events.at(-2)).toContain('"finish_reason":"stop"');
+  });
+});
+
+describe("a response", () => {
+  test("has the text and the usage that a chat of the same words has", async () => {
+    const response = await client.responses.create({ model, input: hello[0].content });
+    const completion = await client.chat.completions.create(chat());
+    expect(response).toMatchObject({
+      object: "response",
+      status: "completed",
+      model,
+      incomplete_details: null,
+    });
+    expect(response.output_text).toBe(completion.choices[0]?.message.content ?? "");
+    expect(response.usage).toEqual({
+      input_tokens: completion.usage?.prompt_tokens ?? NaN,
+      input_tokens_details: { cached_tokens: 0 },
+      output_tokens: completion.usage?.completion_tokens ?? NaN,
+      output_tokens_details: { reasoning_tokens: 0 },
+      total_tokens: completion.usage?.total_tokens ?? NaN,
+    } as NonNullable<typeof response.usage>);
+  });
+
+  test("goes on from an id that this provider gave, and from no other", async () => {
+    const { id } = await client.responses.create({ model, input: "hello" });
+    const next = await client.responses.create({
+      model,
+      input: "and then?",
+      previous_response_id: id,
+    });
+    expect(next.previous_response_id).toBe(id);
+    const stranger = client.responses.create({
+      model,
+      input: "and then?",
+      previous_response_id: "resp_x",
+    });
+    expect(await failure(stranger)).toMatchObject({
+      status: 400,
+      code: "previous_response_not_found",
+    });
+  });
+
+  test("that reaches max_output_tokens is incomplete", async () => {
+    const response = await client.responses.create({ model, input: "hello", max_output_tokens: 6 });
+    expect(response.status).toBe("incomplete");
+    expect(response.incomplete_details).toEqual({ reason: "max_output_tokens" });
+    expect(response.usage?.output_tokens).toBe(6);
+  });
+});
+
+describe("a response stream", () => {
+  test("has the full sequence of events, numbered and named", async () => {
+    const events = await frames(
+      await post(`${provider.url}/responses`, {
+        model,
+        input: "hello there provider",
+        stream: true,
+      }),
+    );
+    const parsed = events.map((event) => /^event: (\S+)\ndata: (.*)$/.exec(event)?.slice(1) ?? []);
+    const data = parsed.map(([, json]) => JSON.parse(json ?? ""));
+    expect(data.map((event) => event.type)).toEqual(parsed.map(([name]) => name));
+    expect(data.map((event) => event.sequence_number)).toEqual([...data.keys()]);
+    const deltas = data.filter((event) => event.type === "response.output_text.delta");
+    expect(deltas.map((event) => event.delta).join("")).toBe(await wholeText(client));
+    expect(
+      data.map((event) => event.type).filter((type, at, types) => type !== types[at - 1]),
+    ).toEqual([
+      "response.created",
+      "response.in_progress",
+      "response.output_item.added",
+      "response.content_part.added",
+      "response.output_text.delta",
+      "response.output_text.done",
+      "response.content_part.done",
+      "response.output_item.done",
+      "response.completed",
+    ]);
+    const { response } = data.at(-1);
+    expect(response).toMatchObject({ id: data[0].response.id, status: "completed" });
+    expect(response.output[0]).toEqual(data.at(-2).item);
+    expect(response.usage.total_tokens).toBe(
+      response.usage.input_tokens + response.usage.output_tokens,
+    );
+    expect(data[0].response.usage).toBeNull();
+  });
+});
+
+test.each([
+  ["between two events", 0],
+  ["during a pause", 3_600_000],
+])("a stream closes its source when the client disconnects %s", async (_, wordDelayMs) => {
+  const closed = Promise.withResolvers<void>();
+  function* events(): Generator<StreamedEvent> {
+    try {
+      while (true) yield { frame: "data: x\n\n", isWord: wordDelayMs > 0 };
+    } finally {
+      closed.resolve();
+    }
+  }
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    fetch: () => eventStream(events(), wordDelayMs),
+  });
+  const abort = new AbortController();
+  const request = fetch(server.url, { signal: abort.signal });
+  if (wordDelayMs === 0) await (await request).body?.getReader().read();
+  else await until("the request has arrived", () => server.pendingRequests === 1);
+  abort.abort();
+  await request.catch(() => undefined);
+  await closed.promise;
+  await server.stop(true);
 });

@@ -2,6 +2,7 @@ import { Database } from "bun:sqlite";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "bun:test";
 import {
   chmod,
+  chown,
   copyFile,
   exists,
   link,
@@ -12,7 +13,7 @@ import {
   symlink,
   writeFile,
 } from "node:fs/promises";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { takeInstanceLock } from "../../src/store/store.ts";
 import { fromSource, openDesk, type Desk } from "../support/binary/cli.ts";
 import { change, checkNames, credit, examine, type Scene } from "../support/binary/doctor.ts";
@@ -40,6 +41,10 @@ afterEach(() => desk.remove());
 async function newDesk(text: string, launcher: readonly string[] = []): Promise<void> {
   await desk.remove();
   desk = await openDesk(text, [...launcher, ...fromSource]);
+}
+
+function certificate(name: string): string {
+  return resolve(import.meta.dir, "../support/certificates", name);
 }
 
 function databaseAt(path: string): Promise<void> {
@@ -255,6 +260,66 @@ const scenes: readonly Scene[] = [
     failed: ["config", "providers"],
     message: () => "not looked at, for the config has problems: mend them first",
   },
+  {
+    what: "a database that others can read",
+    async spoil() {
+      desk.makeDatabase();
+      await chmod(desk.database, 0o644);
+    },
+    failed: ["permissions"],
+    message: () => `${desk.database} is open to other users (mode 0644): chmod 600 it`,
+  },
+  {
+    what: "a database that others can read, behind a link",
+    async spoil() {
+      desk.makeDatabase();
+      await rename(desk.database, join(desk.folder, "books.db"));
+      await symlink("books.db", desk.database);
+      await chmod(desk.database, 0o604);
+    },
+    failed: ["permissions"],
+    message: () => `${join(desk.folder, "books.db")} is open to other users (mode 0604)`,
+  },
+  {
+    what: "a database that its own owner may not write to",
+    async spoil() {
+      desk.makeDatabase();
+      await chmod(desk.database, 0o400);
+    },
+    failed: ["permissions"],
+    message: () => `${desk.database} is closed to its own owner (mode 0400): chmod 600 it`,
+  },
+  {
+    what: "a folder in which anybody can replace the database",
+    spoil: () => chmod(desk.folder, 0o777),
+    failed: ["permissions"],
+    message: () => `in ${desk.folder} every user can replace the database (mode 0777): chmod o-w`,
+  },
+  {
+    what: "a config that anybody can change",
+    spoil: () => chmod(desk.config, 0o666),
+    failed: ["permissions"],
+    message: () => `${desk.config} can be changed by every user (mode 0666): chmod o-w it`,
+  },
+  {
+    what: "a config that others can read, with a key in it",
+    spoil: () =>
+      newDesk(`${config}\n[[providers]]\nid = "b"\nbase_url = "${baseUrl}"\napi_key = "${secret}"`),
+    failed: ["permissions"],
+    message: () =>
+      `${desk.config} is open to other users (mode 0644), and it holds providers[1].api_key`,
+  },
+  {
+    what: "a key of the certificate that every user can read",
+    async spoil() {
+      const tls = { tls_cert: certificate("localhost.pem"), tls_key: "server.key" };
+      await newDesk(configText(oneModel(baseUrl, { server: tls })));
+      await copyFile(certificate("server.key"), join(desk.folder, "server.key"));
+      await chmod(join(desk.folder, "server.key"), 0o644);
+    },
+    failed: ["permissions"],
+    message: () => `${join(desk.folder, "server.key")}, the TLS key, is open to every user`,
+  },
 ];
 
 describe("doctor finds", () => {
@@ -264,6 +329,39 @@ describe("doctor finds", () => {
     expect(found.failed).toEqual(failed);
     expect(found.messages[failed.at(-1) ?? ""]).toContain(message());
     expect(found.output).not.toContain(secret);
+  });
+
+  test("nothing amiss in a folder and a config that others may read, and does not call them closed", async () => {
+    desk.makeDatabase();
+    await chmod(desk.folder, 0o755);
+    await chmod(desk.config, 0o644);
+    const { failed, messages } = await examine(desk);
+    expect(failed).toEqual([]);
+    expect(messages["permissions"]).toBe(
+      "only its owner can read the database; only owners and groups can replace it or change the config",
+    );
+  });
+
+  describe.skipIf(process.getuid?.() !== 0)("as root", () => {
+    test("nothing amiss in a database of the gateway's own user, and whose it is", async () => {
+      desk.makeDatabase();
+      await chown(desk.database, 12_345, 12_345);
+      const { failed, messages } = await examine(desk);
+      expect(failed).toEqual([]);
+      expect(messages["permissions"]).toContain("; the database belongs to uid 12345: run the");
+    });
+
+    test("a lock beside the database that is another's", async () => {
+      desk.makeDatabase();
+      await Bun.write(`${desk.database}.lock`, "");
+      await chmod(`${desk.database}.lock`, 0o600);
+      await chown(desk.database, 12_345, 12_345);
+      const { failed, messages } = await examine(desk);
+      expect(failed).toEqual(["permissions"]);
+      expect(messages["permissions"]).toStartWith(
+        `${desk.database}.lock belongs to uid 0, and the database to uid 12345: run tollgate as`,
+      );
+    });
   });
 
   test("no config, and looks at what needs none", async () => {

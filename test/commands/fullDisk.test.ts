@@ -1,20 +1,31 @@
-import { afterEach, beforeEach, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
+import { readdir } from "node:fs/promises";
 import { fromSource, openDesk, type Desk } from "../support/binary/cli.ts";
 
-let desk: Desk;
-beforeEach(async () => {
-  // No file may grow beyond 8 KB, which is less than SQLite's index of its log takes: a disk that is quite full.
-  const limited = 'trap "" XFSZ; ulimit -f 8; exec "$0" "$@"';
-  desk = await openDesk(undefined, ["bash", "-c", limited, ...fromSource]);
-  desk.makeDatabase();
+/** Commands that cannot make a file larger than this, as on a disk that is almost full. */
+function deskWithRoomFor(kilobytes: number, config?: null): Promise<Desk> {
+  const limited = `trap "" XFSZ; ulimit -f ${kilobytes}; exec "$0" "$@"`;
+  return openDesk(config, ["bash", "-c", limited, ...fromSource]);
+}
+
+test("init removes a config that it cannot write completely", async () => {
+  const desk = await deskWithRoomFor(1, null);
+  const { status, stdout, stderr } = await desk.run("init");
+  expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
+  expect(stderr).toMatch(/^error: .*config\.toml: cannot be written: [^\n]+$/);
+  expect(await readdir(desk.folder)).toEqual([]);
+  await desk.remove();
 });
-afterEach(() => desk.remove());
 
 test.each(["accounts list", "accounts create alice", "audit"])(
-  "on a disk without any room `%s` says what is missing",
+  "`%s` on a full disk names the database and the missing room",
   async (command) => {
+    // SQLite needs more than 8 KB for the index of its log.
+    const desk = await deskWithRoomFor(8);
+    desk.makeDatabase();
     const { status, stdout, stderr } = await desk.run(...command.split(" "));
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
     expect(stderr).toBe(`error: database has no room left on its disk: ${desk.database}`);
+    await desk.remove();
   },
 );

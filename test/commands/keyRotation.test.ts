@@ -1,8 +1,5 @@
-import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
-import { hashKey, isWellFormedKey } from "../../src/auth/apiKey.ts";
+import { isWellFormedKey } from "../../src/auth/apiKey.ts";
 import { DAY_MS } from "../../src/lib/time.ts";
 import { openDesk, type Desk } from "../support/binary/cli.ts";
 
@@ -92,26 +89,6 @@ describe("keys rotate", () => {
     expect((await desk.run("keys", "show", old.id)).stdout).toMatch(/^replaced by +key_/m);
   }, 20_000);
 
-  test("leaves of the new key only its SHA-256 in the files, and shows it in no other answer", async () => {
-    const { id, key } = await rotate((await create()).id);
-    for (const name of readdirSync(desk.folder))
-      expect(readFileSync(join(desk.folder, name)).includes(key.slice(12))).toBe(false);
-    const sqlite = new Database(desk.database, { readonly: true });
-    const row = sqlite.query("SELECT hash FROM keys WHERE public_id = ?").get(id);
-    sqlite.close();
-    expect(row).toEqual({ hash: Uint8Array.from(hashKey(key)) });
-    const shown = await Promise.all([
-      desk.run("keys", "list"),
-      desk.run("keys", "show", id, "--json"),
-      desk.run("keys", "set", id, "--rpm", "1", "--json"),
-      desk.run("keys", "rotate", id, "--json"),
-    ]);
-    for (const { status, stdout } of shown) {
-      expect(status).toBe(0);
-      expect(stdout).not.toContain(key);
-    }
-  }, 20_000);
-
   test("refuses a key that was rotated or revoked, in one line that says what to do, and changes nothing", async () => {
     const old = await create();
     const next = await rotate(old.id);
@@ -138,21 +115,5 @@ describe("keys rotate", () => {
     expect(runs.map(({ status }) => status).sort((a, b) => a - b)).toEqual([0, 1, 1]);
     expect(await desk.json("keys", "list")).toHaveLength(2);
     expect(await desk.json("audit")).toMatchObject({ ok: true });
-  }, 20_000);
-
-  test("says when the account is disabled", async () => {
-    const { id } = await create();
-    await desk.run("accounts", "disable", "alice");
-    const { status, stdout } = await desk.run("keys", "rotate", id);
-    expect(status).toBe(0);
-    expect(stdout).toContain("tollgate accounts enable alice");
-  }, 20_000);
-
-  test("says in its help that both keys have one budget, and rate limits of their own", async () => {
-    const { stdout } = await desk.run("keys", "rotate", "--help");
-    const words = stdout.replaceAll(/\s+/g, " ");
-    expect(words).toContain("(default: 24h)");
-    expect(words).toContain("Both have one budget between them");
-    expect(words).toContain("each has rate limits of its own, which are fresh for the new one");
   }, 20_000);
 });

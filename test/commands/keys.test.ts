@@ -1,6 +1,6 @@
 import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { hashKey, isWellFormedKey } from "../../src/auth/apiKey.ts";
 import { openDesk, type Desk } from "../support/binary/cli.ts";
@@ -32,6 +32,8 @@ const plain = {
   limits: { requests_per_minute: null, tokens_per_minute: null, concurrent_requests: null },
 };
 
+const family = "\u{1F468}\u200d\u{1F469}\u200d\u{1F467}";
+
 describe("keys create", () => {
   test("makes the account if it is new, and says so", async () => {
     const first = await desk.json("keys", "create", "--account", "alice");
@@ -42,10 +44,10 @@ describe("keys create", () => {
     expect(await desk.json("accounts", "list")).toHaveLength(1);
   }, 20_000);
 
-  test("keeps every setting", async () => {
+  test("saves every setting, also an emoji of several characters as label", async () => {
     const before = Date.now();
     const settings = [
-      ["--label", "laptop"],
+      ["--label", family],
       ["--expires", "30d"],
       ["--rpm", "60"],
       ["--tpm", "0"],
@@ -57,7 +59,7 @@ describe("keys create", () => {
     const [key] = (await desk.json("keys", "list")) as [Record<string, unknown>];
     expect(key).toEqual({
       ...plain,
-      label: "laptop",
+      label: family,
       expires_at: time,
       models: ["small", "gi*"],
       budget_rub: "12.5",
@@ -79,32 +81,46 @@ describe("keys create", () => {
     expect(list.stdout).not.toContain(key);
   }, 20_000);
 
-  test("leaves of a key only its SHA-256 in the files", async () => {
-    const { id, key } = (await desk.json("keys", "create", "--account", "alice")) as CreatedKey;
-    for (const name of readdirSync(desk.folder)) {
-      expect(readFileSync(join(desk.folder, name)).includes(key.slice(12))).toBe(false);
-    }
-    const sqlite = new Database(desk.database, { readonly: true });
-    const row = sqlite.query("SELECT public_id, hash FROM keys").get();
-    sqlite.close();
-    expect(row).toEqual({ public_id: id, hash: Uint8Array.from(hashKey(key)) });
-  }, 20_000);
-
-  test("refuses a model that the config does not have, names those it has, and makes no database", async () => {
-    const args = ["--account", "alice", "--models", "small,larg"];
-    const { status, stdout, stderr } = await desk.run("keys", "create", ...args);
-    expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
-    expect(stderr).toBe('error: the config has no model "larg"; its models are: small, gift');
-    expect(existsSync(desk.database)).toBe(false);
-  }, 20_000);
-
-  test("says when the account is disabled", async () => {
-    await desk.run("accounts", "create", "alice");
-    await desk.run("accounts", "disable", "alice");
-    const { stdout } = await desk.run("keys", "create", "--account", "alice");
-    expect(stdout).toContain("tollgate accounts enable alice");
-  }, 20_000);
+  test.each(["created", "rotated"])(
+    "stores only the SHA-256 of a %s key, and shows the key once",
+    async (how) => {
+      const created = (await desk.json("keys", "create", "--account", "alice")) as CreatedKey;
+      const { id, key } =
+        how === "created"
+          ? created
+          : ((await desk.json("keys", "rotate", created.id)) as CreatedKey);
+      for (const name of readdirSync(desk.folder)) {
+        expect(readFileSync(join(desk.folder, name)).includes(key.slice(12))).toBe(false);
+      }
+      const sqlite = new Database(desk.database, { readonly: true });
+      const row = sqlite.query("SELECT hash FROM keys WHERE public_id = ?").get(id);
+      sqlite.close();
+      expect(row).toEqual({ hash: Uint8Array.from(hashKey(key)) });
+      for (const args of [["list"], ["show", id], ["set", id, "--rpm", "1"], ["rotate", id]]) {
+        const { status, stdout } = await desk.run("keys", ...args);
+        expect(status).toBe(0);
+        expect(stdout).not.toContain(key);
+      }
+    },
+    20_000,
+  );
 });
+
+test.each(["create", "set"])(
+  "keys %s refuses a model that the config does not have, and changes nothing",
+  async (command) => {
+    const { id } = (await desk.json("keys", "create", "--account", "alice")) as CreatedKey;
+    const before = await desk.json("keys", "list");
+    const key = command === "set" ? [id, "--rpm", "1"] : ["--account", "alice"];
+    expect(await desk.run("keys", command, ...key, "--models", "small,larg")).toEqual({
+      status: 1,
+      stdout: "",
+      stderr: 'error: the config has no model "larg"; its models are: small, gift',
+    });
+    expect(await desk.json("keys", "list")).toEqual(before);
+  },
+  20_000,
+);
 
 describe("keys list and revoke", () => {
   test("tell what became of each key", async () => {
@@ -137,9 +153,15 @@ describe("keys list and revoke", () => {
   }, 20_000);
 
   test.each([
-    [["revoke", "key_x"], 'there is no key "key_x": tollgate keys list shows them'],
+    ...[["show"], ["set", "--rpm", "1"], ["rotate"], ["revoke"]].map(
+      ([name = "", ...options]) =>
+        [
+          [name, "key_x", ...options],
+          'there is no key "key_x": tollgate keys list shows them',
+        ] as const,
+    ),
     [["list", "--account", "nobody"], 'there is no account "nobody"'],
-  ])("fail on what is not there: %j", async (args, message) => {
+  ] as const)("keys %j fails where there is no such key or account", async (args, message) => {
     desk.makeDatabase();
     const { status, stdout, stderr } = await desk.run("keys", ...args);
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });

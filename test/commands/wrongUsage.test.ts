@@ -137,35 +137,6 @@ describe("help", () => {
     }
   });
 
-  test("names every command, on request as a success", async () => {
-    const [root, option, balance] = await Promise.all([
-      desk.run("help"),
-      desk.run("--help"),
-      desk.run("help", "balance"),
-    ]);
-    expect(root).toEqual(option);
-    expect(root).toMatchObject({ status: 0, stderr: "" });
-    for (const name of [
-      "init",
-      "check",
-      "accounts",
-      "keys",
-      "balance",
-      "usage",
-      "requests",
-      "models",
-      "audit",
-      "backup",
-      "restore",
-      "service",
-      "completion",
-    ]) {
-      expect(root.stdout).toMatch(new RegExp(`^  ${name}\\b`, "m"));
-    }
-    expect(balance.stdout).toContain("credit [options] <account> <roubles>");
-    expect(balance.stdout).toContain("--config <file>");
-  });
-
   test("is not needed for the version, which is that of the package", async () => {
     const { status, stdout } = await desk.run("--version");
     expect({ status, stdout }).toEqual({ status: 0, stdout: packageJson.version });
