@@ -34,22 +34,22 @@ import {
 import { createLog, type Log } from "./telemetry/log.ts";
 import { silentMetrics, type LiveFigures, type Metrics } from "./telemetry/metrics.ts";
 
-/** What a test may put in the place of the outside world. */
+/** What tests replace: clock, random numbers, the log's output, and the end of the process. */
 export interface Edges {
   clock: Clock;
   random: Random;
-  /** Takes lines of the log, one or more, each with its line end. */
+  /** Writes one or more complete log lines. */
   writeLog(lines: string): void;
-  /** The store can no longer be trusted: the process has to end now. */
+  /** Ends the process, because the database can no longer be trusted. */
   fatal(message: string): void;
 }
 
-/** The machine's own clock and chance, with what the caller makes of the log and of the end. */
+/** The real clock and random numbers, with the caller's log output and fatal handler. */
 export function systemEdges(own: Pick<Edges, "writeLog" | "fatal">): Edges {
   return { clock: systemClock, random: systemRandom, ...own };
 }
 
-/** A gateway that is open for business: everything but the HTTP server in front of it. */
+/** An open gateway: everything but the HTTP server. */
 export interface App {
   readonly gateway: Gateway;
   readonly rateLimiter: RateLimiter;
@@ -57,34 +57,34 @@ export interface App {
   readonly fairQueue: FairQueue;
   readonly bodies: BodyBudget;
   readonly newId: NewId;
-  /** True from the moment the gateway takes no new requests. */
+  /** True from the moment that the gateway refuses new requests. */
   isDraining: boolean;
   readonly requests: RequestCount;
   /**
-   * Puts another config's providers, models, prices, limits and keep_requests in force; requests under way keep theirs.
-   * A provider that is left alone because it refused its account is asked again.
+   * Puts providers, models, prices, limits and keep_requests of another config in force. Requests in flight keep their
+   * config snapshot. Cooldowns of refused accounts end.
    */
   reload(config: Config): void;
-  /** Cuts off every request that is still under way: it fails, and nothing is charged. */
-  cut(): void;
-  /** Ends what was opened, in reverse order. Requests under way should be over. */
+  /** Aborts every request in flight. Each fails, and nothing is charged. */
+  abortAll(): void;
+  /** Closes everything in reverse order of opening. Requests in flight should have ended. */
   close(): Promise<void>;
 }
 
-/** How often the gateway looks whether the database and its lock are still the files that it opened, and at the log's size. */
+/** How often the gateway checks that database and lock are still the files that it opened, and the size of the WAL. */
 const FILE_WATCH_MS = 5000;
 
-/** Said at the end of a stop that had to leave the log as it is; nothing is lost by it. */
-const LOG_KEPT =
+/** Logged when a stop could not move the WAL into the database file. Nothing is lost. */
+const WAL_KEPT =
   "the write-ahead log (-wal file) still holds committed data: copy or move it together with the database file";
 
-/** The composition root. Throws StoreError when the store cannot be served. */
+/** The composition root. Throws StoreError if the database cannot be opened. */
 export function openApp(config: Config, edges: Edges, metrics: Metrics = silentMetrics): App {
   const { clock, random } = edges;
   const log = createLog(config.log, (lines) => edges.writeLog(lines));
   const { path, durability } = config.database;
   const { lock, store, interrupted } = openLocked(config.database);
-  // Nothing to worry about at a first start, and all that tells of a database that went away between two.
+  // Normal at a first start. Later it means that the database file was lost or the path has changed.
   if (store.isNew)
     log.info("created a new database: none existed at this path", { database: path });
   if (interrupted.count > 0) {
@@ -99,13 +99,13 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     (message) => edges.fatal(message),
     (tookMs) => metrics.committed(tookMs),
   );
-  const fold = ({ database }: Config): Folding =>
+  const foldingFor = ({ database }: Config): Folding =>
     startFolding({ writer, store }, clock, database.keepRequestsMs, (count) =>
       log.info("folded old requests into daily totals", { count }),
     );
-  let folding = fold(config);
+  let folding = foldingFor(config);
   const storeWatch = watchStore({ path, store, lock, log }, edges);
-  const onUnasked = (provider: string, distrustMs: number): void =>
+  const onUnsolicitedData = (provider: string, distrustMs: number): void =>
     log.warn(
       "the provider sent data that no request asked for: its connections are not reused for a while",
       {
@@ -116,9 +116,9 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
   const snapshotOf = (next: Config, before?: ConfigSnapshot): ConfigSnapshot => ({
     config: next,
     loadedAt: clock.epochMs(),
-    catalog: createCatalog(next, clock, { before: before?.catalog, onUnasked }),
+    catalog: createCatalog(next, clock, { before: before?.catalog, onUnsolicitedData }),
   });
-  const gateway = gatewayOf({
+  const gateway = createGateway({
     current: snapshotOf(config),
     store,
     writer,
@@ -127,7 +127,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     log,
     metrics,
   });
-  const forgottenWatch = watchLeakedRequests(gateway);
+  const leakWatch = watchLeakedRequests(gateway);
   const requests = countRequests();
   const bodies = createBodyBudget(bodyBytesMax());
   metrics.watch(() => liveFigures({ gateway, requests, bodies }, path));
@@ -147,9 +147,9 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
       gateway.health.resetAccountCooldowns();
       if (next.database.keepRequestsMs === before.config.database.keepRequestsMs) return;
       folding.stop();
-      folding = fold(next);
+      folding = foldingFor(next);
     },
-    cut() {
+    abortAll() {
       gateway.inFlight.isAborting = true;
       for (const exchange of gateway.inFlight.exchanges) {
         exchange.abort(new UpstreamError("gateway", "shutdown"));
@@ -157,22 +157,22 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
     },
     async close() {
       clearInterval(storeWatch);
-      clearInterval(forgottenWatch);
+      clearInterval(leakWatch);
       folding.stop();
       gateway.current.catalog.close();
       await writer.close();
-      // Behind a failed sync nothing may be written, and closing does that.
-      if (!writer.isBroken && !store.close()) log.warn(LOG_KEPT);
+      // After a failed sync nothing may be written, and closing the database writes.
+      if (!writer.isBroken && !store.close()) log.warn(WAL_KEPT);
       lock.release();
       log.flush();
     },
   };
 }
 
-/** The store under the instance lock, with what an earlier life left running ended. Where that fails nothing stays taken. */
+/** Takes the instance lock, opens the store, and ends requests that an earlier run left open. Releases all on failure. */
 function openLocked({ path, durability }: Config["database"]) {
   const lock = takeInstanceLock(path);
-  if (!lock) throw runsAlready(path);
+  if (!lock) throw alreadyRunning(path);
   let store: Store | undefined;
   try {
     const problem = hardLinkProblem(path);
@@ -186,7 +186,7 @@ function openLocked({ path, durability }: Config["database"]) {
   }
 }
 
-function runsAlready(path: string): StoreError {
+function alreadyRunning(path: string): StoreError {
   return new StoreError(
     `another gateway is running on this database: ${path}; stop it first, or give this one a database of its own`,
   );
@@ -197,8 +197,7 @@ type GatewayParts = Pick<
   "current" | "store" | "writer" | "clock" | "random" | "log" | "metrics"
 >;
 
-/** A gateway through which nothing has gone yet; a reload puts another setup in the place of its first. */
-function gatewayOf(parts: GatewayParts): Gateway & { current: ConfigSnapshot } {
+function createGateway(parts: GatewayParts): Gateway & { current: ConfigSnapshot } {
   const { clock, metrics } = parts;
   return {
     ...parts,
@@ -210,7 +209,7 @@ function gatewayOf(parts: GatewayParts): Gateway & { current: ConfigSnapshot } {
   };
 }
 
-/** The figures of the moment, of a gateway whose store is at `path`. */
+/** The values of the live metrics. */
 function liveFigures(
   { gateway, requests, bodies }: Pick<App, "gateway" | "requests" | "bodies">,
   path: string,
@@ -220,7 +219,7 @@ function liveFigures(
     openRequests: requests.open,
     openStreams: requests.openStreams,
     bodyBytes: bodies.heldBytes,
-    logBytes: walSizeBytes(path),
+    walBytes: walSizeBytes(path),
     disconnectedAnswers: inFlight.disconnectedCount,
     held: holds.total(),
     queuedWrites: writer.queued,
@@ -230,7 +229,6 @@ function liveFigures(
   };
 }
 
-/** What of the store is looked at while it is served. */
 interface ServedStore {
   readonly path: string;
   readonly store: Store;
@@ -239,11 +237,11 @@ interface ServedStore {
 }
 
 /**
- * SQLite itself goes on without a word, writing charges to a file that is nowhere to be found. A lock whose file is
- * gone keeps nobody out: of two gateways on one database, each with holds that the other does not know, this one ends.
+ * Ends the process if the database file or the lock file is removed or replaced. SQLite would go on and write charges to
+ * the removed file. Without its lock file, a second gateway could start on the same database.
  */
 function watchStore({ path, store, lock, log }: ServedStore, edges: Edges): Timer {
-  const lookAtLog = createWalSizeWarning(
+  const checkWalSize = createWalSizeWarning(
     () => walSizeBytes(path),
     (bytes) =>
       log.error(
@@ -252,7 +250,7 @@ function watchStore({ path, store, lock, log }: ServedStore, edges: Edges): Time
       ),
   );
   const timer = setInterval(() => {
-    lookAtLog();
+    checkWalSize();
     const isDatabaseLost = store.isFileReplaced();
     if (!isDatabaseLost && !lock.isFileReplaced()) return;
     clearInterval(timer);
@@ -262,19 +260,19 @@ function watchStore({ path, store, lock, log }: ServedStore, edges: Edges): Time
   return timer.unref();
 }
 
-/** How often the gateway looks for requests whose end a fault of its own forgot. */
-const WATCH_MS = 30_000;
+/** How often the gateway looks for leaked requests. */
+const LEAK_WATCH_MS = 30_000;
 
 type Watched = Pick<Gateway, "openMeters" | "log">;
 
-/** Looks for forgotten requests until the timer is cleared. The timer does not keep the process alive. */
+/** Looks for leaked requests until the timer is cleared. The timer does not keep the process alive. */
 function watchLeakedRequests(gateway: Watched): Timer {
-  return setInterval(() => settleLeaked(gateway), WATCH_MS).unref();
+  return setInterval(() => settleLeaked(gateway), LEAK_WATCH_MS).unref();
 }
 
 /**
- * Gives back what is held for requests that should have ended long ago, and tells the operator: there is a
- * fault in the gateway, for each path of a request ends its meter.
+ * Settles leaked requests as failed and logs an error for each. A leak is a bug of the gateway: every path of a request
+ * settles its meter.
  */
 export function settleLeaked({ openMeters, log }: Watched): void {
   for (const requestId of openMeters.settleLeaked()) {
@@ -287,20 +285,20 @@ export function settleLeaked({ openMeters, log }: Watched): void {
   }
 }
 
-/** Requests that were let in and are not over. */
+/** Counts requests in flight. */
 export interface RequestCount {
   begin(): void;
   end(): void;
   readonly open: number;
-  /** Those of them whose answer is a stream that has begun. */
+  /** Requests in flight whose answer is a stream that has begun. */
   openStreams: number;
-  /** Resolves when none is open; one at a time may wait. */
-  whenNone(): Promise<void>;
+  /** Resolves when no request is in flight. Only one caller may wait. */
+  whenIdle(): Promise<void>;
 }
 
 function countRequests(): RequestCount {
   let open = 0;
-  let none: (() => void) | undefined;
+  let onIdle: (() => void) | undefined;
   return {
     openStreams: 0,
     get open() {
@@ -311,11 +309,11 @@ function countRequests(): RequestCount {
     },
     end() {
       open -= 1;
-      if (open === 0) none?.();
+      if (open === 0) onIdle?.();
     },
-    whenNone: () =>
+    whenIdle: () =>
       new Promise((resolve) => {
-        none = resolve;
+        onIdle = resolve;
         if (open === 0) resolve();
       }),
   };

@@ -70,7 +70,7 @@ export function tryRoutes<Answer>(
     retryBudget: gateway.retryBudget,
     clock: gateway.clock,
     random: gateway.random,
-    underWay: () => gateway.inFlight.exchanges.size,
+    exchangesInFlight: () => gateway.inFlight.exchanges.size,
     attempt,
     attempted: attemptRecorder(admittedRequest),
     callerFault: (error) => admittedRequest.callerFault(error),

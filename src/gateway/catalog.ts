@@ -29,7 +29,7 @@ interface CatalogOptions {
   /** The catalog in whose place it comes: whose config did not change, that provider stays the same. */
   readonly before?: Catalog | undefined;
   /** Told of a provider that sent what nobody asked for, and how long none of its connections is kept. */
-  readonly onUnasked?: (providerId: string, distrustMs: number) => void;
+  readonly onUnsolicitedData?: (providerId: string, distrustMs: number) => void;
 }
 
 /** Makes the providers of a config, and what its models offer of them. */
@@ -67,7 +67,7 @@ export function createCatalog(config: Config, clock: Clock, options: CatalogOpti
 function providersOf(
   config: Config,
   clock: Clock,
-  { before, onUnasked }: CatalogOptions,
+  { before, onUnsolicitedData }: CatalogOptions,
 ): ReadonlyMap<string, Provider> {
   const providers = new Map<string, Provider>();
   for (const provider of config.providers) {
@@ -75,7 +75,7 @@ function providersOf(
     const isSame = known && Bun.deepEquals(known.config, provider);
     // What is under way at the one before counts to the limit of the one that comes: its operator means one provider.
     const open = known?.upstream.open;
-    const tell = (distrustMs: number): void => onUnasked?.(provider.id, distrustMs);
+    const tell = (distrustMs: number): void => onUnsolicitedData?.(provider.id, distrustMs);
     providers.set(provider.id, isSame ? known : createProvider(provider, clock, tell, open));
   }
   return providers;

@@ -17,18 +17,18 @@ export interface Provider {
 }
 
 /**
- * Makes what one configured provider needs. Nothing is dialled yet. `onUnasked` is told each time that it sent bytes
+ * Makes what one configured provider needs. Nothing is dialled yet. `onUnsolicitedData` is told each time that it sent bytes
  * which nobody asked for, and for how long no connection to it is kept after them. `open`: of the provider in whose
  * place it comes.
  */
 export function createProvider(
   config: ProviderConfig,
   clock: Clock,
-  onUnasked: (distrustMs: number) => void,
+  onUnsolicitedData: (distrustMs: number) => void,
   open?: OpenRequests,
 ): Provider {
   const adapter = adapterOf(config.kind);
-  const upstream = createUpstream(config, adapter, clock, onUnasked, open);
+  const upstream = createUpstream(config, adapter, clock, onUnsolicitedData, open);
   return { id: config.id, config, adapter, upstream };
 }
 

@@ -92,7 +92,7 @@ export function createUpstream(
   provider: ProviderConfig,
   adapter: ProviderAdapter,
   clock: Clock,
-  onUnasked: (distrustMs: number) => void,
+  onUnsolicitedData: (distrustMs: number) => void,
   open?: OpenRequests,
 ): Upstream {
   const secrets = secretsOf(provider);
@@ -103,7 +103,7 @@ export function createUpstream(
     "accept-encoding": "identity",
     "user-agent": `tollgate/${version()}`,
   };
-  const client = createHttpClient({ ...provider, headers, onUnasked, open });
+  const client = createHttpClient({ ...provider, headers, onUnsolicitedData, open });
   return {
     open: client.open,
     send({ path, body, stream, requestId }) {

@@ -3,18 +3,18 @@ import type { Random } from "../lib/random.ts";
 import type { ChatInterface } from "../providers/provider.ts";
 import type { Provider } from "../providers/registry.ts";
 
-/** One way to serve a model: a provider and its own name for it. */
+/** A route that may serve a request, with its provider. */
 export interface Candidate {
   readonly provider: Provider;
   readonly route: RouteConfig;
-  /** The provider's interface over which the route serves chat. */
+  /** The provider's interface that the route uses for chat. */
   readonly chat: ChatInterface;
 }
 
-/** The candidates in the order of trying: lower priority first, by weighted chance among equals. */
+/** Returns the candidates in the order of attempts: by priority, and at random by weight among equals. */
 export function orderCandidates(candidates: readonly Candidate[], random: Random): Candidate[] {
   if (candidates.length < 2) return [...candidates];
-  // Each draws u^(1/weight); the largest draws first with a chance in proportion to its weight.
+  // The key u^(1/weight), sorted in descending order, puts each first with a probability in proportion to its weight.
   const drawn = candidates.map((candidate) => ({
     candidate,
     draw: random.fraction() ** (1 / candidate.route.weight),

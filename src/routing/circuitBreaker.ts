@@ -2,23 +2,23 @@ import type { Clock } from "../lib/clock.ts";
 
 type BreakerState = "closed" | "half-open" | "open";
 
-/** As many as Envoy's outlier detection: https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/cluster/v3/outlier_detection.proto */
+/** The default of Envoy's outlier detection: https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/cluster/v3/outlier_detection.proto */
 const FAILURES_IN_ROW = 5;
-/** A route that fails every other time has no five failures in a row: half of enough attempts within this are too many. */
+/** The breaker also opens when half of at least 20 attempts in 30 seconds failed, even if no five failed in a row. */
 const WINDOW_SECONDS = 30;
 const WINDOW_ATTEMPTS_MIN = 20;
 const WINDOW_FAILED_SHARE = 0.5;
-/** It doubles with each probe that fails: a short outage is over soon, and a long one is asked once a minute. */
+/** How long the breaker stays open. Each failed probe doubles it, up to the maximum. */
 const OPEN_MS = 10_000;
 const OPEN_MS_MAX = 60_000;
-/** While the probe is out, the others come back so often to see what became of it. */
+/** What `waitMs` returns while a probe is in flight. */
 const PROBE_WAIT_MS = 1000;
-/** A long answer's probe may take minutes to say anything: after so long another is sent beside it. */
+/** A probe may be a slow request. After this time a second probe is allowed. */
 const PROBE_ALONE_MS = 10_000;
 
 /**
- * Opens when attempts keep failing, so that nobody waits for a provider that is down, and closes when a
- * single probe is answered.
+ * Opens when attempts keep failing, so that no request waits for a provider that is down. Closes when a single probe
+ * gets its first content.
  */
 export class CircuitBreaker {
   readonly #clock: Clock;
@@ -45,36 +45,36 @@ export class CircuitBreaker {
     return probe && nowMs - probe.beganAtMs < PROBE_ALONE_MS ? PROBE_WAIT_MS : 0;
   }
 
-  /** An attempt begins; in the half-open state it is the one probe. */
-  begin(): BreakerTrial {
+  /** Starts an attempt. In the half-open state it is the probe. */
+  begin(): BreakerAttempt {
     const probed = this.#opening;
     const self = { beganAtMs: this.#clock.monotonicMs() };
     if (probed) probed.probe = self;
-    let isOver = false;
+    let hasEnded = false;
     return {
       answered: () => {
-        if (!isOver && probed && probed === this.#opening) this.#close();
+        if (!hasEnded && probed && probed === this.#opening) this.#close();
       },
-      ended: (how) => {
-        if (isOver) return false;
-        isOver = true;
-        if (!probed || probed !== this.#opening) this.#attemptEnded(how);
-        else if (how === "well") this.#close();
-        else if (how === "badly") this.#open(Math.min(probed.forMs * 2, OPEN_MS_MAX));
-        // The next one finds out.
+      ended: (outcome) => {
+        if (hasEnded) return false;
+        hasEnded = true;
+        if (!probed || probed !== this.#opening) this.#count(outcome);
+        else if (outcome === "success") this.#close();
+        else if (outcome === "failure") this.#open(Math.min(probed.forMs * 2, OPEN_MS_MAX));
         else if (probed.probe === self) probed.probe = undefined;
         return true;
       },
     };
   }
 
-  #attemptEnded(how: "well" | "badly" | "neutral"): void {
-    // While it is open, what began before says nothing new.
-    if (this.#opening || how === "neutral") return;
-    this.#window.note(how === "badly");
-    this.#failuresInRow = how === "badly" ? this.#failuresInRow + 1 : 0;
-    if (how === "well") return;
-    if (this.#failuresInRow >= FAILURES_IN_ROW || this.#window.isBad()) this.#open(OPEN_MS);
+  #count(outcome: "success" | "failure" | "neutral"): void {
+    // Attempts that began before the breaker opened change nothing.
+    if (this.#opening || outcome === "neutral") return;
+    this.#window.add(outcome === "failure");
+    this.#failuresInRow = outcome === "failure" ? this.#failuresInRow + 1 : 0;
+    if (outcome === "success") return;
+    if (this.#failuresInRow >= FAILURES_IN_ROW || this.#window.hasTooManyFailures())
+      this.#open(OPEN_MS);
   }
 
   #open(forMs: number): void {
@@ -88,33 +88,33 @@ export class CircuitBreaker {
   }
 }
 
-/** One attempt, as the breaker hears of it. What comes after `ended` is ignored. */
-export interface BreakerTrial {
-  /** The first content is there: a probe that gets so far closes the breaker. */
+/** One attempt. Calls after `ended` have no effect. */
+export interface BreakerAttempt {
+  /** The first content has arrived. A probe closes the breaker with it. */
   answered(): void;
-  /** `neutral`: it says nothing of the provider's health. Returns whether the attempt was not over yet. */
-  ended(how: "well" | "badly" | "neutral"): boolean;
+  /** `neutral` does not count for the provider's health. Returns false if the attempt had ended before. */
+  ended(outcome: "success" | "failure" | "neutral"): boolean;
 }
 
-/** One time that the breaker is open. */
+/** One period in which the breaker is open. */
 interface Opening {
   readonly forMs: number;
   readonly untilMs: number;
-  /** The latest probe that is out. */
+  /** The latest probe in flight. */
   probe: { readonly beganAtMs: number } | undefined;
 }
 
-/** How the attempts of the last half minute ended, a second at a time. */
+/** Counts of attempts and failures in the last 30 seconds, by second. */
 interface AttemptWindow {
-  note(failed: boolean): void;
-  isBad(): boolean;
+  add(failed: boolean): void;
+  hasTooManyFailures(): boolean;
 }
 
 function createWindow(clock: Clock): AttemptWindow {
   const seconds = Array.from({ length: WINDOW_SECONDS }, () => ({ at: -1, all: 0, failed: 0 }));
   const now = (): number => Math.floor(clock.monotonicMs() / 1000);
   return {
-    note(failed) {
+    add(failed) {
       const at = now();
       const second = seconds[at % WINDOW_SECONDS];
       if (!second) return;
@@ -122,7 +122,7 @@ function createWindow(clock: Clock): AttemptWindow {
       second.all += 1;
       if (failed) second.failed += 1;
     },
-    isBad() {
+    hasTooManyFailures() {
       const since = now() - WINDOW_SECONDS;
       const recent = seconds.filter(({ at }) => at > since);
       const all = recent.reduce((sum, second) => sum + second.all, 0);

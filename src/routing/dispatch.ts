@@ -13,32 +13,31 @@ export interface Dispatch<Answer> {
   retryBudget: RetryBudget;
   clock: Clock;
   random: Random;
-  /** Requests under way in the whole gateway now. */
-  underWay(): number;
+  /** Exchanges with providers in flight in the whole gateway. */
+  exchangesInFlight(): number;
   /**
-   * Tries one route. What it throws before it resolves may still be made good by the next; once it
-   * resolves, it is its own to tell how the attempt ended.
+   * Tries one route. If it throws, another route may be tried. After it resolves, it must call `ended` itself.
    */
   attempt(candidate: Candidate, ended: EndAttempt): Promise<Answer>;
-  /** It is kept as long as an attempt lasts (of closures: gateway/gateway.ts). */
+  /** Retained until the attempt ends, so it must not capture the request body (memory rules: docs/architecture.md). */
   readonly attempted: AttemptListener;
-  /** What the client is told where a failure is its own fault: no other route is tried then. */
+  /** The client's error if the caller is at fault; then no other route is tried. */
   callerFault(error: UpstreamError): ApiError | undefined;
-  /** True when nobody waits for an answer any more, or none may be given: no further route is tried. */
+  /** True if no further route may be tried: the client disconnected, or the gateway stops. */
   isAbandoned(): boolean;
 }
 
-/** Tells that an attempt is over, by `error` or well; only the first call counts. What `isCallers` says nothing of the route. */
+/** Ends an attempt, as failed if there is an error. Only the first call counts. An error that `isCallers` says nothing about the route. */
 export type EndAttempt = (error?: UpstreamError, isCallers?: boolean) => void;
 
-/** Hears of each attempt once it is over, and of its failure unless that is the caller's own. */
+/** Called once for each attempt that ended. `failure` is missing if the attempt succeeded or the caller is at fault. */
 export type AttemptListener = (
   record: AttemptRecord,
   candidate: Candidate,
   failure: AttemptFailure | undefined,
 ) => void;
 
-/** Why an attempt failed, and how long that puts its route aside. */
+/** Why an attempt failed, and the cooldown of its route in milliseconds. */
 export interface AttemptFailure {
   readonly error: UpstreamError;
   readonly cooldownMs: number;
@@ -49,43 +48,42 @@ export interface DispatchResult<Answer> {
   candidate: Candidate;
 }
 
-/** The first failover is free; from this attempt on it takes a place of the retry budget. */
+/** From this attempt on, a request needs the retry budget. The first failover is always allowed. */
 const BUDGETED_ATTEMPT = 3;
-/** At the routes of one request, each for its provider's `total_timeout` at most. */
+/** Attempts for one request, each with the `total_timeout` of its provider. */
 export const ATTEMPTS_MAX = 3;
 
 /**
- * Walks the candidates until one begins to answer. Throws ApiError: the caller's own fault at once,
- * else what is to be said when no route is left. A request that is abandoned, or whose answer is in excess, throws its
- * last UpstreamError.
+ * Tries the candidates until one begins to answer. Throws ApiError if the caller is at fault, or if no candidate is left.
+ * Throws the last UpstreamError if the request is abandoned or its answer exceeds a limit.
  */
 export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<DispatchResult<Answer>> {
   let attempts = 0;
   let last: UpstreamError | undefined;
   let sawBusy = false;
   let sawLimit = false;
-  /** Those that have no words for the request. That others have, its caller has seen to. */
-  const unfit = new Set<Candidate>();
-  let giveBack: (() => void) | undefined;
+  /** Candidates whose interface cannot express the request. */
+  const unsupported = new Set<Candidate>();
+  let releaseRetry: (() => void) | undefined;
   const { health } = options;
   try {
     for (const candidate of orderCandidates(options.candidates, options.random)) {
-      if (!isFree(candidate, health)) {
+      if (!isAvailable(candidate, health)) {
         sawBusy ||= health.waitMs(candidate) === 0;
         continue;
       }
-      if (last && attempts === BUDGETED_ATTEMPT - 1 && !giveBack) {
-        giveBack = options.retryBudget.take(options.underWay());
-        if (!giveBack) break;
+      if (last && attempts === BUDGETED_ATTEMPT - 1 && !releaseRetry) {
+        releaseRetry = options.retryBudget.take(options.exchangesInFlight());
+        if (!releaseRetry) break;
         await Bun.sleep(backoffMs(options.random.fraction()));
         if (options.isAbandoned()) throw last;
-        if (!isFree(candidate, health)) continue;
+        if (!isAvailable(candidate, health)) continue;
       }
-      const tried = await tryRoute(options, candidate);
-      if ("answer" in tried) return { answer: tried.answer, candidate };
-      const { error, refusal } = tried;
+      const result = await tryRoute(options, candidate);
+      if ("answer" in result) return { answer: result.answer, candidate };
+      const { error, refusal } = result;
       if (error.fault === "unfit") {
-        unfit.add(candidate);
+        unsupported.add(candidate);
         continue;
       }
       attempts += 1;
@@ -96,23 +94,22 @@ export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<Dispa
       if (attempts === ATTEMPTS_MAX) break;
     }
   } finally {
-    giveBack?.();
+    releaseRetry?.();
   }
-  const fitting = options.candidates.filter((candidate) => !unfit.has(candidate));
-  // A provider whose places are all taken has one as soon as any of its requests ends.
+  const supported = options.candidates.filter((candidate) => !unsupported.has(candidate));
+  // All providers are at `max_concurrent`.
   if (attempts === 0 && sawBusy) throw rateLimitExceeded();
-  const waitMs = Math.min(...fitting.map((candidate) => health.waitMs(candidate)));
+  const waitMs = Math.min(...supported.map((candidate) => health.waitMs(candidate)));
   // After a provider's rate limit the 502 always has `retry-after`, which is at least 1 s.
   const isWaitKnown = Number.isFinite(waitMs) && (waitMs > 0 || sawLimit);
   throw allProvidersUnavailable(isWaitKnown ? waitMs : undefined);
 }
 
-/** What came of one route: its answer, or why there is none, with what the client is told where that is its own fault. */
+/** The answer of one route, or its failure. `refusal` is the client's error if the caller is at fault. */
 type RouteResult<Answer> =
   | { answer: Answer }
   | { error: UpstreamError; refusal: ApiError | undefined };
 
-/** Tries one route; what it fails with is the next one's to make good. */
 async function tryRoute<Answer>(
   options: Dispatch<Answer>,
   candidate: Candidate,
@@ -126,7 +123,7 @@ async function tryRoute<Answer>(
   } catch (thrown) {
     const error = upstreamErrorOf(thrown);
     if (!error) {
-      // A fault of our own says nothing of the route, and is not this loop's to handle.
+      // A bug of the gateway: it does not count for the route, and no other route is tried.
       ended(ownFault(thrown));
       throw thrown;
     }
@@ -136,7 +133,7 @@ async function tryRoute<Answer>(
   }
 }
 
-/** A function of its own, for a stream keeps what it returns (of closures: gateway/gateway.ts). */
+/** A separate function, because a stream retains its result (memory rules: docs/architecture.md). */
 function attemptEnd(
   clock: Clock,
   candidate: Candidate,
@@ -146,7 +143,7 @@ function attemptEnd(
   const startedMs = clock.monotonicMs();
   return (error, isCallers = false) => {
     const cooldownMs = tracker.ended(error, isCallers);
-    // Of what is unfit nothing was sent.
+    // Nothing was sent for an unsupported request.
     if (cooldownMs === undefined || error?.fault === "unfit") return;
     const record: AttemptRecord = {
       provider: candidate.provider.id,
@@ -158,42 +155,41 @@ function attemptEnd(
   };
 }
 
-/** Neither put aside nor with all places of its provider taken. */
-function isFree(candidate: Candidate, health: RouteHealth): boolean {
+/** True if the route is not in cooldown, its breaker is not open, and its provider is below `max_concurrent`. */
+function isAvailable(candidate: Candidate, health: RouteHealth): boolean {
   if (health.waitMs(candidate) > 0) return false;
   const { config, upstream } = candidate.provider;
   return config.maxConcurrent === 0 || upstream.open.count < config.maxConcurrent;
 }
 
 /**
- * Limits third attempts, so that requests which fail everywhere do not become a storm on providers that
- * are in trouble already: a share of the requests under way, and always a few.
+ * Limits concurrent third attempts to a share of the requests in flight, but at least a few. Requests that fail
+ * everywhere then do not multiply the load on providers that already fail.
  */
 export interface RetryBudget {
-  /** Takes a place among the third attempts under way, to be given back once by what it returns; undefined: none is free. */
-  take(underWay: number): (() => void) | undefined;
+  /** Returns a function that must be called once to release the slot; undefined if no slot is free. */
+  take(inFlight: number): (() => void) | undefined;
 }
 
-/** As Envoy's retry budget has them: https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/cluster/v3/circuit_breaker.proto */
+/** The defaults of Envoy's retry budget: https://www.envoyproxy.io/docs/envoy/latest/api-v3/config/cluster/v3/circuit_breaker.proto */
 const SHARE = 0.2;
-const PLACES_MIN = 3;
-/** Long enough to come after a short stumble, and short beside any answer. */
+const RETRIES_MIN = 3;
 const BACKOFF_MIN_MS = 50;
 const BACKOFF_MAX_MS = 500;
 
-/** `onRefused` is told of each third attempt that found no place. */
+/** `onRefused` is called for each third attempt that is refused. */
 export function createRetryBudget(onRefused: () => void): RetryBudget {
   let taken = 0;
   return {
-    take(underWay) {
-      if (taken >= Math.max(PLACES_MIN, Math.floor(underWay * SHARE))) {
+    take(inFlight) {
+      if (taken >= Math.max(RETRIES_MIN, Math.floor(inFlight * SHARE))) {
         onRefused();
         return undefined;
       }
       taken += 1;
       let isTaken = true;
       return () => {
-        assert(isTaken, "a place for a retry is given back twice");
+        assert(isTaken, "a retry slot is released twice");
         isTaken = false;
         taken -= 1;
       };
@@ -201,7 +197,7 @@ export function createRetryBudget(onRefused: () => void): RetryBudget {
   };
 }
 
-/** How long a third attempt waits; `fraction` is a chance in [0, 1), so that many do not come back at once. */
+/** The pause before a third attempt. `fraction` is a random number in [0, 1) that spreads the retries. */
 function backoffMs(fraction: number): number {
   return BACKOFF_MIN_MS + fraction * (BACKOFF_MAX_MS - BACKOFF_MIN_MS);
 }

@@ -5,28 +5,28 @@ import type { RouteState } from "../telemetry/metrics.ts";
 import { CircuitBreaker } from "./circuitBreaker.ts";
 import type { Candidate } from "./candidates.ts";
 
-/** An operator's account that is refused or empty does not mend itself by the next request. */
+/** A refused or empty operator account needs the operator, so the provider is not asked again for long. */
 const ACCOUNT_COOLDOWN_MS = 300_000;
 
 /**
- * Remembers which routes asked to be left alone, keep failing, or cannot serve for a while. A route is a
- * provider and its model, whichever public models lead to it; a refused account puts all of its provider aside.
- * A provider that a reload made anew is another one, of which nothing is known.
+ * Circuit breakers and cooldowns of all routes. A route here is a provider and its name for the model, whichever public
+ * models use it. A refused account puts all routes of its provider in cooldown. A provider that a reload creates anew
+ * starts without history.
  */
 export class RouteHealth {
   readonly #clock: Clock;
-  /** By the provider's own name of the model. */
+  /** By the provider's name for the model. */
   readonly #routes = new WeakMap<Provider, Map<string, Route>>();
-  /** Until when a provider whose account was refused is left alone, in ms of the monotonic clock. */
+  /** When the cooldown of a refused account ends, in milliseconds of the monotonic clock. */
   #accountsCoolUntilMs = new WeakMap<Provider, number>();
-  /** Each request asks for its candidates' routes several times. */
+  /** A cache: each request asks for the same candidates several times. */
   readonly #routesFound = new WeakMap<Candidate, Route>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** Milliseconds until the route is worth another try; 0: now. */
+  /** Milliseconds until the route may be tried; 0: now. */
   waitMs(candidate: Candidate): number {
     const route = this.#routeOf(candidate);
     const accountUntilMs = this.#accountsCoolUntilMs.get(candidate.provider) ?? 0;
@@ -34,26 +34,26 @@ export class RouteHealth {
     return Math.max(route.breaker.waitMs(), coolUntilMs - this.#clock.monotonicMs());
   }
 
-  /** Has refused accounts asked again: a reload says that the operator mended what was wrong with them. */
+  /** Ends the cooldowns of refused accounts. A reload calls it, because the operator may have repaired the account. */
   resetAccountCooldowns(): void {
     this.#accountsCoolUntilMs = new WeakMap();
   }
 
-  /** An attempt at the route begins; it must be ended. */
+  /** Starts an attempt at the route. The caller must call `ended`. */
   begin(candidate: Candidate): AttemptTracker {
     const tracker = this.#routeOf(candidate).breaker.begin();
     return {
       answered: () => tracker.answered(),
       ended: (error, isCallers = false) => {
         const counts = error && !isCallers && isCounted(error);
-        const isFirst = tracker.ended(!error ? "well" : counts ? "badly" : "neutral");
+        const isFirst = tracker.ended(!error ? "success" : counts ? "failure" : "neutral");
         if (!isFirst) return undefined;
         return error ? this.#coolDown(candidate, error) : 0;
       },
     };
   }
 
-  /** Of these candidates' routes those that were tried so far: each once, however many candidates lead to it. */
+  /** The breaker states of those routes of the candidates that were tried before, each route once. */
   states(candidates: Iterable<Candidate>): RouteState[] {
     const found = new Map<Route, RouteState>();
     for (const { provider, route } of candidates) {
@@ -86,7 +86,7 @@ export class RouteHealth {
     }
     if (fault !== "limited" || retryAfterMs === 0) return 0;
     const route = this.#routeOf(candidate);
-    // Of two answers that cross the one that asks for longer counts.
+    // The longer time wins when two answers arrive in the wrong order.
     route.coolUntilMs = Math.max(route.coolUntilMs, nowMs + retryAfterMs);
     return retryAfterMs;
   }
@@ -103,18 +103,17 @@ function isCounted({ fault, retryAfterMs }: UpstreamError): boolean {
 
 /** One attempt at a route. */
 export interface AttemptTracker {
-  /** The first content of its answer is there. */
+  /** The first content of the answer has arrived. */
   answered(): void;
   /**
-   * The attempt is over, by `error` or well; only the first call counts. What `isCallers` says nothing of
-   * the route, whatever its status. Returns how long the route, or all of its provider, asked to be left
-   * alone or is refused; 0: not at all; undefined: it was over before.
+   * Ends the attempt, as failed if there is an error. Only the first call counts. An error that `isCallers` says nothing
+   * about the route. Returns the cooldown in milliseconds, 0 for none, undefined if the attempt had ended before.
    */
   ended(error?: UpstreamError, isCallers?: boolean): number | undefined;
 }
 
 interface Route {
-  /** It asked to be left alone until then, in ms of the monotonic clock. */
+  /** The end of the cooldown that the provider asked for, in milliseconds of the monotonic clock. */
   coolUntilMs: number;
   readonly breaker: CircuitBreaker;
 }

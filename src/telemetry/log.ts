@@ -4,8 +4,8 @@ import { errorCode } from "../lib/systemError.ts";
 import { jsonEscape, replaceUnprintable } from "../lib/printable.ts";
 
 /**
- * What a log line may carry, and nothing else: no header, no body, no text of a client or a provider.
- * Amounts are roubles as decimal strings.
+ * All fields that a log line may have. Headers, bodies and texts of clients or providers are never logged. Amounts are
+ * roubles as decimal strings.
  */
 export interface LogFields {
   request_id?: string;
@@ -36,7 +36,7 @@ export interface LogFields {
   count?: number;
   bytes?: number;
   held_rub?: string;
-  /** The path of the store. */
+  /** The path of the database. */
   database?: string;
   problem?: string;
 }
@@ -46,15 +46,15 @@ export interface Log {
   info(message: string, fields?: LogFields): void;
   warn(message: string, fields?: LogFields): void;
   error(message: string, fields?: LogFields): void;
-  /** Writes out what is buffered; called before the process ends. */
+  /** Writes the buffered lines. Call it before the process ends. */
   flush(): void;
 }
 
 const TEXT_CHARS_MAX = 256;
 
 /**
- * `write` gets whole lines, those of one turn of the event loop together. pino without transports: their
- * Workers do not run in a compiled binary.
+ * Creates the log. `write` gets complete lines, all lines of one turn of the event loop in one call. pino's transports are
+ * not used: their Workers do not run in a compiled binary.
  */
 export function createLog(options: Config["log"], write: (lines: string) => void): Log {
   const buffer = lineBuffer(write);
@@ -83,7 +83,7 @@ export function createLog(options: Config["log"], write: (lines: string) => void
   };
 }
 
-/** The names of an error and its causes. Messages stay out: some quote what they met. */
+/** The names and codes of an error and its causes. Messages are left out because some quote their input. */
 export function errorClass(error: unknown): string {
   const names: string[] = [];
   for (let one = error; one instanceof Error && names.length < 4; one = one.cause) {
@@ -93,27 +93,27 @@ export function errorClass(error: unknown): string {
   return names.length > 0 ? names.join(" < ") : typeof error;
 }
 
-/** Forms and writes the lines of a turn behind it, all in one write: the answers of that turn leave first. */
+/** Formats and writes lines after the current turn of the event loop, so that answers of that turn are sent first. */
 function lineBuffer(write: (lines: string) => void): {
-  add: (formLine: () => void) => void;
+  add: (format: () => void) => void;
   write: (line: string) => void;
   flush: () => void;
 } {
-  let unformed: (() => void)[] = [];
+  let pending: (() => void)[] = [];
   let lines = "";
   const flush = (): void => {
-    const forming = unformed;
-    unformed = [];
-    for (const formLine of forming) formLine();
+    const batch = pending;
+    pending = [];
+    for (const format of batch) format();
     if (lines === "") return;
     const written = lines;
     lines = "";
     write(written);
   };
   return {
-    add(formLine) {
-      if (unformed.length === 0) setImmediate(flush);
-      unformed.push(formLine);
+    add(format) {
+      if (pending.length === 0) setImmediate(flush);
+      pending.push(format);
     },
     write(line) {
       lines += line;
@@ -122,7 +122,7 @@ function lineBuffer(write: (lines: string) => void): {
   };
 }
 
-/** Few lines have a text that is too long: only they are copied. */
+/** Cuts long texts. Copies the fields only if one is too long. */
 function capped(fields: LogFields): LogFields {
   for (const name in fields) {
     if (isTooLong(fields[name as keyof LogFields])) return withShortTexts(fields);
@@ -143,7 +143,7 @@ function isTooLong(value: unknown): value is string {
   return typeof value === "string" && value.length > TEXT_CHARS_MAX;
 }
 
-/** `12:00:01 info  request  account=alice status=200`, with what is no plain sign escaped as in JSON. */
+/** `12:00:01 info  request  account=alice status=200`. Values that are not plain ASCII are written as JSON. */
 function prettyLine(line: string): string {
   const { time, level, msg, ...fields } = JSON.parse(line) as Record<string, unknown>;
   const shown = Object.entries(fields).map(([name, value]) => `${name}=${plainOrJson(value)}`);

@@ -1,20 +1,20 @@
 import type { Endpoint, FinalStatus } from "../contract/requestForm.ts";
 import type { Usage } from "../contract/usage.ts";
 
-/** What a request was for; `other` is every path that is none of the API's. */
+/** The endpoint label of a metric. `other` is every path outside the API. */
 export type MeasuredEndpoint = Endpoint | "models" | "account" | "usage" | "requests" | "other";
 
-/** One attempt at a provider; `outcome` is the word of its record. */
+/** One attempt at a provider. `outcome` is the one of its attempt record. */
 export interface EndedAttempt {
   readonly provider: string;
   readonly outcome: string;
   readonly durationMs: number;
 }
 
-/** A request that was held and is over: what its record in the books says. Amounts are nano-roubles. */
+/** A settled request. Amounts are nano-roubles. */
 export interface EndedRequest {
   readonly endpoint: Endpoint;
-  /** The config's id of the model, never a client's own word. */
+  /** The model id from the config, never a client's text. */
   readonly model: string;
   readonly status: FinalStatus;
   readonly usage: Usage;
@@ -23,32 +23,32 @@ export interface EndedRequest {
   readonly writeOff: bigint;
   readonly attempts: readonly EndedAttempt[];
   readonly durationMs: number;
-  /** From the start of the attempt that answered; only of a stream whose first content came. */
+  /** Milliseconds from the start of the attempt that answered to its first content. Streams only. */
   readonly firstContentMs: number | undefined;
 }
 
-/** How the circuit breaker sees a route that was tried. */
+/** The circuit breaker of a route that was tried. */
 export interface RouteState {
   readonly provider: string;
-  /** The provider's own name for the model. */
+  /** The provider's name for the model. */
   readonly model: string;
   readonly state: "closed" | "half-open" | "open";
 }
 
-/** Figures of the moment. */
+/** Values that are read at each scrape. */
 export interface LiveFigures {
-  /** Requests that were let in and are not over, streams among them. */
+  /** Requests in flight, streams included. */
   readonly openRequests: number;
   readonly openStreams: number;
-  /** Of requests' bodies that are being read, or whose answer has not begun. */
+  /** Bytes of request bodies that are being read, or whose answer has not begun. */
   readonly bodyBytes: number;
-  /** Of the store's write-ahead log. */
-  readonly logBytes: number;
-  /** JSON answers that are read to their end though their client left. */
+  /** Size of the write-ahead log. */
+  readonly walBytes: number;
+  /** JSON answers that are read to their end although the client disconnected. */
   readonly disconnectedAnswers: number;
   /** Nano-roubles. */
   readonly held: bigint;
-  /** Operations that wait for the writer, or for its commit. */
+  /** Operations that wait for the writer or for its commit. */
   readonly queuedWrites: number;
   readonly isStoreFull: boolean;
   readonly isStoreLocked: boolean;
@@ -56,27 +56,27 @@ export interface LiveFigures {
 }
 
 /**
- * What the gateway tells of itself while it works. Nothing here ever throws, and every word given is one
- * of the config's or of the code's: no key, account, path or text of a client.
+ * Receives events from the gateway. No method throws. All labels come from the config or the code: no key, account, path
+ * or text of a client.
  */
 export interface Metrics {
-  /** A request that was held is over; told once for each. */
+  /** A request was settled. Called once for each. */
   requestEnded(request: EndedRequest): void;
-  /** A request was answered with an error before anything was held for it. */
+  /** A request was answered with an error before money was held. */
   requestRefused(endpoint: MeasuredEndpoint, status: number): void;
-  /** A provider gave a finish reason that is none of the convention's; `model` is the config's id. */
+  /** A provider sent a finish reason that the convention does not have. `model` is the id from the config. */
   unknownFinishReason(model: string): void;
-  /** A third attempt found no place in the retry budget. */
+  /** The retry budget refused a third attempt. */
   retryRefused(): void;
   /** The writer committed a batch. */
   committed(tookMs: number): void;
-  /** A reload of the config was taken, or refused. */
-  reloaded(isTaken: boolean): void;
-  /** Where the figures of the moment are to be had; they are asked for when somebody looks. */
+  /** A reload of the config succeeded or was refused. */
+  reloaded(isAccepted: boolean): void;
+  /** Sets the function that reads the live figures at each scrape. */
   watch(figures: () => LiveFigures): void;
 }
 
-/** For a gateway that nobody measures. */
+/** Metrics that are switched off. */
 export const silentMetrics: Metrics = {
   requestEnded() {},
   requestRefused() {},
@@ -87,10 +87,9 @@ export const silentMetrics: Metrics = {
   watch() {},
 };
 
-/** Metrics that can be read. */
 export interface ReadableMetrics extends Metrics {
-  /** The media type of what `read` gives. */
+  /** The media type of the text that `read` returns. */
   readonly contentType: string;
-  /** Everything in the text form of Prometheus. */
+  /** All metrics in Prometheus' text format. */
   read(): Promise<string>;
 }

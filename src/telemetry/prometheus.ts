@@ -4,14 +4,14 @@ import { NANO_ROUBLES_PER_ROUBLE } from "../lib/money.ts";
 import { version } from "../lib/version.ts";
 import type { EndedRequest, LiveFigures, ReadableMetrics } from "./metrics.ts";
 
-/** Seconds: an answer takes from a cache's milliseconds to a long stream's ten minutes. */
+/** Histogram buckets in seconds. */
 const ANSWER_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
 const FIRST_CONTENT_BUCKETS = [0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3, 6, 15, 30, 60, 120];
 const COMMIT_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5];
 
 const BREAKER_VALUES = { closed: 0, "half-open": 1, open: 2 } as const;
 
-/** Metrics for Prometheus, in a registry of their own. To be loaded only where they are configured. */
+/** Creates the Prometheus metrics. This module is loaded only if `[metrics]` is configured, to keep the start fast. */
 export function createPrometheusMetrics(): ReadableMetrics {
   const registry = new Registry();
   collectProcessMetrics(registry);
@@ -73,8 +73,8 @@ export function createPrometheusMetrics(): ReadableMetrics {
 }
 
 /**
- * The text of all metrics, with a turn for everybody else after each: a thousand models have 80,000 lines. Each metric
- * is of one moment, and no two need be of the same.
+ * Formats all metrics. It yields to the event loop after each one, because a thousand models have 80,000 lines. Metrics of
+ * one scrape may therefore be of slightly different moments.
  */
 async function exposition(registry: Registry): Promise<string> {
   const texts: string[] = [];
@@ -85,18 +85,18 @@ async function exposition(registry: Registry): Promise<string> {
   return `${texts.join("\n\n")}\n`;
 }
 
-/** What is measured must not suffer from being measured: a charge is just committed when this is told. */
-function quietly<Told extends unknown[]>(tell: (...told: Told) => void): (...told: Told) => void {
-  return (...told) => {
+/** Ignores errors of a metric: a request must not fail because of it. */
+function quietly<Args extends unknown[]>(record: (...args: Args) => void): (...args: Args) => void {
+  return (...args) => {
     try {
-      tell(...told);
+      record(...args);
     } catch {
-      // A figure is lost, and nothing else.
+      // One value is lost.
     }
   };
 }
 
-/** Registers what is counted at the end of a request; returns what counts it. */
+/** Registers the metrics of settled requests. Returns the function that counts one. */
 function endedRequests(registry: Registry): (request: EndedRequest) => void {
   const registers = [registry];
   const requests = new Counter({
@@ -125,7 +125,7 @@ function endedRequests(registry: Registry): (request: EndedRequest) => void {
   };
 }
 
-/** Counted when their request ends: a stream that broke off counts as what it was in the end. */
+/** Counts attempts when their request is settled, so a stream that failed late counts as failed. */
 function endedAttempts(registry: Registry): (request: EndedRequest) => void {
   const registers = [registry];
   const attempts = new Counter({
@@ -148,12 +148,12 @@ function endedAttempts(registry: Registry): (request: EndedRequest) => void {
     buckets: FIRST_CONTENT_BUCKETS,
     registers,
   });
-  return ({ model, attempts: made, firstContentMs }) => {
-    for (const { provider, outcome, durationMs } of made) {
+  return ({ model, attempts: records, firstContentMs }) => {
+    for (const { provider, outcome, durationMs } of records) {
       attempts.inc({ provider, model, outcome: attemptOutcome(outcome) });
       durations.observe({ provider, model }, durationMs / 1000);
     }
-    const last = made.at(-1);
+    const last = records.at(-1);
     if (firstContentMs === undefined || last === undefined) return;
     firstContents.observe({ provider: last.provider, model }, firstContentMs / 1000);
   };
@@ -202,14 +202,13 @@ function money(registry: Registry): (request: EndedRequest) => void {
   };
 }
 
-/** What is one number at any moment: its name, what it is, and where it is read. */
 const LIVE_GAUGES: readonly [name: string, help: string, (figures: LiveFigures) => number][] = [
   ["tollgate_open_requests", "Requests in progress, streams included.", (now) => now.openRequests],
   ["tollgate_open_streams", "Streamed answers in progress.", (now) => now.openStreams],
   [
     "tollgate_store_log_bytes",
     "Size of the write-ahead log of the database in bytes.",
-    (now) => now.logBytes,
+    (now) => now.walBytes,
   ],
   [
     "tollgate_body_bytes",
@@ -243,7 +242,7 @@ const LIVE_GAUGES: readonly [name: string, help: string, (figures: LiveFigures) 
   ],
 ];
 
-/** Registers the figures of the moment; returns what sets them. */
+/** Registers the live gauges. Returns the function that sets them. */
 function liveFigures(registry: Registry): (figures: LiveFigures) => void {
   const registers = [registry];
   const gauges = LIVE_GAUGES.map(
@@ -257,7 +256,7 @@ function liveFigures(registry: Registry): (figures: LiveFigures) => void {
   });
   return (figures) => {
     for (const [gauge, read] of gauges) gauge.set(read(figures));
-    // A route that a reload removed has no state any more.
+    // A reload may have removed routes.
     breakers.reset();
     for (const { provider, model, state } of figures.breakers) {
       breakers.set({ provider, model }, BREAKER_VALUES[state]);
@@ -265,22 +264,21 @@ function liveFigures(registry: Registry): (figures: LiveFigures) => void {
   };
 }
 
-/** For graphs only: a float holds 15 digits or so, and money is never counted with it. */
+/** A float for graphs only. Money is never computed with it. */
 function roubles(nano: bigint): number {
   return Number(nano) / Number(NANO_ROUBLES_PER_ROUBLE);
 }
 
 /**
- * What prom-client knows of the process, under its usual names, as far as it is true under Bun 1.4.5.
- * Left out: counts of handles and garbage collections, which stay 0, the data segment, in which Bun
- * reserves gigabytes that it does not use, V8's own heap spaces and Node's version, and the least and mean lag,
- * which are nonsense (9e9, NaN) where two scrapes follow each other at once.
+ * prom-client's default metrics whose values are right under Bun 1.4.5. Left out: handles and garbage collections (always
+ * 0), the data segment (Bun reserves gigabytes that it does not use), V8's heap spaces, Node's version, and the minimum
+ * and mean lag (9e9 or NaN for two scrapes in a row).
  */
 const TRUE_DEFAULTS = /^(?:process_(?!heap_)|nodejs_eventloop_lag_(?:seconds|max|p\d\d))/;
 
 /**
- * Of the heap prom-client sets all figures where it is asked for the total, which is less than what is used of it under
- * Bun 1.4.5: the true ones are read here, under their usual names.
+ * prom-client's own heap metrics are wrong under Bun 1.4.5 (the total is smaller than the used part). These replace them
+ * under the usual names.
  */
 const MEMORY_GAUGES = [
   ["nodejs_heap_size_used_bytes", "Heap memory in use, in bytes.", "heapUsed"],
@@ -291,7 +289,6 @@ const MEMORY_GAUGES = [
   ],
 ] as const;
 
-/** Registers what is asked of the process at each scrape. */
 function collectProcessMetrics(registry: Registry): void {
   collectDefaultMetrics({ register: registry });
   for (const { name } of registry.getMetricsAsArray()) {
@@ -305,14 +302,14 @@ function collectProcessMetrics(registry: Registry): void {
   }
 }
 
-/** Statuses that say something each; of the others, a provider's invention among them, only the class is told. */
+/** Statuses with a label of their own. All others are counted by their class, such as `status 5xx`. */
 const STATUSES = new Set([
   400, 401, 402, 403, 404, 408, 409, 413, 422, 429, 500, 502, 503, 504, 529,
 ]);
 
 /**
- * The outcome of an attempt as a label. It is `ok` or an UpstreamOutcome, and so one of some forty words, whatever a
- * provider answers: only the statuses are without a list of their own.
+ * The outcome of an attempt as a label: `ok` or an UpstreamOutcome. The number of different labels is bounded whatever a
+ * provider answers.
  */
 export function attemptOutcome(outcome: string): string {
   const status = /^status (\d)\d\d$/.exec(outcome);

@@ -43,7 +43,7 @@ async function askUntilStopped(): Promise<void> {
 }
 
 /** Bytes of the log beside the database; 0 where there is none. */
-const logBytes = () =>
+const walBytes = () =>
   statSync(`${gateway.desk.database}-wal`, { throwIfNoEntry: false })?.size ?? 0;
 
 /** The charges in the file of the database, copied alone as an operator would move it. */
@@ -73,7 +73,7 @@ describe("the file of the database alone has every charge, and its log nothing,"
         for (const signal of signals) gateway.signal(signal);
         const status = await gateway.ended;
         await asking;
-        expect({ status, log: logBytes() }).toEqual({ status: 0, log: 0 });
+        expect({ status, log: walBytes() }).toEqual({ status: 0, log: 0 });
         // What was charged may have been cut off on its way to the client.
         expect(chargesOfFileAlone()).toBeGreaterThanOrEqual(answered);
         expect(gateway.log.at(-1)?.msg).toBe("stopped");
@@ -96,7 +96,7 @@ describe("the file of the database alone has every charge, and its log nothing,"
       gateway.signal("SIGTERM");
       expect(await gateway.ended).toBe(0);
       expect(performance.now() - startedMs).toBeLessThan(4000);
-      expect(logBytes()).toBeGreaterThan(0);
+      expect(walBytes()).toBeGreaterThan(0);
       expect(gateway.log.at(-1)).toMatchObject({
         level: "warn",
         msg: expect.stringContaining("copy or move them together"),
@@ -106,7 +106,7 @@ describe("the file of the database alone has every charge, and its log nothing,"
       await gateway.start();
       gateway.signal("SIGTERM");
       expect(await gateway.ended).toBe(0);
-      expect({ log: logBytes(), charges: chargesOfFileAlone() }).toEqual({
+      expect({ log: walBytes(), charges: chargesOfFileAlone() }).toEqual({
         log: 0,
         charges: answered,
       });
@@ -119,9 +119,9 @@ describe("the file of the database alone has every charge, and its log nothing,"
     await chat(gateway, { key });
     answered += 1;
     await gateway.kill();
-    expect(logBytes()).toBeGreaterThan(0);
+    expect(walBytes()).toBeGreaterThan(0);
     await gateway.desk.json("balance", "credit", "alice", "1");
-    expect({ log: logBytes(), charges: chargesOfFileAlone() }).toEqual({
+    expect({ log: walBytes(), charges: chargesOfFileAlone() }).toEqual({
       log: 0,
       charges: answered,
     });

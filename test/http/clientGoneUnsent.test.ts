@@ -62,10 +62,10 @@ test("a client of a JSON answer that leaves in the pause behind providers that f
   const client = await connectRaw(gateway.port);
   const take = retryBudget.take.bind(retryBudget);
   // It is asked right before the pause. No answer is read on without its client any more.
-  retryBudget.take = (underWay) => {
+  retryBudget.take = (exchangesInFlight) => {
     inFlight.disconnectedCount = 256;
     client.reset();
-    return take(underWay);
+    return take(exchangesInFlight);
   };
   client.send(chatBytes(key.key, JSON.stringify(ask({ model: "three" }))));
   const [record] = await gateway.records(key, 1);

@@ -182,7 +182,7 @@ test("a request that waits for money when the gateway ends is refused, and never
     const second = chat(gateway, key);
     // Another account's refusal takes as long as the second one's way to its wait.
     expect((await chat(gateway, gateway.key({ balance: 0n }))).status).toBe(402);
-    gateway.app.cut();
+    gateway.app.abortAll();
     for (const reply of [await first, await second])
       expectRefusal(reply, [502, "provider_error", "service temporarily unavailable"]);
     expect(provider.requests).toHaveLength(1);

@@ -94,7 +94,7 @@ describe("the routes of a model", () => {
     "are not tried one after the other where a shutdown cut the request off (stream: %p)",
     async (stream) => {
       const { app } = at.gateway;
-      at.providers.one.answer = () => app.cut();
+      at.providers.one.answer = () => app.abortAll();
       try {
         const reply = await chat(at.gateway, at.gateway.key(), { stream });
         expectRefusal(reply, [502, "provider_error", "service temporarily unavailable"]);
@@ -111,9 +111,9 @@ describe("the routes of a model", () => {
       const { app } = at.gateway;
       const { retryBudget } = app.gateway;
       const take = retryBudget.take.bind(retryBudget);
-      retryBudget.take = (underWay) => {
-        app.cut();
-        return take(underWay);
+      retryBudget.take = (exchangesInFlight) => {
+        app.abortAll();
+        return take(exchangesInFlight);
       };
       for (const id of ids) at.providers[id].answer = refusal(500);
       try {

@@ -33,7 +33,7 @@ test.each([
   async (_, atOnce, status, thirdsMin) => {
     const random = seededRandom(seed);
     const attempts = new Map<string, number>();
-    let underWay = 0;
+    let exchangesInFlight = 0;
     let thirds = 0;
     let thirdsAtOnce = 0;
     let thirdsAtOnceMost = 0;
@@ -55,10 +55,10 @@ test.each([
     const key = at.gateway.key();
     const served: number[] = [];
     const context = async (): Promise<void> => {
-      while (served.length + underWay < requests) {
-        underWay += 1;
+      while (served.length + exchangesInFlight < requests) {
+        exchangesInFlight += 1;
         const reply = await chat(at.gateway, key, { stream: random.chance(0.5) });
-        underWay -= 1;
+        exchangesInFlight -= 1;
         served.push(reply.status);
       }
     };

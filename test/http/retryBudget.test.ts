@@ -71,7 +71,7 @@ describe("third attempts", () => {
     at.providers.three.answer = usual;
     const reply = chat(at.gateway, at.gateway.key());
     await until("the second attempt has failed", rests);
-    app.cut();
+    app.abortAll();
     try {
       expect((await reply).status).toBe(502);
       expect(thirds()).toBe(0);

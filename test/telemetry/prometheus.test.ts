@@ -9,7 +9,7 @@ const rest: LiveFigures = {
   openRequests: 0,
   openStreams: 0,
   bodyBytes: 0,
-  logBytes: 0,
+  walBytes: 0,
   disconnectedAnswers: 0,
   held: 0n,
   queuedWrites: 0,

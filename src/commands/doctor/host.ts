@@ -41,7 +41,7 @@ export function judgeClock(nowMs: number, lastEntry: LastEntry): Verdict {
 export interface DiskSpace {
   readonly database: string;
   readonly freeBytes: number;
-  readonly logBytes: number;
+  readonly walBytes: number;
 }
 
 /** Looks where the database lies, or will lie. */
@@ -50,8 +50,8 @@ export function examineDisk(databasePath: string): Verdict {
   const folder = dirname(database);
   try {
     const { bavail, bsize } = statfsSync(folder);
-    const logBytes = walSizeBytes(databasePath);
-    return judgeDisk({ database, freeBytes: bavail * bsize, logBytes });
+    const walBytes = walSizeBytes(databasePath);
+    return judgeDisk({ database, freeBytes: bavail * bsize, walBytes });
   } catch (error) {
     return failed(
       `${folder} cannot be looked at (${refusalOf(error)}): make the folder, or name another file as the path of [database]`,
@@ -60,11 +60,11 @@ export function examineDisk(databasePath: string): Verdict {
 }
 
 /** Whether that lasts. */
-export function judgeDisk({ database, freeBytes, logBytes }: DiskSpace): Verdict {
+export function judgeDisk({ database, freeBytes, walBytes }: DiskSpace): Verdict {
   const folder = dirname(database);
-  const neededBytes = FREE_BYTES_MIN + logBytes;
-  const found = `${bytesText(freeBytes)} free in ${folder} (write-ahead log: ${bytesText(logBytes)})`;
-  if (logBytes > WAL_BYTES_MAX)
+  const neededBytes = FREE_BYTES_MIN + walBytes;
+  const found = `${bytesText(freeBytes)} free in ${folder} (write-ahead log: ${bytesText(walBytes)})`;
+  if (walBytes > WAL_BYTES_MAX)
     return failed(
       `${found}: another program keeps a read of the database open, so SQLite cannot empty its write-ahead log: find it (\`fuser ${shellWord(database)}\`) and end it`,
     );

@@ -72,15 +72,15 @@ export async function startGateway(
       async stop(cutNow) {
         const graceOver = Promise.race([Bun.sleep(config.server.shutdownGraceMs), cutNow]);
         await drain(app, graceOver);
-        app.cut();
+        app.abortAll();
         // What is cut off says so, and a whole answer may still be on its way to a client that reads slowly.
         const lastWordsOver = Bun.sleep(LAST_WORDS_MS);
         const endsOver = Bun.sleep(ENDS_WITHIN_MS);
         const writtenOrLate = lastWordsOver.then(() => Promise.race([untilWritten(app), endsOver]));
-        await Promise.race([app.requests.whenNone(), writtenOrLate]);
+        await Promise.race([app.requests.whenIdle(), writtenOrLate]);
         await listener.close(lastWordsOver, graceOver);
         // Whose client did not read hears of the end only now, and the books are to hear of it too.
-        await Promise.race([app.requests.whenNone(), endsOver]);
+        await Promise.race([app.requests.whenIdle(), endsOver]);
         await scrapes?.close(lastWordsOver);
         app.gateway.log.info("stopped");
         await app.close();
@@ -123,7 +123,7 @@ async function listenForScrapes(
 async function drain(app: App, graceOver: Promise<void>): Promise<void> {
   app.isDraining = true;
   app.gateway.log.info("draining");
-  await Promise.race([app.requests.whenNone(), graceOver]);
+  await Promise.race([app.requests.whenIdle(), graceOver]);
 }
 
 /** No answer waits for the books any more: whose connection were cut amid that would pay for what it never got. */

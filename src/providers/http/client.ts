@@ -14,7 +14,7 @@ export interface HttpClientOptions extends TargetOptions {
   /** Sent with each request, before its own. What is refused there is refused here, when a request is sent. */
   readonly headers?: HttpHeaders;
   /** Told each time that bytes came which nobody asked for, and for how long no connection is kept after them. */
-  readonly onUnasked?: ((distrustMs: number) => void) | undefined;
+  readonly onUnsolicitedData?: ((distrustMs: number) => void) | undefined;
   /** Counts its exchanges, besides those of the client in whose place it comes; without it, a count of its own. */
   readonly open?: OpenRequests | undefined;
 }
@@ -84,7 +84,7 @@ class PooledClient implements HttpClient {
     const target = connectionTarget(url, options);
     const isForwarded = target.proxy !== undefined && !target.isSecure;
     this.open = options.open ?? { count: 0 };
-    this.#pool = new ConnectionPool(target, options.onUnasked);
+    this.#pool = new ConnectionPool(target, options.onUnsolicitedData);
     this.#targetPrefix = (isForwarded ? url.origin : "") + url.pathname.replace(/\/$/, "");
     this.#targetSuffix = url.search;
     this.#fixedHeaders =

@@ -21,7 +21,7 @@ const DISTRUST_MS_MAX = 60 * 60_000;
 /** The keep-alive connections to one target. There is no limit on those in use. */
 export class ConnectionPool implements ConnectionOwner {
   readonly #target: ConnectionTarget;
-  readonly #onUnasked: (distrustMs: number) => void;
+  readonly #onUnsolicitedData: (distrustMs: number) => void;
   readonly #idleMsMax: number;
   /** The longest idle first; the last is taken first, so that surplus ones grow old and go. */
   readonly #idle: Connection[] = [];
@@ -34,14 +34,14 @@ export class ConnectionPool implements ConnectionOwner {
   #distrustMs = DISTRUST_MS;
   #distrustedUntilMs = 0;
 
-  /** `onUnasked` is told for how long no connection is kept, each time that this begins. */
+  /** `onUnsolicitedData` is told for how long no connection is kept, each time that this begins. */
   constructor(
     target: ConnectionTarget,
-    onUnasked: (distrustMs: number) => void = () => {},
+    onUnsolicitedData: (distrustMs: number) => void = () => {},
     idleMsMax = IDLE_MS_MAX,
   ) {
     this.#target = target;
-    this.#onUnasked = onUnasked;
+    this.#onUnsolicitedData = onUnsolicitedData;
     this.#idleMsMax = idleMsMax;
   }
 
@@ -115,7 +115,7 @@ export class ConnectionPool implements ConnectionOwner {
     this.#distrustedUntilMs = nowMs + distrustMs;
     this.#distrustMs = Math.min(2 * distrustMs, DISTRUST_MS_MAX);
     this.#closeIdle();
-    this.#onUnasked(distrustMs);
+    this.#onUnsolicitedData(distrustMs);
   }
 
   closed(connection: Connection): void {

@@ -24,15 +24,15 @@ describe("the clock", () => {
 });
 
 test("the disk needs room for the write-ahead log besides its minimum", () => {
-  const disk = { database: "/srv/t.db", freeBytes: 300_000_000, logBytes: 50_000_000 };
+  const disk = { database: "/srv/t.db", freeBytes: 300_000_000, walBytes: 50_000_000 };
   expect(judgeDisk(disk).ok).toBe(true);
-  expect(judgeDisk({ ...disk, logBytes: disk.logBytes + 1 }).ok).toBe(false);
+  expect(judgeDisk({ ...disk, walBytes: disk.walBytes + 1 }).ok).toBe(false);
 });
 
 test("a log that somebody keeps from being taken over is amiss, however much room there is", () => {
-  const disk = { database: "/data/t.db", freeBytes: 1e12, logBytes: 256 * 1024 * 1024 };
+  const disk = { database: "/data/t.db", freeBytes: 1e12, walBytes: 256 * 1024 * 1024 };
   expect(judgeDisk(disk).ok).toBe(true);
-  const { ok, lines } = judgeDisk({ ...disk, logBytes: disk.logBytes + 1 });
+  const { ok, lines } = judgeDisk({ ...disk, walBytes: disk.walBytes + 1 });
   expect(ok).toBe(false);
   expect(lines.join("\n")).toContain("find it (`fuser /data/t.db`) and end it");
 });

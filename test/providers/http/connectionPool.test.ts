@@ -126,7 +126,7 @@ describe("a connection is not used again", () => {
   test("for minutes after a byte came while it was idle, and the others that are idle go as well", async () => {
     const server = serve(answering());
     const told: number[] = [];
-    const client = clientOf(server, { onUnasked: (distrustMs) => told.push(distrustMs) });
+    const client = clientOf(server, { onUnsolicitedData: (distrustMs) => told.push(distrustMs) });
     const both = [client.send(request()), client.send(request())];
     await Promise.all(both.map(answerOf));
     await server.peers[0]?.send("H");
@@ -141,7 +141,7 @@ describe("a connection is not used again", () => {
   test("for twice as long each further time, up to an hour", async () => {
     const server = serve(answering());
     const told: number[] = [];
-    const client = clientOf(server, { onUnasked: (distrustMs) => told.push(distrustMs) });
+    const client = clientOf(server, { onUnsolicitedData: (distrustMs) => told.push(distrustMs) });
     const now = performance.now.bind(performance);
     let aheadMs = 0;
     const clock = spyOn(performance, "now").mockImplementation(() => now() + aheadMs);
@@ -161,7 +161,7 @@ describe("a connection is not used again", () => {
   test("for minutes, once, where bytes that nobody asked for come on two connections at a time", async () => {
     const server = serve(answering());
     const told: number[] = [];
-    const client = clientOf(server, { onUnasked: (distrustMs) => told.push(distrustMs) });
+    const client = clientOf(server, { onUnsolicitedData: (distrustMs) => told.push(distrustMs) });
     const both = () => [client.send(request()), client.send(request())].map(answerOf);
     await Promise.all(both());
     // Both are leased before this process looks at the network again.

@@ -75,7 +75,7 @@ export async function expectNothingOpen(
   key: TestKey,
 ): Promise<void> {
   let isNoneOpen = false;
-  void at.gateway.app.requests.whenNone().then(() => (isNoneOpen = true));
+  void at.gateway.app.requests.whenIdle().then(() => (isNoneOpen = true));
   await until("no request is open", () => isNoneOpen, 1000);
   await at.gateway.checkBooks();
   at.provider.answer = answered();
