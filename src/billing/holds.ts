@@ -2,10 +2,18 @@ import { assert } from "../lib/assert.ts";
 import type { Funds, SettledFunds } from "../store/store.ts";
 import type { AmountRange } from "./cost.ts";
 
-/** Why money could not be held: `insufficient` can never fit, `busy` would but for other open requests. */
-export type HoldRefusal =
-  | { ok: false; reason: "insufficient"; required: bigint; available: bigint }
-  | { ok: false; reason: "busy" };
+/**
+ * Why money could not be held. `insufficient`: it does not fit even when all other open requests of the account
+ * turn out to be free. `busy`: it fits once enough of them have ended.
+ */
+export interface HoldRefusal {
+  readonly ok: false;
+  readonly reason: "insufficient" | "busy";
+  /** The least that the request needs, in nano-roubles. */
+  readonly required: bigint;
+  /** What it could have had at the moment of the decision, in nano-roubles; 0 or more. */
+  readonly available: bigint;
+}
 
 export type HoldResult = { ok: true; hold: Hold } | HoldRefusal;
 
@@ -66,18 +74,21 @@ export interface Holds {
 /** Of an account's requests that are ending the books are asked about so many, the oldest. */
 const ENDING_ASKED_MAX = 256;
 
-/** How soon a credit made on the command line reaches the requests that wait for money. */
-const CREDIT_POLL_MS = 100;
+/** How often the funds are read for requests that wait: other processes make credits and debits, and change budgets. */
+const POLL_MS = 100;
 
-/** What the account may spend, and what of it was free when that was less than was asked for. */
-interface Busy {
-  ok: false;
-  reason: "busy";
-  spendable: bigint;
-  free: bigint;
+/** A refusal as `busy`, with what decides whether others must go on waiting too. */
+interface Busy extends HoldRefusal {
+  readonly reason: "busy";
+  /** A request that requires more than this is `insufficient`. */
+  readonly requiredMax: bigint;
+  readonly hasBudget: boolean;
 }
 
-type Decision = { ok: true; amount: bigint } | Exclude<HoldRefusal, { reason: "busy" }> | Busy;
+type Decision =
+  | { ok: true; amount: bigint }
+  | Busy
+  | (HoldRefusal & { readonly reason: "insufficient" });
 
 /** A request that waits for its money. */
 interface Waiter {
@@ -86,9 +97,13 @@ interface Waiter {
   readonly fundsReader: FundsReader;
   readonly signal: HoldWait["signal"];
   readonly timer: Timer;
+  /** Its latest refusal. */
+  busy: Busy;
   resolve(taken: HoldResult): void;
   reject(error: unknown): void;
 }
+
+type AccountHoldResult = Exclude<Decision, { ok: true }> | { ok: true; hold: Hold };
 
 interface Promised {
   ofAccount: bigint;
@@ -109,8 +124,8 @@ export function createHolds(): Holds {
     take: (owner, range, fundsReader) => holdsOf(owner.accountId).take(owner, range, fundsReader),
     async takeOrWait(holdWait, owner, range, fundsReader) {
       const now = holdsOf(owner.accountId).take(owner, range, fundsReader);
-      if (now.ok || now.reason === "insufficient") return now;
-      return holdsOf(owner.accountId).wait(holdWait, owner, range, fundsReader);
+      if (!isBusy(now)) return now;
+      return holdsOf(owner.accountId).wait(holdWait, owner, range, fundsReader, now);
     },
     total: () => accounts.values().reduce((sum, { held }) => sum + held, 0n),
   };
@@ -133,7 +148,7 @@ class AccountHolds {
     this.#idle = idle;
   }
 
-  take(owner: HoldOwner, range: AmountRange, fundsReader: FundsReader): HoldResult {
+  take(owner: HoldOwner, range: AmountRange, fundsReader: FundsReader): AccountHoldResult {
     assert(0n <= range.least && range.least <= range.most, "a negative hold");
     try {
       const decision = decideBy(this, owner.keyId, range, fundsReader);
@@ -148,35 +163,42 @@ class AccountHolds {
     owner: HoldOwner,
     range: AmountRange,
     fundsReader: FundsReader,
+    busy: Busy,
   ): Promise<HoldResult> {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => this.#look(waiter) && this.#giveUp(waiter), waitMs);
-      const waiter: Waiter = { owner, range, fundsReader, signal, timer, resolve, reject };
+      const waiter: Waiter = { owner, range, fundsReader, signal, timer, busy, resolve, reject };
       this.#waiting.add(waiter);
-      this.#poll ??= setInterval(() => this.#serve(), CREDIT_POLL_MS);
+      this.#poll ??= setInterval(() => this.#serve({ readBudgets: true }), POLL_MS);
     });
   }
 
   /**
-   * Gives those that wait what there is now. Nobody who needs more than was just seen to be free is asked: the books
-   * are read for those that leave, and to see that there is no more.
+   * Decides again for those that wait, in the order of coming. The funds are read once for each request that leaves,
+   * and once more to see that the others must wait. With `readBudgets` they are also read once for each waiting key
+   * with a budget, because a key's budget may be spent while the account has money.
    */
-  #serve(): void {
-    let seen: Busy | undefined;
+  #serve({ readBudgets } = { readBudgets: false }): void {
+    let account: Busy | undefined;
+    const keys = new Map<number, Busy>();
     for (const waiter of this.#waiting) {
-      const { range, signal } = waiter;
-      const isHopeless = seen && seen.free < range.least && range.least <= seen.spendable;
-      if (!isHopeless || signal.aborted) seen = this.#look(waiter) ?? seen;
+      const { range, owner, signal } = waiter;
+      const seen = readBudgets && waiter.busy.hasBudget ? keys.get(owner.keyId) : account;
+      if (seen && mustWait(range, seen) && !signal.aborted) continue;
+      const busy = this.#look(waiter);
+      if (!busy) continue;
+      account = busy;
+      keys.set(owner.keyId, busy);
     }
   }
 
-  /** Decides for one that waits; what there is, where it has to go on waiting. */
+  /** Decides for one that waits. Returns the refusal if it must go on waiting. */
   #look(waiter: Waiter): Busy | undefined {
     const { owner, range, fundsReader, signal } = waiter;
     if (signal.aborted) return this.#giveUp(waiter);
     try {
       const decision = decideBy(this, owner.keyId, range, fundsReader);
-      if (!decision.ok && decision.reason === "busy") return decision;
+      if (isBusy(decision)) return (waiter.busy = decision);
       waiter.resolve(
         decision.ok ? { ok: true, hold: this.#open(owner, decision.amount) } : decision,
       );
@@ -188,7 +210,7 @@ class AccountHolds {
   }
 
   #giveUp(waiter: Waiter): undefined {
-    waiter.resolve({ ok: false, reason: "busy" });
+    waiter.resolve(waiter.busy);
     this.#leave(waiter);
   }
 
@@ -274,12 +296,28 @@ function decide(range: AmountRange, funds: Funds, promised: Promised): Decision 
   const spendable = funds.balance + funds.overdraft;
   const free = spendable - promised.ofAccount;
   const left = leftOfBudget(funds, promised);
-  const payable = left === undefined || free < left ? free : left;
-  if (required > spendable || (left !== undefined && required > left)) {
-    return { ok: false, reason: "insufficient", required, available: payable > 0n ? payable : 0n };
+  const payable = left === undefined ? free : lesserOf(free, left);
+  const available = payable > 0n ? payable : 0n;
+  const requiredMax = left === undefined ? spendable : lesserOf(spendable, left);
+  if (required > requiredMax) return { ok: false, reason: "insufficient", required, available };
+  if (required > free) {
+    const hasBudget = left !== undefined;
+    return { ok: false, reason: "busy", required, available, requiredMax, hasBudget };
   }
-  if (required > free) return { ok: false, reason: "busy", spendable, free };
   return { ok: true, amount: mostOf(range, payable) };
+}
+
+/** Whether a request of this range would be refused as `busy`, too. */
+function mustWait({ least }: AmountRange, { available, requiredMax }: Busy): boolean {
+  return available < least && least <= requiredMax;
+}
+
+function isBusy(decision: AccountHoldResult | Decision): decision is Busy {
+  return !decision.ok && decision.reason === "busy";
+}
+
+function lesserOf(one: bigint, other: bigint): bigint {
+  return one < other ? one : other;
 }
 
 /** A provider's figure beyond its hold may have passed the budget: nothing is left then, which still pays for what is free. */

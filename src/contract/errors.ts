@@ -115,6 +115,17 @@ export function rateLimitExceeded(retryAfterMs = SOON_MS): ApiError {
   return new ApiError(429, "rate_limit_error", "rate limit exceeded", { retryAfterMs });
 }
 
+/**
+ * 429: the account's other open requests hold the money that the request needs. Both amounts are roubles as decimal
+ * strings. Money may be free, or spent, as soon as one of them ends.
+ */
+export function balanceHeld(requiredRub: string, availableRub: string): ApiError {
+  return new ApiError(429, "rate_limit_error", "rate limit exceeded", {
+    extra: { code: "balance_held", required_rub: requiredRub, available_rub: availableRub },
+    retryAfterMs: SOON_MS,
+  });
+}
+
 /** 502: no route is left. `retryAfterMs` is the time until the first route is worth another try; undefined: unknown. */
 export function allProvidersUnavailable(retryAfterMs?: number): ApiError {
   return new ApiError(502, "provider_error", "all providers unavailable", { retryAfterMs });

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import {
   allProvidersUnavailable,
+  balanceHeld,
   insufficientBalance,
   invalidApiKey,
   invalidRequest,
@@ -87,6 +88,19 @@ const rows: Row[] = [
     status: 429,
     body: { message: "rate limit exceeded", type: "rate_limit_error" },
     waitSeconds: 7,
+  },
+  {
+    name: "balanceHeld",
+    error: balanceHeld("12.5", "3"),
+    status: 429,
+    body: {
+      message: "rate limit exceeded",
+      type: "rate_limit_error",
+      code: "balance_held",
+      required_rub: "12.5",
+      available_rub: "3",
+    },
+    waitSeconds: 1,
   },
   {
     name: "allProvidersUnavailable",

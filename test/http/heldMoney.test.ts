@@ -1,5 +1,6 @@
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
+import { formatRoubles } from "../../src/lib/money.ts";
 import { answered } from "../support/provider/chatAnswers.ts";
 import { ask, chat, expectRefusal } from "../support/gateway/chatCalls.ts";
 import type { GatewayConfig } from "../support/gateway/gatewayConfig.ts";
@@ -7,7 +8,7 @@ import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
 import { chatBytes, connectRaw } from "../support/gateway/rawClient.ts";
 import type { RawPeer } from "../support/provider/rawServer.ts";
 import { startProvider } from "../support/provider/scriptedProvider.ts";
-import { openTestApp } from "../support/gateway/testApp.ts";
+import { openTestApp, type TestKey } from "../support/gateway/testApp.ts";
 import { until } from "../support/until.ts";
 
 /** Only the answer costs, so that what is held is what is charged. */
@@ -32,7 +33,8 @@ const config = (providers: { local: string }, holdWait: string): GatewayConfig =
 const HOLD_WAIT_MS = 1000;
 const at = openBefore(["local"], (urls) => config(urls, `${HOLD_WAIT_MS}ms`));
 
-const PRICE = 10_000n;
+const TOKEN = 1000n;
+const PRICE = 10n * TOKEN;
 const full = answered({ usage: { prompt_tokens: 5, completion_tokens: 10 } });
 const half = answered({ usage: { prompt_tokens: 5, completion_tokens: 5 } });
 
@@ -76,15 +78,23 @@ describe("a request that would fit but for money that is held", () => {
     expect(at.gateway.balance(key)).toBe(PRICE / 2n);
   });
 
-  test("waits in vain for hold_wait, and is told when to come again", async () => {
-    const key = at.gateway.key({ balance: PRICE });
+  test.each([
+    ["JSON", {}, 10n],
+    ["a stream", { stream: true }, 10n],
+    ["JSON with a bound", { max_tokens: 7 }, 7n],
+  ])("gets 429 with the code and both amounts after hold_wait (%s)", async (_, changes, tokens) => {
+    const key = at.gateway.key({ balance: PRICE + 3n * TOKEN });
     const hanging = hangFirst();
     const first = chat(at.gateway, key);
     await firstIsHeld();
     const startedMs = performance.now();
-    const second = await chat(at.gateway, key);
+    const second = await chat(at.gateway, key, changes);
     expect(performance.now() - startedMs).toBeGreaterThanOrEqual(990);
-    expectRefusal(second, [429, "rate_limit_error", "rate limit exceeded"]);
+    expectRefusal(second, [429, "rate_limit_error", "rate limit exceeded"], {
+      code: "balance_held",
+      required_rub: formatRoubles(tokens * TOKEN),
+      available_rub: formatRoubles(3n * TOKEN),
+    });
     expect(second.headers.get("retry-after")).toBe("1");
     expect(at.providers.local.requests).toHaveLength(1);
     hanging.release();
@@ -124,6 +134,28 @@ describe("a request that would fit but for money that is held", () => {
     } as const;
     at.gateway.store.admin.book({ name: "tester", at: 0 }, booking);
     expect((await second).status).toBe(200);
+    hanging.release();
+    expect((await first).status).toBe(200);
+  });
+
+  test("gets 402 at once when its key's budget cannot pay it any more", async () => {
+    const key = at.gateway.key({ balance: PRICE + TOKEN });
+    const limited = at.gateway.key({ account: key.account, balance: 0n, budget: 5n * TOKEN });
+    const hanging = hangFirst();
+    const first = chat(at.gateway, key);
+    await firstIsHeld();
+    const statuses: number[] = [];
+    const asks = async (by: TestKey, tokens: number): Promise<void> => {
+      statuses.push((await chat(at.gateway, by, { max_tokens: tokens })).status);
+    };
+    const waiting = [asks(key, 5)];
+    await until("one request waits", () => at.gateway.app.requests.open === 2);
+    waiting.push(asks(limited, 5));
+    await until("a second one waits", () => at.gateway.app.requests.open === 3);
+    // A small request passes those that wait, and takes a part of the key's budget.
+    await asks(limited, 1);
+    await Promise.all(waiting);
+    expect(statuses).toEqual([200, 402, 429]);
     hanging.release();
     expect((await first).status).toBe(200);
   });

@@ -1,4 +1,5 @@
 import { describe, expect, spyOn, test } from "bun:test";
+import { parseRoubles } from "../../src/lib/money.ts";
 import { lazy } from "../../src/lib/lazy.ts";
 import { describedBy, differences } from "../support/gateway/apiDescription.ts";
 import { call, chat, chunksOf, type Reply } from "../support/gateway/chatCalls.ts";
@@ -15,7 +16,7 @@ import {
 import type { KeyOptions, TestKey } from "../support/gateway/testApp.ts";
 
 const limits = { requests_per_minute: 1000, tokens_per_minute: 1_000_000 };
-const at = openOneModelBefore({ limits });
+const at = openOneModelBefore({ limits, billing: { hold_wait: "0s" } });
 const strict = openOneModelBefore({ limits, api: { unknown_fields: "reject" } });
 
 const completions = {
@@ -50,6 +51,7 @@ const cases: readonly Case[] = [
       [operation, 402, () => asked({}, { balance: 0n })],
       [operation, 404, () => asked({ model: "unknown" })],
       [operation, 429, () => tooOften((key) => ask(key, {}), answer)],
+      [operation, 429, () => whileHeld((key) => ask(key, {}))],
       [operation, 502, () => asked({}, {}, refusal(500))],
       [operation, 502, () => asked({}, {}, refusal(429, "slow down", { "retry-after": "7" }))],
       [operation, 502, () => draining(() => asked())],
@@ -151,6 +153,26 @@ async function tooOften(
   const key = at.gateway.key({ requestsPerMinute: 1 });
   expect((await ask(key)).status).toBe(200);
   return ask(key);
+}
+
+/** The answer to a request while another one holds the money of its account. */
+async function whileHeld(ask: (key: TestKey) => Promise<Reply>): Promise<Reply> {
+  const { body } = await ask(at.gateway.key({ balance: 0n }));
+  const { required_rub } = (body as { error: { required_rub: string } }).error;
+  const key = at.gateway.key({ balance: parseRoubles(required_rub) ?? 0n });
+  const go = Promise.withResolvers<void>();
+  at.provider.answer = async (peer, request) => {
+    await go.promise;
+    await refusal(500)(peer, request);
+  };
+  const sent = at.provider.requests.length;
+  const first = ask(key);
+  await at.provider.request(sent);
+  const reply = await ask(key);
+  expect(reply.body).toMatchObject({ error: { code: "balance_held", required_rub } });
+  go.resolve();
+  await first;
+  return reply;
 }
 
 describe("what the gateway answers is what the description says", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { answered } from "../support/provider/chatAnswers.ts";
-import { chat, expectRefusal } from "../support/gateway/chatCalls.ts";
+import { chat, expectRefusal, tooOften } from "../support/gateway/chatCalls.ts";
 import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
 import { respond } from "../support/gateway/responsesCalls.ts";
 import { formatRoubles } from "../../src/lib/money.ts";
@@ -246,7 +246,10 @@ describe("beside another open request", () => {
     const key = at.gateway.key({ balance: 500n * TOKEN });
     await whileHeld(key, 490, async () => {
       const refused = await chat(at.gateway, key);
-      expectRefusal(refused, [429, "rate_limit_error", "rate limit exceeded"]);
+      expectRefusal(refused, tooOften, {
+        ...lacking(BigInt(LEAST) * TOKEN, 10n * TOKEN),
+        code: "balance_held",
+      });
     });
     expect((await chat(at.gateway, key)).status).toBe(200);
   });

@@ -1,8 +1,9 @@
 import { expect, test } from "bun:test";
-import { answersCost, PRICE, statuses } from "../support/gateway/answersCost.ts";
+import { ANSWER_TOKENS, answersCost, PRICE, statuses } from "../support/gateway/answersCost.ts";
 import { answered } from "../support/provider/chatAnswers.ts";
-import { chat } from "../support/gateway/chatCalls.ts";
+import { chat, expectRefusal } from "../support/gateway/chatCalls.ts";
 import { openBefore } from "../support/gateway/gatewayUnderTest.ts";
+import { says } from "../support/histories/crowd.ts";
 import { until } from "../support/until.ts";
 
 const at = openBefore(["local"], ({ local }) => ({
@@ -65,3 +66,36 @@ test("a crowd that waits for one account's money is looked after by few reads of
   // Whoever comes looks for himself; and when one ends another's turn comes, and is seen to be the only one.
   expect(reads()).toBeLessThanOrEqual(8 * CROWD);
 });
+
+test.each([
+  ["JSON", {}],
+  ["JSON with a bound", { max_tokens: ANSWER_TOKENS }],
+  ["a stream", { stream: true }],
+  ["a stream with a bound", { stream: true, max_tokens: ANSWER_TOKENS }],
+])(
+  "of 200 requests at once for %s on money for ten, ten are served and the others get 402 once the money is spent",
+  async (_, changes) => {
+    const go = Promise.withResolvers<void>();
+    at.providers.local.forget();
+    at.providers.local.answer = async (peer, request) => {
+      await go.promise;
+      await says({ prompt_tokens: 5, completion_tokens: ANSWER_TOKENS })(peer, request);
+    };
+    const key = at.gateway.key({ balance: BigInt(SERVED_AT_ONCE) * PRICE });
+    const asked = Array.from({ length: 200 }, () => chat(at.gateway, key, changes));
+    await until("all are there", () => at.gateway.app.requests.open === asked.length);
+    await until("ten are sent", () => at.providers.local.requests.length === SERVED_AT_ONCE);
+    go.resolve();
+    const replies = await Promise.all(asked);
+    const refused = replies.filter(({ status }) => status !== 200);
+    expect(refused).toHaveLength(asked.length - SERVED_AT_ONCE);
+    for (const reply of refused)
+      expectRefusal(reply, [402, "billing_error", "insufficient balance"], {
+        code: "insufficient_balance",
+        required_rub: expect.any(String),
+        available_rub: "0",
+      });
+    expect(at.providers.local.requests).toHaveLength(SERVED_AT_ONCE);
+    expect(at.gateway.balance(key)).toBe(0n);
+  },
+);

@@ -44,7 +44,7 @@ const answers: Readonly<Record<ErrorStatus, ErrorAnswer>> = {
     name: "RateLimitExceeded",
     schema: "RateLimitError",
     description:
-      "`rate limit exceeded`: too many requests or tokens in this minute, or requests at once; or the account's open requests hold the money that this one needs.",
+      "`rate limit exceeded`: too many requests or tokens in this minute, or requests at once; or, with the code `balance_held`, the account's other open requests hold the money that this one needs: `required_rub` is the least that it needs, and `available_rub` is what it could have now.",
     headers: { ...keyHeaders, ...headers({ "retry-after": "RetryAfter" }) },
   },
   502: {

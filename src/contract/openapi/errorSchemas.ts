@@ -23,7 +23,16 @@ export const errorSchemas = lazy(() => ({
     required_rub: roubles(),
     available_rub: roubles(),
   }),
-  RateLimitError: errorOf("rate_limit_error"),
+  RateLimitError: errorOf("rate_limit_error", {
+    code: Type.Optional(
+      Type.Literal("balance_held", {
+        description:
+          "The account's other open requests hold the money that this request needs. Absent where a rate or another limit is the reason.",
+      }),
+    ),
+    required_rub: Type.Optional(roubles()),
+    available_rub: Type.Optional(roubles()),
+  }),
   ProviderError: errorOf("provider_error"),
 }));
 

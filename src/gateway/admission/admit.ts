@@ -11,6 +11,7 @@ import type { FundsReader, Hold } from "../../billing/holds.ts";
 import { RequestMeter, type Meter } from "../../billing/meter.ts";
 import type { Endpoint } from "../../contract/requestForm.ts";
 import {
+  balanceHeld,
   insufficientBalance,
   rateLimitExceeded,
   serviceUnavailable,
@@ -151,9 +152,8 @@ async function holdMoney(
   const holdWait = { waitMs: context.snapshot.config.billing.holdWaitMs, signal };
   const taken = await gateway.holds.takeOrWait(holdWait, owner, range, fundsReader);
   if (taken.ok) return taken.hold;
-  // What the others hold comes back, or is charged, as soon as any of them ends.
-  if (taken.reason === "busy") throw rateLimitExceeded();
-  throw insufficientBalance(formatRoubles(taken.required), formatRoubles(taken.available));
+  const refuse = taken.reason === "busy" ? balanceHeld : insufficientBalance;
+  throw refuse(formatRoubles(taken.required), formatRoubles(taken.available));
 }
 
 function known<T>(funds: T | undefined): T {

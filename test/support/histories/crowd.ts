@@ -126,7 +126,8 @@ async function meanwhile(
   return problems;
 }
 
-function says(usage: object | null): ProviderAnswer {
+/** The provider reports this usage, in JSON or a stream. */
+export function says(usage: object | null): ProviderAnswer {
   const streamed = stream(helloEvent, stopEvent, usageOnly(usage), doneEvent);
   const whole = json(completion({ usage }));
   return (peer, request) => (request.json["stream"] === true ? streamed : whole)(peer, request);

@@ -247,7 +247,7 @@ class HoldsHistory {
     });
   }
 
-  /** It would be busy; or its key has nothing left, which it is told when there is money on the account, or at the end. */
+  /** It would be busy; or its key has nothing left, which it is told at the next poll. */
   #mayWait({ key, model }: WaitingRequest): void {
     const { balance, overdraft } = this.#model.account(key.account);
     const required = model.prompt + model.unit * BigInt(model.least);

@@ -1,5 +1,5 @@
 import { type HistoryKey, booksAsModel, snapshotOf } from "./booksAsModel.ts";
-import { MoneyModel, same, type ModelDecision } from "./moneyModel.ts";
+import { MoneyModel, same, type ModelDecision, type ModelRefusal } from "./moneyModel.ts";
 import type { TestApp, TestKey } from "../gateway/testApp.ts";
 import { array, asyncProperty, integer, type IAsyncProperty } from "fast-check";
 import { formatRoubles } from "../../../src/lib/money.ts";
@@ -168,15 +168,13 @@ class HttpHistory {
     this.#open.push({ id, way, turn, reply, words, tokensHeld });
   }
 
-  async #refused(reply: OpenReply, expected: ModelDecision): Promise<void> {
+  async #refused(reply: OpenReply, expected: ModelRefusal): Promise<void> {
     await until("the refusal is whole", () => reply.isOver);
     const { error } = JSON.parse(reply.text) as { error: Record<string, unknown> };
     const seen = [reply.status, error["required_rub"], error["available_rub"]].join(" ");
-    const amounts =
-      expected.kind === "insufficient"
-        ? [402, formatRoubles(expected.required), formatRoubles(expected.available)]
-        : [429, undefined, undefined];
-    same(seen, amounts.join(" "), "the refusal");
+    const status = expected.kind === "insufficient" ? 402 : 429;
+    const amounts = [formatRoubles(expected.required), formatRoubles(expected.available)];
+    same(seen, [status, ...amounts].join(" "), "the refusal");
   }
 
   /** The id of the request that has just come into the books. */

@@ -134,9 +134,7 @@ class LedgerHistory {
     const id = `req_${this.#name}_${this.#ids.length}`;
     const taken = this.#holds.take({ ...key, requestId: id }, range, this.#bench.booksOf(key));
     const seen: ModelDecision = !taken.ok
-      ? taken.reason === "busy"
-        ? { kind: "busy" }
-        : { kind: "insufficient", required: taken.required, available: taken.available }
+      ? { kind: taken.reason, required: taken.required, available: taken.available }
       : {
           kind: "held",
           tokens: boundWithin(range, taken.hold.amount, { least, most }),

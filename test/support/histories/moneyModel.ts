@@ -43,8 +43,13 @@ export interface ModelDemand {
 
 export type ModelDecision =
   | { readonly kind: "held"; readonly tokens: number; readonly hold: bigint }
-  | { readonly kind: "insufficient"; readonly required: bigint; readonly available: bigint }
-  | { readonly kind: "busy" };
+  | ModelRefusal;
+
+export interface ModelRefusal {
+  readonly kind: "insufficient" | "busy";
+  readonly required: bigint;
+  readonly available: bigint;
+}
 
 export class MoneyModel {
   readonly accounts = new Map<string, ModelAccount>();
@@ -126,10 +131,11 @@ export class MoneyModel {
     const unspent = budget === null ? free : budget - spent - ofKey;
     const left = budget !== null && unspent < 0n ? 0n : unspent;
     const payable = left < free ? left : free;
+    const available = payable < 0n ? 0n : payable;
     if (required > balance + overdraft || (budget !== null && required > left)) {
-      return { kind: "insufficient", required, available: payable < 0n ? 0n : payable };
+      return { kind: "insufficient", required, available };
     }
-    if (required > free) return { kind: "busy" };
+    if (required > free) return { kind: "busy", required, available };
     const paid = unit === 0n ? BigInt(most) : (payable - prompt) / unit;
     const tokens = paid < BigInt(most) ? Number(paid) : most;
     return { kind: "held", tokens, hold: prompt + unit * BigInt(tokens) };
