@@ -89,7 +89,7 @@ function reports(store: Store): Figures {
 async function audit(store: Store): Promise<Figures> {
   const before = process.cpuUsage();
   const startedMs = performance.now();
-  const { problems } = await store.auditBeside();
+  const { problems } = await store.auditInParallel();
   const tookMs = performance.now() - startedMs;
   const { user, system } = process.cpuUsage(before);
   if (problems.length > 0) throw new Error(problems.join("\n"));

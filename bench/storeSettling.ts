@@ -2,7 +2,7 @@ import { idMaker, systemRandom } from "../src/lib/random.ts";
 import { systemClock } from "../src/lib/clock.ts";
 import { DAY_MS } from "../src/lib/time.ts";
 import {
-  operationRunner,
+  prepareOperations,
   type OpenedRequest,
   type WriteOperation,
 } from "../src/store/writer/operations.ts";
@@ -22,7 +22,7 @@ const newId = idMaker(systemClock, systemRandom);
 /** What the writer's thread takes for a request, its beginning and its end, by itself and in batches. */
 export function measureSettling(path: string): Figures {
   const connection = connect(path, "process");
-  const run = operationRunner(connection);
+  const run = prepareOperations(connection);
   const commit = (operations: readonly WriteOperation[]) => {
     connection.sqlite.run("BEGIN IMMEDIATE");
     for (const operation of operations) run(operation);
@@ -111,7 +111,7 @@ function request(): OpenedRequest {
 }
 
 function openOf(opened: OpenedRequest): WriteOperation {
-  return { kind: "open", request: opened };
+  return { kind: "openRequest", request: opened };
 }
 
 function endOf({ publicId }: OpenedRequest): WriteOperation {
@@ -131,7 +131,7 @@ function endOf({ publicId }: OpenedRequest): WriteOperation {
     durationMs: 900,
     firstByteMs: 300,
   };
-  return { kind: "end", end };
+  return { kind: "settleRequest", settlement: end };
 }
 
 /** What it takes on a machine that does something else as well, when that is quiet. */

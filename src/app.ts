@@ -19,7 +19,7 @@ import { RouteHealth } from "./routing/routeHealth.ts";
 import { createRetryBudget } from "./routing/dispatch.ts";
 import {
   createWalSizeWarning,
-  describeOpenError,
+  toStoreError,
   walSizeBytes,
   openStore,
   hardLinkProblem,
@@ -182,7 +182,7 @@ function openLocked({ path, durability }: Config["database"]) {
   } catch (error) {
     store?.close();
     lock.release();
-    throw describeOpenError(path, error);
+    throw toStoreError(path, error);
   }
 }
 

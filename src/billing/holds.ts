@@ -40,7 +40,7 @@ export interface HoldOwner {
 export interface FundsReader {
   funds(): Funds;
   /** The money, and which of these requests have ended, all of one moment. */
-  fundsExcluding(requestIds: readonly string[]): SettledFunds;
+  fundsWithSettled(requestIds: readonly string[]): SettledFunds;
 }
 
 /** How long a request waits for its money. */
@@ -232,9 +232,9 @@ class AccountHolds {
    * What is promised to all but the requests that have ended in the books: their charges are already in the balance
    * that was read.
    */
-  promised(keyId: number, endedIds: readonly string[]): Promised {
+  promised(keyId: number, settledIds: readonly string[]): Promised {
     const promised = { ofAccount: this.held, ofKey: this.#heldByKey.get(keyId) ?? 0n };
-    for (const requestId of endedIds) {
+    for (const requestId of settledIds) {
       const hold = this.#ending.get(requestId);
       assert(hold !== undefined, "an end that nobody asked for");
       promised.ofAccount -= hold.amount;
@@ -287,8 +287,8 @@ function decideBy(
   const { endingIds } = account;
   if (endingIds.length === 0) return quick;
   // A charge may be committed while its hold still stands here: it must not count twice.
-  const funds = fundsReader.fundsExcluding(endingIds);
-  return decide(range, funds, account.promised(keyId, funds.endedIds));
+  const funds = fundsReader.fundsWithSettled(endingIds);
+  return decide(range, funds, account.promised(keyId, funds.settledIds));
 }
 
 function decide(range: AmountRange, funds: Funds, promised: Promised): Decision {

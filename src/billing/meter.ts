@@ -105,7 +105,7 @@ export class RequestMeter implements Meter {
     this.#options = options;
     this.#startedMs = options.clock.monotonicMs();
     const request = openedRequest(options);
-    this.opened = options.writer.write({ kind: "open", request }).then(() => undefined);
+    this.opened = options.writer.write({ kind: "openRequest", request }).then(() => undefined);
     this.opened.catch((error: Error) => {
       this.#openFailure = error;
     });
@@ -138,7 +138,12 @@ export class RequestMeter implements Meter {
       if (this.#openFailure) throw this.#openFailure;
       const end = this.#endOf(ending);
       const isWanted = (): boolean => !this.couldNotOpen;
-      const { charge, writeOff } = await commit(writer, clock, { kind: "end", end }, isWanted);
+      const { charge, writeOff } = await commit(
+        writer,
+        clock,
+        { kind: "settleRequest", settlement: end },
+        isWanted,
+      );
       hold.release();
       const receipt = this.#receiptOf(ending, end.durationMs, { charge, writeOff });
       this.#options.ended(receipt);
@@ -254,7 +259,7 @@ async function voidEnd(writer: Writer, failed: () => RequestSettlement): Promise
   for (;;) {
     await Bun.sleep(VOID_STEP_MS);
     try {
-      await writer.write({ kind: "end", end: failed() });
+      await writer.write({ kind: "settleRequest", settlement: failed() });
       return true;
     } catch (error) {
       if (!isPassing(error)) return false;

@@ -31,14 +31,16 @@ export function addAccounts(program: Command): void {
     .command("list")
     .description("show all accounts")
     .action((_: unknown, command: Command) =>
-      withSession(command, "existing", (session) => listed(session)),
+      withSession(command, "findOrThrow", (session) => listed(session)),
     );
   accounts
     .command("show")
     .description("show one account")
     .argument("<name>")
     .action((name: string, _: unknown, command: Command) =>
-      withSession(command, "existing", (session) => shown(session.store.accounts.existing(name))),
+      withSession(command, "findOrThrow", (session) =>
+        shown(session.store.accounts.findOrThrow(name)),
+      ),
     );
   addChanges(accounts);
 }
@@ -54,7 +56,7 @@ function addChanges(accounts: Command): void {
       overdraft,
     )
     .action((name: string, options: OverdraftOption, command: Command) =>
-      withSession(command, "existing", ({ store, actor }) =>
+      withSession(command, "findOrThrow", ({ store, actor }) =>
         shown(store.admin.setOverdraft(actor, name, options.overdraft)),
       ),
     );
@@ -63,7 +65,7 @@ function addChanges(accounts: Command): void {
     .description("refuse all keys of an account from the next request on")
     .argument("<name>")
     .action((name: string, _: unknown, command: Command) =>
-      withSession(command, "existing", ({ store, actor }) =>
+      withSession(command, "findOrThrow", ({ store, actor }) =>
         shown(store.admin.setDisabled(actor, name, true)),
       ),
     );
@@ -72,7 +74,7 @@ function addChanges(accounts: Command): void {
     .description("accept the keys of a disabled account again")
     .argument("<name>")
     .action((name: string, _: unknown, command: Command) =>
-      withSession(command, "existing", ({ store, actor }) =>
+      withSession(command, "findOrThrow", ({ store, actor }) =>
         shown(store.admin.setDisabled(actor, name, false)),
       ),
     );

@@ -10,7 +10,9 @@ export function addAudit(program: Command): void {
     .description("prove that the books add up; exit status 1 and the problems if not")
     .action(async (_: unknown, command: Command) => {
       const { config, json } = globalOptions(command);
-      const report = await runSession(config, "existing", ({ store }) => store.auditBeside());
+      const report = await runSession(config, "findOrThrow", ({ store }) =>
+        store.auditInParallel(),
+      );
       printResult(audited(report), json);
       if (report.problems.length > 0) throw new CommandFailure(notInOrder(report));
     });

@@ -63,7 +63,7 @@ function restored(
   done: Restored,
   configPath: string | undefined,
 ): Result {
-  const { kept, newer, revived, accounts, requests } = done;
+  const { kept, newer, reactivated, accounts, requests } = done;
   return {
     document: {
       ...names,
@@ -73,15 +73,15 @@ function restored(
       newer_requests: newer?.requests ?? null,
       newer_ledger_rows: newer?.ledgerRows ?? null,
       newer_admin_log_rows: newer?.adminLogRows ?? null,
-      revived_keys: revived?.keys ?? null,
-      enabled_accounts: revived?.accounts ?? null,
+      revived_keys: reactivated?.keys ?? null,
+      enabled_accounts: reactivated?.accounts ?? null,
       ok: true,
     },
     text: () =>
       [
         `restored ${names.database} from ${names.file} (accounts: ${accounts}, requests: ${requests})`,
         ...(kept === undefined ? [] : keptLines(kept, newer)),
-        ...(revived === undefined ? [] : revivedLines(revived, configPath)),
+        ...(reactivated === undefined ? [] : reactivatedLines(reactivated, configPath)),
         `next: ${commandToPaste(configPath, "serve")}`,
       ]
         .map(visible)
@@ -98,8 +98,8 @@ function keptLines(kept: string, newer: Restored["newer"]): readonly string[] {
 }
 
 /** Whoever was shut out after the backup is in again: each of them is named, with the command that shuts it out. */
-function revivedLines(
-  { keys, accounts }: NonNullable<Restored["revived"]>,
+function reactivatedLines(
+  { keys, accounts }: NonNullable<Restored["reactivated"]>,
   configPath: string | undefined,
 ): readonly string[] {
   const lines = (

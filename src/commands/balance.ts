@@ -49,7 +49,9 @@ export function addBalance(program: Command): void {
     .description("show what an account has")
     .argument("<account>")
     .action((name: string, _: unknown, command: Command) =>
-      withSession(command, "existing", (session) => shown(session.store.accounts.existing(name))),
+      withSession(command, "findOrThrow", (session) =>
+        shown(session.store.accounts.findOrThrow(name)),
+      ),
     );
   const ofAccount = balance
     .command("history")
@@ -70,7 +72,7 @@ function addBooking(balance: Command, kind: "credit" | "debit", description: str
     .option("--ref <text>", refDescription, reference)
     .option("--note <text>", noteDescription, note)
     .action((name: string, roubles: bigint, options: BookingOptions, command: Command) =>
-      withSession(command, "existing", (session) =>
+      withSession(command, "findOrThrow", (session) =>
         book(session, kind, { name, roubles, ...options }),
       ),
     );
@@ -82,7 +84,7 @@ function book(
   booking: BookingOptions & { readonly name: string; readonly roubles: bigint },
 ): Result {
   const { name, roubles, ref = null, note = null } = booking;
-  const { account, applied } = session.store.admin.book(session.actor, {
+  const { account, applied } = session.store.admin.changeBalance(session.actor, {
     account: name,
     kind,
     amount: roubles,
@@ -115,7 +117,7 @@ function addRefund(balance: Command): void {
     .option("--ref <text>", refDescription, reference)
     .option("--note <text>", noteDescription, note)
     .action((request: string, options: RefundOptions, command: Command) =>
-      withSession(command, "existing", (session) => refund(session, request, options)),
+      withSession(command, "findOrThrow", (session) => refund(session, request, options)),
     );
 }
 
@@ -164,7 +166,7 @@ function shown(account: AccountRow): Result {
 }
 
 function history(session: Session, name: string, limit: number): Report {
-  const account = session.store.accounts.existing(name);
+  const account = session.store.accounts.findOrThrow(name);
   const rows = session.store.ledger.history(account.id, limit);
   const document = rows.map(ledgerDocument);
   return {

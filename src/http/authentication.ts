@@ -62,7 +62,7 @@ const LAST_USED_STEP_MS = 60_000;
 function touch(app: App, who: Caller): void {
   const at = app.gateway.clock.epochMs();
   if (who.lastUsedAt !== null && at - who.lastUsedAt < LAST_USED_STEP_MS) return;
-  app.gateway.writer.write({ kind: "touch", keyId: who.id, at }).catch((error: unknown) => {
+  app.gateway.writer.write({ kind: "touchKey", keyId: who.id, at }).catch((error: unknown) => {
     app.gateway.log.warn("the last use of a key was not recorded", {
       error: errorClass(error),
     });

@@ -63,7 +63,7 @@ export function lockPath(databasePath: string): string {
  * The log that would be thrown away with all that was committed to it: SQLite does so where the database beside which it
  * lies is absent or has nothing in it. Undefined where there is no such log.
  */
-export function orphanedWal(path: string): string | undefined {
+export function findOrphanedWal(path: string): string | undefined {
   const { database, writeAheadLog } = storeFiles(path);
   // First the log: who makes a new database writes to that before there is a log.
   if (bytesOf(writeAheadLog) === 0 || bytesOf(database) > 0) return undefined;
@@ -77,7 +77,7 @@ function bytesOf(path: string): number {
 }
 
 /** What to do where the database's file has nothing in it; undefined where it has, or is not there. */
-export function emptyDatabase(path: string): string | undefined {
+export function emptyFileProblem(path: string): string | undefined {
   const found = pathStatus(path);
   if (typeof found !== "object" || !found.isFile() || found.size > 0) return undefined;
   return `the database ${path} is empty, a file of 0 bytes: put the database back, or a backup with \`tollgate restore FILE\`; \`tollgate serve\` makes a new one in it`;
@@ -115,7 +115,7 @@ function namesBeside(file: string, { dev, ino }: Stats): readonly string[] {
 }
 
 /** What to do where the database's folder is not there; undefined where it is, or cannot be looked at. */
-export function missingFolder(path: string): string | undefined {
+export function missingFolderProblem(path: string): string | undefined {
   const folder = dirname(databaseFile(path));
   const found = pathStatus(folder);
   if (typeof found === "string" || found?.isDirectory()) return undefined;
@@ -123,7 +123,7 @@ export function missingFolder(path: string): string | undefined {
 }
 
 /** Whether something else than a file, such as a folder, lies where a database should. */
-export function isMissingFile(path: string): boolean {
+export function isNotRegularFile(path: string): boolean {
   const found = pathStatus(path);
   return typeof found === "object" && !found.isFile();
 }

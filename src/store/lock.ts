@@ -1,13 +1,13 @@
 import { Database } from "bun:sqlite";
 import { existsSync } from "node:fs";
-import { isMissingFile, lockPath } from "./databaseFile.ts";
+import { isNotRegularFile, lockPath } from "./databaseFile.ts";
 import {
-  openedFile,
-  type OpenedFile,
-  makeDatabaseFile,
+  identifyFile,
+  type FileIdentity,
+  createDatabaseFile,
   sqliteFault,
   StoreError,
-  unwritable,
+  notWritableError,
 } from "./sqlite.ts";
 
 /** A command that only asks whether a gateway runs holds the lock for less than this. */
@@ -27,10 +27,10 @@ export interface InstanceLock {
 export function takeInstanceLock(databasePath: string): InstanceLock | undefined {
   const path = lockPath(databasePath);
   let database: Database;
-  let file: OpenedFile;
+  let file: FileIdentity;
   try {
-    makeDatabaseFile(path);
-    file = openedFile(path);
+    createDatabaseFile(path);
+    file = identifyFile(path);
     database = new Database(path, { readwrite: true, create: true });
   } catch (cause) {
     throw unusable(path, cause);
@@ -52,7 +52,8 @@ export function takeInstanceLock(databasePath: string): InstanceLock | undefined
 }
 
 function unusable(path: string, cause: unknown): StoreError {
-  if (sqliteFault(cause) !== "damaged" && !isMissingFile(path)) return unwritable(path, cause);
+  if (sqliteFault(cause) !== "damaged" && !isNotRegularFile(path))
+    return notWritableError(path, cause);
   return new StoreError(
     `${path} should be the lock of the database, and is something else: move it away while no gateway runs`,
     { cause },

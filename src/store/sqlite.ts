@@ -2,9 +2,9 @@ import { Database } from "bun:sqlite";
 import { drizzle, type BunSQLiteDatabase } from "drizzle-orm/bun-sqlite";
 import { accessSync, closeSync, constants, existsSync, openSync, statSync } from "node:fs";
 import {
-  isMissingFile,
-  orphanedWal,
-  missingFolder,
+  isNotRegularFile,
+  findOrphanedWal,
+  missingFolderProblem,
   NAME_ANOTHER,
   OWNER_ONLY,
 } from "./databaseFile.ts";
@@ -17,7 +17,7 @@ export type Durability = "power" | "process";
 export interface Connection {
   readonly db: BunSQLiteDatabase;
   readonly sqlite: Database;
-  readonly file: OpenedFile;
+  readonly file: FileIdentity;
 }
 
 /** How long a connection waits for another process that writes, before it fails with SQLITE_BUSY. */
@@ -34,11 +34,11 @@ export class StoreError extends Error {
 export function connect(path: string, durability: Durability): Connection {
   refuseOrphanedWal(path);
   let sqlite: Database;
-  let file: OpenedFile;
+  let file: FileIdentity;
   try {
     // SQLite gives the files beside the database (-wal, -shm) the same mode.
-    makeDatabaseFile(path);
-    file = openedFile(path);
+    createDatabaseFile(path);
+    file = identifyFile(path);
     sqlite = new Database(path, {
       readwrite: true,
       create: true,
@@ -46,7 +46,7 @@ export function connect(path: string, durability: Durability): Connection {
       strict: true,
     });
   } catch (cause) {
-    throw unwritable(path, cause);
+    throw notWritableError(path, cause);
   }
   try {
     prepareConnection(sqlite, durability);
@@ -54,14 +54,14 @@ export function connect(path: string, durability: Durability): Connection {
     if (file.isReplaced()) throw new StoreError(`database was just replaced: ${path}; try again`);
   } catch (cause) {
     sqlite.close();
-    throw describeOpenError(path, cause);
+    throw toStoreError(path, cause);
   }
   return { db: drizzle({ client: sqlite }), sqlite, file };
 }
 
 /** Refuses to make a database beside the log of one that is away: the log has what was committed last. Throws StoreError. */
 export function refuseOrphanedWal(path: string): void {
-  const log = orphanedWal(path);
+  const log = findOrphanedWal(path);
   if (log === undefined) return;
   throw new StoreError(
     `the database ${path} is away or empty, and its log ${log} is not: put the database back beside its log, or move the log away to go on without what is in it`,
@@ -71,7 +71,7 @@ export function refuseOrphanedWal(path: string): void {
 /** Opens a file that nobody writes to, changes nothing in it, and leaves nothing beside it. Throws what SQLite does. */
 export function connectReadOnly(path: string): Database {
   const sqlite = new Database(path, { readonly: true, safeIntegers: true, strict: true });
-  distrustFile(sqlite);
+  setUntrustedFilePragmas(sqlite);
   return sqlite;
 }
 
@@ -81,14 +81,14 @@ export function connectReadOnly(path: string): Database {
  * and a program with an older SQLite would take itself for the last one and remove the log that is written to
  * (https://www.sqlite.org/howtocorrupt.html, 2.2).
  */
-export function makeDatabaseFile(path: string): void {
+export function createDatabaseFile(path: string): void {
   if (existsSync(path)) accessSync(path, constants.R_OK | constants.W_OK);
   else closeSync(openSync(path, "a", OWNER_ONLY));
 }
 
 /**
  * `full`: there is no room; `busy`: another process has the database locked; `damaged`: it is no database, or not whole
- * any more; `io`: the disk failed; `unwritable`: it may not be written, or not be opened; `constraint`: it refuses
+ * any more; `io`: the disk failed; `notWritableError`: it may not be written, or not be opened; `constraint`: it refuses
  * what is written; `other`: whatever else SQLite reports.
  */
 export type SqliteFault =
@@ -126,7 +126,7 @@ function prepareConnection(sqlite: Database, durability: Durability): void {
   sqlite.run("PRAGMA foreign_keys = ON");
   // Else INSERT OR REPLACE removes rows without asking the triggers that forbid it.
   sqlite.run("PRAGMA recursive_triggers = ON");
-  distrustFile(sqlite);
+  setUntrustedFilePragmas(sqlite);
 }
 
 /** How long this connection waits for a lock from now on. */
@@ -144,7 +144,7 @@ export function journalMode(sqlite: Database, wanted?: "delete"): string | undef
 }
 
 /** Whoever has the file in hand could have put anything into it. */
-export function distrustFile(sqlite: Database): void {
+export function setUntrustedFilePragmas(sqlite: Database): void {
   sqlite.run("PRAGMA trusted_schema = OFF");
   sqlite.run("PRAGMA cell_size_check = ON");
   sqlite.run("PRAGMA mmap_size = 0");
@@ -154,21 +154,21 @@ export function distrustFile(sqlite: Database): void {
  * What SQLite reported about the file at `path`, as a StoreError that says what to do. Any other
  * error, and a broken constraint, which is a bug of ours, is returned as it is.
  */
-export function describeOpenError(path: string, error: unknown): unknown {
+export function toStoreError(path: string, error: unknown): unknown {
   const fault = sqliteFault(error);
   if (error instanceof StoreError || fault === undefined || fault === "constraint") return error;
-  if (fault === "unwritable") return unwritable(path, error);
+  if (fault === "unwritable") return notWritableError(path, error);
   return new StoreError(explanation(path, fault, error), { cause: error });
 }
 
 /** Why the database at `path`, or its lock, can be neither made nor written to, and what to do. */
-export function unwritable(path: string, cause: unknown): StoreError {
-  return new StoreError(missingFolder(path) ?? refusal(path, cause), { cause });
+export function notWritableError(path: string, cause: unknown): StoreError {
+  return new StoreError(missingFolderProblem(path) ?? refusal(path, cause), { cause });
 }
 
 function refusal(path: string, cause: unknown): string {
   if (sqliteFault(cause) === "full") return outOfRoom(path);
-  if (isMissingFile(path)) return `database is no file: ${path}; ${NAME_ANOTHER}`;
+  if (isNotRegularFile(path)) return `database is no file: ${path}; ${NAME_ANOTHER}`;
   return `database is not writable: ${path} (${refusalOf(cause)}); run as its owner, mount its disk writable, write a service's unit anew (remove it, then \`tollgate service install\` and \`systemctl daemon-reload\`), or ${NAME_ANOTHER}`;
 }
 
@@ -188,7 +188,7 @@ function explanation(path: string, fault: SqliteFault, error: unknown): string {
 }
 
 /** Which file lay at a path when it was opened. */
-export interface OpenedFile {
+export interface FileIdentity {
   /** Whether another, or none, lies there now: what is written then goes to a file that nobody finds again. */
   isReplaced(): boolean;
 }
@@ -197,7 +197,7 @@ export interface OpenedFile {
  * To be called before the file is opened. If `isReplaced` says no after that, the opened file is the one at the path;
  * as long as it is open, no other file gets its inode.
  */
-export function openedFile(path: string): OpenedFile {
+export function identifyFile(path: string): FileIdentity {
   const opened = identityOf(path);
   return {
     isReplaced() {

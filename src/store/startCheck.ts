@@ -43,11 +43,11 @@ const checksOfLedger: readonly AuditCheck[] = [
  */
 export function checkAtStart({ sqlite }: Connection, path: string): void {
   refuse(schemaProblems(sqlite)[0], `the schema of the database is not tollgate's: ${path}`);
-  const problem = sqlite.transaction(() => validationMessage(sqlite))();
+  const problem = sqlite.transaction(() => firstProblem(sqlite))();
   refuse(problem, `the books in the database do not add up: ${path}`);
 }
 
-function validationMessage(sqlite: Database): string | undefined {
+function firstProblem(sqlite: Database): string | undefined {
   const checks = [
     ...checksOfLedger,
     ...auditChecks

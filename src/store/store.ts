@@ -9,7 +9,7 @@ import {
   type UsageRow,
 } from "./tables/usage.ts";
 import { admin, type Admin } from "./admin/admin.ts";
-import { auditStore, auditStoreBeside, type AuditReport } from "./audit/audit.ts";
+import { auditStore, auditStoreInParallel, type AuditReport } from "./audit/audit.ts";
 import { checkpointWal } from "./writeAheadLog.ts";
 import { keyTable, type KeyTable } from "./tables/keys.ts";
 import { ledgerTable, type LedgerTable } from "./tables/ledger.ts";
@@ -22,7 +22,7 @@ import {
   type Interrupted,
   type RequestTable,
 } from "./tables/requests.ts";
-import { connect, describeOpenError, type Connection, type Durability } from "./sqlite.ts";
+import { connect, toStoreError, type Connection, type Durability } from "./sqlite.ts";
 import { checkAtStart } from "./startCheck.ts";
 
 /**
@@ -30,10 +30,10 @@ import { checkAtStart } from "./startCheck.ts";
  * does before it serves.
  */
 export interface Store {
-  readonly accounts: Pick<AccountTable, "existing" | "find" | "list">;
+  readonly accounts: Pick<AccountTable, "findOrThrow" | "find" | "list">;
   readonly keys: Pick<
     KeyTable,
-    "existing" | "find" | "findByHash" | "funds" | "fundsExcluding" | "list" | "newestOfLine"
+    "findOrThrow" | "find" | "findByHash" | "funds" | "fundsWithSettled" | "list" | "newestOfChain"
   >;
   readonly ledger: Pick<LedgerTable, "history">;
   readonly requests: RequestTable;
@@ -48,7 +48,7 @@ export interface Store {
   interruptRunning(): Interrupted;
   audit(): AuditReport;
   /** The same with two threads, in half the time. */
-  auditBeside(): Promise<AuditReport>;
+  auditInParallel(): Promise<AuditReport>;
   /** There was nothing in it when it was opened. */
   readonly isNew: boolean;
   /** Throws when the store cannot be read. */
@@ -75,7 +75,7 @@ export function openStore(options: {
     return storeOver(connection, { ...options, isNew });
   } catch (error) {
     connection.sqlite.close();
-    throw describeOpenError(options.path, error);
+    throw toStoreError(options.path, error);
   }
 }
 
@@ -118,7 +118,8 @@ function storeOver(
     },
     interruptRunning: () => interruptRunning(connection),
     audit: () => auditStore(connection, { atRest: !isGatewayRunning(path) }),
-    auditBeside: () => auditStoreBeside(connection, path, { atRest: !isGatewayRunning(path) }),
+    auditInParallel: () =>
+      auditStoreInParallel(connection, path, { atRest: !isGatewayRunning(path) }),
     isNew,
     requireReadable() {
       connection.sqlite.query("SELECT 1 FROM accounts LIMIT 1").get();
@@ -139,7 +140,12 @@ export type { Actor } from "./schema/schema.ts";
 export type { AuditReport } from "./audit/audit.ts";
 export { backUp, type Backup } from "./backup/backup.ts";
 export { startFolding, type Folding } from "./writer/folding.ts";
-export { emptyDatabase, missingFolder, hardLinkProblem, STORE_SUFFIXES } from "./databaseFile.ts";
+export {
+  emptyFileProblem,
+  missingFolderProblem,
+  hardLinkProblem,
+  STORE_SUFFIXES,
+} from "./databaseFile.ts";
 export type { Funds, KeyChanges, KeyRow, KeySecretRow, SettledFunds } from "./tables/keys.ts";
 export type { HistoryRow } from "./tables/ledger.ts";
 export { takeInstanceLock, type InstanceLock } from "./lock.ts";
@@ -150,7 +156,7 @@ export type { OpenedRequest, WriteOperation, WriteResult } from "./writer/operat
 export { restore, type Restored } from "./backup/restore.ts";
 export type { ReceiptRow, RequestRow } from "./tables/requests.ts";
 export type { AttemptRecord, RequestSettlement } from "./writer/settle.ts";
-export { describeOpenError, refuseOrphanedWal, StoreError } from "./sqlite.ts";
+export { toStoreError, refuseOrphanedWal, StoreError } from "./sqlite.ts";
 export {
   usageGroupings,
   type UsageFilter,

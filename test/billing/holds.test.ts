@@ -16,7 +16,7 @@ test(
 /** Books whose balance a test may change. */
 function booksOf(money: { balance: bigint }): FundsReader {
   const funds = () => ({ balance: money.balance, overdraft: 0n, budget: null, spent: 0n });
-  return { funds, fundsExcluding: () => ({ ...funds(), endedIds: [] }) };
+  return { funds, fundsWithSettled: () => ({ ...funds(), settledIds: [] }) };
 }
 
 const ownerOf = (requestId: string) => ({ accountId: 1, keyId: 1, requestId });

@@ -103,8 +103,8 @@ describe("balance", () => {
   async function chargeOne(): Promise<void> {
     const storeFolder = await openStoreFolder(desk.database);
     const owner = fund(storeFolder.store, "alice", 0n);
-    await storeFolder.writer.write({ kind: "open", request: opened("req_1", owner) });
-    const end = storeFolder.writer.write({ kind: "end", end: ended("req_1") });
+    await storeFolder.writer.write({ kind: "openRequest", request: opened("req_1", owner) });
+    const end = storeFolder.writer.write({ kind: "settleRequest", settlement: ended("req_1") });
     expect(await end).toEqual({ charge: costOfEnded, writeOff: 0n });
     await storeFolder.close();
   }

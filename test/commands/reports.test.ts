@@ -20,10 +20,10 @@ beforeAll(async () => {
   const alice = fund(storeFolder.store, "alice", 1_000_000_000n);
   const bob = fund(storeFolder.store, "bob", 1_000_000_000n);
   const { writer } = storeFolder;
-  await writer.write({ kind: "open", request: opened("req_1", alice) });
-  await writer.write({ kind: "end", end: ended("req_1") });
+  await writer.write({ kind: "openRequest", request: opened("req_1", alice) });
+  await writer.write({ kind: "settleRequest", settlement: ended("req_1") });
   await writer.write({
-    kind: "open",
+    kind: "openRequest",
     request: opened("req_2", alice, {
       at: actor.at + DAY_MS,
       model: hostile,
@@ -32,14 +32,17 @@ beforeAll(async () => {
     }),
   });
   await writer.write({
-    kind: "end",
-    end: ended("req_2", { status: "cancelled", estimated: true }),
+    kind: "settleRequest",
+    settlement: ended("req_2", { status: "cancelled", estimated: true }),
   });
-  await writer.write({ kind: "open", request: opened("req_3", bob, { at: actor.at + DAY_MS }) });
-  const failure = { ...unbilled, provider: null, attempts: [], durationMs: 9, firstByteMs: null };
-  await writer.write({ kind: "end", end: ended("req_3", failure) });
   await writer.write({
-    kind: "open",
+    kind: "openRequest",
+    request: opened("req_3", bob, { at: actor.at + DAY_MS }),
+  });
+  const failure = { ...unbilled, provider: null, attempts: [], durationMs: 9, firstByteMs: null };
+  await writer.write({ kind: "settleRequest", settlement: ended("req_3", failure) });
+  await writer.write({
+    kind: "openRequest",
     request: opened("req_4", bob, { at: actor.at + 2 * DAY_MS }),
   });
   await storeFolder.close();

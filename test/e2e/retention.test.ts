@@ -20,8 +20,8 @@ beforeAll(async () => {
       const alice = fund(storeFolder.store, "alice", 1_000_000_000n);
       for (const age of ages) {
         const request = opened(`req_${age}`, alice, { at: Date.now() - age * DAY_MS });
-        await storeFolder.writer.write({ kind: "open", request });
-        await storeFolder.writer.write({ kind: "end", end: ended(`req_${age}`) });
+        await storeFolder.writer.write({ kind: "openRequest", request });
+        await storeFolder.writer.write({ kind: "settleRequest", settlement: ended(`req_${age}`) });
       }
       await storeFolder.close();
       before = await desk.json("usage", "--by", "day");

@@ -117,7 +117,10 @@ describe("GET /v1/account", () => {
     const key = at.gateway.key();
     const booking = { kind: "credit", amount: rouble, ref: null, note: null } as const;
     const { store } = at.gateway;
-    store.admin.book({ name: "tester", at: Date.now() }, { account: key.account, ...booking });
+    store.admin.changeBalance(
+      { name: "tester", at: Date.now() },
+      { account: key.account, ...booking },
+    );
     const more = { balance_rub: "101", available_rub: "101" };
     expect(await account(key)).toEqual(told(key, more));
     const local = `http://127.0.0.1:${at.provider.port}/v1`;

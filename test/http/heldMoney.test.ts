@@ -132,7 +132,7 @@ describe("a request that would fit but for money that is held", () => {
       ref: null,
       note: null,
     } as const;
-    at.gateway.store.admin.book({ name: "tester", at: 0 }, booking);
+    at.gateway.store.admin.changeBalance({ name: "tester", at: 0 }, booking);
     expect((await second).status).toBe(200);
     hanging.release();
     expect((await first).status).toBe(200);

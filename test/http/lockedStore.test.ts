@@ -43,7 +43,7 @@ function countEnds(): () => number {
   const write = writer.write.bind(writer);
   let count = 0;
   writer.write = (operation) => {
-    if (operation.kind === "end") count += 1;
+    if (operation.kind === "settleRequest") count += 1;
     return write(operation);
   };
   return () => count;

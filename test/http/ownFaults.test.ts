@@ -63,7 +63,7 @@ describe("a fault of our own amid a stream", () => {
     [
       "as the charge is written",
       "ok",
-      () => failOnce(at.gateway.app.gateway.writer, "write", isWrite("end")),
+      () => failOnce(at.gateway.app.gateway.writer, "write", isWrite("settleRequest")),
     ],
   ];
 
@@ -99,7 +99,7 @@ test("a fault of our own as the last ids of a response are recorded: no end that
   const key = at.gateway.key({ concurrentRequests: 1 });
   const reply = await openResponse(at.gateway, key);
   await reply.seen("Hello there");
-  failOnce(at.gateway.app.gateway.writer, "write", isWrite("own"));
+  failOnce(at.gateway.app.gateway.writer, "write", isWrite("recordOwners"));
   ending.resolve();
   await until("the stream is over", () => reply.isOver);
   expect(reply.text).not.toContain("response.completed");
@@ -131,9 +131,17 @@ describe("a fault of our own around an answer in JSON", () => {
   const writer = () => at.gateway.app.gateway.writer;
   type Post = (gateway: TestApp, key: TestKey) => Promise<Reply>;
   const faults: readonly (readonly [string, Post, () => void])[] = [
-    ["as its ids are recorded", respond, () => failOnce(writer(), "write", isWrite("own"))],
+    [
+      "as its ids are recorded",
+      respond,
+      () => failOnce(writer(), "write", isWrite("recordOwners")),
+    ],
     ["as its charge is made out", chat, () => failOnce(at.gateway.clock, "epochMs")],
-    ["as its charge is written", respond, () => failOnce(writer(), "write", isWrite("end"))],
+    [
+      "as its charge is written",
+      respond,
+      () => failOnce(writer(), "write", isWrite("settleRequest")),
+    ],
   ];
 
   test.each(faults)("%s: 502, nothing charged, nothing left", async (_, post, fail) => {

@@ -151,7 +151,7 @@ describe("the token rate", () => {
       const write = writer.write.bind(writer);
       // Only the answer's own end: the one that then releases its money comes through.
       writer.write = (operation) => {
-        if (operation.kind !== "end") return write(operation);
+        if (operation.kind !== "settleRequest") return write(operation);
         writer.write = write;
         return Promise.reject(new WriteError("refused", "not now"));
       };
@@ -221,7 +221,7 @@ describe("the wait that a refusal names, where the request rate is used up as we
   test("is that of the request rate for one whose body found no room", async () => {
     const key = at.gateway.key({ requestsPerMinute: 1 });
     const { app, store } = at.gateway;
-    const other = app.bodies.claim(store.accounts.existing(key.account).id);
+    const other = app.bodies.claim(store.accounts.findOrThrow(key.account).id);
     expect(other.take(bodyBytesMax())).toBe(true);
     const refused = await chat(at.gateway, key);
     other.release();

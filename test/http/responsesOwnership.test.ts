@@ -91,7 +91,7 @@ describe("an answer with many items", () => {
       answerBoth(of(items(1024)));
       const key = at.gateway.key();
       expect((await respond(at.gateway, key, { stream: isStream })).status).toBe(200);
-      const owns = write.mock.calls.filter(([{ kind }]) => kind === "own");
+      const owns = write.mock.calls.filter(([{ kind }]) => kind === "recordOwners");
       write.mockRestore();
       expect(owns.length).toBeLessThanOrEqual(2);
       expect(owns.at(-1)?.[0]).toMatchObject({ objects: { length: 1025 } });
@@ -116,7 +116,7 @@ describe("a stream that names its objects again and again", () => {
     answerBoth(stream(...again, terminal("completed", id)));
     expect((await respond(at.gateway, at.gateway.key(), { stream: true })).status).toBe(200);
     const recorded = write.mock.calls.flatMap(([operation]) =>
-      operation.kind === "own" ? operation.objects : [],
+      operation.kind === "recordOwners" ? operation.objects : [],
     );
     write.mockRestore();
     const hashes = [id, id, `msg_${id}`].map((named) => sha256(named).toHex());

@@ -120,7 +120,7 @@ describe("what a person changes counts at the next request", () => {
       ref: null,
       note: null,
     } as const;
-    at.gateway.store.admin.book(actor, booking);
+    at.gateway.store.admin.changeBalance(actor, booking);
     expect((await chat(at.gateway, key)).status).toBe(200);
     expect(at.gateway.balance(key)).toBe(0n);
   });
@@ -136,7 +136,7 @@ describe("what a person changes counts at the next request", () => {
     const client = await openChat(at.gateway, key, { stream: true });
     await client.seen("Hello");
     const debit = (amount: bigint) =>
-      at.gateway.store.admin.book(actor, {
+      at.gateway.store.admin.changeBalance(actor, {
         account: key.account,
         kind: "debit",
         amount,

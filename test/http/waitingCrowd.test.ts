@@ -19,15 +19,15 @@ const CROWD = 150;
 /** Counts how often the books are asked for money. */
 function countReads(): () => number {
   const { keys } = at.gateway.store;
-  const { funds, fundsExcluding } = keys;
+  const { funds, fundsWithSettled } = keys;
   let count = 0;
   keys.funds = (...asked) => {
     count += 1;
     return funds(...asked);
   };
-  keys.fundsExcluding = (...asked) => {
+  keys.fundsWithSettled = (...asked) => {
     count += 1;
-    return fundsExcluding(...asked);
+    return fundsWithSettled(...asked);
   };
   return () => count;
 }

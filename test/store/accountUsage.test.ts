@@ -27,11 +27,14 @@ afterEach(async () => {
 
 async function open(id: string, owner: Owner, day: number, model = "small"): Promise<void> {
   const at = actor.at + day * DAY_MS;
-  await storeFolder.writer.write({ kind: "open", request: opened(id, owner, { at, model }) });
+  await storeFolder.writer.write({
+    kind: "openRequest",
+    request: opened(id, owner, { at, model }),
+  });
 }
 
 async function end(id: string, changes: Parameters<typeof ended>[1] = {}): Promise<void> {
-  await storeFolder.writer.write({ kind: "end", end: ended(id, changes) });
+  await storeFolder.writer.write({ kind: "settleRequest", settlement: ended(id, changes) });
 }
 
 function refund(request: string): void {
@@ -106,7 +109,7 @@ describe("the usage of an account", () => {
     const price = 10_000_000_000_000_001n;
     for (const id of ["req_1", "req_2"]) {
       const request = opened(id, alice, { priceOutput: price, hold: 100n * price });
-      await storeFolder.writer.write({ kind: "open", request });
+      await storeFolder.writer.write({ kind: "openRequest", request });
       await end(id, { promptTokens: 0, cachedTokens: 0, cacheWriteTokens: 0, cost: 40n * price });
     }
     expect(read(alice, 0, 1)[0]?.models).toMatchObject([{ requests: 2, cost: 80n * price }]);

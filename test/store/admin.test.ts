@@ -25,7 +25,7 @@ function book(
   ref: string | null = null,
   account = "alice",
 ) {
-  return storeFolder.store.admin.book(actor, { account, kind, amount, ref, note: null });
+  return storeFolder.store.admin.changeBalance(actor, { account, kind, amount, ref, note: null });
 }
 
 describe("a booking", () => {
@@ -52,7 +52,7 @@ describe("a booking", () => {
     const { store, writer } = storeFolder;
     const owner = fund(store, "alice", 1000n);
     store.admin.setOverdraft(actor, "alice", 50n);
-    await writer.write({ kind: "open", request: opened("req_1", owner, { hold: 300n }) });
+    await writer.write({ kind: "openRequest", request: opened("req_1", owner, { hold: 300n }) });
     expect(() => book("debit", 751n)).toThrow("available");
     expect(book("debit", 750n).account.balance).toBe(250n);
     expect(() => book("debit", 1n)).toThrow("available");
@@ -102,7 +102,7 @@ describe("an account", () => {
     const owner = fund(store, "alice", 0n);
     store.admin.setOverdraft(actor, "alice", 100n);
     book("debit", 40n);
-    await writer.write({ kind: "open", request: opened("req_1", owner, { hold: 30n }) });
+    await writer.write({ kind: "openRequest", request: opened("req_1", owner, { hold: 30n }) });
     expect(() => store.admin.setOverdraft(actor, "alice", 69n)).toThrow("spent or held");
     expect(store.admin.setOverdraft(actor, "alice", 70n).overdraft).toBe(70n);
   });

@@ -23,9 +23,9 @@ test("the audit of books that nobody touched finds nothing", () => {
 });
 
 test("an audit with two threads says the same", async () => {
-  expect(await storeFolder.store.auditBeside()).toEqual(right);
+  expect(await storeFolder.store.auditInParallel()).toEqual(right);
   tamper(storeFolder, "DELETE FROM attempts WHERE n = 2");
-  const report = await storeFolder.store.auditBeside();
+  const report = await storeFolder.store.auditInParallel();
   expect(report.problems).not.toBeEmpty();
   expect(report).toEqual(storeFolder.store.audit());
 });
@@ -33,7 +33,7 @@ test("an audit with two threads says the same", async () => {
 test("a hold that a crash left is told of, and is no problem", async () => {
   const [key] = storeFolder.store.keys.list("bob");
   const owner = { accountId: key?.accountId ?? 0, keyId: key?.id ?? 0 };
-  await storeFolder.writer.write({ kind: "open", request: opened("req_open", owner) });
+  await storeFolder.writer.write({ kind: "openRequest", request: opened("req_open", owner) });
   const notes = ["request req_open: interrupted, its hold is released when the gateway starts"];
   expect(storeFolder.store.audit()).toEqual({ ...right, requests: 5, notes });
   storeFolder.store.interruptRunning();
@@ -45,8 +45,8 @@ test("the audit of thousands of requests is done at once: no check compares each
   const ids = Array.from({ length: 5000 }, (_, index) => `req_many_${index}`);
   await Promise.all(
     ids.flatMap((id) => [
-      storeFolder.writer.write({ kind: "open", request: opened(id, carol) }),
-      storeFolder.writer.write({ kind: "end", end: ended(id) }),
+      storeFolder.writer.write({ kind: "openRequest", request: opened(id, carol) }),
+      storeFolder.writer.write({ kind: "settleRequest", settlement: ended(id) }),
     ]),
   );
   const spentMs = cpuTimer();
@@ -200,7 +200,7 @@ describe("the audit finds", () => {
     writeFileSync(copy, bytes);
     const damaged = openStore({ path: copy, durability: "process", serving: false });
     const report = damaged.audit();
-    const beside = await damaged.auditBeside();
+    const beside = await damaged.auditInParallel();
     damaged.close();
     const problem = expect.stringMatching(/^database file: .*ledger_account_seq/);
     expect(report.problems).toContainEqual(problem);

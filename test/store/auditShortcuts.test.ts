@@ -12,8 +12,8 @@ beforeEach(async () => {
   const carol = fund(storeFolder.store, "carol", 1_000_000n);
   for (const id of ["req_one", "req_two"]) {
     const request = opened(id, carol, { at: actor.at + DAY_MS });
-    await storeFolder.writer.write({ kind: "open", request });
-    await storeFolder.writer.write({ kind: "end", end: ended(id) });
+    await storeFolder.writer.write({ kind: "openRequest", request });
+    await storeFolder.writer.write({ kind: "settleRequest", settlement: ended(id) });
   }
 });
 afterEach(() => storeFolder.close());

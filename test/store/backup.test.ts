@@ -57,7 +57,7 @@ describe("a backup", () => {
   test("has every row, constraint, trigger and index, and the version, while a gateway is at it", async () => {
     const [key] = storeFolder.store.keys.list("bob");
     const owner = { accountId: key?.accountId ?? 0, keyId: key?.id ?? 0 };
-    await storeFolder.writer.write({ kind: "open", request: opened("req_open", owner) });
+    await storeFolder.writer.write({ kind: "openRequest", request: opened("req_open", owner) });
     expect(await back()).toEqual({ bytes: statSync(file).size, accounts: 2, requests: 5 });
     expect(contentOf(file)).toEqual(contentOf(storeFolder.path));
     expect(others()).toEqual(["copy.db"]);

@@ -49,7 +49,7 @@ async function randomHistory(seed: number, size: number): Promise<ReportedReques
       model: pick(["small", "large"]),
       endpoint: pick(["chat", "responses"]),
     });
-    await writer.write({ kind: "open", request });
+    await writer.write({ kind: "openRequest", request });
     const one: ReportedRequest = {
       id: request.publicId,
       at: request.at,
@@ -64,7 +64,7 @@ async function randomHistory(seed: number, size: number): Promise<ReportedReques
       ? { ...unbilled, status: pick(["failed", "cancelled", "done"] as const) }
       : billed(1 + below(50), below(30), pick(["done", "done", "cancelled"] as const));
     const provider = pick(["local", "other", null]);
-    await writer.write({ kind: "end", end: ended(one.id, { ...bill, provider }) });
+    await writer.write({ kind: "settleRequest", settlement: ended(one.id, { ...bill, provider }) });
     const { cost, operatorCost, ...figures } = bill;
     Object.assign(one, figures, { charge: cost, operatorCost: operatorCost ?? 0n });
     one.provider = provider ?? "";
@@ -190,14 +190,14 @@ describe("while a gateway serves, folding", () => {
     await Promise.all(
       Array.from({ length: COUNT }, (_, at) => [
         storeFolder.writer.write({
-          kind: "open",
+          kind: "openRequest",
           request: opened(`req_${at}`, alice, { at: start + at * 1000 }),
         }),
-        storeFolder.writer.write({ kind: "end", end: ended(`req_${at}`) }),
+        storeFolder.writer.write({ kind: "settleRequest", settlement: ended(`req_${at}`) }),
       ]).flat(),
     );
     const newest = opened("req_newest", alice, { at: newestAt });
-    await storeFolder.writer.write({ kind: "open", request: newest });
+    await storeFolder.writer.write({ kind: "openRequest", request: newest });
   }
 
   function kept(): number {

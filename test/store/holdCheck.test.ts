@@ -25,7 +25,7 @@ afterEach(async () => {
 /** The row of a request that was promised all its account had; resolves with what became of it. */
 function open(id: string, changes: Partial<OpenedRequest> = {}): Promise<unknown> {
   const request = opened(id, owner, { hold: 100_000n, ...changes });
-  return storeFolder.writer.write({ kind: "open", request }).then(
+  return storeFolder.writer.write({ kind: "openRequest", request }).then(
     () => "opened",
     (error: unknown) => error,
   );
@@ -36,7 +36,7 @@ const isInsufficient = { name: "WriteError", failure: "insufficient" };
 describe("a request whose money went between its promise and its row is refused", () => {
   test("when a debit took it", async () => {
     const debit = { account: "alice", kind: "debit", amount: 1n, ref: null, note: null } as const;
-    storeFolder.store.admin.book(actor, debit);
+    storeFolder.store.admin.changeBalance(actor, debit);
     expect(await open("req_1")).toMatchObject(isInsufficient);
     expect(storeFolder.store.requests.find("req_1")).toBeUndefined();
     expect(await open("req_2", { hold: 99_999n })).toBe("opened");
@@ -54,7 +54,7 @@ describe("a request whose money went between its promise and its row is refused"
     const rest = 100_000n - costOfEnded;
     const [, , refused, neighbour] = await Promise.all([
       open("req_1", { hold: 10_000n }),
-      storeFolder.writer.write({ kind: "end", end: ended("req_1") }),
+      storeFolder.writer.write({ kind: "settleRequest", settlement: ended("req_1") }),
       open("req_2", { hold: rest + 1n, promised: 10_000n + rest + 1n }),
       open("req_3", { ...bob, hold: 100_000n }),
     ]);

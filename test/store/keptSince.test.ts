@@ -24,8 +24,8 @@ afterEach(async () => {
 test("a fold by a clock that was ahead does not blur the requests that come after it", async () => {
   const alice = fund(storeFolder.store, "alice", 1_000_000_000n);
   const run = async (id: string, at: number): Promise<void> => {
-    await storeFolder.writer.write({ kind: "open", request: opened(id, alice, { at }) });
-    await storeFolder.writer.write({ kind: "end", end: ended(id) });
+    await storeFolder.writer.write({ kind: "openRequest", request: opened(id, alice, { at }) });
+    await storeFolder.writer.write({ kind: "settleRequest", settlement: ended(id) });
   };
   const count = (filter: UsageFilter): number =>
     storeFolder.store.usage("model", filter).reduce((sum, { requests }) => sum + requests, 0);
@@ -61,8 +61,9 @@ test("a fold by a clock that was ahead does not blur the requests that come afte
 test("a request that ends long after its fellows were folded does not put the time back since which all are kept", async () => {
   const alice = fund(storeFolder.store, "alice", 1_000_000_000n);
   const open = (id: string, at: number) =>
-    storeFolder.writer.write({ kind: "open", request: opened(id, alice, { at }) });
-  const end = (id: string) => storeFolder.writer.write({ kind: "end", end: ended(id) });
+    storeFolder.writer.write({ kind: "openRequest", request: opened(id, alice, { at }) });
+  const end = (id: string) =>
+    storeFolder.writer.write({ kind: "settleRequest", settlement: ended(id) });
   const fold = () => storeFolder.writer.write({ kind: "fold", before: actor.at + 1 });
   await open("req_slow", actor.at - DAY_MS);
   await open("req_1", actor.at);

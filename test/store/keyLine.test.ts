@@ -175,10 +175,10 @@ describe("the keys of a line", () => {
   test("add up what they spent through rotations, charges, refunds and folding", async () => {
     const charge = async (id: string, keyId: number, at: number = actor.at): Promise<void> => {
       await storeFolder.writer.write({
-        kind: "open",
+        kind: "openRequest",
         request: opened(id, { ...alice, keyId }, { at }),
       });
-      await storeFolder.writer.write({ kind: "end", end: ended(id) });
+      await storeFolder.writer.write({ kind: "settleRequest", settlement: ended(id) });
     };
     const refund = (request: string, amount: bigint) =>
       storeFolder.store.admin.refund(actor, { request, amount, ref: null, note: null });

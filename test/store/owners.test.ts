@@ -27,7 +27,7 @@ async function own(
   { expiresAt = future, at = now } = {},
 ) {
   const object = { hash: hashOf(id), accountId, provider, expiresAt, historyTokens: 0 };
-  await storeFolder.writer.write({ kind: "own", objects: [object], at });
+  await storeFolder.writer.write({ kind: "recordOwners", objects: [object], at });
 }
 
 /** The provider to which each of the accounts may come with the id. */
@@ -63,7 +63,7 @@ describe("an object of a provider belongs to", () => {
         historyTokens: 0,
       };
     });
-    await storeFolder.writer.write({ kind: "own", objects, at: now });
+    await storeFolder.writer.write({ kind: "recordOwners", objects, at: now });
     expect([owners("resp_1").alice, owners("resp_2").alice]).toEqual(["first", "first"]);
   });
 

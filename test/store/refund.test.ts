@@ -28,8 +28,8 @@ afterEach(async () => {
 });
 
 async function charge(id: string, owner = alice, end = {}): Promise<void> {
-  await storeFolder.writer.write({ kind: "open", request: opened(id, owner) });
-  await storeFolder.writer.write({ kind: "end", end: ended(id, end) });
+  await storeFolder.writer.write({ kind: "openRequest", request: opened(id, owner) });
+  await storeFolder.writer.write({ kind: "settleRequest", settlement: ended(id, end) });
 }
 
 function refund(request: string, amount: bigint | null = null, ref: string | null = null) {
@@ -109,7 +109,7 @@ describe("a refund", () => {
       4_000_000_000_000_000_000n,
       1_223_372_036_853_786_000n,
     ])
-      storeFolder.store.admin.book(actor, {
+      storeFolder.store.admin.changeBalance(actor, {
         account: "alice",
         kind: "credit",
         amount,
@@ -155,7 +155,7 @@ describe("a refund with a ref", () => {
     [
       "a credit",
       () =>
-        storeFolder.store.admin.book(actor, {
+        storeFolder.store.admin.changeBalance(actor, {
           account: "alice",
           kind: "credit",
           amount: 295n,
@@ -174,7 +174,7 @@ describe("a refund with a ref", () => {
 
   test("of a credit is refused", async () => {
     await charge("req_1");
-    storeFolder.store.admin.book(actor, {
+    storeFolder.store.admin.changeBalance(actor, {
       account: "alice",
       kind: "credit",
       amount: costOfEnded,
@@ -202,7 +202,7 @@ describe("a refund is refused", () => {
   });
 
   test("of a request that runs", async () => {
-    await storeFolder.writer.write({ kind: "open", request: opened("req_1", alice) });
+    await storeFolder.writer.write({ kind: "openRequest", request: opened("req_1", alice) });
     expect(() => refund("req_1")).toThrow("still running");
   });
 

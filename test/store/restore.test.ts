@@ -77,7 +77,7 @@ describe("a restore", () => {
       requests: 4,
       kept: join(realpathSync(folder), keptAs),
       newer: undefined,
-      revived: { keys: [], accounts: [] },
+      reactivated: { keys: [], accounts: [] },
     });
     expect([readFileSync(file), statSync(file).mtimeMs]).toEqual(before);
     expect(readdirSync(folder).sort()).toEqual(["tollgate.db", keptAs, "tollgate.db.lock"]);
@@ -92,8 +92,8 @@ describe("a restore", () => {
     fund(storeFolder.store, "carol", 7n);
     const [alice] = storeFolder.store.keys.list("alice");
     const owner = { accountId: alice?.accountId ?? 0, keyId: alice?.id ?? 0 };
-    await storeFolder.writer.write({ kind: "open", request: opened("req_new", owner) });
-    await storeFolder.writer.write({ kind: "end", end: ended("req_new") });
+    await storeFolder.writer.write({ kind: "openRequest", request: opened("req_new", owner) });
+    await storeFolder.writer.write({ kind: "settleRequest", settlement: ended("req_new") });
     await backUp({ database: storeFolder.path, file: target, stopped: never });
     const { kept = "", newer } = await restored();
     // A key was made, and money credited.
@@ -121,7 +121,7 @@ describe("a restore", () => {
     await backUp({ database: storeFolder.path, file: target, stopped: never });
     expect(await restored()).toMatchObject({
       newer: { requests: 0, ledgerRows: 0, adminLogRows: 6 },
-      revived: { keys: ["key_alice", "key_graced"], accounts: ["bob"] },
+      reactivated: { keys: ["key_alice", "key_graced"], accounts: ["bob"] },
     });
   });
 
@@ -185,7 +185,7 @@ describe("a restore", () => {
 
   test("keeps a damaged database too", async () => {
     writeFileSync(target, "precious text\n".repeat(1000));
-    expect(await restored()).toMatchObject({ newer: undefined, revived: undefined });
+    expect(await restored()).toMatchObject({ newer: undefined, reactivated: undefined });
     expect(readFileSync(join(folder, keptAs), "utf8")).toBe("precious text\n".repeat(1000));
     expect(names(target)).toEqual(["alice", "bob"]);
   });

@@ -64,12 +64,18 @@ describe("what a request costs is charged", () => {
     const owner = fund(store, "alice", balance);
     store.admin.setOverdraft(actor, "alice", overdraft);
     if (others !== undefined) {
-      await writer.write({ kind: "open", request: opened("req_other", owner, { hold: others }) });
+      await writer.write({
+        kind: "openRequest",
+        request: opened("req_other", owner, { hold: others }),
+      });
     }
-    await writer.write({ kind: "open", request: opened("req_1", owner, { hold }) });
+    await writer.write({ kind: "openRequest", request: opened("req_1", owner, { hold }) });
     expect(store.accounts.find("alice")?.held).toBe(hold + (others ?? 0n));
 
-    expect(await writer.write({ kind: "end", end: ended("req_1") })).toEqual({ charge, writeOff });
+    expect(await writer.write({ kind: "settleRequest", settlement: ended("req_1") })).toEqual({
+      charge,
+      writeOff,
+    });
 
     expect(store.accounts.find("alice")).toMatchObject({
       balance: balance - charge,
@@ -86,10 +92,10 @@ describe("what a request costs is charged", () => {
     const { store, writer } = storeFolder;
     const owner = fund(store, "alice", 50_000n);
     const before = opened("req_0", owner, { hold: 50_000n });
-    await writer.write({ kind: "open", request: before });
-    await writer.write({ kind: "end", end: ended("req_0", unbilled) });
-    await writer.write({ kind: "open", request: opened("req_1", owner, { hold: 10n }) });
-    expect(await writer.write({ kind: "end", end: ended("req_1") })).toEqual({
+    await writer.write({ kind: "openRequest", request: before });
+    await writer.write({ kind: "settleRequest", settlement: ended("req_0", unbilled) });
+    await writer.write({ kind: "openRequest", request: opened("req_1", owner, { hold: 10n }) });
+    expect(await writer.write({ kind: "settleRequest", settlement: ended("req_1") })).toEqual({
       charge: costOfEnded,
       writeOff: 0n,
     });
@@ -109,8 +115,8 @@ describe("the ledger", () => {
   ])("%s", async (_, changes, rows) => {
     const { store, writer } = storeFolder;
     const owner = fund(store, "alice", 1_000_000n);
-    await writer.write({ kind: "open", request: opened("req_1", owner) });
-    await writer.write({ kind: "end", end: ended("req_1", changes) });
+    await writer.write({ kind: "openRequest", request: opened("req_1", owner) });
+    await writer.write({ kind: "settleRequest", settlement: ended("req_1", changes) });
     const charges = store.ledger
       .history(owner.accountId, 10)
       .filter(({ kind }) => kind === "charge");
@@ -122,16 +128,16 @@ describe("the ledger", () => {
     const large = 2n ** 53n + 1n;
     const owner = fund(store, "alice", large);
     expect(store.accounts.find("alice")?.balance).toBe(large);
-    store.admin.book(actor, {
+    store.admin.changeBalance(actor, {
       account: "alice",
       kind: "credit",
       amount: large,
       ref: null,
       note: null,
     });
-    await writer.write({ kind: "open", request: opened("req_1", owner, { hold: large }) });
+    await writer.write({ kind: "openRequest", request: opened("req_1", owner, { hold: large }) });
     expect(store.accounts.find("alice")).toMatchObject({ balance: large * 2n, held: large });
-    await writer.write({ kind: "end", end: ended("req_1") });
+    await writer.write({ kind: "settleRequest", settlement: ended("req_1") });
     expect(store.accounts.find("alice")?.balance).toBe(large * 2n - costOfEnded);
     expect(
       store.ledger.history(owner.accountId, 3).map(({ balanceAfter }) => balanceAfter),
@@ -146,8 +152,8 @@ describe("a day whose sums leave 64 bits", () => {
     const { writer } = storeFolder;
     for (let at = 0; at < count; at += 1) {
       const id = `req_${model}_${at}`;
-      await writer.write({ kind: "open", request: opened(id, owner, { model }) });
-      await writer.write({ kind: "end", end: ended(id, { operatorCost: huge }) });
+      await writer.write({ kind: "openRequest", request: opened(id, owner, { model }) });
+      await writer.write({ kind: "settleRequest", settlement: ended(id, { operatorCost: huge }) });
     }
   }
 
@@ -175,9 +181,9 @@ describe("a request", () => {
   test("ends once: a second end is refused and charges nothing", async () => {
     const { store, writer } = storeFolder;
     const owner = fund(store, "alice", 1_000_000n);
-    await writer.write({ kind: "open", request: opened("req_1", owner) });
-    await writer.write({ kind: "end", end: ended("req_1") });
-    const again = writer.write({ kind: "end", end: ended("req_1") });
+    await writer.write({ kind: "openRequest", request: opened("req_1", owner) });
+    await writer.write({ kind: "settleRequest", settlement: ended("req_1") });
+    const again = writer.write({ kind: "settleRequest", settlement: ended("req_1") });
     expect(await again.catch((error: unknown) => error)).toMatchObject({
       name: "WriteError",
       failure: "refused",
@@ -188,8 +194,11 @@ describe("a request", () => {
   test("that claims another cost than its tokens have is refused and stays open", async () => {
     const { store, writer } = storeFolder;
     const owner = fund(store, "alice", 1_000_000n);
-    await writer.write({ kind: "open", request: opened("req_1", owner) });
-    const wrong = writer.write({ kind: "end", end: ended("req_1", { cost: costOfEnded + 1n }) });
+    await writer.write({ kind: "openRequest", request: opened("req_1", owner) });
+    const wrong = writer.write({
+      kind: "settleRequest",
+      settlement: ended("req_1", { cost: costOfEnded + 1n }),
+    });
     expect(await wrong.catch((error: unknown) => error)).toMatchObject({ failure: "refused" });
     expect(store.requests.find("req_1")).toMatchObject({ status: "running", charge: 0n });
     expect(store.accounts.find("alice")).toMatchObject({ balance: 1_000_000n, held: 100_000n });
@@ -198,8 +207,8 @@ describe("a request", () => {
   test("keeps its attempts in their order", async () => {
     const { store, writer } = storeFolder;
     const owner = fund(store, "alice", 1_000_000n);
-    await writer.write({ kind: "open", request: opened("req_1", owner) });
-    await writer.write({ kind: "end", end: ended("req_1") });
+    await writer.write({ kind: "openRequest", request: opened("req_1", owner) });
+    await writer.write({ kind: "settleRequest", settlement: ended("req_1") });
     expect(store.requests.attempts("req_1")).toEqual([...ended("req_1").attempts]);
     expect(store.requests.find("req_1")?.attemptCount).toBe(2);
   });
@@ -207,9 +216,9 @@ describe("a request", () => {
   test("that a crash left running is interrupted, its hold is gone, and nothing is charged", async () => {
     const { store, writer } = storeFolder;
     const owner = fund(store, "alice", 1_000_000n);
-    await writer.write({ kind: "open", request: opened("req_1", owner) });
-    await writer.write({ kind: "open", request: opened("req_2", owner) });
-    await writer.write({ kind: "end", end: ended("req_2") });
+    await writer.write({ kind: "openRequest", request: opened("req_1", owner) });
+    await writer.write({ kind: "openRequest", request: opened("req_2", owner) });
+    await writer.write({ kind: "settleRequest", settlement: ended("req_2") });
     expect(store.interruptRunning()).toEqual({ count: 1, held: 100_000n });
     expect(store.interruptRunning()).toEqual({ count: 0, held: 0n });
     expect(store.requests.find("req_1")?.status).toBe("interrupted");

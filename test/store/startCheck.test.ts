@@ -26,7 +26,7 @@ describe("a gateway starts", () => {
 
   test("on books in which requests were under way", async () => {
     const carol = fund(storeFolder.store, "carol", 1_000_000n);
-    await storeFolder.writer.write({ kind: "open", request: opened("req_open", carol) });
+    await storeFolder.writer.write({ kind: "openRequest", request: opened("req_open", carol) });
     start();
     expect(storeFolder.store.interruptRunning()).toMatchObject({ count: 1 });
     start();

@@ -18,11 +18,14 @@ beforeAll(async () => {
   storeFolder = await openStoreFolder();
   const owner = fund(storeFolder.store, "alice", 1_000_000n);
   fund(storeFolder.store, "bob", 5n);
-  await storeFolder.writer.write({ kind: "open", request: opened("req_done", owner) });
-  await storeFolder.writer.write({ kind: "end", end: ended("req_done") });
-  await storeFolder.writer.write({ kind: "open", request: opened("req_open", owner) });
-  await storeFolder.writer.write({ kind: "open", request: opened("req_failed", owner) });
-  await storeFolder.writer.write({ kind: "end", end: ended("req_failed", unbilled) });
+  await storeFolder.writer.write({ kind: "openRequest", request: opened("req_done", owner) });
+  await storeFolder.writer.write({ kind: "settleRequest", settlement: ended("req_done") });
+  await storeFolder.writer.write({ kind: "openRequest", request: opened("req_open", owner) });
+  await storeFolder.writer.write({ kind: "openRequest", request: opened("req_failed", owner) });
+  await storeFolder.writer.write({
+    kind: "settleRequest",
+    settlement: ended("req_failed", unbilled),
+  });
   const part = { request: "req_done", amount: 295n, ref: null, note: null };
   storeFolder.store.admin.refund(actor, part);
   sqlite = new Database(storeFolder.path, { readwrite: true, safeIntegers: true });

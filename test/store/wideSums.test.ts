@@ -29,7 +29,7 @@ afterEach(async () => {
 
 function credit(): void {
   const booking = { account: "alice", kind: "credit", ref: null, note: null } as const;
-  storeFolder.store.admin.book(actor, { ...booking, amount: NANO_ROUBLES_MAX });
+  storeFolder.store.admin.changeBalance(actor, { ...booking, amount: NANO_ROUBLES_MAX });
 }
 
 test("the audit adds up charges and refunds of several days that together leave 64 bits", async () => {
@@ -38,10 +38,12 @@ test("the audit adds up charges and refunds of several days that together leave 
     for (const id of [`req_${day}_1`, `req_${day}_2`]) {
       const hold = NANO_ROUBLES_MAX;
       const request = opened(id, alice, { at: actor.at + day * DAY_MS, priceOutput, hold });
-      await storeFolder.writer.write({ kind: "open", request });
+      await storeFolder.writer.write({ kind: "openRequest", request });
       const tokens = { promptTokens: 0, cachedTokens: 0, cacheWriteTokens: 0 };
       const end = ended(id, { ...tokens, completionTokens: TOKENS, cost: NANO_ROUBLES_MAX });
-      expect(await storeFolder.writer.write({ kind: "end", end })).toMatchObject({ writeOff: 0n });
+      expect(
+        await storeFolder.writer.write({ kind: "settleRequest", settlement: end }),
+      ).toMatchObject({ writeOff: 0n });
       if (day < 2)
         storeFolder.store.admin.refund(actor, { request: id, amount: null, ref: null, note: null });
     }
@@ -58,16 +60,19 @@ test("an account that was promised more than 64 bits hold can be shown, charged 
   sqlite.close();
   for (const id of ["req_1", "req_2", "req_3"]) {
     const request = opened(id, alice, { hold: NANO_ROUBLES_MAX });
-    await storeFolder.writer.write({ kind: "open", request });
+    await storeFolder.writer.write({ kind: "openRequest", request });
   }
   expect(storeFolder.store.accounts.find("alice")).toMatchObject({ held: 3n * NANO_ROUBLES_MAX });
   const more = opened("req_4", alice, { hold: 1n, promised: 3n * NANO_ROUBLES_MAX + 1n });
-  expect(await storeFolder.writer.write({ kind: "open", request: more }).catch(String)).toContain(
-    "cannot pay the hold",
-  );
+  expect(
+    await storeFolder.writer.write({ kind: "openRequest", request: more }).catch(String),
+  ).toContain("cannot pay the hold");
   // Beyond its hold nothing is left for it.
-  await storeFolder.writer.write({ kind: "end", end: ended("req_1") });
+  await storeFolder.writer.write({ kind: "settleRequest", settlement: ended("req_1") });
   for (const id of ["req_2", "req_3"])
-    await storeFolder.writer.write({ kind: "end", end: ended(id, { status: "cancelled" }) });
+    await storeFolder.writer.write({
+      kind: "settleRequest",
+      settlement: ended(id, { status: "cancelled" }),
+    });
   expect(storeFolder.store.accounts.find("alice")).toMatchObject({ held: 0n });
 });

@@ -14,14 +14,20 @@ const beyondDoubles = 9_007_199_254_740_993n;
 const operations: {
   [Kind in WriteOperation["kind"]]: readonly Extract<WriteOperation, { kind: Kind }>[];
 } = {
-  open: [{ kind: "open", request: opened("req_1", owner, { hold: beyondDoubles }) }],
-  end: [
-    { kind: "end", end: ended("req_1", { cost: beyondDoubles, operatorCost: -beyondDoubles }) },
-    { kind: "end", end: ended("req_2", { provider: null, operatorCost: null, firstByteMs: null }) },
-  ],
-  own: [
+  openRequest: [{ kind: "openRequest", request: opened("req_1", owner, { hold: beyondDoubles }) }],
+  settleRequest: [
     {
-      kind: "own",
+      kind: "settleRequest",
+      settlement: ended("req_1", { cost: beyondDoubles, operatorCost: -beyondDoubles }),
+    },
+    {
+      kind: "settleRequest",
+      settlement: ended("req_2", { provider: null, operatorCost: null, firstByteMs: null }),
+    },
+  ],
+  recordOwners: [
+    {
+      kind: "recordOwners",
       objects: [
         {
           hash: new Uint8Array([0, 127, 255]),
@@ -35,7 +41,7 @@ const operations: {
       at: 77,
     },
   ],
-  touch: [{ kind: "touch", keyId: 9, at: 77 }],
+  touchKey: [{ kind: "touchKey", keyId: 9, at: 77 }],
   probe: [{ kind: "probe" }],
   fold: [{ kind: "fold", before: 77 }],
 };

@@ -26,12 +26,12 @@ describe("the writer", () => {
     const owner = fund(store, "alice", 1_000_000n);
     // Asked for in one turn, before the Worker can have begun, they are one batch.
     const results = await Promise.allSettled([
-      writer.write({ kind: "open", request: opened("req_1", owner) }),
-      writer.write({ kind: "end", end: ended("req_unknown") }),
-      writer.write({ kind: "open", request: opened("req_1", owner) }),
-      writer.write({ kind: "end", end: ended("req_1") }),
-      writer.write({ kind: "end", end: ended("req_1") }),
-      writer.write({ kind: "touch", keyId: owner.keyId, at: 77 }),
+      writer.write({ kind: "openRequest", request: opened("req_1", owner) }),
+      writer.write({ kind: "settleRequest", settlement: ended("req_unknown") }),
+      writer.write({ kind: "openRequest", request: opened("req_1", owner) }),
+      writer.write({ kind: "settleRequest", settlement: ended("req_1") }),
+      writer.write({ kind: "settleRequest", settlement: ended("req_1") }),
+      writer.write({ kind: "touchKey", keyId: owner.keyId, at: 77 }),
     ]);
     expect(results.map(({ status }) => status)).toEqual([
       "fulfilled",
@@ -52,8 +52,8 @@ describe("the writer", () => {
     const ids = Array.from({ length: 1000 }, (_, at) => `req_${at}`);
     await Promise.all(
       ids.flatMap((id) => [
-        writer.write({ kind: "open", request: opened(id, owner) }),
-        writer.write({ kind: "end", end: ended(id) }),
+        writer.write({ kind: "openRequest", request: opened(id, owner) }),
+        writer.write({ kind: "settleRequest", settlement: ended(id) }),
       ]),
     );
     expect(store.accounts.find("alice")?.balance).toBe(1_000_000_000n - 1000n * costOfEnded);
@@ -64,7 +64,10 @@ describe("the writer", () => {
     const { store, writer } = storeFolder;
     const owner = fund(store, "alice", 1_000_000n);
     for (let at = 0; at < 20; at++) {
-      await writer.write({ kind: "open", request: opened(`req_${at}`, owner, { hold: 1n }) });
+      await writer.write({
+        kind: "openRequest",
+        request: opened(`req_${at}`, owner, { hold: 1n }),
+      });
       expect(store.requests.find(`req_${at}`)?.status).toBe("running");
     }
   });
@@ -74,11 +77,11 @@ describe("the writer", () => {
     const owner = fund(store, "alice", 100n);
     const results = await Promise.allSettled([
       writer.write({
-        kind: "open",
+        kind: "openRequest",
         request: opened("req_1", owner, { hold: 101n, promised: 101n }),
       }),
-      writer.write({ kind: "end", end: ended("req_1") }),
-      writer.write({ kind: "touch", keyId: owner.keyId, at: 77 }),
+      writer.write({ kind: "settleRequest", settlement: ended("req_1") }),
+      writer.write({ kind: "touchKey", keyId: owner.keyId, at: 77 }),
     ]);
     const failures = results.map((result) => result.status === "rejected" && result.reason.failure);
     expect(failures).toEqual(["insufficient", "refused", false]);
@@ -90,8 +93,8 @@ describe("the writer", () => {
     const { store, writer, path } = storeFolder;
     const owner = fund(store, "alice", 1_000_000_000n);
     for (let at = 0; at < 600; at++) {
-      await writer.write({ kind: "open", request: opened(`req_${at}`, owner) });
-      await writer.write({ kind: "end", end: ended(`req_${at}`) });
+      await writer.write({ kind: "openRequest", request: opened(`req_${at}`, owner) });
+      await writer.write({ kind: "settleRequest", settlement: ended(`req_${at}`) });
     }
     // Each request writes some 60 KB of pages to the log: all of them would be 36 MB.
     expect(Bun.file(`${path}-wal`).size).toBeLessThan(12_000_000);
@@ -101,8 +104,8 @@ describe("the writer", () => {
   test("ends only after what it was asked before", async () => {
     const { store, writer } = storeFolder;
     const owner = fund(store, "alice", 1_000_000n);
-    const open = writer.write({ kind: "open", request: opened("req_1", owner) });
-    const end = writer.write({ kind: "end", end: ended("req_1") });
+    const open = writer.write({ kind: "openRequest", request: opened("req_1", owner) });
+    const end = writer.write({ kind: "settleRequest", settlement: ended("req_1") });
     await writer.close();
     expect(await Promise.all([open, end])).toHaveLength(2);
     expect(store.requests.find("req_1")?.status).toBe("done");
@@ -117,7 +120,7 @@ describe("the writer", () => {
       const tryToEnd = async (id: string): Promise<void> => {
         for (;;) {
           try {
-            await writer.write({ kind: "end", end: ended(id) });
+            await writer.write({ kind: "settleRequest", settlement: ended(id) });
             return;
           } catch (error) {
             if (!(error instanceof WriteError) || error.failure !== "busy") throw error;
@@ -127,7 +130,7 @@ describe("the writer", () => {
         }
       };
       for (const id of ["req_1", "req_2"])
-        await writer.write({ kind: "open", request: opened(id, owner) });
+        await writer.write({ kind: "openRequest", request: opened(id, owner) });
       const { sqlite: other } = connect(path, "process");
       other.run("BEGIN IMMEDIATE");
       try {
@@ -158,17 +161,17 @@ describe("the writer", () => {
     });
     const answered: string[] = [];
     const note = (what: string) => () => answered.push(what);
-    await writer.write({ kind: "open", request: opened("req_a", owner) });
+    await writer.write({ kind: "openRequest", request: opened("req_a", owner) });
     // The other writer too has prepared its statements by then.
-    await storeFolder.writer.write({ kind: "touch", keyId: owner.keyId, at: 77 });
+    await storeFolder.writer.write({ kind: "touchKey", keyId: owner.keyId, at: 77 });
     breakInserts(path);
     void writer
-      .write({ kind: "open", request: opened("req_b", owner) })
+      .write({ kind: "openRequest", request: opened("req_b", owner) })
       .then(note("b is opened"), note("b is refused"));
     // In its own turn, and so in a batch of its own behind the one that fails.
     await Promise.resolve();
     void writer
-      .write({ kind: "end", end: ended("req_a") })
+      .write({ kind: "settleRequest", settlement: ended("req_a") })
       .then(note("a is ended"), note("a is not ended"));
     await failed.promise;
     // Nothing is to come that could be waited for: what the Worker says behind the failure comes within some ms.

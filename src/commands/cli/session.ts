@@ -4,9 +4,9 @@ import { loadConfig } from "../../config/load.ts";
 import type { Config } from "../../config/schema.ts";
 import { systemClock } from "../../lib/clock.ts";
 import {
-  emptyDatabase,
-  describeOpenError,
-  missingFolder,
+  emptyFileProblem,
+  toStoreError,
+  missingFolderProblem,
   openStore,
   refuseOrphanedWal,
   type Actor,
@@ -33,7 +33,7 @@ export interface Session {
 }
 
 /** Only a command that makes an account makes a database for it: of one that was just made the others could tell nothing true. */
-export type Access = "existing" | "new";
+export type Access = "findOrThrow" | "new";
 
 /** The options of every command, wherever on the line they stood. */
 export function globalOptions(command: Command): GlobalOptions {
@@ -62,7 +62,7 @@ export async function runSession<T>(
 ): Promise<T> {
   const { config } = loadConfig({ path: configPath, secrets: "unread" });
   const { path, durability } = config.database;
-  if (access === "existing") requireDatabase(path);
+  if (access === "findOrThrow") requireDatabase(path);
   let store: Store | undefined;
   const session = {
     config,
@@ -75,7 +75,7 @@ export async function runSession<T>(
   try {
     return await work(session);
   } catch (error) {
-    throw describeOpenError(path, error);
+    throw toStoreError(path, error);
   } finally {
     store?.close();
   }
@@ -86,10 +86,10 @@ export function requireDatabase(path: string): void {
   refuseOrphanedWal(path);
   if (!existsSync(path))
     throw new CommandFailure(
-      missingFolder(path) ??
+      missingFolderProblem(path) ??
         `there is no database at ${path}: \`tollgate serve\` or \`tollgate accounts create\` makes it`,
     );
-  const empty = emptyDatabase(path);
+  const empty = emptyFileProblem(path);
   if (empty !== undefined) throw new CommandFailure(empty);
 }
 

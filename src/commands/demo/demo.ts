@@ -137,7 +137,7 @@ function fundedKey({ app }: GatewayServer): string {
     label: "demo",
     createdAt: actor.at,
   });
-  app.gateway.store.admin.book(actor, {
+  app.gateway.store.admin.changeBalance(actor, {
     account: ACCOUNT,
     kind: "credit",
     amount: FUNDS,

@@ -1,7 +1,7 @@
 import {
-  emptyDatabase,
+  emptyFileProblem,
   inspectStore,
-  missingFolder,
+  missingFolderProblem,
   hardLinkProblem,
   StoreError,
   type StoreInspection,
@@ -22,7 +22,7 @@ export function readDatabase(path: string): DatabaseReading {
   try {
     const inspection = inspectStore(path);
     if (inspection === undefined) return { verdict: noneYet(path), lastEntry: "none" };
-    const problem = emptyDatabase(path) ?? hardLinkProblem(path);
+    const problem = emptyFileProblem(path) ?? hardLinkProblem(path);
     const verdict = problem === undefined ? judgeDatabase(path, inspection) : failed(problem);
     return { verdict, lastEntry: inspection.lastEntryMs ?? "none" };
   } catch (error) {
@@ -32,7 +32,7 @@ export function readDatabase(path: string): DatabaseReading {
 }
 
 function noneYet(path: string): Verdict {
-  const missing = missingFolder(path);
+  const missing = missingFolderProblem(path);
   if (missing !== undefined) return failed(missing);
   return passed(
     `there is none yet at ${path}: \`tollgate serve\` or \`tollgate accounts create\` makes it`,

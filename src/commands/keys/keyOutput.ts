@@ -8,7 +8,7 @@ import { isoTime, isoTimeOrNull } from "../../lib/time.ts";
 
 /** One key, for `keys show` and `keys set`. */
 export function shownKey({ store, actor }: Session, row: KeyRow): Result {
-  const newest = store.keys.newestOfLine(row);
+  const newest = store.keys.newestOfChain(row);
   return { document: keyDocument(row), text: () => keyText(row, newest, actor.at) };
 }
 

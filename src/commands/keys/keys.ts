@@ -29,14 +29,14 @@ export function addKeys(program: Command): void {
     .description("show keys, the secret part left out")
     .option("--account <name>", "only this account's")
     .action((options: { account?: string }, command: Command) =>
-      withSession(command, "existing", (session) => list(session, options.account)),
+      withSession(command, "findOrThrow", (session) => list(session, options.account)),
     );
   keys
     .command("show")
     .description("show one key, the secret part left out")
     .argument("<id>", KEY_ID_DESCRIPTION, keyId)
     .action((id: string, _: unknown, command: Command) =>
-      withSession(command, "existing", (session) => show(session, id)),
+      withSession(command, "findOrThrow", (session) => show(session, id)),
     );
   addChanges(keys);
 }
@@ -58,7 +58,7 @@ function addChanges(keys: Command): void {
     .description("refuse a key for ever, from the next request on")
     .argument("<id>", KEY_ID_DESCRIPTION, keyId)
     .action((id: string, _: unknown, command: Command) =>
-      withSession(command, "existing", (session) => revoke(session, id)),
+      withSession(command, "findOrThrow", (session) => revoke(session, id)),
     );
 }
 
@@ -78,7 +78,7 @@ function create(session: Session, options: CreateOptions): Result {
 }
 
 function list(session: Session, account: string | undefined): Result {
-  if (account !== undefined) session.store.accounts.existing(account);
+  if (account !== undefined) session.store.accounts.findOrThrow(account);
   const rows = session.store.keys.list(account);
   const owner = account ?? "NAME";
   return {
@@ -91,7 +91,7 @@ function list(session: Session, account: string | undefined): Result {
 }
 
 function show(session: Session, id: string): Result {
-  return shownKey(session, session.store.keys.existing(id));
+  return shownKey(session, session.store.keys.findOrThrow(id));
 }
 
 async function set(command: Command, id: string, options: SettingOptions): Promise<void> {
@@ -100,7 +100,7 @@ async function set(command: Command, id: string, options: SettingOptions): Promi
       status: 2,
     });
   }
-  await withSession(command, "existing", (session) => {
+  await withSession(command, "findOrThrow", (session) => {
     const changes = settingsOf(session.config, options);
     return shownKey(session, session.store.admin.changeKey(session.actor, id, changes));
   });
@@ -140,7 +140,7 @@ export function addKeyRotation(keys: Command): void {
         .default(graceDuration(GRACE_DEFAULT), GRACE_DEFAULT),
     )
     .action((id: string, options: RotateOptions, command: Command) =>
-      withSession(command, "existing", (session) => rotate(session, id, options.grace)),
+      withSession(command, "findOrThrow", (session) => rotate(session, id, options.grace)),
     );
 }
 

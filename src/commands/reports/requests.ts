@@ -68,7 +68,7 @@ export function addRequests(program: Command): void {
     .argument("<id>", "such as req_01jd..., the x-request-id of its answer")
     .action((id: string, _: unknown, command: Command) => {
       refuseListOptions(requests);
-      return withSession(command, "existing", (session) => show(session, id));
+      return withSession(command, "findOrThrow", (session) => show(session, id));
     });
 }
 
@@ -85,8 +85,8 @@ function refuseListOptions(requests: Command): void {
 
 function list(session: Session, options: ListOptions): Report {
   const { account, key } = options;
-  if (account !== undefined) session.store.accounts.existing(account);
-  if (key !== undefined) session.store.keys.existing(key);
+  if (account !== undefined) session.store.accounts.findOrThrow(account);
+  if (key !== undefined) session.store.keys.findOrThrow(key);
   const rows = session.store.requests.list(options);
   const document = rows.map(requestDocument);
   return {

@@ -27,7 +27,7 @@ export function addUsage(program: Command): void {
 }
 
 function read(session: Session, { by, account, since, until }: UsageOptions): UsageRow[] {
-  if (account !== undefined) session.store.accounts.existing(account);
+  if (account !== undefined) session.store.accounts.findOrThrow(account);
   return session.store.usage(by, { account, since, until });
 }
 

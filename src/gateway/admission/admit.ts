@@ -147,7 +147,7 @@ async function holdMoney(
       refuseWhileUnwritable(gateway);
       return known(keys.funds(caller.id));
     },
-    fundsExcluding: (requestIds) => known(keys.fundsExcluding(caller.id, requestIds)),
+    fundsWithSettled: (requestIds) => known(keys.fundsWithSettled(caller.id, requestIds)),
   };
   const holdWait = { waitMs: context.snapshot.config.billing.holdWaitMs, signal };
   const taken = await gateway.holds.takeOrWait(holdWait, owner, range, fundsReader);

@@ -83,6 +83,6 @@ export function objectRecorder(
     const objects = named.map(({ id, tokens = historyTokens }) => {
       return { hash: sha256(id), accountId, provider, expiresAt, historyTokens: tokens };
     });
-    await commit(writer, clock, { kind: "own", objects, at }, () => !meter.couldNotOpen);
+    await commit(writer, clock, { kind: "recordOwners", objects, at }, () => !meter.couldNotOpen);
   };
 }

@@ -10,7 +10,7 @@ import {
   type Successor,
 } from "./keyChanges.ts";
 import { keyTable, type KeyChanges, type KeyRow, type NewKey } from "../tables/keys.ts";
-import { ledgerTable, refTaken, SPENDABLE_MAX } from "../tables/ledger.ts";
+import { ledgerTable, refTakenError, SPENDABLE_MAX } from "../tables/ledger.ts";
 import { refund, type Refunded, type RefundRequest } from "./refund.ts";
 import { newRowId } from "../schema/columns.ts";
 import { StoreError, type Connection } from "../sqlite.ts";
@@ -54,7 +54,7 @@ export interface Admin {
   ): Rotated;
   /** `applied` is false when it was revoked before. */
   revokeKey(actor: Actor, publicId: string): { key: KeyRow; applied: boolean };
-  book(actor: Actor, booking: LedgerChange): LedgerChangeResult;
+  changeBalance(actor: Actor, booking: LedgerChange): LedgerChangeResult;
   /** Gives back what a request was charged, or a part of it. */
   refund(actor: Actor, refunding: RefundRequest): Refunded;
 }
@@ -75,18 +75,18 @@ export function admin(connection: Connection): Admin {
       }),
     setOverdraft: (actor, name, overdraft) =>
       change(actor, { command: "accounts set", subject: name }, () => {
-        const account = accounts.existing(name);
+        const account = accounts.findOrThrow(name);
         refuseOverdraft(account, overdraft);
         accounts.setOverdraft(account.id, overdraft);
-        return { result: accounts.existing(name), detail: overdraftDetail(overdraft) };
+        return { result: accounts.findOrThrow(name), detail: overdraftDetail(overdraft) };
       }),
     setDisabled: (actor, name, disabled) =>
       change(
         actor,
         { command: disabled ? "accounts disable" : "accounts enable", subject: name },
         () => {
-          accounts.setDisabled(accounts.existing(name).id, disabled);
-          return { result: accounts.existing(name), detail: null };
+          accounts.setDisabled(accounts.findOrThrow(name).id, disabled);
+          return { result: accounts.findOrThrow(name), detail: null };
         },
       ),
     createKey: (actor, account, key) =>
@@ -96,7 +96,7 @@ export function admin(connection: Connection): Admin {
           existing ?? accounts.insert({ name: account, overdraft: 0n, createdAt: actor.at });
         keys.insert({ ...key, accountId: owner.id });
         const result = {
-          key: keys.existing(key.publicId),
+          key: keys.findOrThrow(key.publicId),
           createdAccount: existing === undefined,
         };
         return { result, detail: `account ${account}` };
@@ -113,12 +113,12 @@ export function admin(connection: Connection): Admin {
       }),
     revokeKey: (actor, publicId) =>
       change(actor, { command: "keys revoke", subject: publicId }, () => {
-        const applied = keys.revoke(keys.existing(publicId).id, actor.at);
-        return { result: { key: keys.existing(publicId), applied }, detail: null, applied };
+        const applied = keys.revoke(keys.findOrThrow(publicId).id, actor.at);
+        return { result: { key: keys.findOrThrow(publicId), applied }, detail: null, applied };
       }),
-    book: (actor, booking) =>
+    changeBalance: (actor, booking) =>
       change(actor, { command: `balance ${booking.kind}`, subject: booking.account }, () => {
-        const result = book(connection, actor, accounts.existing(booking.account), booking);
+        const result = book(connection, actor, accounts.findOrThrow(booking.account), booking);
         return { result, detail: bookingDetail(booking), applied: result.applied };
       }),
     refund: (actor, refunding) =>
@@ -167,7 +167,7 @@ function book(
     if (before) {
       const isSame =
         before.accountId === account.id && before.kind === booking.kind && before.amount === amount;
-      if (!isSame) throw refTaken(before);
+      if (!isSame) throw refTakenError(before);
       return { account, applied: false };
     }
   }

@@ -19,10 +19,10 @@ export interface Rotated {
  * transaction. Throws StoreError; also for a revoked key, since nothing would come of it.
  */
 export function changeKey(keys: KeyTable, publicId: string, changes: KeyChanges): KeyRow {
-  const key = keys.existing(publicId);
+  const key = keys.findOrThrow(publicId);
   if (key.revokedAt !== null) throw new StoreError(`key ${revoked(key)}`);
   keys.change(key, changes);
-  return keys.existing(publicId);
+  return keys.findOrThrow(publicId);
 }
 
 /**
@@ -37,8 +37,8 @@ export function rotateKey(
   publicId: string,
   { successor, graceMs }: { successor: Successor; graceMs: number },
 ): Rotated {
-  const old = keys.existing(publicId);
-  refuseRotation(old, keys.newestOfLine(old), actor.at);
+  const old = keys.findOrThrow(publicId);
+  refuseRotation(old, keys.newestOfChain(old), actor.at);
   keys.insert(
     {
       ...successor,
@@ -57,7 +57,7 @@ export function rotateKey(
   const graceEnd = actor.at + graceMs;
   const replacedUntil = Math.min(old.expiresAt ?? graceEnd, graceEnd);
   keys.change(old, { expiresAt: replacedUntil });
-  return { key: keys.existing(successor.publicId), replacedUntil };
+  return { key: keys.findOrThrow(successor.publicId), replacedUntil };
 }
 
 /** What the admin log keeps of a change, in the words of the command line. */

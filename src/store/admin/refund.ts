@@ -1,7 +1,7 @@
 import { formatRoubles } from "../../lib/money.ts";
 import { accountTable, type AccountRow } from "../tables/accounts.ts";
 import type { Actor } from "../schema/schema.ts";
-import { chargeRef, ledgerTable, refTaken, type LedgerRow } from "../tables/ledger.ts";
+import { chargeRef, ledgerTable, refTakenError, type LedgerRow } from "../tables/ledger.ts";
 import { requestTable } from "../tables/requests.ts";
 import { StoreError, type Connection } from "../sqlite.ts";
 
@@ -30,7 +30,7 @@ export function refund(connection: Connection, actor: Actor, refunding: RefundRe
   const { request, ref, note } = refunding;
   const earlier = ref === null ? undefined : ledger.findByRef(ref);
   const charge = ledger.findByRef(chargeRef(request));
-  if (!charge) throw earlier ? refTaken(earlier) : notCharged(connection, request);
+  if (!charge) throw earlier ? refTakenError(earlier) : notCharged(connection, request);
   const refunds = ledger.refundsOf(charge.id);
   const accountNow = (): AccountRow => accountTable(connection).findById(charge.accountId);
   if (earlier) {
@@ -44,7 +44,7 @@ export function refund(connection: Connection, actor: Actor, refunding: RefundRe
     );
     const isSame =
       earlier.refundOf === charge.id && earlier.amount === (refunding.amount ?? leftThen);
-    if (!isSame) throw refTaken(earlier);
+    if (!isSame) throw refTakenError(earlier);
     return { account: accountNow(), amount: earlier.amount, applied: false };
   }
   const left = leftOf(charge, refunds);

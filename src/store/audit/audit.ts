@@ -3,7 +3,7 @@ import { auditLedger } from "./auditLedger.ts";
 import { auditTotals } from "./auditTotals.ts";
 import {
   AUDIT_CACHE_KILOBYTES,
-  checkIntegrityBeside,
+  startIntegrityCheck,
   fileProblems,
   collectProblems,
   PROBLEMS_PER_RULE_MAX,
@@ -19,10 +19,10 @@ export interface AuditReport {
   notes: string[];
 }
 
-/** `atRest`: no gateway is running on the store. `booksOnly`: what people said of keys and accounts is not judged. */
+/** `atRest`: no gateway is running on the store. `moneyOnly`: what people said of keys and accounts is not judged. */
 interface AuditOptions {
   atRest: boolean;
-  booksOnly?: boolean;
+  moneyOnly?: boolean;
 }
 
 /**
@@ -42,13 +42,13 @@ export function auditStore(
  * The same in half the time, for another thread checks the file meanwhile. Where that is not in order, all is asked
  * again in its order, for what a rule may take for granted depends on it.
  */
-export async function auditStoreBeside(
+export async function auditStoreInParallel(
   connection: Pick<Connection, "sqlite">,
   path: string,
   options: AuditOptions,
 ): Promise<AuditReport> {
   const { sqlite } = connection;
-  const check = checkIntegrityBeside(path);
+  const check = startIntegrityCheck(path);
   try {
     sqlite.run(`PRAGMA cache_size = -${AUDIT_CACHE_KILOBYTES}`);
     const report = auditWith(sqlite, options, () => []);
@@ -74,7 +74,7 @@ function auditWith(
     const problems = collectProblems();
     for (const line of checkFile()) problems.add("database file", line);
     for (const line of schemaProblems(sqlite)) problems.add("schema", line);
-    const checks = options.booksOnly ? auditChecks : [...auditChecks, ...settingsChecks];
+    const checks = options.moneyOnly ? auditChecks : [...auditChecks, ...settingsChecks];
     for (const { problem, query } of checks)
       for (const subject of subjects(`${query} LIMIT ${PROBLEMS_PER_RULE_MAX}`))
         problems.add(subject, problem);

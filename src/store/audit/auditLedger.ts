@@ -1,6 +1,6 @@
 import type { Database } from "bun:sqlite";
 import { type Problems, PROBLEMS_PER_RULE_MAX } from "./integrity.ts";
-import { joined, sumWithoutOverflow } from "../tables/usage.ts";
+import { joinSum, splitSum } from "../tables/usage.ts";
 
 /** What the ledger says of one account: nano-roubles. */
 export interface LedgerSums {
@@ -90,7 +90,7 @@ interface Spent extends Folded {
 }
 
 const SPENT = `SELECT key_id AS key, account_id AS account, sum(charged) AS charged,
-    ${sumWithoutOverflow("charge", "charge")}, ${sumWithoutOverflow("refunded", "refunded")}
+    ${splitSum("charge", "charge")}, ${splitSum("refunded", "refunded")}
   FROM daily_totals GROUP BY 1, 2`;
 const WITHOUT_REQUEST = `SELECT l.id, l.account_id AS account, l.kind, l.amount FROM ledger l
   LEFT JOIN ledger c ON c.id = l.refund_of
@@ -122,8 +122,8 @@ export function auditSpent(
       account,
       key,
       charged,
-      charge: joined(charge, chargeRest),
-      refunded: joined(refunded, refundedRest),
+      charge: joinSum(charge, chargeRest),
+      refunded: joinSum(refunded, refundedRest),
     }));
   compareWithLedger(sqlite, { ledger, totals, folded }, problems);
   compareWithKeys(sqlite, totals, problems);

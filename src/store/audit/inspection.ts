@@ -4,13 +4,13 @@ import { NAME_ANOTHER } from "../databaseFile.ts";
 import { settingsChecks } from "./audit.ts";
 import { fileProblems, PROBLEMS_PER_RULE_MAX } from "./integrity.ts";
 import { isGatewayRunning } from "../lock.ts";
-import { schemaAge, type SchemaAge } from "../schema/migrations.ts";
+import { requireSupportedSchema, type SchemaVersion } from "../schema/migrations.ts";
 import { schemaProblems } from "../schema/schemaCheck.ts";
-import { distrustFile, describeOpenError, refuseOrphanedWal, StoreError } from "../sqlite.ts";
+import { setUntrustedFilePragmas, toStoreError, refuseOrphanedWal, StoreError } from "../sqlite.ts";
 
 /** What can be told of a store's file without changing it. */
 export interface StoreInspection {
-  readonly schema: SchemaAge;
+  readonly schema: SchemaVersion;
   readonly isGatewayRunning: boolean;
   /** Without its write-ahead log. */
   readonly bytes: number;
@@ -46,7 +46,7 @@ export function inspectStore(path: string): StoreInspection | undefined {
     sqlite = new Database(path, { readonly: true });
     return inspect(sqlite, path, status.size);
   } catch (cause) {
-    const failure = describeOpenError(path, cause);
+    const failure = toStoreError(path, cause);
     if (failure instanceof StoreError) throw failure;
     throw new StoreError(
       `database cannot be looked at: ${path}; run as the user of the gateway, or ${NAME_ANOTHER}`,
@@ -59,8 +59,8 @@ export function inspectStore(path: string): StoreInspection | undefined {
 
 function inspect(sqlite: Database, path: string, bytes: number): StoreInspection {
   sqlite.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
-  distrustFile(sqlite);
-  const schema = schemaAge(sqlite);
+  setUntrustedFilePragmas(sqlite);
+  const schema = requireSupportedSchema(sqlite);
   const isWhollyChecked = bytes <= WHOLE_CHECK_BYTES_MAX;
   const problems = fileProblems(sqlite, isWhollyChecked ? "integrity_check" : "quick_check");
   const isCurrent = schema.applied === schema.known;

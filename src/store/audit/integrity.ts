@@ -36,7 +36,7 @@ export interface IntegrityCheck {
 }
 
 /** Begins at once, also while this thread is busy. */
-export function checkIntegrityBeside(path: string): IntegrityCheck {
+export function startIntegrityCheck(path: string): IntegrityCheck {
   const worker = startWorker("audit/integrityWorker");
   const { promise, resolve } = Promise.withResolvers<boolean>();
   worker.onmessage = ({ data }: MessageEvent<boolean>) => resolve(data);

@@ -1,6 +1,6 @@
 import type { CopyOrder, CopyReply } from "./copying.ts";
 import { StoreError } from "../sqlite.ts";
-import { readBack, takeSnapshot } from "./verifiedCopy.ts";
+import { copyBackup, copyDatabase } from "./verifiedCopy.ts";
 
 declare const self: Worker;
 
@@ -15,7 +15,7 @@ function replyTo(order: CopyOrder): CopyReply {
   try {
     const { from, to } = order;
     const copy =
-      order.kind === "snapshot" ? takeSnapshot(from, to) : readBack(from, to, order.actor);
+      order.kind === "snapshot" ? copyDatabase(from, to) : copyBackup(from, to, order.actor);
     return { ok: true, copy };
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);

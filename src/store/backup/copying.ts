@@ -4,14 +4,14 @@ import { systemRandom } from "../../lib/random.ts";
 import type { Actor } from "../schema/schema.ts";
 import { OWNER_ONLY, SIDE_SUFFIXES } from "../databaseFile.ts";
 import { withStoreErrors, StoreError } from "../sqlite.ts";
-import { trialOf, type VerifiedCopy } from "./verifiedCopy.ts";
+import { migrationTrialPath, type VerifiedCopy } from "./verifiedCopy.ts";
 import { startWorker } from "../workers.ts";
 import { systemClock } from "../../lib/clock.ts";
 
-/** What the Worker is told: `snapshot` takes a store that is in use, `readBack` a backup. */
+/** What the Worker is told: `snapshot` takes a store that is in use, `copyBackup` a backup. */
 export type CopyOrder =
   | { kind: "snapshot"; from: string; to: string }
-  | { kind: "readBack"; from: string; to: string; actor: Actor };
+  | { kind: "copyBackup"; from: string; to: string; actor: Actor };
 
 export type CopyReply =
   | { ok: true; copy: VerifiedCopy }
@@ -57,7 +57,7 @@ function removeAbandonedCopies(folder: string): void {
 
 /** Removes a copy, and whatever lies beside it. */
 export function discardCopy(copy: string): void {
-  for (const path of [copy, trialOf(copy)])
+  for (const path of [copy, migrationTrialPath(copy)])
     for (const suffix of ["", ...SIDE_SUFFIXES]) rmSync(path + suffix, { force: true });
 }
 

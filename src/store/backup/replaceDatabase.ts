@@ -10,7 +10,7 @@ import {
   type Connection,
   withStoreErrors,
 } from "../sqlite.ts";
-import { orphanedWal, WAL_SUFFIXES, OWNER_ONLY, SIDE_SUFFIXES } from "../databaseFile.ts";
+import { findOrphanedWal, WAL_SUFFIXES, OWNER_ONLY, SIDE_SUFFIXES } from "../databaseFile.ts";
 import { refusalOf } from "../../lib/systemError.ts";
 
 /** A database that no other program can open as long as this is held. */
@@ -29,7 +29,7 @@ const HOLD_PAUSE_MS = 20;
 export function holdDatabase(path: string, waitMs: number): HeldDatabase {
   const nothing = { sqlite: undefined, release() {} };
   // Nobody can open an absent one to which there is a log, and opening it here would remove the log.
-  if (!existsSync(path) || orphanedWal(path) !== undefined) return nothing;
+  if (!existsSync(path) || findOrphanedWal(path) !== undefined) return nothing;
   let connection: Connection | undefined;
   try {
     connection = connect(path, "power");

@@ -2,14 +2,14 @@ import { chownSync, existsSync, lstatSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import type { Database } from "bun:sqlite";
 import type { Actor } from "../schema/schema.ts";
-import { newerThan, type Newer } from "./verifiedCopy.ts";
+import { rowsNewerThan, type NewerRows } from "./verifiedCopy.ts";
 import { discardCopy, makeCopy, partialName } from "./copying.ts";
 import {
   databaseFile,
   lockPath,
   WAL_SUFFIXES,
-  orphanedWal,
-  missingFolder,
+  findOrphanedWal,
+  missingFolderProblem,
 } from "../databaseFile.ts";
 import { takeInstanceLock } from "../lock.ts";
 import { withStoreErrors, StoreError, connectReadOnly, sqliteFault } from "../sqlite.ts";
@@ -25,9 +25,9 @@ export interface Restored {
   /** Where the database that was there before lies now, or its log, if that alone was there; undefined where there was none. */
   kept: string | undefined;
   /** What only the kept one has; undefined where that cannot be told. */
-  newer: Newer | undefined;
+  newer: NewerRows | undefined;
   /** What did not work in the kept one any more, and does again; undefined where that cannot be told. */
-  revived: ReactivatedKeys | undefined;
+  reactivated: Reactivated | undefined;
 }
 
 interface RestoreOptions {
@@ -45,7 +45,7 @@ interface RestoreOptions {
  */
 export async function restore(options: RestoreOptions): Promise<Restored> {
   const { database, file } = options;
-  const target = withStoreErrors(`cannot write ${database}`, () => placeOf(database));
+  const target = withStoreErrors(`cannot write ${database}`, () => resolveTarget(database));
   withStoreErrors(`cannot read ${file}`, () => refuseFile(file, target));
   const lock = takeInstanceLock(database);
   if (!lock)
@@ -60,19 +60,19 @@ export async function restore(options: RestoreOptions): Promise<Restored> {
 async function restoreLocked(options: RestoreOptions, target: string): Promise<Restored> {
   const { file, database, actor, stopped } = options;
   const partial = partialName(target);
-  const order = { kind: "readBack", from: file, to: partial, actor } as const;
+  const order = { kind: "copyBackup", from: file, to: partial, actor } as const;
   const { accounts, requests, end } = await makeCopy(order, stopped);
   try {
     for (const path of [partial, lockPath(database)]) giveToOwner(path, target);
     const held = holdDatabase(target, COMMANDS_WAIT_MS);
     try {
-      const newer = held.sqlite && newerThan(held.sqlite, end);
-      const revived = held.sqlite && reactivatedKeys(partial, held.sqlite, actor.at);
+      const newer = held.sqlite && rowsNewerThan(held.sqlite, end);
+      const reactivated = held.sqlite && reactivatedBy(partial, held.sqlite, actor.at);
       const kept = keptName(target, actor.at);
       const found = whatIsKept(target, kept);
       const steps = replaceDatabase({ target, copy: partial, kept });
       while (!steps.next().done);
-      return { accounts, requests, kept: found, newer, revived };
+      return { accounts, requests, kept: found, newer, reactivated };
     } finally {
       held.release();
     }
@@ -82,13 +82,13 @@ async function restoreLocked(options: RestoreOptions, target: string): Promise<R
 }
 
 /** Where the file itself lies, or will lie: a link to it stays one. */
-function placeOf(database: string): string {
+function resolveTarget(database: string): string {
   if (existsSync(database)) return databaseFile(database);
   if (lstatSync(database, { throwIfNoEntry: false }))
     throw new StoreError(
       `${database} is a link to a file that is not there: mount its disk, or remove it`,
     );
-  const missing = missingFolder(database);
+  const missing = missingFolderProblem(database);
   if (missing !== undefined) throw new StoreError(missing);
   return databaseFile(database);
 }
@@ -123,7 +123,7 @@ function giveToOwner(path: string, target: string): void {
 
 /** Of a database that is away its log has what was committed last, and is of use again beside it. */
 function whatIsKept(target: string, kept: string): string | undefined {
-  if (orphanedWal(target) !== undefined) return `${kept}-wal`;
+  if (findOrphanedWal(target) !== undefined) return `${kept}-wal`;
   return existsSync(target) ? kept : undefined;
 }
 
@@ -134,7 +134,7 @@ function keptName(target: string, atMs: number): string {
 }
 
 /** What a restore lets in again that was shut out: keys by their public ids, and accounts by their names. */
-export interface ReactivatedKeys {
+export interface Reactivated {
   /** They were revoked, or had expired, as one does whose grace after a rotation is over. */
   keys: readonly string[];
   /** They were disabled. */
@@ -152,11 +152,7 @@ const LIVE_ACCOUNT = "SELECT 1 FROM accounts WHERE name = ?1 AND NOT disabled";
  * What works in the store at `copy`, to which nobody writes, and does not in the one `before`, at that time in
  * milliseconds since 1970; undefined where `before` cannot be read, or is no store.
  */
-function reactivatedKeys(
-  copy: string,
-  before: Database,
-  atMs: number,
-): ReactivatedKeys | undefined {
+function reactivatedBy(copy: string, before: Database, atMs: number): Reactivated | undefined {
   const after = connectReadOnly(copy);
   try {
     const isLiveKey = after.query<object, [string, number]>(LIVE_KEY);

@@ -7,7 +7,7 @@ import {
   connect,
   connectReadOnly,
   journalMode,
-  makeDatabaseFile,
+  createDatabaseFile,
   sqliteFault,
   StoreError,
   type Connection,
@@ -16,7 +16,7 @@ import {
 import { auditStore } from "../audit/audit.ts";
 import { newRowId } from "../schema/columns.ts";
 import { fileProblems } from "../audit/integrity.ts";
-import { anySchemaAge, migrate } from "../schema/migrations.ts";
+import { readSchemaVersion, migrate } from "../schema/migrations.ts";
 import { schemaProblems } from "../schema/schemaCheck.ts";
 import { errorCode } from "../../lib/systemError.ts";
 
@@ -24,7 +24,7 @@ import { errorCode } from "../../lib/systemError.ts";
 export interface VerifiedCopy {
   accounts: number;
   requests: number;
-  end: LedgerPosition;
+  end: LastRows;
 }
 
 /** What is verified, as a person knows it, and what to do where it is not in order. */
@@ -44,17 +44,17 @@ const PIECE_BYTES = 1024 * 1024;
  * A gateway may write meanwhile: it waits for nothing, and what it commits from then on is not in the copy.
  * The store itself stays as it is, also in a schema of an earlier version. Throws StoreError.
  */
-export function takeSnapshot(database: string, copy: string): VerifiedCopy {
+export function copyDatabase(database: string, copy: string): VerifiedCopy {
   const age = vacuumInto(database, copy);
   if (age === "current") return verifySnapshot(copy);
   // The rules of the audit are those of this version's schema.
-  const tracker = trialOf(copy);
-  makeDatabaseFile(tracker);
-  return readBack(copy, tracker, undefined, theDatabase);
+  const tracker = migrationTrialPath(copy);
+  createDatabaseFile(tracker);
+  return copyBackup(copy, tracker, undefined, theDatabase);
 }
 
 /** Where a copy of an earlier version's schema is brought to this version's to be audited. Of no further use. */
-export function trialOf(copy: string): string {
+export function migrationTrialPath(copy: string): string {
   return `${copy}.trial`;
 }
 
@@ -88,7 +88,7 @@ function verifySnapshot(copy: string): VerifiedCopy {
  * actor the restore is entered in its admin log. The copy is one file that needs nothing beside it. The
  * backup is only read. Throws StoreError.
  */
-export function readBack(
+export function copyBackup(
   backup: string,
   copy: string,
   actor: Actor | undefined,
@@ -124,10 +124,10 @@ function verify(sqlite: Database, subject: Subject): VerifiedCopy {
   // One odd setting of one key must keep nobody from a backup: the audit and the doctor name it.
   const { problems, accounts, requests } = auditStore(
     { sqlite },
-    { atRest: false, booksOnly: true },
+    { atRest: false, moneyOnly: true },
   );
   requireNone(problems, `the books of ${subject.name} do not add up`, subject);
-  return { accounts, requests, end: ledgerPosition(sqlite) };
+  return { accounts, requests, end: lastRows(sqlite) };
 }
 
 function requireNone(problems: readonly string[], verdict: string, { advice }: Subject): void {
@@ -165,7 +165,7 @@ function writeAll(target: number, bytes: Uint8Array): void {
 
 /** Throws for what is no store, or one of a version that is yet to come. */
 function ageOf({ sqlite }: Connection, path: string): "older" | "current" {
-  const { applied, known } = anySchemaAge(sqlite);
+  const { applied, known } = readSchemaVersion(sqlite);
   if (applied <= 0) throw new StoreError(`not a store of tollgate: ${path}; name another file`);
   if (applied > known)
     throw new StoreError(`written by a newer version of tollgate: ${path}; use that version`);
@@ -194,7 +194,7 @@ function explanation(
 }
 
 /** How far the books of a store go: the ids of its last rows, and the last row of its ledger as text. */
-export interface LedgerPosition {
+export interface LastRows {
   request: bigint;
   ledger: bigint;
   adminLog: bigint;
@@ -202,7 +202,7 @@ export interface LedgerPosition {
 }
 
 /** What one store has beyond another one. */
-export interface Newer {
+export interface NewerRows {
   /** With those that were charged and folded into the totals since; one that was not charged is gone without a trace. */
   requests: number;
   ledgerRows: number;
@@ -214,7 +214,7 @@ const FOLDED_CHARGES = `SELECT count(*) AS value FROM ledger WHERE id > ? AND ki
   AND NOT EXISTS (SELECT 1 FROM requests WHERE public_id = substr(ledger.ref, 5))`;
 const LEDGER_ROW = "json_array(account_id, seq, kind, amount, balance_after, ref, at)";
 
-export function ledgerPosition(sqlite: Database): LedgerPosition {
+export function lastRows(sqlite: Database): LastRows {
   const request = number(sqlite, "SELECT coalesce(max(id), 0) AS value FROM requests");
   const ledger = number(sqlite, "SELECT coalesce(max(id), 0) AS value FROM ledger");
   const adminLog = number(sqlite, "SELECT coalesce(max(id), 0) AS value FROM admin_log");
@@ -225,7 +225,7 @@ export function ledgerPosition(sqlite: Database): LedgerPosition {
  * What this store has beyond that end; undefined where its ledger did not go on from there, and where it cannot
  * be read, or is none.
  */
-export function newerThan(sqlite: Database, end: LedgerPosition): Newer | undefined {
+export function rowsNewerThan(sqlite: Database, end: LastRows): NewerRows | undefined {
   const after = (table: string, id: bigint): number =>
     Number(number(sqlite, `SELECT count(*) AS value FROM ${table} WHERE id > ?`, id));
   try {

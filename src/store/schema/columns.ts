@@ -33,7 +33,9 @@ export function plannedOnce(name: string): SQL {
 }
 
 /** A placeholder for each column of a row, by the column's own name. */
-export function bound<Name extends string>(...names: Name[]): Record<Name, Placeholder<Name>> {
+export function placeholders<Name extends string>(
+  ...names: Name[]
+): Record<Name, Placeholder<Name>> {
   const entries = names.map((name) => [name, sql.placeholder(name)]);
   return Object.fromEntries(entries) as Record<Name, Placeholder<Name>>;
 }

@@ -72,19 +72,19 @@ function isBroughtUp(sqlite: Connection["sqlite"], known: number): boolean {
 }
 
 /** How many migrations a store has seen, and how many this program knows. */
-export interface SchemaAge {
+export interface SchemaVersion {
   readonly applied: number;
   readonly known: number;
 }
 
 /** Of any database, also of another program's or of a newer version's. */
-export function anySchemaAge(sqlite: Connection["sqlite"]): SchemaAge {
+export function readSchemaVersion(sqlite: Connection["sqlite"]): SchemaVersion {
   return { applied: userVersion(sqlite), known: migrationTags().length };
 }
 
 /** Throws StoreError for a store that is newer than the program, or another program's. */
-export function schemaAge(sqlite: Connection["sqlite"]): SchemaAge {
-  const age = anySchemaAge(sqlite);
+export function requireSupportedSchema(sqlite: Connection["sqlite"]): SchemaVersion {
+  const age = readSchemaVersion(sqlite);
   refuseNewer(age.applied, age.known);
   if (age.applied <= 0) refuseForeignTables(sqlite);
   return age;

@@ -19,7 +19,7 @@ export interface AccountTable {
   insert(account: { name: string; overdraft: bigint; createdAt: number }): AccountRow;
   find(name: string): AccountRow | undefined;
   /** The account of this name. Throws StoreError where there is none. */
-  existing(name: string): AccountRow;
+  findOrThrow(name: string): AccountRow;
   /** By the row's own id, which must be there. */
   findById(id: number): AccountRow;
   list(): AccountRow[];
@@ -60,7 +60,7 @@ export function accountTable({ db }: Connection): AccountTable {
       return { ...account, id: row.id, balance: 0n, held: 0n, disabled: false };
     },
     find,
-    existing(name) {
+    findOrThrow(name) {
       const account = find(name);
       if (account !== undefined) return account;
       throw new StoreError(

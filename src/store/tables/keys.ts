@@ -64,7 +64,7 @@ export interface Funds {
 
 /** The money of a moment, and which of the requests that were asked about had ended by then. */
 export interface SettledFunds extends Funds {
-  endedIds: readonly string[];
+  settledIds: readonly string[];
 }
 
 export interface KeyTable {
@@ -74,18 +74,18 @@ export interface KeyTable {
   findByHash(hash: Uint8Array): KeySecretRow | undefined;
   find(publicId: string): KeyRow | undefined;
   /** The key of this id. Throws StoreError where there is none. */
-  existing(publicId: string): KeyRow;
+  findOrThrow(publicId: string): KeyRow;
   list(account: string | undefined): KeyRow[];
   /** Changes settings of this key; a budget for all keys of its line, which have one between them. */
   change(key: Pick<KeyRow, "id" | "firstKeyId">, changes: KeyChanges): void;
   /** The key that continues all others of this one's line; itself, where nothing does. */
-  newestOfLine(key: Pick<KeyRow, "accountId" | "firstKeyId">): KeyRow;
+  newestOfChain(key: Pick<KeyRow, "accountId" | "firstKeyId">): KeyRow;
   /** Marks the key revoked, once; false when it was before. */
   revoke(id: number, at: number): boolean;
   /** The account's and the key's money at this moment: one point read. */
   funds(keyId: number): Funds | undefined;
   /** The same, and which of these requests have ended: one snapshot of the store. */
-  fundsExcluding(keyId: number, requestIds: readonly string[]): SettledFunds | undefined;
+  fundsWithSettled(keyId: number, requestIds: readonly string[]): SettledFunds | undefined;
 }
 
 export function keyTable({ db }: Connection): KeyTable {
@@ -143,12 +143,12 @@ export function keyTable({ db }: Connection): KeyTable {
     .innerJoin(accounts, eq(keys.accountId, accounts.id))
     .where(eq(keys.id, plannedOnce("keyId")))
     .prepare();
-  const endedIds = sql<readonly string[]>`(
+  const settledIds = sql<readonly string[]>`(
     SELECT json_group_array(${requests.publicId}) FROM ${requests}
     WHERE ${requests.publicId} IN (SELECT value FROM json_each(${sql.placeholder("requestIds")}))
       AND ${requests.status} <> 'running')`.mapWith(textsFromJson);
-  const fundsExcluding = db
-    .select({ ...fundsColumns, endedIds })
+  const fundsWithSettled = db
+    .select({ ...fundsColumns, settledIds })
     .from(keys)
     .innerJoin(accounts, eq(keys.accountId, accounts.id))
     .where(eq(keys.id, plannedOnce("keyId")))
@@ -164,7 +164,7 @@ export function keyTable({ db }: Connection): KeyTable {
     },
     findByHash: (hash) => byHash.get({ hash }),
     find,
-    existing(publicId) {
+    findOrThrow(publicId) {
       const key = find(publicId);
       if (key !== undefined) return key;
       throw new StoreError(
@@ -183,7 +183,7 @@ export function keyTable({ db }: Connection): KeyTable {
       if (budget !== undefined)
         db.update(keys).set({ budget }).where(eq(keys.id, key.firstKeyId)).run();
     },
-    newestOfLine(key) {
+    newestOfChain(key) {
       const row = joined(all)
         .where(and(eq(keys.accountId, key.accountId), eq(firstOfLine, key.firstKeyId)))
         .orderBy(desc(keys.id))
@@ -200,8 +200,8 @@ export function keyTable({ db }: Connection): KeyTable {
         .returning({ id: keys.id })
         .get() !== undefined,
     funds: (keyId) => funds.get({ keyId }),
-    fundsExcluding: (keyId, requestIds) =>
-      fundsExcluding.get({ keyId, requestIds: JSON.stringify(requestIds) }),
+    fundsWithSettled: (keyId, requestIds) =>
+      fundsWithSettled.get({ keyId, requestIds: JSON.stringify(requestIds) }),
   };
 }
 

@@ -2,7 +2,7 @@ import { desc, eq, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { assert } from "../../lib/assert.ts";
 import { formatRoubles, NANO_ROUBLES_MAX } from "../../lib/money.ts";
-import { bound, newRowId } from "../schema/columns.ts";
+import { placeholders, newRowId } from "../schema/columns.ts";
 import { accounts, ledger } from "../schema/schema.ts";
 import { StoreError, type Connection } from "../sqlite.ts";
 
@@ -33,7 +33,7 @@ export interface HistoryRow extends LedgerRow {
 }
 
 /** Where the ledger of an account ends. */
-export interface LedgerEnd {
+export interface LedgerTail {
   balance: bigint;
   overdraft: bigint;
   seq: number;
@@ -45,7 +45,7 @@ export interface LedgerTable {
    * Appends and returns the balance after. `end`, where it is known, spares a read; the store refuses a
    * row that does not follow. Throws when the amount or the balance would leave its bounds.
    */
-  append(entry: LedgerEntry, end?: LedgerEnd): bigint;
+  append(entry: LedgerEntry, end?: LedgerTail): bigint;
   /** Newest first. */
   history(accountId: number, limit: number): HistoryRow[];
   findByRef(ref: string): LedgerRow | undefined;
@@ -63,7 +63,7 @@ export function chargeRef(requestPublicId: string): string {
 }
 
 /** A ref names one booking only. */
-export function refTaken(row: LedgerRow): StoreError {
+export function refTakenError(row: LedgerRow): StoreError {
   return new StoreError(
     `ref ${JSON.stringify(row.ref)} was used before for another booking (${row.kind} of ${formatRoubles(row.amount)}): use a new ref`,
   );
@@ -80,8 +80,8 @@ export function ledgerTable(connection: Connection): LedgerTable {
     .insert(ledger)
     .values({
       id: newRowId,
-      ...bound("accountId", "seq", "kind", "amount", "balanceAfter", "ref"),
-      ...bound("actor", "note", "at", "refundOf"),
+      ...placeholders("accountId", "seq", "kind", "amount", "balanceAfter", "ref"),
+      ...placeholders("actor", "note", "at", "refundOf"),
     })
     .prepare();
   return {
@@ -101,7 +101,7 @@ export function ledgerTable(connection: Connection): LedgerTable {
   };
 }
 
-function tooLarge({ overdraft }: LedgerEnd, most: bigint): StoreError {
+function tooLarge({ overdraft }: LedgerTail, most: bigint): StoreError {
   const what = overdraft === 0n ? "the balance" : "the balance with its overdraft";
   const advice =
     most > 0n ? `choose an amount of at most ${formatRoubles(most)} roubles` : "it takes no more";

@@ -1,5 +1,5 @@
 import { and, eq, gt, sql } from "drizzle-orm";
-import { bound } from "../schema/columns.ts";
+import { placeholders } from "../schema/columns.ts";
 import { responseOwner } from "../schema/schema.ts";
 import type { Connection } from "../sqlite.ts";
 
@@ -49,12 +49,12 @@ export function ownerTable({ db }: Connection): OwnerTable {
  * taken over. A provider that gives an id of one account to another has lost track of what is whose:
  * such an object is nobody's until it would have expired, which a negative expiry says.
  */
-export function objectOwner({ db }: Connection): (object: OwnedObject, now: number) => void {
+export function prepareRecordOwner({ db }: Connection): (object: OwnedObject, now: number) => void {
   const isExpired = sql`${responseOwner.expiresAt} BETWEEN -${sql.placeholder("now")} AND ${sql.placeholder("now")}`;
   const isOwn = sql`${responseOwner.accountId} = excluded.account_id AND ${responseOwner.expiresAt} > 0`;
   const record = db
     .insert(responseOwner)
-    .values(bound("hash", "accountId", "provider", "expiresAt", "historyTokens"))
+    .values(placeholders("hash", "accountId", "provider", "expiresAt", "historyTokens"))
     .onConflictDoUpdate({
       target: responseOwner.hash,
       set: {

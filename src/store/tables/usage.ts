@@ -80,7 +80,7 @@ export function usageReport(
   });
 }
 
-/** Sums up money as `sumWithoutOverflow` does, by values that are bound. */
+/** Sums up money as `splitSum` does, by values that are bound. */
 function ofTotals(by: UsageGrouping, days: DaySpan, account: string | undefined): SQL {
   return sql`SELECT ${groupings[by].ofTotals()} AS grouped, sum(requests) AS requests, sum(failed) AS failed,
       sum(prompt_tokens) AS prompt, sum(cached_tokens) AS cached,
@@ -167,7 +167,7 @@ function summed(by: UsageGrouping, counted: readonly SQL[]): SQL {
 function usageRow(row: SummedRow): UsageRow {
   return {
     ...usageSums(row),
-    operatorCost: joined(row.own, row.ownRest),
+    operatorCost: joinSum(row.own, row.ownRest),
   };
 }
 
@@ -180,9 +180,9 @@ function usageSums(row: SummedUsage): UsageSums {
     cachedTokens: Number(row.cached),
     cacheWriteTokens: Number(row.cacheWrite),
     completionTokens: Number(row.completion),
-    cost: joined(row.cost, row.costRest),
+    cost: joinSum(row.cost, row.costRest),
     failed: Number(row.failed),
-    refunded: joined(row.refunded, row.refundedRest),
+    refunded: joinSum(row.refunded, row.refundedRest),
   };
 }
 
@@ -202,7 +202,7 @@ export type ReadAccountUsage = (accountId: number, days: DaySpan) => Generator<D
 const SUMS_OF_DAY = `
   SELECT model AS name, sum(requests) AS requests, sum(failed) AS failed, sum(prompt) AS prompt,
     sum(cached) AS cached, sum(cacheWrite) AS cacheWrite, sum(completion) AS completion,
-    ${sumWithoutOverflow("charge", "cost")}, ${sumWithoutOverflow("refunded", "refunded")}
+    ${splitSum("charge", "cost")}, ${splitSum("refunded", "refunded")}
   FROM (
     SELECT model, requests, failed, prompt_tokens AS prompt, cached_tokens AS cached,
       cache_write_tokens AS cacheWrite, completion_tokens AS completion, charge, refunded
@@ -295,13 +295,13 @@ export function retentionStart(sqlite: Database): bigint {
 
 /**
  * Sums of money may leave 64 bits, which SQLite refuses: this has it sum up the whole roubles of an amount, as `name`,
- * and apart what is left of them, as `nameRest`. `joined` makes nano-roubles of both.
+ * and apart what is left of them, as `nameRest`. `joinSum` makes nano-roubles of both.
  */
-export function sumWithoutOverflow(amount: string, name: string): string {
+export function splitSum(amount: string, name: string): string {
   return `sum(${amount} / ${NANO_ROUBLES_PER_ROUBLE}) AS ${name}, sum(${amount} % ${NANO_ROUBLES_PER_ROUBLE}) AS ${name}Rest`;
 }
 
 /** The sum in nano-roubles, of whole roubles and the rest. */
-export function joined(whole: bigint, rest: bigint): bigint {
+export function joinSum(whole: bigint, rest: bigint): bigint {
   return whole * NANO_ROUBLES_PER_ROUBLE + rest;
 }

@@ -1,7 +1,7 @@
 import { eq, sql, and, inArray, lt, ne } from "drizzle-orm";
 import type { Endpoint } from "../../contract/requestForm.ts";
-import { bound, newRowId } from "../schema/columns.ts";
-import { objectOwner, type OwnedObject } from "../tables/objectOwners.ts";
+import { placeholders, newRowId } from "../schema/columns.ts";
+import { prepareRecordOwner, type OwnedObject } from "../tables/objectOwners.ts";
 import {
   requests,
   keys,
@@ -11,7 +11,7 @@ import {
   attempts,
   retention,
 } from "../schema/schema.ts";
-import { requestSettler, type RequestSettlement, type Settled } from "./settle.ts";
+import { prepareSettleRequest, type RequestSettlement, type Settled } from "./settle.ts";
 import type { Connection } from "../sqlite.ts";
 import { assert } from "../../lib/assert.ts";
 import { lazy } from "../../lib/lazy.ts";
@@ -36,10 +36,10 @@ export interface OpenedRequest {
 
 /** What the writer does, in the order it was asked. */
 export type WriteOperation =
-  | { kind: "open"; request: OpenedRequest }
-  | { kind: "end"; end: RequestSettlement }
-  | { kind: "own"; objects: readonly OwnedObject[]; at: number }
-  | { kind: "touch"; keyId: number; at: number }
+  | { kind: "openRequest"; request: OpenedRequest }
+  | { kind: "settleRequest"; settlement: RequestSettlement }
+  | { kind: "recordOwners"; objects: readonly OwnedObject[]; at: number }
+  | { kind: "touchKey"; keyId: number; at: number }
   /** Changes nothing, but needs room as every change does. */
   | { kind: "probe" }
   /** Folds some of the ended requests that were admitted before this time. */
@@ -56,24 +56,24 @@ const NOTHING: WriteResult = { charge: 0n, writeOff: 0n };
 /** Runs one operation. Its caller holds the transaction. */
 export type RunOperation = (operation: WriteOperation) => WriteResult;
 
-export function operationRunner(connection: Connection): RunOperation {
-  const open = requestOpener(connection);
-  const end = requestSettler(connection);
-  const own = objectOwner(connection);
-  const fold = requestFolder(connection);
-  const touch = keyToucher(connection);
-  const probe = roomProber(connection, touch);
+export function prepareOperations(connection: Connection): RunOperation {
+  const open = prepareOpenRequest(connection);
+  const end = prepareSettleRequest(connection);
+  const own = prepareRecordOwner(connection);
+  const fold = prepareFold(connection);
+  const touch = prepareTouchKey(connection);
+  const probe = prepareProbe(connection, touch);
   return (operation) => {
     switch (operation.kind) {
-      case "open":
+      case "openRequest":
         open(operation.request);
         return NOTHING;
-      case "end":
-        return end(operation.end);
-      case "own":
+      case "settleRequest":
+        return end(operation.settlement);
+      case "recordOwners":
         for (const object of operation.objects) own(object, operation.at);
         return NOTHING;
-      case "touch":
+      case "touchKey":
         touch(operation.keyId, operation.at);
         return NOTHING;
       case "probe":
@@ -87,7 +87,7 @@ export function operationRunner(connection: Connection): RunOperation {
 
 type TouchKey = (keyId: number, at: number | null) => void;
 
-function keyToucher({ db }: Connection): TouchKey {
+function prepareTouchKey({ db }: Connection): TouchKey {
   const touch = db
     .update(keys)
     .set({ lastUsedAt: sql`${sql.placeholder("at")}` })
@@ -99,7 +99,7 @@ function keyToucher({ db }: Connection): TouchKey {
 }
 
 /** SQLite writes each page that was changed, also where it was changed back; an update that changes nothing is not written. */
-function roomProber({ db }: Connection, touch: TouchKey): () => void {
+function prepareProbe({ db }: Connection, touch: TouchKey): () => void {
   const anyKey = db
     .select({ id: keys.id, lastUsedAt: keys.lastUsedAt })
     .from(keys)
@@ -113,15 +113,15 @@ function roomProber({ db }: Connection, touch: TouchKey): () => void {
   };
 }
 
-function requestOpener(connection: Connection): (request: OpenedRequest) => void {
-  const requireFunds = holdChecker(connection);
+function prepareOpenRequest(connection: Connection): (request: OpenedRequest) => void {
+  const requireFunds = prepareHoldCheck(connection);
   const insert = connection.db
     .insert(requests)
     .values({
       id: newRowId,
-      ...bound("publicId", "at", "accountId", "keyId", "endpoint", "model", "stream"),
+      ...placeholders("publicId", "at", "accountId", "keyId", "endpoint", "model", "stream"),
       status: "running",
-      ...bound("priceInput", "priceCachedInput", "priceCacheWrite", "priceOutput", "hold"),
+      ...placeholders("priceInput", "priceCachedInput", "priceCacheWrite", "priceOutput", "hold"),
     })
     .prepare();
   return (request) => {
@@ -147,7 +147,7 @@ interface PromisedRequest {
  * others with the row: until then a debit, a lower overdraft or a charge beyond its own hold may take it. So
  * at every moment the books can pay all that is held in them. Throws InsufficientFunds.
  */
-function holdChecker({ db }: Connection): (request: PromisedRequest) => void {
+function prepareHoldCheck({ db }: Connection): (request: PromisedRequest) => void {
   const funds = db
     .select({ balance: accounts.balance, overdraft: accounts.overdraft })
     .from(accounts)
@@ -177,7 +177,7 @@ export const FOLDED_AT_ONCE = 50;
  * Folds requests: removes ended ones that were admitted before a time, with their attempts. Their
  * daily totals and ledger rows stay. Returns how many: less than it may at once when none are left. Its caller holds the transaction.
  */
-function requestFolder({ db }: Connection): (before: number) => number {
+function prepareFold({ db }: Connection): (before: number) => number {
   const statements = lazy(() => ({
     keepSince: db
       .update(retention)

@@ -1,7 +1,7 @@
 import { and, eq, ne, sql } from "drizzle-orm";
 import type { FinalStatus } from "../../contract/requestForm.ts";
 import { assert } from "../../lib/assert.ts";
-import { bound, plannedOnce } from "../schema/columns.ts";
+import { placeholders, plannedOnce } from "../schema/columns.ts";
 import { chargeRef, ledgerTable } from "../tables/ledger.ts";
 import { attempts, heldSum, isRunning, requests, accounts } from "../schema/schema.ts";
 import type { Connection } from "../sqlite.ts";
@@ -45,7 +45,7 @@ export interface Settled {
  * Ends a request and charges it; triggers count it in the daily totals and in what its key has spent.
  * Its caller holds the transaction. Throws for a request that is not running.
  */
-export function requestSettler(connection: Connection): (end: RequestSettlement) => Settled {
+export function prepareSettleRequest(connection: Connection): (end: RequestSettlement) => Settled {
   const { db } = connection;
   const ledger = ledgerTable(connection);
   const chargeable = chargeLimiter(connection);
@@ -70,7 +70,7 @@ export function requestSettler(connection: Connection): (end: RequestSettlement)
     .prepare();
   const attempt = db
     .insert(attempts)
-    .values(bound("requestId", "n", "provider", "outcome", "status", "durationMs"))
+    .values(placeholders("requestId", "n", "provider", "outcome", "status", "durationMs"))
     .prepare();
   return (end) => {
     const request = chargeable.find(end.publicId);
@@ -154,8 +154,8 @@ function chargeLimiter({ db }: Connection) {
       if (cost <= request.hold) return smaller(cost, funds);
       const free =
         funds - (others.get({ accountId: request.accountId, id: request.id })?.held ?? 0n);
-      const bound = free > request.hold ? free : request.hold;
-      return smaller(smaller(cost, bound), funds);
+      const placeholders = free > request.hold ? free : request.hold;
+      return smaller(smaller(cost, placeholders), funds);
     },
   };
 }

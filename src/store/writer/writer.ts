@@ -1,6 +1,6 @@
 import {
   FOLDED_AT_ONCE,
-  operationRunner,
+  prepareOperations,
   type WriteOperation,
   InsufficientFunds,
 } from "./operations.ts";
@@ -33,8 +33,8 @@ export interface WriterBatch {
 }
 
 /** Asks it to let go of the database; nothing may come behind it. */
-export interface WriterEnd {
-  kind: "end";
+export interface WriterClose {
+  kind: "close";
 }
 
 /**
@@ -77,7 +77,7 @@ const CHECKPOINT_EVERY = 256;
  */
 function serveBatches(): void {
   let writing: Writing | undefined;
-  self.onmessage = ({ data }: MessageEvent<WriterStart | WriterBatch | WriterEnd>) => {
+  self.onmessage = ({ data }: MessageEvent<WriterStart | WriterBatch | WriterClose>) => {
     try {
       if ("operations" in data) {
         if (writing) serveBatch(writing, data);
@@ -142,7 +142,7 @@ function checkpointer({ sqlite }: Connection): Checkpoint {
 
 function batchRunner(connection: Connection): RunBatch {
   const { sqlite } = connection;
-  const run = operationRunner(connection);
+  const run = prepareOperations(connection);
   let isLocked = false;
   const foundLocked = (isNow: boolean): void => {
     if (isLocked && !isNow) setBusyTimeout(sqlite, BUSY_TIMEOUT_MS);

@@ -6,7 +6,7 @@ import type {
   WriteFailure,
   WriteReply,
   WriterBatch,
-  WriterEnd,
+  WriterClose,
   WriterMessage,
   WriterStart,
 } from "./writer.ts";
@@ -132,8 +132,8 @@ class WorkerWriter implements Writer {
     if (this.blockedBy === undefined) this.#askedAtMs = sharedNowMs();
     return new Promise((resolve, reject) => {
       this.#waiting.push({ operation, resolve, reject });
-      if (operation.kind === "end") this.#waitingEnds += 1;
-      if (operation.kind === "open") this.#waitingOpens += 1;
+      if (operation.kind === "settleRequest") this.#waitingEnds += 1;
+      if (operation.kind === "openRequest") this.#waitingOpens += 1;
       this.#sendNext();
     });
   }
@@ -159,8 +159,8 @@ class WorkerWriter implements Writer {
     if (this.isBroken || this.#hasClosed) return;
     await new Promise<void>((resolve) => {
       this.#closed = resolve;
-      const end: WriterEnd = { kind: "end" };
-      this.#worker?.postMessage(end);
+      const close: WriterClose = { kind: "close" };
+      this.#worker?.postMessage(close);
     });
   }
 

@@ -46,28 +46,28 @@ const AMOUNTS: {
 };
 
 type WireOperation =
-  | { kind: "open"; request: InDigits<OpenedRequest> }
-  | { kind: "end"; end: InDigits<RequestSettlement> }
+  | { kind: "openRequest"; request: InDigits<OpenedRequest> }
+  | { kind: "settleRequest"; settlement: InDigits<RequestSettlement> }
   | {
-      kind: "own";
+      kind: "recordOwners";
       objects: readonly (Omit<OwnedObject, "hash"> & { hash: string })[];
       at: number;
     }
-  | Extract<WriteOperation, { kind: "touch" | "probe" | "fold" }>;
+  | Extract<WriteOperation, { kind: "touchKey" | "probe" | "fold" }>;
 
 function toWire(operation: WriteOperation): WireOperation {
   switch (operation.kind) {
-    case "open":
-      return { kind: "open", request: inDigits(operation.request, AMOUNTS.open) };
-    case "end":
-      return { kind: "end", end: inDigits(operation.end, AMOUNTS.end) };
-    case "own": {
+    case "openRequest":
+      return { kind: "openRequest", request: inDigits(operation.request, AMOUNTS.open) };
+    case "settleRequest":
+      return { kind: "settleRequest", settlement: inDigits(operation.settlement, AMOUNTS.end) };
+    case "recordOwners": {
       const objects = operation.objects.map((object) => {
         return { ...object, hash: object.hash.toHex() };
       });
-      return { kind: "own", objects, at: operation.at };
+      return { kind: "recordOwners", objects, at: operation.at };
     }
-    case "touch":
+    case "touchKey":
     case "probe":
     case "fold":
       return operation;
@@ -76,17 +76,23 @@ function toWire(operation: WriteOperation): WireOperation {
 
 function fromWire(operation: WireOperation): WriteOperation {
   switch (operation.kind) {
-    case "open":
-      return { kind: "open", request: fromDigits<OpenedRequest>(operation.request, AMOUNTS.open) };
-    case "end":
-      return { kind: "end", end: fromDigits<RequestSettlement>(operation.end, AMOUNTS.end) };
-    case "own": {
+    case "openRequest":
+      return {
+        kind: "openRequest",
+        request: fromDigits<OpenedRequest>(operation.request, AMOUNTS.open),
+      };
+    case "settleRequest":
+      return {
+        kind: "settleRequest",
+        settlement: fromDigits<RequestSettlement>(operation.settlement, AMOUNTS.end),
+      };
+    case "recordOwners": {
       const objects = operation.objects.map((object) => {
         return { ...object, hash: Uint8Array.fromHex(object.hash) };
       });
-      return { kind: "own", objects, at: operation.at };
+      return { kind: "recordOwners", objects, at: operation.at };
     }
-    case "touch":
+    case "touchKey":
     case "probe":
     case "fold":
       return operation;

@@ -46,7 +46,13 @@ export function credit(desk: Desk, atMs: number): void {
   const store = openStore({ path: desk.database, durability: "process", serving: false });
   const actor = { name: "tester", at: atMs };
   if (!store.accounts.find("alice")) store.admin.createAccount(actor, "alice", 0n);
-  store.admin.book(actor, { account: "alice", kind: "credit", amount: 5n, ref: null, note: null });
+  store.admin.changeBalance(actor, {
+    account: "alice",
+    kind: "credit",
+    amount: 5n,
+    ref: null,
+    note: null,
+  });
   store.close();
   // The statements of this process may outlive their store, and with them its write-ahead log.
   change(desk, "PRAGMA wal_checkpoint(TRUNCATE)");

@@ -192,7 +192,7 @@ function makeKey(store: Store, id: string, options: KeyOptions): TestKey {
   });
   if (balance > 0n) {
     const kind = "credit";
-    store.admin.book(actor, { account, kind, amount: balance, ref: null, note: null });
+    store.admin.changeBalance(actor, { account, kind, amount: balance, ref: null, note: null });
   }
   return { key, id, account };
 }

@@ -115,7 +115,7 @@ async function meanwhile(
     const kind = random.chance(0.6) ? "debit" : "credit";
     const amount = 1n + BigInt(random.below(Number(PRICE) * 5));
     try {
-      gateway.store.admin.book(actor, { account, kind, amount, ref: null, note: null });
+      gateway.store.admin.changeBalance(actor, { account, kind, amount, ref: null, note: null });
     } catch {
       // A debit of more than is available is refused.
     }

@@ -265,7 +265,7 @@ class HoldsHistory {
     const isEnded = (id: string) => this.#model.request(id).status !== "running";
     return {
       funds,
-      fundsExcluding: (requestIds) => ({ ...funds(), endedIds: requestIds.filter(isEnded) }),
+      fundsWithSettled: (requestIds) => ({ ...funds(), settledIds: requestIds.filter(isEnded) }),
     };
   }
 }

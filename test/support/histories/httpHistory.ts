@@ -109,10 +109,10 @@ class HttpHistory {
     const booking = { account, amount, ref: null, note: null };
     if (kind < 2) {
       this.#model.credit(account, amount);
-      admin.book(actor, { ...booking, kind: "credit" });
+      admin.changeBalance(actor, { ...booking, kind: "credit" });
       this.told.push(`credit ${account} ${amount}`);
     } else if (kind === 2) {
-      const debit = () => admin.book(actor, { ...booking, kind: "debit" });
+      const debit = () => admin.changeBalance(actor, { ...booking, kind: "debit" });
       this.#sees(`debit ${account} ${amount}`, debit, this.#model.debit(account, amount));
     } else {
       const set = () => admin.setOverdraft(actor, account, amount);

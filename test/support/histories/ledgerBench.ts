@@ -8,6 +8,7 @@ import {
   WriteError,
   type Store,
   type Writer,
+  type WriteOperation,
   type WriteResult,
 } from "../../../src/store/store.ts";
 import { auditFile } from "../auditor/auditor.ts";
@@ -64,7 +65,7 @@ export async function openLedgerBench(): Promise<LedgerBench> {
       const { keys } = life.store;
       return {
         funds: () => existing(keys.funds(keyId)),
-        fundsExcluding: (requestIds) => existing(keys.fundsExcluding(keyId, requestIds)),
+        fundsWithSettled: (requestIds) => existing(keys.fundsWithSettled(keyId, requestIds)),
       };
     },
     write: (operation) =>
@@ -90,8 +91,8 @@ export async function openLedgerBench(): Promise<LedgerBench> {
   };
 }
 
-function answerOf(kind: string, { charge, writeOff }: WriteResult): string {
-  return kind === "open" ? "opened" : `charged ${charge} of ${charge + writeOff}`;
+function answerOf(kind: WriteOperation["kind"], { charge, writeOff }: WriteResult): string {
+  return kind === "openRequest" ? "opened" : `charged ${charge} of ${charge + writeOff}`;
 }
 
 function existing<T>(value: T | undefined): T {

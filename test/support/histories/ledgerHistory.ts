@@ -91,7 +91,7 @@ class LedgerHistory {
     if (kind < 2) {
       this.#sees(
         `credit ${account} ${amount}`,
-        () => admin.book(actor, { ...booking, kind: "credit" }),
+        () => admin.changeBalance(actor, { ...booking, kind: "credit" }),
         (model) => {
           model.credit(account, amount);
           return true;
@@ -100,7 +100,7 @@ class LedgerHistory {
     } else if (kind === 2) {
       this.#sees(
         `debit ${account} ${amount}`,
-        () => admin.book(actor, { ...booking, kind: "debit" }),
+        () => admin.changeBalance(actor, { ...booking, kind: "debit" }),
         (model) => model.debit(account, amount),
       );
     } else {
@@ -162,7 +162,7 @@ class LedgerHistory {
         promised: taken.hold.promised,
       },
     );
-    this.#ask({ kind: "open", id }, this.#bench.write({ kind: "open", request }));
+    this.#ask({ kind: "open", id }, this.#bench.write({ kind: "openRequest", request }));
   }
 
   /** Asks for the end of any request, also of one that ended before: then it must be refused. */
@@ -185,7 +185,10 @@ class LedgerHistory {
       completionTokens: tokens,
     };
     const end = ended(id, { status, ...billed, cost, operatorCost: null, attempts: [] });
-    this.#ask({ kind: "end", id, status, cost }, this.#bench.write({ kind: "end", end }));
+    this.#ask(
+      { kind: "end", id, status, cost },
+      this.#bench.write({ kind: "settleRequest", settlement: end }),
+    );
   }
 
   #ask(write: AskedWrite, answer: Promise<string>): void {

@@ -23,8 +23,8 @@ export async function openAuditedBooks(): Promise<StoreFolder> {
   fund(store, "bob", 500_000n);
   const old = { at: actor.at - 2 * DAY_MS };
   const run = async (id: string, request = {}, end = {}): Promise<void> => {
-    await writer.write({ kind: "open", request: opened(id, alice, request) });
-    await writer.write({ kind: "end", end: ended(id, end) });
+    await writer.write({ kind: "openRequest", request: opened(id, alice, request) });
+    await writer.write({ kind: "settleRequest", settlement: ended(id, end) });
   };
   const refund = (request: string, amount: bigint | null): void => {
     store.admin.refund(actor, { request, amount, ref: null, note: null });

@@ -66,7 +66,7 @@ export function fund(
       ref: null,
       note: null,
     } as const;
-    store.admin.book(actor, booking);
+    store.admin.changeBalance(actor, booking);
   }
   const row = store.keys.find(publicId);
   if (row === undefined) throw new Error("the key that was just made is not there");
