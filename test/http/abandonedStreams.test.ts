@@ -9,11 +9,11 @@ import { chatEvent } from "../support/provider/upstreamText.ts";
 
 /** The provider's own time-outs come well within the grace. */
 const at = openOneModelBefore(
-  { billing: { disconnect_grace: "2s" } },
+  { billing: { disconnect_grace: "60s" } },
   { idle_timeout: "500ms", first_byte_timeout: "500ms" },
 );
 const hasty = openOneModelBefore(
-  { billing: { disconnect_grace: "2s" } },
+  { billing: { disconnect_grace: "60s" } },
   { total_timeout: "700ms" },
 );
 const started = 100_000_000_000n;
@@ -49,7 +49,7 @@ describe("a client that left amid the content, and a provider that then", () => 
         { status: "cancelled", estimated: true, promptTokens: 2, completionTokens: 2, charge },
       ]);
       // It was the provider that ended it, not the end of the grace.
-      expect(performance.now() - leftMs).toBeLessThan(1900);
+      expect(performance.now() - leftMs).toBeLessThan(30_000);
       expect(on.gateway.balance(key)).toBe(started - charge);
       await on.gateway.checkBooks();
       on.provider.answer = answered();

@@ -24,10 +24,18 @@ const route = { provider: "claude", model: "claude-sonnet-4-5", responses: false
 const at = openBefore(["claude", "other"], ({ claude, other }) => ({
   providers: {
     claude: { base_url: claude, kind: "anthropic", api_key: apiKey },
+    headed: {
+      base_url: claude,
+      kind: "anthropic",
+      api_key: apiKey,
+      "headers.anthropic-version": "2099-01-01",
+      "headers.anthropic-beta": "context-1m-2025-08-07",
+    },
     other: { base_url: other },
   },
   models: [
     { id: "small", routes: [route] },
+    { id: "headed", routes: [{ ...route, provider: "headed" }] },
     { id: "saved", routes: [route, { provider: "other" }] },
   ],
 }));
@@ -280,22 +288,8 @@ test("a thought is estimated once, though it is given back signed as well", asyn
 });
 
 test("a configured header takes the place of the adapter's", async () => {
-  const base_url = `http://127.0.0.1:${at.providers.claude.port}/v1`;
-  const key = at.gateway.key();
   at.providers.claude.answer = usualMessage;
-  await at.gateway.reload({
-    providers: {
-      claude: {
-        base_url,
-        kind: "anthropic",
-        api_key: apiKey,
-        "headers.anthropic-version": "2099-01-01",
-        "headers.anthropic-beta": "context-1m-2025-08-07",
-      },
-    },
-    models: [{ id: "small", routes: [route] }],
-  });
-  await chat(at.gateway, key, asked);
+  await chat(at.gateway, at.gateway.key(), { ...asked, model: "headed" });
   expect(Object.fromEntries(at.providers.claude.requests[0]?.headers ?? [])).toMatchObject({
     "anthropic-version": "2099-01-01",
     "anthropic-beta": "context-1m-2025-08-07",

@@ -20,7 +20,7 @@ const failed = { error: { code: "external_connector_error", message: "it failed"
 
 const linesOf = (requestId: string) =>
   at.gateway.log.filter(
-    (line) => line["request_id"] === requestId && String(line["msg"]).startsWith("an attempt"),
+    (line) => line["request_id"] === requestId && String(line["msg"]).startsWith("attempt "),
   );
 const attempts = (requestId: string) => at.gateway.store.requests.attempts(requestId);
 

@@ -1,5 +1,5 @@
 import { Database } from "bun:sqlite";
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import {
   answered,
   completion,
@@ -10,7 +10,7 @@ import {
   usageEvent,
 } from "../support/provider/chatAnswers.ts";
 import { ask, chunksOf, openChat } from "../support/gateway/chatCalls.ts";
-import { costOf } from "../support/gateway/gatewayConfig.ts";
+import { costOf, oneModel } from "../support/gateway/gatewayConfig.ts";
 import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
 import { chatBytes, connectRaw } from "../support/gateway/rawClient.ts";
 import { json, piece, raw, streamEnd, streamHead } from "../support/provider/scriptedProvider.ts";
@@ -134,6 +134,8 @@ describe("nobody sees the end of an answer before its charge is committed", () =
 });
 
 describe("a request is charged once", () => {
+  afterEach(() => at.gateway.reload(oneModel(`http://127.0.0.1:${at.provider.port}/v1`)));
+
   test("at the prices that were in force when it was admitted", async () => {
     const go = Promise.withResolvers<void>();
     at.provider.answer = async (peer, request) => {

@@ -39,6 +39,7 @@ const silentMs = 2300;
 const at = openBefore(["over", "plain"], ({ over, plain }) => ({
   providers: { over: { base_url: over, idle_timeout: `${idleMs}ms` }, plain },
   models: modelsOver,
+  sections: { billing: { disconnect_grace: "100ms" } },
 }));
 const { over, plain } = at.providers;
 

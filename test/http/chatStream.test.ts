@@ -19,7 +19,7 @@ const talkative = openOneModelBefore({ server: { sse_keepalive: "30ms" } });
 const strict = openOneModelBefore({ api: { unknown_fields: "reject" } });
 const hasty = openOneModelBefore(
   { api: { unknown_fields: "reject" } },
-  { first_byte_timeout: "80ms" },
+  { first_byte_timeout: "400ms" },
 );
 
 interface Chunk {
@@ -202,7 +202,7 @@ describe("a stream", () => {
       await peer.send(streamHead);
       await peer.send(piece(reasoning));
       // Longer than the first content may take: it has come, though the client sees nothing of it.
-      await Bun.sleep(250);
+      await Bun.sleep(1000);
       for (const event of [helloEvent, stopEvent, doneEvent]) await peer.send(piece(event));
       await peer.send(streamEnd);
     };

@@ -33,7 +33,7 @@ import { chatEvent } from "../support/provider/upstreamText.ts";
 
 const at = openOneModelBefore(
   {},
-  { idle_timeout: "80ms", first_byte_timeout: "80ms", total_timeout: "2s" },
+  { idle_timeout: "400ms", first_byte_timeout: "400ms", total_timeout: "2s" },
 );
 const streaming = { stream: true };
 
@@ -194,7 +194,7 @@ describe("a stream is finished by its finish reason", () => {
 describe("a stream that fails before content", () => {
   const pair = openBefore(["one", "two"], ({ one, two }) => ({
     providers: {
-      one: { base_url: one, first_byte_timeout: "80ms", idle_timeout: "80ms" },
+      one: { base_url: one, first_byte_timeout: "400ms", idle_timeout: "400ms" },
       two: { base_url: two },
     },
     models: [{ id: "small", routes: [{ provider: "one" }, { provider: "two" }] }],

@@ -150,7 +150,7 @@ describe("what comes behind the end of an answer", () => {
     const key = at.gateway.key();
     expect(steps(await chat(at.gateway, key, streaming)).at(-1)).toEqual([{}, "stop"]);
     go.resolve();
-    await until("the connection is closed, and not kept", () => isClosed, 2000);
+    await until("the connection is closed, and not kept", () => isClosed);
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { status: "done", estimated: true, charge: estimate },
     ]);

@@ -106,7 +106,7 @@ describe.each(leavingWays)("a client of a stream that goes away (%s)", (way) => 
     const leftMs = performance.now();
     await leave(way);
     await givenUp;
-    expect(performance.now() - leftMs).toBeWithin(115, 1000);
+    expect(performance.now() - leftMs).toBeGreaterThanOrEqual(115);
     await expectRecord(key, promptOnly, { estimated: true, promptTokens: 2, completionTokens: 0 });
   });
 

@@ -112,7 +112,7 @@ test(
 
 /** What the requests that meet the lock may take beyond the wait for it. */
 const BUSY_MS = 5000;
-const SLACK_MS = 1500;
+const SLACK_MS = 4000;
 /** How long it may take until a gateway finds out by itself that the store can be written again. */
 const IDLE_MS = 3000;
 

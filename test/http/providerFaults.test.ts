@@ -23,10 +23,10 @@ import { until } from "../support/until.ts";
 
 const closed = closedPort();
 const timeouts = {
-  connect_timeout: "100ms",
-  first_byte_timeout: "100ms",
-  idle_timeout: "100ms",
-  total_timeout: "300ms",
+  connect_timeout: "400ms",
+  first_byte_timeout: "400ms",
+  idle_timeout: "400ms",
+  total_timeout: "1200ms",
 };
 const at = openBefore(["one", "two"], ({ one, two }) => ({
   providers: {
@@ -210,15 +210,15 @@ describe("the time-outs of a stream", () => {
     const reply = await chat(at.gateway, at.gateway.key(), { model: "patient", stream: true });
     expect(chunksOf(reply)).toHaveLength(4);
     expect(at.gateway.store.requests.attempts(reply.id)[0]).toMatchObject({ outcome: "timeout" });
-    expect(at.gateway.store.requests.attempts(reply.id)[0]?.durationMs).toBeWithin(95, 4000);
+    expect(at.gateway.store.requests.attempts(reply.id)[0]?.durationMs).toBeGreaterThanOrEqual(390);
   });
 
   test("idle_timeout counts between two pieces, so that a slow stream goes on", async () => {
     at.providers.one.answer = async (peer, request) => {
       await raw(streamHead, piece(helloEvent))(peer, request);
-      await Bun.sleep(60);
+      await Bun.sleep(250);
       await peer.send(piece(thereEvent));
-      await Bun.sleep(60);
+      await Bun.sleep(250);
       await peer.send(piece(thereEvent));
     };
     const reply = await chat(at.gateway, at.gateway.key(), { model: "patient", stream: true });
@@ -241,7 +241,7 @@ describe("the time-outs of a stream", () => {
     expect(chunksOf(reply).at(-1)).toMatchObject(failing);
     const [record] = await at.gateway.records(key, 1);
     expect(record).toMatchObject({ status: "failed", charge: 0n });
-    expect(record?.durationMs).toBeWithin(290, 4000);
+    expect(record?.durationMs).toBeGreaterThanOrEqual(1190);
     await until("the provider is hung up on", () => isClosed);
   });
 });

@@ -271,7 +271,7 @@ test("an idle connection that the provider closed is never leased again, however
   first.start();
   expect(await answerOf(first)).toBe("200 0");
   server.peers[0]?.fin();
-  await until("the pool has heard of it", () => pool.idleCount === 0, 2000);
+  await until("the pool has heard of it", () => pool.idleCount === 0);
   second.start();
   expect(await answerOf(second)).toBe("200 1");
   pool.close();

