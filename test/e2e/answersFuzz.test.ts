@@ -5,7 +5,7 @@ import { openAnswersBench, type AnswersBench } from "../support/fuzzAnswers/answ
 import { fuzzAnswers } from "../support/fuzzAnswers/answersFuzz.ts";
 
 const seed = 1;
-const requests = 20_000;
+const requests = 8000;
 const timeoutMs = 600_000;
 
 let bench: AnswersBench;

@@ -30,7 +30,7 @@ import { several } from "../support/several.ts";
 const drains = 20;
 /** Of each of the three kinds: chat streams, responses streams, and chats in JSON. */
 const openOfEach = 3;
-const goesOnMsMax = 150;
+const goesOnMsMax = 50;
 const timeoutMs = 180_000;
 const seed = 20;
 const random = seededRandom(seed);

@@ -10,7 +10,7 @@ beforeAll(async () => {
 }, startTimeoutMs);
 afterAll(() => bench.close());
 
-const requests = 50_000;
+const requests = 20_000;
 const seed = 1;
 const timeoutMs = 600_000;
 

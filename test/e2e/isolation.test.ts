@@ -3,7 +3,7 @@ import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 import { openIsolationBench, type IsolationBench } from "../support/isolation/bench.ts";
 import { mixTenants } from "../support/isolation/isolation.ts";
 
-const requests = 10_000;
+const requests = 5000;
 const seed = 1;
 const timeoutMs = 300_000;
 

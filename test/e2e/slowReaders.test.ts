@@ -8,7 +8,7 @@ import {
 } from "../support/binary/slowReaders.ts";
 
 /** So many that what they may take together is more than the memory of a runtime varies by. */
-const readers = 40;
+const readers = 20;
 const seconds = 5;
 const readMin = 500_000;
 const timeoutMs = 120_000;

@@ -9,7 +9,7 @@ beforeAll(async () => {
 }, startTimeoutMs);
 afterAll(() => bench.close());
 
-const seconds = 40;
+const seconds = 20;
 const timeoutMs = 300_000;
 /**
  * Of resident memory, from the first third to the last: between two collections of garbage, which come when they like,
@@ -30,7 +30,7 @@ test(
       seconds,
       // Or what the machine carries.
       perSecond: 200,
-      reloadEveryMs: 13_000,
+      reloadEveryMs: 6000,
     });
     process.stdout.write(`${JSON.stringify(seen)}\n`);
     expect(problems).toEqual([]);
