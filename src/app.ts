@@ -116,7 +116,7 @@ export function openApp(config: Config, edges: Edges, metrics: Metrics = silentM
   const snapshotOf = (next: Config, before?: ConfigSnapshot): ConfigSnapshot => ({
     config: next,
     loadedAt: clock.epochMs(),
-    catalog: createCatalog(next, clock, { before: before?.catalog, onUnsolicitedData }),
+    catalog: createCatalog(next, clock, { previous: before?.catalog, onUnsolicitedData }),
   });
   const gateway = createGateway({
     current: snapshotOf(config),

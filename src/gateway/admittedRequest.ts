@@ -23,21 +23,21 @@ import { formatRoubles } from "../lib/money.ts";
 import { WriteError, type AttemptRecord } from "../store/store.ts";
 import { type LogFields, errorClass } from "../telemetry/log.ts";
 
-/** One admitted request and the routes that can serve it: what both endpoints have in common. */
+/** A request whose money is held, and its candidates. Both endpoints use it. */
 export interface AdmittedRequest {
   readonly gateway: Gateway;
   readonly context: RequestContext;
   readonly admission: Admission;
   readonly candidates: readonly Candidate[];
-  /** The request in the words of this route's provider. */
+  /** Encodes the request for the provider of this candidate. */
   encode(candidate: Candidate): EncodedRequest;
-  /** The failure of an attempt that is the caller's own, as the client sees it: no other route is tried. */
+  /** The client's error if the failure is the caller's fault. No other route is tried then. */
   callerFault(error: UpstreamError): ApiError | undefined;
-  /** How a stream ends that failed after its 200 had left, and before any content. */
+  /** The end of a stream that failed after the 200 and before any content. */
   streamFailure(error: ApiError): StreamChunk;
 }
 
-/** Sends the request to a route; the exchange is among the gateway's traffic until it is taken out. */
+/** Sends the request to a candidate. The caller removes the exchange from `inFlight.exchanges` when it has ended. */
 export function sendTo(
   admittedRequest: AdmittedRequest,
   candidate: Candidate,
@@ -50,14 +50,14 @@ export function sendTo(
     requestId,
   });
   admittedRequest.gateway.inFlight.exchanges.add(exchange);
-  // A request that is not in the books costs nobody anything, so it must not cost the operator either.
+  // A request without its row cannot be charged, so the provider must not be used for it.
   admittedRequest.admission.meter.opened.catch(() =>
     exchange.abort(new UpstreamError("gateway", "store")),
   );
   return exchange;
 }
 
-/** Lets the routes try in their order; see `dispatch`. */
+/** Runs `dispatch` for this request. */
 export function tryRoutes<Answer>(
   admittedRequest: AdmittedRequest,
   isAbandoned: () => boolean,
@@ -78,7 +78,7 @@ export function tryRoutes<Answer>(
   });
 }
 
-/** A function of its own, for a stream keeps what it returns (of closures: gateway.ts). */
+/** A separate function, because a stream retains its result (memory rules: docs/architecture.md). */
 function attemptRecorder({ gateway, context, admission }: AdmittedRequest): AttemptListener {
   return (record, candidate, failure) => {
     admission.meter.attempted(record);
@@ -86,17 +86,17 @@ function attemptRecorder({ gateway, context, admission }: AdmittedRequest): Atte
   };
 }
 
-/** Ends a request that got no answer, and says what its client is told. */
+/** Settles a request without an answer. Returns the client's error. */
 export async function settleFailure(
   admittedRequest: AdmittedRequest,
   error: unknown,
-  ending: RequestOutcome,
+  outcome: RequestOutcome,
 ): Promise<ApiError> {
   try {
-    await settleRequest(admittedRequest.context, admittedRequest.admission, ending);
-  } catch (unwritten) {
-    // `settleRequest` throws nothing else.
-    return unwritten as ApiError;
+    await settleRequest(admittedRequest.context, admittedRequest.admission, outcome);
+  } catch (uncommitted) {
+    // `settleRequest` throws ApiError only.
+    return uncommitted as ApiError;
   }
   if (error instanceof ApiError) return error;
   if (admittedRequest.gateway.inFlight.isAborting) return serviceUnavailable(error);
@@ -104,29 +104,29 @@ export async function settleFailure(
 }
 
 /**
- * Finishes the meter of a request and tells the visit's log line. Throws ApiError and nothing else: when the ending
- * cannot be committed (502), or when the request could not be opened because its money was gone (429): then nothing that
- * looks whole may reach the client.
+ * Settles the meter of a request and adds the receipt to its log line. Throws only ApiError: 502 if the settlement cannot
+ * be committed, 429 if the request's row was refused because the money was spent meanwhile. No complete answer may reach
+ * the client then.
  */
 export async function settleRequest(
   context: RequestContext,
   admission: Admission,
-  ending: RequestOutcome,
+  outcome: RequestOutcome,
 ): Promise<Receipt> {
   try {
-    const receipt = await admission.meter.settle(ending);
+    const receipt = await admission.meter.settle(outcome);
     logReceipt(context, receipt);
     return receipt;
   } catch (error) {
     logUncommitted(context);
     context.addLogFields({ outcome: "failed" });
-    // Its money went to somebody else in that very moment: the next try is told whether any is left.
+    // A debit took the money in the same moment. The client's next try gets an exact answer.
     const isInsufficient = error instanceof WriteError && error.failure === "insufficient";
     throw isInsufficient ? rateLimitExceeded() : serviceUnavailable(error);
   }
 }
 
-/** Of an ending: whose answer is billed, and what it costs the operator there. */
+/** The part of an outcome that names the provider and the operator's price. */
 export function servedBy({
   provider,
   route,
@@ -134,18 +134,17 @@ export function servedBy({
   return { provider: provider.id, operatorPrice: route.operatorPrice };
 }
 
-/** The token rate gets what was really used, and the log line what was charged. */
+/** Corrects the token rate by the real usage, and adds the receipt to the log line. */
 export function logReceipt(context: RequestContext, receipt: Receipt): void {
   context.permit.correctTokens(totalTokens(receipt.usage));
   context.addLogFields(receiptFields(receipt));
 }
 
-/** An answer whose end could not be written is not charged, so neither is the token rate. */
+/** Returns the tokens to the token rate: a request that could not be settled is not charged. */
 export function logUncommitted(context: RequestContext): void {
   context.permit.correctTokens(0);
 }
 
-/** What the log line of a request says of its end. */
 function receiptFields(receipt: Receipt): LogFields {
   return {
     outcome: receipt.status,
@@ -161,9 +160,8 @@ function receiptFields(receipt: Receipt): LogFields {
 }
 
 /**
- * Tells the operator of an attempt at a route that is over: loudly of one that failed because their own account is
- * refused, or for an address or a model that the provider does not know, and only who asks for it (`level = "debug"`) of
- * one that went well, failed by its caller, or was left by its client.
+ * Logs an attempt that ended: as an error if the operator must act (account refused, wrong address or model), as a warning
+ * if it failed otherwise, at debug level if it succeeded, the caller was at fault, or the client disconnected.
  */
 function logAttempt(
   gateway: Gateway,

@@ -6,12 +6,12 @@ import {
   type UpstreamExchange,
 } from "../providers/upstream.ts";
 
-/** Whatever broke an answer off, as the reason to end its exchange. */
+/** Converts any error to the reason to abort an exchange. */
 export function toUpstreamError(error: unknown): UpstreamError {
   return upstreamErrorOf(error) ?? ownFault(error);
 }
 
-/** Ends the exchange whose answer could not be read, and returns why. Throws a fault of our own as it is. */
+/** Aborts an exchange whose answer could not be read, and returns the reason. Rethrows an error of our own code. */
 export function abortExchange(exchange: UpstreamExchange, error: unknown): UpstreamError {
   const isReported = error instanceof ReportedFailure;
   const failure = isReported ? exchange.reported(error) : upstreamErrorOf(error);
@@ -21,16 +21,16 @@ export function abortExchange(exchange: UpstreamExchange, error: unknown): Upstr
 }
 
 /**
- * What becomes of an attempt whose answer says itself that it failed. A client can bring that about as often as it
- * likes, so nobody's health hears of it.
+ * The failure of an attempt whose answer reports a failure. A client can cause it at will, so it does not count for the
+ * route's health.
  */
 export function reportedFailure(): UpstreamError {
   return new UpstreamError("misfire", "reported failure", { status: 200 });
 }
 
 /**
- * What broke an answer off behind content; undefined: a fault of our own. What is wrong with the request can no longer
- * be told to the caller then, and what it got before is paid for.
+ * The cause of a failure after content; undefined for an error of our own code. A fault of the caller can no longer be
+ * answered with 400 then, and the content before it is charged.
  */
 export function streamBreakCause(error: unknown): UpstreamError | undefined {
   const isCallers = error instanceof ReportedFailure && error.isOfRequest;
@@ -39,14 +39,14 @@ export function streamBreakCause(error: unknown): UpstreamError | undefined {
 }
 
 /**
- * Whether the caller chose what ended the answer early: an answer in excess, or an error after content that the provider
- * reports about the request. The client pays for what came before, as one that left. Other failures cost nothing.
+ * Whether the caller caused the failure: the answer exceeds a limit, or after content the provider reports an error that
+ * names the request. The content before it is charged like a disconnect. Other failures are not charged.
  */
 export function isCallerFault({ fault }: UpstreamError): boolean {
   return fault === "excess";
 }
 
-/** Why an exchange is ended whose client went away. */
+/** The reason to abort an exchange after a disconnect. */
 export function clientGone(): UpstreamError {
   return new UpstreamError("client", "client gone");
 }

@@ -20,19 +20,19 @@ import { abortExchange, reportedFailure, clientGone } from "./answerFailure.ts";
 import { UpstreamError, type UpstreamExchange } from "../providers/upstream.ts";
 import type { Gateway } from "./gateway.ts";
 
-/** A JSON answer that was read whole: everything that could fail about it is done before it is charged. */
+/** A JSON answer that was read completely. Everything that can fail happens before it is charged. */
 export interface ReadAnswer {
-  /** What the client gets. */
+  /** The text for the client. */
   readonly text: string;
-  /** Undefined where the provider itself reports that it failed: relayed, and not charged. */
+  /** Undefined if the provider reports that it failed: the answer is relayed and not charged. */
   readonly billed: BilledUsage | undefined;
-  /** What the account may name from now on. */
+  /** Stored objects that the account may name from now on. */
   readonly objects: readonly StoredObject[];
-  /** What a request that continues this answer by its id begins with. */
+  /** Prompt tokens of a request that continues this answer by its id, before its own input. */
   readonly historyTokens: number;
 }
 
-/** How the JSON answers of one endpoint are read. */
+/** Reads the JSON answers of one endpoint. */
 interface JsonAnswerReader {
   /** Throws AnswerError. */
   read(text: string, candidate: Candidate): ReadAnswer;
@@ -40,8 +40,8 @@ interface JsonAnswerReader {
 }
 
 /**
- * Answers in JSON by the first route whose answer `reader` accepts, and charges it. A client that goes
- * away changes nothing about that. Throws ApiError; by then the meter is finished.
+ * Answers in JSON with the first route whose answer `reader` accepts, and charges it, also if the client disconnects.
+ * Throws ApiError; the meter is settled by then.
  */
 export async function answerJson(
   admittedRequest: AdmittedRequest,
@@ -51,8 +51,8 @@ export async function answerJson(
   const { exchanges } = admittedRequest.gateway.inFlight;
   const client = watchDisconnect(admittedRequest.gateway, context.signal);
   let last: Candidate | undefined;
-  /** There once its caller chose what no answer to it can be read for. */
-  let inVain: RequestOutcome | undefined;
+  /** Set if the caller asked for an answer that exceeds a limit. */
+  let excess: RequestOutcome | undefined;
   const attempt = async (candidate: Candidate, ended: EndAttempt): Promise<ReadAnswer> => {
     last = candidate;
     const exchange = sendTo(admittedRequest, candidate, false);
@@ -65,27 +65,27 @@ export async function answerJson(
       return answer;
     } catch (error) {
       if (error instanceof ExcessiveAnswerError) {
-        inVain = excessOutcome(admission, candidate, text, reader.usageMember(candidate));
+        excess = excessOutcome(admission, candidate, text, reader.usageMember(candidate));
       }
       throw abortExchange(exchange, error);
     } finally {
       exchanges.delete(exchange);
-      client.leaveExchange();
+      client.exchangeEnded();
     }
   };
   let answered: DispatchResult<ReadAnswer>;
   try {
-    answered = await tryRoutes(admittedRequest, () => client.isGivenUp, attempt);
+    answered = await tryRoutes(admittedRequest, () => client.isAborted, attempt);
     const record = objectRecorder(admittedRequest.gateway, context, admission.meter);
     const { objects, historyTokens } = answered.answer;
     await record(objects, answered.candidate.provider.id, historyTokens);
   } catch (error) {
     const status = context.signal.aborted ? "cancelled" : "failed";
     const owed =
-      last && client.isGivenUp && client.isSent
+      last && client.isAborted && client.isSent
         ? { usage: estimatedUsage(admission, 0), ...servedBy(last) }
         : {};
-    throw await settleFailure(admittedRequest, error, inVain ?? { status, ...owed });
+    throw await settleFailure(admittedRequest, error, excess ?? { status, ...owed });
   } finally {
     client.end();
   }
@@ -100,8 +100,8 @@ export async function answerJson(
 }
 
 /**
- * How a request ends whose answer came, and cannot be read: paid as by a client that left, lest whoever knows how to
- * bring that about has the provider work for nothing. What was said cannot be told from the rest of the text then.
+ * The outcome of a request whose answer exceeds a limit and cannot be read. It is charged like a disconnect, so that no
+ * caller gets the provider's work for free. All bytes of the text count for the estimate.
  */
 function excessOutcome(
   admission: Admission,
@@ -121,80 +121,80 @@ function excessOutcome(
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 /**
- * The whole text of a JSON answer. Throws UpstreamError where it is cut, too large or not UTF-8. How large it is the
- * caller can choose, by asking for all that is known of each token: that says nothing of the provider.
+ * Reads the text of a JSON answer. Throws UpstreamError if it is incomplete, too large or not UTF-8. A caller can make an
+ * answer too large (with log probabilities), so that does not count for the route's health.
  */
 export async function collectText(exchange: UpstreamExchange): Promise<string> {
   await exchange.head;
-  const pieces: Uint8Array[] = [];
+  const chunks: Uint8Array[] = [];
   let length = 0;
-  for (let piece = await exchange.read(); piece; piece = await exchange.read()) {
-    length += piece.byteLength;
+  for (let chunk = await exchange.read(); chunk; chunk = await exchange.read()) {
+    length += chunk.byteLength;
     if (length > ANSWER_BYTES_MAX) throw new UpstreamError("misfire", "too large");
-    pieces.push(piece);
+    chunks.push(chunk);
   }
-  const [only] = pieces;
+  const [only] = chunks;
   try {
-    return utf8.decode(pieces.length === 1 && only ? only : Buffer.concat(pieces, length));
+    return utf8.decode(chunks.length === 1 && only ? only : Buffer.concat(chunks, length));
   } catch (cause) {
     throw new UpstreamError("provider", "answer", { cause });
   }
 }
 
-/** So many JSON answers at once are read to their end after their client went away. */
+/** How many JSON answers at once are read to their end after a disconnect. */
 const DISCONNECTED_MAX = 256;
 
-/** What becomes of a JSON answer whose client went away: it is read on, unless too many are already. */
+/** Handles a disconnect during a JSON answer. The answer is read to its end, unless too many are already. */
 export interface DisconnectWatch {
-  /** The provider was given up, because no place was left. */
-  readonly isGivenUp: boolean;
-  /** Some provider may have the request: the exchange in use was sent, or the one that was given up amid its use. */
+  /** The exchange was aborted because too many answers are read after a disconnect. */
+  readonly isAborted: boolean;
+  /** A provider may have received the request. */
   readonly isSent: boolean;
-  /** The exchange that is to end if no place is left. */
+  /** Sets the exchange to abort. */
   useExchange(exchange: UpstreamExchange): void;
-  /** The exchange in use has ended: a provider that failed before its client left is paid nothing. */
-  leaveExchange(): void;
-  /** The request is over. */
+  /** The exchange has ended. A provider that failed before the disconnect is not charged for. */
+  exchangeEnded(): void;
+  /** The request has ended. */
   end(): void;
 }
 
 function watchDisconnect(gateway: Gateway, signal: AbortSignal): DisconnectWatch {
   const { inFlight } = gateway;
   let exchange: UpstreamExchange | undefined;
-  let isDetached = false;
-  let isGivenUp = false;
-  let isOver = false;
-  const leave = (): void => {
-    // The listener stays: to take it away would cost as much as to put it there.
-    if (isOver) return;
+  let isCounted = false;
+  let isAborted = false;
+  let hasEnded = false;
+  const onDisconnect = (): void => {
+    // The listener is not removed, because that would cost as much as adding it.
+    if (hasEnded) return;
     if (inFlight.disconnectedCount < DISCONNECTED_MAX) {
-      isDetached = true;
+      isCounted = true;
       inFlight.disconnectedCount += 1;
       return;
     }
-    isGivenUp = true;
+    isAborted = true;
     exchange?.abort(clientGone());
   };
-  // A signal that has fired already tells nobody any more.
-  if (signal.aborted) leave();
-  else signal.addEventListener("abort", leave, { once: true });
+  // A signal that is aborted already fires no event.
+  if (signal.aborted) onDisconnect();
+  else signal.addEventListener("abort", onDisconnect, { once: true });
   return {
-    get isGivenUp() {
-      return isGivenUp;
+    get isAborted() {
+      return isAborted;
     },
     get isSent() {
       return exchange?.isSent ?? false;
     },
     useExchange(next) {
       exchange = next;
-      if (isGivenUp) next.abort(clientGone());
+      if (isAborted) next.abort(clientGone());
     },
-    leaveExchange() {
-      if (!isGivenUp) exchange = undefined;
+    exchangeEnded() {
+      if (!isAborted) exchange = undefined;
     },
     end() {
-      isOver = true;
-      if (isDetached) inFlight.disconnectedCount -= 1;
+      hasEnded = true;
+      if (isCounted) inFlight.disconnectedCount -= 1;
     },
   };
 }

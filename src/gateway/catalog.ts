@@ -6,33 +6,32 @@ import { chatInterfaceOf, createProvider, type Provider } from "../providers/reg
 import { ATTEMPTS_MAX } from "../routing/dispatch.ts";
 import type { Candidate } from "../routing/candidates.ts";
 
-/** A model that can be asked for, and the ways to serve each endpoint. */
+/** A model with its candidates for each endpoint. */
 export interface CatalogModel {
   readonly config: ModelConfig;
   readonly chatCandidates: readonly Candidate[];
-  /** Empty where no route serves the responses interface. */
+  /** Empty if no route serves the responses interface. */
   readonly responsesCandidates: readonly Candidate[];
-  /** What all attempts at its routes can take together, but for short pauses between them. */
+  /** The longest time of all attempts at its routes together, in milliseconds, without the pauses between them. */
   readonly attemptsMsMax: number;
 }
 
-/** Everything that the config's providers and models offer, by public model id. */
+/** The providers and models of a config. Models are keyed by tsuccessor public id. */
 export interface Catalog {
   readonly models: ReadonlyMap<string, CatalogModel>;
   readonly providers: ReadonlyMap<string, Provider>;
-  /** Lets go of the idle connections of its providers, but for those that `heir` has too; requests under way go on. */
-  close(heir?: Catalog): void;
+  /** Closes idle connections of its providers, except of those that `successor` has too. Requests in flight go on. */
+  close(successor?: Catalog): void;
 }
 
-/** What a catalog has besides its config. */
 interface CatalogOptions {
-  /** The catalog in whose place it comes: whose config did not change, that provider stays the same. */
-  readonly before?: Catalog | undefined;
-  /** Told of a provider that sent what nobody asked for, and how long none of its connections is kept. */
+  /** The catalog that it replaces. A provider whose config did not change is taken over. */
+  readonly previous?: Catalog | undefined;
+  /** Called when a provider sent data without a request, with the time for which its connections are not reused. */
   readonly onUnsolicitedData?: (providerId: string, distrustMs: number) => void;
 }
 
-/** Makes the providers of a config, and what its models offer of them. */
+/** Creates the providers and models of a config. */
 export function createCatalog(config: Config, clock: Clock, options: CatalogOptions = {}): Catalog {
   const providers = providersOf(config, clock, options);
   const models = config.models.map((model): [string, CatalogModel] => {
@@ -53,30 +52,30 @@ export function createCatalog(config: Config, clock: Clock, options: CatalogOpti
   return {
     models: new Map(models),
     providers,
-    close(heir) {
+    close(successor) {
       for (const [id, provider] of providers)
-        if (heir?.providers.get(id) !== provider) provider.upstream.close();
+        if (successor?.providers.get(id) !== provider) provider.upstream.close();
     },
   };
 }
 
 /**
- * A loop, and no callback that captures `before`, for `tell` would keep it too (of closures: gateway.ts), and each reload
- * every catalog before it.
+ * A loop instead of a callback: a closure that shares a scope with `previous` would retain it, and so each reload would
+ * retain every earlier catalog (memory rules: docs/architecture.md).
  */
 function providersOf(
   config: Config,
   clock: Clock,
-  { before, onUnsolicitedData }: CatalogOptions,
+  { previous, onUnsolicitedData }: CatalogOptions,
 ): ReadonlyMap<string, Provider> {
   const providers = new Map<string, Provider>();
   for (const provider of config.providers) {
-    const known = before?.providers.get(provider.id);
+    const known = previous?.providers.get(provider.id);
     const isSame = known && Bun.deepEquals(known.config, provider);
-    // What is under way at the one before counts to the limit of the one that comes: its operator means one provider.
+    // Exchanges in flight of the previous provider count for `max_concurrent` of the new one.
     const open = known?.upstream.open;
-    const tell = (distrustMs: number): void => onUnsolicitedData?.(provider.id, distrustMs);
-    providers.set(provider.id, isSame ? known : createProvider(provider, clock, tell, open));
+    const notify = (distrustMs: number): void => onUnsolicitedData?.(provider.id, distrustMs);
+    providers.set(provider.id, isSame ? known : createProvider(provider, clock, notify, open));
   }
   return providers;
 }
@@ -86,7 +85,7 @@ export function candidatesOf({ models }: Catalog): readonly Candidate[] {
   return [...models.values()].flatMap(({ chatCandidates }) => chatCandidates);
 }
 
-/** The model of this id, if there is one that a key limited to `allowed` may use. Throws ApiError 404. */
+/** Returns the model, if it exists and a key limited to `allowed` may use it. Throws ApiError 404. */
 export function findModel(
   { models }: Catalog,
   allowed: readonly string[] | null,
@@ -97,7 +96,7 @@ export function findModel(
   return model;
 }
 
-/** Whether a key limited to `allowed` may use the model; a `*` in an entry stands for any text. */
+/** Whether a key limited to `allowed` may use the model. A `*` in an entry matches any text. */
 export function mayUse(allowed: readonly string[] | null, modelId: string): boolean {
   return allowed === null || allowed.some((pattern) => matches(pattern, modelId));
 }

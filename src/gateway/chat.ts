@@ -22,8 +22,8 @@ import { openStream } from "./streaming/openStream.ts";
 import type { JsonObjectText } from "../lib/json.ts";
 
 /**
- * The path of a chat request: find the model, see that one of its routes has words for it, hold the money, let the
- * routes answer, charge, and only then give out the end of the answer. Throws ApiError; by then nothing is held any more.
+ * The path of a chat request: find the model, check that a route can express the request, hold the money, let the routes
+ * answer, charge, and only then send the end of the answer. Throws ApiError; the hold is released by then.
  */
 export async function chat(
   gateway: Gateway,
@@ -32,7 +32,7 @@ export async function chat(
 ): Promise<Answer> {
   const { request } = body;
   const model = findModel(context.snapshot.catalog, context.caller.models, request.model);
-  refuseForeignObjects(context, request);
+  refuseStoredFiles(context, request);
   const { outputTokensBound } = request;
   const encoder = new ChatEncoder(request, body.object);
   encoder.refuseUnsupported(model.chatCandidates, {
@@ -66,7 +66,7 @@ export async function chat(
     : jsonAnswer(admittedRequest, request, identity);
 }
 
-/** What is sent over no route is read by no model. */
+/** The estimate of the prompt, without fields that every route drops (`drop_message_fields`). */
 function promptEstimateOf(request: ChatRequest, candidates: readonly Candidate[]): number {
   let { textBytes, otherParts } = request.promptSize;
   for (const [name, size] of request.sizesBesideContent) {
@@ -80,7 +80,7 @@ function promptEstimateOf(request: ChatRequest, candidates: readonly Candidate[]
   return estimateTokens(textBytes, otherParts);
 }
 
-/** A function of its own, for `unknownFinishReason` lives as long as a stream (of closures: gateway.ts). */
+/** A separate function, because a stream retains `unknownFinishReason` (memory rules: docs/architecture.md). */
 function identityOf(gateway: Gateway, context: RequestContext, model: string): AnswerIdentity {
   return {
     id: context.requestId.replace("req_", "chatcmpl-"),
@@ -104,7 +104,7 @@ function streamAnswer(
       identity,
       choiceCount,
       includeUsage,
-      stop: stopsLeft(request, candidate),
+      stop: stopsToEnforce(request, candidate),
       eventsStandAlone: candidate.chat.eventsStandAlone,
     });
   return openStream(admittedRequest, decoderFor);
@@ -118,7 +118,7 @@ function jsonAnswer(
   return answerJson(admittedRequest, {
     read(text, candidate) {
       const { completion, usage, isUsageEarly = false } = candidate.chat.read(text);
-      const shown = publicCompletion(completion, identity, stopsLeft(request, candidate));
+      const shown = publicCompletion(completion, identity, stopsToEnforce(request, candidate));
       const { textBytes } = shown;
       const figures = { usage, isUsageFinal: !isUsageEarly, textBytes };
       const billed = billedUsage(admittedRequest.admission, figures);
@@ -132,49 +132,49 @@ function jsonAnswer(
   });
 }
 
-/** The stop sequences that the provider's interface cannot be told: the gateway ends the answer at them. */
-function stopsLeft({ stop }: ChatRequest, candidate: Candidate): readonly string[] {
+/** The stop sequences that the provider's interface does not have. The gateway ends the answer at them. */
+function stopsToEnforce({ stop }: ChatRequest, candidate: Candidate): readonly string[] {
   return candidate.chat.takesStop ? [] : stop;
 }
 
-/** A chat's prompt may name the provider's files too; those are not told apart by account. */
-function refuseForeignObjects({ snapshot }: RequestContext, request: ChatRequest): void {
+/** Refuses files of the provider in a chat's prompt, unless shared: their owner is not known. Throws ApiError 404. */
+function refuseStoredFiles({ snapshot }: RequestContext, request: ChatRequest): void {
   const { sharedObjects } = snapshot.config.api;
   if (request.objectIds.some((id) => !sharedObjects.includes(id))) throw resourceNotFound();
 }
 
-/** The bounds of each choice's tokens. */
+/** The token bounds of each choice. */
 type Bounds = Pick<ChatCall, "outputTokensBound" | "outputTokensMax">;
 
-interface Written {
+interface EncodedChat {
   readonly candidate: Candidate;
   readonly outputTokensMax: number;
   readonly encoded: EncodedRequest;
 }
 
 /**
- * One chat in the words of its model's routes. Whether any of them has words for it is asked before money is held, and
- * what that wrote is sent: no chat is written twice for it, unless money shrinks its bound or another route is drawn.
+ * Encodes one chat for its routes. The check before the hold encodes it once. That result is sent if the same route and
+ * bound are used, so no chat is encoded twice without need.
  */
 class ChatEncoder {
   readonly #request: ChatRequest;
   readonly #object: JsonObjectText;
-  /** It may be as large as the body: whoever sends it takes it away. */
-  #written: Written | undefined;
+  /** May be as large as the body, so `encode` clears it. */
+  #encoded: EncodedChat | undefined;
 
   constructor(request: ChatRequest, object: JsonObjectText) {
     this.#request = request;
     this.#object = object;
   }
 
-  /** Throws ApiError 400 where no candidate has words for it, whoever else could answer now. */
+  /** Throws ApiError 400 if no candidate can express the request. */
   refuseUnsupported(candidates: readonly Candidate[], bounds: Bounds): void {
     if (candidates.some(({ chat }) => chat.takesAll)) return;
     let first: UnsupportedRequestError | undefined;
     for (const candidate of candidates) {
       try {
-        const encoded = this.#write(candidate, bounds);
-        this.#written = { candidate, outputTokensMax: bounds.outputTokensMax, encoded };
+        const encoded = this.#encodeFor(candidate, bounds);
+        this.#encoded = { candidate, outputTokensMax: bounds.outputTokensMax, encoded };
         return;
       } catch (error) {
         if (!(error instanceof UnsupportedRequestError)) throw error;
@@ -186,14 +186,13 @@ class ChatEncoder {
 
   /** Throws UnsupportedRequestError. */
   encode(candidate: Candidate, bounds: Bounds): EncodedRequest {
-    const written = this.#written;
-    this.#written = undefined;
-    const isSame =
-      written?.candidate === candidate && written.outputTokensMax === bounds.outputTokensMax;
-    return isSame ? written.encoded : this.#write(candidate, bounds);
+    const last = this.#encoded;
+    this.#encoded = undefined;
+    const isSame = last?.candidate === candidate && last.outputTokensMax === bounds.outputTokensMax;
+    return isSame ? last.encoded : this.#encodeFor(candidate, bounds);
   }
 
-  #write(candidate: Candidate, { outputTokensBound, outputTokensMax }: Bounds): EncodedRequest {
+  #encodeFor(candidate: Candidate, { outputTokensBound, outputTokensMax }: Bounds): EncodedRequest {
     const { provider, route, chat } = candidate;
     return chat.encode({
       request: this.#request,

@@ -1,10 +1,3 @@
-/**
- * Of closures. In Bun 1.4.5 all closures of a scope share what any of them captures: one that lives long keeps that in
- * memory, whether it refers to it itself or not. A body may have many megabytes, and a stream may stay open for minutes.
- * So whatever lives as long as a stream is made by a function of its own, none of whose closures captures the request or
- * the journey. Where the code is shaped by this it says so; test/e2e/promptMemory.test.ts watches it.
- */
-
 import type { Holds } from "../billing/holds.ts";
 import type { OpenMeters } from "../billing/meter.ts";
 import type { Caller } from "../auth/apiKey.ts";
@@ -21,7 +14,7 @@ import type { Log, LogFields } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { Catalog } from "./catalog.ts";
 
-/** A config, and what it offers. */
+/** A config with its catalog of models. A request keeps the one that was in force when it arrived. */
 export interface ConfigSnapshot {
   readonly config: Config;
   /** When the config came into force, in milliseconds since 1970. */
@@ -29,9 +22,9 @@ export interface ConfigSnapshot {
   readonly catalog: Catalog;
 }
 
-/** What the path of a request needs of the house. */
+/** The services that the path of a request uses. */
 export interface Gateway {
-  /** For the requests that come now; a reload puts another in its place. */
+  /** For new requests. A reload replaces it. */
   readonly current: ConfigSnapshot;
   readonly store: Store;
   readonly writer: Writer;
@@ -43,49 +36,49 @@ export interface Gateway {
   readonly random: Random;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** What is under way now, and whether the gateway has begun to cut it off. */
   readonly inFlight: InFlightState;
 }
 
-/** What is under way now. */
+/** What is in flight. */
 export interface InFlightState {
-  /** The exchanges with providers that are under way, so that a shutdown can end them. */
+  /** Exchanges with providers. A shutdown aborts them. */
   readonly exchanges: Set<UpstreamExchange>;
-  /** JSON answers that are read to their end though nobody waits for them any more. */
+  /** JSON answers that are read to their end although the client disconnected. */
   disconnectedCount: number;
+  /** The gateway stops and aborts all requests. */
   isAborting: boolean;
 }
 
-/** One request that passed authentication and its rate limits. */
+/** A request that passed authentication and rate limits. */
 export interface RequestContext {
   readonly requestId: string;
-  /** The one that the request met, to its end: a reload amid it changes nothing for it. */
+  /** The config that was in force when the request arrived. */
   readonly snapshot: ConfigSnapshot;
   readonly caller: Caller;
   readonly permit: RateLimitPermit;
-  /** Fires when the client goes away. */
+  /** Aborted when the client disconnects. */
   readonly signal: AbortSignal;
-  /** Adds to the request's log line. */
+  /** Adds fields to the request's log line. */
   addLogFields(fields: LogFields): void;
-  /** Says in the log line why the request failed, after its answer began. */
+  /** Adds the cause of a failure after the answer began to the log line. */
   logFailure(error: unknown): void;
-  /** A streamed answer is over: its place is free again. A JSON answer is over when it is returned. */
+  /** Called when a streamed answer has ended. A JSON answer ends when it is returned. */
   onStreamEnd(): void;
 }
 
-/** A checked request with the client's own text. */
+/** A validated request with the client's text. */
 export interface CheckedBody<Request> {
   readonly request: Request;
   readonly object: JsonObjectText;
   readonly bodyBytes: number;
 }
 
-/** A request is refused because the gateway ends. */
+/** The cause of a refusal while the gateway stops. */
 export class ShuttingDown extends Error {
   override readonly name = "ShuttingDown";
 }
 
-/** A request is refused because nothing can be written to the books. */
+/** The cause of a refusal while the database cannot be written. */
 export class StoreBlocked extends Error {
   constructor(blockedBy: Blocked) {
     super();

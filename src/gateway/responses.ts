@@ -19,8 +19,8 @@ import { objectsOf, ResponsesDecoder, responsesFailure } from "./decoding/respon
 import { outputBytes } from "./decoding/generatedContent.ts";
 
 /**
- * The path of a responses request: the client's text goes to the provider with nothing but `model`
- * changed, and the provider's bytes come back. Throws ApiError; by then nothing is held any more.
+ * The path of a responses request. The client's text is sent with only `model` changed, and the provider's bytes are
+ * returned. Throws ApiError; the hold is released by then.
  */
 export async function responses(
   gateway: Gateway,
@@ -60,7 +60,7 @@ export async function responses(
     : jsonAnswer(admittedRequest);
 }
 
-/** A provider cuts a conversation that has outgrown the model. */
+/** The estimate includes the stored conversation, at most `context_tokens`: a provider truncates what is longer. */
 function promptEstimateOf(
   { promptSize }: ResponsesRequest,
   storedTokens: number,
@@ -89,14 +89,14 @@ function jsonAnswer(admittedRequest: AdmittedRequest): Promise<Answer> {
   });
 }
 
-/** The response of a JSON answer. Throws AnswerError. */
+/** Parses a JSON answer into a response object. Throws AnswerError, or ReportedFailure for an error object. */
 export function parseResponse(text: string): JsonFields {
   const value = parseAnswerJson(text);
   if (isJsonObject(value) && value["object"] === "response") return value;
   throw reportedFailureIn(value) ?? new AnswerError("the answer is not a response");
 }
 
-/** The client's text in the words of a route that serves the responses interface. */
+/** Encodes the client's text for a route that serves the responses interface. */
 export function encodeResponses(
   object: JsonObjectText,
   { provider, route }: Candidate,
@@ -106,7 +106,7 @@ export function encodeResponses(
   return responses.encode(object, route.model);
 }
 
-/** A resource that the provider does not know was named by the caller; a model was named by the config. */
+/** An unknown resource is the caller's fault, because the caller named it. An unknown model was named by the config. */
 function callerFault(error: UpstreamError): ApiError | undefined {
   if (error.shown) return invalidRequest(error.shown.message, error.shown.extra);
   const isCallers = error.fault === "missing" && !error.isOfUnknownModel;

@@ -40,7 +40,7 @@ class Delivery {
   readonly #quiet: Deadline;
   #isWaiting = false;
   /** What was written and is not taken yet. */
-  #pauses = 0;
+  #pause = 0;
 
   constructor(
     answer: StreamedAnswer,
@@ -92,11 +92,11 @@ class Delivery {
 
   async #untilTaken(taken: Promise<number>): Promise<void> {
     const { relay } = this.#answer;
-    this.#pauses += 1;
-    relay.pauses();
+    this.#pause += 1;
+    relay.pause();
     await taken;
-    relay.resumes();
-    this.#pauses -= 1;
+    relay.resume();
+    this.#pause -= 1;
   }
 
   #expectWrite(): void {
@@ -107,7 +107,7 @@ class Delivery {
   #breakSilence(): void {
     if (this.#options.signal.aborted) return;
     // A client that does not read needs no comment either.
-    if (this.#isWaiting && this.#pauses === 0) void this.#write(KEEP_ALIVE);
+    if (this.#isWaiting && this.#pause === 0) void this.#write(KEEP_ALIVE);
     this.#quiet.set(this.#options.keepaliveMs);
   }
 }

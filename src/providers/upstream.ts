@@ -139,7 +139,7 @@ class ProviderExchange implements UpstreamExchange {
     this.#options = options;
     this.#endsAtMs = clock.monotonicMs() + provider.totalTimeoutMs;
     this.#deadline = new Deadline(clock, () => this.#http.abort(timedOut()));
-    // This callback lives as long as the exchange: it must not capture the request (of closures: gateway/gateway.ts).
+    // This callback lives as long as the exchange: it must not capture the request (memory rules: docs/architecture.md).
     this.#http = client.send(request, () => {
       this.#isOver = true;
       this.#deadline.clear();

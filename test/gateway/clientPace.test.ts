@@ -11,7 +11,7 @@ function paceAt(): { pace: ClientBackpressure; goOn: (forMs: number) => void } {
 test("a failure amid a pause that lasts is the client's doing", () => {
   const { pace, goOn } = paceAt();
   goOn(60_000);
-  pace.pauses();
+  pace.pause();
   goOn(999);
   expect(pace.explains("closed")).toBe(false);
   goOn(1);
@@ -21,13 +21,13 @@ test("a failure amid a pause that lasts is the client's doing", () => {
 
 test("a pause within a pause ends neither the first nor counts twice", () => {
   const { pace, goOn } = paceAt();
-  pace.pauses();
+  pace.pause();
   goOn(600);
-  pace.pauses();
+  pace.pause();
   goOn(600);
-  pace.resumes();
+  pace.resume();
   expect([pace.isPausing, pace.explains("closed")]).toEqual([true, true]);
-  pace.resumes();
+  pace.resume();
   expect([pace.isPausing, pace.explains("closed")]).toEqual([false, true]);
   // What comes of the provider now, it sent because it is well.
   pace.goesOn();
@@ -38,16 +38,16 @@ test("a pause within a pause ends neither the first nor counts twice", () => {
 
 test("a provider that gave up amid a pause is found out behind what had waited in buffers", () => {
   const { pace, goOn } = paceAt();
-  pace.pauses();
+  pace.pause();
   goOn(6000);
-  pace.resumes();
+  pace.resume();
   // The client takes in what waited, with a short pause here and there.
   for (let piece = 0; piece < 20; piece += 1) {
     pace.goesOn();
     goOn(20);
-    pace.pauses();
+    pace.pause();
     goOn(5);
-    pace.resumes();
+    pace.resume();
   }
   pace.goesOn();
   expect(["cut", "closed", "timeout"].map((outcome) => pace.explains(outcome))).toEqual([
@@ -70,9 +70,9 @@ test.each([
   "a cut behind pieces that come every %i ms, %i ms after a long pause, is the client's: %j",
   (everyMs, afterMs, isClients) => {
     const { pace, goOn } = paceAt();
-    pace.pauses();
+    pace.pause();
     goOn(60_000);
-    pace.resumes();
+    pace.resume();
     for (let passedMs = 0; passedMs < afterMs; passedMs += everyMs) {
       goOn(everyMs);
       pace.goesOn();
@@ -89,9 +89,9 @@ test.each([
 ])("a client that %s", (_, pausesMs, readsMs, isClients) => {
   const { pace, goOn } = paceAt();
   for (let round = 0; round < 100; round += 1) {
-    pace.pauses();
+    pace.pause();
     goOn(pausesMs);
-    pace.resumes();
+    pace.resume();
     pace.goesOn();
     goOn(readsMs);
   }

@@ -136,7 +136,7 @@ test("an answer whose client is slow to take its end is none of them: it is char
     ended() {},
   });
   await relay.begin();
-  relay.goOn();
+  relay.start();
   let text = "";
   for (;;) {
     await relay.ready(() => false);
@@ -144,11 +144,11 @@ test("an answer whose client is slow to take its end is none of them: it is char
     if (piece === undefined) break;
     text += String(piece);
     // Shorter than what makes it one that went away.
-    relay.pauses();
+    relay.pause();
     gateway.clock.advance(1.9 * minuteMs);
     settleLeaked(gateway.app.gateway);
     settleLeaked(gateway.app.gateway);
-    relay.resumes();
+    relay.resume();
   }
   expect(text).toContain("[DONE]");
   expect(await gateway.records(key, 1)).toMatchObject([{ status: "done", estimated: false }]);

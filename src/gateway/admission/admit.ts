@@ -173,7 +173,7 @@ function refuseWhileUnwritable(gateway: Gateway): void {
 /** Tells of the figures of one request. */
 export type UsageWarning = (problem: UsageProblem) => void;
 
-/** A function of its own, for the alarm lives as long as its answer (of closures: gateway.ts). */
+/** A function of its own, for the alarm lives as long as its answer (memory rules: docs/architecture.md). */
 function warnOfUsage(gateway: Gateway, requestId: string, { id }: ModelConfig): UsageWarning {
   const fields = { request_id: requestId, model: id };
   return (problem) => {

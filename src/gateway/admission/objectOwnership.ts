@@ -7,32 +7,33 @@ import type { Candidate } from "../../routing/candidates.ts";
 import type { StoredObject } from "../decoding/answerDecoder.ts";
 import type { Gateway, RequestContext } from "../gateway.ts";
 
-/** How long an account may name what a provider made for it. */
+/** How long an account may name an object that a provider stored for it. */
 const OWNED_MS = 31 * DAY_MS;
 
-/** Who may serve a request that names stored objects, and what it has in its prompt besides its own text. */
-export interface Pinned {
+/** The candidates for a request that names stored objects. */
+export interface PinnedCandidates {
   readonly candidates: readonly Candidate[];
-  /** Of the conversation that the request continues, and of the items that it refers to, as far as they are known. */
+  /** Prompt tokens of the conversation and the items that the request names, as far as they are known. */
   readonly storedTokens: number;
 }
 
 /**
- * The candidates that may serve a request which names stored objects: only the provider that made them. What bears
- * encrypted reasoning goes to its maker too, where that serves the model. Throws ApiError 404 for any object that this account did not make and that is not shared, and for one
- * whose provider does not serve the model; the words are the same for a foreign one and for one that never was.
+ * Returns the candidates that may serve a request with stored objects: only the provider that stores them. Encrypted
+ * reasoning also goes to its provider if that serves the model. Throws ApiError 404 for an object that this account does
+ * not own and that is not shared, or whose provider does not serve the model. The error is the same for an object of
+ * another account and for one that does not exist.
  */
 export function pinToProvider(
   gateway: Gateway,
   context: RequestContext,
   request: ResponsesRequest,
   candidates: readonly Candidate[],
-): Pinned {
+): PinnedCandidates {
   const { sharedObjects } = context.snapshot.config.api;
   let serving = candidates;
   const find = (objectId: string) =>
     gateway.store.owners.find(sha256(objectId), context.caller.accountId, gateway.clock.epochMs());
-  const pin = (objectId: string, missing: () => ApiError): number => {
+  const pinTo = (objectId: string, missing: () => ApiError): number => {
     const owned = find(objectId);
     serving = serving.filter(({ provider }) => provider.id === owned?.provider);
     if (!owned || serving.length === 0) throw missing();
@@ -40,28 +41,28 @@ export function pinToProvider(
   };
   const { previousResponseId } = request;
   let storedTokens =
-    previousResponseId === undefined ? 0 : pin(previousResponseId, responseNotFound);
+    previousResponseId === undefined ? 0 : pinTo(previousResponseId, responseNotFound);
   for (const objectId of request.objectIds) {
     if (sharedObjects.includes(objectId)) continue;
-    const itemTokens = pin(objectId, resourceNotFound);
+    const itemTokens = pinTo(objectId, resourceNotFound);
     if (request.referencedIds.has(objectId)) storedTokens += itemTokens;
   }
   const { comparedResponseId } = request;
-  if (comparedResponseId !== undefined) pin(comparedResponseId, responseNotFound);
-  // It came back whole: a provider that did not make it may refuse it, or read past it. The newest tells who can read it.
+  if (comparedResponseId !== undefined) pinTo(comparedResponseId, responseNotFound);
+  // Another provider may refuse encrypted reasoning or ignore it. The newest item decides.
   for (const objectId of request.sealedIds.toReversed()) {
-    const maker = find(objectId)?.provider;
-    const makers = serving.filter(({ provider }) => provider.id === maker);
-    if (makers.length === 0) continue;
-    serving = makers;
+    const providerId = find(objectId)?.provider;
+    const owners = serving.filter(({ provider }) => provider.id === providerId);
+    if (owners.length === 0) continue;
+    serving = owners;
     break;
   }
   return { candidates: serving, storedTokens };
 }
 
 /**
- * Records what an answer names as the account's own: the response with the tokens that a request which continues it
- * begins with, all else with its own. Resolves when that is committed.
+ * Records the stored objects of an answer as the account's. The response gets `historyTokens`, other objects their own
+ * tokens. Resolves when that is committed.
  */
 export type RecordObjects = (
   objects: readonly StoredObject[],
@@ -69,7 +70,7 @@ export type RecordObjects = (
   historyTokens: number,
 ) => Promise<void>;
 
-/** Gives up at once where the request itself could not be entered: it ends in a failure, and nobody is told these ids. */
+/** Creates the recorder of one request. It stops retrying if the request's own row could not be written. */
 export function objectRecorder(
   { clock, writer }: Gateway,
   context: RequestContext,

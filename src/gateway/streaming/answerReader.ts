@@ -6,28 +6,28 @@ import type { StreamChunk } from "../answer.ts";
 import type { AnswerDecoder } from "../decoding/answerDecoder.ts";
 import { abortExchange, streamBreakCause } from "../answerFailure.ts";
 
-/** How long the usage and the terminator may take behind a finished answer. */
+/** How long usage and terminator may take after a finished answer. */
 const USAGE_TIMEOUT_MS = 2000;
 /**
- * Most texts have four to eight bytes for a token, but a client may ask for a text of the longest tokens that there
- * are: lines of dashes, and indentation, of which OpenAI's vocabularies hold runs of 128 bytes.
+ * Most texts have four to eight bytes per token. The longest tokens of OpenAI's vocabularies (runs of dashes or spaces)
+ * have 128.
  */
 const BYTES_PER_TOKEN_MAX = 128;
 const TOLERANCE = 1.5;
-/** Room for answers whose bound is a handful of tokens. */
+/** A minimum for answers with a bound of few tokens. */
 const BYTES_ALWAYS_ALLOWED = 64 * 1024;
 
-/** Reads one provider's stream into its decoder. */
+/** Reads the stream of one provider into a decoder. */
 export class AnswerReader {
   readonly #exchange: UpstreamExchange;
   readonly #decoder: AnswerDecoder;
-  /** A stream that has said more than this, far beyond all that its model can say, would never end. */
+  /** A stream with more text than the model can generate is taken for endless. */
   readonly #textBytesMax: number;
   readonly #clock: Clock;
-  /** When the time for what follows a finished answer is over; it begins when that is first asked for. */
+  /** The deadline for usage and terminator. Set at the first read after the answer finished. */
   #usageDueMs: number | undefined;
-  /** What broke the stream off, behind what came before it in the same read. */
-  #broken: UpstreamError | undefined;
+  /** A failure that came in the same read after content. It is reported at the next read. */
+  #failure: UpstreamError | undefined;
 
   constructor(options: {
     exchange: UpstreamExchange;
@@ -39,31 +39,30 @@ export class AnswerReader {
     this.#decoder = options.decoder;
     this.#clock = options.clock;
     const { tokenLimits, modelTokensMax } = options.admission;
-    // Not the caller's bound alone: some providers' leaves out the thoughts, and a caller who gives a small one could
-    // have them for nothing, and a route that is well put aside for everybody.
+    // Not the caller's bound alone: with some providers it excludes reasoning.
     const tokensMax = Math.max(tokenLimits.completionTokens, modelTokensMax);
     this.#textBytesMax = BYTES_ALWAYS_ALLOWED + tokensMax * TOLERANCE * BYTES_PER_TOKEN_MAX;
   }
 
-  /** One read of what the decoder still wants. Rejects where the stream is broken, cut or endless. */
+  /** Reads once. Rejects if the stream failed, is incomplete or endless. */
   async read(): Promise<void> {
-    if (this.#broken || this.#decoder.isFinished) await this.#readRest();
+    if (this.#failure || this.#decoder.isFinished) await this.#readRest();
     else this.#push(await this.#exchange.read());
   }
 
-  /** What the client gets for bytes that need no more than a look; undefined: they must be read. */
+  /** The client's event for plain bytes, without decoding. Undefined if they must be decoded. */
   pass(span: Span): StreamChunk | undefined {
-    if (this.#decoder.isFinished || this.#isRunaway(span.end - span.start)) return undefined;
+    if (this.#decoder.isFinished || this.#exceedsText(span.end - span.start)) return undefined;
     return this.#decoder.pass?.(span);
   }
 
-  /** What follows an answer that is whole, which is its usage and its terminator, may be missing. */
+  /** Reads usage and terminator after a finished answer. Both may be missing. */
   async #readRest(): Promise<void> {
     const { isFinished } = this.#decoder;
     try {
-      if (this.#broken) throw this.#broken;
-      // Where the gateway ended the answer the provider has more to say: its time is that amid an answer.
-      if (!this.#decoder.isCutShort) this.#exchange.setReadTimeout(this.#usageLeftMs());
+      if (this.#failure) throw this.#failure;
+      // If a stop sequence ended the answer, the provider still generates, so the ordinary time-out holds.
+      if (!this.#decoder.isCutShort) this.#exchange.setReadTimeout(this.#remainingUsageMs());
       this.#push(await this.#exchange.read());
     } catch (error) {
       if (!isFinished) throw error;
@@ -72,24 +71,24 @@ export class AnswerReader {
     }
   }
 
-  #usageLeftMs(): number {
+  #remainingUsageMs(): number {
     const nowMs = this.#clock.monotonicMs();
     this.#usageDueMs ??= nowMs + USAGE_TIMEOUT_MS;
-    // A read that need not wait never times out: a provider that goes on and on would be read for ever.
+    // A read with data at hand never times out, so an endless provider needs this check.
     if (this.#usageDueMs <= nowMs) throw new UpstreamError("provider", "timeout");
     return this.#usageDueMs - nowMs;
   }
 
-  /** Undefined: the provider's stream has ended. */
+  /** `undefined` is the end of the provider's stream. */
   #push(bytes: Uint8Array | undefined): void {
     if (bytes === undefined) return this.#end();
     try {
       this.#decoder.push(bytes);
-      if (this.#isRunaway(0)) throw new UpstreamError("provider", "runaway");
+      if (this.#exceedsText(0)) throw new UpstreamError("provider", "runaway");
     } catch (error) {
-      // What came before it counts as if it had come alone, however the network cut the stream.
-      this.#broken = this.#decoder.hasContent ? streamBreakCause(error) : undefined;
-      if (!this.#broken) throw error;
+      // Content before the failure counts, also if it came in the same read.
+      this.#failure = this.#decoder.hasContent ? streamBreakCause(error) : undefined;
+      if (!this.#failure) throw error;
     }
   }
 
@@ -98,7 +97,7 @@ export class AnswerReader {
     if (!this.#decoder.isClosed) throw new UpstreamError("provider", "cut");
   }
 
-  #isRunaway(nextBytes: number): boolean {
+  #exceedsText(nextBytes: number): boolean {
     return this.#decoder.textBytes + nextBytes > this.#textBytesMax;
   }
 }

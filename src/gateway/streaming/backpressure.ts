@@ -50,7 +50,7 @@ export class ClientBackpressure {
   }
 
   /** The client does not take what it was sent. */
-  pauses(): void {
+  pause(): void {
     this.#openPauses += 1;
     if (this.#isOver || this.#openPauses > 1) return;
     this.#pausesSinceMs = this.#clock.monotonicMs();
@@ -59,7 +59,7 @@ export class ClientBackpressure {
   }
 
   /** The client has taken it; as often as it has paused. Returns how long a pause was that is over now. */
-  resumes(): number {
+  resume(): number {
     this.#openPauses -= 1;
     if (this.#openPauses !== 0) return 0;
     this.#stall.rest();

@@ -15,16 +15,16 @@ import {
 import { objectRecorder } from "../admission/objectOwnership.ts";
 import { StreamRelay, type RelayOptions } from "./streamRelay.ts";
 
-/** The client's 200 is held back so long for the first content, so that a failure can still be a 502. */
+/** How long the 200 waits for the first content, so that a failure can still be a 502. */
 const HEAD_WAIT_MS = 15_000;
 
 /**
  * Answers with a stream:
- * 1. Routes are tried in their order, and the client hears nothing: all may still end in an error of its own status.
- * 2. The stream begins: the first content of a route has come. Now the answer is this route's, and the 200 leaves.
- * 3. Where 2 takes too long for a client that may give up on silence the 200 leaves before it: the stream begins late.
- * 4. The relay goes on to the end, and finishes the meter.
- * Throws ApiError when the routes fail before the 200; by then the meter is finished.
+ * 1. Routes are tried in order. Nothing is sent to the client, so an error can still have its own status.
+ * 2. The first content of a route arrives. From now on the answer is this route's. The 200 is sent.
+ * 3. If step 2 takes too long, the 200 is sent before it, so that the client does not time out.
+ * 4. The relay continues to the end and settles the meter.
+ * Throws ApiError if all routes fail before the 200; the meter is settled by then.
  */
 export async function openStream(
   admittedRequest: AdmittedRequest,
@@ -32,25 +32,23 @@ export async function openStream(
 ): Promise<Answer> {
   const { sseKeepaliveMs } = admittedRequest.context.snapshot.config.server;
   const beginning = beginStream(admittedRequest, decoderFor);
-  // Bun sends the head with the first byte of the body. Without comments an early 200 would come no sooner, and a
-  // failure could no longer be a 502.
+  // Bun sends the head with the first byte of the body, so without keep-alive comments an early 200 has no effect.
   if (sseKeepaliveMs === 0) return { kind: "stream", relay: await beginning, beginning: undefined };
-  // Where comments are wanted sooner than that, so is the head before them.
   const waitMs = Math.min(sseKeepaliveMs, HEAD_WAIT_MS);
   const waited = Promise.withResolvers<undefined>();
-  const holdWait = new Deadline(admittedRequest.gateway.clock, () => waited.resolve(undefined));
-  holdWait.set(waitMs);
+  const headWait = new Deadline(admittedRequest.gateway.clock, () => waited.resolve(undefined));
+  headWait.set(waitMs);
   try {
     const relay = await Promise.race([beginning, waited.promise]);
     if (relay) return { kind: "stream", relay, beginning: undefined };
   } finally {
-    holdWait.clear();
+    headWait.clear();
   }
   const late = beginLate(admittedRequest, beginning);
   return { kind: "stream", relay: lateRelay(late), beginning: late };
 }
 
-/** Resolves once content has come; from then on the relay finishes the meter. Else finishes it and throws ApiError. */
+/** Resolves after the first content; the relay then settles the meter. Otherwise settles it and throws ApiError. */
 async function beginStream(
   admittedRequest: AdmittedRequest,
   decoderFor: (candidate: Candidate) => AnswerDecoder,
@@ -83,7 +81,7 @@ async function beginStream(
   };
   try {
     const { answer } = await tryRoutes(admittedRequest, () => context.signal.aborted, attempt);
-    answer.goOn();
+    answer.start();
     return answer;
   } catch (error) {
     const status = context.signal.aborted ? "cancelled" : "failed";
@@ -91,7 +89,7 @@ async function beginStream(
   }
 }
 
-/** No closure here may capture the journey (of closures: gateway.ts). */
+/** No closure here may capture the admitted request (memory rules: docs/architecture.md). */
 function relayFor(
   admittedRequest: AdmittedRequest,
   parts: Pick<
@@ -121,7 +119,7 @@ function relayFor(
   });
 }
 
-/** How a stream goes on whose 200 has left before any content: where it fails, in the form of the stream. */
+/** Continues a stream whose 200 was sent before any content. A failure becomes the end of the stream. */
 async function beginLate(
   admittedRequest: AdmittedRequest,
   beginning: Promise<Relay>,
@@ -130,15 +128,15 @@ async function beginLate(
   try {
     return await beginning;
   } catch (error) {
-    // `beginStream` throws nothing else.
+    // `beginStream` throws ApiError only.
     const failure = error as ApiError;
     if (failure.cause !== undefined) context.logFailure(failure.cause);
     context.onStreamEnd();
-    return lastWords(admittedRequest.streamFailure(failure));
+    return singleChunkRelay(admittedRequest.streamFailure(failure));
   }
 }
 
-/** A stream that is there before its content; a function of its own, for it outlives the journey (of closures: gateway.ts). */
+/** A relay that waits for another one. A separate function, because it outlives the admitted request. */
 function lateRelay(beginning: Promise<Relay>): Relay {
   let relay: Relay | undefined;
   return {
@@ -149,14 +147,14 @@ function lateRelay(beginning: Promise<Relay>): Relay {
         return relay.ready(send);
       }),
     take: () => relay?.take(),
-    pauses: () => relay?.pauses(),
-    resumes: () => relay?.resumes(),
+    pause: () => relay?.pause(),
+    resume: () => relay?.resume(),
   };
 }
 
-/** The rest of a stream that is one piece. */
-function lastWords(piece: StreamChunk): Relay {
-  let left: StreamChunk | undefined = piece;
+/** A relay of one chunk. */
+function singleChunkRelay(chunk: StreamChunk): Relay {
+  let left: StreamChunk | undefined = chunk;
   return {
     ready: () => Promise.resolve(),
     take() {
@@ -164,7 +162,7 @@ function lastWords(piece: StreamChunk): Relay {
       left = undefined;
       return taken;
     },
-    pauses() {},
-    resumes() {},
+    pause() {},
+    resume() {},
   };
 }

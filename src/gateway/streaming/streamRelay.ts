@@ -5,7 +5,7 @@ import { UpstreamError, type UpstreamExchange } from "../../providers/upstream.t
 import type { EndAttempt } from "../../routing/dispatch.ts";
 import type { Candidate } from "../../routing/candidates.ts";
 import type { Admission } from "../admission/admit.ts";
-import { joined, type StreamChunk, type Relay, type SendChunk } from "../answer.ts";
+import { joinChunks, type StreamChunk, type Relay, type SendChunk } from "../answer.ts";
 import type { AnswerDecoder, StoredObject } from "../decoding/answerDecoder.ts";
 import { AnswerReader } from "./answerReader.ts";
 import { ClientBackpressure } from "./backpressure.ts";
@@ -75,7 +75,7 @@ export class StreamRelay implements Relay {
     else options.signal.addEventListener("abort", () => this.#leave(), { once: true });
   }
 
-  /** Waits for the first content; `goOn` is next. When it throws UpstreamError nothing was promised: another provider may take over. */
+  /** Waits for the first content; call `start` next. When it throws UpstreamError nothing was promised: another provider may take over. */
   async begin(): Promise<void> {
     try {
       await this.#exchange.head;
@@ -104,7 +104,7 @@ export class StreamRelay implements Relay {
   }
 
   /** Once its attempt is in the books: from here on there is somebody to go on reading when nobody pulls any more. */
-  goOn(): void {
+  start(): void {
     this.#hasBegun = true;
     this.#exchange.offerTo((span) => this.#pass(span));
     if (this.#isGone) void this.#drain();
@@ -124,13 +124,13 @@ export class StreamRelay implements Relay {
     return piece;
   }
 
-  pauses(): void {
+  pause(): void {
     if (!this.#isOver) this.#exchange.rest();
-    this.#pace.pauses();
+    this.#pace.pause();
   }
 
-  resumes(): void {
-    this.#options.admission.meter.paused(this.#pace.resumes());
+  resume(): void {
+    this.#options.admission.meter.paused(this.#pace.resume());
     if (!this.#isOver && !this.#pace.isPausing) this.#exchange.expect();
   }
 
@@ -202,7 +202,7 @@ export class StreamRelay implements Relay {
     // Behind the end comes nothing, whatever the decoder still had.
     if (this.#isOver) return;
     const piece = this.#decoder.take();
-    if (piece !== undefined && !this.#isGone) this.#output = joined(this.#output, piece);
+    if (piece !== undefined && !this.#isGone) this.#output = joinChunks(this.#output, piece);
   }
 
   async #end(): Promise<void> {
@@ -251,7 +251,7 @@ export class StreamRelay implements Relay {
       problem = error;
     }
     const last = receipt && isWhole ? this.#decoder.ending(receipt.usage) : this.#decoder.failure();
-    this.#output = joined(this.#output, last);
+    this.#output = joinChunks(this.#output, last);
     this.#isOver = true;
     this.#options.ended(receipt, problem);
   }
