@@ -54,6 +54,40 @@ test("it names every key that the file may have", () => {
     expect(complete).toMatch(new RegExp(`^(?:\\[+)?(?:\\w+\\.)?${key}\\b`, "m"));
 });
 
+// Bad as every kind of value: it is no duration, address, word of a list, id, header value or file.
+const canary = "CANARY \u0007 -, *";
+
+/** Every setting of the example that is a text, switched on, as its line number and the two parts around its value. */
+const lines = complete.split("\n");
+const settings = lines.flatMap((line, index) => {
+  const match = /^([a-z_]+ = )"[^"]*"/.exec(line);
+  return match === null ? [] : [[line.split(" ")[0] ?? "", index, match[1] ?? ""] as const];
+});
+
+test("the example has text settings", () => expect(settings.length).toBeGreaterThan(30));
+
+test.each(settings)("the value of %s (line index %i) is in no message", (_, index, start) => {
+  const environment = { CANARY: canary, OPENAI_API_KEY: "CANARY" };
+  const written = [`${start}"\${CANARY}"`, `${start}${JSON.stringify(canary)}`];
+  for (const line of written) {
+    const text = lines.with(index, line).join("\n");
+    const { problems, warnings } = loadText(text, { environment, mode: 0o644 });
+    const said = [...problems, ...warnings].join("\n");
+    // A name that is wrong in the file itself is repeated: the operator looks for it there.
+    const isName = /^(?:id|provider) /.test(start) && line !== written[0];
+    if (!isName) expect(said).not.toContain("CANARY");
+    expect(problems.length).toBeGreaterThan(0);
+  }
+});
+
+test("a value whose type is wrong is in no message", () => {
+  const text =
+    'server = "CANARY"\nmodels = "CANARY"\nproviders = [{ api_key = ["CANARY"], headers = "CANARY" }]';
+  const { problems } = loadText(text);
+  expect(problems).toHaveLength(6);
+  expect(problems.join("\n")).not.toContain("CANARY");
+});
+
 /** The names of all keys in a schema, at any depth. */
 function keysOf(schema: unknown): Set<string> {
   const found = new Set<string>();

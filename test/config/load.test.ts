@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { mkdirSync, realpathSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ConfigError, checkEnvironment, loadConfig } from "../../src/config/load.ts";
+import { nearest } from "../../src/lib/nearest.ts";
 import { inScratchFolder, loadText, minimal, outcomeOf, withEnvironment } from "./loadText.ts";
 
 describe("where the file is found", () => {
@@ -251,6 +252,49 @@ describe("the environment that the runtime itself reads", () => {
       "NODE_TLS_REJECT_UNAUTHORIZED: 0 would accept any certificate; unset it, and give a provider with a certificate authority of its own a ca_file",
       "BUN_OPTIONS: it can run foreign code inside this program; unset it",
     ]);
+  });
+});
+
+describe("the suggestion for an unknown key", () => {
+  const keys = ["base_url", "api_key", "api_key_file", "id", "kind", "weight"];
+
+  test.each([
+    ["base_ulr", "base_url"],
+    ["baseurl", "base_url"],
+    ["base_uri", "base_url"],
+    ["API_KEY", "api_key"],
+    ["apikey", "api_key"],
+    ["Id", "id"],
+    ["kidn", "kind"],
+    ["wieght", "weight"],
+    ["x", undefined],
+    ["model", undefined],
+    ["", undefined],
+    ["base", undefined],
+    ["base_url".repeat(1000), undefined],
+  ])("the key that is closest to %.20s is %s", (word, meant) => {
+    expect(nearest(word, keys)).toBe(meant);
+  });
+
+  test("no key is close where there are none", () => expect(nearest("a", [])).toBeUndefined());
+});
+
+test("commands that only need the database load a config without its secrets", () => {
+  const unset = minimal
+    .replace("ONE_KEY", "TOLLGATE_TEST_UNSET")
+    .replace(
+      "[[providers]]",
+      '[server]\ntls_cert = "/nowhere/cert.pem"\ntls_key = "/nowhere/key.pem"\n[[providers]]',
+    );
+  inScratchFolder((folder) => {
+    const path = join(folder, "config.toml");
+    writeFileSync(path, unset, { mode: 0o600 });
+    expect(() => loadConfig({ path })).toThrow(ConfigError);
+    const { config } = loadConfig({ path, secrets: "unread" });
+    expect(config.models.map(({ id }) => id)).toEqual(["small"]);
+    expect(config.providers[0]?.apiKey).toBeUndefined();
+    writeFileSync(path, unset.replace("max_output_tokens = 100", "max_output_tokens = 0"));
+    expect(() => loadConfig({ path, secrets: "unread" })).toThrow("max_output_tokens");
   });
 });
 

@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ConfigError, loadConfig } from "../../src/config/load.ts";
-import type { Config } from "../../src/config/schema.ts";
+import type { Config, ProviderConfig } from "../../src/config/schema.ts";
 
 /** The shortest file that serves something. Sections may be put before it, routes and keys of the model after it. */
 export const minimal = `
@@ -53,6 +53,28 @@ export function configOf(text: string, given: Parameters<typeof loadText>[1] = {
   const { config, problems } = loadText(text, given);
   if (config === undefined) throw new Error(`the config did not load:\n${problems.join("\n")}`);
   return config;
+}
+
+/** One provider with these lines besides its id and address. */
+export function provider(lines: string, baseUrl = "https://one.example/v1"): string {
+  return `[[providers]]\nid = "one"\nbase_url = ${JSON.stringify(baseUrl)}\n${lines}\n`;
+}
+
+export function providerOf(lines: string, baseUrl?: string): ProviderConfig | undefined {
+  return configOf(provider(lines, baseUrl)).providers[0];
+}
+
+export function problemsOf(lines: string, baseUrl?: string): readonly string[] {
+  return loadText(provider(lines, baseUrl)).problems;
+}
+
+const noModels = "FOLDER/config.toml: has no [[models]]: no request can be served";
+
+/** A line that sets a key. */
+export const key = 'api_key = "sk-secret"';
+
+export function warningsOf(lines: string, baseUrl?: string): readonly string[] {
+  return loadText(provider(lines, baseUrl)).warnings.filter((line) => line !== noModels);
 }
 
 export function outcomeOf(path: string | undefined): Outcome {

@@ -1,9 +1,17 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { configOf, inScratchFolder, loadText } from "./loadText.ts";
+import {
+  configOf,
+  inScratchFolder,
+  loadText,
+  key,
+  problemsOf,
+  provider,
+  providerOf,
+  warningsOf,
+} from "./loadText.ts";
 import type { ProviderConfig } from "../../src/config/schema.ts";
 import { makeCertificate } from "./makeCertificate.ts";
-import { key, problemsOf, provider, providerOf, warningsOf } from "./oneProvider.ts";
 
 describe("id", () => {
   test.each(["a", "openai", "Open.AI_2-x", "0", "-a", ".a", "_a", "a".repeat(64)])(

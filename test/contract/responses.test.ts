@@ -465,3 +465,40 @@ describe("what needs the whole context, and which stored objects are named", () 
     expect([needsWholeContext, objectIds]).toEqual([true, ["file-1"]]);
   });
 });
+
+describe("a part that is not text counts as one part", () => {
+  const base64 = "A".repeat(4000);
+  const url = `data:image/png;base64,${base64}`;
+  const output = (part: object): Fields => ({ type: "function_call_output", output: [part] });
+  test.each<[name: string, item: Fields]>([
+    [
+      "a screenshot",
+      { type: "computer_call_output", output: { type: "computer_screenshot", image_url: url } },
+    ],
+    ["a picture that was made earlier", { type: "image_generation_call", result: base64 }],
+    ["a picture in the output of a tool", output({ type: "input_image", image_url: url })],
+    ["a picture of MCP's in the output of a tool", output({ type: "image", data: base64 })],
+    ["a picture in the form of a chat", output({ type: "image_url", image_url: { url } })],
+    ["a file in the output of a tool", output({ type: "input_file", file_data: base64 })],
+    ["sound in the output of a tool", output({ type: "audio", data: base64 })],
+  ])("%s", (_, item) => {
+    const { promptSize } = check({ input: [item] });
+    expect(promptSize.otherParts).toBe(1);
+    expect(promptSize.textBytes).toBeLessThan(100);
+  });
+
+  test("except where a schema has a member of that name", () => {
+    const parameters = { type: "image", description: base64 };
+    const { promptSize } = check({ tools: [{ type: "function", name: "f", parameters }] });
+    expect(promptSize.otherParts).toBe(0);
+    expect(promptSize.textBytes).toBeGreaterThan(4000);
+  });
+
+  test("while texts in the same places count as text", () => {
+    for (const type of ["input_text", "output_text", "text", "made_up"]) {
+      const { promptSize } = check({ input: [output({ type, text: base64 })] });
+      expect(promptSize.otherParts).toBe(0);
+      expect(promptSize.textBytes).toBeGreaterThan(4000);
+    }
+  });
+});

@@ -35,32 +35,10 @@ describe("a query of the usage", () => {
   const timeIs =
     "must be a date such as 2026-11-01, or a number of days back from today such as 7d";
   const texts = [
-    "",
-    "7",
-    "d",
-    "-7d",
-    "+7d",
-    "1.5d",
-    "123456d",
-    "24h",
-    "7D",
-    " 7d",
-    "7d ",
-    "7d\n",
-    "٧d",
-    "yesterday",
-    "2026-11",
-    "2026-1-1",
-    "2026-02-29",
-    "2026-13-01",
-    "2026-11-00",
-    "20261101",
-    "+002026-11-01",
-    "2026-11-01T00:00:00Z",
-    "1e3d",
-    "NaN",
-    "0x7d",
-  ];
+    ["", " 7d", "7d ", "7d\n", "٧d", "7", "d", "-7d", "+7d", "1.5d", "123456d", "24h", "7D"],
+    ["yesterday", "2026-11", "2026-1-1", "2026-02-29", "2026-13-01", "2026-11-00", "20261101"],
+    ["+002026-11-01", "2026-11-01T00:00:00Z", "1e3d", "NaN", "0x7d"],
+  ].flat();
   test.each(texts)("%j is no time", async (text) => {
     for (const name of ["since", "until"]) {
       const query = new URLSearchParams({ [name]: text });
