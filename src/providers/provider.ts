@@ -147,24 +147,27 @@ export function answerText(value: unknown): string {
 
 /** Far more choices than anybody can ask for: what is known of each is kept to the end of a stream. */
 const CHOICES_MAX = 1024;
+const TOO_MANY_CHOICES = "the answer has too many choices";
 
-/** The choices of an answer, or of an event of one: none where the field is absent. Throws AnswerError. */
+/**
+ * The choices of an answer, or of an event of one: none where the field is absent. Throws AnswerError, and
+ * ExcessiveAnswerError for too many.
+ */
 export function choiceList(choices: unknown): readonly unknown[] {
   const list = choices ?? [];
   if (!Array.isArray(list)) throw new AnswerError("the choices are not a list");
-  if (list.length > CHOICES_MAX) throw tooManyChoices();
+  if (list.length > CHOICES_MAX) throw new ExcessiveAnswerError(TOO_MANY_CHOICES);
   return list;
 }
 
-/** Which of the answer's choices it is: by its `index`, or where that is none by its place in the list. Throws AnswerError. */
+/**
+ * Which of the answer's choices it is: by its `index`, or where that is none by its place in the list. Throws AnswerError
+ * for an index that is too large: one wrong number is a provider's fault, and another route can do better.
+ */
 export function choiceIndex(index: unknown, place: number): number {
   if (typeof index !== "number" || !Number.isInteger(index) || index < 0) return place;
-  if (index >= CHOICES_MAX) throw tooManyChoices();
+  if (index >= CHOICES_MAX) throw new AnswerError(TOO_MANY_CHOICES);
   return index;
-}
-
-function tooManyChoices(): ExcessiveAnswerError {
-  return new ExcessiveAnswerError("the answer has too many choices");
 }
 
 /**

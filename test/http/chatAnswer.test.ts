@@ -181,11 +181,8 @@ describe("a whole answer", () => {
   });
 });
 
-test.each([
-  ["1,025 choices", { choices: Array(1025).fill(choice({})) }],
-  ["a choice with the index 1,024", { choices: [choice({}, { index: 1024 })] }],
-])("an answer with %s is a 502, and is paid", async (_, changes) => {
-  at.provider.answer = answered(changes);
+test("an answer with 1,025 choices is a 502, and is paid", async () => {
+  at.provider.answer = answered({ choices: Array(1025).fill(choice({})) });
   const key = at.gateway.key();
   expectRefusal(await chat(at.gateway, key), noProvider);
   const [record] = await at.gateway.records(key, 1);
@@ -200,6 +197,7 @@ describe("an answer that is not what the interface promises is the provider's fa
     ["no choices", { choices: [] }],
     ["choices that are no list", { choices: {} }],
     ["choices of null", { choices: null }],
+    ["a choice with the index 1,024", { choices: [choice({}, { index: 1024 })] }],
     ["a choice that is no object", { choices: ["x"] }],
     ["a choice without a message", { choices: [{ index: 0, finish_reason: "stop" }] }],
     ["content that is a number", { choices: [choice({ content: 5 })] }],

@@ -44,7 +44,9 @@ describe("a stream that cannot be read before its first content", () => {
     [
       "by more choices than any answer has",
       chatOf("small"),
-      chatEvent({ content: "x" }).replace('"index":0', '"index":5000'),
+      chatEvent({}, null, {
+        choices: Array.from({ length: 1025 }, () => ({ index: 0, delta: { content: "x" } })),
+      }),
     ],
     ["in a response", responseStream, terminal("completed", "resp_1", { names: costly })],
   ])("%s: 502, and one route was asked", async (_, make, event) => {
