@@ -8,7 +8,7 @@ const DONE = 0;
 const FAILED = 1;
 const WRONG_USAGE = 2;
 
-/** Of an argument that is refused, such as a list of a thousand names, the beginning says which it is. */
+/** Long invalid arguments are cut to their first 100 characters in error messages. */
 const LONG_ARGUMENT = /'(.{100}).{100,}' is invalid/su;
 
 type AddCommand = (program: Command) => void;
@@ -55,9 +55,9 @@ export async function commandLine(args: readonly string[]): Promise<Command> {
     .version(version(), "--version", "print the version")
     .option(
       "--config <file>",
-      "the config; default: $TOLLGATE_CONFIG, ./config.toml, /etc/tollgate/config.toml",
+      "config file; default: $TOLLGATE_CONFIG, ./config.toml, /etc/tollgate/config.toml",
     )
-    .option("--json", "print one JSON document instead of text for people")
+    .option("--json", "print one JSON document instead of text")
     .configureHelp({ showGlobalOptions: true })
     .configureOutput({ writeOut: printText, writeErr: printUsage, outputError: printUsageError })
     .exitOverride();

@@ -17,10 +17,10 @@ export function addAccounts(program: Command): void {
   const accounts = program.command("accounts").description("create, list and change accounts");
   accounts
     .command("create")
-    .description("make an account, with a balance of 0")
-    .argument("<name>", "1 to 64 of letters, digits and . _ - @", accountName)
+    .description("create an account with a balance of 0")
+    .argument("<name>", "1 to 64 letters, digits or . _ - @", accountName)
     .addOption(
-      new Option("--overdraft <roubles>", "how far below 0 its balance may go")
+      new Option("--overdraft <roubles>", "how far the balance may go below 0")
         .argParser(overdraft)
         .default(0n, "0"),
     )
@@ -29,7 +29,7 @@ export function addAccounts(program: Command): void {
     );
   accounts
     .command("list")
-    .description("show all accounts")
+    .description("list all accounts")
     .action((_: unknown, command: Command) =>
       withSession(command, "findOrThrow", (session) => listed(session)),
     );
@@ -48,11 +48,11 @@ export function addAccounts(program: Command): void {
 function addChanges(accounts: Command): void {
   accounts
     .command("set")
-    .description("change an account")
+    .description("change the settings of an account")
     .argument("<name>")
     .requiredOption(
       "--overdraft <roubles>",
-      "how far below 0 its balance may go, or none",
+      "how far the balance may go below 0, or none",
       overdraft,
     )
     .action((name: string, options: OverdraftOption, command: Command) =>
@@ -62,7 +62,7 @@ function addChanges(accounts: Command): void {
     );
   accounts
     .command("disable")
-    .description("refuse all keys of an account from the next request on")
+    .description("reject all keys of an account, starting with the next request")
     .argument("<name>")
     .action((name: string, _: unknown, command: Command) =>
       withSession(command, "findOrThrow", ({ store, actor }) =>

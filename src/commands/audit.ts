@@ -7,7 +7,7 @@ import { globalOptions, runSession } from "./cli/session.ts";
 export function addAudit(program: Command): void {
   program
     .command("audit")
-    .description("prove that the books add up; exit status 1 and the problems if not")
+    .description("verify the ledger and all balances; list the problems and exit with 1 if any")
     .action(async (_: unknown, command: Command) => {
       const { config, json } = globalOptions(command);
       const report = await runSession(config, "findOrThrow", ({ store }) =>
@@ -19,7 +19,7 @@ export function addAudit(program: Command): void {
 }
 
 function audited({ accounts, requests, problems, notes }: AuditReport): Result {
-  const verdict = `the books add up (accounts: ${accounts}, requests: ${requests})`;
+  const verdict = `the ledger is consistent (accounts: ${accounts}, requests: ${requests})`;
   return {
     document: { ok: problems.length === 0, accounts, requests, problems, notes },
     text: () =>
@@ -30,5 +30,5 @@ function audited({ accounts, requests, problems, notes }: AuditReport): Result {
 }
 
 function notInOrder({ problems }: AuditReport): string {
-  return `the books do not add up (problems: ${problems.length}): keep a copy of the database and compare it with a backup`;
+  return `the ledger is inconsistent (problems: ${problems.length}): copy the database and compare it with a backup`;
 }

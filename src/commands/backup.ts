@@ -10,8 +10,8 @@ import { globalOptions, requireDatabase, listenForStop, currentActor } from "./c
 export function addBackup(program: Command): void {
   program
     .command("backup")
-    .description("write a verified copy of the database, also while the gateway runs")
-    .argument("<file>", "a name that is not taken")
+    .description("write a verified copy of the database; works while the gateway runs")
+    .argument("<file>", "a new file; an existing one is never overwritten")
     .action(async (given: string, _: unknown, command: Command) => {
       const { config: configPath, json } = globalOptions(command);
       const { path } = loadConfig({ path: configPath, secrets: "unread" }).config.database;
@@ -29,8 +29,8 @@ function written(file: string, backup: Backup, configPath: string | undefined): 
     document: { file, bytes, accounts, requests, ok: true },
     text: () =>
       [
-        `wrote ${file} (accounts: ${accounts}, requests: ${requests}, bytes: ${bytes}), and its books add up`,
-        `to go back to it: stop the gateway, then ${commandToPaste(configPath, "restore", file)}`,
+        `wrote ${file} (accounts: ${accounts}, requests: ${requests}, bytes: ${bytes}); its ledger is consistent`,
+        `to restore it: stop the gateway, then run ${commandToPaste(configPath, "restore", file)}`,
       ]
         .map(visible)
         .join("\n"),
@@ -44,10 +44,8 @@ const PASTED_SINGLY_MAX = 10;
 export function addRestore(program: Command): void {
   program
     .command("restore")
-    .description(
-      "put a backup in the place of the database, which is kept; not while a gateway runs",
-    )
-    .argument("<file>", "what `tollgate backup` wrote")
+    .description("replace the database with a backup and keep the old one; stop the gateway first")
+    .argument("<file>", "a file from `tollgate backup`")
     .action(async (given: string, _: unknown, command: Command) => {
       const { config: configPath, json } = globalOptions(command);
       const { path } = loadConfig({ path: configPath, secrets: "unread" }).config.database;
@@ -92,9 +90,9 @@ function restored(
 /** Money that was moved after the backup is not in the books any more: that must not stay unsaid. */
 function keptLines(kept: string, newer: Restored["newer"]): readonly string[] {
   const only = newer
-    ? `newer than the backup, and in that file only: requests: ${newer.requests}, rows of the ledger: ${newer.ledgerRows}, changes by commands: ${newer.adminLogRows}`
-    : "what was booked after the backup is in that file only";
-  return [`what was there before is kept as ${kept}`, only];
+    ? `that file also has what is newer than the backup: requests: ${newer.requests}, ledger rows: ${newer.ledgerRows}, changes by commands: ${newer.adminLogRows}`
+    : "only that file has what was recorded after the backup";
+  return [`the previous database is kept as ${kept}`, only];
 }
 
 /** Whoever was shut out after the backup is in again: each of them is named, with the command that shuts it out. */
@@ -107,11 +105,11 @@ function reactivatedLines(
     names: readonly string[],
     { end, command }: { end: string; command: readonly string[] },
   ): readonly string[] => {
-    const again = "works again, and did not before:";
+    const again = "works again since this restore:";
     if (names.length > PASTED_SINGLY_MAX) {
       const each = `${commandToPaste(configPath, ...command)} "$name"`;
       return [
-        `${again} ${names.length} ${noun}s, to end that: for name in ${names.map(shellWord).join(" ")}; do ${each}; done`,
+        `${again} ${names.length} ${noun}s, to undo that: for name in ${names.map(shellWord).join(" ")}; do ${each}; done`,
       ];
     }
     return names.map(
@@ -119,7 +117,7 @@ function reactivatedLines(
     );
   };
   return [
-    ...lines("key", keys, { end: "to end it", command: ["keys", "revoke"] }),
-    ...lines("account", accounts, { end: "to end that", command: ["accounts", "disable"] }),
+    ...lines("key", keys, { end: "to revoke it", command: ["keys", "revoke"] }),
+    ...lines("account", accounts, { end: "to disable it", command: ["accounts", "disable"] }),
   ];
 }

@@ -35,18 +35,18 @@ const HISTORY_COLUMNS = [
   "note",
   "request_id",
 ] as const;
-const refDescription = "your own name for this booking: booked once, however often it is run";
-const noteDescription = "a remark for the history";
+const refDescription = "your id for this entry; a repeat with the same ref changes nothing";
+const noteDescription = "a note for the history";
 
 /** Registers `tollgate balance`. */
 export function addBalance(program: Command): void {
   const balance = program.command("balance").description("credit, debit, refund and show balances");
-  addBooking(balance, "credit", "put money on an account");
-  addBooking(balance, "debit", "take money from an account, at most what is available");
+  addBooking(balance, "credit", "add money to an account");
+  addBooking(balance, "debit", "take money from an account, at most the available amount");
   addRefund(balance);
   balance
     .command("show")
-    .description("show what an account has")
+    .description("show the balance of an account")
     .argument("<account>")
     .action((name: string, _: unknown, command: Command) =>
       withSession(command, "findOrThrow", (session) =>
@@ -57,7 +57,7 @@ export function addBalance(program: Command): void {
     .command("history")
     .description("show the ledger of an account, newest first")
     .argument("<account>")
-    .option("--limit <count>", "how many rows at most", listLimit, HISTORY_DEFAULT);
+    .option("--limit <count>", "maximum number of rows", listLimit, HISTORY_DEFAULT);
   addCsv(ofAccount).action((name: string, options: HistoryOptions, command: Command) =>
     withReport(command, options, (session) => history(session, name, options.limit)),
   );
@@ -105,15 +105,19 @@ function book(
 }
 
 function nothingChanged(ref: string | null, { name, balance }: AccountRow): string {
-  return `ref ${ref} was booked before: nothing changed, balance of ${name}: ${formatRoubles(balance)} roubles`;
+  return `ref ${ref} was recorded before, nothing changed; balance of ${name}: ${formatRoubles(balance)} roubles`;
 }
 
 function addRefund(balance: Command): void {
   balance
     .command("refund")
-    .description("give back what a request was charged, or a part of it")
-    .argument("<request>", "such as req_01jd..., see: tollgate requests")
-    .option("--amount <roubles>", "how much of it, all that is left unless given", amount)
+    .description("refund the charge of a request, or a part of it")
+    .argument("<request>", "request id such as req_01jd...; `tollgate requests` lists them")
+    .option(
+      "--amount <roubles>",
+      "amount to refund; default: all that is left of the charge",
+      amount,
+    )
     .option("--ref <text>", refDescription, reference)
     .option("--note <text>", noteDescription, note)
     .action((request: string, options: RefundOptions, command: Command) =>
@@ -175,7 +179,7 @@ function history(session: Session, name: string, limit: number): Report {
     text: () =>
       rows.length === 0
         ? visible(
-            `nothing was booked on ${name} yet: ${session.toPaste("balance", "credit", name, "100")}`,
+            `no ledger entries for ${name} yet: ${session.toPaste("balance", "credit", name, "100")}`,
           )
         : historyText(rows),
   };

@@ -14,8 +14,8 @@ const FILE_MODE = 0o600;
 export function addInit(program: Command): void {
   program
     .command("init")
-    .description("write a commented config to start from; never overwrites")
-    .argument("[file]", "default: what --config names, else ./config.toml")
+    .description("write a commented config; never overwrites a file")
+    .argument("[file]", "default: the file of --config, else ./config.toml")
     .action((given: string | undefined, _: unknown, command: Command) => {
       const { config, json } = globalOptions(command);
       const file = resolve(given ?? config ?? "config.toml");
@@ -29,7 +29,7 @@ function nextSteps(file: string): string {
   const line = (...words: readonly string[]) => `      ${commandToPaste(config, ...words)}`;
   return [
     `wrote ${file}`,
-    "next: put your providers and models into it, then",
+    "next: add your providers and models to it, then run",
     line("check"),
     line("keys", "create", "--account", "NAME"),
     line("balance", "credit", "NAME", "100"),
@@ -65,12 +65,12 @@ function isFailureOfWriting(code: string): boolean {
 function reason(cause: unknown, whenDenied: string | undefined): string {
   switch (errorCode(cause) ?? "") {
     case "EEXIST":
-      return "exists already and was not changed: name another file";
+      return "exists already and was not changed: use another file name";
     case "ENOENT":
     case "ENOTDIR":
-      return "its folder does not exist: make it first";
+      return "its folder does not exist: create it first";
     case "ENAMETOOLONG":
-      return `cannot be written: ${refusalOf(cause)}, give it a shorter one`;
+      return `cannot be written: ${refusalOf(cause)}, use a shorter one`;
     case "EACCES":
     case "EPERM":
     case "EROFS":

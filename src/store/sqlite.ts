@@ -169,7 +169,7 @@ export function notWritableError(path: string, cause: unknown): StoreError {
 function refusal(path: string, cause: unknown): string {
   if (sqliteFault(cause) === "full") return outOfRoom(path);
   if (isNotRegularFile(path)) return `database is no file: ${path}; ${NAME_ANOTHER}`;
-  return `database is not writable: ${path} (${refusalOf(cause)}); run as its owner, mount its disk writable, write a service's unit anew (remove it, then \`tollgate service install\` and \`systemctl daemon-reload\`), or ${NAME_ANOTHER}`;
+  return `database is not writable: ${path} (${refusalOf(cause)}); run as its owner, mount its disk writable, write the unit of the service again (remove it, then \`tollgate service install\` and \`systemctl daemon-reload\`), or ${NAME_ANOTHER}`;
 }
 
 function outOfRoom(path: string): string {

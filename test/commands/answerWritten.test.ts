@@ -29,7 +29,7 @@ describe("an answer", () => {
         const { status, stderr } = await desk.run(...args);
         expect(status).toBe(1);
         expect(stderr).toStartWith(
-          "error: the command did its work, but its answer could not be written (ENOSPC): make room",
+          "error: the command succeeded, but its output could not be written (ENOSPC): free disk space",
         );
         expect(stderr).toContain("tollgate keys rotate");
       }

@@ -73,8 +73,8 @@ test(
     const { stdout: written } = await desk.run("backup", "night.db", "--config", "config.toml");
     const file = join(desk.folder, "night.db");
     expect(written.split("\n")).toEqual([
-      `wrote ${file} (accounts: 2, requests: 4, bytes: ${statSync(file).size}), and its books add up`,
-      `to go back to it: stop the gateway, then tollgate restore ${file} --config config.toml`,
+      `wrote ${file} (accounts: 2, requests: 4, bytes: ${statSync(file).size}); its ledger is consistent`,
+      `to restore it: stop the gateway, then run tollgate restore ${file} --config config.toml`,
     ]);
     await desk.run("balance", "credit", "bob", "5");
     await desk.run("keys", "revoke", "key_bob");
@@ -83,10 +83,10 @@ test(
     const kept = readdirSync(desk.folder).find((name) => name.includes("before-restore"));
     expect(restored.split("\n")).toEqual([
       `restored ${desk.database} from ${file} (accounts: 2, requests: 4)`,
-      `what was there before is kept as ${desk.database.replace("tollgate.db", kept ?? "")}`,
-      "newer than the backup, and in that file only: requests: 0, rows of the ledger: 1, changes by commands: 3",
-      "works again, and did not before: key key_bob, to end it: tollgate keys revoke key_bob",
-      "works again, and did not before: account bob, to end that: tollgate accounts disable bob",
+      `the previous database is kept as ${desk.database.replace("tollgate.db", kept ?? "")}`,
+      "that file also has what is newer than the backup: requests: 0, ledger rows: 1, changes by commands: 3",
+      "works again since this restore: key key_bob, to revoke it: tollgate keys revoke key_bob",
+      "works again since this restore: account bob, to disable it: tollgate accounts disable bob",
       "next: tollgate serve",
     ]);
   },
@@ -108,8 +108,8 @@ test(
     store.close();
     const { stdout } = await desk.run("restore", "night.db", "--config", "config.toml");
     expect(stdout.split("\n").filter((line) => line.includes("works again"))).toEqual([
-      `works again, and did not before: 12 keys, to end that: for name in ${names.map((name) => `key_${name}`).join(" ")}; do tollgate keys revoke --config config.toml "$name"; done`,
-      `works again, and did not before: 12 accounts, to end that: for name in ${names.toSorted().join(" ")}; do tollgate accounts disable --config config.toml "$name"; done`,
+      `works again since this restore: 12 keys, to undo that: for name in ${names.map((name) => `key_${name}`).join(" ")}; do tollgate keys revoke --config config.toml "$name"; done`,
+      `works again since this restore: 12 accounts, to undo that: for name in ${names.toSorted().join(" ")}; do tollgate accounts disable --config config.toml "$name"; done`,
     ]);
   },
   commandsTimeoutMs,
@@ -125,7 +125,7 @@ describe("ends with status 1 and one line that says what to do", () => {
 
   test("a backup to a name that is taken", async () => {
     writeFileSync(join(desk.folder, "taken"), "precious");
-    await failing("exists already and was not changed: name another file", "backup", "taken");
+    await failing("exists already and was not changed: use another file name", "backup", "taken");
   });
 
   test("a restore while a gateway runs", async () => {

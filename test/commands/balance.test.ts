@@ -49,7 +49,7 @@ describe("balance", () => {
     ).toHaveLength(7);
     const again = await desk.run(...credit);
     expect(again).toMatchObject({ status: 0, stderr: "" });
-    expect(again.stdout).toContain("nothing changed, balance of alice: 100 roubles");
+    expect(again.stdout).toContain("nothing changed; balance of alice: 100 roubles");
     const other = await desk.run("balance", "credit", "alice", "101", "--ref", "pay-1");
     expect(other).toMatchObject({ status: 1, stdout: "" });
     expect(other.stderr).toContain("use a new ref");
@@ -170,7 +170,7 @@ describe("balance", () => {
 
   test("that is empty says how to fill it", async () => {
     const { stdout } = await desk.run("balance", "history", "alice");
-    expect(stdout).toBe("nothing was booked on alice yet: tollgate balance credit alice 100");
+    expect(stdout).toBe("no ledger entries for alice yet: tollgate balance credit alice 100");
   });
 
   test("never leaves 64 bits", async () => {

@@ -41,15 +41,18 @@ const scenes: Readonly<Record<string, readonly [answer: ProviderAnswer, message:
   generous: [wantsTokens(16), "ok"],
   reasoning: [wantsTokens(100), "ok"],
   greedy: [wantsTokens(1000), "the provider refuses the request (400): Invalid 'max_tokens'"],
-  badkey: [refusal(401), "the key is refused (401): check api_key"],
+  badkey: [refusal(401), "the provider refuses the key (401): check api_key"],
   badgoogle: [
     geminiRefusal(400, "INVALID_ARGUMENT", "no", [{ reason: "API_KEY_INVALID" }]),
-    "the key is refused (400): check api_key",
+    "the provider refuses the key (400): check api_key",
   ],
-  empty: [refusal(402), "the account is empty (402): top it up at the provider; it says: refused"],
+  empty: [
+    refusal(402),
+    "the account at the provider is empty (402): add money there; it says: refused",
+  ],
   spent: [
     json({ error: { message: "no", code: "insufficient_quota" } }, { status: 429 }),
-    "the account is empty (429): top it up",
+    "the account at the provider is empty (429): add money",
   ],
   location: [
     geminiRefusal(400, "FAILED_PRECONDITION", "User location is not supported for the API use."),
@@ -80,39 +83,39 @@ const scenes: Readonly<Record<string, readonly [answer: ProviderAnswer, message:
   forbidden: [refusal(403, ""), "the provider refuses (403): some_code"],
   unknown: [
     json({ error: { message: "no m", code: "model_not_found" } }, { status: 404 }),
-    "the provider does not know the model (404): check the route's model; it says: no m",
+    "the provider does not know the model (404): check model of the route; it says: no m",
   ],
   address: [
     refusal(404, "Invalid URL (POST /chat/completions)"),
-    "no such address, or no such model (404): check base_url (does it end in /v1?) and the route's model; it says: Invalid URL (POST /chat/completions)",
+    "wrong address or unknown model (404): check base_url (does it end in /v1?) and model of the route; it says: Invalid URL (POST /chat/completions)",
   ],
   nothing: [
     text("404 page not found", { status: 404, type: "text/plain" }),
-    "no such address, or no such model (404): check base_url (does it end in /v1?) and the route's model",
+    "wrong address or unknown model (404): check base_url (does it end in /v1?) and model of the route",
   ],
   tls: [
     text("<html>The plain HTTP request was sent to HTTPS port</html>", {
       status: 400,
       type: "text/html",
     }),
-    "the provider refuses the request (400): it does not say why; check base_url, which may have to begin with https://",
+    "the provider refuses the request (400): it gives no reason; check base_url, it may have to begin with https://",
   ],
-  limited: [refusal(429), "the provider's rate limit is reached (429): try again later"],
+  limited: [refusal(429), "the rate limit of the provider is reached (429): try again later"],
   secretive: [
     secretive,
     "the provider refuses the request (400): no *** of *** at *** may do that",
   ],
-  ill: [
-    refusal(503, "loading"),
-    "the provider has a fault of its own (503): try again later; it says: loading",
+  ill: [refusal(503, "loading"), "the provider failed (503): try again later; it says: loading"],
+  moved: [refusal(301), "base_url redirects (301)"],
+  page: [
+    text("<html>", { type: "text/html" }),
+    "the answer does not follow the expected interface",
   ],
-  moved: [refusal(301), "base_url leads elsewhere (301)"],
-  page: [text("<html>", { type: "text/html" }), "what answers is not the interface"],
-  broken: [json({ choices: [] }), "what answers is not the interface"],
+  broken: [json({ choices: [] }), "the answer does not follow the expected interface"],
   silent: [silent, "no answer within 0.3 s: try again"],
 };
 
-const failed = "error: 23 of 28 routes did not answer: see above";
+const failed = "error: 23 of 28 routes failed: see above";
 
 const providers = new Map<string, ScriptedProvider>();
 let desk: Desk;
@@ -174,13 +177,13 @@ describe("check --live", () => {
     [
       ...Object.entries(scenes).map(([id, [, message]]) => [id, message] as const),
       ["closed", "cannot connect, nothing listens there: check base_url"] as const,
-      ["keyless", "the provider wants a key (401): set api_key"] as const,
+      ["keyless", "the provider requires a key (401): set api_key"] as const,
     ].filter(([id]) => id !== "fine"),
   )("says of the route %s: %s", (id, message) => {
     const result = { ok: message === "ok", message: expect.stringContaining(message) };
     expect(resultOf(id)).toEqual([expect.objectContaining({ ...result, api: "chat" })]);
     if (id !== "empty" && id !== "spent") {
-      expect(JSON.stringify(resultOf(id))).not.toContain("the account is empty");
+      expect(JSON.stringify(resultOf(id))).not.toContain("the account at the provider is empty");
     }
   });
 
@@ -206,7 +209,7 @@ describe("check --live", () => {
   test("shows people a table", () => {
     const lines = people.stdout.split("\n").map((line) => line.trim().replace(/ +/g, " "));
     expect(lines[0]).toEndWith("is valid (providers: 27, models: 27)");
-    expect(lines[2]).toBe("model provider its name there api ms result");
+    expect(lines[2]).toBe("model provider provider's name api ms result");
     expect(lines[3]).toMatch(/^fine fine fine-there chat \d+ ok$/);
     expect(lines[4]).toMatch(/^fine fine fine-there responses \d+ ok$/);
     expect(lines).toHaveLength(3 + 28);

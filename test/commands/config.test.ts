@@ -41,7 +41,7 @@ describe("init", () => {
     expect(await desk.json("init", "--config", "b.toml")).toEqual({ file: join(folder, "b.toml") });
     const { status, stderr } = await desk.run("init", "missing/c.toml");
     expect(status).toBe(1);
-    expect(stderr).toContain("its folder does not exist: make it first");
+    expect(stderr).toContain("its folder does not exist: create it first");
   });
 });
 
@@ -117,7 +117,7 @@ describe("models", () => {
     expect(lines).toEqual([
       "prices in roubles per 1M tokens",
       "",
-      "model input cached cache write output priority weight provider its name there interfaces",
+      "model input cached cache write output priority weight provider provider's name interfaces",
       "small 25 2.5 25 200 1 1 local small-2 chat + /v1/responses",
       "gift 0 0 0 0 1 3 local gift-first chat",
       "2 1 local gift chat",

@@ -79,12 +79,12 @@ describe("keys rotate", () => {
     const lines = stdout.split("\n");
     const { expires_at: until } = await show(old.id);
     expect(lines[0]).toBe(`${old.id} works until ${until?.slice(0, 19)}Z`);
-    expect(lines[1]).toMatch(/^created key_[0-9a-z]{20} for account alice\. Keep the key safe/);
+    expect(lines[1]).toMatch(/^created key_[0-9a-z]{20} for account alice\. Store the key now/);
     expect(lines.filter(isWellFormedKey)).toHaveLength(1);
     expect(stderr).toBe("");
     const id = /key_[0-9a-z]{20}/.exec(lines[1] ?? "")?.[0] ?? "";
     const last = await desk.run("keys", "rotate", id, "--grace", "0s");
-    expect(last.stdout).toStartWith(`${id} works no more\n`);
+    expect(last.stdout).toStartWith(`${id} no longer works\n`);
     expect((await desk.run("keys", "list")).stdout).toMatch(new RegExp(`${id} .* expired `));
     expect((await desk.run("keys", "show", old.id)).stdout).toMatch(/^replaced by +key_/m);
   }, 20_000);

@@ -41,7 +41,7 @@ describe("keys show", () => {
       "models +small, gi\\*",
       "requests per minute +60",
       "tokens per minute +no limit",
-      "requests at a time +as the config says",
+      "concurrent requests +as the config says",
       "spent, RUB +0",
       "budget, RUB +no limit",
     ])
@@ -62,8 +62,7 @@ test("a key that was taken for its id is in no message", async () => {
     expect(run).toEqual({
       status: 2,
       stdout: "",
-      stderr:
-        "error: that is a key, not its id: tollgate keys list shows the id beside the first characters of the key",
+      stderr: "error: this is a key, not a key id: `tollgate keys list` shows the id of each key",
     });
 }, 20_000);
 

@@ -73,7 +73,7 @@ describe("keys create", () => {
   test("shows people the key alone on its line, once", async () => {
     const { stdout } = await desk.run("keys", "create", "--account", "alice");
     expect(stdout).toContain("created account alice");
-    expect(stdout).toContain("shown this once");
+    expect(stdout).toContain("not shown again");
     const key = stdout.split("\n").find(isWellFormedKey) ?? "";
     expect(key).toStartWith("sk-tg-");
     const list = await desk.run("keys", "list");
@@ -115,7 +115,7 @@ test.each(["create", "set"])(
     expect(await desk.run("keys", command, ...key, "--models", "small,larg")).toEqual({
       status: 1,
       stdout: "",
-      stderr: 'error: the config has no model "larg"; its models are: small, gift',
+      stderr: 'error: the config does not have the model "larg"; its models are: small, gift',
     });
     expect(await desk.json("keys", "list")).toEqual(before);
   },
@@ -149,7 +149,7 @@ describe("keys list and revoke", () => {
     const { stdout } = await desk.run("keys", "list");
     expect(stdout).toMatch(/alice .* damaged .*\n.*bob .* active/);
     const { stdout: shown } = await desk.run("keys", "show", id);
-    expect(shown).toMatch(/models +none, for the list is damaged: set it anew/);
+    expect(shown).toMatch(/models +none, the list is damaged: set --models again/);
   }, 20_000);
 
   test.each([

@@ -28,7 +28,7 @@ test("what a command advises to run next works when it is pasted: quoted, and on
     [["keys", "list", "--account", "alice"], "no keys yet: tollgate keys create --account alice"],
     [["requests"], "no requests yet: tollgate keys create --account NAME"],
     [["balance", "history", "alice"], "yet: tollgate balance credit alice 100"],
-    [["keys", "create", "--account", "bob"], "put money on it: tollgate balance credit bob 100"],
+    [["keys", "create", "--account", "bob"], "add money: tollgate balance credit bob 100"],
   ];
   for (const [args, line] of lines) expect(await printed(...args)).toContain(`${line} ${option}`);
   await printed("accounts", "disable", "alice");

@@ -37,7 +37,7 @@ describe("where there is no database", () => {
     expect({ status, stdout, stderr }).toEqual({
       status: 1,
       stdout: "",
-      stderr: `error: there is no database at ${desk.database}: \`tollgate serve\` or \`tollgate accounts create\` makes it`,
+      stderr: `error: there is no database at ${desk.database}: \`tollgate serve\` or \`tollgate accounts create\` creates it`,
     });
     expect(await readdir(desk.folder)).toEqual(["config.toml"]);
   });

@@ -95,7 +95,7 @@ test("a good file is put in force", async () => {
 });
 
 const unit =
-  "; write a service's unit anew (remove it, then `tollgate service install` and `systemctl daemon-reload`), before that restart";
+  "; write the unit of the service again (remove it, then `tollgate service install` and `systemctl daemon-reload`) before the restart";
 test.each([
   ["server.listen", { server: { listen: "127.0.0.1:1" } }, unit],
   ["server.shutdown_grace", { server: { shutdown_grace: "1s" } }, unit],
@@ -106,7 +106,7 @@ test.each([
   ["metrics.listen", { metrics: { listen: "127.0.0.1:2" } }, unit],
 ] as const)("a change of %s is told to need a restart, each time", async (key, sections, more) => {
   const changed = configText({ ...config, sections: { metrics, ...sections } });
-  const problem = `${key}: is changed, which takes effect only after a restart${more}`;
+  const problem = `${key}: changed, and takes effect only after a restart${more}`;
   for (const _ of ["first", "again"]) {
     expect(await reloaded(changed)).toMatchObject([
       { msg: "config reloaded" },

@@ -153,7 +153,7 @@ describe("usage", () => {
     const { stdout } = await desk.run("usage", "--by", "model");
     const lines = stdout.split("\n").map((line) => line.replace(/ +/g, " "));
     expect(lines).toEqual([
-      "model requests failed prompt cached cache write completion cost, RUB refunded, RUB own cost, RUB",
+      "model requests failed prompt cached cache write completion cost, RUB refunded, RUB provider cost, RUB",
       "=cmd()\\u001b[31m,\\u009b2J\\u202e 1 0 100 10 5 40 0.000010295 0 0.000004",
       "small 3 1 100 10 5 40 0.000010295 0 0.000004",
       "total 4 1 200 20 10 80 0.00002059 0 0.000008",
@@ -250,8 +250,8 @@ describe("requests", () => {
       ],
     });
     const { stdout } = await desk.run("requests", "show", "req_2");
-    expect(stdout).toContain("input           85 tokens at 0.025 RUB per 1M");
-    expect(stdout).toContain("cost, RUB       0.000010295 (estimated)");
+    expect(stdout).toContain("input               85 tokens at 0.025 RUB per 1M");
+    expect(stdout).toContain("cost, RUB           0.000010295 (estimated)");
     expect(stdout).toContain("      2  local     ok             200  345");
   });
 
@@ -260,7 +260,7 @@ describe("requests", () => {
     ["requests --key key_x", 'there is no key "key_x": tollgate keys list shows them'],
     [
       "requests show req_x",
-      'there is no request "req_x", or it is older than [database] keep_requests: `tollgate requests` shows the latest',
+      'there is no request "req_x", or it is older than [database] keep_requests: `tollgate requests` lists the latest',
     ],
   ])("`tollgate %s` fails and says where to look", async (line, message) => {
     const { status, stderr } = await desk.run(...line.split(" "));
@@ -270,7 +270,7 @@ describe("requests", () => {
   test("of which there are none are told in a sentence", async () => {
     const { stdout } = await desk.run("requests", "--account", "alice", "--status", "failed");
     expect(stdout).toBe(
-      "no such requests: leave --account, --status, --key, --model, --since or --until out to see more",
+      "no matching requests: omit some of --account, --status, --key, --model, --since, --until",
     );
   });
 
@@ -305,7 +305,7 @@ describe("audit", () => {
     const report = { ok: true, accounts: 2, requests: 4, problems: [], notes: [note] };
     expect(await desk.json("audit")).toEqual(report);
     const { stdout } = await desk.run("audit");
-    expect(stdout).toBe(`the books add up (accounts: 2, requests: 4)\nnote: ${note}`);
+    expect(stdout).toBe(`the ledger is consistent (accounts: 2, requests: 4)\nnote: ${note}`);
   });
 
   test("ends with status 1 and the problems, and with 0 once there are none", async () => {
@@ -315,7 +315,7 @@ describe("audit", () => {
     const problem = "key key_bob: spent is not the sum of its requests";
     const bad = await desk.run("audit");
     expect(bad).toMatchObject({ status: 1, stdout: problem });
-    expect(bad.stderr).toStartWith("error: the books do not add up (problems: 1)");
+    expect(bad.stderr).toStartWith("error: the ledger is inconsistent (problems: 1)");
     const document = await desk.run("audit", "--json");
     expect(document.status).toBe(1);
     const report = { ok: false, accounts: 2, requests: 4, problems: [problem], notes: [] };
@@ -326,7 +326,7 @@ describe("audit", () => {
     const good = await desk.run("audit");
     expect(good).toEqual({
       status: 0,
-      stdout: "the books add up (accounts: 2, requests: 4)",
+      stdout: "the ledger is consistent (accounts: 2, requests: 4)",
       stderr: "",
     });
   });

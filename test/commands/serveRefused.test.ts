@@ -24,15 +24,18 @@ async function refusalOf(desk: Desk): Promise<string> {
 }
 
 const anew =
-  "write a service's unit anew (remove it, then `tollgate service install` and `systemctl daemon-reload`)";
-const noFolder = `there is no folder for the socket: make it first, or ${anew}`;
+  "write the unit of the service again (remove it, then `tollgate service install` and `systemctl daemon-reload`)";
+const noFolder = `the folder of the socket does not exist: create it, or ${anew}`;
 const stranger = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
 
 describe("serve says what to do where it cannot listen", () => {
   test.each([
-    ["198.51.100.7:0", "this machine has no such address: name one of its own, such as 127.0.0.1"],
+    [
+      "198.51.100.7:0",
+      "this machine does not have this address: use one of its own, such as 127.0.0.1",
+    ],
     // Empty labels, so that no name server is asked.
-    ["a..b:0", "this name has no address: name one of this machine, such as 127.0.0.1"],
+    ["a..b:0", "this name has no address: use an address of this machine, such as 127.0.0.1"],
     ["unix:/nowhere/x.sock", noFolder],
     ["unix:/etc/passwd/x.sock", noFolder],
   ])("%s", async (listen, reason) => {
@@ -42,8 +45,8 @@ describe("serve says what to do where it cannot listen", () => {
   });
 
   test.skipIf(process.getuid?.() !== 0).each([
-    ["unix:closed/x.sock", "name a folder that is its own"],
-    ["127.0.0.1:1", "name a port from 1024 on"],
+    ["unix:closed/x.sock", "use a folder that this user owns"],
+    ["127.0.0.1:1", "use a port from 1024 up"],
   ])("%s, which this user may not use", async (listen, advice) => {
     const desk = await newDesk({ server: { listen }, database: { path: "own/tollgate.db" } });
     await Bun.$`mkdir closed own && chown 65534 own config.toml && chmod 755 .`.cwd(desk.folder);
@@ -52,7 +55,7 @@ describe("serve says what to do where it cannot listen", () => {
     });
     const shown = listen.replace("unix:", `${desk.folder}/`);
     expect(await child.stderr.text()).toBe(
-      `error: cannot listen on ${shown}: this user may not: ${advice}, or ${anew}\n`,
+      `error: cannot listen on ${shown}: permission denied: ${advice}, or ${anew}\n`,
     );
   });
 
@@ -61,7 +64,7 @@ describe("serve says what to do where it cannot listen", () => {
     const path = join(desk.folder, "taken");
     await (kind === "a folder" ? mkdir(path) : writeFile(path, "of value"));
     expect(await refusalOf(desk)).toBe(
-      `error: cannot listen on ${path}: what is there is no socket: name another path`,
+      `error: cannot listen on ${path}: the existing file is not a socket: use another path`,
     );
   });
 
@@ -71,7 +74,7 @@ describe("serve says what to do where it cannot listen", () => {
       const listen = `127.0.0.1:${taken.port}`;
       const said = await refusalOf(await newDesk({ server: { listen } }));
       expect(said).toBe(
-        `error: cannot listen on ${listen}: another program listens there: stop it, or name another address`,
+        `error: cannot listen on ${listen}: the address is in use: stop the other program, or use another address`,
       );
     } finally {
       taken.stop(true);

@@ -73,7 +73,7 @@ test("what the service could not see is refused, line by line, and nothing is wr
   const file = join(desk.folder, "tollgate.service");
   const { status, stdout, stderr } = await desk.run("service", "install", "--file", file);
   expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
-  for (const what of ["the database is in /tmp", "a file that the config names is in /root"]) {
+  for (const what of ["the database is in /tmp", "a file of the config is in /root"]) {
     expect(stderr.split("\n")).toContainEqual(
       expect.stringMatching(new RegExp(`^error: .*: ${what}.*hides from the service: .+`)),
     );
@@ -86,7 +86,9 @@ test("the program in its source is no service", async () => {
   try {
     const { status, stdout, stderr } = await source.run("service", "install", "--print");
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
-    expect(stderr).toMatch(/^error: a service needs the built executable: `bun run build` [^\n]+$/);
+    expect(stderr).toMatch(
+      /^error: a service needs the built executable: run `bun run build`, [^\n]+$/,
+    );
   } finally {
     await source.remove();
   }
@@ -143,14 +145,14 @@ describe("the file of a unit", () => {
   test("that stands there and cannot be read needs root too", () => {
     // It can only be written, and seems to be empty.
     expect(() => writeUnit("/proc/self/clear_refs", "")).toThrow(
-      "exists already and cannot be read: run it as root, or see the unit with --print",
+      "exists already and cannot be read: run this as root, or print the unit with --print",
     );
   });
 
   test("that may not be written needs root, and the message says so", () => {
     // Not even root may make a file there.
     expect(() => writeUnit("/sys/tollgate.service", "a\n")).toThrow(
-      "permission denied: run it as root, or see the unit with --print",
+      "permission denied: run this as root, or print the unit with --print",
     );
   });
 

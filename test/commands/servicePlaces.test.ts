@@ -39,7 +39,7 @@ describe("a service is not installed", () => {
       program,
       sound,
       ["/root/openai.key"],
-      ["a file that the config names", "/etc/tollgate"],
+      ["a file of the config", "/etc/tollgate"],
     ],
     [
       "whose database it cannot see",
@@ -53,21 +53,21 @@ describe("a service is not installed", () => {
       program,
       configWith('[database]\npath = "/var/lib/a.db"'),
       [],
-      ["a folder of its own", "/var/lib is everybody's"],
+      ["its own folder", "/var/lib is shared"],
     ],
     [
       "whose database is in /",
       program,
       configWith('[database]\npath = "/a.db"'),
       [],
-      ["a folder of its own", "/ is everybody's"],
+      ["its own folder", "/ is shared"],
     ],
     [
       "whose database a boot would lose",
       program,
       configWith('[database]\npath = "/run/tollgate/a.db"'),
       [],
-      ["each boot empties"],
+      ["emptied at each boot"],
     ],
     [
       "whose socket is in /run itself",
@@ -132,7 +132,7 @@ describe("a link", () => {
   test("is followed to where it leads", () => {
     const config = configWith(`[database]\npath = "${outside}/tollgate/a.db"`);
     expect(obstacles(program, config, [])).toContainEqual(
-      expect.stringContaining("in /run, which each boot empties"),
+      expect.stringContaining("in /run, which is emptied at each boot"),
     );
   });
 
@@ -141,7 +141,7 @@ describe("a link", () => {
     const toFile = join(folder, "linked.db");
     symlinkSync(join(folder, "a.db"), toFile);
     expect(obstacles(program, configWith(`[database]\npath = "${toFile}"`), [])).toContain(
-      `${toFile}: the database is a link, and the service may not write where it leads: set database.path to "${folder}/a.db"`,
+      `${toFile}: the database is a link, and the service may not write to its target: set database.path to "${folder}/a.db"`,
     );
     expect(
       obstacles(program, configWith(`[database]\npath = "${folder}/a.db"`), []).join(),
@@ -183,12 +183,12 @@ describe("what is left to do", () => {
       "chown -h gate: /etc/tollgate/config.toml",
       "# gate must be able to read: /etc/tollgate/key",
       "mkdir -p /etc/tollgate && (umask 077; touch /etc/tollgate/environment)",
-      "# the config names variables: put a line for each into /etc/tollgate/environment: ONE_KEY='...' TWO_KEY='...'",
-      "# then whether the providers answer, each route with as few tokens as it takes; `doctor` is asked the same way:",
+      "# the config uses variables: add a line for each to /etc/tollgate/environment: ONE_KEY='...' TWO_KEY='...'",
+      "# then check that the providers answer (a small request to each route); run `doctor` in the same way:",
       "(set -a; . /etc/tollgate/environment; runuser -u gate -- /usr/local/bin/tollgate check --live --config /etc/tollgate/config.toml)",
       "systemctl daemon-reload",
       "systemctl enable --now tollgate",
-      "# the other commands are run as the same account, which owns the database, such as:",
+      "# run the other commands as the same user, which owns the database, such as:",
       "runuser -u gate -- /usr/local/bin/tollgate keys create --account NAME --config /etc/tollgate/config.toml",
     ]);
   });
@@ -206,7 +206,7 @@ describe("what is left to do", () => {
 
   test("warns of a database beside the config or the program", () => {
     const steps = nextSteps({ ...installed, writable: ["/etc/tollgate", "/usr/local/bin"] });
-    expect(steps.filter((step) => step.includes("lies beside the database"))).toEqual([
+    expect(steps.filter((step) => step.includes("is in the folder of the database"))).toEqual([
       expect.stringContaining("gate may change /etc/tollgate/config.toml"),
       expect.stringContaining("gate may change /usr/local/bin/tollgate"),
     ]);

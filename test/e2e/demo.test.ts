@@ -137,7 +137,7 @@ describe("tollgate demo --json", () => {
     ["balance", /\b99\.\d+/],
     ["history", /charge.*-0\.\d+.*\n(?:.*\n)*.*credit.*100/],
     ["usage", /\b1\b/],
-    ["audit", /^the books add up/],
+    ["audit", /^the ledger is consistent/],
   ] as const)(
     "prints a %s command that runs as it stands, from any folder",
     async (name, shown) => {
@@ -172,7 +172,7 @@ test("tollgate demo says what to do where it cannot make its folder", async () =
   });
   expect([await child.exited, await child.stderr.text()]).toEqual([
     1,
-    "error: cannot make a folder in /nope (no such file): set TMPDIR to one that this user may write to\n",
+    "error: cannot create a folder in /nope (no such file): set TMPDIR to a folder that this user may write to\n",
   ]);
 });
 
@@ -183,21 +183,24 @@ test("tollgate demo shows the key, and each command on a line of its own", async
     const key = /^key +(sk-tg-[0-9A-Za-z]{40,})$/m.exec(text)?.[1];
     const url = /^base URL +(http:\/\/127\.0\.0\.1:\d+\/v1)$/m.exec(text)?.[1];
     expect([key, url]).not.toContain(undefined);
-    expect(text).toStartWith("Tollgate runs, with a demo provider");
+    expect(text).toStartWith("Tollgate is running with a demo provider");
     const lines = text.split("\n").map((line) => line.trim());
     const commands = lines.filter(
       (line) => line.startsWith("curl ") || line.includes(" --config "),
     );
     expect(commands).toHaveLength(6);
     await until("the log follows the welcome", () =>
-      /The log follows\.\n\S+ info +there was no database.*\n\S+ info +listening +address=/.test(
+      /The log follows\.\n\S+ info +created a new database.*\n\S+ info +listening +address=/.test(
         demo.text,
       ),
     );
     const models = await curl(commands.find((line) => line.includes(`${url}/models`)) ?? "");
     expect(models).toContain("demo-large");
     const audit = await paste(commands.at(-1) ?? "");
-    expect(audit).toMatchObject({ status: 0, stdout: expect.stringMatching(/^the books add up/) });
+    expect(audit).toMatchObject({
+      status: 0,
+      stdout: expect.stringMatching(/^the ledger is consistent/),
+    });
   } finally {
     expect(await demo.end("SIGTERM")).toBe(0);
   }

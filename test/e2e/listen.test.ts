@@ -87,7 +87,7 @@ describe("a gateway on a unix socket", () => {
     );
     const { status, stderr } = await gateway.desk.run("serve", "--config", path);
     expect(status).toBe(1);
-    expect(stderr).toContain(`cannot listen on ${socket}: another program listens there`);
+    expect(stderr).toContain(`cannot listen on ${socket}: the address is in use`);
     expect((await fetch("http://localhost/healthz", { unix: socket })).status).toBe(200);
   });
 

@@ -66,7 +66,7 @@ describe("a gateway with metrics", () => {
     const { status, stderr } = await gateway.desk.run("serve", "--config", file);
     expect(status).toBe(1);
     expect(stderr).toBe(
-      `error: cannot listen for metrics on ${listen}: another program listens there: stop it, or name another address`,
+      `error: cannot listen for metrics on ${listen}: the address is in use: stop the other program, or use another address`,
     );
   });
 });

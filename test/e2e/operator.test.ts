@@ -50,7 +50,7 @@ describe("tollgate check --live", () => {
         ]);
         const { status, stdout, stderr } = await bad.run("check", "--live", "--json");
         expect(status).toBe(1);
-        expect(stderr).toBe("error: 1 of 5 routes did not answer: see above");
+        expect(stderr).toBe("error: 1 of 5 routes failed: see above");
         expect(JSON.parse(stdout)).toMatchObject({
           ok: false,
           problems: [],
@@ -62,7 +62,7 @@ describe("tollgate check --live", () => {
             { model: "both", provider: "broken", api: "chat", ok: false },
           ],
         });
-        expect(stdout).toContain("the key is refused (401): check api_key");
+        expect(stdout).toContain("the provider refuses the key (401): check api_key");
         expect(stdout).not.toContain("canary");
       } finally {
         demo.kill("SIGTERM");

@@ -13,11 +13,11 @@ export function routeAdvice(probe: Probe, error: UpstreamError): string {
     case "missing":
       return missingAdvice(probe, error);
     case "limited":
-      return `the provider's rate limit is reached${code}: try again later, or ask it for a higher one${quoted(error)}`;
+      return `the rate limit of the provider is reached${code}: try again later, or ask the provider for a higher limit${quoted(error)}`;
     case "caller":
       return `the provider refuses the request${code}: ${error.words ?? wordless(probe)}`;
     case "unfit":
-      return `the interface cannot say what was asked: ${shown?.message ?? "try another api"}`;
+      return `this interface does not support the request: ${shown?.message ?? "try another api"}`;
     case "excess":
     case "misfire":
     case "client":
@@ -33,25 +33,25 @@ function accountAdvice({ candidate }: Probe, error: UpstreamError): string {
   const { apiKey, headers, proxyUrl } = candidate.provider.config;
   const { status, words, accountFault } = error;
   if (status === 401 && apiKey === undefined && Object.keys(headers).length === 0) {
-    return "the provider wants a key (401): set api_key";
+    return "the provider requires a key (401): set api_key";
   }
-  if (accountFault === "key") return `the key is refused (${status}): check api_key`;
+  if (accountFault === "key") return `the provider refuses the key (${status}): check api_key`;
   if (accountFault === "empty") {
-    return `the account is empty (${status}): top it up at the provider${quoted(error)}`;
+    return `the account at the provider is empty (${status}): add money there${quoted(error)}`;
   }
-  const refusal = `the provider refuses (${status}): ${words ?? "check the key's rights there"}`;
+  const refusal = `the provider refuses (${status}): ${words ?? "check the permissions of the key"}`;
   if (accountFault !== "country") return refusal;
-  return `${refusal}; ${proxyUrl === undefined ? "set" : "change"} proxy, to reach it from a country that it serves`;
+  return `${refusal}; ${proxyUrl === undefined ? "set" : "change"} proxy to reach it from a country that it serves`;
 }
 
 function missingAdvice({ api, candidate }: Probe, error: UpstreamError): string {
   if (error.isOfUnknownModel) {
-    return `the provider does not know the model (404): check the route's model${quoted(error)}`;
+    return `the provider does not know the model (404): check model of the route${quoted(error)}`;
   }
   const version = candidate.provider.config.kind === "gemini" ? "/v1beta" : "/v1";
   return api === "responses"
-    ? `no such address, no such model, or no responses interface (404): check base_url (does it end in ${version}?) and the route's model, or serve it over chat${quoted(error)}`
-    : `no such address, or no such model (404): check base_url (does it end in ${version}?) and the route's model${quoted(error)}`;
+    ? `wrong address, unknown model, or no responses interface (404): check base_url (does it end in ${version}?) and model of the route, or use api = chat${quoted(error)}`
+    : `wrong address or unknown model (404): check base_url (does it end in ${version}?) and model of the route${quoted(error)}`;
 }
 
 /** The provider's own words, where it has any. */
@@ -61,28 +61,28 @@ function quoted({ words }: UpstreamError): string {
 
 /** A server that speaks TLS refuses plain HTTP with a 400 too, and not in the interface's form. */
 function wordless(probe: Probe): string {
-  return `it does not say why; check base_url${secureHint(probe)}`;
+  return `it gives no reason; check base_url${secureHint(probe)}`;
 }
 
 /** The one thing that an address without TLS may lack. */
 function secureHint({ candidate }: Probe): string {
   const isPlain = candidate.provider.config.baseUrl.startsWith("http:");
-  return isPlain ? ", which may have to begin with https://" : "";
+  return isPlain ? ", it may have to begin with https://" : "";
 }
 
 function statusAdvice({ candidate }: Probe, status: number): string {
   const { proxyUrl } = candidate.provider.config;
   if (status >= 300 && status < 400) {
-    return `base_url leads elsewhere (${status}), which is not followed: set the address that it leads to`;
+    return `base_url redirects (${status}), and redirects are not followed: use the target address`;
   }
   if (status === 403)
-    return "access is refused (403): check base_url, the key and the network's rules";
+    return "access is refused (403): check base_url, the key and the rules of the network";
   if (status === 407 && proxyUrl !== undefined)
-    return `the proxy ${new URL(proxyUrl).host} wants a name and a password (407): check proxy`;
+    return `the proxy ${new URL(proxyUrl).host} requires a user and a password (407): check proxy`;
   if (status === 405 || status === 410)
-    return `there is no such interface (${status}): check base_url`;
+    return `the provider does not have this interface (${status}): check base_url`;
   return status >= 500 || status === 408
-    ? `the provider has a fault of its own (${status}): try again later`
+    ? `the provider failed (${status}): try again later`
     : `the provider answers with status ${status}: check base_url and kind`;
 }
 
@@ -92,14 +92,14 @@ function connectionAdvice(probe: Probe, { outcome, cause }: UpstreamError): stri
   const advice = cause instanceof ConnectionError ? adviceOnConnection(cause, config) : undefined;
   if (advice !== undefined) return advice;
   if (outcome === "timeout") {
-    return `no answer within ${config.totalTimeoutMs / 1000} s: try again, and look whether the provider is overloaded`;
+    return `no answer within ${config.totalTimeoutMs / 1000} s: try again, and check if the provider is overloaded`;
   }
   if (outcome === "closed") {
-    return `the connection ended before the answer did: try again, and check base_url${secureHint(probe)}`;
+    return `the connection closed before the answer ended: try again, and check base_url${secureHint(probe)}`;
   }
   return outcome === "protocol"
-    ? `what answers speaks no proper HTTP/1.1: check base_url${secureHint(probe)}`
-    : "what answers is not the interface that was asked for: check base_url, kind and api";
+    ? `the server does not speak valid HTTP/1.1: check base_url${secureHint(probe)}`
+    : "the answer does not follow the expected interface: check base_url, kind and api";
 }
 
 /** How a provider is reached, and within what time. */
@@ -121,12 +121,12 @@ export function adviceOnConnection(error: ConnectionError, way: Way): string | u
   switch (error.code) {
     case "refused":
       return proxy === undefined
-        ? "cannot connect, nothing listens there: check base_url, and whether the provider runs"
-        : `cannot connect, nothing listens at the proxy ${proxy}: check proxy, and whether it runs`;
+        ? "cannot connect, nothing listens there: check base_url and that the provider runs"
+        : `cannot connect, nothing listens at the proxy ${proxy}: check proxy and that it runs`;
     case "dns":
       return proxy === undefined
-        ? "cannot connect, the name in base_url is not known: check it, and this machine's DNS"
-        : `cannot connect, the name of the proxy ${proxy} is not known: check proxy, and this machine's DNS`;
+        ? "cannot connect, DNS does not know the host in base_url: check base_url and the DNS of this machine"
+        : `cannot connect, DNS does not know the proxy ${proxy}: check proxy and the DNS of this machine`;
     case "unreachable":
       return proxy === undefined
         ? "cannot connect: check base_url and the network"
@@ -134,7 +134,7 @@ export function adviceOnConnection(error: ConnectionError, way: Way): string | u
     case "tls":
       return tlsAdvice(error.cause);
     case "proxy":
-      return `cannot connect, the proxy ${proxy} does not open the way: check proxy, and base_url`;
+      return `cannot connect, the proxy ${proxy} refuses the connection: check proxy and base_url`;
     case "timeout": {
       const withinS = `within ${way.connectTimeoutMs / 1000} s`;
       return proxy === undefined
@@ -151,12 +151,12 @@ export function adviceOnConnection(error: ConnectionError, way: Way): string | u
 function tlsAdvice(cause: unknown): string {
   const code = errorCode(cause) ?? "";
   if (datesRefused.has(code))
-    return "cannot connect, the certificate has expired or is not valid yet: check this machine's clock, and the provider";
+    return "cannot connect, the certificate has expired or is not valid yet: check the clock of this machine and the provider";
   if (code === nameRefused)
-    return "cannot connect, the certificate is for another name, which no ca_file mends: base_url must have the name that stands in it";
+    return "cannot connect, the certificate is for another host name: use that name in base_url (ca_file does not help)";
   if (cause instanceof Error && NO_TLS.test(cause.message))
-    return "cannot connect, no TLS is spoken there: check the port in base_url, or begin it with http://";
+    return "cannot connect, the server does not speak TLS: check the port in base_url, or use http://";
   if (noHandshake.has(code))
-    return "cannot connect, the other end breaks the TLS handshake off: check base_url and its port";
+    return "cannot connect, the server aborts the TLS handshake: check base_url and its port";
   return "cannot connect, the certificate is not trusted: check base_url, or set ca_file";
 }

@@ -14,10 +14,7 @@ export function addCheck(program: Command): void {
   program
     .command("check")
     .description("validate the config")
-    .option(
-      "--live",
-      "also ask each route of each model for as few tokens as it takes, which the providers charge",
-    )
+    .option("--live", "also send a small request to each route; the providers charge for it")
     .action(async (options: { live?: true }, command: Command) => {
       const global = globalOptions(command);
       const { config, warnings } = load(global);
@@ -61,7 +58,7 @@ async function checkLive(
   const text = () => [sound(config), ...(live.length > 0 ? ["", liveText(live)] : [])].join("\n");
   printResult({ document, text }, json);
   if (failed > 0) {
-    throw new CommandFailure(`${failed} of ${live.length} routes did not answer: see above`);
+    throw new CommandFailure(`${failed} of ${live.length} routes failed: see above`);
   }
 }
 

@@ -55,7 +55,7 @@ export function liveText(results: readonly LiveResult[]): string {
   const columns = [
     { head: "model" },
     { head: "provider" },
-    { head: "its name there" },
+    { head: "provider's name" },
     { head: "api" },
     { head: "ms", kind: "number" },
     { head: "result" },

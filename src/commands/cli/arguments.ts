@@ -28,28 +28,28 @@ const GRACE_DAYS_MAX = 365;
 export function accountName(text: string): string {
   if (ACCOUNT_NAME.test(text)) return text;
   throw new InvalidArgumentError(
-    "A name is 1 to 64 letters, digits, dots, dashes, underscores and @, and begins with a letter, a digit or an underscore.",
+    "Use 1 to 64 letters, digits, dots, hyphens, underscores and @. The first character is a letter, a digit or an underscore.",
   );
 }
 
 /** More than nothing. */
 export function amount(text: string): bigint {
   const nano = roubles(text);
-  if (nano <= 0n) throw new InvalidArgumentError("An amount is more than 0.");
+  if (nano <= 0n) throw new InvalidArgumentError("The amount must be more than 0.");
   return nano;
 }
 
 /** 0 or more; `none` is 0. */
 export function overdraft(text: string): bigint {
   const nano = text === "none" ? 0n : roubles(text);
-  if (nano < 0n) throw new InvalidArgumentError("An overdraft is 0 or more.");
+  if (nano < 0n) throw new InvalidArgumentError("The overdraft must be 0 or more.");
   return nano;
 }
 
 /** Who booked it under which name: unique, and not in the form that charges use. */
 export function reference(text: string): string {
   if (text.startsWith("req:")) {
-    throw new InvalidArgumentError("What begins with req: is kept for charges, choose another.");
+    throw new InvalidArgumentError("The prefix req: is reserved for charges. Use another ref.");
   }
   return printable(text, REF_CHARS_MAX);
 }
@@ -73,13 +73,13 @@ export function orNone<Value>(
 }
 
 /** What the help says of an argument that {@link keyId} reads. */
-export const KEY_ID_DESCRIPTION = "such as key_01jd..., see: tollgate keys list";
+export const KEY_ID_DESCRIPTION = "key id such as key_01jd...; `tollgate keys list` shows them";
 
 /** The id of a key. One that was taken for its id must not come into any message. */
 export function keyId(text: string): string {
   if (!text.startsWith(KEY_HEAD)) return text;
   throw new CommandFailure(
-    "that is a key, not its id: tollgate keys list shows the id beside the first characters of the key",
+    "this is a key, not a key id: `tollgate keys list` shows the id of each key",
     { status: 2 },
   );
 }
@@ -110,10 +110,10 @@ export function expiryTime(text: string, nowMs: number): number {
     durationMs === undefined
       ? dateMs(text, "Write a duration such as 30d or 12h")
       : nowMs + durationMs;
-  if (atMs <= nowMs) throw new InvalidArgumentError("That is not in the future.");
+  if (atMs <= nowMs) throw new InvalidArgumentError("The time must be in the future.");
   if (atMs - nowMs > EXPIRY_MS_MAX) {
     throw new InvalidArgumentError(
-      "That is more than a century away: leave it out for a key without an end.",
+      "The time is more than 100 years away. Omit --expires for a key that never expires.",
     );
   }
   return atMs;
@@ -132,12 +132,12 @@ export function graceDuration(text: string): number {
 export function modelPatterns(text: string): readonly string[] {
   const patterns = text.split(",").map((pattern) => pattern.trim());
   if (patterns.includes("")) {
-    throw new InvalidArgumentError(
-      "Write names of models parted by commas, such as gpt-5-mini,demo-*.",
-    );
+    throw new InvalidArgumentError("Separate model names with commas, such as gpt-5-mini,demo-*.");
   }
   if (patterns.length > MODELS_MAX) {
-    throw new InvalidArgumentError(`A key names at most ${MODELS_MAX} models: use * for many.`);
+    throw new InvalidArgumentError(
+      `A key can list at most ${MODELS_MAX} models. Use * to match several models.`,
+    );
   }
   return [...new Set(patterns.map((pattern) => printable(pattern, MODEL_CHARS_MAX)))];
 }
@@ -149,10 +149,10 @@ function roubles(text: string): bigint {
     throw new InvalidArgumentError("Roubles have at most 9 digits after the point.");
   }
   if (/^-?0\d+(?:\.\d+)?$/.test(text)) {
-    throw new InvalidArgumentError("Write roubles without zeros before them.");
+    throw new InvalidArgumentError("Write roubles without leading zeros.");
   }
   if (/^-?\d+(?:\.\d+)?$/.test(text)) {
-    throw new InvalidArgumentError(`The most is ${formatRoubles(NANO_ROUBLES_MAX)} roubles.`);
+    throw new InvalidArgumentError(`The maximum is ${formatRoubles(NANO_ROUBLES_MAX)} roubles.`);
   }
   throw new InvalidArgumentError("Write roubles as a plain decimal, such as 100 or 12.5.");
 }
@@ -160,7 +160,7 @@ function roubles(text: string): bigint {
 function printable(text: string, charsMax: number): string {
   if (text.length === 0 || text.length > charsMax || hasUnprintable(text)) {
     throw new InvalidArgumentError(
-      `Write 1 to ${charsMax} printable characters: no control characters, line ends or invisible characters.`,
+      `Write 1 to ${charsMax} printable characters, without control characters, line breaks or invisible characters.`,
     );
   }
   return text;
@@ -173,6 +173,6 @@ function dateMs(text: string, otherForm: string): number {
   const atMs = midnightOf(date) === undefined ? Number.NaN : Date.parse(text);
   if (Number.isFinite(atMs)) return atMs;
   throw new InvalidArgumentError(
-    `${otherForm}, a date such as 2026-12-31 (its first moment, UTC), or a time such as 2026-12-31T18:00:00Z.`,
+    `${otherForm}, a date such as 2026-12-31 (00:00 UTC), or a time such as 2026-12-31T18:00:00Z.`,
   );
 }

@@ -39,7 +39,7 @@ export function printText(text: string): void {
 
 function unwritten(code: string, cause: unknown): CommandFailure {
   return new CommandFailure(
-    `the command did its work, but its answer could not be written (${code}): make room for it; if a new key was in it, issue another with tollgate keys rotate`,
+    `the command succeeded, but its output could not be written (${code}): free disk space; if the output had a new key, create another with \`tollgate keys rotate\``,
     { cause },
   );
 }

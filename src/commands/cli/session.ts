@@ -87,7 +87,7 @@ export function requireDatabase(path: string): void {
   if (!existsSync(path))
     throw new CommandFailure(
       missingFolderProblem(path) ??
-        `there is no database at ${path}: \`tollgate serve\` or \`tollgate accounts create\` makes it`,
+        `there is no database at ${path}: \`tollgate serve\` or \`tollgate accounts create\` creates it`,
     );
   const empty = emptyFileProblem(path);
   if (empty !== undefined) throw new CommandFailure(empty);

@@ -29,7 +29,7 @@ For every session:  tollgate completion bash > /usr/share/bash-completion/comple
 export function addCompletion(program: Command): void {
   program
     .command("completion")
-    .description("print a script that completes commands and options in your shell")
+    .description("print a script that completes commands and options in a shell")
     .addArgument(new Argument("<shell>").choices(Object.keys(scripts)))
     .addHelpText("after", HOW_TO_LOAD)
     .action((shell: Shell, _: unknown, command: Command) => {

@@ -30,14 +30,14 @@ const FUNDS = 100n * NANO_ROUBLES_PER_ROUBLE;
 export function addDemo(program: Command): void {
   program
     .command("demo")
-    .description("run the gateway with a throw-away store in front of a demo provider")
+    .description("run the gateway with a temporary database and a demo provider")
     .option(
       "--listen <address>",
-      `where to listen; default: ${LISTEN_DEFAULT}, or any free port if that is taken`,
+      `address to listen on; default: ${LISTEN_DEFAULT}, or a free port if that is in use`,
     )
     .option(
       "--provider-only",
-      `run the demo provider alone, on ${PROVIDER_LISTEN_DEFAULT} unless --listen says otherwise`,
+      `run only the demo provider; default address: ${PROVIDER_LISTEN_DEFAULT}`,
     )
     .action(async (options: DemoOptions, command: Command) => {
       const { config, json: asJson } = globalOptions(command);
@@ -53,7 +53,7 @@ export function addDemo(program: Command): void {
 /** A demo runs on what it made, and whoever named a file meant that one. */
 function ownConfig(config: string): CommandFailure {
   return new CommandFailure(
-    `demo makes a config of its own: \`${commandToPaste(config, "serve")}\` runs the gateway with yours`,
+    `demo does not take --config: \`${commandToPaste(config, "serve")}\` runs the gateway with your config`,
     { status: 2 },
   );
 }
@@ -63,7 +63,7 @@ async function runProvider(listen: string, asJson: boolean): Promise<void> {
   const provider = openProvider({ hostname: host, port });
   const text = (): string =>
     [
-      "The demo provider listens. A config reaches it with:",
+      "The demo provider is running. Add it to a config with:",
       "",
       providerToml(provider.url),
       modelToml("demo-large"),
@@ -98,7 +98,7 @@ function makeFolder(): string {
     return mkdtempSync(join(tmpdir(), "tollgate-demo-"));
   } catch (cause) {
     throw new CommandFailure(
-      `cannot make a folder in ${tmpdir()} (${refusalOf(cause)}): set TMPDIR to one that this user may write to`,
+      `cannot create a folder in ${tmpdir()} (${refusalOf(cause)}): set TMPDIR to a folder that this user may write to`,
       { cause },
     );
   }
@@ -165,23 +165,23 @@ function welcome(gateway: GatewayServer, key: string, config: string) {
   };
   const text = (): string =>
     [
-      "Tollgate runs, with a demo provider behind it and 100 roubles on the account `demo`.",
+      "Tollgate is running with a demo provider and 100 roubles on the account `demo`.",
       "",
       `base URL  ${url}`,
       `key       ${key}`,
       "",
-      "Paste these into another terminal. A streamed answer:",
+      "Paste these commands into another terminal. A streamed answer:",
       `  ${commands.chat}`,
       "The models and their prices:",
       `  ${commands.models}`,
-      "The balance, and how it came about, charge by charge:",
+      "The balance and the ledger with each charge:",
       `  ${commands.balance}`,
       `  ${commands.history}`,
-      "What was used, and the proof that the books add up:",
+      "The usage and the audit of the ledger:",
       `  ${commands.usage}`,
       `  ${commands.audit}`,
       "",
-      "Ctrl-C ends it and removes its folder. The log follows.",
+      "Ctrl-C stops it and removes its folder. The log follows.",
     ].join("\n");
   return { document: { base_url: url, key, account: ACCOUNT, config, commands }, text };
 }
@@ -230,7 +230,7 @@ function openProvider(options: { hostname?: string; port?: number }): DemoProvid
     return startDemoProvider(options);
   } catch (cause) {
     throw new CommandFailure(
-      "the demo provider cannot listen there: choose another address with --listen",
+      "the demo provider cannot listen on this address: choose another with --listen",
       { cause },
     );
   }

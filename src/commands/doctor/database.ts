@@ -35,7 +35,7 @@ function noneYet(path: string): Verdict {
   const missing = missingFolderProblem(path);
   if (missing !== undefined) return failed(missing);
   return passed(
-    `there is none yet at ${path}: \`tollgate serve\` or \`tollgate accounts create\` makes it`,
+    `there is none yet at ${path}: \`tollgate serve\` or \`tollgate accounts create\` creates it`,
   );
 }
 

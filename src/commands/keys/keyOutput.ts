@@ -35,7 +35,7 @@ export function issuedKey(
   const disabled = row.accountDisabled
     ? [`account ${row.account} is disabled: the key works after ${enable}`]
     : [];
-  const created = `created ${row.publicId} for account ${row.account}. Keep the key safe, it is shown this once:`;
+  const created = `created ${row.publicId} for account ${row.account}. Store the key now, it is not shown again:`;
   return {
     document: { ...keyDocument(row), key },
     text: () => [...lead, ...disabled, created, "", key].map(visible).join("\n"),
@@ -87,7 +87,7 @@ function keyText(row: KeyRow, newest: KeyRow, nowMs: number): string {
     ["models", modelsText(row.models)],
     ["requests per minute", limitText(row.requestsPerMinute)],
     ["tokens per minute", limitText(row.tokensPerMinute)],
-    ["requests at a time", limitText(row.concurrentRequests)],
+    ["concurrent requests", limitText(row.concurrentRequests)],
     ["spent, RUB", formatRoubles(row.spent)],
     ["budget, RUB", row.budget === null ? "no limit" : formatRoubles(row.budget)],
   ]);
@@ -95,7 +95,7 @@ function keyText(row: KeyRow, newest: KeyRow, nowMs: number): string {
 
 function modelsText(models: KeyRow["models"]): string {
   if (models === null) return "all";
-  return models.join(", ") || "none, for the list is damaged: set it anew";
+  return models.join(", ") || "none, the list is damaged: set --models again";
 }
 
 function limitText(limit: number | null): string {

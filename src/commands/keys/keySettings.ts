@@ -38,39 +38,39 @@ const settings: readonly Setting[] = [
   { flag: "--label <text>", description: "what the key is for", without: "no label", read: label },
   {
     flag: "--expires <time>",
-    description: "30d from now, or a date: 2026-12-31",
+    description: "duration from now such as 30d, or a date: 2026-12-31",
     without: "never",
     read: (text) => expiryTime(text, systemClock.epochMs()),
   },
   {
     flag: "--rpm <count>",
     description: "requests per minute, 0 = no limit",
-    without: "the config's limit",
+    without: "the limit of the config",
     read: wholeNumber(0, LIMITS_MAX.requestsPerMinute),
   },
   {
     flag: "--tpm <count>",
     description: "tokens per minute, 0 = no limit",
-    without: "the config's limit",
+    without: "the limit of the config",
     read: wholeNumber(0, LIMITS_MAX.tokensPerMinute),
   },
   {
     flag: "--concurrent <count>",
-    description: "requests at a time, 0 = no limit",
-    without: "the config's limit",
+    description: "concurrent requests, 0 = no limit",
+    without: "the limit of the config",
     read: wholeNumber(0, LIMITS_MAX.concurrentRequests),
   },
   {
     flag: "--models <names>",
-    description: "the only models it may use: a,b or with wildcards gpt-*",
+    description: "models that the key may use: a,b or with wildcards gpt-*",
     without: "all models",
     read: modelPatterns,
   },
   {
     flag: "--budget <roubles>",
     description:
-      "the most roubles that it, with the keys that rotations put in its place, may ever spend; a request whose highest possible cost is more than what is left is refused, and only what a provider reports beyond that cost can pass it",
-    without: "no such limit",
+      "lifetime limit in roubles, shared with the rotations of the key; a request that can cost more than the rest is rejected, but a provider that reports more tokens than were held can exceed it",
+    without: "no limit",
     read: amount,
   },
 ];
@@ -115,6 +115,6 @@ function checkModels(config: Config, patterns: readonly string[]): void {
   const named = known.slice(0, KNOWN_MODELS_NAMED_MAX).join(", ") || "none";
   const more = known.length > KNOWN_MODELS_NAMED_MAX ? ", ...: see tollgate models" : "";
   throw new CommandFailure(
-    `the config has no model ${unknown.map((name) => JSON.stringify(name)).join(", ")}; its models are: ${named}${more}`,
+    `the config does not have the model ${unknown.map((name) => JSON.stringify(name)).join(", ")}; its models are: ${named}${more}`,
   );
 }

@@ -15,10 +15,10 @@ interface CreateOptions extends SettingOptions {
 
 /** Registers `tollgate keys`. */
 export function addKeys(program: Command): void {
-  const keys = program.command("keys").description("issue, list, change and revoke API keys");
+  const keys = program.command("keys").description("create, list, change and revoke API keys");
   const creation = keys
     .command("create")
-    .description("issue a key, shown this once; makes the account if it is new")
+    .description("create a key and show it once; creates the account if it is new")
     .requiredOption("--account <name>", "the account that pays", accountName)
     .action((options: CreateOptions, command: Command) =>
       withSession(command, "new", (session) => create(session, options)),
@@ -26,14 +26,14 @@ export function addKeys(program: Command): void {
   addSettingOptions(creation, "create");
   keys
     .command("list")
-    .description("show keys, the secret part left out")
-    .option("--account <name>", "only this account's")
+    .description("list keys without their secrets")
+    .option("--account <name>", "only this account")
     .action((options: { account?: string }, command: Command) =>
       withSession(command, "findOrThrow", (session) => list(session, options.account)),
     );
   keys
     .command("show")
-    .description("show one key, the secret part left out")
+    .description("show one key without its secret")
     .argument("<id>", KEY_ID_DESCRIPTION, keyId)
     .action((id: string, _: unknown, command: Command) =>
       withSession(command, "findOrThrow", (session) => show(session, id)),
@@ -44,10 +44,10 @@ export function addKeys(program: Command): void {
 function addChanges(keys: Command): void {
   const setting = keys
     .command("set")
-    .summary("change a key")
+    .summary("change the settings of a key")
     .description(
-      "Changes a key from the next request on. Keys that rotations put in each other's place have one budget " +
-        "between them: set on one of them it is that of all.",
+      "Changes the settings of a key, starting with the next request. A key and its rotations share one budget: " +
+        "a change applies to all of them.",
     )
     .argument("<id>", KEY_ID_DESCRIPTION, keyId)
     .action((id: string, options: SettingOptions, command: Command) => set(command, id, options));
@@ -55,7 +55,7 @@ function addChanges(keys: Command): void {
   addKeyRotation(keys);
   keys
     .command("revoke")
-    .description("refuse a key for ever, from the next request on")
+    .description("reject a key for ever, starting with the next request")
     .argument("<id>", KEY_ID_DESCRIPTION, keyId)
     .action((id: string, _: unknown, command: Command) =>
       withSession(command, "findOrThrow", (session) => revoke(session, id)),
@@ -72,7 +72,7 @@ function create(session: Session, options: CreateOptions): Result {
     createdAt: actor.at,
   });
   const credit = toPaste("balance", "credit", key.account, "100");
-  const lead = `created account ${key.account}; put money on it: ${credit}`;
+  const lead = `created account ${key.account}; add money: ${credit}`;
   const { document, text } = issuedKey(session, key, secret, createdAccount ? [lead] : []);
   return { document: { ...document, created_account: createdAccount }, text };
 }
@@ -113,7 +113,7 @@ function revoke({ store, actor }: Session, id: string): Result {
     text: () =>
       applied
         ? `revoked ${key.publicId} of account ${key.account}`
-        : `${key.publicId} was revoked before: nothing changed`,
+        : `${key.publicId} was already revoked: nothing changed`,
   };
 }
 
@@ -127,15 +127,18 @@ const GRACE_DEFAULT = "24h";
 export function addKeyRotation(keys: Command): void {
   keys
     .command("rotate")
-    .summary("issue a key with the same settings in place of one, shown this once")
+    .summary("replace a key with a new one and show it once")
     .description(
-      "Issues a key with the same settings in place of one, shown this once. The old one works for the grace period. " +
-        "Both have one budget between them, and what was spent is carried over; each has rate limits of its own, " +
-        "which are fresh for the new one.",
+      "Creates a key with the same settings and shows it once. The old key works for the grace period. " +
+        "Both keys share one budget, and the amount spent carries over. Each key has its own rate limits, " +
+        "and those of the new key start unused.",
     )
     .argument("<id>", KEY_ID_DESCRIPTION, keyId)
     .addOption(
-      new Option("--grace <time>", "how long the old key still works: 24h, 7d; 0s = no more")
+      new Option(
+        "--grace <time>",
+        "how long the old key still works, such as 24h or 7d; 0s = it stops now",
+      )
         .argParser(graceDuration)
         .default(graceDuration(GRACE_DEFAULT), GRACE_DEFAULT),
     )
@@ -149,7 +152,7 @@ function rotate(session: Session, replaces: string, graceMs: number): Result {
   const { secret, kept: successor } = newKey();
   const { key, replacedUntil } = store.admin.rotateKey(actor, replaces, { successor, graceMs });
   const fate =
-    replacedUntil <= actor.at ? "works no more" : `works until ${shortTime(replacedUntil)}`;
+    replacedUntil <= actor.at ? "no longer works" : `works until ${shortTime(replacedUntil)}`;
   const { document, text } = issuedKey(session, key, secret, [`${replaces} ${fate}`]);
   return { document: { ...document, created_account: false, replaces }, text };
 }

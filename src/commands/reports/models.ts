@@ -9,7 +9,7 @@ import { globalOptions } from "../cli/session.ts";
 export function addModels(program: Command): void {
   program
     .command("models")
-    .description("show the models of the config with their prices and routes")
+    .description("list the models of the config with prices and routes")
     .action((_: unknown, command: Command) => {
       const { config: path, json } = globalOptions(command);
       printResult(listed(loadConfig({ path, secrets: "unread" }).config), json);
@@ -58,7 +58,7 @@ function modelsText(models: readonly ModelConfig[]): string {
     { head: "priority", kind: "number" },
     { head: "weight", kind: "number" },
     { head: "provider" },
-    { head: "its name there" },
+    { head: "provider's name" },
     { head: "interfaces" },
   ] as const;
   const rows = models.flatMap((model) =>

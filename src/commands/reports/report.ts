@@ -25,7 +25,7 @@ export async function withReport(
   const { config, json } = globalOptions(command);
   const { since, until } = options;
   if (options.csv && json) {
-    throw new CommandFailure("--csv and --json are two forms of one answer: give one of them", {
+    throw new CommandFailure("--csv and --json cannot be combined: use one of them", {
       status: 2,
     });
   }
@@ -41,8 +41,12 @@ export async function withReport(
 export function addSpan(command: Command): Command {
   const past = (text: string) => pastTime(text, systemClock.epochMs());
   return command
-    .option("--since <time>", "7d back from now, or a date: 2026-01-31", past)
-    .option("--until <time>", "up to this time, itself left out", past);
+    .option(
+      "--since <time>",
+      "start: duration back from now such as 7d, or a date: 2026-01-31",
+      past,
+    )
+    .option("--until <time>", "end, exclusive: the same forms", past);
 }
 
 /** Adds `--csv`. */

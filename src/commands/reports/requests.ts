@@ -50,22 +50,22 @@ const LIST_COLUMNS = [
 export function addRequests(program: Command): void {
   const requests = program
     .command("requests")
-    .description("show requests and what became of them, newest first")
-    .option("--account <name>", "only this account's")
+    .description("list requests and their outcome, newest first")
+    .option("--account <name>", "only this account")
     .addOption(
-      new Option("--status <status>", "only those with this status").choices(requestStatuses),
+      new Option("--status <status>", "only requests with this status").choices(requestStatuses),
     )
-    .option("--key <id>", "only those by this key")
-    .option("--model <id>", "only those that asked for this model");
+    .option("--key <id>", "only requests of this key")
+    .option("--model <id>", "only requests for this model");
   addCsv(addSpan(requests))
-    .option("--limit <count>", "how many at most", listLimit, LIST_DEFAULT)
+    .option("--limit <count>", "maximum number of requests", listLimit, LIST_DEFAULT)
     .action((options: ListOptions, command: Command) =>
       withReport(command, options, (session) => list(session, options)),
     );
   requests
     .command("show")
     .description("show one request with its attempts and prices")
-    .argument("<id>", "such as req_01jd..., the x-request-id of its answer")
+    .argument("<id>", "request id such as req_01jd...: the x-request-id of the answer")
     .action((id: string, _: unknown, command: Command) => {
       refuseListOptions(requests);
       return withSession(command, "findOrThrow", (session) => show(session, id));
@@ -78,7 +78,7 @@ function refuseListOptions(requests: Command): void {
     (option) => requests.getOptionValueSource(option.attributeName()) === "cli",
   );
   if (given === undefined) return;
-  throw new CommandFailure(`${given.long} is for the list of requests: leave it out`, {
+  throw new CommandFailure(`${given.long} applies to the list of requests only: omit it`, {
     status: 2,
   });
 }
@@ -100,7 +100,7 @@ function nothing({ toPaste }: Session, options: ListOptions): string {
   const { account, status, key, model, since, until } = options;
   return [account, status, key, model, since, until].every((one) => one === undefined)
     ? visible(`no requests yet: ${toPaste("keys", "create", "--account", "NAME")} issues a key`)
-    : "no such requests: leave --account, --status, --key, --model, --since or --until out to see more";
+    : "no matching requests: omit some of --account, --status, --key, --model, --since, --until";
 }
 
 function listText(rows: readonly RequestRow[]): string {
@@ -137,7 +137,7 @@ function show({ store }: Session, id: string): Result {
   const request = store.requests.find(id);
   if (request === undefined) {
     throw new CommandFailure(
-      `there is no request ${JSON.stringify(id)}, or it is older than [database] keep_requests: \`tollgate requests\` shows the latest`,
+      `there is no request ${JSON.stringify(id)}, or it is older than [database] keep_requests: \`tollgate requests\` lists the latest`,
     );
   }
   const attempts = store.requests.attempts(id);
@@ -198,14 +198,14 @@ function requestText(row: ReceiptRow): string {
     ["refunded, RUB", formatRoubles(row.refunded)],
     ["write-off, RUB", formatRoubles(row.writeOff)],
     ["held, RUB", formatRoubles(row.hold)],
-    ["own cost, RUB", row.operatorCost === null ? "-" : formatRoubles(row.operatorCost)],
+    ["provider cost, RUB", row.operatorCost === null ? "-" : formatRoubles(row.operatorCost)],
     ["first byte, ms", milliseconds(row.firstByteMs)],
     ["duration, ms", milliseconds(row.durationMs)],
   ]);
 }
 
 function attemptsText(attempts: readonly AttemptRecord[]): string {
-  if (attempts.length === 0) return "no attempt at a provider has ended";
+  if (attempts.length === 0) return "no attempt has ended yet";
   const columns = [
     { head: "attempt", kind: "number" },
     { head: "provider" },

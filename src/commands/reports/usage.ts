@@ -16,11 +16,11 @@ interface UsageOptions extends SpanOptions {
 export function addUsage(program: Command): void {
   const usage = program
     .command("usage")
-    .description("sum up requests, tokens, roubles and errors; days and dates are UTC")
+    .description("sum requests, tokens, roubles and errors; days and dates are UTC")
     .addOption(
-      new Option("--by <group>", "what to sum up by").choices(usageGroupings).default("day"),
+      new Option("--by <group>", "group the sums by").choices(usageGroupings).default("day"),
     )
-    .option("--account <name>", "only this account's requests");
+    .option("--account <name>", "only this account");
   addCsv(addSpan(usage)).action((options: UsageOptions, command: Command) =>
     withReport(command, options, (session) => report(options.by, read(session, options))),
   );
@@ -37,7 +37,7 @@ function report(by: UsageGrouping, rows: readonly UsageRow[]): Report {
     document: rows.map((row) => usageDocument(by, row)),
     text: () =>
       rows.length === 0
-        ? "no requests in this time: tollgate requests shows the latest"
+        ? "no requests in this period: `tollgate requests` lists the latest"
         : usageText(by, rows),
   };
 }
@@ -65,7 +65,7 @@ function usageText(by: UsageGrouping, rows: readonly UsageRow[]): string {
     { head: "completion", kind: "number" },
     { head: "cost, RUB", kind: "money" },
     { head: "refunded, RUB", kind: "money" },
-    { head: "own cost, RUB", kind: "money" },
+    { head: "provider cost, RUB", kind: "money" },
   ] as const;
   const cells = (row: UsageRow) => [
     row.group === "" ? "(none)" : row.group,

@@ -101,7 +101,7 @@ async function listen(
   } catch (cause) {
     const what = purpose === undefined ? "listen" : `listen for ${purpose}`;
     const reason = (await leadsNowhere(where))
-      ? "this name has no address: name one of this machine, such as 127.0.0.1"
+      ? "this name has no address: use an address of this machine, such as 127.0.0.1"
       : reasonOf(cause, where);
     throw new CommandFailure(`cannot ${what} on ${shownListen(where)}: ${reason}`, { cause });
   }
@@ -133,18 +133,18 @@ function reasonOf(error: unknown, where: Listen): string {
   switch (errorCode(error) ?? "") {
     case "EADDRINUSE":
       return isNoSocket(where)
-        ? "what is there is no socket: name another path"
-        : "another program listens there: stop it, or name another address";
+        ? "the existing file is not a socket: use another path"
+        : "the address is in use: stop the other program, or use another address";
     case "EADDRNOTAVAIL":
-      return "this machine has no such address: name one of its own, such as 127.0.0.1";
+      return "this machine does not have this address: use one of its own, such as 127.0.0.1";
     case "ENOENT":
     case "ENOTDIR":
-      return `there is no folder for the socket: make it first, or ${UNIT_ANEW}`;
+      return `the folder of the socket does not exist: create it, or ${UNIT_ANEW}`;
     case "EACCES":
     case "EROFS":
       return where.kind === "tcp"
-        ? `this user may not: name a port from 1024 on, or ${UNIT_ANEW}`
-        : `this user may not: name a folder that is its own, or ${UNIT_ANEW}`;
+        ? `permission denied: use a port from 1024 up, or ${UNIT_ANEW}`
+        : `permission denied: use a folder that this user owns, or ${UNIT_ANEW}`;
     default:
       return refusalOf(error);
   }

@@ -117,7 +117,7 @@ export function neededRestarts(startedWith: Config, next: Config): readonly stri
   return Object.entries(fixedSettings)
     .filter(([, value]) => !Bun.deepEquals(value(startedWith), value(next)))
     .map(([key]) => {
-      const more = unitSettings.has(key) ? `; ${UNIT_ANEW}, before that restart` : "";
-      return `${key}: is changed, which takes effect only after a restart${more}`;
+      const more = unitSettings.has(key) ? `; ${UNIT_ANEW} before the restart` : "";
+      return `${key}: changed, and takes effect only after a restart${more}`;
     });
 }

@@ -72,9 +72,9 @@ export function obstacles(
 }
 
 function readPlaces(executable: string, config: Config, files: readonly string[]) {
-  const what = "a file that the config names";
+  const what = "a file of the config";
   return [
-    { path: executable, what: "the program", advice: "copy it to /usr/local/bin and run that one" },
+    { path: executable, what: "the program", advice: "copy it to /usr/local/bin and run that" },
     { path: config.file, what: "the config", advice: "move it to /etc/tollgate/config.toml" },
     ...files.map((path) => ({ path, what, advice: "move it to /etc/tollgate" })),
   ];
@@ -104,12 +104,12 @@ function hiddenFault({ path, what, advice }: Place): readonly string[] {
 function sharedFault({ path, what, advice }: Place): readonly string[] {
   const folder = dirname(path);
   if (!sharedFolders.has(folder) && !sharedFolders.has(truePath(folder))) return [];
-  return [`${path}: ${what} needs a folder of its own, and ${folder} is everybody's: ${advice}`];
+  return [`${path}: ${what} needs its own folder, and ${folder} is shared: ${advice}`];
 }
 
 function bootFault({ path, what, advice }: Place): readonly string[] {
   if (!isWithin(truePath(path), runtimeFolder)) return [];
-  return [`${path}: ${what} is in /run, which each boot empties: ${advice}`];
+  return [`${path}: ${what} is in /run, which is emptied at each boot: ${advice}`];
 }
 
 /** The unit opens the folder of the path alone, and SQLite writes beside the file that a link leads to. */
@@ -117,7 +117,7 @@ function linkFault({ path, what }: Place): readonly string[] {
   const target = truePath(path);
   if (target === join(truePath(dirname(path)), basename(path))) return [];
   return [
-    `${path}: ${what} is a link, and the service may not write where it leads: set database.path to ${JSON.stringify(target)}`,
+    `${path}: ${what} is a link, and the service may not write to its target: set database.path to ${JSON.stringify(target)}`,
   ];
 }
 
@@ -126,7 +126,7 @@ function nameFault({ path, advice }: Place): readonly string[] {
   const folder = truePath(dirname(path));
   if (!isWithin(folder, runtimeFolder) || /^[\w./-]*$/.test(folder)) return [];
   return [
-    `${path}: a folder below /run has a name of letters, digits, dots, dashes and underscores: ${advice}`,
+    `${path}: a folder below /run must have a name of letters, digits, dots, hyphens and underscores: ${advice}`,
   ];
 }
 

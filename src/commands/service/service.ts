@@ -21,17 +21,17 @@ interface InstallOptions {
 const UNIT_FILE = "/etc/systemd/system/tollgate.service";
 /** As systemd has them: it may be read by all, and holds no secret. */
 const UNIT_MODE = 0o644;
-const NOT_ROOT = "run it as root, or see the unit with --print";
+const NOT_ROOT = "run this as root, or print the unit with --print";
 
 /** Registers `tollgate service`. */
 export function addService(program: Command): void {
   program
     .command("service")
-    .description("run the gateway as a service of systemd")
+    .description("run the gateway as a systemd service")
     .command("install")
-    .description("write a hardened systemd unit for this executable and this config")
-    .option("--user <name>", "the account that it runs as", accountOfSystem, "tollgate")
-    .option("--file <file>", "where to write it", unitFile, UNIT_FILE)
+    .description("write a hardened systemd unit for this executable and config")
+    .option("--user <name>", "system user that runs the gateway", accountOfSystem, "tollgate")
+    .option("--file <file>", "file to write the unit to", unitFile, UNIT_FILE)
     .option("--print", "print the unit and write nothing")
     .action((options: InstallOptions, command: Command) => install(options, command));
 }
@@ -60,7 +60,7 @@ function install(options: InstallOptions, command: Command): void {
   const document = { file: options.file, changed, unit, variables, next, problems };
   const text = () => {
     if (options.print) return unit;
-    if (!changed) return `nothing changed: ${options.file} is what it would be`;
+    if (!changed) return `nothing changed: ${options.file} is up to date`;
     return [`wrote ${options.file}`, "next, as root:", ...next.map((line) => `      ${line}`)].join(
       "\n",
     );
@@ -71,7 +71,7 @@ function install(options: InstallOptions, command: Command): void {
 function ownExecutable(): string {
   if (Bun.isStandaloneExecutable) return process.execPath;
   throw new CommandFailure(
-    "a service needs the built executable: `bun run build` makes dist/tollgate, copy it to /usr/local/bin and run that one",
+    "a service needs the built executable: run `bun run build`, copy dist/tollgate to /usr/local/bin and run that",
   );
 }
 
@@ -90,7 +90,7 @@ export function writeUnit(file: string, unit: string): boolean {
   const mayBeSame = there.isFile() && there.size === Buffer.byteLength(unit);
   if (mayBeSame && readUnit(file) === unit) return false;
   throw new CommandFailure(
-    `${file}: exists already, differs, and was not changed: compare it with what --print shows, remove it, and run this again`,
+    `${file}: exists already, differs, and was not changed: compare it with the output of --print, remove it, and run this again`,
   );
 }
 
@@ -106,10 +106,11 @@ function readUnit(file: string): string {
 function accountOfSystem(text: string): string {
   if (!/^[A-Za-z_][A-Za-z0-9_-]{0,30}$/.test(text)) {
     throw new InvalidArgumentError(
-      "Name an account of this system: 1 to 31 letters, digits, dashes and underscores.",
+      "Use a system user: 1 to 31 letters, digits, hyphens and underscores.",
     );
   }
-  if (text === "root") throw new InvalidArgumentError("A gateway needs no root: name another.");
+  if (text === "root")
+    throw new InvalidArgumentError("The gateway does not need root. Use another user.");
   return text;
 }
 
@@ -117,7 +118,7 @@ function unitFile(text: string): string {
   const file = resolve(text);
   if (/^[\w.:-]+\.service$/.test(basename(file)) && !/\p{C}/u.test(dirname(file))) return file;
   throw new InvalidArgumentError(
-    "The name of a unit ends in .service: /etc/systemd/system/tollgate.service.",
+    "The file name must end in .service, such as /etc/systemd/system/tollgate.service.",
   );
 }
 
@@ -136,7 +137,7 @@ export interface Installed {
 
 /** Where a unit is known by its name alone. */
 const UNIT_FOLDER = "/etc/systemd/system";
-const APART = 'database.path = "/var/lib/tollgate/tollgate.db" parts them';
+const APART = 'database.path = "/var/lib/tollgate/tollgate.db" separates them';
 
 /** What is left to do after the unit was written: lines for a shell, run as root, and comments. */
 export function nextSteps(installed: Installed): readonly string[] {
@@ -149,11 +150,11 @@ export function nextSteps(installed: Installed): readonly string[] {
     `id -u ${user} >/dev/null 2>&1 || useradd --system --user-group --shell /usr/sbin/nologin ${user}`,
     ...ownershipSteps(installed),
     ...environmentSteps(installed.variables),
-    "# then whether the providers answer, each route with as few tokens as it takes; `doctor` is asked the same way:",
+    "# then check that the providers answer (a small request to each route); run `doctor` in the same way:",
     installed.variables.length === 0 ? check : `(set -a; . ${ENVIRONMENT_FILE}; ${check})`,
     "systemctl daemon-reload",
     `systemctl enable --now ${shellWord(unit)}`,
-    "# the other commands are run as the same account, which owns the database, such as:",
+    "# run the other commands as the same user, which owns the database, such as:",
     run("keys create --account NAME"),
   ].map(visible);
 }
@@ -184,7 +185,10 @@ function ownershipSteps({
       : [`# ${user} must be able to read: ${files.map(shellWord).join(" ")}`]),
     ...[config.file, executable]
       .filter((file) => writable.includes(dirname(file)))
-      .map((file) => `# ${user} may change ${file}, which lies beside the database: ${APART}`),
+      .map(
+        (file) =>
+          `# ${user} may change ${file}, because it is in the folder of the database: ${APART}`,
+      ),
   ];
 }
 
@@ -194,6 +198,6 @@ function environmentSteps(variables: readonly string[]): readonly string[] {
   const lines = variables.map((name) => `${name}='...'`).join(" ");
   return [
     `mkdir -p ${dirname(ENVIRONMENT_FILE)} && (umask 077; touch ${ENVIRONMENT_FILE})`,
-    `# the config names variables: put a line for each into ${ENVIRONMENT_FILE}: ${lines}`,
+    `# the config uses variables: add a line for each to ${ENVIRONMENT_FILE}: ${lines}`,
   ];
 }

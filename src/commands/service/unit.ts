@@ -136,7 +136,7 @@ function capabilities(listens: readonly Listen[]): string {
 
 /** What to do where the unit of a service still holds to the config from which it was made. */
 export const UNIT_ANEW =
-  "write a service's unit anew (remove it, then `tollgate service install` and `systemctl daemon-reload`)";
+  "write the unit of the service again (remove it, then `tollgate service install` and `systemctl daemon-reload`)";
 
 /**
  * How paths are written in a systemd unit. Quotes and backslashes follow
@@ -148,7 +148,7 @@ export const UNIT_ANEW =
 function pathWord(path: string): string {
   if (hasUnprintable(path)) {
     throw new CommandFailure(
-      `${path}: a unit cannot name a path with control characters: rename it`,
+      `${path}: a unit cannot use a path with control characters: rename it`,
     );
   }
   const escaped = path.replaceAll("%", "%%").replace(/["\\]/g, "\\$&");
@@ -164,6 +164,6 @@ function argumentWord(path: string): string {
 function programWord(path: string): string {
   if (!/["'\\]/.test(path)) return pathWord(path);
   throw new CommandFailure(
-    `${path}: systemd starts no program with a quote or a backslash in its path: copy it to /usr/local/bin and run that one`,
+    `${path}: systemd cannot start a program with a quote or a backslash in its path: copy it to /usr/local/bin and run that`,
   );
 }

@@ -66,5 +66,5 @@ function isTaken(file: string): boolean {
 }
 
 function taken(file: string): StoreError {
-  return new StoreError(`${file} exists already and was not changed: name another file`);
+  return new StoreError(`${file} exists already and was not changed: use another file name`);
 }

@@ -79,20 +79,20 @@ afterAll(async () => {
 describe("doctor dials every provider", () => {
   test.each([
     ["closed", "cannot connect, nothing listens there: check base_url"],
-    ["nameless", "cannot connect, the name in base_url is not known: check it"],
+    ["nameless", "cannot connect, DNS does not know the host in base_url: check base_url"],
     ["strange", "cannot connect, the certificate is not trusted: check base_url, or set ca_file"],
     [
       "other",
-      "cannot connect, the certificate is for another name, which no ca_file mends: base_url",
+      "cannot connect, the certificate is for another host name: use that name in base_url",
     ],
-    ["speechless", "cannot connect, no TLS is spoken there: check the port in base_url, or begin"],
-    ["proxyless", "cannot connect, nothing listens at the proxy 127.0.0.1:PORT: check proxy"],
     [
-      "proxynameless",
-      "cannot connect, the name of the proxy proxy.invalid:3128 is not known: check",
+      "speechless",
+      "cannot connect, the server does not speak TLS: check the port in base_url, or use",
     ],
-    ["expired", "cannot connect, the certificate has expired or is not valid yet: check this"],
-    ["tunnelled", "cannot connect, the proxy 127.0.0.1:PORT does not open the way: check proxy"],
+    ["proxyless", "cannot connect, nothing listens at the proxy 127.0.0.1:PORT: check proxy"],
+    ["proxynameless", "cannot connect, DNS does not know the proxy proxy.invalid:3128: check"],
+    ["expired", "cannot connect, the certificate has expired or is not valid yet: check the"],
+    ["tunnelled", "cannot connect, the proxy 127.0.0.1:PORT refuses the connection: check proxy"],
     ["dead", "cannot connect within 5 s: check base_url and the network"],
     ["hasty", "cannot connect within 0.2 s: check base_url and the network"],
   ])("and says of %s: %s", (id, message) => {
