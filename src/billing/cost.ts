@@ -1,7 +1,7 @@
 import type { OperatorPrice, Price } from "../config/schema.ts";
 import type { Usage } from "../contract/usage.ts";
 
-/** The exact cost in nano-roubles; there is nothing to round. */
+/** The exact cost in nano-roubles. Nothing is rounded. */
 export function costOf(usage: Usage, price: Price): bigint {
   const plain = usage.promptTokens - usage.cachedTokens - usage.cacheWriteTokens;
   return (
@@ -12,32 +12,32 @@ export function costOf(usage: Usage, price: Price): bigint {
   );
 }
 
-/** What the operator pays for the same tokens by a route's own two prices. */
+/** What the operator pays for these tokens, by the route's own prices. */
 export function operatorCostOf(usage: Usage, price: OperatorPrice): bigint {
   return BigInt(usage.promptTokens) * price.input + BigInt(usage.completionTokens) * price.output;
 }
 
-/** What the bound of a prompt is computed from. */
+/** The size of a prompt. */
 export interface PromptExtent {
   bodyBytes: number;
   messageCount: number;
-  /** Whether the prompt has parts whose tokens its bytes do not bound: images, files, stored context. */
+  /** The prompt has parts whose bytes do not limit their tokens: images, files, stored context. */
   unbounded: boolean;
 }
 
-/** The tokens that a request's hold pays: those of the prompt, and those of all choices together. */
+/** The most tokens that a hold pays for: of the prompt, and of all choices together. */
 export interface TokenLimits {
   promptTokens: number;
   completionTokens: number;
 }
 
-/** Room for what a provider's template adds around each message, and around them all. */
+/** Tokens that a provider's chat template may add for each message and for the request. */
 const TOKENS_PER_MESSAGE = 16;
 const TOKENS_PER_REQUEST = 256;
 
 /**
- * Every token of a byte-level tokenizer is at least one byte, so the bytes of the body bound the
- * prompt's tokens; the model's context bounds them in any case.
+ * An upper bound of the prompt's tokens. A token of a byte-level tokenizer has at least one byte, so the body's bytes are a
+ * bound. The model's context is another.
  */
 export function promptTokensMax(prompt: PromptExtent, contextTokens: number): number {
   if (prompt.unbounded) return contextTokens;
@@ -45,20 +45,20 @@ export function promptTokensMax(prompt: PromptExtent, contextTokens: number): nu
   return Math.min(bound, contextTokens);
 }
 
-/** How many tokens each choice of an answer may have: the bound shrinks down to `least` where money is short. */
+/** The most tokens of each choice. The bound may shrink down to `least` if the money is short. */
 export interface OutputBound {
   readonly most: number;
   readonly least: number;
 }
 
-/** What may be held for a request, in nano-roubles: `least` and any number of whole `step`s, up to `most`. */
+/** The amounts that may be held, in nano-roubles: `least` plus whole `step`s, up to `most`. */
 export interface AmountRange {
   readonly most: bigint;
   readonly least: bigint;
   readonly step: bigint;
 }
 
-/** One step is one token more of each choice. */
+/** The range of a request. One step is one more token of each choice. */
 export function amountRangeOf(
   promptTokens: number,
   bound: OutputBound,
@@ -74,7 +74,7 @@ export function amountRangeOf(
   };
 }
 
-/** The bound of each choice's tokens that an amount of the range pays. */
+/** The tokens of each choice that an amount of the range pays for. */
 export function boundWithin(range: AmountRange, amount: bigint, bound: OutputBound): number {
   if (amount === range.most) return bound.most;
   return bound.least + Number((amount - range.least) / range.step);

@@ -17,49 +17,49 @@ export interface HoldRefusal {
 
 export type HoldResult = { ok: true; hold: Hold } | HoldRefusal;
 
-/** Money promised to one open request, in nano-roubles. */
+/** Money that is set aside for one open request, in nano-roubles. */
 export interface Hold {
   readonly amount: bigint;
-  /** All that the account's open requests were promised when it was taken, itself included. */
-  readonly promised: bigint;
-  /** The request's end was asked of the writer: from now on the books may have it before we hear of it. */
-  ending(): void;
-  /** Gives the promise back; the second call of the same hold is a bug. */
+  /** The sum of the account's holds when this one was taken, itself included. */
+  readonly heldTotal: bigint;
+  /** The settlement is queued. From now on the database may contain the charge before the hold is released. */
+  startSettling(): void;
+  /** Releases the hold. A second call is a bug and throws. */
   release(): void;
 }
 
-/** For whom money is held. */
+/** The request that money is held for. */
 export interface HoldOwner {
   readonly accountId: number;
-  /** The key whose budget it is: the first one of a line of rotated keys. */
+  /** The key with the budget: the first key of the rotation chain. */
   readonly keyId: number;
   readonly requestId: string;
 }
 
-/** What the books say of the owner's money, read afresh each time. */
+/** Reads the owner's money from the database at each call. */
 export interface FundsReader {
   funds(): Funds;
-  /** The money, and which of these requests have ended, all of one moment. */
+  /** The money, and which of these requests are settled, in one snapshot. */
   fundsWithSettled(requestIds: readonly string[]): SettledFunds;
 }
 
-/** How long a request waits for its money. */
+/** How long a request waits for money that other requests hold. */
 export interface HoldWait {
   readonly waitMs: number;
-  /** Aborted when nobody waits any more: then nothing is held. */
+  /** Aborted when the client disconnects. Nothing is held then. */
   readonly signal: Pick<AbortSignal, "aborted">;
 }
 
 export interface Holds {
   /**
-   * Holds as much of the range as the account and the key's budget can pay now. The books are read in the
-   * same turn of the event loop: that makes reading and holding one step.
+   * Holds as much of the range as the account and the key's budget can pay now. Reading the funds and adding the hold
+   * happen in one turn of the event loop, so no two requests share money.
    */
   take(owner: HoldOwner, range: AmountRange, fundsReader: FundsReader): HoldResult;
   /**
-   * The same, but what others hold is waited for, in the order of coming, where a small amount may pass a large one, and
-   * one that just comes those that wait, by money that the books have and nobody has looked for yet.
-   * Until then `fundsReader` may be asked at any time; rejects with what it throws.
+   * Like `take`, but waits for money that other requests hold. Requests are served in the order of arrival. A request that
+   * needs less may pass one that needs more, and a new request may pass those that wait if money has become free since they
+   * were last checked. Rejects with what `fundsReader` throws.
    */
   takeOrWait(
     holdWait: HoldWait,
@@ -71,10 +71,10 @@ export interface Holds {
   total(): bigint;
 }
 
-/** Of an account's requests that are ending the books are asked about so many, the oldest. */
-const ENDING_ASKED_MAX = 256;
+/** At most this many settling requests are looked up in the database, the oldest first. */
+const SETTLING_READ_MAX = 256;
 
-/** How often the funds are read for requests that wait: other processes make credits and debits, and change budgets. */
+/** How often the funds are read for waiting requests, in milliseconds. Commands may change balance or budget meanwhile. */
 const POLL_MS = 100;
 
 /** A refusal as `busy`, with what decides whether others must go on waiting too. */
@@ -90,7 +90,7 @@ type Decision =
   | Busy
   | (HoldRefusal & { readonly reason: "insufficient" });
 
-/** A request that waits for its money. */
+/** A request that waits. */
 interface Waiter {
   readonly owner: HoldOwner;
   readonly range: AmountRange;
@@ -105,12 +105,12 @@ interface Waiter {
 
 type AccountHoldResult = Exclude<Decision, { ok: true }> | { ok: true; hold: Hold };
 
-interface Promised {
+interface HeldAmounts {
   ofAccount: bigint;
   ofKey: bigint;
 }
 
-/** The open holds of a serving gateway, in memory: one thread decides, so no two promises share a rouble. */
+/** The holds of a serving gateway, in memory. One thread decides, so no two holds share money. */
 export function createHolds(): Holds {
   const accounts = new Map<number, AccountHolds>();
   const holdsOf = (accountId: number): AccountHolds => {
@@ -131,21 +131,21 @@ export function createHolds(): Holds {
   };
 }
 
-/** What is promised to the open requests of one account, and who waits for it. */
+/** The holds and the waiting requests of one account. */
 class AccountHolds {
   held = 0n;
   readonly #heldByKey = new Map<number, bigint>();
   #openCount = 0;
-  /** The holds whose end was asked for, oldest first. */
-  readonly #ending = new Map<string, { keyId: number; amount: bigint }>();
-  /** Longest first. */
+  /** Holds whose settlement is queued, oldest first. */
+  readonly #settling = new Map<string, { keyId: number; amount: bigint }>();
+  /** In the order of arrival. */
   readonly #waiting = new Set<Waiter>();
   #poll: Timer | undefined;
-  readonly #idle: () => void;
+  readonly #onIdle: () => void;
 
-  /** `idle` is told whenever there is nothing left to remember. */
-  constructor(idle: () => void) {
-    this.#idle = idle;
+  /** `onIdle` is called when the account has no holds and no waiting requests. */
+  constructor(onIdle: () => void) {
+    this.#onIdle = onIdle;
   }
 
   take(owner: HoldOwner, range: AmountRange, fundsReader: FundsReader): AccountHoldResult {
@@ -154,7 +154,7 @@ class AccountHolds {
       const decision = decideBy(this, owner.keyId, range, fundsReader);
       return decision.ok ? { ok: true, hold: this.#open(owner, decision.amount) } : decision;
     } finally {
-      this.#forgetIfIdle();
+      this.#notifyIfIdle();
     }
   }
 
@@ -166,34 +166,34 @@ class AccountHolds {
     busy: Busy,
   ): Promise<HoldResult> {
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => this.#look(waiter) && this.#giveUp(waiter), waitMs);
+      const timer = setTimeout(() => this.#decideFor(waiter) && this.#giveUp(waiter), waitMs);
       const waiter: Waiter = { owner, range, fundsReader, signal, timer, busy, resolve, reject };
       this.#waiting.add(waiter);
-      this.#poll ??= setInterval(() => this.#serve({ readBudgets: true }), POLL_MS);
+      this.#poll ??= setInterval(() => this.#decideAgain({ readBudgets: true }), POLL_MS);
     });
   }
 
   /**
-   * Decides again for those that wait, in the order of coming. The funds are read once for each request that leaves,
-   * and once more to see that the others must wait. With `readBudgets` they are also read once for each waiting key
-   * with a budget, because a key's budget may be spent while the account has money.
+   * Decides again for the waiting requests, in the order of arrival. It reads the funds once for each request that stops
+   * waiting, and once more for the rest. With `readBudgets` it also reads them once for each key with a budget, because a
+   * budget may be spent while the account has money.
    */
-  #serve({ readBudgets } = { readBudgets: false }): void {
+  #decideAgain({ readBudgets } = { readBudgets: false }): void {
     let account: Busy | undefined;
     const keys = new Map<number, Busy>();
     for (const waiter of this.#waiting) {
       const { range, owner, signal } = waiter;
       const seen = readBudgets && waiter.busy.hasBudget ? keys.get(owner.keyId) : account;
       if (seen && mustWait(range, seen) && !signal.aborted) continue;
-      const busy = this.#look(waiter);
+      const busy = this.#decideFor(waiter);
       if (!busy) continue;
       account = busy;
       keys.set(owner.keyId, busy);
     }
   }
 
-  /** Decides for one that waits. Returns the refusal if it must go on waiting. */
-  #look(waiter: Waiter): Busy | undefined {
+  /** Decides for one waiting request. Returns the refusal if it must go on waiting. */
+  #decideFor(waiter: Waiter): Busy | undefined {
     const { owner, range, fundsReader, signal } = waiter;
     if (signal.aborted) return this.#giveUp(waiter);
     try {
@@ -205,42 +205,42 @@ class AccountHolds {
     } catch (error) {
       waiter.reject(error);
     }
-    this.#leave(waiter);
+    this.#remove(waiter);
     return undefined;
   }
 
   #giveUp(waiter: Waiter): undefined {
     waiter.resolve(waiter.busy);
-    this.#leave(waiter);
+    this.#remove(waiter);
   }
 
-  #leave(waiter: Waiter): void {
+  #remove(waiter: Waiter): void {
     clearTimeout(waiter.timer);
     this.#waiting.delete(waiter);
     if (this.#waiting.size > 0) return;
     clearInterval(this.#poll);
     this.#poll = undefined;
-    this.#forgetIfIdle();
+    this.#notifyIfIdle();
   }
 
-  /** The requests that are ending, as many as the books are asked about. */
-  get endingIds(): readonly string[] {
-    return this.#ending.keys().take(ENDING_ASKED_MAX).toArray();
+  /** The oldest requests whose settlement is queued. */
+  get settlingIds(): readonly string[] {
+    return this.#settling.keys().take(SETTLING_READ_MAX).toArray();
   }
 
   /**
-   * What is promised to all but the requests that have ended in the books: their charges are already in the balance
-   * that was read.
+   * The money held, without the requests that are settled in the database: the balance that was read contains their
+   * charges.
    */
-  promised(keyId: number, settledIds: readonly string[]): Promised {
-    const promised = { ofAccount: this.held, ofKey: this.#heldByKey.get(keyId) ?? 0n };
+  heldExcept(keyId: number, settledIds: readonly string[]): HeldAmounts {
+    const amounts = { ofAccount: this.held, ofKey: this.#heldByKey.get(keyId) ?? 0n };
     for (const requestId of settledIds) {
-      const hold = this.#ending.get(requestId);
-      assert(hold !== undefined, "an end that nobody asked for");
-      promised.ofAccount -= hold.amount;
-      if (hold.keyId === keyId) promised.ofKey -= hold.amount;
+      const hold = this.#settling.get(requestId);
+      assert(hold !== undefined, "a settled request whose settlement was not queued");
+      amounts.ofAccount -= hold.amount;
+      if (hold.keyId === keyId) amounts.ofKey -= hold.amount;
     }
-    return promised;
+    return amounts;
   }
 
   #open({ keyId, requestId }: HoldOwner, amount: bigint): Hold {
@@ -249,27 +249,27 @@ class AccountHolds {
     let isOpen = true;
     return {
       amount,
-      promised: this.held,
-      ending: () => void this.#ending.set(requestId, { keyId, amount }),
+      heldTotal: this.held,
+      startSettling: () => void this.#settling.set(requestId, { keyId, amount }),
       release: () => {
         assert(isOpen, "a hold is released twice");
         isOpen = false;
         this.#openCount -= 1;
-        this.#ending.delete(requestId);
+        this.#settling.delete(requestId);
         this.#add(keyId, -amount);
-        this.#serve();
-        this.#forgetIfIdle();
+        this.#decideAgain();
+        this.#notifyIfIdle();
       },
     };
   }
 
-  #forgetIfIdle(): void {
-    if (this.#openCount === 0 && this.#waiting.size === 0) this.#idle();
+  #notifyIfIdle(): void {
+    if (this.#openCount === 0 && this.#waiting.size === 0) this.#onIdle();
   }
 
   #add(keyId: number, amount: bigint): void {
     const ofKey = (this.#heldByKey.get(keyId) ?? 0n) + amount;
-    assert(ofKey >= 0n, "less than nothing is held");
+    assert(ofKey >= 0n, "a negative sum of holds");
     this.held += amount;
     if (ofKey === 0n) this.#heldByKey.delete(keyId);
     else this.#heldByKey.set(keyId, ofKey);
@@ -282,20 +282,20 @@ function decideBy(
   range: AmountRange,
   fundsReader: FundsReader,
 ): Decision {
-  const quick = decide(range, fundsReader.funds(), account.promised(keyId, []));
+  const quick = decide(range, fundsReader.funds(), account.heldExcept(keyId, []));
   if (quick.ok && quick.amount === range.most) return quick;
-  const { endingIds } = account;
-  if (endingIds.length === 0) return quick;
-  // A charge may be committed while its hold still stands here: it must not count twice.
-  const funds = fundsReader.fundsWithSettled(endingIds);
-  return decide(range, funds, account.promised(keyId, funds.settledIds));
+  const { settlingIds } = account;
+  if (settlingIds.length === 0) return quick;
+  // A charge may be committed while its hold is not released yet. It must not count twice.
+  const funds = fundsReader.fundsWithSettled(settlingIds);
+  return decide(range, funds, account.heldExcept(keyId, funds.settledIds));
 }
 
-function decide(range: AmountRange, funds: Funds, promised: Promised): Decision {
+function decide(range: AmountRange, funds: Funds, held: HeldAmounts): Decision {
   const { least: required } = range;
   const spendable = funds.balance + funds.overdraft;
-  const free = spendable - promised.ofAccount;
-  const left = leftOfBudget(funds, promised);
+  const free = spendable - held.ofAccount;
+  const left = leftOfBudget(funds, held);
   const payable = left === undefined ? free : lesserOf(free, left);
   const available = payable > 0n ? payable : 0n;
   const requiredMax = left === undefined ? spendable : lesserOf(spendable, left);
@@ -320,14 +320,14 @@ function lesserOf(one: bigint, other: bigint): bigint {
   return one < other ? one : other;
 }
 
-/** A provider's figure beyond its hold may have passed the budget: nothing is left then, which still pays for what is free. */
-function leftOfBudget({ budget, spent }: Funds, { ofKey }: Promised): bigint | undefined {
+/** A charge above its hold may have exceeded the budget. Then 0 is left, which still allows free requests. */
+function leftOfBudget({ budget, spent }: Funds, { ofKey }: HeldAmounts): bigint | undefined {
   if (budget === null) return undefined;
   const left = budget - spent - ofKey;
   return left > 0n ? left : 0n;
 }
 
-/** The largest amount of the range that so much money pays; its least is known to fit. */
+/** The largest amount of the range that `money` pays. The caller has checked that the least fits. */
 function mostOf({ most, least, step }: AmountRange, money: bigint): bigint {
   return most <= money ? most : least + ((money - least) / step) * step;
 }

@@ -22,16 +22,16 @@ export interface BilledUsage {
   estimated: boolean;
 }
 
-/** How a request ended. `cancelled`: its client went away. Without `usage` nothing is billed. */
+/** How a request ended. `cancelled`: the client disconnected. Without `usage` nothing is charged. */
 export interface RequestOutcome {
   status: FinalStatus;
   usage?: BilledUsage | undefined;
   provider?: string | undefined;
-  /** The operator's own prices on the route that answered, where configured. */
+  /** What the operator pays on the route that answered, if configured. */
   operatorPrice?: OperatorPrice | undefined;
 }
 
-/** What the books say of an ended request; nano-roubles. */
+/** The record of a settled request. Amounts are nano-roubles. */
 export interface Receipt {
   status: FinalStatus;
   usage: Usage;
@@ -41,38 +41,39 @@ export interface Receipt {
   provider: string | undefined;
   attempts: readonly AttemptRecord[];
   durationMs: number;
+  /** From the start of the request to the first byte for the client. */
   firstByteMs: number | undefined;
-  /** The same from the start of the attempt that answered. */
+  /** From the start of the attempt that answered to its first content. */
   firstContentMs: number | undefined;
 }
 
-/** The taximeter of one request: started with its hold, finished exactly once. */
+/** Measures one request from its hold to its settlement. It is settled exactly once. */
 export interface Meter {
-  /** Resolves once the request's row is committed; awaited before the first byte to the client. */
+  /** Resolves when the request's row is committed. Await it before the first byte to the client. */
   readonly opened: Promise<void>;
-  /** The request's row could not be committed: nothing may be done for it any more. */
+  /** True if the request's row could not be committed. The request must not go on. */
   readonly couldNotOpen: boolean;
-  /** An attempt is over. */
+  /** Records an attempt that ended. */
   attempted(attempt: AttemptRecord): void;
-  /** The first byte for the client is there, so long after the start of the attempt that answers; once. */
+  /** Records the time of the first byte. `attemptMs`: since the start of the attempt that answers. Call it once. */
   firstByte(attemptMs: number): void;
-  /** The client, which did not take what it was sent for so long, took it. */
-  paused(forMs: number): void;
-  /** How long all such pauses were together. */
+  /** Adds a time in which the client applied backpressure. */
+  addPause(forMs: number): void;
+  /** The sum of these times. */
   readonly pausedMs: number;
-  /** Its end was asked for, and may not be committed yet. */
+  /** `settle` was called. The settlement may not be committed yet. */
   readonly isSettling: boolean;
   /**
-   * Replaces the hold by the charge in one transaction and resolves once that is committed. Rejects
-   * with WriteError when it cannot be: then the answer's end must not leave, and the money stays held
-   * until the store can be told that nothing was charged.
+   * Replaces the hold by the charge in one transaction. Resolves when it is committed. Rejects with WriteError if it
+   * cannot be: the end of the answer must not be sent then, and the money stays held until the database has recorded that
+   * nothing was charged.
    */
-  settle(ending: RequestOutcome): Promise<Receipt>;
-  /** The last resort after a fault of our own: ends the request as failed if nothing has. Never rejects. */
+  settle(outcome: RequestOutcome): Promise<Receipt>;
+  /** Settles the request as failed, unless it is settled. For bugs of the gateway. Never rejects. */
   abandon(): Promise<void>;
 }
 
-/** What the row of a request says besides its hold and its prices. */
+/** The request's row without hold and prices. */
 type MeteredRequest = Pick<
   OpenedRequest,
   "publicId" | "at" | "accountId" | "keyId" | "endpoint" | "model" | "stream"
@@ -84,11 +85,11 @@ interface MeterOptions {
   readonly hold: Hold;
   readonly price: Price;
   readonly request: MeteredRequest;
-  /** Told once how the request ended: as it is committed, or as failed where it cannot be. Must not throw. */
-  ended(receipt: Receipt): void;
+  /** Called once with the committed receipt, or with a failed one if it cannot be committed. Must not throw. */
+  onSettled(receipt: Receipt): void;
 }
 
-/** The meter of one request. It opens the request in the books as it is made, and refers to nothing of its body. */
+/** The meter of one request. Its constructor queues the request's row. It does not retain the body. */
 export class RequestMeter implements Meter {
   readonly opened: Promise<void>;
   pausedMs = 0;
@@ -98,7 +99,7 @@ export class RequestMeter implements Meter {
   readonly #attempts: AttemptRecord[] = [];
   #firstByteMs: number | undefined;
   #firstContentMs: number | undefined;
-  /** Why there is no row, which says more than that there is none to end. */
+  /** Why the request's row could not be committed. */
   #openFailure: Error | undefined;
 
   constructor(options: MeterOptions) {
@@ -124,19 +125,18 @@ export class RequestMeter implements Meter {
     this.#firstContentMs = attemptMs;
   }
 
-  paused(forMs: number): void {
+  addPause(forMs: number): void {
     this.pausedMs += forMs;
   }
 
-  async settle(ending: RequestOutcome): Promise<Receipt> {
+  async settle(outcome: RequestOutcome): Promise<Receipt> {
     const { writer, clock, hold } = this.#options;
-    assert(!this.isSettling, "a request is finished twice");
+    assert(!this.isSettling, "a request is settled twice");
     this.isSettling = true;
-    hold.ending();
+    hold.startSettling();
     try {
-      // Without its row there is nothing to end.
       if (this.#openFailure) throw this.#openFailure;
-      const end = this.#endOf(ending);
+      const end = this.#settlementOf(outcome);
       const isWanted = (): boolean => !this.couldNotOpen;
       const { charge, writeOff } = await commit(
         writer,
@@ -145,13 +145,13 @@ export class RequestMeter implements Meter {
         isWanted,
       );
       hold.release();
-      const receipt = this.#receiptOf(ending, end.durationMs, { charge, writeOff });
-      this.#options.ended(receipt);
+      const receipt = this.#receiptOf(outcome, end.durationMs, { charge, writeOff });
+      this.#options.onSettled(receipt);
       return receipt;
     } catch (error) {
-      const { provider } = ending;
+      const { provider } = outcome;
       const receipt = this.#receiptOf({ status: "failed", provider }, this.#elapsedMs());
-      this.#options.ended(receipt);
+      this.#options.onSettled(receipt);
       void this.#releaseUncommitted(provider);
       throw this.#openFailure ?? error;
     }
@@ -162,19 +162,19 @@ export class RequestMeter implements Meter {
     await this.settle({ status: "failed" }).catch(() => undefined);
   }
 
-  /** Without a row nothing is promised; with one, the store still says that the money is held. */
+  /** Releases the hold when the database does not hold the money for this request any more. */
   async #releaseUncommitted(provider: string | undefined): Promise<void> {
     const { writer, hold } = this.#options;
-    const failed = (): RequestSettlement => this.#endOf({ status: "failed", provider });
+    const failed = (): RequestSettlement => this.#settlementOf({ status: "failed", provider });
     await Promise.allSettled([this.opened]);
-    if (this.couldNotOpen || (await voidEnd(writer, failed))) hold.release();
+    if (this.couldNotOpen || (await settleAsFailed(writer, failed))) hold.release();
   }
 
   #elapsedMs(): number {
     return Math.round(this.#options.clock.monotonicMs() - this.#startedMs);
   }
 
-  #endOf({ status, usage, provider, operatorPrice }: RequestOutcome): RequestSettlement {
+  #settlementOf({ status, usage, provider, operatorPrice }: RequestOutcome): RequestSettlement {
     const { clock, price, request } = this.#options;
     const tokens = usage?.tokens ?? noUsage;
     return {
@@ -220,18 +220,18 @@ function openedRequest({ request, hold, price }: MeterOptions): OpenedRequest {
     priceCacheWrite: price.cacheWrite,
     priceOutput: price.output,
     hold: hold.amount,
-    promised: hold.promised,
+    promised: hold.heldTotal,
   };
 }
 
-/** How long the end of an answer waits for a store that is full or locked. */
+/** How long the end of an answer waits for a full disk or a locked database, in milliseconds. */
 const COMMIT_WITHIN_MS = 10_000;
 const COMMIT_STEP_MS = 200;
 const VOID_STEP_MS = 1000;
 
 /**
- * Commits what an answer has to wait for, patient with a disk that is full and a lock that another process
- * holds. `isWanted` is asked before each further try. Rejects with WriteError.
+ * Commits an operation that an answer waits for. Retries while the disk is full or another process holds a lock. Calls
+ * `isWanted` before each retry. Rejects with WriteError.
  */
 export async function commit(
   writer: Writer,
@@ -244,7 +244,7 @@ export async function commit(
     try {
       return await writer.write(operation);
     } catch (error) {
-      if (!isPassing(error) || clock.monotonicMs() >= giveUpAtMs) throw error;
+      if (!isTemporary(error) || clock.monotonicMs() >= giveUpAtMs) throw error;
       await Bun.sleep(COMMIT_STEP_MS);
       if (!isWanted()) throw error;
     }
@@ -252,43 +252,43 @@ export async function commit(
 }
 
 /**
- * After an end that could not be committed the client got no answer that looks whole, so nothing is
- * charged: `failed` makes out that end. Resolves with true once the store knows; with false where it never will.
+ * Settles a request as failed after its settlement could not be committed: the client received no complete answer, so
+ * nothing is charged. `failed` creates the settlement. Resolves with true when it is committed, with false if it never
+ * will be.
  */
-async function voidEnd(writer: Writer, failed: () => RequestSettlement): Promise<boolean> {
+async function settleAsFailed(writer: Writer, failed: () => RequestSettlement): Promise<boolean> {
   for (;;) {
     await Bun.sleep(VOID_STEP_MS);
     try {
       await writer.write({ kind: "settleRequest", settlement: failed() });
       return true;
     } catch (error) {
-      if (!isPassing(error)) return false;
+      if (!isTemporary(error)) return false;
     }
   }
 }
 
-function isPassing(error: unknown): boolean {
+function isTemporary(error: unknown): boolean {
   return error instanceof WriteError && isBlocked(error.failure);
 }
 
 /**
- * The meters that run. Each is finished by the path of its request; one that a fault of ours forgot would keep
- * its account's money until the next start, so somebody looks.
+ * The meters of all open requests. The path of a request settles its meter. A bug could leave one open, which would hold
+ * the account's money until the next start, so leaked meters are looked for.
  */
 export interface OpenMeters {
   /**
-   * `withinMs`: by then the request must have ended, whatever its providers do. What its client paused is on
-   * top of that: the end of an answer that its provider has long sent is the client's to take.
+   * `withinMs`: the longest time that the request can take. Backpressure of the client is added to it.
    */
   add(requestId: string, meter: OpenMeter, withinMs: number): void;
   remove(requestId: string): void;
-  /** How many run, those that are ending included. */
+  /** Open meters, those that are settling included. */
   readonly count: number;
-  /** How many of them wait for their end to be committed. */
+  /** Meters that wait for their settlement to be committed. */
   readonly settlingCount: number;
   /**
-   * Ends those as failed that were overdue at the last look already: after a standstill of the process the
-   * requests' own time limits come first. Nothing is charged. Returns the requests' ids.
+   * Settles meters as failed that were overdue at the previous call too. After a standstill of the process the requests'
+   * own time limits act first. Nothing is charged. Returns the request ids.
    */
   settleLeaked(): readonly string[];
 }
@@ -312,13 +312,13 @@ export function createOpenMeters(clock: Clock): OpenMeters {
     settleLeaked() {
       const nowMs = clock.monotonicMs();
       const late = [...open].filter(([, { meter, dueMs }]) => dueMs + meter.pausedMs <= nowMs);
-      const forgotten = late.filter(([requestId]) => overdue.has(requestId));
+      const leaked = late.filter(([requestId]) => overdue.has(requestId));
       overdue = new Set(late.map(([requestId]) => requestId));
-      for (const [requestId, { meter }] of forgotten) {
+      for (const [requestId, { meter }] of leaked) {
         open.delete(requestId);
         void meter.abandon();
       }
-      return forgotten.map(([requestId]) => requestId);
+      return leaked.map(([requestId]) => requestId);
     },
   };
 }

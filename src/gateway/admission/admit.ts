@@ -24,38 +24,38 @@ import { ShuttingDown, StoreBlocked, type Gateway, type RequestContext } from ".
 import type { ModelConfig } from "../../config/schema.ts";
 import type { UsageProblem } from "../decoding/answerDecoder.ts";
 
-/** What a checked body asks for, as far as admission decides by it. */
+/** What admission needs to know about a request. */
 export interface AdmissionRequest {
   endpoint: Endpoint;
   stream: boolean;
   prompt: PromptExtent;
-  /** Tokens of the prompt by the estimate, for the token rate. */
+  /** Estimated prompt tokens, for the token rate. */
   promptEstimate: number;
-  /** The caller's bound of one choice's tokens. */
+  /** The caller's bound of tokens for one choice. */
   outputTokensBound: number | undefined;
   choiceCount: number;
 }
 
-/** A request whose money is held. From here on its meter must be finished, however it ends. */
+/** The result of admission. The meter must be settled, however the request ends. */
 export interface Admission {
   meter: Meter;
   tokenLimits: TokenLimits;
-  /** The bound of each choice's tokens to send: the caller's own, or what money shrank it to; undefined: none. */
+  /** The bound to send for each choice: the caller's, or a smaller one that the money pays for. Undefined: none. */
   outputTokensBound: number | undefined;
-  /** What was held for each choice. */
+  /** The tokens of each choice that the hold pays for. */
   outputTokensMax: number;
   promptEstimate: number;
-  /** The most that the model can make of all choices together. */
+  /** The most tokens that the model can generate for all choices together. */
   modelTokensMax: number;
   warnOfUsage: UsageWarning;
 }
 
-/** What a request may take besides its attempts: pauses between them, a commit that has to wait, a client that does not read now. */
+/** The time of a request besides its attempts: pauses between them, a slow commit, a client that does not read. */
 const LEAK_TIMEOUT_MS = 60_000 + CLIENT_STALL_MS;
 
 /**
- * Takes the prompt's estimate from the token rate (429) and holds the most that the request can cost
- * (402; 429 if the account's other open requests keep the money for too long). Throws ApiError.
+ * Takes the prompt's estimate from the token rate (429), and holds the most that the request can cost (402; 429 if other
+ * open requests of the account hold the money for too long). Throws ApiError.
  */
 export async function admit(
   gateway: Gateway,
@@ -83,9 +83,9 @@ export async function admit(
     clock: gateway.clock,
     hold,
     price: config.price,
-    ended: (end) => {
+    onSettled: (receipt) => {
       gateway.openMeters.remove(context.requestId);
-      gateway.metrics.requestEnded({ ...end, endpoint: ask.endpoint, model: config.id });
+      gateway.metrics.requestEnded({ ...receipt, endpoint: ask.endpoint, model: config.id });
     },
     request: {
       publicId: context.requestId,
@@ -110,9 +110,8 @@ export async function admit(
 }
 
 /**
- * A bound that the caller gave stands. Where a chat has none it may shrink, down to what the operator
- * calls the least that is of use; a responses body leaves as it came, so there is no place to say so.
- * Where a provider's bound leaves out the reasoning none is of any use: all that the model may say is held.
+ * A bound of the caller is not changed. A chat without a bound may get one, down to `min_output_tokens`. A responses body
+ * is not changed, so it gets none. If a provider's bound excludes reasoning, all that the model can generate is held.
  */
 function outputBoundOf(
   ask: AdmissionRequest,
@@ -129,10 +128,8 @@ function outputBoundOf(
 }
 
 /**
- * Reading the balance and holding happen in one turn, so that two requests never share money. What is
- * promised to the account's own open requests may come back: that is waited for, and so is a credit. A
- * bound that can shrink does so at once: nobody knows whether waiting would bring more, and what an
- * answer must at least have room for is the operator's to say.
+ * Holds money, and waits up to `hold_wait` for money that other open requests of the account hold, or for a credit. A bound
+ * that can shrink does so at once, because it is unknown whether waiting would free more. Throws ApiError.
  */
 async function holdMoney(
   gateway: Gateway,
@@ -150,10 +147,10 @@ async function holdMoney(
     fundsWithSettled: (requestIds) => known(keys.fundsWithSettled(caller.id, requestIds)),
   };
   const holdWait = { waitMs: context.snapshot.config.billing.holdWaitMs, signal };
-  const taken = await gateway.holds.takeOrWait(holdWait, owner, range, fundsReader);
-  if (taken.ok) return taken.hold;
-  const refuse = taken.reason === "busy" ? balanceHeld : insufficientBalance;
-  throw refuse(formatRoubles(taken.required), formatRoubles(taken.available));
+  const result = await gateway.holds.takeOrWait(holdWait, owner, range, fundsReader);
+  if (result.ok) return result.hold;
+  const refuse = result.reason === "busy" ? balanceHeld : insufficientBalance;
+  throw refuse(formatRoubles(result.required), formatRoubles(result.available));
 }
 
 function known<T>(funds: T | undefined): T {
@@ -161,7 +158,7 @@ function known<T>(funds: T | undefined): T {
   return funds;
 }
 
-/** While nothing can be written, or the gateway ends, no provider is asked; one small write at a time finds out when it is over. */
+/** Throws ApiError 502 while the database cannot be written or the gateway stops. Starts a probe write to find out when it can. */
 function refuseWhileUnwritable(gateway: Gateway): void {
   if (gateway.inFlight.isAborting) throw serviceUnavailable(new ShuttingDown());
   const { blockedBy } = gateway.writer;
@@ -170,10 +167,10 @@ function refuseWhileUnwritable(gateway: Gateway): void {
   throw serviceUnavailable(new StoreBlocked(blockedBy));
 }
 
-/** Tells of the figures of one request. */
+/** Logs a problem with the usage of one request. */
 export type UsageWarning = (problem: UsageProblem) => void;
 
-/** A function of its own, for the alarm lives as long as its answer (memory rules: docs/architecture.md). */
+/** A separate function, because a stream retains its result (memory rules: docs/architecture.md). */
 function warnOfUsage(gateway: Gateway, requestId: string, { id }: ModelConfig): UsageWarning {
   const fields = { request_id: requestId, model: id };
   return (problem) => {

@@ -130,7 +130,7 @@ export class StreamRelay implements Relay {
   }
 
   resume(): void {
-    this.#options.admission.meter.paused(this.#pace.resume());
+    this.#options.admission.meter.addPause(this.#pace.resume());
     if (!this.#isOver && !this.#pace.isPausing) this.#exchange.expect();
   }
 

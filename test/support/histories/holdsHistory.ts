@@ -202,7 +202,7 @@ class HoldsHistory {
     if (!request) return;
     request.state = "ending";
     this.#tell?.(`ask for the end of ${request.id}`);
-    request.hold.ending();
+    request.hold.startSettling();
   }
 
   /** The writer commits the oldest end that was asked for; the cost may be anything. */

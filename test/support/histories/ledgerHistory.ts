@@ -159,7 +159,7 @@ class LedgerHistory {
         priceCacheWrite: 0n,
         priceOutput: this.#scale,
         hold: taken.hold.amount,
-        promised: taken.hold.promised,
+        promised: taken.hold.heldTotal,
       },
     );
     this.#ask({ kind: "open", id }, this.#bench.write({ kind: "openRequest", request }));
@@ -176,7 +176,7 @@ class LedgerHistory {
   }
 
   #askEnd(id: string, status: "done" | "failed" | "cancelled", tokens: number): void {
-    this.#open.find((request) => request.id === id)?.hold.ending();
+    this.#open.find((request) => request.id === id)?.hold.startSettling();
     const cost = BigInt(tokens) * this.#scale;
     const billed = {
       promptTokens: 0,
