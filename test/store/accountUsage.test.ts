@@ -1,29 +1,14 @@
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { DAY_MS } from "../../src/lib/time.ts";
 import { seededRandom } from "../support/seededRandom.ts";
-import {
-  actor,
-  ended,
-  fund,
-  opened,
-  openStoreFolder,
-  unbilled,
-  type StoreFolder,
-} from "../support/store/storeFolder.ts";
+import { actor, ended, fund, opened, unbilled } from "../support/store/storeFolder.ts";
+import { openStoreBefore } from "../support/store/storeBefore.ts";
 
 const firstDay = actor.at / DAY_MS;
 const DAYS = 4;
 type Owner = ReturnType<typeof fund>;
 
-let storeFolder: StoreFolder;
-beforeEach(async () => {
-  storeFolder = await openStoreFolder();
-});
-afterEach(async () => {
-  const { problems } = storeFolder.store.audit();
-  await storeFolder.close();
-  expect(problems).toEqual([]);
-});
+const storeFolder = openStoreBefore({ audited: true });
 
 async function open(id: string, owner: Owner, day: number, model = "small"): Promise<void> {
   const at = actor.at + day * DAY_MS;

@@ -1,23 +1,10 @@
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { Database } from "bun:sqlite";
 import { NANO_ROUBLES_MAX } from "../../src/lib/money.ts";
-import {
-  actor,
-  fund,
-  opened,
-  openStoreFolder,
-  type StoreFolder,
-} from "../support/store/storeFolder.ts";
+import { actor, fund, opened } from "../support/store/storeFolder.ts";
+import { openStoreBefore } from "../support/store/storeBefore.ts";
 
-let storeFolder: StoreFolder;
-beforeEach(async () => {
-  storeFolder = await openStoreFolder();
-});
-afterEach(async () => {
-  const { problems } = storeFolder.store.audit();
-  await storeFolder.close();
-  expect(problems).toEqual([]);
-});
+const storeFolder = openStoreBefore({ audited: true });
 
 function book(
   kind: "credit" | "debit",

@@ -1,15 +1,11 @@
 import { Database } from "bun:sqlite";
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { auditStore } from "../../src/store/audit/audit.ts";
 import { connect } from "../../src/store/sqlite.ts";
-import { openAuditedBooks, tamper } from "../support/store/auditedBooks.ts";
-import type { StoreFolder } from "../support/store/storeFolder.ts";
+import { tamper } from "../support/store/auditedBooks.ts";
+import { openBooksBefore } from "../support/store/storeBefore.ts";
 
-let storeFolder: StoreFolder;
-beforeEach(async () => {
-  storeFolder = await openAuditedBooks();
-});
-afterEach(() => storeFolder.close());
+const storeFolder = openBooksBefore();
 
 /** What SQLite's integrity check is told not to ask: each constraint, what breaks it, and the rule that finds it. */
 const CONSTRAINTS: readonly [name: string, statement: string, problem: string][] = [

@@ -1,15 +1,11 @@
-import { afterEach, beforeEach, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { backUp, inspectStore } from "../../src/store/store.ts";
-import { openAuditedBooks, tamper } from "../support/store/auditedBooks.ts";
-import type { StoreFolder } from "../support/store/storeFolder.ts";
+import { tamper } from "../support/store/auditedBooks.ts";
+import { openBooksBefore } from "../support/store/storeBefore.ts";
 
-let storeFolder: StoreFolder;
-beforeEach(async () => {
-  storeFolder = await openAuditedBooks();
-});
-afterEach(() => storeFolder.close());
+const storeFolder = openBooksBefore();
 
 const key = "UPDATE keys SET";
 const alice = "WHERE public_id = 'key_alice'";

@@ -1,14 +1,14 @@
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { beforeEach, describe, expect, test } from "bun:test";
 import { DAY_MS } from "../../src/lib/time.ts";
-import { openAuditedBooks, tamper } from "../support/store/auditedBooks.ts";
-import { actor, ended, fund, opened, type StoreFolder } from "../support/store/storeFolder.ts";
+import { tamper } from "../support/store/auditedBooks.ts";
+import { actor, ended, fund, opened } from "../support/store/storeFolder.ts";
+import { openBooksBefore } from "../support/store/storeBefore.ts";
 
 const INT64_MAX = "9223372036854775807";
 
-let storeFolder: StoreFolder;
+const storeFolder = openBooksBefore();
 /** Besides what happened before, carol has two requests on 2026-01-02: a day of which all is kept, and nothing refunded. */
 beforeEach(async () => {
-  storeFolder = await openAuditedBooks();
   const carol = fund(storeFolder.store, "carol", 1_000_000n);
   for (const id of ["req_one", "req_two"]) {
     const request = opened(id, carol, { at: actor.at + DAY_MS });
@@ -16,7 +16,6 @@ beforeEach(async () => {
     await storeFolder.writer.write({ kind: "settleRequest", settlement: ended(id) });
   }
 });
-afterEach(() => storeFolder.close());
 
 const isCarols = "day = 20455";
 const ofCarol = "totals of 2026-01-02 (key row 4, chat, small, local)";

@@ -1,5 +1,5 @@
 import { Database } from "bun:sqlite";
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { beforeEach, describe, expect, test } from "bun:test";
 import {
   copyFileSync,
   mkdirSync,
@@ -12,20 +12,18 @@ import {
 } from "node:fs";
 import { join, resolve } from "node:path";
 import { backUp, inspectStore, openStore } from "../../src/store/store.ts";
-import { openAuditedBooks } from "../support/store/auditedBooks.ts";
 import { makeFirstVersion } from "../support/store/firstVersion.ts";
-import { opened, type StoreFolder } from "../support/store/storeFolder.ts";
+import { opened } from "../support/store/storeFolder.ts";
+import { openBooksBefore } from "../support/store/storeBefore.ts";
 
 const storeModule = resolve(import.meta.dir, "../../src/store/store.ts");
 const never = new Promise<void>(() => undefined);
 
-let storeFolder: StoreFolder;
+const storeFolder = openBooksBefore();
 let file: string;
-beforeEach(async () => {
-  storeFolder = await openAuditedBooks();
+beforeEach(() => {
   file = join(storeFolder.folder, "copy.db");
 });
-afterEach(() => storeFolder.close());
 
 const back = (to = file, database = storeFolder.path) =>
   backUp({ database, file: to, stopped: never });

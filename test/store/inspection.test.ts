@@ -1,17 +1,13 @@
 import { Database } from "bun:sqlite";
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { inspectStore } from "../../src/store/store.ts";
-import { openStoreFolder, type StoreFolder } from "../support/store/storeFolder.ts";
+import { openStoreBefore } from "../support/store/storeBefore.ts";
 
 const PAGE_BYTES = 4096;
 const WHOLE_CHECK_BYTES_MAX = 32 * 1024 * 1024;
 
-let storeFolder: StoreFolder;
-beforeEach(async () => {
-  storeFolder = await openStoreFolder();
-});
-afterEach(() => storeFolder.close());
+const storeFolder = openStoreBefore({ audited: false });
 
 function run(...statements: readonly string[]): void {
   const sqlite = new Database(storeFolder.path);

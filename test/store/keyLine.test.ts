@@ -1,31 +1,18 @@
 import { Database } from "bun:sqlite";
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { beforeEach, describe, expect, test } from "bun:test";
 import type { KeyRow } from "../../src/store/store.ts";
 import { hashKey } from "../../src/auth/apiKey.ts";
 import { DAY_MS } from "../../src/lib/time.ts";
 import { rotate } from "../support/store/auditedBooks.ts";
-import {
-  actor,
-  costOfEnded,
-  ended,
-  fund,
-  opened,
-  openStoreFolder,
-  type StoreFolder,
-} from "../support/store/storeFolder.ts";
+import { actor, costOfEnded, ended, fund, opened } from "../support/store/storeFolder.ts";
+import { openStoreBefore } from "../support/store/storeBefore.ts";
 
 const HOUR_MS = 3_600_000;
 
-let storeFolder: StoreFolder;
+const storeFolder = openStoreBefore({ audited: true });
 let alice: { accountId: number; keyId: number };
-beforeEach(async () => {
-  storeFolder = await openStoreFolder();
+beforeEach(() => {
   alice = fund(storeFolder.store, "alice", 1_000_000n);
-});
-afterEach(async () => {
-  const { problems } = storeFolder.store.audit();
-  await storeFolder.close();
-  expect(problems).toEqual([]);
 });
 
 function key(publicId: string): KeyRow {

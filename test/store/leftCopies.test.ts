@@ -11,21 +11,18 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { backUp } from "../../src/store/store.ts";
-import { openAuditedBooks } from "../support/store/auditedBooks.ts";
-import type { StoreFolder } from "../support/store/storeFolder.ts";
+import { openBooksBefore } from "../support/store/storeBefore.ts";
 
 const never = new Promise<void>(() => undefined);
 const header = "SQLite format 3\0 and more";
 const left = "night.db.0123456789ab.partial";
 
-let storeFolder: StoreFolder;
+const storeFolder = openBooksBefore();
 let folder: string;
 beforeEach(async () => {
-  storeFolder = await openAuditedBooks();
   folder = await mkdtemp(join(tmpdir(), "tollgate-backups-"));
 });
 afterEach(async () => {
-  await storeFolder.close();
   await rm(folder, { recursive: true, force: true });
 });
 

@@ -1,16 +1,13 @@
-import { afterEach, beforeEach, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import {
   createWalSizeWarning,
   WAL_BYTES_MAX,
   walSizeBytes,
 } from "../../src/store/writeAheadLog.ts";
-import { fund, openStoreFolder, type StoreFolder } from "../support/store/storeFolder.ts";
+import { fund } from "../support/store/storeFolder.ts";
+import { openStoreBefore } from "../support/store/storeBefore.ts";
 
-let storeFolder: StoreFolder;
-beforeEach(async () => {
-  storeFolder = await openStoreFolder();
-});
-afterEach(() => storeFolder.close());
+const storeFolder = openStoreBefore({ audited: false });
 
 test("the log's size is that of the file beside the database, and 0 where there is none", () => {
   const before = walSizeBytes(storeFolder.path);

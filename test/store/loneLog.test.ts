@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { beforeEach, describe, expect, test } from "bun:test";
 import {
   copyFileSync,
   existsSync,
@@ -18,21 +18,20 @@ import {
   StoreError,
   type Store,
 } from "../../src/store/store.ts";
-import { actor, fund, openStoreFolder, type StoreFolder } from "../support/store/storeFolder.ts";
+import { actor, fund } from "../support/store/storeFolder.ts";
+import { openStoreBefore } from "../support/store/storeBefore.ts";
 
 const never = new Promise<void>(() => undefined);
 
-let storeFolder: StoreFolder;
+const storeFolder = openStoreBefore({ audited: false });
 /** What a crash leaves: a database, and a log with what was committed last. */
 let path: string;
-beforeEach(async () => {
-  storeFolder = await openStoreFolder();
+beforeEach(() => {
   fund(storeFolder.store, "alice", 7n);
   mkdirSync(join(storeFolder.folder, "crashed"));
   path = join(storeFolder.folder, "crashed", "tollgate.db");
   for (const suffix of ["", "-wal"]) copyFileSync(storeFolder.path + suffix, path + suffix);
 });
-afterEach(() => storeFolder.close());
 
 const open = (at = path): Store => openStore({ path: at, durability: "process", serving: false });
 

@@ -1,20 +1,19 @@
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { beforeEach, describe, expect, test } from "bun:test";
 import { connect } from "../../src/store/sqlite.ts";
-import { fund, openStoreFolder, type StoreFolder } from "../support/store/storeFolder.ts";
+import { fund } from "../support/store/storeFolder.ts";
+import { openStoreBefore } from "../support/store/storeBefore.ts";
 
 const now = Date.now();
 const past = now - 60_000;
 const future = now + 3_600_000;
 
-let storeFolder: StoreFolder;
+const storeFolder = openStoreBefore({ audited: false });
 let alice: number;
 let bob: number;
-beforeEach(async () => {
-  storeFolder = await openStoreFolder();
+beforeEach(() => {
   alice = fund(storeFolder.store, "alice", 0n).accountId;
   bob = fund(storeFolder.store, "bob", 0n).accountId;
 });
-afterEach(() => storeFolder.close());
 
 function hashOf(id: string): Uint8Array {
   return new Uint8Array(Bun.SHA256.hash(id).buffer);

@@ -1,30 +1,16 @@
 import { Database } from "bun:sqlite";
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { beforeEach, describe, expect, test } from "bun:test";
 import { seededRandom } from "../support/seededRandom.ts";
 import { rotate } from "../support/store/auditedBooks.ts";
-import {
-  actor,
-  costOfEnded,
-  ended,
-  fund,
-  opened,
-  openStoreFolder,
-  unbilled,
-  type StoreFolder,
-} from "../support/store/storeFolder.ts";
+import { actor, costOfEnded, ended, fund, opened, unbilled } from "../support/store/storeFolder.ts";
+import { openStoreBefore } from "../support/store/storeBefore.ts";
 
 const funds = 1_000_000n;
 
-let storeFolder: StoreFolder;
+const storeFolder = openStoreBefore({ audited: true });
 let alice: { accountId: number; keyId: number };
-beforeEach(async () => {
-  storeFolder = await openStoreFolder();
+beforeEach(() => {
   alice = fund(storeFolder.store, "alice", funds);
-});
-afterEach(async () => {
-  const { problems } = storeFolder.store.audit();
-  await storeFolder.close();
-  expect(problems).toEqual([]);
 });
 
 async function charge(id: string, owner = alice, end = {}): Promise<void> {

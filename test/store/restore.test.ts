@@ -1,5 +1,5 @@
 import { Database } from "bun:sqlite";
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { beforeEach, describe, expect, test } from "bun:test";
 import {
   chmodSync,
   chownSync,
@@ -18,28 +18,27 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { backUp, openStore, restore, takeInstanceLock, type Actor } from "../../src/store/store.ts";
-import { openAuditedBooks } from "../support/store/auditedBooks.ts";
 import { makeFirstVersion } from "../support/store/firstVersion.ts";
-import { actor, ended, fund, opened, type StoreFolder } from "../support/store/storeFolder.ts";
+import { actor, ended, fund, opened } from "../support/store/storeFolder.ts";
+import { openBooksBefore } from "../support/store/storeBefore.ts";
+import { lastRows, rowsNewerThan } from "../../src/store/backup/verifiedCopy.ts";
 
 const never = new Promise<void>(() => undefined);
 const keptAs = "tollgate.db.before-restore-20260101T000000.000Z";
 
-let storeFolder: StoreFolder;
+const storeFolder = openBooksBefore();
 /** A backup of books in which everything happened once. */
 let file: string;
 /** Another folder, in which a restore is to happen. */
 let folder: string;
 let target: string;
 beforeEach(async () => {
-  storeFolder = await openAuditedBooks();
   file = join(storeFolder.folder, "copy.db");
   await backUp({ database: storeFolder.path, file, stopped: never });
   folder = join(storeFolder.folder, "other");
   mkdirSync(folder);
   target = join(folder, "tollgate.db");
 });
-afterEach(() => storeFolder.close());
 
 const restored = (stopped = never, by: Actor = actor) =>
   restore({ database: target, file, actor: by, stopped });
@@ -292,4 +291,25 @@ describe("nothing is restored, and nothing touched,", () => {
     expect(await restored().catch(String)).toContain("is a link to a file that is not there");
     expect(readdirSync(folder)).toEqual(["tollgate.db"]);
   });
+});
+
+test("a request that was folded after it was charged still counts as newer, and an older one does not", async () => {
+  const { store, writer, path } = storeFolder;
+  const [alice] = store.keys.list("alice");
+  const owner = { accountId: alice?.accountId ?? 0, keyId: alice?.id ?? 0 };
+  const sqlite = new Database(path, { readonly: true, safeIntegers: true, strict: true });
+  const end = lastRows(sqlite);
+  for (const [id, at] of [
+    ["req_folded", actor.at],
+    ["req_kept", actor.at + 5000],
+  ] as const) {
+    await writer.write({ kind: "openRequest", request: opened(id, owner, { at }) });
+    await writer.write({ kind: "settleRequest", settlement: ended(id) });
+  }
+  expect(rowsNewerThan(sqlite, end)).toEqual({ requests: 2, ledgerRows: 2, adminLogRows: 0 });
+  await writer.write({ kind: "fold", before: actor.at + 1 });
+  expect(store.requests.find("req_folded")).toBeUndefined();
+  expect(rowsNewerThan(sqlite, end)).toEqual({ requests: 2, ledgerRows: 2, adminLogRows: 0 });
+  expect(store.audit().problems).toEqual([]);
+  sqlite.close();
 });

@@ -1,17 +1,15 @@
 import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { SCHEMA_SHA256, schemaProblems, schemaSha256 } from "../../src/store/schema/schemaCheck.ts";
-import { openStoreFolder, type StoreFolder } from "../support/store/storeFolder.ts";
+import { openStoreBefore } from "../support/store/storeBefore.ts";
 
-let storeFolder: StoreFolder;
+const storeFolder = openStoreBefore({ audited: false });
 let sqlite: Database;
-beforeEach(async () => {
-  storeFolder = await openStoreFolder();
+beforeEach(() => {
   sqlite = new Database(storeFolder.path);
 });
 afterEach(async () => {
   sqlite.close();
-  await storeFolder.close();
 });
 
 test("the schema is known by its digest; after a new migration this is the place to renew it", () => {

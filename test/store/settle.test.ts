@@ -1,26 +1,12 @@
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import type { RequestSettlement } from "../../src/store/store.ts";
-import {
-  actor,
-  costOfEnded,
-  ended,
-  fund,
-  opened,
-  openStoreFolder,
-  unbilled,
-  type StoreFolder,
-} from "../support/store/storeFolder.ts";
+import { beforeEach, describe, expect, test } from "bun:test";
+import type { RequestSettlement, OpenedRequest } from "../../src/store/store.ts";
+import { actor, costOfEnded, ended, fund, opened, unbilled } from "../support/store/storeFolder.ts";
+import { openStoreBefore } from "../support/store/storeBefore.ts";
+import { Database } from "bun:sqlite";
+import { DAY_MS } from "../../src/lib/time.ts";
+import { NANO_ROUBLES_MAX } from "../../src/lib/money.ts";
 
-let storeFolder: StoreFolder;
-beforeEach(async () => {
-  storeFolder = await openStoreFolder();
-});
-afterEach(async () => {
-  // Whatever a test did, what is left must add up.
-  const { problems } = storeFolder.store.audit();
-  await storeFolder.close();
-  expect(problems).toEqual([]);
-});
+const storeFolder = openStoreBefore({ audited: true });
 
 /** `others`: what is held by another open request of the account. */
 interface Case {
@@ -227,5 +213,126 @@ describe("a request", () => {
       held: 0n,
     });
     expect(store.audit().problems).toEqual([]);
+  });
+});
+
+describe("the check of the money when a request is opened", () => {
+  let owner: { accountId: number; keyId: number };
+  beforeEach(() => {
+    owner = fund(storeFolder.store, "alice", 100_000n);
+  });
+
+  /** The row of a request that was promised all its account had; resolves with what became of it. */
+  function open(id: string, changes: Partial<OpenedRequest> = {}): Promise<unknown> {
+    const request = opened(id, owner, { hold: 100_000n, ...changes });
+    return storeFolder.writer.write({ kind: "openRequest", request }).then(
+      () => "opened",
+      (error: unknown) => error,
+    );
+  }
+
+  const isInsufficient = { name: "WriteError", failure: "insufficient" };
+
+  describe("a request whose money went between its promise and its row is refused", () => {
+    test("when a debit took it", async () => {
+      const debit = { account: "alice", kind: "debit", amount: 1n, ref: null, note: null } as const;
+      storeFolder.store.admin.changeBalance(actor, debit);
+      expect(await open("req_1")).toMatchObject(isInsufficient);
+      expect(storeFolder.store.requests.find("req_1")).toBeUndefined();
+      expect(await open("req_2", { hold: 99_999n })).toBe("opened");
+    });
+
+    test("when the overdraft was lowered", async () => {
+      storeFolder.store.admin.setOverdraft(actor, "alice", 10n);
+      storeFolder.store.admin.setOverdraft(actor, "alice", 9n);
+      expect(await open("req_1", { hold: 100_010n })).toMatchObject(isInsufficient);
+      expect(await open("req_2", { hold: 100_009n })).toBe("opened");
+    });
+
+    test("when a charge beyond its own hold took it, and the neighbours in the batch are not", async () => {
+      const bob = fund(storeFolder.store, "bob", 100_000n);
+      const rest = 100_000n - costOfEnded;
+      const [, , refused, neighbour] = await Promise.all([
+        open("req_1", { hold: 10_000n }),
+        storeFolder.writer.write({ kind: "settleRequest", settlement: ended("req_1") }),
+        open("req_2", { hold: rest + 1n, promised: 10_000n + rest + 1n }),
+        open("req_3", { ...bob, hold: 100_000n }),
+      ]);
+      expect(refused).toMatchObject(isInsufficient);
+      expect(neighbour).toBe("opened");
+      expect(await open("req_4", { hold: rest, promised: 10_000n + rest })).toBe("opened");
+    });
+  });
+
+  test("a request is opened that fits the money, whatever was promised to those that ended since", async () => {
+    expect(await open("req_1", { hold: 40_000n, promised: 1_000_000n })).toBe("opened");
+    expect(await open("req_2", { hold: 60_000n, promised: 1_000_000n })).toBe("opened");
+    expect(await open("req_3", { hold: 1n, promised: 1_000_000n })).toMatchObject(isInsufficient);
+  });
+});
+
+describe("sums that exceed 64 bits", () => {
+  const TOKENS = 1_000_000_000;
+  /** Of what two bookings of the largest amount may be, and four may not. */
+  const priceOutput = NANO_ROUBLES_MAX / BigInt(TOKENS);
+
+  let alice: { accountId: number; keyId: number };
+  beforeEach(() => {
+    alice = fund(storeFolder.store, "alice", NANO_ROUBLES_MAX);
+  });
+
+  function credit(): void {
+    const booking = { account: "alice", kind: "credit", ref: null, note: null } as const;
+    storeFolder.store.admin.changeBalance(actor, { ...booking, amount: NANO_ROUBLES_MAX });
+  }
+
+  test("the audit adds up charges and refunds of several days that together leave 64 bits", async () => {
+    credit();
+    for (let day = 0; day < 3; day += 1) {
+      for (const id of [`req_${day}_1`, `req_${day}_2`]) {
+        const hold = NANO_ROUBLES_MAX;
+        const request = opened(id, alice, { at: actor.at + day * DAY_MS, priceOutput, hold });
+        await storeFolder.writer.write({ kind: "openRequest", request });
+        const tokens = { promptTokens: 0, cachedTokens: 0, cacheWriteTokens: 0 };
+        const end = ended(id, { ...tokens, completionTokens: TOKENS, cost: NANO_ROUBLES_MAX });
+        expect(
+          await storeFolder.writer.write({ kind: "settleRequest", settlement: end }),
+        ).toMatchObject({ writeOff: 0n });
+        if (day < 2)
+          storeFolder.store.admin.refund(actor, {
+            request: id,
+            amount: null,
+            ref: null,
+            note: null,
+          });
+      }
+    }
+    expect(storeFolder.store.audit().problems).toEqual([]);
+    expect(storeFolder.store.keys.list("alice")).toMatchObject([{ spent: 2n * NANO_ROUBLES_MAX }]);
+  });
+
+  test("an account that was promised more than 64 bits hold can be shown, charged and refused", async () => {
+    credit();
+    // No command allows that any more.
+    const sqlite = new Database(storeFolder.path);
+    sqlite.run("UPDATE accounts SET overdraft = 4000000000000000000");
+    sqlite.close();
+    for (const id of ["req_1", "req_2", "req_3"]) {
+      const request = opened(id, alice, { hold: NANO_ROUBLES_MAX });
+      await storeFolder.writer.write({ kind: "openRequest", request });
+    }
+    expect(storeFolder.store.accounts.find("alice")).toMatchObject({ held: 3n * NANO_ROUBLES_MAX });
+    const more = opened("req_4", alice, { hold: 1n, promised: 3n * NANO_ROUBLES_MAX + 1n });
+    expect(
+      await storeFolder.writer.write({ kind: "openRequest", request: more }).catch(String),
+    ).toContain("cannot pay the hold");
+    // Beyond its hold nothing is left for it.
+    await storeFolder.writer.write({ kind: "settleRequest", settlement: ended("req_1") });
+    for (const id of ["req_2", "req_3"])
+      await storeFolder.writer.write({
+        kind: "settleRequest",
+        settlement: ended(id, { status: "cancelled" }),
+      });
+    expect(storeFolder.store.accounts.find("alice")).toMatchObject({ held: 0n });
   });
 });

@@ -1,14 +1,11 @@
 import { Database } from "bun:sqlite";
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { openStore, StoreError } from "../../src/store/store.ts";
-import { openAuditedBooks, tamper } from "../support/store/auditedBooks.ts";
-import { fund, opened, type StoreFolder } from "../support/store/storeFolder.ts";
+import { tamper } from "../support/store/auditedBooks.ts";
+import { fund, opened } from "../support/store/storeFolder.ts";
+import { openBooksBefore } from "../support/store/storeBefore.ts";
 
-let storeFolder: StoreFolder;
-beforeEach(async () => {
-  storeFolder = await openAuditedBooks();
-});
-afterEach(() => storeFolder.close());
+const storeFolder = openBooksBefore();
 
 function start(): void {
   openStore({ path: storeFolder.path, durability: "process", serving: true }).close();

@@ -1,0 +1,40 @@
+import { afterEach, beforeEach, expect } from "bun:test";
+import { openAuditedBooks } from "./auditedBooks.ts";
+import { openStoreFolder, type StoreFolder } from "./storeFolder.ts";
+
+/** An empty store for each test of the file, closed after it. `audited`: the audit must then find no problem. */
+export function openStoreBefore({ audited }: { audited: boolean }): StoreFolder {
+  return openBefore(() => openStoreFolder(), audited);
+}
+
+/** The same with the store of `openAuditedBooks`, which a test may damage. */
+export function openBooksBefore(): StoreFolder {
+  return openBefore(openAuditedBooks, false);
+}
+
+function openBefore(open: () => Promise<StoreFolder>, audited: boolean): StoreFolder {
+  let current: StoreFolder;
+  beforeEach(async () => {
+    current = await open();
+  });
+  afterEach(async () => {
+    const problems = audited ? current.store.audit().problems : [];
+    await current.close();
+    expect(problems).toEqual([]);
+  });
+  return {
+    get folder() {
+      return current.folder;
+    },
+    get path() {
+      return current.path;
+    },
+    get store() {
+      return current.store;
+    },
+    get writer() {
+      return current.writer;
+    },
+    close: () => current.close(),
+  };
+}
