@@ -30,7 +30,6 @@ afterAll(async () => {
 const atOnce = 16;
 
 test("a backup under load has every charge that a client saw before, and is served again", async () => {
-  const file = join(gateway.desk.folder, "load.db");
   const answers: SeenAnswer[] = [];
   let isOver = false;
   const load = sendMixedLoad(gateway, key, {
@@ -40,12 +39,17 @@ test("a backup under load has every charge that a client saw before, and is serv
     seen: (answer) => void answers.push(answer),
   });
   await until("answers come", () => answers.length >= atOnce, 10_000);
-  const before = [...answers];
-  expect(await gateway.desk.json("backup", file)).toMatchObject({ file, ok: true });
+  let file = "";
+  let before: SeenAnswer[] = [];
+  // A quick backup may be over before an answer is: then it is made again, under another name.
+  for (let count = 0; answers.length === before.length || count === 0; count += 1) {
+    before = [...answers];
+    file = join(gateway.desk.folder, `load-${count}.db`);
+    expect(await gateway.desk.json("backup", file)).toMatchObject({ file, ok: true });
+  }
   const during = answers.length - before.length;
   isOver = true;
   const { whole } = await load;
-  expect(during).toBeGreaterThan(0);
   expect(lostCharges(file, before)).toEqual([]);
   expect(lostCharges(gateway.desk.database, whole)).toEqual([]);
 

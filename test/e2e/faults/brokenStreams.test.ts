@@ -1,4 +1,3 @@
-import { test } from "bun:test";
 import { roleEvent } from "../../support/provider/chatAnswers.ts";
 import {
   beginning,
@@ -145,5 +144,3 @@ testBrokenOff(bench, [
     outcome: "answer",
   },
 ]);
-
-test("the account paid for what was answered, and for nothing else", () => bench.checkAccount());

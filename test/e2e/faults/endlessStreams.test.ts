@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test";
+import { expect } from "bun:test";
 import {
   beginning,
   begun,
@@ -87,5 +87,3 @@ for (const form of streamForms) {
     await bench.released(silent);
   });
 }
-
-test("the account paid for nothing", () => bench.checkAccount());

@@ -243,5 +243,3 @@ for (const form of streamForms) {
     testTimeoutMs,
   );
 }
-
-test("the account paid for what was answered, and for nothing else", () => bench.checkAccount());

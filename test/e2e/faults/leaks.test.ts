@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test";
+import { expect } from "bun:test";
 import { chunksOf } from "../../support/gateway/chatCalls.ts";
 import {
   byForm,
@@ -123,5 +123,3 @@ function expectNothingOfIts(reply: FaultReply, form: Form): void {
     expect([name, reply.headers.get(name)]).not.toEqual([name, value]);
   expect(JSON.stringify([...reply.headers])).not.toContain("canary");
 }
-
-test("the account paid for what was answered, and for nothing else", () => bench.checkAccount());

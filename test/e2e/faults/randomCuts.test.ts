@@ -115,5 +115,3 @@ test(
   },
   testTimeoutMs,
 );
-
-test("the account paid for what was answered, and for nothing else", () => bench.checkAccount());

@@ -257,5 +257,3 @@ test("rows 33 and 34: nobody heard of a request to whom a provider only pointed"
 test("nothing of the providers' words is in the log", () => {
   expect(JSON.stringify(bench.gateway.log)).not.toContain(words);
 });
-
-test("the account paid for what was answered, and for nothing else", () => bench.checkAccount());

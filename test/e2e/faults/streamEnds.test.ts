@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test";
+import { expect } from "bun:test";
 import {
   doneEvent,
   helloEvent,
@@ -186,5 +186,3 @@ for (const form of streamForms) {
     expect(new Set(peers).size).toBe(2);
   });
 }
-
-test("the account paid for what was answered, and for nothing else", () => bench.checkAccount());

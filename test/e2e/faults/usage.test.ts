@@ -301,5 +301,3 @@ test("row 88: usage of almost 10^9 is believed, and costs no more than there is"
     held_rub: "0",
   });
 });
-
-test("the account paid for what was answered, and for nothing else", () => bench.checkAccount());

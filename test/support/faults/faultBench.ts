@@ -49,17 +49,12 @@ export interface FaultBench {
   providerOf(model: string): string;
   /** Posts the least request with what a test adds to it, by default with the key of the bench. */
   ask(form: Form, model: string, changes?: object, key?: string): Promise<FaultReply>;
-  /** What the books say of it. `charge` is what it must have cost: `checkAccount` holds the commands to it. */
+  /** What the books say of it. `charge` is what it must have cost: the commands must say so when all tests are over. */
   record(reply: Pick<Reply, "id">, charge: bigint): Promise<FaultRecord>;
   /** How many requests for the model came to the faulty provider, and how many to the healthy one. */
   calls(model: string): readonly [faulty: number, healthy: number];
   /** Resolves when no request for the model holds a connection of the faulty provider any more. */
   released(model: string): Promise<void>;
-  /**
-   * Every model that was made for a row was asked. The commands of the binary tell of each recorded request what it must have cost, and the account has paid that
-   * and nothing else; the audit finds nothing, and nothing is held.
-   */
-  checkAccount(): Promise<void>;
 }
 
 /** The only provider of the faulty routes that say nothing else: nothing of theirs is a matter of time. */
@@ -77,7 +72,10 @@ const credit = 1000n;
 const listedMax = "10000";
 const nanoPerRouble = 1_000_000_000n;
 
-/** The bench of one file: started before its tests, and closed with its books checked behind them. */
+/**
+ * The bench of one file, started before its tests. After them the commands of the binary must report for each recorded
+ * request what it must have cost, the account must have paid that and nothing else, and the audit must find nothing.
+ */
 export function openFaultBench(sections: NonNullable<GatewayConfig["sections"]> = {}): FaultBench {
   const answers = new Map<string, FaultyAnswer>();
   const clients = new Map<string, WaitingClient>();
@@ -114,10 +112,14 @@ export function openFaultBench(sections: NonNullable<GatewayConfig["sections"]> 
     started = { gateway, key, storeFolder };
   }, startTimeoutMs);
   afterAll(async () => {
-    started?.storeFolder.close();
-    await started?.gateway.close();
-    faulty.stop();
-    healthy.stop();
+    try {
+      if (started) await checkAccount(started.gateway);
+    } finally {
+      started?.storeFolder.close();
+      await started?.gateway.close();
+      faulty.stop();
+      healthy.stop();
+    }
   });
 
   const bench: FaultBench = {
@@ -160,27 +162,26 @@ export function openFaultBench(sections: NonNullable<GatewayConfig["sections"]> 
     calls: (model) => [calls.faulty.get(model) ?? 0, calls.healthy.get(model) ?? 0],
     released: (model) =>
       until(`the provider is let go of ${model}`, () => !connections.get(model)?.size),
-    async checkAccount() {
-      const { desk } = bench.gateway;
-      await bench.gateway.checkBooks();
-      const filter = ["--account", "alice", "--limit", listedMax];
-      const listed = (await desk.json("requests", ...filter)) as RequestRecord[];
-      const wrong = listed.filter(({ id, cost_rub: cost }) => nanoOf(cost) !== charges.get(id));
-      if (wrong.length > 0)
-        throw new Error(`${wrong.length} are not as they must be: ${JSON.stringify(wrong[0])}`);
-      const balance = await desk.json("balance", "show", "alice");
-      const left = nanoOf((balance as { balance_rub: string }).balance_rub);
-      const charged = listed
-        .values()
-        .map(({ id }) => charges.get(id) ?? 0n)
-        .reduce((sum, charge) => sum + charge, 0n);
-      const unasked = models.filter(({ id }) => !clients.has(id) && !calls.faulty.has(id));
-      if (unasked.length > 0) throw new Error(`nobody played ${unasked[0]?.id}`);
-      if (left !== credit * nanoPerRouble - charged)
-        throw new Error(`${left} nano-roubles are left, and ${charged} were to be paid`);
-    },
   };
   return bench;
+
+  async function checkAccount(gateway: GatewayProcess): Promise<void> {
+    const { desk } = gateway;
+    await gateway.checkBooks();
+    const filter = ["--account", "alice", "--limit", listedMax];
+    const listed = (await desk.json("requests", ...filter)) as RequestRecord[];
+    const wrong = listed.filter(({ id, cost_rub: cost }) => nanoOf(cost) !== charges.get(id));
+    if (wrong.length > 0)
+      throw new Error(`${wrong.length} are not as they must be: ${JSON.stringify(wrong[0])}`);
+    const balance = await desk.json("balance", "show", "alice");
+    const left = nanoOf((balance as { balance_rub: string }).balance_rub);
+    const charged = listed
+      .values()
+      .map(({ id }) => charges.get(id) ?? 0n)
+      .reduce((sum, charge) => sum + charge, 0n);
+    if (left !== credit * nanoPerRouble - charged)
+      throw new Error(`${left} nano-roubles are left, and ${charged} were to be paid`);
+  }
 
   function running(): NonNullable<typeof started> {
     if (started === undefined) throw new Error("the gateway is not there yet");
