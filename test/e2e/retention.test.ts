@@ -33,7 +33,7 @@ afterAll(() => gateway.close());
 describe("a gateway that starts on old requests", () => {
   test("folds what is older than keep_requests; reports, balances and the history stay", async () => {
     const line = await gateway.logged("old requests are folded", ({ msg }) =>
-      msg.startsWith("old requests were folded"),
+      msg.startsWith("folded old requests"),
     );
     expect(line).toMatchObject({ count: 3 });
     const { desk } = gateway;

@@ -99,7 +99,7 @@ describe("the file of the database alone has every charge, and its log nothing,"
       expect(walBytes()).toBeGreaterThan(0);
       expect(gateway.log.at(-1)).toMatchObject({
         level: "warn",
-        msg: expect.stringContaining("copy or move them together"),
+        msg: expect.stringContaining("copy or move it together"),
       });
       reader.run("COMMIT");
       reader.close();

@@ -121,6 +121,8 @@ export function readResponseJson({ body }: RawAnswer): ReadAnswer {
 
 const failureEvent =
   /event: error\ndata: \{"type":"error","code":"(?:provider|invalid_request)_error","message":"[^\n]*","param":null,"sequence_number":\d+\}\n\n$/;
+/** A refusal that comes behind the head of a stream has the provider's own code and parameter. */
+const refusalEvent = /^event: error\ndata: \{"type":"error","code":[^\n]*\}\n\n$/;
 
 /** Reads a responses stream to its end, by the standard alone. Throws where it has none. */
 export function readResponseStream({ body }: RawAnswer): ReadAnswer {
@@ -129,7 +131,7 @@ export function readResponseStream({ body }: RawAnswer): ReadAnswer {
   const last = events.at(-1);
   if (last === undefined) throw new Error("a stream without events");
   if (rest !== "") throw new Error("a stream ends within an event");
-  const [failure] = failureEvent.exec(text) ?? [];
+  const [failure] = failureEvent.exec(text) ?? refusalEvent.exec(text) ?? [];
   const relayed = failure === undefined ? text : text.slice(0, -failure.length);
   const type = typeOf(last);
   if (failure !== undefined && type === "error")
