@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { rawValue, scanObject, type JsonObjectText } from "../../src/lib/json.ts";
+import { rawValue, scanObject, type JsonObjectText, memberText, walk } from "../../src/lib/json.ts";
 import { cpuTimer } from "../support/measurement.ts";
+import { assert, constantFrom, dictionary, jsonValue, property } from "fast-check";
 
 /** What the members look like from outside: key and raw value. */
 function pairs(object: JsonObjectText): [string, string][] {
@@ -162,3 +163,102 @@ function fastestMs(work: () => unknown): number {
   });
   return Math.min(...spentMs);
 }
+
+test.each<[string, string | undefined]>([
+  ['{"usage":{"a":1}}', '{"a":1}'],
+  ['{"usage":1,"other":[1,2]}', "1"],
+  ['{ "usage" : [1, {"usage":2}] , "x": 1 }', ' [1, {"usage":2}] '],
+  ['{"usage":1,"usage":2}', "2"],
+  ['{"a":{"usage":1},"b":[{"usage":2}],"c":"\\",\\"usage\\":3"}', undefined],
+  ['{"a":"usage","usage":4}', "4"],
+  ["{}", undefined],
+  ["", undefined],
+  ['"usage":1', undefined],
+  ['{"usage', undefined],
+  ['{"usage":{"a":1', undefined],
+])("the usage in %s is %p", (text, value) => {
+  expect(memberText(text, "usage")).toBe(value);
+});
+
+test("is what the parser finds, in any object", () => {
+  const names = constantFrom("usage", "a", "b", 'usage"', "\\usage");
+  const values = jsonValue().map((value) => [
+    value,
+    { usage: value },
+    JSON.stringify({ usage: value }),
+  ]);
+  assert(
+    property(dictionary(names, values), constantFrom(undefined, 2), (object, space) => {
+      const found = memberText(JSON.stringify(object, undefined, space), "usage");
+      expect(found === undefined ? undefined : JSON.parse(found)).toEqual(
+        object["usage"] && JSON.parse(JSON.stringify(object["usage"])),
+      );
+    }),
+  );
+});
+
+test("is found beyond a million levels", () => {
+  const deep = "[".repeat(1_000_000) + "]".repeat(1_000_000);
+  expect(memberText(`{"a":${deep},"usage":1}`, "usage")).toBe("1");
+});
+
+type RequestContext = readonly [value: unknown, key: string | undefined];
+
+function visitsOf(
+  value: unknown,
+  into: (value: unknown) => boolean = () => true,
+): RequestContext[] {
+  const visits: RequestContext[] = [];
+  walk(value, (found, key) => {
+    visits.push([found, key]);
+    return into(found);
+  });
+  return visits;
+}
+
+test.each(["text", 5, true, null])("the value itself is visited, without a key: %j", (value) => {
+  expect(visitsOf(value)).toEqual([[value, undefined]]);
+});
+
+test("members come with their key, items without one, and each once", () => {
+  const inner = { c: null };
+  const list = ["x", inner];
+  const value = { a: 1, b: list };
+  const expected = [
+    [value, undefined],
+    [1, "a"],
+    [list, "b"],
+    ["x", undefined],
+    [inner, undefined],
+    [null, "c"],
+  ];
+  const visits = visitsOf(value);
+  expect(visits).toHaveLength(expected.length);
+  expect(visits).toEqual(expect.arrayContaining(expected));
+});
+
+test("what the visitor does not want to see the inside of is not entered", () => {
+  const value = { a: { secret: 1 }, b: [["secret"]] };
+  expect(visitsOf(value, (found) => found === value)).toEqual([
+    [value, undefined],
+    [value.a, "a"],
+    [value.b, "b"],
+  ]);
+  expect(visitsOf(value, () => false)).toEqual([[value, undefined]]);
+});
+
+test("a key that names something of every object is one like any other", () => {
+  const visits = visitsOf(JSON.parse('{"__proto__":{"constructor":"x"}}'));
+  expect(visits.slice(1)).toEqual([
+    [{ constructor: "x" }, "__proto__"],
+    ["x", "constructor"],
+  ]);
+});
+
+test("no depth is too deep", () => {
+  const depth = 1_000_000;
+  const value: unknown = JSON.parse("[".repeat(depth) + "]".repeat(depth));
+  let count = 0;
+  walk(value, () => (count += 1) > 0);
+  expect(count).toBe(depth);
+});

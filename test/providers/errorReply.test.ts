@@ -439,3 +439,39 @@ describe("a code and a param are cut", () => {
     });
   });
 });
+
+/** https://platform.claude.com/docs/en/api/errors */
+describe("an error of the Messages API", () => {
+  const limits = "API usage limits. You will regain access on 2026-04-01 at 00:00 UTC.";
+  const invalid = "invalid_request_error";
+
+  test.each([
+    [401, "authentication_error", "invalid x-api-key", "account"],
+    [402, "billing_error", "Billing error", "account"],
+    [403, "permission_error", "Your API key does not have permission to use it", "account"],
+    [400, invalid, "Your credit balance is too low to access the Anthropic API.", "account"],
+    [400, invalid, `You have reached your specified ${limits}`, "account"],
+    [400, invalid, `You have reached your specified workspace ${limits}`, "account"],
+    [400, invalid, "This organization has been disabled.", "account"],
+    [400, invalid, "max_tokens: 999999 > 64000, which is the maximum allowed", "caller"],
+    [400, invalid, "prompt is too long: 210000 tokens > 200000 maximum", "caller"],
+    [400, invalid, "temperature: range: 0..1", "caller"],
+    [400, invalid, "messages.0.content: 'Your credit balance is too low' is not valid", "caller"],
+    [400, invalid, "tools.0.name: 'This organization has been disabled' is no name", "caller"],
+    [400, invalid, "You have reached your specified limit of 20 strict tools", "caller"],
+    [409, "conflict_error", "The request conflicts with the current state", "caller"],
+    [413, "request_too_large", "Request exceeds the maximum size", "caller"],
+    [404, "not_found_error", "model: claude-none", "missing"],
+    [429, "rate_limit_error", "This request would exceed your account's rate limit.", "limited"],
+    [500, "api_error", "Internal server error", "provider"],
+    [504, "timeout_error", "The request timed out while processing", "provider"],
+    [529, "overloaded_error", "Overloaded", "provider"],
+  ] as const)("%d %s: %s has the fault %s", (status, type, message, fault) => {
+    const text = JSON.stringify({ type: "error", error: { type, message }, request_id: "req_011" });
+    const found = errorOfReply(status, "17", text, noSecrets);
+    expect(found.fault).toBe(fault);
+    if (fault === "caller") expect(found.shown?.message).toBe(message);
+    else if (fault !== "missing") expect(found.shown).toBeUndefined();
+    if (fault === "limited") expect(found.retryAfterMs).toBe(17_000);
+  });
+});

@@ -1,9 +1,15 @@
 import { describe, expect, test } from "bun:test";
 import { noUsage, type Usage } from "../../../src/contract/usage.ts";
-import { publicUsage } from "../../../src/gateway/decoding/publicAnswer.ts";
+import {
+  publicUsage,
+  publicCompletion,
+  type AnswerIdentity,
+} from "../../../src/gateway/decoding/publicAnswer.ts";
 import { ChatDecoder } from "../../../src/gateway/decoding/chatDecoder.ts";
 import { AnswerError, type ChatEvent } from "../../../src/providers/provider.ts";
 import { chunksOf } from "../../support/gateway/chatCalls.ts";
+import { openai } from "../../../src/providers/openai/openai.ts";
+import { chatEvent } from "../../support/provider/upstreamText.ts";
 
 const finished = { choices: [{ index: 0, delta: {}, finish_reason: "stop" }] };
 
@@ -147,5 +153,208 @@ describe("a provider cannot fill the memory with a stream that", () => {
     );
     push(decoder, 1);
     expect(() => push(decoder, 1)).toThrow(tooManyChoices);
+  });
+});
+
+const identity: AnswerIdentity = {
+  id: "chatcmpl-1",
+  model: "small",
+  created: 1,
+  unknownFields: "forward",
+};
+const done = "data: [DONE]\n\n";
+const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
+
+function decoderFor(stop: readonly string[], choiceCount = 1): ChatDecoder {
+  const readEvent = openai.chat.events();
+  return new ChatDecoder({ readEvent, identity, choiceCount, includeUsage: false, stop });
+}
+
+/** Everything that the client gets of a stream that is read in these pieces. */
+function shownText(pieces: readonly (string | Uint8Array)[], stop: readonly string[]): string {
+  const decoder = decoderFor(stop);
+  let text = "";
+  for (const piece of pieces) {
+    decoder.push(typeof piece === "string" ? Buffer.from(piece) : piece);
+    text += decoder.take() ?? "";
+  }
+  decoder.end();
+  text += decoder.take() ?? "";
+  return text + (decoder.isFinished ? decoder.ending(noUsage) : decoder.failure());
+}
+
+interface Shown {
+  index: number;
+  delta: { content?: string };
+  finish_reason: string | null;
+}
+
+function shown(pieces: readonly string[], stop: readonly string[]): Shown[] {
+  const text = shownText(pieces, stop);
+  return chunksOf({ text }).flatMap(({ choices }) => choices as Shown[]);
+}
+
+const deltas = (pieces: readonly string[], stop: readonly string[]): [object, string | null][] =>
+  shown(pieces, stop).map(({ delta, finish_reason }) => [delta, finish_reason]);
+
+const said = (text: string): string => chatEvent({ content: text });
+const call = { tool_calls: [{ index: 0, id: "c", function: { name: "f", arguments: "{}" } }] };
+
+describe("a stream whose stop sequences are the gateway's to keep", () => {
+  const cases: readonly (readonly [string, readonly string[], [object, string | null][]])[] = [
+    [
+      "ends before the sequence, and what follows is dropped",
+      [said("one EN"), said("D two"), chatEvent({ reasoning_content: "hm" }), chatEvent(call)],
+      [
+        [{ content: "one " }, null],
+        [{}, "stop"],
+      ],
+    ],
+    [
+      "shows the text before the sequence at once, the role with it",
+      [chatEvent({ role: "assistant", reasoning_content: "hm", content: "one END two" }), done],
+      [
+        [{ role: "assistant", reasoning_content: "hm", content: "one " }, null],
+        [{}, "stop"],
+      ],
+    ],
+    [
+      "is not ended by the provider's own reason behind it",
+      [said("END"), chatEvent({}, "length"), done],
+      [[{}, "stop"]],
+    ],
+    [
+      "ends also where the sequence comes with the finish",
+      [said("one E"), chatEvent({ content: "ND", ...call }, "tool_calls"), done],
+      [
+        [{ content: "one " }, null],
+        [{}, "stop"],
+      ],
+    ],
+    [
+      "is whole where none comes",
+      [chatEvent({ role: "assistant", content: "" }), said("one E"), chatEvent({}, "stop"), done],
+      [
+        [{ role: "assistant", content: "" }, null],
+        [{ content: "one " }, null],
+        [{ content: "E" }, "stop"],
+      ],
+    ],
+    [
+      "gives out what was kept back when something else comes",
+      [said("EN"), chatEvent(call), said("d"), chatEvent({}, "tool_calls"), done],
+      [
+        [{ ...call, content: "EN" }, null],
+        [{ content: "d" }, null],
+        [{}, "tool_calls"],
+      ],
+    ],
+    [
+      "never shows a sequence, also where something else comes in its middle",
+      [said("EN"), chatEvent({ reasoning_content: "hm" }), said("D!"), done],
+      [
+        [{ reasoning_content: "hm", content: "EN" }, null],
+        [{}, "stop"],
+      ],
+    ],
+    [
+      "gives out what was kept back when its provider fails",
+      [said("one EN")],
+      [
+        [{ content: "one " }, null],
+        [{ content: "EN" }, null],
+        [{}, "error"],
+      ],
+    ],
+  ];
+
+  test.each(cases)("%s", (_, pieces, expected) => {
+    expect(deltas(pieces, ["END"])).toEqual(expected);
+  });
+
+  test("is the same however the network cuts it", () => {
+    const bytes = Buffer.from(
+      [said("жук 🦆 E"), said("N"), said("DE"), chatEvent({}, "stop"), done].join(""),
+    );
+    const whole = shownText([bytes], ["END", "🦊"]);
+    for (let at = 1; at < bytes.length; at++) {
+      expect(shownText([bytes.subarray(0, at), bytes.subarray(at)], ["END", "🦊"])).toBe(whole);
+    }
+    expect(
+      shownText(
+        [...bytes].map((byte) => Uint8Array.of(byte)),
+        ["END", "🦊"],
+      ),
+    ).toBe(whole);
+    const texts = whole.match(/(?<="content":")[^"]*/g) ?? [];
+    expect(texts.join("")).toBe("жук 🦆 ");
+  });
+
+  test("is finished at the sequence, and reads on for its usage", () => {
+    const decoder = decoderFor(["END"]);
+    decoder.push(Buffer.from(said("END")));
+    expect([decoder.hasContent, decoder.isFinished, decoder.isClosed]).toEqual([true, true, false]);
+    decoder.push(Buffer.from(said("more") + chatEvent({}, "stop")));
+    decoder.push(Buffer.from(`data: ${JSON.stringify({ choices: [], usage })}\n\n${done}`));
+    expect([decoder.isClosed, decoder.usage?.completionTokens]).toEqual([true, 2]);
+    // What was dropped was generated all the same.
+    expect(decoder.textBytes).toBe(Buffer.byteLength("ENDmore"));
+  });
+
+  test("of two choices ends each where it ends", () => {
+    const second = (event: string): string => event.replace('"index":0', '"index":1');
+    const decoder = decoderFor(["END"], 2);
+    decoder.push(Buffer.from(said("a END") + second(said("b EN"))));
+    expect(decoder.isFinished).toBe(false);
+    decoder.push(Buffer.from(said("a") + second(said("d")) + second(chatEvent({}, "length"))));
+    expect(decoder.isFinished).toBe(true);
+    const text = (decoder.take() ?? "") + decoder.ending(noUsage);
+    const choices = chunksOf({ text }).flatMap((chunk) => chunk["choices"] as Shown[]);
+    const contents = [0, 1].map((at) =>
+      choices
+        .filter(({ index }) => index === at)
+        .map(({ delta }) => delta.content ?? "")
+        .join(""),
+    );
+    expect(contents).toEqual(["a ", "b ENd"]);
+    expect(choices.flatMap(({ finish_reason: reason }) => reason ?? [])).toEqual([
+      "stop",
+      "length",
+    ]);
+  });
+
+  test("is content once it began, even if all of it is kept back", () => {
+    const decoder = decoderFor(["END"]);
+    decoder.push(Buffer.from(said("E")));
+    expect([decoder.hasContent, decoder.take()]).toEqual([true, undefined]);
+  });
+});
+
+describe("a whole answer whose stop sequences are the gateway's to keep", () => {
+  const answer = (message: object, stop: readonly string[]) => {
+    const reply = { choices: [{ index: 0, finish_reason: "length", message, logprobs: {} }] };
+    const { completion, textBytes } = publicCompletion(reply, identity, stop);
+    return { choice: completion.choices[0] as object, textBytes };
+  };
+
+  test("ends before the sequence, without what was said behind it, which is counted all the same", () => {
+    const message = { content: "one END two", reasoning_content: "hm", refusal: "no", ...call };
+    expect(answer(message, ["END", "two"])).toEqual({
+      choice: {
+        index: 0,
+        finish_reason: "stop",
+        message: { role: "assistant", reasoning_content: "hm", content: "one " },
+      },
+      textBytes: Buffer.byteLength("one END twohmnof{}"),
+    });
+  });
+
+  test("is untouched where none comes", () => {
+    expect(answer({ content: "one", ...call }, ["END"]).choice).toEqual({
+      index: 0,
+      finish_reason: "length",
+      logprobs: {},
+      message: { role: "assistant", content: "one", ...call },
+    });
   });
 });

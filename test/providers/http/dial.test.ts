@@ -276,3 +276,24 @@ describe("a proxy", () => {
     );
   });
 });
+
+describe("a process that stands still during a dial", () => {
+  const connectTimeoutMs = 1500;
+  const options = { ca: testAuthority(), connectTimeoutMs };
+
+  test("connects though it stood still for longer than the timeout", async () => {
+    const server = serve(answer, { certificate: "localhost" });
+    const exchange = clientOf(`https://localhost:${server.port}`, options).send(request());
+    Bun.sleepSync(2 * connectTimeoutMs);
+    expect(await answerOf(exchange)).toBe("200 fine");
+  });
+
+  test("still times out where nothing answers", async () => {
+    const server = serve(() => {});
+    const startedMs = performance.now();
+    const { response } = clientOf(`https://localhost:${server.port}`, options).send(request());
+    Bun.sleepSync(connectTimeoutMs);
+    expect(await failureOf(response)).toBe("timeout");
+    expect(performance.now() - startedMs).toBeLessThan(3 * connectTimeoutMs);
+  });
+});

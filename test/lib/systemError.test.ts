@@ -1,8 +1,21 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test, afterAll, beforeAll } from "bun:test";
+import { refusalOf, pathStatus } from "../../src/lib/systemError.ts";
 import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { pathStatus } from "../../src/lib/systemError.ts";
+
+test.each([
+  ["ENOENT", "no such file"],
+  ["ENOTDIR", "no such file"],
+  ["EACCES", "permission denied"],
+  ["EPERM", "permission denied"],
+  ["EISDIR", "it is a folder"],
+  ["ENOSPC", "no room left on its disk"],
+  ["EROFS", "its disk is read-only"],
+  ["EIO", "error EIO"],
+])("the system's %s is told as: %s", (code, words) => {
+  expect(refusalOf(Object.assign(new Error("open '/secret/path'"), { code }))).toBe(words);
+});
 
 let folder: string;
 beforeAll(() => {

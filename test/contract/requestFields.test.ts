@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { refuseTools } from "../../src/contract/requestFields.ts";
+import { refuseTools, refuseLongPromptCacheTtl } from "../../src/contract/requestFields.ts";
 import { refusalOf } from "./refusal.ts";
 
 const image = { type: "image_generation" };
@@ -75,4 +75,45 @@ test.each<[string, unknown]>([
 
 test("where the operator refuses none, all tools pass", async () => {
   expect(await messageFor([image], [])).toBeUndefined();
+});
+
+const hour = { cache_control: { type: "ephemeral", ttl: "1h" } };
+const cacheMessageFor = async (body: Record<string, unknown>) => {
+  const refusal = await refusalOf(() => refuseLongPromptCacheTtl(body));
+  if (refusal !== undefined) expect(refusal.status).toBe(400);
+  return refusal?.message;
+};
+
+describe("a cache that costs more than the usual one is a 400", () => {
+  const text = { type: "text", text: "x", ...hour };
+  test.each<[string, Record<string, unknown>]>([
+    ["of the whole request", hour],
+    ["of a message", { messages: [{ role: "user", content: "x", ...hour }] }],
+    ["of a part", { messages: [{ role: "user", content: [{ type: "text" }, text] }] }],
+    [
+      "of a part in a part",
+      { messages: [{ content: [{ type: "tool_result", content: [text] }] }] },
+    ],
+    ["of a tool", { tools: [{ type: "function", function: { name: "f" }, ...hour }] }],
+    ["of a function", { tools: [{ type: "function", function: { name: "f", ...hour } }] }],
+    ["of Anthropic's own instructions", { system: [text] }],
+    ["of an item of an input", { input: [{ role: "user", content: [text] }] }],
+    ["in other letters", { Cache_Control: { type: "ephemeral", TTL: "1h" } }],
+    ["for no known time", { cache_control: { type: "ephemeral", ttl: 300 } }],
+  ])("%s", async (_, body) => {
+    expect(await cacheMessageFor(body)).toBe("cache_control beyond 5m is not supported");
+  });
+});
+
+test.each<[string, Record<string, unknown>]>([
+  ["without a time", { cache_control: { type: "ephemeral" } }],
+  ["for the usual time", { messages: [{ cache_control: { type: "ephemeral", ttl: "5m" } }] }],
+  ["for no time", { cache_control: { ttl: null } }],
+  ["that is none", { cache_control: null, ttl: "1h", metadata: { ttl: "1h" } }],
+  [
+    "whose words a schema bears",
+    { parameters: { properties: { cache_control: { properties: { ttl: {} } } } } },
+  ],
+])("a cache passes: %s", async (_, body) => {
+  expect(await cacheMessageFor(body)).toBeUndefined();
 });
