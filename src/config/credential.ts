@@ -36,7 +36,10 @@ export function readCredential(file: ProviderFile, at: string, inspection: Inspe
   const apiKey = readApiKey(file, at, inspection);
   const headers = readHeaders(file.headers ?? {}, `${at}.headers`, inspection);
   if (apiKey !== undefined && "authorization" in headers) {
-    inspection.problem(`${at}.headers`, "must not hold authorization beside an api_key: keep one");
+    inspection.problem(
+      `${at}.headers`,
+      "must not contain authorization when api_key is set: keep one of them",
+    );
   }
   const present = apiKey !== undefined || Object.keys(headers).some(holdsSecret);
   return { apiKey, headers, present };
@@ -47,7 +50,10 @@ function readApiKey(file: ProviderFile, at: string, inspection: Inspection): str
   const path = file.api_key_file ?? "";
   if (literal !== "") inspection.markSecret(`${at}.api_key`, literal);
   if (literal !== "" && path !== "") {
-    inspection.problem(`${at}.api_key_file`, "must not stand beside api_key: keep one of them");
+    inspection.problem(
+      `${at}.api_key_file`,
+      "must not be set together with api_key: keep one of them",
+    );
     return literal;
   }
   if (literal !== "") return checkKey(literal, `${at}.api_key`, inspection);
@@ -59,11 +65,11 @@ function readApiKey(file: ProviderFile, at: string, inspection: Inspection): str
 }
 
 function checkKey(apiKey: string, key: string, inspection: Inspection): string {
-  if (apiKey === "") inspection.problem(key, "its file is empty: put the key into it");
+  if (apiKey === "") inspection.problem(key, "the file is empty: write the key into it");
   else if (!/^[\x21-\x7e]{1,8192}$/.test(apiKey)) {
     inspection.problem(
       key,
-      "holds a blank or a character that no key has: look for a copying slip",
+      "contains a blank or another character that is not valid in a key: copy the key again",
     );
   }
   return apiKey;
@@ -80,8 +86,7 @@ function readHeaders(
     const lower = name.toLowerCase();
     const fault = faultOfHeader(lower, value ?? "");
     if (fault !== undefined) inspection.problem(key, fault);
-    else if (headers.has(lower))
-      inspection.problem(key, "stands twice: names are the same in any case");
+    else if (headers.has(lower)) inspection.problem(key, "is set twice: header names ignore case");
     if (holdsSecret(lower) && value) inspection.markSecret(key, value);
     headers.set(lower, value ?? "");
   }
@@ -92,11 +97,10 @@ function readHeaders(
 
 function faultOfHeader(name: string, value: string): string | undefined {
   // A token (https://www.rfc-editor.org/rfc/rfc9110#name-tokens) that begins like every real name; __proto__ does not.
-  if (!/^[a-z0-9][a-z0-9!#$%&'*+.^_`|~-]{0,127}$/.test(name))
-    return "is not a valid name of a header";
-  if (OWNED_HEADERS.has(name)) return "is a header that the gateway sets itself: remove it";
+  if (!/^[a-z0-9][a-z0-9!#$%&'*+.^_`|~-]{0,127}$/.test(name)) return "is not a valid header name";
+  if (OWNED_HEADERS.has(name)) return "is a header that the gateway sets: remove it";
   if (!/^[\t\x20-\x7e]*$/.test(value)) {
-    return "must have a value of plain ASCII text on one line";
+    return "must have a value of printable ASCII on one line";
   }
   return undefined;
 }

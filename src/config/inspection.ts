@@ -65,7 +65,7 @@ export class Inspection {
     if (UNFILLED.test(secret)) {
       this.warning(
         key,
-        "looks like a variable or a gap to fill, and is sent as it stands: an environment variable is written ${NAME}",
+        "looks like a variable or a placeholder, and is sent as written: write an environment variable as ${NAME}",
       );
     }
   }

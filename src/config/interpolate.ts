@@ -54,7 +54,7 @@ function textsIn(tree: unknown): readonly string[] {
   return Object.values(tree).flatMap(textsIn);
 }
 
-const advice = `give it a value and run this again, or restart a gateway that did not start with it; what a service has stands in ${ENVIRONMENT_FILE}, and as root \`set -a; . ${ENVIRONMENT_FILE}\` takes it from there`;
+const advice = `set it and run this again, or restart a gateway that started without it; a systemd service reads ${ENVIRONMENT_FILE}, and as root \`set -a; . ${ENVIRONMENT_FILE}\` loads it into the shell`;
 
 function interpolateText(
   text: string,

@@ -85,11 +85,11 @@ export function checkEnvironment(): void {
   const problems: string[] = [];
   if (process.env["NODE_TLS_REJECT_UNAUTHORIZED"] === "0") {
     problems.push(
-      "NODE_TLS_REJECT_UNAUTHORIZED: 0 would accept any certificate; unset it, and give a provider with a certificate authority of its own a ca_file",
+      "NODE_TLS_REJECT_UNAUTHORIZED: 0 accepts any certificate; unset it, and set ca_file for a provider with a private certificate authority",
     );
   }
   if ((process.env["BUN_OPTIONS"] ?? "") !== "") {
-    problems.push("BUN_OPTIONS: it can run foreign code inside this program; unset it");
+    problems.push("BUN_OPTIONS: it can run other code inside this program; unset it");
   }
   if (problems.length > 0) throw new ConfigError(problems);
 }
@@ -130,7 +130,7 @@ function readText(file: string): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch (error) {
-    throw new ConfigError([`${file}: is not UTF-8 text: save it as UTF-8`], { cause: error });
+    throw new ConfigError([`${file}: is not UTF-8: save the file as UTF-8`], { cause: error });
   }
 }
 
@@ -151,9 +151,9 @@ function parseToml(file: string, text: string): unknown {
 function adviceOn(what: string, line: string): string {
   const isUnquoted = FORGOTTEN_QUOTES.test(what);
   if ((isUnquoted || MORE_THAN_A_VALUE.test(what)) && NUMBER_FOR_PEOPLE.test(line)) {
-    return " (a number is digits alone, such as 25000)";
+    return " (write a number with digits only, such as 25000)";
   }
-  return isUnquoted ? " (text stands in quotes)" : "";
+  return isUnquoted ? " (write text in quotes)" : "";
 }
 
 function warnAboutReaders(file: string, inspection: Inspection): void {
@@ -162,7 +162,7 @@ function warnAboutReaders(file: string, inspection: Inspection): void {
   if ((statSync(file).mode & GROUP_AND_OTHERS) === 0) return;
   inspection.warning(
     file,
-    `is open to other users, and it holds ${inspection.plainSecrets.join(", ")}: chmod 600 it, or use \${NAME} or api_key_file`,
+    `is readable by other users and contains ${inspection.plainSecrets.join(", ")}: chmod 600 it, or use \${NAME} or api_key_file`,
   );
 }
 

@@ -70,7 +70,7 @@ function checkId(
 
 function checkName(name: string, key: string, inspection: Inspection): void {
   if (name === "" || name.length > 256 || hasUnprintable(name)) {
-    inspection.problem(key, "must have 1 to 256 characters, all of them visible");
+    inspection.problem(key, "must have 1 to 256 visible characters");
   }
 }
 
@@ -81,7 +81,7 @@ function readPrice(file: ModelFile, at: string, inspection: Inspection): Price {
     const price = file[name];
     const key = `${at}.${name}`;
     if (price === 0n && file.free !== true) {
-      inspection.problem(key, "is 0: write free = true too, if it is meant to cost nothing");
+      inspection.problem(key, "is 0: add free = true if the model costs nothing");
     }
     if (price === undefined && fallback === undefined && file.free !== true) {
       inspection.problem(
@@ -99,7 +99,7 @@ function readPrice(file: ModelFile, at: string, inspection: Inspection): Price {
     cacheWrite: read("rub_cache_write_per_1m", input),
   };
   if (file.free === true && Object.values(price).every((amount) => amount > 0n)) {
-    inspection.problem(`${at}.free`, "contradicts the prices: remove it, or set a price to 0");
+    inspection.problem(`${at}.free`, "is true, but no price is 0: remove it, or set a price to 0");
   }
   return price;
 }
@@ -144,7 +144,7 @@ function checkProvider(
     return;
   }
   if (provider.kind === "openai") return;
-  const fault = `needs a provider of kind openai, and this one is of kind ${provider.kind}`;
+  const fault = `requires a provider of kind openai, and the kind of this one is ${provider.kind}`;
   if (file.api === "responses") inspection.problem(`${at}.api`, fault);
   if (file.responses === true) inspection.problem(`${at}.responses`, fault);
 }
@@ -174,8 +174,7 @@ function warnAboutTwins(routes: readonly RouteConfig[], at: string, inspection: 
     const place = JSON.stringify([provider, model]);
     const first = seen.get(place);
     if (first === undefined) seen.set(place, index);
-    else
-      inspection.warning(`${at}.routes[${index}]`, `leads to the same place as routes[${first}]`);
+    else inspection.warning(`${at}.routes[${index}]`, `is the same route as routes[${first}]`);
   }
 }
 
@@ -192,14 +191,14 @@ function warnAboutLosses(
       if (price[side] === 0n || price[side] >= cost) continue;
       inspection.warning(
         `${at}.rub_${side}_per_1m`,
-        `sells below its cost at routes[${index}], ${price[side]} for ${cost}: prices are thousandths of a rouble per 1,000,000 tokens`,
+        `is below the cost of routes[${index}], ${price[side]} for ${cost}: prices are thousandths of a rouble per 1,000,000 tokens`,
       );
     }
   }
   if (price.cachedInput > price.input) {
     inspection.warning(
       `${at}.rub_cached_input_per_1m`,
-      `is dearer than the input itself, ${price.cachedInput} to ${price.input}: prices are thousandths of a rouble per 1,000,000 tokens`,
+      `is higher than the input price, ${price.cachedInput} to ${price.input}: prices are thousandths of a rouble per 1,000,000 tokens`,
     );
   }
 }

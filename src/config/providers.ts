@@ -41,21 +41,18 @@ function readProvider(file: ProviderFile, at: string, inspection: Inspection): P
   const baseUrl = readBaseUrl(file.base_url, `${at}.base_url`, inspection);
   const usual = USUAL_ADDRESSES[kind];
   if (usual !== undefined && baseUrl !== undefined && !/\/v\d\w*\/*$/.test(baseUrl.pathname)) {
-    inspection.warning(
-      `${at}.base_url`,
-      `does not end in a version, as ${usual} does; is that right?`,
-    );
+    inspection.warning(`${at}.base_url`, `does not end in a version as ${usual} does; check it`);
   }
   for (const name of OPENAI_KEYS) {
     if (kind === "openai" || file[name] === undefined) continue;
     inspection.problem(
       `${at}.${name}`,
-      `needs the kind openai, and this provider is of kind ${kind}`,
+      `requires kind openai, and the kind of this provider is ${kind}`,
     );
   }
   const credential = readCredential(file, at, inspection);
   if (baseUrl !== undefined && !credential.present && !isPrivate(baseUrl.hostname)) {
-    inspection.warning(at, "has no api_key and no header that could hold one; is that right?");
+    inspection.warning(at, "has no api_key and no header that can contain one; check it");
   }
   return {
     id: file.id ?? "",
@@ -74,9 +71,7 @@ function readProvider(file: ProviderFile, at: string, inspection: Inspection): P
       `${at}.drop_message_fields`,
       file.drop_message_fields ?? [],
       (name) =>
-        MESSAGE_FIELDS_NEEDED.has(name)
-          ? "names a field that messages cannot do without"
-          : undefined,
+        MESSAGE_FIELDS_NEEDED.has(name) ? "names a field that messages require" : undefined,
     ),
     ...readTimeouts(file, at, inspection),
     maxConcurrent: Number(file.max_concurrent ?? 0n),
@@ -110,7 +105,7 @@ function readBaseUrl(
   if (text === undefined) return undefined;
   const url = parseUrl(text);
   if (url === undefined) {
-    inspection.problem(key, "must be an address that begins with https:// or http://");
+    inspection.problem(key, "must be a URL that begins with https:// or http://");
     return undefined;
   }
   if (url.username !== "" || url.password !== "") {
@@ -120,13 +115,13 @@ function readBaseUrl(
   if (/\/(?:chat\/completions|responses|messages)\/*$/.test(url.pathname)) {
     inspection.problem(
       key,
-      "must end before /chat/completions, /responses or /messages: they are added to it",
+      "must not include /chat/completions, /responses or /messages: the gateway adds them",
     );
   }
   if (url.protocol === "http:" && !isPrivate(url.hostname)) {
     inspection.warning(
       key,
-      "is http:// to a public address: the key and all texts travel in the clear",
+      "is http:// to a public address: the key and all texts are sent unencrypted",
     );
   }
   return url;
@@ -135,17 +130,17 @@ function readBaseUrl(
 function readProxy(text: string, key: string, inspection: Inspection): string | undefined {
   if (text === "") return undefined;
   if (!/^http:\/\//i.test(text)) {
-    inspection.problem(key, "must begin with http://: a proxy is reached by plain HTTP");
+    inspection.problem(key, "must begin with http://: only HTTP proxies are supported");
     return undefined;
   }
   const url = parseUrl(text);
   if (url === undefined) {
-    inspection.problem(key, "must be an address such as http://user:password@host:port");
+    inspection.problem(key, "must be a URL such as http://user:password@host:port");
     return undefined;
   }
   if (url.username !== "" || url.password !== "") inspection.markSecret(key, url.password);
   if (!isDecodable(url.username) || !isDecodable(url.password)) {
-    inspection.problem(key, "has a user or password with a % that must be %25");
+    inspection.problem(key, "has a % in its user or password: write it as %25");
   }
   if (url.pathname !== "/" || /[?#]/.test(text)) {
     inspection.problem(
@@ -175,7 +170,7 @@ function readAuthority(path: string, key: string, inspection: Inspection): strin
   if (path === "") return undefined;
   const pem = readNamedFile(inspection, key, path);
   if (pem !== undefined && !isCertificate(pem)) {
-    inspection.problem(key, "its file is not a certificate in PEM form");
+    inspection.problem(key, "the file is not a PEM certificate");
   }
   return pem;
 }
@@ -188,7 +183,7 @@ function readMaxTokensField(value: string | undefined, at: string, inspection: I
   } else if (name !== "max_tokens" && name !== "max_completion_tokens") {
     inspection.warning(
       key,
-      "is a name that few providers know; one that ignores it answers at any length, beyond what is held",
+      "is a name that few providers know; a provider that ignores it can answer with more tokens than are held",
     );
   }
   return name;

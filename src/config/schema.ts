@@ -60,7 +60,7 @@ const RouteFile = table({
 });
 
 const ModelFile = table({
-  id: text("the name that clients ask for, in quotes"),
+  id: text("the model name that clients send, in quotes"),
   owned_by: Type.Optional(text()),
   rub_input_per_1m: Type.Optional(price()),
   rub_output_per_1m: Type.Optional(price()),
@@ -70,7 +70,7 @@ const ModelFile = table({
   max_output_tokens: wholeNumber(
     1,
     MODEL_TOKENS_MAX,
-    "the provider's true maximum, a whole number",
+    "the true maximum of the provider, a whole number",
   ),
   context_tokens: Type.Optional(wholeNumber(1, MODEL_TOKENS_MAX)),
   routes: Type.Array(RouteFile, {
@@ -81,7 +81,7 @@ const ModelFile = table({
 });
 
 const ProviderFile = table({
-  id: text("a short name of your own, in quotes"),
+  id: text("a short name that you choose, in quotes"),
   kind: Type.Optional(choice("openai", "anthropic", "gemini")),
   base_url: text('the address in quotes, such as "https://api.openai.com/v1"'),
   api_key: Type.Optional(text()),

@@ -52,7 +52,7 @@ function readServer(server: Section<"server">, inspection: Inspection): Settings
 function readDatabase(database: Section<"database">, inspection: Inspection): Settings["database"] {
   const path = database.path ?? "tollgate.db";
   if (path === "" || path.includes("\0") || path.startsWith(":memory:")) {
-    inspection.problem("database.path", "must name a file: balances have to outlive the process");
+    inspection.problem("database.path", "must be a file: balances must survive a restart");
   }
   return {
     path: inspection.absolutePath(path),
@@ -82,9 +82,7 @@ function readApi(api: Section<"api">, inspection: Inspection): Settings["api"] {
       "api.refused_fields",
       api.refused_fields ?? refused,
       (name) =>
-        REQUEST_FIELDS_NEEDED.has(name)
-          ? "names a field that requests cannot do without"
-          : undefined,
+        REQUEST_FIELDS_NEEDED.has(name) ? "names a field that requests require" : undefined,
     ),
     refusedTools: readNames(inspection, "api.refused_tools", api.refused_tools ?? []),
     sharedObjects: readNames(inspection, "api.shared_objects", api.shared_objects ?? []),
@@ -147,7 +145,7 @@ function readListen(inspection: Inspection, key: string, text: string): Listen {
   if (listen.kind === "tcp") return listen;
   const path = inspection.absolutePath(listen.path);
   if (!fitsSocketPath(path)) {
-    inspection.problem(key, "is too long for a unix socket: choose a path of at most 103 bytes");
+    inspection.problem(key, "is too long for a Unix socket: use a path of at most 103 bytes");
   }
   return { kind: "unix", path };
 }
@@ -157,17 +155,17 @@ function warnAboutListening(settings: Settings, inspection: Inspection): void {
   if (reachesBeyond(server.listen) && server.tls === undefined) {
     inspection.warning(
       "server.listen",
-      "listens beyond this machine without TLS, so keys travel in the clear; set tls_cert and tls_key, or put a proxy with TLS in front",
+      "listens on the network without TLS, so keys are sent unencrypted; set tls_cert and tls_key, or use a TLS proxy in front",
     );
   }
   if (metrics === undefined) return;
   if (reachesBeyond(metrics.listen)) {
-    inspection.warning("metrics.listen", "shows the metrics to other machines, without a key");
+    inspection.warning("metrics.listen", "serves the metrics to other machines without a key");
   }
   if (samePlace(server.listen, metrics.listen)) {
     inspection.problem(
       "metrics.listen",
-      "must differ from server.listen, in its port where one of them is every address",
+      "must differ from server.listen, and use another port if one of them listens on every address",
     );
   }
 }

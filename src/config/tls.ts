@@ -59,10 +59,10 @@ function checkPair(cert: string, key: string, inspection: Inspection): void {
   const certificate = certificateIn(cert);
   const privateKey = parsed(() => nodeCrypto().createPrivateKey(key));
   if (certificate === undefined) {
-    inspection.problem("server.tls_cert", "its file is not a certificate in PEM form");
+    inspection.problem("server.tls_cert", "the file is not a PEM certificate");
   }
   if (privateKey === undefined) {
-    inspection.problem("server.tls_key", "its file is not an unencrypted private key in PEM form");
+    inspection.problem("server.tls_key", "the file is not an unencrypted PEM private key");
   }
   if (certificate === undefined || privateKey === undefined) return;
   if (!certificate.checkPrivateKey(privateKey)) {
@@ -78,7 +78,7 @@ function checkServable(cert: string, key: string, inspection: Inspection): void 
   } catch (error) {
     inspection.problem(
       "server.tls_cert",
-      `cannot be served (${errorCode(error) ?? "unknown"}): its first certificate is whole, look at those behind it`,
+      `cannot be served (${errorCode(error) ?? "unknown"}): the first certificate is valid, check the certificates after it`,
     );
   }
 }
@@ -90,17 +90,17 @@ function warnAboutDates({ validFrom, validTo }: X509Certificate, inspection: Ins
   if (nowMs < beginMs) {
     inspection.warning(
       "server.tls_cert",
-      `its certificate is not valid yet, and clients refuse it until ${isoTime(beginMs)}: look at this machine's clock, and at the file`,
+      `the certificate is not valid before ${isoTime(beginMs)}, and clients reject it: check the clock of this machine and the file`,
     );
   }
   // One that is made for days is renewed in its last third.
   const soonMs = Math.min(CERTIFICATE_ENDS_SOON_MS, (endMs - beginMs) / 3);
   // A date that cannot be read is NaN, and tells nothing.
   if (!(endMs < nowMs + soonMs)) return;
-  const state = endMs < nowMs ? "has expired, and clients refuse it" : "expires soon";
+  const state = endMs < nowMs ? "has expired, and clients reject it" : "expires soon";
   inspection.warning(
     "server.tls_cert",
-    `its certificate ${state} (${isoTime(endMs)}): renew it, then reload the gateway (SIGHUP)`,
+    `the certificate ${state} (${isoTime(endMs)}): renew it, then reload the gateway (SIGHUP)`,
   );
 }
 

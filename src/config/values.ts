@@ -122,11 +122,11 @@ export function readNamedFile(
   } catch (error) {
     inspection.problem(
       key,
-      `its file cannot be read: ${refusalOf(error)} (a relative path starts at the config's folder)`,
+      `the file cannot be read: ${refusalOf(error)} (a relative path starts at the folder of the config)`,
     );
     return undefined;
   }
   if (bytes.length <= NAMED_FILE_BYTES_MAX) return bytes.toString("utf8");
-  inspection.problem(key, "its file is larger than 1MB: name another");
+  inspection.problem(key, "the file is larger than 1MB: use another file");
   return undefined;
 }

@@ -27,7 +27,7 @@ describe("the key", () => {
     expect(providerOf('api_key = ""\napi_key_file = ""')?.apiKey).toBeUndefined();
     expect(warningsOf("", "http://localhost:11434/v1")).toEqual([]);
     expect(warningsOf("")).toEqual([
-      "providers[0]: has no api_key and no header that could hold one; is that right?",
+      "providers[0]: has no api_key and no header that can contain one; check it",
     ]);
     expect(warningsOf('headers = { api-key = "${ONE_KEY}" }')).toEqual([]);
   });
@@ -37,7 +37,7 @@ describe("the key", () => {
   });
 
   const unfilled =
-    "looks like a variable or a gap to fill, and is sent as it stands: an environment variable is written ${NAME}";
+    "looks like a variable or a placeholder, and is sent as written: write an environment variable as ${NAME}";
   test.each([
     ['api_key = "$CANARY"', "api_key"],
     ['api_key = "$(CANARY)"', "api_key"],
@@ -61,39 +61,39 @@ describe("the key", () => {
   test.each([
     [
       'api_key = "canary"\napi_key_file = "x"',
-      "api_key_file: must not stand beside api_key: keep one of them",
+      "api_key_file: must not be set together with api_key: keep one of them",
     ],
     [
       'api_key = "canary key"',
-      "api_key: holds a blank or a character that no key has: look for a copying slip",
+      "api_key: contains a blank or another character that is not valid in a key: copy the key again",
     ],
     [
       'api_key = "canary\\n"',
-      "api_key: holds a blank or a character that no key has: look for a copying slip",
+      "api_key: contains a blank or another character that is not valid in a key: copy the key again",
     ],
     [
       'api_key = "canarÿ"',
-      "api_key: holds a blank or a character that no key has: look for a copying slip",
+      "api_key: contains a blank or another character that is not valid in a key: copy the key again",
     ],
     ["api_key = 123", "api_key: must be a text in quotes"],
     [`api_key = "${"k".repeat(8193)}"`, "api_key: must have at most 8192 characters"],
     [
       'api_key_file = "sk-canary"',
-      "api_key_file: its file cannot be read: no such file (a relative path starts at the config's folder)",
+      "api_key_file: the file cannot be read: no such file (a relative path starts at the folder of the config)",
     ],
     [
       'api_key_file = "."',
-      "api_key_file: its file cannot be read: it is a folder (a relative path starts at the config's folder)",
+      "api_key_file: the file cannot be read: it is a folder (a relative path starts at the folder of the config)",
     ],
-    ['api_key_file = "empty"', "api_key_file: its file is empty: put the key into it"],
+    ['api_key_file = "empty"', "api_key_file: the file is empty: write the key into it"],
     [
       'api_key_file = "two"',
-      "api_key_file: holds a blank or a character that no key has: look for a copying slip",
+      "api_key_file: contains a blank or another character that is not valid in a key: copy the key again",
     ],
-    ['api_key_file = "large"', "api_key_file: its file is larger than 1MB: name another"],
+    ['api_key_file = "large"', "api_key_file: the file is larger than 1MB: use another file"],
     [
       'api_key = "canary"\nheaders = { Authorization = "Bearer canary" }',
-      "headers: must not hold authorization beside an api_key: keep one",
+      "headers: must not contain authorization when api_key is set: keep one of them",
     ],
   ])("%.70j is refused, and not repeated", (lines, problem) => {
     const files = {
@@ -115,16 +115,16 @@ describe("headers", () => {
     });
   });
   test.each([
-    ['"a b" = "v"', '."a b": is not a valid name of a header'],
-    ['"" = "v"', '."": is not a valid name of a header'],
-    ['"a:b" = "v"', '."a:b": is not a valid name of a header'],
-    ['"a\\nb" = "v"', '."a\\nb": is not a valid name of a header'],
-    ['"__proto__" = "v"', ".__proto__: is not a valid name of a header"],
-    ['x-a = "canary\\r\\nx-b: c"', ".x-a: must have a value of plain ASCII text on one line"],
-    ['x-a = "канарейка"', ".x-a: must have a value of plain ASCII text on one line"],
+    ['"a b" = "v"', '."a b": is not a valid header name'],
+    ['"" = "v"', '."": is not a valid header name'],
+    ['"a:b" = "v"', '."a:b": is not a valid header name'],
+    ['"a\\nb" = "v"', '."a\\nb": is not a valid header name'],
+    ['"__proto__" = "v"', ".__proto__: is not a valid header name"],
+    ['x-a = "canary\\r\\nx-b: c"', ".x-a: must have a value of printable ASCII on one line"],
+    ['x-a = "канарейка"', ".x-a: must have a value of printable ASCII on one line"],
     ["x-a = 1", ".x-a: must be a text in quotes"],
     ['"a\\nb" = 1', '."a\\nb": must be a text in quotes'],
-    ['x-a = "1", X-A = "2"', ".X-A: stands twice: names are the same in any case"],
+    ['x-a = "1", X-A = "2"', ".X-A: is set twice: header names ignore case"],
   ])("{ %s } is refused", (entries, problem) => {
     expect(problemsOf(`headers = { ${entries} }`)).toEqual([`providers[0].headers${problem}`]);
   });
@@ -136,7 +136,7 @@ describe("headers", () => {
     ].flat(),
   )("%s is the gateway's own", (name) => {
     expect(problemsOf(`headers = { ${name} = "v" }`)).toEqual([
-      `providers[0].headers.${name}: is a header that the gateway sets itself: remove it`,
+      `providers[0].headers.${name}: is a header that the gateway sets: remove it`,
     ]);
   });
   test("are at most 64", () => {

@@ -50,7 +50,7 @@ describe("a variable in a text", () => {
       );
       const state = name === "EMPTY" ? "empty" : "not set";
       expect(problems).toEqual([
-        `a.b: the environment variable ${name} is ${state}: give it a value and run this again, or restart a gateway that did not start with it; what a service has stands in /etc/tollgate/environment, and as root \`set -a; . /etc/tollgate/environment\` takes it from there`,
+        `a.b: the environment variable ${name} is ${state}: set it and run this again, or restart a gateway that started without it; a systemd service reads /etc/tollgate/environment, and as root \`set -a; . /etc/tollgate/environment\` loads it into the shell`,
       ]);
     },
   );

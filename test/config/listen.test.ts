@@ -53,12 +53,12 @@ describe("server.listen", () => {
       path: longest,
     });
     expect(loadText(`server.listen = "unix:${longest}s"\n${minimal}`).problems).toEqual([
-      "server.listen: is too long for a unix socket: choose a path of at most 103 bytes",
+      "server.listen: is too long for a Unix socket: use a path of at most 103 bytes",
     ]);
   });
 
   const warning =
-    "server.listen: listens beyond this machine without TLS, so keys travel in the clear; set tls_cert and tls_key, or put a proxy with TLS in front";
+    "server.listen: listens on the network without TLS, so keys are sent unencrypted; set tls_cert and tls_key, or use a TLS proxy in front";
   test.each(["0.0.0.0:80", "[::]:80", "10.0.0.1:80", "gateway.example.org:80", "128.0.0.1:80"])(
     "%s without TLS is warned of",
     (text) => {
@@ -78,7 +78,8 @@ describe("server.listen", () => {
 });
 
 describe("metrics", () => {
-  const apart = "must differ from server.listen, in its port where one of them is every address";
+  const apart =
+    "must differ from server.listen, and use another port if one of them listens on every address";
   test("have a listener of their own", () => {
     expect(configOf(`metrics.listen = "127.0.0.1:9090"\n${minimal}`).metrics).toEqual({
       listen: { kind: "tcp", host: "127.0.0.1", port: 9090 },
@@ -121,7 +122,7 @@ describe("metrics", () => {
   });
   test("shown to other machines are warned of", () => {
     expect(loadText(`metrics.listen = "0.0.0.0:9090"\n${minimal}`).warnings).toEqual([
-      "metrics.listen: shows the metrics to other machines, without a key",
+      "metrics.listen: serves the metrics to other machines without a key",
     ]);
   });
 });

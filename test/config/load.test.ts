@@ -80,7 +80,7 @@ describe("a file that is not TOML", () => {
 
   test.each(["log.level = warn", "server.shutdown_grace = 30s", "server.max_body = 20MB"])(
     "%s: forgotten quotes are thought of",
-    (text) => expect(loadText(text).problems[0]).toEndWith(" (text stands in quotes)"),
+    (text) => expect(loadText(text).problems[0]).toEndWith(" (write text in quotes)"),
   );
 
   test.each([
@@ -91,7 +91,9 @@ describe("a file that is not TOML", () => {
     "max_output_tokens = 128k",
     "a = 25.000,5 # canary",
   ])("%s: a number that is written for people is thought of", (text) =>
-    expect(loadText(text).problems[0]).toEndWith(" (a number is digits alone, such as 25000)"),
+    expect(loadText(text).problems[0]).toEndWith(
+      " (write a number with digits only, such as 25000)",
+    ),
   );
 
   test("the error carries no cause that could print the lines around the fault", () => {
@@ -106,7 +108,7 @@ describe("a file that is not TOML", () => {
 
   test("bytes that are not UTF-8", () => {
     expect(loadText(new Uint8Array([0x61, 0xff])).problems).toEqual([
-      "FOLDER/config.toml: is not UTF-8 text: save it as UTF-8",
+      "FOLDER/config.toml: is not UTF-8: save the file as UTF-8",
     ]);
   });
 
@@ -139,11 +141,11 @@ provider = "two"
 `;
   const problems = [
     'metrics.listen: must be an address in quotes, such as "127.0.0.1:9090"',
-    "models[0].max_output_tokens: is required: the provider's true maximum, a whole number from 1 to 100000000",
+    "models[0].max_output_tokens: is required: the true maximum of the provider, a whole number from 1 to 100000000",
     'models[0].routes[0].provider: no provider has the id "two"; add one under [[providers]]',
     "models[0].rub_input_per_1m: must be a whole number of thousandths of a rouble per 1,000,000 tokens (25 roubles are 25000) from 0 to 1000000000",
     "models[0].rub_output_per_1m: is required: a whole number of thousandths of a rouble per 1,000,000 tokens (25 roubles are 25000), or write free = true",
-    "providers[0].base_url: must be an address that begins with https:// or http://",
+    "providers[0].base_url: must be a URL that begins with https:// or http://",
     "providers[1].base_ulr: unknown key; did you mean base_url?",
     'providers[1].base_url: is required: the address in quotes, such as "https://api.openai.com/v1"',
     'providers[1].id: "one" is already the id of providers[0]',
@@ -212,7 +214,7 @@ headers = { "X-Api-Key" = "canary", "x-team" = "plain" }
 `;
   test.each([0o640, 0o604, 0o644, 0o660, 0o620])("mode %o with secrets in it", (mode) => {
     expect(loadText(secrets, { mode }).warnings).toContain(
-      "FOLDER/config.toml: is open to other users, and it holds providers[0].api_key, providers[0].headers.X-Api-Key, providers[0].proxy: chmod 600 it, or use ${NAME} or api_key_file",
+      "FOLDER/config.toml: is readable by other users and contains providers[0].api_key, providers[0].headers.X-Api-Key, providers[0].proxy: chmod 600 it, or use ${NAME} or api_key_file",
     );
   });
   const about = "is open to other users";
@@ -249,8 +251,8 @@ describe("the environment that the runtime itself reads", () => {
     const error = problemsWith({ NODE_TLS_REJECT_UNAUTHORIZED: "0", BUN_OPTIONS: "--preload x" });
     expect(error).toBeInstanceOf(ConfigError);
     expect(error).toHaveProperty("problems", [
-      "NODE_TLS_REJECT_UNAUTHORIZED: 0 would accept any certificate; unset it, and give a provider with a certificate authority of its own a ca_file",
-      "BUN_OPTIONS: it can run foreign code inside this program; unset it",
+      "NODE_TLS_REJECT_UNAUTHORIZED: 0 accepts any certificate; unset it, and set ca_file for a provider with a private certificate authority",
+      "BUN_OPTIONS: it can run other code inside this program; unset it",
     ]);
   });
 });

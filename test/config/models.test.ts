@@ -50,13 +50,13 @@ describe("id", () => {
     "%j is refused",
     (id) => {
       expect(problemsOf({ id: `"${id}"` })).toEqual([
-        "models[0].id: must have 1 to 256 characters, all of them visible",
+        "models[0].id: must have 1 to 256 visible characters",
       ]);
     },
   );
   test("is required and stands once", () => {
     expect(loadText(provider + model({}) + model({ id: undefined }) + model({})).problems).toEqual([
-      "models[1].id: is required: the name that clients ask for, in quotes",
+      "models[1].id: is required: the model name that clients send, in quotes",
       'models[2].id: "small" is already the id of models[0]',
     ]);
   });
@@ -66,7 +66,7 @@ test("owned_by is the first route's provider unless it is given", () => {
   expect(modelOf({})?.ownedBy).toBe("one");
   expect(modelOf({ owned_by: '"Meta AI"' })?.ownedBy).toBe("Meta AI");
   expect(problemsOf({ owned_by: '""' })).toEqual([
-    "models[0].owned_by: must have 1 to 256 characters, all of them visible",
+    "models[0].owned_by: must have 1 to 256 visible characters",
   ]);
 });
 
@@ -79,15 +79,15 @@ describe("a price that is most likely in a wrong unit is warned of", () => {
   test("where it is below what a route costs", () => {
     const below = { rub_input_per_1m: "9", rub_output_per_1m: "19" };
     expect(warningsOf(below, `provider = "one"\n[[models.routes]]\n${costs}`)).toEqual([
-      "models[0].routes[1]: leads to the same place as routes[0]",
-      `models[0].rub_input_per_1m: sells below its cost at routes[1], 9 for 10: ${unit}`,
-      `models[0].rub_output_per_1m: sells below its cost at routes[1], 19 for 20: ${unit}`,
+      "models[0].routes[1]: is the same route as routes[0]",
+      `models[0].rub_input_per_1m: is below the cost of routes[1], 9 for 10: ${unit}`,
+      `models[0].rub_output_per_1m: is below the cost of routes[1], 19 for 20: ${unit}`,
     ]);
   });
 
   test("where what is read from a cache is dearer than what is not", () => {
     expect(warningsOf({ rub_cached_input_per_1m: "11" })).toEqual([
-      `models[0].rub_cached_input_per_1m: is dearer than the input itself, 11 to 10: ${unit}`,
+      `models[0].rub_cached_input_per_1m: is higher than the input price, 11 to 10: ${unit}`,
     ]);
   });
 
@@ -142,7 +142,7 @@ describe("prices", () => {
       ]);
     });
     test("0 needs free = true", () => {
-      const problem = "is 0: write free = true too, if it is meant to cost nothing";
+      const problem = "is 0: add free = true if the model costs nothing";
       expect(problemsOf({ [name]: "0" })).toEqual([`models[0].${name}: ${problem}`]);
       expect(problemsOf({ [name]: "0", free: "false" })).toEqual([`models[0].${name}: ${problem}`]);
       expect(problemsOf({ [name]: "0", free: "true" })).toEqual([]);
@@ -165,7 +165,7 @@ describe("prices", () => {
 
   test("and free = true must not contradict each other", () => {
     expect(problemsOf({ free: "true" })).toEqual([
-      "models[0].free: contradicts the prices: remove it, or set a price to 0",
+      "models[0].free: is true, but no price is 0: remove it, or set a price to 0",
     ]);
     expect(problemsOf({ free: '"yes"' })).toEqual([
       "models[0].free: must be true or false, without quotes",
@@ -181,12 +181,12 @@ describe("tokens", () => {
   test.each(["0", "-1", "100000001", "1.0", '"1"'])("%s is refused", (value) => {
     expect(problemsOf({ max_output_tokens: value, context_tokens: value })).toEqual([
       "models[0].context_tokens: must be a whole number from 1 to 100000000",
-      "models[0].max_output_tokens: must be the provider's true maximum, a whole number from 1 to 100000000",
+      "models[0].max_output_tokens: must be the true maximum of the provider, a whole number from 1 to 100000000",
     ]);
   });
   test("max_output_tokens is required", () => {
     expect(problemsOf({ max_output_tokens: undefined })).toEqual([
-      "models[0].max_output_tokens: is required: the provider's true maximum, a whole number from 1 to 100000000",
+      "models[0].max_output_tokens: is required: the true maximum of the provider, a whole number from 1 to 100000000",
     ]);
   });
 });
@@ -226,8 +226,8 @@ describe("routes", () => {
       'provider = "${ONE_KEY}"',
       "provider: no provider has the id (from the environment); add one under [[providers]]",
     ],
-    [`${route}model = ""`, "model: must have 1 to 256 characters, all of them visible"],
-    [`${route}model = "a\\tb"`, "model: must have 1 to 256 characters, all of them visible"],
+    [`${route}model = ""`, "model: must have 1 to 256 visible characters"],
+    [`${route}model = "a\\tb"`, "model: must have 1 to 256 visible characters"],
     [`${route}api = "completions"`, 'api: must be one of: "chat", "responses"'],
     [`${route}responses = "yes"`, "responses: must be true or false, without quotes"],
     [`${route}priority = -1`, "priority: must be a whole number from 0 to 1000000"],
@@ -257,7 +257,7 @@ describe("routes", () => {
     const lines = 'provider = "two"\napi = "responses"\nresponses = true';
     const { problems } = loadText(other + model({}, lines));
     expect(problems).toContain(
-      `models[0].routes[0].responses: needs a provider of kind openai, and this one is of kind ${kind}`,
+      `models[0].routes[0].responses: requires a provider of kind openai, and the kind of this one is ${kind}`,
     );
     expect(problems).toContainEqual(expect.stringMatching(/^models\[0\]\.routes\[0\]\.api: /));
   });
@@ -287,7 +287,7 @@ describe("routes", () => {
     const again = '\n[[models.routes]]\nprovider = "one"\nmodel = ';
     const lines = `${route}${again}"other"${again}"small"`;
     expect(loadText(provider + model({}, lines)).warnings).toEqual([
-      "models[0].routes[2]: leads to the same place as routes[0]",
+      "models[0].routes[2]: is the same route as routes[0]",
     ]);
   });
 });

@@ -65,16 +65,16 @@ describe("base_url", () => {
   });
 
   test.each([
-    ["", "must be an address that begins with https:// or http://"],
-    ["api.openai.com/v1", "must be an address that begins with https:// or http://"],
-    ["ftp://one.example", "must be an address that begins with https:// or http://"],
-    ["file:///etc/passwd", "must be an address that begins with https:// or http://"],
-    ["https://", "must be an address that begins with https:// or http://"],
-    ["https:one.example", "must be an address that begins with https:// or http://"],
-    ["https://one.example:99999", "must be an address that begins with https:// or http://"],
-    ["https://one.example/v1 ", "must be an address that begins with https:// or http://"],
-    ["https://one.exa\nmple/v1", "must be an address that begins with https:// or http://"],
-    ["https:\\\\one.example/v1", "must be an address that begins with https:// or http://"],
+    ["", "must be a URL that begins with https:// or http://"],
+    ["api.openai.com/v1", "must be a URL that begins with https:// or http://"],
+    ["ftp://one.example", "must be a URL that begins with https:// or http://"],
+    ["file:///etc/passwd", "must be a URL that begins with https:// or http://"],
+    ["https://", "must be a URL that begins with https:// or http://"],
+    ["https:one.example", "must be a URL that begins with https:// or http://"],
+    ["https://one.example:99999", "must be a URL that begins with https:// or http://"],
+    ["https://one.example/v1 ", "must be a URL that begins with https:// or http://"],
+    ["https://one.exa\nmple/v1", "must be a URL that begins with https:// or http://"],
+    ["https:\\\\one.example/v1", "must be a URL that begins with https:// or http://"],
     [
       "https://canary@one.example/v1",
       "must not contain a user or password: use api_key or headers",
@@ -88,15 +88,15 @@ describe("base_url", () => {
     ["https://one.example/v1#canary", "must not contain a query (?) or fragment (#)"],
     [
       "https://one.example/v1/chat/completions",
-      "must end before /chat/completions, /responses or /messages: they are added to it",
+      "must not include /chat/completions, /responses or /messages: the gateway adds them",
     ],
     [
       "https://one.example/v1/responses/",
-      "must end before /chat/completions, /responses or /messages: they are added to it",
+      "must not include /chat/completions, /responses or /messages: the gateway adds them",
     ],
     [
       "https://one.example/v1/messages",
-      "must end before /chat/completions, /responses or /messages: they are added to it",
+      "must not include /chat/completions, /responses or /messages: the gateway adds them",
     ],
   ])("%j is refused", (text, problem) => {
     expect(problemsOf(key, text)).toEqual([`providers[0].base_url: ${problem}`]);
@@ -115,7 +115,7 @@ describe("base_url", () => {
       [usual, 0],
       ["https://one.example/other/v2/", 0],
     ])("%s is warned of where it has none", (text, count) => {
-      const warning = `providers[0].base_url: does not end in a version, as ${usual} does; is that right?`;
+      const warning = `providers[0].base_url: does not end in a version as ${usual} does; check it`;
       expect(warningsOf(`${key}\nkind = "${kind}"`, text)).toEqual(
         Array.from({ length: count }, () => warning),
       );
@@ -158,7 +158,7 @@ describe("base_url", () => {
     "http://169.254.169.254",
   ])("%s is warned of", (text) => {
     expect(warningsOf(key, text)).toEqual([
-      "providers[0].base_url: is http:// to a public address: the key and all texts travel in the clear",
+      "providers[0].base_url: is http:// to a public address: the key and all texts are sent unencrypted",
     ]);
   });
 });
@@ -173,16 +173,16 @@ describe("proxy", () => {
     expect(providerOf(`proxy = "${text}"`)?.proxyUrl).toBe(url);
   });
   test.each([
-    ["proxy.example:3128", "must begin with http://: a proxy is reached by plain HTTP"],
+    ["proxy.example:3128", "must begin with http://: only HTTP proxies are supported"],
     [
       "socks5://canary@proxy.example:1080",
-      "must begin with http://: a proxy is reached by plain HTTP",
+      "must begin with http://: only HTTP proxies are supported",
     ],
-    ["http://proxy .example", "must be an address such as http://user:password@host:port"],
-    ["https://proxy.example", "must begin with http://: a proxy is reached by plain HTTP"],
-    ["http://%zz:canary@proxy.example:1", "has a user or password with a % that must be %25"],
-    ["http://canary:100%@proxy.example:1", "has a user or password with a % that must be %25"],
-    ["http://canary:%ff@proxy.example:1", "has a user or password with a % that must be %25"],
+    ["http://proxy .example", "must be a URL such as http://user:password@host:port"],
+    ["https://proxy.example", "must begin with http://: only HTTP proxies are supported"],
+    ["http://%zz:canary@proxy.example:1", "has a % in its user or password: write it as %25"],
+    ["http://canary:100%@proxy.example:1", "has a % in its user or password: write it as %25"],
+    ["http://canary:%ff@proxy.example:1", "has a % in its user or password: write it as %25"],
     [
       "http://proxy.example/canary",
       'must be of the form "http://user:password@host:port" and nothing more',
@@ -206,12 +206,12 @@ describe("ca_file", () => {
   });
   test("holds a certificate", () => {
     expect(loadText(provider('ca_file = "a"'), { files: { a: "canary" } }).problems).toEqual([
-      "providers[0].ca_file: its file is not a certificate in PEM form",
+      "providers[0].ca_file: the file is not a PEM certificate",
     ]);
   });
   test("exists", () => {
     expect(problemsOf('ca_file = "lost.pem"')).toEqual([
-      "providers[0].ca_file: its file cannot be read: no such file (a relative path starts at the config's folder)",
+      "providers[0].ca_file: the file cannot be read: no such file (a relative path starts at the folder of the config)",
     ]);
   });
 });
@@ -226,7 +226,7 @@ describe("max_tokens_field", () => {
   test("another is taken with a warning", () => {
     expect(providerOf('max_tokens_field = "max_token"')?.maxTokensField).toBe("max_token");
     expect(warningsOf(`${key}\nmax_tokens_field = "max_token"`)).toContain(
-      "providers[0].max_tokens_field: is a name that few providers know; one that ignores it answers at any length, beyond what is held",
+      "providers[0].max_tokens_field: is a name that few providers know; a provider that ignores it can answer with more tokens than are held",
     );
   });
   test.each(["", "max tokens", "0a", 'a\\"b', "a".repeat(65)])("%j is refused", (name) => {
@@ -256,7 +256,7 @@ describe("drop_message_fields", () => {
   });
   test.each(["role", "content", "tool_calls", "tool_call_id", "name"])("never %s", (name) => {
     expect(problemsOf(`drop_message_fields = ["a", "${name}"]`)).toEqual([
-      "providers[0].drop_message_fields[1]: names a field that messages cannot do without",
+      "providers[0].drop_message_fields[1]: names a field that messages require",
     ]);
   });
   test.each([
@@ -277,7 +277,7 @@ describe.each(["bounds_reasoning = false", "stream_usage = false", 'drop_message
     test.each(["anthropic", "gemini"])("is nothing for the kind %s", (kind) => {
       const name = line.split(" ")[0];
       expect(problemsOf(`${line}\nkind = "${kind}"`)).toEqual([
-        `providers[0].${name}: needs the kind openai, and this provider is of kind ${kind}`,
+        `providers[0].${name}: requires kind openai, and the kind of this provider is ${kind}`,
       ]);
     });
   },

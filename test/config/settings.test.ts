@@ -105,7 +105,7 @@ describe("lists of names", () => {
   test.each([
     [
       'api.refused_fields = ["model"]',
-      "api.refused_fields[0]: names a field that requests cannot do without",
+      "api.refused_fields[0]: names a field that requests require",
     ],
     [
       'api.refused_fields = ["a", ""]',
@@ -155,7 +155,7 @@ describe("database.path", () => {
   });
   test.each(['""', '":memory:"', '"a\\u0000b"'])("%s is refused", (value) => {
     expect(loadText(`database.path = ${value}\n${minimal}`).problems).toEqual([
-      "database.path: must name a file: balances have to outlive the process",
+      "database.path: must be a file: balances must survive a restart",
     ]);
   });
 });

@@ -49,7 +49,7 @@ describe("TLS", () => {
       expect(problemsOf(cert + authority)).toEqual([]);
       expect(problemsOf(cert + spoil(authority))).toEqual([
         expect.stringMatching(
-          /^server\.tls_cert: cannot be served \(ERR_OSSL_[A-Z0-9_]+\): its first certificate is whole, look at those behind it$/,
+          /^server\.tls_cert: cannot be served \(ERR_OSSL_[A-Z0-9_]+\): the first certificate is valid, check the certificates after it$/,
         ),
       ]);
     });
@@ -74,13 +74,13 @@ describe("TLS", () => {
         const expected = (state: string) => [
           expect.stringMatching(
             new RegExp(
-              `^server.tls_cert: its certificate ${state} \\(2[^)]+Z\\): renew it, then reload`,
+              `^server.tls_cert: the certificate ${state} \\(2[^)]+Z\\): renew it, then reload`,
             ),
           ),
         ];
         for (const days of well) expect(warningsAfter(days)).toEqual([]);
         expect(warningsAfter(soon)).toEqual(expected("expires soon"));
-        expect(warningsAfter(over)).toEqual(expected("has expired, and clients refuse it"));
+        expect(warningsAfter(over)).toEqual(expected("has expired, and clients reject it"));
       });
     },
   );
@@ -94,7 +94,7 @@ describe("TLS", () => {
       const load = () => loadConfig({ path: file, clock }).warnings;
       expect(withEnvironment({ ONE_KEY: "sk-one" }, load)).toEqual([
         expect.stringMatching(
-          /^server\.tls_cert: its certificate is not valid yet, and clients refuse it until 2[^ ]+Z: look at this machine's clock, and at the file$/,
+          /^server\.tls_cert: the certificate is not valid before 2[^ ]+Z, and clients reject it: check the clock of this machine and the file$/,
         ),
       ]);
     });
@@ -112,15 +112,15 @@ describe("TLS", () => {
     [
       both,
       [
-        "server.tls_cert: its file is not a certificate in PEM form",
-        "server.tls_key: its file is not an unencrypted private key in PEM form",
+        "server.tls_cert: the file is not a PEM certificate",
+        "server.tls_key: the file is not an unencrypted PEM private key",
       ],
     ],
     [
       both.replaceAll(".pem", ".lost"),
       [
-        "server.tls_cert: its file cannot be read: no such file (a relative path starts at the config's folder)",
-        "server.tls_key: its file cannot be read: no such file (a relative path starts at the config's folder)",
+        "server.tls_cert: the file cannot be read: no such file (a relative path starts at the folder of the config)",
+        "server.tls_key: the file cannot be read: no such file (a relative path starts at the folder of the config)",
       ],
     ],
   ])("%j", (text, problems) => {
