@@ -86,8 +86,10 @@ describe("doctor, where all is well", () => {
   test("ends with 0, also before the first start, and makes no database", async () => {
     const { status, messages } = await examine(desk);
     expect(status).toBe(0);
-    expect(messages["database"]).toStartWith(`there is none yet at ${desk.database}: \`tollgate`);
-    expect(messages["clock"]).toEndWith("the books have no entry yet to compare it with");
+    expect(messages["database"]).toStartWith(
+      `there is no database yet at ${desk.database}: \`tollgate`,
+    );
+    expect(messages["clock"]).toEndWith("the ledger has no entry yet to compare with");
     expect(await readdir(desk.folder)).toEqual(["config.toml"]);
   });
 
@@ -99,7 +101,7 @@ describe("doctor, where all is well", () => {
     expect(failed).toEqual([]);
     expect(messages["database"]).toStartWith(`${desk.database} is in order (`);
     expect(messages["database"]).toContain("schema 4 of 4, no gateway is running on it");
-    expect(messages["clock"]).toContain("not behind the last entry of the books");
+    expect(messages["clock"]).toContain("not before the last ledger entry");
     expect(await readFile(desk.database)).toEqual(before);
     expect(await exists(`${desk.database}.lock`)).toBe(false);
     expect(await desk.json("audit")).toMatchObject({ ok: true });
@@ -107,7 +109,7 @@ describe("doctor, where all is well", () => {
 
   test("asks the providers nothing", async () => {
     provider.forget();
-    expect((await examine(desk)).messages["providers"]).toStartWith("1 of 1 can be connected to");
+    expect((await examine(desk)).messages["providers"]).toStartWith("1 of 1 accept connections");
     expect(provider.requests).toEqual([]);
   });
 
@@ -116,9 +118,7 @@ describe("doctor, where all is well", () => {
     for (let run = 0; run < 2; run += 1) {
       const { failed, messages } = await examine(desk);
       expect(failed).toEqual([]);
-      expect(messages["database"]).toContain(
-        "schema 2 of 4, the next command brings it up to date",
-      );
+      expect(messages["database"]).toContain("schema 2 of 4, the next command migrates it");
     }
   });
 
@@ -166,7 +166,7 @@ const scenes: readonly Scene[] = [
     what: "a database with a page that is not what it was",
     spoil: damage,
     failed: ["database"],
-    message: () => `${desk.database} is damaged: stop the gateway, keep a copy of the file`,
+    message: () => `${desk.database} is damaged: stop the gateway, copy the file`,
   },
   {
     what: "a database that lacks a trigger",
@@ -176,7 +176,7 @@ const scenes: readonly Scene[] = [
     },
     failed: ["database"],
     message: () =>
-      `${desk.database} does not have tollgate's schema: stop the gateway, keep a copy of the file, and put a backup in its place; trigger ledger_keeps is missing`,
+      `${desk.database} does not have tollgate's schema: stop the gateway, copy the file, and restore a backup; trigger ledger_keeps is missing`,
   },
   {
     what: "a database that says it is of an older version, and is not",
@@ -195,7 +195,7 @@ const scenes: readonly Scene[] = [
     },
     failed: ["database"],
     message: () =>
-      `${desk.database} has keys or accounts that are damaged: set them anew, or put a backup in the place of the file; account alice: is neither`,
+      `${desk.database} has keys or accounts that are damaged: set them again, or restore a backup; account alice: is neither`,
   },
   {
     what: "a database with two names",
@@ -216,25 +216,25 @@ const scenes: readonly Scene[] = [
     what: "a clock behind the books",
     spoil: () => credit(desk, Date.now() + HOUR_MS),
     failed: ["clock"],
-    message: () => "but the last entry of the books is of 2",
+    message: () => "but the last ledger entry is from 2",
   },
   {
     what: "few open files",
     spoil: () => newDesk(config, ["sh", "-c", 'ulimit -n 500; exec "$@"', "sh"]),
     failed: ["limits"],
-    message: () => "500 open files at once",
+    message: () => "500 open files allowed",
   },
   {
     what: "options slipped to the runtime",
     spoil: () => newDesk(config, ["env", "BUN_OPTIONS=--smol"]),
     failed: ["environment"],
-    message: () => "BUN_OPTIONS: it can run foreign code inside this program; unset it",
+    message: () => "BUN_OPTIONS: it can run other code inside this program; unset it",
   },
   {
     what: "certificates that nobody verifies",
     spoil: () => newDesk(config, ["env", "NODE_TLS_REJECT_UNAUTHORIZED=0"]),
     failed: ["environment"],
-    message: () => "NODE_TLS_REJECT_UNAUTHORIZED: 0 would accept any certificate; unset it",
+    message: () => "NODE_TLS_REJECT_UNAUTHORIZED: 0 accepts any certificate; unset it",
   },
   {
     what: "a folder for the database that is not there",
@@ -258,7 +258,7 @@ const scenes: readonly Scene[] = [
       credit(desk, Date.now());
     },
     failed: ["config", "providers"],
-    message: () => "not looked at, for the config has problems: mend them first",
+    message: () => "not checked, because the config has problems: correct them first",
   },
   {
     what: "a database that others can read",
@@ -287,7 +287,7 @@ const scenes: readonly Scene[] = [
       await chmod(desk.database, 0o400);
     },
     failed: ["permissions"],
-    message: () => `${desk.database} is closed to its own owner (mode 0400): chmod 600 it`,
+    message: () => `${desk.database} is not accessible to its owner (mode 0400): chmod 600 it`,
   },
   {
     what: "a folder in which anybody can replace the database",
@@ -299,7 +299,7 @@ const scenes: readonly Scene[] = [
     what: "a config that anybody can change",
     spoil: () => chmod(desk.config, 0o666),
     failed: ["permissions"],
-    message: () => `${desk.config} can be changed by every user (mode 0666): chmod o-w it`,
+    message: () => `${desk.config} is writable by every user (mode 0666): chmod o-w it`,
   },
   {
     what: "a config that others can read, with a key in it",
@@ -307,7 +307,7 @@ const scenes: readonly Scene[] = [
       newDesk(`${config}\n[[providers]]\nid = "b"\nbase_url = "${baseUrl}"\napi_key = "${secret}"`),
     failed: ["permissions"],
     message: () =>
-      `${desk.config} is open to other users (mode 0644), and it holds providers[1].api_key`,
+      `${desk.config} is open to other users (mode 0644), and contains providers[1].api_key`,
   },
   {
     what: "a key of the certificate that every user can read",
@@ -338,7 +338,7 @@ describe("doctor finds", () => {
     const { failed, messages } = await examine(desk);
     expect(failed).toEqual([]);
     expect(messages["permissions"]).toBe(
-      "only its owner can read the database; only owners and groups can replace it or change the config",
+      "only the owner can read the database; other users cannot replace it or change the config",
     );
   });
 
@@ -370,7 +370,7 @@ describe("doctor finds", () => {
     const needing = ["config", "clock", "disk", "permissions", "database", "providers"];
     expect(failed).toEqual(needing);
     expect(messages["config"]).toStartWith("no config: ");
-    expect(messages["database"]).toStartWith("not looked at, for the config cannot be read");
+    expect(messages["database"]).toStartWith("not checked, because the config cannot be read");
   });
 
   test("a database of an older version with a gateway of that version at work", async () => {
@@ -380,7 +380,7 @@ describe("doctor finds", () => {
       const { failed, messages } = await examine(desk);
       expect(failed).toEqual(["database"]);
       expect(messages["database"]).toEndWith(
-        "if it did not just start, it is of another version: restart it",
+        "unless it has just started, it has another version: restart it",
       );
     } finally {
       lock?.release();

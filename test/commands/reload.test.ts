@@ -55,7 +55,7 @@ test.each([
         local: { base_url: "http://127.0.0.1:9/v1", api_key: "${NEW_SINCE_THE_START}" },
       },
     }),
-    "restart a gateway that did not start with it",
+    "restart a gateway that started without it",
   ],
   [
     "has a proxy that cannot be used",

@@ -14,7 +14,7 @@ test(
       const { status, messages } = await examine(gateway.desk);
       expect(status).toBe(0);
       expect(messages["database"]).toContain("a gateway is running on it");
-      expect(messages["clock"]).toContain("not behind the last entry of the books");
+      expect(messages["clock"]).toContain("not before the last ledger entry");
       expect((await fetch(`${gateway.url}/healthz`)).status).toBe(200);
       await gateway.kill();
       expect((await examine(gateway.desk)).messages["database"]).toContain("no gateway is running");

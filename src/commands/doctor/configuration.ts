@@ -47,7 +47,7 @@ function readWithoutSecrets(path: string | undefined): KnownConfig | undefined {
 export function examineEnvironment(): Verdict {
   try {
     checkEnvironment();
-    return passed("nothing in it changes the program behind the config's back");
+    return passed("no environment variable overrides the config");
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     return failed(...error.problems);
@@ -61,18 +61,20 @@ const REACHED_WITHIN_MS = 5000;
 export async function examineProviders({ config, plainSecrets }: KnownConfig): Promise<Verdict> {
   // Without the secrets nobody knows through which proxy, and by which authority, a provider is reached.
   if (plainSecrets === undefined) {
-    return failed("not looked at, for the config has problems: mend them first");
+    return failed("not checked, because the config has problems: correct them first");
   }
   const { providers } = config;
-  if (providers.length === 0) return passed("the config has none");
+  if (providers.length === 0) return passed("the config has no providers");
   const found = await Promise.all(providers.map(problemOf));
   const problems = found.filter((problem) => problem !== undefined);
   const notes = providers.filter((one, at) => found[at] === undefined && isBehindPlainProxy(one));
-  const reached = `${providers.length - problems.length} of ${providers.length} can be connected to`;
+  const reached = `${providers.length - problems.length} of ${providers.length} accept connections`;
   const lines = [
-    `${reached}; \`tollgate check --live\` asks each route for a token`,
+    `${reached}; \`tollgate check --live\` sends a small request to each route`,
     ...problems,
-    ...notes.map(({ id }) => `${id}: its proxy was reached, what lies beyond it was not tried`),
+    ...notes.map(
+      ({ id }) => `${id}: the proxy accepts connections, the provider behind it was not tried`,
+    ),
   ];
   return problems.length > 0 ? failed(...lines) : passed(...lines);
 }

@@ -35,7 +35,7 @@ function noneYet(path: string): Verdict {
   const missing = missingFolderProblem(path);
   if (missing !== undefined) return failed(missing);
   return passed(
-    `there is none yet at ${path}: \`tollgate serve\` or \`tollgate accounts create\` creates it`,
+    `there is no database yet at ${path}: \`tollgate serve\` or \`tollgate accounts create\` creates it`,
   );
 }
 
@@ -45,7 +45,7 @@ function judgeDatabase(path: string, inspection: StoreInspection): Verdict {
   if (schemaProblems.length > 0)
     return damaged(path, "does not have tollgate's schema", schemaProblems);
   if (settingsProblems.length > 0) {
-    const advice = "set them anew, or put a backup in the place of the file";
+    const advice = "set them again, or restore a backup";
     return failed(
       `${path} has keys or accounts that are damaged: ${advice}`,
       ...few(settingsProblems),
@@ -54,23 +54,23 @@ function judgeDatabase(path: string, inspection: StoreInspection): Verdict {
   const age = `schema ${schema.applied} of ${schema.known}`;
   if (schema.applied < schema.known && isGatewayRunning) {
     return failed(
-      `${path} has an older schema (${age}), and a gateway is running on it: if it did not just start, it is of another version: restart it`,
+      `${path} has an older schema (${age}) and a running gateway: unless it has just started, it has another version: restart it`,
     );
   }
   const facts = [
     bytesText(inspection.bytes),
-    schema.applied < schema.known ? `${age}, the next command brings it up to date` : age,
+    schema.applied < schema.known ? `${age}, the next command migrates it` : age,
     isGatewayRunning ? "a gateway is running on it" : "no gateway is running on it",
   ];
   const check = inspection.isWhollyChecked ? "in order" : "in order by the quick check";
   return passed(
-    `${path} is ${check} (${facts.join(", ")}); \`tollgate audit\` proves the books in it`,
+    `${path} is ${check} (${facts.join(", ")}); \`tollgate audit\` verifies its ledger`,
   );
 }
 
 function damaged(path: string, verdict: string, problems: readonly string[]): Verdict {
   return failed(
-    `${path} ${verdict}: stop the gateway, keep a copy of the file, and put a backup in its place`,
+    `${path} ${verdict}: stop the gateway, copy the file, and restore a backup`,
     ...few(problems),
   );
 }

@@ -18,7 +18,7 @@ interface Check extends Verdict {
 export function addDoctor(program: Command): void {
   program
     .command("doctor")
-    .description("look at clock, disk, limits, permissions, database and providers; say what to do")
+    .description("check clock, disk, limits, permissions, database and providers; say what to do")
     .action(async (_: unknown, command: Command) => {
       const { config, json } = globalOptions(command);
       const checks = await examine(config);

@@ -24,17 +24,17 @@ export type LastEntry = number | "none" | "unknown";
 
 /** Whether the clock can be right. Reading it must come after reading the books. */
 export function judgeClock(nowMs: number, lastEntry: LastEntry): Verdict {
-  const now = `it is ${isoTime(nowMs)} by the clock`;
-  const advice = "set it right, and let a time service keep it (timedatectl set-ntp true)";
-  if (nowMs < EARLIEST_MS) return failed(`${now}, which cannot be: ${advice}`);
+  const now = `the clock says ${isoTime(nowMs)}`;
+  const advice = "correct it, and use a time service (timedatectl set-ntp true)";
+  if (nowMs < EARLIEST_MS) return failed(`${now}, which is impossible: ${advice}`);
   if (lastEntry === "unknown") {
-    return failed(`${now}, not compared with the books: they cannot be read, see database`);
+    return failed(`${now}, not compared with the ledger: it cannot be read, see database`);
   }
-  if (lastEntry === "none") return passed(`${now}; the books have no entry yet to compare it with`);
+  if (lastEntry === "none") return passed(`${now}; the ledger has no entry yet to compare with`);
   if (nowMs < lastEntry - CLOCK_BACK_MS_MAX) {
-    return failed(`${now}, but the last entry of the books is of ${isoTime(lastEntry)}: ${advice}`);
+    return failed(`${now}, but the last ledger entry is from ${isoTime(lastEntry)}: ${advice}`);
   }
-  return passed(`${now}, not behind the last entry of the books (${isoTime(lastEntry)})`);
+  return passed(`${now}, not before the last ledger entry (${isoTime(lastEntry)})`);
 }
 
 /** How much a disk has left for the database in a folder. */
@@ -54,7 +54,7 @@ export function examineDisk(databasePath: string): Verdict {
     return judgeDisk({ database, freeBytes: bavail * bsize, walBytes });
   } catch (error) {
     return failed(
-      `${folder} cannot be looked at (${refusalOf(error)}): make the folder, or name another file as the path of [database]`,
+      `${folder} cannot be read (${refusalOf(error)}): create the folder, or use another file as the path of [database]`,
     );
   }
 }
@@ -66,12 +66,12 @@ export function judgeDisk({ database, freeBytes, walBytes }: DiskSpace): Verdict
   const found = `${bytesText(freeBytes)} free in ${folder} (write-ahead log: ${bytesText(walBytes)})`;
   if (walBytes > WAL_BYTES_MAX)
     return failed(
-      `${found}: another program keeps a read of the database open, so SQLite cannot empty its write-ahead log: find it (\`fuser ${shellWord(database)}\`) and end it`,
+      `${found}: another program keeps a read transaction open, so SQLite cannot empty the write-ahead log: find the program (\`fuser ${shellWord(database)}\`) and end it`,
     );
   return freeBytes >= neededBytes
     ? passed(found)
     : failed(
-        `${found}, at least ${bytesText(neededBytes)} are needed: a full disk refuses every request; make room, or enlarge it`,
+        `${found}, at least ${bytesText(neededBytes)} are needed: on a full disk the gateway rejects every request; free disk space`,
       );
 }
 
@@ -81,7 +81,7 @@ export function examineLimits(): Verdict {
   try {
     const [, soft] = /^Max open files +(\d+)/m.exec(readFileSync(path, "utf8")) ?? [];
     return soft === undefined
-      ? failed(`${path} does not tell how many files may be open: ${limitAdvice}`)
+      ? failed(`${path} does not show the limit of open files: ${limitAdvice}`)
       : judgeLimits(Number(soft));
   } catch (error) {
     return failed(`${path} cannot be read (${refusalOf(error)}): ${limitAdvice}`);
@@ -89,10 +89,10 @@ export function examineLimits(): Verdict {
 }
 
 function judgeLimits(openFiles: number): Verdict {
-  const found = `${openFiles} open files at once, as this command was started`;
+  const found = `${openFiles} open files allowed for this command`;
   if (openFiles < OPEN_FILES_MIN) {
     return failed(
-      `${found}, and an open request takes two: at least ${OPEN_FILES_MIN} are needed; ${limitAdvice}`,
+      `${found}, and an open request uses two: at least ${OPEN_FILES_MIN} are required; ${limitAdvice}`,
     );
   }
   return passed(openFiles < OPEN_FILES_RECOMMENDED ? `${found}; better: ${limitAdvice}` : found);

@@ -27,10 +27,10 @@ export function examinePermissions({ config, plainSecrets }: KnownConfig): Verdi
   if (problems.length > 0) return failed(...problems);
   const own = owner === undefined || owner === process.geteuid?.();
   return passed(
-    "only its owner can read the database; only owners and groups can replace it or change the config",
+    "only the owner can read the database; other users cannot replace it or change the config",
     ...(own
       ? []
-      : [`the database belongs to uid ${owner}: run the gateway and its commands as that`]),
+      : [`the database belongs to uid ${owner}: run the gateway and its commands as that user`]),
   );
 }
 
@@ -61,11 +61,11 @@ function problemsOfStoreFile(path: string, owner: number | undefined): readonly 
 /** Of a file that belongs to the right user. The mode is asked too, for root may do what it forbids the owner. */
 function problemsOfUse(path: string, { mode }: Stats): readonly string[] {
   if ((mode & OWNER) !== OWNER)
-    return [`${path} is closed to its own owner (mode ${modeText(mode)}): chmod 600 it`];
+    return [`${path} is not accessible to its owner (mode ${modeText(mode)}): chmod 600 it`];
   return isAllowed(path, constants.R_OK | constants.W_OK)
     ? []
     : [
-        `${path} is not writable, though its mode allows it: mount its disk writable, or take away what keeps it as it is (chattr -i)`,
+        `${path} is not writable although its mode allows it: mount the disk writable, or remove the immutable flag (chattr -i)`,
       ];
 }
 
@@ -73,14 +73,14 @@ function problemsOfFolder(path: string): readonly string[] {
   const status = look(path);
   if (typeof status === "string") return [status];
   if (!status?.isDirectory()) {
-    return [`there is no folder ${path}: make it, closed to other users`];
+    return [`the folder ${path} does not exist: create it, closed to other users`];
   }
   const isOpen = (status.mode & OTHERS_WRITE) !== 0 && (status.mode & STICKY) === 0;
   return [
     ...(isAllowed(path, constants.W_OK | constants.X_OK)
       ? []
       : [
-          `${path} is not writable: run as its owner, mount it writable, or name another file as the path of [database]`,
+          `${path} is not writable: run as its owner, mount it writable, or use another file as the path of [database]`,
         ]),
     ...(isOpen
       ? [
@@ -100,18 +100,18 @@ function problemsOfConfig(
   if ((status.mode & GROUP_AND_OTHERS) !== 0) {
     if (plainSecrets === undefined) {
       return [
-        `${path} is open to other users (mode ${mode}) and may hold secrets, which cannot be told before it is mended: chmod 600 it`,
+        `${path} is open to other users (mode ${mode}) and may contain secrets: chmod 600 it, then correct it`,
       ];
     }
     if (plainSecrets.length > 0) {
       return [
-        `${path} is open to other users (mode ${mode}), and it holds ${plainSecrets.join(", ")}: chmod 600 it, or use \${NAME} or api_key_file`,
+        `${path} is open to other users (mode ${mode}), and contains ${plainSecrets.join(", ")}: chmod 600 it, or use \${NAME} or api_key_file`,
       ];
     }
   }
   return (status.mode & OTHERS_WRITE) === 0
     ? []
-    : [`${path} can be changed by every user (mode ${mode}): chmod o-w it`];
+    : [`${path} is writable by every user (mode ${mode}): chmod o-w it`];
 }
 
 /** Its group may read it: so a key is commonly given to the user of a service. */
@@ -129,7 +129,7 @@ function problemsOfTlsKey(path: string): readonly string[] {
 function look(path: string): Stats | string | undefined {
   const status = pathStatus(path);
   if (typeof status !== "string") return status;
-  return `${path} cannot be looked at (${status}): run as the user of the gateway`;
+  return `${path} cannot be read (${status}): run as the user of the gateway`;
 }
 
 function isAllowed(path: string, access: number): boolean {

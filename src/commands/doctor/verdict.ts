@@ -15,7 +15,7 @@ export function failed(...lines: readonly string[]): Verdict {
 }
 
 /** For a check that needs to know what the config says. */
-export const notLooked = "not looked at, for the config cannot be read: mend it first";
+export const notLooked = "not checked, because the config cannot be read: correct it first";
 
 /** Bytes as people say them, such as `1.5 GB`. */
 export function bytesText(bytes: number): string {

@@ -13,9 +13,9 @@ describe("the clock", () => {
   });
 
   test.each([
-    ["that was never set", 0, "none", "which cannot be: set it right"],
-    ["that was put back further", now, now + 60_001, "but the last entry of the books is of"],
-    ["where the books cannot be read", now, "unknown", "not compared with the books"],
+    ["that was never set", 0, "none", "which is impossible: correct it"],
+    ["that was put back further", now, now + 60_001, "but the last ledger entry is from"],
+    ["where the books cannot be read", now, "unknown", "not compared with the ledger"],
   ] as const)("is amiss %s", (_, nowMs, lastEntry, words) => {
     const { ok, lines } = judgeClock(nowMs, lastEntry);
     expect(ok).toBe(false);
@@ -34,5 +34,5 @@ test("a log that somebody keeps from being taken over is amiss, however much roo
   expect(judgeDisk(disk).ok).toBe(true);
   const { ok, lines } = judgeDisk({ ...disk, walBytes: disk.walBytes + 1 });
   expect(ok).toBe(false);
-  expect(lines.join("\n")).toContain("find it (`fuser /data/t.db`) and end it");
+  expect(lines.join("\n")).toContain("find the program (`fuser /data/t.db`) and end it");
 });

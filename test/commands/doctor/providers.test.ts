@@ -102,12 +102,12 @@ describe("doctor dials every provider", () => {
   });
 
   test("and passes those that are there", () => {
-    expect(found.messages["providers"]).toStartWith("3 of 14 can be connected to; ");
+    expect(found.messages["providers"]).toStartWith("3 of 14 accept connections; ");
     expect(found.messages["providers"]).not.toMatch(/; (?:plain|secure):/);
   });
 
   test("and says where it reached no more than the proxy", () => {
-    expect(found.messages["providers"]).toContain("; forwarded: its proxy was reached");
+    expect(found.messages["providers"]).toContain("; forwarded: the proxy accepts connections");
   });
 
   test("all at once: the dead ones do not add up", () => {
