@@ -4,7 +4,7 @@ import { oneModel } from "../support/gateway/gatewayConfig.ts";
 import { startGatewayProcess, startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 
 /** It looks every 5 s; the rest is for a busy machine. */
-const noticedWithinMs = 8000;
+const noticedWithinMs = 20_000;
 
 /** What happens to the file at this path; its true content lies aside afterwards. */
 const losses: readonly (readonly [string, (path: string, aside: string) => Promise<void>])[] = [

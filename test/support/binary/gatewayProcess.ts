@@ -67,7 +67,7 @@ export interface GatewayProcessOptions {
 
 /** Building comes first, so a `beforeAll` that starts a gateway needs a time-out of this. */
 export const startTimeoutMs = 60_000;
-const listenTimeoutMs = 10_000;
+const listenTimeoutMs = 30_000;
 /**
  * The auditor reads all of the books at once, and in this process: those of a day of load are for the command alone,
  * which takes the time of a start.
