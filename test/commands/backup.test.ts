@@ -35,7 +35,7 @@ const told = async () =>
   );
 
 test(
-  "what is restored tells word for word what the backup was made of",
+  "a restored store reports the same as the store that was backed up",
   async () => {
     const before = await told();
     const file = join(desk.folder, "night.db");
@@ -68,7 +68,7 @@ test(
 );
 
 test(
-  "people are told how to go back, what is kept, and what is not in the books any more",
+  "backup and restore print how to restore, what is kept and what is lost",
   async () => {
     const { stdout: written } = await desk.run("backup", "night.db", "--config", "config.toml");
     const file = join(desk.folder, "night.db");
@@ -94,7 +94,7 @@ test(
 );
 
 test(
-  "many who are let in again are shut out by a line for all of them",
+  "restore prints one command for all keys and accounts that work again",
   async () => {
     const store = openStore({ path: desk.database, durability: "process", serving: false });
     const actor = { name: "alice", at: Date.now() };
@@ -170,7 +170,7 @@ test.each(["SIGINT", "SIGTERM"] as const)(
 );
 
 test(
-  "what a backup leaves behind that is killed is cleared by one of the next day",
+  "a backup removes what a killed backup left a day earlier",
   async () => {
     const { holder, child } = await beginBackup();
     child.kill("SIGKILL");

@@ -130,7 +130,7 @@ describe("models", () => {
     expect(await desk.json("models")).toEqual([]);
   });
 
-  test("of which there are none are told in a sentence", async () => {
+  test("are reported in one sentence where there are none", async () => {
     const desk = await newDesk("");
     const { stdout } = await desk.run("models");
     expect(stdout).toContain("no models yet: add [[models]] to ");

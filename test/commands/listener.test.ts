@@ -30,7 +30,7 @@ function shownAt(address: string): Promise<string> {
   return promise;
 }
 
-test("a listener stays with its certificate where nobody can listen with the next, and takes one after that", async () => {
+test("a listener keeps its certificate when the next one is unusable, and takes a later one", async () => {
   const tlsOf = inScratchFolder((folder) => {
     const made = (name: string) => ({
       certFile: "",

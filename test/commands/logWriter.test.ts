@@ -33,7 +33,7 @@ function inShell(script: string, text: string) {
 const writeMegabytes = (count: number): string =>
   `for (let n = 0; n < ${count}; n++) log.write("x".repeat(${MEGABYTE - 1}) + "\\n");`;
 
-test("a log that nobody reads takes so much memory and no more, and says what is lost", async () => {
+test("a log without a reader uses bounded memory, and warns about lost lines", async () => {
   const pipe = join(folder, "pipe");
   Bun.spawnSync(["mkfifo", pipe]);
   // Both its ends: it can be written to, and is not read.
@@ -54,13 +54,13 @@ test("a log that nobody reads takes so much memory and no more, and says what is
   }
 });
 
-test("a log whose reader is slow has its last lines too", async () => {
+test("a slow reader gets every line of the log", async () => {
   const child = inShell('"$@" | { sleep 0.2; wc -c; }', `${writeMegabytes(3)} await log.drain();`);
   expect(await child.stderr.text()).toBe("");
   expect(Number(await child.stdout.text())).toBe(3 * MEGABYTE);
 });
 
-test("a line that a full disk cut in two swallows none of those behind it", async () => {
+test("a line that a full disk cut does not damage the next lines", async () => {
   const text = `
     import { truncateSync } from "node:fs";
     log.write("a".repeat(1000) + "\\n");

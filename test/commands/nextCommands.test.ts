@@ -19,7 +19,7 @@ async function printed(...args: readonly string[]): Promise<string> {
   return stdout;
 }
 
-test("what a command advises to run next works when it is pasted: quoted, and on the same config", async () => {
+test("the next command that a command prints is quoted and names the same config", async () => {
   const created = await printed("accounts", "create", "alice");
   expect(created).toContain(`tollgate balance credit alice 100 ${option}\n`);
   expect(created).toEndWith(`tollgate keys create --account alice ${option}`);
@@ -37,13 +37,13 @@ test("what a command advises to run next works when it is pasted: quoted, and on
   );
 }, 30_000);
 
-test("the way back to a backup works when it is pasted, and so does what comes behind it", async () => {
+test("backup prints a working restore command, and restore a working serve command", async () => {
   const file = join(desk.folder, "at night.db");
   expect(await printed("backup", "at night.db")).toEndWith(`tollgate restore '${file}' ${option}`);
   expect(await printed("restore", "at night.db")).toEndWith(`next: tollgate serve ${option}`);
 }, 30_000);
 
-test("what init advises works when it is pasted", async () => {
+test("init prints commands that name the new config", async () => {
   const { stdout } = await desk.run("init", "my new.toml");
   const file = join(desk.folder, "my new.toml");
   expect(stdout).toContain(`tollgate check --config '${file}'\n`);

@@ -73,7 +73,7 @@ test.each([
   expect(gateway.app.gateway.current).toBe(before);
 });
 
-test("a failure that nobody foresaw is logged by its class only, and the gateway goes on", async () => {
+test("an unexpected failure is logged with its class only, and the config stays", async () => {
   const before = gateway.app.gateway.current;
   const app = {
     ...gateway.app,
@@ -88,7 +88,7 @@ test("a failure that nobody foresaw is logged by its class only, and the gateway
   expect(gateway.logText()).not.toContain("canary");
 });
 
-test("a good file is put in force", async () => {
+test("a valid file takes effect", async () => {
   const before = gateway.app.gateway.current;
   expect(await reloaded(configText(config))).toMatchObject([{ msg: "config reloaded", count: 1 }]);
   expect(gateway.app.gateway.current).not.toBe(before);

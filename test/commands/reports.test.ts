@@ -267,7 +267,7 @@ describe("requests", () => {
     expect({ status, stderr }).toEqual({ status: 1, stderr: `error: ${message}` });
   });
 
-  test("of which there are none are told in a sentence", async () => {
+  test("that match nothing are reported in one sentence", async () => {
     const { stdout } = await desk.run("requests", "--account", "alice", "--status", "failed");
     expect(stdout).toBe(
       "no matching requests: omit some of --account, --status, --key, --model, --since, --until",

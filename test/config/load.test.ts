@@ -79,7 +79,7 @@ describe("a file that is not TOML", () => {
   });
 
   test.each(["log.level = warn", "server.shutdown_grace = 30s", "server.max_body = 20MB"])(
-    "%s: forgotten quotes are thought of",
+    "%s: the message mentions missing quotes",
     (text) => expect(loadText(text).problems[0]).toEndWith(" (write text in quotes)"),
   );
 
@@ -90,7 +90,7 @@ describe("a file that is not TOML", () => {
     "rub_input_per_1m = 10\u202f000",
     "max_output_tokens = 128k",
     "a = 25.000,5 # canary",
-  ])("%s: a number that is written for people is thought of", (text) =>
+  ])("%s: the message says how to write a number", (text) =>
     expect(loadText(text).problems[0]).toEndWith(
       " (write a number with digits only, such as 25000)",
     ),

@@ -85,7 +85,7 @@ describe("a price that is most likely in a wrong unit is warned of", () => {
     ]);
   });
 
-  test("where what is read from a cache is dearer than what is not", () => {
+  test("where cached input costs more than input", () => {
     expect(warningsOf({ rub_cached_input_per_1m: "11" })).toEqual([
       `models[0].rub_cached_input_per_1m: is higher than the input price, 11 to 10: ${unit}`,
     ]);

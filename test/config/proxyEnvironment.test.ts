@@ -39,7 +39,7 @@ async function answerInProcess(start: string): Promise<string> {
   return new Response(child.stdout).text();
 }
 
-test("the environment's proxies are forgotten, which the runtime would obey otherwise", async () => {
+test("the gateway ignores the proxies of the environment", async () => {
   expect(await answerInProcess("")).toBe("proxy");
   expect(await answerInProcess("forgetProxyEnvironment();")).toBe("target");
 });

@@ -129,12 +129,6 @@ describe("scanObject survives hostile shapes", () => {
     // A quadratic scan of six million characters would take hours.
     expect(spentMs()).toBeLessThan(3_000);
   });
-
-  test("a string of escaped quotes takes less time than reading it takes", () => {
-    const text = JSON.stringify({ a: '"'.repeat(500_000) });
-    // A search for each of them takes longer than JSON.parse, and a walk a fourth to a half of it.
-    expect(fastestMs(() => scanObject(text))).toBeLessThan(fastestMs(() => JSON.parse(text)) * 0.8);
-  });
 });
 
 test("a string ends where it ends, however far apart its escapes stand", () => {
@@ -153,16 +147,6 @@ test("a string ends where it ends, however far apart its escapes stand", () => {
     }
   }
 });
-
-/** The processor's milliseconds of the fastest of some calls: whatever else runs makes others slower. */
-function fastestMs(work: () => unknown): number {
-  const spentMs = Array.from({ length: 20 }, () => {
-    const elapsedMs = cpuTimer();
-    work();
-    return elapsedMs();
-  });
-  return Math.min(...spentMs);
-}
 
 test.each<[string, string | undefined]>([
   ['{"usage":{"a":1}}', '{"a":1}'],
@@ -237,7 +221,7 @@ test("members come with their key, items without one, and each once", () => {
   expect(visits).toEqual(expect.arrayContaining(expected));
 });
 
-test("what the visitor does not want to see the inside of is not entered", () => {
+test("the walk skips the inside of a value that the visitor declines", () => {
   const value = { a: { secret: 1 }, b: [["secret"]] };
   expect(visitsOf(value, (found) => found === value)).toEqual([
     [value, undefined],

@@ -65,7 +65,7 @@ describe("what no honest request has is refused", () => {
   });
 });
 
-test("an answer has room for twenty likely others beside each of thousands of tokens", () => {
+test("an answer may have twenty alternatives for each of thousands of tokens", () => {
   const tokens = Array.from({ length: 5000 }, (_, at) => ({
     token: `t${at}`,
     top_logprobs: Array.from({ length: 20 }, (_, other) => ({
@@ -114,7 +114,7 @@ describe("what an honest request has is read as JSON.parse reads it", () => {
     expect(JSON.stringify(parseUntrusted(text))).toBe(text);
   });
 
-  test("also one of colliding names, where it is too short to be dear", () => {
+  test("colliding names in a text that is too short to cost much time", () => {
     const names = collidingNames(20);
     expect(parseUntrusted(JSON.stringify(names))).toEqual(names);
   });

@@ -26,11 +26,11 @@ const chargeBob = chargeMore.replaceAll("alice", "bob");
 
 const right = { accounts: 2, requests: 4, problems: [], notes: [] };
 
-test("the audit of books that nobody touched finds nothing", () => {
+test("the audit of an untouched store finds no problem", () => {
   expect(storeFolder.store.audit()).toEqual(right);
 });
 
-test("an audit with two threads says the same", async () => {
+test("an audit with two threads finds the same problems", async () => {
   expect(await storeFolder.store.auditInParallel()).toEqual(right);
   tamper(storeFolder, "DELETE FROM attempts WHERE n = 2");
   const report = await storeFolder.store.auditInParallel();
@@ -38,7 +38,7 @@ test("an audit with two threads says the same", async () => {
   expect(report).toEqual(storeFolder.store.audit());
 });
 
-test("a hold that a crash left is told of, and is no problem", async () => {
+test("a hold that a crash left is a note, not a problem", async () => {
   const [key] = storeFolder.store.keys.list("bob");
   const owner = { accountId: key?.accountId ?? 0, keyId: key?.id ?? 0 };
   await storeFolder.writer.write({ kind: "openRequest", request: opened("req_open", owner) });

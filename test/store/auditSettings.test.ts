@@ -38,7 +38,7 @@ const damages: readonly (readonly [change: string, problem: string])[] = [
 ];
 
 test.each(damages)(
-  "a damaged setting is named by the audit and by an inspection, and keeps nobody from a backup: %s",
+  "the audit and the inspection name a damaged setting, and a backup is still made: %s",
   async (change, problem) => {
     expect(inspectStore(storeFolder.path)?.settingsProblems).toEqual([]);
     tamper(storeFolder, change);
@@ -51,7 +51,7 @@ test.each(damages)(
   },
 );
 
-test("settings as people give them are none of these", () => {
+test("valid settings are not reported", () => {
   tamper(
     storeFolder,
     `${key} models = '["small","gi*"]', budget = 0, requests_per_minute = 0, tokens_per_minute = 5,
@@ -61,7 +61,7 @@ test("settings as people give them are none of these", () => {
   expect(storeFolder.store.audit().problems).toEqual([]);
 });
 
-test("a key whose list of models is damaged may use none, and hides no other key", () => {
+test("a key with a damaged list of models may use no model, and other keys are listed", () => {
   tamper(storeFolder, `${key} models = '[bm"]' ${alice}`);
   const found = storeFolder.store.keys.list(undefined);
   expect(found.map(({ publicId, models: names }) => [publicId, names])).toEqual([

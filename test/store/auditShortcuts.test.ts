@@ -35,7 +35,7 @@ const doubleRequest = [
 
 const audit = (): string[] => storeFolder.store.audit().problems;
 
-test("the audit finds nothing in books with a plain day", () => {
+test("the audit finds no problem in a day without folded or refunded requests", () => {
   expect(audit()).toEqual([]);
 });
 

@@ -127,7 +127,7 @@ describe("no backup is made", () => {
       },
     ],
     [
-      "of books that do not add up",
+      "of a store in which the audit finds problems",
       "the books of the database do not add up (problems: 3, the first: key key_alice: ",
       () => {
         const sqlite = new Database(storeFolder.path);
@@ -145,7 +145,7 @@ describe("no backup is made", () => {
       },
     ],
     [
-      "of a store with somebody else's trigger",
+      "of a store with a foreign trigger",
       "trigger mine is not the program's own: drop it",
       () => {
         const sqlite = new Database(storeFolder.path);
@@ -154,7 +154,7 @@ describe("no backup is made", () => {
       },
     ],
     [
-      "of a store with somebody else's index that refuses what is booked",
+      "of a store with a foreign index that can refuse a booking",
       "index mine is not the program's own: drop it",
       () => {
         const sqlite = new Database(storeFolder.path);
@@ -208,7 +208,7 @@ describe("no backup is made", () => {
   });
 });
 
-test("a table and an index of somebody else's beside the program's own are backed up with them", async () => {
+test("a backup includes foreign tables and indexes", async () => {
   const sqlite = new Database(storeFolder.path);
   sqlite.run("CREATE TABLE notes (text TEXT UNIQUE)");
   sqlite.run("CREATE INDEX notes_length ON notes (length(text))");

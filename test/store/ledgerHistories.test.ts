@@ -14,7 +14,7 @@ afterAll(() => bench.close());
 
 // `bun scripts/moneyModel.ts ledger` tries others.
 test(
-  `in ${histories} histories the books say what the model says, whenever the writer commits`,
+  `in ${histories} histories the store agrees with the model, whenever the writer commits`,
   () => assert(ledgerHistory(bench), { numRuns: histories, seed: 1, includeErrorInReport: true }),
   timeoutMs,
 );

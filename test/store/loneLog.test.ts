@@ -79,7 +79,7 @@ test("a log is found beside the database itself, where a link leads to it", () =
   expect(() => open(link)).toThrow("put the database back");
 });
 
-test("an empty log keeps nobody from making a new database", () => {
+test("a new database can be made beside an empty log", () => {
   rmSync(path);
   writeFileSync(`${path}-wal`, "");
   const store = open();

@@ -40,7 +40,7 @@ function run(sqlite: Database, id: string, status: string, day: number, charge =
   sqlite.run("UPDATE keys SET spent = spent + ?", [charge]);
 }
 
-test("a store of the first version is brought up with its totals, and its books add up", () => {
+test("a store of the first version is migrated with its totals, and the audit finds no problem", () => {
   makeFirstVersion(path, (sqlite) => {
     sqlite.run("INSERT INTO accounts (name, created_at) VALUES ('alice', 0)");
     sqlite.run(
@@ -77,7 +77,7 @@ test("a store of the first version is brought up with its totals, and its books 
   store.close();
 });
 
-test("an empty store of the first version is brought up too, once", () => {
+test("an empty store of the first version is migrated once", () => {
   makeFirstVersion(path, () => undefined);
   for (const _ of [1, 2]) {
     const store = openStore({ path, durability: "process", serving: true });
@@ -87,7 +87,7 @@ test("an empty store of the first version is brought up too, once", () => {
   }
 });
 
-test("who finds a gateway that just makes the schema waits for it, and changes nothing", () => {
+test("a process that meets a gateway during a migration waits, and changes nothing", () => {
   const gateway = connect(path, "process");
   const command = connect(path, "process");
   const startsMeanwhile = (): boolean => {

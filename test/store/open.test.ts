@@ -256,7 +256,7 @@ describe("the instance lock", () => {
     lock?.release();
   });
 
-  test("lets nobody but its holder change the schema of a store that is in use", () => {
+  test("lets only its holder change the schema of a store that is in use", () => {
     const lock = takeInstanceLock(path);
     expect(() => open()).toThrow("restart the gateway first");
     open({ serving: true }).close();

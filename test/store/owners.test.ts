@@ -86,7 +86,7 @@ describe("an object of a provider belongs to", () => {
     expect(owners("resp_1", future)).toEqual({ alice: undefined, bob: "second" });
   });
 
-  test("nobody, when a provider gives its id to two accounts, whoever asks how often", async () => {
+  test("no account, when a provider gives the same id to two accounts", async () => {
     await own("resp_1", alice, "first");
     await own("resp_1", bob, "first");
     expect(owners("resp_1")).toEqual(nobody);

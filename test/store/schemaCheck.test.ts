@@ -26,20 +26,20 @@ test("a copy, in which all lies in another order, has the same digest", () => {
 describe("a store's schema", () => {
   test.each<[string, string, string[]]>([
     ["is in order as it was made", "SELECT 1", []],
-    ["may have somebody else's table and index", "CREATE TABLE notes (text TEXT UNIQUE)", []],
+    ["may have a foreign table with an index", "CREATE TABLE notes (text TEXT UNIQUE)", []],
     [
       "lacks a trigger",
       "DROP TRIGGER ledger_keeps",
       ["trigger ledger_keeps is missing or not the program's own"],
     ],
     [
-      "has somebody else's trigger",
+      "has a foreign trigger",
       "CREATE TRIGGER gift AFTER INSERT ON requests BEGIN DELETE FROM attempts; END",
       ["trigger gift is not the program's own: drop it"],
     ],
-    ["may have somebody's plain index on its tables", "CREATE INDEX own ON requests (model)", []],
+    ["may have a foreign plain index on its tables", "CREATE INDEX own ON requests (model)", []],
     [
-      "has an index that could refuse what is booked",
+      "has an index that can refuse a booking",
       "CREATE UNIQUE INDEX own ON requests (model)",
       ["index own is not the program's own: drop it"],
     ],

@@ -19,9 +19,9 @@ function refuses(problem: string): void {
 }
 
 describe("a gateway starts", () => {
-  test("on books in which everything happened once", start);
+  test("on a store with every kind of booking", start);
 
-  test("on books in which requests were under way", async () => {
+  test("on a store with requests in flight", async () => {
     const carol = fund(storeFolder.store, "carol", 1_000_000n);
     await storeFolder.writer.write({ kind: "openRequest", request: opened("req_open", carol) });
     start();

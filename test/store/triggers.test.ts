@@ -252,7 +252,7 @@ describe("whoever writes SQL past the program, the store refuses", () => {
     });
   });
 
-  test("and its books still add up", () => {
+  test("and the audit finds no problem", () => {
     expect(storeFolder.store.audit().problems).toEqual([]);
   });
 });

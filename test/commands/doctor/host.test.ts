@@ -23,7 +23,7 @@ describe("the clock", () => {
   });
 });
 
-test("the disk needs room for the write-ahead log besides its minimum", () => {
+test("the disk needs room for the write-ahead log beside its minimum", () => {
   const disk = { database: "/srv/t.db", freeBytes: 300_000_000, walBytes: 50_000_000 };
   expect(judgeDisk(disk).ok).toBe(true);
   expect(judgeDisk({ ...disk, walBytes: disk.walBytes + 1 }).ok).toBe(false);

@@ -76,7 +76,7 @@ afterAll(async () => {
   for (const server of servers) server.stop();
 });
 
-describe("doctor dials every provider", () => {
+describe("doctor connects to every provider", () => {
   test.each([
     ["closed", "cannot connect, nothing listens there: check base_url"],
     ["nameless", "cannot connect, DNS does not know the host in base_url: check base_url"],

@@ -105,7 +105,7 @@ describe("a message", () => {
     ).toEqual({ role: "assistant", content: "ab" });
   });
 
-  test("shows its thoughts, and gives back what the provider would have again", () => {
+  test("shows its reasoning, with the signed blocks to send back", () => {
     const thought = { type: "thinking", thinking: "Hm.", signature: "sig" };
     const hidden = { type: "redacted_thinking", data: "EmwK" };
     const unsigned = { type: "thinking", thinking: " So.", signature: "" };
@@ -155,7 +155,7 @@ describe("usage", () => {
     expect(figures(event)).toEqual(billed as never);
   });
 
-  test("shows the tokens of thoughts, where they are told", () => {
+  test("shows the reasoning tokens where they are reported", () => {
     const shown = (thinking_tokens: unknown) =>
       read({ usage: { ...usage, output_tokens_details: { thinking_tokens } } }).completion["usage"];
     expect(shown(6)).toEqual({ completion_tokens_details: { reasoning_tokens: 6 } });
@@ -233,7 +233,7 @@ describe("a stream", () => {
     ).toEqual([{ reasoning_content: "Hm." }, { content: "Yes." }]);
   });
 
-  test("counts the characters of an encrypted thought once, wherever they come", () => {
+  test("counts the characters of encrypted reasoning once", () => {
     const readEvent = anthropic.chat.events();
     const sealed = [
       opened(0, { type: "thinking", thinking: "Hm.", signature: "12" }),
@@ -257,7 +257,7 @@ describe("a stream", () => {
     ]);
   });
 
-  test("gives its signed thoughts in one list, with the reason why it ended", () => {
+  test("gives its signed thinking blocks in one list, with the finish reason", () => {
     const first = { type: "thinking", thinking: "Hm.", signature: "one" };
     const hidden = { type: "redacted_thinking", data: "xyz" };
     const unsigned = { type: "thinking", thinking: "So." };
@@ -313,7 +313,7 @@ describe("a stream", () => {
     expect(deltasOf(events(...list, opened(2, call)))).toEqual([{ tool_calls: [head] }]);
   });
 
-  test("shows a thought of any length, but where it is too long gives none back, nor those before it", () => {
+  test("shows reasoning of any length, but gives no blocks back where it is too long", () => {
     const before = { type: "thinking", thinking: "", signature: "before" };
     const thinking = "x".repeat(400_000);
     const delta = added(1, { type: "thinking_delta", thinking });

@@ -44,7 +44,7 @@ test("instructions before anything was said are the interface's own", () => {
 });
 
 describe("instructions that come late", () => {
-  test("leave what was sent before them as it was, so that its cache and its thoughts hold", () => {
+  test("do not change what was sent before them, so that its cache stays valid", () => {
     const before = [system("Be brief."), user("a"), assistant("b"), user("c")];
     for (const model of [older, newer]) {
       const first = sent(model, ...before);
@@ -164,7 +164,7 @@ describe("instructions that come late", () => {
     });
   });
 
-  test("leave a loop of calls one, and its thoughts asked for", () => {
+  test("do not end a loop of calls, and thinking stays on", () => {
     const thinking_blocks = [{ type: "thinking", thinking: "Hm.", signature: "sig" }];
     const messages = [user("a"), { ...calling, thinking_blocks }, result, system("French.")];
     const again = [...messages, calling, result];

@@ -41,7 +41,7 @@ describe("a provider cannot fill the memory with a message", () => {
       (index) => [opened(index, { type: "server_tool_use", id: "x", input: { q: long } })],
     ],
     [
-      "of thoughts that go on side by side",
+      "of parallel thinking blocks",
       (index) => [
         opened(index, { type: "thinking", thinking: "", signature: "" }),
         added(index, { type: "thinking_delta", thinking: long }),
@@ -49,7 +49,7 @@ describe("a provider cannot fill the memory with a message", () => {
       ],
     ],
     [
-      "of hidden thoughts",
+      "of redacted thinking blocks",
       (index) => [opened(index, { type: "redacted_thinking", data: long, more: long })],
     ],
     ["of blocks with endless names", (index) => [opened(long + index, { type: "text" })]],

@@ -148,7 +148,7 @@ describe("messages", () => {
     );
   });
 
-  test("thoughts that the provider signed go back before the call that they led to, others do not", () => {
+  test("signed thinking blocks are sent back before their call, unsigned ones are not", () => {
     const signed = { type: "thinking", thinking: "Hm.", signature: "sig" };
     const hidden = { type: "redacted_thinking", data: "EmwK" };
     const strangers = [{ type: "thinking", thinking: "x" }, { type: "text", text: "x" }, null, "x"];
@@ -207,7 +207,7 @@ describe("parts", () => {
     );
   });
 
-  test("a recording that the assistant made elsewhere is refused, and not forgotten", () => {
+  test("a recording of another provider is refused", () => {
     const spoken = { role: "assistant", content: "", audio: { id: "audio_1" } };
     expect(() => messagesOf(hello, spoken, hello)).toThrow(
       new UnsupportedRequestError("messages[1].audio is not supported by this model's provider"),
@@ -328,11 +328,11 @@ describe("other fields", () => {
     );
   });
 
-  test("a request is refused where its place would make its tokens dearer", () => {
+  test("a region that raises the price of tokens is refused", () => {
     expect(() => sent({ inference_geo: "us" })).toThrow(UnsupportedRequestError);
   });
 
-  test("a place that costs nothing is the caller's to name", () => {
+  test("a region without a surcharge is accepted", () => {
     expect(sent({ inference_geo: "global" })).toMatchObject({ inference_geo: "global" });
   });
 

@@ -47,7 +47,7 @@ describe("an effort, in the form that the model takes", () => {
     "claude-fable-5-1",
     "claude-mythos-preview",
     "claude-haiku-10-2-20300101",
-  ])("%s is told the effort, and to show its thoughts", (model) => {
+  ])("%s gets the effort, and shows its reasoning", (model) => {
     expect(thoughtsOf(model, {})).toEqual(adaptive("high"));
   });
 
@@ -90,7 +90,7 @@ const hello = { role: "user", content: "hello" };
 const hidden = { type: "redacted_thinking", data: "EmwK" };
 const thinking_blocks = [{ type: "thinking", thinking: "Hm.", signature: "sig" }];
 
-describe("no thought is asked for where the interface would then refuse the rest:", () => {
+describe("thinking stays off where the interface would refuse the request with it:", () => {
   test.each<[string, object]>([
     ["a temperature", { temperature: 0.5 }],
     ["a top_p", { top_p: 0.9 }],
@@ -99,9 +99,9 @@ describe("no thought is asked for where the interface would then refuse the rest
       "a tool that must be called",
       { tools: [tool], tool_choice: { type: "function", function: { name: "f" } } },
     ],
-    ["calls whose thoughts were lost", { messages: [hello, calling, answered] }],
+    ["calls whose thinking blocks were lost", { messages: [hello, calling, answered] }],
     [
-      "calls of which the first has lost its thoughts",
+      "calls of which the first lost its thinking block",
       { messages: [hello, calling, answered, { ...calling, thinking_blocks }, answered] },
     ],
   ])("%s", (_, fields) => {
@@ -116,20 +116,23 @@ describe("no thought is asked for where the interface would then refuse the rest
     ["the usual temperature", { temperature: 1 }],
     ["a top_p that is allowed", { top_p: 0.95 }],
     ["tools", { tools: [tool], tool_choice: "auto" }],
-    ["calls with their thoughts", { messages: [hello, { ...calling, thinking_blocks }, answered] }],
     [
-      "calls with a thought that nobody can read",
+      "calls with their thinking blocks",
+      { messages: [hello, { ...calling, thinking_blocks }, answered] },
+    ],
+    [
+      "calls with a redacted thinking block",
       { messages: [hello, { ...calling, thinking_blocks: [hidden] }, answered] },
     ],
     [
-      "calls that go on from thoughts",
+      "calls that continue earlier thinking",
       { messages: [hello, { ...calling, thinking_blocks }, answered, calling, answered] },
     ],
     [
       "calls that were answered before",
       { messages: [hello, calling, answered, { role: "assistant", content: "x" }, hello] },
     ],
-  ])("but with %s it is", (_, fields) => {
+  ])("but thinking stays on with %s", (_, fields) => {
     expect(thoughtsOf("claude-opus-4-5", fields)).toEqual(budget(16_384));
     expect(thoughtsOf("claude-opus-4-6", fields)).toEqual(adaptive("high"));
   });
@@ -143,7 +146,7 @@ describe("no thought is asked for where the interface would then refuse the rest
     expect(thoughtsOf("glm-4.6", { messages })).toEqual(budget(16_384));
   });
 
-  test("a caller that says itself how to think is not spoken over", () => {
+  test("a thinking field of the caller is not changed", () => {
     const thinking = { type: "disabled" };
     expect(thoughtsOf("claude-opus-4-5", { thinking })).toEqual({ ...nothing, thinking });
     expect(thoughtsOf("claude-opus-4-5", { thinking: null })).toEqual(budget(16_384));

@@ -164,7 +164,7 @@ describe("usage", () => {
     expect(replyOf(metadata, [{ text: "x" }])).toEqual([usage, false]);
   });
 
-  test("has no figure for the answer where there is none but thoughts", () => {
+  test("counts only reasoning where the answer has no text", () => {
     const thinking = { promptTokenCount: 5, thoughtsTokenCount: 9 };
     expect(replyOf(thinking, [thought("Hm.")])).toEqual([figures(5, 0, 9), false]);
     expect(replyOf({ promptTokenCount: 5 }, [])).toEqual([figures(5, 0, 0), false]);
@@ -248,7 +248,7 @@ describe("what a message says", () => {
     });
   });
 
-  test("bears the signature of its thoughts, also on a part without text", () => {
+  test("has the signature of its reasoning, also on a part without text", () => {
     const extra = { extra_content: { google: { thought_signature: "c2ln" } } };
     const signed = { thoughtSignature: "c2ln" };
     for (const parts of [

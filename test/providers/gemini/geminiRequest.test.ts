@@ -36,7 +36,7 @@ test("a refusal that is sent back is said again", () => {
   }
 });
 
-test("nothing is sent that nobody asked for", () => {
+test("fields without a counterpart are not sent", () => {
   const body = {
     verbosity: "low",
     reasoningSummary: "auto",
@@ -158,7 +158,7 @@ describe("fields in the interface's own words", () => {
     },
   );
 
-  test("that are null are refused by nobody", () => {
+  test("that are null are accepted", () => {
     const body = { generationConfig: null, cachedContent: null, temperature: 1 };
     expect(encoded(body)["generationConfig"]).toEqual({ temperature: 1 });
   });

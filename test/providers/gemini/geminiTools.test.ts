@@ -164,14 +164,14 @@ describe("results", () => {
     ).toMatchObject([{ name: "clock" }]);
   });
 
-  test("of a call that nobody made are refused", () => {
+  test("of an unknown call are refused", () => {
     expect(() => parts(result("a", "sunny"))).toThrow(
       new UnsupportedRequestError("messages[1].tool_call_id names no call before it"),
     );
   });
 });
 
-describe("the signatures of thoughts", () => {
+describe("the signatures of reasoning", () => {
   const signaturesOf = (model: string, ...messages: readonly object[]) =>
     encoded({ messages: [hello, ...messages] }, model).contents.flatMap(({ parts }) =>
       parts.map((part) => part["thoughtSignature"]),

@@ -158,7 +158,7 @@ describe("a connection is not used again", () => {
     expect(told.map((ms) => ms / 60_000)).toEqual([5, 10, 20, 40, 60, 60]);
   });
 
-  test("for minutes, once, where bytes that nobody asked for come on two connections at a time", async () => {
+  test("for minutes, once, where unasked bytes arrive on two connections at once", async () => {
     const server = serve(answering());
     const told: number[] = [];
     const client = clientOf(server, { onUnsolicitedData: (distrustMs) => told.push(distrustMs) });
@@ -208,7 +208,7 @@ describe("a request that a kept connection lost", () => {
     });
   }
 
-  test("is not sent as long as the new connection is dialled: no provider has it", async () => {
+  test("is not marked as sent while the new connection is being opened", async () => {
     const server = serve(losing((peer) => peer.fin()));
     const pool = poolOf(server);
     const [first, second] = exchangesOf(pool);

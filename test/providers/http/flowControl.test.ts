@@ -160,7 +160,7 @@ describe("a body whose reader waits", () => {
     expect(taken).toEqual([16_384]);
   });
 
-  test("asks its connection for no more behind its end: that may be somebody else's by then", async () => {
+  test("asks its connection for no more after its end, because another exchange may use it", async () => {
     let resumed = 0;
     const body = new IncomingBody({ resume: () => (resumed += 1) });
     body.push(spanOf(10));

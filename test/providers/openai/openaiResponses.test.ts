@@ -166,7 +166,7 @@ describe("a stream", () => {
     expect(heard(events)).toMatchObject({ reason });
   });
 
-  test("has each encrypted thought once, when its item is whole", () => {
+  test("has each encrypted reasoning once, when its item is complete", () => {
     const item = { ...reasoning, encrypted_content: "12345" };
     const events = eventsOf([added(item, 0), done(item, 0)]);
     expect(events).toMatchObject([
@@ -175,7 +175,7 @@ describe("a stream", () => {
     ]);
   });
 
-  test("has a blank line between the thoughts of two items, whatever tells these apart", () => {
+  test("has a blank line between the reasoning of two items", () => {
     const said = (delta: string, item_id: string): Event => [
       "response.reasoning_text.delta",
       { delta, item_id, content_index: 0 },

@@ -66,7 +66,7 @@ function arrived(pieces: readonly string[]): UpstreamExchange {
   };
 }
 
-test("a request that nobody ends gives its money back, uncharged, and the operator hears of it", async () => {
+test("a leaked request is settled as failed without a charge, and logged as an error", async () => {
   const { gateway } = opened;
   const key = gateway.key({ balance: rouble });
   await admission(key);
@@ -96,7 +96,7 @@ test("a request that nobody ends gives its money back, uncharged, and the operat
   );
 });
 
-test("one that was ended is not looked for", async () => {
+test("a settled request is not reported as leaked", async () => {
   const { gateway } = opened;
   const key = gateway.key({ balance: rouble });
   const { meter } = await admission(key);
@@ -108,7 +108,7 @@ test("one that was ended is not looked for", async () => {
   expect(gateway.log.slice(lines)).toEqual([]);
 });
 
-test("an answer whose client is slow to take its end is none of them: it is charged", async () => {
+test("a request whose client reads slowly is not leaked: it is charged", async () => {
   const { gateway } = opened;
   const { clock } = gateway.app.gateway;
   const key = gateway.key({ balance: rouble });

@@ -69,7 +69,7 @@ function givenBack(message: Fields): unknown {
   return sent.messages[1]?.content;
 }
 
-describe("an answer that is sent back has its thoughts where they were", () => {
+describe("an answer that is sent back has its thinking blocks in their positions", () => {
   const orders: readonly (readonly [string, readonly Fields[]])[] = [
     ["before all else", [thought("a"), hidden, text("Hello."), call("x")]],
     ["between two texts", [thought("a"), text("Hello, "), thought("b"), hidden, text("you 👋.")]],
@@ -82,14 +82,14 @@ describe("an answer that is sent back has its thoughts where they were", () => {
     expect(givenBack(streamed(...content))).toEqual(content);
   });
 
-  test("but not last: the interface refuses an answer that ends in thoughts", () => {
+  test("but not last: the interface refuses an answer that ends in thinking", () => {
     const content = [thought("a"), text("Hello."), thought("b")];
     const sorted = [thought("a"), thought("b"), text("Hello.")];
     expect(givenBack(answered(...content))).toEqual(sorted);
   });
 });
 
-test("calls without any text have their thoughts between them, where the client writes null for the text too", () => {
+test("calls without text have their thinking blocks between them, also with null content", () => {
   const content = [call("x"), thought("a"), call("y")];
   expect(givenBack({ ...answered(...content), content: null })).toEqual(content);
 });
@@ -104,14 +104,14 @@ test("a text that a client has changed is never cut within a character", () => {
   ]);
 });
 
-test("a thought that stood first says nothing of its place: other servers know no such field", () => {
+test("a thinking block in first position has no position field, which other servers do not know", () => {
   expect(answered(thought("a"), hidden, text("Hello."))["thinking_blocks"]).toEqual([
     thought("a"),
     hidden,
   ]);
 });
 
-describe("thoughts whose place cannot be made out come first", () => {
+describe("thinking blocks of unknown position come first", () => {
   const message = answered(thought("a"), text("Hello, "), thought("b"), text("you."));
   const first = [thought("a"), thought("b")];
 
@@ -128,7 +128,7 @@ describe("thoughts whose place cannot be made out come first", () => {
     },
   );
 
-  test("and of those whose order a client changed no text or call is said twice", () => {
+  test("and a changed order repeats no text and no call", () => {
     const content = [thought("a"), text("One, "), call("x"), thought("b"), text("two."), call("y")];
     const given = answered(...content, thought("c"), call("z"));
     const [one, two, three] = given["thinking_blocks"] as Fields[];
@@ -143,7 +143,7 @@ describe("thoughts whose place cannot be made out come first", () => {
     ]);
   });
 
-  test("and a place beyond the end is none", () => {
+  test("and a position beyond the end is unknown", () => {
     const after = { characters: 1000, calls: 1000 };
     const thinking_blocks = [{ ...thought("a"), after }];
     expect(givenBack({ ...message, thinking_blocks })).toEqual([thought("a"), text("Hello, you.")]);
