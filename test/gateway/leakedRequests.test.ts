@@ -133,7 +133,7 @@ test("a request whose client reads slowly is not leaked: it is charged", async (
     signal: new AbortController().signal,
     disconnectGraceMs: 1000,
     record: () => Promise.resolve(),
-    ended() {},
+    onEnd() {},
   });
   await relay.begin();
   relay.start();

@@ -1,110 +1,109 @@
 import { type Clock, Deadline } from "../../lib/clock.ts";
 
-/** A client that reads nothing for so long has gone away. */
+/** A client that reads nothing for this time counts as disconnected, in milliseconds. */
 export const CLIENT_STALL_MS = 120_000;
-/** A failure amid a pause of the client's of so long, or right behind it, is the pause's and not the provider's. */
+/** A failure during a pause of this length, or right after it, is attributed to the client. */
 const PAUSE_MS = 1000;
-/** A time-out is also the client's doing when its pauses together took this share of the stream's time. */
+/** A time-out is also attributed to the client if its pauses took this share of the stream's time. */
 const PAUSE_SHARE = 0.1;
-/** The most that the bucket holds. */
-const REMEMBERED_MS_MAX = 3000;
-/** A piece that comes sooner than this behind the last had most likely waited in a buffer: such time counts by `WAITED_SHARE` only. */
-const WAITS_MS = 10;
-const WAITED_SHARE = 0.25;
-/** Once a client has read for this many times what the bucket holds it is empty, however quick its provider is. */
-const READING_SHARE = 1.5;
-/** How it looks when a provider gave up. */
-const GIVEN_UP: ReadonlySet<string> = new Set(["timeout", "cut", "closed"]);
+/** The capacity of the bucket of pause time. */
+const BUCKET_MS_MAX = 3000;
+/** Data that arrives sooner than this after the last was probably buffered. That time drains the bucket slower. */
+const BUFFERED_MS = 10;
+const BUFFERED_SHARE = 0.25;
+/** The bucket is empty at the latest after this multiple of its content. */
+const DRAIN_FACTOR = 1.5;
+/** The outcomes of a provider that gave up on a slow reader. */
+const GIVE_UP_OUTCOMES: ReadonlySet<string> = new Set(["timeout", "cut", "closed"]);
 
 /**
- * How a client keeps up with its stream: who pauses holds its provider up.
+ * Records the pauses of a client that reads slowly, and decides whether a failure of the provider was caused by them.
  *
- * A provider that gave up amid a pause is heard of late: what it had sent before waits in buffers, and comes first once
- * the client reads again. So pauses are remembered in a leaky bucket: each pours in how long it was, and the client's
- * reading lets it run out, slower while the pieces come out of buffers. While a second is left in it, that a provider
- * gave up is the client's doing.
+ * A provider that gives up during a pause is noticed late, because buffered data is read first. Pauses are therefore kept in
+ * a leaky bucket: each adds its length, and reading drains it, slower while the data comes out of buffers. While a second is
+ * left in the bucket, a provider that gives up is attributed to the client.
  */
 export class ClientBackpressure {
   readonly #clock: Clock;
   readonly #stall: Deadline;
   readonly #startedMs: number;
-  #isOver = false;
-  #openPauses = 0;
-  #pausesSinceMs: number;
+  #hasEnded = false;
+  #pauseDepth = 0;
+  #pausedSinceMs: number;
   #lastPauseMs = 0;
-  #pastPausesMs = 0;
-  /** What the bucket holds, as of `#readUntilMs`. */
-  #rememberedMs = 0;
-  #readUntilMs: number;
-  /** When the bucket is empty at the latest, if the client does not pause again. */
-  #forgottenAtMs: number;
+  #totalPausedMs = 0;
+  /** The content of the bucket at `#drainedAtMs`. */
+  #bucketMs = 0;
+  #drainedAtMs: number;
+  /** When the bucket is empty at the latest. */
+  #emptyAtMs: number;
 
   /** `onStall` is called when the client has read nothing for `CLIENT_STALL_MS`. */
   constructor(clock: Clock, onStall: () => void) {
     this.#clock = clock;
     this.#stall = new Deadline(clock, onStall);
     this.#startedMs = clock.monotonicMs();
-    this.#pausesSinceMs = this.#startedMs;
-    this.#readUntilMs = this.#startedMs;
-    this.#forgottenAtMs = this.#startedMs;
+    this.#pausedSinceMs = this.#startedMs;
+    this.#drainedAtMs = this.#startedMs;
+    this.#emptyAtMs = this.#startedMs;
   }
 
-  /** The client does not take what it was sent. */
+  /** The client stopped reading. Calls may be nested. */
   pause(): void {
-    this.#openPauses += 1;
-    if (this.#isOver || this.#openPauses > 1) return;
-    this.#pausesSinceMs = this.#clock.monotonicMs();
-    this.#reads(this.#pausesSinceMs);
-    this.#stall.setAt(this.#pausesSinceMs + CLIENT_STALL_MS);
+    this.#pauseDepth += 1;
+    if (this.#hasEnded || this.#pauseDepth > 1) return;
+    this.#pausedSinceMs = this.#clock.monotonicMs();
+    this.#drain(this.#pausedSinceMs);
+    this.#stall.setAt(this.#pausedSinceMs + CLIENT_STALL_MS);
   }
 
-  /** The client has taken it; as often as it has paused. Returns how long a pause was that is over now. */
+  /** The client reads again. Returns the length of the pause in milliseconds, 0 for a nested one. */
   resume(): number {
-    this.#openPauses -= 1;
-    if (this.#openPauses !== 0) return 0;
+    this.#pauseDepth -= 1;
+    if (this.#pauseDepth !== 0) return 0;
     this.#stall.rest();
-    this.#readUntilMs = this.#clock.monotonicMs();
-    this.#lastPauseMs = this.#readUntilMs - this.#pausesSinceMs;
-    this.#pastPausesMs += this.#lastPauseMs;
-    this.#rememberedMs = Math.min(this.#rememberedMs + this.#lastPauseMs, REMEMBERED_MS_MAX);
-    this.#forgottenAtMs = this.#readUntilMs + READING_SHARE * this.#rememberedMs;
+    this.#drainedAtMs = this.#clock.monotonicMs();
+    this.#lastPauseMs = this.#drainedAtMs - this.#pausedSinceMs;
+    this.#totalPausedMs += this.#lastPauseMs;
+    this.#bucketMs = Math.min(this.#bucketMs + this.#lastPauseMs, BUCKET_MS_MAX);
+    this.#emptyAtMs = this.#drainedAtMs + DRAIN_FACTOR * this.#bucketMs;
     return this.#lastPauseMs;
   }
 
   get isPausing(): boolean {
-    return this.#openPauses > 0;
+    return this.#pauseDepth > 0;
   }
 
-  /** Something came of the provider, be it that it waited in buffers for the end of a pause. */
-  goesOn(): void {
+  /** Data of the provider arrived. */
+  onData(): void {
     this.#lastPauseMs = 0;
-    if (this.#rememberedMs > 0 && this.#openPauses === 0) this.#reads(this.#clock.monotonicMs());
+    if (this.#bucketMs > 0 && this.#pauseDepth === 0) this.#drain(this.#clock.monotonicMs());
   }
 
-  /** Whether a failure now is the client's doing. */
-  explains(outcome: string): boolean {
+  /** Whether the client's pauses caused a failure with this outcome now. */
+  causedFailure(outcome: string): boolean {
     const nowMs = this.#clock.monotonicMs();
-    const openPauseMs = this.#openPauses > 0 ? nowMs - this.#pausesSinceMs : 0;
+    const openPauseMs = this.#pauseDepth > 0 ? nowMs - this.#pausedSinceMs : 0;
     if (Math.max(this.#lastPauseMs, openPauseMs) >= PAUSE_MS) return true;
-    if (this.#openPauses === 0) this.#reads(nowMs);
-    if (this.#rememberedMs + openPauseMs >= PAUSE_MS && GIVEN_UP.has(outcome)) return true;
-    const allPausesMs = this.#pastPausesMs + openPauseMs;
+    if (this.#pauseDepth === 0) this.#drain(nowMs);
+    if (this.#bucketMs + openPauseMs >= PAUSE_MS && GIVE_UP_OUTCOMES.has(outcome)) return true;
+    const allPausesMs = this.#totalPausedMs + openPauseMs;
     const isSlow = allPausesMs >= Math.max(PAUSE_MS, (nowMs - this.#startedMs) * PAUSE_SHARE);
     return outcome === "timeout" && isSlow;
   }
 
-  /** The stream is over. */
+  /** The stream ended. */
   stop(): void {
-    this.#isOver = true;
+    this.#hasEnded = true;
     this.#stall.clear();
   }
 
-  /** What the client has read since the last look runs out of the bucket. */
-  #reads(nowMs: number): void {
-    const forMs = nowMs - this.#readUntilMs;
-    const lessMs = forMs < WAITS_MS ? forMs * WAITED_SHARE : forMs;
-    const leftMs = Math.max(this.#rememberedMs - lessMs, 0);
-    this.#rememberedMs = nowMs >= this.#forgottenAtMs ? 0 : leftMs;
-    this.#readUntilMs = nowMs;
+  /** Drains the bucket by the reading time since the last call. */
+  #drain(nowMs: number): void {
+    const forMs = nowMs - this.#drainedAtMs;
+    const lessMs = forMs < BUFFERED_MS ? forMs * BUFFERED_SHARE : forMs;
+    const leftMs = Math.max(this.#bucketMs - lessMs, 0);
+    this.#bucketMs = nowMs >= this.#emptyAtMs ? 0 : leftMs;
+    this.#drainedAtMs = nowMs;
   }
 }

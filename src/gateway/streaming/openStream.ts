@@ -106,7 +106,7 @@ function relayFor(
     signal: context.signal,
     disconnectGraceMs: context.snapshot.config.billing.disconnectGraceMs,
     record: objectRecorder(gateway, context, admission.meter),
-    ended(receipt, error) {
+    onEnd(receipt, error) {
       exchanges.delete(parts.exchange);
       try {
         if (receipt) logReceipt(context, receipt);

@@ -25,166 +25,166 @@ export interface RelayOptions {
   decoder: AnswerDecoder;
   admission: Admission;
   candidate: Candidate;
-  /** Hears how the attempt ended, once the answer has begun. */
+  /** Called when the attempt ends after its answer began. */
   readonly attemptEnded: EndAttempt;
   clock: Clock;
-  /** When the request's first attempt began, by the monotonic clock: so long has its client heard of no provider. */
+  /** The start of the first attempt, in milliseconds of the monotonic clock. */
   firstAttemptMs: number;
-  /** Fires when the client goes away. */
+  /** Aborted when the client disconnects. */
   signal: AbortSignal;
   disconnectGraceMs: number;
   readonly record: RecordObjects;
-  /** Called once if the answer has begun: the receipt, where it could be committed, and why the answer failed, if it did. */
-  ended(receipt: Receipt | undefined, error: unknown): void;
+  /** Called once if the answer began: with the receipt if it was committed, and with the error if the answer failed. */
+  onEnd(receipt: Receipt | undefined, error: unknown): void;
 }
 
-/** A client that leaves when no provider has said anything for so long pays nothing. */
+/** A client that disconnects after this time without any response of a provider pays nothing, in milliseconds. */
 const SILENCE_MS = 30_000;
 
 /**
- * Pulls the provider's stream through a decoder, one read for one write, and finishes the meter
- * exactly once, whichever way it ends. The end of the answer leaves after its charge is committed.
+ * Moves a provider's stream through a decoder to the client, one read for one write. It settles the meter exactly once,
+ * however the stream ends. The end of the answer is sent after its charge is committed.
  */
 export class StreamRelay implements Relay {
   readonly #options: RelayOptions;
   readonly #decoder: AnswerDecoder;
   readonly #exchange: UpstreamExchange;
-  readonly #reading: AnswerReader;
-  readonly #pace: ClientBackpressure;
+  readonly #reader: AnswerReader;
+  readonly #backpressure: ClientBackpressure;
   readonly #grace: Deadline;
   #output: StreamChunk | undefined;
-  /** There while the client waits for the next piece. */
+  /** Set while the client waits for the next chunk. */
   #send: SendChunk | undefined;
   #hasHead = false;
   #hasBegun = false;
-  #isStepping = false;
-  #isGone = false;
-  /** Given up for what the client did, not because the provider failed: it left, or chose what cannot be read. */
-  #isGivenUp = false;
+  #isDraining = false;
+  #hasDisconnected = false;
+  /** The answer was aborted because of the client (disconnect or excessive answer), so it is charged. */
+  #isBillable = false;
   #silentMs = 0;
-  #isOver = false;
+  #hasEnded = false;
 
   constructor(options: RelayOptions) {
     this.#options = options;
     this.#decoder = options.decoder;
     this.#exchange = options.exchange;
-    this.#pace = new ClientBackpressure(options.clock, () => this.#leave());
-    this.#reading = new AnswerReader(options);
-    this.#grace = new Deadline(options.clock, () => this.#giveUp());
-    if (options.signal.aborted) this.#leave();
-    else options.signal.addEventListener("abort", () => this.#leave(), { once: true });
+    this.#backpressure = new ClientBackpressure(options.clock, () => this.#onDisconnect());
+    this.#reader = new AnswerReader(options);
+    this.#grace = new Deadline(options.clock, () => this.#abortAfterGrace());
+    if (options.signal.aborted) this.#onDisconnect();
+    else options.signal.addEventListener("abort", () => this.#onDisconnect(), { once: true });
   }
 
-  /** Waits for the first content; call `start` next. When it throws UpstreamError nothing was promised: another provider may take over. */
+  /** Waits for the first content; call `start` next. If it throws UpstreamError, another route may be tried. */
   async begin(): Promise<void> {
     try {
       await this.#exchange.head;
       this.#hasHead = true;
       while (!this.#decoder.hasContent) {
-        await this.#reading.read();
-        if (this.#decoder.isThinking) this.#expectMore();
+        await this.#reader.read();
+        if (this.#decoder.isThinking) this.#useIdleTimeout();
         if (!this.#decoder.hasContent && this.#decoder.isClosed) {
           throw new UpstreamError("provider", "empty answer");
         }
       }
-      // The provider was in time: what the books take is not its fault.
-      this.#expectMore();
+      // The time of the database writes below does not count for the provider.
+      this.#useIdleTimeout();
       const objects = this.#decoder.takeObjects();
       await Promise.all([
         this.#options.admission.meter.opened,
         objects.length > 0 ? this.#record(objects) : undefined,
       ]);
     } catch (error) {
-      this.#isOver = true;
+      this.#hasEnded = true;
       this.#grace.clear();
       const failure = abortExchange(this.#exchange, error);
-      this.#isGivenUp ||= isCallerFault(failure);
+      this.#isBillable ||= isCallerFault(failure);
       throw failure;
     }
   }
 
-  /** Once its attempt is in the books: from here on there is somebody to go on reading when nobody pulls any more. */
+  /** Starts relaying. From now on the relay itself reads on after a disconnect. */
   start(): void {
     this.#hasBegun = true;
     this.#exchange.offerTo((span) => this.#pass(span));
-    if (this.#isGone) void this.#drain();
+    if (this.#hasDisconnected) void this.#drain();
   }
 
   ready(send: SendChunk): Promise<void> {
-    if (this.#output !== undefined || this.#isGone) return Promise.resolve();
+    if (this.#output !== undefined || this.#hasDisconnected) return Promise.resolve();
     this.#send = send;
     return this.#drain();
   }
 
   take(): StreamChunk | undefined {
     this.#send = undefined;
-    if (this.#isGone) throw new Error("the client went away, or might as well have");
+    if (this.#hasDisconnected) throw new Error("the client disconnected");
     const piece = this.#output;
     this.#output = undefined;
     return piece;
   }
 
   pause(): void {
-    if (!this.#isOver) this.#exchange.rest();
-    this.#pace.pause();
+    if (!this.#hasEnded) this.#exchange.rest();
+    this.#backpressure.pause();
   }
 
   resume(): void {
-    this.#options.admission.meter.addPause(this.#pace.resume());
-    if (!this.#isOver && !this.#pace.isPausing) this.#exchange.expect();
+    this.#options.admission.meter.addPause(this.#backpressure.resume());
+    if (!this.#hasEnded && !this.#backpressure.isPausing) this.#exchange.expect();
   }
 
-  /** How a request ends whose answer did not begin, where it was given up and is paid for all the same. */
+  /** The outcome of a request whose answer did not begin but is charged. Undefined if it is not charged. */
   billableOutcome(): RequestOutcome | undefined {
-    const usage = this.#isGivenUp ? this.#disconnectUsage() : undefined;
+    const usage = this.#isBillable ? this.#disconnectUsage() : undefined;
     return usage && { status: "cancelled", usage, ...servedBy(this.#options.candidate) };
   }
 
-  /** From now on each piece may take as long as one amid an answer. */
-  #expectMore(): void {
+  /** Sets the read time-out to `idle_timeout`. */
+  #useIdleTimeout(): void {
     this.#exchange.setReadTimeout(this.#options.candidate.provider.config.idleTimeoutMs);
   }
 
-  /** Goes on until there is something to hand over, or, when the client is gone, to the end. Never rejects. */
+  /** Reads until there is a chunk for the client, or to the end after a disconnect. Never rejects. */
   async #drain(): Promise<void> {
-    if (this.#isStepping) return;
-    this.#isStepping = true;
+    if (this.#isDraining) return;
+    this.#isDraining = true;
     try {
       this.#collect();
-      while (!this.#isOver && this.#wantsMore()) {
+      while (!this.#hasEnded && this.#wantsMore()) {
         try {
-          if (!this.#decoder.isClosed) await this.#reading.read();
+          if (!this.#decoder.isClosed) await this.#reader.read();
           const objects = this.#decoder.takeObjects();
           if (objects.length > 0) await this.#record(objects);
         } catch (error) {
-          // A fault of our own amid the read has ended it all.
-          if (!this.#isOver) await this.#fail(error);
+          // `#collapse` may have ended the relay during the read.
+          if (!this.#hasEnded) await this.#fail(error);
           break;
         }
         this.#collect();
-        this.#pace.goesOn();
+        this.#backpressure.onData();
         if (this.#decoder.isClosed) await this.#end();
       }
     } catch (error) {
       this.#collapse(error);
     } finally {
-      this.#isStepping = false;
+      this.#isDraining = false;
     }
   }
 
-  /** The last piece waits for the end, so that a stream which came in one read leaves in one write. */
+  /** When the decoder is closed, the last chunk waits for the end, so that a short stream is one write. */
   #wantsMore(): boolean {
-    return this.#output === undefined || this.#isGone || this.#decoder.isClosed;
+    return this.#output === undefined || this.#hasDisconnected || this.#decoder.isClosed;
   }
 
-  /** Most events of a stream ask for no decision: they pass without any of the loop's promises. */
+  /** The fast path: plain events go from socket to socket without a promise. */
   #pass(span: Span): boolean {
-    if (this.#send === undefined || this.#isGone) return false;
+    if (this.#send === undefined || this.#hasDisconnected) return false;
     try {
-      const piece = this.#reading.pass(span);
+      const piece = this.#reader.pass(span);
       if (piece === undefined) return false;
       if (!this.#send(piece)) this.#send = undefined;
-      this.#pace.goesOn();
+      this.#backpressure.onData();
     } catch (error) {
       this.#collapse(error);
     }
@@ -199,10 +199,11 @@ export class StreamRelay implements Relay {
   }
 
   #collect(): void {
-    // Behind the end comes nothing, whatever the decoder still had.
-    if (this.#isOver) return;
+    // Nothing is sent after the end.
+    if (this.#hasEnded) return;
     const piece = this.#decoder.take();
-    if (piece !== undefined && !this.#isGone) this.#output = joinChunks(this.#output, piece);
+    if (piece !== undefined && !this.#hasDisconnected)
+      this.#output = joinChunks(this.#output, piece);
   }
 
   async #end(): Promise<void> {
@@ -210,80 +211,82 @@ export class StreamRelay implements Relay {
     this.#exchange.finished();
     const failure = this.#decoder.reportsFailure ? reportedFailure() : undefined;
     this.#options.attemptEnded(failure);
-    const status = this.#isGone ? "cancelled" : failure ? "failed" : "done";
+    const status = this.#hasDisconnected ? "cancelled" : failure ? "failed" : "done";
     const usage = failure ? undefined : billedUsage(this.#options.admission, this.#decoder);
-    await this.#finish({ status, usage }, { isWhole: true });
+    await this.#settle({ status, usage }, { isComplete: true });
   }
 
   async #fail(error: unknown): Promise<void> {
     const failure = toUpstreamError(error);
     this.#exchange.abort(failure);
-    const isAway = this.#isGone || this.#pace.explains(failure.outcome);
-    const isClients = isAway && failure.fault !== "gateway";
+    const isClientCause =
+      this.#hasDisconnected || this.#backpressure.causedFailure(failure.outcome);
+    const isClients = isClientCause && failure.fault !== "gateway";
     const cause = isClients ? clientGone() : failure;
     this.#attemptFailed(cause);
-    // Else whoever knows how to bring about what cannot be read would get all that comes before it for nothing.
-    const ending: RequestOutcome =
+    // A failure that the caller caused is charged, so that nobody gets the content before it for free.
+    const outcome: RequestOutcome =
       isClients || isCallerFault(failure)
         ? { status: "cancelled", usage: this.#disconnectUsage() }
         : { status: "failed" };
-    // A client that left is no fault that the operator must hear of.
-    await this.#finish(ending, { isWhole: false, told: isClients ? undefined : failure });
+    // A disconnect is not logged as a failure.
+    await this.#settle(outcome, { isComplete: false, error: isClients ? undefined : failure });
   }
 
   /**
-   * Writes the ending, and puts what may leave only after that behind what is left: the answer's own end where it
-   * `isWhole`. The operator hears of `told`.
+   * Settles the request, then adds the end of the stream: the answer's own end if it `isComplete`, else an error. `error` is
+   * logged.
    */
-  async #finish(
-    ending: RequestOutcome,
-    { isWhole, told }: { isWhole: boolean; told?: UpstreamError | undefined },
+  async #settle(
+    outcome: RequestOutcome,
+    { isComplete, error }: { isComplete: boolean; error?: UpstreamError | undefined },
   ): Promise<void> {
     this.#grace.clear();
-    this.#pace.stop();
+    this.#backpressure.stop();
     const { admission, candidate } = this.#options;
     let receipt: Receipt | undefined;
-    let problem: unknown = told;
+    let failure: unknown = error;
     try {
-      receipt = await admission.meter.settle({ ...ending, ...servedBy(candidate) });
-    } catch (error) {
-      // Not committed: the client must not see an end that looks whole.
-      problem = error;
+      receipt = await admission.meter.settle({ ...outcome, ...servedBy(candidate) });
+    } catch (uncommitted) {
+      // Not committed: the client must not get a complete answer.
+      failure = uncommitted;
     }
-    const last = receipt && isWhole ? this.#decoder.ending(receipt.usage) : this.#decoder.failure();
+    const last =
+      receipt && isComplete ? this.#decoder.ending(receipt.usage) : this.#decoder.failure();
     this.#output = joinChunks(this.#output, last);
-    this.#isOver = true;
-    this.#options.ended(receipt, problem);
+    this.#hasEnded = true;
+    this.#options.onEnd(receipt, failure);
   }
 
-  /** A fault of our own: the client sees a broken connection, and nothing of the request is left behind. */
+  /** An error of our own code: closes the connection and settles the request as failed. */
   #collapse(error: unknown): void {
     this.#grace.clear();
-    this.#pace.stop();
+    this.#backpressure.stop();
     this.#exchange.abort(toUpstreamError(error));
     this.#attemptFailed(toUpstreamError(error));
-    this.#isGone = true;
-    if (this.#isOver) return;
-    this.#isOver = true;
+    this.#hasDisconnected = true;
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
     void this.#options.admission.meter.abandon();
-    this.#options.ended(undefined, error);
+    this.#options.onEnd(undefined, error);
   }
 
   #attemptFailed(failure: UpstreamError): void {
     this.#options.attemptEnded(failure.withStatus(this.#exchange.status));
   }
 
-  #leave(): void {
-    if (this.#isOver || this.#isGone) return;
-    this.#isGone = true;
+  #onDisconnect(): void {
+    if (this.#hasEnded || this.#hasDisconnected) return;
+    this.#hasDisconnected = true;
     this.#silentMs = this.#options.clock.monotonicMs() - this.#options.firstAttemptMs;
-    this.#pace.stop();
+    this.#backpressure.stop();
     this.#grace.set(this.#options.disconnectGraceMs);
     if (this.#hasBegun) void this.#drain();
   }
 
-  #giveUp(): void {
-    this.#isGivenUp = true;
+  #abortAfterGrace(): void {
+    this.#isBillable = true;
     this.#exchange.abort(clientGone());
   }
 
