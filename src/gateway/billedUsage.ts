@@ -1,5 +1,11 @@
-import { estimateTokens, estimateUsage, withinTokenLimits } from "../billing/estimate.ts";
-import type { TokenLimits } from "../billing/cost.ts";
+import {
+  canCount,
+  estimateGeneratedTokens,
+  estimateTokens,
+  estimateUsage,
+  type GeneratedText,
+  withinTokenLimits,
+} from "../billing/estimate.ts";
 import type { BilledUsage } from "../billing/meter.ts";
 import { isImplausible, type Usage } from "../contract/usage.ts";
 import type { Admission } from "./admission/admit.ts";
@@ -8,24 +14,40 @@ import type { AnswerDecoder } from "./decoding/answerDecoder.ts";
 /** What was reported of an answer, and what was said in it. */
 type AnswerFigures = Pick<
   AnswerDecoder,
-  "usage" | "isUsageFinal" | "usageProblem" | "providerCalls" | "textBytes" | "hiddenBytes"
+  | "usage"
+  | "isUsageFinal"
+  | "usageText"
+  | "usageProblem"
+  | "providerCalls"
+  | "textBytes"
+  | "textDeltas"
+  | "hiddenBytes"
 >;
 
 /**
  * What is billed of what was read of an answer: its usage, if that is the whole answer's, else an estimate. More than
  * the model can make by the config is charged as it was reported: a provider's own tools can bring that about, and
- * so can a config. What no answer can have is not.
+ * so can a config. What no answer can have is not. `completionEstimate`: the tokens of the completion, where no usable
+ * figure has them.
  */
-export function billedUsage(admission: Admission, answer: AnswerFigures): BilledUsage {
-  const { usage, isUsageFinal, usageProblem, textBytes } = answer;
-  const estimate = estimatedUsage(admission, textBytes);
+export function billedUsage(
+  admission: Admission,
+  answer: AnswerFigures,
+  completionEstimate = textTokensOf(answer),
+): BilledUsage {
+  const { usage, isUsageFinal, usageProblem, usageText } = answer;
+  const estimate = estimatedUsage(admission, completionEstimate);
   const isUsable = usage !== undefined && !isImplausible(usage);
   const problem = usage && !isUsable ? "implausible" : usageProblem;
   if (problem) admission.warnOfUsage(problem);
   if (!isUsable) return estimate;
   if (usage.completionTokens > admission.modelTokensMax) admission.warnOfUsage("beyond the model");
   if (isUsageFinal) return { tokens: usage, estimated: false };
-  return atLeast(usage, estimate.tokens, admission.tokenLimits);
+  return earlyUsage(admission, { usage, text: usageText }, completionEstimate);
+}
+
+function textTokensOf({ textBytes, textDeltas }: AnswerFigures): number {
+  return estimateGeneratedTokens({ bytes: textBytes, deltas: textDeltas });
 }
 
 /** What OpenAI bills for a search where it bills all alike: https://platform.openai.com/docs/pricing */
@@ -37,19 +59,19 @@ const PROVIDER_CALL_TOKENS = 8_000;
  * that it is paid for: each of their calls counts alike, up to what was held.
  */
 export function disconnectUsage(admission: Admission, answer: AnswerFigures): BilledUsage {
-  const { usage, isUsageFinal, usageProblem, providerCalls = 0 } = answer;
-  const textBytes = answer.textBytes + (answer.hiddenBytes ?? 0);
-  const billed = billedUsage(admission, { usage, isUsageFinal, usageProblem, textBytes });
+  const { providerCalls = 0, hiddenBytes = 0 } = answer;
+  const completionEstimate = textTokensOf(answer) + estimateTokens(hiddenBytes);
+  const billed = billedUsage(admission, answer, completionEstimate);
   if (!billed.estimated || providerCalls === 0) return billed;
   const brought = billed.tokens.promptTokens + providerCalls * PROVIDER_CALL_TOKENS;
   const promptTokens = Math.min(brought, admission.tokenLimits.promptTokens);
   return { tokens: { ...billed.tokens, promptTokens }, estimated: true };
 }
 
-/** The estimate of a prompt and of so many bytes of answer. */
-export function estimatedUsage(admission: Admission, textBytes: number): BilledUsage {
+/** The estimate of a prompt, and so many tokens of answer, up to what was held. */
+export function estimatedUsage(admission: Admission, completionTokens: number): BilledUsage {
   const { promptEstimate, tokenLimits } = admission;
-  const tokens = estimateUsage(promptEstimate, estimateTokens(textBytes), tokenLimits);
+  const tokens = estimateUsage(promptEstimate, completionTokens, tokenLimits);
   return { tokens, estimated: true };
 }
 
@@ -67,12 +89,24 @@ export function historyTokensOf({ promptEstimate }: Admission, answer: AnswerFig
 }
 
 /**
- * A figure that came before the end is an early one: it is believed for the prompt, which is never without tokens, and
- * for the completion where it is not below the estimate, but as all that is estimated only up to what was held.
+ * What is billed of an answer whose last figure, `usage`, came before its end, behind `text`.
+ *
+ * The prompt is taken from the figure: a prompt always has tokens, so zero means unknown. The completion figure takes
+ * the place of the estimate of the text before it, and the text after it is estimated. A larger figure may also count
+ * reasoning that nobody sees, or text that is still to come, so it is never added to: the whole answer has at least so
+ * many tokens. A figure that is too small for its text is a placeholder, or counts something else. As every estimate
+ * this is cut to what was held.
  */
-function atLeast(early: Usage, estimate: Usage, tokenLimits: TokenLimits): BilledUsage {
-  const promptTokens = early.promptTokens || estimate.promptTokens;
-  const completionTokens = Math.max(early.completionTokens, estimate.completionTokens);
-  const tokens = withinTokenLimits({ ...early, promptTokens, completionTokens }, tokenLimits);
+function earlyUsage(
+  { promptEstimate, tokenLimits }: Admission,
+  { usage, text }: { usage: Usage; text: GeneratedText | undefined },
+  completionEstimate: number,
+): BilledUsage {
+  const promptTokens = usage.promptTokens || promptEstimate;
+  const counted = usage.completionTokens;
+  const countsText = text !== undefined && canCount(counted, text.bytes);
+  const excess = countsText ? Math.max(0, estimateGeneratedTokens(text) - counted) : 0;
+  const completionTokens = Math.max(counted, completionEstimate - excess);
+  const tokens = withinTokenLimits({ ...usage, promptTokens, completionTokens }, tokenLimits);
   return { tokens, estimated: true };
 }

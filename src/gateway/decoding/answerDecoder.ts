@@ -1,3 +1,4 @@
+import type { GeneratedText } from "../../billing/estimate.ts";
 import type { Usage } from "../../contract/usage.ts";
 import type { Span } from "../../lib/span.ts";
 import type { StreamChunk } from "../answer.ts";
@@ -32,12 +33,16 @@ export interface AnswerDecoder {
   readonly usage: Usage | undefined;
   /** The usage is that of the whole answer, not an early figure of one that went on. */
   readonly isUsageFinal: boolean;
+  /** The text that had come when `usage` got its number of completion tokens. Undefined where that is final. */
+  readonly usageText?: GeneratedText | undefined;
   /** What was wrong with a report of usage, one that `usage` leaves out among them. */
   readonly usageProblem?: UsageProblem | undefined;
   /** Finished calls of tools that the provider runs: its usage counts the prompt of each round, and what they brought in. */
   readonly providerCalls?: number;
   /** UTF-8 bytes of the text that was generated so far, for the estimate. */
   readonly textBytes: number;
+  /** The number of deltas that had some of that text. Undefined where it came whole. */
+  readonly textDeltas?: number;
   /** The same of thoughts that came encrypted and not as text, at most: whoever leaves has them too. */
   readonly hiddenBytes?: number;
   /** Stored objects that the answer has named since the last call. */

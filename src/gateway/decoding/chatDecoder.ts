@@ -1,3 +1,4 @@
+import type { GeneratedText } from "../../billing/estimate.ts";
 import {
   bearsContent,
   DONE,
@@ -45,6 +46,7 @@ export class ChatDecoder implements AnswerDecoder {
   isClosed = false;
   readonly reportsFailure = false;
   textBytes = 0;
+  textDeltas = 0;
   providerCalls = 0;
   readonly #thoughts = new EncryptedReasoning();
   readonly #readEvent: ReadChatEvent;
@@ -100,6 +102,10 @@ export class ChatDecoder implements AnswerDecoder {
     return this.#thoughts.hiddenBytes;
   }
 
+  get usageText(): GeneratedText | undefined {
+    return this.#reported.text;
+  }
+
   get usageProblem(): UsageProblem | undefined {
     return this.#reported.problem;
   }
@@ -133,8 +139,13 @@ export class ChatDecoder implements AnswerDecoder {
 
   #fill(event: Span): string | undefined {
     const filled = this.isClosed || !this.#carried.isEmpty ? undefined : this.#frames?.fill(event);
-    if (filled) this.textBytes += filled.textBytes;
+    if (filled) this.#countText(filled.textBytes);
     return filled?.shown;
+  }
+
+  #countText(bytes: number): void {
+    this.textBytes += bytes;
+    if (bytes > 0) this.textDeltas += 1;
   }
 
   end(): void {
@@ -198,7 +209,8 @@ export class ChatDecoder implements AnswerDecoder {
     // With a finish reason, behind one, or by itself: other figures are early ones.
     const hasEnded = isAlone || this.#finishedChoices.size > 0;
     const mayBeWhole = hasEnded && !read.isUsageEarly;
-    this.#reported.add(read.usage, this.textBytes, isAlone, mayBeWhole);
+    const text = { bytes: this.textBytes, deltas: this.textDeltas };
+    this.#reported.add(read.usage, text, isAlone, mayBeWhole);
   }
 
   /** What has no list of choices is no chunk: a provider keeps the connection awake with it, or speaks to itself. */
@@ -237,7 +249,7 @@ export class ChatDecoder implements AnswerDecoder {
     this.#output += text;
     // All that the provider said was generated, and is counted, whether the client sees it or not.
     for (const choice of chunk.choices) {
-      this.textBytes += messageBytes(choice.delta);
+      this.#countText(messageBytes(choice.delta));
       const { index } = choice;
       if (!this.#begunChoices.has(index) && bearsContent(choice)) {
         this.#begunChoices.add(index);
@@ -311,6 +323,8 @@ function eventOf(chunk: ChatChunk): string {
 class ReportedUsage {
   /** The largest figures so far. */
   usage: Usage | undefined;
+  /** The text that had come when the completion tokens of `usage` last grew. */
+  text: GeneratedText | undefined;
   problem: UsageProblem | undefined;
   /** The bytes of text that had come when a usage came that may be the whole answer's. */
   #countedBytes: number | undefined;
@@ -320,16 +334,17 @@ class ReportedUsage {
    */
   #isCountedAlone = false;
 
-  /** A report that came when so much text was said; `isAlone`: in a chunk without choices. */
-  add(reported: Usage, textBytes: number, isAlone: boolean, mayBeWhole: boolean): void {
+  /** A report that came behind `text`; `isAlone`: in a chunk without choices. */
+  add(reported: Usage, text: GeneratedText, isAlone: boolean, mayBeWhole: boolean): void {
     this.#isCountedAlone = isAlone && reported.completionTokens > 0;
     if (isImplausible(reported)) {
       this.problem = "implausible";
       return;
     }
     if (this.usage && hasFallen(this.usage, reported)) this.problem ??= "fallen";
+    if (reported.completionTokens > (this.usage?.completionTokens ?? 0)) this.text = text;
     this.usage = this.usage ? largerUsage(this.usage, reported) : reported;
-    if (mayBeWhole) this.#countedBytes = textBytes;
+    if (mayBeWhole) this.#countedBytes = text.bytes;
   }
 
   /** Whether `usage` is that of the whole answer, of which so much text was said. */

@@ -40,6 +40,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   usage: Usage | undefined;
   providerCalls = 0;
   textBytes = 0;
+  textDeltas = 0;
   readonly #thoughts = new EncryptedReasoning();
   readonly #splitter: SseSplitter = createSseSplitter({ eventBytesMax: ANSWER_BYTES_MAX });
   #output: Uint8Array[] = [];
@@ -131,6 +132,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     if (typeof delta !== "string") return;
     const bytes = Buffer.byteLength(delta);
     this.textBytes += bytes;
+    if (bytes > 0) this.textDeltas += 1;
     if (THOUGHT.test(type)) this.#thoughts.show(bytes);
   }
 

@@ -44,8 +44,10 @@ function seen(decoder: ChatDecoder, reads: readonly Uint8Array[]): unknown[] {
         decoder.hasContent && !decoder.isFinished ? decoder.pass(spanOf(bytes)) : undefined;
       if (passed === undefined) decoder.push(bytes);
       const shown = passed ?? decoder.take();
-      const { textBytes, hasContent, isFinished, isClosed, usage, isUsageFinal } = decoder;
-      steps.push({ shown, textBytes, hasContent, isFinished, isClosed, usage, isUsageFinal });
+      const { hasContent, isFinished, isClosed, usage, isUsageFinal } = decoder;
+      const { textBytes, textDeltas, usageText } = decoder;
+      const text = { textBytes, textDeltas, usageText };
+      steps.push({ shown, text, hasContent, isFinished, isClosed, usage, isUsageFinal });
     } catch (error) {
       return [...steps, (error as Error).name];
     }
