@@ -1,8 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { dirname, join, relative } from "node:path";
-import { tamper } from "../store/auditedBooks.ts";
+import { tamper, copiedBooks } from "../store/auditedBooks.ts";
 import { auditFile } from "./auditor.ts";
-import { copiedBooks } from "./copiedBooks.ts";
 
 const storeFolder = copiedBooks();
 

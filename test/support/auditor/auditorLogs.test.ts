@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { tamper } from "../store/auditedBooks.ts";
+import { tamper, copiedBooks } from "../store/auditedBooks.ts";
 import {
   completion,
   doneEvent,
@@ -9,7 +9,6 @@ import {
 } from "../provider/chatAnswers.ts";
 import { ended } from "../provider/responsesAnswers.ts";
 import { auditFile, openAuditor } from "./auditor.ts";
-import { copiedBooks } from "./copiedBooks.ts";
 import { producedAnswer, type ProducedAnswer, type SeenAnswer } from "./logs.ts";
 
 const storeFolder = copiedBooks();

@@ -5,7 +5,7 @@ import { isBare, isStream, Judge } from "../fuzz/judge.ts";
 import { costOf } from "../gateway/gatewayConfig.ts";
 import { foreignHeaders } from "../gateway/ownHeaders.ts";
 import { poison, type AnswerCase } from "./answerCase.ts";
-import { backupCharge, backupText } from "./backup.ts";
+import { backupCharge, backupText } from "./utterance.ts";
 import {
   kept,
   readChatJson,

@@ -14,7 +14,7 @@ import { startProvider, type ReceivedRequest } from "../provider/scriptedProvide
 import { until } from "../until.ts";
 import type { AnswerCase, Delivery, Route } from "./answerCase.ts";
 import { AnswerJudge } from "./answerJudge.ts";
-import { answerOfBackup } from "./backup.ts";
+import { answerOfBackup } from "./utterance.ts";
 import { drawRoute } from "./drawCase.ts";
 
 /** The compiled gateway in front of providers that do with each request what its case says. */

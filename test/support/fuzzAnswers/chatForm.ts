@@ -2,7 +2,7 @@ import { choice, completion, doneEvent, usageOnly } from "../provider/chatAnswer
 import type { Chance } from "../fuzz/chance.ts";
 import { chatEvent } from "../provider/upstreamText.ts";
 import type { ReportedTokens, SpokenChoice, Utterance } from "./utterance.ts";
-import { writtenJson, writtenStream, type Written } from "./written.ts";
+import { writtenJson, writtenStream, type Written } from "./dialect.ts";
 
 /** The chat completions interface of OpenAI, with what its imitators do differently. */
 export function writeChat(said: Utterance, chance: Chance): Written {

@@ -1,5 +1,4 @@
 import type { Chance } from "../fuzz/chance.ts";
-import type { Written } from "./written.ts";
 
 const lineEnds = ["\n", "\r\n", "\r"] as const;
 const additions = [": a comment\n\n", ":\n\n", "id: 7\n", "retry: 10\n", "\n"] as const;
@@ -18,4 +17,28 @@ export function inDialect(written: Written, chance: Chance): Written {
   if (chance.chance(0.05))
     changed = changed.map((event, at) => (at === 0 ? `\uFEFF${event}` : event));
   return { events: changed, finish };
+}
+
+/** An answer in the form of an interface. */
+export interface Written {
+  /** The events of a stream, each with its end; of JSON it is the one text. */
+  readonly events: readonly string[];
+  /** With which event the first choice is whole, and with which the last. */
+  readonly finish: { readonly first: number; readonly last: number };
+}
+
+/** A JSON answer is whole with its last byte. */
+export function writtenJson(value: unknown): Written {
+  return { events: [JSON.stringify(value)], finish: { first: 0, last: 0 } };
+}
+
+/** The events of an answer of one choice, which is whole with the event that `isFinish` is true of. */
+export function writtenStream(
+  events: readonly string[],
+  isFinish: (event: string) => boolean,
+): Written {
+  return {
+    events,
+    finish: { first: events.findIndex(isFinish), last: events.findLastIndex(isFinish) },
+  };
 }

@@ -1,7 +1,7 @@
 import { weighed, type Chance } from "../fuzz/chance.ts";
 import type { AnswerCase, Question, Route } from "./answerCase.ts";
 import { writeChat, writeChatStream } from "./chatForm.ts";
-import { inDialect } from "./dialect.ts";
+import { inDialect, type Written } from "./dialect.ts";
 import { fateOf } from "./fates.ts";
 import {
   writeCandidates,
@@ -11,7 +11,6 @@ import {
 } from "./otherForms.ts";
 import { writeResponse, writeResponseStream } from "./responsesForm.ts";
 import { drawUtterance, tagOf } from "./utterance.ts";
-import type { Written } from "./written.ts";
 
 /** A provider for some requests in a row, most of them of the kind openai. */
 export function drawRoute(chance: Chance): Route {

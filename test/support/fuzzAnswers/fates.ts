@@ -3,7 +3,7 @@ import { poison, type Delivery, type Expected, type Fate, type Question } from "
 import { changedBody } from "./eventChanges.ts";
 import { framed, headOf, roughlyFramed, type Framed } from "./framing.ts";
 import { drawFailure, drawRefusal } from "./refusals.ts";
-import type { Written } from "./written.ts";
+import type { Written } from "./dialect.ts";
 import { several } from "../several.ts";
 
 /** Draws what becomes of an answer on its way. */

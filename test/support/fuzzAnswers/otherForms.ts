@@ -7,7 +7,7 @@ import {
 } from "../provider/anthropicAnswers.ts";
 import { geminiEvent, saying, thought } from "../provider/geminiAnswers.ts";
 import type { ReportedTokens, SpokenChoice, Utterance } from "./utterance.ts";
-import { writtenJson, writtenStream, type Written } from "./written.ts";
+import { writtenJson, writtenStream, type Written } from "./dialect.ts";
 
 const stopReasons = {
   stop: "end_turn",

@@ -1,7 +1,6 @@
 import type { RawAnswer } from "../fuzz/answerReader.ts";
 import { chunksOf } from "../gateway/chatCalls.ts";
 import { costOf } from "../gateway/gatewayConfig.ts";
-import { readEvents, type ReadEvent } from "./eventStream.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -223,4 +222,33 @@ function countOf(value: unknown): number | undefined {
 /** What is said of the rules that do not hold. */
 export function kept(rules: readonly (readonly [boolean, string])[]): string[] {
   return rules.flatMap(([isKept, problem]) => (isKept ? [] : [problem]));
+}
+
+/** One event as a client by the standard reads it. */
+export interface ReadEvent {
+  readonly name: string | undefined;
+  readonly data: string;
+}
+
+/** The events of a stream, and what its end cut off: https://html.spec.whatwg.org/multipage/server-sent-events.html */
+function readEvents(text: string): { events: readonly ReadEvent[]; rest: string } {
+  const events: ReadEvent[] = [];
+  let name: string | undefined;
+  let data: string[] = [];
+  let rest = "";
+  const lines = text.replace(/^\uFEFF/, "").split(/\r\n|\n|\r/);
+  // What follows the last line end is no line.
+  rest = lines.pop() ?? "";
+  for (const line of lines) {
+    if (line === "") {
+      if (data.length > 0) events.push({ name, data: data.join("\n") });
+      name = undefined;
+      data = [];
+      continue;
+    }
+    const [, field = "", value = ""] = /^([^:]*)(?:: ?(.*))?$/s.exec(line) ?? [];
+    if (field === "event") name = value;
+    if (field === "data") data.push(value);
+  }
+  return { events, rest: data.join("") + rest };
 }

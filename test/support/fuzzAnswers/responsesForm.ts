@@ -1,6 +1,6 @@
 import { responseEvent, responseObject } from "../provider/upstreamText.ts";
 import type { ReportedTokens, SpokenChoice, Utterance } from "./utterance.ts";
-import { writtenJson, writtenStream, type Written } from "./written.ts";
+import { writtenJson, writtenStream, type Written } from "./dialect.ts";
 
 /** The responses interface of OpenAI. `id` is the response's. */
 export function writeResponse(said: Utterance, id: string): Written {

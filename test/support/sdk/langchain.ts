@@ -7,7 +7,7 @@ import {
 } from "@langchain/core/messages";
 import { ChatOpenAI, type ChatOpenAICallOptions } from "@langchain/openai";
 import { optionsOf, type Call, type Complaint, type SdkClient, type Told } from "./client.ts";
-import { objectSchema, tool } from "./tool.ts";
+import { objectSchema, tool } from "./script.ts";
 
 /** LangChain, on each interface. */
 export const langchainClients: readonly SdkClient[] = [

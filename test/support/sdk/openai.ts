@@ -15,7 +15,7 @@ import {
   type Told,
   type Way,
 } from "./client.ts";
-import { objectSchema, tool } from "./tool.ts";
+import { objectSchema, tool } from "./script.ts";
 
 type ChatBody = Omit<OpenAI.ChatCompletionCreateParamsNonStreaming, "stream">;
 type ResponsesBody = Omit<OpenAI.Responses.ResponseCreateParamsNonStreaming, "stream">;

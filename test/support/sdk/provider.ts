@@ -9,8 +9,7 @@ import {
 } from "../provider/scriptedProvider.ts";
 import { chatScript } from "./chatScript.ts";
 import { responsesScript } from "./responsesScript.ts";
-import type { Said, Script } from "./script.ts";
-import { object, tool, toolInput } from "./tool.ts";
+import { type Said, type Script, object, tool, toolInput } from "./script.ts";
 
 /** The text with which every answer begins that does not come to its end. */
 export const beginning = "Hel";

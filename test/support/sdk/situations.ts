@@ -3,8 +3,7 @@ import { formatRoubles } from "../../../src/lib/money.ts";
 import { costOf } from "../gateway/gatewayConfig.ts";
 import type { Call, SdkClient, Told, Way } from "./client.ts";
 import { beginning, scripts, tieredModel } from "./provider.ts";
-import { secretWords } from "./script.ts";
-import { object, objectSchema, toolInput, toolOutput } from "./tool.ts";
+import { secretWords, object, objectSchema, toolInput, toolOutput } from "./script.ts";
 import { cost, openSdkWorld, toldUsage, type SdkWorld, type WiredCall } from "./world.ts";
 
 const ways = ["in JSON", "as a stream"] as const;

@@ -13,7 +13,7 @@ import {
   type ToolSet,
 } from "ai";
 import type { Call, Complaint, SdkClient, Told } from "./client.ts";
-import { objectSchema, tool } from "./tool.ts";
+import { objectSchema, tool } from "./script.ts";
 
 /** The AI SDK with each of its packages that speak to a gateway, on each interface. */
 export const vercelAiClients: readonly SdkClient[] = [

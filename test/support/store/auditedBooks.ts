@@ -1,15 +1,17 @@
 import { Database } from "bun:sqlite";
-import { hashKey } from "../../../src/auth/apiKey.ts";
-import { DAY_MS } from "../../../src/lib/time.ts";
+import { afterAll, beforeAll, beforeEach } from "bun:test";
+import { join } from "node:path";
 import {
+  type StoreFolder,
   actor,
   ended,
   fund,
   opened,
   openStoreFolder,
   unbilled,
-  type StoreFolder,
 } from "./storeFolder.ts";
+import { hashKey } from "../../../src/auth/apiKey.ts";
+import { DAY_MS } from "../../../src/lib/time.ts";
 
 /**
  * Books in which everything happened once. bob has a credit only. alice has requests that were done,
@@ -66,4 +68,26 @@ export function tamper(
   for (const statement of statements) sqlite.run(statement);
   for (const { sql } of triggers) sqlite.run(sql);
   sqlite.close();
+}
+
+/** For each test around it a file of its own with the audited books, which nobody has open. */
+export function copiedBooks(): { readonly path: string } {
+  let original: StoreFolder;
+  let count = 0;
+  const path = (): string => join(original.folder, `copy-${count}.db`);
+  beforeAll(async () => {
+    original = await openAuditedBooks();
+  });
+  beforeEach(() => {
+    count += 1;
+    const file = new Database(original.path);
+    file.run("VACUUM INTO ?", [path()]);
+    file.close();
+  });
+  afterAll(() => original.close());
+  return {
+    get path() {
+      return path();
+    },
+  };
 }
