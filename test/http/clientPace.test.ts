@@ -7,13 +7,26 @@ import { piece, raw, streamHead } from "../support/provider/scriptedProvider.ts"
 import { until } from "../support/until.ts";
 import { chatEvent } from "../support/provider/upstreamText.ts";
 
-const TOTAL_MS = 3000;
+const TOTAL_MS = 5000;
 const at = openOneModelBefore({}, { total_timeout: `${TOTAL_MS}ms`, idle_timeout: "700ms" });
 const patient = openOneModelBefore();
 const started = 100_000_000_000n;
 /** Long on the wire and short in what it says: else the stream would be cut as one that never ends. */
 const longEvent = (bytes: number): Buffer =>
   piece(chatEvent({ content: "word" }, null, { padding: "x".repeat(bytes) }));
+
+/** Events that the provider could send. */
+let sentCount = 0;
+
+/** Resolves when the provider has been able to send nothing for so long: all buffers up to the client are full. */
+async function heldUpFor(ms: number): Promise<void> {
+  let seen = -1;
+  let sinceMs = 0;
+  await until("the provider is held up", () => {
+    if (sentCount !== seen) [seen, sinceMs] = [sentCount, performance.now()];
+    return performance.now() - sinceMs >= ms;
+  });
+}
 
 describe("a time-out of the provider's", () => {
   test.each([
@@ -25,7 +38,10 @@ describe("a time-out of the provider's", () => {
       const event = longEvent(bytes);
       at.provider.answer = async (peer, request) => {
         await raw(streamHead, piece(helloEvent))(peer, request);
-        for (;;) await peer.send(event);
+        for (;;) {
+          await peer.send(event);
+          sentCount += 1;
+        }
       };
       const key = at.gateway.key();
       const client = await connectRaw(at.gateway.port);
@@ -35,7 +51,7 @@ describe("a time-out of the provider's", () => {
       const deadlineMs = performance.now() + 2 * TOTAL_MS;
       while (list()[0]?.status === "running" && performance.now() < deadlineMs) {
         client.pause();
-        await Bun.sleep(500);
+        await heldUpFor(300);
         const { length } = client.text;
         client.resume();
         while (client.text.length === length && performance.now() < deadlineMs) await Bun.sleep(0);
@@ -90,14 +106,17 @@ describe("a cut of the provider's", () => {
       patient.provider.answer = async (peer, request) => {
         await raw(streamHead, piece(helloEvent))(peer, request);
         void cut.promise.then(() => (how === "by a reset" ? peer.reset() : peer.fin()));
-        for (;;) await peer.send(longEvent(100_000));
+        for (;;) {
+          await peer.send(longEvent(100_000));
+          sentCount += 1;
+        }
       };
       const key = patient.gateway.key();
       const client = await connectRaw(patient.gateway.port);
       client.send(chatBytes(key.key, JSON.stringify(ask({ stream: true }))));
       await client.seen("Hello");
       client.pause();
-      await Bun.sleep(1500);
+      await heldUpFor(3000);
       cut.resolve();
       await Bun.sleep(1000);
       const { length } = client.text;
@@ -109,6 +128,6 @@ describe("a cut of the provider's", () => {
       await until("more has come", () => client.text.length > length);
       client.reset();
     },
-    10_000,
+    60_000,
   );
 });
