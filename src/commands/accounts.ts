@@ -31,14 +31,14 @@ export function addAccounts(program: Command): void {
     .command("list")
     .description("list all accounts")
     .action((_: unknown, command: Command) =>
-      withSession(command, "findOrThrow", (session) => listed(session)),
+      withSession(command, "existing", (session) => listed(session)),
     );
   accounts
     .command("show")
     .description("show one account")
     .argument("<name>")
     .action((name: string, _: unknown, command: Command) =>
-      withSession(command, "findOrThrow", (session) =>
+      withSession(command, "existing", (session) =>
         shown(session.store.accounts.findOrThrow(name)),
       ),
     );
@@ -56,7 +56,7 @@ function addChanges(accounts: Command): void {
       overdraft,
     )
     .action((name: string, options: OverdraftOption, command: Command) =>
-      withSession(command, "findOrThrow", ({ store, actor }) =>
+      withSession(command, "existing", ({ store, actor }) =>
         shown(store.admin.setOverdraft(actor, name, options.overdraft)),
       ),
     );
@@ -65,7 +65,7 @@ function addChanges(accounts: Command): void {
     .description("reject all keys of an account, starting with the next request")
     .argument("<name>")
     .action((name: string, _: unknown, command: Command) =>
-      withSession(command, "findOrThrow", ({ store, actor }) =>
+      withSession(command, "existing", ({ store, actor }) =>
         shown(store.admin.setDisabled(actor, name, true)),
       ),
     );
@@ -74,7 +74,7 @@ function addChanges(accounts: Command): void {
     .description("accept the keys of a disabled account again")
     .argument("<name>")
     .action((name: string, _: unknown, command: Command) =>
-      withSession(command, "findOrThrow", ({ store, actor }) =>
+      withSession(command, "existing", ({ store, actor }) =>
         shown(store.admin.setDisabled(actor, name, false)),
       ),
     );

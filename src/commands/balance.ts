@@ -49,7 +49,7 @@ export function addBalance(program: Command): void {
     .description("show the balance of an account")
     .argument("<account>")
     .action((name: string, _: unknown, command: Command) =>
-      withSession(command, "findOrThrow", (session) =>
+      withSession(command, "existing", (session) =>
         shown(session.store.accounts.findOrThrow(name)),
       ),
     );
@@ -72,7 +72,7 @@ function addBooking(balance: Command, kind: "credit" | "debit", description: str
     .option("--ref <text>", refDescription, reference)
     .option("--note <text>", noteDescription, note)
     .action((name: string, roubles: bigint, options: BookingOptions, command: Command) =>
-      withSession(command, "findOrThrow", (session) =>
+      withSession(command, "existing", (session) =>
         book(session, kind, { name, roubles, ...options }),
       ),
     );
@@ -121,7 +121,7 @@ function addRefund(balance: Command): void {
     .option("--ref <text>", refDescription, reference)
     .option("--note <text>", noteDescription, note)
     .action((request: string, options: RefundOptions, command: Command) =>
-      withSession(command, "findOrThrow", (session) => refund(session, request, options)),
+      withSession(command, "existing", (session) => refund(session, request, options)),
     );
 }
 

@@ -33,7 +33,7 @@ export interface Session {
 }
 
 /** Only a command that makes an account makes a database for it: of one that was just made the others could tell nothing true. */
-export type Access = "findOrThrow" | "new";
+export type Access = "existing" | "new";
 
 /** The options of every command, wherever on the line they stood. */
 export function globalOptions(command: Command): GlobalOptions {
@@ -62,7 +62,7 @@ export async function runSession<T>(
 ): Promise<T> {
   const { config } = loadConfig({ path: configPath, secrets: "unread" });
   const { path, durability } = config.database;
-  if (access === "findOrThrow") requireDatabase(path);
+  if (access === "existing") requireDatabase(path);
   let store: Store | undefined;
   const session = {
     config,

@@ -29,14 +29,14 @@ export function addKeys(program: Command): void {
     .description("list keys without their secrets")
     .option("--account <name>", "only this account")
     .action((options: { account?: string }, command: Command) =>
-      withSession(command, "findOrThrow", (session) => list(session, options.account)),
+      withSession(command, "existing", (session) => list(session, options.account)),
     );
   keys
     .command("show")
     .description("show one key without its secret")
     .argument("<id>", KEY_ID_DESCRIPTION, keyId)
     .action((id: string, _: unknown, command: Command) =>
-      withSession(command, "findOrThrow", (session) => show(session, id)),
+      withSession(command, "existing", (session) => show(session, id)),
     );
   addChanges(keys);
 }
@@ -58,7 +58,7 @@ function addChanges(keys: Command): void {
     .description("reject a key for ever, starting with the next request")
     .argument("<id>", KEY_ID_DESCRIPTION, keyId)
     .action((id: string, _: unknown, command: Command) =>
-      withSession(command, "findOrThrow", (session) => revoke(session, id)),
+      withSession(command, "existing", (session) => revoke(session, id)),
     );
 }
 
@@ -100,7 +100,7 @@ async function set(command: Command, id: string, options: SettingOptions): Promi
       status: 2,
     });
   }
-  await withSession(command, "findOrThrow", (session) => {
+  await withSession(command, "existing", (session) => {
     const changes = settingsOf(session.config, options);
     return shownKey(session, session.store.admin.changeKey(session.actor, id, changes));
   });
@@ -143,7 +143,7 @@ export function addKeyRotation(keys: Command): void {
         .default(graceDuration(GRACE_DEFAULT), GRACE_DEFAULT),
     )
     .action((id: string, options: RotateOptions, command: Command) =>
-      withSession(command, "findOrThrow", (session) => rotate(session, id, options.grace)),
+      withSession(command, "existing", (session) => rotate(session, id, options.grace)),
     );
 }
 

@@ -32,7 +32,7 @@ export async function withReport(
   if (since !== undefined && until !== undefined && since >= until) {
     throw new CommandFailure("--since must be earlier than --until", { status: 2 });
   }
-  const report = await runSession(config, "findOrThrow", work);
+  const report = await runSession(config, "existing", work);
   if (options.csv) printText(report.csv);
   else printResult(report, json);
 }
