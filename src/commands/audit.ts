@@ -10,9 +10,7 @@ export function addAudit(program: Command): void {
     .description("verify the ledger and all balances; list the problems and exit with 1 if any")
     .action(async (_: unknown, command: Command) => {
       const { config, json } = globalOptions(command);
-      const report = await runSession(config, "existing", ({ store }) =>
-        store.auditInParallel(),
-      );
+      const report = await runSession(config, "existing", ({ store }) => store.auditInParallel());
       printResult(audited(report), json);
       if (report.problems.length > 0) throw new CommandFailure(notInOrder(report));
     });
