@@ -52,7 +52,7 @@ export function sendTo(
   admittedRequest.gateway.inFlight.exchanges.add(exchange);
   // A request without its row cannot be charged, so the provider must not be used for it.
   admittedRequest.admission.meter.opened.catch(() =>
-    exchange.abort(new UpstreamError("gateway", "store")),
+    exchange.abort(new UpstreamError("gateway", "database")),
   );
   return exchange;
 }
@@ -188,7 +188,7 @@ function logAttempt(
       "the provider refuses the API key, the account or the country: run `tollgate check --live` to see why, fix it, then reload (SIGHUP) to use the provider again at once",
       fields,
     );
-  } else if (error.fault === "missing") {
+  } else if (error.fault === "notFound") {
     log.error(
       "the provider answers 404: check its base_url and the model name of the route",
       fields,

@@ -25,7 +25,7 @@ export function abortExchange(exchange: UpstreamExchange, error: unknown): Upstr
  * route's health.
  */
 export function reportedFailure(): UpstreamError {
-  return new UpstreamError("misfire", "reported failure", { status: 200 });
+  return new UpstreamError("isolated", "reported failure", { status: 200 });
 }
 
 /**
@@ -34,7 +34,7 @@ export function reportedFailure(): UpstreamError {
  */
 export function streamBreakCause(error: unknown): UpstreamError | undefined {
   const isCallers = error instanceof ReportedFailure && error.isOfRequest;
-  if (isCallers) return new UpstreamError("excess", "misfire", { cause: error });
+  if (isCallers) return new UpstreamError("excessive", "isolated failure", { cause: error });
   return upstreamErrorOf(error);
 }
 
@@ -43,10 +43,10 @@ export function streamBreakCause(error: unknown): UpstreamError | undefined {
  * names the request. The content before it is charged like a disconnect. Other failures are not charged.
  */
 export function isCallerFault({ fault }: UpstreamError): boolean {
-  return fault === "excess";
+  return fault === "excessive";
 }
 
 /** The reason to abort an exchange after a disconnect. */
 export function clientGone(): UpstreamError {
-  return new UpstreamError("client", "client gone");
+  return new UpstreamError("client", "client disconnected");
 }

@@ -130,14 +130,14 @@ export async function collectText(exchange: UpstreamExchange): Promise<string> {
   let length = 0;
   for (let chunk = await exchange.read(); chunk; chunk = await exchange.read()) {
     length += chunk.byteLength;
-    if (length > ANSWER_BYTES_MAX) throw new UpstreamError("misfire", "too large");
+    if (length > ANSWER_BYTES_MAX) throw new UpstreamError("isolated", "too large");
     chunks.push(chunk);
   }
   const [only] = chunks;
   try {
     return utf8.decode(chunks.length === 1 && only ? only : Buffer.concat(chunks, length));
   } catch (cause) {
-    throw new UpstreamError("provider", "answer", { cause });
+    throw new UpstreamError("provider", "invalid answer", { cause });
   }
 }
 

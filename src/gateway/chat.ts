@@ -58,7 +58,8 @@ export async function chat(
     admission,
     candidates: model.chatCandidates,
     encode: (candidate) => encoder.encode(candidate, admission),
-    callerFault: ({ shown }) => shown && invalidRequest(shown.message, shown.extra),
+    callerFault: ({ clientError }) =>
+      clientError && invalidRequest(clientError.message, clientError.extra),
     streamFailure: (error) => chatFailure(identity, error.toBody().error),
   };
   return request.stream

@@ -108,7 +108,7 @@ export function encodeResponses(
 
 /** An unknown resource is the caller's fault, because the caller named it. An unknown model was named by the config. */
 function callerFault(error: UpstreamError): ApiError | undefined {
-  if (error.shown) return invalidRequest(error.shown.message, error.shown.extra);
-  const isCallers = error.fault === "missing" && !error.isOfUnknownModel;
+  if (error.clientError) return invalidRequest(error.clientError.message, error.clientError.extra);
+  const isCallers = error.fault === "notFound" && !error.isUnknownModel;
   return isCallers ? resourceNotFound() : undefined;
 }

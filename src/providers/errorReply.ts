@@ -112,7 +112,7 @@ export function errorOfReply(
   const restMs = retryAfterMs(retryAfter);
   const isLimited =
     status === PAYMENT_STATUS && restMs !== undefined && !isEmptyAccountMessage(error);
-  const fault = isLimited ? "limited" : faultOf(status, error);
+  const fault = isLimited ? "rateLimited" : faultOf(status, error);
   return new UpstreamError(fault, `status ${status}`, {
     ...detailsOf(fault, status, error, secrets),
     status,
@@ -120,37 +120,36 @@ export function errorOfReply(
   });
 }
 
-/** What is known of a failed attempt by what its provider reports. */
+/** The details of an UpstreamError from what the provider reports, without secrets. */
 export function detailsOf(
   fault: UpstreamFault,
   status: number | undefined,
   error: ReportedError,
   secrets: Secrets,
 ) {
-  const words = redactSecrets(error.message || (error.detail ?? ""), secrets);
+  const message = redactSecrets(error.message || (error.detail ?? ""), secrets);
   return {
     retryAfterMs: retryAfterMs(error.retrySeconds),
     providerCode: error.code,
     accountFault: fault === "account" ? accountFaultOf(status, error) : undefined,
-    words: words || redactSecrets(codeOf(error), secrets) || undefined,
-    shown: fault === "caller" ? shownOf(error, words, secrets) : undefined,
+    providerMessage: message || redactSecrets(codeOf(error), secrets) || undefined,
+    clientError: fault === "caller" ? clientErrorOf(error, message, secrets) : undefined,
   };
 }
 
-/** What a client may be told; `words` are scrubbed. */
-function shownOf({ code, param }: ReportedError, words: string, secrets: Secrets) {
+function clientErrorOf({ code, param }: ReportedError, message: string, secrets: Secrets) {
   return {
-    message: words || "invalid request",
+    message: message || "invalid request",
     extra: {
-      ...(code === undefined ? {} : { code: shownWord(code, secrets) }),
-      ...(param === undefined ? {} : { param: shownWord(param, secrets) }),
+      ...(code === undefined ? {} : { code: shortCode(code, secrets) }),
+      ...(param === undefined ? {} : { param: shortCode(param, secrets) }),
     },
   };
 }
 
-/** Cut behind the masking: half of a secret would not be known as one. */
-function shownWord(word: string, secrets: Secrets): string {
-  return redactSecrets(word, secrets).slice(0, CODE_CHARS_MAX);
+/** Masks before it cuts: half of a secret would not be recognized. */
+function shortCode(code: string, secrets: Secrets): string {
+  return redactSecrets(code, secrets).slice(0, CODE_CHARS_MAX);
 }
 
 /** Whose fault an error is that came with this status. */
@@ -158,8 +157,8 @@ export function faultOf(status: number, error: ReportedError): UpstreamFault {
   if (ACCOUNT_STATUSES.includes(status)) return "account";
   if (status < 500 && ACCOUNT_REASON.test(error.reason ?? "")) return "account";
   // The caller's own server can write the message of this status.
-  if (status === FAILED_BESIDE_STATUS) return "misfire";
-  if (status === 429 && saysRateLimitAsQuota(error)) return "limited";
+  if (status === FAILED_BESIDE_STATUS) return "isolated";
+  if (status === 429 && saysRateLimitAsQuota(error)) return "rateLimited";
   if (isEmptyAccount(error)) return "account";
   if (status === 403) return faultOfForbidden(error);
   if (status === 429 && [ZHIPU_EMPTY_CODE, ZHIPU_LOCKED_CODE].includes(error.code ?? "")) {
@@ -167,15 +166,15 @@ export function faultOf(status: number, error: ReportedError): UpstreamFault {
   }
   if ((status === 400 || status === 429) && saysAccountIsRefused(error)) return "account";
   if (CALLER_STATUSES.includes(status)) return "caller";
-  if (status === 404) return "missing";
-  return status === 429 ? "limited" : "provider";
+  if (status === 404) return "notFound";
+  return status === 429 ? "rateLimited" : "provider";
 }
 
 function faultOfForbidden(error: ReportedError): UpstreamFault {
   if (speaksOfAccount(error)) return "account";
   if (error.isInForm !== true) return "provider";
   const { code, type, message, reason } = error;
-  if (speakOf(REQUEST_WORD, code, type, message)) return "misfire";
+  if (speakOf(REQUEST_WORD, code, type, message)) return "isolated";
   // Google's reasons speak of rules that hold for each request, such as those of a network.
   const isOfRoute = speakOf(ROUTE_WORD, code, type, message) || speakOf(REQUEST_WORD, reason);
   return isOfRoute ? "provider" : "account";

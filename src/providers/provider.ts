@@ -92,17 +92,17 @@ export class AnswerError extends Error {
   override readonly name: string = "AnswerError";
   /** Whose fault that is, and what an attempt came to by it. */
   readonly fault: UpstreamFault = "provider";
-  readonly outcome: UpstreamOutcome = "answer";
+  readonly outcome: UpstreamOutcome = "invalid answer";
 }
 
 /**
  * The provider is well, but its model came to nothing with this one request, or to nothing of use. Another route may
  * do better; what a client can bring about whenever it likes must not count against a provider that all share.
  */
-export class MisfireError extends AnswerError {
-  override readonly name = "MisfireError";
-  override readonly fault = "misfire";
-  override readonly outcome = "misfire";
+export class IsolatedFailureError extends AnswerError {
+  override readonly name = "IsolatedFailureError";
+  override readonly fault = "isolated";
+  override readonly outcome = "isolated failure";
 }
 
 /**
@@ -110,9 +110,9 @@ export class MisfireError extends AnswerError {
  * work once more for the same.
  */
 export class ExcessiveAnswerError extends AnswerError {
-  override readonly name = "ExcessError";
-  override readonly fault = "excess";
-  override readonly outcome = "misfire";
+  override readonly name = "ExcessiveAnswerError";
+  override readonly fault = "excessive";
+  override readonly outcome = "isolated failure";
 }
 
 /** Far more levels than any schema of a request or any answer needs, and few enough to be written at once. */
@@ -175,7 +175,7 @@ export function choiceIndex(index: unknown, place: number): number {
  * names the field and quotes nothing.
  */
 export class UnsupportedRequestError extends Error {
-  override readonly name = "UnfitError";
+  override readonly name = "UnsupportedRequestError";
 }
 
 /** One way to have a chat answered. Pure: it turns text into text and does no I/O. */

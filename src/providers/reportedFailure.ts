@@ -50,10 +50,10 @@ const STATUSES: ReadonlyMap<unknown, number> = new Map([
 const FAULTS: ReadonlyMap<unknown, UpstreamFault> = new Map<unknown, UpstreamFault>([
   ["server_error", "provider"],
   ["vector_store_timeout", "provider"],
-  ["rate_limit_exceeded", "limited"],
+  ["rate_limit_exceeded", "rateLimited"],
   // A server of the caller's own, which a tool of the type `mcp` names.
-  ["external_connector_error", "misfire"],
-  ["http_error", "misfire"],
+  ["external_connector_error", "isolated"],
+  ["http_error", "isolated"],
 ]);
 
 /**
@@ -97,8 +97,8 @@ export function reportedFailureOf(holder: JsonFields): ReportedFailure {
   const isFailedResponse = holder["status"] === "failed";
   // Another route may take what this one does not.
   const isNobodys = speaksOfRequest || words.includes(VLLM_TYPE) || isFailedResponse;
-  const fault = knownFaultOf(error, words) ?? (isNobodys ? "misfire" : "provider");
-  const isOfRequest = fault === "caller" || (fault === "misfire" && speaksOfRequest);
+  const fault = knownFaultOf(error, words) ?? (isNobodys ? "isolated" : "provider");
+  const isOfRequest = fault === "caller" || (fault === "isolated" && speaksOfRequest);
   return new ReportedFailure(fault, error, isOfRequest && !isFailedResponse);
 }
 
@@ -106,13 +106,13 @@ function knownFaultOf(error: ReportedError, words: readonly string[]): UpstreamF
   if (words.some((word) => CALLERS_WORDS.has(word))) return "caller";
   const named = words.map((word) => FAULTS.get(word)).find((found) => found !== undefined);
   // Of a server of the caller's own, and so is the status beside it.
-  if (named === "misfire") return named;
+  if (named === "isolated") return named;
   const status = error.status ?? STATUSES.get(error.type);
   if (status !== undefined) {
     const fault = faultOf(status, error);
     // By itself it says too little: see `VLLM_TYPE`.
     const isVague = status === BAD_REQUEST_STATUS && !words.includes(REQUEST_TYPE);
-    return isVague && fault === "caller" ? "misfire" : fault;
+    return isVague && fault === "caller" ? "isolated" : fault;
   }
   const isOfAccount =
     words.includes(REQUEST_TYPE) || words.includes(VLLM_TYPE)

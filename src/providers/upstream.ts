@@ -202,7 +202,8 @@ class ProviderExchange implements UpstreamExchange {
   async #endQuietly(): Promise<void> {
     try {
       const surplus = await this.#response?.read();
-      if (surplus !== undefined) this.#http.abort(new UpstreamError("provider", "surplus"));
+      if (surplus !== undefined)
+        this.#http.abort(new UpstreamError("provider", "unrequested data"));
     } catch {
       // The answer was complete before; of its connection nothing is left to be saved.
     }
@@ -279,15 +280,15 @@ export function upstreamErrorOf(error: unknown): UpstreamError | undefined {
   if (error instanceof ConnectionError)
     return new UpstreamError("provider", error.code, { cause: error });
   if (error instanceof UnsupportedRequestError) {
-    const shown = { message: error.message, extra: {} };
-    return new UpstreamError("unfit", "unfit", { shown });
+    const clientError = { message: error.message, extra: {} };
+    return new UpstreamError("unsupported", "unsupported", { clientError });
   }
   // The caller can choose the size of an event, for example with `logprobs`: another route would send the same.
   if (error instanceof SseLimitError)
-    return new UpstreamError("excess", "too large", { cause: error });
+    return new UpstreamError("excessive", "too large", { cause: error });
   if (error instanceof AnswerError)
     return new UpstreamError(error.fault, error.outcome, { cause: error });
   if (error instanceof SseEncodingError)
-    return new UpstreamError("provider", "answer", { cause: error });
+    return new UpstreamError("provider", "invalid answer", { cause: error });
   return undefined;
 }

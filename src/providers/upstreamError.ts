@@ -2,120 +2,120 @@ import type { ErrorExtra } from "../contract/errors.ts";
 import type { ConnectionErrorCode } from "./http/connectionError.ts";
 
 /**
- * Whose fault a failed attempt is, and so what follows:
- * - `caller`: the request itself; no other provider is tried
- * - `excess`: the caller's choice of what no answer to it can be read for; no other provider is tried
- * - `unfit`: nobody's; the route's interface cannot say what is asked for, and nothing was sent
- * - `misfire`: nobody's; the provider is well, and its model failed at this one request
- * - `missing`: 404; the call decides
- * - `account`: the operator's own account is refused or empty
- * - `limited`: the provider's rate limit
- * - `client`: it went away, and the attempt was given up for that
- * - `gateway`: our own; it ends, or cannot keep its books
- * - `provider`: everything else
+ * Who is responsible for a failed attempt. It decides what follows (docs/failures.md):
+ * - `caller`: the request is wrong. No other route is tried.
+ * - `excessive`: the caller asked for more than the gateway can read. No other route is tried.
+ * - `unsupported`: the route's interface cannot express the request. Nothing was sent; the next route is tried.
+ * - `isolated`: this one request failed, and neither the caller nor the provider's health is responsible.
+ * - `notFound`: the provider answered 404. The endpoint decides what it means.
+ * - `account`: the provider refuses the operator's account, or the account is empty.
+ * - `rateLimited`: the provider's rate limit is reached.
+ * - `client`: the client disconnected.
+ * - `gateway`: the gateway stops, its database fails, or its own code has a bug.
+ * - `provider`: everything else.
  */
 export type UpstreamFault =
   | "caller"
-  | "excess"
-  | "unfit"
-  | "misfire"
-  | "missing"
+  | "excessive"
+  | "unsupported"
+  | "isolated"
+  | "notFound"
   | "account"
-  | "limited"
+  | "rateLimited"
   | "client"
   | "gateway"
   | "provider";
 
 /**
- * What an attempt came to, as a short word for its record, the log and the metrics: a status that is not 200, what
- * happened to its connection, or what was wrong with its answer. Each is a label of a metric, and those must be few: so it
- * is one of these words, never a provider's own, and telemetry/attemptOutcome.ts folds the statuses.
+ * How a failed attempt ended, in its record, the log and the metrics. A fixed set, because each value is a metric label.
+ * docs/operations.md explains each value.
  */
 export type UpstreamOutcome =
   | `status ${number}`
   | ConnectionErrorCode
-  | "answer"
-  | "client gone"
+  | "client disconnected"
   | "compressed"
   | "content type"
-  | "cut"
+  | "database"
   | "empty answer"
-  | "internal"
-  | "misfire"
+  | "endless answer"
+  | "incomplete answer"
+  | "internal error"
+  | "invalid answer"
+  | "isolated failure"
   | "reported failure"
-  | "runaway"
   | "shutdown"
-  | "store"
-  | "surplus"
   | "too large"
-  | "unfit";
+  | "unrequested data"
+  | "unsupported";
 
-/** What is wrong with an account of the operator's that is refused, where the provider says so. */
+/** Why the provider refuses the operator's account, if it says so. */
 export type AccountFault = "key" | "empty" | "country";
 
-/** The providers' codes for a model that they do not have; Azure calls one a deployment. */
+/** The error that a client may get: no secrets, at most 512 characters. */
+interface ClientError {
+  readonly message: string;
+  readonly extra: ErrorExtra;
+}
+
+interface ErrorDetails {
+  readonly status?: number | undefined;
+  readonly retryAfterMs?: number | undefined;
+  readonly clientError?: ClientError | undefined;
+  readonly providerCode?: string | undefined;
+  readonly accountFault?: AccountFault | undefined;
+  readonly providerMessage?: string | undefined;
+  readonly cause?: unknown;
+}
+
+/** Codes for an unknown model. Azure calls a model a deployment. */
 const UNKNOWN_MODEL = /model|^DeploymentNotFound$/i;
 
-/** An attempt at a provider failed before its answer began, or in the midst of it. */
+/** An attempt at a provider failed, before its answer began or within it. */
 export class UpstreamError extends Error {
   override readonly name = "UpstreamError";
   readonly fault: UpstreamFault;
   readonly outcome: UpstreamOutcome;
-  /** The provider's HTTP status, if it gave one. */
+  /** The provider's HTTP status, if it sent one. */
   readonly status: number | undefined;
-  /** How long the provider asks to be left alone. */
+  /** How long the provider asks not to be called. */
   readonly retryAfterMs: number | undefined;
-  /** What a client may be told, scrubbed; only with the faults `caller` and `unfit`. */
-  readonly shown: { message: string; extra: ErrorExtra } | undefined;
+  /** Only with the faults `caller` and `unsupported`. */
+  readonly clientError: ClientError | undefined;
   /** The provider's own code for the error, such as `model_not_found`. */
   readonly providerCode: string | undefined;
   /** Only with the fault `account`. */
   readonly accountFault: AccountFault | undefined;
-  /**
-   * The words of the provider's refusal, scrubbed, for the operator at a terminal: they may repeat a prompt, so they are
-   * for no log, and for no client.
-   */
-  readonly words: string | undefined;
+  /** The provider's message without secrets. Only for the operator's terminal: it may repeat a prompt. */
+  readonly providerMessage: string | undefined;
 
-  constructor(
-    fault: UpstreamFault,
-    outcome: UpstreamOutcome,
-    details: {
-      status?: number | undefined;
-      retryAfterMs?: number | undefined;
-      shown?: { message: string; extra: ErrorExtra } | undefined;
-      providerCode?: string | undefined;
-      accountFault?: AccountFault | undefined;
-      words?: string | undefined;
-      cause?: unknown;
-    } = {},
-  ) {
+  constructor(fault: UpstreamFault, outcome: UpstreamOutcome, details: ErrorDetails = {}) {
     super(`upstream: ${outcome}`, { cause: details.cause });
     this.fault = fault;
     this.outcome = outcome;
     this.status = details.status;
     this.retryAfterMs = details.retryAfterMs;
-    this.shown = details.shown;
+    this.clientError = details.clientError;
     this.providerCode = details.providerCode;
     this.accountFault = details.accountFault;
-    this.words = details.words;
+    this.providerMessage = details.providerMessage;
   }
 
-  /** The provider's code is one for a model that it does not have: that was named by the config, and not by the caller. */
-  get isOfUnknownModel(): boolean {
+  /** The provider does not have the model. The config named it, so the caller is not responsible. */
+  get isUnknownModel(): boolean {
     return UNKNOWN_MODEL.test(this.providerCode ?? "");
   }
 
-  /** The same with the status that the answer had begun with, where there is none yet. */
+  /** The same error with the status of the answer, unless it has a status already. */
   withStatus(status: number | undefined): UpstreamError {
     if (this.status !== undefined || status === undefined) return this;
-    const { retryAfterMs, shown, providerCode, accountFault, words, cause } = this;
-    const details = { status, retryAfterMs, shown, providerCode, accountFault, words, cause };
-    return new UpstreamError(this.fault, this.outcome, details);
+    const { retryAfterMs, clientError, providerCode, accountFault, providerMessage, cause } = this;
+    const details = { status, retryAfterMs, clientError, providerCode, accountFault };
+    return new UpstreamError(this.fault, this.outcome, { ...details, providerMessage, cause });
   }
 }
 
-/** A fault of our own code or store amid an attempt, as the reason to end it. */
+/** The reason to end an attempt when the gateway's own code fails. */
 export function ownFault(cause: unknown): UpstreamError {
-  return new UpstreamError("gateway", "internal", { cause });
+  return new UpstreamError("gateway", "internal error", { cause });
 }

@@ -82,15 +82,15 @@ export async function dispatch<Answer>(options: Dispatch<Answer>): Promise<Dispa
       const result = await tryRoute(options, candidate);
       if ("answer" in result) return { answer: result.answer, candidate };
       const { error, refusal } = result;
-      if (error.fault === "unfit") {
+      if (error.fault === "unsupported") {
         unsupported.add(candidate);
         continue;
       }
       attempts += 1;
       last = error;
-      sawLimit ||= error.fault === "limited";
+      sawLimit ||= error.fault === "rateLimited";
       if (refusal) throw refusal;
-      if (error.fault === "excess" || options.isAbandoned()) throw error;
+      if (error.fault === "excessive" || options.isAbandoned()) throw error;
       if (attempts === ATTEMPTS_MAX) break;
     }
   } finally {
@@ -144,7 +144,7 @@ function attemptEnd(
   return (error, isCallers = false) => {
     const cooldownMs = tracker.ended(error, isCallers);
     // Nothing was sent for an unsupported request.
-    if (cooldownMs === undefined || error?.fault === "unfit") return;
+    if (cooldownMs === undefined || error?.fault === "unsupported") return;
     const record: AttemptRecord = {
       provider: candidate.provider.id,
       outcome: error?.outcome ?? "ok",

@@ -84,7 +84,7 @@ export class RouteHealth {
       this.#accountsCoolUntilMs.set(candidate.provider, nowMs + ACCOUNT_COOLDOWN_MS);
       return ACCOUNT_COOLDOWN_MS;
     }
-    if (fault !== "limited" || retryAfterMs === 0) return 0;
+    if (fault !== "rateLimited" || retryAfterMs === 0) return 0;
     const route = this.#routeOf(candidate);
     // The longer time wins when two answers arrive in the wrong order.
     route.coolUntilMs = Math.max(route.coolUntilMs, nowMs + retryAfterMs);
@@ -98,7 +98,7 @@ export class RouteHealth {
  * not open the breaker with that. The other faults say nothing about the route's health.
  */
 function isCounted({ fault, retryAfterMs }: UpstreamError): boolean {
-  return fault === "provider" || (fault === "limited" && retryAfterMs === undefined);
+  return fault === "provider" || (fault === "rateLimited" && retryAfterMs === undefined);
 }
 
 /** One attempt at a route. */

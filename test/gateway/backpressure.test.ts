@@ -54,14 +54,15 @@ test("a provider that gave up amid a pause is found out behind what had waited i
   }
   backpressure.onData();
   expect(
-    ["cut", "closed", "timeout"].map((outcome) => backpressure.causedFailure(outcome)),
+    ["incomplete answer", "closed", "timeout"].map((outcome) =>
+      backpressure.causedFailure(outcome),
+    ),
   ).toEqual([true, true, true]);
-  expect(["answer", "runaway"].map((outcome) => backpressure.causedFailure(outcome))).toEqual([
-    false,
-    false,
-  ]);
+  expect(
+    ["invalid answer", "endless answer"].map((outcome) => backpressure.causedFailure(outcome)),
+  ).toEqual([false, false]);
   advance(2000);
-  expect(backpressure.causedFailure("cut")).toBe(false);
+  expect(backpressure.causedFailure("incomplete answer")).toBe(false);
   backpressure.stop();
 });
 
@@ -99,6 +100,6 @@ test.each([
     backpressure.onData();
     advance(readsMs);
   }
-  expect(backpressure.causedFailure("cut")).toBe(isClients);
+  expect(backpressure.causedFailure("incomplete answer")).toBe(isClients);
   backpressure.stop();
 });

@@ -25,7 +25,7 @@ describe("a provider's names that were made to collide are no answer", () => {
 
   test("in an error, which then says nothing", () => {
     const text = JSON.stringify({ error: { message: "hello" }, names: collidingNames(500) });
-    expect(errorOfReply(400, undefined, text, { values: [], hosts: [] }).shown?.message).toBe(
+    expect(errorOfReply(400, undefined, text, { values: [], hosts: [] }).clientError?.message).toBe(
       "invalid request",
     );
   });

@@ -161,7 +161,7 @@ describe("a provider of the kind anthropic that fails before content", () => {
       "status 400",
     ],
     ["an error for an answer", json({ type: "error", error: {} }), false, "reported failure"],
-    ["no message", json({ type: "message" }), false, "answer"],
+    ["no message", json({ type: "message" }), false, "invalid answer"],
     ["an error for the first event", stream(overloadedEvent), true, "reported failure"],
     [
       "an error behind the start",
@@ -170,7 +170,7 @@ describe("a provider of the kind anthropic that fails before content", () => {
       "reported failure",
     ],
     ["a stream that only starts", stream(startEvent, pingEvent), true, "empty answer"],
-    ["HTML", text("<html>", { type: "text/html" }), false, "answer"],
+    ["HTML", text("<html>", { type: "text/html" }), false, "invalid answer"],
   ];
 
   test.each(failures)("%s: the next route answers", async (_, answer, isStream, outcome) => {

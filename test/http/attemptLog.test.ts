@@ -27,7 +27,7 @@ const attempts = (requestId: string) => at.gateway.store.requests.attempts(reque
 describe("an attempt has one line in the log, which says of it what the books say", () => {
   const ends: readonly (readonly [string, string, string, readonly string[]])[] = [
     ["whole", "debug", "ok", [stopEvent, usageEvent, doneEvent]],
-    ["broken off", "warn", "cut", []],
+    ["broken off", "warn", "incomplete answer", []],
   ];
 
   test.each(ends)("once its stream is %s", async (_, level, outcome, end) => {
@@ -76,7 +76,7 @@ describe("an attempt has one line in the log, which says of it what the books sa
     await reply.seen("Hello");
     reply.leave();
     await at.gateway.records(key, 1);
-    const told = { outcome: "client gone", status: 200 };
+    const told = { outcome: "client disconnected", status: 200 };
     expect(attempts(reply.id)).toMatchObject([told]);
     expect(linesOf(reply.id)).toMatchObject([{ level: "debug", ...told }]);
   });

@@ -75,7 +75,9 @@ describe("a stream whose caller made it too costly to read behind content", () =
         { status: "cancelled", estimated: true, charge },
       ]);
       expect(at.gateway.balance(key)).toBe(started - charge);
-      expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([{ outcome: "misfire" }]);
+      expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([
+        { outcome: "isolated failure" },
+      ]);
       expect(at.gateway.log.findLast(({ msg }) => msg === "request")).toMatchObject({
         level: "error",
       });

@@ -235,7 +235,7 @@ describe("an error behind content", () => {
         expect(record?.charge).toBeGreaterThanOrEqual(costOf({ prompt: 2, completion: 2 }));
         expect(at.gateway.balance(key)).toBe(started - (record?.charge ?? 0n));
         const attempts = at.gateway.store.requests.attempts(reply.id);
-        expect(attempts).toMatchObject([{ outcome: "misfire" }]);
+        expect(attempts).toMatchObject([{ outcome: "isolated failure" }]);
         expect(await isPutAside(way, error)).toBe(false);
       },
     );

@@ -100,13 +100,13 @@ describe("requests that were held are counted by endpoint, model and outcome", (
     ]);
     expect(all("tollgate_requests_refused_total")).toEqual([]);
     expect(all("tollgate_attempts_total")).toEqual([
-      label({ provider: "one", model: "small", outcome: "answer" }),
+      label({ provider: "one", model: "small", outcome: "invalid answer" }),
     ]);
     expect(all("tollgate_charged_roubles_total")).toEqual([]);
   });
 
   test.each([
-    ["broke off", "cut", "failed", []],
+    ["broke off", "incomplete answer", "failed", []],
     ["ended well", "ok", "done", [stopEvent, usageEvent, doneEvent]],
   ])(
     "a stream that %s counts its attempt as %s, and for as long as it took",
@@ -156,7 +156,7 @@ describe("requests that were held are counted by endpoint, model and outcome", (
       label({ endpoint: "chat", model: "small", outcome: "cancelled" }),
     ]);
     expect(all("tollgate_attempts_total")).toEqual([
-      label({ provider: "one", model: "small", outcome: "client gone" }),
+      label({ provider: "one", model: "small", outcome: "client disconnected" }),
     ]);
     expect(value("tollgate_estimates_total", { model: "small" })).toBe(1);
   });

@@ -53,7 +53,7 @@ describe("a fault of our own amid a stream", () => {
   const faults: readonly (readonly [string, string, () => void])[] = [
     [
       "before the charge",
-      "internal",
+      "internal error",
       () => {
         for (const exchange of at.gateway.app.gateway.inFlight.exchanges)
           failOnce(exchange, "finished");

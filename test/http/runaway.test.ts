@@ -36,7 +36,7 @@ test("a stream that goes on far beyond what its model can say is cut, told and n
   expect(Buffer.byteLength(reply.text)).toBeLessThan(1_000_000);
   expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
   const [attempt] = at.gateway.store.requests.attempts(reply.id);
-  expect(attempt).toMatchObject({ outcome: "runaway" });
+  expect(attempt).toMatchObject({ outcome: "endless answer" });
 });
 
 test("so is one of the responses interface", async () => {

@@ -74,7 +74,9 @@ describe("an answer in JSON that cannot be read", () => {
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { status: "cancelled", estimated: false, charge, provider, attemptCount: 1 },
     ]);
-    expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([{ outcome: "misfire" }]);
+    expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([
+      { outcome: "isolated failure" },
+    ]);
     expect(at.gateway.balance(key)).toBe(started - charge);
     expect(at.providers.two.requests).toHaveLength(0);
   });

@@ -55,7 +55,7 @@ describe("a stream that cannot be read before its first content", () => {
     expectRefusal(reply, noProvider);
     expect(ids.reduce((sum, id) => sum + at.providers[id].requests.length, 0)).toBe(1);
     expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([
-      { outcome: "misfire", status: 200 },
+      { outcome: "isolated failure", status: 200 },
     ]);
   });
 });

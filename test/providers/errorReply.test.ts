@@ -80,7 +80,11 @@ const emptyAccounts: readonly ReportedError[] = [
 describe.each(emptyAccounts)("the account is empty, whatever the status: %j", (error) => {
   test.each([400, 402, 403, 404, 408, 409, 413, 422, 429, 500, 503])("%d", (status) => {
     const found = errorOfReply(status, undefined, JSON.stringify({ error }), noSecrets);
-    expect(found).toMatchObject({ fault: "account", accountFault: "empty", shown: undefined });
+    expect(found).toMatchObject({
+      fault: "account",
+      accountFault: "empty",
+      clientError: undefined,
+    });
   });
 });
 
@@ -99,7 +103,7 @@ test("an empty account counts before a time to retry after", () => {
 });
 
 test("a failed dependency never counts as an empty account: the caller's own server can write its message", () => {
-  expect(faultOf(424, { message: "Insufficient Balance" })).toBe("misfire");
+  expect(faultOf(424, { message: "Insufficient Balance" })).toBe("isolated");
 });
 
 test("a sentence about a quota does not change what a 503 means", () => {
@@ -122,7 +126,7 @@ describe("xAI says it in a sentence alone", () => {
     expect(replyOf(status, words)).toMatchObject({
       fault: "account",
       accountFault,
-      shown: undefined,
+      clientError: undefined,
     });
   });
 
@@ -130,7 +134,7 @@ describe("xAI says it in a sentence alone", () => {
     [400, `'${wrongKey}' is not a model`, "caller"],
     [400, `${wrongKey} is not a model`, "caller"],
     [400, "Incorrect API key provided: xa***yz", "caller"],
-    [429, `'${isSpent}'`, "limited"],
+    [429, `'${isSpent}'`, "rateLimited"],
   ] as const)("but not in a client's: %d %s", (status, words, fault) => {
     expect(replyOf(status, words).fault).toBe(fault);
   });
@@ -142,8 +146,8 @@ describe("Zhipu says it in a number alone", () => {
     [429, "1113", "account"],
     [429, 1112, "account"],
     // It may be about the user whom the caller named.
-    [429, "1121", "limited"],
-    [429, "1302", "limited"],
+    [429, "1121", "rateLimited"],
+    [429, "1302", "rateLimited"],
     [400, "1113", "caller"],
   ] as const)("%d with the code %j", (status, code, fault) => {
     expect(faultOf(status, { code, message: "Please recharge." })).toBe(fault);
@@ -164,7 +168,7 @@ describe("Alibaba's word for an empty account is its rate limit of one model", (
     body("Allocated quota exceeded, please increase your quota limit."),
     body(plain, { request_id: "r-1" }),
   ])("%s", (text) => {
-    expect(errorOfReply(429, undefined, text, noSecrets).fault).toBe("limited");
+    expect(errorOfReply(429, undefined, text, noSecrets).fault).toBe("rateLimited");
   });
 
   test.each([
@@ -212,7 +216,7 @@ describe("Google says the same in its own words", () => {
     [400, { reason: "API_KEY_INVALID" }, "caller"],
     [400, [null, "API_KEY_INVALID", { reason: ["API_KEY_INVALID"] }], "caller"],
     [403, reason("SECURITY_POLICY_VIOLATED"), "provider"],
-    [429, reason("RATE_LIMIT_EXCEEDED"), "limited"],
+    [429, reason("RATE_LIMIT_EXCEEDED"), "rateLimited"],
     [500, reason("API_KEY_INVALID"), "provider"],
   ])("but a %d with the details %j is not about it", (status, details, fault) => {
     expect(faultOf(status, { message: "no", details })).toBe(fault as "caller");
@@ -272,8 +276,10 @@ const echoes = [
 describe("a client's own text in a provider's words switches nothing off", () => {
   test.each(echoes)("%s", (message) => {
     expect(faultOf(400, { message, type: "invalid_request_error", code: null })).toBe("caller");
-    expect(faultOf(429, { message, type: "tokens", code: "rate_limit_exceeded" })).toBe("limited");
-    expect(faultOf(403, { message, type: "some_error", code: null })).toBe("misfire");
+    expect(faultOf(429, { message, type: "tokens", code: "rate_limit_exceeded" })).toBe(
+      "rateLimited",
+    );
+    expect(faultOf(403, { message, type: "some_error", code: null })).toBe("isolated");
   });
 });
 
@@ -284,7 +290,7 @@ test.each([
 ])("the words of an empty account within a longer message do not count: %s", (message) => {
   expect(faultOf(400, { message })).toBe("caller");
   expect(faultOf(422, { message })).toBe("caller");
-  expect(faultOf(429, { message })).toBe("limited");
+  expect(faultOf(429, { message })).toBe("rateLimited");
   expect(faultOf(500, { message })).toBe("provider");
 });
 
@@ -301,13 +307,13 @@ describe("a 403 that speaks of the request is about this one request", () => {
     [{ message: "Your organization must be verified to generate reasoning summaries." }],
     [{ message: "You do not have permission to access the File x1 or it may not exist." }],
   ])("%j", (error) => {
-    expect(faultOf(403, error)).toBe("misfire");
+    expect(faultOf(403, error)).toBe("isolated");
   });
 
   test("also where it is a text alone", () => {
     const error = "Content violates usage guidelines. Failed check: SAFETY_CHECK_TYPE_BIO";
     const text = JSON.stringify({ code: "The caller does not have permission", error });
-    expect(errorOfReply(403, undefined, text, noSecrets).fault).toBe("misfire");
+    expect(errorOfReply(403, undefined, text, noSecrets).fault).toBe("isolated");
   });
 
   test.each<[ReportedError]>([
@@ -337,7 +343,7 @@ describe("a 403 that speaks of the request is about this one request", () => {
 describe("what a client is told of its own fault", () => {
   const secrets = { values: ["key-of-the-operator"], hosts: ["inside.example"] };
   const shown = (body: unknown) =>
-    errorOfReply(422, undefined, JSON.stringify(body), secrets).shown?.message;
+    errorOfReply(422, undefined, JSON.stringify(body), secrets).clientError?.message;
 
   /** As FastAPI writes it, and Mistral: https://fastapi.tiangolo.com/tutorial/handling-errors/ */
   const extra = {
@@ -397,7 +403,7 @@ describe("what a client is told of its own fault", () => {
 test("the words for the operator hold no secret, also where a code has to do for them", () => {
   const secrets = { values: ["key-of-the-operator"], hosts: [] };
   const wordsOf = (error: ReportedError) =>
-    errorOfReply(403, undefined, JSON.stringify({ error }), secrets).words;
+    errorOfReply(403, undefined, JSON.stringify({ error }), secrets).providerMessage;
   expect(wordsOf({ message: "no key-of-the-operator" })).toBe("no ***");
   expect(wordsOf({ code: "key-of-the-operator" })).toBe("***");
   expect(wordsOf({ code: 403 })).toBeUndefined();
@@ -406,7 +412,8 @@ test("the words for the operator hold no secret, also where a code has to do for
 describe("the provider's host is not shown", () => {
   const secrets = { values: [], hosts: ["vllm-7.internal.corp:8000", "vllm-7.internal.corp"] };
   const shownOf = (message: string) =>
-    errorOfReply(400, undefined, JSON.stringify({ error: { message } }), secrets).shown?.message;
+    errorOfReply(400, undefined, JSON.stringify({ error: { message } }), secrets).clientError
+      ?.message;
 
   test.each([
     ["no way to vllm-7.internal.corp", "no way to ***"],
@@ -419,8 +426,8 @@ describe("the provider's host is not shown", () => {
 describe("a code and a param are cut", () => {
   const secret = "HdrSecretVALUE-987654";
   const shown = (error: object) =>
-    errorOfReply(400, undefined, JSON.stringify({ error }), { values: [secret], hosts: [] }).shown
-      ?.extra;
+    errorOfReply(400, undefined, JSON.stringify({ error }), { values: [secret], hosts: [] })
+      .clientError?.extra;
 
   test.each([50, 60, 63])("only behind their secrets: one at %d is not told by half", (before) => {
     const word = `${"a".repeat(before)}-${secret}`;
@@ -461,8 +468,13 @@ describe("an error of the Messages API", () => {
     [400, invalid, "You have reached your specified limit of 20 strict tools", "caller"],
     [409, "conflict_error", "The request conflicts with the current state", "caller"],
     [413, "request_too_large", "Request exceeds the maximum size", "caller"],
-    [404, "not_found_error", "model: claude-none", "missing"],
-    [429, "rate_limit_error", "This request would exceed your account's rate limit.", "limited"],
+    [404, "not_found_error", "model: claude-none", "notFound"],
+    [
+      429,
+      "rate_limit_error",
+      "This request would exceed your account's rate limit.",
+      "rateLimited",
+    ],
     [500, "api_error", "Internal server error", "provider"],
     [504, "timeout_error", "The request timed out while processing", "provider"],
     [529, "overloaded_error", "Overloaded", "provider"],
@@ -470,8 +482,8 @@ describe("an error of the Messages API", () => {
     const text = JSON.stringify({ type: "error", error: { type, message }, request_id: "req_011" });
     const found = errorOfReply(status, "17", text, noSecrets);
     expect(found.fault).toBe(fault);
-    if (fault === "caller") expect(found.shown?.message).toBe(message);
-    else if (fault !== "missing") expect(found.shown).toBeUndefined();
-    if (fault === "limited") expect(found.retryAfterMs).toBe(17_000);
+    if (fault === "caller") expect(found.clientError?.message).toBe(message);
+    else if (fault !== "notFound") expect(found.clientError).toBeUndefined();
+    if (fault === "rateLimited") expect(found.retryAfterMs).toBe(17_000);
   });
 });

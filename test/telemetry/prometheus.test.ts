@@ -87,7 +87,7 @@ test("a figure that cannot be counted is dropped, and nobody hears of it", () =>
 describe("the outcome of an attempt", () => {
   test.each([
     ["ok", "ok"],
-    ["client gone", "client gone"],
+    ["client disconnected", "client disconnected"],
     ["status 429", "status 429"],
     ["status 418", "status 4xx"],
     ["status 599", "status 5xx"],

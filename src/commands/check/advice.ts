@@ -5,21 +5,21 @@ import { errorCode } from "../../lib/systemError.ts";
 
 /** Why a route does not answer and what to do about it, in one line. A provider's own words in it are scrubbed. */
 export function routeAdvice(probe: Probe, error: UpstreamError): string {
-  const { status, fault, shown } = error;
+  const { status, fault, clientError } = error;
   const code = status === undefined ? "" : ` (${status})`;
   switch (fault) {
     case "account":
       return accountAdvice(probe, error);
-    case "missing":
+    case "notFound":
       return missingAdvice(probe, error);
-    case "limited":
+    case "rateLimited":
       return `the rate limit of the provider is reached${code}: try again later, or ask the provider for a higher limit${quoted(error)}`;
     case "caller":
-      return `the provider refuses the request${code}: ${error.words ?? wordless(probe)}`;
-    case "unfit":
-      return `this interface does not support the request: ${shown?.message ?? "try another api"}`;
-    case "excess":
-    case "misfire":
+      return `the provider refuses the request${code}: ${error.providerMessage ?? wordless(probe)}`;
+    case "unsupported":
+      return `this interface does not support the request: ${clientError?.message ?? "try another api"}`;
+    case "excessive":
+    case "isolated":
     case "client":
     case "gateway":
     case "provider":
@@ -31,7 +31,7 @@ export function routeAdvice(probe: Probe, error: UpstreamError): string {
 
 function accountAdvice({ candidate }: Probe, error: UpstreamError): string {
   const { apiKey, headers, proxyUrl } = candidate.provider.config;
-  const { status, words, accountFault } = error;
+  const { status, providerMessage, accountFault } = error;
   if (status === 401 && apiKey === undefined && Object.keys(headers).length === 0) {
     return "the provider requires a key (401): set api_key";
   }
@@ -39,13 +39,13 @@ function accountAdvice({ candidate }: Probe, error: UpstreamError): string {
   if (accountFault === "empty") {
     return `the account at the provider is empty (${status}): add money there${quoted(error)}`;
   }
-  const refusal = `the provider refuses (${status}): ${words ?? "check the permissions of the key"}`;
+  const refusal = `the provider refuses (${status}): ${providerMessage ?? "check the permissions of the key"}`;
   if (accountFault !== "country") return refusal;
   return `${refusal}; ${proxyUrl === undefined ? "set" : "change"} proxy to reach it from a country that it serves`;
 }
 
 function missingAdvice({ api, candidate }: Probe, error: UpstreamError): string {
-  if (error.isOfUnknownModel) {
+  if (error.isUnknownModel) {
     return `the provider does not know the model (404): check model of the route${quoted(error)}`;
   }
   const version = candidate.provider.config.kind === "gemini" ? "/v1beta" : "/v1";
@@ -55,8 +55,8 @@ function missingAdvice({ api, candidate }: Probe, error: UpstreamError): string 
 }
 
 /** The provider's own words, where it has any. */
-function quoted({ words }: UpstreamError): string {
-  return words === undefined ? "" : `; it says: ${words}`;
+function quoted({ providerMessage }: UpstreamError): string {
+  return providerMessage === undefined ? "" : `; it says: ${providerMessage}`;
 }
 
 /** A server that speaks TLS refuses plain HTTP with a 400 too, and not in the interface's form. */

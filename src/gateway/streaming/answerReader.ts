@@ -84,7 +84,7 @@ export class AnswerReader {
     if (bytes === undefined) return this.#end();
     try {
       this.#decoder.push(bytes);
-      if (this.#exceedsText(0)) throw new UpstreamError("provider", "runaway");
+      if (this.#exceedsText(0)) throw new UpstreamError("provider", "endless answer");
     } catch (error) {
       // Content before the failure counts, also if it came in the same read.
       this.#failure = this.#decoder.hasContent ? streamBreakCause(error) : undefined;
@@ -94,7 +94,7 @@ export class AnswerReader {
 
   #end(): void {
     this.#decoder.end();
-    if (!this.#decoder.isClosed) throw new UpstreamError("provider", "cut");
+    if (!this.#decoder.isClosed) throw new UpstreamError("provider", "incomplete answer");
   }
 
   #exceedsText(nextBytes: number): boolean {

@@ -14,7 +14,7 @@ const BUFFERED_SHARE = 0.25;
 /** The bucket is empty at the latest after this multiple of its content. */
 const DRAIN_FACTOR = 1.5;
 /** The outcomes of a provider that gave up on a slow reader. */
-const GIVE_UP_OUTCOMES: ReadonlySet<string> = new Set(["timeout", "cut", "closed"]);
+const GIVE_UP_OUTCOMES: ReadonlySet<string> = new Set(["timeout", "incomplete answer", "closed"]);
 
 /**
  * Records the pauses of a client that reads slowly, and decides whether a failure of the provider was caused by them.

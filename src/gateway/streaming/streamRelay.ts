@@ -207,7 +207,8 @@ export class StreamRelay implements Relay {
   }
 
   async #end(): Promise<void> {
-    if (!this.#decoder.isFinished) return this.#fail(new UpstreamError("provider", "cut"));
+    if (!this.#decoder.isFinished)
+      return this.#fail(new UpstreamError("provider", "incomplete answer"));
     this.#exchange.finished();
     const failure = this.#decoder.reportsFailure ? reportedFailure() : undefined;
     this.#options.attemptEnded(failure);

@@ -10,7 +10,7 @@ import {
   AnswerError,
   answerText,
   choiceIndex,
-  MisfireError,
+  IsolatedFailureError,
 } from "../provider.ts";
 
 /** An id that is made here has so many characters of the answer's own, for elsewhere at most 40 are allowed. */
@@ -166,7 +166,7 @@ const FINISH_REASONS: ReadonlyMap<unknown, string> = new Map([
  * The model's own mistakes: as long as nothing was said there is no answer, and the next route may have one. Behind
  * what was said they are ends like any other, for a caller can bring them about, and would have all of it for nothing.
  */
-const MISFIRES: ReadonlySet<unknown> = new Set([
+const MODEL_FAILURES: ReadonlySet<unknown> = new Set([
   "MALFORMED_FUNCTION_CALL",
   "MALFORMED_RESPONSE",
   "UNEXPECTED_TOOL_CALL",
@@ -278,7 +278,8 @@ function readCandidate(
 
 function finishReasonOf(reason: unknown, calledTool: boolean, hasAnswered: boolean): string | null {
   if (UNFINISHED.has(reason)) return null;
-  if (!hasAnswered && MISFIRES.has(reason)) throw new MisfireError("the model could not answer");
+  if (!hasAnswered && MODEL_FAILURES.has(reason))
+    throw new IsolatedFailureError("the model could not answer");
   if (reason === "STOP") return calledTool ? "tool_calls" : "stop";
   return FINISH_REASONS.get(reason) ?? String(reason);
 }

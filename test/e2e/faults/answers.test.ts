@@ -67,7 +67,10 @@ function inBodyOrHead(body: string, head: string): Record<Form, string> {
 }
 
 /** A stream of responses ends with an event of its own, and lacks that first. */
-const nothingInIt = { ...inBodyOrHead("answer", "empty answer"), "responses stream": "cut" };
+const nothingInIt = {
+  ...inBodyOrHead("invalid answer", "empty answer"),
+  "responses stream": "incomplete answer",
+};
 const failed = { error: { message: "overloaded", type: "overloaded_error" } };
 const errorEvent = `event: error\ndata: ${JSON.stringify({ type: "error", ...failed })}\n\n`;
 const html = "<html>hello</html>";
@@ -128,7 +131,7 @@ testPassedOver(bench, [
     name: "200 with HTML",
     forms: everyForm,
     answer: text(html, { type: "text/html" }),
-    outcome: inBodyOrHead("answer", "content type"),
+    outcome: inBodyOrHead("invalid answer", "content type"),
   },
   {
     row: 40,
@@ -149,14 +152,14 @@ testPassedOver(bench, [
     name: "200 with a truncated answer, correct framing",
     forms: jsonForms,
     answer: byForm((form) => text(usualBody[form].slice(0, -2))),
-    outcome: "answer",
+    outcome: "invalid answer",
   },
   {
     row: 43,
     name: "200 with a close-delimited body cut by FIN",
     forms: jsonForms,
     answer: cutInHalf("fin", () => ""),
-    outcome: "answer",
+    outcome: "invalid answer",
   },
   {
     row: 43,
@@ -177,21 +180,21 @@ testPassedOver(bench, [
     name: `200 with ${body}`,
     forms: jsonForms,
     answer: text(body),
-    outcome: "answer",
+    outcome: "invalid answer",
   })),
   ...["null", "[]", '"x"'].map((body) => ({
     row: 45,
     name: `200 with an event of ${body}`,
     forms: ["chat stream"] as const,
     answer: stream(`data: ${body}\n\n`),
-    outcome: "answer",
+    outcome: "invalid answer",
   })),
   ...[[], null, "x", [{}], [{ index: 0, finish_reason: "stop" }], [null]].map((choices) => ({
     row: 46,
     name: `200 with the choices ${JSON.stringify(choices)}`,
     forms: ["chat"] as const,
     answer: json(completion({ choices })),
-    outcome: "answer",
+    outcome: "invalid answer",
   })),
   ...Object.entries({
     gzip: gzipSync,

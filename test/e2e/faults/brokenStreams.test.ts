@@ -51,7 +51,7 @@ testPassedOver(bench, [
     name: "a stream ends with its opening event",
     forms: responsesOnly,
     answer: stream(created()),
-    outcome: "cut",
+    outcome: "incomplete answer",
   },
 ]);
 
@@ -104,7 +104,7 @@ testBrokenOff(bench, [
         (form === "chat stream" ? begun.chatEvents : begun.responsesEvents).join(""),
       ),
     ),
-    outcome: "cut",
+    outcome: "incomplete answer",
   },
   {
     ...breaks,
@@ -125,7 +125,7 @@ testBrokenOff(bench, [
     row: 57,
     name: "a stream ends in good order without [DONE] and finish reason, without its terminal event",
     answer: streams({ chat: begun.chatEvents, responses: begun.responsesEvents }),
-    outcome: "cut",
+    outcome: "incomplete answer",
   },
   {
     row: 60,
@@ -133,7 +133,7 @@ testBrokenOff(bench, [
     forms: responsesOnly,
     answer: stream(...begun.responsesEvents, terminal().slice(0, -20)),
     before: begun,
-    outcome: "answer",
+    outcome: "invalid answer",
   },
   {
     row: 60,
@@ -141,6 +141,6 @@ testBrokenOff(bench, [
     forms: responsesOnly,
     answer: stream(...begun.responsesEvents, responseEvent("response.completed")),
     before: begun,
-    outcome: "answer",
+    outcome: "invalid answer",
   },
 ]);

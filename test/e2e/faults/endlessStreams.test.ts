@@ -70,7 +70,7 @@ for (const form of streamForms) {
       expectCut(form, reply);
       const record = await bench.record(reply, 0n);
       expectEnd(record, failed);
-      expect(record.attempts).toMatchObject([{ outcome: "runaway" }]);
+      expect(record.attempts).toMatchObject([{ outcome: "endless answer" }]);
       await bench.released(long);
     },
   );

@@ -148,7 +148,7 @@ testBrokenOff(bench, [
       forms: ["chat stream"] as const,
       answer: stream(...begun.chatEvents, `data: ${data}\n\n`, stopEvent, usageEvent, doneEvent),
       before: begun,
-      outcome: "answer",
+      outcome: "invalid answer",
     }),
   ),
   {
@@ -162,7 +162,7 @@ testBrokenOff(bench, [
       doneEvent,
     ),
     before: begun,
-    outcome: "answer",
+    outcome: "invalid answer",
   },
 ]);
 

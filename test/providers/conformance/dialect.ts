@@ -19,7 +19,7 @@ export interface Dialect {
   readonly transcripts: readonly Transcript[];
   /** Fields of `Asked` that the interface has no counterpart for: they are left out. */
   readonly leavesOut: readonly (keyof Asked)[];
-  /** By the name of a case: of a request, the message of its UnfitError; of an answer, why it cannot be given. */
+  /** By the name of a case: of a request, the message of its UnsupportedRequestError; of an answer, why it cannot be given. */
   readonly cannot: Readonly<Record<string, string>>;
   /** The interface must have a bound: without one of the caller's it gets the most that is held. */
   readonly boundAlways: boolean;

@@ -4,7 +4,7 @@ const call = (fields: object) => ({
   messages: [hello, { role: "assistant", content: "x", tool_calls: [fields] }],
 });
 
-/** What an interface may refuse with an UnfitError, but must not stumble over in any other way. */
+/** What an interface may refuse with an UnsupportedRequestError, but must not stumble over in any other way. */
 export const hostileRequests: Readonly<Record<string, string>> = {
   "keys of the language's own": JSON.stringify({
     messages: [{ ...hello, constructor: 1 }],

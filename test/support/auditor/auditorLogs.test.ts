@@ -112,7 +112,7 @@ describe("what clients have of their answers", () => {
 test("a failure amid a stream that its client chose agrees with the books, though it is paid for", () => {
   tamper(
     storeFolder,
-    `UPDATE attempts SET outcome = 'misfire'
+    `UPDATE attempts SET outcome = 'isolated failure'
      WHERE request_id = (SELECT id FROM requests WHERE public_id = 'req_cancelled')`,
   );
   const answer = seen("req_cancelled", `${helloEvent}data: {"error":{}}\n\n`);

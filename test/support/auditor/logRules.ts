@@ -10,15 +10,15 @@ export function seenProblems(storeFolder: FundsReader, seen: readonly SeenAnswer
   // Of a request that was folded only its charge is left.
   const refs = new Set(ledger.map(({ ref }) => ref));
   // The callers themselves chose what broke these off, and pay for what they got.
-  const misfired = new Set(
+  const isolated = new Set(
     attempts
-      .filter(({ outcome }) => outcome === "misfire" || outcome === "too large")
+      .filter(({ outcome }) => outcome === "isolated failure" || outcome === "too large")
       .map(({ request }) => request),
   );
   return seen.flatMap((answer) => {
     const { id, status } = answer;
     const row = rows.get(id);
-    if (row !== undefined) return rowProblems(answer, row, misfired.has(row.id));
+    if (row !== undefined) return rowProblems(answer, row, isolated.has(row.id));
     if (status !== 200 || refs.has(`req:${id}`)) return [];
     return [`a client has an answer to ${id}, and the books have nothing of it`];
   });

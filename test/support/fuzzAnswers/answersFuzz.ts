@@ -104,7 +104,7 @@ const providersFaults = new Set([
 
 /** What a request failed by, where that was its provider: any other cause is the gateway's own. */
 const providersErrors =
-  /^(?:ApiError|UpstreamError(?: < (?:ReportedFailure|(?:Answer|Excess|Misfire|Connection|SseEncoding|SseLimit)Error)\b.*)?)$/;
+  /^(?:ApiError|UpstreamError(?: < (?:ReportedFailure|(?:Answer|ExcessiveAnswer|IsolatedFailure|Connection|SseEncoding|SseLimit)Error)\b.*)?)$/;
 
 /** A request that failed by its providers, and not by the gateway itself. */
 function isProviders({ msg, error }: LogLine): boolean {
@@ -140,8 +140,8 @@ function wronglyBooked(path: string, verdicts: AnswersTally["verdicts"]): string
         row.estimated === BigInt(isEstimated ?? row.estimated) &&
         (!isServed || row.provider === (outcome === "backup" ? backupProvider : model));
       // What its caller made unreadable is paid for as by a client that left.
-      const isMisfire = outcome === "broken" && row?.tried === "misfire";
-      if (isRight || (isMisfire && row.status === "cancelled")) return [];
+      const isIsolatedFailure = outcome === "broken" && row?.tried === "isolated failure";
+      if (isRight || (isIsolatedFailure && row.status === "cancelled")) return [];
       const words = [row?.status, row?.charge, row?.estimated, row?.provider].join(" ");
       return [`${asked}, ${id}: ${outcome} for ${charge} (${isEstimated}); the books: ${words}`];
     });
