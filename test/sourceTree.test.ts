@@ -46,7 +46,11 @@ const powers: readonly Power[] = [
     packages: ["drizzle-orm", "bun:sqlite", "node:sqlite"],
     owners: ["src/store/"],
   },
-  { name: "TypeBox", packages: ["@sinclair/typebox"], owners: ["src/contract/", "src/config/"] },
+  {
+    name: "TypeBox",
+    packages: ["@sinclair/typebox"],
+    owners: ["src/contract/", "src/config/", "src/http/"],
+  },
   { name: "commander", packages: ["commander"], owners: ["src/main.ts", "src/commands/"] },
   { name: "pino", packages: ["pino"], owners: ["src/telemetry/"] },
   { name: "prom-client", packages: ["prom-client"], owners: ["src/telemetry/"] },

@@ -1,5 +1,5 @@
 import type { OperatorPrice, Price } from "../config/schema.ts";
-import type { FinalStatus } from "../contract/requestForm.ts";
+import type { FinalStatus } from "../contract/account/requestStatus.ts";
 import { noUsage, type Usage } from "../contract/usage.ts";
 import { assert } from "../lib/assert.ts";
 import type { Clock } from "../lib/clock.ts";

@@ -1,5 +1,5 @@
 import { Option, type Command } from "commander";
-import { balanceForm } from "../contract/accountForm.ts";
+import { balanceForm } from "../contract/account/account.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { available, type AccountRow } from "../store/store.ts";
 import { accountName, overdraft } from "./cli/arguments.ts";

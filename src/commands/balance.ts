@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { balanceForm } from "../contract/accountForm.ts";
+import { balanceForm } from "../contract/account/account.ts";
 import { formatRoubles } from "../lib/money.ts";
 import { available, type AccountRow, type HistoryRow } from "../store/store.ts";
 import { amount, listLimit, note, reference } from "./cli/arguments.ts";

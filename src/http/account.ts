@@ -1,19 +1,145 @@
 import type { App } from "../app.ts";
 import type { Caller } from "../auth/apiKey.ts";
-import { balanceForm, keyForm } from "../contract/accountForm.ts";
+import { Account, balanceForm, keyForm } from "../contract/account/account.ts";
+import { Receipt, receiptForm } from "../contract/account/receipt.ts";
+import {
+  checkUsageParameters,
+  usageDays,
+  usageForm,
+  UsageQuery,
+  UsageReport,
+  USAGE_DAYS_MAX,
+  type UsageSums,
+} from "../contract/account/usageReport.ts";
+import {
+  incompleteRequest,
+  rateLimitExceeded,
+  requestNotFound,
+  serviceUnavailable,
+} from "../contract/errors.ts";
+import { errorAnswers } from "../contract/errorSchemas.ts";
+import { ShuttingDown } from "../gateway/gateway.ts";
 import { assert } from "../lib/assert.ts";
+import type { DaySpan } from "../lib/time.ts";
 import { available } from "../store/store.ts";
-import { limitsInForce } from "./authentication.ts";
+import { declaredRoute } from "./declaredRoute.ts";
+import { idParameter } from "./pathId.ts";
+import { limitsInForce, type AdmittedHttpRequest } from "./plugins/authentication.ts";
 
-/** The caller's account and the key that it came with, as the store has them now. */
-export function showAccount(app: App, caller: Caller): string {
+/** GET /v1/account. */
+export const getAccount = declaredRoute({
+  detail: {
+    operationId: "getAccount",
+    tags: ["account"],
+    summary: "Shows the key and what its account has",
+    description:
+      "Open requests hold a part of the balance. What is available may exceed the rest by an overdraft.",
+    responses: { 200: { description: "The account." } },
+  },
+  response: { 200: Account, ...errorAnswers(400, 401, 429, 502) },
+});
+
+/** GET /v1/usage. */
+export const getUsage = declaredRoute({
+  detail: {
+    operationId: "getUsage",
+    tags: ["account"],
+    summary: "Sums up what the account used",
+    description: `Whole days in UTC, at most ${USAGE_DAYS_MAX} of them.`,
+    responses: { 200: { description: "The sums." } },
+  },
+  query: UsageQuery,
+  // Runs behind the authentication and before Elysia checks the query.
+  transform: ({ request }: { request: Request }) => checkUsageParameters(queryOf(request)),
+  response: { 200: UsageReport, ...errorAnswers(400, 401, 429, 502) },
+});
+
+/** GET /v1/requests/{id}. */
+export const getReceipt = declaredRoute({
+  detail: {
+    operationId: "getReceipt",
+    tags: ["account"],
+    summary: "Shows what became of one of the account's requests, and what it cost",
+    responses: { 200: { description: "The receipt." } },
+  },
+  ...idParameter("The `x-request-id` of an answer."),
+  response: { 200: Receipt, ...errorAnswers(400, 401, 404, 429, 502) },
+});
+
+/** The caller's account and the key of the request, as the store has them now. */
+export function accountOf(app: App, caller: Caller): Account {
   const { accounts, keys } = app.gateway.store;
   const account = accounts.find(caller.account);
   const key = keys.find(caller.publicId);
   assert(account !== undefined && key !== undefined, "a caller without an account");
-  return JSON.stringify({
+  return {
     account: account.name,
     ...balanceForm(account, available(account)),
     key: keyForm(key, limitsInForce(app, key)),
-  });
+  };
+}
+
+/** One request of the caller's account. Throws ApiError 404, also for a request of another account. */
+export function receiptOf(app: App, caller: Caller, id: string): Receipt {
+  const receipt = app.gateway.store.requests.receipt(caller.accountId, id);
+  if (receipt === undefined) throw requestNotFound();
+  return receiptForm(receipt);
+}
+
+/**
+ * The usage of the caller's account. A report may have to read many days of many keys and models, so it takes turns
+ * with other reports and requests. Throws ApiError.
+ */
+export async function usageOf(
+  app: App,
+  { request, caller, inFlight }: Pick<AdmittedHttpRequest, "request" | "caller" | "inFlight">,
+  query: UsageQuery,
+): Promise<UsageReport> {
+  const { by = "day" } = query;
+  const days = usageDays(query, app.gateway.clock.epochMs());
+  inFlight.startWaiting();
+  const sums = usageSums(app, request, caller.accountId, { by, days });
+  const rows = app.fairQueue.run(caller.accountId, sums);
+  // Another report of the account ends soon.
+  if (rows === undefined) throw rateLimitExceeded();
+  return { object: "list", data: (await rows).map((row) => usageForm(by, row)) };
+}
+
+/** The sums of each group, sorted: days oldest first, models by name. Reads one day in each step. */
+function* usageSums(
+  app: App,
+  request: Request,
+  accountId: number,
+  { by, days }: { readonly by: string; readonly days: DaySpan },
+): Generator<undefined, readonly UsageSums[]> {
+  const groups = new Map<string, UsageSums>();
+  for (const { date, models } of app.gateway.store.usageOfAccount(accountId, days)) {
+    for (const sums of models) {
+      const group = by === "day" ? date : sums.group;
+      groups.set(group, { ...added(groups.get(group), sums), group });
+    }
+    yield;
+    if (request.signal.aborted) throw incompleteRequest();
+    if (app.gateway.inFlight.isAborting) throw serviceUnavailable(new ShuttingDown());
+  }
+  return [...groups.values()].toSorted((a, b) => (a.group < b.group ? -1 : 1));
+}
+
+function added(before: UsageSums | undefined, sums: UsageSums): UsageSums {
+  if (before === undefined) return sums;
+  return {
+    group: before.group,
+    requests: before.requests + sums.requests,
+    promptTokens: before.promptTokens + sums.promptTokens,
+    cachedTokens: before.cachedTokens + sums.cachedTokens,
+    cacheWriteTokens: before.cacheWriteTokens + sums.cacheWriteTokens,
+    completionTokens: before.completionTokens + sums.completionTokens,
+    cost: before.cost + sums.cost,
+    failed: before.failed + sums.failed,
+    refunded: before.refunded + sums.refunded,
+  };
+}
+function queryOf({ url }: Request): URLSearchParams {
+  const start = url.indexOf("?");
+  return new URLSearchParams(start < 0 ? "" : url.slice(start + 1));
 }

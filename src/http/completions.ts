@@ -3,7 +3,7 @@ import type { Config } from "../config/schema.ts";
 import { checkChatRequest, type ChatRequest } from "../contract/chat/chatRequest.ts";
 import { ApiError, incompleteRequest, rateLimitExceeded } from "../contract/errors.ts";
 import { parseJsonObject } from "../contract/jsonBody.ts";
-import type { Endpoint } from "../contract/requestForm.ts";
+import type { Endpoint } from "../contract/account/requestStatus.ts";
 import {
   checkResponsesRequest,
   type ResponsesRequest,
@@ -15,10 +15,10 @@ import { responses } from "../gateway/responses.ts";
 import type { JsonFields } from "../lib/json.ts";
 import type { BodyReservation } from "../limits/bodyBudget.ts";
 import { errorClass } from "../telemetry/log.ts";
-import { readBody, type BodyText } from "./body.ts";
-import { takePlace, type Entry } from "./place.ts";
+import type { AdmittedHttpRequest } from "./plugins/authentication.ts";
+import { readBody, type BodyText } from "./requestBody.ts";
 import { eventStreamResponse, jsonResponse } from "./response.ts";
-import { streamBody } from "./stream.ts";
+import { streamBody } from "./streamBody.ts";
 
 /** An endpoint whose requests a provider answers. */
 interface Completion<Asked> {
@@ -39,56 +39,52 @@ const response: Completion<ResponsesRequest> = {
   answer: responses,
 };
 
-export function postChat(app: App, entry: Entry): Promise<Response> {
-  return serve(app, entry, chatCompletion);
+export function postChat(app: App, admitted: AdmittedHttpRequest): Promise<Response> {
+  return serve(app, admitted, chatCompletion);
 }
 
-export function postResponses(app: App, entry: Entry): Promise<Response> {
-  return serve(app, entry, response);
+export function postResponses(app: App, admitted: AdmittedHttpRequest): Promise<Response> {
+  return serve(app, admitted, response);
 }
 
-/** Reads the body, lets the gateway answer, and gives the caller's place back when all is over. */
+/** Reads the body and lets the gateway answer. On failure the errors plugin ends the request. */
 async function serve<Asked extends Pick<ChatRequest, "model" | "stream">>(
   app: App,
-  entry: Entry,
+  admitted: AdmittedHttpRequest,
   completion: Completion<Asked>,
 ): Promise<Response> {
-  const { request, trace, caller, permit } = entry;
+  const { request, log, caller, permit, inFlight } = admitted;
   const snapshot = app.gateway.current;
   const { server } = snapshot.config;
-  const place = takePlace(app, entry);
   const context: RequestContext = {
-    requestId: trace.id,
+    requestId: log.id,
     snapshot,
     caller,
     permit,
     signal: request.signal,
-    addLogFields: (fields) => trace.note(fields),
-    logFailure: (error) => trace.fail(errorClass(error)),
+    addLogFields: (fields) => log.addFields(fields),
+    logFailure: (error) => log.setError(errorClass(error)),
     onStreamEnd() {
-      place.leave();
-      trace.end(200);
+      inFlight.end();
+      log.write(200);
     },
   };
   const claim = app.bodies.claim(caller.accountId);
   let beginning: Promise<unknown> | undefined;
   try {
     const body = await readWhole(request, server.maxBodyBytes, claim);
-    place.waits();
+    inFlight.startWaiting();
     const answered = await answer(app.gateway, context, completion, body);
     if (answered.kind === "stream") {
-      place.streams();
+      inFlight.startStreaming();
       ({ beginning } = answered);
       return eventStreamResponse(
-        trace,
+        log,
         streamBody(answered, app.gateway.clock, request.signal, server.sseKeepaliveMs),
       );
     }
-    place.leave();
-    return jsonResponse(trace, 200, answered.text, { "x-tollgate-cost-rub": answered.costRub });
-  } catch (error) {
-    place.leave();
-    throw error;
+    inFlight.end();
+    return jsonResponse(log, 200, answered.text, { "x-tollgate-cost-rub": answered.costRub });
   } finally {
     // With its answer's beginning a body is let go; only a late stream has none yet.
     if (beginning) void beginning.then(() => claim.release());

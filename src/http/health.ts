@@ -1,14 +1,32 @@
 import type { App } from "../app.ts";
+import { errorAnswers } from "../contract/errorSchemas.ts";
+import { Health, HealthProblem } from "../contract/health.ts";
 import { StoreBlocked } from "../gateway/gateway.ts";
 import { version } from "../lib/version.ts";
 import { errorClass } from "../telemetry/log.ts";
+import { declaredRoute } from "./declaredRoute.ts";
+
+/** GET /healthz. */
+export const getHealth = declaredRoute({
+  detail: {
+    operationId: "getHealth",
+    tags: ["service"],
+    summary: "Says whether the gateway serves",
+    security: [],
+    responses: {
+      200: { description: "It serves." },
+      503: { description: "It does not: send no requests." },
+    },
+  },
+  response: { 200: Health, 503: HealthProblem, ...errorAnswers(400) },
+});
 
 interface HealthAnswer {
   readonly status: 200 | 503;
   readonly body: string;
 }
 
-/** What /healthz says; it reads the store, because a gateway without one serves nobody. */
+/** The answer of /healthz. It reads the store, because a gateway without one cannot serve. */
 export function health(app: App): HealthAnswer {
   if (app.isDraining) return { status: 503, body: JSON.stringify({ status: "draining" }) };
   const { store, writer } = app.gateway;

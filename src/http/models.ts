@@ -1,36 +1,50 @@
 import type { App } from "../app.ts";
-import type { ModelConfig } from "../config/schema.ts";
-import { modelNotFound } from "../contract/errors.ts";
-import { findModel, mayUse } from "../gateway/catalog.ts";
 import type { Caller } from "../auth/apiKey.ts";
+import { modelNotFound } from "../contract/errors.ts";
+import { errorAnswers } from "../contract/errorSchemas.ts";
+import { Model, modelForm, ModelList } from "../contract/models.ts";
+import { findModel, mayUse } from "../gateway/catalog.ts";
+import { declaredRoute } from "./declaredRoute.ts";
+import { idParameter } from "./pathId.ts";
 
-/** The model list: only those that the key may use. */
-export function listModels(app: App, caller: Caller): string {
+/** GET /v1/models. */
+export const listModels = declaredRoute({
+  detail: {
+    operationId: "listModels",
+    tags: ["models"],
+    summary: "Lists the models that the key may use, with prices",
+    responses: { 200: { description: "The models." } },
+  },
+  response: { 200: ModelList, ...errorAnswers(400, 401, 429, 502) },
+});
+
+/** GET /v1/models/{id}. */
+export const getModel = declaredRoute({
+  detail: {
+    operationId: "getModel",
+    tags: ["models"],
+    summary: "Shows one model",
+    responses: { 200: { description: "The model." } },
+  },
+  ...idParameter("The id of a model. Its slashes may stand as they are, or as `%2F`."),
+  response: { 200: Model, ...errorAnswers(400, 401, 404, 429, 502) },
+});
+
+/** The models that the key may use. */
+export function modelsFor(app: App, caller: Caller): ModelList {
   const { catalog, loadedAt } = app.gateway.current;
   const models = [...catalog.models.values()];
   const data = models
     .filter(({ config }) => mayUse(caller.models, config.id))
-    .map(({ config }) => shown(config, loadedAt));
-  return JSON.stringify({ object: "list", data });
+    .map(({ config }) => modelForm(config, loadedAt));
+  return { object: "list", data };
 }
 
-/** One model. The id stands in the path as it is, or with its slashes as %2F. Throws ApiError 404. */
-export function showModel(app: App, caller: Caller, pathId: string): string {
+/** One model. `pathId` is its id as it stands in the path. Throws ApiError 404. */
+export function modelFor(app: App, caller: Caller, pathId: string): Model {
   const { catalog, loadedAt } = app.gateway.current;
   const { config } = findModel(catalog, caller.models, decoded(pathId));
-  return JSON.stringify(shown(config, loadedAt));
-}
-
-function shown({ id, ownedBy, price }: ModelConfig, loadedAt: number) {
-  return {
-    id,
-    object: "model",
-    // Strict clients want it there; since when there is a model, no config says.
-    created: Math.floor(loadedAt / 1000),
-    owned_by: ownedBy,
-    rub_input_per_1m: Number(price.input),
-    rub_output_per_1m: Number(price.output),
-  };
+  return modelForm(config, loadedAt);
 }
 
 function decoded(pathId: string): string {

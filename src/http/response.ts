@@ -1,55 +1,55 @@
 import type { ApiError } from "../contract/errors.ts";
 import type { LimitState } from "../limits/rateLimits.ts";
-import type { Trace } from "./trace.ts";
+import type { RequestLog } from "./requestLog.ts";
 
 const JSON_TYPE = "application/json";
 const STREAM_TYPE = "text/event-stream";
 
-/** An answer in JSON; `body` is the text. Ends the request's trace. */
+/** An answer in JSON; `body` is its text. Writes the request's log line. */
 export function jsonResponse(
-  trace: Trace,
+  log: RequestLog,
   status: number,
   body: string,
   extra: Readonly<Record<string, string>> = {},
 ): Response {
-  trace.end(status);
-  const headers = { ...commonHeaders(trace), "content-type": JSON_TYPE, ...extra };
+  log.write(status);
+  const headers = { ...commonHeaders(log), "content-type": JSON_TYPE, ...extra };
   return new Response(body, { status, headers });
 }
 
-/** An answer in events. The trace ends with the stream, not here. */
-export function eventStreamResponse(trace: Trace, body: ReadableStream<Uint8Array>): Response {
+/** A stream of events. The log line is written when the stream ends. */
+export function eventStreamResponse(log: RequestLog, body: ReadableStream<Uint8Array>): Response {
   return new Response(body, {
-    headers: { ...commonHeaders(trace), "content-type": STREAM_TYPE, "x-accel-buffering": "no" },
+    headers: { ...commonHeaders(log), "content-type": STREAM_TYPE, "x-accel-buffering": "no" },
   });
 }
 
 /**
- * An answer that says no, with when to come again where that is known: a request of a key whose rate is used up as well
- * would only be refused for that. Ends the request's trace.
+ * The answer for an error, with `retry-after` where a time is known. That is never sooner than the key's request rate
+ * allows. Writes the request's log line.
  */
 export function errorResponse(
-  trace: Trace,
+  log: RequestLog,
   error: ApiError,
   extra: Readonly<Record<string, string>> = {},
 ): Response {
-  const nextMs = error.status === 429 ? (trace.limitStates?.().requests?.nextMs ?? 0) : 0;
+  const nextMs = error.status === 429 ? (log.limitStates?.().requests?.nextMs ?? 0) : 0;
   const retryAfterSeconds =
     error.retryAfterSeconds && Math.max(error.retryAfterSeconds, Math.ceil(nextMs / 1000));
-  return jsonResponse(trace, error.status, JSON.stringify(error.toBody()), {
+  return jsonResponse(log, error.status, JSON.stringify(error.toBody()), {
     ...(retryAfterSeconds === undefined ? {} : { "retry-after": String(retryAfterSeconds) }),
     ...extra,
   });
 }
 
-/** Every answer's headers, built from nothing: none of a provider's ever passes. */
-function commonHeaders(trace: Trace): Record<string, string> {
+/** The headers of every answer. They are built from nothing, so no header of a provider passes. */
+function commonHeaders(log: RequestLog): Record<string, string> {
   const headers: Record<string, string> = {
-    "x-request-id": trace.id,
+    "x-request-id": log.id,
     "cache-control": "no-store",
     vary: "authorization",
   };
-  const states = trace.limitStates?.();
+  const states = log.limitStates?.();
   if (states?.requests) addLimit(headers, "requests", states.requests);
   if (states?.tokens) addLimit(headers, "tokens", states.tokens);
   return headers;

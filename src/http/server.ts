@@ -1,31 +1,35 @@
 import { Elysia } from "elysia";
 import type { App } from "../app.ts";
-import { ApiError, invalidRequest, notFound, serviceUnavailable } from "../contract/errors.ts";
 import { openapiText } from "../contract/openapi/openapi.ts";
-import type { RateLimitPermit } from "../limits/rateLimits.ts";
-import { errorClass } from "../telemetry/log.ts";
-import { showAccount } from "./account.ts";
-import { errorResponse, jsonResponse } from "./response.ts";
-import { authentication } from "./authentication.ts";
-import { health } from "./health.ts";
+import { lazy } from "../lib/lazy.ts";
+import { accountOf, getAccount, getReceipt, getUsage, receiptOf, usageOf } from "./account.ts";
+import { createChatCompletion, createResponse } from "./completionRoutes.ts";
 import { postChat, postResponses } from "./completions.ts";
-import { listModels, showModel } from "./models.ts";
-import { IDLE_TIMEOUT_SECONDS } from "./place.ts";
-import { showReceipt } from "./receipt.ts";
+import { getHealth, health } from "./health.ts";
+import { IDLE_TIMEOUT_SECONDS, type InFlightRequest } from "./inFlightRequest.ts";
+import { getModel, listModels, modelFor, modelsFor } from "./models.ts";
+import { getDescription } from "./openapi.ts";
+import { withSlashes } from "./pathId.ts";
+import { authentication } from "./plugins/authentication.ts";
+import { errors } from "./plugins/errors.ts";
+import { createRequestLogs, requestId } from "./plugins/requestId.ts";
+import type { RequestLog } from "./requestLog.ts";
 import { keepPath } from "./requestPath.ts";
-import { createTraces, type Trace } from "./trace.ts";
-import { showUsage } from "./usage.ts";
+import { jsonResponse } from "./response.ts";
 
 /** Bun answers a larger body with a bare 413; ours is refused in words, long before. */
 const BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER;
 
-/** A Host that could move the path: the rest of the URL is read from behind it. */
-const FOREIGN_HOST = /[/?#@\\\s]/;
+/** The type of the server, for Eden: `treaty<TollgateApp>(url)` is a client with typed calls. */
+export type TollgateApp = ReturnType<typeof createServer>;
 
-/** The HTTP surface, whole. */
+/**
+ * The HTTP server with all its routes. The schemas of a route check its path and its query, give an Eden client its
+ * types, and make /openapi.json. Elysia does not check an answer that is a `Response`, as all of ours are.
+ */
 export function createServer(app: App) {
-  const traceOf = createTraces(app);
-  return new Elysia({
+  const logOf = createRequestLogs(app);
+  const server = new Elysia({
     strictPath: true,
     normalize: false,
     serve: {
@@ -35,63 +39,67 @@ export function createServer(app: App) {
     },
   })
     .wrap(keepPath)
-    .onRequest(({ request }) => {
-      const isForeign = FOREIGN_HOST.test(request.headers.get("host") ?? "");
-      return isForeign
-        ? errorResponse(traceOf(request), invalidRequest("invalid host header"))
-        : undefined;
-    })
-    .onError(({ request, error, code }) => {
-      const trace = traceOf(request);
-      const shown = code === "NOT_FOUND" ? notFound() : apiErrorOf(error);
-      if (shown.cause !== undefined) trace.fail(errorClass(shown.cause));
-      return errorResponse(trace, shown, app.isDraining ? { connection: "close" } : {});
-    })
-    .get("/healthz", ({ request }) => {
-      const { status, body } = health(app);
-      return jsonResponse(traceOf(request), status, body);
-    })
-    .get("/openapi.json", ({ request }) => jsonResponse(traceOf(request), 200, openapiText()))
+    .use(requestId(logOf))
+    .use(errors(app, logOf))
+    .get(
+      "/healthz",
+      ({ log }) => {
+        const { status, body } = health(app);
+        return jsonResponse(log, status, body);
+      },
+      getHealth,
+    )
+    .get("/openapi.json", ({ log }) => jsonResponse(log, 200, description()), getDescription)
     .group("/v1", (v1) =>
       v1
-        .use(authentication(app, traceOf))
+        .use(authentication(app, logOf))
         .post(
           "/chat/completions",
-          ({ request, server, trace, caller, permit }) =>
-            postChat(app, { request, server, trace, caller, permit }),
-          { parse: "none" },
+          ({ request, log, caller, permit, inFlight }) =>
+            postChat(app, { request, log, caller, permit, inFlight }),
+          createChatCompletion,
         )
         .post(
           "/responses",
-          ({ request, server, trace, caller, permit }) =>
-            postResponses(app, { request, server, trace, caller, permit }),
-          { parse: "none" },
+          ({ request, log, caller, permit, inFlight }) =>
+            postResponses(app, { request, log, caller, permit, inFlight }),
+          createResponse,
         )
-        .get("/models", ({ trace, caller, permit }) =>
-          answerAtOnce(trace, permit, () => listModels(app, caller)),
+        .get(
+          "/models",
+          ({ log, caller, inFlight }) => answer(log, inFlight, modelsFor(app, caller)),
+          listModels,
         )
-        .get("/models/*", ({ trace, caller, permit, params }) =>
-          answerAtOnce(trace, permit, () => showModel(app, caller, params["*"])),
+        .get(
+          withSlashes("/models/:id"),
+          ({ log, caller, inFlight, params }) =>
+            answer(log, inFlight, modelFor(app, caller, params.id)),
+          getModel,
         )
-        .get("/account", ({ trace, caller, permit }) =>
-          answerAtOnce(trace, permit, () => showAccount(app, caller)),
+        .get(
+          "/account",
+          ({ log, caller, inFlight }) => answer(log, inFlight, accountOf(app, caller)),
+          getAccount,
         )
-        .get("/usage", async ({ request, server, trace, caller, permit }) => {
-          const body = await showUsage(app, { request, server, caller, permit });
-          return jsonResponse(trace, 200, body);
-        })
-        .get("/requests/*", ({ trace, caller, permit, params }) =>
-          answerAtOnce(trace, permit, () => showReceipt(app, caller, params["*"])),
+        .get(
+          "/usage",
+          async ({ request, log, caller, inFlight, query }) =>
+            answer(log, inFlight, await usageOf(app, { request, caller, inFlight }, query)),
+          getUsage,
+        )
+        .get(
+          withSlashes("/requests/:id"),
+          ({ log, caller, inFlight, params }) =>
+            answer(log, inFlight, receiptOf(app, caller, params.id)),
+          getReceipt,
         ),
     );
+  const description: () => string = lazy(() => openapiText(server.routes));
+  return server;
 }
 
-/** An answer that waits for nothing; the request's place is given back first. */
-function answerAtOnce(trace: Trace, permit: RateLimitPermit, show: () => string): Response {
-  permit.release();
-  return jsonResponse(trace, 200, show());
-}
-
-function apiErrorOf(error: unknown): ApiError {
-  return error instanceof ApiError ? error : serviceUnavailable(error);
+/** The answer of a route whose body is ready. Ends the request first, so that the key's slot is free for its next one. */
+function answer(log: RequestLog, inFlight: InFlightRequest, body: object): Response {
+  inFlight.end();
+  return jsonResponse(log, 200, JSON.stringify(body));
 }

@@ -1,4 +1,4 @@
-import type { Endpoint, FinalStatus } from "../contract/requestForm.ts";
+import type { Endpoint, FinalStatus } from "../contract/account/requestStatus.ts";
 import type { Usage } from "../contract/usage.ts";
 
 /** The endpoint label of a metric. `other` is every path outside the API. */

@@ -1,11 +1,7 @@
-import { expect, test } from "bun:test";
-import { authenticate } from "../../src/auth/apiKey.ts";
-import { postChat } from "../../src/http/completions.ts";
-import type { Entry } from "../../src/http/place.ts";
-import { showUsage } from "../../src/http/usage.ts";
-import { Trace } from "../../src/http/trace.ts";
+import { afterAll, beforeAll, beforeEach, expect, spyOn, test } from "bun:test";
+import { createServer, type TollgateApp } from "../../src/http/server.ts";
 import { helloEvent, usual } from "../support/provider/chatAnswers.ts";
-import { ask } from "../support/gateway/chatCalls.ts";
+import { ask, call } from "../support/gateway/chatCalls.ts";
 import { openOneModelBefore } from "../support/gateway/gatewayUnderTest.ts";
 import { chatBytes, connectRaw } from "../support/gateway/rawClient.ts";
 import {
@@ -16,75 +12,83 @@ import {
   streamHead,
   type ProviderAnswer,
 } from "../support/provider/scriptedProvider.ts";
+import { until } from "../support/until.ts";
 
 const at = openOneModelBefore();
 
-/** What a connection may be silent for, in seconds: for ever while the gateway's own time-outs count. */
+/** The time-outs of a connection in seconds: none while the gateway's own time-outs count. */
 const OWN_TIMEOUTS = 0;
 const IDLE_SECONDS = 60;
 
-/** An entry of a key with one place, whose server only notes what silence it is to allow. */
-function entryOf(request: Request): { entry: Entry; allowed: number[]; hasPlace: () => boolean } {
-  const { app } = at.gateway;
-  const { store, clock } = app.gateway;
-  const { key } = at.gateway.key();
-  const caller = authenticate(key, store.keys, clock.epochMs());
-  if (!caller) throw new Error("the key is not known");
-  const limits = { requestsPerMinute: 0, tokensPerMinute: 0, concurrentRequests: 1 };
-  const admission = app.rateLimiter.admit(caller.id, limits);
-  if (!admission.ok) throw new Error("the key has no place");
-  const allowed: number[] = [];
-  const server: Entry["server"] = {
-    timeout(timed, seconds) {
-      expect(timed).toBe(request);
-      allowed.push(seconds);
-    },
-  };
-  const { permit } = admission;
-  return {
-    entry: { request, trace: new Trace(app, request), caller, permit, server },
-    allowed,
-    hasPlace: () => app.rateLimiter.admit(caller.id, limits).ok,
-  };
-}
+/** A second listener of the gateway. Its real time-out is a minute, so the test notes the time-outs that are set. */
+let server: TollgateApp;
+const timeouts: number[] = [];
 
-const postOf = (body: string): Request =>
-  new Request("http://localhost/v1/chat/completions", { method: "POST", body });
+beforeAll(() => {
+  server = createServer(at.gateway.app).listen({ hostname: "127.0.0.1", port: 0 });
+  if (!server.server) throw new Error("the server did not start");
+  spyOn(server.server, "timeout").mockImplementation((_, seconds) => {
+    timeouts.push(seconds);
+  });
+});
+beforeEach(() => {
+  timeouts.length = 0;
+});
+afterAll(async () => {
+  await server.stop(true);
+});
+
 const chat = JSON.stringify(ask());
 const stream = JSON.stringify(ask({ stream: true }));
+const usage = "/v1/usage";
 
-// The real server would take a minute to show it; what it is told is what there is to get wrong.
-test.each<[what: string, body: string, ProviderAnswer, outcome: number | string]>([
-  ["an answer in JSON", chat, usual, 200],
-  ["a stream", stream, usual, 200],
-  ["a stream that fails", stream, raw(streamHead, piece(helloEvent), streamEnd), 200],
-  ["a refusal of the provider's", chat, refusal(500), "all providers unavailable"],
-  ["a body that is not JSON", "nonsense", usual, "body is not valid JSON"],
-])(
-  "behind %s the connection is an idle one again, and the key's place is free",
-  async (_, body, answer, outcome) => {
+test.each<[what: string, path: string, body: string | undefined, ProviderAnswer, number, number[]]>(
+  [
+    ["an answer in JSON", "/v1/chat/completions", chat, usual, 200, [OWN_TIMEOUTS, IDLE_SECONDS]],
+    ["a stream", "/v1/chat/completions", stream, usual, 200, [OWN_TIMEOUTS, IDLE_SECONDS]],
+    [
+      "a stream that fails",
+      "/v1/chat/completions",
+      stream,
+      raw(streamHead, piece(helloEvent), streamEnd),
+      200,
+      [OWN_TIMEOUTS, IDLE_SECONDS],
+    ],
+    [
+      "a failure of the provider",
+      "/v1/chat/completions",
+      chat,
+      refusal(500),
+      502,
+      [OWN_TIMEOUTS, IDLE_SECONDS],
+    ],
+    [
+      "a body that is not JSON",
+      "/v1/chat/completions",
+      "nonsense",
+      usual,
+      400,
+      [OWN_TIMEOUTS, IDLE_SECONDS],
+    ],
+    ["a report of usage", usage, undefined, usual, 200, [OWN_TIMEOUTS, IDLE_SECONDS]],
+    ["a query that Elysia refuses", `${usage}?by=hour`, undefined, usual, 400, []],
+    ["a query with an unknown parameter", `${usage}?x=1`, undefined, usual, 400, []],
+  ],
+)(
+  "after %s the connection has its usual time-out and the key's slot is free",
+  async (_, path, body, answer, status, expected) => {
     at.provider.answer = answer;
-    const { entry, allowed, hasPlace } = entryOf(postOf(body));
-    const response = await postChat(at.gateway.app, entry).catch((error: Error) => error.message);
-    if (body === stream) expect(allowed).toEqual([OWN_TIMEOUTS]);
-    if (response instanceof Response) await response.text();
-    expect(response instanceof Response ? response.status : response).toBe(outcome);
-    expect(allowed).toEqual([OWN_TIMEOUTS, IDLE_SECONDS]);
-    expect(hasPlace()).toBe(true);
-  },
-);
-
-test.each([
-  ["", JSON.stringify({ object: "list", data: [] })],
-  ["?by=hour", "by must be one of: day, model"],
-])(
-  "a report of usage, which waits for its turns, is not cut while it waits (%j)",
-  async (query, outcome) => {
-    const { entry, allowed, hasPlace } = entryOf(new Request(`http://localhost/v1/usage${query}`));
-    const answer = await showUsage(at.gateway.app, entry).catch((error: Error) => error.message);
-    expect(answer).toBe(outcome);
-    expect(allowed).toEqual([OWN_TIMEOUTS, IDLE_SECONDS]);
-    expect(hasPlace()).toBe(true);
+    const key = at.gateway.key({ concurrentRequests: 1 });
+    const url = `http://127.0.0.1:${server.server?.port}`;
+    const auditor = at.gateway.auditor;
+    const method = body === undefined ? "GET" : "POST";
+    for (let count = 0; count < 2; count += 1) {
+      timeouts.length = 0;
+      const reply = await call({ url, auditor }, key, { path, method, body });
+      expect(reply.status).toBe(status);
+      await until("the request has ended", () => at.gateway.app.requests.open === 0);
+      expect(timeouts).toEqual(expected);
+    }
   },
 );
 

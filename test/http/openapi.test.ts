@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { lazy } from "../../src/lib/lazy.ts";
 import { createServer } from "../../src/http/server.ts";
-import { requestStatuses } from "../../src/contract/requestForm.ts";
+import { requestStatuses } from "../../src/contract/account/requestStatus.ts";
 import { describedBy } from "../support/gateway/apiDescription.ts";
 import { call } from "../support/gateway/chatCalls.ts";
 import { openBefore } from "../support/gateway/gatewayUnderTest.ts";

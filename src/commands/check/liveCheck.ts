@@ -1,5 +1,5 @@
 import type { ChatApi, Config, ProviderConfig } from "../../config/schema.ts";
-import type { Endpoint } from "../../contract/requestForm.ts";
+import type { Endpoint } from "../../contract/account/requestStatus.ts";
 import { createCatalog } from "../../gateway/catalog.ts";
 import { systemClock } from "../../lib/clock.ts";
 import { idMaker, systemRandom } from "../../lib/random.ts";

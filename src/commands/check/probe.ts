@@ -1,7 +1,7 @@
 import type { ChatApi } from "../../config/schema.ts";
 import { checkChatRequest } from "../../contract/chat/chatRequest.ts";
 import { parseJsonObject } from "../../contract/jsonBody.ts";
-import type { Endpoint } from "../../contract/requestForm.ts";
+import type { Endpoint } from "../../contract/account/requestStatus.ts";
 import type { Catalog, CatalogModel } from "../../gateway/catalog.ts";
 import { collectText } from "../../gateway/answerJson.ts";
 import { publicCompletion } from "../../gateway/decoding/publicAnswer.ts";

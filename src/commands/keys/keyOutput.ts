@@ -1,4 +1,4 @@
-import { keyForm } from "../../contract/accountForm.ts";
+import { keyForm } from "../../contract/account/account.ts";
 import { formatRoubles } from "../../lib/money.ts";
 import type { KeyRow } from "../../store/store.ts";
 import { visible, type Result } from "../cli/print.ts";

@@ -1,10 +1,6 @@
 import { Option, type Command } from "commander";
-import {
-  receiptForm,
-  requestForm,
-  requestStatuses,
-  type RequestStatus,
-} from "../../contract/requestForm.ts";
+import { receiptForm, requestForm } from "../../contract/account/receipt.ts";
+import { requestStatuses, type RequestStatus } from "../../contract/account/requestStatus.ts";
 import { formatRoubles } from "../../lib/money.ts";
 import type { AttemptRecord, ReceiptRow, RequestRow } from "../../store/store.ts";
 import { listLimit } from "../cli/arguments.ts";

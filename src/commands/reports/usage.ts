@@ -1,5 +1,5 @@
 import { Option, type Command } from "commander";
-import { usageForm } from "../../contract/usageForm.ts";
+import { usageForm } from "../../contract/account/usageReport.ts";
 import { formatRoubles } from "../../lib/money.ts";
 import { usageGroupings, type UsageGrouping, type UsageRow } from "../../store/store.ts";
 import { csv, table } from "../cli/format.ts";

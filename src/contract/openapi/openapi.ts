@@ -1,20 +1,72 @@
-import { lazy } from "../../lib/lazy.ts";
+import type { TObject, TSchema } from "@sinclair/typebox";
 import { version } from "../../lib/version.ts";
-import { accountSchemas } from "./accountSchemas.ts";
-import { headerComponents } from "./answerHeaders.ts";
-import { chatSchemas } from "./chatSchemas.ts";
-import { errorComponents } from "./errorAnswers.ts";
-import { errorSchemas, roubles } from "./errorSchemas.ts";
-import { paths } from "./paths.ts";
-import { plainSchemas } from "./plainSchema.ts";
-import { responsesSchemas } from "./responsesSchemas.ts";
-import { serviceSchemas } from "./serviceSchemas.ts";
+import { Account } from "../account/account.ts";
+import { Receipt } from "../account/receipt.ts";
+import { UsageReport } from "../account/usageReport.ts";
+import { Roubles } from "../answerFields.ts";
+import { ChatAnswer, ChatChunk, ChatUsage } from "../chat/chatAnswerSchemas.ts";
+import { ChatRequestBody, ContentPart, RequestMessage } from "../chat/chatRequestBody.ts";
+import {
+  AuthError,
+  BillingError,
+  ErrorBody,
+  InvalidRequestError,
+  ProviderError,
+  RateLimitError,
+} from "../errorSchemas.ts";
+import { Health, HealthProblem } from "../health.ts";
+import { Model, ModelList } from "../models.ts";
+import { ResponsesAnswer } from "../responses/responsesAnswer.ts";
+import { ResponsesRequestBody } from "../responses/responsesRequest.ts";
+import { answerHeaders, errorComponents, errorReference, headerComponents } from "./answers.ts";
+import { createSchemaWriter, type PlainSchema, type SchemaWriter } from "./plainSchema.ts";
 
-/**
- * The API's description in JSON: OpenAPI 3.1 (https://spec.openapis.org/oas/v3.1.1.html), because its schemas are the
- * JSON Schema that TypeBox writes. It knows nothing of the config. Made when it is first asked for, and kept.
- */
-export const openapiText = lazy(() => JSON.stringify(document()));
+/** What a route says of itself beside its schemas: parts of an operation of the document. */
+export interface RouteDetail {
+  readonly operationId?: string;
+  readonly security?: readonly unknown[];
+  readonly requestBody?: { readonly description?: string };
+  readonly responses?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+}
+
+/** A route of the server, with the schemas that it declares. Its path ends in `*` where the id may hold slashes. */
+export interface DeclaredRoute {
+  readonly method: string;
+  readonly path: string;
+  readonly hooks: {
+    readonly detail: RouteDetail;
+    readonly params?: TObject;
+    readonly query?: TObject;
+    readonly body?: TSchema;
+    readonly response: Readonly<Record<string, TSchema>>;
+  };
+}
+
+/** The schemas that have a name in the document. All others stand where they are used. */
+const namedSchemas = {
+  ChatRequest: ChatRequestBody,
+  ChatMessage: RequestMessage,
+  ContentPart,
+  ChatAnswer,
+  ChatChunk,
+  ChatUsage,
+  ResponsesRequest: ResponsesRequestBody,
+  ResponsesAnswer,
+  Model,
+  ModelList,
+  Health,
+  HealthProblem,
+  Account,
+  UsageReport,
+  Receipt,
+  ErrorBody,
+  InvalidRequestError,
+  AuthError,
+  BillingError,
+  RateLimitError,
+  ProviderError,
+  Roubles,
+};
 
 const introduction = [
   "An OpenAI-compatible API over several providers, with prepaid accounts in roubles.",
@@ -26,8 +78,13 @@ const introduction = [
   "to set, and does not stand here.",
 ].join(" ");
 
-function document(): object {
-  return {
+/**
+ * The API's description in JSON: OpenAPI 3.1 (https://spec.openapis.org/oas/v3.1.1.html), because its schemas are the
+ * JSON Schema that TypeBox writes. It is derived from the schemas that the routes declare. It does not depend on the config.
+ */
+export function openapiText(routes: readonly DeclaredRoute[]): string {
+  const schemas = createSchemaWriter(namedSchemas);
+  return JSON.stringify({
     openapi: "3.1.1",
     info: {
       title: "Tollgate",
@@ -44,7 +101,7 @@ function document(): object {
       { name: "account", description: "What the key's account has and used" },
       { name: "service", description: "The gateway itself; no key is needed" },
     ],
-    paths: paths(),
+    paths: paths(routes, schemas),
     components: {
       securitySchemes: {
         bearer: {
@@ -53,16 +110,74 @@ function document(): object {
           description: "A key of this gateway, `sk-tg-...`. A key in the URL is never accepted.",
         },
       },
-      schemas: plainSchemas({
-        ...chatSchemas(),
-        ...responsesSchemas(),
-        ...serviceSchemas(),
-        ...accountSchemas(),
-        ...errorSchemas(),
-        Roubles: roubles(),
-      }),
-      responses: errorComponents(),
-      headers: headerComponents,
+      schemas: schemas.components(),
+      responses: errorComponents(schemas),
+      headers: headerComponents(schemas),
     },
+  });
+}
+
+/** Every path with its operations. HEAD answers as GET everywhere, which the introduction says once. */
+function paths(
+  routes: readonly DeclaredRoute[],
+  schemas: SchemaWriter,
+): Readonly<Record<string, object>> {
+  const paths: Record<string, Record<string, object>> = {};
+  for (const route of routes) {
+    const methods = (paths[documentedPath(route)] ??= {});
+    methods[route.method.toLowerCase()] = operation(route, schemas);
+  }
+  return paths;
+}
+
+function documentedPath({ path, hooks }: DeclaredRoute): string {
+  const [lastParameter = "*"] = Object.keys(hooks.params?.properties ?? {}).slice(-1);
+  return path.replace(/\*$/, `{${lastParameter}}`).replaceAll(/:(\w+)/g, "{$1}");
+}
+
+function operation({ hooks }: DeclaredRoute, schemas: SchemaWriter): object {
+  const { requestBody, responses = {}, ...detail } = hooks.detail;
+  const parameters = [
+    ...parametersOf("path", hooks.params, schemas),
+    ...parametersOf("query", hooks.query, schemas),
+  ];
+  const headers = answerHeaders(detail.security !== undefined);
+  return {
+    ...detail,
+    ...(parameters.length > 0 ? { parameters } : {}),
+    ...(hooks.body
+      ? { requestBody: { required: true, ...requestBody, content: json(schemas.show(hooks.body)) } }
+      : {}),
+    responses: Object.fromEntries(
+      Object.entries(hooks.response).map(([status, schema]) => {
+        const described = responses[status];
+        const whole = {
+          ...described,
+          headers: { ...headers, ...(described?.["headers"] as object | undefined) },
+          content: {
+            ...json(schemas.show(schema)),
+            ...(described?.["content"] as object | undefined),
+          },
+        };
+        return [status, errorReference(status) ?? whole];
+      }),
+    ),
   };
+}
+
+/** The parameters of a path or a query. */
+function parametersOf(
+  place: "path" | "query",
+  declared: TObject | undefined,
+  schemas: SchemaWriter,
+): readonly object[] {
+  return Object.entries(declared?.properties ?? {}).map(([name, property]) => {
+    const { description, ...schema } = schemas.show(property);
+    const parameter = { name, in: place, description, schema };
+    return place === "path" ? Object.assign(parameter, { required: true }) : parameter;
+  });
+}
+
+function json(schema: PlainSchema): Readonly<Record<string, object>> {
+  return { "application/json": { schema } };
 }

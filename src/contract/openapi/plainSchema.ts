@@ -12,17 +12,20 @@ const annotations: Readonly<Record<keyof Annotations, true>> = {
   problem: true,
 };
 
-/**
- * The named schemas as plain JSON, without our own annotations. One that stands within another is there by reference.
- * TypeBox's schemas are JSON Schema already, so what is described is what is checked.
- */
-export function plainSchemas(
-  named: Readonly<Record<string, TSchema>>,
-): Readonly<Record<string, PlainSchema>> {
+/** Writes TypeBox's schemas as plain JSON. TypeBox's schemas are JSON Schema already, so what is described is what is checked. */
+export interface SchemaWriter {
+  /** A schema as it stands in the document: a reference where it has a name there. */
+  show(schema: TSchema): PlainSchema;
+  /** The named schemas themselves. One that stands within another is there by reference. */
+  components(): Readonly<Record<string, PlainSchema>>;
+}
+
+/** `named` are the schemas that get a name in the document. Our own annotations are left out. */
+export function createSchemaWriter(named: Readonly<Record<string, TSchema>>): SchemaWriter {
   const names = new Map(Object.entries(named).map(([name, schema]) => [identity(schema), name]));
-  const shown = (schema: TSchema): PlainSchema => {
+  const show = (schema: TSchema): PlainSchema => {
     const name = names.get(identity(schema));
-    return name === undefined ? plain(schema) : schemaReference(name);
+    return name === undefined ? plain(schema) : { $ref: `#/components/schemas/${name}` };
   };
   const plain = (schema: TSchema): PlainSchema => {
     const keywords = Object.entries(schema).filter(([keyword]) => !(keyword in annotations));
@@ -33,21 +36,16 @@ export function plainSchemas(
   const inside = (keyword: string, value: unknown): unknown => {
     switch (keyword) {
       case "items":
-        return shown(value as TSchema);
+        return show(value as TSchema);
       case "anyOf":
-        return (value as readonly TSchema[]).map(shown).flatMap(optionsOf);
+        return (value as readonly TSchema[]).map(show).flatMap(optionsOf);
       case "properties":
-        return mapValues(value as Readonly<Record<string, TSchema>>, shown);
+        return mapValues(value as Readonly<Record<string, TSchema>>, show);
       default:
         return value;
     }
   };
-  return mapValues(named, plain);
-}
-
-/** Where a named schema is meant. */
-export function schemaReference(name: string): { readonly $ref: string } {
-  return { $ref: `#/components/schemas/${name}` };
+  return { show, components: () => mapValues(named, plain) };
 }
 
 /** TypeBox makes a copy of a schema that becomes optional; what an object's properties are is the same in both. */

@@ -9,7 +9,7 @@ import {
 } from "../../billing/cost.ts";
 import type { FundsReader, Hold } from "../../billing/holds.ts";
 import { RequestMeter, type Meter } from "../../billing/meter.ts";
-import type { Endpoint } from "../../contract/requestForm.ts";
+import type { Endpoint } from "../../contract/account/requestStatus.ts";
 import {
   balanceHeld,
   insufficientBalance,

@@ -10,7 +10,7 @@ import {
   primaryKey,
 } from "drizzle-orm/sqlite-core";
 import { count, flag, nano } from "./columns.ts";
-import { endpoints, requestStatuses } from "../../contract/requestForm.ts";
+import { endpoints, requestStatuses } from "../../contract/account/requestStatus.ts";
 import { NANO_ROUBLES_PER_ROUBLE } from "../../lib/money.ts";
 
 /** Times are milliseconds since 1970, in UTC. Money is nano-roubles. */

@@ -1,6 +1,6 @@
 import { and, asc, desc, eq, inArray, lte, ne, sql, type SQL } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
-import type { Endpoint, RequestStatus } from "../../contract/requestForm.ts";
+import type { Endpoint, RequestStatus } from "../../contract/account/requestStatus.ts";
 import { lazy } from "../../lib/lazy.ts";
 import { plannedOnce } from "../schema/columns.ts";
 import { chargeRef } from "./ledger.ts";

@@ -1,6 +1,6 @@
 import { sql, type SQL } from "drizzle-orm";
 import type { Database } from "bun:sqlite";
-import type { UsageSums } from "../../contract/usageForm.ts";
+import type { UsageSums } from "../../contract/account/usageReport.ts";
 import { DAY_MS, type DaySpan } from "../../lib/time.ts";
 import { NANO_ROUBLES_PER_ROUBLE } from "../../lib/money.ts";
 import type { Connection } from "../sqlite.ts";

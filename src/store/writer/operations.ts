@@ -1,5 +1,5 @@
 import { eq, sql, and, inArray, lt, ne } from "drizzle-orm";
-import type { Endpoint } from "../../contract/requestForm.ts";
+import type { Endpoint } from "../../contract/account/requestStatus.ts";
 import { placeholders, newRowId } from "../schema/columns.ts";
 import { prepareRecordOwner, type OwnedObject } from "../tables/objectOwners.ts";
 import {

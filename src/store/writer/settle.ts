@@ -1,5 +1,5 @@
 import { and, eq, ne, sql } from "drizzle-orm";
-import type { FinalStatus } from "../../contract/requestForm.ts";
+import type { FinalStatus } from "../../contract/account/requestStatus.ts";
 import { assert } from "../../lib/assert.ts";
 import { placeholders, plannedOnce } from "../schema/columns.ts";
 import { chargeRef, ledgerTable } from "../tables/ledger.ts";

@@ -1,14 +1,14 @@
 import { describe, expect, test } from "bun:test";
 import { Type } from "@sinclair/typebox";
-import { plainSchemas } from "../../../src/contract/openapi/plainSchema.ts";
+import { createSchemaWriter } from "../../../src/contract/openapi/plainSchema.ts";
 
 const Part = Type.Object({ text: Type.String() }, { problem: () => "none", described: "a part" });
 const Amount = Type.String({ pattern: "^1$", patternMessage: "be 1" });
 const reference = { $ref: "#/components/schemas/Part" };
 
 describe("a named schema", () => {
-  const shown = (schema: Parameters<typeof plainSchemas>[0][string]) =>
-    plainSchemas({ Part, Amount, Whole: schema })["Whole"];
+  const shown = (schema: Parameters<typeof createSchemaWriter>[0][string]) =>
+    createSchemaWriter({ Part, Amount, Whole: schema }).components()["Whole"];
 
   test("stands by reference wherever it is in another, optional or not", () => {
     const whole = Type.Object({
@@ -32,7 +32,7 @@ describe("a named schema", () => {
   });
 
   test("is shown without our own annotations, which are kept as names of fields", () => {
-    expect(plainSchemas({ Part, Amount })).toEqual({
+    expect(createSchemaWriter({ Part, Amount }).components()).toEqual({
       Part: { type: "object", required: ["text"], properties: { text: { type: "string" } } },
       Amount: { type: "string", pattern: "^1$" },
     });

@@ -1,17 +1,37 @@
-import { isoTime } from "../lib/time.ts";
-import { formatRoubles } from "../lib/money.ts";
-import { tokenCounts, type Usage } from "./usage.ts";
+import { Type, type Static } from "@sinclair/typebox";
+import { isoTime } from "../../lib/time.ts";
+import { formatRoubles } from "../../lib/money.ts";
+import { orNull, price, Roubles, time, tokenCountFields } from "../answerFields.ts";
+import { oneOf } from "../requestFields.ts";
+import { tokenCounts, type Usage } from "../usage.ts";
+import { endpoints, requestStatuses, type Endpoint, type RequestStatus } from "./requestStatus.ts";
 
-/** By which of the API's endpoints a request came. */
-export const endpoints = ["chat", "responses"] as const;
-export type Endpoint = (typeof endpoints)[number];
+const milliseconds = orNull(Type.Integer({ minimum: 0 }));
 
-/** `cancelled`: the client went away; `interrupted`: the gateway crashed. */
-export const requestStatuses = ["running", "done", "failed", "cancelled", "interrupted"] as const;
-export type RequestStatus = (typeof requestStatuses)[number];
-
-/** How a request can end while the gateway lives. */
-export type FinalStatus = Exclude<RequestStatus, "running" | "interrupted">;
+/** The answer of GET /v1/requests/{id}. */
+export type Receipt = Static<typeof Receipt>;
+export const Receipt = Type.Object({
+  id: Type.String({ description: "The `x-request-id` of its answer." }),
+  at: time(),
+  key_id: Type.String(),
+  endpoint: oneOf(endpoints),
+  model: Type.String(),
+  stream: Type.Boolean(),
+  status: oneOf(requestStatuses, {
+    description:
+      "`cancelled`: the client went away, or what it asked for ended in an answer that cannot be read; `interrupted`: the gateway crashed, and nothing was charged.",
+  }),
+  ...tokenCountFields,
+  estimated: Type.Boolean({ description: "True where the provider reported no usable counts." }),
+  cost_rub: Roubles,
+  duration_ms: milliseconds,
+  first_byte_ms: milliseconds,
+  refunded_rub: Roubles,
+  rub_input_per_1m: price("input"),
+  rub_output_per_1m: price("output"),
+  rub_cached_input_per_1m: price("cached input"),
+  rub_cache_write_per_1m: price("cache-write"),
+});
 
 /** A request as its owner and the operator see it; `charge` is nano-roubles, `key` the key's id. */
 interface ShownRequest extends Usage {
@@ -56,7 +76,7 @@ export function requestForm(request: ShownRequest) {
 }
 
 /** The same with its prices, and what was given back of its cost. */
-export function receiptForm(request: ShownReceipt) {
+export function receiptForm(request: ShownReceipt): Receipt {
   return {
     ...requestForm(request),
     refunded_rub: formatRoubles(request.refunded),

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { connect } from "node:net";
 import { ApiError } from "../../src/contract/errors.ts";
 import { parseJsonObject } from "../../src/contract/jsonBody.ts";
-import { readBody } from "../../src/http/body.ts";
+import { readBody } from "../../src/http/requestBody.ts";
 import { refusalOf } from "../contract/refusal.ts";
 
 const bytesMax = 64;

@@ -1,24 +1,29 @@
-import { redactKeys, type Caller } from "../auth/apiKey.ts";
 import type { App } from "../app.ts";
+import { redactKeys, type Caller } from "../auth/apiKey.ts";
 import type { LimitStates } from "../limits/rateLimits.ts";
 import type { LogFields } from "../telemetry/log.ts";
 import type { MeasuredEndpoint } from "../telemetry/metrics.ts";
+import type { InFlightRequest } from "./inFlightRequest.ts";
 import { pathStartOf } from "./requestPath.ts";
 
-/** The fields that are texts of the client's own: somebody may have put a key there. */
+/** The client chooses the text of these fields. It may contain a key. */
 const CLIENT_TEXTS = ["path", "model"] as const;
 
-/** What is known of one request while it is on its way; at its end it becomes one log line. */
-export class Trace {
+/** The id of one HTTP request and the fields of its log line, which is written once, at its end. */
+export class RequestLog {
   readonly id: string;
+  /** Set once the key is known. */
   caller: Caller | undefined;
+  /** The state of the key's rate limits, for the headers of the answer. */
   limitStates: (() => LimitStates) | undefined;
+  /** Set once the request is admitted. */
+  inFlight: InFlightRequest | undefined;
   readonly #app: App;
   readonly #startedMs: number;
   readonly #path: string;
   readonly #fields: LogFields;
-  #problem: string | undefined;
-  #isOver = false;
+  #error: string | undefined;
+  #isWritten = false;
 
   constructor(app: App, request: Request) {
     this.#app = app;
@@ -28,19 +33,19 @@ export class Trace {
     this.#fields = { request_id: this.id, method: request.method, path: this.#path };
   }
 
-  note(fields: LogFields): void {
+  addFields(fields: LogFields): void {
     Object.assign(this.#fields, fields);
   }
 
-  /** The request failed by a fault that is not its client's; the line is written as an error. */
-  fail(problem: string): void {
-    this.#problem = problem;
+  /** The request failed, and its client is not at fault: the line gets the level `error`. */
+  setError(error: string): void {
+    this.#error = error;
   }
 
-  /** Writes the log line, once. An error for which nothing was held is counted here, all else by its record. */
-  end(status: number): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
+  /** Writes the log line; further calls do nothing. Counts a refused request. Admitted ones are counted when they are settled. */
+  write(status: number): void {
+    if (this.#isWritten) return;
+    this.#isWritten = true;
     if (status >= 400 && this.#fields.outcome === undefined) {
       this.#app.gateway.metrics.requestRefused(endpointOf(this.#path), status);
     }
@@ -54,23 +59,9 @@ export class Trace {
       duration_ms: Math.round(this.#app.gateway.clock.monotonicMs() - this.#startedMs),
       ...(this.caller ? { account: this.caller.account, key: this.caller.publicId } : {}),
     };
-    if (this.#problem === undefined) this.#app.gateway.log.info("request", line);
-    else this.#app.gateway.log.error("request", { ...line, error: this.#problem });
+    if (this.#error === undefined) this.#app.gateway.log.info("request", line);
+    else this.#app.gateway.log.error("request", { ...line, error: this.#error });
   }
-}
-
-/** Finds the trace of a request; makes it the first time. */
-export type TraceOf = (request: Request) => Trace;
-
-export function createTraces(app: App): TraceOf {
-  const traces = new WeakMap<Request, Trace>();
-  return (request) => {
-    const known = traces.get(request);
-    if (known) return known;
-    const trace = new Trace(app, request);
-    traces.set(request, trace);
-    return trace;
-  };
 }
 
 function endpointOf(path: string): MeasuredEndpoint {
@@ -82,7 +73,7 @@ function endpointOf(path: string): MeasuredEndpoint {
   return path === "/v1/models" || path.startsWith("/v1/models/") ? "models" : "other";
 }
 
-/** Without the query. */
+/** The path of a URL without its query: a query may contain a key. */
 function pathOf(url: string): string {
   const start = pathStartOf(url);
   const query = url.indexOf("?", start);

@@ -1,0 +1,117 @@
+import { Type, type Static } from "@sinclair/typebox";
+import { formatRoubles } from "../../lib/money.ts";
+import { DAY_MS, midnightOf, type DaySpan } from "../../lib/time.ts";
+import { Roubles, tokenCountFields } from "../answerFields.ts";
+import { invalidRequest } from "../errors.ts";
+import { oneOf } from "../requestFields.ts";
+import { tokenCounts, type Usage } from "../usage.ts";
+import type { Annotations } from "../validationMessage.ts";
+
+const groupings = ["day", "model"] as const;
+
+/** A report without `since` covers this many days. */
+const DAYS_DEFAULT = 30;
+/** A report covers at most this many days. */
+export const USAGE_DAYS_MAX = 366;
+const DAYS_BACK = /^(\d{1,5})d$/;
+const DAY_EXPECTED = "be a date such as 2026-11-01, or a number of days back from today such as 7d";
+
+/** The query of GET /v1/usage. */
+export type UsageQuery = Static<typeof UsageQuery>;
+export const UsageQuery = Type.Object({
+  by: Type.Optional(oneOf(groupings, { description: "What to sum up by.", default: "day" })),
+  since: day(`The first day; ${DAYS_DEFAULT} days before the end unless given.`),
+  until: day("The day after the last one; tomorrow unless given."),
+});
+
+/** One row of the report. It has `day` or `model`, whichever the report is by. */
+const UsageRow = Type.Object({
+  day: Type.Optional(
+    Type.String({ description: "A date in UTC, of a report by day.", format: "date" }),
+  ),
+  model: Type.Optional(Type.String({ description: "A model, of a report by model." })),
+  requests: Type.Integer({ minimum: 0, description: "All of them, the failed ones too." }),
+  ...tokenCountFields,
+  cost_rub: Roubles,
+  refunded_rub: Roubles,
+  failed: Type.Integer({ minimum: 0, description: "Those of them that failed." }),
+});
+
+/** The answer of GET /v1/usage. */
+export type UsageReport = Static<typeof UsageReport>;
+export const UsageReport = Type.Object({
+  object: Type.Literal("list"),
+  data: Type.Array(UsageRow),
+});
+
+/** Sums over the requests of one group; amounts are nano-roubles. */
+export interface UsageSums extends Usage {
+  group: string;
+  requests: number;
+  cost: bigint;
+  failed: number;
+  /** What was given back of their cost so far. */
+  refunded: bigint;
+}
+
+/** One row of a usage report, with its group under the name of what it was grouped by. */
+export function usageForm(by: string, sums: UsageSums) {
+  return {
+    [by]: sums.group,
+    requests: sums.requests,
+    ...tokenCounts(sums),
+    cost_rub: formatRoubles(sums.cost),
+    failed: sums.failed,
+    refunded_rub: formatRoubles(sums.refunded),
+  };
+}
+
+/**
+ * Refuses a parameter that `UsageQuery` does not list, and one that stands twice: Elysia's query parser keeps only the
+ * last one. Throws ApiError 400.
+ */
+export function checkUsageParameters(query: URLSearchParams): void {
+  const accepted = Object.keys(UsageQuery.properties);
+  if (![...query.keys()].every((name) => accepted.includes(name))) {
+    throw invalidRequest("only the parameters by, since and until are accepted");
+  }
+  const repeated = accepted.find((name) => query.getAll(name).length > 1);
+  if (repeated !== undefined) throw invalidRequest(`${repeated} stands twice`);
+}
+
+/**
+ * The days that a query asks for, in UTC. Without `until` today is the last day. A report covers whole days only: the
+ * store has sums of whole days. Throws ApiError 400.
+ */
+export function usageDays(query: UsageQuery, nowMs: number): DaySpan {
+  const today = Math.floor(nowMs / DAY_MS);
+  const to = dayOf("until", query, today) ?? today + 1;
+  const from = dayOf("since", query, today) ?? to - DAYS_DEFAULT;
+  if (from >= to) throw invalidRequest("since must be earlier than until");
+  if (to - from > USAGE_DAYS_MAX) {
+    throw invalidRequest(`since and until must be at most ${USAGE_DAYS_MAX} days apart`);
+  }
+  return { from, to };
+}
+
+/** The day that a parameter names; undefined where it is absent. Throws ApiError 400 for a date that does not exist. */
+function dayOf(name: "since" | "until", query: UsageQuery, today: number): number | undefined {
+  const text = query[name];
+  if (text === undefined) return undefined;
+  const [, daysBack] = DAYS_BACK.exec(text) ?? [];
+  if (daysBack !== undefined) return today - Number(daysBack);
+  const atMs = midnightOf(text);
+  if (atMs !== undefined) return atMs / DAY_MS;
+  throw invalidRequest(`${name} must ${DAY_EXPECTED}`);
+}
+
+function day(description: string) {
+  return Type.Optional(
+    Type.String({
+      description: `${description} A date in UTC, or whole days back from today.`,
+      pattern: String.raw`^(\d{4}-\d{2}-\d{2}|\d{1,5}d)$`,
+      patternMessage: DAY_EXPECTED,
+      examples: ["2026-11-01", "7d"],
+    } satisfies Annotations & Record<string, unknown>),
+  );
+}

@@ -1,0 +1,78 @@
+import { Type, type TProperties } from "@sinclair/typebox";
+import { Roubles } from "./answerFields.ts";
+import { errorTypes, type ErrorStatus, type ErrorType } from "./errors.ts";
+import { oneOf } from "./requestFields.ts";
+
+/** What a provider said beside its message. */
+const providersOwn = {
+  code: Type.Optional(Type.Union([Type.String(), Type.Number(), Type.Null()], providersOwnWords())),
+  param: Type.Optional(Type.Union([Type.String(), Type.Null()], providersOwnWords())),
+};
+
+/** The form of every error. */
+export const ErrorBody = Type.Object(
+  {
+    error: Type.Object({
+      message: message(),
+      type: oneOf(errorTypes, { description: "What kind of error it is." }),
+    }),
+  },
+  { description: "The form of every error." },
+);
+
+export const InvalidRequestError = errorOf("invalid_request_error", providersOwn);
+export const AuthError = errorOf("auth_error", {});
+export const BillingError = errorOf("billing_error", {
+  code: Type.Literal("insufficient_balance"),
+  required_rub: Roubles,
+  available_rub: Roubles,
+});
+export const RateLimitError = errorOf("rate_limit_error", {
+  code: Type.Optional(
+    Type.Literal("balance_held", {
+      description:
+        "The account's other open requests hold the money that this request needs. Absent where a rate or another limit is the reason.",
+    }),
+  ),
+  required_rub: Type.Optional(Roubles),
+  available_rub: Type.Optional(Roubles),
+});
+export const ProviderError = errorOf("provider_error", {});
+
+/** What a stream says of the failure that ended it. */
+export const StreamError = Type.Object({
+  ...ErrorBody.properties.error.properties,
+  ...providersOwn,
+});
+
+/** The body of an error, by its status. */
+export const errorSchemas = {
+  400: InvalidRequestError,
+  401: AuthError,
+  402: BillingError,
+  404: InvalidRequestError,
+  429: RateLimitError,
+  502: ProviderError,
+} satisfies Record<ErrorStatus, unknown>;
+
+/** The errors that a route answers, as its `response` declares them. */
+export function errorAnswers<Status extends ErrorStatus>(
+  ...statuses: readonly Status[]
+): Pick<typeof errorSchemas, Status> {
+  const entries = statuses.map((status) => [status, errorSchemas[status]] as const);
+  return Object.fromEntries(entries) as Pick<typeof errorSchemas, Status>;
+}
+
+function errorOf<Name extends ErrorType, Extra extends TProperties>(type: Name, extra: Extra) {
+  return Type.Object({
+    error: Type.Object({ message: message(), type: Type.Literal(type), ...extra }),
+  });
+}
+
+function message() {
+  return Type.String({ description: "What went wrong, in words." });
+}
+
+function providersOwnWords() {
+  return { description: "The provider's own, where it gave one." };
+}

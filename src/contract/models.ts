@@ -1,0 +1,45 @@
+import { Type, type Static } from "@sinclair/typebox";
+import { price } from "./answerFields.ts";
+
+/** The answer of GET /v1/models/{id}. */
+export type Model = Static<typeof Model>;
+export const Model = Type.Object(
+  {
+    id: Type.String({ description: "What requests name as `model`. It may hold slashes." }),
+    object: Type.Literal("model"),
+    created: Type.Integer({
+      description:
+        "Since when it is offered as it is now, in seconds since 1970; the same for all.",
+    }),
+    owned_by: Type.String({
+      description: "Whose it is, as the operator says; else the id of its first route's provider.",
+    }),
+    rub_input_per_1m: price("input"),
+    rub_output_per_1m: price("output"),
+  },
+  { description: "A model and what it costs." },
+);
+
+/** The answer of GET /v1/models. */
+export type ModelList = Static<typeof ModelList>;
+export const ModelList = Type.Object({ object: Type.Literal("list"), data: Type.Array(Model) });
+
+/** A model of the config; prices are nano-roubles for one token. */
+interface ShownModel {
+  readonly id: string;
+  readonly ownedBy: string;
+  readonly price: { readonly input: bigint; readonly output: bigint };
+}
+
+/** A model as clients see it. `createdMs` is in milliseconds since 1970. */
+export function modelForm({ id, ownedBy, price }: ShownModel, createdMs: number): Model {
+  return {
+    id,
+    object: "model",
+    // Strict clients require the field. The config has no such time, so it is the time of the last reload.
+    created: Math.floor(createdMs / 1000),
+    owned_by: ownedBy,
+    rub_input_per_1m: Number(price.input),
+    rub_output_per_1m: Number(price.output),
+  };
+}
