@@ -1,4 +1,4 @@
-import { withCachedCut, type Usage } from "../contract/usage.ts";
+import { capCachedTokens, type Usage } from "../contract/usage.ts";
 import type { TokenLimits } from "./cost.ts";
 
 const BYTES_PER_TOKEN = 4;
@@ -7,8 +7,8 @@ const TOKENS_PER_OTHER_PART = 1000;
 export const BYTES_PER_OTHER_PART = BYTES_PER_TOKEN * TOKENS_PER_OTHER_PART;
 
 /** Tokens of so many bytes of text and so many parts that are not text. Linear, whatever the text. */
-export function estimateTokens(textBytes: number, otherParts = 0): number {
-  return Math.ceil(textBytes / BYTES_PER_TOKEN) + otherParts * TOKENS_PER_OTHER_PART;
+export function estimateTokens(textBytes: number, nonTextParts = 0): number {
+  return Math.ceil(textBytes / BYTES_PER_TOKEN) + nonTextParts * TOKENS_PER_OTHER_PART;
 }
 
 /**
@@ -60,7 +60,7 @@ export function estimateUsage(
 
 /** A usage cut to what a hold pays: at no price does it cost more than that. */
 export function withinTokenLimits(usage: Usage, tokenLimits: TokenLimits): Usage {
-  return withCachedCut({
+  return capCachedTokens({
     ...usage,
     promptTokens: Math.min(usage.promptTokens, tokenLimits.promptTokens),
     completionTokens: Math.min(usage.completionTokens, tokenLimits.completionTokens),

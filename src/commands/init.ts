@@ -5,7 +5,7 @@ import { exampleConfig } from "../config/load.ts";
 import { printResult, visible, CommandFailure } from "./cli/print.ts";
 import { commandToPaste } from "./cli/format.ts";
 import { globalOptions } from "./cli/session.ts";
-import { errorCode, refusalOf } from "../lib/systemError.ts";
+import { errorCode, fileErrorReason } from "../lib/systemError.ts";
 
 /** The owner's alone: keys of providers may be put into it. */
 const FILE_MODE = 0o600;
@@ -70,12 +70,12 @@ function reason(cause: unknown, whenDenied: string | undefined): string {
     case "ENOTDIR":
       return "its folder does not exist: create it first";
     case "ENAMETOOLONG":
-      return `cannot be written: ${refusalOf(cause)}, use a shorter one`;
+      return `cannot be written: ${fileErrorReason(cause)}, use a shorter one`;
     case "EACCES":
     case "EPERM":
     case "EROFS":
-      return ["cannot be written", refusalOf(cause), whenDenied].filter(Boolean).join(": ");
+      return ["cannot be written", fileErrorReason(cause), whenDenied].filter(Boolean).join(": ");
     default:
-      return `cannot be written: ${refusalOf(cause)}`;
+      return `cannot be written: ${fileErrorReason(cause)}`;
   }
 }

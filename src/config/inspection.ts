@@ -104,20 +104,20 @@ function printable(name: string): string {
 }
 
 /** A value that has the shape of `T` as far as it goes: what was missing or wrong is undefined. */
-export type Sound<T> = T extends readonly (infer Item)[]
-  ? readonly (Sound<Item> | undefined)[]
+export type DeepPartial<T> = T extends readonly (infer Item)[]
+  ? readonly (DeepPartial<Item> | undefined)[]
   : T extends object
-    ? { readonly [Key in keyof T]?: Sound<T[Key]> | undefined }
+    ? { readonly [Key in keyof T]?: DeepPartial<T[Key]> | undefined }
     : T;
 
-export type ProviderFile = NonNullable<NonNullable<Sound<ConfigFile>["providers"]>[number]>;
-export type ModelFile = NonNullable<NonNullable<Sound<ConfigFile>["models"]>[number]>;
+export type ProviderFile = NonNullable<NonNullable<DeepPartial<ConfigFile>["providers"]>[number]>;
+export type ModelFile = NonNullable<NonNullable<DeepPartial<ConfigFile>["models"]>[number]>;
 
 /**
  * Checks a parsed file against the schema and reports every problem. It returns the same tree with each
  * wrong value taken out, so that what is sound can still be judged in the same run.
  */
-export function checkShape(tree: unknown, inspection: Inspection): Sound<ConfigFile> {
+export function checkShape(tree: unknown, inspection: Inspection): DeepPartial<ConfigFile> {
   // The errors are found while they are asked for, and the tree is changed below: so all of them first.
   const errors = Array.from(Errors(ConfigFile, tree));
   for (const error of errors) {
@@ -126,7 +126,7 @@ export function checkShape(tree: unknown, inspection: Inspection): Sound<ConfigF
     if (error.type !== ValueErrorType.ObjectAdditionalProperties) place.clear();
   }
   // The schema has just vouched for every value that is left.
-  return tree as Sound<ConfigFile>;
+  return tree as DeepPartial<ConfigFile>;
 }
 
 function describe({ type, schema }: ValueError, { key, name }: Place): string {

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { TomlError, parse } from "smol-toml";
 import { systemClock, type Clock } from "../lib/clock.ts";
-import { refusalOf } from "../lib/systemError.ts";
+import { fileErrorReason } from "../lib/systemError.ts";
 import { ConfigError, Inspection, checkShape } from "./inspection.ts";
 import { interpolate, variablesIn, type Environment } from "./interpolate.ts";
 import { readModels } from "./models.ts";
@@ -122,7 +122,7 @@ function readText(file: string): string {
   try {
     bytes = readFileSync(file);
   } catch (error) {
-    const reason = refusalOf(error);
+    const reason = fileErrorReason(error);
     const advice = reason === "no such file" ? `; \`tollgate init ${file}\` creates it` : "";
     throw new ConfigError([`${file}: cannot be read: ${reason}${advice}`], { cause: error });
   }

@@ -1,5 +1,5 @@
 import { hasUnprintable } from "../lib/printable.ts";
-import type { Inspection, ModelFile, Sound } from "./inspection.ts";
+import type { Inspection, ModelFile, DeepPartial } from "./inspection.ts";
 import { nearest } from "../lib/nearest.ts";
 import { isProviderId } from "./providers.ts";
 import type {
@@ -17,7 +17,7 @@ const CONTEXT_TOKENS_DEFAULT = 200_000n;
 
 /** Models with their prices and routes, in the order of the file. Problems go to the inspection. */
 export function readModels(
-  file: Sound<ConfigFile>,
+  file: DeepPartial<ConfigFile>,
   providers: readonly ProviderConfig[],
   inspection: Inspection,
 ): readonly ModelConfig[] {

@@ -1,7 +1,7 @@
 import { isPrivate } from "./address.ts";
 import { readCredential } from "./credential.ts";
 import { readNamedFile, readNames, readDurationMs } from "./values.ts";
-import type { Inspection, ProviderFile, Sound } from "./inspection.ts";
+import type { Inspection, ProviderFile, DeepPartial } from "./inspection.ts";
 import type { ConfigFile, ProviderConfig, ProviderKind } from "./schema.ts";
 import { isCertificate } from "./tls.ts";
 
@@ -25,7 +25,7 @@ const MESSAGE_FIELDS_NEEDED: ReadonlySet<string> = new Set([
 
 /** Providers with their defaults, in the order of the file. Problems go to the inspection. */
 export function readProviders(
-  file: Sound<ConfigFile>,
+  file: DeepPartial<ConfigFile>,
   inspection: Inspection,
 ): readonly ProviderConfig[] {
   const seen = new Map<string, string>();

@@ -1,5 +1,5 @@
 import { canonicalIp, fitsSocketPath, isLoopback, hostsOverlap, parseListen } from "./address.ts";
-import type { Inspection, Sound } from "./inspection.ts";
+import type { Inspection, DeepPartial } from "./inspection.ts";
 import { readNames, readDurationMs, readSizeBytes } from "./values.ts";
 import type { Config, ConfigFile, Listen } from "./schema.ts";
 import { readTls } from "./tls.ts";
@@ -11,7 +11,7 @@ export type Settings = Omit<Config, "file" | "providers" | "models">;
 const REQUEST_FIELDS_NEEDED: ReadonlySet<string> = new Set(["model", "messages", "input"]);
 
 /** Fills the defaults in and judges what the schema could not. Problems go to the inspection. */
-export function readSettings(file: Sound<ConfigFile>, inspection: Inspection): Settings {
+export function readSettings(file: DeepPartial<ConfigFile>, inspection: Inspection): Settings {
   const settings = {
     server: readServer(file.server ?? {}, inspection),
     database: readDatabase(file.database ?? {}, inspection),
@@ -25,7 +25,7 @@ export function readSettings(file: Sound<ConfigFile>, inspection: Inspection): S
   return settings;
 }
 
-type Section<Name extends keyof ConfigFile> = NonNullable<Sound<ConfigFile>[Name]>;
+type Section<Name extends keyof ConfigFile> = NonNullable<DeepPartial<ConfigFile>[Name]>;
 
 function readServer(server: Section<"server">, inspection: Inspection): Settings["server"] {
   return {

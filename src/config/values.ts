@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import type { Inspection } from "./inspection.ts";
-import { refusalOf } from "../lib/systemError.ts";
+import { fileErrorReason } from "../lib/systemError.ts";
 
 const MILLISECONDS_PER_UNIT: Readonly<Record<string, number>> = {
   ms: 1,
@@ -122,7 +122,7 @@ export function readNamedFile(
   } catch (error) {
     inspection.problem(
       key,
-      `the file cannot be read: ${refusalOf(error)} (a relative path starts at the folder of the config)`,
+      `the file cannot be read: ${fileErrorReason(error)} (a relative path starts at the folder of the config)`,
     );
     return undefined;
   }

@@ -60,8 +60,8 @@ export function refuseFieldsInOtherCase(body: JsonFields, refusedFields: readonl
 }
 
 /** The one key of `prompt_cache_options` that names what is stored. */
-export const COMPARED_RESPONSE = "comparison_response_id";
-const CACHE_OPTIONS: ReadonlySet<string> = new Set([COMPARED_RESPONSE]);
+export const COMPARISON_RESPONSE_FIELD = "comparison_response_id";
+const CACHE_OPTIONS: ReadonlySet<string> = new Set([COMPARISON_RESPONSE_FIELD]);
 
 /** The same for the keys of a request's `prompt_cache_options`, whichever interface it is for. */
 export function refuseCacheOptionsInOtherCase(options: unknown): void {

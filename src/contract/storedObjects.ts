@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonFields } from "../lib/json.ts";
 import { invalidRequest } from "./errors.ts";
 import {
-  COMPARED_RESPONSE,
+  COMPARISON_RESPONSE_FIELD,
   inOtherCase,
   isInOtherCase,
   mayFold,
@@ -95,7 +95,7 @@ export interface ResponsesObjects extends StoredObjects {
   /** Of the objects: the items that only their ids stand for. Others came back whole, and count by their own text. */
   readonly referencedIds: ReadonlySet<string>;
   /** Of reasoning that the request itself bears, but encrypted, oldest first: nothing is taken from a store, but only its maker can read it. */
-  readonly sealedIds: readonly string[];
+  readonly encryptedReasoningIds: readonly string[];
 }
 
 /**
@@ -112,7 +112,7 @@ export function findStoredObjects(body: JsonFields): ResponsesObjects {
   return {
     objectIds: eachOnce(finding.ids),
     referencedIds: finding.referencedIds,
-    sealedIds: finding.sealedIds,
+    encryptedReasoningIds: finding.encryptedReasoningIds,
     needsWholeContext: finding.needsWholeContext,
   };
 }
@@ -121,13 +121,13 @@ export function findStoredObjects(body: JsonFields): ResponsesObjects {
  * The response with whose use of the caches a responses request's own is compared; undefined where none is named. It
  * brings nothing into the prompt. Throws ApiError 400 for an id that is no string.
  */
-export function comparedResponseOf(body: JsonFields): string | undefined {
+export function comparisonResponseIdOf(body: JsonFields): string | undefined {
   const options = ownValue(body, "prompt_cache_options");
   if (!isJsonObject(options)) return undefined;
   refuseCacheOptionsInOtherCase(options);
-  const id = ownValue(options, COMPARED_RESPONSE);
+  const id = ownValue(options, COMPARISON_RESPONSE_FIELD);
   if (id === undefined || typeof id === "string") return id;
-  throw invalidRequest(`prompt_cache_options.${COMPARED_RESPONSE} must be a string`);
+  throw invalidRequest(`prompt_cache_options.${COMPARISON_RESPONSE_FIELD} must be a string`);
 }
 
 /**
@@ -154,7 +154,7 @@ const STORED_OBJECTS_MAX = 4096;
 class Finding {
   readonly ids: string[] = [];
   readonly referencedIds = new Set<string>();
-  readonly sealedIds: string[] = [];
+  readonly encryptedReasoningIds: string[] = [];
   needsWholeContext = false;
   readonly #left: unknown[] = [];
 
@@ -217,7 +217,7 @@ class Finding {
     const isSealed = type === "reasoning" && ownValue(item, "encrypted_content") !== undefined;
     const id = ownValue(item, "id");
     if (isSealed) {
-      if (typeof id === "string") this.#keep(id, this.sealedIds);
+      if (typeof id === "string") this.#keep(id, this.encryptedReasoningIds);
     } else if (!isMessage && !SELF_CONTAINED_ITEMS.has(type)) {
       this.needsWholeContext = true;
       if (id !== undefined) this.#addId("id", id);
@@ -267,7 +267,7 @@ class Finding {
 
   #keep(id: string, among: string[]): void {
     among.push(id);
-    if (this.ids.length + this.sealedIds.length > STORED_OBJECTS_MAX) {
+    if (this.ids.length + this.encryptedReasoningIds.length > STORED_OBJECTS_MAX) {
       throw invalidRequest(`body must name at most ${STORED_OBJECTS_MAX} stored objects`);
     }
   }

@@ -132,7 +132,7 @@ export function isImplausible({ promptTokens, completionTokens }: Usage): boolea
 
 /** Of two reports on one answer the larger, figure by figure: usage only grows while an answer does. */
 export function largerUsage(before: Usage, now: Usage): Usage {
-  return withCachedCut({
+  return capCachedTokens({
     promptTokens: Math.max(before.promptTokens, now.promptTokens),
     cachedTokens: Math.max(before.cachedTokens, now.cachedTokens),
     cacheWriteTokens: Math.max(before.cacheWriteTokens, now.cacheWriteTokens),
@@ -141,7 +141,7 @@ export function largerUsage(before: Usage, now: Usage): Usage {
 }
 
 /** True where a later report takes back some of an earlier one. */
-export function hasFallen(before: Usage, now: Usage): boolean {
+export function hasDecreased(before: Usage, now: Usage): boolean {
   return now.promptTokens < before.promptTokens || now.completionTokens < before.completionTokens;
 }
 
@@ -202,11 +202,11 @@ function billable(
   if (promptTokens === undefined || completionTokens === undefined) return undefined;
   const cachedTokens = tokens(details["cached_tokens"]) ?? 0;
   const cacheWriteTokens = tokens(details["cache_write_tokens"]) ?? 0;
-  return withCachedCut({ promptTokens, cachedTokens, cacheWriteTokens, completionTokens });
+  return capCachedTokens({ promptTokens, cachedTokens, cacheWriteTokens, completionTokens });
 }
 
 /** Cached parts over the prompt are cut: first the cached ones, then the written, to what is left. */
-export function withCachedCut(usage: Usage): Usage {
+export function capCachedTokens(usage: Usage): Usage {
   const cachedTokens = Math.min(usage.cachedTokens, usage.promptTokens);
   const cacheWriteTokens = Math.min(usage.cacheWriteTokens, usage.promptTokens - cachedTokens);
   return { ...usage, cachedTokens, cacheWriteTokens };

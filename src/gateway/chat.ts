@@ -69,16 +69,16 @@ export async function chat(
 
 /** The estimate of the prompt, without fields that every route drops (`drop_message_fields`). */
 function promptEstimateOf(request: ChatRequest, candidates: readonly Candidate[]): number {
-  let { textBytes, otherParts } = request.promptSize;
-  for (const [name, size] of request.sizesBesideContent) {
+  let { textBytes, nonTextParts } = request.promptSize;
+  for (const [name, size] of request.fieldSizes) {
     const isDropped = candidates.every(({ provider }) =>
       provider.config.dropMessageFields.includes(name),
     );
     if (!isDropped) continue;
     textBytes -= size.textBytes;
-    otherParts -= size.otherParts;
+    nonTextParts -= size.nonTextParts;
   }
-  return estimateTokens(textBytes, otherParts);
+  return estimateTokens(textBytes, nonTextParts);
 }
 
 /** A separate function, because a stream retains `unknownFinishReason` (memory rules: docs/architecture.md). */

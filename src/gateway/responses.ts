@@ -66,7 +66,7 @@ function promptEstimateOf(
   storedTokens: number,
   { config }: CatalogModel,
 ): number {
-  const ownTokens = estimateTokens(promptSize.textBytes, promptSize.otherParts);
+  const ownTokens = estimateTokens(promptSize.textBytes, promptSize.nonTextParts);
   return storedTokens === 0 ? ownTokens : Math.min(storedTokens + ownTokens, config.contextTokens);
 }
 

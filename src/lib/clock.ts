@@ -54,7 +54,7 @@ export class Deadline {
   }
 
   /** There is no such moment for now. Its timer stays, so that another costs nothing. */
-  rest(): void {
+  suspend(): void {
     this.#dueMs = Infinity;
   }
 

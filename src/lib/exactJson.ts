@@ -1,4 +1,4 @@
-import { ANSWER_ROOM, JsonCost } from "./untrustedJson.ts";
+import { ANSWER_COST_FACTOR, JsonCost } from "./untrustedJson.ts";
 
 /** What is beyond this is read plainly: the exact way takes fifteen times as long. */
 const EXACT_CHARACTERS_MAX = 256 * 1024;
@@ -23,7 +23,7 @@ export function parseExactly(text: string): unknown {
  */
 export function exactReader(): ReadJson {
   let charactersLeft = EXACT_CHARACTERS_MAX;
-  const cost = new JsonCost(ANSWER_ROOM);
+  const cost = new JsonCost(ANSWER_COST_FACTOR);
   return (text) => {
     cost.add(text);
     if (text.length > charactersLeft || !MAY_LOSE_DIGITS.test(text)) {

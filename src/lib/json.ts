@@ -92,7 +92,7 @@ export function scanObject(text: string, bytes?: Uint8Array): JsonObjectText {
 }
 
 /** Where a value stands in a text, in UTF-16 units; the end is exclusive. */
-export interface Stretch {
+export interface TextRange {
   readonly start: number;
   readonly end: number;
 }
@@ -101,8 +101,8 @@ export interface Stretch {
  * Where the items of an array stand that are objects or arrays themselves. `text` must have been accepted by JSON.parse
  * and hold an array. It never recurses, and takes time linear in the text.
  */
-export function itemsOf(text: string): readonly Stretch[] {
-  const items: Stretch[] = [];
+export function itemRanges(text: string): readonly TextRange[] {
+  const items: TextRange[] = [];
   let depth = 0;
   let start = 0;
   for (let at = 0; at < text.length; at++) {
@@ -141,12 +141,12 @@ export function fieldsOf(value: unknown): JsonFields {
  * True for a value nested deeper than so many levels. Bun 1.4.5 takes seconds to write, or to refuse, the JSON of
  * 30,000 levels: what a stranger gave is asked this before it is written.
  */
-export function isDeeper(value: unknown, levels: number): boolean {
+export function isDeeperThan(value: unknown, levels: number): boolean {
   if (typeof value !== "object" || value === null) return false;
   if (levels === 0) return true;
-  if (Array.isArray(value)) return value.some((item) => isDeeper(item, levels - 1));
+  if (Array.isArray(value)) return value.some((item) => isDeeperThan(item, levels - 1));
   for (const name in value) {
-    if (isDeeper((value as Record<string, unknown>)[name], levels - 1)) return true;
+    if (isDeeperThan((value as Record<string, unknown>)[name], levels - 1)) return true;
   }
   return false;
 }

@@ -1,4 +1,4 @@
-import { itemsOf, scanObject, type JsonObjectText, type Stretch } from "./json.ts";
+import { itemRanges, scanObject, type JsonObjectText, type TextRange } from "./json.ts";
 
 /**
  * What to change of an object: `set` holds raw JSON text for each key, and replaces the value where the key stands,
@@ -11,7 +11,7 @@ export interface Edits {
 }
 
 /** New text, or a stretch of the object's own. */
-type Part = string | Stretch;
+type Part = string | TextRange;
 
 /** Below this a copy costs less than the parts. */
 const KEPT_BYTES_MIN = 65_536;
@@ -48,7 +48,7 @@ export function spliceBytes(object: JsonObjectText, edits: Edits): string | read
 export function spliceEach(array: string, edits: Edits): string {
   let result = "";
   let copied = 0;
-  for (const { start, end } of itemsOf(array)) {
+  for (const { start, end } of itemRanges(array)) {
     result += array.slice(copied, start) + splice(scanObject(array.slice(start, end)), edits);
     copied = end;
   }

@@ -199,7 +199,7 @@ export interface SseEvent {
   /** The `data:` lines joined by LF; undefined for a block without one. Reading it throws SseEncodingError on invalid UTF-8. */
   readonly data: string | undefined;
   /** The same for who hands on the bytes and only looks: what is not UTF-8 reads as U+FFFD. */
-  readonly looseData: string | undefined;
+  readonly lenientData: string | undefined;
   /** The last field `error`. The standard has none, but servers of llama.cpp report so that they failed. */
   readonly error: string | undefined;
   /** The provider's bytes with the blank line that ends the event, and any blank lines before it. Often a view of what was pushed. */
@@ -235,7 +235,7 @@ class LazyEvent implements SseEvent {
   /** The data's bytes until it is decoded. */
   #encoded: Uint8Array | undefined;
   #data: string | undefined;
-  #looseData: string | undefined;
+  #lenientData: string | undefined;
 
   constructor(block: SseBlock) {
     this.#block = block;
@@ -265,10 +265,10 @@ class LazyEvent implements SseEvent {
     return this.#data;
   }
 
-  get looseData(): string | undefined {
+  get lenientData(): string | undefined {
     this.#read();
-    if (this.#encoded !== undefined) this.#looseData ??= lenient.decode(this.#encoded);
-    return this.#data ?? this.#looseData;
+    if (this.#encoded !== undefined) this.#lenientData ??= lenient.decode(this.#encoded);
+    return this.#data ?? this.#lenientData;
   }
 
   /** Finds the fields that matter here; `id`, `retry`, comments and unknown ones do not. */

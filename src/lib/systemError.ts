@@ -20,16 +20,16 @@ const refusals: Readonly<Record<string, string>> = {
 };
 
 /** Why the system refused to do something with a file, in words and without its path. */
-export function refusalOf(error: unknown): string {
+export function fileErrorReason(error: unknown): string {
   const code = errorCode(error) ?? "unknown";
   return refusals[code] ?? `error ${code}`;
 }
 
-/** What lies at a path, links followed. Undefined: nothing does. A text: why it cannot be told, as `refusalOf` says it. */
+/** What lies at a path, links followed. Undefined: nothing does. A text: why it cannot be told, as `fileErrorReason` says it. */
 export function pathStatus(path: string): Stats | string | undefined {
   try {
     return statSync(path, { throwIfNoEntry: false });
   } catch (error) {
-    return errorCode(error) === "ENOTDIR" ? undefined : refusalOf(error);
+    return errorCode(error) === "ENOTDIR" ? undefined : fileErrorReason(error);
   }
 }

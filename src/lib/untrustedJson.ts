@@ -24,7 +24,7 @@ const KEY_CHARACTERS_MAX = 1024;
  * of its tokens has twenty others beside it: 42 objects and arrays, and 230 members. The JSON texts in the strings of a
  * body have the same room, for the body's size bounds them already. Even among so many names chance makes no crowd of 32.
  */
-export const ANSWER_ROOM = 8;
+export const ANSWER_COST_FACTOR = 8;
 /**
  * Distinct strings in one of 65,536 places of the engine's tables. Chance puts a dozen there at the most, and each one
  * more is in the way of all that follow.

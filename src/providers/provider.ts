@@ -1,8 +1,8 @@
 import type { ProviderConfig } from "../config/schema.ts";
 import type { ChatRequest } from "../contract/chat/chatRequest.ts";
 import type { Usage } from "../contract/usage.ts";
-import { isDeeper, type JsonFields, type JsonObjectText, memberText } from "../lib/json.ts";
-import { ANSWER_ROOM, CostlyJsonError, parseUntrusted } from "../lib/untrustedJson.ts";
+import { isDeeperThan, type JsonFields, type JsonObjectText, memberText } from "../lib/json.ts";
+import { ANSWER_COST_FACTOR, CostlyJsonError, parseUntrusted } from "../lib/untrustedJson.ts";
 import type { UpstreamFault, UpstreamOutcome } from "./upstreamError.ts";
 
 /** A chat request on its way to one route. */
@@ -54,7 +54,7 @@ export interface UsageMember {
 export function usageOfUnread(text: string, member: UsageMember): Usage | undefined {
   const value = memberText(text, member.name);
   try {
-    return value === undefined ? undefined : member.read(parseUntrusted(value, ANSWER_ROOM));
+    return value === undefined ? undefined : member.read(parseUntrusted(value, ANSWER_COST_FACTOR));
   } catch {
     return undefined;
   }
@@ -124,7 +124,7 @@ export const DEPTH_MAX = 1000;
  */
 export function parseAnswerJson(
   text: string,
-  parse: (text: string) => unknown = (answer) => parseUntrusted(answer, ANSWER_ROOM),
+  parse: (text: string) => unknown = (answer) => parseUntrusted(answer, ANSWER_COST_FACTOR),
 ): unknown {
   try {
     return parse(text);
@@ -141,7 +141,8 @@ export function parseAnswerJson(
  * deep the arguments of a call are is the model's choice, and so the caller's.
  */
 export function answerText(value: unknown): string {
-  if (isDeeper(value, DEPTH_MAX)) throw new ExcessiveAnswerError("the answer is nested too deep");
+  if (isDeeperThan(value, DEPTH_MAX))
+    throw new ExcessiveAnswerError("the answer is nested too deep");
   return JSON.stringify(value);
 }
 

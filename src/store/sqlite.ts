@@ -8,7 +8,7 @@ import {
   NAME_ANOTHER,
   OWNER_ONLY,
 } from "./databaseFile.ts";
-import { errorCode, refusalOf } from "../lib/systemError.ts";
+import { errorCode, fileErrorReason } from "../lib/systemError.ts";
 
 /** `power`: a commit survives a power cut. `process`: it survives `kill -9` only. */
 export type Durability = "power" | "process";
@@ -169,7 +169,7 @@ export function notWritableError(path: string, cause: unknown): StoreError {
 function refusal(path: string, cause: unknown): string {
   if (sqliteFault(cause) === "full") return outOfRoom(path);
   if (isNotRegularFile(path)) return `database is no file: ${path}; ${NAME_ANOTHER}`;
-  return `database is not writable: ${path} (${refusalOf(cause)}); run as its owner, mount its disk writable, write the unit of the service again (remove it, then \`tollgate service install\` and \`systemctl daemon-reload\`), or ${NAME_ANOTHER}`;
+  return `database is not writable: ${path} (${fileErrorReason(cause)}); run as its owner, mount its disk writable, write the unit of the service again (remove it, then \`tollgate service install\` and \`systemctl daemon-reload\`), or ${NAME_ANOTHER}`;
 }
 
 function outOfRoom(path: string): string {
@@ -223,6 +223,6 @@ export function withStoreErrors<T>(what: string, work: () => T): T {
     return work();
   } catch (cause) {
     if (cause instanceof StoreError) throw cause;
-    throw new StoreError(`${what}: ${refusalOf(cause)}`, { cause });
+    throw new StoreError(`${what}: ${fileErrorReason(cause)}`, { cause });
   }
 }

@@ -286,8 +286,8 @@ describe("the result", () => {
       outputTokensBound: undefined,
       stop: [],
       messageCount: 1,
-      promptSize: { textBytes: 5, otherParts: 0 },
-      sizesBesideContent: new Map(),
+      promptSize: { textBytes: 5, nonTextParts: 0 },
+      fieldSizes: new Map(),
       needsWholeContext: false,
       objectIds: [],
       body,
@@ -354,7 +354,7 @@ describe("the result", () => {
     expect(measured.messageCount).toBe(4);
     // é and 😀 6, abc 3, id and c 3, no 2, name and ёж 8, strict 6, tags, a and b 6.
     expect(measured.promptSize.textBytes).toBe(6 + 3 + 3 + 2 + 8 + 6 + 6);
-    expect(measured.promptSize.otherParts).toBe(3);
+    expect(measured.promptSize.nonTextParts).toBe(3);
     expect(measured.needsWholeContext).toBe(true);
     expect(measured.objectIds).toEqual(["file-1", "audio_1"]);
   });

@@ -15,7 +15,7 @@ function added(fields: Fields): { bytes: number; others: number; isWhole: boolea
   const request = measured({ messages: [{ ...user, ...fields }] });
   return {
     bytes: request.promptSize.textBytes - plainBytes,
-    others: request.promptSize.otherParts,
+    others: request.promptSize.nonTextParts,
     isWhole: !request.needsWholeContext,
   };
 }

@@ -28,12 +28,12 @@ describe("the result", () => {
       choiceCount: 1,
       outputTokensBound: undefined,
       previousResponseId: undefined,
-      comparedResponseId: undefined,
+      comparisonResponseId: undefined,
       objectIds: [],
       referencedIds: new Set(),
-      sealedIds: [],
+      encryptedReasoningIds: [],
       needsWholeContext: false,
-      promptSize: { textBytes: 5, otherParts: 0 },
+      promptSize: { textBytes: 5, nonTextParts: 0 },
     });
   });
 
@@ -52,7 +52,7 @@ describe("the result", () => {
       "be brief",
     ];
     const textBytes = Buffer.byteLength(keysAndStrings.join(""));
-    expect(promptSize).toEqual({ textBytes, otherParts: 1 });
+    expect(promptSize).toEqual({ textBytes, nonTextParts: 1 });
   });
 
   const long = "слово ".repeat(1000);
@@ -68,9 +68,9 @@ describe("the result", () => {
       "idpmpt_1variablesab",
       1,
     ],
-  ])("measures what a model may read beside the input: %s", (_, fields, around, otherParts) => {
+  ])("measures what a model may read beside the input: %s", (_, fields, around, nonTextParts) => {
     const textBytes = 5 + Buffer.byteLength(long + around);
-    expect(check({ input: "hello", ...fields }).promptSize).toEqual({ textBytes, otherParts });
+    expect(check({ input: "hello", ...fields }).promptSize).toEqual({ textBytes, nonTextParts });
   });
 
   test("measures no settings", () => {
@@ -114,18 +114,22 @@ describe("the result", () => {
 test("the response that caches are compared with is known, and brings nothing into the prompt", () => {
   for (const id of ["resp_1", ""]) {
     const request = check({ prompt_cache_options: { comparison_response_id: id } });
-    expect([request.comparedResponseId, request.needsWholeContext]).toEqual([id, false]);
+    expect([request.comparisonResponseId, request.needsWholeContext]).toEqual([id, false]);
   }
   for (const options of [null, "resp_1", {}]) {
-    expect(check({ prompt_cache_options: options }).comparedResponseId).toBeUndefined();
+    expect(check({ prompt_cache_options: options }).comparisonResponseId).toBeUndefined();
   }
 });
 
 test("reasoning that the request bears is known by its id, in its order, apart from what must be the account's own", () => {
   const reasoning = (id: unknown) => ({ type: "reasoning", id, encrypted_content: "x" });
   const input = ["rs_2", "rs_1", "rs_2", 5, null].map(reasoning);
-  const { sealedIds, objectIds, needsWholeContext } = check({ input });
-  expect([sealedIds, objectIds, needsWholeContext]).toEqual([["rs_2", "rs_1", "rs_2"], [], false]);
+  const { encryptedReasoningIds, objectIds, needsWholeContext } = check({ input });
+  expect([encryptedReasoningIds, objectIds, needsWholeContext]).toEqual([
+    ["rs_2", "rs_1", "rs_2"],
+    [],
+    false,
+  ]);
 });
 
 test("no more stored objects may be named than are quickly looked up, however long their ids", async () => {
@@ -483,21 +487,21 @@ describe("a part that is not text counts as one part", () => {
     ["sound in the output of a tool", output({ type: "audio", data: base64 })],
   ])("%s", (_, item) => {
     const { promptSize } = check({ input: [item] });
-    expect(promptSize.otherParts).toBe(1);
+    expect(promptSize.nonTextParts).toBe(1);
     expect(promptSize.textBytes).toBeLessThan(100);
   });
 
   test("except where a schema has a member of that name", () => {
     const parameters = { type: "image", description: base64 };
     const { promptSize } = check({ tools: [{ type: "function", name: "f", parameters }] });
-    expect(promptSize.otherParts).toBe(0);
+    expect(promptSize.nonTextParts).toBe(0);
     expect(promptSize.textBytes).toBeGreaterThan(4000);
   });
 
   test("while texts in the same places count as text", () => {
     for (const type of ["input_text", "output_text", "text", "made_up"]) {
       const { promptSize } = check({ input: [output({ type, text: base64 })] });
-      expect(promptSize.otherParts).toBe(0);
+      expect(promptSize.nonTextParts).toBe(0);
       expect(promptSize.textBytes).toBeGreaterThan(4000);
     }
   });

@@ -1,5 +1,5 @@
 import { expect, test, afterAll, beforeAll } from "bun:test";
-import { refusalOf, pathStatus } from "../../src/lib/systemError.ts";
+import { fileErrorReason, pathStatus } from "../../src/lib/systemError.ts";
 import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ test.each([
   ["EROFS", "its disk is read-only"],
   ["EIO", "error EIO"],
 ])("the system's %s is told as: %s", (code, words) => {
-  expect(refusalOf(Object.assign(new Error("open '/secret/path'"), { code }))).toBe(words);
+  expect(fileErrorReason(Object.assign(new Error("open '/secret/path'"), { code }))).toBe(words);
 });
 
 let folder: string;

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { parseListen } from "../../config/address.ts";
 import { checkEnvironment, forgetProxyEnvironment, loadConfig } from "../../config/load.ts";
 import type { Listen } from "../../config/schema.ts";
-import { refusalOf } from "../../lib/systemError.ts";
+import { fileErrorReason } from "../../lib/systemError.ts";
 import { NANO_ROUBLES_PER_ROUBLE } from "../../lib/money.ts";
 import { CommandFailure, printResult } from "../cli/print.ts";
 import type { GatewayServer } from "../serve/gatewayServer.ts";
@@ -98,7 +98,7 @@ function makeFolder(): string {
     return mkdtempSync(join(tmpdir(), "tollgate-demo-"));
   } catch (cause) {
     throw new CommandFailure(
-      `cannot create a folder in ${tmpdir()} (${refusalOf(cause)}): set TMPDIR to a folder that this user may write to`,
+      `cannot create a folder in ${tmpdir()} (${fileErrorReason(cause)}): set TMPDIR to a folder that this user may write to`,
       { cause },
     );
   }

@@ -1,7 +1,7 @@
 import { readFileSync, statfsSync } from "node:fs";
 import { dirname } from "node:path";
 import { WAL_BYTES_MAX, walSizeBytes, storeFiles } from "../../store/store.ts";
-import { refusalOf } from "../../lib/systemError.ts";
+import { fileErrorReason } from "../../lib/systemError.ts";
 import { isoTime } from "../../lib/time.ts";
 import { shellWord } from "../cli/format.ts";
 import { bytesText, failed, passed, type Verdict } from "./verdict.ts";
@@ -54,7 +54,7 @@ export function examineDisk(databasePath: string): Verdict {
     return judgeDisk({ database, freeBytes: bavail * bsize, walBytes });
   } catch (error) {
     return failed(
-      `${folder} cannot be read (${refusalOf(error)}): create the folder, or use another file as the path of [database]`,
+      `${folder} cannot be read (${fileErrorReason(error)}): create the folder, or use another file as the path of [database]`,
     );
   }
 }
@@ -84,7 +84,7 @@ export function examineLimits(): Verdict {
       ? failed(`${path} does not show the limit of open files: ${limitAdvice}`)
       : judgeLimits(Number(soft));
   } catch (error) {
-    return failed(`${path} cannot be read (${refusalOf(error)}): ${limitAdvice}`);
+    return failed(`${path} cannot be read (${fileErrorReason(error)}): ${limitAdvice}`);
   }
 }
 

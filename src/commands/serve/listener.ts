@@ -4,7 +4,7 @@ import type { Server } from "bun";
 import type { Listen, TlsConfig } from "../../config/schema.ts";
 import { CommandFailure } from "../cli/print.ts";
 import { UNIT_ANEW } from "../service/unit.ts";
-import { errorCode, refusalOf } from "../../lib/systemError.ts";
+import { errorCode, fileErrorReason } from "../../lib/systemError.ts";
 
 /** A listener of a gateway. */
 export interface Listener {
@@ -146,7 +146,7 @@ function reasonOf(error: unknown, where: Listen): string {
         ? `permission denied: use a port from 1024 up, or ${UNIT_ANEW}`
         : `permission denied: use a folder that this user owns, or ${UNIT_ANEW}`;
     default:
-      return refusalOf(error);
+      return fileErrorReason(error);
   }
 }
 

@@ -83,7 +83,7 @@ export const DONE = "[DONE]";
 const NO_FINISH_REASON: ReadonlySet<unknown> = new Set([undefined, null, "", "null"]);
 
 /** True where a provider gives no finish reason. In a chunk that means: the answer goes on. */
-export function isNoFinishReason(reported: unknown): boolean {
+export function isMissingFinishReason(reported: unknown): boolean {
   return NO_FINISH_REASON.has(reported);
 }
 

@@ -24,14 +24,14 @@ export interface PromptMeasure extends StoredObjects {
   /** Of what a model may read: messages but for their roles, tool and format definitions, and fields that are no setting. */
   readonly promptSize: TextSize;
   /** What of it the fields of messages beside their content are, by name: a provider may be kept from some. */
-  readonly sizesBesideContent: ReadonlyMap<string, TextSize>;
+  readonly fieldSizes: ReadonlyMap<string, TextSize>;
 }
 
 /** Measures a body that was checked. Throws ApiError 400 where it names a stored object by what is no id. */
 export function measurePrompt(body: ChatRequestBody): PromptMeasure {
   const soundIds: string[] = [];
   const contents: unknown[] = [];
-  const sizesBesideContent = new Map<string, Sum>();
+  const fieldSizes = new Map<string, Sum>();
   const promptSize: Sum = measureText(readBesideMessages(body));
   for (const message of body.messages) {
     const { content } = message;
@@ -41,9 +41,9 @@ export function measurePrompt(body: ChatRequestBody): PromptMeasure {
       if (name === "role" || name === "content") continue;
       const size = sizeBesideContent(name, (message as JsonFields)[name]);
       add(promptSize, size);
-      const before = sizesBesideContent.get(name);
+      const before = fieldSizes.get(name);
       if (before) add(before, size);
-      else sizesBesideContent.set(name, size);
+      else fieldSizes.set(name, size);
     }
     // An earlier answer in sound, named by its id.
     const { audio }: JsonFields = message;
@@ -59,8 +59,8 @@ export function measurePrompt(body: ChatRequestBody): PromptMeasure {
   return {
     messageCount: body.messages.length,
     promptSize,
-    sizesBesideContent,
-    needsWholeContext: promptSize.otherParts > 0 || found.needsWholeContext || hasServers,
+    fieldSizes,
+    needsWholeContext: promptSize.nonTextParts > 0 || found.needsWholeContext || hasServers,
     objectIds: [...found.objectIds, ...soundIds],
   };
 }
@@ -79,9 +79,9 @@ function readBesideMessages(body: ChatRequestBody): unknown[] {
 /** A size that is added up: a prompt may have ten thousand messages, and each would make another. */
 type Sum = { -readonly [Field in keyof TextSize]: TextSize[Field] };
 
-function add(sum: Sum, { textBytes, otherParts }: TextSize): void {
+function add(sum: Sum, { textBytes, nonTextParts }: TextSize): void {
   sum.textBytes += textBytes;
-  sum.otherParts += otherParts;
+  sum.nonTextParts += nonTextParts;
 }
 
 function addContent(sum: Sum, content: RequestMessage["content"]): void {
@@ -89,7 +89,7 @@ function addContent(sum: Sum, content: RequestMessage["content"]): void {
   else {
     for (const part of content ?? []) {
       const text = textOf(part);
-      if (text === undefined) sum.otherParts += 1;
+      if (text === undefined) sum.nonTextParts += 1;
       else sum.textBytes += Buffer.byteLength(text);
     }
   }
@@ -97,9 +97,10 @@ function addContent(sum: Sum, content: RequestMessage["content"]): void {
 
 /** What a field of a message comes to: a model may read whatever stands in one, such as calls and earlier reasoning. */
 function sizeBesideContent(name: string, value: unknown): TextSize {
-  if (typeof value === "string") return { textBytes: Buffer.byteLength(value), otherParts: 0 };
-  if (name === "audio") return { textBytes: 0, otherParts: isJsonObject(value) ? 1 : 0 };
-  if (name === "images" && Array.isArray(value)) return { textBytes: 0, otherParts: value.length };
+  if (typeof value === "string") return { textBytes: Buffer.byteLength(value), nonTextParts: 0 };
+  if (name === "audio") return { textBytes: 0, nonTextParts: isJsonObject(value) ? 1 : 0 };
+  if (name === "images" && Array.isArray(value))
+    return { textBytes: 0, nonTextParts: value.length };
   return measureText(value, isPicture);
 }
 

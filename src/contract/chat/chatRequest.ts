@@ -10,7 +10,7 @@ import {
 import { measurePrompt, type PromptMeasure } from "./chatPrompt.ts";
 import {
   ChatRequestBody,
-  hasSoundContent,
+  hasValidContent,
   RequestMessage,
   StrictChatRequestBody,
   type ContentPart,
@@ -69,7 +69,7 @@ function checkOpenly(value: unknown): ChatRequestBody {
   const body = checkOpen(value);
   for (const [index, message] of body.messages.entries()) {
     // Its words cost many times what it costs to see that there are none.
-    if (hasSoundContent(message)) continue;
+    if (hasValidContent(message)) continue;
     const problem = validationMessage(RequestMessage, message, `messages[${index}]`);
     if (problem !== undefined) throw invalidRequest(problem);
   }

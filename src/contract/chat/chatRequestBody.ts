@@ -122,7 +122,7 @@ export const StrictChatRequestBody = Type.Object(
 );
 
 /** Whether a message that TypeBox let through has none of the problems that only the annotations know of. */
-export function hasSoundContent(message: RequestMessage): boolean {
+export function hasValidContent(message: RequestMessage): boolean {
   const { content } = message;
   if (typeof content === "string") return true;
   if (!Array.isArray(content)) return contentProblem(message, "") === undefined;

@@ -14,7 +14,11 @@ import {
   measureText,
   type TextSize,
 } from "../requestFields.ts";
-import { comparedResponseOf, findStoredObjects, type ResponsesObjects } from "../storedObjects.ts";
+import {
+  comparisonResponseIdOf,
+  findStoredObjects,
+  type ResponsesObjects,
+} from "../storedObjects.ts";
 
 /** The body of POST /v1/responses, as far as it is checked. The provider judges the rest. */
 export type ResponsesRequestBody = Static<typeof ResponsesRequestBody>;
@@ -85,7 +89,7 @@ export interface ResponsesRequest extends ResponsesObjects {
   /** The response that this one continues; undefined where the caller named none. It may be any string, the empty one too. */
   readonly previousResponseId: string | undefined;
   /** The response with whose use of the caches this one's is compared; undefined where the caller named none. */
-  readonly comparedResponseId: string | undefined;
+  readonly comparisonResponseId: string | undefined;
   /** What the request's own text and parts come to, for the estimate. */
   readonly promptSize: TextSize;
 }
@@ -109,7 +113,7 @@ export function checkResponsesRequest(
     choiceCount: body.n ?? 1,
     outputTokensBound: body.max_output_tokens ?? undefined,
     previousResponseId,
-    comparedResponseId: comparedResponseOf(value),
+    comparisonResponseId: comparisonResponseIdOf(value),
     promptSize: measurePrompt(value),
     ...stored,
     needsWholeContext: stored.needsWholeContext || previousResponseId !== undefined,
@@ -124,8 +128,8 @@ function measurePrompt(body: JsonFields): TextSize {
     if (INPUT_FIELDS.has(name)) inputs.push(value);
     else if (!SETTINGS.has(name)) words.push(value);
   }
-  const { textBytes, otherParts } = measureText(inputs, isOtherPart);
-  return { textBytes: textBytes + measureText(words).textBytes, otherParts };
+  const { textBytes, nonTextParts } = measureText(inputs, isOtherPart);
+  return { textBytes: textBytes + measureText(words).textBytes, nonTextParts };
 }
 
 /** What an item comes to in an input, with all that is in it. */

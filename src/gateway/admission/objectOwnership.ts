@@ -47,10 +47,10 @@ export function pinToProvider(
     const itemTokens = pinTo(objectId, resourceNotFound);
     if (request.referencedIds.has(objectId)) storedTokens += itemTokens;
   }
-  const { comparedResponseId } = request;
-  if (comparedResponseId !== undefined) pinTo(comparedResponseId, responseNotFound);
+  const { comparisonResponseId } = request;
+  if (comparisonResponseId !== undefined) pinTo(comparisonResponseId, responseNotFound);
   // Another provider may refuse encrypted reasoning or ignore it. The newest item decides.
-  for (const objectId of request.sealedIds.toReversed()) {
+  for (const objectId of request.encryptedReasoningIds.toReversed()) {
     const providerId = find(objectId)?.provider;
     const owners = serving.filter(({ provider }) => provider.id === providerId);
     if (owners.length === 0) continue;

@@ -8,7 +8,7 @@ import {
   type ChunkChoice,
 } from "../../contract/chat/chatAnswer.ts";
 import { upstreamFailure, type StreamFailure } from "../../contract/errors.ts";
-import { type Usage, hasFallen, isImplausible, largerUsage } from "../../contract/usage.ts";
+import { type Usage, hasDecreased, isImplausible, largerUsage } from "../../contract/usage.ts";
 import type { JsonFields } from "../../lib/json.ts";
 import {
   BYTE_ORDER_MARK,
@@ -341,7 +341,7 @@ class ReportedUsage {
       this.problem = "implausible";
       return;
     }
-    if (this.usage && hasFallen(this.usage, reported)) this.problem ??= "fallen";
+    if (this.usage && hasDecreased(this.usage, reported)) this.problem ??= "fallen";
     if (reported.completionTokens > (this.usage?.completionTokens ?? 0)) this.text = text;
     this.usage = this.usage ? largerUsage(this.usage, reported) : reported;
     if (mayBeWhole) this.#countedBytes = text.bytes;

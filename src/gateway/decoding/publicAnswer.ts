@@ -1,6 +1,6 @@
 import {
   finishReasonOf,
-  isNoFinishReason,
+  isMissingFinishReason,
   isUnknownFinishReason,
   onlyListedChunkFields,
   onlyListedFields,
@@ -163,7 +163,7 @@ function publicChunkChoice(
     ...choice,
     index,
     delta,
-    finish_reason: isNoFinishReason(reason)
+    finish_reason: isMissingFinishReason(reason)
       ? null
       : finishReason(reason, callingChoices.has(index) || callsTool(delta), identity),
   };

@@ -199,7 +199,7 @@ type EventFields = () => JsonFields;
 /** The client gets the bytes whether they are UTF-8 or not, and the end must be found in any case. */
 function fieldsOf(event: SseEvent): EventFields {
   return lazy(() => {
-    const data = event.looseData;
+    const data = event.lenientData;
     if (data === undefined) return {};
     try {
       const value = parseAnswerJson(data);
@@ -296,6 +296,6 @@ export function objectsOf(response: JsonFields): StoredObject[] {
 
 /** A reference to an item stands for all of it: it counts what the item itself would in its place. */
 function tokensOf(item: JsonFields): number {
-  const { textBytes, otherParts } = measureItem(item);
-  return estimateTokens(textBytes, otherParts);
+  const { textBytes, nonTextParts } = measureItem(item);
+  return estimateTokens(textBytes, nonTextParts);
 }

@@ -61,7 +61,7 @@ export class ClientBackpressure {
   resume(): number {
     this.#pauseDepth -= 1;
     if (this.#pauseDepth !== 0) return 0;
-    this.#stall.rest();
+    this.#stall.suspend();
     this.#drainedAtMs = this.#clock.monotonicMs();
     this.#lastPauseMs = this.#drainedAtMs - this.#pausedSinceMs;
     this.#totalPausedMs += this.#lastPauseMs;

@@ -1,5 +1,5 @@
 import { type RequestMessage, CONVENTION_FIELDS } from "../../contract/chat/chatRequestBody.ts";
-import { isDeeper, type JsonFields, type JsonObjectText } from "../../lib/json.ts";
+import { isDeeperThan, type JsonFields, type JsonObjectText } from "../../lib/json.ts";
 import { unfit } from "./chatParts.ts";
 import { DEPTH_MAX, UnsupportedRequestError } from "../provider.ts";
 
@@ -33,7 +33,7 @@ export function refuseRecording(message: RequestMessage, path: string): void {
  * Throws UnsupportedRequestError for a given value that is nested too deep to be written.
  */
 export function bodyWithOthers(object: JsonObjectText, fields: JsonFields): string {
-  if (isDeeper(fields, DEPTH_MAX))
+  if (isDeeperThan(fields, DEPTH_MAX))
     throw new UnsupportedRequestError("the request is nested too deep");
   const given = Object.entries(fields).filter(([, value]) => value !== undefined);
   const members = given.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`);

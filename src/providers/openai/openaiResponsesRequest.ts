@@ -4,7 +4,7 @@ import type {
   ContentPart,
   RequestMessage,
 } from "../../contract/chat/chatRequestBody.ts";
-import { COMPARED_RESPONSE } from "../../contract/keyCase.ts";
+import { COMPARISON_RESPONSE_FIELD } from "../../contract/keyCase.ts";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import {
   bodyWithOthers,
@@ -85,8 +85,8 @@ function refuseUnsupported(body: JsonFields, { choiceCount, stop }: ChatRequest)
     throw unfit("instructions");
   }
   const { prompt_cache_options: options } = body;
-  if (isJsonObject(options) && isGiven(options[COMPARED_RESPONSE])) {
-    throw unfit(`prompt_cache_options.${COMPARED_RESPONSE}`);
+  if (isJsonObject(options) && isGiven(options[COMPARISON_RESPONSE_FIELD])) {
+    throw unfit(`prompt_cache_options.${COMPARISON_RESPONSE_FIELD}`);
   }
   const field = [...UNFIT_FIELDS, ...STORED_OBJECT_FIELDS].find((name) => isGiven(body[name]));
   if (field !== undefined) throw unfit(field);

@@ -11,7 +11,7 @@ import {
   withStoreErrors,
 } from "../sqlite.ts";
 import { findOrphanedWal, WAL_SUFFIXES, OWNER_ONLY, SIDE_SUFFIXES } from "../databaseFile.ts";
-import { refusalOf } from "../../lib/systemError.ts";
+import { fileErrorReason } from "../../lib/systemError.ts";
 
 /** A database that no other program can open as long as this is held. */
 export interface HeldDatabase {
@@ -120,7 +120,7 @@ function keep(target: string, kept: string): void {
   } catch (cause) {
     for (const path of made) rmSync(path, { force: true });
     throw new StoreError(
-      `the database that is there cannot be kept as ${kept}: ${refusalOf(cause)}; move it away by hand and try again`,
+      `the database that is there cannot be kept as ${kept}: ${fileErrorReason(cause)}; move it away by hand and try again`,
       { cause },
     );
   }
