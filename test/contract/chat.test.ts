@@ -35,7 +35,7 @@ const message = (fields: Fields): Fields => ({ messages: [{ ...user, ...fields }
 
 const roles = "messages[0].role must be one of: system, user, assistant, developer, tool";
 
-/** Limits and odd types of the listed fields. The usual cases are sent over HTTP: test/http/chatFieldRows.ts. */
+/** Limits and odd types of the listed fields. The usual cases are sent over HTTP: test/http/chat/fieldRows.ts. */
 const listed: Row[] = [
   [{ model: "m".repeat(256) }, undefined],
   [{ model: "m".repeat(257) }, "model must be at most 256 characters long"],

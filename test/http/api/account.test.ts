@@ -1,0 +1,132 @@
+import { describe, expect, test } from "bun:test";
+import { formatRoubles } from "../../../src/lib/money.ts";
+import { usual } from "../../support/provider/chatAnswers.ts";
+import { call, chat } from "../../support/gateway/chatCalls.ts";
+import { costOf, oneModel } from "../../support/gateway/gatewayConfig.ts";
+import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { rouble, type KeyOptions, type TestKey } from "../../support/gateway/testApp.ts";
+import { until } from "../../support/until.ts";
+
+const limits = { requests_per_minute: 600, tokens_per_minute: 0, concurrent_requests: 64 };
+const at = openOneModelBefore({ limits });
+const charged = costOf({ prompt: 20, cached: 5, cacheWrite: 3, completion: 7 });
+/** What the account has of 100 roubles after one usual answer. */
+const rest = "99.9981975";
+
+async function account(key: TestKey): Promise<unknown> {
+  const { status, body } = await call(at.gateway, key, { path: "/v1/account" });
+  expect(status).toBe(200);
+  return body;
+}
+
+/** What a new key with 100 roubles is told, with what differs in its account and in itself. */
+function told(key: TestKey, changes: object = {}, ofKey: object = {}): object {
+  const { prefix } = at.gateway.store.keys.find(key.id) ?? {};
+  return {
+    account: key.account,
+    balance_rub: "100",
+    held_rub: "0",
+    available_rub: "100",
+    ...changes,
+    key: {
+      id: key.id,
+      label: null,
+      prefix,
+      expires_at: null,
+      budget_rub: null,
+      spent_rub: "0",
+      limits,
+      ...ofKey,
+    },
+  };
+}
+
+describe("GET /v1/account", () => {
+  test("tells a new key its account's money and its own limits", async () => {
+    const key = at.gateway.key();
+    expect(await account(key)).toEqual(told(key));
+    expect(key.key).toStartWith(at.gateway.store.keys.find(key.id)?.prefix ?? "?");
+  });
+
+  const expiresAt = Date.UTC(2100, 0, 1);
+  test.each<[string, KeyOptions, object, object]>([
+    ["an overdraft", { overdraft: rouble / 2n }, { available_rub: "100.5" }, {}],
+    ["no money", { balance: 0n }, { balance_rub: "0", available_rub: "0" }, {}],
+    ["a budget", { budget: 12n * rouble }, {}, { budget_rub: "12" }],
+    ["an end", { expiresAt }, {}, { expires_at: "2100-01-01T00:00:00.000Z" }],
+    ["a label", { label: "for the лаптоп" }, {}, { label: "for the лаптоп" }],
+    [
+      "limits of its own, where 0 is none",
+      { requestsPerMinute: 0, tokensPerMinute: 5000, concurrentRequests: 3 },
+      {},
+      { limits: { requests_per_minute: 0, tokens_per_minute: 5000, concurrent_requests: 3 } },
+    ],
+  ])("tells of %s", async (_, options, ofAccount, ofKey) => {
+    const key = at.gateway.key(options);
+    expect(await account(key)).toEqual(told(key, ofAccount, ofKey));
+  });
+
+  test("tells what a charge took, what an open request holds, and what a refund gave back", async () => {
+    at.provider.answer = usual;
+    const key = at.gateway.key();
+    const first = await chat(at.gateway, key);
+    expect(first.headers.get("x-tollgate-cost-rub")).toBe("0.0018025");
+    const after = { balance_rub: rest, available_rub: rest };
+    expect(await account(key)).toEqual(told(key, after, { spent_rub: "0.0018025" }));
+
+    const go = Promise.withResolvers<void>();
+    at.provider.answer = async (peer, request) => {
+      await go.promise;
+      await usual(peer, request);
+    };
+    const open = chat(at.gateway, key);
+    const { store } = at.gateway;
+    const held = () => store.accounts.find(key.account)?.held ?? 0n;
+    await until("the hold is in the books", () => held() > 0n);
+    const left = {
+      ...after,
+      held_rub: formatRoubles(held()),
+      available_rub: formatRoubles(100n * rouble - charged - held()),
+    };
+    expect(await account(key)).toEqual(told(key, left, { spent_rub: "0.0018025" }));
+    go.resolve();
+    await open;
+
+    store.admin.refund(
+      { name: "tester", at: Date.now() },
+      { request: first.id, amount: null, ref: null, note: null },
+    );
+    expect(await account(key)).toEqual(told(key, after, { spent_rub: "0.0018025" }));
+    expect(at.gateway.balance(key)).toBe(100n * rouble - charged);
+  });
+
+  test("tells two keys of one account the same money, each of itself, and nothing of others", async () => {
+    at.provider.answer = usual;
+    const one = at.gateway.key();
+    const two = at.gateway.key({ account: one.account, balance: 0n, budget: rouble });
+    const other = at.gateway.key();
+    await chat(at.gateway, two);
+    const money = { balance_rub: rest, available_rub: rest };
+    const ofTwo = { spent_rub: "0.0018025", budget_rub: "1" };
+    expect(await account(one)).toEqual(told(one, money));
+    expect(await account(two)).toEqual(told(two, money, ofTwo));
+    expect(await account(other)).toEqual(told(other));
+  });
+
+  test("tells of a credit and of a reload's limits at the next request", async () => {
+    const key = at.gateway.key();
+    const booking = { kind: "credit", amount: rouble, ref: null, note: null } as const;
+    const { store } = at.gateway;
+    store.admin.changeBalance(
+      { name: "tester", at: Date.now() },
+      { account: key.account, ...booking },
+    );
+    const more = { balance_rub: "101", available_rub: "101" };
+    expect(await account(key)).toEqual(told(key, more));
+    const local = `http://127.0.0.1:${at.provider.port}/v1`;
+    const halved = { ...limits, requests_per_minute: 300 };
+    await at.gateway.reload(oneModel(local, { limits: halved }));
+    expect(await account(key)).toEqual(told(key, more, { limits: halved }));
+    await at.gateway.reload(oneModel(local, { limits }));
+  });
+});

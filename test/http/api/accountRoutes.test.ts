@@ -1,0 +1,137 @@
+import { describe, expect, test } from "bun:test";
+import { usual } from "../../support/provider/chatAnswers.ts";
+import {
+  badKey,
+  call,
+  chat,
+  expectRefusal,
+  tooOften,
+  type DemoError,
+  type Reply,
+} from "../../support/gateway/chatCalls.ts";
+import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import type { TestKey } from "../../support/gateway/testApp.ts";
+
+/** What each route that tells a tenant of its own has in common with the others. */
+
+const at = openOneModelBefore();
+
+/** A path of each; `REQUEST` stands for a request of the key's account. */
+const paths = ["/v1/account", "/v1/usage", "/v1/usage?by=model", "/v1/requests/REQUEST"];
+
+async function charged(key: TestKey): Promise<string> {
+  at.provider.answer = usual;
+  return (await chat(at.gateway, key)).id;
+}
+
+function get(path: string, key?: Pick<TestKey, "key">, method = "GET"): Promise<Reply> {
+  return call(at.gateway, key, { path, method });
+}
+
+describe.each(paths)("%s", (path) => {
+  const of = (id: string) => path.replace("REQUEST", id);
+
+  test("is not for strangers, and a bad query or id is not looked at", async () => {
+    const key = at.gateway.key();
+    const id = await charged(key);
+    const gone = at.gateway.key({ expiresAt: at.gateway.clock.epochMs() - 1 });
+    for (const stranger of [undefined, { key: "sk-tg-wrong" }, gone]) {
+      expectRefusal(await get(of(id), stranger), badKey);
+      expectRefusal(await get(`${of("x")}?since=x`, stranger), badKey);
+    }
+    expect((await get(of(id), key)).status).toBe(200);
+  });
+
+  test("is refused to the keys of a disabled account, and to a revoked one", async () => {
+    const key = at.gateway.key();
+    const id = await charged(key);
+    const other = at.gateway.key({ account: key.account, balance: 0n });
+    const { admin } = at.gateway.store;
+    const actor = { name: "tester", at: Date.now() };
+    admin.revokeKey(actor, other.id);
+    expectRefusal(await get(of(id), other), badKey);
+    admin.setDisabled(actor, key.account, true);
+    expectRefusal(await get(of(id), key), badKey);
+    admin.setDisabled(actor, key.account, false);
+    expect((await get(of(id), key)).status).toBe(200);
+  });
+
+  test("counts in the key's request rate, and tells of it", async () => {
+    const id = await charged(at.gateway.key());
+    const key = at.gateway.key({ requestsPerMinute: 2 });
+    const limit = (reply: Reply) => reply.headers.get("x-ratelimit-remaining-requests");
+    expect(limit(await get(of(id), key))).toBe("1");
+    expect(limit(await get(of(id), key))).toBe("0");
+    expectRefusal(await get(of(id), key), tooOften);
+  });
+
+  test("gives the key's place back, also after a refusal", async () => {
+    const key = at.gateway.key({ concurrentRequests: 1 });
+    const id = await charged(key);
+    for (const asked of [id, "req_x", id, "req_x", id]) await get(of(asked), key);
+    expect((await get(of(id), key)).status).toBe(200);
+    expect(at.gateway.app.requests.open).toBe(0);
+  });
+
+  test("costs nothing, leaves no record, and is for an account without money too", async () => {
+    const key = at.gateway.key();
+    const id = await charged(key);
+    const before = at.gateway.balance(key);
+    expect((await get(of(id), key)).status).toBe(200);
+    expect(at.gateway.balance(key)).toBe(before);
+    expect(await at.gateway.records(key, 1)).toHaveLength(1);
+    const poor = at.gateway.key({ balance: 0n });
+    expect((await get(of(id), poor)).status).toBe(path.includes("requests") ? 404 : 200);
+  });
+
+  test("is JSON with an x-request-id of its own that nobody keeps; HEAD is the same without a body", async () => {
+    const key = at.gateway.key();
+    const id = await charged(key);
+    const [whole, head] = [await get(of(id), key), await get(of(id), key, "HEAD")];
+    expect([whole.status, head.status, head.text]).toEqual([200, 200, ""]);
+    expect(Object.fromEntries(whole.headers)).toMatchObject({
+      "content-type": "application/json",
+      "cache-control": "no-store",
+      vary: "authorization",
+    });
+    for (const name of ["content-type", "content-length", "cache-control", "vary"]) {
+      expect([name, head.headers.get(name)]).toEqual([name, whole.headers.get(name)]);
+    }
+    expect(new Set([id, whole.id, head.id]).size).toBe(3);
+    for (const reply of [whole, head]) {
+      expect(reply.id).toMatch(/^req_[0-9a-z]{20}$/);
+      expect(at.gateway.logText()).toContain(reply.id);
+    }
+    const stranger = await get(of(id), undefined, "HEAD");
+    expect([stranger.status, stranger.text]).toEqual([401, ""]);
+  });
+
+  test("is not there with another method, a slash behind it, or in another case", async () => {
+    const key = at.gateway.key();
+    const notFound: DemoError = [404, "invalid_request_error", "not found"];
+    for (const method of ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"]) {
+      expectRefusal(await get(of("x"), key, method), notFound);
+    }
+    const [bare = ""] = path.split(/(?<=\w)[?]|\/REQUEST/);
+    expectRefusal(await get(bare.toUpperCase(), key), notFound);
+    if (!path.includes("REQUEST")) expectRefusal(await get(`${bare}/`, key), notFound);
+    else expectRefusal(await get(bare, key), notFound);
+  });
+
+  test("is a 502 while the gateway drains, and closes the connection", async () => {
+    const { app } = at.gateway;
+    const key = at.gateway.key();
+    const id = await charged(key);
+    app.isDraining = true;
+    try {
+      for (const somebody of [key, undefined]) {
+        const reply = await get(of(id), somebody);
+        expectRefusal(reply, [502, "provider_error", "service temporarily unavailable"]);
+        expect(reply.headers.get("connection")).toBe("close");
+      }
+    } finally {
+      app.isDraining = false;
+    }
+    expect((await get(of(id), key)).status).toBe(200);
+  });
+});

@@ -1,0 +1,71 @@
+import { describe, expect, test } from "bun:test";
+import { treaty } from "@elysiajs/eden";
+import type { TollgateApp } from "../../../src/http/server.ts";
+import { usual } from "../../support/provider/chatAnswers.ts";
+import { chat } from "../../support/gateway/chatCalls.ts";
+import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import type { TestKey } from "../../support/gateway/testApp.ts";
+
+const at = openOneModelBefore();
+
+/** A client whose calls and answers have the types that the routes declare. */
+function clientOf({ key }: Pick<TestKey, "key">) {
+  return treaty<TollgateApp>(at.gateway.url, {
+    headers: { authorization: `Bearer ${key}` },
+    parseDate: false,
+  }).v1;
+}
+
+/** The compiler checks the type of `value` here; at run time this does nothing. */
+function typed<Type>(value: Type): Type {
+  return value;
+}
+
+describe("an Eden client", () => {
+  test("lists models and shows one, with typed prices", async () => {
+    const client = clientOf(at.gateway.key());
+    const { data: list } = await client.models.get();
+    expect(list?.data.map(({ id }) => typed<string>(id))).toEqual(["small"]);
+    const { data: model } = await client.models({ id: "small" }).get();
+    expect(typed<number | undefined>(model?.rub_input_per_1m)).toBe(
+      list?.data[0]?.rub_input_per_1m,
+    );
+    const { error } = await client.models({ id: "unknown" }).get();
+    expect(error?.status).toBe(404);
+    if (error?.status === 404) {
+      expect(typed<"invalid_request_error">(error.value.error.type)).toBe("invalid_request_error");
+      expect(error.value.error.message).toBe("model not found");
+    }
+  });
+
+  test("shows the account, the usage and one request of a key", async () => {
+    at.provider.answer = usual;
+    const key = at.gateway.key({ label: "laptop" });
+    const { id } = await chat(at.gateway, key);
+    const client = clientOf(key);
+    const { data: account } = await client.account.get();
+    expect(account?.account).toBe(key.account);
+    expect(typed<string | null | undefined>(account?.key.label)).toBe("laptop");
+    const { data: usage } = await client.usage.get({ query: { by: "model", since: "7d" } });
+    expect(usage?.data.map(({ model, requests }) => [model, requests])).toEqual([["small", 1]]);
+    const { data: receipt } = await client.requests({ id }).get();
+    expect(receipt).toMatchObject({ id, endpoint: "chat", status: "done" });
+    expect(typed<string | undefined>(receipt?.cost_rub)).toBe(usage?.data[0]?.cost_rub);
+  });
+
+  test("posts a chat with a typed body", async () => {
+    at.provider.answer = usual;
+    const client = clientOf(at.gateway.key());
+    const { data } = await client.chat.completions.post({
+      model: "small",
+      messages: [{ role: "user", content: "hello" }],
+    });
+    expect(typed<string | undefined>(data?.choices[0]?.message.content)).toBeString();
+  });
+
+  test("is told of a wrong key as a typed error", async () => {
+    const { data, error } = await clientOf({ key: "sk-tg-wrong" }).account.get();
+    expect([data, error?.status]).toEqual([null, 401]);
+    if (error?.status === 401) expect(error.value.error.type).toBe("auth_error");
+  });
+});

@@ -1,0 +1,171 @@
+import { describe, expect, test } from "bun:test";
+import { Validator } from "@seriousme/openapi-schema-validator";
+import { lazy } from "../../../src/lib/lazy.ts";
+import { createServer } from "../../../src/http/server.ts";
+import { requestStatuses } from "../../../src/contract/account/requestStatus.ts";
+import { describedBy } from "../../support/gateway/apiDescription.ts";
+import { call } from "../../support/gateway/chatCalls.ts";
+import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { until } from "../../support/until.ts";
+
+const at = openBefore(["local"], ({ local }) => ({
+  providers: { local: { base_url: local, api_key: "sk-of-the-operator" } },
+  models: [{ id: "model-of-the-operator", routes: [{ provider: "local" }] }],
+  sections: {
+    api: { unknown_fields: "reject", refused_fields: ["field-of-the-operator"] },
+    limits: { requests_per_minute: 4711 },
+  },
+}));
+const other = openBefore(["local"], ({ local }) => ({
+  providers: { local },
+  models: [{ id: "small", routes: [{ provider: "local" }] }],
+}));
+
+const described = lazy(() => describedBy(at.gateway));
+
+/** The spec's table: the type of the error that comes with each status. */
+const errorTypes: Readonly<Record<string, string>> = {
+  400: "InvalidRequestError",
+  401: "AuthError",
+  402: "BillingError",
+  404: "InvalidRequestError",
+  429: "RateLimitError",
+  502: "ProviderError",
+};
+
+describe("GET /openapi.json", () => {
+  test("tells how many days a report of usage may cover", async () => {
+    const { body } = await call(at.gateway, undefined, { path: "/openapi.json" });
+    const said = /"operationId":"getUsage".*?at most (\d+) of them/.exec(JSON.stringify(body));
+    const ask = (days: number) =>
+      call(at.gateway, at.gateway.key(), { path: `/v1/usage?since=${days}d&until=0d` });
+    expect((await ask(Number(said?.[1]))).status).toBe(200);
+    expect((await ask(Number(said?.[1]) + 1)).status).toBe(400);
+  });
+
+  test("needs no key, and answers as everything does", async () => {
+    const reply = await call(at.gateway, undefined, { path: "/openapi.json" });
+    expect(reply.status).toBe(200);
+    expect(Object.fromEntries(reply.headers)).toMatchObject({
+      "content-type": "application/json",
+      "cache-control": "no-store",
+    });
+    expect(reply.id).toMatch(/^req_/);
+    expect(reply.body).toMatchObject({ openapi: "3.1.1", info: { title: "Tollgate" } });
+    await until("its line stands in the log", () =>
+      at.gateway.log.some(({ request_id }) => request_id === reply.id),
+    );
+    expect(at.gateway.log.find(({ request_id }) => request_id === reply.id)).toMatchObject({
+      level: "info",
+      method: "GET",
+      path: "/openapi.json",
+      status: 200,
+    });
+  });
+
+  test("HEAD is the same without a body", async () => {
+    const path = "/openapi.json";
+    const [head, whole] = [
+      await call(at.gateway, undefined, { path, method: "HEAD" }),
+      await call(at.gateway, undefined, { path }),
+    ];
+    expect([head.status, head.text]).toEqual([200, ""]);
+    expect(head.headers.get("content-length")).toBe(whole.headers.get("content-length"));
+  });
+
+  test.each(["POST", "PUT", "DELETE", "OPTIONS"])("%s is a 404", async (method) => {
+    expect((await call(at.gateway, undefined, { path: "/openapi.json", method })).status).toBe(404);
+  });
+
+  test("tells nothing of the config: it is the same for every gateway", async () => {
+    const { text } = await described();
+    expect(text).toBe((await describedBy(other.gateway)).text);
+    for (const secret of ["of-the-operator", "4711", "127.0.0.1"]) {
+      expect(text).not.toContain(secret);
+    }
+  });
+
+  test("is there while the gateway drains", async () => {
+    at.gateway.app.isDraining = true;
+    try {
+      expect((await call(at.gateway, undefined, { path: "/openapi.json" })).status).toBe(200);
+    } finally {
+      at.gateway.app.isDraining = false;
+    }
+  });
+});
+
+describe("the document", () => {
+  test("is valid OpenAPI 3.1, says a validator that nobody here wrote", async () => {
+    const { document } = await described();
+    expect(await new Validator().validate(structuredClone(document))).toEqual({ valid: true });
+    const broken = { ...document, paths: { "/x": { get: { responses: { 200: {} } } } } };
+    expect((await new Validator().validate(broken)).valid).toBe(false);
+  });
+
+  test("has schemas of known keywords only, whose references all lead somewhere", async () => {
+    const { document, complaints } = await described();
+    const { schemas } = document["components"] as { schemas: object };
+    expect(Object.keys(schemas).length).toBeGreaterThan(10);
+    for (const name of Object.keys(schemas)) expect(complaints(name, undefined)).not.toEqual([]);
+  });
+
+  test("has every route of the server, and no other", async () => {
+    const { operations } = await described();
+    const routes = createServer(at.gateway.app).routes.map(
+      ({ method, path }) =>
+        `${method} ${path.replace(/\/\*$/, "/{id}").replaceAll(/:(\w+)/g, "{$1}")}`,
+    );
+    expect([...operations.keys()].toSorted()).toEqual(routes.toSorted());
+  });
+
+  test("gives an operation a name of its own, and asks for a key under /v1 alone", async () => {
+    const { document, operations } = await described();
+    const names = [...operations.values()].map((operation) => Object(operation).operationId);
+    expect(new Set(names).size).toBe(operations.size);
+    expect(document["security"]).toEqual([{ bearer: [] }]);
+    for (const [name, { security }] of operations) {
+      expect([name, security]).toEqual([name, name.includes(" /v1/") ? undefined : []]);
+    }
+  });
+
+  test("knows under /v1 no other statuses than the spec, each with its error", async () => {
+    const { operations, answer } = await described();
+    for (const [name, { responses }] of operations) {
+      for (const status of Object.keys(responses)) {
+        if (status === "200" || (name === "GET /healthz" && status === "503")) continue;
+        expect([name, status, answer(name, Number(status)).content]).toEqual([
+          name,
+          status,
+          {
+            "application/json": {
+              schema: { $ref: `#/components/schemas/${errorTypes[status]}` },
+            },
+          },
+        ]);
+      }
+    }
+  });
+
+  test("knows every status that a request may have", async () => {
+    const { complaintsOf, document } = await described();
+    const { Receipt } = Object(document["components"]).schemas;
+    for (const status of requestStatuses) {
+      expect(complaintsOf(Receipt.properties.status, status)).toEqual([]);
+    }
+    expect(complaintsOf(Receipt.properties.status, "refunded")).not.toEqual([]);
+  });
+
+  test("has words for every field of a request", async () => {
+    const { document } = await described();
+    const { schemas } = document["components"] as {
+      schemas: Record<string, { properties?: Record<string, object> }>;
+    };
+    for (const name of ["ChatRequest", "ChatMessage", "ContentPart", "ResponsesRequest"]) {
+      const fields = Object.entries(schemas[name]?.properties ?? {});
+      expect(fields.length).toBeGreaterThan(0);
+      const silent = fields.filter(([, schema]) => !("description" in schema));
+      expect([name, silent.map(([field]) => field)]).toEqual([name, []]);
+    }
+  });
+});

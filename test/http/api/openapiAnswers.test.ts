@@ -1,0 +1,258 @@
+import { describe, expect, spyOn, test } from "bun:test";
+import { parseRoubles } from "../../../src/lib/money.ts";
+import { lazy } from "../../../src/lib/lazy.ts";
+import { describedBy, differences } from "../../support/gateway/apiDescription.ts";
+import { call, chat, chunksOf, type Reply } from "../../support/gateway/chatCalls.ts";
+import { completion, choice, helloEvent, usual } from "../../support/provider/chatAnswers.ts";
+import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { respond } from "../../support/gateway/responsesCalls.ts";
+import { responds } from "../../support/provider/responsesAnswers.ts";
+import {
+  json,
+  refusal,
+  stream,
+  type ProviderAnswer,
+} from "../../support/provider/scriptedProvider.ts";
+import type { KeyOptions, TestKey } from "../../support/gateway/testApp.ts";
+
+const limits = { requests_per_minute: 1000, tokens_per_minute: 1_000_000 };
+const at = openOneModelBefore({ limits, billing: { hold_wait: "0s" } });
+const strict = openOneModelBefore({ limits, api: { unknown_fields: "reject" } });
+
+const completions = {
+  "POST /v1/chat/completions": {
+    answer: usual,
+    ask: (key: TestKey, changes: object) => chat(at.gateway, key, changes),
+  },
+  "POST /v1/responses": {
+    answer: responds(),
+    ask: (key: TestKey, changes: object) => respond(at.gateway, key, changes),
+  },
+};
+
+const expiresAt = Date.parse("2100-01-01");
+const described = lazy(() => describedBy(at.gateway));
+
+/** How each answer that the description knows is come by. */
+type Case = readonly [operation: string, status: number, work: () => Promise<Reply>];
+
+const cases: readonly Case[] = [
+  ...Object.entries(completions).flatMap(([operation, { answer, ask }]): Case[] => {
+    const asked = (changes: object = {}, options: KeyOptions = {}, answers = answer) => {
+      at.provider.answer = answers;
+      return ask(at.gateway.key(options), changes);
+    };
+    return [
+      [operation, 200, () => asked()],
+      [operation, 200, () => asked({ stream: true })],
+      [operation, 400, () => asked({ max_tokens: 0 })],
+      [operation, 400, () => asked({}, {}, refusal(400))],
+      [operation, 401, () => ask({ key: "sk-tg-wrong", id: "", account: "" }, {})],
+      [operation, 402, () => asked({}, { balance: 0n })],
+      [operation, 404, () => asked({ model: "unknown" })],
+      [operation, 429, () => tooOften((key) => ask(key, {}), answer)],
+      [operation, 429, () => whileHeld((key) => ask(key, {}))],
+      [operation, 502, () => asked({}, {}, refusal(500))],
+      [operation, 502, () => asked({}, {}, refusal(429, "slow down", { "retry-after": "7" }))],
+      [operation, 502, () => draining(() => asked())],
+    ];
+  }),
+  ...["/v1/models", "/v1/models/{id}"].flatMap((path): Case[] => {
+    const get = (key?: TestKey) => getOf(path.replace("{id}", "small"), key);
+    const operation = `GET ${path}`;
+    return [
+      [operation, 200, () => get(at.gateway.key())],
+      [operation, 401, () => get()],
+      [operation, 429, () => tooOften(get)],
+      [operation, 502, () => draining(() => get(at.gateway.key()))],
+    ];
+  }),
+  ["GET /v1/models/{id}", 404, () => getOf("/v1/models/unknown", at.gateway.key())],
+  ...["/v1/account", "/v1/usage", "/v1/requests/{id}"].flatMap((path): Case[] => {
+    const operation = `GET ${path}`;
+    const get = async (key?: TestKey) => getOf(path.replace("{id}", await requestOf(key)), key);
+    return [
+      [operation, 200, () => get(at.gateway.key())],
+      [operation, 401, () => get()],
+      [operation, 429, () => tooOften((key) => getOf("/v1/models", key))],
+      [operation, 502, () => draining(() => getOf(path, at.gateway.key()))],
+    ];
+  }),
+  ["GET /v1/account", 200, () => getOf("/v1/account", at.gateway.key({ budget: 5n, expiresAt }))],
+  ["GET /v1/usage", 200, usageByModel],
+  ["GET /v1/usage", 400, () => getOf("/v1/usage?by=provider", at.gateway.key())],
+  ["GET /v1/requests/{id}", 404, () => getOf("/v1/requests/req_0", at.gateway.key())],
+  ["GET /openapi.json", 200, () => getOf("/openapi.json")],
+  ["GET /healthz", 200, health],
+  ["GET /healthz", 503, () => draining(health)],
+  ["GET /healthz", 503, withoutStore],
+  ...[
+    "/v1/models",
+    "/v1/models/{id}",
+    "/v1/account",
+    "/v1/usage",
+    "/v1/requests/{id}",
+    "/openapi.json",
+    "/healthz",
+  ].map((path): Case => [`GET ${path}`, 400, () => foreignHost(path)]),
+];
+
+/** A request that the key made and was charged for. */
+async function requestOf(key: TestKey | undefined): Promise<string> {
+  if (key === undefined) return "req_0";
+  at.provider.answer = usual;
+  return (await chat(at.gateway, key)).id;
+}
+
+async function usageByModel(): Promise<Reply> {
+  const key = at.gateway.key();
+  await requestOf(key);
+  const reply = await getOf("/v1/usage?by=model&since=7d", key);
+  expect(reply.body).toMatchObject({ data: [{ model: "small", requests: 1 }] });
+  return reply;
+}
+
+function getOf(path: string, key?: TestKey): Promise<Reply> {
+  return call(at.gateway, key, { path });
+}
+
+function health(): Promise<Reply> {
+  return getOf("/healthz");
+}
+
+async function withoutStore(): Promise<Reply> {
+  const probe = spyOn(at.gateway.store, "requireReadable").mockImplementation(() => {
+    throw new Error("no such table");
+  });
+  try {
+    return await health();
+  } finally {
+    probe.mockRestore();
+  }
+}
+
+function foreignHost(path: string): Promise<Reply> {
+  return call(at.gateway, undefined, { path, headers: { host: "a/b" } });
+}
+
+async function draining(work: () => Promise<Reply>): Promise<Reply> {
+  at.gateway.app.isDraining = true;
+  try {
+    return await work();
+  } finally {
+    at.gateway.app.isDraining = false;
+  }
+}
+
+/** The second answer to a key that may ask once in a minute. */
+async function tooOften(
+  ask: (key: TestKey) => Promise<Reply>,
+  answer?: ProviderAnswer,
+): Promise<Reply> {
+  if (answer !== undefined) at.provider.answer = answer;
+  const key = at.gateway.key({ requestsPerMinute: 1 });
+  expect((await ask(key)).status).toBe(200);
+  return ask(key);
+}
+
+/** The answer to a request while another one holds the money of its account. */
+async function whileHeld(ask: (key: TestKey) => Promise<Reply>): Promise<Reply> {
+  const { body } = await ask(at.gateway.key({ balance: 0n }));
+  const { required_rub } = (body as { error: { required_rub: string } }).error;
+  const key = at.gateway.key({ balance: parseRoubles(required_rub) ?? 0n });
+  const go = Promise.withResolvers<void>();
+  at.provider.answer = async (peer, request) => {
+    await go.promise;
+    await refusal(500)(peer, request);
+  };
+  const sent = at.provider.requests.length;
+  const first = ask(key);
+  await at.provider.request(sent);
+  const reply = await ask(key);
+  expect(reply.body).toMatchObject({ error: { code: "balance_held", required_rub } });
+  go.resolve();
+  await first;
+  return reply;
+}
+
+describe("what the gateway answers is what the description says", () => {
+  test.each(cases)("%s %d", async (operation, status, work) => {
+    const reply = await work();
+    expect(reply.status).toBe(status);
+    // A provider's own answer may hold anything.
+    const strictly = status !== 200 || operation.startsWith("GET /v1/");
+    const description = await described();
+    expect(differences(description, operation, reply, strictly)).toEqual([]);
+  });
+
+  test("and every answer that it describes is among these", async () => {
+    const { operations } = await described();
+    const answers = [...operations].flatMap(([operation, { responses }]) =>
+      Object.keys(responses).map((status) => `${operation} ${status}`),
+    );
+    const tried = new Set(cases.map(([operation, status]) => `${operation} ${status}`));
+    expect(answers.toSorted()).toEqual([...tried].toSorted());
+  });
+
+  test("an answer in JSON says what it cost", async () => {
+    at.provider.answer = usual;
+    const reply = await chat(at.gateway, at.gateway.key());
+    expect(reply.headers.get("x-tollgate-cost-rub")).toBe("0.0018025");
+    const { answer } = await described();
+    expect(answer("POST /v1/chat/completions", 200).headers).toHaveProperty("x-tollgate-cost-rub");
+  });
+});
+
+describe("the events of a chat are what the description says of a ChatChunk", () => {
+  test.each<[string, ProviderAnswer, object]>([
+    ["with usage", usual, { stream: true, stream_options: { include_usage: true } }],
+    ["without usage", usual, { stream: true }],
+    ["that fails", stream(helloEvent), { stream: true }],
+  ])("%s", async (_, answer, changes) => {
+    at.provider.answer = answer;
+    const chunks = chunksOf(await chat(at.gateway, at.gateway.key(), changes));
+    expect(chunks.length).toBeGreaterThan(1);
+    const { complaints } = await described();
+    for (const chunk of chunks) expect(complaints("ChatChunk", chunk, true)).toEqual([]);
+  });
+});
+
+describe("a gateway that lets no unlisted field pass answers with described fields alone", () => {
+  const more = { reasoning_content: "hm", refusal: null };
+  const answer = json(completion({ system_fingerprint: "fp", choices: [choice(more)] }));
+
+  test("in JSON", async () => {
+    strict.provider.answer = answer;
+    const reply = await chat(strict.gateway, strict.gateway.key());
+    const { complaints } = await described();
+    expect(complaints("ChatAnswer", reply.body, true)).toEqual([]);
+  });
+
+  test("and one that forwards them is described too", async () => {
+    at.provider.answer = answer;
+    const { body } = await chat(at.gateway, at.gateway.key());
+    const { complaints } = await described();
+    expect(complaints("ChatAnswer", body)).toEqual([]);
+    expect(complaints("ChatAnswer", body, true)).not.toEqual([]);
+  });
+});
+
+describe("the description refuses", () => {
+  const error = { message: "no", type: "provider_error" };
+  test.each<[string, unknown]>([
+    ["ErrorBody", { error: { ...error, type: "server_error" } }],
+    ["ErrorBody", error],
+    ["BillingError", { error: { message: "insufficient balance", type: "billing_error" } }],
+    ["AuthError", { error }],
+    ["ChatAnswer", completion({ choices: [] })],
+    ["ChatAnswer", completion({ choices: [choice({ content: null })] })],
+    ["ChatAnswer", completion({ usage: undefined })],
+    ["ChatChunk", completion()],
+    ["Model", { id: "small", object: "model", created: 1, owned_by: "x", rub_input_per_1m: 0.5 }],
+    ["Roubles", "1.50"],
+    ["Roubles", 1],
+  ])("as %s %j", async (name, value) => {
+    const { complaints } = await described();
+    expect(complaints(name, value)).not.toEqual([]);
+  });
+});

@@ -1,0 +1,70 @@
+import { describe, expect, test } from "bun:test";
+import { lazy } from "../../../src/lib/lazy.ts";
+import { responsesRows } from "../../contract/responsesRows.ts";
+import { describedBy } from "../../support/gateway/apiDescription.ts";
+import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { fields, openFields, type FieldRow } from "../chat/fieldRows.ts";
+
+const at = openOneModelBefore();
+const described = lazy(() => describedBy(at.gateway));
+
+/** What the gateway refuses beyond the schemas, and how the description says it. */
+const saidInWords: readonly (readonly [message: RegExp, words: string])[] = [
+  [/ must not differ$/, "two different bounds of the answer's tokens"],
+  [/^\w+ is not supported, use \w+$/, "another server's name for a bound or for `n`"],
+  [/^(?:background|deferred) is not supported$/, "`background` and `deferred` other than false"],
+  [/^cache_control beyond 5m is not supported$/, "a `cache_control` with a `ttl` beyond `5m`"],
+  [/^service_tier is not supported$/, "`service_tier` other than `auto` and `default`"],
+  [
+    /^(?:models|route|provider|plugins|web_search_options|speed) is not supported$/,
+    "further fields that the operator names",
+  ],
+];
+
+const saidOfChats: typeof saidInWords = [
+  [/^\S*[A-Z\u212a]\S* is not supported$/, "a known field in other letters (`Model`)"],
+  [/\.text (?:is required|must be a string)$/, "required where the type is `text`"],
+  [
+    /^messages\[\d\]\.content (?:is required|must be a string or an array of parts)$/,
+    "Required, but that an assistant's message with `tool_calls`",
+  ],
+];
+
+const saidOfResponses: typeof saidInWords = [
+  [/^request_id is not supported$/, "Only `request_id` is refused"],
+  [
+    /^(?:prompt|prompt\.id|prompt_cache_options\.comparison_response_id|conversation|conversation\.id|id|file_id|vector_store_ids|container) must be a string(?: or an object with an id)?$/,
+    "Stored objects that the request names",
+  ],
+];
+
+const responsesBodies = responsesRows.map(([fields, message]): FieldRow => [
+  { model: "m", ...fields },
+  message,
+]);
+
+/** What is tried, as it comes from JSON, which has no undefined members. */
+const rows = [
+  ["ChatRequest", [...fields, ...openFields], [...saidInWords, ...saidOfChats]],
+  ["ResponsesRequest", responsesBodies, [...saidInWords, ...saidOfResponses]],
+] as const;
+
+describe.each(rows)("%s", (schema, bodies, beyond) => {
+  test.each(bodies.map(([body, message]) => [message ?? "accepted", body] as const))(
+    "%s: %j",
+    async (message, body) => {
+      const { complaints } = await described();
+      const isRefused = complaints(schema, JSON.parse(JSON.stringify(body))).length > 0;
+      const isBeyond = beyond.some(([refusal]) => refusal.test(message));
+      expect(isRefused).toBe(message !== "accepted" && !isBeyond);
+    },
+  );
+
+  test("is accompanied by words for what no schema says", async () => {
+    const { text } = await described();
+    for (const [refusal, words] of beyond) {
+      expect(bodies.some(([, message]) => refusal.test(message ?? ""))).toBe(true);
+      expect(text).toContain(words);
+    }
+  });
+});

@@ -1,0 +1,223 @@
+import { describe, expect, test } from "bun:test";
+import {
+  doneEvent,
+  helloEvent,
+  stopEvent,
+  streamed,
+  usual,
+} from "../../support/provider/chatAnswers.ts";
+import {
+  call,
+  chat,
+  expectRefusal,
+  openChat,
+  type DemoError,
+} from "../../support/gateway/chatCalls.ts";
+import { costlyModels, prices } from "../../support/gateway/gatewayConfig.ts";
+import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { responds } from "../../support/provider/responsesAnswers.ts";
+import { respond } from "../../support/gateway/responsesCalls.ts";
+import {
+  cut,
+  piece,
+  raw,
+  refusal,
+  streamEnd,
+  streamHead,
+} from "../../support/provider/scriptedProvider.ts";
+import type { TestKey } from "../../support/gateway/testApp.ts";
+import { until } from "../../support/until.ts";
+
+const at = openBefore(["local"], costlyModels("small", "old"));
+const provider = at.providers.local;
+
+const noRequest: DemoError = [404, "invalid_request_error", "request not found"];
+
+function ask(key: TestKey, id: string) {
+  return call(at.gateway, key, { path: `/v1/requests/${id}` });
+}
+
+async function receipt(key: TestKey, id: string): Promise<Record<string, unknown>> {
+  const { status, body } = await ask(key, id);
+  expect(status).toBe(200);
+  return body as Record<string, unknown>;
+}
+
+/** All of a usual chat's receipt. */
+function usualReceipt(key: TestKey, id: string): Record<string, unknown> {
+  return {
+    id,
+    at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+    key_id: key.id,
+    endpoint: "chat",
+    model: "small",
+    stream: false,
+    status: "done",
+    prompt_tokens: 20,
+    cached_tokens: 5,
+    cache_write_tokens: 3,
+    completion_tokens: 7,
+    estimated: false,
+    cost_rub: "0.0018025",
+    refunded_rub: "0",
+    rub_input_per_1m: prices.input,
+    rub_output_per_1m: prices.output,
+    rub_cached_input_per_1m: prices.cachedInput,
+    rub_cache_write_per_1m: prices.cacheWrite,
+    duration_ms: expect.any(Number),
+    first_byte_ms: null,
+  };
+}
+
+const unbilled = {
+  prompt_tokens: 0,
+  cached_tokens: 0,
+  cache_write_tokens: 0,
+  completion_tokens: 0,
+  cost_rub: "0",
+};
+
+describe("GET /v1/requests/{id}", () => {
+  test("is the receipt of an answer that the client has just seen, JSON or stream", async () => {
+    provider.answer = usual;
+    const key = at.gateway.key();
+    const { id } = await chat(at.gateway, key);
+    const whole = usualReceipt(key, id);
+    expect(await receipt(key, id)).toEqual(whole);
+    const stream = await chat(at.gateway, key, { stream: true });
+    const ofStream = await receipt(key, stream.id);
+    expect(ofStream).toEqual({
+      ...whole,
+      id: stream.id,
+      stream: true,
+      first_byte_ms: expect.any(Number),
+    });
+    expect(Number(ofStream["first_byte_ms"])).toBeLessThanOrEqual(Number(ofStream["duration_ms"]));
+  });
+
+  test("is there for the responses interface, and for an answer that was estimated", async () => {
+    provider.answer = responds();
+    const key = at.gateway.key();
+    const { id } = await respond(at.gateway, key);
+    expect(await receipt(key, id)).toMatchObject({ endpoint: "responses", status: "done" });
+    provider.answer = raw(streamHead, piece(helloEvent));
+    const open = await openChat(at.gateway, key, { stream: true });
+    await open.seen("Hello");
+    open.leave();
+    await at.gateway.records(key, 2);
+    expect(await receipt(key, open.id)).toMatchObject({ status: "cancelled", estimated: true });
+  });
+
+  test("says of a request that failed that nothing was charged, and not at whom", async () => {
+    provider.answer = refusal(500);
+    const key = at.gateway.key();
+    const { id, status } = await chat(at.gateway, key);
+    expect(status).toBe(502);
+    const failed = { ...unbilled, status: "failed" };
+    expect(await receipt(key, id)).toEqual({ ...usualReceipt(key, id), ...failed });
+  });
+
+  test("says the same of an answer that broke off, whose cost for the operator nobody knows", async () => {
+    provider.answer = cut("fin", streamHead, piece(helloEvent));
+    const key = at.gateway.key();
+    const { id } = await chat(at.gateway, key, { stream: true });
+    expect(await receipt(key, id)).toMatchObject({ ...unbilled, status: "failed" });
+    expect(at.gateway.store.requests.find(id)?.operatorCost).toBeNull();
+  });
+
+  test("says of one that is under way that it runs", async () => {
+    const go = Promise.withResolvers<void>();
+    provider.answer = async (peer, request) => {
+      await raw(streamHead, piece(helloEvent))(peer, request);
+      await go.promise;
+      await raw(piece(stopEvent), piece(doneEvent), streamEnd)(peer, request);
+    };
+    const key = at.gateway.key();
+    const open = await openChat(at.gateway, key, { stream: true });
+    await open.seen("Hello");
+    await until("it is in the books", () => at.gateway.store.requests.find(open.id) !== undefined);
+    const seen = await receipt(key, open.id);
+    go.resolve();
+    const running = { ...unbilled, status: "running", stream: true, duration_ms: null };
+    expect(seen).toEqual({ ...usualReceipt(key, open.id), ...running });
+    await at.gateway.records(key, 1);
+  });
+
+  test("tells what was given back so far, and leaves the cost as it was", async () => {
+    provider.answer = usual;
+    const key = at.gateway.key();
+    const { id } = await chat(at.gateway, key);
+    const other = await chat(at.gateway, key);
+    for (const [amount, refunded] of [
+      [500_000n, "0.0005"],
+      [300_000n, "0.0008"],
+      [null, "0.0018025"],
+    ] as const) {
+      const actor = { name: "tester", at: Date.now() };
+      at.gateway.store.admin.refund(actor, { request: id, amount, ref: null, note: null });
+      const whole = { ...usualReceipt(key, id), refunded_rub: refunded };
+      expect(await receipt(key, id)).toEqual(whole);
+    }
+    expect(await receipt(key, other.id)).toEqual(usualReceipt(key, other.id));
+  });
+
+  test("is for every key of the account, also when its model is gone", async () => {
+    provider.answer = usual;
+    const key = at.gateway.key();
+    const { id } = await chat(at.gateway, key, { model: "old" });
+    const local = `http://127.0.0.1:${provider.port}/v1`;
+    await at.gateway.reload(costlyModels("small")({ local }));
+    const second = at.gateway.key({ account: key.account, balance: 0n, models: ["small"] });
+    expect(await receipt(second, id)).toEqual({ ...usualReceipt(key, id), model: "old" });
+    await at.gateway.reload(costlyModels("small", "old")({ local }));
+  });
+});
+
+describe("a request that is not to be had", () => {
+  test("is another account's in the same words as one that never was", async () => {
+    provider.answer = streamed;
+    const [alice, bob] = [at.gateway.key(), at.gateway.key()];
+    const { id } = await chat(at.gateway, alice, { stream: true });
+    expectRefusal(await ask(bob, id), noRequest);
+    expectRefusal(await ask(bob, `${id.slice(0, -1)}${id.endsWith("0") ? "1" : "0"}`), noRequest);
+    expect((await ask(alice, id)).status).toBe(200);
+  });
+
+  test.each([
+    "",
+    "req_",
+    "unknown",
+    "%",
+    "%zz",
+    "%00",
+    "req_1%27%20OR%20%271%27=%271",
+    "req_%",
+    "*",
+    "a/b",
+    "req_00000000000000000000",
+    "ж",
+    "x".repeat(200),
+  ])("is no %j", async (id) => {
+    expectRefusal(await ask(at.gateway.key(), id), noRequest);
+  });
+
+  test("is the same id in another case, with a slash behind it, or quoted", async () => {
+    provider.answer = usual;
+    const key = at.gateway.key();
+    const { id } = await chat(at.gateway, key);
+    for (const other of [id.toUpperCase(), `${id}/`, `${id}/x`, `"${id}"`, `${id}%00`, ` ${id}`]) {
+      expectRefusal(await ask(key, encodeURI(other)), noRequest);
+    }
+    expect((await ask(key, `${id}?by=day`)).status).toBe(200);
+  });
+
+  test("is one whose record was folded", async () => {
+    provider.answer = usual;
+    const key = at.gateway.key();
+    const { id } = await chat(at.gateway, key);
+    expect((await ask(key, id)).status).toBe(200);
+    const before = at.gateway.clock.epochMs() + 60_000;
+    await at.gateway.app.gateway.writer.write({ kind: "fold", before });
+    expectRefusal(await ask(key, id), noRequest);
+  });
+});

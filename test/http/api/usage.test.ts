@@ -1,0 +1,257 @@
+import { describe, expect, test } from "bun:test";
+import { DAY_MS } from "../../../src/lib/time.ts";
+import { helloEvent, usual } from "../../support/provider/chatAnswers.ts";
+import { call, chat, expectRefusal, openChat } from "../../support/gateway/chatCalls.ts";
+import { costlyModels } from "../../support/gateway/gatewayConfig.ts";
+import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { piece, raw, refusal, streamHead } from "../../support/provider/scriptedProvider.ts";
+import type { TestKey } from "../../support/gateway/testApp.ts";
+import { until } from "../../support/until.ts";
+
+const at = openBefore(["local"], costlyModels("small", "large"));
+const provider = at.providers.local;
+
+/** Behind a turn that took so long by the clock there are 400 ms of rest. */
+const TURN_MS = 100;
+
+/** Puts the clock to the noon of the next day, so that no test is at two days. */
+function nextNoon(): void {
+  const now = at.gateway.clock.epochMs();
+  at.gateway.clock.advance(DAY_MS - (now % DAY_MS) + DAY_MS / 2);
+}
+
+/** The date of so many days before the clock's. */
+function daysBack(count: number): string {
+  const atMs = at.gateway.clock.epochMs() - count * DAY_MS;
+  return new Date(atMs).toISOString().slice(0, "2026-01-01".length);
+}
+
+function ask(key: TestKey, query = "") {
+  return call(at.gateway, key, { path: `/v1/usage${query}` });
+}
+
+async function usage(key: TestKey, query = ""): Promise<unknown> {
+  const { status, body } = await ask(key, query);
+  expect(status).toBe(200);
+  const { object, data, ...others } = body as { object: string; data: unknown };
+  expect([object, others]).toEqual(["list", {}]);
+  return data;
+}
+
+const once = {
+  requests: 1,
+  prompt_tokens: 20,
+  cached_tokens: 5,
+  cache_write_tokens: 3,
+  completion_tokens: 7,
+  cost_rub: "0.0018025",
+  failed: 0,
+  refunded_rub: "0",
+};
+const twice = {
+  requests: 2,
+  prompt_tokens: 40,
+  cached_tokens: 10,
+  cache_write_tokens: 6,
+  completion_tokens: 14,
+  cost_rub: "0.003605",
+  failed: 0,
+  refunded_rub: "0",
+};
+
+describe("GET /v1/usage", () => {
+  test("is the account's own by day, or by model, of all its keys and of nobody else", async () => {
+    provider.answer = usual;
+    nextNoon();
+    const key = at.gateway.key();
+    const second = at.gateway.key({ account: key.account, balance: 0n });
+    const other = at.gateway.key();
+    await chat(at.gateway, key);
+    await chat(at.gateway, second, { stream: true });
+    await chat(at.gateway, other, { model: "large" });
+    nextNoon();
+    await chat(at.gateway, key, { model: "large" });
+    provider.answer = refusal(500);
+    await chat(at.gateway, second, { model: "large" });
+    const days = [
+      { day: daysBack(1), ...twice },
+      { day: daysBack(0), ...once, requests: 2, failed: 1 },
+    ];
+    const models = [
+      { model: "large", ...once, requests: 2, failed: 1 },
+      { model: "small", ...twice },
+    ];
+    for (const either of [key, second]) {
+      expect(await usage(either)).toEqual(days);
+      expect(await usage(either, "?by=day&since=1d")).toEqual(days);
+      expect(await usage(either, "?by=model")).toEqual(models);
+      expect(await usage(either, "?by=model&since=0d")).toEqual([models[0]]);
+      expect(await usage(either, "?by=model&until=0d")).toEqual([models[1]]);
+      expect(await usage(either, `?since=${daysBack(1)}&until=${daysBack(0)}`)).toEqual([days[0]]);
+      expect(await usage(either, `?since=${daysBack(0)}`)).toEqual([days[1]]);
+      expect(await usage(either, "?until=1d")).toEqual([]);
+    }
+    expect(await usage(other)).toEqual([{ day: daysBack(1), ...once }]);
+    expect(await usage(other, "?by=model")).toEqual([{ model: "large", ...once }]);
+    expect(await usage(at.gateway.key())).toEqual([]);
+  });
+
+  test("counts a request that runs, and the whole of it once it is charged", async () => {
+    nextNoon();
+    const key = at.gateway.key();
+    provider.answer = usual;
+    await chat(at.gateway, key);
+    provider.answer = raw(streamHead, piece(helloEvent));
+    const open = await openChat(at.gateway, key, { stream: true });
+    await open.seen("Hello");
+    await until("it is in the books", () => at.gateway.store.requests.find(open.id) !== undefined);
+    const day = daysBack(0);
+    expect(await usage(key)).toEqual([{ day, ...once, requests: 2 }]);
+    expect(await usage(key, "?by=model")).toEqual([{ model: "small", ...once, requests: 2 }]);
+    open.leave();
+    await at.gateway.records(key, 2);
+    expect(await usage(key)).toMatchObject([{ day, requests: 2, failed: 0, prompt_tokens: 22 }]);
+  });
+
+  test("goes back 30 days unless asked otherwise, and a year at most, however old the records", async () => {
+    provider.answer = usual;
+    nextNoon();
+    const key = at.gateway.key();
+    await chat(at.gateway, key);
+    for (let day = 1; day < 30; day += 1) nextNoon();
+    expect(await usage(key)).toEqual([{ day: daysBack(29), ...once }]);
+    nextNoon();
+    expect(await usage(key)).toEqual([]);
+    expect(await usage(key, "?since=30d")).toEqual([{ day: daysBack(30), ...once }]);
+    const before = at.gateway.clock.epochMs();
+    await at.gateway.app.gateway.writer.write({ kind: "fold", before });
+    expect(await usage(key, "?since=365d")).toEqual([{ day: daysBack(30), ...once }]);
+    expect((await ask(key, "?since=366d")).status).toBe(400);
+  });
+
+  test("keeps a model that is gone, and says what was given back beside its cost", async () => {
+    provider.answer = usual;
+    nextNoon();
+    const key = at.gateway.key();
+    const { id } = await chat(at.gateway, key, { model: "large" });
+    const local = `http://127.0.0.1:${provider.port}/v1`;
+    await at.gateway.reload(costlyModels("small")({ local }));
+    const refunding = { request: id, amount: null, ref: null, note: null };
+    at.gateway.store.admin.refund({ name: "tester", at: Date.now() }, refunding);
+    expect(await usage(key, "?by=model")).toEqual([
+      { model: "large", ...once, refunded_rub: once.cost_rub },
+    ]);
+    await at.gateway.reload(costlyModels("small", "large")({ local }));
+  });
+
+  test.each([
+    ["?by=provider", "by must be one of: day, model"],
+    ["?by=key", "by must be one of: day, model"],
+    ["?by=day&by=model", "by stands twice"],
+    ["?account=somebody", "only the parameters by, since and until are accepted"],
+    [
+      "?since=24h",
+      "since must be a date such as 2026-11-01, or a number of days back from today such as 7d",
+    ],
+    [
+      "?until=%zz",
+      "until must be a date such as 2026-11-01, or a number of days back from today such as 7d",
+    ],
+    ["?since=2026-11-01&until=2026-11-01", "since must be earlier than until"],
+    ["?since=2020-01-01", "since and until must be at most 366 days apart"],
+  ])("refuses %s in words, and leaves the key's place free", async (query, message) => {
+    const key = at.gateway.key({ concurrentRequests: 1 });
+    expectRefusal(await ask(key, query), [400, "invalid_request_error", message]);
+    expect(await usage(key)).toEqual([]);
+    expect(at.gateway.app.requests.open).toBe(0);
+  });
+
+  /** Takes a turn that is followed by so long a rest that whatever comes meanwhile waits. */
+  async function whileOthersWait<T>(work: () => Promise<T>): Promise<T> {
+    const { app, clock } = at.gateway;
+    const taken = Promise.withResolvers<void>();
+    const fairQueue = app.fairQueue.run(
+      0,
+      (function* (): Generator<undefined, void> {
+        clock.advance(TURN_MS);
+        taken.resolve();
+        yield;
+      })(),
+    );
+    await taken.promise;
+    const done = await work();
+    await fairQueue;
+    return done;
+  }
+
+  test("takes one of the key's places until it is told", async () => {
+    const key = at.gateway.key({ concurrentRequests: 1 });
+    const replies = await whileOthersWait(() => Promise.all([ask(key), ask(key)]));
+    const [told, refused] = replies.toSorted((one, other) => one.status - other.status);
+    expect(told?.status).toBe(200);
+    expect(refused?.status).toBe(429);
+    expect(await usage(key)).toEqual([]);
+  });
+
+  test("is not summed up on for a client that has left", async () => {
+    const key = at.gateway.key();
+    const client = new AbortController();
+    await whileOthersWait(async () => {
+      const headers = { authorization: `Bearer ${key.key}` };
+      const left = fetch(`${at.gateway.url}/v1/usage`, { headers, signal: client.signal });
+      await until("it is asked for", () => at.gateway.app.requests.open === 1);
+      client.abort();
+      expect(await left.catch((error: unknown) => error)).toBeInstanceOf(Error);
+    });
+    await until("it is over", () => at.gateway.app.requests.open === 0);
+    const line = at.gateway.log.findLast(({ path }) => path === "/v1/usage");
+    expect(line).toMatchObject({ account: key.account, status: 400 });
+  });
+
+  test("is a 502 for a gateway whose time to drain is over", async () => {
+    const { inFlight } = at.gateway.app.gateway;
+    const key = at.gateway.key();
+    const reply = await whileOthersWait(async () => {
+      const asked = ask(key);
+      await until("it is asked for", () => at.gateway.app.requests.open === 1);
+      inFlight.isAborting = true;
+      return asked;
+    }).finally(() => (inFlight.isAborting = false));
+    expectRefusal(reply, [502, "provider_error", "service temporarily unavailable"]);
+    expect(await usage(key)).toEqual([]);
+  });
+
+  test("is summed up four times at once for an account, not more often", async () => {
+    const key = at.gateway.key();
+    const other = at.gateway.key();
+    const [fifth, ...four] = await whileOthersWait(async () => {
+      const asked = Array.from({ length: 5 }, () => ask(key));
+      asked.push(ask(other));
+      const replies = await Promise.all(asked);
+      expect(replies.pop()?.status).toBe(200);
+      return replies.toSorted((one, another) => another.status - one.status);
+    });
+    expect([fifth?.status, fifth?.body]).toEqual([
+      429,
+      { error: { message: "rate limit exceeded", type: "rate_limit_error" } },
+    ]);
+    expect(fifth?.headers.get("retry-after")).toBe("1");
+    expect(four.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+    expect(await usage(key)).toEqual([]);
+  });
+});
+
+test("nothing that a client is told names a provider, or what the operator pays", async () => {
+  provider.answer = usual;
+  nextNoon();
+  const key = at.gateway.key();
+  const { id } = await chat(at.gateway, key);
+  const paths = ["/v1/account", "/v1/usage", "/v1/usage?by=model", `/v1/requests/${id}`];
+  for (const path of paths) {
+    const { text } = await call(at.gateway, key, { path });
+    expect(text).toContain("0.0018025".slice(0, 5));
+    for (const secret of ["local", "provider", "operator", "own", "write_off", "hold_", key.key]) {
+      expect([path, secret, text.includes(secret)]).toEqual([path, secret, false]);
+    }
+  }
+});

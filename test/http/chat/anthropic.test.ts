@@ -1,0 +1,303 @@
+import { describe, expect, test } from "bun:test";
+import {
+  begunMessage,
+  endEvent,
+  message,
+  messageEvent,
+  messageUsage,
+  overloadedEvent,
+  pingEvent,
+  startEvent,
+  stopEvent,
+  textEvent,
+  usualMessage,
+} from "../../support/provider/anthropicAnswers.ts";
+import { usual } from "../../support/provider/chatAnswers.ts";
+import { chat, chunksOf, expectRefusal, noProvider } from "../../support/gateway/chatCalls.ts";
+import { costOf } from "../../support/gateway/gatewayConfig.ts";
+import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import {
+  json,
+  stream,
+  text,
+  type ProviderAnswer,
+} from "../../support/provider/scriptedProvider.ts";
+
+const apiKey = "sk-ant-0123456789abcdef";
+const route = { provider: "claude", model: "claude-sonnet-4-5", responses: false };
+
+const at = openBefore(["claude", "other"], ({ claude, other }) => ({
+  providers: {
+    claude: { base_url: claude, kind: "anthropic", api_key: apiKey },
+    headed: {
+      base_url: claude,
+      kind: "anthropic",
+      api_key: apiKey,
+      "headers.anthropic-version": "2099-01-01",
+      "headers.anthropic-beta": "context-1m-2025-08-07",
+    },
+    other: { base_url: other },
+  },
+  models: [
+    { id: "small", routes: [route] },
+    { id: "headed", routes: [{ ...route, provider: "headed" }] },
+    { id: "saved", routes: [route, { provider: "other" }] },
+  ],
+}));
+
+const asked = { messages: [{ role: "user", content: "hello" }] };
+const exact = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
+const streaming = { stream: true, stream_options: { include_usage: true } };
+const shown = {
+  prompt_tokens: 20,
+  completion_tokens: 7,
+  total_tokens: 27,
+  prompt_tokens_details: { cached_tokens: 5, cache_write_tokens: 3 },
+};
+
+/** An error in the form of https://platform.claude.com/docs/en/api/errors. */
+function refused(status: number, type: string, words: string): ProviderAnswer {
+  return json({ type: "error", error: { type, message: words } }, { status });
+}
+
+describe("a model of a provider of the kind anthropic", () => {
+  test("answers in JSON, and is paid exactly, with the prices of its cache", async () => {
+    at.providers.claude.answer = usualMessage;
+    const key = at.gateway.key();
+    const reply = await chat(at.gateway, key, asked);
+    expect(reply.body).toMatchObject({
+      object: "chat.completion",
+      model: "small",
+      choices: [
+        {
+          index: 0,
+          finish_reason: "stop",
+          message: { role: "assistant", content: "Hello there" },
+        },
+      ],
+      usage: shown,
+    });
+    expect(reply.text).not.toContain("provider");
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { status: "done", estimated: false, charge: exact, cachedTokens: 5, cacheWriteTokens: 3 },
+    ]);
+    expect(at.gateway.balance(key)).toBe(100_000_000_000n - exact);
+  });
+
+  test("answers as a stream, and is paid exactly by its last figures", async () => {
+    at.providers.claude.answer = usualMessage;
+    const key = at.gateway.key();
+    const chunks = chunksOf(await chat(at.gateway, key, { ...asked, ...streaming }));
+    expect(chunks.map(({ choices }) => choices)).toEqual([
+      [{ index: 0, delta: { role: "assistant" }, finish_reason: null }],
+      [{ index: 0, delta: { content: "Hello" }, finish_reason: null }],
+      [{ index: 0, delta: { content: " there" }, finish_reason: null }],
+      [{ index: 0, delta: {}, finish_reason: "stop" }],
+    ]);
+    expect(chunks.at(-1)).toMatchObject({ usage: shown });
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { status: "done", estimated: false, charge: exact },
+    ]);
+  });
+
+  test("is asked at its own path, with its own headers and nothing of the client's", async () => {
+    at.providers.claude.answer = usualMessage;
+    await chat(at.gateway, at.gateway.key(), { ...asked, max_tokens: 50 });
+    const [request] = at.providers.claude.requests;
+    expect(request?.requestLine).toBe("POST /v1/messages HTTP/1.1");
+    expect(Object.fromEntries(request?.headers ?? [])).toMatchObject({
+      "x-api-key": apiKey,
+      "anthropic-version": "2023-06-01",
+      "content-type": "application/json",
+    });
+    expect(request?.text.toLowerCase()).not.toContain("authorization");
+    expect(request?.json).toEqual({
+      model: "claude-sonnet-4-5",
+      max_tokens: 50,
+      messages: [{ role: "user", content: [{ type: "text", text: "hello" }] }],
+    });
+  });
+
+  test("is always given a bound", async () => {
+    at.providers.claude.answer = usualMessage;
+    await chat(at.gateway, at.gateway.key(), asked);
+    expect(at.providers.claude.requests[0]?.json).toMatchObject({ max_tokens: 1000 });
+  });
+
+  test("cannot answer twice: the next route does, and without one it is the caller's to know", async () => {
+    at.providers.other.answer = usual;
+    const key = at.gateway.key();
+    expect((await chat(at.gateway, key, { ...asked, model: "saved", n: 2 })).status).toBe(200);
+    expectRefusal(await chat(at.gateway, key, { ...asked, n: 2 }), [
+      400,
+      "invalid_request_error",
+      "n is not supported by this model's provider",
+    ]);
+    expect(at.providers.claude.requests).toEqual([]);
+  });
+
+  test("is not the reason to refuse what another route will answer again", async () => {
+    at.providers.other.answer = json({}, { status: 429, headers: { "retry-after": "7" } });
+    const ask = { ...asked, model: "saved", n: 2 };
+    expect((await chat(at.gateway, at.gateway.key(), ask)).status).toBe(502);
+    const reply = await chat(at.gateway, at.gateway.key(), ask);
+    expect([reply.status, reply.headers.get("retry-after")]).toEqual([502, "7"]);
+  });
+
+  test("says what is wrong with a request", async () => {
+    const words = "max_tokens: 999999 > 64000, which is the maximum allowed";
+    at.providers.claude.answer = refused(400, "invalid_request_error", words);
+    expectRefusal(await chat(at.gateway, at.gateway.key(), { ...asked, model: "saved" }), [
+      400,
+      "invalid_request_error",
+      words,
+    ]);
+  });
+});
+
+describe("a provider of the kind anthropic that fails before content", () => {
+  const failures: readonly (readonly [string, ProviderAnswer, boolean, string])[] = [
+    ["529, JSON", refused(529, "overloaded_error", "Overloaded"), false, "status 529"],
+    ["529, stream", refused(529, "overloaded_error", "Overloaded"), true, "status 529"],
+    [
+      "its account is empty",
+      refused(400, "invalid_request_error", "Your credit balance is too low to access the API."),
+      false,
+      "status 400",
+    ],
+    ["an error for an answer", json({ type: "error", error: {} }), false, "reported failure"],
+    ["no message", json({ type: "message" }), false, "invalid answer"],
+    ["an error for the first event", stream(overloadedEvent), true, "reported failure"],
+    [
+      "an error behind the start",
+      stream(startEvent, pingEvent, overloadedEvent),
+      true,
+      "reported failure",
+    ],
+    ["a stream that only starts", stream(startEvent, pingEvent), true, "empty answer"],
+    ["HTML", text("<html>", { type: "text/html" }), false, "invalid answer"],
+  ];
+
+  test.each(failures)("%s: the next route answers", async (_, answer, isStream, outcome) => {
+    at.providers.claude.answer = answer;
+    at.providers.other.answer = usual;
+    const key = at.gateway.key();
+    const reply = await chat(at.gateway, key, { ...asked, model: "saved", stream: isStream });
+    expect(reply.status).toBe(200);
+    expect(reply.text).toContain("Hello");
+    expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([
+      { provider: "claude", outcome },
+      { provider: "other", outcome: "ok" },
+    ]);
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ provider: "other", charge: exact }]);
+  });
+
+  test.each(failures)(
+    "%s, and no other route: 502, free of charge",
+    async (_, answer, isStream) => {
+      at.providers.claude.answer = answer;
+      const key = at.gateway.key();
+      const reply = await chat(at.gateway, key, { ...asked, stream: isStream });
+      // An empty account puts the provider aside for a while, of which a header speaks.
+      const [status, type, words] = noProvider;
+      expect([reply.status, reply.body]).toEqual([status, { error: { message: words, type } }]);
+      expect(at.gateway.balance(key)).toBe(100_000_000_000n);
+    },
+  );
+});
+
+describe("a stream of the kind anthropic that fails after content", () => {
+  test.each<[string, ProviderAnswer]>([
+    ["an error", begunMessage(overloadedEvent)],
+    ["an end without a reason", begunMessage(stopEvent)],
+    ["an end in the middle", begunMessage()],
+    ["nonsense", begunMessage("event: content_block_delta\ndata: {\n\n")],
+  ])("%s: one chunk says so, and nothing is charged", async (_, answer) => {
+    at.providers.claude.answer = answer;
+    at.providers.other.answer = usual;
+    const key = at.gateway.key();
+    const chunks = chunksOf(
+      await chat(at.gateway, key, { ...asked, model: "saved", stream: true }),
+    );
+    expect(chunks.at(-1)).toMatchObject({
+      choices: [{ index: 0, delta: {}, finish_reason: "error" }],
+      error: { message: "upstream provider failure", type: "provider_error" },
+    });
+    expect(JSON.stringify(chunks)).not.toContain("Overloaded");
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+    expect(at.providers.other.requests).toEqual([]);
+  });
+});
+
+describe("the figures of a stream's start", () => {
+  test.each<[string, unknown]>([
+    ["no usage", null],
+    ["an impossible one", { output_tokens: -7 }],
+  ])(
+    "are believed for the prompt where its end has %s; the answer is estimated",
+    async (_, usage) => {
+      at.providers.claude.answer = begunMessage(textEvent(" there"), endEvent(usage), stopEvent);
+      const key = at.gateway.key();
+      await chat(at.gateway, key, { ...asked, ...streaming });
+      expect(await at.gateway.records(key, 1)).toMatchObject([
+        {
+          status: "done",
+          estimated: true,
+          // "Hello there" is 11 bytes: 3 tokens by the estimate.
+          charge: costOf({ prompt: 20, completion: 3, cached: 5, cacheWrite: 3 }),
+        },
+      ]);
+    },
+  );
+
+  test("are never put above smaller ones of its end", async () => {
+    const start = { ...messageUsage, output_tokens: 500 };
+    at.providers.claude.answer = stream(
+      messageEvent("message_start", { message: message({ content: [], usage: start }) }),
+      textEvent("Hello"),
+      endEvent({ output_tokens: 7 }),
+      stopEvent,
+    );
+    const key = at.gateway.key();
+    await chat(at.gateway, key, { ...asked, stream: true });
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ estimated: false, charge: exact }]);
+  });
+});
+
+test("a thought is estimated once, though it is given back signed as well", async () => {
+  const index = 0;
+  at.providers.claude.answer = stream(
+    startEvent,
+    messageEvent("content_block_start", {
+      index,
+      content_block: { type: "thinking", thinking: "", signature: "" },
+    }),
+    messageEvent("content_block_delta", {
+      index,
+      delta: { type: "thinking_delta", thinking: "x".repeat(400) },
+    }),
+    messageEvent("content_block_delta", {
+      index,
+      delta: { type: "signature_delta", signature: "s".repeat(4000) },
+    }),
+    messageEvent("content_block_stop", { index }),
+    endEvent(null),
+    stopEvent,
+  );
+  const key = at.gateway.key();
+  const chunks = chunksOf(await chat(at.gateway, key, { ...asked, stream: true }));
+  expect(JSON.stringify(chunks)).toContain('"thinking_blocks":[{"type":"thinking","thinking":"xxx');
+  expect(await at.gateway.records(key, 1)).toMatchObject([
+    { estimated: true, promptTokens: 20, completionTokens: 100 },
+  ]);
+});
+
+test("a configured header takes the place of the adapter's", async () => {
+  at.providers.claude.answer = usualMessage;
+  await chat(at.gateway, at.gateway.key(), { ...asked, model: "headed" });
+  expect(Object.fromEntries(at.providers.claude.requests[0]?.headers ?? [])).toMatchObject({
+    "anthropic-version": "2099-01-01",
+    "anthropic-beta": "context-1m-2025-08-07",
+    "x-api-key": apiKey,
+  });
+});

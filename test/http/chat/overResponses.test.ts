@@ -1,0 +1,219 @@
+import { describe, expect, test } from "bun:test";
+import { answered } from "../../support/provider/chatAnswers.ts";
+import { chat, chunksOf, expectRefusal, noProvider } from "../../support/gateway/chatCalls.ts";
+import { costOf } from "../../support/gateway/gatewayConfig.ts";
+import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import {
+  begun,
+  call,
+  choicesOf,
+  endOf,
+  modelsOver,
+  output,
+  shownUsage,
+  textDelta,
+  wholeStream,
+} from "../../support/provider/overResponses.ts";
+import { ended } from "../../support/provider/responsesAnswers.ts";
+import { json, refusal, stream } from "../../support/provider/scriptedProvider.ts";
+
+const at = openBefore(["over", "plain"], ({ over, plain }) => ({
+  providers: { over: { base_url: over, api_key: "sk-of-the-provider" }, plain },
+  models: modelsOver,
+  sections: { api: { refused_tools: ["image_generation"] } },
+}));
+const { over, plain } = at.providers;
+const strict = openBefore(["over", "plain"], ({ over, plain }) => ({
+  providers: { over, plain },
+  models: modelsOver,
+  sections: { api: { unknown_fields: "reject" } },
+}));
+
+const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
+const started = 100_000_000_000n;
+
+describe("a chat over the responses interface", () => {
+  test("is asked in its words, and nothing of it is stored", async () => {
+    over.answer = json(ended());
+    await chat(at.gateway, at.gateway.key(), {
+      messages: [
+        { role: "system", content: "Be." },
+        { role: "user", content: "hello" },
+      ],
+      max_tokens: 77,
+      stop: ["END"],
+      reasoningSummary: "detail",
+      own: 1,
+    });
+    const [request] = over.requests;
+    expect(request?.requestLine).toBe("POST /v1/responses HTTP/1.1");
+    expect(Object.fromEntries(request?.headers ?? [])).toMatchObject({
+      authorization: "Bearer sk-of-the-provider",
+      accept: "application/json",
+    });
+    expect(request?.json).toEqual({
+      model: "m",
+      input: [
+        { role: "system", content: "Be." },
+        { role: "user", content: "hello" },
+      ],
+      max_output_tokens: 77,
+      reasoning: { summary: "detailed" },
+      store: false,
+      own: 1,
+    });
+  });
+
+  test("that has a tool of a refused type is a 400, and nothing is sent", async () => {
+    over.answer = json(ended());
+    const reply = await chat(at.gateway, at.gateway.key(), {
+      tools: [{ type: "image_generation" }],
+    });
+    expectRefusal(reply, [
+      400,
+      "invalid_request_error",
+      "tools of the type image_generation are not supported",
+    ]);
+    expect(over.requests).toHaveLength(0);
+  });
+
+  test("comes home in JSON, and is paid exactly", async () => {
+    over.answer = json(ended("resp_1", { output: [...output, call] }));
+    const key = at.gateway.key();
+    const reply = await chat(at.gateway, key);
+    expect(reply.status).toBe(200);
+    expect(reply.body).toEqual({
+      id: reply.id.replace("req_", "chatcmpl-"),
+      object: "chat.completion",
+      created: 1,
+      model: "small",
+      choices: [
+        {
+          index: 0,
+          finish_reason: "tool_calls",
+          message: {
+            role: "assistant",
+            content: "Hello there",
+            reasoning_content: "Hm.",
+            tool_calls: [
+              { id: "call_1", type: "function", function: { name: "f", arguments: "{}" } },
+            ],
+          },
+        },
+      ],
+      usage: { ...shownUsage, completion_tokens_details: { reasoning_tokens: 2 } },
+    });
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { endpoint: "chat", status: "done", estimated: false, charge: cost },
+    ]);
+    expect(at.gateway.balance(key)).toBe(started - cost);
+  });
+
+  test("comes home as a stream, and is paid exactly", async () => {
+    over.answer = stream(...wholeStream);
+    const key = at.gateway.key();
+    const asking = { stream: true, stream_options: { include_usage: true } };
+    const reply = await chat(at.gateway, key, asking);
+    const chunk = (delta: object, finish_reason: string | null = null) => ({
+      id: reply.id.replace("req_", "chatcmpl-"),
+      object: "chat.completion.chunk",
+      created: 1,
+      model: "small",
+      choices: [{ index: 0, delta, finish_reason }],
+    });
+    expect(chunksOf(reply)).toEqual([
+      chunk({ role: "assistant", reasoning_content: "Hm." }),
+      chunk({ content: "Hello" }),
+      chunk({ content: " there" }),
+      {
+        ...chunk({}, "stop"),
+        usage: { ...shownUsage, completion_tokens_details: { reasoning_tokens: 2 } },
+      },
+    ]);
+    expect(over.requests[0]?.json).toMatchObject({ stream: true });
+    expect(over.requests[0]?.json).not.toHaveProperty("stream_options");
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { status: "done", estimated: false, charge: cost },
+    ]);
+    expect(at.gateway.balance(key)).toBe(started - cost);
+  });
+
+  test.each([
+    ["max_output_tokens", "length"],
+    ["content_filter", "content_filter"],
+  ])("that is incomplete for %s is whole, and paid", async (reason, finish) => {
+    const changes = { status: "incomplete", incomplete_details: { reason }, output };
+    const key = at.gateway.key();
+    over.answer = json(ended("resp_1", changes));
+    expect((await chat(at.gateway, key)).body).toMatchObject({
+      choices: [{ finish_reason: finish }],
+    });
+    over.answer = stream(begun, textDelta("Hello"), endOf("incomplete", changes));
+    const choices = choicesOf(await chat(at.gateway, key, { stream: true }));
+    expect(choices.at(-1)?.finish_reason).toBe(finish);
+    expect(at.gateway.balance(key)).toBe(started - 2n * cost);
+  });
+
+  test.each([false, true])("brings probabilities home, in a stream: %p", async (isStream) => {
+    const logprobs = [{ token: "Hi", logprob: -0.5, bytes: [72, 105], top_logprobs: [] }];
+    const content = [{ type: "output_text", text: "Hi", logprobs }];
+    const said = { output: [{ type: "message", content }] };
+    over.answer = isStream ? stream(begun, endOf("completed", said)) : json(ended("resp_1", said));
+    const reply = await chat(at.gateway, at.gateway.key(), { stream: isStream, logprobs: true });
+    const [choice] = isStream ? choicesOf(reply) : (reply.body as { choices: object[] }).choices;
+    expect(choice).toMatchObject({ logprobs: { content: logprobs, refusal: null } });
+  });
+
+  test("shows a strict client the listed fields alone", async () => {
+    strict.providers.over.answer = json(ended("resp_1", { output: [...output, call] }));
+    const key = strict.gateway.key();
+    const whole = await chat(strict.gateway, key);
+    expect(whole.body).toMatchObject({
+      choices: [{ index: 0, finish_reason: "tool_calls", message: expect.anything() }],
+      usage: shownUsage,
+    });
+    expect(whole.text).not.toMatch(/reasoning|tool_calls":\[/);
+    strict.providers.over.answer = stream(...wholeStream);
+    const reply = await chat(strict.gateway, key, { stream: true });
+    expect(choicesOf(reply).map(({ delta }) => delta)).toEqual([
+      { role: "assistant" },
+      { content: "Hello" },
+      { content: " there" },
+      {},
+    ]);
+    expect(strict.gateway.balance(key)).toBe(started - 2n * cost);
+  });
+});
+
+describe("what the interface cannot say", () => {
+  const message = "n is not supported by this model's provider";
+
+  test("is the next route's", async () => {
+    plain.answer = answered({ usage: { prompt_tokens: 20, completion_tokens: 7 } });
+    const reply = await chat(at.gateway, at.gateway.key(), { model: "paired", n: 2 });
+    expect([reply.status, over.requests.length]).toEqual([200, 0]);
+  });
+
+  test("is no mistake of the caller's where the other route is down", async () => {
+    plain.answer = refusal(500);
+    const key = at.gateway.key();
+    expectRefusal(await chat(at.gateway, key, { model: "paired", n: 2 }), noProvider);
+    expect([at.gateway.balance(key), over.requests.length]).toEqual([started, 0]);
+  });
+
+  test("is the caller's mistake where no other route is", async () => {
+    const key = at.gateway.key();
+    expectRefusal(await chat(at.gateway, key, { n: 2 }), [400, "invalid_request_error", message]);
+    expect([at.gateway.balance(key), over.requests.length]).toEqual([started, 0]);
+  });
+
+  test.each([
+    ["previous_response_id", { previous_response_id: "resp_1" }, 400],
+    ["conversation", { conversation: "conv_1" }, 400],
+    ["prompt", { prompt: { id: "pmpt_1" } }, 400],
+    ["a store of files", { tools: [{ type: "file_search", vector_store_ids: ["vs_1"] }] }, 404],
+  ])("never reaches what another account may have stored: %s", async (_, fields, status) => {
+    const reply = await chat(at.gateway, at.gateway.key(), fields);
+    expect([reply.status, over.requests.length]).toEqual([status, 0]);
+  });
+});

@@ -1,0 +1,68 @@
+import { expect, test } from "bun:test";
+import {
+  endEvent,
+  messageEvent,
+  pingEvent,
+  startEvent,
+  stopEvent,
+  textEvent,
+} from "../../support/provider/anthropicAnswers.ts";
+import { costOf } from "../../support/gateway/gatewayConfig.ts";
+import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { piece, streamEnd, streamHead } from "../../support/provider/scriptedProvider.ts";
+import { beginChat } from "../../support/gateway/steppedChat.ts";
+
+const opened = openBefore(["claude"], ({ claude }) => ({
+  providers: { claude: { base_url: claude, kind: "anthropic" } },
+  models: [{ id: "small", routes: [{ provider: "claude", responses: false }] }],
+  sections: { billing: { disconnect_grace: "120ms" } },
+}));
+const at = {
+  get gateway() {
+    return opened.gateway;
+  },
+  provider: opened.providers.claude,
+};
+/** What the prompt cost is known from the stream's first event on. */
+const prompt = { prompt: 20, cached: 5, cacheWrite: 3 };
+
+test("a client that leaves amid a stream pays the prompt exactly, and an estimate of the rest", async () => {
+  const { key, leave, client, provide, givenUp } = await beginChat(at, { stream: true });
+  await provide(streamHead, piece(startEvent), piece(textEvent("Hello there, you")));
+  await client.seen("Hello");
+  await leave();
+  await provide(piece(pingEvent));
+  await givenUp;
+  expect(await at.gateway.records(key, 1)).toMatchObject([
+    // 16 bytes are 4 tokens by the estimate.
+    { status: "cancelled", estimated: true, charge: costOf({ ...prompt, completion: 4 }) },
+  ]);
+});
+
+test("a count amid the answer is not taken for that of the whole", async () => {
+  const count = messageEvent("message_delta", {
+    delta: { stop_reason: null },
+    usage: { output_tokens: 1 },
+  });
+  const { key, leave, client, provide, givenUp } = await beginChat(at, { stream: true });
+  await provide(streamHead, ...[startEvent, textEvent("Hello "), count].map(piece));
+  await provide(piece(textEvent("there, you")));
+  await client.seen("you");
+  await leave();
+  await givenUp;
+  expect(await at.gateway.records(key, 1)).toMatchObject([
+    // The token that was counted, and two for the text after it.
+    { status: "cancelled", estimated: true, charge: costOf({ ...prompt, completion: 3 }) },
+  ]);
+});
+
+test("one whose provider ends within the grace pays exactly", async () => {
+  const { key, leave, client, provide } = await beginChat(at, { stream: true });
+  await provide(streamHead, piece(startEvent), piece(textEvent("Hello")));
+  await client.seen("Hello");
+  await leave();
+  await provide(piece(endEvent()), piece(stopEvent), streamEnd);
+  expect(await at.gateway.records(key, 1)).toMatchObject([
+    { status: "cancelled", estimated: false, charge: costOf({ ...prompt, completion: 7 }) },
+  ]);
+});

@@ -1,0 +1,133 @@
+import { describe, expect, test } from "bun:test";
+import { helloEvent } from "../../support/provider/chatAnswers.ts";
+import { ask, chunksOf, openChat } from "../../support/gateway/chatCalls.ts";
+import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { chatBytes, connectRaw } from "../../support/gateway/rawClient.ts";
+import { piece, raw, streamHead } from "../../support/provider/scriptedProvider.ts";
+import { until } from "../../support/until.ts";
+import { chatEvent } from "../../support/provider/upstreamText.ts";
+
+const TOTAL_MS = 5000;
+const at = openOneModelBefore({}, { total_timeout: `${TOTAL_MS}ms`, idle_timeout: "700ms" });
+const patient = openOneModelBefore();
+const started = 100_000_000_000n;
+/** Long on the wire and short in what it says: else the stream would be cut as one that never ends. */
+const longEvent = (bytes: number): Buffer =>
+  piece(chatEvent({ content: "word" }, null, { padding: "x".repeat(bytes) }));
+
+/** Events that the provider could send. */
+let sentCount = 0;
+
+/** Resolves when the provider has been able to send nothing for so long: all buffers up to the client are full. */
+async function heldUpFor(ms: number): Promise<void> {
+  let seen = -1;
+  let sinceMs = 0;
+  await until("the provider is held up", () => {
+    if (sentCount !== seen) [seen, sinceMs] = [sentCount, performance.now()];
+    return performance.now() - sinceMs >= ms;
+  });
+}
+
+describe("a time-out of the provider's", () => {
+  test.each([
+    ["events that are read", 100_000],
+    ["events that pass unread", 12_000],
+  ])(
+    "is the client's doing when it pauses again and again, however short: cancelled and charged, %s",
+    async (_, bytes) => {
+      const event = longEvent(bytes);
+      at.provider.answer = async (peer, request) => {
+        await raw(streamHead, piece(helloEvent))(peer, request);
+        for (;;) {
+          await peer.send(event);
+          sentCount += 1;
+        }
+      };
+      const key = at.gateway.key();
+      const client = await connectRaw(at.gateway.port);
+      client.send(chatBytes(key.key, JSON.stringify(ask({ stream: true }))));
+      await client.seen("Hello");
+      const list = () => at.gateway.store.requests.list({ account: key.account, limit: 1 });
+      const deadlineMs = performance.now() + 2 * TOTAL_MS;
+      while (list()[0]?.status === "running" && performance.now() < deadlineMs) {
+        client.pause();
+        await heldUpFor(300);
+        const { length } = client.text;
+        client.resume();
+        while (client.text.length === length && performance.now() < deadlineMs) await Bun.sleep(0);
+      }
+      const [record] = await at.gateway.records(key, 1);
+      expect(record).toMatchObject({
+        status: "cancelled",
+        estimated: true,
+        completionTokens: expect.any(Number),
+      });
+      expect(at.gateway.balance(key)).toBe(started - (record?.charge ?? 0n));
+      expect(record?.charge).toBeGreaterThan(0n);
+      client.reset();
+    },
+    4 * TOTAL_MS,
+  );
+
+  test.each([
+    ["falls silent", 0, 20, 25],
+    ["falls silent behind a first content that was long in coming", 1500, 1, 25],
+    ["drips until its total time-out", 0, Infinity, 100],
+  ])(
+    "is the provider's own where the client reads at once and the provider %s: failed and free",
+    async (_, thinksMs, count, everyMs) => {
+      at.provider.answer = async (peer, request) => {
+        await raw(streamHead)(peer, request);
+        await Bun.sleep(thinksMs);
+        for (let sent = 0; sent < count; sent += 1) {
+          await peer.send(piece(helloEvent));
+          await Bun.sleep(everyMs);
+        }
+      };
+      const key = at.gateway.key();
+      const client = await openChat(at.gateway, key, { stream: true });
+      await until("the stream is over", () => client.isOver, 2 * TOTAL_MS);
+      expect(chunksOf(client).at(-1)).toMatchObject({
+        choices: [{ finish_reason: "error" }],
+        error: { type: "provider_error" },
+      });
+      expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+      expect(at.gateway.balance(key)).toBe(started);
+    },
+    4 * TOTAL_MS,
+  );
+});
+
+describe("a cut of the provider's", () => {
+  test.each<["in good order" | "by a reset"]>([["in good order"], ["by a reset"]])(
+    "%s while the client pauses is the client's doing, also behind what waited for it: cancelled and charged",
+    async (how) => {
+      const cut = Promise.withResolvers<void>();
+      patient.provider.answer = async (peer, request) => {
+        await raw(streamHead, piece(helloEvent))(peer, request);
+        void cut.promise.then(() => (how === "by a reset" ? peer.reset() : peer.fin()));
+        for (;;) {
+          await peer.send(longEvent(100_000));
+          sentCount += 1;
+        }
+      };
+      const key = patient.gateway.key();
+      const client = await connectRaw(patient.gateway.port);
+      client.send(chatBytes(key.key, JSON.stringify(ask({ stream: true }))));
+      await client.seen("Hello");
+      client.pause();
+      await heldUpFor(3000);
+      cut.resolve();
+      await Bun.sleep(1000);
+      const { length } = client.text;
+      client.resume();
+      const [record] = await patient.gateway.records(key, 1);
+      expect(record).toMatchObject({ status: "cancelled", estimated: true });
+      expect(record?.charge).toBeGreaterThan(0n);
+      expect(patient.gateway.balance(key)).toBe(started - (record?.charge ?? 0n));
+      await until("more has come", () => client.text.length > length);
+      client.reset();
+    },
+    60_000,
+  );
+});

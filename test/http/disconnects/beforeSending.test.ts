@@ -1,0 +1,76 @@
+import { afterAll, expect, test } from "bun:test";
+import { openBlackHole } from "../../support/provider/blackHole.ts";
+import { ask } from "../../support/gateway/chatCalls.ts";
+import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { chatBytes, connectRaw } from "../../support/gateway/rawClient.ts";
+import { refusal } from "../../support/provider/scriptedProvider.ts";
+import { until } from "../../support/until.ts";
+
+const hole = await openBlackHole();
+afterAll(() => hole.stop());
+
+const started = 100_000_000_000n;
+const at = openBefore(["local"], ({ local }) => ({
+  providers: { local, again: local, hole: `http://127.0.0.1:${hole.port}/v1` },
+  models: [
+    { id: "unreached", routes: [{ provider: "hole" }] },
+    { id: "second-unreached", routes: [{ provider: "local" }, { provider: "hole" }] },
+    {
+      id: "three",
+      routes: [{ provider: "local" }, { provider: "again" }, { provider: "hole" }],
+    },
+  ],
+  sections: { billing: { disconnect_grace: "120ms" } },
+}));
+
+test.each([
+  ["a stream", "unreached", true, 1],
+  ["a stream, behind a provider that failed", "second-unreached", true, 2],
+  ["a JSON answer that nobody would read to its end", "unreached", false, 1],
+])(
+  "a client that leaves while the connection is still being made pays nothing: %s",
+  async (_, model, stream, attemptCount) => {
+    const { gateway, providers } = at;
+    const { inFlight } = gateway.app.gateway;
+    providers.local.answer = refusal(503);
+    const key = gateway.key();
+    const client = await connectRaw(gateway.port);
+    client.send(chatBytes(key.key, JSON.stringify(ask({ model, stream }))));
+    await until("its last route is tried", () => {
+      const [exchange] = inFlight.exchanges;
+      return exchange !== undefined && providers.local.requests.length === attemptCount - 1;
+    });
+    inFlight.disconnectedCount = 256;
+    client.reset();
+    const [record] = await gateway.records(key, 1);
+    inFlight.disconnectedCount = 0;
+    expect(record).toMatchObject({
+      status: "cancelled",
+      charge: 0n,
+      promptTokens: 0,
+      attemptCount,
+    });
+    expect(gateway.balance(key)).toBe(started);
+  },
+);
+
+test("a client of a JSON answer that leaves in the pause behind providers that failed pays nothing", async () => {
+  const { gateway, providers } = at;
+  const { retryBudget, inFlight } = gateway.app.gateway;
+  providers.local.answer = refusal(500);
+  const key = gateway.key();
+  const client = await connectRaw(gateway.port);
+  const take = retryBudget.take.bind(retryBudget);
+  // It is asked right before the pause. No answer is read on without its client any more.
+  retryBudget.take = (exchangesInFlight) => {
+    inFlight.disconnectedCount = 256;
+    client.reset();
+    return take(exchangesInFlight);
+  };
+  client.send(chatBytes(key.key, JSON.stringify(ask({ model: "three" }))));
+  const [record] = await gateway.records(key, 1);
+  retryBudget.take = take;
+  inFlight.disconnectedCount = 0;
+  expect(record).toMatchObject({ status: "cancelled", charge: 0n, attemptCount: 2 });
+  expect(providers.local.requests).toHaveLength(2);
+});

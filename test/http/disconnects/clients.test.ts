@@ -1,0 +1,249 @@
+import { describe, expect, test } from "bun:test";
+import {
+  answered,
+  doneEvent,
+  helloEvent,
+  roleEvent,
+  stopEvent,
+  thereEvent,
+  usageEvent,
+} from "../../support/provider/chatAnswers.ts";
+import { chat } from "../../support/gateway/chatCalls.ts";
+import { costOf } from "../../support/gateway/gatewayConfig.ts";
+import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { piece, streamEnd, streamHead } from "../../support/provider/scriptedProvider.ts";
+import { beginChat, leavingWays } from "../../support/gateway/steppedChat.ts";
+import { until } from "../../support/until.ts";
+import type { RawPeer } from "../../support/provider/rawServer.ts";
+import type { KeyOptions, TestKey } from "../../support/gateway/testApp.ts";
+
+/** On each route. */
+const operatorPrices = { rub_cost_input_per_1m: 12_000, rub_cost_output_per_1m: 96_000 };
+const opened = openBefore(["local"], ({ local }) => ({
+  providers: { local, again: local },
+  models: [
+    { id: "small", routes: [{ provider: "local", ...operatorPrices }] },
+    {
+      id: "paired",
+      routes: [
+        { provider: "local", ...operatorPrices },
+        { provider: "again", ...operatorPrices },
+      ],
+    },
+  ],
+  sections: { billing: { disconnect_grace: "120ms" } },
+}));
+const at = {
+  get gateway() {
+    return opened.gateway;
+  },
+  provider: opened.providers.local,
+};
+const exact = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
+/** "hello" is 5 bytes: 2 tokens by the estimate. */
+const promptOnly = costOf({ prompt: 2, completion: 0 });
+
+/** Sends a chat request and hands over the provider's side of it, to be driven by hand. */
+const begin = (changes: object, options?: KeyOptions) => beginChat(at, changes, options);
+
+/** What the books say of the one request of this key: what is charged was had of somebody, and costs the operator there. */
+async function expectRecord(key: TestKey, charge: bigint, changes: object): Promise<void> {
+  const [record] = await at.gateway.records(key, 1);
+  expect(record).toMatchObject({ status: "cancelled", charge, writeOff: 0n, ...changes });
+  if (charge > 0n) {
+    const { promptTokens = 0, completionTokens = 0, provider, operatorCost } = record ?? {};
+    expect(provider).toBeOneOf(["local", "again"]);
+    expect(operatorCost).toBe(BigInt(promptTokens * 12_000 + completionTokens * 96_000));
+  }
+  expect(at.gateway.balance(key)).toBe(100_000_000_000n - charge);
+}
+
+describe.each(leavingWays)("a client of a JSON answer that goes away (%s)", (way) => {
+  test("before the head: the answer is read to its end and charged exactly", async () => {
+    const { key, leave, provide } = await begin({});
+    await leave(way);
+    await Bun.sleep(200);
+    const text = JSON.stringify({
+      choices: [{ index: 0, finish_reason: "stop", message: { content: "x" } }],
+      usage: {
+        prompt_tokens: 20,
+        completion_tokens: 7,
+        prompt_tokens_details: { cached_tokens: 5, cache_write_tokens: 3 },
+      },
+    });
+    await provide(`HTTP/1.1 200 OK\r\ncontent-length: ${text.length}\r\n\r\n`);
+    await Bun.sleep(200);
+    await provide(text);
+    await expectRecord(key, exact, { estimated: false, promptTokens: 20, provider: "local" });
+  });
+
+  test("and whose provider then fails pays nothing", async () => {
+    const { key, leave, provide } = await begin({});
+    await leave(way);
+    await provide("HTTP/1.1 500 X\r\ncontent-length: 0\r\n\r\n");
+    await expectRecord(key, 0n, { promptTokens: 0 });
+  });
+});
+
+describe("clients of JSON answers that go away", () => {
+  test("beyond 256 at once are not waited for: the provider is given up, and the prompt charged", async () => {
+    const { inFlight } = at.gateway.app.gateway;
+    const { key, leave, givenUp } = await begin({});
+    inFlight.disconnectedCount = 256;
+    await leave();
+    await givenUp;
+    expect(inFlight.disconnectedCount).toBe(256);
+    inFlight.disconnectedCount = 0;
+    await expectRecord(key, promptOnly, { estimated: true, promptTokens: 2, completionTokens: 0 });
+  });
+});
+
+describe.each(leavingWays)("a client of a stream that goes away (%s)", (way) => {
+  const streaming = { stream: true };
+
+  test("before the provider's head: the provider has its grace, then the prompt is charged", async () => {
+    const { key, leave, givenUp } = await begin(streaming);
+    const leftMs = performance.now();
+    await leave(way);
+    await givenUp;
+    expect(performance.now() - leftMs).toBeGreaterThanOrEqual(115);
+    await expectRecord(key, promptOnly, { estimated: true, promptTokens: 2, completionTokens: 0 });
+  });
+
+  test("when the provider had been silent for 30 s: nothing is charged", async () => {
+    const { key, leave, givenUp } = await begin(streaming);
+    at.gateway.clock.advance(30_000);
+    await leave(way);
+    await givenUp;
+    await expectRecord(key, 0n, { promptTokens: 0, completionTokens: 0 });
+  });
+
+  test("when no route had said anything for 30 s together: nothing is charged", async () => {
+    const { key, leave, peer } = await begin({ ...streaming, model: "paired" });
+    at.gateway.clock.advance(25_000);
+    const reached = Promise.withResolvers<RawPeer>();
+    at.provider.answer = (peer) => reached.resolve(peer);
+    peer.reset();
+    const second = await reached.promise;
+    at.gateway.clock.advance(5000);
+    await leave(way);
+    await second.closed;
+    await expectRecord(key, 0n, { promptTokens: 0, completionTokens: 0, attemptCount: 2 });
+  });
+
+  test("29 s into the provider's silence: the prompt is charged", async () => {
+    const { key, leave, givenUp } = await begin(streaming);
+    at.gateway.clock.advance(29_000);
+    await leave(way);
+    await givenUp;
+    await expectRecord(key, promptOnly, { estimated: true });
+  });
+
+  test("between head and content: the prompt is charged", async () => {
+    const { key, leave, provide, givenUp } = await begin(streaming);
+    await provide(streamHead, piece(roleEvent));
+    await leave(way);
+    await givenUp;
+    await expectRecord(key, promptOnly, { estimated: true });
+  });
+
+  test("before content, and the provider fails within the grace: nothing is charged", async () => {
+    const { key, leave, provide } = await begin(streaming);
+    await leave(way);
+    await provide("HTTP/1.1 500 X\r\ncontent-length: 0\r\n\r\n");
+    await expectRecord(key, 0n, { promptTokens: 0 });
+  });
+
+  test("before content, and the provider ends within the grace: charged exactly", async () => {
+    const { key, leave, provide } = await begin(streaming);
+    await leave(way);
+    const events = [helloEvent, stopEvent, usageEvent, doneEvent].map(piece);
+    // All at once: the end is there before anybody hears that the answer has begun.
+    await provide(Buffer.concat([Buffer.from(streamHead), ...events, Buffer.from(streamEnd)]));
+    await expectRecord(key, exact, { estimated: false, attemptCount: 1 });
+  });
+
+  test("amid the content, and the provider ends within the grace: charged exactly", async () => {
+    const { key, leave, client, provide } = await begin(streaming);
+    await provide(streamHead, piece(helloEvent));
+    await client.seen("Hello");
+    await leave(way);
+    await provide(...[thereEvent, stopEvent, usageEvent, doneEvent].map(piece), streamEnd);
+    await expectRecord(key, exact, { estimated: false });
+  });
+
+  test("amid the content, and the provider goes on: aborted after the grace, and what it sent is estimated", async () => {
+    const { key, leave, client, provide, givenUp } = await begin(streaming);
+    await provide(streamHead, piece(helloEvent));
+    await client.seen("Hello");
+    await leave(way);
+    await provide(piece(thereEvent));
+    await givenUp;
+    // "Hello" and " there" are 11 bytes, 3 tokens.
+    const charge = costOf({ prompt: 2, completion: 3 });
+    await expectRecord(key, charge, { estimated: true, promptTokens: 2, completionTokens: 3 });
+    // No fault that an operator need look at.
+    const line = () => at.gateway.log.find((line) => line["key"] === key.id);
+    await until("it is logged", () => line() !== undefined);
+    expect(line()).toMatchObject({ outcome: "cancelled", level: "info" });
+  });
+
+  test("amid the content, and the provider reports its usage but does not end: charged by its figure", async () => {
+    const { key, leave, client, provide, givenUp } = await begin(streaming);
+    await provide(streamHead, piece(helloEvent));
+    await client.seen("Hello");
+    await leave(way);
+    await provide(piece(usageEvent));
+    await givenUp;
+    await expectRecord(key, exact, { estimated: false });
+  });
+
+  test("amid the content, and the provider breaks off within the grace: what it sent is estimated", async () => {
+    const { key, client, leave, provide } = await begin(streaming);
+    await provide(streamHead, piece(helloEvent));
+    await client.seen("Hello");
+    await leave(way);
+    await provide("nonsense\r\n");
+    const charge = costOf({ prompt: 2, completion: 2 });
+    await expectRecord(key, charge, { estimated: true, promptTokens: 2, completionTokens: 2 });
+  });
+
+  test("behind the finish reason: the stream is finished and charged exactly", async () => {
+    const { key, leave, client, provide } = await begin(streaming);
+    await provide(streamHead, piece(helloEvent));
+    await client.seen("Hello");
+    await provide(piece(stopEvent));
+    await leave(way);
+    await provide(piece(usageEvent), piece(doneEvent), streamEnd);
+    await expectRecord(key, exact, { estimated: false });
+  });
+});
+
+describe("a client that has gone away", () => {
+  test("has its place in the concurrency back", async () => {
+    const { key, leave, givenUp } = await begin({ stream: true }, { concurrentRequests: 1 });
+    const busy = await chat(at.gateway, key);
+    await leave("fin");
+    await givenUp;
+    await at.gateway.checkBooks();
+    at.provider.answer = answered();
+    expect([busy.status, (await chat(at.gateway, key)).status]).toEqual([429, 200]);
+    expect(at.gateway.app.gateway.inFlight.disconnectedCount).toBe(0);
+  });
+
+  test("is not failed over: no further route is tried for nobody", async () => {
+    const { key, leave, provide } = await begin({ model: "paired", stream: true });
+    await leave("fin");
+    await provide("HTTP/1.1 503 X\r\ncontent-length: 0\r\n\r\n");
+    await expectRecord(key, 0n, { attemptCount: 1 });
+    expect(at.provider.requests).toHaveLength(1);
+  });
+
+  test("is failed over where it waits for JSON: that is read to its end for it", async () => {
+    const { key, leave, provide } = await begin({ model: "paired" });
+    await leave("reset");
+    at.provider.answer = answered();
+    await provide("HTTP/1.1 503 X\r\ncontent-length: 0\r\n\r\n");
+    await expectRecord(key, exact, { attemptCount: 2 });
+  });
+});

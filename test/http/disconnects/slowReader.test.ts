@@ -1,0 +1,75 @@
+import { describe, expect, test } from "bun:test";
+import { helloEvent } from "../../support/provider/chatAnswers.ts";
+import { ask } from "../../support/gateway/chatCalls.ts";
+import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { chatBytes, connectRaw, type RawClient } from "../../support/gateway/rawClient.ts";
+import { piece, raw, streamHead } from "../../support/provider/scriptedProvider.ts";
+import type { TestKey } from "../../support/gateway/testApp.ts";
+import { until } from "../../support/until.ts";
+import { chatEvent } from "../../support/provider/upstreamText.ts";
+
+const patient = openOneModelBefore({ billing: { disconnect_grace: "50ms" } });
+const hasty = openOneModelBefore({}, { total_timeout: "700ms" });
+
+/** Long on the wire and short in what it says: else the stream would be cut as one that never ends. */
+const longEvent = piece(chatEvent({ content: "word" }, null, { padding: "x".repeat(65_536) }));
+const FLOOD_BYTES = 100 * 1024 * 1024;
+/** What the system's buffers of two connections may take, and much less than the flood. */
+const BUFFERED_BYTES_MAX = 40 * 1024 * 1024;
+
+/** A stream that its provider fills as fast as it may, and whose client stopped reading after the first content. */
+async function stalled(
+  at: typeof patient,
+): Promise<{ key: TestKey; client: RawClient; providerClosed: Promise<void> }> {
+  let sentBytes = 0;
+  const providerClosed = Promise.withResolvers<void>();
+  const paused = Promise.withResolvers<void>();
+  at.provider.answer = async (peer, request) => {
+    void peer.closed.then(providerClosed.resolve);
+    await raw(streamHead, piece(helloEvent))(peer, request);
+    await paused.promise;
+    while (sentBytes < FLOOD_BYTES) {
+      await peer.send(longEvent);
+      sentBytes += longEvent.byteLength;
+    }
+  };
+  const key = at.gateway.key();
+  const client = await connectRaw(at.gateway.port);
+  client.send(chatBytes(key.key, JSON.stringify(ask({ stream: true }))));
+  await client.seen("Hello");
+  client.pause();
+  paused.resolve();
+  let seenBytes = -1;
+  let sameSinceMs = performance.now();
+  await until("the provider has to wait", () => {
+    if (sentBytes !== seenBytes) sameSinceMs = performance.now();
+    seenBytes = sentBytes;
+    return sentBytes > 0 && performance.now() - sameSinceMs > 150;
+  });
+  expect(sentBytes).toBeLessThan(BUFFERED_BYTES_MAX);
+  return { key, client, providerClosed: providerClosed.promise };
+}
+
+describe("a client that does not read", () => {
+  test("makes its provider wait, and pays an estimate when it goes away", async () => {
+    const { key, client, providerClosed } = await stalled(patient);
+    client.reset();
+    await providerClosed;
+    expect(await patient.gateway.records(key, 1)).toMatchObject([
+      { status: "cancelled", estimated: true, promptTokens: 2 },
+    ]);
+  });
+
+  test("pays an estimate when its provider's time is over meanwhile", async () => {
+    const { key, client, providerClosed } = await stalled(hasty);
+    await providerClosed;
+    hasty.gateway.clock.advance(1000);
+    client.resume();
+    await client.seen("[DONE]");
+    expect(client.text).toContain('"finish_reason":"error"');
+    expect(await hasty.gateway.records(key, 1)).toMatchObject([
+      { status: "cancelled", estimated: true, promptTokens: 2 },
+    ]);
+    client.fin();
+  });
+});

@@ -1,0 +1,116 @@
+import { describe, expect, test } from "bun:test";
+import { answered, doneEvent, helloEvent, roleEvent } from "../../support/provider/chatAnswers.ts";
+import { chat } from "../../support/gateway/chatCalls.ts";
+import { costOf } from "../../support/gateway/gatewayConfig.ts";
+import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { piece, streamEnd, streamHead } from "../../support/provider/scriptedProvider.ts";
+import { beginChat, type SteppedChat } from "../../support/gateway/steppedChat.ts";
+import { chatEvent } from "../../support/provider/upstreamText.ts";
+
+/** The provider's own time-outs come well within the grace. */
+const at = openOneModelBefore(
+  { billing: { disconnect_grace: "60s" } },
+  { idle_timeout: "500ms", first_byte_timeout: "500ms" },
+);
+const hasty = openOneModelBefore(
+  { billing: { disconnect_grace: "60s" } },
+  { total_timeout: "700ms" },
+);
+const started = 100_000_000_000n;
+const streaming = { stream: true };
+
+/** What the provider does within the grace, after its client left. */
+type Doing = (stepped: SteppedChat) => Promise<void> | void;
+
+const failures: readonly (readonly [string, typeof at, Doing])[] = [
+  ["closes the connection", at, ({ peer }) => peer.fin()],
+  ["resets the connection", at, ({ peer }) => peer.reset()],
+  ["breaks its framing", at, ({ provide }) => provide("nonsense\r\n")],
+  ["ends without a finish reason", at, ({ provide }) => provide(streamEnd)],
+  ["says [DONE] without a finish reason", at, ({ provide }) => provide(piece(doneEvent))],
+  ["reports an error", at, ({ provide }) => provide(piece('data: {"error":{"message":"x"}}\n\n'))],
+  ["falls silent until its idle time-out", at, () => {}],
+  ["goes on until its total time-out", hasty, () => {}],
+];
+
+describe("a client that left amid the content, and a provider that then", () => {
+  test.each(failures)(
+    "%s: cancelled, and what had come is charged by the estimate",
+    async (_, on, does) => {
+      const begun = await beginChat(on, streaming, { concurrentRequests: 1 });
+      const { key, client, provide, leave } = begun;
+      await provide(streamHead, piece(roleEvent), piece(helloEvent));
+      await client.seen("Hello");
+      const leftMs = performance.now();
+      await leave();
+      await does(begun);
+      const charge = costOf({ prompt: 2, completion: 2 });
+      expect(await on.gateway.records(key, 1)).toMatchObject([
+        { status: "cancelled", estimated: true, promptTokens: 2, completionTokens: 2, charge },
+      ]);
+      // It was the provider that ended it, not the end of the grace.
+      expect(performance.now() - leftMs).toBeLessThan(30_000);
+      expect(on.gateway.balance(key)).toBe(started - charge);
+      await on.gateway.checkBooks();
+      on.provider.answer = answered();
+      expect((await chat(on.gateway, key)).status).toBe(200);
+    },
+  );
+});
+
+describe("a client that leaves amid the content of a provider which reports usage early", () => {
+  const said = "word ".repeat(40);
+  /** "Hello" and 40 words: 205 bytes. */
+  const estimate = 52;
+
+  test.each([
+    ["as 0", 0, estimate],
+    ["below the estimate", estimate - 1, estimate],
+    ["above the estimate", 300, 300],
+  ])(
+    "pays the prompt by that figure, and a completion reported %s by the greater one",
+    async (_, reported, completion) => {
+      const usage = {
+        prompt_tokens: 30,
+        completion_tokens: reported,
+        prompt_tokens_details: { cached_tokens: 10 },
+      };
+      const { key, client, provide, leave, givenUp } = await beginChat(at, streaming);
+      const early = chatEvent({ content: "Hello" }, null, { usage });
+      await provide(streamHead, piece(early), piece(chatEvent({ content: said })));
+      await client.seen("word word");
+      await leave();
+      await givenUp;
+      const charge = costOf({ prompt: 30, completion, cached: 10 });
+      expect(await at.gateway.records(key, 1)).toMatchObject([
+        {
+          status: "cancelled",
+          estimated: true,
+          promptTokens: 30,
+          completionTokens: completion,
+          charge,
+        },
+      ]);
+      expect(at.gateway.balance(key)).toBe(started - charge);
+    },
+  );
+
+  test("pays no more than was held, however large that figure is", async () => {
+    const usage = {
+      prompt_tokens: 5000,
+      completion_tokens: 300,
+      prompt_tokens_details: { cached_tokens: 10, cache_write_tokens: 4990 },
+    };
+    const asked = { ...streaming, max_tokens: 20 };
+    const { key, client, provide, leave, givenUp } = await beginChat(at, asked);
+    await provide(streamHead, piece(chatEvent({ content: "Hello" }, null, { usage })));
+    await client.seen("Hello");
+    await leave();
+    await givenUp;
+    const [record] = await at.gateway.records(key, 1);
+    expect(record).toMatchObject({ status: "cancelled", estimated: true, completionTokens: 20 });
+    expect(record?.promptTokens).toBeGreaterThan(300);
+    expect(record?.charge).toBeLessThanOrEqual(record?.hold ?? 0n);
+    expect(record?.writeOff).toBe(0n);
+  });
+});

@@ -1,0 +1,268 @@
+import { describe, expect, test } from "bun:test";
+import {
+  completion,
+  doneEvent,
+  helloEvent,
+  roleEvent,
+  stopEvent,
+  streamed,
+  thereEvent,
+  usageEvent,
+} from "../../support/provider/chatAnswers.ts";
+import {
+  chat,
+  chunksOf,
+  expectRefusal,
+  noProvider,
+  openChat,
+} from "../../support/gateway/chatCalls.ts";
+import { openBefore, openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import {
+  cut,
+  json,
+  piece,
+  raw,
+  refusal,
+  stream,
+  streamEnd,
+  streamHead,
+  text,
+  type ProviderAnswer,
+} from "../../support/provider/scriptedProvider.ts";
+import { chatEvent } from "../../support/provider/upstreamText.ts";
+
+const at = openOneModelBefore(
+  {},
+  { idle_timeout: "400ms", first_byte_timeout: "400ms", total_timeout: "2s" },
+);
+const streaming = { stream: true };
+
+const begun = [streamHead, piece(roleEvent), piece(helloEvent)];
+/** As OpenRouter tells that the provider behind it failed: https://openrouter.ai/docs/api/reference/errors-and-debugging */
+const failedChoice = { index: 0, delta: {}, error: { code: 502, message: "secret" } };
+const closeDelimited = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+
+describe("a stream whose provider fails after content ends with one chunk that says so", () => {
+  test.each<[string, ProviderAnswer]>([
+    ["it is cut within its framing", cut("fin", ...begun)],
+    ["it is reset", cut("reset", ...begun)],
+    [
+      "it ends without framing, without [DONE] and without a finish reason",
+      cut("fin", closeDelimited + helloEvent),
+    ],
+    ["it ends in good order, but without a finish reason", stream(helloEvent)],
+    ["it is cut in the middle of an event", cut("fin", ...begun, piece(thereEvent.slice(0, 30)))],
+    ["an event is not JSON", stream(helloEvent, "data: {nonsense\n\n", stopEvent, doneEvent)],
+    ["an event is no object", stream(helloEvent, "data: 5\n\n", stopEvent, doneEvent)],
+    [
+      "an event is not UTF-8",
+      stream(
+        helloEvent,
+        Uint8Array.of(...Buffer.from("data: "), 0xff, 10, 10),
+        stopEvent,
+        doneEvent,
+      ),
+    ],
+    [
+      "an event is an error",
+      stream(helloEvent, 'data: {"error":{"message":"secret"}}\n\n', doneEvent),
+    ],
+    [
+      "an event is of the type error",
+      stream(helloEvent, 'event: error\ndata: {"message":"secret"}\n\n', doneEvent),
+    ],
+    [
+      "an error stands in a line of its own",
+      stream(helloEvent, 'error: {"message":"secret"}\n\n', doneEvent),
+    ],
+    [
+      "a choice is an error",
+      stream(helloEvent, chatEvent({}, null, { choices: [failedChoice] }), doneEvent),
+    ],
+    [
+      "a choice is an error behind its finish reason",
+      stream(
+        helloEvent,
+        chatEvent({}, "stop", { choices: [{ ...failedChoice, finish_reason: "stop" }] }),
+        doneEvent,
+      ),
+    ],
+    ["the finish reason is error", stream(helloEvent, chatEvent({}, "error"), doneEvent)],
+    [
+      "the finish reason is another word for it",
+      stream(helloEvent, chatEvent({}, "network_error"), doneEvent),
+    ],
+    ["content is no text", stream(helloEvent, chatEvent({ content: 5 }), doneEvent)],
+    ["choices are no list", stream(helloEvent, 'data: {"choices":5}\n\n', doneEvent)],
+    ["its chunk framing is broken", raw(...begun, "zz\r\nnonsense")],
+    ["it falls silent", raw(...begun)],
+  ])("%s", async (_, answer) => {
+    at.provider.answer = answer;
+    const key = at.gateway.key();
+    const reply = await chat(at.gateway, key, streaming);
+    expect(reply.status).toBe(200);
+    const chunks = chunksOf(reply);
+    expect(chunks.at(-1)).toEqual({
+      id: reply.id.replace("req_", "chatcmpl-"),
+      object: "chat.completion.chunk",
+      created: expect.any(Number),
+      model: "small",
+      choices: [{ index: 0, delta: {}, logprobs: false, finish_reason: "error" }],
+      error: { message: "upstream provider failure", type: "provider_error" },
+    });
+    // go-openai knows an error by these bytes: https://github.com/sashabaranov/go-openai/blob/master/stream_reader.go
+    expect(reply.text).toContain('\n\ndata: {"error":{');
+    // What came before the fault reaches the client, in whichever read the fault came.
+    expect(reply.text.match(/Hello/g)).toHaveLength(1);
+    expect(reply.text.match(/"finish_reason":"(?!error)/g)).toBeNull();
+    expect(reply.text).not.toContain("secret");
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+    expect(at.gateway.balance(key)).toBe(100_000_000_000n);
+    expect(at.gateway.log.findLast(({ msg }) => msg === "request")).toMatchObject({
+      level: "error",
+    });
+  });
+
+  test.each([1, 2, 3, 4, 5])(
+    "%d chunks of content reach the client, then the end",
+    async (count) => {
+      const contents = Array.from({ length: count }, (_, index) =>
+        chatEvent({ content: `c${index}` }),
+      );
+      at.provider.answer = cut("fin", streamHead, ...contents.map(piece));
+      const key = at.gateway.key();
+      const reply = await chat(at.gateway, key, streaming);
+      const deltas = chunksOf(reply).map(
+        ({ choices }) => (choices as { delta: object }[])[0]?.delta,
+      );
+      expect(deltas).toEqual([...contents.map((_, index) => ({ content: `c${index}` })), {}]);
+      expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+    },
+  );
+
+  test("content right before the fault reaches the client, however the network cut the stream", async () => {
+    const gone = Promise.withResolvers<void>();
+    at.provider.answer = async (peer, request) => {
+      await raw(...begun)(peer, request);
+      await gone.promise;
+      await raw(piece(`${thereEvent}data: {nonsense\n\n`))(peer, request);
+    };
+    const client = await openChat(at.gateway, at.gateway.key(), streaming);
+    await client.seen("Hello");
+    gone.resolve();
+    await client.seen("[DONE]");
+    const chunks = chunksOf(client) as unknown as { choices: { delta: object }[] }[];
+    const deltas = chunks.map(({ choices }) => choices[0]?.delta);
+    expect(deltas.slice(1)).toEqual([{ content: "Hello" }, { content: " there" }, {}]);
+  });
+
+  test("also when one of its two choices never ended", async () => {
+    at.provider.answer = cut("fin", ...begun, piece(stopEvent));
+    const reply = await chat(at.gateway, at.gateway.key(), { ...streaming, n: 2 });
+    expect(chunksOf(reply).at(-1)).toMatchObject({ error: { type: "provider_error" } });
+  });
+});
+
+describe("a stream is finished by its finish reason", () => {
+  test.each<[string, ProviderAnswer, boolean]>([
+    ["without [DONE], with usage", stream(helloEvent, stopEvent, usageEvent), false],
+    ["without [DONE] and usage", stream(helloEvent, stopEvent), true],
+    [
+      "with its connection cut right behind",
+      cut("fin", ...begun, piece(stopEvent), piece(usageEvent)),
+      false,
+    ],
+    [
+      "with its connection reset right behind",
+      cut("reset", ...begun, piece(stopEvent), piece(usageEvent)),
+      false,
+    ],
+    ["without framing", cut("fin", closeDelimited + helloEvent + stopEvent + usageEvent), false],
+    ["with two [DONE]", stream(helloEvent, stopEvent, usageEvent, doneEvent, doneEvent), false],
+  ])("%s", async (_, answer, estimated) => {
+    at.provider.answer = answer;
+    const key = at.gateway.key();
+    const reply = await chat(at.gateway, key, streaming);
+    const reasons = chunksOf(reply).flatMap(
+      ({ choices }) => choices as { finish_reason: string }[],
+    );
+    expect(reasons.at(-1)?.finish_reason).toBe("stop");
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", estimated }]);
+  });
+});
+
+describe("a stream that fails before content", () => {
+  const pair = openBefore(["one", "two"], ({ one, two }) => ({
+    providers: {
+      one: { base_url: one, first_byte_timeout: "400ms", idle_timeout: "400ms" },
+      two: { base_url: two },
+    },
+    models: [{ id: "small", routes: [{ provider: "one" }, { provider: "two" }] }],
+  }));
+
+  const failures: readonly (readonly [string, ProviderAnswer])[] = [
+    ["an error as its first event", stream('data: {"error":{"message":"overloaded"}}\n\n')],
+    ["an error behind the role", stream(roleEvent, 'data: {"error":{"message":"overloaded"}}\n\n')],
+    [
+      "an error behind a role whose finish reason is an empty text",
+      stream(
+        chatEvent({ role: "assistant", content: "" }, ""),
+        'data: {"error":{"message":"overloaded"}}\n\n',
+      ),
+    ],
+    [
+      "a named error event",
+      stream('event: error\ndata: {"error":{"type":"overloaded_error"}}\n\n'),
+    ],
+    ["nothing", stream()],
+    ["a role alone", stream(roleEvent, doneEvent)],
+    ["[DONE] alone", stream(doneEvent)],
+    ["a role, then silence", raw(streamHead, piece(roleEvent))],
+    [
+      "comments for ever",
+      async (peer) => {
+        await peer.send(streamHead);
+        for (;;) {
+          await peer.send(piece(": still here\n\n"));
+          await Bun.sleep(5);
+        }
+      },
+    ],
+    ["a role, then a cut", cut("fin", streamHead, piece(roleEvent))],
+    ["a JSON answer", json(completion())],
+    ["a JSON error with status 200", json({ error: { message: "no" } })],
+    ["HTML", text("<html>", { type: "text/html" })],
+    ["an event that is not JSON", stream("data: <html>\n\n")],
+    [
+      "a compressed stream",
+      raw(streamHead.replace("\r\n\r\n", "\r\ncontent-encoding: gzip\r\n\r\n"), streamEnd),
+    ],
+    ["status 500", refusal(500)],
+  ];
+
+  test.each(failures)("%s: the next route answers", async (_, answer) => {
+    pair.providers.one.answer = answer;
+    pair.providers.two.answer = streamed;
+    const key = pair.gateway.key();
+    const reply = await chat(pair.gateway, key, streaming);
+    expect(chunksOf(reply)).toHaveLength(4);
+    const [record] = await pair.gateway.records(key, 1);
+    expect(record).toMatchObject({ status: "done", provider: "two", attemptCount: 2 });
+    expect(pair.providers.two.requests).toHaveLength(1);
+  });
+
+  test.each(failures)("%s, and no other route: 502 in JSON", async (_, answer) => {
+    at.provider.answer = answer;
+    const key = at.gateway.key();
+    expectRefusal(await chat(at.gateway, key, streaming), noProvider);
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+  });
+
+  test("after content no other route is tried", async () => {
+    pair.providers.one.answer = cut("fin", ...begun);
+    pair.providers.two.answer = streamed;
+    const reply = await chat(pair.gateway, pair.gateway.key(), streaming);
+    expect(chunksOf(reply).at(-1)).toMatchObject({ error: { type: "provider_error" } });
+    expect(pair.providers.two.requests).toHaveLength(0);
+  });
+});

@@ -1,0 +1,369 @@
+import { describe, expect, spyOn, test } from "bun:test";
+import { candidatesOf } from "../../../src/gateway/catalog.ts";
+import { answered, completion, helloEvent, usual } from "../../support/provider/chatAnswers.ts";
+import { chat, chunksOf, openChat, type Reply } from "../../support/gateway/chatCalls.ts";
+import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { ended, responds, terminal } from "../../support/provider/responsesAnswers.ts";
+import { respond } from "../../support/gateway/responsesCalls.ts";
+import {
+  json,
+  raw,
+  refusal,
+  stream,
+  text,
+  type ProviderAnswer,
+} from "../../support/provider/scriptedProvider.ts";
+import { until } from "../../support/until.ts";
+
+const at = openBefore(["one", "two"], (urls) => ({
+  providers: urls,
+  models: [
+    { id: "small", routes: [{ provider: "one" }] },
+    { id: "alias", routes: [{ provider: "one", model: "small" }] },
+    { id: "other", routes: [{ provider: "one" }] },
+    {
+      id: "safe",
+      routes: [
+        { provider: "one", model: "small", priority: 1 },
+        { provider: "two", priority: 2 },
+      ],
+    },
+  ],
+}));
+
+const calls = () => at.providers.one.requests.length;
+const key = () => at.gateway.key();
+const retryAfter = async (model = "small") =>
+  (await chat(at.gateway, key(), { model })).headers.get("retry-after");
+
+const MiB = 1024 * 1024;
+/** Answers that a caller can have of a provider which is well: of many tokens with all that is known of each, or nested by its words. */
+const unusable = [
+  [
+    "too large",
+    raw(`HTTP/1.1 200 OK\r\ncontent-length: ${33 * MiB}\r\n\r\n`, Buffer.alloc(33 * MiB, " ")),
+  ],
+  [
+    "nested too deep",
+    text(JSON.stringify(completion()).replace("{", `{"x":${"[".repeat(2000)}${"]".repeat(2000)},`)),
+  ],
+] as const;
+
+/** Asks so often, and returns how often the provider was asked. */
+async function ask(count: number, model = "small"): Promise<number> {
+  const before = calls();
+  for (let n = 0; n < count; n += 1) await chat(at.gateway, key(), { model });
+  return calls() - before;
+}
+
+async function open(): Promise<void> {
+  at.providers.one.answer = refusal(500);
+  expect(await ask(6)).toBe(5);
+}
+
+/** Sends a request that the provider answers when the returned function is called, and not before. */
+async function waiting(answer: ProviderAnswer, fields = {}): Promise<() => Promise<Reply>> {
+  const go = Promise.withResolvers<void>();
+  at.providers.one.answer = async (peer, request) => {
+    await go.promise;
+    await answer(peer, request);
+  };
+  const before = calls();
+  const reply = chat(at.gateway, key(), fields);
+  await until("the provider is asked", () => calls() === before + 1);
+  return () => {
+    go.resolve();
+    return reply;
+  };
+}
+
+const states = () => {
+  const { health, current } = at.gateway.app.gateway;
+  return health.states(candidatesOf(current.catalog));
+};
+
+describe("a route that fails five times in a row", () => {
+  test.each([true, false])(
+    "counts no response that its provider reports as failed, neither way (stream: %j)",
+    async (isStream) => {
+      const failed = isStream
+        ? stream(terminal("failed"))
+        : json(ended("resp_1", { status: "failed" }));
+      at.providers.one.answer = failed;
+      for (let n = 0; n < 6; n += 1) {
+        await respond(at.gateway, key(), { stream: isStream });
+      }
+      expect(states()).toMatchObject([{ state: "closed" }]);
+      at.providers.one.answer = refusal(500);
+      expect(await ask(4)).toBe(4);
+      at.providers.one.answer = failed;
+      expect((await respond(at.gateway, key(), { stream: isStream })).status).toBe(200);
+      at.providers.one.answer = refusal(500);
+      expect(await ask(2)).toBe(1);
+    },
+  );
+
+  test("is passed over at once, and the 502 says when it is worth another try", async () => {
+    await open();
+    expect(await retryAfter()).toBe("10");
+    at.gateway.clock.advance(4000);
+    expect(await retryAfter()).toBe("6");
+    expect(calls()).toBe(5);
+    expect(states()).toEqual([{ provider: "one", model: "small", state: "open" }]);
+  });
+
+  test("is passed over by every model that leads to it, and by no other of its provider", async () => {
+    await open();
+    expect(await ask(1, "alias")).toBe(0);
+    expect(await ask(1, "other")).toBe(1);
+  });
+
+  test("leaves its requests to the next route", async () => {
+    await open();
+    at.providers.two.answer = usual;
+    expect((await chat(at.gateway, key(), { model: "safe" })).status).toBe(200);
+    expect([calls(), at.providers.two.requests.length]).toEqual([5, 1]);
+  });
+
+  test("is asked by a single probe then, and all come back when that is answered", async () => {
+    await open();
+    at.gateway.clock.advance(10_001);
+    const go = Promise.withResolvers<void>();
+    at.providers.one.answer = async (peer, request) => {
+      await go.promise;
+      await usual(peer, request);
+    };
+    const probe = chat(at.gateway, key());
+    await until("the probe is out", () => calls() === 6);
+    expect(states()).toMatchObject([{ state: "half-open" }]);
+    expect(await retryAfter()).toBe("1");
+    expect(calls()).toBe(6);
+    go.resolve();
+    expect((await probe).status).toBe(200);
+    expect(await ask(3)).toBe(3);
+    expect(states()).toMatchObject([{ state: "closed" }]);
+  });
+
+  test("is probed once more when its probe says nothing for long", async () => {
+    await open();
+    at.gateway.clock.advance(10_001);
+    const go = Promise.withResolvers<void>();
+    at.providers.one.answer = async (peer, request) => {
+      await go.promise;
+      await usual(peer, request);
+    };
+    const probe = chat(at.gateway, key());
+    await until("the probe is out", () => calls() === 6);
+    at.providers.one.answer = usual;
+    at.gateway.clock.advance(9000);
+    expect(await ask(1)).toBe(0);
+    at.gateway.clock.advance(1001);
+    expect(await ask(3)).toBe(3);
+    expect(states()).toMatchObject([{ state: "closed" }]);
+    go.resolve();
+    expect((await probe).status).toBe(200);
+  });
+
+  test("hears nothing new from attempts that began before, nor from an earlier probe", async () => {
+    const attempt = await waiting(refusal(500));
+    await open();
+    at.gateway.clock.advance(4000);
+    expect((await attempt()).status).toBe(502);
+    expect(Number(await retryAfter())).toBeLessThanOrEqual(6);
+    at.gateway.clock.advance(6001);
+    const probes = [await waiting(usual, { stream: true })];
+    at.gateway.clock.advance(10_001);
+    probes.push(await waiting(refusal(500)));
+    at.providers.one.answer = refusal(500);
+    at.gateway.clock.advance(10_001);
+    expect(await ask(1)).toBe(1);
+    expect((await probes[0]?.())?.status).toBe(200);
+    expect(states()).toMatchObject([{ state: "open" }]);
+    at.gateway.clock.advance(20_001);
+    at.providers.one.answer = usual;
+    expect(await ask(1)).toBe(1);
+    expect((await probes[1]?.())?.status).toBe(502);
+    expect(states()).toMatchObject([{ state: "closed" }]);
+  });
+
+  test("is probed no third time because the first probe turns out to be its caller's fault", async () => {
+    await open();
+    const go = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const probes: Promise<Reply>[] = [];
+    for (const [nth, answer] of [refusal(400), usual].entries()) {
+      at.gateway.clock.advance(10_001);
+      at.providers.one.answer = async (peer, request) => {
+        await go[nth]?.promise;
+        await answer(peer, request);
+      };
+      probes.push(chat(at.gateway, key()));
+      await until("the probe is out", () => calls() === 6 + nth);
+    }
+    go[0]?.resolve();
+    expect((await probes[0])?.status).toBe(400);
+    expect(await ask(1)).toBe(0);
+    go[1]?.resolve();
+    expect((await probes[1])?.status).toBe(200);
+    expect(states()).toMatchObject([{ state: "closed" }]);
+  });
+
+  test("waits twice as long after each failed probe, up to a minute", async () => {
+    await open();
+    for (const seconds of [10, 20, 40, 60, 60]) {
+      expect(await retryAfter()).toBe(String(seconds));
+      at.gateway.clock.advance(seconds * 1000 + 1);
+      expect(await ask(1)).toBe(1);
+    }
+    at.gateway.clock.advance(60_001);
+    at.providers.one.answer = usual;
+    expect(await ask(1)).toBe(1);
+    at.providers.one.answer = refusal(500);
+    expect(await ask(6)).toBe(5);
+    expect(await retryAfter()).toBe("10");
+  });
+
+  test("is probed again at once when its probe fails by a fault of our own", async () => {
+    await open();
+    at.gateway.clock.advance(10_001);
+    const candidates = [...candidatesOf(at.gateway.app.gateway.current.catalog)];
+    const one = candidates.find(({ provider }) => provider.id === "one");
+    const send = spyOn(one?.provider.upstream ?? expect.unreachable(), "send");
+    send.mockImplementationOnce(() => {
+      throw new Error("a fault of our own");
+    });
+    expect((await chat(at.gateway, key())).status).toBe(502);
+    send.mockRestore();
+    at.providers.one.answer = usual;
+    expect(await ask(1)).toBe(1);
+    expect(states()).toMatchObject([{ state: "closed" }]);
+  });
+
+  test("is probed again at once when its probe fails by its caller's fault", async () => {
+    await open();
+    at.gateway.clock.advance(10_001);
+    at.providers.one.answer = refusal(400);
+    expect(await ask(2)).toBe(2);
+    at.providers.one.answer = usual;
+    expect((await chat(at.gateway, key())).status).toBe(200);
+    expect(states()).toMatchObject([{ state: "closed" }]);
+  });
+});
+
+describe("a route", () => {
+  test("is never passed over for its callers' faults", async () => {
+    at.providers.one.answer = refusal(400);
+    expect(await ask(30)).toBe(30);
+  });
+
+  test.each([false, true])(
+    "is passed over after five answers of 429 that name no time (stream: %j)",
+    async (isStream) => {
+      at.providers.one.answer = refusal(429);
+      const waits: (string | null)[] = [];
+      for (let n = 0; n < 6; n += 1) {
+        const reply = await chat(at.gateway, key(), { stream: isStream });
+        expect(reply.status).toBe(502);
+        waits.push(reply.headers.get("retry-after"));
+      }
+      expect(waits).toEqual(["1", "1", "1", "1", "10", "10"]);
+      expect(calls()).toBe(5);
+      at.gateway.clock.advance(10_001);
+      expect(await ask(2)).toBe(1);
+      expect(await retryAfter()).toBe("20");
+    },
+  );
+
+  test("is not passed over by its breaker for answers of 429 that name a time", async () => {
+    at.providers.one.answer = refusal(429, "slow down", { "retry-after": "1" });
+    for (let n = 0; n < 8; n += 1) {
+      expect(await ask(1)).toBe(1);
+      at.gateway.clock.advance(1001);
+    }
+    expect(states()).toMatchObject([{ state: "closed" }]);
+  });
+
+  test("is not passed over for responses callers that name what its provider does not have", async () => {
+    at.providers.one.answer = refusal(404, "Item with id 'rs_1' not found.");
+    for (let n = 0; n < 6; n += 1) {
+      expect((await respond(at.gateway, key())).status).toBe(404);
+    }
+    expect(calls()).toBe(6);
+    expect(at.gateway.logText()).not.toContain("answers 404");
+    at.providers.one.answer = responds();
+    expect((await respond(at.gateway, key())).status).toBe(200);
+  });
+
+  test.each(unusable)("is not passed over for answers that are %s", async (_, answer) => {
+    at.providers.one.answer = refusal(500);
+    expect(await ask(4)).toBe(4);
+    at.providers.one.answer = answer;
+    expect(await ask(2)).toBe(2);
+    at.providers.one.answer = refusal(500);
+    expect(await ask(2)).toBe(1);
+  });
+
+  test("is not passed over for clients that went away", async () => {
+    at.providers.one.answer = () => undefined;
+    for (let n = 0; n < 6; n += 1) {
+      const client = new AbortController();
+      const reply = fetch(`${at.gateway.url}/v1/chat/completions`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${key().key}` },
+        body: JSON.stringify({
+          model: "small",
+          stream: true,
+          messages: [{ role: "user", content: "x" }],
+        }),
+        signal: client.signal,
+      }).catch(() => undefined);
+      await until("the provider is asked", () => calls() === n + 1);
+      client.abort();
+      await reply;
+    }
+    await at.gateway.checkBooks();
+    expect(states()).toMatchObject([{ state: "closed" }]);
+  });
+
+  test("is passed over when half of twenty attempts of half a minute failed, and not for old ones, or those before its probe", async () => {
+    const alternate = async (count: number): Promise<void> => {
+      for (let n = 0; n < count; n += 1) {
+        at.providers.one.answer = n % 2 === 0 ? usual : refusal(503);
+        expect(await ask(1)).toBe(1);
+      }
+    };
+    await alternate(18);
+    at.gateway.clock.advance(60_000);
+    await alternate(20);
+    expect(await ask(1)).toBe(0);
+    expect(await retryAfter()).toBe("10");
+    at.gateway.clock.advance(10_001);
+    at.providers.one.answer = usual;
+    expect(await ask(1)).toBe(1);
+    at.providers.one.answer = refusal(503);
+    expect(await ask(2)).toBe(2);
+  });
+
+  test("whose streams are cut after content counts each of them as a failure", async () => {
+    at.providers.one.answer = stream(helloEvent);
+    for (let n = 0; n < 5; n += 1) {
+      const client = await openChat(at.gateway, key(), { stream: true });
+      await client.seen("[DONE]");
+      expect(chunksOf(client).at(-1)).toMatchObject({ error: { type: "provider_error" } });
+    }
+    expect(await ask(1)).toBe(0);
+  });
+
+  test("that answers in between has no five failures in a row", async () => {
+    for (let round = 0; round < 2; round += 1) {
+      at.providers.one.answer = refusal(500);
+      expect(await ask(4)).toBe(4);
+      at.providers.one.answer = answered({});
+      expect(await ask(6)).toBe(6);
+    }
+  });
+
+  test("is not passed over for a 404, which some providers say of a single request", async () => {
+    at.providers.one.answer = refusal(404);
+    expect(await ask(30)).toBe(30);
+  });
+});

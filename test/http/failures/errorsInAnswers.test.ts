@@ -1,0 +1,256 @@
+import { describe, expect, test } from "bun:test";
+import { begunMessage, messageEvent } from "../../support/provider/anthropicAnswers.ts";
+import { helloEvent, roleEvent, usual } from "../../support/provider/chatAnswers.ts";
+import { chat, chunksOf, expectRefusal } from "../../support/gateway/chatCalls.ts";
+import { costOf } from "../../support/gateway/gatewayConfig.ts";
+import { openBefore, upstreamKey } from "../../support/gateway/gatewayUnderTest.ts";
+import { geminiEvent, saying } from "../../support/provider/geminiAnswers.ts";
+import { json, stream, type ProviderAnswer } from "../../support/provider/scriptedProvider.ts";
+import { chatEvent } from "../../support/provider/upstreamText.ts";
+
+/**
+ * An `error` in an answer whose status is 200, where a chat's provider tells whose fault it is: what a caller brings
+ * about as often as it likes must not put a route aside for everybody, nor be had for nothing.
+ */
+const at = openBefore(["one", "claude", "google", "two"], ({ one, claude, google, two }) => ({
+  providers: {
+    one: { base_url: one, api_key: upstreamKey },
+    claude: { kind: "anthropic", base_url: claude, api_key: upstreamKey },
+    google: { kind: "gemini", base_url: google, api_key: upstreamKey },
+    two,
+  },
+  models: ["one", "claude", "google"].flatMap((provider) => [
+    { id: provider, routes: [{ provider, responses: false }] },
+    { id: `${provider}-and-two`, routes: [{ provider, responses: false }, { provider: "two" }] },
+  ]),
+}));
+const { two } = at.providers;
+const started = 100_000_000_000n;
+/** So many failures in a row put a route aside. */
+const FAILURES_MAX = 5;
+
+type Kind = "one" | "claude" | "google";
+
+/** A way in which a provider reports an error before any content. */
+interface Way {
+  readonly kind: Kind;
+  readonly isStream: boolean;
+  readonly report: (error: object) => ProviderAnswer;
+}
+
+const dataOf = (error: object): string => `data: ${JSON.stringify({ error })}\n\n`;
+const inEvent = (error: object): string => `event: error\n${dataOf(error)}`;
+const inPlainEvent = (error: object): string => `event: error\ndata: ${JSON.stringify(error)}\n\n`;
+/** Of llama.cpp, before it had a `data:` line for that. */
+const inLine = (error: object): string => `error: ${JSON.stringify(error)}\n\n`;
+const inChoice = (error: object): string =>
+  chatEvent({}, null, { choices: [{ index: 0, delta: {}, error, finish_reason: "error" }] });
+const inMessage = (error: object): string => messageEvent("error", { error });
+const choiceOf = (error: object) => ({ index: 0, message: {}, error });
+
+const ways: readonly (readonly [string, Way])[] = [
+  ["an event", { kind: "one", isStream: true, report: (error) => stream(dataOf(error)) }],
+  ["an event behind the start", streamed("one", (error) => [roleEvent, dataOf(error)])],
+  ["an event of the type error", streamed("one", (error) => [inEvent(error)])],
+  ["an event that is an error", streamed("one", (error) => [inPlainEvent(error)])],
+  ["a line of its own", streamed("one", (error) => [inLine(error)])],
+  ["a choice of a stream", streamed("one", (error) => [inChoice(error)])],
+  ["a choice", whole("one", (error) => ({ choices: [choiceOf(error)] }))],
+  ["JSON", whole("one", (error) => ({ error }))],
+  ["a list", whole("one", (error) => [{ error }])],
+  ["an event of Anthropic", streamed("claude", (error) => [inMessage(error)])],
+  ["JSON of Anthropic", whole("claude", (error) => ({ type: "error", error }))],
+  ["an event of Google", streamed("google", (error) => [geminiEvent({ error })])],
+  [
+    "a list in an event of Google",
+    streamed("google", (error) => [`data: ${JSON.stringify([{ error }])}\n\n`]),
+  ],
+  ["JSON of Google", whole("google", (error) => ({ error }))],
+  ["JSON in the place of a stream", inItsPlace("one", (error) => ({ error }))],
+  ["JSON in the place of Anthropic's", inItsPlace("claude", (error) => ({ type: "error", error }))],
+  ["a list in the place of Google's", inItsPlace("google", (error) => [{ error }])],
+];
+
+function streamed(kind: Kind, events: (error: object) => readonly string[]): Way {
+  return { kind, isStream: true, report: (error) => stream(...events(error)) };
+}
+
+function whole(kind: Kind, body: (error: object) => unknown): Way {
+  return { kind, isStream: false, report: (error) => json(body(error)) };
+}
+
+/** As llama.cpp answered a prompt that was too long: https://github.com/ggml-org/llama.cpp/pull/16486 */
+function inItsPlace(kind: Kind, body: (error: object) => unknown): Way {
+  return { ...whole(kind, body), isStream: true };
+}
+
+/** Asks so often that the route would be put aside if it counted, and then whether it is. */
+async function isPutAside({ kind, isStream, report }: Way, error: object): Promise<boolean> {
+  const key = at.gateway.key();
+  at.providers[kind].answer = report(error);
+  for (let time = 0; time < FAILURES_MAX; time += 1) {
+    await chat(at.gateway, key, { model: kind, stream: isStream });
+  }
+  const { length } = at.providers[kind].requests;
+  await chat(at.gateway, key, { model: kind, stream: isStream });
+  return at.providers[kind].requests.length === length;
+}
+
+const message = `The input is too long, says ${upstreamKey}.`;
+const words = "The input is too long, says ***.";
+
+/** What a request of the client's gets, with another route behind that of the report, and how often that one is asked. */
+async function failover({ kind, isStream, report }: Way, error: object) {
+  at.providers[kind].answer = report(error);
+  two.answer = usual;
+  const asked = { model: `${kind}-and-two`, stream: isStream };
+  const reply = await chat(at.gateway, at.gateway.key(), asked);
+  return { reply, others: two.requests.length };
+}
+
+async function expectCallers(way: Way, error: object, extra: object): Promise<void> {
+  const { reply, others } = await failover(way, error);
+  expectRefusal(reply, [400, "invalid_request_error", words], extra);
+  expect(others).toBe(0);
+  expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([
+    { outcome: "reported failure", status: 200 },
+  ]);
+  expect(await isPutAside(way, error)).toBe(false);
+}
+
+async function expectNextRoutes(way: Way, error: object, putsAside: boolean): Promise<void> {
+  const { reply, others } = await failover(way, error);
+  expect([reply.status, others]).toEqual([200, 1]);
+  at.gateway.forgetFailures();
+  expect(await isPutAside(way, error)).toBe(putsAside);
+}
+
+async function expectAccount({ kind, isStream, report }: Way, error: object): Promise<void> {
+  at.providers[kind].answer = report(error);
+  const reply = await chat(at.gateway, at.gateway.key(), { model: kind, stream: isStream });
+  expect(reply).toMatchObject({ status: 502, body: { error: { type: "provider_error" } } });
+  expect(reply.headers.get("retry-after")).toBe("300");
+}
+
+describe.each(ways)("what stands in %s", (_, way) => {
+  test("and is its caller's is the caller's 400, of which no other route and nobody's health hears", () =>
+    expectCallers(way, { type: "invalid_request_error", code: 400, message }, { code: "400" }));
+
+  // vLLM said the latter of a crash of its own, too.
+  test.each([
+    { type: "invalid_request_error", message },
+    { type: "BadRequestError", code: 400, message },
+  ])("and may be another route's is that one's, and puts nothing aside: %o", (error) =>
+    expectNextRoutes(way, error, false),
+  );
+
+  test("and is the provider's is the next route's, and puts its own aside", () =>
+    expectNextRoutes(way, { type: "overloaded_error", message }, true));
+
+  test("and is the operator's account's puts the provider aside at once", () =>
+    expectAccount(way, { code: 401, message }));
+});
+
+describe("an error in an event", () => {
+  const way = streamed("one", (error) => [dataOf(error)]);
+
+  test.each<[string, object, string | undefined]>([
+    ["a status beside its code", { code: "some_code", status_code: 422 }, "some_code"],
+    ["a status", { status: 413 }, undefined],
+    ["a type that has a status", { type: "request_too_large" }, undefined],
+    ["a code", { code: "context_length_exceeded" }, "context_length_exceeded"],
+    ["a loud code", { code: "CONTEXT_LENGTH_EXCEEDED" }, "CONTEXT_LENGTH_EXCEEDED"],
+    ["a code of Groq's", { code: "tool_use_failed" }, "tool_use_failed"],
+    ["a type of llama.cpp's", { type: "exceed_context_size_error", code: 500 }, "500"],
+  ])("is its caller's by %s", (_, error, code) =>
+    expectCallers(way, { ...error, message }, code === undefined ? {} : { code }),
+  );
+
+  test("is its caller's by a status beside it", async () => {
+    const body = { status_code: 422, error: { message } };
+    const beside = streamed("one", () => [`data: ${JSON.stringify(body)}\n\n`]);
+    await expectCallers(beside, {}, {});
+  });
+
+  test.each<[string, object, boolean]>([
+    ["a model that failed at this request", { code: 424, message }, false],
+    ["a rate limit", { code: 429, message }, true],
+    ["a rate limit, by its type", { type: "rate_limit_error", message }, true],
+    ["a server of the caller's own", { type: "http_error", code: 401, message }, false],
+    ["no more than that it is bad", { code: 400, message }, false],
+    ["moderation", { code: 403, message: "The prompt was flagged by moderation." }, false],
+    ["a model that is not there", { code: 404, message }, false],
+    ["a fault of the provider's", { code: 502, message }, true],
+    ["the same without a number", { type: "server_error", message }, true],
+    ["nothing known", { code: "some_code", message }, true],
+    ["what is no status", { code: 4000, message }, true],
+  ])("that speaks of %s is the next route's", (_, error, putsAside) =>
+    expectNextRoutes(way, error, putsAside),
+  );
+
+  test.each<[string, object]>([
+    ["key, by its type", { type: "authentication_error", message }],
+    ["empty account", { code: 402, message }],
+    ["empty account, by a word", { type: "insufficient_quota", message }],
+    ["empty account, by its message alone", { message: "Insufficient Balance" }],
+    [
+      "empty account, as Anthropic says it",
+      { type: "invalid_request_error", message: "Your credit balance is too low to go on." },
+    ],
+  ])("that speaks of the operator's %s puts the provider aside at once", (_, error) =>
+    expectAccount(way, error),
+  );
+});
+
+describe("an error behind content", () => {
+  const tooLong = { code: "context_length_exceeded", message };
+  const refused = { type: "invalid_request_error", message };
+  const hello = geminiEvent(saying([{ text: "Hello" }]));
+  const callersEnds: readonly (readonly [string, Kind, (error: object) => ProviderAnswer])[] = [
+    ["an event", "one", (error) => stream(helloEvent, dataOf(error))],
+    ["an event of the type error", "one", (error) => stream(helloEvent, inEvent(error))],
+    ["the same piece", "one", (error) => stream(helloEvent + inEvent(error))],
+    ["a line of its own", "one", (error) => stream(helloEvent, inLine(error))],
+    ["a choice", "one", (error) => stream(helloEvent, inChoice(error))],
+    ["an event of Anthropic", "claude", (error) => begunMessage(inMessage(error))],
+    ["an event of Google", "google", (error) => stream(hello, geminiEvent({ error }))],
+  ];
+
+  describe.each(callersEnds)("in %s", (_, kind, answer) => {
+    test.each([tooLong, refused])(
+      "that is its caller's is told, paid as by a client that left, and puts nothing aside: %o",
+      async (error) => {
+        const way = { kind, isStream: true, report: answer };
+        at.providers[kind].answer = answer(error);
+        const key = at.gateway.key();
+        const reply = await chat(at.gateway, key, { model: kind, stream: true });
+        expect(reply.text).toContain("Hello");
+        expect(reply.text).not.toContain("too long");
+        expect(chunksOf(reply).at(-1)).toMatchObject({
+          choices: [{ delta: {}, finish_reason: "error" }],
+          error: { type: "provider_error" },
+        });
+        const [record] = await at.gateway.records(key, 1);
+        expect(record).toMatchObject({ status: "cancelled", estimated: true, provider: kind });
+        expect(record?.charge).toBeGreaterThanOrEqual(costOf({ prompt: 2, completion: 2 }));
+        expect(at.gateway.balance(key)).toBe(started - (record?.charge ?? 0n));
+        const attempts = at.gateway.store.requests.attempts(reply.id);
+        expect(attempts).toMatchObject([{ outcome: "isolated failure" }]);
+        expect(await isPutAside(way, error)).toBe(false);
+      },
+    );
+
+    test.each([
+      { code: 502, message },
+      { code: 429, message },
+      { type: "BadRequestError", code: 400, message },
+      { message },
+    ])("that is the provider's is told and not paid: %o", async (error) => {
+      at.providers[kind].answer = answer(error);
+      const key = at.gateway.key();
+      const reply = await chat(at.gateway, key, { model: kind, stream: true });
+      expect(chunksOf(reply).at(-1)).toMatchObject({ error: { type: "provider_error" } });
+      expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+    });
+  });
+});

@@ -1,0 +1,309 @@
+import { describe, expect, test } from "bun:test";
+import { answered, usual } from "../../support/provider/chatAnswers.ts";
+import {
+  chat,
+  expectRefusal,
+  noProvider,
+  tooOften,
+  type Reply,
+} from "../../support/gateway/chatCalls.ts";
+import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { raw, refusal, type ProviderAnswer } from "../../support/provider/scriptedProvider.ts";
+
+const ids = ["one", "two", "three", "four"] as const;
+const at = openBefore(ids, (urls) => ({
+  providers: { ...urls, narrow: { base_url: urls.one, max_concurrent: 1 } },
+  models: [
+    {
+      id: "small",
+      routes: [
+        { provider: "two", priority: 2 },
+        { provider: "one", priority: 1 },
+      ],
+    },
+    { id: "wide", routes: ids.map((provider) => ({ provider })) },
+    { id: "narrow", routes: [{ provider: "narrow" }] },
+    { id: "relieved", routes: [{ provider: "narrow" }, { provider: "two" }] },
+    {
+      id: "even",
+      routes: [
+        { provider: "one", priority: 1, weight: 1000 },
+        { provider: "two", priority: 1, weight: 1 },
+      ],
+    },
+  ],
+}));
+
+const called = () => ids.map((id) => at.providers[id].requests.length);
+
+async function ask(model = "small"): Promise<Reply> {
+  at.gateway.clock.advance(600_000);
+  return chat(at.gateway, at.gateway.key(), { model });
+}
+
+/** The answer is a 502 that says when to come back. */
+function expectComeBack(reply: Reply, seconds: string): void {
+  const { headers } = reply;
+  expect(headers.get("retry-after")).toBe(seconds);
+  headers.delete("retry-after");
+  expectRefusal({ ...reply, headers }, noProvider);
+}
+
+function limited(retryAfter?: string): ProviderAnswer {
+  return refusal(429, "slow down", retryAfter === undefined ? {} : { "retry-after": retryAfter });
+}
+
+describe("the routes of a model", () => {
+  test("are tried by priority, the lower first", async () => {
+    at.providers.one.answer = refusal(500);
+    at.providers.two.answer = usual;
+    const reply = await ask();
+    expect(reply.status).toBe(200);
+    expect(at.gateway.store.requests.attempts(reply.id).map(({ provider }) => provider)).toEqual([
+      "one",
+      "two",
+    ]);
+  });
+
+  test("of one priority are tried by weight, and each is tried", async () => {
+    at.providers.one.answer = usual;
+    at.providers.two.answer = usual;
+    for (let round = 0; round < 30; round += 1) expect((await ask("even")).status).toBe(200);
+    expect(at.providers.one.requests.length).toBeGreaterThan(20);
+    at.providers.one.answer = refusal(500);
+    expect((await ask("even")).status).toBe(200);
+  });
+
+  test("are tried on after seconds where one never ends the words of its error", async () => {
+    at.providers.one.answer = raw("HTTP/1.1 500 No\r\ncontent-length: 100\r\n\r\nno");
+    at.providers.two.answer = usual;
+    const startedMs = performance.now();
+    const reply = await ask();
+    expect(performance.now() - startedMs).toBeWithin(4500, 20_000);
+    const attempts = at.gateway.store.requests.attempts(reply.id);
+    expect(attempts).toMatchObject([{ outcome: "status 500" }, { outcome: "ok" }]);
+  });
+
+  test("are tried three times at most, each once", async () => {
+    for (const id of ids) at.providers[id].answer = refusal(500);
+    expectRefusal(await ask("wide"), noProvider);
+    expect(called()).toEqual([1, 1, 1, 0]);
+  });
+
+  test.each([false, true])(
+    "are not tried one after the other where a shutdown cut the request off (stream: %p)",
+    async (stream) => {
+      const { app } = at.gateway;
+      at.providers.one.answer = () => app.abortAll();
+      try {
+        const reply = await chat(at.gateway, at.gateway.key(), { stream });
+        expectRefusal(reply, [502, "provider_error", "service temporarily unavailable"]);
+        expect(called()).toEqual([1, 0, 0, 0]);
+      } finally {
+        app.gateway.inFlight.isAborting = false;
+      }
+    },
+  );
+
+  test.each([false, true])(
+    "are tried no more where a shutdown comes amid the pause before the third (stream: %p)",
+    async (stream) => {
+      const { app } = at.gateway;
+      const { retryBudget } = app.gateway;
+      const take = retryBudget.take.bind(retryBudget);
+      retryBudget.take = (exchangesInFlight) => {
+        app.abortAll();
+        return take(exchangesInFlight);
+      };
+      for (const id of ids) at.providers[id].answer = refusal(500);
+      try {
+        const reply = await chat(at.gateway, at.gateway.key(), { model: "wide", stream });
+        expectRefusal(reply, [502, "provider_error", "service temporarily unavailable"]);
+        expect(called()).toEqual([1, 1, 0, 0]);
+      } finally {
+        retryBudget.take = take;
+        app.gateway.inFlight.isAborting = false;
+      }
+    },
+  );
+
+  test("all fail, and one charge follows where the last of them answers", async () => {
+    at.providers.one.answer = refusal(500);
+    at.providers.two.answer = refusal(503);
+    at.providers.three.answer = answered({ model: "x" });
+    const key = at.gateway.key();
+    const reply = await chat(at.gateway, key, { model: "wide" });
+    expect(reply.status).toBe(200);
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { provider: "three", attemptCount: 3, status: "done" },
+    ]);
+    const { id: accountId = 0 } = at.gateway.store.accounts.find(key.account) ?? {};
+    expect(at.gateway.store.ledger.history(accountId, 10).map(({ kind }) => kind)).toEqual([
+      "charge",
+      "credit",
+    ]);
+  });
+});
+
+describe("a provider's own rate limit", () => {
+  test("goes to the next route, and the route is left alone as long as it asked", async () => {
+    at.providers.one.answer = limited("7");
+    at.providers.two.answer = usual;
+    expect((await ask()).status).toBe(200);
+    const key = at.gateway.key();
+    expect((await chat(at.gateway, key)).status).toBe(200);
+    expect(called()).toEqual([1, 2, 0, 0]);
+    at.gateway.clock.advance(6500);
+    expect((await chat(at.gateway, key)).status).toBe(200);
+    expect(called()).toEqual([1, 3, 0, 0]);
+    at.gateway.clock.advance(600);
+    expect((await chat(at.gateway, key)).status).toBe(200);
+    expect(called()).toEqual([2, 4, 0, 0]);
+  });
+
+  test("is kept to as long as any answer asked: a later one that names less does not shorten it", async () => {
+    const short = Promise.withResolvers<void>();
+    at.providers.one.answer = async (peer, request) => {
+      const isShort = request.body.includes("short");
+      if (isShort) await short.promise;
+      await limited(isShort ? "1" : "40")(peer, request);
+    };
+    at.providers.two.answer = usual;
+    const key = at.gateway.key();
+    const shortly = chat(at.gateway, key, { user: "short" });
+    await at.providers.one.request(0);
+    expect((await chat(at.gateway, key)).status).toBe(200);
+    short.resolve();
+    expect((await shortly).status).toBe(200);
+    at.gateway.clock.advance(2000);
+    expect((await chat(at.gateway, key)).status).toBe(200);
+    expect(at.providers.one.requests).toHaveLength(2);
+  });
+
+  test("makes nobody come back sooner than a refused account of the same provider does", async () => {
+    at.providers.one.answer = limited("7");
+    at.providers.two.answer = usual;
+    expect((await ask()).status).toBe(200);
+    at.providers.one.answer = refusal(402);
+    at.providers.two.answer = refusal(500);
+    at.providers.three.answer = usual;
+    expect((await chat(at.gateway, at.gateway.key(), { model: "wide" })).status).toBe(200);
+    at.gateway.clock.advance(8000);
+    at.providers.two.answer = usual;
+    expect((await chat(at.gateway, at.gateway.key())).status).toBe(200);
+    expect(at.providers.one.requests).toHaveLength(2);
+  });
+
+  test("everywhere is a 502 that names the soonest, and then no provider is called", async () => {
+    at.providers.one.answer = limited("40");
+    at.providers.two.answer = limited("7");
+    expectComeBack(await ask(), "7");
+    expectComeBack(await chat(at.gateway, at.gateway.key()), "7");
+    expect(called()).toEqual([1, 1, 0, 0]);
+  });
+
+  test.each([
+    [undefined, "1"],
+    ["0", "1"],
+    ["59", "59"],
+    ["86400", "60"],
+    ["banana", "1"],
+    ["-1", "1"],
+    ["1.5", "1"],
+    ["Fri, 31 Dec 2049 23:59:59 GMT", "1"],
+  ])("with retry-after %j is a wait of %s s", async (header, seconds) => {
+    at.providers.one.answer = limited(header);
+    at.providers.two.answer = limited("60");
+    expectComeBack(await ask(), seconds);
+  });
+
+  test.each([
+    [{ "retry-after-ms": "6500" }, "7"],
+    [{ "retry-after-ms": "6500.25" }, "7"],
+    [{ "retry-after-ms": "86400000" }, "60"],
+    [{ "retry-after-ms": "0" }, "1"],
+    [{ "retry-after-ms": "soon" }, "1"],
+    [{ "retry-after-ms": "6500", "retry-after": "9" }, "9"],
+  ])("with %j, as Azure sends it, is a wait of %s s", async (headers, seconds) => {
+    at.providers.one.answer = refusal(429, "slow down", headers);
+    at.providers.two.answer = limited("60");
+    expectComeBack(await ask(), seconds);
+  });
+
+  test("is also what a 402 says that names a time: the route rests for so long, and no account is at fault", async () => {
+    at.providers.one.answer = refusal(402, "In-flight budget exhausted", { "retry-after": "2" });
+    at.providers.two.answer = usual;
+    const before = at.gateway.log.length;
+    expect((await ask()).status).toBe(200);
+    expect((await chat(at.gateway, at.gateway.key())).status).toBe(200);
+    expect(called()).toEqual([1, 2, 0, 0]);
+    at.gateway.clock.advance(2000);
+    at.providers.one.answer = usual;
+    expect((await chat(at.gateway, at.gateway.key())).status).toBe(200);
+    expect(called()).toEqual([2, 2, 0, 0]);
+    const levels = at.gateway.log.slice(before).map(({ level }) => level);
+    expect(levels).not.toContain("error");
+  });
+
+  test.each([
+    ["7", false],
+    ["7", true],
+    [undefined, false],
+    [undefined, true],
+  ])(
+    "beside another failure is a 502 after which the other route is worth a try at once (retry-after: %j, stream: %j)",
+    async (header, stream) => {
+      at.providers.one.answer = limited(header);
+      at.providers.two.answer = refusal(500);
+      at.gateway.clock.advance(600_000);
+      expectComeBack(await chat(at.gateway, at.gateway.key(), { stream }), "1");
+    },
+  );
+});
+
+describe("a provider with max_concurrent", () => {
+  /** Asks for an answer that waits until it is let go. */
+  async function occupied<Result>(work: () => Promise<Result>): Promise<Result> {
+    const go = Promise.withResolvers<void>();
+    at.providers.one.answer = async (peer, request) => {
+      await go.promise;
+      await usual(peer, request);
+    };
+    const first = ask("narrow");
+    await at.providers.one.request(0);
+    try {
+      return await work();
+    } finally {
+      go.resolve();
+      expect((await first).status).toBe(200);
+    }
+  }
+
+  test("and no place left is a 429 where there is no other route", async () => {
+    await occupied(async () => {
+      const key = at.gateway.key();
+      const reply = await chat(at.gateway, key, { model: "narrow" });
+      expectRefusal(reply, tooOften);
+      expect(reply.headers.get("retry-after")).toBe("1");
+      expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+    });
+    expect(called()).toEqual([1, 0, 0, 0]);
+    expect((await ask("narrow")).status).toBe(200);
+  });
+
+  test("and no place left goes to the next route", async () => {
+    at.providers.two.answer = usual;
+    await occupied(async () => {
+      const reply = await chat(at.gateway, at.gateway.key(), { model: "relieved" });
+      expect(reply.status).toBe(200);
+    });
+    expect(called()).toEqual([1, 1, 0, 0]);
+  });
+
+  test("and no place left is no 429 where the other route has failed: that is nothing of the caller's", async () => {
+    at.providers.two.answer = refusal(500);
+    await occupied(async () => {
+      expectRefusal(await chat(at.gateway, at.gateway.key(), { model: "relieved" }), noProvider);
+    });
+  });
+});

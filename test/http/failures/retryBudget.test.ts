@@ -1,0 +1,109 @@
+import { describe, expect, test } from "bun:test";
+import { candidatesOf } from "../../../src/gateway/catalog.ts";
+import { UpstreamError } from "../../../src/providers/upstreamError.ts";
+import { usual } from "../../support/provider/chatAnswers.ts";
+import { chat } from "../../support/gateway/chatCalls.ts";
+import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { refusal } from "../../support/provider/scriptedProvider.ts";
+import { until } from "../../support/until.ts";
+
+const at = openBefore(["one", "two", "three", "slow"], ({ one, two, three, slow }) => ({
+  providers: { one, two, three, slow },
+  models: [
+    {
+      id: "small",
+      routes: ["one", "two", "three"].map((provider, at) => ({ provider, priority: at + 1 })),
+    },
+    { id: "slow", routes: [{ provider: "slow" }] },
+  ],
+}));
+
+const thirds = () => at.providers.three.requests.length;
+const statuses = async (count: number): Promise<Record<number, number>> => {
+  const seen: Record<number, number> = {};
+  const replies = await Promise.all(
+    Array.from({ length: count }, () => chat(at.gateway, at.gateway.key())),
+  );
+  for (const { status } of replies) seen[status] = (seen[status] ?? 0) + 1;
+  return seen;
+};
+
+describe("third attempts", () => {
+  test("are made by three requests at once where few are under way, and wait 50 to 500 ms before", async () => {
+    // A 404 goes to the next route, and the circuit breaker does not count it.
+    at.providers.one.answer = refusal(404);
+    at.providers.two.answer = refusal(404);
+    at.providers.three.answer = usual;
+    const startedMs = performance.now();
+    expect(await statuses(10)).toEqual({ 200: 3, 502: 7 });
+    expect(performance.now() - startedMs).toBeGreaterThanOrEqual(50);
+    expect(await statuses(3)).toEqual({ 200: 3 });
+    expect(thirds()).toBe(6);
+  });
+
+  test("are a fifth of the requests under way where there are many", async () => {
+    const go = Promise.withResolvers<void>();
+    at.providers.slow.answer = async (peer, request) => {
+      await go.promise;
+      await usual(peer, request);
+    };
+    const others = Array.from({ length: 40 }, () =>
+      chat(at.gateway, at.gateway.key(), { model: "slow" }),
+    );
+    await until("the others are under way", () => at.providers.slow.requests.length === 40);
+    at.providers.one.answer = refusal(404);
+    at.providers.two.answer = refusal(404);
+    at.providers.three.answer = usual;
+    const seen = await statuses(20);
+    // The twenty count as well while they are with a provider, so a few more than eight may pass.
+    expect(seen[200]).toBeGreaterThanOrEqual(8);
+    expect(seen[200]).toBeLessThanOrEqual(12);
+    go.resolve();
+    for (const { status } of await Promise.all(others)) expect(status).toBe(200);
+  });
+
+  test("are made for nobody whom a shutdown cut off while they waited", async () => {
+    const { app } = at.gateway;
+    const rests = () =>
+      candidatesOf(app.gateway.current.catalog).some((it) => app.gateway.health.waitMs(it) > 0);
+    at.providers.one.answer = refusal(500);
+    at.providers.two.answer = refusal(429, "slow down", { "retry-after": "7" });
+    at.providers.three.answer = usual;
+    const reply = chat(at.gateway, at.gateway.key());
+    await until("the second attempt has failed", rests);
+    app.abortAll();
+    try {
+      expect((await reply).status).toBe(502);
+      expect(thirds()).toBe(0);
+    } finally {
+      app.gateway.inFlight.isAborting = false;
+    }
+  });
+
+  test("are not made at a route that was put aside while they waited", async () => {
+    const { health, current } = at.gateway.app.gateway;
+    const candidates = [...candidatesOf(current.catalog)];
+    const third = candidates.find(({ provider }) => provider.id === "three");
+    at.providers.one.answer = refusal(500);
+    at.providers.two.answer = refusal(429, "slow down", { "retry-after": "7" });
+    const reply = chat(at.gateway, at.gateway.key());
+    await until("the second attempt has failed", () =>
+      candidates.some((candidate) => health.waitMs(candidate) > 0),
+    );
+    health.begin(third ?? expect.unreachable()).ended(new UpstreamError("account", "status 401"));
+    expect((await reply).status).toBe(502);
+    expect(thirds()).toBe(0);
+  });
+
+  test("give their places back when they fail", async () => {
+    for (const id of ["one", "two", "three"] as const) at.providers[id].answer = refusal(404);
+    for (let round = 0; round < 5; round += 1) expect(await statuses(3)).toEqual({ 502: 3 });
+    expect(thirds()).toBe(15);
+  });
+});
+
+test("a first failover is always allowed, however many need it", async () => {
+  at.providers.one.answer = refusal(404);
+  at.providers.two.answer = usual;
+  expect(await statuses(40)).toEqual({ 200: 40 });
+});

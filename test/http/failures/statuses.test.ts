@@ -1,0 +1,259 @@
+import { describe, expect, test } from "bun:test";
+import { usual } from "../../support/provider/chatAnswers.ts";
+import { chat, expectRefusal, noProvider, type Reply } from "../../support/gateway/chatCalls.ts";
+import { openBefore, upstreamKey } from "../../support/gateway/gatewayUnderTest.ts";
+import { json, refusal, startProvider, text } from "../../support/provider/scriptedProvider.ts";
+
+const at = openBefore(["one", "two"], ({ one, two }) => ({
+  providers: {
+    one: { base_url: one, api_key: upstreamKey },
+    two: { base_url: two, api_key: "sk-second-key" },
+  },
+  models: [{ id: "small", routes: [{ provider: "one" }, { provider: "two" }] }],
+}));
+
+const isStream = [false, true];
+
+/** Asks afresh: what an earlier test put aside is forgotten. */
+async function ask(stream = false): Promise<Reply & { key: ReturnType<typeof at.gateway.key> }> {
+  at.gateway.clock.advance(600_000);
+  const key = at.gateway.key();
+  return { ...(await chat(at.gateway, key, { stream })), key };
+}
+
+function called(): readonly number[] {
+  return [at.providers.one.requests.length, at.providers.two.requests.length];
+}
+
+describe.each(isStream)("an attempt (stream: %j)", (stream) => {
+  test.each([400, 409, 413, 422])(
+    "that ends with %d is the caller's fault: 400 in the provider's words, and no other route",
+    async (status) => {
+      const error = {
+        message: "the prompt is too long",
+        code: "context_length",
+        param: "messages",
+      };
+      at.providers.one.answer = json({ error: { ...error, type: "some_type" } }, { status });
+      at.providers.two.answer = usual;
+      const reply = await ask(stream);
+      expectRefusal(reply, [400, "invalid_request_error", error.message], {
+        code: error.code,
+        param: error.param,
+      });
+      expect(called()).toEqual([1, 0]);
+      expect(await at.gateway.records(reply.key, 1)).toMatchObject([
+        { status: "failed", charge: 0n, attemptCount: 1 },
+      ]);
+      at.providers.one.answer = usual;
+      expect((await chat(at.gateway, reply.key, { stream })).status).toBe(200);
+      expect(called()).toEqual([2, 0]);
+    },
+  );
+
+  test.each([
+    401, 402, 403, 404, 405, 406, 408, 410, 418, 425, 429, 451, 500, 501, 502, 503, 504, 520, 529,
+    201, 202, 203, 204, 205, 206, 300, 304, 305, 599,
+  ])("that ends with %d is the provider's fault: the next route answers", async (status) => {
+    const body = status === 204 || status === 304 ? "" : '{"error":{"message":"secret words"}}';
+    at.providers.one.answer = text(body, { status });
+    at.providers.two.answer = usual;
+    const reply = await ask(stream);
+    expect(reply.status).toBe(200);
+    expect(called()).toEqual([1, 1]);
+    expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([
+      { provider: "one", outcome: `status ${status}`, status },
+      { provider: "two", outcome: "ok", status: 200 },
+    ]);
+    expect(await at.gateway.records(reply.key, 1)).toMatchObject([
+      { status: "done", provider: "two", attemptCount: 2 },
+    ]);
+  });
+
+  test.each([
+    [424, "Failed Dependency"],
+    [403, "Your input was flagged"],
+  ])(
+    "that ends with %d %s is nobody's fault: the next route answers, and the first is asked again, however often",
+    async (status, message) => {
+      at.providers.one.answer = refusal(status, message);
+      at.providers.two.answer = usual;
+      const { key } = await ask(stream);
+      for (let again = 0; again < 5; again += 1) {
+        expect((await chat(at.gateway, key, { stream })).status).toBe(200);
+      }
+      expect(called()).toEqual([6, 6]);
+    },
+  );
+
+  test.each([401, 402, 403, 404, 408, 500, 503, 529])(
+    "that ends with %d everywhere is a 502, and nothing of the providers' words is seen",
+    async (status) => {
+      at.providers.one.answer = refusal(status, "secret words");
+      at.providers.two.answer = refusal(status, "secret words");
+      const reply = await ask(stream);
+      const { headers } = reply;
+      const retryAfter = headers.get("retry-after");
+      headers.delete("retry-after");
+      expectRefusal({ ...reply, headers }, noProvider);
+      expect(retryAfter).toBe([401, 402, 403].includes(status) ? "300" : null);
+      expect(await at.gateway.records(reply.key, 1)).toMatchObject([
+        { status: "failed", charge: 0n, attemptCount: 2 },
+      ]);
+      expect(at.gateway.balance(reply.key)).toBe(100_000_000_000n);
+      expect(at.gateway.logText()).not.toContain("secret words");
+    },
+  );
+
+  test.each([301, 302, 303, 307, 308])(
+    "that ends with %d is not followed: its target hears nothing",
+    async (status) => {
+      const target = startProvider(usual);
+      const location = `http://127.0.0.1:${target.port}/v1/chat/completions`;
+      at.providers.one.answer = text("", { status, headers: { location } });
+      at.providers.two.answer = usual;
+      const reply = await ask(stream);
+      target.stop();
+      expect([reply.status, target.requests.length, ...called()]).toEqual([200, 0, 1, 1]);
+    },
+  );
+});
+
+describe("the operator's own account", () => {
+  test.each([
+    ["401", 401, { message: "invalid key" }],
+    ["402", 402, { message: "pay" }],
+    ["403", 403, { message: "forbidden" }],
+    ["403 for its permissions", 403, { message: "no", type: "permission_error" }],
+    ["429 insufficient_quota", 429, { message: "no", code: "insufficient_quota" }],
+    ["400 with an empty balance", 400, { message: "Your credit balance is too low to go on" }],
+    [
+      "400 with a wrong key",
+      400,
+      {
+        message:
+          "Incorrect API key provided: xa***yz. You can obtain an API key from https://console.x.ai.",
+      },
+    ],
+    ["429 with a number for arrears", 429, { message: "Please recharge.", code: "1113" }],
+    ["400 insufficient_balance", 400, { message: "no", type: "insufficient_balance" }],
+    ["400 with the words of an empty account alone", 400, { message: "Insufficient Balance" }],
+    ["422 with the words of an empty account alone", 422, { message: "insufficient credits." }],
+  ])(
+    "refused with %s puts the provider aside for minutes and is logged loudly",
+    async (_, status, error) => {
+      at.providers.one.answer = json({ error }, { status });
+      at.providers.two.answer = usual;
+      const reply = await ask();
+      expect(reply.status).toBe(200);
+      expect((await chat(at.gateway, reply.key)).status).toBe(200);
+      expect(called()).toEqual([1, 2]);
+      at.gateway.clock.advance(299_000);
+      expect((await chat(at.gateway, reply.key)).status).toBe(200);
+      expect(called()).toEqual([1, 3]);
+      at.gateway.clock.advance(2000);
+      expect((await chat(at.gateway, reply.key)).status).toBe(200);
+      expect(called()).toEqual([2, 4]);
+      expect(
+        at.gateway.log.findLast(({ level, provider }) => level === "error" && provider === "one"),
+      ).toMatchObject({
+        msg: "the provider refuses the API key, the account or the country: run `tollgate check --live` to see why, fix it, then reload (SIGHUP) to use the provider again at once",
+        status,
+      });
+    },
+  );
+});
+
+test.each(isStream)(
+  "an account that is empty everywhere is a 502, and never the client's own 400 or 402 (stream: %j)",
+  async (stream) => {
+    const error = { message: "Insufficient Balance", type: "unknown_error", param: null };
+    at.providers.one.answer = json({ error }, { status: 400 });
+    at.providers.two.answer = json({ error }, { status: 422 });
+    const { headers, ...reply } = await ask(stream);
+    expect(headers.get("retry-after")).toBe("300");
+    headers.delete("retry-after");
+    expectRefusal({ ...reply, headers }, noProvider);
+  },
+);
+
+describe("no client can have a provider put aside for everybody", () => {
+  const error = { type: "invalid_request_error", code: null };
+
+  test.each([
+    [
+      "400 that repeats the client's text",
+      400,
+      "Unknown parameter: 'insufficient_quota'",
+      400,
+      [2, 0],
+    ],
+    ["403 for one prompt", 403, "Your input was flagged: 'my account'", 200, [2, 2]],
+    ["429 without a time", 429, "slow down: 'insufficient balance'", 200, [2, 2]],
+  ])("by a %s: the next request goes to it", async (_, status, message, seen, calls) => {
+    at.providers.one.answer = json({ error: { ...error, message } }, { status });
+    at.providers.two.answer = usual;
+    const reply = await ask();
+    expect(reply.status).toBe(seen);
+    expect((await chat(at.gateway, reply.key)).status).toBe(seen);
+    expect(called()).toEqual(calls);
+  });
+});
+
+describe("a provider's words", () => {
+  /** What the client is told when the provider refuses with this body. */
+  async function told(body: string, type?: string): Promise<string> {
+    at.providers.one.answer = text(body, { status: 400, ...(type === undefined ? {} : { type }) });
+    const reply = await ask();
+    expect(reply.status).toBe(400);
+    return (reply.body as { error: { message: string } }).error.message;
+  }
+  const error = (message: string) => told(JSON.stringify({ error: { message } }));
+
+  test.each<[string, () => string]>([
+    ["the provider's key", () => upstreamKey],
+    ["another key", () => "sk-proj-abc*****wxyz"],
+    ["an organisation", () => "org-AbCdEf123456"],
+    ["a project", () => "proj_AbCdEf123456"],
+    ["the provider's host", () => `127.0.0.1:${at.providers.one.port}`],
+    ["an address on the web", () => "https://platform.example/account?x=1"],
+    ["an IP address", () => "10.20.30.40:8080"],
+    ["a bearer token", () => "Bearer abc.def"],
+  ])("reach the client without %s", async (_, secretOf) => {
+    const message = await error(`before ${secretOf()} behind`);
+    expect(message).toBe("before *** behind");
+  });
+
+  test("reach the client with at most 512 characters, on one line", async () => {
+    expect(await error("a".repeat(5000))).toBe("a".repeat(512));
+    expect(await error("one\r\ntwo\u0000\u001b[31m")).toBe("one two [31m");
+    expect(await error(`${"a".repeat(508)}${upstreamKey}`)).toBe(`${"a".repeat(508)}***`);
+  });
+
+  test.each([
+    ["an HTML page", "<html>nginx</html>", "text/html"],
+    ["no JSON", "{broken", undefined],
+    ["nothing", "", undefined],
+    ["an error without words", '{"error":{}}', undefined],
+    ["a list", "[1]", undefined],
+  ])("that are %s become: invalid request", async (_, body, type) => {
+    expect(await told(body, type)).toBe("invalid request");
+  });
+
+  test.each([
+    ['{"error":"plain words"}', "plain words"],
+    ['{"message":"words at the top"}', "words at the top"],
+    ['[{"error":{"message":"in a list"}}]', "in a list"],
+    ['{"detail":"x","error":{"message":"ж"}}', "ж"],
+  ])("are found in %s", async (body, message) => {
+    expect(await told(body)).toBe(message);
+  });
+
+  test("of a gigantic error are read for their beginning only", async () => {
+    at.providers.one.answer = async (peer) => {
+      await peer.send("HTTP/1.1 400 X\r\ncontent-type: application/json\r\n\r\n");
+      for (;;) await peer.send("a".repeat(65_536));
+    };
+    expectRefusal(await ask(), [400, "invalid_request_error", "invalid request"]);
+  });
+});

@@ -1,0 +1,186 @@
+import { Database } from "bun:sqlite";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import {
+  answered,
+  completion,
+  doneEvent,
+  helloEvent,
+  stopEvent,
+  usage,
+  usageEvent,
+} from "../../support/provider/chatAnswers.ts";
+import { ask, chunksOf, openChat } from "../../support/gateway/chatCalls.ts";
+import { costOf, oneModel } from "../../support/gateway/gatewayConfig.ts";
+import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { chatBytes, connectRaw } from "../../support/gateway/rawClient.ts";
+import {
+  json,
+  piece,
+  raw,
+  streamEnd,
+  streamHead,
+} from "../../support/provider/scriptedProvider.ts";
+import { until } from "../../support/until.ts";
+
+const at = openOneModelBefore();
+const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
+/** Much longer than a commit and a write to the client take. */
+const LONG_MS = 150;
+
+/** Another process's transaction, which nothing can be committed beside. */
+let other: Database;
+beforeAll(() => {
+  other = new Database(at.gateway.path);
+  other.run("PRAGMA busy_timeout = 2000");
+});
+afterAll(() => other.close());
+
+describe("nobody sees the end of an answer before its charge is committed", () => {
+  test("a stream: its content flows, the finish chunk waits for the commit", async () => {
+    const go = Promise.withResolvers<void>();
+    at.provider.answer = async (peer, request) => {
+      await raw(streamHead, piece(helloEvent))(peer, request);
+      await go.promise;
+      const end = [stopEvent, usageEvent, doneEvent].map(piece);
+      await raw(...end, streamEnd)(peer, request);
+    };
+    const key = at.gateway.key();
+    const client = await openChat(at.gateway, key, { stream: true });
+    await client.seen("Hello");
+    other.run("BEGIN IMMEDIATE");
+    go.resolve();
+    await until("its end waits for the writer", () => at.gateway.app.gateway.writer.queued > 0);
+    await Bun.sleep(LONG_MS);
+    const seenBefore = client.text;
+    other.run("COMMIT");
+    await client.seen("[DONE]");
+    expect(seenBefore).toContain("Hello");
+    expect(seenBefore).not.toMatch(/"finish_reason":"|DONE/);
+    expect(chunksOf(client)).toHaveLength(2);
+    expect(at.gateway.balance(key)).toBe(100_000_000_000n - cost);
+  });
+
+  test("a stream: the finish chunk waits also where the usage is long in coming", async () => {
+    const go = Promise.withResolvers<void>();
+    at.provider.answer = async (peer, request) => {
+      await raw(streamHead, piece(helloEvent), piece(stopEvent))(peer, request);
+      await go.promise;
+      await raw(piece(usageEvent), piece(doneEvent), streamEnd)(peer, request);
+    };
+    const key = at.gateway.key();
+    const client = await openChat(at.gateway, key, { stream: true });
+    await client.seen("Hello");
+    await Bun.sleep(LONG_MS);
+    const seenBefore = client.text;
+    const balanceBefore = at.gateway.balance(key);
+    go.resolve();
+    await client.seen("[DONE]");
+    expect(seenBefore).not.toContain('"finish_reason":"');
+    expect(balanceBefore).toBe(100_000_000_000n);
+    expect(at.gateway.balance(key)).toBe(100_000_000_000n - cost);
+  });
+
+  test("a stream: another connection reads the charge in the moment that the finish chunk is seen", async () => {
+    at.provider.answer = raw(
+      streamHead,
+      ...[helloEvent, stopEvent, usageEvent, doneEvent].map(piece),
+      streamEnd,
+    );
+    const charged = other.query<{ balance: number }, [string]>(
+      "SELECT balance FROM accounts WHERE name = ?",
+    );
+    for (let round = 0; round < 20; round += 1) {
+      const key = at.gateway.key();
+      const client = await connectRaw(at.gateway.port);
+      client.send(chatBytes(key.key, JSON.stringify(ask({ stream: true }))));
+      await client.seen('"finish_reason":"stop"');
+      expect(charged.get(key.account)?.balance).toBe(100_000_000_000 - Number(cost));
+      client.fin();
+    }
+  });
+
+  test("JSON: nothing of the answer leaves before the commit", async () => {
+    const go = Promise.withResolvers<void>();
+    at.provider.answer = async (peer, request) => {
+      await go.promise;
+      await json(completion())(peer, request);
+    };
+    const key = at.gateway.key();
+    const client = await connectRaw(at.gateway.port);
+    client.send(chatBytes(key.key, JSON.stringify(ask())));
+    const isRunning = () => at.gateway.store.requests.list({ account: key.account, limit: 1 });
+    await until("the request is under way", () => isRunning()[0]?.status === "running");
+    other.run("BEGIN IMMEDIATE");
+    go.resolve();
+    await until("its end waits for the writer", () => at.gateway.app.gateway.writer.queued > 0);
+    await Bun.sleep(LONG_MS);
+    const seenBefore = client.text;
+    other.run("COMMIT");
+    const { status, body } = await client.response();
+    expect([seenBefore, status]).toEqual(["", 200]);
+    expect(body).toContain("Hello there");
+    expect(at.gateway.balance(key)).toBe(100_000_000_000n - cost);
+    client.fin();
+  });
+
+  test("a stream: not even its head leaves before the request is in the books", async () => {
+    at.provider.answer = raw(streamHead, piece(helloEvent), piece(stopEvent), streamEnd);
+    const client = await connectRaw(at.gateway.port);
+    const { key } = at.gateway.key();
+    other.run("BEGIN IMMEDIATE");
+    client.send(chatBytes(key, JSON.stringify(ask({ stream: true }))));
+    await at.provider.request(0);
+    await Bun.sleep(LONG_MS);
+    const seenBefore = client.text;
+    other.run("COMMIT");
+    await client.seen("[DONE]");
+    expect(seenBefore).toBe("");
+    client.fin();
+  });
+});
+
+describe("a request is charged once", () => {
+  afterEach(() => at.gateway.reload(oneModel(`http://127.0.0.1:${at.provider.port}/v1`)));
+
+  test("at the prices that were in force when it was admitted", async () => {
+    const go = Promise.withResolvers<void>();
+    at.provider.answer = async (peer, request) => {
+      await go.promise;
+      await answered()(peer, request);
+    };
+    const key = at.gateway.key();
+    const client = await connectRaw(at.gateway.port);
+    client.send(chatBytes(key.key, JSON.stringify(ask())));
+    await at.provider.request(0);
+    const local = `http://127.0.0.1:${at.provider.port}/v1`;
+    const settings = { rub_input_per_1m: 1_000_000, rub_output_per_1m: 1_000_000 };
+    await at.gateway.reload({
+      providers: { local },
+      models: [{ id: "small", routes: [{ provider: "local" }], settings }],
+    });
+    go.resolve();
+    expect((await client.response()).status).toBe(200);
+    expect(at.gateway.balance(key)).toBe(100_000_000_000n - cost);
+    client.fin();
+  });
+
+  test("and a model that a reload took away is a 404 from the next request on", async () => {
+    const go = Promise.withResolvers<void>();
+    at.provider.answer = async (peer, request) => {
+      await go.promise;
+      await answered({ usage })(peer, request);
+    };
+    const key = at.gateway.key();
+    const client = await connectRaw(at.gateway.port);
+    client.send(chatBytes(key.key, JSON.stringify(ask())));
+    await at.provider.request(0);
+    const local = `http://127.0.0.1:${at.provider.port}/v1`;
+    const models = [{ id: "other", routes: [{ provider: "local" }] }];
+    await at.gateway.reload({ providers: { local }, models });
+    go.resolve();
+    expect((await client.response()).status).toBe(200);
+    client.send(chatBytes(key.key, JSON.stringify(ask())));
+    expect((await client.response()).status).toBe(404);
+    client.fin();
+  });
+});

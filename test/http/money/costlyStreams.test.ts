@@ -1,0 +1,125 @@
+import { describe, expect, test } from "bun:test";
+import { completion, helloEvent } from "../../support/provider/chatAnswers.ts";
+import { chat, chunksOf, expectRefusal, noProvider } from "../../support/gateway/chatCalls.ts";
+import { collidingNames } from "../../support/provider/collidingNames.ts";
+import { costOf } from "../../support/gateway/gatewayConfig.ts";
+import { openBefore, upstreamKey } from "../../support/gateway/gatewayUnderTest.ts";
+import { geminiEvent, saying, usageMetadata } from "../../support/provider/geminiAnswers.ts";
+import { created, delta, terminal } from "../../support/provider/responsesAnswers.ts";
+import { respond } from "../../support/gateway/responsesCalls.ts";
+import { json, stream, type ProviderAnswer } from "../../support/provider/scriptedProvider.ts";
+import { chatEvent } from "../../support/provider/upstreamText.ts";
+
+/**
+ * What a caller can choose so that its answer cannot be read: it may not have what came before for nothing, and no
+ * other tenant may suffer for it.
+ */
+const at = openBefore(["one", "two", "three"], ({ one, two, three }) => ({
+  providers: {
+    one: { base_url: one },
+    two: { base_url: two },
+    three: { kind: "gemini", base_url: three, api_key: upstreamKey },
+  },
+  models: [
+    { id: "small", routes: [{ provider: "one" }] },
+    { id: "both", routes: [{ provider: "one", model: "both" }, { provider: "two" }] },
+    { id: "over", routes: [{ provider: "one", model: "over", api: "responses" }] },
+    { id: "google", routes: [{ provider: "three", responses: false }] },
+  ],
+}));
+const { one, two, three } = at.providers;
+const started = 100_000_000_000n;
+const costly = collidingNames(500);
+const streaming = { stream: true };
+
+describe("a stream whose caller made it too costly to read behind content", () => {
+  /** "hello" in the prompt, and "Hello" or "Hello there" in the answer. */
+  const chatCost = costOf({ prompt: 2, completion: 2 });
+  const responsesCost = costOf({ prompt: 2, completion: 3 });
+
+  test.each<[string, string, ProviderAnswer, bigint]>([
+    [
+      "by names that collide",
+      "small",
+      stream(helloEvent, chatEvent({ content: "x", names: costly })),
+      chatCost,
+    ],
+    [
+      "by names that collide, at the end of a response",
+      "over",
+      stream(created(), delta, terminal("completed", "resp_1", { names: costly })),
+      responsesCost,
+    ],
+    [
+      "by names that collide, in calls of Gemini",
+      "google",
+      stream(
+        geminiEvent(saying([{ text: "Hello there" }], undefined, { usageMetadata })),
+        geminiEvent(saying([{ functionCall: { name: "f", args: { costly } } }], "STOP")),
+      ),
+      costOf({ prompt: 100, cached: 40, completion: 50 }),
+    ],
+  ])(
+    "in a chat, %s: is told, and paid as by a client that left",
+    async (_, model, answer, charge) => {
+      one.answer = answer;
+      three.answer = answer;
+      const key = at.gateway.key();
+      const reply = await chat(at.gateway, key, { ...streaming, model });
+      expect(reply.text).toContain("Hello");
+      expect(chunksOf(reply).at(-1)).toMatchObject({
+        choices: [{ delta: {}, finish_reason: "error" }],
+        error: { type: "provider_error" },
+      });
+      expect(await at.gateway.records(key, 1)).toMatchObject([
+        { status: "cancelled", estimated: true, charge },
+      ]);
+      expect(at.gateway.balance(key)).toBe(started - charge);
+      expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([
+        { outcome: "isolated failure" },
+      ]);
+      expect(at.gateway.log.findLast(({ msg }) => msg === "request")).toMatchObject({
+        level: "error",
+      });
+    },
+  );
+
+  test("of the responses interface: is told, and paid as by a client that left", async () => {
+    one.answer = stream(created(), delta, terminal("completed", "resp_1", { names: costly }));
+    const key = at.gateway.key();
+    const reply = await respond(at.gateway, key, streaming);
+    expect(reply.text).toStartWith(created() + delta);
+    expect(reply.text).toContain('event: error\ndata: {"type":"error","code":"provider_error"');
+    expect(reply.text).not.toContain("response.completed");
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { status: "cancelled", estimated: true, charge: responsesCost },
+    ]);
+    expect(at.gateway.balance(key)).toBe(started - responsesCost);
+  });
+});
+
+test("an answer in JSON that its caller made too costly to read is paid, and asked of no other route", async () => {
+  one.answer = json(completion({ names: costly }));
+  two.answer = json(completion());
+  const key = at.gateway.key();
+  expectRefusal(await chat(at.gateway, key, { model: "both" }), noProvider);
+  expect([one.requests.length, two.requests.length]).toEqual([1, 0]);
+  expect(await at.gateway.records(key, 1)).toMatchObject([
+    {
+      status: "cancelled",
+      charge: costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 }),
+    },
+  ]);
+});
+
+test("a stream that is too costly to read before any content is paid as by a client that left, and asked of no other route", async () => {
+  one.answer = stream(chatEvent({ content: "x", names: costly }));
+  two.answer = stream(helloEvent, chatEvent({}, "stop"));
+  const key = at.gateway.key();
+  expectRefusal(await chat(at.gateway, key, { ...streaming, model: "both" }), noProvider);
+  expect([one.requests.length, two.requests.length]).toEqual([1, 0]);
+  expect(await at.gateway.records(key, 1)).toMatchObject([
+    { status: "cancelled", estimated: true, provider: "one", completionTokens: 0 },
+  ]);
+  expect((await at.gateway.records(key, 1))[0]?.charge).toBeGreaterThan(0n);
+});

@@ -1,0 +1,172 @@
+import { afterEach, describe, expect, spyOn, test } from "bun:test";
+import {
+  answered,
+  doneEvent,
+  helloEvent,
+  stopEvent,
+  usageEvent,
+  usual,
+} from "../../support/provider/chatAnswers.ts";
+import { call, chat, expectRefusal, type DemoError } from "../../support/gateway/chatCalls.ts";
+import { fillStore } from "../../support/store/fullStore.ts";
+import { costOf } from "../../support/gateway/gatewayConfig.ts";
+import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { responds } from "../../support/provider/responsesAnswers.ts";
+import { respond } from "../../support/gateway/responsesCalls.ts";
+import { piece, streamEnd, streamHead } from "../../support/provider/scriptedProvider.ts";
+import { beginChat } from "../../support/gateway/steppedChat.ts";
+import type { TestKey } from "../../support/gateway/testApp.ts";
+import { until } from "../../support/until.ts";
+
+const at = openOneModelBefore();
+const started = 100_000_000_000n;
+const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
+const ownFault: DemoError = [502, "provider_error", "service temporarily unavailable"];
+const theEnd = [...[stopEvent, usageEvent, doneEvent].map(piece), streamEnd];
+/** How long the end of an answer waits for the store. */
+const PATIENCE_MS = 10_000;
+
+const statusOf = ({ account }: TestKey) =>
+  at.gateway.store.requests.list({ account, limit: 1 })[0]?.status;
+
+let makeRoom = (): void => {};
+function fill(): void {
+  const empty = fillStore(at.gateway.path);
+  makeRoom = () => {
+    empty();
+    makeRoom = () => {};
+  };
+}
+// For the tests that follow one which failed.
+afterEach(() => makeRoom());
+
+describe("a store without room", () => {
+  test("refuses a JSON request whose record it cannot take, and lets its provider go", async () => {
+    fill();
+    const { key, client, givenUp } = await beginChat(at, {}, { concurrentRequests: 1 });
+    await givenUp;
+    const { status, body } = await client.response();
+    expect(status).toBe(502);
+    expect(JSON.parse(body)).toEqual({ error: { message: ownFault[2], type: ownFault[1] } });
+    expect(at.gateway.app.gateway.holds.total()).toBe(0n);
+    client.fin();
+
+    at.provider.forget();
+    for (let count = 0; count < 5; count += 1) expectRefusal(await chat(at.gateway, key), ownFault);
+    expectRefusal(await chat(at.gateway, key, { stream: true }), ownFault);
+    expectRefusal(await respond(at.gateway, key), ownFault);
+    expect(at.gateway.log.filter(({ error }) => error === "StoreFull").length).toBeGreaterThan(0);
+    expect(at.provider.requests).toEqual([]);
+    expect(at.gateway.app.gateway.holds.total()).toBe(0n);
+
+    makeRoom();
+    at.provider.answer = usual;
+    // A request only starts the write that finds out; those behind its commit are served.
+    const { writer } = at.gateway.app.gateway;
+    expect([200, 502]).toContain((await chat(at.gateway, key)).status);
+    await until("the writer has found room", () => writer.blockedBy === undefined);
+    expect((await chat(at.gateway, key)).status).toBe(200);
+    expect((await chat(at.gateway, key)).status).toBe(200);
+    expect(
+      at.gateway.store.requests.list({ account: key.account, status: "failed", limit: 9 }),
+    ).toEqual([]);
+  });
+
+  test("makes /healthz unavailable until there is room again, which is found out without a request", async () => {
+    const { writer } = at.gateway.app.gateway;
+    const key = at.gateway.key();
+    const health = async () => {
+      const { status, body } = await call(at.gateway, undefined, { path: "/healthz" });
+      return [status, (body as { status: string }).status];
+    };
+    expect(await health()).toEqual([200, "ok"]);
+    fill();
+    // There is no room for the time of the key's first use.
+    expect((await call(at.gateway, key, { path: "/v1/models" })).status).toBe(200);
+    await until("the writer has found no room", () => writer.blockedBy === "full");
+    for (let count = 0; count < 5; count += 1) expect(await health()).toEqual([503, "unavailable"]);
+    const asked = spyOn(writer, "write");
+    await until("it has tried in vain", () => asked.mock.calls.length > 1 && writer.queued === 0);
+    asked.mockRestore();
+    expect(await health()).toEqual([503, "unavailable"]);
+    makeRoom();
+    await until("it has found room", () => writer.blockedBy === undefined);
+    expect(await health()).toEqual([200, "ok"]);
+    expect(at.gateway.store.keys.find(key.id)?.lastUsedAt).toBeNull();
+  });
+
+  test("takes the end of a request that was open before as soon as it has room, be it seconds later: charged once", async () => {
+    const { key, client, provide } = await beginChat(at, { stream: true });
+    await provide(streamHead, piece(helloEvent));
+    await client.seen("Hello");
+    fill();
+    await provide(...theEnd);
+    const { writer } = at.gateway.app.gateway;
+    await until("there is no room", () => writer.blockedBy === "full");
+    const tries = spyOn(writer, "write");
+    at.gateway.clock.advance(PATIENCE_MS / 2);
+    await until("it is tried again", () => tries.mock.calls.length > 1);
+    tries.mockRestore();
+    expect(client.text).not.toMatch(/"finish_reason":"|DONE/);
+    makeRoom();
+    await client.seen("[DONE]");
+    expect(client.text).toContain('"finish_reason":"stop"');
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
+    expect(at.gateway.balance(key)).toBe(started - cost);
+    client.fin();
+  });
+
+  test("takes the ids of a response and its charge as soon as it has room", async () => {
+    const key = at.gateway.key();
+    at.provider.answer = async (peer, request) => {
+      await until("it is in the books", () => statusOf(key) === "running");
+      fill();
+      void until("there is no room", () => at.gateway.app.gateway.writer.blockedBy === "full").then(
+        makeRoom,
+      );
+      await responds("resp_late")(peer, request);
+    };
+    expect(await respond(at.gateway, key)).toMatchObject({
+      status: 200,
+      body: { id: "resp_late" },
+    });
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
+    at.provider.answer = responds("resp_next");
+    const next = await respond(at.gateway, key, { previous_response_id: "resp_late" });
+    expect(next.status).toBe(200);
+  });
+
+  test.each([
+    ["a stream", true],
+    ["a JSON answer", false],
+  ])(
+    "that stays so: %s ends as a fault of our own, uncharged, and its money is free again by itself",
+    async (_, stream) => {
+      const { key, client, provide, peer } = await beginChat(
+        at,
+        { stream },
+        { concurrentRequests: 1 },
+      );
+      await until("it is in the books", () => statusOf(key) === "running");
+      fill();
+      if (stream) await provide(streamHead, piece(helloEvent), ...theEnd);
+      else await answered()(peer, await at.provider.request(0));
+      await until("there is no room", () => at.gateway.app.gateway.writer.blockedBy === "full");
+      at.gateway.clock.advance(PATIENCE_MS);
+      if (stream) await client.seen("[DONE]");
+      else await client.seen(ownFault[2]);
+      expect(client.text).not.toContain('"finish_reason":"stop"');
+      expect(statusOf(key)).toBe("running");
+      expect(at.gateway.app.gateway.holds.total()).toBeGreaterThan(0n);
+      makeRoom();
+      expect(await at.gateway.records(key, 1)).toMatchObject([
+        { status: "failed", charge: 0n, provider: "local" },
+      ]);
+      expect(at.gateway.balance(key)).toBe(started);
+      await at.gateway.checkBooks();
+      at.provider.answer = answered();
+      expect((await chat(at.gateway, key)).status).toBe(200);
+      client.fin();
+    },
+  );
+});

@@ -1,0 +1,238 @@
+import { Database } from "bun:sqlite";
+import { expect, test } from "bun:test";
+import {
+  answered,
+  doneEvent,
+  helloEvent,
+  stopEvent,
+  usageEvent,
+  usual,
+} from "../../support/provider/chatAnswers.ts";
+import {
+  call,
+  chat,
+  chunksOf,
+  expectRefusal,
+  openChat,
+  type DemoError,
+} from "../../support/gateway/chatCalls.ts";
+import { costOf } from "../../support/gateway/gatewayConfig.ts";
+import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { created, delta, responds, terminal } from "../../support/provider/responsesAnswers.ts";
+import { openResponse, respond } from "../../support/gateway/responsesCalls.ts";
+import { scrape } from "../../support/gateway/scrape.ts";
+import { piece, raw, streamEnd, streamHead } from "../../support/provider/scriptedProvider.ts";
+import type { TestKey } from "../../support/gateway/testApp.ts";
+import { until } from "../../support/until.ts";
+
+const at = openOneModelBefore({ metrics: { listen: "127.0.0.1:0" } });
+const hasty = openOneModelBefore({}, { first_byte_timeout: "200ms", idle_timeout: "200ms" });
+const started = 100_000_000_000n;
+const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
+const ownFault: DemoError = [502, "provider_error", "service temporarily unavailable"];
+
+/** How long the end of an answer waits for the store. */
+const PATIENCE_MS = 10_000;
+/** Longer than the writer itself waits for a lock before it says so. */
+const LOCKED_MS = 6500;
+const testTimeoutMs = 20_000;
+
+/** Counts the ends that were given to the writer. */
+function countEnds(): () => number {
+  const { writer } = at.gateway.app.gateway;
+  const write = writer.write.bind(writer);
+  let count = 0;
+  writer.write = (operation) => {
+    if (operation.kind === "settleRequest") count += 1;
+    return write(operation);
+  };
+  return () => count;
+}
+
+const statusOf = ({ account }: TestKey) =>
+  at.gateway.store.requests.list({ account, limit: 1 })[0]?.status;
+
+test(
+  "the end of an answer waits for a store that another process has locked; one that waits in vain is not charged, and nothing stays held",
+  async () => {
+    const other = new Database(at.gateway.path);
+    const ends = countEnds();
+    const go = { hasty: Promise.withResolvers<void>(), patient: Promise.withResolvers<void>() };
+    at.provider.answer = async (peer, request) => {
+      const isStream = request.json["stream"] === true;
+      if (isStream) await raw(streamHead, piece(helloEvent))(peer, request);
+      await go[request.body.includes("hasty") ? "hasty" : "patient"].promise;
+      const last = raw(...[stopEvent, usageEvent, doneEvent].map(piece), streamEnd);
+      await (isStream ? last : answered())(peer, request);
+    };
+    const keys = { hasty: at.gateway.key(), json: at.gateway.key(), stream: at.gateway.key() };
+    const hastily = chat(at.gateway, keys.hasty, { user: "hasty" });
+    const patient = chat(at.gateway, keys.json);
+    const streaming = await openChat(at.gateway, keys.stream, { stream: true });
+    await streaming.seen("Hello");
+    await until("all are in the books", () =>
+      Object.values(keys).every((key) => statusOf(key) === "running"),
+    );
+
+    const lockedAtMs = performance.now();
+    other.run("BEGIN IMMEDIATE");
+    try {
+      go.hasty.resolve();
+      await until("the first end is being written", () => ends() === 1);
+      at.gateway.clock.advance(PATIENCE_MS);
+      go.patient.resolve();
+      await until("the others are being written", () => ends() === 3);
+
+      const refused = await hastily;
+      expectRefusal(refused, ownFault);
+      expect(at.gateway.app.gateway.holds.total()).toBeGreaterThan(0n);
+      expect(streaming.text).not.toMatch(/"finish_reason":"|DONE/);
+      await Bun.sleep(LOCKED_MS - (performance.now() - lockedAtMs));
+      expect(Object.values(keys).map(statusOf)).toEqual(["running", "running", "running"]);
+    } finally {
+      other.run("COMMIT");
+      other.close();
+    }
+
+    expect((await patient).body).toMatchObject({ choices: [{ finish_reason: "stop" }] });
+    await streaming.seen("[DONE]");
+    expect(chunksOf(streaming).at(-1)).toMatchObject({ choices: [{ finish_reason: "stop" }] });
+    for (const key of [keys.json, keys.stream]) {
+      expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
+      expect(at.gateway.balance(key)).toBe(started - cost);
+    }
+    expect(await at.gateway.records(keys.hasty, 1)).toMatchObject([
+      { status: "failed", charge: 0n },
+    ]);
+    expect(at.gateway.balance(keys.hasty)).toBe(started);
+    await at.gateway.checkBooks();
+  },
+  testTimeoutMs,
+);
+
+/** What the requests that meet the lock may take beyond the wait for it. */
+const BUSY_MS = 5000;
+const SLACK_MS = 4000;
+/** How long it may take until a gateway finds out by itself that the store can be written again. */
+const IDLE_MS = 3000;
+
+/** So long behind the first of them the others are asked for; half of it behind the first one's failure the lock is gone. */
+const BEHIND_MS = 1000;
+
+test(
+  "requests that came while something else waited for a lock have their own five seconds, also when that has waited in vain",
+  async () => {
+    const { gateway, provider } = at;
+    const { writer } = gateway.app.gateway;
+    provider.answer = usual;
+    const [user, ...keys] = [gateway.key(), gateway.key(), gateway.key()];
+    const other = new Database(gateway.path);
+    other.run("BEGIN IMMEDIATE");
+    try {
+      // The time of the key's first use waits for the lock.
+      await call(gateway, user, { path: "/v1/models" });
+      await Bun.sleep(BEHIND_MS);
+      const asked = keys.map((key) => chat(gateway, key));
+      await until("the lock is found", () => writer.blockedBy === "busy");
+      await Bun.sleep(BEHIND_MS / 2);
+      other.run("COMMIT");
+      for (const { status } of await Promise.all(asked)) expect(status).toBe(200);
+    } finally {
+      other.close();
+    }
+    for (const key of keys)
+      expect(await gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
+    await gateway.checkBooks();
+  },
+  testTimeoutMs,
+);
+
+test(
+  "a store that stays locked is waited for once; from then on no provider is asked and /healthz says so, until it is free, which is found out without a request",
+  async () => {
+    const { gateway, provider } = at;
+    const { writer } = gateway.app.gateway;
+    const health = async () => (await call(gateway, undefined, { path: "/healthz" })).status;
+    const isToldLocked = async () =>
+      (await scrape(gateway.metricsUrl)).value("tollgate_store_locked");
+    provider.answer = (peer, request) =>
+      (request.requestLine.includes("/responses") ? responds() : usual)(peer, request);
+    const [key, second] = [gateway.key(), gateway.key()];
+    const other = new Database(gateway.path);
+    other.run("BEGIN IMMEDIATE");
+    try {
+      const lockedAtMs = performance.now();
+      const asked = [false, true].map((stream) => chat(gateway, key, { stream }));
+      await until("the writer waits for the lock", () => provider.requests.length === 2);
+      asked.push(respond(gateway, key));
+      asked.push(chat(gateway, key), chat(gateway, second));
+      for (const reply of await Promise.all(asked)) expectRefusal(reply, ownFault);
+      expect(performance.now() - lockedAtMs).toBeWithin(BUSY_MS - SLACK_MS, BUSY_MS + SLACK_MS);
+
+      provider.forget();
+      const refusedAtMs = performance.now();
+      for (let count = 0; count < 3; count += 1) expectRefusal(await chat(gateway, key), ownFault);
+      expectRefusal(await chat(gateway, key, { stream: true }), ownFault);
+      expect(await health()).toBe(503);
+      expect(await isToldLocked()).toBe(1);
+      expect(performance.now() - refusedAtMs).toBeLessThan(SLACK_MS);
+      expect(provider.requests).toEqual([]);
+      const told = gateway.log.filter(({ error }) => error === "StoreLocked");
+      expect(told.map(({ msg }) => msg)).toEqual([
+        ...Array<string>(4).fill("request"),
+        "the database is not usable",
+      ]);
+      await until("what was tried is over", () => writer.queued === 0);
+    } finally {
+      other.run("COMMIT");
+      other.close();
+    }
+    // Nobody asks the gateway for anything that would find out.
+    await until("the lock is found to be gone", () => writer.blockedBy === undefined, IDLE_MS);
+    expect(await isToldLocked()).toBe(0);
+    expect(await health()).toBe(200);
+    provider.answer = usual;
+    expect((await chat(gateway, key)).status).toBe(200);
+    expect(await gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
+    await gateway.checkBooks();
+  },
+  testTimeoutMs,
+);
+
+test("a stream that began in time is not given up because the store keeps it waiting", async () => {
+  const other = new Database(hasty.gateway.path);
+  hasty.provider.answer = async (peer, request) => {
+    await raw(streamHead, piece(helloEvent))(peer, request);
+    await Bun.sleep(250);
+    other.run("COMMIT");
+    await raw(...[stopEvent, usageEvent, doneEvent].map(piece), streamEnd)(peer, request);
+  };
+  const key = hasty.gateway.key();
+  other.run("BEGIN IMMEDIATE");
+  const reply = await chat(hasty.gateway, key, { stream: true });
+  other.close();
+  expect(chunksOf(reply).at(-1)).toMatchObject({ choices: [{ finish_reason: "stop" }] });
+  expect(await hasty.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
+});
+
+test("a stream is not given up as silent because the store keeps the ids of its response waiting", async () => {
+  const seen = Promise.withResolvers<void>();
+  const other = new Database(hasty.gateway.path);
+  hasty.provider.answer = async (peer, request) => {
+    await raw(streamHead, piece(delta))(peer, request);
+    await seen.promise;
+    other.run("BEGIN IMMEDIATE");
+    await peer.send(piece(created()));
+    await Bun.sleep(350);
+    other.run("COMMIT");
+    await raw(piece(terminal()), streamEnd)(peer, request);
+  };
+  const key = hasty.gateway.key();
+  const reply = await openResponse(hasty.gateway, key);
+  await reply.seen("Hello there");
+  seen.resolve();
+  await until("the stream is over", () => reply.isOver);
+  other.close();
+  expect(reply.text).toContain("response.completed");
+  expect(await hasty.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
+});

@@ -1,0 +1,101 @@
+import { expect, test } from "bun:test";
+import { ANSWER_TOKENS, answersCost, PRICE, statuses } from "../../support/gateway/answersCost.ts";
+import { answered } from "../../support/provider/chatAnswers.ts";
+import { chat, expectRefusal } from "../../support/gateway/chatCalls.ts";
+import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { says } from "../../support/histories/crowd.ts";
+import { until } from "../../support/until.ts";
+
+const at = openBefore(["local"], ({ local }) => ({
+  ...answersCost(local),
+  sections: { billing: { hold_wait: "10s" }, limits: { concurrent_requests: 0 } },
+}));
+
+/** It costs nothing, so that what was held for it is there for the next. */
+const freeAnswer = answered({ usage: { prompt_tokens: 5, completion_tokens: 0 } });
+const SERVED_AT_ONCE = 10;
+const CROWD = 150;
+
+/** Counts how often the books are asked for money. */
+function countReads(): () => number {
+  const { keys } = at.gateway.store;
+  const { funds, fundsWithSettled } = keys;
+  let count = 0;
+  keys.funds = (...asked) => {
+    count += 1;
+    return funds(...asked);
+  };
+  keys.fundsWithSettled = (...asked) => {
+    count += 1;
+    return fundsWithSettled(...asked);
+  };
+  return () => count;
+}
+
+test("a crowd that waits for one account's money is looked after by few reads of the books, and all of it is served", async () => {
+  const go = Promise.withResolvers<void>();
+  let [open, most] = [0, 0];
+  at.providers.local.answer = async (peer, request) => {
+    open += 1;
+    most = Math.max(most, open);
+    await go.promise;
+    await Bun.sleep(10);
+    open -= 1;
+    await freeAnswer(peer, request);
+  };
+  const reads = countReads();
+  const first = at.gateway.key({ balance: BigInt(SERVED_AT_ONCE) * PRICE });
+  const others = Array.from({ length: 4 }, () =>
+    at.gateway.key({ account: first.account, balance: 0n }),
+  );
+  const keys = [first, ...others];
+  const replies = Array.from({ length: CROWD }, (_, index) =>
+    chat(at.gateway, keys[index % keys.length]),
+  );
+  await until("all are there", () => at.gateway.app.requests.open === CROWD);
+  await until("some are served", () => at.providers.local.requests.length === SERVED_AT_ONCE);
+  const arrived = reads();
+  await Bun.sleep(500);
+  const whileWaiting = reads() - arrived;
+  go.resolve();
+  expect(statuses(await Promise.all(replies))).toEqual(Array<number>(CROWD).fill(200));
+  expect(most).toBe(SERVED_AT_ONCE);
+  expect(at.gateway.balance(first)).toBe(BigInt(SERVED_AT_ONCE) * PRICE);
+  // Five looks at a tenth of a second each, and a late one.
+  expect(whileWaiting).toBeLessThanOrEqual(6);
+  // Whoever comes looks for himself; and when one ends another's turn comes, and is seen to be the only one.
+  expect(reads()).toBeLessThanOrEqual(8 * CROWD);
+});
+
+test.each([
+  ["JSON", {}],
+  ["JSON with a bound", { max_tokens: ANSWER_TOKENS }],
+  ["a stream", { stream: true }],
+  ["a stream with a bound", { stream: true, max_tokens: ANSWER_TOKENS }],
+])(
+  "of 200 requests at once for %s on money for ten, ten are served and the others get 402 once the money is spent",
+  async (_, changes) => {
+    const go = Promise.withResolvers<void>();
+    at.providers.local.forget();
+    at.providers.local.answer = async (peer, request) => {
+      await go.promise;
+      await says({ prompt_tokens: 5, completion_tokens: ANSWER_TOKENS })(peer, request);
+    };
+    const key = at.gateway.key({ balance: BigInt(SERVED_AT_ONCE) * PRICE });
+    const asked = Array.from({ length: 200 }, () => chat(at.gateway, key, changes));
+    await until("all are there", () => at.gateway.app.requests.open === asked.length);
+    await until("ten are sent", () => at.providers.local.requests.length === SERVED_AT_ONCE);
+    go.resolve();
+    const replies = await Promise.all(asked);
+    const refused = replies.filter(({ status }) => status !== 200);
+    expect(refused).toHaveLength(asked.length - SERVED_AT_ONCE);
+    for (const reply of refused)
+      expectRefusal(reply, [402, "billing_error", "insufficient balance"], {
+        code: "insufficient_balance",
+        required_rub: expect.any(String),
+        available_rub: "0",
+      });
+    expect(at.providers.local.requests).toHaveLength(SERVED_AT_ONCE);
+    expect(at.gateway.balance(key)).toBe(0n);
+  },
+);

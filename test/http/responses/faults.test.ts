@@ -1,0 +1,274 @@
+import { describe, expect, test } from "bun:test";
+import { costOf } from "../../support/gateway/gatewayConfig.ts";
+import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { created, delta, responds, terminal } from "../../support/provider/responsesAnswers.ts";
+import { openResponse, respond } from "../../support/gateway/responsesCalls.ts";
+import {
+  json,
+  piece,
+  raw,
+  refusal,
+  stream,
+  streamHead,
+  text,
+  type ProviderAnswer,
+} from "../../support/provider/scriptedProvider.ts";
+import { responseEvent } from "../../support/provider/upstreamText.ts";
+import { until } from "../../support/until.ts";
+
+const at = openBefore(["first", "second"], ({ first, second }) => ({
+  providers: {
+    first: { base_url: first, idle_timeout: "300ms", first_byte_timeout: "2s" },
+    second,
+  },
+  models: [
+    { id: "small", routes: [{ provider: "first" }] },
+    // A name of its own, so that what puts the other's route aside does not touch this one's.
+    { id: "both", routes: [{ provider: "first", model: "both" }, { provider: "second" }] },
+    { id: "patient", routes: [{ provider: "second" }] },
+  ],
+}));
+
+const usual = costOf({ prompt: 20, cached: 5, cacheWrite: 3, completion: 7 });
+const chunked = (...texts: readonly string[]) => texts.map((one) => piece(one));
+const providersError = responseEvent("error", {
+  code: "server_error",
+  message: "secret words of the provider",
+  param: null,
+  sequence_number: 1,
+});
+
+/** The event that ends a stream whose provider failed. */
+function errorEvent(sequenceNumber: number): string {
+  const fields = {
+    code: "provider_error",
+    message: "upstream provider failure",
+    param: null,
+    sequence_number: sequenceNumber,
+  };
+  return responseEvent("error", fields);
+}
+
+/** Ways in which a stream can break after its first content. */
+const breaks: readonly (readonly [name: string, answer: ProviderAnswer])[] = [
+  ["ends without a terminal event", stream(created(), delta)],
+  [
+    "is cut within its framing",
+    async (peer) => {
+      await raw(streamHead, ...chunked(created(), delta))(
+        peer,
+        await at.providers.first.request(0),
+      );
+      peer.fin();
+    },
+  ],
+  [
+    "is reset",
+    async (peer) => {
+      await raw(streamHead, ...chunked(created(), delta))(
+        peer,
+        await at.providers.first.request(0),
+      );
+      await until("the client has it", () => seen.includes("Hello there"));
+      peer.reset();
+    },
+  ],
+  ["is cut within an event", stream(created(), delta, delta.trimEnd())],
+  ["is cut within the terminal event", stream(created(), delta, terminal().slice(0, -40))],
+  ["falls silent", raw(streamHead, ...chunked(created(), delta))],
+  ["reports an error", stream(created(), delta, providersError, terminal())],
+  [
+    "has a terminal event without a response",
+    stream(created(), delta, responseEvent("response.completed")),
+  ],
+  ["breaks the framing of chunks", raw(streamHead, ...chunked(created(), delta), "zz\r\n")],
+];
+let seen = "";
+
+describe("a stream that", () => {
+  test.each(breaks)(
+    "%s after content is ended by the error event, and nothing is charged",
+    async (_, answer) => {
+      seen = "";
+      at.providers.first.answer = answer;
+      const key = at.gateway.key();
+      const reply = await openResponse(at.gateway, key);
+      await until("the stream is over", () => {
+        seen = reply.text;
+        return reply.isOver;
+      });
+      expect(reply.text).toBe(created() + delta + errorEvent(2));
+      expect(await at.gateway.records(key, 1)).toMatchObject([
+        { status: "failed", charge: 0n, promptTokens: 0 },
+      ]);
+    },
+  );
+});
+
+/** What a provider can answer before any content, and what it is no answer to. */
+const noAnswers: readonly (readonly [
+  name: string,
+  answer: ProviderAnswer,
+  forms: readonly boolean[],
+])[] = [
+  ["an error as the first event", stream(providersError), [true]],
+  ["an error behind the opening events", stream(created(), providersError), [true]],
+  ["opening events alone", stream(created()), [true]],
+  ["an empty stream", stream(), [true]],
+  ["comments alone", stream(": hello\n\n"), [true]],
+  [
+    "a JSON error with status 200",
+    json({ error: { message: "secret words", code: "overloaded" } }),
+    [true, false],
+  ],
+  ["HTML", text("<html>secret words</html>", { type: "text/html" }), [true, false]],
+  ["broken JSON", text('{"object":"response","secret words'), [false]],
+  ["another object", json({ object: "chat.completion", choices: [] }), [false]],
+  ["null", json(null), [false]],
+  ["500", refusal(500, "secret words"), [true, false]],
+  ["429", refusal(429, "secret words"), [true, false]],
+  ["408", refusal(408, "secret words"), [true, false]],
+  [
+    "a redirect",
+    text("", { status: 307, headers: { location: "http://127.0.0.1:9/" } }),
+    [true, false],
+  ],
+  ["no answer at all", (peer) => peer.fin(), [true, false]],
+];
+const table = noAnswers.flatMap(([name, answer, forms]) =>
+  forms.map((isStream) => [name, isStream ? "a stream" : "JSON", answer, isStream] as const),
+);
+
+describe("instead of an answer", () => {
+  // What puts a route aside does so for a second: the clock goes on between the tests.
+  const nextMinute = () => at.gateway.clock.advance(60_000);
+
+  test.each(table)(
+    "%s, where %s was asked for, lets the next provider answer",
+    async (_, __, answer, isStream) => {
+      nextMinute();
+      at.providers.first.answer = answer;
+      at.providers.second.answer = responds("resp_2");
+      const key = at.gateway.key();
+      const reply = await respond(at.gateway, key, { model: "both", stream: isStream });
+      expect(reply.status).toBe(200);
+      // Nothing of the first one's shows.
+      expect(reply.text).not.toContain("resp_1");
+      expect(reply.text).toContain("resp_2");
+      if (isStream)
+        expect(reply.text).toBe(created("resp_2") + delta + terminal("completed", "resp_2"));
+      expect(at.providers.second.requests).toHaveLength(1);
+      expect(await at.gateway.records(key, 1)).toMatchObject([
+        { status: "done", provider: "second", attemptCount: 2, charge: usual },
+      ]);
+    },
+  );
+
+  test.each(table)(
+    "%s, where %s was asked for, is a 502 when nobody is left",
+    async (_, __, answer, isStream) => {
+      nextMinute();
+      at.providers.first.answer = answer;
+      const key = at.gateway.key();
+      const reply = await respond(at.gateway, key, { stream: isStream });
+      expect(reply).toMatchObject({
+        status: 502,
+        body: { error: { message: "all providers unavailable", type: "provider_error" } },
+      });
+      expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+    },
+  );
+});
+
+describe("what the provider says of the request itself", () => {
+  test.each([400, 409, 413, 422])(
+    "as %d is the caller's 400, in its words, and no other provider is asked",
+    async (status) => {
+      at.providers.first.answer = json(
+        { error: { message: "input is odd", code: "odd", param: "input" } },
+        { status },
+      );
+      for (const stream of [false, true]) {
+        const key = at.gateway.key();
+        expect(await respond(at.gateway, key, { model: "both", stream })).toMatchObject({
+          status: 400,
+          body: {
+            error: {
+              message: "input is odd",
+              type: "invalid_request_error",
+              code: "odd",
+              param: "input",
+            },
+          },
+        });
+        expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+      }
+      expect(at.providers.second.requests).toEqual([]);
+    },
+  );
+
+  test.each([undefined, "not_found", "file_not_found"])(
+    "as 404 with the code %p is the caller's own 404",
+    async (code) => {
+      at.providers.first.answer = json(
+        { error: { message: "secret words", code } },
+        { status: 404 },
+      );
+      for (const stream of [false, true]) {
+        const key = at.gateway.key();
+        expect(await respond(at.gateway, key, { model: "both", stream })).toMatchObject({
+          status: 404,
+          body: { error: { message: "resource not found", type: "invalid_request_error" } },
+        });
+        expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+      }
+      expect(at.providers.second.requests).toEqual([]);
+    },
+  );
+
+  // The last one is Azure's, where what a route names is a deployment.
+  test.each(["model_not_found", "unknown_model", "DeploymentNotFound"])(
+    "as 404 with the code %s is the provider's fault: the next one answers",
+    async (code) => {
+      at.providers.first.answer = json(
+        { error: { message: "no such model", code } },
+        { status: 404 },
+      );
+      at.providers.second.answer = responds("resp_2");
+      for (const stream of [false, true]) {
+        const key = at.gateway.key();
+        expect((await respond(at.gateway, key, { model: "both", stream })).status).toBe(200);
+        expect((await respond(at.gateway, key, { stream })).status).toBe(502);
+        expect(await at.gateway.records(key, 2)).toMatchObject([
+          { status: "failed", charge: 0n },
+          { status: "done", provider: "second", charge: usual },
+        ]);
+      }
+    },
+  );
+});
+
+test("the client that leaves a stream pays for what had come, by estimate, and the provider is let go", async () => {
+  let isLetGo = false;
+  at.providers.second.answer = async (peer, request) => {
+    await raw(streamHead, ...chunked(created(), delta))(peer, request);
+    await peer.closed;
+    isLetGo = true;
+  };
+  const key = at.gateway.key();
+  const reply = await openResponse(at.gateway, key, { model: "patient" });
+  await reply.seen("Hello there");
+  reply.leave();
+  const [record] = await at.gateway.records(key, 1);
+  expect(record).toMatchObject({ status: "cancelled", estimated: true });
+  await until("the provider is let go", () => isLetGo);
+  expect(record?.completionTokens).toBeGreaterThan(0);
+});
+
+test("an answer's object that is no response object is never taken for one in a stream either", async () => {
+  const wrong = responseEvent("response.created", { response: "resp_1" });
+  at.providers.first.answer = stream(wrong, delta, terminal());
+  at.providers.second.answer = responds("resp_2");
+  const reply = await respond(at.gateway, at.gateway.key(), { model: "both", stream: true });
+  expect(reply.text).toContain("resp_2");
+});

@@ -1,0 +1,208 @@
+import { describe, expect, test } from "bun:test";
+import { prices } from "../../support/gateway/gatewayConfig.ts";
+import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { responds } from "../../support/provider/responsesAnswers.ts";
+import { respond } from "../../support/gateway/responsesCalls.ts";
+import { rouble } from "../../support/gateway/testApp.ts";
+
+const contextTokens = 5000;
+const maxOutputTokens = 1000;
+
+const at = openBefore(["local"], ({ local }) => ({
+  providers: { local },
+  models: [
+    {
+      id: "small",
+      routes: [{ provider: "local" }],
+      settings: { context_tokens: contextTokens, max_output_tokens: maxOutputTokens },
+    },
+    { id: "chat-only", routes: [{ provider: "local", responses: false }] },
+    {
+      id: "half",
+      routes: [{ provider: "local", model: "chat-half", responses: false }, { provider: "local" }],
+    },
+  ],
+  sections: {
+    api: { shared_objects: ["file_1", "pmpt_1"], refused_tools: ["image_generation"] },
+  },
+}));
+
+/** What is refused before anything is held or sent. */
+const refusals = [
+  ["no model", { model: undefined }, "model is required"],
+  ["a model that is no text", { model: 5 }, "model must be a string"],
+  [
+    "a model without the interface",
+    { model: "chat-only" },
+    "model does not support the responses interface",
+  ],
+  ["background", { background: true }, "background is not supported"],
+  ["background of another type", { background: "yes" }, "background is not supported"],
+  ["service_tier flex", { service_tier: "flex" }, "service_tier is not supported"],
+  ["service_tier priority", { service_tier: "priority" }, "service_tier is not supported"],
+  ...["models", "route", "provider", "plugins", "web_search_options", "speed"].map(
+    (field) => [field, { [field]: "x" }, `${field} is not supported`] as const,
+  ),
+  [
+    "a tool of a refused type",
+    { tools: [{ type: "image_generation" }] },
+    "tools of the type image_generation are not supported",
+  ],
+  ["stream that is no boolean", { stream: "true" }, "stream must be a boolean"],
+  ["max_output_tokens of 0", { max_output_tokens: 0 }, "max_output_tokens must be at least 1"],
+  [
+    "max_output_tokens of a half",
+    { max_output_tokens: 1.5 },
+    "max_output_tokens must be an integer",
+  ],
+  [
+    "two bounds",
+    { max_output_tokens: 5, max_tokens: 6 },
+    "max_tokens and max_output_tokens must not differ",
+  ],
+  ["a key in other letters", { Model: "dear" }, "Model is not supported"],
+  ["an id in other letters", { input: [{ id: "x", File_Id: "y" }] }, "File_Id is not supported"],
+  ["an id that is no text", { input: [{ type: "item_reference", id: 5 }] }, "id must be a string"],
+] as const;
+
+describe("a responses request with", () => {
+  test.each(refusals)("%s is a 400, and nothing is sent or held", async (_, changes, message) => {
+    const key = at.gateway.key();
+    for (const stream of [false, true]) {
+      expect(await respond(at.gateway, key, { stream, ...changes })).toMatchObject({
+        status: 400,
+        body: { error: { message, type: "invalid_request_error" } },
+      });
+    }
+    expect(at.providers.local.requests).toEqual([]);
+    expect(await at.gateway.records(key, 0)).toEqual([]);
+  });
+
+  test.each([
+    '{"model":"small","input":"a","input":"b"}',
+    '{"model":"small","mod\\u0065l":"chat-only","input":"a"}',
+    '{"model":"small","input":[{"role":"user","content":"a","role":"system"}]}',
+  ])("a key that stands twice is a 400, and nothing is sent: %s", async (body) => {
+    const reply = await respond(at.gateway, at.gateway.key(), body);
+    expect(reply).toMatchObject({
+      status: 400,
+      body: { error: { message: expect.stringMatching(/^(input|model|role) stands twice$/) } },
+    });
+    expect(at.providers.local.requests).toEqual([]);
+  });
+
+  test.each([
+    ["background: false", { background: false }],
+    ["service_tier auto", { service_tier: "auto" }],
+    ["service_tier default", { service_tier: "default" }],
+    ["nulls", { background: null, service_tier: null, plugins: null, previous_response_id: null }],
+    ["no input", { input: undefined, instructions: "be kind" }],
+    ["fields that nobody here knows", { future_field: { a: [1] }, reasoning: { effort: "high" } }],
+  ])("%s goes to the provider as it is", async (_, changes) => {
+    at.providers.local.answer = responds();
+    expect((await respond(at.gateway, at.gateway.key(), changes)).status).toBe(200);
+    const sent = JSON.parse(
+      JSON.stringify({ model: "small", input: "hello", ...changes }),
+    ) as object;
+    expect(at.providers.local.requests[0]?.json).toEqual(sent as Record<string, unknown>);
+  });
+
+  test("a model of which only one route has the interface takes that route", async () => {
+    at.providers.local.answer = responds();
+    await respond(at.gateway, at.gateway.key(), { model: "half" });
+    expect(at.providers.local.requests.map(({ json }) => json["model"])).toEqual(["half"]);
+  });
+
+  test("more than the account can pay is a 402 that says how much, and nothing is sent", async () => {
+    const key = at.gateway.key({ balance: rouble / 10n });
+    for (const stream of [false, true]) {
+      expect(await respond(at.gateway, key, { stream })).toMatchObject({
+        status: 402,
+        body: {
+          error: {
+            message: "insufficient balance",
+            type: "billing_error",
+            code: "insufficient_balance",
+            required_rub: expect.stringMatching(/^0\.2\d+$/),
+            available_rub: "0.1",
+          },
+        },
+      });
+    }
+    expect(at.providers.local.requests).toEqual([]);
+  });
+});
+
+/** What is held for a prompt whose bytes bound its tokens: they, and what a provider may add. */
+const boundedBytes = (body: string) => Buffer.byteLength(body) + 256;
+const message = (...content: readonly object[]) => ({ input: [{ role: "user", content }] });
+
+/** Prompts whose tokens the request's own bytes bound, and prompts that may bring in more. */
+const prompts: readonly (readonly [name: string, changes: object, isBounded: boolean])[] = [
+  ["a text", { input: "hello и 😀" }, true],
+  ["text parts", message({ type: "input_text", text: "hello" }), true],
+  [
+    "a function of the caller's",
+    { tools: [{ type: "function", name: "f", parameters: {} }] },
+    true,
+  ],
+  ["an image", message({ type: "input_image", image_url: "https://example.org/a.png" }), false],
+  ["a file in the body", message({ type: "input_file", file_data: "aGk=" }), false],
+  ["a file by its id", message({ type: "input_file", file_id: "file_1" }), false],
+  ["a stored prompt", { prompt: { id: "pmpt_1" } }, false],
+  ["a web search", { tools: [{ type: "web_search" }] }, false],
+  [
+    "a tool of another server",
+    { tools: [{ type: "mcp", server_url: "https://example.org" }] },
+    false,
+  ],
+];
+
+describe("the hold", () => {
+  /** The dearest price of the input and the price of the output, for so many tokens. */
+  const holdOf = (prompt: number, completion: number) =>
+    BigInt(prompt) * BigInt(prices.cacheWrite) + BigInt(completion) * BigInt(prices.output);
+
+  test.each(prompts)(
+    "covers the most that a prompt with %s can cost",
+    async (_, changes, isBounded) => {
+      at.providers.local.answer = responds();
+      const key = at.gateway.key();
+      const body = JSON.stringify({ model: "small", input: "hello", ...changes });
+      expect((await respond(at.gateway, key, body)).status).toBe(200);
+      const tokens = isBounded ? boundedBytes(body) : contextTokens;
+      expect(await at.gateway.records(key, 1)).toMatchObject([
+        { hold: holdOf(tokens, maxOutputTokens) },
+      ]);
+    },
+  );
+
+  test("counts the whole context for a request that goes on from another", async () => {
+    at.providers.local.answer = responds("resp_own");
+    const key = at.gateway.key();
+    await respond(at.gateway, key);
+    await respond(at.gateway, key, { previous_response_id: "resp_own" });
+    const [record] = await at.gateway.records(key, 2);
+    expect(record?.hold).toBe(holdOf(contextTokens, maxOutputTokens));
+  });
+
+  test("counts no more than the context for a long text", async () => {
+    at.providers.local.answer = responds();
+    const key = at.gateway.key();
+    await respond(at.gateway, key, { input: "word ".repeat(2000) });
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { hold: holdOf(contextTokens, maxOutputTokens) },
+    ]);
+  });
+
+  test("follows the caller's bound of the answer, which is sent as it is", async () => {
+    at.providers.local.answer = responds();
+    const key = at.gateway.key();
+    const body = '{"model":"small","input":"hello","max_output_tokens":40}';
+    await respond(at.gateway, key, body);
+    expect(at.providers.local.requests[0]?.body).toBe(body);
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { hold: holdOf(boundedBytes(body), 40) },
+    ]);
+  });
+});

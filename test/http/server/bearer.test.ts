@@ -1,0 +1,206 @@
+import { describe, expect, test } from "bun:test";
+import { badKey, call, chat, expectRefusal, tooOften } from "../../support/gateway/chatCalls.ts";
+import { usual } from "../../support/provider/chatAnswers.ts";
+import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { connectRaw } from "../../support/gateway/rawClient.ts";
+import { until } from "../../support/until.ts";
+
+const at = openOneModelBefore();
+const proxied = openOneModelBefore({
+  limits: { failed_keys_per_minute: 3, trusted_proxies: ["127.0.0.1", "10.0.0.1"] },
+});
+const path = "/v1/models";
+
+/** The status of GET /v1/models with these lines in the head, sent as they are. */
+async function statusOf(lines: string, target = path): Promise<readonly [number, string]> {
+  const client = await connectRaw(at.gateway.port);
+  client.send(Buffer.from(`GET ${target} HTTP/1.1\r\nHost: localhost\r\n${lines}\r\n`, "latin1"));
+  const { status, body } = await client.response();
+  client.fin();
+  return [status, status === 200 ? "" : body];
+}
+
+const refused = [401, JSON.stringify({ error: { message: badKey[2], type: badKey[1] } })] as const;
+
+describe("a key is accepted", () => {
+  test.each<[string, (key: string) => string]>([
+    ["as it is documented", (key) => `Authorization: Bearer ${key}`],
+    ["with the scheme in lower case", (key) => `authorization: bearer ${key}`],
+    ["with the scheme in upper case", (key) => `AUTHORIZATION: BEARER ${key}`],
+    ["behind several blanks", (key) => `Authorization: Bearer   ${key}`],
+    ["before a trailing blank", (key) => `Authorization: Bearer ${key} `],
+    ["before a trailing tab", (key) => `Authorization: Bearer ${key}\t`],
+    ["without a blank behind the colon", (key) => `Authorization:Bearer ${key}`],
+  ])("%s", async (_, line) => {
+    expect(await statusOf(`${line(at.gateway.key().key)}\r\n`)).toEqual([200, ""]);
+  });
+});
+
+describe("a key is refused", () => {
+  test.each<[string, (key: string) => string]>([
+    ["absent", () => ""],
+    ["empty", () => "Authorization:\r\n"],
+    ["a scheme alone", () => "Authorization: Bearer\r\n"],
+    ["a scheme and a blank", () => "Authorization: Bearer \r\n"],
+    ["without its scheme", (key) => `Authorization: ${key}\r\n`],
+    ["with another scheme", (key) => `Authorization: Basic ${key}\r\n`],
+    ["as Basic", (key) => `Authorization: Basic ${btoa(`${key}:`)}\r\n`],
+    ["behind a tab", (key) => `Authorization: Bearer\t${key}\r\n`],
+    ["with another scheme before", (key) => `Authorization: Basic x Bearer ${key}\r\n`],
+    ["twice in one header", (key) => `Authorization: Bearer ${key} ${key}\r\n`],
+    ["as a list", (key) => `Authorization: Bearer ${key}, Bearer ${key}\r\n`],
+    ["in two headers", (key) => `Authorization: Bearer ${key}\r\nAuthorization: Bearer ${key}\r\n`],
+    ["behind an empty header", (key) => `Authorization:\r\nAuthorization: Bearer ${key}\r\n`],
+    ["in x-api-key", (key) => `x-api-key: ${key}\r\n`],
+    ["in api-key", (key) => `api-key: ${key}\r\n`],
+    ["in a cookie", (key) => `Cookie: access_token=${key}\r\n`],
+    ["in proxy-authorization", (key) => `Proxy-Authorization: Bearer ${key}\r\n`],
+    ["one character short", (key) => `Authorization: Bearer ${key.slice(0, -1)}\r\n`],
+    ["one character long", (key) => `Authorization: Bearer ${key}0\r\n`],
+    ["in upper case", (key) => `Authorization: Bearer ${key.toUpperCase()}\r\n`],
+    ["of 10 KB", (key) => `Authorization: Bearer ${key.padEnd(10_240, "a")}\r\n`],
+    ["beyond ASCII", (key) => `Authorization: Bearer ${key.slice(0, -1)}\u00e9\r\n`],
+    ["as SQL", () => "Authorization: Bearer ' OR 1=1 --\r\n"],
+    ["as a log line", () => 'Authorization: Bearer x"}{"level":"info\r\n'],
+  ])("%s", async (_, lines) => {
+    const { key } = at.gateway.key();
+    expect(await statusOf(lines(key))).toEqual([...refused]);
+    expect(at.gateway.logText()).not.toContain(key);
+  });
+
+  test.each(["access_token", "key", "api_key", "token"])("in the URL as %s", async (name) => {
+    const { key } = at.gateway.key();
+    expect(await statusOf("", `${path}?${name}=${key}`)).toEqual([...refused]);
+    const wrong = "Authorization: Basic x\r\n";
+    expect(await statusOf(wrong, `${path}?${name}=${key}`)).toEqual([...refused]);
+    expect(await statusOf("Authorization: Bearer wrong\r\n", `${path}?${name}=${key}`)).toEqual([
+      ...refused,
+    ]);
+    expect(at.gateway.logText()).not.toContain(key);
+  });
+
+  test("in a form", async () => {
+    const { key } = at.gateway.key();
+    const reply = await call(at.gateway, undefined, {
+      body: `access_token=${key}`,
+      headers: { "content-type": "application/x-www-form-urlencoded" },
+    });
+    expectRefusal(reply, badKey);
+  });
+
+  test("from the next request on when it is revoked, expired, or its account disabled", async () => {
+    at.provider.answer = usual;
+    const actor = { name: "tester", at: Date.now() };
+    const { admin } = at.gateway.store;
+    const key = at.gateway.key();
+    const expiring = at.gateway.key({ expiresAt: at.gateway.clock.epochMs() + 10_000 });
+    const sibling = at.gateway.key({ account: key.account, balance: 0n });
+    for (const one of [key, expiring, sibling]) {
+      expect((await chat(at.gateway, one)).status).toBe(200);
+    }
+    admin.revokeKey(actor, key.id);
+    at.gateway.clock.advance(10_000);
+    expectRefusal(await chat(at.gateway, key), badKey);
+    expectRefusal(await chat(at.gateway, expiring), badKey);
+    expect((await chat(at.gateway, sibling)).status).toBe(200);
+    admin.setDisabled(actor, sibling.account, true);
+    expectRefusal(await chat(at.gateway, sibling), badKey);
+    admin.setDisabled(actor, sibling.account, false);
+    expect((await chat(at.gateway, sibling)).status).toBe(200);
+    expectRefusal(await chat(at.gateway, key), badKey);
+  });
+
+  test("when it is revoked, also by a clock that was put back behind the revocation", async () => {
+    const key = at.gateway.key();
+    const laterMs = at.gateway.clock.epochMs() + 3_600_000;
+    at.gateway.store.admin.revokeKey({ name: "tester", at: laterMs }, key.id);
+    expectRefusal(await call(at.gateway, key, { path }), badKey);
+  });
+
+  test("and its last use is noted when it is good", async () => {
+    const key = at.gateway.key();
+    expect(at.gateway.store.keys.find(key.id)?.lastUsedAt).toBeNull();
+    const now = at.gateway.clock.epochMs();
+    expect((await call(at.gateway, key, { path })).status).toBe(200);
+    expect((await call(at.gateway, key, { path })).status).toBe(200);
+    const lastUsedAt = () => at.gateway.store.keys.find(key.id)?.lastUsedAt ?? 0;
+    await until("the last use is written", () => lastUsedAt() > 0);
+    expect(lastUsedAt()).toBeWithin(now, now + 10_000);
+  });
+});
+
+describe("wrong keys from one address", () => {
+  function fail(forwarded?: string, key?: string) {
+    return call(
+      proxied.gateway,
+      { key: key ?? "sk-tg-wrong" },
+      {
+        path,
+        headers: forwarded === undefined ? {} : { "x-forwarded-for": forwarded },
+      },
+    );
+  }
+
+  test("are a 429 beyond the limit, and one is forgiven as time goes by", async () => {
+    for (let round = 0; round < 3; round += 1) expectRefusal(await fail("1.2.3.4"), badKey);
+    const reply = await fail("1.2.3.4");
+    expectRefusal(reply, tooOften);
+    expect(Number(reply.headers.get("retry-after"))).toBeWithin(19, 21);
+    expectRefusal(await fail("1.2.3.5"), badKey);
+    proxied.gateway.clock.advance(20_000);
+    expectRefusal(await fail("1.2.3.4"), badKey);
+    expectRefusal(await fail("1.2.3.4"), tooOften);
+  });
+
+  test("never stop a right one", async () => {
+    for (let round = 0; round < 5; round += 1) await fail("2.2.2.2");
+    expectRefusal(await fail("2.2.2.2"), tooOften);
+    expect((await fail("2.2.2.2", proxied.gateway.key().key)).status).toBe(200);
+  });
+
+  test("count for the nearest address that is no trusted proxy, whatever is claimed before it", async () => {
+    const claims = [
+      "9.9.9.9, 3.3.3.3, ,",
+      "8.8.8.8,3.3.3.3, 10.0.0.1",
+      "x, ::ffff:3.3.3.3",
+      "3.3.3.3",
+    ];
+    const statuses: number[] = [];
+    for (const claim of claims) statuses.push((await fail(claim)).status);
+    expect(statuses).toEqual([401, 401, 401, 429]);
+  });
+
+  test.each([
+    ["with a port", (round: number) => `9.9.9.${round}, 5.5.5.5:500${round}`],
+    ["in brackets", (round: number) => `9.9.9.${round}, [2001:db8::1]`],
+    [
+      "in brackets, with a port",
+      (round: number) => `9.9.9.${round},[2001:db8::2]:500${round}, 10.0.0.1:1`,
+    ],
+  ])("count for an address that a proxy writes %s", async (_, claim) => {
+    const statuses: number[] = [];
+    for (const round of [1, 2, 3, 4]) statuses.push((await fail(claim(round))).status);
+    expect(statuses).toEqual([401, 401, 401, 429]);
+  });
+
+  test("never count for what a client claims before words that are no address", async () => {
+    for (let round = 0; round < 4; round += 1) await fail("6.6.6.6, unknown");
+    expectRefusal(await fail("6.6.6.6"), badKey);
+  });
+
+  test("from this machine are not counted", async () => {
+    for (let round = 0; round < 6; round += 1) {
+      expectRefusal(await fail(), badKey);
+      expectRefusal(await fail("127.0.0.1"), badKey);
+      expectRefusal(await fail("nonsense"), badKey);
+    }
+  });
+
+  test("count for the peer itself where it is no trusted proxy, whatever X-Forwarded-For it sends", async () => {
+    for (let round = 0; round < 80; round += 1) {
+      const headers = { "x-forwarded-for": "4.4.4.4" };
+      const reply = await call(at.gateway, { key: "sk-tg-wrong" }, { path, headers });
+      expect(reply.status).toBe(401);
+    }
+  });
+});

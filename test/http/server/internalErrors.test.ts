@@ -1,0 +1,163 @@
+import { describe, expect, test } from "bun:test";
+import {
+  answered,
+  doneEvent,
+  helloEvent,
+  stopEvent,
+  usageEvent,
+} from "../../support/provider/chatAnswers.ts";
+import {
+  chat,
+  expectRefusal,
+  type DemoError,
+  type Reply,
+} from "../../support/gateway/chatCalls.ts";
+import { costOf } from "../../support/gateway/gatewayConfig.ts";
+import { openOneModelBefore, expectNothingOpen } from "../../support/gateway/gatewayUnderTest.ts";
+import { created, delta, responds, terminal } from "../../support/provider/responsesAnswers.ts";
+import { openResponse, respond } from "../../support/gateway/responsesCalls.ts";
+import { piece, raw, streamEnd, streamHead } from "../../support/provider/scriptedProvider.ts";
+import { beginChat, type SteppedChat } from "../../support/gateway/steppedChat.ts";
+import type { TestApp, TestKey } from "../../support/gateway/testApp.ts";
+import { until } from "../../support/until.ts";
+
+const at = openOneModelBefore();
+const started = 100_000_000_000n;
+const exact = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
+const ownFault: DemoError = [502, "provider_error", "service temporarily unavailable"];
+const theEnd = [...[stopEvent, usageEvent, doneEvent].map(piece), streamEnd];
+
+/** Makes one call of a method fail on the spot, and puts the method back. */
+function failOnce<Name extends string>(
+  target: Record<Name, (...given: never[]) => unknown>,
+  name: Name,
+  isMeant: (given: unknown) => boolean = () => true,
+): void {
+  const working = target[name];
+  target[name] = (...given: never[]) => {
+    if (!isMeant(given[0])) return working.apply(target, given);
+    target[name] = working;
+    throw new Error("a fault of our own");
+  };
+}
+
+const isWrite =
+  (kind: string) =>
+  (operation: unknown): boolean =>
+    (operation as { kind: string }).kind === kind;
+
+/** A stream amid its content, on a key with one place. */
+async function beginStream(): Promise<SteppedChat> {
+  const begun = await beginChat(at, { stream: true }, { concurrentRequests: 1 });
+  await begun.provide(streamHead, piece(helloEvent));
+  await begun.client.seen("Hello");
+  return begun;
+}
+
+describe("a fault of our own amid a stream", () => {
+  const faults: readonly (readonly [string, string, () => void])[] = [
+    [
+      "before the charge",
+      "internal error",
+      () => {
+        for (const exchange of at.gateway.app.gateway.inFlight.exchanges)
+          failOnce(exchange, "finished");
+      },
+    ],
+    ["as the charge is made out", "ok", () => failOnce(at.gateway.clock, "epochMs")],
+    [
+      "as the charge is written",
+      "ok",
+      () => failOnce(at.gateway.app.gateway.writer, "write", isWrite("settleRequest")),
+    ],
+  ];
+
+  test.each(faults)(
+    "%s: no end that looks whole, nothing charged, nothing left",
+    async (_, outcome, fail) => {
+      const { key, client, provide } = await beginStream();
+      fail();
+      await provide(...theEnd);
+      await Promise.race([client.closed, client.seen("[DONE]")]);
+      expect(client.text).not.toContain('"finish_reason":"stop"');
+      const isBroken = !client.text.includes("\r\n0\r\n\r\n");
+      const hasErrorEnd = client.text.includes('"finish_reason":"error"');
+      expect(isBroken || hasErrorEnd).toBe(true);
+      const [record] = await at.gateway.records(key, 1);
+      expect(record).toMatchObject({ status: "failed", charge: 0n });
+      expect(at.gateway.store.requests.attempts(record?.id ?? "")).toMatchObject([
+        { outcome, status: 200 },
+      ]);
+      expect(at.gateway.balance(key)).toBe(started);
+      await expectNothingOpen(at, key);
+    },
+  );
+});
+
+test("a fault of our own as the last ids of a response are recorded: no end that looks whole, nothing charged", async () => {
+  at.provider.answer = async (peer, request) => {
+    await raw(streamHead, piece(created()), piece(delta))(peer, request);
+    await ending.promise;
+    await raw(piece(terminal()), streamEnd)(peer, request);
+  };
+  const ending = Promise.withResolvers<void>();
+  const key = at.gateway.key({ concurrentRequests: 1 });
+  const reply = await openResponse(at.gateway, key);
+  await reply.seen("Hello there");
+  failOnce(at.gateway.app.gateway.writer, "write", isWrite("recordOwners"));
+  ending.resolve();
+  await until("the stream is over", () => reply.isOver);
+  expect(reply.text).not.toContain("response.completed");
+  expect(reply.text).toContain("event: error");
+  expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+  expect(at.gateway.balance(key)).toBe(started);
+  await expectNothingOpen(at, key);
+});
+
+test("a fault of our own behind the charge of a stream: charged once, and nothing left", async () => {
+  const { rateLimiter } = at.gateway.app;
+  const admit = rateLimiter.admit.bind(rateLimiter);
+  rateLimiter.admit = (keyId, limits) => {
+    rateLimiter.admit = admit;
+    const admission = rateLimiter.admit(keyId, limits);
+    if (admission.ok) failOnce(admission.permit, "correctTokens");
+    return admission;
+  };
+  const { key, client, provide } = await beginStream();
+  await provide(...theEnd);
+  await client.closed;
+  expect(client.text).not.toContain("[DONE]");
+  expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: exact }]);
+  expect(at.gateway.balance(key)).toBe(started - exact);
+  await expectNothingOpen(at, key);
+});
+
+describe("a fault of our own around an answer in JSON", () => {
+  const writer = () => at.gateway.app.gateway.writer;
+  type Post = (gateway: TestApp, key: TestKey) => Promise<Reply>;
+  const faults: readonly (readonly [string, Post, () => void])[] = [
+    [
+      "as its ids are recorded",
+      respond,
+      () => failOnce(writer(), "write", isWrite("recordOwners")),
+    ],
+    ["as its charge is made out", chat, () => failOnce(at.gateway.clock, "epochMs")],
+    [
+      "as its charge is written",
+      respond,
+      () => failOnce(writer(), "write", isWrite("settleRequest")),
+    ],
+  ];
+
+  test.each(faults)("%s: 502, nothing charged, nothing left", async (_, post, fail) => {
+    at.provider.answer = (peer, request) => {
+      fail();
+      return (post === chat ? answered() : responds("resp_own"))(peer, request);
+    };
+    const key = at.gateway.key({ concurrentRequests: 1 });
+    expectRefusal(await post(at.gateway, key), ownFault);
+    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
+    expect(at.gateway.balance(key)).toBe(started);
+    await expectNothingOpen(at, key);
+  });
+});

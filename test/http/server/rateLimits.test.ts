@@ -1,0 +1,273 @@
+import { describe, expect, test } from "bun:test";
+import {
+  answered,
+  doneEvent,
+  helloEvent,
+  stopEvent,
+  usual,
+} from "../../support/provider/chatAnswers.ts";
+import { bodyBytesMax } from "../../../src/limits/bodyBudget.ts";
+import { WriteError } from "../../../src/store/store.ts";
+import {
+  call,
+  chat,
+  expectRefusal,
+  openChat,
+  tooOften,
+  type Reply,
+} from "../../support/gateway/chatCalls.ts";
+import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import {
+  piece,
+  raw,
+  refusal,
+  streamEnd,
+  streamHead,
+} from "../../support/provider/scriptedProvider.ts";
+import type { TestKey } from "../../support/gateway/testApp.ts";
+
+const at = openOneModelBefore({
+  limits: { requests_per_minute: 3, tokens_per_minute: 100, concurrent_requests: 2 },
+});
+
+/** What the headers say: of requests, then of tokens; limit, remaining, reset. */
+function limits({ headers }: Reply): readonly (readonly (string | null)[])[] {
+  return ["requests", "tokens"].map((of) =>
+    ["limit", "remaining", "reset"].map((what) => headers.get(`x-ratelimit-${what}-${of}`)),
+  );
+}
+
+const withUsage = (prompt_tokens: number, completion_tokens: number) =>
+  answered({ usage: { prompt_tokens, completion_tokens } });
+
+function models(key: TestKey): Promise<Reply> {
+  return call(at.gateway, key, { path: "/v1/models" });
+}
+
+describe("the request rate", () => {
+  test("is the config's, is told on every answer, and refills evenly", async () => {
+    at.provider.answer = usual;
+    const key = at.gateway.key();
+    const seen = [await models(key), await chat(at.gateway, key), await models(key)];
+    expect(seen.map(({ status }) => status)).toEqual([200, 200, 200]);
+    expect(seen.map((reply) => limits(reply)[0])).toEqual([
+      ["3", "2", "20s"],
+      ["3", "1", "40s"],
+      ["3", "0", "60s"],
+    ]);
+    const refused = await chat(at.gateway, key);
+    expectRefusal(refused, tooOften);
+    expect(refused.headers.get("retry-after")).toBe("20");
+    expect(limits(refused)[0]).toEqual(["3", "0", "60s"]);
+    at.gateway.clock.advance(19_000);
+    expect((await chat(at.gateway, key)).headers.get("retry-after")).toBe("1");
+    at.gateway.clock.advance(1000);
+    expect((await chat(at.gateway, key)).status).toBe(200);
+    expect((await chat(at.gateway, key)).status).toBe(429);
+  });
+
+  test("counts what is refused for another reason too, and is told there", async () => {
+    const key = at.gateway.key();
+    const body = { messages: [] };
+    const refused = await call(at.gateway, key, { body });
+    expect([refused.status, limits(refused)[0]]).toEqual([400, ["3", "2", "20s"]]);
+    const absent = await chat(at.gateway, key, { model: "unknown" });
+    expect([absent.status, limits(absent)[0]]).toEqual([404, ["3", "1", "40s"]]);
+    at.provider.answer = refusal(500);
+    const failed = await chat(at.gateway, key);
+    expect([failed.status, limits(failed)[0]]).toEqual([502, ["3", "0", "60s"]]);
+  });
+
+  test("of a key goes before the config's; 0 is none and tells nothing", async () => {
+    at.provider.answer = usual;
+    const narrow = at.gateway.key({ requestsPerMinute: 1 });
+    expect(limits(await models(narrow))[0]).toEqual(["1", "0", "60s"]);
+    expect((await models(narrow)).status).toBe(429);
+    const free = at.gateway.key({ requestsPerMinute: 0, tokensPerMinute: 0 });
+    for (let round = 0; round < 5; round += 1) {
+      const reply = await models(free);
+      expect([reply.status, ...limits(reply).flat()]).toEqual([200, ...Array<null>(6).fill(null)]);
+    }
+  });
+
+  test("of one key is not another's, though they share an account", async () => {
+    const first = at.gateway.key({ requestsPerMinute: 1 });
+    const second = at.gateway.key({ requestsPerMinute: 1, account: first.account, balance: 0n });
+    expect((await models(first)).status).toBe(200);
+    expect((await models(first)).status).toBe(429);
+    expect((await models(second)).status).toBe(200);
+  });
+
+  test("is not told to strangers", async () => {
+    const reply = await call(at.gateway, undefined, { path: "/v1/models" });
+    expect([...reply.headers.keys()].filter((name) => name.startsWith("x-ratelimit"))).toEqual([]);
+  });
+
+  test("changes with a reload", async () => {
+    const key = at.gateway.key();
+    const local = `http://127.0.0.1:${at.provider.port}/v1`;
+    const config = (requests_per_minute: number) => ({
+      providers: { local },
+      models: [{ id: "small", routes: [{ provider: "local" }] }],
+      sections: {
+        limits: { requests_per_minute, tokens_per_minute: 100, concurrent_requests: 2 },
+      },
+    });
+    expect(limits(await models(key))[0]).toEqual(["3", "2", "20s"]);
+    await at.gateway.reload(config(60));
+    expect(limits(await models(key))[0]).toEqual(["60", "59", "1s"]);
+    await at.gateway.reload(config(3));
+  });
+});
+
+describe("the token rate", () => {
+  test("takes the estimate at first and what was used in the end, and a full bucket is needed for a debt", async () => {
+    at.provider.answer = withUsage(20, 60);
+    const key = at.gateway.key();
+    const reply = await chat(at.gateway, key);
+    expect([reply.status, limits(reply)[1]]).toEqual([200, ["100", "20", "48s"]]);
+    at.provider.answer = withUsage(20, 100);
+    const second = await chat(at.gateway, key);
+    expect([second.status, limits(second)[1]?.[1]]).toEqual([200, "0"]);
+    const refused = await chat(at.gateway, key);
+    expectRefusal(refused, tooOften);
+    expect(Number(refused.headers.get("retry-after"))).toBeWithin(60, 63);
+    at.gateway.clock.advance(63_000);
+    expect((await chat(at.gateway, key)).status).toBe(200);
+  });
+
+  test("gives back what a refused or failed request did not use", async () => {
+    const poor = at.gateway.key({ balance: 1n });
+    expect((await chat(at.gateway, poor)).status).toBe(402);
+    expect(limits(await models(poor))[1]).toEqual(["100", "100", "0s"]);
+  });
+
+  test.each([false, true])(
+    "gives back what an answer used whose end could not be written (stream: %j)",
+    async (isStream) => {
+      at.provider.answer = usual;
+      const key = at.gateway.key();
+      const { writer } = at.gateway.app.gateway;
+      const write = writer.write.bind(writer);
+      // Only the answer's own end: the one that then releases its money comes through.
+      writer.write = (operation) => {
+        if (operation.kind !== "settleRequest") return write(operation);
+        writer.write = write;
+        return Promise.reject(new WriteError("refused", "not now"));
+      };
+      const { text } = await chat(at.gateway, key, { stream: isStream });
+      expect(text).toContain('"provider_error"');
+      expect(limits(await models(key))[1]).toEqual(["100", "100", "0s"]);
+    },
+  );
+
+  test("lets a prompt through that is larger than a minute's worth, once the bucket is full", async () => {
+    at.provider.answer = withUsage(1000, 1);
+    const key = at.gateway.key();
+    const messages = [{ role: "user", content: "a".repeat(4000) }];
+    expect((await chat(at.gateway, key, { messages })).status).toBe(200);
+    expect((await chat(at.gateway, key, { messages })).status).toBe(429);
+  });
+
+  test.each([
+    ["of a call", { function_call: { name: "f", arguments: "a".repeat(4000) } }],
+    ["of reasoning", { reasoning_content: "a".repeat(4000) }],
+  ])("counts the text %s that a message brings", async (_, fields) => {
+    at.provider.answer = withUsage(10, 10);
+    const key = at.gateway.key();
+    const said = { role: "assistant", content: "", ...fields };
+    const messages = [{ role: "user", content: "x" }, said];
+    expect((await chat(at.gateway, key)).status).toBe(200);
+    expectRefusal(await chat(at.gateway, key, { messages }), tooOften);
+  });
+
+  test("is charged for a stream as well", async () => {
+    at.provider.answer = usual;
+    const key = at.gateway.key();
+    expect((await chat(at.gateway, key, { stream: true })).status).toBe(200);
+    expect(limits(await models(key))[1]?.[1]).toBe("73");
+  });
+});
+
+describe("the wait that a refusal names, where the request rate is used up as well", () => {
+  test("is that of the request rate for one that lacked tokens, if that is longer", async () => {
+    at.provider.answer = withUsage(40, 50);
+    const key = at.gateway.key({ requestsPerMinute: 2 });
+    const messages = [{ role: "user", content: "a".repeat(60) }];
+    expect((await chat(at.gateway, key)).status).toBe(200);
+    const refused = await chat(at.gateway, key, { messages });
+    expectRefusal(refused, tooOften);
+    expect(refused.headers.get("retry-after")).toBe("30");
+    at.gateway.clock.advance(30_000);
+    expect((await chat(at.gateway, key, { messages })).status).toBe(200);
+  });
+
+  test("is that of the request rate for one that found no place", async () => {
+    const go = Promise.withResolvers<void>();
+    at.provider.answer = async (peer, request) => {
+      await raw(streamHead, piece(helloEvent))(peer, request);
+      await go.promise;
+      await raw(piece(stopEvent), piece(doneEvent), streamEnd)(peer, request);
+    };
+    const key = at.gateway.key({ requestsPerMinute: 1, concurrentRequests: 1 });
+    const open = await openChat(at.gateway, key, { stream: true });
+    const refused = await chat(at.gateway, key);
+    go.resolve();
+    await open.seen("[DONE]");
+    expectRefusal(refused, tooOften);
+    expect(refused.headers.get("retry-after")).toBe("60");
+  });
+
+  test("is that of the request rate for one whose body found no room", async () => {
+    const key = at.gateway.key({ requestsPerMinute: 1 });
+    const { app, store } = at.gateway;
+    const other = app.bodies.claim(store.accounts.findOrThrow(key.account).id);
+    expect(other.take(bodyBytesMax())).toBe(true);
+    const refused = await chat(at.gateway, key);
+    other.release();
+    expectRefusal(refused, tooOften);
+    expect(refused.headers.get("retry-after")).toBe("60");
+  });
+});
+
+describe("the concurrency", () => {
+  test("is one place for each open request, which is free again when its answer is over", async () => {
+    const go = Promise.withResolvers<void>();
+    at.provider.answer = async (peer, request) => {
+      await raw(streamHead, piece(helloEvent))(peer, request);
+      await go.promise;
+      await raw(piece(stopEvent), piece(doneEvent), streamEnd)(peer, request);
+    };
+    const key = at.gateway.key({ requestsPerMinute: 0, tokensPerMinute: 0 });
+    const first = await openChat(at.gateway, key, { stream: true });
+    const second = await openChat(at.gateway, key, { stream: true });
+    const refused = await chat(at.gateway, key);
+    expectRefusal(refused, tooOften);
+    expect(refused.headers.get("retry-after")).toBe("1");
+    go.resolve();
+    await Promise.all([first.seen("[DONE]"), second.seen("[DONE]")]);
+    at.provider.answer = usual;
+    expect((await chat(at.gateway, key)).status).toBe(200);
+  });
+
+  test("has its place back after every kind of refusal", async () => {
+    at.provider.answer = refusal(500);
+    const key = at.gateway.key({ concurrentRequests: 1, requestsPerMinute: 0, tokensPerMinute: 0 });
+    const poor = at.gateway.key({ concurrentRequests: 1, balance: 0n });
+    const statuses = [
+      (await call(at.gateway, key, { body: "{" })).status,
+      (await call(at.gateway, key, { body: "{}", headers: { "content-type": "text/plain" } }))
+        .status,
+      (await chat(at.gateway, key, { model: "unknown" })).status,
+      (await models(key)).status,
+      (await call(at.gateway, key, { path: "/v1/models/unknown" })).status,
+      (await chat(at.gateway, key)).status,
+      (await chat(at.gateway, key, { stream: true })).status,
+      (await chat(at.gateway, poor)).status,
+      (await models(poor)).status,
+    ];
+    expect(statuses).toEqual([400, 400, 404, 200, 404, 502, 502, 402, 200]);
+    at.provider.answer = usual;
+    expect((await chat(at.gateway, key)).status).toBe(200);
+  });
+});

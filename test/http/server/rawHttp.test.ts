@@ -1,0 +1,291 @@
+import { describe, expect, test } from "bun:test";
+import { usual } from "../../support/provider/chatAnswers.ts";
+import { ask, badKey } from "../../support/gateway/chatCalls.ts";
+import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { chatBytes, connectRaw, type RawClient } from "../../support/gateway/rawClient.ts";
+import { until } from "../../support/until.ts";
+
+const at = openOneModelBefore();
+
+const body = JSON.stringify(ask());
+const invalidHost = '{"error":{"message":"invalid host header","type":"invalid_request_error"}}';
+const notFound = '{"error":{"message":"not found","type":"invalid_request_error"}}';
+const strange = JSON.stringify({ error: { message: badKey[2], type: badKey[1] } });
+
+/** What a request of these bytes is answered; `KEY` in them stands for a good key. */
+async function answerTo(bytes: string): Promise<readonly [status: number, body: string]> {
+  const client = await connectRaw(at.gateway.port);
+  client.send(Buffer.from(bytes.replace("KEY", at.gateway.key().key), "latin1"));
+  const { status, body } = await client.response();
+  client.reset();
+  return [status, body];
+}
+
+function get(target: string, lines: string, version = "HTTP/1.1"): string {
+  return `GET ${target} ${version}\r\n${lines}\r\n`;
+}
+
+const host = "Host: localhost\r\n";
+const authorization = "Authorization: Bearer KEY\r\n";
+const post = `POST /v1/chat/completions HTTP/1.1\r\n${host}${authorization}`;
+
+describe("the Host header", () => {
+  test.each([
+    ["a slash", "a/healthz?"],
+    ["a question mark", "a?b"],
+    ["a hash", "a#b"],
+    ["a user", "a@b"],
+    ["a blank", "a b"],
+    ["a tab", "a\tb"],
+    ["a backslash", "a\\b"],
+  ])("with %s is refused, with a good key and without", async (_, value) => {
+    const lines = `Host: ${value}\r\n`;
+    expect(await answerTo(get("/v1/models", lines + authorization))).toEqual([400, invalidHost]);
+    expect(await answerTo(get("/v1/models", lines))).toEqual([400, invalidHost]);
+    expect(await answerTo(get("/healthz", lines))).toEqual([400, invalidHost]);
+  });
+
+  test("that stands twice is refused", async () => {
+    const lines = "Host: a\r\nHost: b\r\n";
+    expect(await answerTo(get("/v1/models", lines + authorization))).toEqual([400, invalidHost]);
+  });
+
+  test.each(["", "[", "a:99999", "a%00b", "\u00e9", "evil.example"])(
+    "%j changes nothing about who is let in",
+    async (value) => {
+      const lines = `Host: ${value}\r\n`;
+      expect((await answerTo(get("/v1/models", lines + authorization)))[0]).toBe(200);
+      expect(await answerTo(get("/v1/models", lines))).toEqual([401, strange]);
+    },
+  );
+
+  test.each(["", "\u00e9", "x", "gw", "gw:80", "a.b", "x:1", "llm", "gw:8080"])(
+    "as short as %j leaves each path where it is",
+    async (value) => {
+      const lines = `Host: ${value}\r\n${authorization}`;
+      const [status, text] = await answerTo(get("/v1/models/small", lines));
+      expect([status, JSON.parse(text)]).toMatchObject([200, { id: "small" }]);
+      const record = await answerTo(get("/v1/requests/req_x", lines));
+      expect(record).toEqual([404, notFound.replace("not found", "request not found")]);
+      expect((await answerTo(get("/v1/usage?by=model", lines)))[0]).toBe(200);
+      expect(at.gateway.log.map(({ path }) => path).slice(-3)).toEqual([
+        "/v1/models/small",
+        "/v1/requests/req_x",
+        "/v1/usage",
+      ]);
+      expect((await answerTo(get("/healthz", lines)))[0]).toBe(200);
+      for (const target of ["/ab/v1/account", "/a/v1/account", "/zz/healthz", "/abc/v1/models"]) {
+        expect([target, await answerTo(get(target, lines))]).toEqual([target, [404, notFound]]);
+      }
+    },
+  );
+
+  test("may be absent in HTTP/1.0, which lets nobody in either", async () => {
+    expect((await answerTo(get("/v1/models", authorization, "HTTP/1.0")))[0]).toBe(200);
+    expect(await answerTo(get("/v1/models", "", "HTTP/1.0"))).toEqual([401, strange]);
+    expect(await answerTo(get("/healthz", "", "HTTP/1.1"))).toEqual([400, ""]);
+  });
+});
+
+describe("the target", () => {
+  test.each(["http://evil.example/v1/models", "/v1/./models", "/x/../v1/models", "/v1/%2e/models"])(
+    "%s is the model list, for those who have a key",
+    async (target) => {
+      const [status, text] = await answerTo(get(target, host + authorization));
+      expect([status, JSON.parse(text)]).toMatchObject([200, { object: "list" }]);
+      expect(await answerTo(get(target, host))).toEqual([401, strange]);
+    },
+  );
+
+  test.each([
+    "//v1/models",
+    "//localhost/v1/models",
+    "/v1//models",
+    "/v1/../admin",
+    "/v1/models%00",
+    "/v1/models;x",
+    "/v1/models%3Fx",
+    "/v1%2Fmodels",
+    "/V1/models",
+    "/v1/MODELS",
+  ])("%s is nothing", async (target) => {
+    expect(await answerTo(get(target, host + authorization))).toEqual([404, notFound]);
+  });
+});
+
+describe("a method", () => {
+  test.each(["CONNECT", "TRACE", "OPTIONS", "PUT", "DELETE", "PATCH", "QUERY"])(
+    "%s is nothing on any path",
+    async (method) => {
+      for (const target of ["/v1/models", "/v1/chat/completions", "/healthz", "/x"]) {
+        const bytes = `${method} ${target} HTTP/1.1\r\n${host}${authorization}\r\n`;
+        expect([target, await answerTo(bytes)]).toEqual([target, [404, notFound]]);
+      }
+    },
+  );
+
+  test("CONNECT with an authority opens no tunnel", async () => {
+    const bytes = "CONNECT 127.0.0.1:443 HTTP/1.1\r\nHost: 127.0.0.1:443\r\n\r\n";
+    expect(await answerTo(bytes)).toEqual([404, notFound]);
+  });
+});
+
+describe("what is no sound HTTP/1.1 gets a bare refusal and reaches no code of ours", () => {
+  test.each([
+    ["a head over the limit", get("/healthz", `${host}x: ${"a".repeat(20_000)}\r\n`), 431],
+    ["too many headers", get("/healthz", host + "x: a\r\n".repeat(300)), 431],
+    ["a target over the limit", get(`/${"a".repeat(20_000)}`, host), 431],
+    [
+      "a TLS hello",
+      "\u0016\u0003\u0001\u0002\u0000\u0001\u0000\u0001\u00fc\u0003\u0003\r\n\r\n",
+      400,
+    ],
+    ["the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400],
+    ["a target without a slash", get("v1/models", host), 400],
+    [
+      "a length and chunks",
+      `${post}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
+      400,
+    ],
+    ["two lengths", `${post}Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello`, 400],
+    ["a negative length", `${post}Content-Length: -1\r\n\r\n`, 400],
+    ["a length with a plus", `${post}Content-Length: +5\r\n\r\nhello`, 400],
+    [
+      "another transfer coding",
+      `${post}Transfer-Encoding: identity, chunked\r\n\r\n0\r\n\r\n`,
+      400,
+    ],
+    ["a bad chunk size", `${post}Transfer-Encoding: chunked\r\n\r\nzz\r\n`, 400],
+    ["bare line feeds", "GET /healthz HTTP/1.1\nHost: localhost\n\n", 505],
+  ])("%s", async (_, bytes, status) => {
+    const logged = at.gateway.log.length;
+    expect(await answerTo(bytes)).toEqual([status, ""]);
+    expect(at.provider.requests).toHaveLength(0);
+    // A request whose head was sound has a line, as one whose sender went away.
+    expect(at.gateway.log.slice(logged).filter(({ status }) => status === 200)).toEqual([]);
+  });
+});
+
+describe("the framing of a body", () => {
+  test.each([
+    [
+      "two equal lengths",
+      `Content-Length: ${body.length}\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+    ],
+    [
+      "chunks with extensions",
+      `Transfer-Encoding: chunked\r\n\r\n${body.length.toString(16)};a=b\r\n${body}\r\n0;c\r\n\r\n`,
+    ],
+    [
+      "many small chunks",
+      `Transfer-Encoding: chunked\r\n\r\n${body.replace(/./gs, "1\r\n$&\r\n")}0\r\n\r\n`,
+    ],
+    [
+      "a length, with a trailer announced that cannot come",
+      `Trailer: X-Checksum\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+    ],
+    [
+      "chunks, with a trailer announced that has no name",
+      `Trailer:\r\nTransfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`,
+    ],
+  ])("in %s is read whole", async (_, rest) => {
+    at.provider.answer = usual;
+    expect((await answerTo(post + rest))[0]).toBe(200);
+    expect(at.provider.requests.map(({ json }) => json["messages"])).toEqual([ask()["messages"]]);
+  });
+
+  test("has no header in its trailer: a key there lets nobody in", async () => {
+    const { key } = at.gateway.key();
+    const bytes = `POST /v1/chat/completions HTTP/1.1\r\n${host}Transfer-Encoding: chunked\r\nTrailer: Authorization\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\nAuthorization: Bearer ${key}\r\n\r\n`;
+    expect(await answerTo(bytes)).toEqual([401, strange]);
+    expect(at.provider.requests).toHaveLength(0);
+  });
+
+  test.each(["/v1/chat/completions", "/v1/responses"])(
+    "may have no trailer, behind which Bun would not let an answer leave: %s is told so, and nothing is charged",
+    async (path) => {
+      at.provider.answer = usual;
+      const key = at.gateway.key();
+      const head = `POST ${path} HTTP/1.1\r\n${host}Authorization: Bearer ${key.key}\r\nTransfer-Encoding: chunked\r\nTrailer: X-Checksum\r\n\r\n`;
+      const bytes = `${head}${body.length.toString(16)}\r\n${body}\r\n0\r\nX-Checksum: 1\r\n\r\n`;
+      const refused = { message: "trailers are not supported", type: "invalid_request_error" };
+      expect(await answerTo(bytes)).toEqual([400, JSON.stringify({ error: refused })]);
+      expect(at.provider.requests).toHaveLength(0);
+      expect(at.gateway.log.at(-1)).toMatchObject({ msg: "request", status: 400 });
+    },
+  );
+
+  test("waits for 100 Continue where the client asks for it", async () => {
+    at.provider.answer = usual;
+    const client = await connectRaw(at.gateway.port);
+    const [head = ""] = chatBytes(at.gateway.key().key, body).split("\r\n\r\n");
+    client.send(`${head}\r\nExpect: 100-continue\r\n\r\n`);
+    await client.seen("HTTP/1.1 100 Continue\r\n\r\n");
+    client.send(body);
+    await client.seen("Hello there");
+    client.fin();
+  });
+});
+
+describe("requests one behind the other", () => {
+  async function answers(client: RawClient, count: number): Promise<readonly number[]> {
+    const statuses: number[] = [];
+    while (statuses.length < count && !(client.isClosed && client.text === "")) {
+      statuses.push((await client.response()).status);
+    }
+    return statuses;
+  }
+
+  test("on one connection are each answered and charged", async () => {
+    at.provider.answer = usual;
+    const key = at.gateway.key();
+    const client = await connectRaw(at.gateway.port);
+    for (let round = 0; round < 3; round += 1) {
+      client.send(chatBytes(key.key, body));
+      expect((await client.response()).status).toBe(200);
+    }
+    client.fin();
+    expect(await at.gateway.records(key, 3)).toMatchObject([
+      { status: "done" },
+      { status: "done" },
+      { status: "done" },
+    ]);
+  });
+
+  test("sent without waiting are answered or cut, and each that reached a provider is charged once", async () => {
+    at.provider.answer = usual;
+    const key = at.gateway.key();
+    const client = await connectRaw(at.gateway.port);
+    client.send(chatBytes(key.key, body).repeat(5));
+    const statuses = await answers(client, 5);
+    client.fin();
+    expect(statuses.filter((status) => status !== 200 && status !== 0)).toEqual([]);
+    await at.gateway.checkBooks();
+    const records = at.gateway.store.requests.list({ account: key.account, limit: 10 });
+    expect(records).toHaveLength(at.provider.requests.length);
+    expect(records.filter(({ charge }) => charge === 0n)).toEqual([]);
+  });
+});
+
+describe("a client that goes away while it sends its body", () => {
+  test("leaves nothing behind: no call, no record, no place taken", async () => {
+    const key = at.gateway.key({ concurrentRequests: 1 });
+    for (const leave of ["fin", "reset"] as const) {
+      const logged = at.gateway.log.length;
+      const client = await connectRaw(at.gateway.port);
+      const [head = ""] = chatBytes(key.key, body).split("\r\n\r\n");
+      client.send(`${head}\r\nExpect: 100-continue\r\n\r\n{"model":`);
+      await client.seen("100 Continue");
+      client[leave]();
+      await until("the request is over", () => at.gateway.log.length > logged);
+      expect(at.gateway.log.at(-1)).toMatchObject({ level: "info", status: 400 });
+    }
+    expect(at.provider.requests).toHaveLength(0);
+    expect(await at.gateway.records(key, 0)).toEqual([]);
+    at.provider.answer = usual;
+    const client = await connectRaw(at.gateway.port);
+    client.send(chatBytes(key.key, body));
+    expect((await client.response()).status).toBe(200);
+    client.fin();
+  });
+});

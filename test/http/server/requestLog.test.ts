@@ -1,0 +1,165 @@
+import { readFileSync, existsSync } from "node:fs";
+import { describe, expect, test } from "bun:test";
+import { answered, choice, usual } from "../../support/provider/chatAnswers.ts";
+import { ask, call, chat } from "../../support/gateway/chatCalls.ts";
+import { openOneModelBefore, upstreamKey } from "../../support/gateway/gatewayUnderTest.ts";
+import { refusal } from "../../support/provider/scriptedProvider.ts";
+import { until } from "../../support/until.ts";
+
+const at = openOneModelBefore({ log: { level: "debug" } });
+
+type Line = Readonly<Record<string, unknown>>;
+
+/** The lines of the requests that `work` makes, once there are so many. */
+async function linesOf(count: number, work: () => Promise<unknown>): Promise<readonly Line[]> {
+  const before = at.gateway.log.length;
+  const lines = () => at.gateway.log.slice(before).filter(({ msg }) => msg === "request");
+  await work();
+  await until(`${count} lines`, () => lines().length >= count);
+  return lines();
+}
+
+describe("each request has one line in the log", () => {
+  const served = {
+    level: "info",
+    method: "POST",
+    path: "/v1/chat/completions",
+    endpoint: "chat",
+    model: "small",
+    provider: "local",
+    status: 200,
+    outcome: "done",
+    prompt_tokens: 20,
+    completion_tokens: 7,
+    cost_rub: "0.0018025",
+    attempts: 1,
+  };
+
+  test.each([false, true])("with who, what, and what it cost (stream: %j)", async (stream) => {
+    at.provider.answer = usual;
+    const key = at.gateway.key();
+    let id = "";
+    const lines = await linesOf(1, async () => ({ id } = await chat(at.gateway, key, { stream })));
+    expect(lines).toEqual([
+      expect.objectContaining({
+        ...served,
+        stream,
+        request_id: id,
+        account: key.account,
+        key: key.id,
+        duration_ms: expect.any(Number),
+      }),
+    ]);
+  });
+
+  test.each<[number, string, () => Promise<unknown>]>([
+    [400, "info", () => call(at.gateway, at.gateway.key(), { body: "{" })],
+    [401, "info", () => chat(at.gateway, undefined)],
+    [402, "info", () => chat(at.gateway, at.gateway.key({ balance: 0n }))],
+    [404, "info", () => chat(at.gateway, at.gateway.key(), { model: "x" })],
+    [404, "info", () => call(at.gateway, undefined, { path: "/nothing" })],
+    [200, "info", () => call(at.gateway, undefined, { path: "/healthz" })],
+    [502, "info", () => chat(at.gateway, at.gateway.key())],
+  ])("that ends with %d: %s", async (status, level, work) => {
+    at.provider.answer = refusal(500);
+    expect(await linesOf(1, work)).toMatchObject([{ status, level }]);
+  });
+
+  test("that says why where the gateway takes no more of them", async () => {
+    const { app } = at.gateway;
+    const work = () => chat(at.gateway, at.gateway.key());
+    const refused = { status: 502, level: "error", error: "ShuttingDown" };
+    app.isDraining = true;
+    const draining = await linesOf(1, work).finally(() => (app.isDraining = false));
+    app.gateway.inFlight.isAborting = true;
+    const cut = await linesOf(1, work).finally(() => (app.gateway.inFlight.isAborting = false));
+    expect([...draining, ...cut]).toMatchObject([refused, refused]);
+  });
+
+  test("whatever stands in its path", async () => {
+    const path = "/v1/models/%0a%7B%22level%22%3A%22error%22%7D%1b[31m?key=sk-tg-secret";
+    const lines = await linesOf(1, () => call(at.gateway, at.gateway.key(), { path }));
+    expect(lines).toMatchObject([{ status: 404, path: path.split("?")[0] }]);
+    expect(at.gateway.logText()).not.toContain("\u001b");
+    expect(at.gateway.logText()).not.toContain("sk-tg-secret");
+  });
+
+  test.each<[string, (key: string) => string, string]>([
+    ["a receipt's id", (key) => `/v1/requests/${key}`, "/v1/requests/sk-tg-***"],
+    ["a path of none", (key) => `/x/${key}/y`, "/x/sk-tg-***/y"],
+    ["a wrong one", (key) => `/v1/models/a${key}0;b`, "/v1/models/ask-tg-***;b"],
+    ["two of them", (key) => `/${key},${key}`, "/sk-tg-***,sk-tg-***"],
+    [
+      "one that is percent-encoded",
+      (key) => `/v1/models/${Buffer.from(key).toString("hex").replace(/../g, "%$&")}`,
+      "/v1/models/sk-tg-***",
+    ],
+    ["one of which a part is", (key) => `/${key.replaceAll("-", "%2D")}`, "/sk-tg-***"],
+  ])("without a key that somebody put into its path: %s", async (_, pathWith, path) => {
+    const key = at.gateway.key();
+    const lines = await linesOf(1, () => call(at.gateway, key, { path: pathWith(key.key) }));
+    expect(lines).toMatchObject([{ path }]);
+    expect(at.gateway.logText()).not.toContain(key.key.slice(-20));
+  });
+
+  test.each(["/v1/chat/completions", "/v1/responses"])(
+    "without a key that somebody put where the model belongs: %s",
+    async (path) => {
+      const key = at.gateway.key();
+      const body = ask({ model: `openai/${key.key}`, input: "Hello" });
+      const lines = await linesOf(1, () => call(at.gateway, key, { path, body }));
+      expect(lines).toMatchObject([{ status: 404, model: "openai/sk-tg-***" }]);
+      expect(at.gateway.logText()).not.toContain(key.key.slice(-20));
+    },
+  );
+});
+
+test("who asks for debug lines hears of each attempt that did not fail by its provider", async () => {
+  const key = at.gateway.key();
+  at.provider.answer = usual;
+  const { id: whole } = await chat(at.gateway, key);
+  at.provider.answer = refusal(400);
+  const { id: refused } = await chat(at.gateway, key);
+  const attempt = {
+    level: "debug",
+    provider: "local",
+    model: "small",
+    duration_ms: expect.any(Number),
+  };
+  const lines = () => at.gateway.log.filter(({ msg }) => msg === "attempt ended").slice(-2);
+  await until("both are told", () => lines().at(-1)?.["request_id"] === refused);
+  expect(lines()).toMatchObject([
+    { ...attempt, request_id: whole, outcome: "ok", status: 200 },
+    { ...attempt, request_id: refused, status: 400 },
+  ]);
+});
+
+describe("neither the log nor the store ever holds", () => {
+  test("a key, a prompt, an answer, or a provider's words", async () => {
+    const key = at.gateway.key();
+    const messages = [{ role: "user", content: "canary-of-the-prompt" }];
+    const headers = { "user-agent": "canary-of-the-agent" };
+    at.provider.answer = answered({ choices: [choice({ content: "canary-of-the-answer" })] });
+    expect((await call(at.gateway, key, { body: ask({ messages }), headers })).status).toBe(200);
+    at.provider.answer = refusal(500, "canary-of-the-provider");
+    expect((await chat(at.gateway, key, { messages })).status).toBe(502);
+    at.provider.answer = refusal(400, "canary-of-the-provider");
+    expect((await chat(at.gateway, key, { messages })).status).toBe(400);
+    const field = { "canary-of-a-field": 1, temperature: "canary-of-a-value" };
+    expect((await chat(at.gateway, key, field)).status).toBe(400);
+    await at.gateway.checkBooks();
+    const files = [at.gateway.path, `${at.gateway.path}-wal`].filter((file) => existsSync(file));
+    const texts = [at.gateway.logText(), ...files.map((file) => readFileSync(file, "latin1"))];
+    // The id of the key is what both may hold: it shows that the right places are searched.
+    const found = [key.id, "canary-of", key.key, upstreamKey].map((part) => [
+      part,
+      texts.filter((text) => text.includes(part)).length > 0,
+    ]);
+    expect(found).toEqual([
+      [key.id, true],
+      ["canary-of", false],
+      [key.key, false],
+      [upstreamKey, false],
+    ]);
+  });
+});

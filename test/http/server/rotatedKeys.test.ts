@@ -1,0 +1,161 @@
+import { describe, expect, test } from "bun:test";
+import type { KeyChanges } from "../../../src/store/store.ts";
+import {
+  answersCost,
+  PRICE,
+  race,
+  statuses,
+  wholeAnswer,
+} from "../../support/gateway/answersCost.ts";
+import { helloEvent, stopEvent } from "../../support/provider/chatAnswers.ts";
+import {
+  badKey,
+  call,
+  chat,
+  expectRefusal,
+  openChat,
+  tooOften,
+  unknownModel,
+} from "../../support/gateway/chatCalls.ts";
+import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
+import { piece, raw, streamEnd, streamHead } from "../../support/provider/scriptedProvider.ts";
+import type { TestKey } from "../../support/gateway/testApp.ts";
+
+const at = openBefore(["local"], ({ local }) => answersCost(local));
+
+const HOUR_MS = 3_600_000;
+
+const rotate = (key: TestKey, graceMs = HOUR_MS) => at.gateway.rotate(key, graceMs);
+
+function set({ id }: TestKey, changes: KeyChanges): void {
+  at.gateway.store.admin.changeKey({ name: "tester", at: 0 }, id, changes);
+}
+
+const spent = (...keys: readonly TestKey[]) =>
+  keys.map(({ id }) => at.gateway.store.keys.find(id)?.spent);
+
+const status = async (key: TestKey) => (await chat(at.gateway, key)).status;
+
+/** How ten requests at once end, by turns of the keys. */
+const racing = async (keys: readonly TestKey[], served: number) =>
+  statuses(await race(at, keys, { count: 10, served }));
+const outcomes = (served: number) => [
+  ...Array<number>(served).fill(200),
+  ...Array<number>(10 - served).fill(402),
+];
+
+describe("a budget", () => {
+  test("is spent by a key and by the one that a rotation put in its place at once, and not exceeded", async () => {
+    const first = at.gateway.key({ budget: 3n * PRICE });
+    const second = rotate(first);
+    expect(await racing([first, second], 3)).toEqual(outcomes(3));
+    expect(spent(first, second)).toEqual([3n * PRICE, 3n * PRICE]);
+    for (const key of [first, second]) {
+      const { body } = await call(at.gateway, key, { path: "/v1/account" });
+      expect(body).toMatchObject({ key: { budget_rub: "0.00003", spent_rub: "0.00003" } });
+    }
+  });
+
+  test("carries over what was spent before the rotation, and what is held during it", async () => {
+    at.providers.local.answer = wholeAnswer;
+    const first = at.gateway.key({ budget: 3n * PRICE });
+    expect(await status(first)).toBe(200);
+    const go = Promise.withResolvers<void>();
+    at.providers.local.answer = async (peer, request) => {
+      await raw(streamHead, piece(helloEvent))(peer, request);
+      await go.promise;
+      await raw(piece(stopEvent), streamEnd)(peer, request);
+    };
+    const open = await openChat(at.gateway, first, { stream: true });
+    await open.seen("Hello");
+    const second = rotate(first, 0);
+    expect(await racing([second], 1)).toEqual(outcomes(1));
+    go.resolve();
+    await open.seen("[DONE]");
+  });
+
+  test("set on either key of a line is that of both at the next request, while both are at work", async () => {
+    const first = at.gateway.key({ budget: 9n * PRICE });
+    const second = rotate(first);
+    set(second, { budget: 2n * PRICE });
+    expect(await racing([first, second], 2)).toEqual(outcomes(2));
+    set(first, { budget: 5n * PRICE });
+    expect(await racing([second, first], 3)).toEqual(outcomes(3));
+    set(second, { budget: 6n * PRICE });
+    expect(await racing([first], 1)).toEqual(outcomes(1));
+    expect(spent(first, second)).toEqual([6n * PRICE, 6n * PRICE]);
+  });
+
+  test("set below what was spent refuses all keys of the line, and taken away none", async () => {
+    at.providers.local.answer = wholeAnswer;
+    const first = at.gateway.key();
+    const second = rotate(first);
+    expect([await status(first), await status(second)]).toEqual([200, 200]);
+    set(first, { budget: PRICE });
+    expect([await status(first), await status(second)]).toEqual([402, 402]);
+    set(second, { budget: null });
+    expect([await status(first), await status(second)]).toEqual([200, 200]);
+  });
+});
+
+describe("a key that was rotated", () => {
+  test("works for the grace period, and not in its last moment; the new one from the first on", async () => {
+    at.providers.local.answer = wholeAnswer;
+    const first = at.gateway.key();
+    const second = rotate(first, HOUR_MS);
+    expect([await status(first), await status(second)]).toEqual([200, 200]);
+    at.gateway.clock.advance(HOUR_MS);
+    expectRefusal(await chat(at.gateway, first), badKey);
+    expect(await status(second)).toBe(200);
+  });
+
+  test("with no grace is refused at the next request, while its open stream is served and charged", async () => {
+    const go = Promise.withResolvers<void>();
+    at.providers.local.answer = async (peer, request) => {
+      await raw(streamHead, piece(helloEvent))(peer, request);
+      await go.promise;
+      await raw(piece(stopEvent), streamEnd)(peer, request);
+    };
+    const first = at.gateway.key();
+    const client = await openChat(at.gateway, first, { stream: true });
+    await client.seen("Hello");
+    const second = rotate(first, 0);
+    at.providers.local.answer = wholeAnswer;
+    expectRefusal(await chat(at.gateway, first), badKey);
+    expect(await status(second)).toBe(200);
+    go.resolve();
+    await client.seen("[DONE]");
+    const records = await at.gateway.records(first, 2);
+    expect(records.map(({ status, key }) => [status, key])).toEqual([
+      ["done", second.id],
+      ["done", first.id],
+    ]);
+    const charged = records.reduce((sum, { charge }) => sum + charge, 0n);
+    expect(spent(first, second)).toEqual([charged, charged]);
+  });
+
+  test("leaves its rate limits to the new one, which begins with fresh ones", async () => {
+    at.providers.local.answer = wholeAnswer;
+    const first = at.gateway.key({ requestsPerMinute: 1 });
+    expect(await status(first)).toBe(200);
+    const second = rotate(first);
+    expect(await status(second)).toBe(200);
+    for (const key of [first, second]) expectRefusal(await chat(at.gateway, key), tooOften);
+  });
+});
+
+describe("a setting counts at the next request", () => {
+  test("of the models, the rate and the end of a key", async () => {
+    at.providers.local.answer = wholeAnswer;
+    const key = at.gateway.key();
+    set(key, { models: ["other-*"] });
+    expectRefusal(await chat(at.gateway, key), unknownModel);
+    set(key, { models: null, requestsPerMinute: 1 });
+    expect(await status(key)).toBe(200);
+    expectRefusal(await chat(at.gateway, key), tooOften);
+    set(key, { requestsPerMinute: 0, expiresAt: at.gateway.clock.epochMs() });
+    expectRefusal(await chat(at.gateway, key), badKey);
+    set(key, { expiresAt: null });
+    expect(await status(key)).toBe(200);
+  });
+});
