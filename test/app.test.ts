@@ -1,6 +1,6 @@
 import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { linkSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { linkSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openApp, systemEdges, type App } from "../src/app.ts";
@@ -32,12 +32,9 @@ describe("a gateway that cannot be opened leaves its place to the next one", () 
     await open().close();
     const other = join(folder, "other.db");
     linkSync(path, other);
-    expect(open).toThrow(`the database ${path} has another name by a hard link (${other})`);
-    mkdirSync(join(folder, "aside"));
-    renameSync(other, join(folder, "aside", "other.db"));
-    expect(open).toThrow(`find / -samefile ${path}`);
+    expect(open).toThrow(`another name by a hard link (\`find / -xdev -samefile ${path}\``);
     expectFree();
-    rmSync(join(folder, "aside"), { recursive: true });
+    rmSync(other);
     await open().close();
   });
 

@@ -1,22 +1,22 @@
-import { lstatSync, readdirSync, readlinkSync, realpathSync, type Stats } from "node:fs";
+import { readlinkSync, realpathSync } from "node:fs";
 import { basename, dirname, isAbsolute, join } from "node:path";
 import { pathStatus } from "../lib/systemError.ts";
 
-/** What is left to do where a database cannot be at its place. */
+/** Advice for a path at which no database can be. */
 export const NAME_ANOTHER = "name another file as the path of [database]";
 
-/** Of a database and its copies: whoever reads one reads every balance. */
+/** The mode of a database and its copies: they contain every balance. */
 export const OWNER_ONLY = 0o600;
 
-/** What SQLite puts beside a database in which not all of it may stand: its logs, in either mode. */
+/** Files beside a database that can hold committed data, in either journal mode. */
 export const WAL_SUFFIXES = ["-wal", "-journal"] as const;
-/** All that it puts there. */
+/** All files that SQLite puts beside a database. */
 export const SIDE_SUFFIXES = [...WAL_SUFFIXES, "-shm"] as const;
 const LOCK_SUFFIX = ".lock";
-/** Of every file of a store: the database, and what SQLite and a gateway put beside it. */
+/** All files of a store. */
 export const STORE_SUFFIXES = ["", ...SIDE_SUFFIXES, LOCK_SUFFIX] as const;
 
-/** The files in which a store lies, whether they are there yet or not. */
+/** The paths of a store's files, which need not exist. */
 export interface StoreFiles {
   readonly database: string;
   readonly writeAheadLog: string;
@@ -24,12 +24,12 @@ export interface StoreFiles {
   readonly lock: string;
 }
 
-/** As many as Linux follows: https://man7.org/linux/man-pages/man7/path_resolution.7.html */
+/** The limit of Linux: https://man7.org/linux/man-pages/man7/path_resolution.7.html */
 const LINKS_MAX = 40;
 
 /**
- * The database itself, to which `path` leads by links, whether it is there yet or not. SQLite puts its own files beside
- * this one, and makes it where a link leads nowhere yet. A path that cannot be followed is returned as far as it can be.
+ * Follows the links at `path` to the database file, which need not exist. SQLite creates the file at the end of a
+ * link, and puts its other files beside it. Returns a path that cannot be followed as far as it can be.
  */
 export function databaseFile(path: string, linksMax = LINKS_MAX): string {
   try {
@@ -38,45 +38,44 @@ export function databaseFile(path: string, linksMax = LINKS_MAX): string {
     const folder = realFolder(dirname(path));
     const target = linksMax > 0 ? linkTarget(path) : undefined;
     if (target === undefined) return join(folder, basename(path));
-    // Not made shorter: a `..` behind a link goes up from where that leads.
+    // Not by `join`: a `..` after a link goes up from the link's target.
     return databaseFile(isAbsolute(target) ? target : `${folder}/${target}`, linksMax - 1);
   }
 }
 
-/** SQLite puts its own files, and we the lock, beside the database to which a link at `path` leads. */
 export function storeFiles(path: string): StoreFiles {
   const database = databaseFile(path);
   return {
     database,
     writeAheadLog: `${database}-wal`,
     sharedMemory: `${database}-shm`,
-    lock: lockPath(path),
+    lock: database + LOCK_SUFFIX,
   };
 }
 
-/** Where the lock of a database lies: beside the file itself, so that it is one by whichever link it is reached. */
+/** The lock lies beside the file itself, so that all links to the file share it. */
 export function lockPath(databasePath: string): string {
   return databaseFile(databasePath) + LOCK_SUFFIX;
 }
 
 /**
- * The log that would be thrown away with all that was committed to it: SQLite does so where the database beside which it
- * lies is absent or has nothing in it. Undefined where there is no such log.
+ * The path of a WAL whose database is missing or empty. SQLite deletes such a WAL, with all commits in it.
+ * Undefined if there is none.
  */
 export function findOrphanedWal(path: string): string | undefined {
   const { database, writeAheadLog } = storeFiles(path);
-  // First the log: who makes a new database writes to that before there is a log.
-  if (bytesOf(writeAheadLog) === 0 || bytesOf(database) > 0) return undefined;
+  // The WAL first: a process that creates a database writes the database before the WAL.
+  if (fileBytes(writeAheadLog) === 0 || fileBytes(database) > 0) return undefined;
   return writeAheadLog;
 }
 
-/** How much is in a file; 0 also where there is none. */
-function bytesOf(path: string): number {
+/** The size of a file; 0 if there is none. */
+function fileBytes(path: string): number {
   const found = pathStatus(path);
   return typeof found === "object" ? found.size : 0;
 }
 
-/** What to do where the database's file has nothing in it; undefined where it has, or is not there. */
+/** A problem text if the database is a file of 0 bytes. */
 export function emptyFileProblem(path: string): string | undefined {
   const found = pathStatus(path);
   if (typeof found !== "object" || !found.isFile() || found.size > 0) return undefined;
@@ -84,37 +83,18 @@ export function emptyFileProblem(path: string): string | undefined {
 }
 
 /**
- * What to do where the database has a second name by a hard link; undefined where it has not. SQLite puts log and index
- * beside the name by which it is opened, and we the lock: who opens it by the other one knows nothing of what is
- * in these, and what both committed is lost (https://www.sqlite.org/howtocorrupt.html, 2.5).
+ * A problem text if the database has a second name by a hard link. WAL, index and lock lie beside the name by which
+ * the database is opened, so two processes that use different names lose each other's commits
+ * (https://www.sqlite.org/howtocorrupt.html, 2.5).
  */
 export function hardLinkProblem(path: string): string | undefined {
   const database = databaseFile(path);
   const found = pathStatus(database);
   if (typeof found !== "object" || !found.isFile() || found.nlink < 2) return undefined;
-  const beside = namesBeside(database, found);
-  const known =
-    beside.length > 0 ? beside.join(", ") : `find them with \`find / -samefile ${database}\``;
-  return `the database ${database} has another name by a hard link (${known}), and a gateway or a program that opens it by that one would lose charges: remove the other name, which an interrupted restore may have left, but keep a -wal that lies beside it, and copy a database by \`tollgate backup\` only`;
+  return `the database ${database} has another name by a hard link (\`find / -xdev -samefile ${database}\` shows it), and a program that opens it by that name would lose charges: remove the other name, which an interrupted restore may have left, but keep a -wal that lies beside it, and copy a database only with \`tollgate backup\``;
 }
 
-/** The other names of a file in its own folder, as far as that can be read. */
-function namesBeside(file: string, { dev, ino }: Stats): readonly string[] {
-  const folder = dirname(file);
-  const isSame = (path: string): boolean => {
-    const found = lstatSync(path, { throwIfNoEntry: false });
-    return found?.dev === dev && found.ino === ino;
-  };
-  try {
-    return readdirSync(folder)
-      .map((name) => join(folder, name))
-      .filter((path) => path !== file && isSame(path));
-  } catch {
-    return [];
-  }
-}
-
-/** What to do where the database's folder is not there; undefined where it is, or cannot be looked at. */
+/** A problem text if the folder of the database is missing; undefined also if that cannot be seen. */
 export function missingFolderProblem(path: string): string | undefined {
   const folder = dirname(databaseFile(path));
   const found = pathStatus(folder);
@@ -122,7 +102,7 @@ export function missingFolderProblem(path: string): string | undefined {
   return `there is no folder ${folder} for the database: make it, or ${NAME_ANOTHER}`;
 }
 
-/** Whether something else than a file, such as a folder, lies where a database should. */
+/** True for a folder, a pipe and the like. */
 export function isNotRegularFile(path: string): boolean {
   const found = pathStatus(path);
   return typeof found === "object" && !found.isFile();

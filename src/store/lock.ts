@@ -2,27 +2,28 @@ import { Database } from "bun:sqlite";
 import { existsSync } from "node:fs";
 import { isNotRegularFile, lockPath } from "./databaseFile.ts";
 import {
-  identifyFile,
-  type FileIdentity,
   createDatabaseFile,
+  type FileIdentity,
+  identifyFile,
+  notWritableError,
+  setBusyTimeout,
   sqliteFault,
   StoreError,
-  notWritableError,
 } from "./sqlite.ts";
 
-/** A command that only asks whether a gateway runs holds the lock for less than this. */
+/** A command that asks whether a gateway runs holds the lock for less than this. */
 const LOCK_WAIT_MS = 200;
 
-/** Held by the one `serve` of a database for its life. Keep it reachable: once collected, the lock is gone. */
+/** The lock of the one `serve` of a database. Keep it reachable: garbage collection releases it. */
 export interface InstanceLock {
-  /** Whether its file was removed or replaced: another `serve` would get the lock of the new one. */
+  /** True when the lock file was removed or replaced: another `serve` could lock the new one. */
   isFileReplaced(): boolean;
   release(): void;
 }
 
 /**
- * Takes the lock on a second file beside the database; undefined when another process has it. The
- * kernel frees it however the process ends, so there is nothing to clean up after `kill -9`.
+ * Takes the lock on a second SQLite file beside the database; undefined when another process has it. The kernel
+ * releases it when the process ends, also by `kill -9`. Throws StoreError.
  */
 export function takeInstanceLock(databasePath: string): InstanceLock | undefined {
   const path = lockPath(databasePath);
@@ -33,15 +34,15 @@ export function takeInstanceLock(databasePath: string): InstanceLock | undefined
     file = identifyFile(path);
     database = new Database(path, { readwrite: true, create: true });
   } catch (cause) {
-    throw unusable(path, cause);
+    throw lockError(path, cause);
   }
   try {
-    database.run(`PRAGMA busy_timeout = ${LOCK_WAIT_MS}`);
+    setBusyTimeout(database, LOCK_WAIT_MS);
     database.run("BEGIN EXCLUSIVE");
   } catch (cause) {
     database.close();
     if (sqliteFault(cause) === "busy") return undefined;
-    throw unusable(path, cause);
+    throw lockError(path, cause);
   }
   return {
     isFileReplaced: () => file.isReplaced(),
@@ -51,7 +52,7 @@ export function takeInstanceLock(databasePath: string): InstanceLock | undefined
   };
 }
 
-function unusable(path: string, cause: unknown): StoreError {
+function lockError(path: string, cause: unknown): StoreError {
   if (sqliteFault(cause) !== "damaged" && !isNotRegularFile(path))
     return notWritableError(path, cause);
   return new StoreError(
@@ -61,8 +62,8 @@ function unusable(path: string, cause: unknown): StoreError {
 }
 
 /**
- * Whether some process holds the instance lock now. Where there is no lock none is made: it would belong to
- * whoever asks, such as root, and keep the user of the gateway out.
+ * Whether a process holds the instance lock. Does not create the lock file: root would own it, and the gateway's user
+ * could not open it.
  */
 export function isGatewayRunning(databasePath: string): boolean {
   if (!existsSync(lockPath(databasePath))) return false;

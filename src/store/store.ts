@@ -23,12 +23,9 @@ import {
   type RequestTable,
 } from "./tables/requests.ts";
 import { connect, toStoreError, type Connection, type Durability } from "./sqlite.ts";
-import { checkAtStart } from "./startCheck.ts";
+import { checkAtStart } from "./audit/startCheck.ts";
 
-/**
- * The face of the store: what is read, and what a person changes. A serving gateway writes by its Writer, but for what it
- * does before it serves.
- */
+/** What other folders use of the store: reads and the changes of commands. A serving gateway writes with its Writer. */
 export interface Store {
   readonly accounts: Pick<AccountTable, "findOrThrow" | "find" | "list">;
   readonly keys: Pick<
@@ -42,26 +39,26 @@ export interface Store {
   usage(by: UsageGrouping, filter: UsageFilter): UsageRow[];
   readonly usageOfAccount: ReadAccountUsage;
   /**
-   * Ends what an earlier life of the gateway left running. The caller holds the instance lock. Throws what SQLite
-   * does, and nothing is ended then.
+   * Sets all running requests to `interrupted`, without a charge. The caller holds the instance lock. Throws SQLite's
+   * errors; then nothing is changed.
    */
   interruptRunning(): Interrupted;
   audit(): AuditReport;
-  /** The same with two threads, in half the time. */
+  /** The same audit in two threads and half the time. */
   auditInParallel(): Promise<AuditReport>;
-  /** There was nothing in it when it was opened. */
+  /** True if the database was created, or was empty when it was opened. */
   readonly isNew: boolean;
   /** Throws when the store cannot be read. */
   requireReadable(): void;
-  /** True once the file at the store's path is not the opened one any more. */
+  /** True when the path names another file than the opened one, or none. */
   isFileReplaced(): boolean;
-  /** True where the database's file alone has all that was committed: its log beside it is empty. */
+  /** Returns true if the database file alone has all commits, and its WAL is empty. */
   close(): boolean;
 }
 
 /**
- * Opens the store, made and brought to this version's schema if need be. `serving`: the caller holds
- * the instance lock, and gets no store of which the schema or the last entries are not in order. Throws StoreError.
+ * Opens the store. Creates the database and migrates its schema if needed. `serving`: the caller holds the instance
+ * lock, and the schema and the last rows are checked. Throws StoreError.
  */
 export function openStore(options: {
   path: string;
@@ -72,15 +69,15 @@ export function openStore(options: {
   try {
     const isNew = migrate(connection, () => options.serving || !isGatewayRunning(options.path));
     if (options.serving) checkAtStart(connection, options.path);
-    return storeOver(connection, { ...options, isNew });
+    return createStore(connection, { ...options, isNew });
   } catch (error) {
     connection.sqlite.close();
     throw toStoreError(options.path, error);
   }
 }
 
-/** Each part prepares its statements when it is first used: a command, or a start, needs only a few. */
-function storeOver(
+/** Each part prepares its statements at its first use: a command needs only a few of them. */
+function createStore(
   connection: Connection,
   { path, serving, isNew }: { path: string; serving: boolean; isNew: boolean },
 ): Store {
@@ -126,11 +123,11 @@ function storeOver(
     },
     isFileReplaced: () => connection.file.isReplaced(),
     close() {
-      // Behind a command SQLite itself does so, where nobody else is at the database.
-      const log = serving ? checkpointWal(connection) : "kept";
-      // A second try may succeed though the first one lost pages, and the log with them would be removed.
-      if (log !== "failed") connection.sqlite.close(true);
-      return log === "empty";
+      // After a command SQLite does it at the close, if no other connection is open.
+      const wal = serving ? checkpointWal(connection) : "kept";
+      // Closing would checkpoint again. That may succeed after the first try lost pages, and remove the WAL.
+      if (wal !== "failed") connection.sqlite.close(true);
+      return wal === "empty";
     },
   };
 }
@@ -142,6 +139,7 @@ export { backUp, type Backup } from "./backup/backup.ts";
 export { startFolding, type Folding } from "./writer/folding.ts";
 export {
   emptyFileProblem,
+  storeFiles,
   missingFolderProblem,
   hardLinkProblem,
   STORE_SUFFIXES,
@@ -150,7 +148,6 @@ export type { Funds, KeyChanges, KeyRow, KeySecretRow, SettledFunds } from "./ta
 export type { HistoryRow } from "./tables/ledger.ts";
 export { takeInstanceLock, type InstanceLock } from "./lock.ts";
 export { createWalSizeWarning, WAL_BYTES_MAX, walSizeBytes } from "./writeAheadLog.ts";
-export { storeFiles } from "./databaseFile.ts";
 export { inspectStore, type StoreInspection } from "./audit/inspection.ts";
 export type { OpenedRequest, WriteOperation, WriteResult } from "./writer/operations.ts";
 export { restore, type Restored } from "./backup/restore.ts";

@@ -1,11 +1,11 @@
-/** The files of the store's Workers. Each is an entry point of the executable too, or it would lack it. */
+/** The store's Workers. The build makes each one an entry point of the executable. */
 export const storeWorkers = [
   "writer/writer",
   "audit/integrityWorker",
   "backup/copyWorker",
 ] as const;
 
-/** In the executable a Worker is named by its path from the entry, and not from here. */
+/** In the executable the path of a Worker is relative to the main entry point. */
 export function startWorker(name: (typeof storeWorkers)[number]): Worker {
   return new Worker(
     Bun.isStandaloneExecutable

@@ -1,21 +1,21 @@
 import { statSync } from "node:fs";
-import { sqliteFault, type Connection } from "./sqlite.ts";
 import { storeFiles } from "./databaseFile.ts";
+import { setBusyTimeout, sqliteFault, type Connection } from "./sqlite.ts";
 
-/** How long it waits for other programs at the database: what they read takes milliseconds, or minutes. */
-const OTHERS_WAIT_MS = 200;
+/** How long a checkpoint waits for other programs that read the database. */
+const READERS_WAIT_MS = 200;
 
 /**
- * `empty`: the database's file alone has all that was committed. `kept`: the log beside it is still needed, for
- * another program is at the database, or there is no room. `failed`: the disk failed, and the connection may not even
- * be closed. Nothing is lost by either: whoever opens the database next reads the log too.
+ * `empty`: the database file alone has all commits. `kept`: the WAL is still needed, because another program uses the
+ * database or the disk is full. `failed`: the disk failed, and the connection must not be closed. No commit is lost:
+ * the next process that opens the database reads the WAL too.
  */
 export type CheckpointResult = "empty" | "kept" | "failed";
 
-/** Takes all that was committed over from the log into the database, and cuts the log to nothing. Never throws. */
+/** Moves all commits from the WAL into the database and truncates the WAL. Never throws. */
 export function checkpointWal({ sqlite }: Connection): CheckpointResult {
   try {
-    sqlite.run(`PRAGMA busy_timeout = ${OTHERS_WAIT_MS}`);
+    setBusyTimeout(sqlite, READERS_WAIT_MS);
     const row = sqlite.query<{ busy: bigint }, []>("PRAGMA wal_checkpoint(TRUNCATE)").get();
     return row?.busy === 0n ? "empty" : "kept";
   } catch (error) {
@@ -24,10 +24,10 @@ export function checkpointWal({ sqlite }: Connection): CheckpointResult {
   }
 }
 
-/** What is left of the log behind each checkpoint is some megabytes. Far more means that somebody reads on and on, and keeps it. */
+/** A checkpoint leaves some megabytes. Far more means that another program reads all the time. */
 export const WAL_BYTES_MAX = 256 * 1024 * 1024;
 
-/** How large the write-ahead log of the store at `path` is now; 0 where there is none, or it cannot be looked at. */
+/** The size of the WAL of the database at `path`; 0 if it is absent or cannot be seen. */
 export function walSizeBytes(path: string): number {
   try {
     return statSync(storeFiles(path).writeAheadLog, { throwIfNoEntry: false })?.size ?? 0;
@@ -36,15 +36,15 @@ export function walSizeBytes(path: string): number {
   }
 }
 
-/** Asked now and then, it tells once of a log that has grown beyond the bound, and again after it was within. */
+/** Returns a check that calls `warn` each time the WAL grows over the limit, and not again before it is below. */
 export function createWalSizeWarning(
-  bytes: () => number,
-  tell: (bytes: number) => void,
+  readBytes: () => number,
+  warn: (bytes: number) => void,
 ): () => void {
-  let isBeyond = false;
+  let isOver = false;
   return () => {
-    const now = bytes();
-    if (now > WAL_BYTES_MAX && !isBeyond) tell(now);
-    isBeyond = now > WAL_BYTES_MAX;
+    const bytes = readBytes();
+    if (bytes > WAL_BYTES_MAX && !isOver) warn(bytes);
+    isOver = bytes > WAL_BYTES_MAX;
   };
 }

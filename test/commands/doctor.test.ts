@@ -204,7 +204,7 @@ const scenes: readonly Scene[] = [
       await link(desk.database, `${desk.database}.daily`);
     },
     failed: ["database"],
-    message: () => `${desk.database} has another name by a hard link (${desk.database}.daily)`,
+    message: () => `${desk.database} has another name by a hard link`,
   },
   {
     what: "a database whose name is a folder's",

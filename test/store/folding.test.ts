@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { DAY_MS } from "../../src/lib/time.ts";
-import { FOLDED_AT_ONCE } from "../../src/store/writer/operations.ts";
+import { FOLD_BATCH } from "../../src/store/writer/operations.ts";
 import { FOLD_PAUSE_MS } from "../../src/store/writer/folding.ts";
 import {
   startFolding,
@@ -231,9 +231,9 @@ describe("while a gateway serves, folding", () => {
     });
     const clock = { epochMs: () => start + 2 * DAY_MS, monotonicMs: () => 0 };
     const folding = startFolding({ ...storeFolder, writer }, clock, DAY_MS, resolve);
-    expect(await promise).toBe(2 * FOLDED_AT_ONCE);
-    expect(batches).toEqual([FOLDED_AT_ONCE, FOLDED_AT_ONCE]);
-    expect(kept()).toBe(COUNT - 2 * FOLDED_AT_ONCE);
+    expect(await promise).toBe(2 * FOLD_BATCH);
+    expect(batches).toEqual([FOLD_BATCH, FOLD_BATCH]);
+    expect(kept()).toBe(COUNT - 2 * FOLD_BATCH);
   });
 
   test("gives up for now when the store can take nothing", async () => {

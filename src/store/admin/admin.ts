@@ -1,6 +1,6 @@
 import { formatRoubles } from "../../lib/money.ts";
 import { accountTable, available, type AccountRow } from "../tables/accounts.ts";
-import { type Actor, adminLog } from "../schema/schema.ts";
+import { type Actor, adminLog, newRowId } from "../schema/schema.ts";
 import {
   changeKey,
   changesDetail,
@@ -12,7 +12,6 @@ import {
 import { keyTable, type KeyChanges, type KeyRow, type NewKey } from "../tables/keys.ts";
 import { ledgerTable, refTakenError, SPENDABLE_MAX } from "../tables/ledger.ts";
 import { refund, type Refunded, type RefundRequest } from "./refund.ts";
-import { newRowId } from "../schema/columns.ts";
 import { StoreError, type Connection } from "../sqlite.ts";
 
 /** `amount` is positive nano-roubles, whichever way it goes. */

@@ -1,7 +1,7 @@
 import type { Database } from "bun:sqlite";
 import { closeSync, openSync, readSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
-import { type Actor, adminLog } from "../schema/schema.ts";
+import { type Actor, adminLog, newRowId } from "../schema/schema.ts";
 import {
   withStoreErrors,
   connect,
@@ -14,7 +14,6 @@ import {
   type SqliteFault,
 } from "../sqlite.ts";
 import { auditStore } from "../audit/audit.ts";
-import { newRowId } from "../schema/columns.ts";
 import { fileProblems } from "../audit/integrity.ts";
 import { readSchemaVersion, migrate } from "../schema/migrations.ts";
 import { schemaProblems } from "../schema/schemaCheck.ts";

@@ -1,14 +1,15 @@
+import type { Database } from "bun:sqlite";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Connection, StoreError } from "../sqlite.ts";
 
-/** From its lock to its first statement a start takes milliseconds; the rest is for a busy machine. */
+/** A start takes milliseconds from its lock to its migration. The rest is for a busy machine. */
 const GATEWAY_STARTS_WITHIN_MS = 1000;
-const START_PAUSE_MS = 10;
+const START_POLL_MS = 10;
 
 /**
- * In the compiled binary the SQL files are embedded beside the entry. Every module's folder is that of what
- * it is bundled into there: the root, or a Worker's, which lies in a folder of the root.
+ * The executable embeds the SQL files beside its entry point. `import.meta.dir` is the root there, or in a Worker a
+ * folder two levels below.
  */
 function migrationsFolder(): string {
   if (!Bun.isStandaloneExecutable) return join(import.meta.dir, "../../../drizzle");
@@ -16,22 +17,20 @@ function migrationsFolder(): string {
 }
 
 /**
- * Brings the store to this program's schema, in one transaction: of several processes that start on
- * a new file one migrates, the others find it done. The number of applied migrations is SQLite's own
- * `user_version`, so that a store without change costs one read. Throws StoreError for a store that
- * is newer than the program, and, where `mayMigrate` says no, for one that is older. True where there was nothing
- * in the store.
+ * Migrates the database to this program's schema in one transaction. If several processes open a new file, one of them
+ * migrates. SQLite's `user_version` counts the applied migrations. Returns true if the database was empty. Throws
+ * StoreError for a newer or a foreign database, and for an older one if `mayMigrate` returns false.
  */
 export function migrate(
   { sqlite }: Pick<Connection, "sqlite">,
   mayMigrate: () => boolean,
 ): boolean {
-  const migrations = migrationTags();
+  const known = migrationTags().length;
   const applied = userVersion(sqlite);
-  refuseNewer(applied, migrations.length);
-  if (applied === migrations.length) return false;
+  refuseNewer(applied, known);
+  if (applied === known) return false;
   if (!mayMigrate()) {
-    if (isBroughtUp(sqlite, migrations.length)) return false;
+    if (waitForMigration(sqlite, known)) return false;
     throw new StoreError(
       "database has another version's schema and a gateway is running on it: restart the gateway first",
     );
@@ -40,54 +39,50 @@ export function migrate(
     .transaction(() => {
       const done = userVersion(sqlite);
       if (done <= 0) refuseForeignTables(sqlite);
-      applyMigrations(sqlite, Math.max(done, 0), migrations.length);
-      sqlite.run(`PRAGMA user_version = ${migrations.length}`);
+      applyMigrations(sqlite, Math.max(done, 0), known);
+      sqlite.run(`PRAGMA user_version = ${known}`);
       return done <= 0;
     })
     .immediate();
 }
 
-/** Does the migrations from the one after `done` to `last`, and keeps no account of it. */
-export function applyMigrations(
-  sqlite: Connection["sqlite"],
-  done: number,
-  last: number | undefined,
-): void {
+/** Runs the migrations after the first `done` up to number `last`. Does not set `user_version`. */
+export function applyMigrations(sqlite: Database, done: number, last: number | undefined): void {
   for (const tag of migrationTags().slice(done, last))
     for (const statement of migrationStatements(tag)) sqlite.run(statement);
 }
 
 /**
- * Whether the one that may migrate is just doing it: a gateway begins with that as soon as it has its lock. Asked as
- * one who writes: that waits for a migration under way, which takes seconds on long books.
+ * Waits for a gateway that just started: it migrates as soon as it has its lock. The write transaction waits for a
+ * running migration, which takes seconds for a large database. Returns false if the database stays old.
  */
-function isBroughtUp(sqlite: Connection["sqlite"], known: number): boolean {
+function waitForMigration(sqlite: Database, known: number): boolean {
   const deadlineMs = performance.now() + GATEWAY_STARTS_WITHIN_MS;
-  const age = sqlite.transaction(() => userVersion(sqlite));
-  while (age.immediate() !== known) {
+  const readVersion = sqlite.transaction(() => userVersion(sqlite));
+  while (readVersion.immediate() !== known) {
     if (performance.now() > deadlineMs) return false;
-    Bun.sleepSync(START_PAUSE_MS);
+    Bun.sleepSync(START_POLL_MS);
   }
   return true;
 }
 
-/** How many migrations a store has seen, and how many this program knows. */
+/** The number of migrations that were applied to a database, and that this program has. */
 export interface SchemaVersion {
   readonly applied: number;
   readonly known: number;
 }
 
-/** Of any database, also of another program's or of a newer version's. */
-export function readSchemaVersion(sqlite: Connection["sqlite"]): SchemaVersion {
+/** For any database, also a foreign one or one of a newer version. */
+export function readSchemaVersion(sqlite: Database): SchemaVersion {
   return { applied: userVersion(sqlite), known: migrationTags().length };
 }
 
-/** Throws StoreError for a store that is newer than the program, or another program's. */
-export function requireSupportedSchema(sqlite: Connection["sqlite"]): SchemaVersion {
-  const age = readSchemaVersion(sqlite);
-  refuseNewer(age.applied, age.known);
-  if (age.applied <= 0) refuseForeignTables(sqlite);
-  return age;
+/** Throws StoreError for a database of a newer version or of another program. */
+export function requireSupportedSchema(sqlite: Database): SchemaVersion {
+  const version = readSchemaVersion(sqlite);
+  refuseNewer(version.applied, version.known);
+  if (version.applied <= 0) refuseForeignTables(sqlite);
+  return version;
 }
 
 function refuseNewer(applied: number, known: number): void {
@@ -97,7 +92,7 @@ function refuseNewer(applied: number, known: number): void {
   );
 }
 
-/** The migrations in their order, as drizzle-kit's journal has them. Its own reader takes 10 ms of every start: it hashes. */
+/** In the order of drizzle-kit's journal. Drizzle's own reader also hashes the files, which takes 10 ms of each start. */
 function migrationTags(): readonly string[] {
   const journal = JSON.parse(
     readFileSync(join(migrationsFolder(), "meta/_journal.json"), "utf8"),
@@ -113,13 +108,13 @@ function migrationStatements(tag: string): readonly string[] {
   );
 }
 
-function userVersion(sqlite: Connection["sqlite"]): number {
+function userVersion(sqlite: Database): number {
   const row = sqlite.query<{ user_version: bigint }, []>("PRAGMA user_version").get();
   return Number(row?.user_version ?? 0);
 }
 
-/** Only a new file has version 0; tables in it are another program's, and none of ours may join them. */
-function refuseForeignTables(sqlite: Connection["sqlite"]): void {
+/** A new file has version 0 and no tables. */
+function refuseForeignTables(sqlite: Database): void {
   if (sqlite.query("SELECT 1 FROM sqlite_schema LIMIT 1").get() === null) return;
   throw new StoreError(
     "database belongs to another program: name another file as the path of [database]",

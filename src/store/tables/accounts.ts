@@ -1,7 +1,6 @@
 import { and, asc, eq, sql } from "drizzle-orm";
 import { assert } from "../../lib/assert.ts";
-import { newRowId } from "../schema/columns.ts";
-import { heldSum, isRunning, requests, accounts } from "../schema/schema.ts";
+import { accounts, heldSum, isRunning, newRowId, requests } from "../schema/schema.ts";
 import { StoreError, type Connection } from "../sqlite.ts";
 
 /** `held` is the sum of the account's open holds; all amounts are nano-roubles. */

@@ -2,8 +2,7 @@ import { and, asc, desc, eq, isNull, sql, type SQL } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { assert } from "../../lib/assert.ts";
 import { lazy } from "../../lib/lazy.ts";
-import { newRowId, plannedOnce } from "../schema/columns.ts";
-import { requests, accounts, keys } from "../schema/schema.ts";
+import { accounts, keys, newRowId, plannedOnce, requests } from "../schema/schema.ts";
 import { StoreError, type Connection } from "../sqlite.ts";
 
 /** What a person says of a key. A limit that is null is the config's. `models` null: all models; empty: the list is damaged, and it may use none. */

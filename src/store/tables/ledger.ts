@@ -2,8 +2,7 @@ import { desc, eq, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { assert } from "../../lib/assert.ts";
 import { formatRoubles, NANO_ROUBLES_MAX } from "../../lib/money.ts";
-import { placeholders, newRowId } from "../schema/columns.ts";
-import { accounts, ledger } from "../schema/schema.ts";
+import { accounts, ledger, newRowId, placeholders } from "../schema/schema.ts";
 import { StoreError, type Connection } from "../sqlite.ts";
 
 export type LedgerKind = (typeof ledger.$inferSelect)["kind"];

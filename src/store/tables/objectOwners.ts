@@ -1,6 +1,5 @@
 import { and, eq, gt, sql } from "drizzle-orm";
-import { placeholders } from "../schema/columns.ts";
-import { responseOwner } from "../schema/schema.ts";
+import { placeholders, responseOwner } from "../schema/schema.ts";
 import type { Connection } from "../sqlite.ts";
 
 /** A stored object of the provider's that an account may name again; the id only as SHA-256. */

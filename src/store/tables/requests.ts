@@ -2,9 +2,16 @@ import { and, asc, desc, eq, inArray, lte, ne, sql, type SQL } from "drizzle-orm
 import { alias } from "drizzle-orm/sqlite-core";
 import type { Endpoint, RequestStatus } from "../../contract/account/requestStatus.ts";
 import { lazy } from "../../lib/lazy.ts";
-import { plannedOnce } from "../schema/columns.ts";
+import {
+  accounts,
+  attempts,
+  isRunning,
+  keys,
+  ledger,
+  plannedOnce,
+  requests,
+} from "../schema/schema.ts";
 import { chargeRef } from "./ledger.ts";
-import { attempts, isRunning, requests, accounts, keys, ledger } from "../schema/schema.ts";
 import type { AttemptRecord } from "../writer/settle.ts";
 import type { Connection } from "../sqlite.ts";
 

@@ -1,6 +1,6 @@
 import type { Clock } from "../../lib/clock.ts";
-import { FOLDED_AT_ONCE } from "./operations.ts";
 import type { RequestTable } from "../tables/requests.ts";
+import { FOLD_BATCH } from "./operations.ts";
 import type { Writer } from "./writerClient.ts";
 
 /** The folding of old requests while a gateway serves. */
@@ -9,50 +9,48 @@ export interface Folding {
 }
 
 const FOLD_EVERY_MS = 3_600_000;
-/** Between two batches the writer belongs to the charges. */
+/** Between two batches the writer is free for charges. */
 export const FOLD_PAUSE_MS = 20;
 
-/** Where folding finds the newest request, and through which it folds the others. */
-interface FoldedBooks {
+interface FoldingStore {
   readonly writer: Writer;
   readonly store: { readonly requests: Pick<RequestTable, "newestAt"> };
 }
 
 /**
- * Folds what is older than `keepRequestsMs`, now and once an hour, in small batches. How old it is by the newest
- * request that is not ahead of the clock: a clock that was put ahead by years makes nothing old before a request
- * has come under it. `onFolded` is told how many requests went, where any did.
+ * Folds requests that are older than `keepRequestsMs`, now and once an hour, in small batches. The age counts from the
+ * newest request that is not in the future. So a clock that is years ahead folds nothing before a request arrives at
+ * that time. Calls `onFolded` with the number of folded requests, if there are any.
  */
 export function startFolding(
-  { writer, store }: FoldedBooks,
+  { writer, store }: FoldingStore,
   clock: Clock,
   keepRequestsMs: number,
   onFolded: (count: number) => void,
 ): Folding {
-  const stopping = new AbortController();
+  let isStopped = false;
   let timer: Timer | undefined;
   const foldAll = async (): Promise<void> => {
     let count = 0;
     try {
       const newestMs = store.requests.newestAt(clock.epochMs());
       const before = (newestMs ?? 0) - keepRequestsMs;
-      for (let isMore = newestMs !== undefined; isMore && !stopping.signal.aborted;) {
+      for (let isMore = newestMs !== undefined; isMore && !isStopped;) {
         const { folded = 0 } = await writer.write({ kind: "fold", before });
         count += folded;
-        isMore = folded === FOLDED_AT_ONCE;
+        isMore = folded === FOLD_BATCH;
         await Bun.sleep(FOLD_PAUSE_MS);
       }
     } catch {
-      // Whatever it was, full, locked or unreadable, is told by those who need the store. Nothing was
-      // removed halfway, and the next hour tries again.
+      // A full, locked or unreadable database is reported by requests. Each batch is atomic, and the next hour retries.
     }
     if (count > 0) onFolded(count);
-    if (!stopping.signal.aborted) timer = setTimeout(() => void foldAll(), FOLD_EVERY_MS).unref();
+    if (!isStopped) timer = setTimeout(() => void foldAll(), FOLD_EVERY_MS).unref();
   };
   void foldAll();
   return {
     stop() {
-      stopping.abort();
+      isStopped = true;
       clearTimeout(timer);
     },
   };

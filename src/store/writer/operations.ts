@@ -1,22 +1,23 @@
 import { eq, sql, and, inArray, lt, ne } from "drizzle-orm";
 import type { Endpoint } from "../../contract/account/requestStatus.ts";
-import { placeholders, newRowId } from "../schema/columns.ts";
-import { prepareRecordOwner, type OwnedObject } from "../tables/objectOwners.ts";
 import {
-  requests,
-  keys,
-  heldSum,
-  isRunning,
   accounts,
   attempts,
+  heldSum,
+  isRunning,
+  keys,
+  newRowId,
+  placeholders,
+  requests,
   retention,
 } from "../schema/schema.ts";
+import { prepareRecordOwner, type OwnedObject } from "../tables/objectOwners.ts";
 import { prepareSettleRequest, type RequestSettlement, type Settled } from "./settle.ts";
 import type { Connection } from "../sqlite.ts";
 import { assert } from "../../lib/assert.ts";
 import { lazy } from "../../lib/lazy.ts";
 
-/** A request as it is admitted; prices are nano-roubles per token, `hold` nano-roubles. */
+/** An admitted request. Prices are nano-roubles per token, `hold` is nano-roubles. */
 export interface OpenedRequest {
   publicId: string;
   at: number;
@@ -30,57 +31,57 @@ export interface OpenedRequest {
   priceCacheWrite: bigint;
   priceOutput: bigint;
   hold: bigint;
-  /** All that the account's open requests were promised at its admission, its own hold included. */
+  /** The sum of the account's holds in memory at its admission, with its own. */
   promised: bigint;
 }
 
-/** What the writer does, in the order it was asked. */
+/** One write. The writer performs them in the order of the calls. */
 export type WriteOperation =
   | { kind: "openRequest"; request: OpenedRequest }
   | { kind: "settleRequest"; settlement: RequestSettlement }
   | { kind: "recordOwners"; objects: readonly OwnedObject[]; at: number }
   | { kind: "touchKey"; keyId: number; at: number }
-  /** Changes nothing, but needs room as every change does. */
+  /** Changes nothing, but needs disk space like a change. */
   | { kind: "probe" }
-  /** Folds some of the ended requests that were admitted before this time. */
+  /** Folds one batch of settled requests that were admitted before this time. */
   | { kind: "fold"; before: number };
 
-/** What was charged at the end of a request; both amounts are 0 for the other operations. */
+/** The amounts of a settled request; 0 for the other operations. */
 export interface WriteResult extends Settled {
-  /** How many requests a fold removed. */
+  /** The number of requests that a fold removed. */
   folded?: number;
 }
 
-const NOTHING: WriteResult = { charge: 0n, writeOff: 0n };
+const NOTHING_CHARGED: WriteResult = { charge: 0n, writeOff: 0n };
 
-/** Runs one operation. Its caller holds the transaction. */
+/** Runs one operation in the caller's transaction. */
 export type RunOperation = (operation: WriteOperation) => WriteResult;
 
 export function prepareOperations(connection: Connection): RunOperation {
-  const open = prepareOpenRequest(connection);
-  const end = prepareSettleRequest(connection);
-  const own = prepareRecordOwner(connection);
+  const openRequest = prepareOpenRequest(connection);
+  const settleRequest = prepareSettleRequest(connection);
+  const recordOwner = prepareRecordOwner(connection);
   const fold = prepareFold(connection);
-  const touch = prepareTouchKey(connection);
-  const probe = prepareProbe(connection, touch);
+  const touchKey = prepareTouchKey(connection);
+  const probe = prepareProbe(connection, touchKey);
   return (operation) => {
     switch (operation.kind) {
       case "openRequest":
-        open(operation.request);
-        return NOTHING;
+        openRequest(operation.request);
+        return NOTHING_CHARGED;
       case "settleRequest":
-        return end(operation.settlement);
+        return settleRequest(operation.settlement);
       case "recordOwners":
-        for (const object of operation.objects) own(object, operation.at);
-        return NOTHING;
+        for (const object of operation.objects) recordOwner(object, operation.at);
+        return NOTHING_CHARGED;
       case "touchKey":
-        touch(operation.keyId, operation.at);
-        return NOTHING;
+        touchKey(operation.keyId, operation.at);
+        return NOTHING_CHARGED;
       case "probe":
         probe();
-        return NOTHING;
+        return NOTHING_CHARGED;
       case "fold":
-        return { ...NOTHING, folded: fold(operation.before) };
+        return { ...NOTHING_CHARGED, folded: fold(operation.before) };
     }
   };
 }
@@ -98,8 +99,8 @@ function prepareTouchKey({ db }: Connection): TouchKey {
   };
 }
 
-/** SQLite writes each page that was changed, also where it was changed back; an update that changes nothing is not written. */
-function prepareProbe({ db }: Connection, touch: TouchKey): () => void {
+/** Changes a row and changes it back. SQLite writes the page then; it writes no page for an update without a change. */
+function prepareProbe({ db }: Connection, touchKey: TouchKey): () => void {
   const anyKey = db
     .select({ id: keys.id, lastUsedAt: keys.lastUsedAt })
     .from(keys)
@@ -108,13 +109,13 @@ function prepareProbe({ db }: Connection, touch: TouchKey): () => void {
   return () => {
     const key = anyKey.get();
     if (!key) return;
-    touch(key.id, (key.lastUsedAt ?? 0) + 1);
-    touch(key.id, key.lastUsedAt);
+    touchKey(key.id, (key.lastUsedAt ?? 0) + 1);
+    touchKey(key.id, key.lastUsedAt);
   };
 }
 
 function prepareOpenRequest(connection: Connection): (request: OpenedRequest) => void {
-  const requireFunds = prepareHoldCheck(connection);
+  const checkHold = prepareHoldCheck(connection);
   const insert = connection.db
     .insert(requests)
     .values({
@@ -125,29 +126,24 @@ function prepareOpenRequest(connection: Connection): (request: OpenedRequest) =>
     })
     .prepare();
   return (request) => {
-    requireFunds(request);
+    checkHold(request);
     insert.run({ ...request });
   };
 }
 
-/** The money that was promised to a request is gone before its row came into the books. */
+/** The account cannot pay the hold any more when the request's row is written. */
 export class InsufficientFunds extends Error {
   override readonly name = "InsufficientFunds";
 }
 
-/** What is held for a request, and all that its account's open requests were promised then, itself included. */
-interface PromisedRequest {
-  readonly accountId: number;
-  readonly hold: bigint;
-  readonly promised: bigint;
-}
+type CheckHold = (request: Pick<OpenedRequest, "accountId" | "hold" | "promised">) => void;
 
 /**
- * Refuses a request whose account cannot pay its hold any more. What is promised in memory becomes known to
- * others with the row: until then a debit, a lower overdraft or a charge beyond its own hold may take it. So
- * at every moment the books can pay all that is held in them. Throws InsufficientFunds.
+ * Refuses a request whose account cannot pay its hold any more. A hold is in memory before it is in the database. In
+ * between, a debit, a lower overdraft or a charge above its own hold may take the money. With this check each account
+ * can always pay all holds in the database. Throws InsufficientFunds.
  */
-function prepareHoldCheck({ db }: Connection): (request: PromisedRequest) => void {
+function prepareHoldCheck({ db }: Connection): CheckHold {
   const funds = db
     .select({ balance: accounts.balance, overdraft: accounts.overdraft })
     .from(accounts)
@@ -160,9 +156,9 @@ function prepareHoldCheck({ db }: Connection): (request: PromisedRequest) => voi
     .prepare();
   return ({ accountId, hold, promised }) => {
     const account = funds.get({ accountId });
-    assert(account !== undefined, "a request of no account");
+    assert(account !== undefined, "a request without an account");
     const spendable = account.balance + account.overdraft;
-    // Whatever is held in the books was promised before, so as a rule nothing need be added up.
+    // Holds in the database are part of `promised`, so the sum is rarely needed.
     if (promised <= spendable) return;
     const held = running.get({ accountId })?.held ?? 0n;
     if (held + hold > spendable)
@@ -170,16 +166,16 @@ function prepareHoldCheck({ db }: Connection): (request: PromisedRequest) => voi
   };
 }
 
-/** How many requests go in one transaction: it must not keep charges waiting. */
-export const FOLDED_AT_ONCE = 50;
+/** Requests of one fold. A small transaction does not delay charges. */
+export const FOLD_BATCH = 50;
 
 /**
- * Folds requests: removes ended ones that were admitted before a time, with their attempts. Their
- * daily totals and ledger rows stay. Returns how many: less than it may at once when none are left. Its caller holds the transaction.
+ * Removes a batch of settled requests that were admitted before a time, with their attempts. Their daily totals and
+ * ledger rows stay. Returns their number: less than FOLD_BATCH when none are left. Runs in the caller's transaction.
  */
 function prepareFold({ db }: Connection): (before: number) => number {
   const statements = lazy(() => ({
-    keepSince: db
+    moveRetentionStart: db
       .update(retention)
       .set({ retentionStart: sql`${sql.placeholder("since")}` })
       .where(lt(retention.retentionStart, sql.placeholder("since")))
@@ -189,16 +185,16 @@ function prepareFold({ db }: Connection): (before: number) => number {
       .from(requests)
       .where(and(lt(requests.at, sql.placeholder("before")), ne(requests.status, "running")))
       .orderBy(requests.at)
-      .limit(FOLDED_AT_ONCE)
+      .limit(FOLD_BATCH)
       .prepare(),
   }));
   return (before) => {
-    const { keepSince, oldest } = statements();
+    const { moveRetentionStart, oldest } = statements();
     const folded = oldest.all({ before });
     const newest = folded.at(-1);
     if (!newest) return 0;
-    // No later than what is really gone: more than that is still told apart.
-    keepSince.run({ since: newest.at + 1 });
+    // Not `before`: newer requests are still there.
+    moveRetentionStart.run({ since: newest.at + 1 });
     const ids = folded.map(({ id }) => id);
     db.delete(attempts).where(inArray(attempts.requestId, ids)).run();
     db.delete(requests).where(inArray(requests.id, ids)).run();

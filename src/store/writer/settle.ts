@@ -1,23 +1,28 @@
 import { and, eq, ne, sql } from "drizzle-orm";
 import type { FinalStatus } from "../../contract/account/requestStatus.ts";
 import { assert } from "../../lib/assert.ts";
-import { placeholders, plannedOnce } from "../schema/columns.ts";
+import {
+  accounts,
+  attempts,
+  heldSum,
+  isRunning,
+  placeholders,
+  plannedOnce,
+  requests,
+} from "../schema/schema.ts";
 import { chargeRef, ledgerTable } from "../tables/ledger.ts";
-import { attempts, heldSum, isRunning, requests, accounts } from "../schema/schema.ts";
 import type { Connection } from "../sqlite.ts";
 
-/**
- * One try at a provider. `outcome`: `ok`, the status that it refused with, such as `status 503`, or the word of what went
- * wrong, such as `timeout`; `status`: the provider's HTTP status, if it gave one.
- */
+/** One attempt at a provider. `outcome` is `ok`, an error status such as `status 503`, or a cause such as `timeout`. */
 export interface AttemptRecord {
   provider: string;
   outcome: string;
+  /** The HTTP status, if the provider sent one. */
   status: number | null;
   durationMs: number;
 }
 
-/** How a request ended. `cost` is the exact price of the tokens given; 0 and no tokens when nothing is billed. */
+/** How a request ended. `cost` is the exact price of the tokens; no tokens and 0 if nothing is billed. */
 export interface RequestSettlement {
   publicId: string;
   at: number;
@@ -35,21 +40,24 @@ export interface RequestSettlement {
   firstByteMs: number | null;
 }
 
-/** What a request was charged of its cost, and the rest of it. */
+/** The parts of a cost: charged to the account, and written off. */
 export interface Settled {
   charge: bigint;
   writeOff: bigint;
 }
 
 /**
- * Ends a request and charges it; triggers count it in the daily totals and in what its key has spent.
- * Its caller holds the transaction. Throws for a request that is not running.
+ * Sets the final state of a request and charges it. Triggers add it to the daily totals and to the spending of its key.
+ * Runs in the caller's transaction. Throws for a request that is not running.
  */
-export function prepareSettleRequest(connection: Connection): (end: RequestSettlement) => Settled {
+export function prepareSettleRequest(
+  connection: Connection,
+): (settlement: RequestSettlement) => Settled {
   const { db } = connection;
   const ledger = ledgerTable(connection);
-  const chargeable = chargeLimiter(connection);
-  const finish = db
+  const findRunning = prepareFindRunning(connection);
+  const limitCharge = prepareChargeLimit(connection);
+  const updateRequest = db
     .update(requests)
     .set({
       status: sql`${sql.placeholder("status")}`,
@@ -68,38 +76,39 @@ export function prepareSettleRequest(connection: Connection): (end: RequestSettl
     })
     .where(eq(requests.id, sql.placeholder("requestId")))
     .prepare();
-  const attempt = db
+  const insertAttempt = db
     .insert(attempts)
     .values(placeholders("requestId", "n", "provider", "outcome", "status", "durationMs"))
     .prepare();
-  return (end) => {
-    const request = chargeable.find(end.publicId);
-    const charge = chargeable.limit(request, end.cost);
-    finish.run({
-      ...end,
+  return (settlement) => {
+    const request = findRunning(settlement.publicId);
+    const charge = limitCharge(request, settlement.cost);
+    const writeOff = settlement.cost - charge;
+    updateRequest.run({
+      ...settlement,
       requestId: request.id,
       charge,
-      writeOff: end.cost - charge,
-      estimatedFlag: end.estimated ? 1 : 0,
-      attemptCount: end.attempts.length,
+      writeOff,
+      estimatedFlag: settlement.estimated ? 1 : 0,
+      attemptCount: settlement.attempts.length,
     });
-    end.attempts.forEach((record, at) =>
-      attempt.run({ ...record, requestId: request.id, n: at + 1 }),
+    settlement.attempts.forEach((attempt, index) =>
+      insertAttempt.run({ ...attempt, requestId: request.id, n: index + 1 }),
     );
-    if (end.status === "done" || charge > 0n) {
+    if (settlement.status === "done" || charge > 0n) {
       const entry = {
         accountId: request.accountId,
         kind: "charge",
         amount: -charge,
-        ref: chargeRef(end.publicId),
+        ref: chargeRef(settlement.publicId),
         actor: null,
         note: null,
-        at: end.at,
+        at: settlement.at,
         refundOf: null,
       } as const;
       ledger.append(entry, request);
     }
-    return { charge, writeOff: end.cost - charge };
+    return { charge, writeOff };
   };
 }
 
@@ -109,15 +118,12 @@ interface RunningRequest {
   hold: bigint;
   balance: bigint;
   overdraft: bigint;
-  /** Of the account's last ledger row. */
+  /** The number of the account's last ledger row. */
   seq: number;
 }
 
-/**
- * A request may always be charged up to its hold, and beyond it only with money that no other open
- * request was promised. What is left of the cost is the operator's write-off.
- */
-function chargeLimiter({ db }: Connection) {
+/** Throws for a request that is not running. */
+function prepareFindRunning({ db }: Connection): (publicId: string) => RunningRequest {
   const find = db
     .select({
       id: requests.id,
@@ -131,6 +137,18 @@ function chargeLimiter({ db }: Connection) {
     .innerJoin(accounts, eq(requests.accountId, accounts.id))
     .where(and(eq(requests.publicId, plannedOnce("publicId")), sql`${requests.status} = 'running'`))
     .prepare();
+  return (publicId) => {
+    const request = find.get({ publicId });
+    assert(request !== undefined, "a request is settled that is not running");
+    return request;
+  };
+}
+
+/**
+ * Limits a charge to the hold, and above it to money that no other running request holds. The rest of the cost is the
+ * write-off.
+ */
+function prepareChargeLimit({ db }: Connection): (request: RunningRequest, cost: bigint) => bigint {
   const others = db
     .select({ held: heldSum })
     .from(requests)
@@ -142,21 +160,12 @@ function chargeLimiter({ db }: Connection) {
       ),
     )
     .prepare();
-  return {
-    find(publicId: string): RunningRequest {
-      const request = find.get({ publicId });
-      assert(request !== undefined, "a request ends that is not running");
-      return request;
-    },
-    limit(request: RunningRequest, cost: bigint): bigint {
-      assert(cost >= 0n, "a negative cost");
-      const funds = request.balance + request.overdraft;
-      if (cost <= request.hold) return smaller(cost, funds);
-      const free =
-        funds - (others.get({ accountId: request.accountId, id: request.id })?.held ?? 0n);
-      const placeholders = free > request.hold ? free : request.hold;
-      return smaller(smaller(cost, placeholders), funds);
-    },
+  return ({ id, accountId, hold, balance, overdraft }, cost) => {
+    assert(cost >= 0n, "a negative cost");
+    const funds = balance + overdraft;
+    if (cost <= hold) return smaller(cost, funds);
+    const free = funds - (others.get({ accountId, id })?.held ?? 0n);
+    return smaller(smaller(cost, free > hold ? free : hold), funds);
   };
 }
 

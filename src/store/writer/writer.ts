@@ -1,5 +1,5 @@
 import {
-  FOLDED_AT_ONCE,
+  FOLD_BATCH,
   prepareOperations,
   type WriteOperation,
   InsufficientFunds,
@@ -24,22 +24,22 @@ export interface WriterStart {
   durability: Durability;
 }
 
-/** Each message behind it. */
+/** Each message after it. */
 export interface WriterBatch {
-  /** As `wire.ts` writes them. */
+  /** Encoded by `encodeOperations`. */
   operations: string;
-  /** By `sharedNowMs`: when the youngest of them was asked for that was asked for before a lock was known of. */
-  askedAtMs: number;
+  /** When the last operation was requested before the writer knew of a lock, by `sharedNowMs`. */
+  requestedAtMs: number;
 }
 
-/** Asks it to let go of the database; nothing may come behind it. */
+/** The last message: the Worker closes its connection. */
 export interface WriterClose {
   kind: "close";
 }
 
 /**
- * `full`: there is no room; `busy`: another process kept the database locked; `insufficient`: the account cannot pay
- * a hold any more; `refused`: a constraint, or a rule of the code's own: what ends must be running.
+ * `full`: the disk is full; `busy`: another process has the lock; `insufficient`: the account cannot pay the hold any
+ * more; `refused`: a constraint, a trigger or an assertion, such as settling a request that is not running.
  */
 export type WriteFailure = "full" | "busy" | "insufficient" | "refused";
 
@@ -49,69 +49,75 @@ export type WriteReply =
 
 export type WriterMessage =
   | { kind: "ready" }
-  /** A list of WriteReply as JSON, which costs less than a clone of it. */
+  /** A WriteReply[] as JSON, which costs less than a structured clone. */
   | { kind: "replies"; replies: string }
-  /** The last one: the connection is closed. */
+  /** The last message: the connection is closed. */
   | { kind: "closed" }
   | { kind: "fatal"; message: string };
 
-type RunBatch = (operations: readonly WriteOperation[], askedAtMs: number) => readonly WriteReply[];
+type RunBatch = (
+  operations: readonly WriteOperation[],
+  requestedAtMs: number,
+) => readonly WriteReply[];
 
-/** Called behind each batch. */
-type Checkpoint = (operations: readonly WriteOperation[]) => void;
+/** Called after each batch. */
+type CheckpointIfDue = (operations: readonly WriteOperation[]) => void;
 
-interface Writing {
-  readonly run: RunBatch;
-  readonly checkpoint: Checkpoint;
+interface OpenWriter {
+  readonly runBatch: RunBatch;
+  readonly checkpointIfDue: CheckpointIfDue;
   close(): void;
 }
 
-/** A batch behind one that found the database locked waits for what its youngest operation lacks of a whole wait, and at least so long. */
+/**
+ * The shortest wait for a lock. After a batch that found the database locked, the next one waits only for the rest of
+ * its last operation's BUSY_TIMEOUT_MS.
+ */
 const LOCKED_TIMEOUT_MS = 100;
-/** After operations on so many requests what they wrote is taken over from the log into the database. */
+/** The number of written requests between two checkpoints. */
 const CHECKPOINT_EVERY = 256;
 
 /**
- * The Worker that owns the one connection through which a serving gateway writes. Each message is a
- * batch, committed as one: as a rule everything that was asked for while the previous batch was, in its order.
+ * Runs in the Worker that owns the one writing connection of a serving gateway. Each message is a batch and one
+ * commit: the operations that were requested during the commit before it, in their order.
  */
 function serveBatches(): void {
-  let writing: Writing | undefined;
+  let writer: OpenWriter | undefined;
   self.onmessage = ({ data }: MessageEvent<WriterStart | WriterBatch | WriterClose>) => {
     try {
       if ("operations" in data) {
-        if (writing) serveBatch(writing, data);
+        if (writer) serveBatch(writer, data);
       } else if ("path" in data) {
-        writing = startWriting(data);
+        writer = openWriter(data);
         reply({ kind: "ready" });
-      } else if (writing) {
-        writing.close();
+      } else if (writer) {
+        writer.close();
         reply({ kind: "closed" });
       }
     } catch (error) {
-      // What comes behind it was asked for in the belief that it would be there: nothing more is written.
-      writing = undefined;
+      // Later operations depend on this batch: nothing more is written.
+      writer = undefined;
       reply({ kind: "fatal", message: error instanceof Error ? error.message : String(error) });
     }
   };
 }
 
-function startWriting({ path, durability }: WriterStart): Writing {
+function openWriter({ path, durability }: WriterStart): OpenWriter {
   const connection = connect(path, durability);
   return {
-    run: batchRunner(connection),
-    checkpoint: checkpointer(connection),
+    runBatch: createBatchRunner(connection),
+    checkpointIfDue: createCheckpointer(connection),
     close() {
-      // Without `true` Bun 1.4.5 closes it later: at the Worker's end, in the midst of what the main connection does.
+      // Without `true` Bun 1.4.5 closes it at the end of the Worker, while the main connection works.
       connection.sqlite.close(true);
     },
   };
 }
 
-function serveBatch({ run, checkpoint }: Writing, batch: WriterBatch): void {
+function serveBatch({ runBatch, checkpointIfDue }: OpenWriter, batch: WriterBatch): void {
   const operations = decodeOperations(batch.operations);
-  reply({ kind: "replies", replies: JSON.stringify(run(operations, batch.askedAtMs)) });
-  checkpoint(operations);
+  reply({ kind: "replies", replies: JSON.stringify(runBatch(operations, batch.requestedAtMs)) });
+  checkpointIfDue(operations);
 }
 
 function reply(message: WriterMessage): void {
@@ -119,57 +125,57 @@ function reply(message: WriterMessage): void {
 }
 
 /**
- * SQLite itself does this within a commit, of which every hundredth then takes some milliseconds more; here the
- * answers that wait for the commit have left.
+ * Replaces SQLite's automatic checkpoint, which makes every hundredth commit some milliseconds longer. This one runs
+ * after the replies are sent.
  */
-function checkpointer({ sqlite }: Connection): Checkpoint {
+function createCheckpointer({ sqlite }: Connection): CheckpointIfDue {
   sqlite.run("PRAGMA wal_autocheckpoint = 0");
   let since = 0;
   return (operations) => {
-    for (const { kind } of operations) since += kind === "fold" ? FOLDED_AT_ONCE : 1;
+    for (const { kind } of operations) since += kind === "fold" ? FOLD_BATCH : 1;
     if (since < CHECKPOINT_EVERY) return;
     since = 0;
     try {
-      // Passive: it waits for nobody, and takes over what nobody reads any more.
+      // PASSIVE does not wait for readers.
       sqlite.run("PRAGMA wal_checkpoint(PASSIVE)");
     } catch (error) {
-      // The log is whole, and the next time may find room, or no lock.
+      // The WAL keeps all commits. The next checkpoint may succeed.
       const failure = failureOf(error);
       if (failure !== "full" && failure !== "busy") throw error;
     }
   };
 }
 
-function batchRunner(connection: Connection): RunBatch {
+function createBatchRunner(connection: Connection): RunBatch {
   const { sqlite } = connection;
-  const run = prepareOperations(connection);
+  const runOperation = prepareOperations(connection);
   let isLocked = false;
-  const foundLocked = (isNow: boolean): void => {
-    if (isLocked && !isNow) setBusyTimeout(sqlite, BUSY_TIMEOUT_MS);
-    isLocked = isNow;
+  const setLocked = (isLockedNow: boolean): void => {
+    if (isLocked && !isLockedNow) setBusyTimeout(sqlite, BUSY_TIMEOUT_MS);
+    isLocked = isLockedNow;
   };
-  const together = (operations: readonly WriteOperation[]): readonly WriteReply[] => {
+  const commitBatch = (operations: readonly WriteOperation[]): readonly WriteReply[] => {
     sqlite.run("BEGIN IMMEDIATE");
     const replies = operations.map((operation): WriteReply => ({
       ok: true,
-      result: resultToWire(run(operation)),
+      result: resultToWire(runOperation(operation)),
     }));
     sqlite.run("COMMIT");
-    foundLocked(false);
+    setLocked(false);
     return replies;
   };
   const tryBatch = (
     operations: readonly WriteOperation[],
-    askedAtMs: number,
+    requestedAtMs: number,
   ): readonly WriteReply[] | WriteReply => {
     try {
-      if (isLocked) setBusyTimeout(sqlite, restOfWait(askedAtMs));
-      return together(operations);
+      if (isLocked) setBusyTimeout(sqlite, remainingWaitMs(requestedAtMs));
+      return commitBatch(operations);
     } catch (error) {
       if (sqlite.inTransaction) sqlite.run("ROLLBACK");
       const failure = failureOf(error);
       if (failure === undefined) throw error;
-      foundLocked(failure === "busy");
+      setLocked(failure === "busy");
       return {
         ok: false,
         failure,
@@ -177,20 +183,20 @@ function batchRunner(connection: Connection): RunBatch {
       };
     }
   };
-  return (operations, askedAtMs) => {
-    const outcome = tryBatch(operations, askedAtMs);
+  return (operations, requestedAtMs) => {
+    const outcome = tryBatch(operations, requestedAtMs);
     if (!("ok" in outcome)) return outcome;
     if (!isRefusal(outcome) || operations.length === 1) return operations.map(() => outcome);
-    // One operation that fails must not take its neighbours down.
+    // Each one alone, so that only the refused operation fails.
     return operations.map((operation) => {
-      const single = tryBatch([operation], askedAtMs);
+      const single = tryBatch([operation], requestedAtMs);
       return "ok" in single ? single : (single[0] ?? outcome);
     });
   };
 }
 
-function restOfWait(askedAtMs: number): number {
-  const restMs = Math.round(askedAtMs + BUSY_TIMEOUT_MS - sharedNowMs());
+function remainingWaitMs(requestedAtMs: number): number {
+  const restMs = Math.round(requestedAtMs + BUSY_TIMEOUT_MS - sharedNowMs());
   return Math.min(Math.max(restMs, LOCKED_TIMEOUT_MS), BUSY_TIMEOUT_MS);
 }
 
@@ -198,10 +204,10 @@ function isRefusal(reply: WriteReply): boolean {
   return !reply.ok && (reply.failure === "refused" || reply.failure === "insufficient");
 }
 
-/** Undefined where no reply may be given: after a failed fsync nothing may be tried again, the process must stop. */
+/** Undefined if the process must stop without a reply: nothing may be retried after a failed fsync. */
 function failureOf(error: unknown): WriteFailure | undefined {
   if (error instanceof InsufficientFunds) return "insufficient";
-  // A commit asks for more of the log's index when its frames are written: rolled back, they may be there again after a crash.
+  // A commit grows the WAL index after it wrote the frames. A crash can bring the rolled-back frames back.
   if (errorCode(error) === "SQLITE_IOERR_SHMSIZE") return undefined;
   const fault = sqliteFault(error);
   if (fault === "full" || fault === "busy") return fault;

@@ -13,7 +13,7 @@ import type {
 import { encodeOperations, resultFromWire } from "./writerMessages.ts";
 import { startWorker } from "../workers.ts";
 
-/** The writer could not do what it was asked; nothing of the operation is in the store. */
+/** The writer could not perform an operation. Nothing of it is in the database. */
 export class WriteError extends Error {
   override readonly name = "WriteError";
   constructor(
@@ -24,53 +24,46 @@ export class WriteError extends Error {
   }
 }
 
-/** A failure that passes, and until it does is everybody's. */
+/** A temporary failure that concerns all operations. */
 export type Blocked = Extract<WriteFailure, "full" | "busy">;
 
 export function isBlocked(failure: WriteFailure): failure is Blocked {
   return failure === "full" || failure === "busy";
 }
 
-/** The one way in which a serving gateway writes. */
+/** A serving gateway writes only with this. */
 export interface Writer {
   /** Resolves once the operation is committed; rejects with WriteError. Operations keep their order. */
   write(operation: WriteOperation): Promise<WriteResult>;
-  /** Operations that are not committed yet. */
+  /** The number of operations that are not committed yet. */
   readonly queued: number;
-  /** Why the last write could not be committed, where a later one may be: no room on the disk, or another process's lock. */
+  /** Why the last write failed, if a later one may succeed. */
   readonly blockedBy: Blocked | undefined;
-  /** It failed fatally: nothing more may be written to the database, by nobody. */
+  /** The writer failed fatally: no connection of this process may write any more. */
   readonly isBroken: boolean;
-  /**
-   * Tries a small write that changes nothing, whose outcome only `blockedBy` tells; one at a time. While
-   * `blockedBy` is set the writer does it by itself each second.
-   */
+  /** Tries a write that changes nothing and updates `blockedBy`. While that is set, the writer probes each second. */
   probe(): void;
-  /**
-   * Refuses what comes from now on, waits for what was asked so far, lets the Worker close its connection, and ends it;
-   * after a fatal failure it does not wait.
-   */
+  /** Refuses new operations, waits for the earlier ones unless the writer is broken, and ends the Worker. */
   close(): Promise<void>;
 }
 
 const PROBE_EVERY_MS = 1000;
 
-interface Waiting {
+interface PendingWrite {
   operation: WriteOperation;
   resolve(result: WriteResult): void;
   reject(error: Error): void;
 }
 
 interface Batch {
-  readonly operations: readonly Waiting[];
+  readonly operations: readonly PendingWrite[];
   readonly opensOnly: boolean;
   readonly sentAtMs: number;
 }
 
 /**
- * Starts the Worker. `onFatal` is called when it can no longer be trusted with money (an I/O error, a
- * crash): the process has to stop; what was under way then stays unanswered. `onCommit` is told how long
- * each batch took; it must not throw.
+ * Starts the Worker. `onFatal` is called after an I/O error or a crash: the process must stop. The promises of open
+ * writes never settle then. `onCommit` gets the time of each batch and must not throw.
  */
 export function startWriter(
   options: { path: string; durability: Durability },
@@ -78,7 +71,7 @@ export function startWriter(
   onCommit: (tookMs: number) => void = () => {},
 ): Writer {
   const writer = new WorkerWriter(onFatal, onCommit);
-  // The listener need not wait for a Worker to start: what is asked meanwhile is kept.
+  // Later, so that the listener opens first. Operations are queued meanwhile.
   setTimeout(() => writer.start(options), 0);
   return writer;
 }
@@ -89,17 +82,17 @@ class WorkerWriter implements Writer {
   readonly #onFatal: (message: string) => void;
   readonly #onCommit: (tookMs: number) => void;
   #worker: Worker | undefined;
-  #waiting: Waiting[] = [];
-  /** How many of those that wait are of these kinds: looking them all through at each write took seconds for many. */
-  #waitingEnds = 0;
+  #waiting: PendingWrite[] = [];
+  /** Operations of these kinds in `#waiting`. Counting them at each write took seconds for a long queue. */
+  #waitingSettles = 0;
   #waitingOpens = 0;
-  /** What the Worker has been given, a list for each batch: it answers them in their order. */
-  readonly #underWay: Batch[] = [];
+  /** The batches that the Worker has. It replies in their order. */
+  readonly #sent: Batch[] = [];
   #isReady = false;
   #isClosing = false;
   #hasClosed = false;
-  /** When the last operation was asked for without knowing that nothing can be written. */
-  #askedAtMs = 0;
+  /** When the last operation was requested while `blockedBy` was not set. */
+  #requestedAtMs = 0;
   #isProbing = false;
   #nextProbe: Timer | undefined;
   #idle: (() => void) | undefined;
@@ -111,8 +104,8 @@ class WorkerWriter implements Writer {
   }
 
   get queued(): number {
-    const underWay = this.#underWay.reduce((sum, { operations }) => sum + operations.length, 0);
-    return this.#waiting.length + underWay;
+    const sent = this.#sent.reduce((sum, { operations }) => sum + operations.length, 0);
+    return this.#waiting.length + sent;
   }
 
   start(options: WriterStart): void {
@@ -127,12 +120,11 @@ class WorkerWriter implements Writer {
   }
 
   write(operation: WriteOperation): Promise<WriteResult> {
-    // Whoever tries again and again while another process has the database locked would keep it open for ever.
     if (this.#isClosing) return Promise.reject(new WriteError("refused", "the store is closed"));
-    if (this.blockedBy === undefined) this.#askedAtMs = sharedNowMs();
+    if (this.blockedBy === undefined) this.#requestedAtMs = sharedNowMs();
     return new Promise((resolve, reject) => {
       this.#waiting.push({ operation, resolve, reject });
-      if (operation.kind === "settleRequest") this.#waitingEnds += 1;
+      if (operation.kind === "settleRequest") this.#waitingSettles += 1;
       if (operation.kind === "openRequest") this.#waitingOpens += 1;
       this.#sendNext();
     });
@@ -154,7 +146,7 @@ class WorkerWriter implements Writer {
     this.#worker?.terminate();
   }
 
-  /** Ended without that, the Worker may keep its connection open, and the main one is not the last to close. */
+  /** A terminated Worker may keep its connection open. Then the main one is not the last, and the WAL stays. */
   async #closeConnection(): Promise<void> {
     if (this.isBroken || this.#hasClosed) return;
     await new Promise<void>((resolve) => {
@@ -165,58 +157,57 @@ class WorkerWriter implements Writer {
   }
 
   #sendNext(): void {
-    const isIdle = this.#isReady && this.#underWay.length === 0 && this.#waiting.length === 0;
+    const isIdle = this.#isReady && this.#sent.length === 0 && this.#waiting.length === 0;
     if (this.isBroken || isIdle) this.#idle?.();
-    if (this.isBroken || this.#waiting.length === 0 || !this.#maySend()) return;
+    if (this.isBroken || this.#waiting.length === 0 || !this.#canSend()) return;
     const operations = this.#waiting;
     const opensOnly = this.#waitingOpens === operations.length;
     this.#waiting = [];
-    this.#waitingEnds = 0;
+    this.#waitingSettles = 0;
     this.#waitingOpens = 0;
-    this.#underWay.push({ operations, opensOnly, sentAtMs: performance.now() });
+    this.#sent.push({ operations, opensOnly, sentAtMs: performance.now() });
     const batch: WriterBatch = {
       operations: encodeOperations(operations.map(({ operation }) => operation)),
-      askedAtMs: this.#askedAtMs,
+      requestedAtMs: this.#requestedAtMs,
     };
     this.#worker?.postMessage(batch);
   }
 
   /**
-   * While a batch is being committed the next one gathers, so that many operations share a commit. But a batch
-   * that only opens requests is followed at once by one that ends any: a provider was faster than the commit,
-   * and its answer need not wait for the reply as well.
+   * Operations wait for the batch before them, so that many share a commit. Only a settlement is sent at once after a
+   * batch that only opens requests: the provider was faster than the commit, and its answer waits for one reply less.
    */
-  #maySend(): boolean {
-    const [first, ...more] = this.#underWay;
+  #canSend(): boolean {
+    const first = this.#sent[0];
     if (first === undefined) return this.#isReady;
-    return this.#waitingEnds > 0 && more.length === 0 && first.opensOnly;
+    return this.#waitingSettles > 0 && this.#sent.length === 1 && first.opensOnly;
   }
 
   #receive(message: WriterMessage): void {
-    // The batch that failed gets no replies: later ones would be taken for its own.
+    // A failed batch gets no replies. Later replies would be matched with it.
     if (this.isBroken) return;
     if (message.kind === "fatal") return this.#fail(message.message);
     if (message.kind === "replies")
-      return this.#answer(JSON.parse(message.replies) as WriteReply[]);
+      return this.#settleBatch(JSON.parse(message.replies) as WriteReply[]);
     if (message.kind === "closed") return this.#closed?.();
     this.#isReady = true;
     this.#sendNext();
   }
 
-  #answer(replies: readonly WriteReply[]): void {
-    const answered = this.#underWay.shift();
-    assert(answered !== undefined, "an answer to no batch");
-    this.#onCommit(performance.now() - answered.sentAtMs);
+  #settleBatch(replies: readonly WriteReply[]): void {
+    const batch = this.#sent.shift();
+    assert(batch !== undefined, "replies to no batch");
+    this.#onCommit(performance.now() - batch.sentAtMs);
     this.#sendNext();
     for (const reply of replies) {
       if (reply.ok) this.blockedBy = undefined;
       else if (isBlocked(reply.failure)) this.blockedBy = reply.failure;
     }
     this.#probeLater();
-    answered.operations.forEach((one, at) => answerOne(one, replies[at]));
+    batch.operations.forEach((pending, index) => settleWrite(pending, replies[index]));
   }
 
-  /** Nobody else may ask for anything: who balances load sends nothing to a gateway that is unavailable. */
+  /** A load balancer sends no requests to an unavailable gateway, so no other write would clear `blockedBy`. */
   #probeLater(): void {
     if (this.blockedBy === undefined || this.#isClosing) {
       clearTimeout(this.#nextProbe);
@@ -242,17 +233,17 @@ class WorkerWriter implements Writer {
     try {
       await this.write({ kind: "probe" });
     } catch {
-      // What it was tried for stands in blockedBy.
+      // `blockedBy` has the result.
     } finally {
       this.#isProbing = false;
     }
   }
 }
 
-function answerOne(one: Waiting, reply: WriteReply | undefined): void {
-  if (reply?.ok) one.resolve(resultFromWire(reply.result));
+function settleWrite(pending: PendingWrite, reply: WriteReply | undefined): void {
+  if (reply?.ok) pending.resolve(resultFromWire(reply.result));
   else
-    one.reject(
-      new WriteError(reply?.failure ?? "refused", reply?.message ?? "the writer gave no answer"),
+    pending.reject(
+      new WriteError(reply?.failure ?? "refused", reply?.message ?? "the writer did not reply"),
     );
 }

@@ -3,8 +3,8 @@ import type { OwnedObject } from "../tables/objectOwners.ts";
 import type { RequestSettlement } from "./settle.ts";
 
 /**
- * Operations on their way to the writer, as one text: a structured clone of the same objects costs ten
- * times as much on either side. JSON has no bigint, so amounts travel as digits.
+ * Operations as JSON: a structured clone of the objects costs ten times as much on each side. Amounts are decimal
+ * strings, because JSON has no bigint.
  */
 export function encodeOperations(operations: readonly WriteOperation[]): string {
   return JSON.stringify(operations.map(toWire));
@@ -14,40 +14,39 @@ export function decodeOperations(text: string): WriteOperation[] {
   return (JSON.parse(text) as WireOperation[]).map(fromWire);
 }
 
-/** What came of an operation. */
-export type WireResult = InDigits<WriteResult>;
+export type WireResult = WithStrings<WriteResult>;
 
 export function resultToWire(result: WriteResult): WireResult {
-  return inDigits(result, AMOUNTS.result);
+  return amountsToStrings(result, AMOUNTS.result);
 }
 
 export function resultFromWire(result: WireResult): WriteResult {
-  return fromDigits<WriteResult>(result, AMOUNTS.result);
+  return amountsFromStrings<WriteResult>(result, AMOUNTS.result);
 }
 
-/** The names of the amounts among the fields of a type. */
+/** The bigint fields of a type. */
 type AmountOf<Type> = {
   [Name in keyof Type]-?: bigint extends Type[Name] ? Name : never;
 }[keyof Type];
 
-type InDigits<Type> = Omit<Type, AmountOf<Type>> & {
+type WithStrings<Type> = Omit<Type, AmountOf<Type>> & {
   [Name in AmountOf<Type>]: null extends Type[Name] ? string | null : string;
 };
 
-/** One that is missing here is refused on its way, for JSON has no bigint. */
+/** `JSON.stringify` throws for a bigint field that is missing here. */
 const AMOUNTS: {
-  readonly open: readonly AmountOf<OpenedRequest>[];
-  readonly end: readonly AmountOf<RequestSettlement>[];
+  readonly request: readonly AmountOf<OpenedRequest>[];
+  readonly settlement: readonly AmountOf<RequestSettlement>[];
   readonly result: readonly AmountOf<WriteResult>[];
 } = {
-  open: ["priceInput", "priceCachedInput", "priceCacheWrite", "priceOutput", "hold", "promised"],
-  end: ["cost", "operatorCost"],
+  request: ["priceInput", "priceCachedInput", "priceCacheWrite", "priceOutput", "hold", "promised"],
+  settlement: ["cost", "operatorCost"],
   result: ["charge", "writeOff"],
 };
 
 type WireOperation =
-  | { kind: "openRequest"; request: InDigits<OpenedRequest> }
-  | { kind: "settleRequest"; settlement: InDigits<RequestSettlement> }
+  | { kind: "openRequest"; request: WithStrings<OpenedRequest> }
+  | { kind: "settleRequest"; settlement: WithStrings<RequestSettlement> }
   | {
       kind: "recordOwners";
       objects: readonly (Omit<OwnedObject, "hash"> & { hash: string })[];
@@ -58,9 +57,12 @@ type WireOperation =
 function toWire(operation: WriteOperation): WireOperation {
   switch (operation.kind) {
     case "openRequest":
-      return { kind: "openRequest", request: inDigits(operation.request, AMOUNTS.open) };
+      return { kind: "openRequest", request: amountsToStrings(operation.request, AMOUNTS.request) };
     case "settleRequest":
-      return { kind: "settleRequest", settlement: inDigits(operation.settlement, AMOUNTS.end) };
+      return {
+        kind: "settleRequest",
+        settlement: amountsToStrings(operation.settlement, AMOUNTS.settlement),
+      };
     case "recordOwners": {
       const objects = operation.objects.map((object) => {
         return { ...object, hash: object.hash.toHex() };
@@ -79,12 +81,12 @@ function fromWire(operation: WireOperation): WriteOperation {
     case "openRequest":
       return {
         kind: "openRequest",
-        request: fromDigits<OpenedRequest>(operation.request, AMOUNTS.open),
+        request: amountsFromStrings<OpenedRequest>(operation.request, AMOUNTS.request),
       };
     case "settleRequest":
       return {
         kind: "settleRequest",
-        settlement: fromDigits<RequestSettlement>(operation.settlement, AMOUNTS.end),
+        settlement: amountsFromStrings<RequestSettlement>(operation.settlement, AMOUNTS.settlement),
       };
     case "recordOwners": {
       const objects = operation.objects.map((object) => {
@@ -99,17 +101,17 @@ function fromWire(operation: WireOperation): WriteOperation {
   }
 }
 
-function inDigits<Type extends object>(
+function amountsToStrings<Type extends object>(
   record: Type,
   amounts: readonly AmountOf<Type>[],
-): InDigits<Type> {
+): WithStrings<Type> {
   const copy: { [Name in keyof Type]: Type[Name] | string } = { ...record };
   for (const name of amounts) if (copy[name] !== null) copy[name] = String(copy[name]);
-  return copy as unknown as InDigits<Type>;
+  return copy as unknown as WithStrings<Type>;
 }
 
-function fromDigits<Type extends object>(
-  record: InDigits<Type>,
+function amountsFromStrings<Type extends object>(
+  record: WithStrings<Type>,
   amounts: readonly AmountOf<Type>[],
 ): Type {
   const copy: Record<PropertyKey, unknown> = { ...record };

@@ -1,24 +1,24 @@
 import type { Database } from "bun:sqlite";
-import { auditChecks, type AuditCheck } from "./audit/audit.ts";
-import { schemaProblems } from "./schema/schemaCheck.ts";
-import { StoreError, type Connection } from "./sqlite.ts";
+import { schemaProblems } from "../schema/schemaCheck.ts";
+import { StoreError, type Connection } from "../sqlite.ts";
+import { auditChecks, type AuditCheck } from "./audit.ts";
 
-/** Of the ledger and of the requests: a start looks at them in 3 ms, however long the books are. */
+/** Rows of the ledger and requests that a start checks, in 3 ms for any size of the database. */
 const LAST_ROWS = 500;
 
 const LAST_LEDGER_ROWS = `main.ledger WHERE id > (SELECT max(id) FROM main.ledger) - ${LAST_ROWS}`;
-const LAST_LEFT_OUT = `(SELECT max(id) FROM main.requests) - ${LAST_ROWS}`;
+const LAST_UNCHECKED_ID = `(SELECT max(id) FROM main.requests) - ${LAST_ROWS}`;
 
 /**
  * A CTE named `requests` shadows the table, so the audit's queries run unchanged, on these rows only;
  * `main.requests` is the whole table.
  */
 const LAST_REQUESTS = `WITH requests AS (
-    SELECT * FROM main.requests WHERE id > ${LAST_LEFT_OUT} UNION ALL
-    SELECT * FROM main.requests WHERE status = 'running' AND status <> 'done' AND id <= ${LAST_LEFT_OUT})`;
+    SELECT * FROM main.requests WHERE id > ${LAST_UNCHECKED_ID} UNION ALL
+    SELECT * FROM main.requests WHERE status = 'running' AND status <> 'done' AND id <= ${LAST_UNCHECKED_ID})`;
 
-/** The end of the ledger, by its index and not in its order, as the audit walks it. */
-const checksOfLedger: readonly AuditCheck[] = [
+/** The audit walks the whole ledger in order. These find the same in its last rows by an index. */
+const ledgerChecks: readonly AuditCheck[] = [
   {
     problem: "does not follow from the row before it",
     query: `SELECT 'ledger row ' || l.id AS subject FROM (SELECT * FROM ${LAST_LEDGER_ROWS}) l
@@ -37,31 +37,27 @@ const checksOfLedger: readonly AuditCheck[] = [
 ];
 
 /**
- * Whether a gateway may go on with these books: the schema, which holds SQLite to their rules, and the last rows,
- * and the requests that were under way, where a crash or somebody's hand is likeliest to have left its mark. All
- * the rest is the audit's to prove. Throws StoreError, which names the first problem.
+ * Checks before a gateway serves: the schema, the last rows and all running requests, where a crash or a manual change
+ * is most likely to show. The audit checks the rest. Throws StoreError with the first problem.
  */
 export function checkAtStart({ sqlite }: Connection, path: string): void {
-  refuse(schemaProblems(sqlite)[0], `the schema of the database is not tollgate's: ${path}`);
+  refuseProblem(schemaProblems(sqlite)[0], `the schema of the database is not tollgate's: ${path}`);
   const problem = sqlite.transaction(() => firstProblem(sqlite))();
-  refuse(problem, `the books in the database do not add up: ${path}`);
+  refuseProblem(problem, `the records in the database do not agree: ${path}`);
 }
 
 function firstProblem(sqlite: Database): string | undefined {
-  const checks = [
-    ...checksOfLedger,
-    ...auditChecks
-      .filter(({ isOfRequest }) => isOfRequest)
-      .map(({ problem, query }) => ({ problem, query: `${LAST_REQUESTS} ${query}` })),
-  ];
-  for (const { problem, query } of checks) {
+  const requestChecks = auditChecks
+    .filter(({ isOfRequest }) => isOfRequest)
+    .map(({ problem, query }) => ({ problem, query: `${LAST_REQUESTS} ${query}` }));
+  for (const { problem, query } of [...ledgerChecks, ...requestChecks]) {
     const found = sqlite.query<{ subject: string }, []>(`${query} LIMIT 1`).get();
     if (found) return `${found.subject}: ${problem}`;
   }
   return undefined;
 }
 
-function refuse(problem: string | undefined, verdict: string): void {
+function refuseProblem(problem: string | undefined, verdict: string): void {
   if (problem === undefined) return;
   throw new StoreError(
     `${verdict} (${problem}); \`tollgate audit\` shows all problems, \`tollgate restore FILE\` puts a backup in its place`,
