@@ -138,13 +138,13 @@ describe("a store that cannot be used is refused", () => {
     const sqlite = new Database(path);
     sqlite.run("PRAGMA user_version = 2");
     sqlite.close();
-    refused("(SQLITE_ERROR); `tollgate doctor` says what is wrong with it");
+    refused("(SQLITE_ERROR); `tollgate doctor` shows what is wrong with it");
   });
 
   test("when the disk fails under it, or a folder has the name of its log", () => {
     open().close();
     mkdirSync(`${path}-journal`);
-    refused("(SQLITE_IOERR_READ); its disk failed, `dmesg` says how");
+    refused("(SQLITE_IOERR_READ); its disk failed (see `dmesg`)");
   });
 
   test("when it belongs to another program", () => {

@@ -154,7 +154,7 @@ describe("a refund with a ref", () => {
     await charge("req_2");
     refund("req_1", 295n, "sorry");
     expect(again).toThrow(
-      "was used before for another booking (refund of 0.000000295): use a new ref",
+      "was used before for another ledger entry (refund of 0.000000295): use a new ref",
     );
   });
 
@@ -168,7 +168,7 @@ describe("a refund with a ref", () => {
       note: null,
     });
     expect(() => refund("req_1", null, "pay")).toThrow(
-      "was used before for another booking (credit",
+      "was used before for another ledger entry (credit",
     );
   });
 });

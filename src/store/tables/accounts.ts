@@ -3,7 +3,7 @@ import { assert } from "../../lib/assert.ts";
 import { accounts, heldSum, isRunning, newRowId, requests } from "../schema/schema.ts";
 import { StoreError, type Connection } from "../sqlite.ts";
 
-/** `held` is the sum of the account's open holds; all amounts are nano-roubles. */
+/** `held` is the sum of the holds in the database. Amounts are nano-roubles. */
 export interface AccountRow {
   id: number;
   name: string;
@@ -17,16 +17,16 @@ export interface AccountRow {
 export interface AccountTable {
   insert(account: { name: string; overdraft: bigint; createdAt: number }): AccountRow;
   find(name: string): AccountRow | undefined;
-  /** The account of this name. Throws StoreError where there is none. */
+  /** Throws StoreError if there is no such account. */
   findOrThrow(name: string): AccountRow;
-  /** By the row's own id, which must be there. */
+  /** Throws if there is no such row. */
   findById(id: number): AccountRow;
   list(): AccountRow[];
   setOverdraft(id: number, overdraft: bigint): void;
   setDisabled(id: number, disabled: boolean): void;
 }
 
-/** What the account may still spend. */
+/** What the account can still spend. */
 export function available(account: { balance: bigint; overdraft: bigint; held: bigint }): bigint {
   return account.balance + account.overdraft - account.held;
 }
@@ -68,7 +68,7 @@ export function accountTable({ db }: Connection): AccountTable {
     },
     findById(id) {
       const row = db.select(columns).from(accounts).where(eq(accounts.id, id)).get();
-      assert(row !== undefined, "an account that is not there");
+      assert(row !== undefined, "no account with this row id");
       return row;
     },
     list: () => all.all(),

@@ -5,7 +5,7 @@ import { lazy } from "../../lib/lazy.ts";
 import { accounts, keys, newRowId, plannedOnce, requests } from "../schema/schema.ts";
 import { StoreError, type Connection } from "../sqlite.ts";
 
-/** What a person says of a key. A limit that is null is the config's. `models` null: all models; empty: the list is damaged, and it may use none. */
+/** The settings of a key. A limit that is null comes from the config. `models`: null means all; an empty list is damaged and allows none. */
 export interface KeySettings {
   label: string | null;
   expiresAt: number | null;
@@ -13,11 +13,11 @@ export interface KeySettings {
   tokensPerMinute: number | null;
   concurrentRequests: number | null;
   models: readonly string[] | null;
-  /** The most that all keys of its line may spend in their lives, in nano-roubles; null: no such limit. */
+  /** The most that its rotation chain may spend in its lifetime, in nano-roubles; null: no limit. */
   budget: bigint | null;
 }
 
-/** Of the settings those that are to change; undefined: this one stays. */
+/** The settings to change. An undefined one stays as it is. */
 export type KeyChanges = { readonly [Name in keyof KeySettings]?: KeySettings[Name] | undefined };
 
 export interface KeyRow extends KeySettings {
@@ -30,21 +30,21 @@ export interface KeyRow extends KeySettings {
   createdAt: number;
   revokedAt: number | null;
   lastUsedAt: number | null;
-  /** By all keys of its line. */
+  /** What its rotation chain spent. */
   spent: bigint;
-  /** The first key of its line, whose budget all of them spend: itself, unless it came by a rotation. */
+  /** The first key of its rotation chain: itself, if it did not come from a rotation. */
   firstKeyId: number;
 }
 
-/** What of a key is for people to see. */
-type Shown = "prefix" | "label" | "createdAt" | "budget" | "spent";
+/** Columns for output only. Authentication does not read them. */
+type OutputColumn = "prefix" | "label" | "createdAt" | "budget" | "spent";
 
-/** A key as authentication finds it, with the digest to compare. */
-export interface KeySecretRow extends Omit<KeyRow, Shown> {
+/** A key as authentication reads it, with its hash. */
+export interface KeySecretRow extends Omit<KeyRow, OutputColumn> {
   hash: Uint8Array;
 }
 
-/** A setting that is absent is null. */
+/** An absent setting becomes null. */
 export interface NewKey extends KeyChanges {
   publicId: string;
   accountId: number;
@@ -53,7 +53,7 @@ export interface NewKey extends KeyChanges {
   createdAt: number;
 }
 
-/** What admission decides by, read afresh for each request; nano-roubles. */
+/** The money of an account and a rotation chain, in nano-roubles. Read for each request. */
 export interface Funds {
   balance: bigint;
   overdraft: bigint;
@@ -61,49 +61,48 @@ export interface Funds {
   spent: bigint;
 }
 
-/** The money of a moment, and which of the requests that were asked about had ended by then. */
+/** Funds, and which of the given requests were settled at that moment. */
 export interface SettledFunds extends Funds {
   settledIds: readonly string[];
 }
 
 export interface KeyTable {
-  /** `firstKeyId`: of the line that it continues, whose budget and spending are its own then. */
+  /** `firstKeyId`: the rotation chain to which the key belongs, if it is not the first key of one. */
   insert(key: NewKey, firstKeyId?: number): void;
-  /** By the SHA-256 of the whole key: one point read. */
+  /** Finds a key by the SHA-256 of its secret: one point read. */
   findByHash(hash: Uint8Array): KeySecretRow | undefined;
   find(publicId: string): KeyRow | undefined;
-  /** The key of this id. Throws StoreError where there is none. */
+  /** Throws StoreError if there is no such key. */
   findOrThrow(publicId: string): KeyRow;
   list(account: string | undefined): KeyRow[];
-  /** Changes settings of this key; a budget for all keys of its line, which have one between them. */
+  /** Changes settings of this key. A budget applies to its whole rotation chain. */
   change(key: Pick<KeyRow, "id" | "firstKeyId">, changes: KeyChanges): void;
-  /** The key that continues all others of this one's line; itself, where nothing does. */
+  /** The last key of the rotation chain. */
   newestOfChain(key: Pick<KeyRow, "accountId" | "firstKeyId">): KeyRow;
-  /** Marks the key revoked, once; false when it was before. */
+  /** Revokes the key. Returns false if it was revoked before. */
   revoke(id: number, at: number): boolean;
-  /** The account's and the key's money at this moment: one point read. */
+  /** The money at this moment: one point read. */
   funds(keyId: number): Funds | undefined;
-  /** The same, and which of these requests have ended: one snapshot of the store. */
+  /** The same, with the settled ones of these requests, from one snapshot. */
   fundsWithSettled(keyId: number, requestIds: readonly string[]): SettledFunds | undefined;
 }
 
 export function keyTable({ db }: Connection): KeyTable {
   const first = alias(keys, "first");
-  /** What its line has between its keys stands at the first of them, so that no two can ever differ in it. */
-  const ofLine = (name: "budget" | "spent"): SQL => {
-    const ofFirst = db
+  /** Budget and spending of a rotation chain are stored at its first key. */
+  const ofChain = (name: "budget" | "spent"): SQL => {
+    const firstValue = db
       .select({ value: first[name] })
       .from(first)
       .where(eq(first.id, keys.firstKeyId));
-    return sql`iif(${keys.firstKeyId} IS NULL, ${keys[name]}, (${ofFirst}))`;
+    return sql`iif(${keys.firstKeyId} IS NULL, ${keys[name]}, (${firstValue}))`;
   };
   const money = {
-    budget: sql<bigint | null>`${ofLine("budget")}`.mapWith(BigInt),
-    spent: sql<bigint>`${ofLine("spent")}`.mapWith(BigInt),
+    budget: sql<bigint | null>`${ofChain("budget")}`.mapWith(BigInt),
+    spent: sql<bigint>`${ofChain("spent")}`.mapWith(BigInt),
   };
-  const firstOfLine = sql<number>`coalesce(${keys.firstKeyId}, ${keys.id})`.mapWith(Number);
-  /** What each request is decided by. */
-  const asked = {
+  const firstOfChain = sql<number>`coalesce(${keys.firstKeyId}, ${keys.id})`.mapWith(Number);
+  const requestColumns = {
     id: keys.id,
     publicId: keys.publicId,
     accountId: keys.accountId,
@@ -116,22 +115,22 @@ export function keyTable({ db }: Connection): KeyTable {
     tokensPerMinute: keys.tokensPerMinute,
     concurrentRequests: keys.concurrentRequests,
     models: sql<readonly string[] | null>`${keys.models}`.mapWith(modelsFromJson),
-    firstKeyId: firstOfLine,
+    firstKeyId: firstOfChain,
   };
   const all = {
-    ...asked,
+    ...requestColumns,
     prefix: keys.prefix,
     label: keys.label,
     createdAt: keys.createdAt,
     ...money,
   };
-  const joined = <T extends typeof asked>(columns: T) =>
+  const selectJoined = <T extends typeof requestColumns>(columns: T) =>
     db.select(columns).from(keys).innerJoin(accounts, eq(keys.accountId, accounts.id));
-  const byHash = joined({ ...asked, hash: keys.hash })
+  const byHash = selectJoined({ ...requestColumns, hash: keys.hash })
     .where(eq(keys.hash, plannedOnce("hash")))
     .prepare();
   const byPublicId = lazy(() =>
-    joined(all)
+    selectJoined(all)
       .where(eq(keys.publicId, plannedOnce("publicId")))
       .prepare(),
   );
@@ -171,24 +170,24 @@ export function keyTable({ db }: Connection): KeyTable {
       );
     },
     list: (account) =>
-      joined(all)
+      selectJoined(all)
         .where(account === undefined ? undefined : eq(accounts.name, account))
         .orderBy(asc(keys.id))
         .all(),
     change(key, { budget, models, ...changes }) {
-      const own = { ...changes, models: models && JSON.stringify(models) };
-      if (Object.values(own).some((value) => value !== undefined))
-        db.update(keys).set(own).where(eq(keys.id, key.id)).run();
+      const keyChanges = { ...changes, models: models && JSON.stringify(models) };
+      if (Object.values(keyChanges).some((value) => value !== undefined))
+        db.update(keys).set(keyChanges).where(eq(keys.id, key.id)).run();
       if (budget !== undefined)
         db.update(keys).set({ budget }).where(eq(keys.id, key.firstKeyId)).run();
     },
     newestOfChain(key) {
-      const row = joined(all)
-        .where(and(eq(keys.accountId, key.accountId), eq(firstOfLine, key.firstKeyId)))
+      const row = selectJoined(all)
+        .where(and(eq(keys.accountId, key.accountId), eq(firstOfChain, key.firstKeyId)))
         .orderBy(desc(keys.id))
         .limit(1)
         .get();
-      assert(row !== undefined, "a line without a key");
+      assert(row !== undefined, "a rotation chain without a key");
       return row;
     },
     revoke: (id, at) =>
@@ -204,7 +203,7 @@ export function keyTable({ db }: Connection): KeyTable {
   };
 }
 
-/** A list that is damaged is an empty one: its key may use no model until it is set anew, and all others are told as ever. */
+/** A damaged list becomes an empty one: the key may use no model until the operator sets the list again. */
 function modelsFromJson(text: string): readonly string[] {
   try {
     const models: unknown = JSON.parse(text);
@@ -215,7 +214,6 @@ function modelsFromJson(text: string): readonly string[] {
   }
 }
 
-/** Drizzle maps NULL by itself; only text reaches this. */
 function textsFromJson(text: string): readonly string[] {
   return JSON.parse(text) as string[];
 }

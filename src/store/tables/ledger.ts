@@ -7,7 +7,7 @@ import { StoreError, type Connection } from "../sqlite.ts";
 
 export type LedgerKind = (typeof ledger.$inferSelect)["kind"];
 
-/** What is appended: `amount` in nano-roubles, negative for a debit and a charge. */
+/** `amount` is nano-roubles, negative for a debit and a charge. */
 export interface LedgerEntry {
   accountId: number;
   kind: LedgerKind;
@@ -16,7 +16,7 @@ export interface LedgerEntry {
   actor: string | null;
   note: string | null;
   at: number;
-  /** The ledger row of the charge that a refund gives back; null for the other kinds. */
+  /** The row id of the charge that a refund gives back; null for the other kinds. */
   refundOf: number | null;
 }
 
@@ -26,45 +26,44 @@ export interface LedgerRow extends LedgerEntry {
   balanceAfter: bigint;
 }
 
-/** A row of an account's history; `requestId` is the public id of the request that it charges or refunds. */
+/** `requestId` is the public id of the request that the row charges or refunds. */
 export interface HistoryRow extends LedgerRow {
   requestId: string | null;
 }
 
-/** Where the ledger of an account ends. */
+/** The account's balance and the number of its last ledger row. */
 export interface LedgerTail {
   balance: bigint;
   overdraft: bigint;
   seq: number;
 }
 
-/** The only code that moves a balance. Its callers hold the transaction. */
+/** The only code that changes a balance. Runs in the caller's transaction. */
 export interface LedgerTable {
   /**
-   * Appends and returns the balance after. `end`, where it is known, spares a read; the store refuses a
-   * row that does not follow. Throws when the amount or the balance would leave its bounds.
+   * Appends a row and returns the new balance. A known `tail` saves a read; a trigger refuses a row that does not
+   * follow it. Throws if the amount or the balance is out of bounds.
    */
-  append(entry: LedgerEntry, end?: LedgerTail): bigint;
+  append(entry: LedgerEntry, tail?: LedgerTail): bigint;
   /** Newest first. */
   history(accountId: number, limit: number): HistoryRow[];
   findByRef(ref: string): LedgerRow | undefined;
-  /** The refunds of a charge, oldest first; by the id of its row. */
+  /** The refunds of the charge with this row id, oldest first. */
   refundsOf(chargeId: number): LedgerRow[];
 }
 
-/** Balance and overdraft together, for so much may be held at once: what 64 bits can sum up. */
+/** The most that balance and overdraft may be together: all of it may be held, and sums of holds have 64 bits. */
 export const SPENDABLE_MAX = 9_223_372_036_854_775_807n;
 const CHARGE_REF = "req:";
 
-/** A charge's `ref` names its request, so that no request is charged twice. */
+/** The `ref` of a charge. It is unique, so no request is charged twice. */
 export function chargeRef(requestPublicId: string): string {
   return CHARGE_REF + requestPublicId;
 }
 
-/** A ref names one booking only. */
 export function refTakenError(row: LedgerRow): StoreError {
   return new StoreError(
-    `ref ${JSON.stringify(row.ref)} was used before for another booking (${row.kind} of ${formatRoubles(row.amount)}): use a new ref`,
+    `ref ${JSON.stringify(row.ref)} was used before for another ledger entry (${row.kind} of ${formatRoubles(row.amount)}): use a new ref`,
   );
 }
 
@@ -84,27 +83,27 @@ export function ledgerTable(connection: Connection): LedgerTable {
     })
     .prepare();
   return {
-    append(entry, end = last.get({ accountId: entry.accountId })) {
-      assert(end !== undefined, "the ledger of no account");
+    append(entry, tail = last.get({ accountId: entry.accountId })) {
+      assert(tail !== undefined, "no account with this row id");
       assert(
         -NANO_ROUBLES_MAX <= entry.amount && entry.amount <= NANO_ROUBLES_MAX,
         "amount out of bounds",
       );
-      const balanceAfter = end.balance + entry.amount;
-      const most = SPENDABLE_MAX - end.balance - end.overdraft;
-      if (entry.amount > 0n && entry.amount > most) throw tooLarge(end, most);
-      insert.run({ ...entry, seq: end.seq + 1, balanceAfter });
+      const balanceAfter = tail.balance + entry.amount;
+      const most = SPENDABLE_MAX - tail.balance - tail.overdraft;
+      if (entry.amount > 0n && entry.amount > most) throw tooLargeError(tail, most);
+      insert.run({ ...entry, seq: tail.seq + 1, balanceAfter });
       return balanceAfter;
     },
     ...ledgerReader(connection),
   };
 }
 
-function tooLarge({ overdraft }: LedgerTail, most: bigint): StoreError {
-  const what = overdraft === 0n ? "the balance" : "the balance with its overdraft";
+function tooLargeError({ overdraft }: LedgerTail, most: bigint): StoreError {
+  const subject = overdraft === 0n ? "the balance" : "the balance with its overdraft";
   const advice =
     most > 0n ? `choose an amount of at most ${formatRoubles(most)} roubles` : "it takes no more";
-  return new StoreError(`${what} would be larger than can be kept: ${advice}`);
+  return new StoreError(`${subject} would be larger than can be kept: ${advice}`);
 }
 
 function ledgerReader({ db }: Connection): Omit<LedgerTable, "append"> {
@@ -112,15 +111,17 @@ function ledgerReader({ db }: Connection): Omit<LedgerTable, "append"> {
   return {
     history: (accountId, limit) =>
       db
-        .select({ row: ledger, chargeRef: charge.ref })
+        .select({ row: ledger, refundedRef: charge.ref })
         .from(ledger)
         .leftJoin(charge, eq(charge.id, ledger.refundOf))
         .where(eq(ledger.accountId, accountId))
         .orderBy(desc(ledger.seq))
         .limit(limit)
         .all()
-        .map(({ row, chargeRef }) =>
-          Object.assign(row, { requestId: requestOf(row.kind === "charge" ? row.ref : chargeRef) }),
+        .map(({ row, refundedRef }) =>
+          Object.assign(row, {
+            requestId: requestIdOf(row.kind === "charge" ? row.ref : refundedRef),
+          }),
         ),
     findByRef: (ref) => db.select().from(ledger).where(eq(ledger.ref, ref)).get(),
     refundsOf: (chargeId) =>
@@ -128,6 +129,6 @@ function ledgerReader({ db }: Connection): Omit<LedgerTable, "append"> {
   };
 }
 
-function requestOf(ref: string | null): string | null {
+function requestIdOf(ref: string | null): string | null {
   return ref?.startsWith(CHARGE_REF) ? ref.slice(CHARGE_REF.length) : null;
 }

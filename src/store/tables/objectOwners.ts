@@ -2,23 +2,22 @@ import { and, eq, gt, sql } from "drizzle-orm";
 import { placeholders, responseOwner } from "../schema/schema.ts";
 import type { Connection } from "../sqlite.ts";
 
-/** A stored object of the provider's that an account may name again; the id only as SHA-256. */
+/** A stored object of a provider, which belongs to an account. `hash` is the SHA-256 of its id. */
 export interface OwnedObject {
   hash: Uint8Array;
   accountId: number;
   provider: string;
   expiresAt: number;
-  /** What a request that continues this response, or refers to this item, has in its prompt by that; 0: not known. */
+  /** The prompt tokens that this object adds to a request that names it; 0: unknown. */
   historyTokens: number;
 }
 
-/** Expired rows go once per so many recorded objects, and so many at a time: faster than they come. */
+/** Once for each PRUNE_EVERY records, up to PRUNED_ROWS_MAX expired rows are deleted. */
 const PRUNE_EVERY = 256;
 const PRUNED_ROWS_MAX = 512;
 
-/** Which provider made a stored object that an account may name, and what it brings into a prompt that names it. */
 export interface OwnerTable {
-  /** By the SHA-256 of the object's id; undefined for another account's, an expired or an unknown one alike. */
+  /** Finds an object by the SHA-256 of its id. Undefined if it is unknown, expired or of another account. */
   find(
     hash: Uint8Array,
     accountId: number,
@@ -44,9 +43,8 @@ export function ownerTable({ db }: Connection): OwnerTable {
 }
 
 /**
- * Records objects. One that its account has already is its own for longer, one that has expired is
- * taken over. A provider that gives an id of one account to another has lost track of what is whose:
- * such an object is nobody's until it would have expired, which a negative expiry says.
+ * Records an owner. An object of the same account gets the later expiry; an expired object gets the new owner. If a
+ * provider gives an id to two accounts, neither may use it until it would have expired: its expiry is negative then.
  */
 export function prepareRecordOwner({ db }: Connection): (object: OwnedObject, now: number) => void {
   const isExpired = sql`${responseOwner.expiresAt} BETWEEN -${sql.placeholder("now")} AND ${sql.placeholder("now")}`;

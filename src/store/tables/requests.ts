@@ -15,7 +15,7 @@ import { chargeRef } from "./ledger.ts";
 import type { AttemptRecord } from "../writer/settle.ts";
 import type { Connection } from "../sqlite.ts";
 
-/** A kept request; `key` is the key's public id. Amounts are nano-roubles. */
+/** `key` is a public id. Amounts are nano-roubles. */
 export interface RequestRow {
   id: string;
   at: number;
@@ -44,7 +44,7 @@ export interface RequestRow {
   firstByteMs: number | null;
 }
 
-/** A request, and what was given back of its charge so far. */
+/** A request with the sum of its refunds. */
 export interface ReceiptRow extends RequestRow {
   accountId: number;
   refunded: bigint;
@@ -65,14 +65,14 @@ export interface RequestTable {
   /** Newest first. */
   list(filter: RequestFilter): RequestRow[];
   find(publicId: string): ReceiptRow | undefined;
-  /** A request of this account; undefined for another's, as for one that is not there. */
+  /** Undefined if the request is unknown or of another account. */
   receipt(accountId: number, publicId: string): ReceiptRow | undefined;
   attempts(publicId: string): AttemptRecord[];
-  /** When the newest one that is not ahead of this time was admitted; undefined where there is none. */
+  /** The admission time of the newest request up to this time. */
   newestAt(nowMs: number): number | undefined;
 }
 
-/** Requests that were ended without a charge, and the sum of their holds in nano-roubles. */
+/** The interrupted requests: their number, and the sum of their holds in nano-roubles. */
 export interface Interrupted {
   count: number;
   held: bigint;
@@ -83,12 +83,12 @@ export function requestTable(connection: Connection): RequestTable {
   const find = receiptReader(connection);
   return {
     list(filter) {
-      // Only ids are put in order: of the few that are not done the index has all that this takes.
+      // Ids first: for requests that are not done, an index has all columns that this subquery needs.
       const latest = db
         .select({ id: requests.id })
         .from(requests)
-        .where(isListed(filter))
-        .orderBy(...(isOfTimeAlone(filter) ? [desc(requests.at)] : []), desc(requests.id))
+        .where(filterCondition(filter))
+        .orderBy(...(usesTimeIndex(filter) ? [desc(requests.at)] : []), desc(requests.id))
         .limit(filter.limit);
       return db
         .select(requestColumns())
@@ -128,18 +128,17 @@ export function requestTable(connection: Connection): RequestTable {
   };
 }
 
-/** Ends every request that runs. Throws what SQLite does, and none is ended then. */
+/** Sets all running requests to `interrupted`. Throws SQLite's errors; then nothing is changed. */
 export function interruptRunning({ db }: Connection): Interrupted {
-  const ended = db
+  const interrupted = db
     .update(requests)
     .set({ status: "interrupted" })
     .where(isRunning)
     .returning({ hold: requests.hold })
     .all();
-  return { count: ended.length, held: ended.reduce((sum, { hold }) => sum + hold, 0n) };
+  return { count: interrupted.length, held: interrupted.reduce((sum, { hold }) => sum + hold, 0n) };
 }
 
-/** What a request is shown by, of three tables joined. */
 function requestColumns() {
   return {
     id: requests.publicId,
@@ -193,26 +192,26 @@ function receiptReader({ db }: Connection): RequestTable["find"] {
   return (publicId) => statement().get({ publicId, ref: chargeRef(publicId) });
 }
 
-/** By the id in the requests themselves: by the name in a join, SQLite would look at every request. */
+/** A subquery, because SQLite scans all requests for a name in a join. */
 function ofAccount(name: string): SQL {
   return sql`${requests.accountId} = (SELECT ${accounts.id} FROM ${accounts} WHERE ${accounts.name} = ${name})`;
 }
 
-/** Then the index of times has them in order, and those at its end are found at once. */
-function isOfTimeAlone({ account, key, status, since, until }: RequestFilter): boolean {
+/** True if time is the most selective condition. Then the index by time finds the last rows in order. */
+function usesTimeIndex({ account, key, status, since, until }: RequestFilter): boolean {
   const isNarrowed = account !== undefined || key !== undefined || isRare(status);
   return !isNarrowed && (since !== undefined || until !== undefined);
 }
 
-/** An index has the few that are not done. */
+/** Requests that are not done are few and have an index. */
 function isRare(status: RequestStatus | undefined): boolean {
   return status !== undefined && status !== "done";
 }
 
-function isListed(filter: RequestFilter): SQL | undefined {
+function filterCondition(filter: RequestFilter): SQL | undefined {
   const { account, status, key, model, since, until } = filter;
-  // With a sign before it no index is used for it: that of an account, or of what is not done, has fewer.
-  const at = isOfTimeAlone(filter) ? sql`${requests.at}` : sql`+${requests.at}`;
+  // The sign hides the column from the planner: the index of the account, or of requests that are not done, is better.
+  const at = usesTimeIndex(filter) ? sql`${requests.at}` : sql`+${requests.at}`;
   return and(
     account === undefined ? undefined : ofAccount(account),
     key === undefined ? undefined : ofKey(key),
@@ -224,9 +223,9 @@ function isListed(filter: RequestFilter): SQL | undefined {
   );
 }
 
-/** No index has the key; those of its account are a part of all. */
+/** Keys have no index in `requests`, so the index of their account is used. */
 function ofKey(publicId: string): SQL {
-  const of = (column: SQL) =>
+  const ofKeyRow = (column: SQL) =>
     sql`(SELECT ${column} FROM ${keys} WHERE ${keys.publicId} = ${publicId})`;
-  return sql`${requests.accountId} = ${of(sql`${keys.accountId}`)} AND ${requests.keyId} = ${of(sql`${keys.id}`)}`;
+  return sql`${requests.accountId} = ${ofKeyRow(sql`${keys.accountId}`)} AND ${requests.keyId} = ${ofKeyRow(sql`${keys.id}`)}`;
 }
