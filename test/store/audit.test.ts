@@ -107,7 +107,7 @@ describe("the audit finds", () => {
     [
       "a credit said to be a debit",
       "UPDATE ledger SET kind = 'debit' WHERE account_id = 2",
-      "ledger row 2: is not what its kind may be",
+      "ledger row 2: has an amount or a ref that its kind excludes",
     ],
     [
       "amounts that leave 64 bits together",
@@ -172,12 +172,12 @@ describe("the audit finds", () => {
     [
       "an attempt that was removed",
       "DELETE FROM attempts WHERE n = 2",
-      "request req_done: attempts are not as many as it counts",
+      "request req_done: does not have as many attempts as it counts",
     ],
     [
       "attempts that were made up",
       "UPDATE requests SET attempt_count = 0 WHERE public_id = 'req_done'",
-      "request req_done: attempts are not as many as it counts",
+      "request req_done: does not have as many attempts as it counts",
     ],
     [
       "an attempt for a request that is not there",
@@ -259,7 +259,7 @@ describe("the audit finds", () => {
       "UPDATE retention SET kept_since = 0",
       `${ofOldDay}: are not the sum`,
     ],
-    ["no word of what is folded", "DELETE FROM retention", "retention: has not the one row"],
+    ["no word of what is folded", "DELETE FROM retention", "retention: does not have exactly one row"],
     [
       "a charge too many among folded ones",
       chargeMore,
@@ -288,37 +288,37 @@ describe("the audit finds", () => {
     [
       "a line that begins in another account",
       "UPDATE keys SET first_key_id = 2 WHERE public_id = 'key_next'",
-      "key key_next: its line of rotated keys",
+      "key key_next: its rotation chain",
     ],
     [
       "a refund of nothing",
       "UPDATE ledger SET refund_of = NULL WHERE amount = 295",
-      "gives back no charge of its account",
+      "refunds no charge of its account",
     ],
     [
       "a refund of a credit",
       "UPDATE ledger SET refund_of = 1 WHERE amount = 295",
-      "gives back no charge of its account",
+      "refunds no charge of its account",
     ],
     [
       "a refund of another account's charge",
       "UPDATE ledger SET account_id = 2 WHERE ref = 'req:req_part'",
-      "gives back no charge of its account",
+      "refunds no charge of its account",
     ],
     [
       "a credit that claims to be a refund",
       "UPDATE ledger SET refund_of = 3 WHERE id = 1",
-      "ledger row 1: gives back no charge",
+      "ledger row 1: refunds no charge",
     ],
     [
       "more given back than was charged",
       "UPDATE ledger SET amount = 10296 WHERE amount = 295",
-      "more was given back than it charged",
+      "more was refunded than it charged",
     ],
     [
       "refunds that leave 64 bits",
       "UPDATE ledger SET amount = 9223372036854775807 WHERE kind = 'refund'",
-      "more was given back than it charged",
+      "more was refunded than it charged",
     ],
   ])("%s", (_, statements, problem) => {
     tamper(storeFolder, ...statements.split("; "));

@@ -27,42 +27,42 @@ const CONSTRAINTS: readonly [name: string, statement: string, problem: string][]
   [
     "ledger_kind",
     "UPDATE ledger SET kind = 'gift' WHERE id = 2",
-    "ledger row 2: is not what its kind",
+    "ledger row 2: has an amount or a ref that its kind excludes",
   ],
   [
     "ledger_sign",
     "UPDATE ledger SET amount = -5 WHERE id = 2",
-    "ledger row 2: is not what its kind",
+    "ledger row 2: has an amount or a ref that its kind excludes",
   ],
   [
     "ledger_sign",
     "UPDATE ledger SET amount = 5 WHERE ref = 'req:req_done'",
-    "is not what its kind",
+    "has an amount or a ref that its kind excludes",
   ],
   [
     "ledger_charge_ref",
     "UPDATE ledger SET ref = 'req:x' WHERE id = 2",
-    "ledger row 2: is not what its kind",
+    "ledger row 2: has an amount or a ref that its kind excludes",
   ],
   [
     "ledger_charge_ref",
     "UPDATE ledger SET ref = NULL WHERE ref = 'req:req_done'",
-    "is not what its kind",
+    "has an amount or a ref that its kind excludes",
   ],
   [
     "requests_status",
     "UPDATE requests SET status = 'lost'",
-    "request req_done: is not what its status may be",
+    "request req_done: has an unknown status, or a charge that its status excludes",
   ],
   [
     "requests_unbilled",
     "UPDATE requests SET status = 'failed'",
-    "request req_done: is not what its status may be",
+    "request req_done: has an unknown status, or a charge that its status excludes",
   ],
   [
     "requests_unbilled",
     "UPDATE requests SET status = 'running'",
-    "request req_done: is not what its status may be",
+    "request req_done: has an unknown status, or a charge that its status excludes",
   ],
   [
     "requests_price",

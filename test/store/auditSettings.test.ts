@@ -10,8 +10,8 @@ const storeFolder = openBooksBefore();
 const key = "UPDATE keys SET";
 const alice = "WHERE public_id = 'key_alice'";
 const models = "key key_alice: its list of models is damaged";
-const limit = "key key_alice: has a limit or a budget that nobody can give it";
-const time = "key key_alice: has a time that is none";
+const limit = "key key_alice: has a limit or a budget out of range";
+const time = "key key_alice: has a time out of range";
 
 /** As one bit that turned over can leave it. */
 const damages: readonly (readonly [change: string, problem: string])[] = [
@@ -29,7 +29,7 @@ const damages: readonly (readonly [change: string, problem: string])[] = [
   [`${key} last_used_at = -9223372036854775808 ${alice}`, time],
   [
     "UPDATE accounts SET created_at = -1 WHERE name = 'bob'",
-    "account bob: has a time that is none",
+    "account bob: has a time out of range",
   ],
   [
     "UPDATE accounts SET disabled = 7 WHERE name = 'bob'",

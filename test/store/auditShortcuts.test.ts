@@ -95,7 +95,7 @@ describe("the audit finds", () => {
     [
       "a charge that says in another form which request it is of",
       ["UPDATE ledger SET ref = 'REQ:req_two' WHERE ref = 'req:req_two'"],
-      "ledger row 13: is not what its kind may be",
+      "ledger row 13: has an amount or a ref that its kind excludes",
     ],
     [
       "a request that was charged twice, where the index is gone that forbids it",
@@ -105,12 +105,12 @@ describe("the audit finds", () => {
     [
       "no index that forbids it to charge twice",
       ["DROP INDEX ledger_ref_unique"],
-      "every ledger.ref: may be there twice",
+      "every ledger.ref: is not unique",
     ],
     [
       "an index of that name that forbids nothing",
       ["DROP INDEX ledger_ref_unique", "CREATE INDEX ledger_ref_unique ON ledger (ref)"],
-      "every ledger.ref: may be there twice",
+      "every ledger.ref: is not unique",
     ],
     [
       "an index that forbids it for some only",
@@ -118,7 +118,7 @@ describe("the audit finds", () => {
         "DROP INDEX ledger_ref_unique",
         "CREATE UNIQUE INDEX ledger_ref_unique ON ledger (ref) WHERE id < 9",
       ],
-      "every ledger.ref: may be there twice",
+      "every ledger.ref: is not unique",
     ],
     [
       "a charge of no request, which a request that is there twice outweighs",

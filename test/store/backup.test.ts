@@ -128,7 +128,7 @@ describe("no backup is made", () => {
     ],
     [
       "of a store in which the audit finds problems",
-      "the books of the database do not add up (problems: 3, the first: key key_alice: ",
+      "the records of the database do not agree (problems: 3, the first: key key_alice: ",
       () => {
         const sqlite = new Database(storeFolder.path);
         sqlite.run("UPDATE keys SET spent = spent + 5");
@@ -174,7 +174,7 @@ describe("no backup is made", () => {
     rmSync(strange);
     const sqlite = new Database(strange);
     sqlite.run("CREATE TABLE places (url TEXT)");
-    await refuses("not a store of tollgate", file, strange);
+    await refuses("not a database of tollgate", file, strange);
     sqlite.run(`PRAGMA user_version = ${inspectStore(storeFolder.path)?.schema.known}`);
     await refuses("is missing or not the program's own", file, strange);
     sqlite.run("PRAGMA user_version = 999");

@@ -24,12 +24,12 @@ const fill = [
 describe("an inspection of a store", () => {
   test("of a small file asks all that SQLite can ask of it", () => {
     run();
-    expect(inspectStore(storeFolder.path)).toMatchObject({ isWhollyChecked: true, problems: [] });
+    expect(inspectStore(storeFolder.path)).toMatchObject({ isFullyChecked: true, problems: [] });
   });
 
   test("of a big file says that it asked less, and finds a damaged page even so", () => {
     run(...fill);
-    expect(inspectStore(storeFolder.path)).toMatchObject({ isWhollyChecked: false, problems: [] });
+    expect(inspectStore(storeFolder.path)).toMatchObject({ isFullyChecked: false, problems: [] });
     const bytes = readFileSync(storeFolder.path);
     // The chain of the big value's pages: each begins with the number of the next.
     bytes.writeUInt32BE(1, bytes.length - 100 * PAGE_BYTES);

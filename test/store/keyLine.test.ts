@@ -96,7 +96,7 @@ describe("a rotation", () => {
     rotate(storeFolder, "key_2", "key_3");
     for (const old of ["key_alice", "key_2"])
       expect(() => rotate(storeFolder, old, "key_4")).toThrow(
-        `key ${old} was rotated before, and key_3 continues it: tollgate keys rotate key_3`,
+        `key ${old} was rotated before, and key_3 replaces it: tollgate keys rotate key_3`,
       );
     set("key_3", { expiresAt: actor.at });
     expect(() => rotate(storeFolder, "key_3", "key_4")).toThrow(

@@ -102,7 +102,7 @@ describe("a refund", () => {
         ref: null,
         note: null,
       });
-    expect(() => refund("req_1")).toThrow("larger than can be kept");
+    expect(() => refund("req_1")).toThrow("larger than 64 bits can hold");
   });
 });
 

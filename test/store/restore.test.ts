@@ -226,7 +226,7 @@ describe("nothing is restored, and nothing touched,", () => {
         symlinkSync(target, file);
       },
     ],
-    ["from an empty file", "not a store of tollgate", () => truncateSync(file)],
+    ["from an empty file", "not a database of tollgate", () => truncateSync(file)],
     ["from text", "damaged or not a database", () => writeFileSync(file, "text\n".repeat(2000))],
     ["from half a backup", "damaged or not a database", () => truncateSync(file, 4096 * 12)],
     [

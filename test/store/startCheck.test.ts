@@ -65,12 +65,12 @@ describe("no gateway starts on a store of which", () => {
     [
       "an end was committed in half",
       "UPDATE requests SET status = 'running' WHERE public_id = 'req_done'",
-      "request req_done: has a charge in the ledger though nothing was to be charged",
+      "request req_done: has a charge in the ledger, but nothing was to be charged",
     ],
     [
       "a charge is not that of its request",
       "UPDATE requests SET charge = charge - 1, write_off = write_off + 1 WHERE public_id = 'req_done'",
-      "request req_done: has no charge in the ledger that fits it",
+      "request req_done: has no matching charge in the ledger",
     ],
     [
       "tokens were changed",
@@ -80,7 +80,7 @@ describe("no gateway starts on a store of which", () => {
     [
       "attempts are gone",
       "DELETE FROM attempts WHERE n = 2",
-      "attempts are not as many as it counts",
+      "does not have as many attempts as it counts",
     ],
   ])("%s", (_, statement, problem) => {
     tamper(storeFolder, statement);

@@ -62,7 +62,7 @@ function judgeDatabase(path: string, inspection: StoreInspection): Verdict {
     schema.applied < schema.known ? `${age}, the next command migrates it` : age,
     isGatewayRunning ? "a gateway is running on it" : "no gateway is running on it",
   ];
-  const check = inspection.isWhollyChecked ? "in order" : "in order by the quick check";
+  const check = inspection.isFullyChecked ? "in order" : "in order by the quick check";
   return passed(
     `${path} is ${check} (${facts.join(", ")}); \`tollgate audit\` verifies its ledger`,
   );

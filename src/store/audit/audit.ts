@@ -11,7 +11,7 @@ import {
 import { schemaProblems } from "../schema/schemaCheck.ts";
 import type { Connection } from "../sqlite.ts";
 
-/** One line each, which names the row. `notes`: what is no problem, but worth knowing. */
+/** One line for each problem, with the row. `notes` are not problems. */
 export interface AuditReport {
   accounts: number;
   requests: number;
@@ -19,28 +19,27 @@ export interface AuditReport {
   notes: string[];
 }
 
-/** `atRest`: no gateway is running on the store. `moneyOnly`: what people said of keys and accounts is not judged. */
+/** `atRest`: no gateway is running. `moneyOnly`: skips the settings of keys and accounts. */
 interface AuditOptions {
   atRest: boolean;
   moneyOnly?: boolean;
 }
 
 /**
- * Asks every rule of one snapshot of the store, its file's own integrity and its schema first. The rules share no
- * code with what writes: what the triggers and constraints promise is asked again here. Its memory
- * does not grow with the number of requests.
+ * Checks the file, the schema and all rules in one snapshot. The rules share no code with the writer, and repeat what
+ * triggers and constraints enforce. The memory does not grow with the number of requests.
  */
 export function auditStore(
   { sqlite }: Pick<Connection, "sqlite">,
   options: AuditOptions,
 ): AuditReport {
   sqlite.run(`PRAGMA cache_size = -${AUDIT_CACHE_KILOBYTES}`);
-  return auditWith(sqlite, options, () => fileProblems(sqlite));
+  return runAudit(sqlite, options, () => fileProblems(sqlite));
 }
 
 /**
- * The same in half the time, for another thread checks the file meanwhile. Where that is not in order, all is asked
- * again in its order, for what a rule may take for granted depends on it.
+ * The same audit in half the time: a Worker checks the file at the same time. If the file is damaged, the whole audit
+ * runs again in order, because the rules rely on indexes.
  */
 export async function auditStoreInParallel(
   connection: Pick<Connection, "sqlite">,
@@ -51,14 +50,14 @@ export async function auditStoreInParallel(
   const check = startIntegrityCheck(path);
   try {
     sqlite.run(`PRAGMA cache_size = -${AUDIT_CACHE_KILOBYTES}`);
-    const report = auditWith(sqlite, options, () => []);
-    return (await check.isInOrder) ? report : auditStore(connection, options);
+    const report = runAudit(sqlite, options, () => []);
+    return (await check.isIntact) ? report : auditStore(connection, options);
   } finally {
     check.end();
   }
 }
 
-function auditWith(
+function runAudit(
   sqlite: Database,
   options: AuditOptions,
   checkFile: () => readonly string[],
@@ -83,45 +82,44 @@ function auditWith(
       accounts: size("accounts"),
       requests: size("requests"),
       problems: problems.lines,
-      notes: options.atRest ? interrupted(subjects) : [],
+      notes: options.atRest ? interruptedNotes(subjects) : [],
     };
   })();
 }
 
-/** After a crash, and until the gateway starts again, its open holds stand in the store. Nothing is lost by that. */
-function interrupted(subjects: (query: string) => string[]): string[] {
+/** After a crash the holds of running requests stay until the next start. */
+function interruptedNotes(subjects: (query: string) => string[]): string[] {
   return subjects(
     `SELECT 'request ' || public_id AS subject FROM requests
     WHERE status = 'running' AND status <> 'done' LIMIT ${PROBLEMS_PER_RULE_MAX}`,
   ).map((subject) => `${subject}: interrupted, its hold is released when the gateway starts`);
 }
 
-/** One rule of the books as a question to the whole store. */
+/** One rule, as a query for the rows that break it. */
 export interface AuditCheck {
-  /** What is wrong with the rows that the query finds. */
   readonly problem: string;
-  /** Selects one text column, `subject`, for each row that breaks the rule. */
+  /** Selects a text column `subject` for each row that breaks the rule. */
   readonly query: string;
-  /** A start asks it too, of its last requests: it looks at each one by itself. */
+  /** True if it checks each request by itself. A start runs it for the last requests. */
   readonly isOfRequest?: true;
 }
 
-/** A sum that may leave 64 bits, as what somebody tampered with could, and is then a REAL: SQLite's own refuses. */
-function wideSum(column: string): string {
+/** A sum that becomes a REAL above 64 bits, which a manual change can cause. SQLite's `sum` fails there. */
+function sumWithoutFailure(column: string): string {
   return `(sum(${column} / 1000000000) * 1000000000 + sum(${column} % 1000000000))`;
 }
 
-/** A request that has to have a row in the ledger. */
+/** True for a request with a charge in the ledger. */
 const isCharged = `(r.status = 'done' OR (r.status = 'cancelled' AND r.charge > 0))`;
 
-/** Whether a column has no unique index any more: what is in an index, the file's integrity tells. */
+/** Finds a column without a unique index. The check of the file proves the content of indexes. */
 function isNotUnique(table: string, column: string): string {
   return `SELECT 'every ${table}.${column}' AS subject WHERE NOT EXISTS (
       SELECT 1 FROM pragma_index_list('${table}') AS i WHERE i."unique" AND NOT i.partial
         AND (SELECT group_concat(name) FROM pragma_index_info(i.name)) = '${column}')`;
 }
 
-/** Rules that one row, or a row and its neighbours in other tables, must keep. */
+/** Rules about one row, and its related rows in other tables. */
 export const auditChecks: readonly AuditCheck[] = [
   {
     problem: "balance is below its overdraft",
@@ -130,13 +128,13 @@ export const auditChecks: readonly AuditCheck[] = [
   {
     problem: "more is held than the account can pay",
     query: `SELECT 'account ' || a.name AS subject FROM accounts a
-      JOIN (SELECT account_id, ${wideSum("hold")} AS held FROM requests
+      JOIN (SELECT account_id, ${sumWithoutFailure("hold")} AS held FROM requests
           WHERE status = 'running' AND status <> 'done' GROUP BY account_id) r
         ON r.account_id = a.id
       WHERE a.balance + a.overdraft < r.held`,
   },
   {
-    problem: "has no charge in the ledger that fits it",
+    problem: "has no matching charge in the ledger",
     isOfRequest: true,
     query: `SELECT 'request ' || r.public_id AS subject FROM requests r
       LEFT JOIN ledger l ON l.ref = 'req:' || r.public_id
@@ -144,7 +142,7 @@ export const auditChecks: readonly AuditCheck[] = [
         AND (l.id IS NULL OR l.kind <> 'charge' OR l.amount <> -r.charge OR l.account_id <> r.account_id)`,
   },
   {
-    problem: "has a charge in the ledger though nothing was to be charged",
+    problem: "has a charge in the ledger, but nothing was to be charged",
     isOfRequest: true,
     query: `SELECT 'request ' || r.public_id AS subject FROM requests r
       JOIN ledger l ON l.ref = 'req:' || r.public_id WHERE NOT ${isCharged}`,
@@ -162,7 +160,7 @@ export const auditChecks: readonly AuditCheck[] = [
           + completion_tokens * price_output`,
   },
   {
-    problem: "is not what its status may be",
+    problem: "has an unknown status, or a charge that its status excludes",
     isOfRequest: true,
     query: `SELECT 'request ' || public_id AS subject FROM requests
       WHERE status <> 'done' AND (status NOT IN ('running', 'failed', 'cancelled', 'interrupted')
@@ -175,7 +173,7 @@ export const auditChecks: readonly AuditCheck[] = [
       LEFT JOIN keys k ON k.id = r.key_id WHERE k.account_id IS NOT r.account_id`,
   },
   {
-    problem: "attempts are not as many as it counts",
+    problem: "does not have as many attempts as it counts",
     isOfRequest: true,
     query: `SELECT 'request ' || r.public_id AS subject FROM requests r
       WHERE r.attempt_count <> (SELECT count(*) FROM attempts WHERE request_id = r.id)`,
@@ -186,22 +184,22 @@ export const auditChecks: readonly AuditCheck[] = [
       LEFT JOIN requests r ON r.id = a.request_id WHERE r.id IS NULL`,
   },
   {
-    problem: "gives back no charge of its account",
+    problem: "refunds no charge of its account",
     query: `SELECT 'ledger row ' || f.id AS subject FROM ledger f
       LEFT JOIN ledger c ON c.id = f.refund_of
       WHERE (f.kind = 'refund' OR f.refund_of IS NOT NULL)
         AND (f.kind <> 'refund' OR c.kind IS NOT 'charge' OR c.account_id <> f.account_id)`,
   },
   {
-    problem: "more was given back than it charged",
+    problem: "more was refunded than it charged",
     query: `SELECT 'ledger row ' || c.id AS subject FROM ledger c
-      JOIN (SELECT refund_of, ${wideSum("amount")} AS total FROM ledger
+      JOIN (SELECT refund_of, ${sumWithoutFailure("amount")} AS total FROM ledger
           WHERE refund_of IS NOT NULL GROUP BY refund_of) f
         ON f.refund_of = c.id
       WHERE f.total > -c.amount`,
   },
   {
-    problem: "its line of rotated keys begins with no first key of the same account",
+    problem: "its rotation chain does not begin with a first key of the same account",
     query: `SELECT 'key ' || k.public_id AS subject FROM keys k LEFT JOIN keys f ON f.id = k.first_key_id
       WHERE k.first_key_id IS NOT NULL AND (f.account_id IS NOT k.account_id OR f.first_key_id IS NOT NULL)`,
   },
@@ -209,40 +207,40 @@ export const auditChecks: readonly AuditCheck[] = [
     problem: "has spent less than nothing",
     query: `SELECT 'key ' || public_id AS subject FROM keys WHERE spent < 0`,
   },
-  { problem: "may be there twice", query: isNotUnique("ledger", "ref") },
-  { problem: "may be there twice", query: isNotUnique("requests", "public_id") },
+  { problem: "is not unique", query: isNotUnique("ledger", "ref") },
+  { problem: "is not unique", query: isNotUnique("requests", "public_id") },
   {
-    problem: "has not the one row that tells since when requests are kept",
+    problem: "does not have exactly one row",
     query: `SELECT 'retention' AS subject WHERE (SELECT count(*) FROM retention) <> 1`,
   },
 ];
 
-/** The last millisecond of the year 9999: beyond it no command takes a time, and further on none can be shown. */
+/** The last millisecond of the year 9999, the latest time that commands accept and print. */
 const TIME_MAX = 253_402_300_799_999;
 
-/** Whether a column, which may be NULL, holds no number from 0 to that. */
+/** NULL is allowed. */
 function isOutside(column: string, max: number): string {
   return `${column} NOT BETWEEN 0 AND ${max}`;
 }
 
-/** JSON is asked for its parts only where it is JSON: else SQLite ends the whole query. */
+/** A JSON function fails the whole query if the text is not JSON, so `json_valid` comes first. */
 const isNoModelList = `CASE WHEN models IS NULL THEN 0 WHEN NOT json_valid(models) THEN 1
   ELSE json_type(models) <> 'array' OR json_array_length(models) = 0
     OR EXISTS (SELECT 1 FROM json_each(models) WHERE type <> 'text') END`;
 
-/** What a person said of keys and accounts: no sum depends on it, so that nothing else finds a bit of it that turned over. */
+/** Settings of keys and accounts. No sum depends on them, so no other rule finds a damaged one. */
 export const settingsChecks: readonly AuditCheck[] = [
   {
     problem: "its list of models is damaged",
     query: `SELECT 'key ' || public_id AS subject FROM keys WHERE ${isNoModelList}`,
   },
   {
-    problem: "has a limit or a budget that nobody can give it",
+    problem: "has a limit or a budget out of range",
     query: `SELECT 'key ' || public_id AS subject FROM keys WHERE budget < 0
       OR ${["requests_per_minute", "tokens_per_minute", "concurrent_requests"].map((limit) => isOutside(limit, Number.MAX_SAFE_INTEGER)).join(" OR ")}`,
   },
   {
-    problem: "has a time that is none",
+    problem: "has a time out of range",
     query: `SELECT 'key ' || public_id AS subject FROM keys
       WHERE ${["created_at", "expires_at", "revoked_at", "last_used_at"].map((time) => isOutside(time, TIME_MAX)).join(" OR ")}
       UNION ALL SELECT 'account ' || name FROM accounts WHERE ${isOutside("created_at", TIME_MAX)}`,

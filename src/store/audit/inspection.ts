@@ -6,50 +6,54 @@ import { fileProblems, PROBLEMS_PER_RULE_MAX } from "./integrity.ts";
 import { isGatewayRunning } from "../lock.ts";
 import { requireSupportedSchema, type SchemaVersion } from "../schema/migrations.ts";
 import { schemaProblems } from "../schema/schemaCheck.ts";
-import { setUntrustedFilePragmas, toStoreError, refuseOrphanedWal, StoreError } from "../sqlite.ts";
+import {
+  setUntrustedFilePragmas,
+  toStoreError,
+  refuseOrphanedWal,
+  StoreError,
+  notFileMessage,
+  setBusyTimeout,
+} from "../sqlite.ts";
 
-/** What can be told of a store's file without changing it. */
+/** What `doctor` reads from a database. */
 export interface StoreInspection {
   readonly schema: SchemaVersion;
   readonly isGatewayRunning: boolean;
-  /** Without its write-ahead log. */
+  /** The size without the WAL. */
   readonly bytes: number;
-  /** What SQLite finds wrong with the file, a line each; at most a hundred. */
+  /** The problems that SQLite finds in the file, at most a hundred. */
   readonly problems: readonly string[];
-  /** What its schema lacks or has otherwise than that of its version, a line each. */
+  /** The differences from the schema of its version. */
   readonly schemaProblems: readonly string[];
-  /** Keys and accounts with settings that are none, a line each; asked of this version's schema only. */
+  /** Damaged settings of keys and accounts. Empty for another version's schema. */
   readonly settingsProblems: readonly string[];
-  /** False where the file is so big that only the quicker of SQLite's checks was made. */
-  readonly isWhollyChecked: boolean;
-  /** When the last booking or request came into the books, whichever is later; undefined: there is none. */
+  /** False if the file is so large that only SQLite's quick check ran. */
+  readonly isFullyChecked: boolean;
+  /** The later time of the last ledger row and the last request. */
   readonly lastEntryMs: number | undefined;
 }
 
-/** SQLite's whole check looks each row up in each index, 7 s for 240 MB in bad order; its quick one takes 0.4 s. */
-const WHOLE_CHECK_BYTES_MAX = 32 * 1024 * 1024;
-const BUSY_TIMEOUT_MS = 1000;
+/** SQLite's full check takes 7 s for 240 MB in bad order, its quick check 0.4 s. */
+const FULL_CHECK_BYTES_MAX = 32 * 1024 * 1024;
+const INSPECTION_WAIT_MS = 1000;
 
-/**
- * Inspects the store's file and changes nothing in it; undefined where there is none. A gateway may run on it
- * meanwhile. Throws StoreError.
- */
+/** Inspects a database without a change; undefined if there is none. A gateway may be running on it. Throws StoreError. */
 export function inspectStore(path: string): StoreInspection | undefined {
   let sqlite: Database | undefined;
   try {
-    // SQLite removes such a log even for who only reads.
+    // SQLite deletes an orphaned WAL even on a read-only open.
     refuseOrphanedWal(path);
     const status = statSync(path, { throwIfNoEntry: false });
     if (status === undefined) return undefined;
-    // Opening a pipe would wait for whoever writes to it.
-    if (!status.isFile()) throw new StoreError(`database is no file: ${path}; ${NAME_ANOTHER}`);
+    // Opening a pipe would wait for a writer.
+    if (!status.isFile()) throw new StoreError(notFileMessage(path));
     sqlite = new Database(path, { readonly: true });
     return inspect(sqlite, path, status.size);
   } catch (cause) {
-    const failure = toStoreError(path, cause);
-    if (failure instanceof StoreError) throw failure;
+    const error = toStoreError(path, cause);
+    if (error instanceof StoreError) throw error;
     throw new StoreError(
-      `database cannot be looked at: ${path}; run as the user of the gateway, or ${NAME_ANOTHER}`,
+      `database cannot be read: ${path}; run as the user of the gateway, or ${NAME_ANOTHER}`,
       { cause },
     );
   } finally {
@@ -58,24 +62,24 @@ export function inspectStore(path: string): StoreInspection | undefined {
 }
 
 function inspect(sqlite: Database, path: string, bytes: number): StoreInspection {
-  sqlite.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
+  setBusyTimeout(sqlite, INSPECTION_WAIT_MS);
   setUntrustedFilePragmas(sqlite);
   const schema = requireSupportedSchema(sqlite);
-  const isWhollyChecked = bytes <= WHOLE_CHECK_BYTES_MAX;
-  const problems = fileProblems(sqlite, isWhollyChecked ? "integrity_check" : "quick_check");
+  const isFullyChecked = bytes <= FULL_CHECK_BYTES_MAX;
+  const problems = fileProblems(sqlite, isFullyChecked ? "integrity_check" : "quick_check");
   const isCurrent = schema.applied === schema.known;
-  const ofSchema = schemaProblems(sqlite, isCurrent ? undefined : schema.applied);
-  // A table that is not the program's own may lack the columns that are asked for.
-  const hasTables = schema.applied > 0 && !ofSchema.some((line) => line.startsWith("table "));
+  const schemaLines = schemaProblems(sqlite, isCurrent ? undefined : schema.applied);
+  // A changed table may lack the columns of the query.
+  const hasTables = schema.applied > 0 && !schemaLines.some((line) => line.startsWith("table "));
   return {
     schema,
     isGatewayRunning: isGatewayRunning(path),
     bytes,
     problems,
-    schemaProblems: ofSchema,
+    schemaProblems: schemaLines,
     settingsProblems:
-      isCurrent && problems.length + ofSchema.length === 0 ? settingsProblems(sqlite) : [],
-    isWhollyChecked,
+      isCurrent && problems.length + schemaLines.length === 0 ? settingsProblems(sqlite) : [],
+    isFullyChecked,
     lastEntryMs: hasTables ? lastEntryMs(sqlite) : undefined,
   };
 }
@@ -89,7 +93,7 @@ function settingsProblems(sqlite: Database): readonly string[] {
   );
 }
 
-/** By their order, not by their times: a clock that was ahead for a while is forgotten with the next entry. */
+/** By row id: a clock that was ahead matters only until the next row. */
 function lastEntryMs(sqlite: Database): number | undefined {
   const last = sqlite
     .query<{ at: number | null }, []>(

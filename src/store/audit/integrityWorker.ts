@@ -3,17 +3,14 @@ import { connect } from "../sqlite.ts";
 
 declare const self: Worker;
 
-/**
- * Told the path of a file, it answers whether that is in order, beside an audit. What it cannot tell, the audit asks
- * again itself, and explains.
- */
+/** Gets the path of a database and replies whether its file is intact. After a failure the audit checks it again itself. */
 function serveCheck(): void {
   self.onmessage = ({ data }: MessageEvent<string>) => {
-    self.postMessage(isInOrder(data));
+    self.postMessage(isIntact(data));
   };
 }
 
-function isInOrder(path: string): boolean {
+function isIntact(path: string): boolean {
   try {
     const { sqlite } = connect(path, "process");
     sqlite.run(`PRAGMA cache_size = -${AUDIT_CACHE_KILOBYTES}`);
