@@ -179,7 +179,7 @@ describe("balance", () => {
     expect({ status, stderr }).toEqual({
       status: 1,
       stderr:
-        "error: the balance would be larger than can be kept: choose an amount of at most 1223372036.854775807 roubles",
+        "error: the balance would be larger than 64 bits can hold: choose an amount of at most 1223372036.854775807 roubles",
     });
   }, 20_000);
 });

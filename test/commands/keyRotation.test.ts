@@ -96,7 +96,7 @@ describe("keys rotate", () => {
     expect(await desk.run("keys", "rotate", old.id, "--grace", "0s")).toEqual({
       status: 1,
       stdout: "",
-      stderr: `error: key ${old.id} was rotated before, and ${next.id} continues it: tollgate keys rotate ${next.id}`,
+      stderr: `error: key ${old.id} was rotated before, and ${next.id} replaces it: tollgate keys rotate ${next.id}`,
     });
     expect(await desk.json("keys", "list")).toEqual(before);
     await desk.run("keys", "revoke", next.id);

@@ -51,7 +51,7 @@ describe("a gateway that starts on old requests", () => {
       null as unknown as string,
     ]);
     const refund = await desk.run("balance", "refund", "req_100");
-    expect(refund.stderr).toContain("give the money back with `tollgate balance credit alice`");
+    expect(refund.stderr).toContain("use `tollgate balance credit alice`");
     await gateway.checkBooks();
   });
 });

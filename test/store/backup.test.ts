@@ -127,7 +127,7 @@ describe("no backup is made", () => {
       },
     ],
     [
-      "of a store in which the audit finds problems",
+      "of records that do not agree",
       "the records of the database do not agree (problems: 3, the first: key key_alice: ",
       () => {
         const sqlite = new Database(storeFolder.path);

@@ -14,7 +14,7 @@ import { ledgerTable, refTakenError, SPENDABLE_MAX } from "../tables/ledger.ts";
 import { refund, type Refunded, type RefundRequest } from "./refund.ts";
 import { StoreError, type Connection } from "../sqlite.ts";
 
-/** `amount` is positive nano-roubles, whichever way it goes. */
+/** `amount` is positive nano-roubles for both kinds. */
 export interface LedgerChange {
   account: string;
   kind: "credit" | "debit";
@@ -23,45 +23,45 @@ export interface LedgerChange {
   note: string | null;
 }
 
-/** `applied` is false when the same booking stood there already. */
+/** `applied` is false if the same change was made before with this ref. */
 export interface LedgerChangeResult {
   account: AccountRow;
   applied: boolean;
 }
 
 /**
- * Every change a person makes, each one transaction that also writes the admin log, unless it was made before
- * (`applied` is false). They throw StoreError.
+ * The changes of commands. Each is one transaction with a row in the admin log, unless `applied` is false. They throw
+ * StoreError.
  */
 export interface Admin {
   createAccount(actor: Actor, name: string, overdraft: bigint): AccountRow;
   setOverdraft(actor: Actor, name: string, overdraft: bigint): AccountRow;
   setDisabled(actor: Actor, name: string, disabled: boolean): AccountRow;
-  /** Makes the account too if it is new. */
+  /** Creates the account if it does not exist. */
   createKey(
     actor: Actor,
     account: string,
     key: Omit<NewKey, "accountId">,
   ): { key: KeyRow; createdAccount: boolean };
-  /** A budget is that of all keys of its line. */
+  /** A budget applies to the whole rotation chain. */
   changeKey(actor: Actor, publicId: string, changes: KeyChanges): KeyRow;
-  /** Puts a new key in the place of one, which works for `graceMs` more. */
+  /** Replaces a key by a new one. The old key works for another `graceMs`. */
   rotateKey(
     actor: Actor,
     publicId: string,
     rotation: { successor: Successor; graceMs: number },
   ): Rotated;
-  /** `applied` is false when it was revoked before. */
+  /** `applied` is false if it was revoked before. */
   revokeKey(actor: Actor, publicId: string): { key: KeyRow; applied: boolean };
-  changeBalance(actor: Actor, booking: LedgerChange): LedgerChangeResult;
-  /** Gives back what a request was charged, or a part of it. */
-  refund(actor: Actor, refunding: RefundRequest): Refunded;
+  changeBalance(actor: Actor, ledgerChange: LedgerChange): LedgerChangeResult;
+  /** Refunds a charge in full or in part. */
+  refund(actor: Actor, refundRequest: RefundRequest): Refunded;
 }
 
 export function admin(connection: Connection): Admin {
   const accounts = accountTable(connection);
   const keys = keyTable(connection);
-  const change = changer(connection);
+  const change = prepareChange(connection);
   return {
     createAccount: (actor, name, overdraft) =>
       change(actor, { command: "accounts create", subject: name }, () => {
@@ -115,15 +115,24 @@ export function admin(connection: Connection): Admin {
         const applied = keys.revoke(keys.findOrThrow(publicId).id, actor.at);
         return { result: { key: keys.findOrThrow(publicId), applied }, detail: null, applied };
       }),
-    changeBalance: (actor, booking) =>
-      change(actor, { command: `balance ${booking.kind}`, subject: booking.account }, () => {
-        const result = book(connection, actor, accounts.findOrThrow(booking.account), booking);
-        return { result, detail: bookingDetail(booking), applied: result.applied };
-      }),
-    refund: (actor, refunding) =>
-      change(actor, { command: "balance refund", subject: refunding.request }, () => {
-        const result = refund(connection, actor, refunding);
-        const detail = bookingDetail({ amount: result.amount, ref: refunding.ref });
+    changeBalance: (actor, ledgerChange) =>
+      change(
+        actor,
+        { command: `balance ${ledgerChange.kind}`, subject: ledgerChange.account },
+        () => {
+          const result = changeBalance(
+            connection,
+            actor,
+            accounts.findOrThrow(ledgerChange.account),
+            ledgerChange,
+          );
+          return { result, detail: ledgerDetail(ledgerChange), applied: result.applied };
+        },
+      ),
+    refund: (actor, refundRequest) =>
+      change(actor, { command: "balance refund", subject: refundRequest.request }, () => {
+        const result = refund(connection, actor, refundRequest);
+        const detail = ledgerDetail({ amount: result.amount, ref: refundRequest.ref });
         return { result, detail, applied: result.applied };
       }),
   };
@@ -139,7 +148,7 @@ function refuseOverdraft(account: AccountRow, overdraft: bigint): void {
   const most = SPENDABLE_MAX - account.balance;
   if (overdraft > account.overdraft && overdraft > most) {
     throw new StoreError(
-      `the balance of ${name} with that overdraft would be larger than can be kept: choose one of at most ${formatRoubles(most)} roubles`,
+      `the balance of ${name} with that overdraft would be larger than 64 bits can hold: choose an overdraft of at most ${formatRoubles(most)} roubles`,
     );
   }
 }
@@ -148,34 +157,36 @@ function overdraftDetail(overdraft: bigint): string {
   return `overdraft ${formatRoubles(overdraft)}`;
 }
 
-/** What the log keeps of a booking; the note stands in the ledger. */
-function bookingDetail({ amount, ref }: Pick<LedgerChange, "amount" | "ref">): string {
+/** For the admin log. The note is in the ledger. */
+function ledgerDetail({ amount, ref }: Pick<LedgerChange, "amount" | "ref">): string {
   return ref === null ? formatRoubles(amount) : `${formatRoubles(amount)} ref ${ref}`;
 }
 
-function book(
+function changeBalance(
   connection: Connection,
   actor: Actor,
   account: AccountRow,
-  booking: LedgerChange,
+  ledgerChange: LedgerChange,
 ): LedgerChangeResult {
   const ledger = ledgerTable(connection);
-  const amount = booking.kind === "debit" ? -booking.amount : booking.amount;
-  if (booking.ref !== null) {
-    const before = ledger.findByRef(booking.ref);
+  const amount = ledgerChange.kind === "debit" ? -ledgerChange.amount : ledgerChange.amount;
+  if (ledgerChange.ref !== null) {
+    const before = ledger.findByRef(ledgerChange.ref);
     if (before) {
       const isSame =
-        before.accountId === account.id && before.kind === booking.kind && before.amount === amount;
+        before.accountId === account.id &&
+        before.kind === ledgerChange.kind &&
+        before.amount === amount;
       if (!isSame) throw refTakenError(before);
       return { account, applied: false };
     }
   }
-  if (booking.kind === "debit" && booking.amount > available(account)) {
+  if (ledgerChange.kind === "debit" && ledgerChange.amount > available(account)) {
     throw new StoreError(
-      `account ${JSON.stringify(account.name)} has ${formatRoubles(available(account))} roubles available, less than ${formatRoubles(booking.amount)}`,
+      `account ${JSON.stringify(account.name)} has ${formatRoubles(available(account))} roubles available, less than ${formatRoubles(ledgerChange.amount)}`,
     );
   }
-  const { kind, ref, note } = booking;
+  const { kind, ref, note } = ledgerChange;
   const balance = ledger.append({
     accountId: account.id,
     kind,
@@ -189,7 +200,7 @@ function book(
   return { account: { ...account, balance }, applied: true };
 }
 
-/** What a change made; `detail` is what the admin log keeps of it, unless `applied` is false. */
+/** The result of a change, and its detail for the admin log. */
 interface Changed<T> {
   result: T;
   detail: string | null;
@@ -198,11 +209,11 @@ interface Changed<T> {
 
 type Change = <T>(
   actor: Actor,
-  named: { command: string; subject: string },
+  logged: { command: string; subject: string },
   work: () => Changed<T>,
 ) => T;
 
-function changer({ db, sqlite }: Connection): Change {
+function prepareChange({ db, sqlite }: Connection): Change {
   return ({ at, name }, { command, subject }, work) =>
     sqlite
       .transaction(() => {

@@ -4,32 +4,30 @@ import type { Actor } from "../schema/schema.ts";
 import type { KeyChanges, KeyRow, KeyTable, NewKey } from "../tables/keys.ts";
 import { StoreError } from "../sqlite.ts";
 
-/** What a new key cannot take over from the one that it replaces. */
+/** What a new key does not inherit from the key that it replaces. */
 export type Successor = Pick<NewKey, "publicId" | "hash" | "prefix">;
 
-/** `key` is the new one; the old one works until `replacedUntil`, which may be now. */
+/** `key` is the new key. The old key works until `replacedUntil`, which may be now. */
 export interface Rotated {
   key: KeyRow;
   replacedUntil: number;
 }
 
 /**
- * Changes settings of a key. Keys that rotations put in each other's place are a line, which has one budget:
- * set on any of them it is that of all, and what they spent together counts against it. The caller holds the
- * transaction. Throws StoreError; also for a revoked key, since nothing would come of it.
+ * Changes settings of a key. A budget applies to its whole rotation chain, with all that the chain spent. Runs in the
+ * caller's transaction. Throws StoreError, also for a revoked key.
  */
 export function changeKey(keys: KeyTable, publicId: string, changes: KeyChanges): KeyRow {
   const key = keys.findOrThrow(publicId);
-  if (key.revokedAt !== null) throw new StoreError(`key ${revoked(key)}`);
+  if (key.revokedAt !== null) throw new StoreError(`key ${revokedMessage(key)}`);
   keys.change(key, changes);
   return keys.findOrThrow(publicId);
 }
 
 /**
- * Continues a key in a new one with the same settings and, if it has one, the same end. Both are of one line:
- * they spend one budget, and what was spent is carried over. The old one works for `graceMs` more, but not
- * longer than it would have. Only the newest key of a line is rotated, for if two continued one, there would be
- * two where one was meant. The caller holds the transaction. Throws StoreError, which says what to do instead.
+ * Replaces a key by a new one with the same settings and expiry, in the same rotation chain. The old key works for
+ * another `graceMs`, but not after its own expiry. Only the newest key of a chain can be rotated, so that a chain has
+ * one current key. Runs in the caller's transaction. Throws StoreError.
  */
 export function rotateKey(
   keys: KeyTable,
@@ -60,10 +58,10 @@ export function rotateKey(
   return { key: keys.findOrThrow(successor.publicId), replacedUntil };
 }
 
-/** What the admin log keeps of a change, in the words of the command line. */
+/** For the admin log, with the names of the command line options. */
 export function changesDetail(changes: KeyChanges): string {
   const { expiresAt, budget } = changes;
-  const told = {
+  const options = {
     label: changes.label,
     expires: expiresAt && isoTime(expiresAt),
     rpm: changes.requestsPerMinute,
@@ -72,13 +70,12 @@ export function changesDetail(changes: KeyChanges): string {
     models: changes.models && changes.models.join(","),
     budget: budget && formatRoubles(budget),
   };
-  return Object.entries(told)
+  return Object.entries(options)
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => `${name} ${String(value ?? "none")}`)
     .join(", ");
 }
 
-/** The same of a rotation. */
 export function rotationDetail({ key, replacedUntil }: Rotated): string {
   return `to ${key.publicId}, grace until ${isoTime(replacedUntil)}`;
 }
@@ -87,11 +84,11 @@ function refuseRotation(key: KeyRow, newest: KeyRow, now: number): void {
   if (newest.id !== key.id) {
     throw new StoreError(
       newest.revokedAt === null
-        ? `key ${key.publicId} was rotated before, and ${newest.publicId} continues it: tollgate keys rotate ${newest.publicId}`
-        : `key ${key.publicId} was rotated before, and ${revoked(newest)}`,
+        ? `key ${key.publicId} was rotated before, and ${newest.publicId} replaces it: tollgate keys rotate ${newest.publicId}`
+        : `key ${key.publicId} was rotated before, and ${revokedMessage(newest)}`,
     );
   }
-  if (key.revokedAt !== null) throw new StoreError(`key ${revoked(key)}`);
+  if (key.revokedAt !== null) throw new StoreError(`key ${revokedMessage(key)}`);
   if (key.expiresAt !== null && key.expiresAt <= now) {
     throw new StoreError(
       `key ${key.publicId} is expired: tollgate keys set ${key.publicId} --expires 30d lets it live again, then rotate it`,
@@ -99,6 +96,6 @@ function refuseRotation(key: KeyRow, newest: KeyRow, now: number): void {
   }
 }
 
-function revoked({ publicId, account }: KeyRow): string {
+function revokedMessage({ publicId, account }: KeyRow): string {
   return `${publicId} is revoked for ever: tollgate keys create --account ${account} issues another`;
 }

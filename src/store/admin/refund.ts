@@ -5,7 +5,7 @@ import { chargeRef, ledgerTable, refTakenError, type LedgerRow } from "../tables
 import { requestTable } from "../tables/requests.ts";
 import { StoreError, type Connection } from "../sqlite.ts";
 
-/** `request` is its public id. `amount` is positive nano-roubles; null: all that is left of the charge. */
+/** `request` is a public id. `amount` is positive nano-roubles; null: the rest of the charge. */
 export interface RefundRequest {
   request: string;
   amount: bigint | null;
@@ -13,7 +13,7 @@ export interface RefundRequest {
   note: string | null;
 }
 
-/** `applied` is false when the same refund stood there already. */
+/** `applied` is false if the same refund was made before with this ref. */
 export interface Refunded {
   account: AccountRow;
   amount: bigint;
@@ -21,21 +21,24 @@ export interface Refunded {
 }
 
 /**
- * Gives back what a request was charged, or a part of it, and never more in sum. A trigger lowers what
- * its key has spent: for a key that came by a rotation, what its whole line has. The caller holds the
- * transaction. Throws StoreError, which says what to do.
+ * Refunds a charge in full or in part, and never more than the charge in total. A trigger lowers the spending of the
+ * key's rotation chain. Runs in the caller's transaction. Throws StoreError.
  */
-export function refund(connection: Connection, actor: Actor, refunding: RefundRequest): Refunded {
+export function refund(
+  connection: Connection,
+  actor: Actor,
+  refundRequest: RefundRequest,
+): Refunded {
   const ledger = ledgerTable(connection);
-  const { request, ref, note } = refunding;
+  const { request, ref, note } = refundRequest;
   const earlier = ref === null ? undefined : ledger.findByRef(ref);
   const charge = ledger.findByRef(chargeRef(request));
-  if (!charge) throw earlier ? refTakenError(earlier) : notCharged(connection, request);
+  if (!charge) throw earlier ? refTakenError(earlier) : notChargedError(connection, request);
   const refunds = ledger.refundsOf(charge.id);
   const accountNow = (): AccountRow => accountTable(connection).findById(charge.accountId);
   if (earlier) {
-    // "All" was then what the refunds before it had left.
-    const leftThen = leftOf(
+    // "The rest" means the rest at that time.
+    const restThen = restOf(
       charge,
       refunds.slice(
         0,
@@ -43,13 +46,13 @@ export function refund(connection: Connection, actor: Actor, refunding: RefundRe
       ),
     );
     const isSame =
-      earlier.refundOf === charge.id && earlier.amount === (refunding.amount ?? leftThen);
+      earlier.refundOf === charge.id && earlier.amount === (refundRequest.amount ?? restThen);
     if (!isSame) throw refTakenError(earlier);
     return { account: accountNow(), amount: earlier.amount, applied: false };
   }
-  const left = leftOf(charge, refunds);
-  const amount = refunding.amount ?? left;
-  refuseTooMuch(request, { charge, left, amount });
+  const rest = restOf(charge, refunds);
+  const amount = refundRequest.amount ?? rest;
+  refuseTooMuch(request, { charge, rest, amount });
   refuseFolded(connection, request, accountNow().name);
   ledger.append({
     accountId: charge.accountId,
@@ -64,11 +67,11 @@ export function refund(connection: Connection, actor: Actor, refunding: RefundRe
   return { account: accountNow(), amount, applied: true };
 }
 
-function leftOf(charge: LedgerRow, refunds: readonly LedgerRow[]): bigint {
-  return refunds.reduce((left, { amount }) => left - amount, -charge.amount);
+function restOf(charge: LedgerRow, refunds: readonly LedgerRow[]): bigint {
+  return refunds.reduce((rest, { amount }) => rest - amount, -charge.amount);
 }
 
-function notCharged(connection: Connection, request: string): StoreError {
+function notChargedError(connection: Connection, request: string): StoreError {
   const row = requestTable(connection).find(request);
   const id = JSON.stringify(request);
   if (!row) {
@@ -78,33 +81,33 @@ function notCharged(connection: Connection, request: string): StoreError {
   }
   return new StoreError(
     row.status === "running"
-      ? `request ${id} is still running and not charged yet: refund it when it has ended`
-      : `request ${id} was not charged (it is ${row.status}): there is nothing to give back`,
+      ? `request ${id} is still running and not charged yet: refund it when it is settled`
+      : `request ${id} was not charged (it is ${row.status}): there is nothing to refund`,
   );
 }
 
 function refuseTooMuch(
   request: string,
-  { charge, left, amount }: { charge: LedgerRow; left: bigint; amount: bigint },
+  { charge, rest, amount }: { charge: LedgerRow; rest: bigint; amount: bigint },
 ): void {
   const id = JSON.stringify(request);
   if (charge.amount === 0n) {
-    throw new StoreError(`request ${id} cost nothing: there is nothing to give back`);
+    throw new StoreError(`request ${id} cost nothing: there is nothing to refund`);
   }
-  if (left === 0n) {
+  if (rest === 0n) {
     throw new StoreError(`all of the charge of request ${id} was refunded before`);
   }
-  if (amount > left) {
+  if (amount > rest) {
     throw new StoreError(
-      `request ${id} has ${formatRoubles(left)} roubles of its charge left, less than ${formatRoubles(amount)}`,
+      `request ${id} has ${formatRoubles(rest)} roubles of its charge left, less than ${formatRoubles(amount)}`,
     );
   }
 }
 
-/** Which key spent it, and on which day, is only known as long as the request is kept. */
+/** Only the row of the request tells the key and the day of the charge. */
 function refuseFolded(connection: Connection, request: string, account: string): void {
   if (requestTable(connection).find(request)) return;
   throw new StoreError(
-    `request ${JSON.stringify(request)} is older than [database] keep_requests keeps: give the money back with \`tollgate balance credit ${account}\``,
+    `request ${JSON.stringify(request)} is older than [database] keep_requests keeps: use \`tollgate balance credit ${account}\``,
   );
 }

@@ -4,7 +4,7 @@ import { copyBackup, copyDatabase } from "./verifiedCopy.ts";
 
 declare const self: Worker;
 
-/** Makes one verified copy. It takes seconds, in which the main thread hears of signals. */
+/** Makes one verified copy. The main thread handles signals meanwhile. */
 function serveCopy(): void {
   self.onmessage = ({ data }: MessageEvent<CopyOrder>) => {
     self.postMessage(replyTo(data));
@@ -19,7 +19,7 @@ function replyTo(order: CopyOrder): CopyReply {
     return { ok: true, copy };
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
-    return { ok: false, message, isExplained: error instanceof StoreError };
+    return { ok: false, message, isStoreError: error instanceof StoreError };
   }
 }
 

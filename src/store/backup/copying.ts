@@ -1,4 +1,4 @@
-import { closeSync, fsyncSync, openSync, rmSync, lstatSync, readdirSync, readSync } from "node:fs";
+import { closeSync, fsyncSync, lstatSync, openSync, readdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { systemRandom } from "../../lib/random.ts";
 import type { Actor } from "../schema/schema.ts";
@@ -8,27 +8,26 @@ import { migrationTrialPath, type VerifiedCopy } from "./verifiedCopy.ts";
 import { startWorker } from "../workers.ts";
 import { systemClock } from "../../lib/clock.ts";
 
-/** What the Worker is told: `snapshot` takes a store that is in use, `copyBackup` a backup. */
+/** The message to the Worker: to copy a database that is in use, or a backup. */
 export type CopyOrder =
   | { kind: "snapshot"; from: string; to: string }
   | { kind: "copyBackup"; from: string; to: string; actor: Actor };
 
 export type CopyReply =
   | { ok: true; copy: VerifiedCopy }
-  | { ok: false; message: string; isExplained: boolean };
+  | { ok: false; message: string; isStoreError: boolean };
 
-/** The names that come of it are known again in `abandonedCopies.ts`. */
 const NAME_BYTES = 6;
 
-/** A name beside `file` that nothing has yet. */
+/** A random name beside `file`. PARTIAL_NAME matches it. */
 export function partialName(file: string): string {
   return `${file}.${Buffer.from(systemRandom.bytes(NAME_BYTES)).toString("hex")}.partial`;
 }
 
 /**
- * Makes the file `order.to`, from its first byte its owner's alone, and a verified copy in it that is on the
- * disk when this resolves. When it rejects, also because `stopped` resolved, it is gone. What killed copies left in
- * that folder is removed first. Rejects with StoreError.
+ * Writes a verified copy to the new file `order.to`, which only its owner can read. It is on the disk when this
+ * resolves, and removed when this rejects or `stopped` resolves. Removes abandoned copies in that folder first. Rejects
+ * with StoreError.
  */
 export async function makeCopy(order: CopyOrder, stopped: Promise<void>): Promise<VerifiedCopy> {
   removeAbandonedCopies(dirname(order.to));
@@ -50,18 +49,18 @@ function removeAbandonedCopies(folder: string): void {
     try {
       discardCopy(copy);
     } catch {
-      // It stays, and is no reason to make no copy.
+      // It must not prevent the new copy.
     }
   }
 }
 
-/** Removes a copy, and whatever lies beside it. */
+/** Removes a copy and the files beside it. */
 export function discardCopy(copy: string): void {
   for (const path of [copy, migrationTrialPath(copy)])
     for (const suffix of ["", ...SIDE_SUFFIXES]) rmSync(path + suffix, { force: true });
 }
 
-/** Puts what was written to a file, or which names a folder holds, on the disk. */
+/** Syncs a file, or the names in a folder, to the disk. */
 export function syncPath(path: string): void {
   const descriptor = openSync(path, "r");
   try {
@@ -83,53 +82,34 @@ async function runWorker(order: CopyOrder, stopped: Promise<void>): Promise<Veri
   try {
     const reply = await Promise.race([promise, stop]);
     if (reply.ok) return reply.copy;
-    throw reply.isExplained ? new StoreError(reply.message) : new Error(reply.message);
+    throw reply.isStoreError ? new StoreError(reply.message) : new Error(reply.message);
   } finally {
     worker.terminate();
   }
 }
 
-const LEFT_NAME = /\.[0-9a-f]{12}\.partial$/;
-/** The largest store is copied and verified within minutes, and was just written to until then. */
-const LEFT_AFTER_MS = 12 * 3_600_000;
-/** https://www.sqlite.org/fileformat2.html#magic_header_string */
-const HEADER = "SQLite format 3\0";
-/** It may be written last: until then there are zeros. */
-const HEADERS = [HEADER, "\0".repeat(HEADER.length)];
+const PARTIAL_NAME = /\.[0-9a-f]{12}\.partial$/;
+/** Copying and verifying the largest database takes minutes, and writes to the file until the end. */
+const ABANDONED_AFTER_MS = 12 * 3_600_000;
 
-/**
- * The copies of a store in a folder that no process can be at any more: one that was killed cannot remove what it had
- * begun. What is not surely such a file is none of them. Never throws.
- */
+/** Partial copies of killed processes in a folder. Never throws. */
 function abandonedCopies(folder: string): string[] {
   try {
     return readdirSync(folder)
-      .filter((name) => LEFT_NAME.test(name))
+      .filter((name) => PARTIAL_NAME.test(name))
       .map((name) => join(folder, name))
-      .filter(isLeft);
+      .filter(isAbandoned);
   } catch {
-    // Whoever cannot read the folder, or what lies there, learns that from the copy itself.
     return [];
   }
 }
 
-function isLeft(path: string): boolean {
+function isAbandoned(path: string): boolean {
   const status = lstatSync(path, { throwIfNoEntry: false });
   return (
     status?.isFile() === true &&
     status.uid === process.getuid?.() &&
     (status.mode & 0o777) === OWNER_ONLY &&
-    systemClock.epochMs() - status.mtimeMs > LEFT_AFTER_MS &&
-    (status.size === 0 || HEADERS.includes(firstBytes(path)))
+    systemClock.epochMs() - status.mtimeMs > ABANDONED_AFTER_MS
   );
-}
-
-function firstBytes(path: string): string {
-  const file = openSync(path, "r");
-  try {
-    const bytes = Buffer.alloc(HEADER.length);
-    return bytes.toString("latin1", 0, readSync(file, bytes));
-  } finally {
-    closeSync(file);
-  }
 }

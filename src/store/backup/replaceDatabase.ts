@@ -13,28 +13,28 @@ import {
 import { findOrphanedWal, WAL_SUFFIXES, OWNER_ONLY, SIDE_SUFFIXES } from "../databaseFile.ts";
 import { fileErrorReason } from "../../lib/systemError.ts";
 
-/** A database that no other program can open as long as this is held. */
+/** A database that no other process can open until the release. */
 export interface HeldDatabase {
-  /** Undefined where there is no database, or one that cannot be read. */
+  /** Undefined if there is no database, or a damaged one. */
   readonly sqlite: Database | undefined;
   release(): void;
 }
 
-const HOLD_PAUSE_MS = 20;
+const LOCK_POLL_MS = 20;
 
 /**
- * Takes the database for this process alone, waits `waitMs` for commands that are at it, and brings all that was
- * committed into its one file. One that is damaged is left as it is: nobody can open it. Throws StoreError.
+ * Locks the database exclusively and moves all commits into its one file. Waits up to `waitMs` for other commands. A
+ * damaged database is not locked: no process can open it. Throws StoreError.
  */
 export function holdDatabase(path: string, waitMs: number): HeldDatabase {
   const nothing = { sqlite: undefined, release() {} };
-  // Nobody can open an absent one to which there is a log, and opening it here would remove the log.
+  // Opening the database here would delete an orphaned WAL. No other process opens it either.
   if (!existsSync(path) || findOrphanedWal(path) !== undefined) return nothing;
   let connection: Connection | undefined;
   try {
     connection = connect(path, "power");
     const { sqlite } = connection;
-    takeWhole(sqlite, path, waitMs);
+    waitForExclusiveLock(sqlite, path, waitMs);
     return {
       sqlite,
       release() {
@@ -49,23 +49,23 @@ export function holdDatabase(path: string, waitMs: number): HeldDatabase {
   }
 }
 
-function takeWhole(sqlite: Database, path: string, waitMs: number): void {
-  sqlite.run(`PRAGMA busy_timeout = ${HOLD_PAUSE_MS}`);
+function waitForExclusiveLock(sqlite: Database, path: string, waitMs: number): void {
+  sqlite.run(`PRAGMA busy_timeout = ${LOCK_POLL_MS}`);
   const deadlineMs = performance.now() + waitMs;
-  while (!isTaken(sqlite)) {
+  while (!tryExclusiveLock(sqlite)) {
     if (performance.now() > deadlineMs)
       throw new StoreError(
         `database is in use by another program: ${path}; try again when it ended`,
       );
-    Bun.sleepSync(HOLD_PAUSE_MS);
+    Bun.sleepSync(LOCK_POLL_MS);
   }
 }
 
 /**
- * Leaving the mode of a WAL takes being the only one; in the other mode the exclusive lock keeps out also who
- * would only read. Between the two another program may have come and gone back to a WAL.
+ * SQLite leaves WAL mode only if no other connection is open. In `delete` mode an exclusive lock also excludes readers.
+ * Another process may switch back to WAL between the two steps, so the mode is read again.
  */
-function isTaken(sqlite: Database): boolean {
+function tryExclusiveLock(sqlite: Database): boolean {
   try {
     if (journalMode(sqlite, "delete") !== "delete") return false;
     sqlite.run("BEGIN EXCLUSIVE");
@@ -77,39 +77,38 @@ function isTaken(sqlite: Database): boolean {
   return false;
 }
 
-/** A disk that has no room says nothing of the database that is on it. */
 function isDamage(error: unknown): boolean {
   const fault = sqliteFault(error);
   return fault === "damaged" || fault === "io";
 }
 
 /**
- * Puts `copy` in the place of `target`, which is held, or absent, or damaged; what was there gets the name `kept`, and the
- * log of a damaged one the name that goes with it. Yields behind each step what it did. A process that ends
- * there, or a power cut, leaves in its place the old one or the new one, and never the new one with the
- * log of the old one, which SQLite would play into it. Throws StoreError, with the old one in its place.
+ * Replaces `target`, which is held, absent or damaged, by `copy`. The old database, with the WAL of a damaged one, stays
+ * under the name `kept`. Yields after each step, for tests. A crash or a power cut after any step leaves the old or the
+ * new database, and never the new one with the old WAL, which SQLite would apply to it. Throws StoreError; the old
+ * database stays then.
  */
-export function* replaceDatabase(place: {
+export function* replaceDatabase(paths: {
   target: string;
   copy: string;
   kept: string;
 }): Generator<string, void> {
-  const { target, copy, kept } = place;
+  const { target, copy, kept } = paths;
   const folder = dirname(target);
-  keep(target, kept);
+  linkKept(target, kept);
   syncPath(folder);
-  yield "the old one has a second name";
+  yield "the old database has a second name";
   for (const suffix of SIDE_SUFFIXES) rmSync(target + suffix, { force: true });
   syncPath(folder);
-  yield "it has no log";
+  yield "the old WAL is removed";
   withStoreErrors(`cannot replace ${target}`, () => renameSync(copy, target));
   syncPath(folder);
-  yield "the new one is in its place";
+  yield "the new database is in place";
   if (existsSync(kept)) chmodSync(kept, OWNER_ONLY);
 }
 
-/** By links: at no moment is there no database, for which a gateway would make an empty one. */
-function keep(target: string, kept: string): void {
+/** By links, so that the database always exists: a gateway would create an empty one. */
+function linkKept(target: string, kept: string): void {
   const made: string[] = [];
   try {
     for (const suffix of [...WAL_SUFFIXES, ""]) {

@@ -15,18 +15,17 @@ import { takeInstanceLock } from "../lock.ts";
 import { withStoreErrors, StoreError, connectReadOnly, sqliteFault } from "../sqlite.ts";
 import { holdDatabase, replaceDatabase } from "./replaceDatabase.ts";
 
-/** How long commands that are at the database have to come to their end. */
+/** How long a restore waits for other commands. */
 const COMMANDS_WAIT_MS = 5000;
 
-/** What became of it. */
 export interface Restored {
   accounts: number;
   requests: number;
-  /** Where the database that was there before lies now, or its log, if that alone was there; undefined where there was none. */
+  /** The new path of the old database, or of its orphaned WAL; undefined if there was none. */
   kept: string | undefined;
-  /** What only the kept one has; undefined where that cannot be told. */
+  /** Rows that only the old database has; undefined if unknown. */
   newer: NewerRows | undefined;
-  /** What did not work in the kept one any more, and does again; undefined where that cannot be told. */
+  /** Keys and accounts that work again after the restore; undefined if unknown. */
   reactivated: Reactivated | undefined;
 }
 
@@ -38,15 +37,15 @@ interface RestoreOptions {
 }
 
 /**
- * Puts the content of the backup `file` in the place of the database. It is verified before anything is touched, and
- * only read. The database that was there is kept under another name; a crash leaves either of them in its
- * place, whole. Refused while a gateway runs, which cannot start meanwhile, or another program is at the
- * database. When `stopped` resolves in time, nothing was changed. Rejects with StoreError.
+ * Replaces the database by a verified copy of the backup `file`, which is only read. The old database stays under
+ * another name. A crash leaves the old or the new database complete. Refused while a gateway or another program uses
+ * the database; a gateway cannot start meanwhile. If `stopped` resolves during the copy, nothing is changed. Rejects
+ * with StoreError.
  */
 export async function restore(options: RestoreOptions): Promise<Restored> {
   const { database, file } = options;
   const target = withStoreErrors(`cannot write ${database}`, () => resolveTarget(database));
-  withStoreErrors(`cannot read ${file}`, () => refuseFile(file, target));
+  withStoreErrors(`cannot read ${file}`, () => refuseBackupFile(file, target));
   const lock = takeInstanceLock(database);
   if (!lock)
     throw new StoreError(`a gateway is running on this database: ${target}; stop it first`);
@@ -61,18 +60,18 @@ async function restoreLocked(options: RestoreOptions, target: string): Promise<R
   const { file, database, actor, stopped } = options;
   const partial = partialName(target);
   const order = { kind: "copyBackup", from: file, to: partial, actor } as const;
-  const { accounts, requests, end } = await makeCopy(order, stopped);
+  const { accounts, requests, lastRows } = await makeCopy(order, stopped);
   try {
     for (const path of [partial, lockPath(database)]) giveToOwner(path, target);
     const held = holdDatabase(target, COMMANDS_WAIT_MS);
     try {
-      const newer = held.sqlite && rowsNewerThan(held.sqlite, end);
+      const newer = held.sqlite && rowsNewerThan(held.sqlite, lastRows);
       const reactivated = held.sqlite && reactivatedBy(partial, held.sqlite, actor.at);
       const kept = keptName(target, actor.at);
-      const found = whatIsKept(target, kept);
+      const keptPath = keptPathOf(target, kept);
       const steps = replaceDatabase({ target, copy: partial, kept });
       while (!steps.next().done);
-      return { accounts, requests, kept: found, newer, reactivated };
+      return { accounts, requests, kept: keptPath, newer, reactivated };
     } finally {
       held.release();
     }
@@ -81,7 +80,7 @@ async function restoreLocked(options: RestoreOptions, target: string): Promise<R
   }
 }
 
-/** Where the file itself lies, or will lie: a link to it stays one. */
+/** The path of the database file itself, so that a link to it stays a link. */
 function resolveTarget(database: string): string {
   if (existsSync(database)) return databaseFile(database);
   if (lstatSync(database, { throwIfNoEntry: false }))
@@ -93,49 +92,47 @@ function resolveTarget(database: string): string {
   return databaseFile(database);
 }
 
-function refuseFile(file: string, target: string): void {
+function refuseBackupFile(file: string, target: string): void {
   const status = statSync(file, { throwIfNoEntry: false });
   if (!status) throw new StoreError(`there is no file ${file}: name a backup`);
   if (!status.isFile()) throw new StoreError(`${file} is no file: name a backup`);
-  const there = statSync(target, { throwIfNoEntry: false });
-  if (there?.dev === status.dev && there.ino === status.ino)
+  const existing = statSync(target, { throwIfNoEntry: false });
+  if (existing?.dev === status.dev && existing.ino === status.ino)
     throw new StoreError(`${file} is the database itself: name a backup`);
   for (const suffix of WAL_SUFFIXES) {
     const log = file + suffix;
     if ((statSync(log, { throwIfNoEntry: false })?.size ?? 0) > 0)
       throw new StoreError(
-        `${file} is a database at work, and no backup: a part of it lies in ${log}; make one of it with \`tollgate backup\``,
+        `${file} is a database in use, and no backup: a part of its data is in ${log}; make a backup of it with \`tollgate backup\``,
       );
   }
 }
 
-/** What an administrator restores must stay readable for the user as whom the gateway runs. */
+/** If root restores, the gateway's user must be able to read the database. */
 function giveToOwner(path: string, target: string): void {
-  const isThere = existsSync(target);
-  // Only root can give a file away; of a new database everybody else is the owner.
-  if (!isThere && process.getuid?.() !== 0) return;
-  const { uid, gid } = statSync(isThere ? target : dirname(target));
+  const hasTarget = existsSync(target);
+  // Only root can change the owner.
+  if (!hasTarget && process.getuid?.() !== 0) return;
+  const { uid, gid } = statSync(hasTarget ? target : dirname(target));
   if (statSync(path).uid === uid) return;
-  withStoreErrors(`${target} belongs to the user with uid ${uid}, run this as that one`, () =>
+  withStoreErrors(`${target} belongs to the user with uid ${uid}, run this as that user`, () =>
     chownSync(path, uid, gid),
   );
 }
 
-/** Of a database that is away its log has what was committed last, and is of use again beside it. */
-function whatIsKept(target: string, kept: string): string | undefined {
+function keptPathOf(target: string, kept: string): string | undefined {
   if (findOrphanedWal(target) !== undefined) return `${kept}-wal`;
   return existsSync(target) ? kept : undefined;
 }
 
-/** To the millisecond, in UTC. */
 function keptName(target: string, atMs: number): string {
   const time = new Date(atMs).toISOString().replace(/[-:]/g, "");
   return `${target}.before-restore-${time}`;
 }
 
-/** What a restore lets in again that was shut out: keys by their public ids, and accounts by their names. */
+/** Keys (public ids) and accounts (names) that work again after a restore. */
 export interface Reactivated {
-  /** They were revoked, or had expired, as one does whose grace after a rotation is over. */
+  /** They were revoked, or had expired, also after the grace period of a rotation. */
   keys: readonly string[];
   /** They were disabled. */
   accounts: readonly string[];
@@ -148,10 +145,7 @@ const LIVE_KEY = `SELECT 1 FROM keys JOIN accounts ON accounts.id = keys.account
 const DISABLED_ACCOUNTS = "SELECT name FROM accounts WHERE disabled ORDER BY name";
 const LIVE_ACCOUNT = "SELECT 1 FROM accounts WHERE name = ?1 AND NOT disabled";
 
-/**
- * What works in the store at `copy`, to which nobody writes, and does not in the one `before`, at that time in
- * milliseconds since 1970; undefined where `before` cannot be read, or is no store.
- */
+/** Finds what does not work in `before` at the time `atMs`, and works in `copy`. Undefined if `before` cannot be read. */
 function reactivatedBy(copy: string, before: Database, atMs: number): Reactivated | undefined {
   const after = connectReadOnly(copy);
   try {

@@ -19,40 +19,39 @@ import { readSchemaVersion, migrate } from "../schema/migrations.ts";
 import { schemaProblems } from "../schema/schemaCheck.ts";
 import { errorCode } from "../../lib/systemError.ts";
 
-/** A copy of a store of which the file, the schema and the books are in order. */
+/** A copy whose file, schema and money records have no problem. */
 export interface VerifiedCopy {
   accounts: number;
   requests: number;
-  end: LastRows;
+  lastRows: LastRows;
 }
 
-/** What is verified, as a person knows it, and what to do where it is not in order. */
+/** The name of the verified file for error messages, and the advice if it has a problem. */
 interface Subject {
   readonly name: string;
   readonly advice: string;
 }
 
-const theDatabase: Subject = {
+const DATABASE_SUBJECT: Subject = {
   name: "the database",
   advice: "tollgate audit shows all of them",
 };
-const PIECE_BYTES = 1024 * 1024;
+const CHUNK_BYTES = 1024 * 1024;
 
 /**
- * Writes the store as it is at one moment into the file at `copy`, which is there and empty, and verifies it.
- * A gateway may write meanwhile: it waits for nothing, and what it commits from then on is not in the copy.
- * The store itself stays as it is, also in a schema of an earlier version. Throws StoreError.
+ * Writes a snapshot of the database into the empty file `copy` and verifies it. A gateway may write meanwhile and does
+ * not wait. Keeps the schema, also one of an earlier version. Throws StoreError.
  */
 export function copyDatabase(database: string, copy: string): VerifiedCopy {
   const age = vacuumInto(database, copy);
   if (age === "current") return verifySnapshot(copy);
-  // The rules of the audit are those of this version's schema.
-  const tracker = migrationTrialPath(copy);
-  createDatabaseFile(tracker);
-  return copyBackup(copy, tracker, undefined, theDatabase);
+  // The audit needs this version's schema, so a second copy is migrated.
+  const trial = migrationTrialPath(copy);
+  createDatabaseFile(trial);
+  return copyBackup(copy, trial, undefined, DATABASE_SUBJECT);
 }
 
-/** Where a copy of an earlier version's schema is brought to this version's to be audited. Of no further use. */
+/** A copy of an earlier version's database is migrated here for its audit, and then discarded. */
 export function migrationTrialPath(copy: string): string {
   return `${copy}.trial`;
 }
@@ -60,11 +59,11 @@ export function migrationTrialPath(copy: string): string {
 function vacuumInto(database: string, copy: string): "older" | "current" {
   const connection = connect(database, "process");
   try {
-    const age = ageOf(connection, database);
+    const age = schemaAge(connection, database);
     connection.sqlite.run("VACUUM INTO ?", [copy]);
     return age;
   } catch (error) {
-    throw explained(error, database, copy);
+    throw toCopyError(error, database, copy);
   } finally {
     connection.sqlite.close();
   }
@@ -74,18 +73,17 @@ function verifySnapshot(copy: string): VerifiedCopy {
   let sqlite: Database | undefined;
   try {
     sqlite = connectReadOnly(copy);
-    return verify(sqlite, theDatabase);
+    return verify(sqlite, DATABASE_SUBJECT);
   } catch (error) {
-    throw explained(error, copy, copy);
+    throw toCopyError(error, copy, copy);
   } finally {
     sqlite?.close();
   }
 }
 
 /**
- * Writes the backup's content into the file at `copy`, brings it to this version's schema, and verifies it. With an
- * actor the restore is entered in its admin log. The copy is one file that needs nothing beside it. The
- * backup is only read. Throws StoreError.
+ * Copies a backup into the empty file `copy`, migrates the copy and verifies it. With an actor it adds the restore to
+ * the admin log. The copy is one file without a WAL. The backup is only read. Throws StoreError.
  */
 export function copyBackup(
   backup: string,
@@ -97,8 +95,8 @@ export function copyBackup(
   let connection: Connection | undefined;
   try {
     connection = connect(copy, "power");
-    if (ageOf(connection, backup) === "older") {
-      requireNone(
+    if (schemaAge(connection, backup) === "older") {
+      refuseProblems(
         fileProblems(connection.sqlite),
         `the file of ${subject.name} is damaged`,
         subject,
@@ -107,29 +105,33 @@ export function copyBackup(
     }
     const verified = verify(connection.sqlite, subject);
     if (actor) logRestore(connection, actor, backup);
-    // Out of the mode in which a log beside the file is a part of it.
+    // Out of WAL mode, so that no WAL belongs to the copy.
     if (journalMode(connection.sqlite, "delete") !== "delete")
       throw new StoreError("the copy cannot be finished");
     return verified;
   } catch (error) {
-    throw explained(error, subject.name, copy);
+    throw toCopyError(error, subject.name, copy);
   } finally {
     connection?.sqlite.close();
   }
 }
 
 function verify(sqlite: Database, subject: Subject): VerifiedCopy {
-  requireNone(schemaProblems(sqlite), `the schema of ${subject.name} is not tollgate's`, subject);
-  // One odd setting of one key must keep nobody from a backup: the audit and the doctor name it.
+  refuseProblems(
+    schemaProblems(sqlite),
+    `the schema of ${subject.name} is not tollgate's`,
+    subject,
+  );
+  // A damaged setting does not prevent a backup. `audit` and `doctor` report it.
   const { problems, accounts, requests } = auditStore(
     { sqlite },
     { atRest: false, moneyOnly: true },
   );
-  requireNone(problems, `the books of ${subject.name} do not add up`, subject);
-  return { accounts, requests, end: lastRows(sqlite) };
+  refuseProblems(problems, `the records of ${subject.name} do not agree`, subject);
+  return { accounts, requests, lastRows: lastRows(sqlite) };
 }
 
-function requireNone(problems: readonly string[], verdict: string, { advice }: Subject): void {
+function refuseProblems(problems: readonly string[], verdict: string, { advice }: Subject): void {
   const [first] = problems;
   if (first === undefined) return;
   throw new StoreError(`${verdict} (problems: ${problems.length}, the first: ${first}): ${advice}`);
@@ -140,16 +142,16 @@ function logRestore({ db }: Connection, { name, at }: Actor, backup: string): vo
   db.insert(adminLog).values(row).run();
 }
 
-/** Not by the system's copy: that gives the copy the mode of the other file. */
+/** Not by `copyFile`: that also copies the mode of the file. */
 function copyContent(from: string, to: string): void {
   const source = withStoreErrors(`cannot read ${from}`, () => openSync(from, "r"));
   try {
     const target = openSync(to, "r+");
-    const piece = Buffer.allocUnsafe(PIECE_BYTES);
-    const read = () => withStoreErrors(`cannot read ${from}`, () => readSync(source, piece));
+    const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
+    const read = () => withStoreErrors(`cannot read ${from}`, () => readSync(source, chunk));
     for (let bytes = read(); bytes > 0; bytes = read())
       withStoreErrors(`cannot write into ${dirname(to)}`, () =>
-        writeAll(target, piece.subarray(0, bytes)),
+        writeAll(target, chunk.subarray(0, bytes)),
       );
     closeSync(target);
   } finally {
@@ -162,50 +164,51 @@ function writeAll(target: number, bytes: Uint8Array): void {
     written += writeSync(target, bytes, written, bytes.length - written);
 }
 
-/** Throws for what is no store, or one of a version that is yet to come. */
-function ageOf({ sqlite }: Connection, path: string): "older" | "current" {
+/** Throws StoreError for another program's database, or one of a newer version. */
+function schemaAge({ sqlite }: Connection, path: string): "older" | "current" {
   const { applied, known } = readSchemaVersion(sqlite);
-  if (applied <= 0) throw new StoreError(`not a store of tollgate: ${path}; name another file`);
+  if (applied <= 0) throw new StoreError(`not a database of tollgate: ${path}; name another file`);
   if (applied > known)
     throw new StoreError(`written by a newer version of tollgate: ${path}; use that version`);
   return applied < known ? "older" : "current";
 }
 
-/** The failure in words that name the file that was read, and not the copy, which nobody knows. */
-function explained(error: unknown, source: string, copy: string): unknown {
+/** Names the file that was read, not the temporary copy. */
+function toCopyError(error: unknown, source: string, copy: string): unknown {
   const fault = sqliteFault(error);
   if (fault === undefined) return error;
   const cause = error instanceof StoreError ? error.cause : error;
-  return new StoreError(explanation(fault, { source, copy, code: errorCode(cause) }), { cause });
+  return new StoreError(copyErrorMessage(fault, { source, copy, code: errorCode(cause) }), {
+    cause,
+  });
 }
 
-function explanation(
+function copyErrorMessage(
   fault: SqliteFault,
   { source, copy, code }: { source: string; copy: string; code: string | undefined },
 ): string {
-  if (fault === "damaged")
-    return `damaged or not a database: ${source}; restore a backup that is whole`;
+  if (fault === "damaged") return `damaged or not a database: ${source}; restore an intact backup`;
   if (fault === "busy") return `locked by another process: ${source}; try again`;
   if (fault === "full") return `cannot write into ${dirname(copy)}: no room left on its disk`;
   if (fault === "other")
-    return `not a store of the version that it says: ${source} (${code}); restore a backup that is whole`;
+    return `not a database of the version that it names: ${source} (${code}); restore an intact backup`;
   return `cannot copy ${source}: SQLite reports ${code}; look at the disk, \`dmesg\` says how it failed`;
 }
 
-/** How far the books of a store go: the ids of its last rows, and the last row of its ledger as text. */
+/** The ids of the last rows, and the last row of the ledger as text. */
 export interface LastRows {
-  request: bigint;
-  ledger: bigint;
-  adminLog: bigint;
-  lastRow: string;
+  requestId: bigint;
+  ledgerId: bigint;
+  adminLogId: bigint;
+  ledgerText: string;
 }
 
-/** What one store has beyond another one. */
+/** The numbers of rows that only the newer of two databases has. */
 export interface NewerRows {
-  /** With those that were charged and folded into the totals since; one that was not charged is gone without a trace. */
+  /** Includes folded requests with a charge. Folded requests without one leave no row. */
   requests: number;
   ledgerRows: number;
-  /** Changes that people made by commands, the bookings among them. */
+  /** Changes by commands, also credits, debits and refunds. */
   adminLogRows: number;
 }
 
@@ -214,25 +217,29 @@ const FOLDED_CHARGES = `SELECT count(*) AS value FROM ledger WHERE id > ? AND ki
 const LEDGER_ROW = "json_array(account_id, seq, kind, amount, balance_after, ref, at)";
 
 export function lastRows(sqlite: Database): LastRows {
-  const request = number(sqlite, "SELECT coalesce(max(id), 0) AS value FROM requests");
-  const ledger = number(sqlite, "SELECT coalesce(max(id), 0) AS value FROM ledger");
-  const adminLog = number(sqlite, "SELECT coalesce(max(id), 0) AS value FROM admin_log");
-  return { request, ledger, adminLog, lastRow: ledgerRow(sqlite, ledger) };
+  const lastId = (table: string): bigint =>
+    readInteger(sqlite, `SELECT coalesce(max(id), 0) AS value FROM ${table}`);
+  const ledgerId = lastId("ledger");
+  return {
+    requestId: lastId("requests"),
+    ledgerId,
+    adminLogId: lastId("admin_log"),
+    ledgerText: ledgerText(sqlite, ledgerId),
+  };
 }
 
-/**
- * What this store has beyond that end; undefined where its ledger did not go on from there, and where it cannot
- * be read, or is none.
- */
-export function rowsNewerThan(sqlite: Database, end: LastRows): NewerRows | undefined {
-  const after = (table: string, id: bigint): number =>
-    Number(number(sqlite, `SELECT count(*) AS value FROM ${table} WHERE id > ?`, id));
+/** Undefined if the ledger does not continue after `last`, or the database cannot be read. */
+export function rowsNewerThan(sqlite: Database, last: LastRows): NewerRows | undefined {
+  const rowsAfter = (table: string, id: bigint): number =>
+    Number(readInteger(sqlite, `SELECT count(*) AS value FROM ${table} WHERE id > ?`, id));
   try {
-    if (ledgerRow(sqlite, end.ledger) !== end.lastRow) return undefined;
+    if (ledgerText(sqlite, last.ledgerId) !== last.ledgerText) return undefined;
     return {
-      requests: after("requests", end.request) + Number(number(sqlite, FOLDED_CHARGES, end.ledger)),
-      ledgerRows: after("ledger", end.ledger),
-      adminLogRows: after("admin_log", end.adminLog),
+      requests:
+        rowsAfter("requests", last.requestId) +
+        Number(readInteger(sqlite, FOLDED_CHARGES, last.ledgerId)),
+      ledgerRows: rowsAfter("ledger", last.ledgerId),
+      adminLogRows: rowsAfter("admin_log", last.adminLogId),
     };
   } catch (error) {
     if (sqliteFault(error) === undefined) throw error;
@@ -240,12 +247,12 @@ export function rowsNewerThan(sqlite: Database, end: LastRows): NewerRows | unde
   }
 }
 
-/** Empty where there is no such row. */
-function ledgerRow(sqlite: Database, id: bigint): string {
+/** Empty if there is no such row. */
+function ledgerText(sqlite: Database, id: bigint): string {
   const query = `SELECT ${LEDGER_ROW} AS text FROM ledger WHERE id = ?`;
   return sqlite.query<{ text: string }, [bigint]>(query).get(id)?.text ?? "";
 }
 
-function number(sqlite: Database, query: string, ...values: bigint[]): bigint {
+function readInteger(sqlite: Database, query: string, ...values: bigint[]): bigint {
   return sqlite.query<{ value: bigint }, bigint[]>(query).get(...values)?.value ?? 0n;
 }

@@ -102,8 +102,10 @@ export function ledgerTable(connection: Connection): LedgerTable {
 function tooLargeError({ overdraft }: LedgerTail, most: bigint): StoreError {
   const subject = overdraft === 0n ? "the balance" : "the balance with its overdraft";
   const advice =
-    most > 0n ? `choose an amount of at most ${formatRoubles(most)} roubles` : "it takes no more";
-  return new StoreError(`${subject} would be larger than can be kept: ${advice}`);
+    most > 0n
+      ? `choose an amount of at most ${formatRoubles(most)} roubles`
+      : "nothing can be added";
+  return new StoreError(`${subject} would be larger than 64 bits can hold: ${advice}`);
 }
 
 function ledgerReader({ db }: Connection): Omit<LedgerTable, "append"> {
