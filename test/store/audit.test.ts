@@ -77,7 +77,7 @@ describe("the audit finds", () => {
     [
       "the last ledger row removed, and the balance with it",
       "DELETE FROM ledger WHERE ref = 'req:req_next'; UPDATE accounts SET balance = balance + 10295, ledger_seq = ledger_seq - 1 WHERE name = 'alice'",
-      "request req_next: has no charge",
+      "request req_next: has no matching charge",
     ],
     [
       "an amount that was changed",
@@ -97,7 +97,7 @@ describe("the audit finds", () => {
     [
       "a ledger row moved to another account",
       "UPDATE ledger SET account_id = 2, seq = 2 WHERE ref = 'req:req_next'",
-      "request req_next: has no charge",
+      "request req_next: has no matching charge",
     ],
     [
       "a ledger row of no account",
@@ -127,7 +127,7 @@ describe("the audit finds", () => {
     [
       "a charge that was lowered",
       "UPDATE requests SET charge = 1 WHERE public_id = 'req_done'",
-      "request req_done: has no charge in the ledger that fits",
+      "request req_done: has no matching charge",
     ],
     [
       "tokens that were changed",
@@ -259,7 +259,11 @@ describe("the audit finds", () => {
       "UPDATE retention SET kept_since = 0",
       `${ofOldDay}: are not the sum`,
     ],
-    ["no word of what is folded", "DELETE FROM retention", "retention: does not have exactly one row"],
+    [
+      "no word of what is folded",
+      "DELETE FROM retention",
+      "retention: does not have exactly one row",
+    ],
     [
       "a charge too many among folded ones",
       chargeMore,

@@ -312,9 +312,3 @@ function asked(query: string): unknown {
   sqlite.close();
   return row?.found;
 }
-
-function change(statement: string): void {
-  const sqlite = new Database(storeFolder.path);
-  sqlite.run(statement);
-  sqlite.close();
-}

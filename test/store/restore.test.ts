@@ -240,7 +240,7 @@ describe("nothing is restored, and nothing touched,", () => {
     ],
     [
       "from a backup with one changed amount",
-      "the books of",
+      "the records of",
       () => change("UPDATE keys SET spent = spent + 5"),
     ],
     ["from one without a trigger", "is missing", () => change("DROP TRIGGER ledger_keeps")],
@@ -252,7 +252,7 @@ describe("nothing is restored, and nothing touched,", () => {
     ["from a newer version's", "newer version", () => change("PRAGMA user_version = 999")],
     [
       "from one whose log lies beside it",
-      "a part of it lies in",
+      "a part of its data is in",
       () => writeFileSync(`${file}-wal`, "x"),
     ],
   ])("%s: %s", async (_, message, prepare) => {
