@@ -147,12 +147,12 @@ describe("the audit finds", () => {
     [
       "a charged request said to have failed",
       "UPDATE requests SET status = 'failed' WHERE public_id = 'req_done'",
-      "request req_done: has a charge in the ledger though nothing",
+      "request req_done: has a charge in the ledger, but nothing",
     ],
     [
       "a charged request that is said to run",
       "UPDATE requests SET status = 'running' WHERE public_id = 'req_done'",
-      "request req_done: has a charge in the ledger though nothing",
+      "request req_done: has a charge in the ledger, but nothing",
     ],
     [
       "a request that was removed before its time",

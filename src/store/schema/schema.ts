@@ -52,6 +52,12 @@ export function placeholders<Name extends string>(
   return Object.fromEntries(entries) as Record<Name, Placeholder<Name>>;
 }
 
+/** The same for `set` of an update. The value of a `flag` is 0 or 1 here. */
+export function assigned<Name extends string>(...names: Name[]): Record<Name, SQL> {
+  const entries = names.map((name) => [name, sql`${sql.placeholder(name)}`]);
+  return Object.fromEntries(entries) as Record<Name, SQL>;
+}
+
 /** Times are milliseconds since 1970, in UTC. Money is nano-roubles. */
 export const accounts = sqliteTable(
   "accounts",

@@ -5,26 +5,9 @@ import { formatRoubles, NANO_ROUBLES_MAX } from "../../lib/money.ts";
 import { accounts, ledger, newRowId, placeholders } from "../schema/schema.ts";
 import { StoreError, type Connection } from "../sqlite.ts";
 
-export type LedgerKind = (typeof ledger.$inferSelect)["kind"];
-
 /** `amount` is nano-roubles, negative for a debit and a charge. */
-export interface LedgerEntry {
-  accountId: number;
-  kind: LedgerKind;
-  amount: bigint;
-  ref: string | null;
-  actor: string | null;
-  note: string | null;
-  at: number;
-  /** The row id of the charge that a refund gives back; null for the other kinds. */
-  refundOf: number | null;
-}
-
-export interface LedgerRow extends LedgerEntry {
-  id: number;
-  seq: number;
-  balanceAfter: bigint;
-}
+export type LedgerRow = typeof ledger.$inferSelect;
+export type LedgerEntry = Omit<LedgerRow, "id" | "seq" | "balanceAfter">;
 
 /** `requestId` is the public id of the request that the row charges or refunds. */
 export interface HistoryRow extends LedgerRow {
@@ -120,15 +103,21 @@ function ledgerReader({ db }: Connection): Omit<LedgerTable, "append"> {
         .orderBy(desc(ledger.seq))
         .limit(limit)
         .all()
-        .map(({ row, refundedRef }) =>
-          Object.assign(row, {
-            requestId: requestIdOf(row.kind === "charge" ? row.ref : refundedRef),
-          }),
-        ),
+        .map(historyRow),
     findByRef: (ref) => db.select().from(ledger).where(eq(ledger.ref, ref)).get(),
     refundsOf: (chargeId) =>
       db.select().from(ledger).where(eq(ledger.refundOf, chargeId)).orderBy(ledger.seq).all(),
   };
+}
+
+function historyRow({
+  row,
+  refundedRef,
+}: {
+  row: LedgerRow;
+  refundedRef: string | null;
+}): HistoryRow {
+  return { ...row, requestId: requestIdOf(row.kind === "charge" ? row.ref : refundedRef) };
 }
 
 function requestIdOf(ref: string | null): string | null {

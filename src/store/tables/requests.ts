@@ -1,6 +1,6 @@
-import { and, asc, desc, eq, inArray, lte, ne, sql, type SQL } from "drizzle-orm";
+import { and, asc, desc, eq, getTableColumns, inArray, lte, ne, sql, type SQL } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
-import type { Endpoint, RequestStatus } from "../../contract/account/requestStatus.ts";
+import type { RequestStatus } from "../../contract/account/requestStatus.ts";
 import { lazy } from "../../lib/lazy.ts";
 import {
   accounts,
@@ -15,33 +15,14 @@ import { chargeRef } from "./ledger.ts";
 import type { AttemptRecord } from "../writer/settle.ts";
 import type { Connection } from "../sqlite.ts";
 
-/** `key` is a public id. Amounts are nano-roubles. */
-export interface RequestRow {
+/** `id` and `key` are public ids. Amounts are nano-roubles. */
+export interface RequestRow extends Omit<
+  typeof requests.$inferSelect,
+  "id" | "publicId" | "accountId" | "keyId"
+> {
   id: string;
-  at: number;
   account: string;
   key: string;
-  endpoint: Endpoint;
-  model: string;
-  provider: string | null;
-  stream: boolean;
-  status: RequestStatus;
-  promptTokens: number;
-  cachedTokens: number;
-  cacheWriteTokens: number;
-  completionTokens: number;
-  estimated: boolean;
-  priceInput: bigint;
-  priceCachedInput: bigint;
-  priceCacheWrite: bigint;
-  priceOutput: bigint;
-  hold: bigint;
-  charge: bigint;
-  writeOff: bigint;
-  operatorCost: bigint | null;
-  attemptCount: number;
-  durationMs: number | null;
-  firstByteMs: number | null;
 }
 
 /** A request with the sum of its refunds. */
@@ -140,33 +121,8 @@ export function interruptRunning({ db }: Connection): Interrupted {
 }
 
 function requestColumns() {
-  return {
-    id: requests.publicId,
-    at: requests.at,
-    account: accounts.name,
-    key: keys.publicId,
-    endpoint: requests.endpoint,
-    model: requests.model,
-    provider: requests.provider,
-    stream: requests.stream,
-    status: requests.status,
-    promptTokens: requests.promptTokens,
-    cachedTokens: requests.cachedTokens,
-    cacheWriteTokens: requests.cacheWriteTokens,
-    completionTokens: requests.completionTokens,
-    estimated: requests.estimated,
-    priceInput: requests.priceInput,
-    priceCachedInput: requests.priceCachedInput,
-    priceCacheWrite: requests.priceCacheWrite,
-    priceOutput: requests.priceOutput,
-    hold: requests.hold,
-    charge: requests.charge,
-    writeOff: requests.writeOff,
-    operatorCost: requests.operatorCost,
-    attemptCount: requests.attemptCount,
-    durationMs: requests.durationMs,
-    firstByteMs: requests.firstByteMs,
-  };
+  const { publicId, accountId: _account, keyId: _key, ...columns } = getTableColumns(requests);
+  return { ...columns, id: publicId, account: accounts.name, key: keys.publicId };
 }
 
 function receiptReader({ db }: Connection): RequestTable["find"] {

@@ -76,7 +76,7 @@ export function usageReport(
     return sqlite
       .query<SummedRow, { account: string }[]>(query)
       .all(...(account === undefined ? [] : [{ account }]))
-      .map((row) => ({ ...usageSums(row), operatorCost: joinSum(row.own, row.ownRest) }));
+      .map(usageRow);
   })();
 }
 
@@ -133,6 +133,10 @@ interface SummedUsage {
 interface SummedRow extends SummedUsage {
   own: bigint;
   ownRest: bigint;
+}
+
+function usageRow(row: SummedRow): UsageRow {
+  return { ...usageSums(row), operatorCost: joinSum(row.own, row.ownRest) };
 }
 
 function usageSums(row: SummedUsage): UsageSums {

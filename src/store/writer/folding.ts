@@ -28,14 +28,14 @@ export function startFolding(
   keepRequestsMs: number,
   onFolded: (count: number) => void,
 ): Folding {
-  let isStopped = false;
+  const stopping = new AbortController();
   let timer: Timer | undefined;
   const foldAll = async (): Promise<void> => {
     let count = 0;
     try {
       const newestMs = store.requests.newestAt(clock.epochMs());
       const before = (newestMs ?? 0) - keepRequestsMs;
-      for (let isMore = newestMs !== undefined; isMore && !isStopped;) {
+      for (let isMore = newestMs !== undefined; isMore && !stopping.signal.aborted;) {
         const { folded = 0 } = await writer.write({ kind: "fold", before });
         count += folded;
         isMore = folded === FOLD_BATCH;
@@ -45,12 +45,12 @@ export function startFolding(
       // A full, locked or unreadable database is reported by requests. Each batch is atomic, and the next hour retries.
     }
     if (count > 0) onFolded(count);
-    if (!isStopped) timer = setTimeout(() => void foldAll(), FOLD_EVERY_MS).unref();
+    if (!stopping.signal.aborted) timer = setTimeout(() => void foldAll(), FOLD_EVERY_MS).unref();
   };
   void foldAll();
   return {
     stop() {
-      isStopped = true;
+      stopping.abort();
       clearTimeout(timer);
     },
   };

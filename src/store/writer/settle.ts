@@ -6,6 +6,7 @@ import {
   attempts,
   heldSum,
   isRunning,
+  assigned,
   placeholders,
   plannedOnce,
   requests,
@@ -60,19 +61,9 @@ export function prepareSettleRequest(
   const updateRequest = db
     .update(requests)
     .set({
-      status: sql`${sql.placeholder("status")}`,
-      provider: sql`${sql.placeholder("provider")}`,
-      promptTokens: sql`${sql.placeholder("promptTokens")}`,
-      cachedTokens: sql`${sql.placeholder("cachedTokens")}`,
-      cacheWriteTokens: sql`${sql.placeholder("cacheWriteTokens")}`,
-      completionTokens: sql`${sql.placeholder("completionTokens")}`,
-      charge: sql`${sql.placeholder("charge")}`,
-      writeOff: sql`${sql.placeholder("writeOff")}`,
-      estimated: sql`${sql.placeholder("estimatedFlag")}`,
-      operatorCost: sql`${sql.placeholder("operatorCost")}`,
-      attemptCount: sql`${sql.placeholder("attemptCount")}`,
-      durationMs: sql`${sql.placeholder("durationMs")}`,
-      firstByteMs: sql`${sql.placeholder("firstByteMs")}`,
+      ...assigned("status", "provider", "promptTokens", "cachedTokens", "cacheWriteTokens"),
+      ...assigned("completionTokens", "charge", "writeOff", "estimated", "operatorCost"),
+      ...assigned("attemptCount", "durationMs", "firstByteMs"),
     })
     .where(eq(requests.id, sql.placeholder("requestId")))
     .prepare();
@@ -89,7 +80,7 @@ export function prepareSettleRequest(
       requestId: request.id,
       charge,
       writeOff,
-      estimatedFlag: settlement.estimated ? 1 : 0,
+      estimated: settlement.estimated ? 1 : 0,
       attemptCount: settlement.attempts.length,
     });
     settlement.attempts.forEach((attempt, index) =>
