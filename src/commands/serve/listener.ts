@@ -3,7 +3,7 @@ import { chmodSync, lstatSync, rmSync } from "node:fs";
 import type { Server } from "bun";
 import type { Listen, TlsConfig } from "../../config/schema.ts";
 import { CommandFailure } from "../cli/print.ts";
-import { UNIT_ANEW } from "../service/unit.ts";
+import { REWRITE_UNIT } from "../service/unit.ts";
 import { errorCode, fileErrorReason } from "../../lib/systemError.ts";
 
 /** A listener of a gateway. */
@@ -139,12 +139,12 @@ function reasonOf(error: unknown, where: Listen): string {
       return "this machine does not have this address: use one of its own, such as 127.0.0.1";
     case "ENOENT":
     case "ENOTDIR":
-      return `the folder of the socket does not exist: create it, or ${UNIT_ANEW}`;
+      return `the folder of the socket does not exist: create it, or ${REWRITE_UNIT}`;
     case "EACCES":
     case "EROFS":
       return where.kind === "tcp"
-        ? `permission denied: use a port from 1024 up, or ${UNIT_ANEW}`
-        : `permission denied: use a folder that this user owns, or ${UNIT_ANEW}`;
+        ? `permission denied: use a port from 1024 up, or ${REWRITE_UNIT}`
+        : `permission denied: use a folder that this user owns, or ${REWRITE_UNIT}`;
     default:
       return fileErrorReason(error);
   }

@@ -11,7 +11,7 @@ import type { GatewayServer } from "./gatewayServer.ts";
 import { openLogWriter, type LogWriter } from "./logWriter.ts";
 import { globalOptions, listenForStop, type StopSignals } from "../cli/session.ts";
 import type { Config } from "../../config/schema.ts";
-import { UNIT_ANEW } from "../service/unit.ts";
+import { REWRITE_UNIT } from "../service/unit.ts";
 
 /** A start may wait for its models; a gateway at work that loses all of them met a file that is half written. */
 const NO_MODELS = "has no [[models]]: put them back, or stop the gateway to serve nothing";
@@ -117,7 +117,7 @@ export function neededRestarts(startedWith: Config, next: Config): readonly stri
   return Object.entries(fixedSettings)
     .filter(([, value]) => !Bun.deepEquals(value(startedWith), value(next)))
     .map(([key]) => {
-      const more = unitSettings.has(key) ? `; ${UNIT_ANEW} before the restart` : "";
+      const more = unitSettings.has(key) ? `; ${REWRITE_UNIT} before the restart` : "";
       return `${key}: changed, and takes effect only after a restart${more}`;
     });
 }

@@ -2,14 +2,14 @@ import { realpathSync } from "node:fs";
 import { basename, dirname, join, relative } from "node:path";
 import type { Config } from "../../config/schema.ts";
 
-/** A path that the service needs, what stands for it in messages, and where it may well lie. */
-interface Place {
+/** A path that the service needs, with its name in messages and the advice where to put it. */
+interface NeededPath {
   readonly path: string;
-  readonly what: string;
+  readonly name: string;
   readonly advice: string;
 }
 
-/** What the unit's settings hide from the service. */
+/** Folders that the unit hides from the service, and the setting that hides them. */
 const hiddenFolders: Readonly<Record<string, string>> = {
   "/home": "ProtectHome",
   "/root": "ProtectHome",
@@ -18,65 +18,58 @@ const hiddenFolders: Readonly<Record<string, string>> = {
   "/var/tmp": "PrivateTmp",
 };
 
-/** Folders that belong to all: one of them must become neither the account's nor writable as a whole. */
+/** System folders. The user of the service must not own one of them, or be able to write to all of it. */
 const sharedFolders: ReadonlySet<string> = new Set(
   "/ /bin /boot /dev /etc /home /lib /media /mnt /opt /root /run /sbin /srv /sys /tmp /usr /usr/bin /usr/lib /usr/local /usr/local/bin /usr/sbin /usr/share /var /var/lib /var/log /var/run".split(
     " ",
   ),
 );
 
-/** Cleared at each boot; what lies in it is made by systemd when the service starts. */
+/** It is emptied at each boot. systemd creates the service's folders in it when the service starts. */
 const runtimeFolder = "/run";
 
-/** Where the gateway writes: folders that exist before it starts, and those of sockets below /run, relative to it. */
+/** The folders that the gateway writes to. `runtime`: folders of sockets below /run, relative to it. */
 export function writtenFolders(config: Config): {
   readonly writable: readonly string[];
   readonly runtime: readonly string[];
 } {
   const folders = socketPaths(config).map(dirname);
-  const isRuntime = (folder: string) => isWithin(truePath(folder), runtimeFolder);
-  const kept = folders.filter((folder) => !isRuntime(folder));
+  const isRuntime = (folder: string) => isWithin(realPath(folder), runtimeFolder);
+  const lasting = folders.filter((folder) => !isRuntime(folder));
+  const runtime = folders.filter(isRuntime);
   return {
-    writable: [...new Set([dirname(config.database.path), ...kept])],
-    runtime: [
-      ...new Set(
-        folders.filter(isRuntime).map((folder) => relative(runtimeFolder, truePath(folder))),
-      ),
-    ],
+    writable: [...new Set([dirname(config.database.path), ...lasting])],
+    runtime: [...new Set(runtime.map((folder) => relative(runtimeFolder, realPath(folder))))],
   };
 }
 
-/** Why a service of this unit could not work, one line each with what to do; none: it can. */
-export function obstacles(
+/** Why the service could not work with these paths: one line for each problem, with the advice. */
+export function pathProblems(
   executable: string,
   config: Config,
   files: readonly string[],
 ): readonly string[] {
   const database = {
     path: config.database.path,
-    what: "the database",
+    name: "the database",
     advice: 'set database.path to "/var/lib/tollgate/tollgate.db"',
   };
   const sockets = socketPaths(config).map((path) => ({
     path,
-    what: "the socket",
+    name: "the socket",
     advice: 'listen on "unix:/run/tollgate/tollgate.sock"',
   }));
-  return [
-    ...[...readPlaces(executable, config, files), database, ...sockets].flatMap(hiddenFault),
-    ...[database, ...sockets].flatMap(sharedFault),
-    ...bootFault(database),
-    ...linkFault(database),
-    ...sockets.flatMap(nameFault),
+  const name = "a file of the config";
+  const readPaths = [
+    { path: executable, name: "the program", advice: "copy it to /usr/local/bin and run that" },
+    { path: config.file, name: "the config", advice: "move it to /etc/tollgate/config.toml" },
+    ...files.map((path) => ({ path, name, advice: "move it to /etc/tollgate" })),
   ];
-}
-
-function readPlaces(executable: string, config: Config, files: readonly string[]) {
-  const what = "a file of the config";
   return [
-    { path: executable, what: "the program", advice: "copy it to /usr/local/bin and run that" },
-    { path: config.file, what: "the config", advice: "move it to /etc/tollgate/config.toml" },
-    ...files.map((path) => ({ path, what, advice: "move it to /etc/tollgate" })),
+    ...[...readPaths, database, ...sockets].flatMap(hiddenProblem),
+    ...[database, ...sockets].flatMap(sharedProblem),
+    ...bootProblem(database),
+    ...linkProblem(database),
   ];
 }
 
@@ -86,57 +79,48 @@ function socketPaths({ server, metrics }: Config): readonly string[] {
   );
 }
 
-/** A link is followed by the service too, so both of its ends have to be in sight. */
-function hiddenFault({ path, what, advice }: Place): readonly string[] {
-  const target = truePath(path);
-  for (const seen of [path, target]) {
-    const hidden = Object.entries(hiddenFolders).find(([folder]) => isWithin(seen, folder));
+/** The service needs both a link and its target. */
+function hiddenProblem({ path, name, advice }: NeededPath): readonly string[] {
+  const target = realPath(path);
+  for (const needed of [path, target]) {
+    const hidden = Object.entries(hiddenFolders).find(([folder]) => isWithin(needed, folder));
     if (hidden === undefined) continue;
     const [folder, setting] = hidden;
-    const shown = seen === path ? path : `${path}, which is ${target}`;
+    const shown = needed === path ? path : `${path}, which is ${target}`;
     return [
-      `${shown}: ${what} is in ${folder}, which ${setting} hides from the service: ${advice}`,
+      `${shown}: ${name} is in ${folder}, which ${setting} hides from the service: ${advice}`,
     ];
   }
   return [];
 }
 
-function sharedFault({ path, what, advice }: Place): readonly string[] {
+function sharedProblem({ path, name, advice }: NeededPath): readonly string[] {
   const folder = dirname(path);
-  if (!sharedFolders.has(folder) && !sharedFolders.has(truePath(folder))) return [];
-  return [`${path}: ${what} needs its own folder, and ${folder} is shared: ${advice}`];
+  if (!sharedFolders.has(folder) && !sharedFolders.has(realPath(folder))) return [];
+  return [`${path}: ${name} needs its own folder, and ${folder} is shared: ${advice}`];
 }
 
-function bootFault({ path, what, advice }: Place): readonly string[] {
-  if (!isWithin(truePath(path), runtimeFolder)) return [];
-  return [`${path}: ${what} is in /run, which is emptied at each boot: ${advice}`];
+function bootProblem({ path, name, advice }: NeededPath): readonly string[] {
+  if (!isWithin(realPath(path), runtimeFolder)) return [];
+  return [`${path}: ${name} is in /run, which is emptied at each boot: ${advice}`];
 }
 
-/** The unit opens the folder of the path alone, and SQLite writes beside the file that a link leads to. */
-function linkFault({ path, what }: Place): readonly string[] {
-  const target = truePath(path);
-  if (target === join(truePath(dirname(path)), basename(path))) return [];
+/** The unit allows writes to the folder of the path only, and SQLite writes in the folder of the link's target. */
+function linkProblem({ path, name }: NeededPath): readonly string[] {
+  const target = realPath(path);
+  if (target === join(realPath(dirname(path)), basename(path))) return [];
   return [
-    `${path}: ${what} is a link, and the service may not write to its target: set database.path to ${JSON.stringify(target)}`,
+    `${path}: ${name} is a link, and the service may not write to its target: set database.path to ${JSON.stringify(target)}`,
   ];
 }
 
-/** Some characters have a meaning of their own where systemd is told which folder to make. */
-function nameFault({ path, advice }: Place): readonly string[] {
-  const folder = truePath(dirname(path));
-  if (!isWithin(folder, runtimeFolder) || /^[\w./-]*$/.test(folder)) return [];
-  return [
-    `${path}: a folder below /run must have a name of letters, digits, dots, hyphens and underscores: ${advice}`,
-  ];
-}
-
-/** The path with its links followed, as far as it exists. */
-function truePath(path: string): string {
+/** The path with links resolved, as far as it exists. */
+function realPath(path: string): string {
   try {
     return realpathSync(path);
   } catch {
     const parent = dirname(path);
-    return parent === path ? path : join(truePath(parent), basename(path));
+    return parent === path ? path : join(realPath(parent), basename(path));
   }
 }
 

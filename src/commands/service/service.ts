@@ -2,11 +2,10 @@ import { InvalidArgumentError, type Command } from "commander";
 import { readFileSync, existsSync } from "node:fs";
 import { basename, dirname, resolve } from "node:path";
 import { ConfigError, loadConfig, readReferences, ENVIRONMENT_FILE } from "../../config/load.ts";
-import { pathStatus } from "../../lib/systemError.ts";
 import { CommandFailure, printResult, printWarning, visible } from "../cli/print.ts";
 import { writeNewFile } from "../init.ts";
 import { globalOptions } from "../cli/session.ts";
-import { obstacles, writtenFolders } from "./installPaths.ts";
+import { pathProblems, writtenFolders } from "./installPaths.ts";
 import { unitText } from "./unit.ts";
 import type { Config } from "../../config/schema.ts";
 import { STORE_SUFFIXES } from "../../store/store.ts";
@@ -19,9 +18,9 @@ interface InstallOptions {
 }
 
 const UNIT_FILE = "/etc/systemd/system/tollgate.service";
-/** As systemd has them: it may be read by all, and holds no secret. */
+/** Every user may read a unit, so it contains no secret. */
 const UNIT_MODE = 0o644;
-const NOT_ROOT = "run this as root, or print the unit with --print";
+const NEEDS_ROOT = "run this as root, or print the unit with --print";
 
 /** Registers `tollgate service`. */
 export function addService(program: Command): void {
@@ -30,7 +29,7 @@ export function addService(program: Command): void {
     .description("run the gateway as a systemd service")
     .command("install")
     .description("write a hardened systemd unit for this executable and config")
-    .option("--user <name>", "system user that runs the gateway", accountOfSystem, "tollgate")
+    .option("--user <name>", "system user that runs the gateway", systemUser, "tollgate")
     .option("--file <file>", "file to write the unit to", unitFile, UNIT_FILE)
     .option("--print", "print the unit and write nothing")
     .action((options: InstallOptions, command: Command) => install(options, command));
@@ -52,7 +51,7 @@ function install(options: InstallOptions, command: Command): void {
     shutdownGraceMs: config.server.shutdownGraceMs,
     variables,
   });
-  const problems = obstacles(executable, config, files);
+  const problems = pathProblems(executable, config, files);
   if (problems.length > 0 && !options.print) throw new ConfigError(problems);
   if (!json) problems.forEach(printWarning);
   const changed = !options.print && writeUnit(options.file, unit);
@@ -76,19 +75,15 @@ function ownExecutable(): string {
 }
 
 /**
- * Writes the unit, or finds that it stands there already: then it returns false. Throws CommandFailure for
- * a file that differs, which may hold somebody's own changes.
+ * Writes the unit and returns true. Returns false if the file already has this text. Throws CommandFailure for an
+ * existing file with another text, which may contain the operator's changes.
  */
 export function writeUnit(file: string, unit: string): boolean {
-  const there = pathStatus(file);
-  // What cannot be looked at cannot be written either, and that failure has its words.
-  if (typeof there !== "object") {
-    writeNewFile(file, unit, { mode: UNIT_MODE, whenDenied: NOT_ROOT });
+  if (!existsSync(file)) {
+    writeNewFile(file, unit, { mode: UNIT_MODE, whenDenied: NEEDS_ROOT });
     return true;
   }
-  // Nothing but a plain file of the right size is read: a pipe would not end.
-  const mayBeSame = there.isFile() && there.size === Buffer.byteLength(unit);
-  if (mayBeSame && readUnit(file) === unit) return false;
+  if (readUnit(file) === unit) return false;
   throw new CommandFailure(
     `${file}: exists already, differs, and was not changed: compare it with the output of --print, remove it, and run this again`,
   );
@@ -98,12 +93,13 @@ function readUnit(file: string): string {
   try {
     return readFileSync(file, "utf8");
   } catch (cause) {
-    throw new CommandFailure(`${file}: exists already and cannot be read: ${NOT_ROOT}`, { cause });
+    throw new CommandFailure(`${file}: exists already and cannot be read: ${NEEDS_ROOT}`, {
+      cause,
+    });
   }
 }
 
-/** Without root's rights, and with a name that a unit takes as it is. */
-function accountOfSystem(text: string): string {
+function systemUser(text: string): string {
   if (!/^[A-Za-z_][A-Za-z0-9_-]{0,30}$/.test(text)) {
     throw new InvalidArgumentError(
       "Use a system user: 1 to 31 letters, digits, hyphens and underscores.",
@@ -122,79 +118,71 @@ function unitFile(text: string): string {
   );
 }
 
-/** What was installed, and for whom. */
-export interface Installed {
-  /** The unit's own. */
+/** An installed service. */
+export interface Installation {
+  /** The unit file. */
   readonly file: string;
   readonly user: string;
   readonly executable: string;
   readonly config: Config;
   /** The folders that the service may write to. */
   readonly writable: readonly string[];
+  /** The environment variables that the config uses. */
   readonly variables: readonly string[];
+  /** The files that the config names. */
   readonly files: readonly string[];
 }
 
-/** Where a unit is known by its name alone. */
+/** systemd knows the units in this folder by name. */
 const UNIT_FOLDER = "/etc/systemd/system";
-const APART = 'database.path = "/var/lib/tollgate/tollgate.db" separates them';
 
-/** What is left to do after the unit was written: lines for a shell, run as root, and comments. */
-export function nextSteps(installed: Installed): readonly string[] {
-  const { file, user, executable, config } = installed;
+/** The steps after the unit is written: shell commands to run as root, and comments. */
+export function nextSteps(installation: Installation): readonly string[] {
+  const { file, user, executable, config, variables } = installation;
   const unit = dirname(file) === UNIT_FOLDER ? basename(file, ".service") : file;
-  const run = (command: string) =>
+  const asUser = (command: string) =>
     `runuser -u ${user} -- ${shellWord(executable)} ${command} --config ${shellWord(config.file)}`;
-  const check = run("check --live");
+  const check = asUser("check --live");
   return [
     `id -u ${user} >/dev/null 2>&1 || useradd --system --user-group --shell /usr/sbin/nologin ${user}`,
-    ...ownershipSteps(installed),
-    ...environmentSteps(installed.variables),
+    ...ownershipSteps(installation),
+    ...environmentSteps(variables),
     "# then check that the providers answer (a small request to each route); run `doctor` in the same way:",
-    installed.variables.length === 0 ? check : `(set -a; . ${ENVIRONMENT_FILE}; ${check})`,
+    variables.length === 0 ? check : `(set -a; . ${ENVIRONMENT_FILE}; ${check})`,
     "systemctl daemon-reload",
     `systemctl enable --now ${shellWord(unit)}`,
     "# run the other commands as the same user, which owns the database, such as:",
-    run("keys create --account NAME"),
+    asUser("keys create --account NAME"),
   ].map(visible);
 }
 
-/** A folder that is there already may hold more than is the gateway's: what else is in it stays whose it is. */
-function ownershipSteps({
-  user,
-  config,
-  executable,
-  writable,
-  files,
-}: Installed): readonly string[] {
-  const made = writable.filter((folder) => !existsSync(folder));
+/** An existing folder may contain files of others: only the database files in it change their owner. */
+function ownershipSteps(installation: Installation): readonly string[] {
+  const { user, config, executable, writable, files } = installation;
+  const missing = writable.filter((folder) => !existsSync(folder));
+  const databaseFiles = STORE_SUFFIXES.map((suffix) => config.database.path + suffix);
   const owned = [
-    ...writable.filter((folder) => existsSync(folder)),
-    // Made by whoever used the database first.
-    ...STORE_SUFFIXES.map((suffix) => config.database.path + suffix).filter((one) =>
-      existsSync(one),
-    ),
+    ...[...writable, ...databaseFiles].filter((path) => existsSync(path)),
     config.file,
   ];
+  const replaceable = [config.file, executable].filter((file) => writable.includes(dirname(file)));
   return [
-    ...made.map((folder) => `install -d -m 0750 -o ${user} ${shellWord(folder)}`),
-    // A link that the account put into its own folder must not lead root to other files.
+    ...missing.map((folder) => `install -d -m 0750 -o ${user} ${shellWord(folder)}`),
+    // -h: a link that the user put into its own folder must not make root change other files.
     `chown -h ${user}: ${owned.map(shellWord).join(" ")}`,
     ...(files.length === 0
       ? []
       : [`# ${user} must be able to read: ${files.map(shellWord).join(" ")}`]),
-    ...[config.file, executable]
-      .filter((file) => writable.includes(dirname(file)))
-      .map(
-        (file) =>
-          `# ${user} may change ${file}, because it is in the folder of the database: ${APART}`,
-      ),
+    ...replaceable.map(
+      (file) =>
+        `# ${user} may change ${file}, because it is in the folder of the database: database.path = "/var/lib/tollgate/tollgate.db" separates them`,
+    ),
   ];
 }
 
 function environmentSteps(variables: readonly string[]): readonly string[] {
   if (variables.length === 0) return [];
-  // In such quotes systemd and a shell read the same.
+  // systemd and a shell read single quotes in the same way.
   const lines = variables.map((name) => `${name}='...'`).join(" ");
   return [
     `mkdir -p ${dirname(ENVIRONMENT_FILE)} && (umask 077; touch ${ENVIRONMENT_FILE})`,

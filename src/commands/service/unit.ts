@@ -3,39 +3,39 @@ import type { Listen } from "../../config/schema.ts";
 import { hasUnprintable } from "../../lib/printable.ts";
 import { CommandFailure } from "../cli/print.ts";
 
-/** What a unit is made from. Paths are absolute. */
+/** The settings of a unit. Paths are absolute. */
 export interface UnitPlan {
   readonly executable: string;
   readonly configFile: string;
-  /** The account that it runs as. */
+  /** The system user that runs it. */
   readonly user: string;
-  /** Folders that are there before the service starts, and that it may write to. */
+  /** Folders that exist before the service starts, and that it may write to. */
   readonly writableFolders: readonly string[];
-  /** Folders below /run, which systemd makes at each start, relative to it. */
+  /** Folders relative to /run, which systemd creates at each start. */
   readonly runtimeFolders: readonly string[];
   readonly listens: readonly Listen[];
   readonly shutdownGraceMs: number;
-  /** Those of the environment that the config names. */
+  /** The environment variables that the config uses. */
   readonly variables: readonly string[];
 }
 
-/** They change what the program is, or whom it trusts, whatever the config says. */
-const TRAP_VARIABLES = [
+/** They change which code runs or which certificates are trusted. */
+const DANGEROUS_VARIABLES = [
   "BUN_OPTIONS",
   "BUN_BE_BUN",
   "NODE_TLS_REJECT_UNAUTHORIZED",
   "NODE_OPTIONS",
 ];
-const UNIT_PROXY_VARIABLES = ["HTTP_PROXY", "HTTPS_PROXY"];
+const PROXY_VARIABLES = ["HTTP_PROXY", "HTTPS_PROXY"];
 
-/** What a stop takes beyond the grace: the last words of what is cut off, ends that wait for the store, both listeners. */
+/** What a stop takes after the grace: settling cut requests, sending their last bytes, closing the listeners. */
 const STOP_MARGIN_S = 30;
-/** Below it a port asks for a capability. */
-const FREE_PORTS_FROM = 1024;
+/** Listening on a lower port needs a capability. */
+const UNPRIVILEGED_PORTS_FROM = 1024;
 
 /**
- * The text of the unit. The restrictions are what `systemd-analyze security` asks for and a program with a
- * just-in-time compiler survives. Throws CommandFailure for a path that no unit can hold.
+ * Returns the text of the unit. It has the restrictions that `systemd-analyze security` recommends and that allow a
+ * just-in-time compiler. Throws CommandFailure for a path that a unit cannot contain.
  */
 export function unitText(plan: UnitPlan): string {
   const command = (name: string): string =>
@@ -46,37 +46,36 @@ export function unitText(plan: UnitPlan): string {
 Description=Tollgate, an LLM gateway with prepaid accounts
 Wants=network-online.target
 After=network-online.target
-# It is tried for ever: what stops it, such as a full disk, may pass.
+# systemd restarts it without a limit, because a cause such as a full disk can go away.
 StartLimitIntervalSec=0
 
 [Service]
 Type=exec
 User=${plan.user}
 ExecStart=${command("serve")}
-# Reads the config again; one that would be refused fails the reload before the gateway hears of it. The gateway keeps
-# the variables that it started with, which the check does not know:
+# Reads the config again. The check fails the reload of an invalid config. The gateway keeps its environment variables:
 # a new or changed one needs \`systemctl restart\`, a changed api_key_file does not.
 ExecReload=${command("check")}
 ExecReload=/bin/kill -HUP $MAINPID
-# The \${NAME} of the config: lines NAME=value. The file may be missing.
+# The values of \${NAME} in the config: lines NAME=value. The file may be missing.
 EnvironmentFile=-${ENVIRONMENT_FILE}
-# Each of them would change what the program is, or whom it trusts.
-UnsetEnvironment=${unset(plan.variables)}
+# These change which code runs, or which certificates and proxies are trusted.
+UnsetEnvironment=${unsetVariables(plan.variables)}
 KillSignal=SIGTERM
-# server.shutdown_grace of the config and what the end takes after it.
+# server.shutdown_grace of the config, and the time to close everything.
 TimeoutStopSec=${stopS}s
 Restart=on-failure
 RestartSec=5s
-# To systemd that is a clean end, and a reload may come before the program hears of signals.
+# A reload before the program handles SIGHUP ends it. systemd regards that as a clean exit.
 RestartForceExitStatus=SIGHUP
-# A wrong command line does not mend itself.
+# A wrong command line stays wrong.
 RestartPreventExitStatus=2
 LimitNOFILE=65536
-# A dump would hold keys and prompts.
+# A core dump would contain keys and prompts.
 LimitCORE=0
 UMask=0077
 
-# The whole file system is read-only but for these.
+# The file system is read-only, except for these folders.
 ProtectSystem=strict
 ${writable(plan)}
 ProtectHome=yes
@@ -102,7 +101,7 @@ SystemCallArchitectures=native
 SystemCallFilter=@system-service
 SystemCallFilter=~@privileged
 SystemCallErrorNumber=EPERM
-# The runtime compiles while it runs, so its memory must be writable and executable.
+# The just-in-time compiler needs memory that is writable and executable.
 MemoryDenyWriteExecute=no
 
 [Install]
@@ -110,41 +109,36 @@ WantedBy=multi-user.target
 `;
 }
 
-/** A proxy that the config names is kept: `serve` hands it to the config and hides it from the runtime. */
-function unset(variables: readonly string[]): string {
-  return [
-    ...TRAP_VARIABLES,
-    ...UNIT_PROXY_VARIABLES.filter((name) => !variables.includes(name)),
-  ].join(" ");
+/** A proxy variable that the config uses stays: `serve` gives it to the config and removes it from the environment. */
+function unsetVariables(variables: readonly string[]): string {
+  const proxies = PROXY_VARIABLES.filter((name) => !variables.includes(name));
+  return [...DANGEROUS_VARIABLES, ...proxies].join(" ");
 }
 
 function writable({ writableFolders, runtimeFolders }: UnitPlan): string {
   return [
     ...writableFolders.map((folder) => `ReadWritePaths=${pathWord(folder)}`),
-    ...runtimeFolders.map((folder) => `RuntimeDirectory=${folder}`),
+    ...runtimeFolders.map((folder) => `RuntimeDirectory=${pathWord(folder)}`),
   ].join("\n");
 }
 
-/** None, unless a port is one of those that only root may listen on. */
 function capabilities(listens: readonly Listen[]): string {
-  const isLow = ({ port }: { port: number }) => port > 0 && port < FREE_PORTS_FROM;
+  const isLow = ({ port }: { port: number }) => port > 0 && port < UNPRIVILEGED_PORTS_FROM;
   if (!listens.some((listen) => listen.kind === "tcp" && isLow(listen))) {
     return "CapabilityBoundingSet=";
   }
   return "CapabilityBoundingSet=CAP_NET_BIND_SERVICE\nAmbientCapabilities=CAP_NET_BIND_SERVICE";
 }
 
-/** What to do where the unit of a service still holds to the config from which it was made. */
-export const UNIT_ANEW =
+/** The advice for a config change that the unit does not allow. */
+export const REWRITE_UNIT =
   "write the unit of the service again (remove it, then `tollgate service install` and `systemctl daemon-reload`)";
 
 /**
- * How paths are written in a systemd unit. Quotes and backslashes follow
- * https://www.freedesktop.org/software/systemd/man/latest/systemd.syntax.html, the doubled `%` and `$`
- * https://www.freedesktop.org/software/systemd/man/latest/systemd.service.html#Command%20lines
+ * A path as one word of a list of paths. Throws CommandFailure for a path that a unit cannot contain. Quotes and
+ * backslashes follow https://www.freedesktop.org/software/systemd/man/latest/systemd.syntax.html, the doubled `%` and
+ * `$` https://www.freedesktop.org/software/systemd/man/latest/systemd.service.html#Command%20lines
  */
-
-/** A path as one word of a list of paths. Throws CommandFailure for one that no unit can hold. */
 function pathWord(path: string): string {
   if (hasUnprintable(path)) {
     throw new CommandFailure(
@@ -155,12 +149,12 @@ function pathWord(path: string): string {
   return /^[\w./%@:+,=-]+$/.test(escaped) ? escaped : `"${escaped}"`;
 }
 
-/** The same as an argument of a command, where `$` begins a variable. */
+/** An argument of a command, where `$` starts a variable. */
 function argumentWord(path: string): string {
   return pathWord(path).replaceAll("$", "$$$$");
 }
 
-/** The same as the program of a command, where `$` is only itself and systemd refuses some others. */
+/** The program of a command. systemd reads `$` in it literally, and refuses quotes and backslashes. */
 function programWord(path: string): string {
   if (!/["'\\]/.test(path)) return pathWord(path);
   throw new CommandFailure(

@@ -2,12 +2,12 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { Argument, Command, Option } from "commander";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { bashScript } from "../../src/commands/completion/bash.ts";
-import { fishScript } from "../../src/commands/completion/fish.ts";
-import { commandTree } from "../../src/commands/completion/commandTree.ts";
-import { zshScript } from "../../src/commands/completion/zsh.ts";
-import { openDesk, type Desk } from "../support/binary/cli.ts";
-import { shells } from "../support/binary/shells.ts";
+import { bashScript } from "../../../src/commands/completion/bash.ts";
+import { fishScript } from "../../../src/commands/completion/fish.ts";
+import { commandTree } from "../../../src/commands/completion/commandTree.ts";
+import { zshScript } from "../../../src/commands/completion/zsh.ts";
+import { openDesk, type Desk } from "../../support/binary/cli.ts";
+import { shells } from "../../support/binary/shells.ts";
 
 const writers = { bash: bashScript, zsh: zshScript, fish: fishScript };
 

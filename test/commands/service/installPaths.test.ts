@@ -2,114 +2,107 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { nextSteps } from "../../src/commands/service/service.ts";
-import { obstacles, writtenFolders } from "../../src/commands/service/installPaths.ts";
-import type { Config } from "../../src/config/schema.ts";
-import { configOf, minimal } from "../config/loadText.ts";
+import { nextSteps } from "../../../src/commands/service/service.ts";
+import { pathProblems, writtenFolders } from "../../../src/commands/service/installPaths.ts";
+import type { Config } from "../../../src/config/schema.ts";
+import { configOf, minimal } from "../../config/loadText.ts";
 
 const program = "/usr/local/bin/tollgate";
 
-/** A sound config that lies where it should, with these settings. */
+/** A valid config at the recommended path, with these settings. */
 function configWith(settings: string, file = "/etc/tollgate/config.toml"): Config {
   return { ...configOf(`${settings}\n${minimal}`), file };
 }
 
 const database = '[database]\npath = "/var/lib/tollgate/tollgate.db"';
-const sound = configWith(database);
+const valid = configWith(database);
 
-describe("a service is not installed", () => {
+describe("a service is refused", () => {
   test.each<[string, string, Config, readonly string[], readonly string[]]>([
     [
-      "whose program it cannot see",
+      "if its program is hidden",
       "/home/ann/tollgate",
-      sound,
+      valid,
       [],
       ["/home", "ProtectHome", "/usr/local/bin"],
     ],
-    ["whose program is root's", "/root/bin/tollgate", sound, [], ["/root", "ProtectHome"]],
+    ["if its program is in /root", "/root/bin/tollgate", valid, [], ["/root", "ProtectHome"]],
     [
-      "whose config it cannot see",
+      "if its config is hidden",
       program,
-      { ...sound, file: "/tmp/config.toml" },
+      { ...valid, file: "/tmp/config.toml" },
       [],
       ["/tmp", "PrivateTmp", "/etc/tollgate/config.toml"],
     ],
     [
-      "whose key it cannot see",
+      "if a key file is hidden",
       program,
-      sound,
+      valid,
       ["/root/openai.key"],
       ["a file of the config", "/etc/tollgate"],
     ],
     [
-      "whose database it cannot see",
+      "if its database is hidden",
       program,
       configWith('[database]\npath = "/var/tmp/a.db"'),
       [],
       ["/var/tmp/a.db", "database.path"],
     ],
     [
-      "whose database is in a folder of all",
+      "if its database is in a system folder",
       program,
       configWith('[database]\npath = "/var/lib/a.db"'),
       [],
       ["its own folder", "/var/lib is shared"],
     ],
     [
-      "whose database is in /",
+      "if its database is in /",
       program,
       configWith('[database]\npath = "/a.db"'),
       [],
       ["its own folder", "/ is shared"],
     ],
     [
-      "whose database a boot would lose",
+      "if its database is in a folder that a boot empties",
       program,
       configWith('[database]\npath = "/run/tollgate/a.db"'),
       [],
       ["emptied at each boot"],
     ],
     [
-      "whose socket is in /run itself",
+      "if its socket is in /run itself",
       program,
       configWith(`[server]\nlisten = "unix:/run/t.sock"\n${database}`),
       [],
       ["unix:/run/tollgate/tollgate.sock"],
     ],
     [
-      "whose socket of metrics is a user's",
+      "if its metrics socket is in a user's folder",
       program,
       configWith(`${database}\n[metrics]\nlisten = "unix:/run/user/0/m"`),
       [],
       ["/run/user", "ProtectHome"],
     ],
-    [
-      "whose socket has a folder with a colon",
-      program,
-      configWith(`[server]\nlisten = "unix:/run/a:b/t.sock"\n${database}`),
-      [],
-      ["letters, digits"],
-    ],
   ])("%s", (_, executable, config, files, words) => {
-    const found = obstacles(executable, config, files);
+    const found = pathProblems(executable, config, files);
     expect(found).toHaveLength(1);
     for (const word of words) expect(found[0]).toContain(word);
   });
 
-  test("with all that is wrong at once", () => {
+  test("with all problems at once", () => {
     const config = configWith('[database]\npath = "/tmp/a.db"', "/home/a/config.toml");
-    // A file in /tmp itself is wrong in two ways.
-    expect(obstacles("/root/tollgate", config, ["/tmp/key"])).toHaveLength(5);
+    // A file directly in /tmp has two problems.
+    expect(pathProblems("/root/tollgate", config, ["/tmp/key"])).toHaveLength(5);
   });
 });
 
 test.each([
-  [program, sound],
+  [program, valid],
   ["/opt/tollgate/tollgate", configWith('[database]\npath = "/srv/tollgate/a.db"', "/srv/c.toml")],
   ["/homes/tollgate", configWith('[database]\npath = "/tmpfs/tollgate/a.db"')],
   [program, configWith(`[server]\nlisten = "unix:/run/tollgate/t.sock"\n${database}`)],
-])("a service that sees all it needs is installed: %s", (executable, config) => {
-  expect(obstacles(executable, config, ["/etc/tollgate/key"])).toEqual([]);
+])("a service with visible paths has no problem: %s", (executable, config) => {
+  expect(pathProblems(executable, config, ["/etc/tollgate/key"])).toEqual([]);
 });
 
 describe("a link", () => {
@@ -122,39 +115,39 @@ describe("a link", () => {
   });
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  test("into what is hidden hides", () => {
-    // The kernel's own link to the root folder, for want of a place that is not hidden itself.
-    expect(obstacles("/proc/self/root/home/ann/tollgate", sound, [])).toEqual([
+  test("with a hidden target is refused", () => {
+    // The kernel's own link to the root folder is a link outside of the hidden folders.
+    expect(pathProblems("/proc/self/root/home/ann/tollgate", valid, [])).toEqual([
       expect.stringContaining("/tollgate, which is /home/ann/tollgate: the program is in /home"),
     ]);
   });
 
-  test("is followed to where it leads", () => {
+  test("is resolved before its folder is checked", () => {
     const config = configWith(`[database]\npath = "${outside}/tollgate/a.db"`);
-    expect(obstacles(program, config, [])).toContainEqual(
+    expect(pathProblems(program, config, [])).toContainEqual(
       expect.stringContaining("in /run, which is emptied at each boot"),
     );
   });
 
-  test("in the place of the database is refused: the service may not write where it leads", () => {
+  test("to the database is refused, because the service may not write to its target", () => {
     writeFileSync(join(folder, "a.db"), "");
     const toFile = join(folder, "linked.db");
     symlinkSync(join(folder, "a.db"), toFile);
-    expect(obstacles(program, configWith(`[database]\npath = "${toFile}"`), [])).toContain(
+    expect(pathProblems(program, configWith(`[database]\npath = "${toFile}"`), [])).toContain(
       `${toFile}: the database is a link, and the service may not write to its target: set database.path to "${folder}/a.db"`,
     );
     expect(
-      obstacles(program, configWith(`[database]\npath = "${folder}/a.db"`), []).join(),
+      pathProblems(program, configWith(`[database]\npath = "${folder}/a.db"`), []).join(),
     ).not.toContain("is a link");
   });
 });
 
-describe("what the service may write to", () => {
-  test("is the folder of its database", () => {
-    expect(writtenFolders(sound)).toEqual({ writable: ["/var/lib/tollgate"], runtime: [] });
+describe("the service may write to", () => {
+  test("the folder of its database", () => {
+    expect(writtenFolders(valid)).toEqual({ writable: ["/var/lib/tollgate"], runtime: [] });
   });
 
-  test("and of its sockets, those below /run made at each start", () => {
+  test("the folders of its sockets, and systemd creates those below /run at each start", () => {
     const config = configWith(
       `[server]\nlisten = "unix:/run/tollgate/a/t.sock"\n${database}\n[metrics]\nlisten = "unix:/srv/metrics/m.sock"`,
     );
@@ -165,19 +158,19 @@ describe("what the service may write to", () => {
   });
 });
 
-describe("what is left to do", () => {
-  const installed = {
+describe("the next steps", () => {
+  const installation = {
     file: "/etc/systemd/system/tollgate.service",
     user: "gate",
     executable: program,
-    config: sound,
+    config: valid,
     writable: ["/nowhere/it's here"],
     variables: ["ONE_KEY", "TWO_KEY"],
     files: ["/etc/tollgate/key"],
   };
 
-  test("is said as lines for a shell", () => {
-    expect(nextSteps(installed)).toEqual([
+  test("are shell commands and comments", () => {
+    expect(nextSteps(installation)).toEqual([
       "id -u gate >/dev/null 2>&1 || useradd --system --user-group --shell /usr/sbin/nologin gate",
       "install -d -m 0750 -o gate '/nowhere/it'\\''s here'",
       "chown -h gate: /etc/tollgate/config.toml",
@@ -193,32 +186,32 @@ describe("what is left to do", () => {
     ]);
   });
 
-  test("checks the routes without an environment where the config names no variable", () => {
-    expect(nextSteps({ ...installed, variables: [] })).toContain(
+  test("do not read the environment file if the config uses no variable", () => {
+    expect(nextSteps({ ...installation, variables: [] })).toContain(
       "runuser -u gate -- /usr/local/bin/tollgate check --live --config /etc/tollgate/config.toml",
     );
   });
 
-  test("names a unit that lies elsewhere by its path", () => {
+  test("name a unit outside of systemd's folder by its path", () => {
     const file = "/srv/units/gate.service";
-    expect(nextSteps({ ...installed, file })).toContain(`systemctl enable --now ${file}`);
+    expect(nextSteps({ ...installation, file })).toContain(`systemctl enable --now ${file}`);
   });
 
-  test("warns of a database beside the config or the program", () => {
-    const steps = nextSteps({ ...installed, writable: ["/etc/tollgate", "/usr/local/bin"] });
+  test("warn of a database in the folder of the config or the program", () => {
+    const steps = nextSteps({ ...installation, writable: ["/etc/tollgate", "/usr/local/bin"] });
     expect(steps.filter((step) => step.includes("is in the folder of the database"))).toEqual([
       expect.stringContaining("gate may change /etc/tollgate/config.toml"),
       expect.stringContaining("gate may change /usr/local/bin/tollgate"),
     ]);
-    expect(nextSteps(installed).join()).not.toContain("lies beside");
+    expect(nextSteps(installation).join()).not.toContain("is in the folder of the database");
   });
 
-  test("gives the account what is there of the database, and nothing else in its folder", () => {
+  test("change the owner of the existing database files and of nothing else in the folder", () => {
     const folder = mkdtempSync(join(tmpdir(), "tollgate-steps-"));
     try {
       for (const name of ["a.db", "a.db.lock", "else"]) writeFileSync(join(folder, name), "");
       const config = configWith(`[database]\npath = "${folder}/a.db"`);
-      expect(nextSteps({ ...installed, config, writable: [folder] })).toContain(
+      expect(nextSteps({ ...installation, config, writable: [folder] })).toContain(
         `chown -h gate: ${folder} ${folder}/a.db ${folder}/a.db.lock /etc/tollgate/config.toml`,
       );
     } finally {

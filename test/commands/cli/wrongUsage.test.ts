@@ -1,7 +1,7 @@
-import packageJson from "../../package.json" with { type: "json" };
+import packageJson from "../../../package.json" with { type: "json" };
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
-import { openDesk, type CommandRun, type Desk } from "../support/binary/cli.ts";
+import { openDesk, type CommandRun, type Desk } from "../../support/binary/cli.ts";
 
 /** Each is wrong before anything is opened or changed; the text is part of the one line on stderr. */
 const wrongLines: readonly (readonly [args: readonly string[], message: string])[] = [

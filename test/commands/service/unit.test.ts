@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { unitText, type UnitPlan } from "../../src/commands/service/unit.ts";
-import { readUnit, valuesOf, wordsOf } from "../support/binary/unitFile.ts";
+import { unitText, type UnitPlan } from "../../../src/commands/service/unit.ts";
+import { readUnit, valuesOf, wordsOf } from "../../support/binary/unitFile.ts";
 
 const plan: UnitPlan = {
   executable: "/usr/local/bin/tollgate",
@@ -27,7 +27,7 @@ describe("the unit", () => {
     ["KillSignal", "SIGTERM"],
     ["Restart", "on-failure"],
     ["RestartSec", "5s"],
-    // To systemd its end is a clean one, and a reload may come before the runtime hears of signals.
+    // A reload before the program handles SIGHUP ends it. systemd regards that as a clean exit.
     ["RestartForceExitStatus", "SIGHUP"],
     ["EnvironmentFile", "-/etc/tollgate/environment"],
     [
@@ -51,38 +51,32 @@ describe("the unit", () => {
     ["ProtectKernelTunables", "yes"],
     ["ProtectKernelModules", "yes"],
     ["ProtectKernelLogs", "yes"],
-  ])("says once, of the service: %s=%s", (name, value) => {
+  ])("has once, in [Service]: %s=%s", (name, value) => {
     expect(unitOf().filter((line) => line.name === name)).toEqual([
       { section: "Service", name, value },
     ]);
   });
 
-  test("has the config checked before the gateway is told to read it, so that a refused one fails the reload", () => {
+  test("checks the config before the gateway reloads it, so that an invalid config fails the reload", () => {
     expect(valuesOf(unitOf(), "ExecReload")).toEqual([
       "/usr/local/bin/tollgate check --config /etc/tollgate/config.toml",
       "/bin/kill -HUP $MAINPID",
     ]);
   });
 
-  test("says beside the reload what it does not take", () => {
-    expect(unitText(plan)).toContain(
-      "a new or changed one needs `systemctl restart`, a changed api_key_file does not.\nExecReload=",
-    );
-  });
-
-  test("leaves the service the proxies that the config names, and nothing else of what it unsets", () => {
+  test("keeps the proxy variables that the config uses, and unsets all other dangerous variables", () => {
     const variables = ["BUN_OPTIONS", "HTTPS_PROXY", "https_proxy"];
     expect(valuesOf(unitOf({ variables }), "UnsetEnvironment")).toEqual([
       "BUN_OPTIONS BUN_BE_BUN NODE_TLS_REJECT_UNAUTHORIZED NODE_OPTIONS HTTP_PROXY",
     ]);
   });
 
-  test("lets the system calls of a service through, without those of root", () => {
+  test("allows the system calls of a service, without the privileged ones", () => {
     expect(valuesOf(unitOf(), "SystemCallFilter")).toEqual(["@system-service", "~@privileged"]);
     expect(valuesOf(unitOf(), "SystemCallErrorNumber")).toEqual(["EPERM"]);
   });
 
-  test("is started at boot, when the network is there, and never given up", () => {
+  test("starts at boot after the network, and restarts without a limit", () => {
     const lines = unitOf().filter(({ section }) => section !== "Service");
     expect(lines).toEqual([
       expect.objectContaining({ section: "Unit", name: "Description" }),
@@ -98,7 +92,7 @@ describe("the unit", () => {
     [500, "31s"],
     [30_000, "60s"],
     [3_600_000, "3630s"],
-  ])("gives a stop with %d ms of grace %s", (shutdownGraceMs, time) => {
+  ])("allows for a stop with %d ms of grace: %s", (shutdownGraceMs, time) => {
     expect(valuesOf(unitOf({ shutdownGraceMs }), "TimeoutStopSec")).toEqual([time]);
   });
 
@@ -107,19 +101,19 @@ describe("the unit", () => {
     [1023, ["CAP_NET_BIND_SERVICE"]],
     [1024, []],
     [0, []],
-  ])("has the capability that port %d needs, and no other", (port, ambient) => {
+  ])("has only the capability that port %d needs", (port, ambient) => {
     const unit = unitOf({ listens: [...plan.listens, { kind: "tcp", host: "::", port }] });
     expect(valuesOf(unit, "AmbientCapabilities")).toEqual(ambient);
     expect(valuesOf(unit, "CapabilityBoundingSet")).toEqual([ambient[0] ?? ""]);
   });
 
-  test("has the folders of sockets made below /run", () => {
+  test("makes systemd create the folders of sockets below /run", () => {
     const unit = unitOf({ runtimeFolders: ["tollgate", "tollgate/metrics"] });
     expect(valuesOf(unit, "RuntimeDirectory")).toEqual(["tollgate", "tollgate/metrics"]);
   });
 });
 
-/** Each is a path that means something else when it is written as it is. */
+/** Each path has another meaning in a unit unless it is escaped. */
 const oddPaths = [
   "/srv/two words",
   "/srv/100%n",
@@ -134,7 +128,7 @@ const oddPaths = [
   "/srv/end\\",
 ];
 
-describe("paths survive", () => {
+describe("a path with special characters is escaped", () => {
   test.each(oddPaths)("as the config: %s", (configFile) => {
     const [command = ""] = valuesOf(unitOf({ configFile }), "ExecStart");
     expect(wordsOf(command, "command")).toEqual([plan.executable, "serve", "--config", configFile]);
@@ -154,7 +148,7 @@ describe("paths survive", () => {
   );
 });
 
-describe("a path that no unit can hold is refused", () => {
+describe("a path that a unit cannot contain is refused", () => {
   test.each<[keyof UnitPlan, string]>([
     ["configFile", "/etc/a\nExecStartPre=/bin/evil"],
     ["configFile", "/etc/a\u001b"],
@@ -167,12 +161,12 @@ describe("a path that no unit can hold is refused", () => {
     expect(() => unitText({ ...plan, [name]: path })).toThrow(path);
   });
 
-  test("also as a writable folder", () => {
-    expect(() => unitText({ ...plan, writableFolders: ["/srv/a\nb"] })).toThrow("control char");
+  test.each(["writableFolders", "runtimeFolders"] as const)("in %s", (name) => {
+    expect(() => unitText({ ...plan, [name]: ["/srv/a\nb"] })).toThrow("control char");
   });
 });
 
-// The lines above are read by a reader of our own; where systemd is there, it reads them too.
+// The tests above parse units with their own reader. If systemd is installed, it parses them too.
 const analyze = Bun.which("systemd-analyze");
 describe.skipIf(analyze === null)("systemd (skipped where it is not installed)", () => {
   let folder: string;
@@ -191,9 +185,9 @@ describe.skipIf(analyze === null)("systemd (skipped where it is not installed)",
         runtimeFolders: ["tollgate"],
       },
     ],
-  ])("finds nothing wrong with a unit: %s", async (_, changes) => {
+  ])("accepts a unit: %s", async (_, changes) => {
     const file = join(folder, "tollgate.service");
-    // It asks whether the programs of a unit are there.
+    // systemd-analyze requires that the program exists.
     await Bun.write(file, unitText({ ...plan, executable: "/bin/true", ...changes }));
     const child = Bun.spawn([analyze ?? "", "verify", file], { stdio: ["ignore", "pipe", "pipe"] });
     const [stdout, stderr, status] = await Promise.all([
@@ -201,6 +195,6 @@ describe.skipIf(analyze === null)("systemd (skipped where it is not installed)",
       child.stderr.text(),
       child.exited,
     ]);
-    expect({ status, said: stdout + stderr }).toEqual({ status: 0, said: "" });
+    expect({ status, output: stdout + stderr }).toEqual({ status: 0, output: "" });
   });
 });

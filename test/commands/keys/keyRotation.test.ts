@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { isWellFormedKey } from "../../src/auth/apiKey.ts";
-import { DAY_MS } from "../../src/lib/time.ts";
-import { openDesk, type Desk } from "../support/binary/cli.ts";
+import { isWellFormedKey } from "../../../src/auth/apiKey.ts";
+import { DAY_MS } from "../../../src/lib/time.ts";
+import { openDesk, type Desk } from "../../support/binary/cli.ts";
 
 const HOUR_MS = 3_600_000;
 

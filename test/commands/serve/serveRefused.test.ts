@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { takeInstanceLock } from "../../src/store/store.ts";
-import { fromSource, openDesk, type Desk } from "../support/binary/cli.ts";
-import { configText, oneModel } from "../support/gateway/gatewayConfig.ts";
+import { takeInstanceLock } from "../../../src/store/store.ts";
+import { fromSource, openDesk, type Desk } from "../../support/binary/cli.ts";
+import { configText, oneModel } from "../../support/gateway/gatewayConfig.ts";
 
 const desks: Desk[] = [];
 afterEach(async () => {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { DAY_MS } from "../../src/lib/time.ts";
-import { openDesk, type Desk } from "../support/binary/cli.ts";
+import { DAY_MS } from "../../../src/lib/time.ts";
+import { openDesk, type Desk } from "../../support/binary/cli.ts";
 
 interface CreatedKey {
   readonly id: string;

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdir, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { openDesk, type Desk } from "../support/binary/cli.ts";
+import { openDesk, type Desk } from "../../support/binary/cli.ts";
 
 let desk: Desk;
 beforeAll(async () => {

@@ -11,8 +11,8 @@ import {
   pastTime,
   reference,
   wholeNumber,
-} from "../../src/commands/cli/arguments.ts";
-import { DAY_MS } from "../../src/lib/time.ts";
+} from "../../../src/commands/cli/arguments.ts";
+import { DAY_MS } from "../../../src/lib/time.ts";
 
 const now = Date.parse("2026-06-15T12:00:00Z");
 

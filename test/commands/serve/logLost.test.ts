@@ -1,8 +1,8 @@
 import { closeSync, openSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { fromSource, openDesk, type Desk } from "../support/binary/cli.ts";
-import { configText, oneModel } from "../support/gateway/gatewayConfig.ts";
+import { fromSource, openDesk, type Desk } from "../../support/binary/cli.ts";
+import { configText, oneModel } from "../../support/gateway/gatewayConfig.ts";
 
 let desk: Desk;
 beforeEach(async () => {

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, expect, test } from "bun:test";
 
-const module = resolve(import.meta.dir, "../../src/commands/serve/logWriter.ts");
+const module = resolve(import.meta.dir, "../../../src/commands/serve/logWriter.ts");
 const MEGABYTE = 1024 * 1024;
 
 let folder: string;

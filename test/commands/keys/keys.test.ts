@@ -2,8 +2,8 @@ import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { hashKey, isWellFormedKey } from "../../src/auth/apiKey.ts";
-import { openDesk, type Desk } from "../support/binary/cli.ts";
+import { hashKey, isWellFormedKey } from "../../../src/auth/apiKey.ts";
+import { openDesk, type Desk } from "../../support/binary/cli.ts";
 
 let desk: Desk;
 beforeEach(async () => {

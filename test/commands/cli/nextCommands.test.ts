@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { rename } from "node:fs/promises";
 import { join } from "node:path";
-import { openDesk, type Desk } from "../support/binary/cli.ts";
+import { openDesk, type Desk } from "../../support/binary/cli.ts";
 
 const name = "my $(config).toml";
 const option = `--config '${name}'`;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { csv, fields, table } from "../../src/commands/cli/format.ts";
-import { visible } from "../../src/commands/cli/print.ts";
+import { csv, fields, table } from "../../../src/commands/cli/format.ts";
+import { visible } from "../../../src/commands/cli/print.ts";
 
 describe("a table for people", () => {
   test("aligns text left, numbers right and money at the point, with nothing at the ends of lines", () => {

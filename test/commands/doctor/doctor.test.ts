@@ -14,12 +14,12 @@ import {
   writeFile,
 } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { takeInstanceLock } from "../../src/store/store.ts";
-import { fromSource, openDesk, type Desk } from "../support/binary/cli.ts";
-import { change, checkNames, credit, examine, type Scene } from "../support/binary/doctor.ts";
-import { makeFirstVersion } from "../support/store/firstVersion.ts";
-import { configText, oneModel } from "../support/gateway/gatewayConfig.ts";
-import { startProvider } from "../support/provider/scriptedProvider.ts";
+import { takeInstanceLock } from "../../../src/store/store.ts";
+import { fromSource, openDesk, type Desk } from "../../support/binary/cli.ts";
+import { change, checkNames, credit, examine, type Scene } from "../../support/binary/doctor.ts";
+import { makeFirstVersion } from "../../support/store/firstVersion.ts";
+import { configText, oneModel } from "../../support/gateway/gatewayConfig.ts";
+import { startProvider } from "../../support/provider/scriptedProvider.ts";
 
 const PAGE_BYTES = 4096;
 const HOUR_MS = 3_600_000;
@@ -44,7 +44,7 @@ async function newDesk(text: string, launcher: readonly string[] = []): Promise<
 }
 
 function certificate(name: string): string {
-  return resolve(import.meta.dir, "../support/certificates", name);
+  return resolve(import.meta.dir, "../../support/certificates", name);
 }
 
 function databaseAt(path: string): Promise<void> {

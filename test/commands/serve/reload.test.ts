@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import type { Config } from "../../src/config/schema.ts";
-import type { GatewayServer } from "../../src/commands/serve/gatewayServer.ts";
-import { reload } from "../../src/commands/serve/serve.ts";
-import { configText, oneModel } from "../support/gateway/gatewayConfig.ts";
-import { growth } from "../support/gateway/scrape.ts";
-import { openTestApp, type TestApp } from "../support/gateway/testApp.ts";
+import type { Config } from "../../../src/config/schema.ts";
+import type { GatewayServer } from "../../../src/commands/serve/gatewayServer.ts";
+import { reload } from "../../../src/commands/serve/serve.ts";
+import { configText, oneModel } from "../../support/gateway/gatewayConfig.ts";
+import { growth } from "../../support/gateway/scrape.ts";
+import { openTestApp, type TestApp } from "../../support/gateway/testApp.ts";
 
 const metrics = { listen: "127.0.0.1:0" };
 const config = oneModel("http://127.0.0.1:9/v1", { metrics });

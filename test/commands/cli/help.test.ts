@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { CommanderError, type Command } from "commander";
-import { commandTree } from "../../src/commands/completion/commandTree.ts";
-import { commandLine } from "../../src/main.ts";
+import { commandTree } from "../../../src/commands/completion/commandTree.ts";
+import { commandLine } from "../../../src/main.ts";
 
 const paths = commandTree(await commandLine(["help"]))
   .map(({ path }) => path.split(" ").filter(Boolean))

@@ -3,9 +3,9 @@ import type { Server } from "bun";
 import { X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { connect } from "node:tls";
-import { openListener, type HttpSurface } from "../../src/commands/serve/listener.ts";
-import { makeCertificate } from "../config/makeCertificate.ts";
-import { inScratchFolder } from "../config/loadText.ts";
+import { openListener, type HttpSurface } from "../../../src/commands/serve/listener.ts";
+import { makeCertificate } from "../../config/makeCertificate.ts";
+import { inScratchFolder } from "../../config/loadText.ts";
 
 function surface(): HttpSurface {
   let server: Server<unknown> | null = null;

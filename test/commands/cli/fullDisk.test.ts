@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
-import { fromSource, openDesk, type Desk } from "../support/binary/cli.ts";
+import { fromSource, openDesk, type Desk } from "../../support/binary/cli.ts";
 
 /** Commands that cannot make a file larger than this, as on a disk that is almost full. */
 function deskWithRoomFor(kilobytes: number, config?: null): Promise<Desk> {

@@ -1,11 +1,11 @@
 import { afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { closeSync, constants, existsSync, openSync, readSync } from "node:fs";
 import { join } from "node:path";
-import { binaryPath } from "../support/binary/binary.ts";
-import { openDesk, type Desk } from "../support/binary/cli.ts";
-import { configText } from "../support/gateway/gatewayConfig.ts";
-import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
-import { until } from "../support/until.ts";
+import { binaryPath } from "../../support/binary/binary.ts";
+import { openDesk, type Desk } from "../../support/binary/cli.ts";
+import { configText } from "../../support/gateway/gatewayConfig.ts";
+import { startTimeoutMs } from "../../support/binary/gatewayProcess.ts";
+import { until } from "../../support/until.ts";
 
 let binary: string;
 let desk: Desk | undefined;
