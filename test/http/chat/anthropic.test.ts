@@ -5,23 +5,16 @@ import {
   message,
   messageEvent,
   messageUsage,
-  overloadedEvent,
-  pingEvent,
   startEvent,
   stopEvent,
   textEvent,
   usualMessage,
 } from "../../support/provider/anthropicAnswers.ts";
 import { usual } from "../../support/provider/chatAnswers.ts";
-import { chat, chunksOf, expectRefusal, noProvider } from "../../support/gateway/chatCalls.ts";
+import { chat, chunksOf, expectRefusal } from "../../support/gateway/chatCalls.ts";
 import { costOf } from "../../support/gateway/gatewayConfig.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
-import {
-  json,
-  stream,
-  text,
-  type ProviderAnswer,
-} from "../../support/provider/scriptedProvider.ts";
+import { json, stream, type ProviderAnswer } from "../../support/provider/scriptedProvider.ts";
 
 const apiKey = "sk-ant-0123456789abcdef";
 const route = { provider: "claude", model: "claude-sonnet-4-5", responses: false };
@@ -152,80 +145,6 @@ describe("a model of a provider of the kind anthropic", () => {
       "invalid_request_error",
       words,
     ]);
-  });
-});
-
-describe("a provider of the kind anthropic that fails before content", () => {
-  const failures: readonly (readonly [string, ProviderAnswer, boolean, string])[] = [
-    ["529, JSON", refused(529, "overloaded_error", "Overloaded"), false, "status 529"],
-    ["529, stream", refused(529, "overloaded_error", "Overloaded"), true, "status 529"],
-    [
-      "its account is empty",
-      refused(400, "invalid_request_error", "Your credit balance is too low to access the API."),
-      false,
-      "status 400",
-    ],
-    ["an error for an answer", json({ type: "error", error: {} }), false, "reported failure"],
-    ["no message", json({ type: "message" }), false, "invalid answer"],
-    ["an error for the first event", stream(overloadedEvent), true, "reported failure"],
-    [
-      "an error behind the start",
-      stream(startEvent, pingEvent, overloadedEvent),
-      true,
-      "reported failure",
-    ],
-    ["a stream that only starts", stream(startEvent, pingEvent), true, "empty answer"],
-    ["HTML", text("<html>", { type: "text/html" }), false, "invalid answer"],
-  ];
-
-  test.each(failures)("%s: the next route answers", async (_, answer, isStream, outcome) => {
-    at.providers.claude.answer = answer;
-    at.providers.other.answer = usual;
-    const key = at.gateway.key();
-    const reply = await chat(at.gateway, key, { ...asked, model: "saved", stream: isStream });
-    expect(reply.status).toBe(200);
-    expect(reply.text).toContain("Hello");
-    expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([
-      { provider: "claude", outcome },
-      { provider: "other", outcome: "ok" },
-    ]);
-    expect(await at.gateway.records(key, 1)).toMatchObject([{ provider: "other", charge: exact }]);
-  });
-
-  test.each(failures)(
-    "%s, and no other route: 502, free of charge",
-    async (_, answer, isStream) => {
-      at.providers.claude.answer = answer;
-      const key = at.gateway.key();
-      const reply = await chat(at.gateway, key, { ...asked, stream: isStream });
-      // An empty account puts the provider aside for a while, of which a header speaks.
-      const [status, type, words] = noProvider;
-      expect([reply.status, reply.body]).toEqual([status, { error: { message: words, type } }]);
-      expect(at.gateway.balance(key)).toBe(100_000_000_000n);
-    },
-  );
-});
-
-describe("a stream of the kind anthropic that fails after content", () => {
-  test.each<[string, ProviderAnswer]>([
-    ["an error", begunMessage(overloadedEvent)],
-    ["an end without a reason", begunMessage(stopEvent)],
-    ["an end in the middle", begunMessage()],
-    ["nonsense", begunMessage("event: content_block_delta\ndata: {\n\n")],
-  ])("%s: one chunk says so, and nothing is charged", async (_, answer) => {
-    at.providers.claude.answer = answer;
-    at.providers.other.answer = usual;
-    const key = at.gateway.key();
-    const chunks = chunksOf(
-      await chat(at.gateway, key, { ...asked, model: "saved", stream: true }),
-    );
-    expect(chunks.at(-1)).toMatchObject({
-      choices: [{ index: 0, delta: {}, finish_reason: "error" }],
-      error: { message: "upstream provider failure", type: "provider_error" },
-    });
-    expect(JSON.stringify(chunks)).not.toContain("Overloaded");
-    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
-    expect(at.providers.other.requests).toEqual([]);
   });
 });
 

@@ -4,14 +4,11 @@ import { chat, chunksOf, expectRefusal, noProvider } from "../../support/gateway
 import { costOf } from "../../support/gateway/gatewayConfig.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import {
-  begun,
   call,
   choicesOf,
-  endOf,
   modelsOver,
   output,
   shownUsage,
-  textDelta,
   wholeStream,
 } from "../../support/provider/overResponses.ts";
 import { ended } from "../../support/provider/responsesAnswers.ts";
@@ -136,32 +133,6 @@ describe("a chat over the responses interface", () => {
       { status: "done", estimated: false, charge: cost },
     ]);
     expect(at.gateway.balance(key)).toBe(started - cost);
-  });
-
-  test.each([
-    ["max_output_tokens", "length"],
-    ["content_filter", "content_filter"],
-  ])("that is incomplete for %s is whole, and paid", async (reason, finish) => {
-    const changes = { status: "incomplete", incomplete_details: { reason }, output };
-    const key = at.gateway.key();
-    over.answer = json(ended("resp_1", changes));
-    expect((await chat(at.gateway, key)).body).toMatchObject({
-      choices: [{ finish_reason: finish }],
-    });
-    over.answer = stream(begun, textDelta("Hello"), endOf("incomplete", changes));
-    const choices = choicesOf(await chat(at.gateway, key, { stream: true }));
-    expect(choices.at(-1)?.finish_reason).toBe(finish);
-    expect(at.gateway.balance(key)).toBe(started - 2n * cost);
-  });
-
-  test.each([false, true])("brings probabilities home, in a stream: %p", async (isStream) => {
-    const logprobs = [{ token: "Hi", logprob: -0.5, bytes: [72, 105], top_logprobs: [] }];
-    const content = [{ type: "output_text", text: "Hi", logprobs }];
-    const said = { output: [{ type: "message", content }] };
-    over.answer = isStream ? stream(begun, endOf("completed", said)) : json(ended("resp_1", said));
-    const reply = await chat(at.gateway, at.gateway.key(), { stream: isStream, logprobs: true });
-    const [choice] = isStream ? choicesOf(reply) : (reply.body as { choices: object[] }).choices;
-    expect(choice).toMatchObject({ logprobs: { content: logprobs, refusal: null } });
   });
 
   test("shows a strict client the listed fields alone", async () => {

@@ -1,12 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { answered } from "../../support/provider/chatAnswers.ts";
-import {
-  chat,
-  chunksOf,
-  expectRefusal,
-  noProvider,
-  openChat,
-} from "../../support/gateway/chatCalls.ts";
+import { chat, chunksOf, expectRefusal, openChat } from "../../support/gateway/chatCalls.ts";
 import { costOf } from "../../support/gateway/gatewayConfig.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import {
@@ -177,13 +170,6 @@ describe("a provider that fails", () => {
     ]);
   });
 
-  test.each(failures)("by %s before content, and no other route: 502", async (_, last) => {
-    over.answer = stream(begun, last);
-    const key = at.gateway.key();
-    expectRefusal(await chat(at.gateway, key, { stream: true }), noProvider);
-    expect(at.gateway.balance(key)).toBe(started);
-  });
-
   test.each(failures)(
     "by %s after content: the stream says so, and nothing is paid",
     async (_, last) => {
@@ -199,15 +185,6 @@ describe("a provider that fails", () => {
       expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
     },
   );
-
-  test("in JSON: the next route answers", async () => {
-    over.answer = json(ended("resp_1", { status: "failed", output: [], error: { message: "no" } }));
-    plain.answer = answered();
-    const key = at.gateway.key();
-    const reply = await chat(at.gateway, key, { model: "paired" });
-    expect(reply.body).toMatchObject({ choices: [{ message: { content: "Hello there" } }] });
-    expect(at.gateway.balance(key)).toBe(started - cost);
-  });
 
   test("by refusing the request: 400 with its words", async () => {
     over.answer = refusal(400, "max_output_tokens must be at least 16");

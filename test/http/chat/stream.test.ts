@@ -5,7 +5,6 @@ import {
   roleEvent,
   stopEvent,
   streamed,
-  thereEvent,
   usage,
   usageEvent,
 } from "../../support/provider/chatAnswers.ts";
@@ -291,59 +290,5 @@ describe("a stream", () => {
     expect(said(chunksOf({ text: events }) as unknown as Chunk[])).toEqual({
       0: ["Hello", "stop"],
     });
-  });
-});
-
-describe("what the network or the provider's framing does changes nothing for the client", () => {
-  const events = [
-    roleEvent,
-    helloEvent,
-    chatEvent({ content: " жук 🦆" }),
-    stopEvent,
-    usageEvent,
-    doneEvent,
-  ];
-  const whole = { 0: ["Hello жук 🦆", "stop"] } as Record<number, [string, string]>;
-  const text = events.join("");
-  const inCrlf = text.replaceAll("\n", "\r\n");
-
-  test.each([
-    ["in one piece", [text]],
-    ["byte by byte", [...Buffer.from(text)].map((byte) => Uint8Array.of(byte))],
-    ["with CRLF", [inCrlf]],
-    ["with CRLF, byte by byte", [...Buffer.from(inCrlf)].map((byte) => Uint8Array.of(byte))],
-    ["with CR", [text.replaceAll("\n", "\r")]],
-    ["with a byte order mark", [`\ufeff${text}`]],
-    [
-      "with comments, ids, retries and names",
-      [`: hello\n\nid: 1\nretry: 5\n${text}`, "event: x\n\n"],
-    ],
-    ["without the blank behind the colon", [text.replaceAll("data: ", "data:")]],
-    ["with empty events between", [text.replaceAll("\n\n", "\n\ndata:\n\n")]],
-    ["with more behind [DONE]", [text, helloEvent, doneEvent]],
-    ["with [DONE] as the last line, without a blank line", [text.slice(0, -1)]],
-  ])("%s", async (_, pieces) => {
-    const chunks = await relayed(pieces);
-    expect(said(chunks)).toEqual(whole);
-    expect(chunks).toHaveLength(4);
-  });
-
-  test("an event of several data lines is read as one", async () => {
-    const [first] = await relayed([
-      helloEvent.replace(',"choices"', '\ndata: ,"choices"'),
-      stopEvent,
-      doneEvent,
-    ]);
-    expect(first?.choices[0]?.delta).toEqual({ content: "Hello" });
-  });
-
-  test("a stream that ends with its connection, without framing, is whole by its [DONE]", async () => {
-    const head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
-    at.provider.answer = async (peer) => {
-      await peer.send(head + [helloEvent, thereEvent, stopEvent, doneEvent].join(""));
-      peer.fin();
-    };
-    const reply = await chat(at.gateway, at.gateway.key(), { stream: true });
-    expect(said(chunksOf(reply) as unknown as Chunk[])).toEqual({ 0: ["Hello there", "stop"] });
   });
 });

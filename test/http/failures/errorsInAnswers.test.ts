@@ -61,14 +61,8 @@ const ways: readonly (readonly [string, Way])[] = [
   ["an event of Anthropic", streamed("claude", (error) => [inMessage(error)])],
   ["JSON of Anthropic", whole("claude", (error) => ({ type: "error", error }))],
   ["an event of Google", streamed("google", (error) => [geminiEvent({ error })])],
-  [
-    "a list in an event of Google",
-    streamed("google", (error) => [`data: ${JSON.stringify([{ error }])}\n\n`]),
-  ],
   ["JSON of Google", whole("google", (error) => ({ error }))],
   ["JSON in the place of a stream", inItsPlace("one", (error) => ({ error }))],
-  ["JSON in the place of Anthropic's", inItsPlace("claude", (error) => ({ type: "error", error }))],
-  ["a list in the place of Google's", inItsPlace("google", (error) => [{ error }])],
 ];
 
 function streamed(kind: Kind, events: (error: object) => readonly string[]): Way {

@@ -15,7 +15,6 @@ import {
   geminiEvents,
   geminiRefusal,
   saying,
-  thought,
   usageMetadata,
   usualGemini,
 } from "../../support/provider/geminiAnswers.ts";
@@ -129,24 +128,6 @@ describe.each([
       { status: "done", provider: "google", estimated: false, charge: cost },
     ]);
     expect(called()).toEqual([1, 0]);
-  });
-
-  test("after thoughts that the client has: they are paid exactly", async () => {
-    google.answer = stream(
-      geminiEvent(saying([thought("Hm.")])),
-      geminiEvent(saying([], reason, { usageMetadata })),
-    );
-    const reply = await ask({ stream: true });
-    expect(reply.text).toContain("Hm.");
-    expect(await at.gateway.records(reply.key, 1)).toMatchObject([
-      { status: "done", estimated: false, charge: cost },
-    ]);
-  });
-
-  test("after thoughts that nobody has: the next route answers", async () => {
-    google.answer = json(saying([thought("Hm.")], reason, { usageMetadata }));
-    const { key } = await ask();
-    expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", provider: "other" }]);
   });
 });
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { completion, helloEvent } from "../../support/provider/chatAnswers.ts";
+import { helloEvent } from "../../support/provider/chatAnswers.ts";
 import { chat, chunksOf, expectRefusal, noProvider } from "../../support/gateway/chatCalls.ts";
 import { collidingNames } from "../../support/provider/collidingNames.ts";
 import { costOf } from "../../support/gateway/gatewayConfig.ts";
@@ -7,7 +7,7 @@ import { openBefore, upstreamKey } from "../../support/gateway/gatewayUnderTest.
 import { geminiEvent, saying, usageMetadata } from "../../support/provider/geminiAnswers.ts";
 import { created, delta, terminal } from "../../support/provider/responsesAnswers.ts";
 import { respond } from "../../support/gateway/responsesCalls.ts";
-import { json, stream, type ProviderAnswer } from "../../support/provider/scriptedProvider.ts";
+import { stream, type ProviderAnswer } from "../../support/provider/scriptedProvider.ts";
 import { chatEvent } from "../../support/provider/upstreamText.ts";
 
 /**
@@ -96,20 +96,6 @@ describe("a stream whose caller made it too costly to read behind content", () =
     ]);
     expect(at.gateway.balance(key)).toBe(started - responsesCost);
   });
-});
-
-test("an answer in JSON that its caller made too costly to read is paid, and asked of no other route", async () => {
-  one.answer = json(completion({ names: costly }));
-  two.answer = json(completion());
-  const key = at.gateway.key();
-  expectRefusal(await chat(at.gateway, key, { model: "both" }), noProvider);
-  expect([one.requests.length, two.requests.length]).toEqual([1, 0]);
-  expect(await at.gateway.records(key, 1)).toMatchObject([
-    {
-      status: "cancelled",
-      charge: costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 }),
-    },
-  ]);
 });
 
 test("a stream that is too costly to read before any content is paid as by a client that left, and asked of no other route", async () => {

@@ -35,14 +35,6 @@ describe("requests at once", () => {
     expect((await chat(at.gateway, key)).status).toBe(402);
   });
 
-  test("on a balance one nano-rouble short of three: two are served", async () => {
-    const key = at.gateway.key({ balance: 3n * PRICE - 1n });
-    expect(
-      statuses(await race(at, [key], { count: 20, served: 2 })).filter((status) => status === 200),
-    ).toHaveLength(2);
-    expect(at.gateway.balance(key)).toBe(PRICE - 1n);
-  });
-
   test("on an overdraft for three: three are served, and not one beyond it", async () => {
     const key = at.gateway.key({ balance: 0n, overdraft: 3n * PRICE });
     expect(

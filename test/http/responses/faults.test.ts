@@ -52,51 +52,21 @@ function errorEvent(sequenceNumber: number): string {
 /** Ways in which a stream can break after its first content. */
 const breaks: readonly (readonly [name: string, answer: ProviderAnswer])[] = [
   ["ends without a terminal event", stream(created(), delta)],
-  [
-    "is cut within its framing",
-    async (peer) => {
-      await raw(streamHead, ...chunked(created(), delta))(
-        peer,
-        await at.providers.first.request(0),
-      );
-      peer.fin();
-    },
-  ],
-  [
-    "is reset",
-    async (peer) => {
-      await raw(streamHead, ...chunked(created(), delta))(
-        peer,
-        await at.providers.first.request(0),
-      );
-      await until("the client has it", () => seen.includes("Hello there"));
-      peer.reset();
-    },
-  ],
-  ["is cut within an event", stream(created(), delta, delta.trimEnd())],
-  ["is cut within the terminal event", stream(created(), delta, terminal().slice(0, -40))],
-  ["falls silent", raw(streamHead, ...chunked(created(), delta))],
   ["reports an error", stream(created(), delta, providersError, terminal())],
   [
     "has a terminal event without a response",
     stream(created(), delta, responseEvent("response.completed")),
   ],
-  ["breaks the framing of chunks", raw(streamHead, ...chunked(created(), delta), "zz\r\n")],
 ];
-let seen = "";
 
 describe("a stream that", () => {
   test.each(breaks)(
     "%s after content is ended by the error event, and nothing is charged",
     async (_, answer) => {
-      seen = "";
       at.providers.first.answer = answer;
       const key = at.gateway.key();
       const reply = await openResponse(at.gateway, key);
-      await until("the stream is over", () => {
-        seen = reply.text;
-        return reply.isOver;
-      });
+      await until("the stream is over", () => reply.isOver);
       expect(reply.text).toBe(created() + delta + errorEvent(2));
       expect(await at.gateway.records(key, 1)).toMatchObject([
         { status: "failed", charge: 0n, promptTokens: 0 },
@@ -113,8 +83,6 @@ const noAnswers: readonly (readonly [
 ])[] = [
   ["an error as the first event", stream(providersError), [true]],
   ["an error behind the opening events", stream(created(), providersError), [true]],
-  ["opening events alone", stream(created()), [true]],
-  ["an empty stream", stream(), [true]],
   ["comments alone", stream(": hello\n\n"), [true]],
   [
     "a JSON error with status 200",
@@ -122,18 +90,10 @@ const noAnswers: readonly (readonly [
     [true, false],
   ],
   ["HTML", text("<html>secret words</html>", { type: "text/html" }), [true, false]],
-  ["broken JSON", text('{"object":"response","secret words'), [false]],
-  ["another object", json({ object: "chat.completion", choices: [] }), [false]],
   ["null", json(null), [false]],
   ["500", refusal(500, "secret words"), [true, false]],
   ["429", refusal(429, "secret words"), [true, false]],
   ["408", refusal(408, "secret words"), [true, false]],
-  [
-    "a redirect",
-    text("", { status: 307, headers: { location: "http://127.0.0.1:9/" } }),
-    [true, false],
-  ],
-  ["no answer at all", (peer) => peer.fin(), [true, false]],
 ];
 const table = noAnswers.flatMap(([name, answer, forms]) =>
   forms.map((isStream) => [name, isStream ? "a stream" : "JSON", answer, isStream] as const),
@@ -161,21 +121,6 @@ describe("instead of an answer", () => {
       expect(await at.gateway.records(key, 1)).toMatchObject([
         { status: "done", provider: "second", attemptCount: 2, charge: usual },
       ]);
-    },
-  );
-
-  test.each(table)(
-    "%s, where %s was asked for, is a 502 when nobody is left",
-    async (_, __, answer, isStream) => {
-      nextMinute();
-      at.providers.first.answer = answer;
-      const key = at.gateway.key();
-      const reply = await respond(at.gateway, key, { stream: isStream });
-      expect(reply).toMatchObject({
-        status: 502,
-        body: { error: { message: "all providers unavailable", type: "provider_error" } },
-      });
-      expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
     },
   );
 });

@@ -150,13 +150,6 @@ describe("what the client gets of a stream", () => {
     expect(reply.text).toBe(events.join(""));
   });
 
-  test.each(streams)("is the same when each byte comes by itself: %s", async (_, events) => {
-    const bytes = Buffer.from(events.join(""));
-    at.providers.local.answer = stream(...Array.from(bytes, (byte) => Uint8Array.of(byte)));
-    const reply = await respond(at.gateway, at.gateway.key(), { stream: true });
-    expect(reply.text).toBe(events.join(""));
-  });
-
   test.each([
     ["its blank line", terminal().slice(0, -1)],
     ["any line end", terminal().trimEnd()],

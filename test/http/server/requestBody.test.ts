@@ -1,6 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { connect } from "node:net";
-import { ApiError } from "../../../src/contract/errors.ts";
+import { describe, expect, test } from "bun:test";
 import { parseJsonObject } from "../../../src/contract/jsonBody.ts";
 import { readBody } from "../../../src/http/requestBody.ts";
 import { refusalOf } from "../../contract/refusal.ts";
@@ -166,65 +164,5 @@ describe("readBody decodes", () => {
 
   test("no body at all as an empty text", async () => {
     expect((await readBody(post(null), bytesMax)).text).toBe("");
-  });
-});
-
-describe("readBody over a socket", () => {
-  let server: Bun.Server<undefined>;
-  beforeAll(() => {
-    server = Bun.serve({
-      port: 0,
-      hostname: "127.0.0.1",
-      fetch: (request) =>
-        readBody(request, bytesMax).then(
-          ({ text }) => Response.json({ text }),
-          (error: unknown) =>
-            Response.json({ refused: error instanceof ApiError ? error.message : "?" }),
-        ),
-    });
-  });
-  afterAll(() => server.stop(true));
-
-  /** Sends a raw request and returns the JSON of the answer. */
-  function exchange(head: string, body: string): Promise<unknown> {
-    return new Promise((resolve, reject) => {
-      let answer = "";
-      const socket = connect(server.port ?? 0, "127.0.0.1", () => {
-        socket.write(`POST / HTTP/1.1\r\nhost: localhost\r\n${head}\r\n\r\n${body}`);
-      });
-      socket.on("error", reject);
-      socket.on("data", (piece) => {
-        answer += piece.toString();
-        const [, content] = answer.split("\r\n\r\n");
-        if (content?.endsWith("}") !== true) return;
-        socket.destroy();
-        resolve(JSON.parse(content));
-      });
-    });
-  }
-
-  test("with a declared length", async () => {
-    expect(await exchange("content-length: 2", "{}")).toEqual({ text: "{}" });
-  });
-
-  test("in chunks that cut a character", async () => {
-    const response = await fetch(server.url, {
-      method: "POST",
-      body: inPieces([new Uint8Array([0x22, 0xe2]), new Uint8Array([0x82, 0xac, 0x22])]).body,
-    });
-    expect(await response.json()).toEqual({ text: '"€"' });
-  });
-
-  test("too large by its declared length: answered before the body was sent", async () => {
-    expect(await exchange("content-length: 1000000", "")).toEqual({
-      refused: "request body is too large",
-    });
-  });
-
-  test("too large in chunks: answered before the end was sent", async () => {
-    const chunk = `40\r\n${" ".repeat(0x40)}\r\n`;
-    expect(await exchange("transfer-encoding: chunked", chunk + chunk)).toEqual({
-      refused: "request body is too large",
-    });
   });
 });

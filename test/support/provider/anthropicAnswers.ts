@@ -54,9 +54,6 @@ const openingEvent = messageEvent("content_block_start", {
 });
 const closingEvent = messageEvent("content_block_stop", { index: 0 });
 export const stopEvent = messageEvent("message_stop");
-export const overloadedEvent = messageEvent("error", {
-  error: { type: "overloaded_error", message: "Overloaded" },
-});
 
 /** A stream that begins as usual, with these events behind its first text. */
 export function begunMessage(...events: readonly string[]): ProviderAnswer {
