@@ -135,7 +135,7 @@ function jsonAnswer(
 
 /** The stop sequences that the provider's interface does not have. The gateway ends the answer at them. */
 function stopsToEnforce({ stop }: ChatRequest, candidate: Candidate): readonly string[] {
-  return candidate.chat.takesStop ? [] : stop;
+  return candidate.chat.supportsStop ? [] : stop;
 }
 
 /** Refuses files of the provider in a chat's prompt, unless shared: their owner is not known. Throws ApiError 404. */
@@ -170,7 +170,7 @@ class ChatEncoder {
 
   /** Throws ApiError 400 if no candidate can express the request. */
   refuseUnsupported(candidates: readonly Candidate[], bounds: Bounds): void {
-    if (candidates.some(({ chat }) => chat.takesAll)) return;
+    if (candidates.some(({ chat }) => chat.supportsEverything)) return;
     let first: UnsupportedRequestError | undefined;
     for (const candidate of candidates) {
       try {

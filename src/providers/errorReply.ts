@@ -109,14 +109,14 @@ export function errorOfReply(
   secrets: Secrets,
 ): UpstreamError {
   const error = readReportedError(text);
-  const restMs = retryAfterMs(retryAfter);
+  const headerRetryMs = retryAfterMs(retryAfter);
   const isLimited =
-    status === PAYMENT_STATUS && restMs !== undefined && !isEmptyAccountMessage(error);
+    status === PAYMENT_STATUS && headerRetryMs !== undefined && !isEmptyAccountMessage(error);
   const fault = isLimited ? "rateLimited" : faultOf(status, error);
   return new UpstreamError(fault, `status ${status}`, {
     ...detailsOf(fault, status, error, secrets),
     status,
-    retryAfterMs: restMs ?? retryAfterMs(error.retrySeconds),
+    retryAfterMs: headerRetryMs ?? retryAfterMs(error.retrySeconds),
   });
 }
 
@@ -158,29 +158,29 @@ export function faultOf(status: number, error: ReportedError): UpstreamFault {
   if (status < 500 && ACCOUNT_REASON.test(error.reason ?? "")) return "account";
   // The caller's own server can write the message of this status.
   if (status === FAILED_BESIDE_STATUS) return "isolated";
-  if (status === 429 && saysRateLimitAsQuota(error)) return "rateLimited";
+  if (status === 429 && isRateLimitAsQuota(error)) return "rateLimited";
   if (isEmptyAccount(error)) return "account";
   if (status === 403) return faultOfForbidden(error);
   if (status === 429 && [ZHIPU_EMPTY_CODE, ZHIPU_LOCKED_CODE].includes(error.code ?? "")) {
     return "account";
   }
-  if ((status === 400 || status === 429) && saysAccountIsRefused(error)) return "account";
+  if ((status === 400 || status === 429) && isAccountRefused(error)) return "account";
   if (CALLER_STATUSES.includes(status)) return "caller";
   if (status === 404) return "notFound";
   return status === 429 ? "rateLimited" : "provider";
 }
 
 function faultOfForbidden(error: ReportedError): UpstreamFault {
-  if (speaksOfAccount(error)) return "account";
+  if (mentionsAccount(error)) return "account";
   if (error.isInForm !== true) return "provider";
   const { code, type, message, reason } = error;
-  if (speakOf(REQUEST_WORD, code, type, message)) return "isolated";
+  if (matchesAny(REQUEST_WORD, code, type, message)) return "isolated";
   // Google's reasons speak of rules that hold for each request, such as those of a network.
-  const isOfRoute = speakOf(ROUTE_WORD, code, type, message) || speakOf(REQUEST_WORD, reason);
+  const isOfRoute = matchesAny(ROUTE_WORD, code, type, message) || matchesAny(REQUEST_WORD, reason);
   return isOfRoute ? "provider" : "account";
 }
 
-function speakOf(subject: RegExp, ...words: readonly (string | undefined)[]): boolean {
+function matchesAny(subject: RegExp, ...words: readonly (string | undefined)[]): boolean {
   return words.some((word) => subject.test(word ?? ""));
 }
 
@@ -220,18 +220,18 @@ function isEmptyAccountMessage({ message, detail }: ReportedError): boolean {
   );
 }
 
-function saysRateLimitAsQuota({ message = "", hasRequestId }: ReportedError): boolean {
+function isRateLimitAsQuota({ message = "", hasRequestId }: ReportedError): boolean {
   if (RATE_LIMIT_SENTENCE.test(message)) return true;
   return hasRequestId === true && QUOTA_SENTENCE.test(message);
 }
 
-function saysAccountIsRefused({ message }: ReportedError): boolean {
+function isAccountRefused({ message }: ReportedError): boolean {
   return [REFUSED_ACCOUNT_SENTENCE, EMPTY_ACCOUNT_SENTENCE, WRONG_KEY_SENTENCE].some((sentence) =>
     sentence.test(message ?? ""),
   );
 }
 
-function speaksOfAccount({ code, type, message }: ReportedError): boolean {
+function mentionsAccount({ code, type, message }: ReportedError): boolean {
   return (
     [code, type].some((word) => ACCOUNT_CODE.test(word ?? "")) ||
     ACCOUNT_SENTENCE.test(message ?? "")

@@ -191,9 +191,9 @@ export interface ChatInterface {
   /** Each event of a stream is read alike, whatever came before it. */
   readonly eventsStandAlone: boolean;
   /** There are words for whatever a chat asks for: `encode` throws nothing. */
-  readonly takesAll: boolean;
+  readonly supportsEverything: boolean;
   /** The interface has stop sequences. Where it has none, the gateway ends the answer itself. */
-  readonly takesStop: boolean;
+  readonly supportsStop: boolean;
 }
 
 /** How one kind of provider is spoken to. */

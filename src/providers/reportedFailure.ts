@@ -8,7 +8,7 @@ import type { UpstreamFault } from "./upstreamError.ts";
  * What is wrong with a request, in small letters: by the codes of
  * https://platform.openai.com/docs/api-reference/responses/object, and by those with which others end a chat.
  */
-const CALLERS_WORDS = new Set([
+const CALLER_CODES = new Set([
   "invalid_prompt",
   "context_length_exceeded",
   "content_policy_violation",
@@ -66,7 +66,7 @@ const VLLM_TYPE = "badrequesterror";
 const BAD_REQUEST_STATUS = 400;
 
 /**
- * A provider reports in an answer with status 200 that it failed. Its words in `error` may repeat a prompt: they are
+ * A provider reports in an answer with status 200 that it failed. Its codes in `error` may repeat a prompt: they are
  * for no log.
  */
 export class ReportedFailure extends AnswerError {
@@ -92,30 +92,30 @@ export class ReportedFailure extends AnswerError {
  */
 export function reportedFailureOf(holder: JsonFields): ReportedFailure {
   const error = { ...reportedErrorOf(holder), isInForm: true };
-  const words = [error.code, error.type].map((word) => word?.toLowerCase() ?? "");
-  const speaksOfRequest = words.includes(REQUEST_TYPE);
+  const codes = [error.code, error.type].map((word) => word?.toLowerCase() ?? "");
+  const speaksOfRequest = codes.includes(REQUEST_TYPE);
   const isFailedResponse = holder["status"] === "failed";
   // Another route may take what this one does not.
-  const isNobodys = speaksOfRequest || words.includes(VLLM_TYPE) || isFailedResponse;
-  const fault = knownFaultOf(error, words) ?? (isNobodys ? "isolated" : "provider");
+  const isIsolated = speaksOfRequest || codes.includes(VLLM_TYPE) || isFailedResponse;
+  const fault = knownFaultOf(error, codes) ?? (isIsolated ? "isolated" : "provider");
   const isOfRequest = fault === "caller" || (fault === "isolated" && speaksOfRequest);
   return new ReportedFailure(fault, error, isOfRequest && !isFailedResponse);
 }
 
-function knownFaultOf(error: ReportedError, words: readonly string[]): UpstreamFault | undefined {
-  if (words.some((word) => CALLERS_WORDS.has(word))) return "caller";
-  const named = words.map((word) => FAULTS.get(word)).find((found) => found !== undefined);
+function knownFaultOf(error: ReportedError, codes: readonly string[]): UpstreamFault | undefined {
+  if (codes.some((word) => CALLER_CODES.has(word))) return "caller";
+  const named = codes.map((word) => FAULTS.get(word)).find((found) => found !== undefined);
   // Of a server of the caller's own, and so is the status beside it.
   if (named === "isolated") return named;
   const status = error.status ?? STATUSES.get(error.type);
   if (status !== undefined) {
     const fault = faultOf(status, error);
     // By itself it says too little: see `VLLM_TYPE`.
-    const isVague = status === BAD_REQUEST_STATUS && !words.includes(REQUEST_TYPE);
+    const isVague = status === BAD_REQUEST_STATUS && !codes.includes(REQUEST_TYPE);
     return isVague && fault === "caller" ? "isolated" : fault;
   }
   const isOfAccount =
-    words.includes(REQUEST_TYPE) || words.includes(VLLM_TYPE)
+    codes.includes(REQUEST_TYPE) || codes.includes(VLLM_TYPE)
       ? faultOf(BAD_REQUEST_STATUS, error) === "account"
       : isEmptyAccount(error);
   return isOfAccount ? "account" : named;

@@ -12,7 +12,7 @@ import {
   type Turn,
 } from "./anthropicMessages.ts";
 import { bodyWithOthers, isGiven, refuseOtherAnswers } from "../chat/chatFields.ts";
-import { unfit, unfitPart } from "../chat/chatParts.ts";
+import { unsupported, unsupportedPart } from "../chat/chatParts.ts";
 import {
   formatOf,
   NO_PARAMETERS,
@@ -37,8 +37,8 @@ export const anthropic: ProviderAdapter = {
     usage: { name: "usage", read: readMessagesUsage },
     events: readMessageEvents,
     eventsStandAlone: false,
-    takesAll: false,
-    takesStop: true,
+    supportsEverything: false,
+    supportsStop: true,
   },
   responses: undefined,
 };
@@ -51,28 +51,28 @@ export const anthropic: ProviderAdapter = {
 function encodeMessages(call: ChatCall): EncodedRequest {
   const { request, object, model } = call;
   const body: ChatRequestBody & Block = request.body;
-  if (request.choiceCount > 1) throw unfit("n");
+  if (request.choiceCount > 1) throw unsupported("n");
   refuseOtherAnswers(body);
   // It names a place in the operator's account that other callers may have put things into.
-  if (isGiven(body["container"])) throw unfit("container");
-  refuseOtherPlaces(body);
-  const { system, fairQueue } = conversationOf(body.messages, model);
+  if (isGiven(body["container"])) throw unsupported("container");
+  refuseGeography(body);
+  const { system, turns } = conversationOf(body.messages, model);
   // Of two kinds of instructions one would be lost.
   if (system.length > 0 && isGiven(body["system"])) {
-    throw unfit("system beside instructions in messages");
+    throw unsupported("system beside instructions in messages");
   }
   const tools = toolsOf(body);
   const choice = toolChoiceOf(body);
   const maxTokens = call.outputTokensBound ?? call.outputTokensMax;
   // A caller that knows the interface may say itself how the model is to think.
-  const asked = { maxTokens, model, choice, fairQueue };
+  const asked = { maxTokens, model, choice, turns };
   const thoughts = isGiven(body["thinking"]) ? {} : thinkingOf(body, asked);
   const fields = {
     model,
     max_tokens: maxTokens,
     stream: request.stream ? true : undefined,
     system: system.length === 0 ? undefined : system,
-    messages: fairQueue.flatMap(messagesOf),
+    messages: turns.flatMap(messagesOf),
     temperature: body.temperature ?? undefined,
     top_p: body.top_p ?? undefined,
     stop_sequences: request.stop.length === 0 ? undefined : request.stop,
@@ -87,8 +87,8 @@ function encodeMessages(call: ChatCall): EncodedRequest {
 }
 
 /** A place goes to the provider as it stands, and would make the same tokens dearer than their configured price. */
-function refuseOtherPlaces({ inference_geo: place = null }: Block): void {
-  if (place !== null && place !== "global") throw unfit("inference_geo");
+function refuseGeography({ inference_geo: place = null }: Block): void {
+  if (place !== null && place !== "global") throw unsupported("inference_geo");
 }
 
 function toolOf(tool: ReturnType<typeof toolsOf>[number]): Block {
@@ -107,7 +107,7 @@ function choiceOf(
   hasTools: boolean,
   isParallel: boolean,
 ): Block | undefined {
-  if (choice?.kind === "allowed") throw unfit("tool_choice");
+  if (choice?.kind === "allowed") throw unsupported("tool_choice");
   if (choice?.kind === "none") return hasTools ? { type: "none" } : undefined;
   const single = isParallel ? {} : { disable_parallel_tool_use: true };
   if (choice?.kind === "required") return { type: "any", ...single };
@@ -128,7 +128,7 @@ function metadataOf(body: Block): Block | undefined {
 /** https://platform.claude.com/docs/en/build-with-claude/structured-outputs; JSON of any form has no counterpart there. */
 function outputConfigOf(body: ChatRequestBody & Block, { effort }: Thinking): Block | undefined {
   const format = formatOf(body);
-  if (format?.kind === "json") throw unfitPart("response_format", "json_object");
+  if (format?.kind === "json") throw unsupportedPart("response_format", "json_object");
   const config = {
     ...(effort === undefined ? {} : { effort }),
     ...(format === undefined ? {} : { format: { type: "json_schema", schema: format.schema } }),
@@ -177,7 +177,7 @@ function thinkingOf(
     maxTokens: number;
     model: string;
     choice: ChatToolChoice | undefined;
-    fairQueue: readonly Turn[];
+    turns: readonly Turn[];
   },
 ): Thinking {
   const effort = body.reasoning_effort ?? undefined;
@@ -186,7 +186,7 @@ function thinkingOf(
   if (version !== undefined && version < THINKING_SINCE) return {};
   const isAdaptive = version !== undefined && version >= ADAPTIVE_SINCE;
   const isBudgeted = version !== undefined && !isAdaptive;
-  const allowed = allowsThinking(body, asked.choice) && !hasForgotten(asked.fairQueue, isBudgeted);
+  const allowed = allowsThinking(body, asked.choice) && !lacksReasoning(asked.turns, isBudgeted);
   if (isAdaptive) {
     return {
       effort: effort === "xhigh" && version < XHIGH_SINCE ? "max" : effort,
@@ -211,8 +211,8 @@ function allowsThinking(body: ChatRequestBody, choice: ChatToolChoice | undefine
  * While its calls are answered a model must be given the thoughts that led to them, or it must not think. A Claude that
  * thinks by a budget had them before all else; any other model may have spoken first.
  */
-function hasForgotten(fairQueue: readonly Turn[], mustComeFirst: boolean): boolean {
-  const [first] = openCallLoop(fairQueue);
+function lacksReasoning(turns: readonly Turn[], mustComeFirst: boolean): boolean {
+  const [first] = openCallLoop(turns);
   if (first === undefined) return false;
   const places = mustComeFirst ? first.content.slice(0, 1) : first.content;
   return !places.some(({ type }) => type === "thinking" || type === "redacted_thinking");

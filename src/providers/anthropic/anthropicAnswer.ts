@@ -3,7 +3,7 @@ import { readMessagesUsage, type Usage } from "../../contract/usage.ts";
 import { parseExactly } from "../../lib/exactJson.ts";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { parseAnswer, reportedFailureOf } from "../reportedFailure.ts";
-import { placed, type Place } from "./anthropicBlocks.ts";
+import { withPosition, type AnswerPosition } from "./anthropicBlocks.ts";
 import {
   AnswerError,
   answerText,
@@ -98,7 +98,7 @@ function thoughtsOf(blocks: readonly JsonFields[]): readonly JsonFields[] {
   let characters = 0;
   let calls = 0;
   for (const block of blocks) {
-    if (isThinking(block)) thoughts.push(placed(block, { characters, calls }));
+    if (isThinking(block)) thoughts.push(withPosition(block, { characters, calls }));
     if (block["type"] === "tool_use") calls += 1;
     characters += joined([block], "text").length;
   }
@@ -132,7 +132,7 @@ interface OpenBlock {
   readonly call: number | undefined;
   /** What a call was opened with, as JSON. */
   readonly input: string;
-  readonly after: Place;
+  readonly after: AnswerPosition;
   thinking: string;
   signature: string;
   hasArguments: boolean;
@@ -299,7 +299,7 @@ class MessageReader {
 
   #keepThought({ isThinking: isShown, thinking, signature, hidden, after }: OpenBlock): void {
     const whole = isShown ? { type: "thinking", thinking, signature } : hidden;
-    if (whole && isThinking(whole)) this.#thoughts.push(placed(whole, after));
+    if (whole && isThinking(whole)) this.#thoughts.push(withPosition(whole, after));
   }
 
   #finish(delta: JsonFields, reported: unknown): ChatEvent {

@@ -1,7 +1,7 @@
 import { fieldsOf, type JsonFields } from "../../lib/json.ts";
 
 /** How much of an answer stood before one of its thoughts: characters of its text, in UTF-16 units, and calls. */
-export interface Place {
+export interface AnswerPosition {
   readonly characters: number;
   readonly calls: number;
 }
@@ -10,7 +10,7 @@ export interface Place {
  * A thought as it is given out: in a list beside the text and the calls, with its place among them. One that stood
  * before all else has no field of ours, for that is what every server expects.
  */
-export function placed(thought: JsonFields, after: Place): JsonFields {
+export function withPosition(thought: JsonFields, after: AnswerPosition): JsonFields {
   return after.characters === 0 && after.calls === 0 ? thought : { ...thought, after };
 }
 
@@ -19,7 +19,7 @@ export function placed(thought: JsonFields, after: Place): JsonFields {
  * at the end of an answer: if it would end in a thought, all thoughts come first. `thoughts` are as they were given
  * out.
  */
-export function inOrder(
+export function blocksInOrder(
   thoughts: readonly JsonFields[],
   text: string,
   calls: readonly JsonFields[],
@@ -28,7 +28,7 @@ export function inOrder(
   let characters = 0;
   let called = 0;
   for (const thought of thoughts) {
-    const after = placeOf(thought);
+    const after = positionOf(thought);
     const end = wholeUpTo(text, after.characters);
     blocks.push(...textBlock(text.slice(characters, end)));
     blocks.push(...calls.slice(called, after.calls), thinkingBlock(thought));
@@ -57,7 +57,7 @@ function wholeUpTo(text: string, end: number): number {
 }
 
 /** What a client wrote over it is no place. */
-function placeOf({ after }: JsonFields): Place {
+function positionOf({ after }: JsonFields): AnswerPosition {
   const { characters, calls } = fieldsOf(after);
   return isCount(characters) && isCount(calls)
     ? { characters, calls }

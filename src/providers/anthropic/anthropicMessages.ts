@@ -1,9 +1,9 @@
 import type { RequestMessage } from "../../contract/chat/chatRequestBody.ts";
 import { isThinking } from "./anthropicAnswer.ts";
 import { takesLateInstructions } from "./anthropicModel.ts";
-import { inOrder, textBlock, thinkingBlock } from "./anthropicBlocks.ts";
+import { blocksInOrder, textBlock, thinkingBlock } from "./anthropicBlocks.ts";
 import { refuseRecording } from "../chat/chatFields.ts";
-import { partsOf, refusalOf, unfitPart, type ChatPart } from "../chat/chatParts.ts";
+import { partsOf, refusalOf, unsupportedPart, type ChatPart } from "../chat/chatParts.ts";
 import { answeredCallOf, argumentsOf, toolCallsOf } from "../chat/chatTools.ts";
 import { exactReader, type ReadJson } from "../../lib/exactJson.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
@@ -30,7 +30,7 @@ export interface Message {
 /** A request's messages as the interface has them: the instructions that it begins with apart, sides in alternation, no blank texts. */
 export interface Conversation {
   readonly system: readonly Block[];
-  readonly fairQueue: readonly Turn[];
+  readonly turns: readonly Turn[];
 }
 
 /** The interface wants the user to speak first; a conversation that the assistant opens gets this before it. */
@@ -43,34 +43,34 @@ const OPENING: Block = { type: "text", text: "(no message)" };
  */
 export function conversationOf(messages: readonly RequestMessage[], model: string): Conversation {
   const system: Block[] = [];
-  const fairQueue: Turn[] = [];
+  const turns: Turn[] = [];
   const readJson = exactReader();
   for (const [index, message] of messages.entries()) {
     const path = `messages[${index}]`;
     switch (message.role) {
       case "system":
       case "developer":
-        if (fairQueue.length === 0) system.push(...textBlocks(message, path));
-        else addInstructions(fairQueue, textBlocks(message, path), model);
+        if (turns.length === 0) system.push(...textBlocks(message, path));
+        else addInstructions(turns, textBlocks(message, path), model);
         break;
       case "user":
-        add(fairQueue, "user", partsOf(message, path).flatMap(blocksOf));
+        add(turns, "user", partsOf(message, path).flatMap(blocksOf));
         break;
       case "assistant":
-        add(fairQueue, "assistant", assistantBlocks(message, path, readJson));
+        add(turns, "assistant", assistantBlocks(message, path, readJson));
         break;
       case "tool":
-        add(fairQueue, "user", [], [resultBlock(message, path)]);
+        add(turns, "user", [], [resultBlock(message, path)]);
     }
   }
-  if (fairQueue[0]?.role === "assistant") fairQueue.unshift(turnOf("user", [OPENING]));
-  if (fairQueue.length > 0) return { system, fairQueue: withoutTrailingBlanks(fairQueue) };
+  if (turns[0]?.role === "assistant") turns.unshift(turnOf("user", [OPENING]));
+  if (turns.length > 0) return { system, turns: withoutTrailingBlanks(turns) };
   if (system.length === 0)
     throw new UnsupportedRequestError(
       "messages without a text are not supported by this model's provider",
     );
   // Instructions alone are something to answer elsewhere; here they must be the user's.
-  return { system: [], fairQueue: [turnOf("user", system)] };
+  return { system: [], turns: [turnOf("user", system)] };
 }
 
 /**
@@ -88,35 +88,32 @@ export function messagesOf({ role, results, content, instructions }: Turn): read
 }
 
 /** The turns that belong to calls whose results are the last that was said, from the first such call on. */
-export function openCallLoop(fairQueue: readonly Turn[]): readonly Turn[] {
-  let first = fairQueue.length;
-  while (
-    (fairQueue[first - 1]?.results.length ?? 0) > 0 &&
-    fairQueue[first - 2]?.role === "assistant"
-  ) {
+export function openCallLoop(turns: readonly Turn[]): readonly Turn[] {
+  let first = turns.length;
+  while ((turns[first - 1]?.results.length ?? 0) > 0 && turns[first - 2]?.role === "assistant") {
     first -= 2;
   }
-  return fairQueue.slice(first);
+  return turns.slice(first);
 }
 
 function add(
-  fairQueue: Turn[],
+  turns: Turn[],
   role: Turn["role"],
   content: readonly Block[],
   results: readonly Block[] = [],
   instructions: readonly Block[] = [],
 ): void {
   if ([content, results, instructions].every(({ length }) => length === 0)) return;
-  let turn = fairQueue.at(-1);
-  if (turn?.role !== role) fairQueue.push((turn = turnOf(role, [])));
+  let turn = turns.at(-1);
+  if (turn?.role !== role) turns.push((turn = turnOf(role, [])));
   for (const block of results) turn.results.push(block);
   for (const block of content) turn.content.push(block);
   for (const block of instructions) turn.instructions.push(block);
 }
 
-function addInstructions(fairQueue: Turn[], blocks: readonly Block[], model: string): void {
-  if (takesLateInstructions(model)) add(fairQueue, "user", [], [], blocks);
-  else add(fairQueue, "user", blocks.map(marked));
+function addInstructions(turns: Turn[], blocks: readonly Block[], model: string): void {
+  if (takesLateInstructions(model)) add(turns, "user", [], [], blocks);
+  else add(turns, "user", blocks.map(marked));
 }
 
 /** A text that is not the user's own, in the user's turn. */
@@ -145,7 +142,7 @@ function assistantBlocks(
   }));
   const content = message.content ?? "";
   if (typeof content === "string" && refusalOf(message) === "") {
-    return inOrder(thoughts, content, calls);
+    return blocksInOrder(thoughts, content, calls);
   }
   return [...thoughts.map(thinkingBlock), ...textBlocks(message, path), ...calls];
 }
@@ -172,7 +169,7 @@ function callId(id: string): string {
 
 function textBlocks(message: RequestMessage, path: string): readonly Block[] {
   return partsOf(message, path).flatMap((part) => {
-    if (part.kind !== "text") throw unfitPart(part.path, part.own?.["type"]);
+    if (part.kind !== "text") throw unsupportedPart(part.path, part.own?.["type"]);
     return blocksOf(part);
   });
 }
@@ -188,7 +185,7 @@ function blocksOf(part: ChatPart): readonly Block[] {
     case "file":
       return [{ ...documentOf(part), ...cache }];
     case "audio":
-      throw unfitPart(part.path, part.own?.["type"]);
+      throw unsupportedPart(part.path, part.own?.["type"]);
   }
 }
 
@@ -199,7 +196,7 @@ function documentOf(part: ChatPart & { kind: "file" }): Block {
   if (source.kind === "url" || source.mediaType === "application/pdf") {
     return { type: "document", source: sourceOf(source), ...title };
   }
-  if (source.mediaType !== "text/plain") throw unfitPart(part.path, "file");
+  if (source.mediaType !== "text/plain") throw unsupportedPart(part.path, "file");
   const data = Buffer.from(source.base64, "base64").toString();
   return { type: "document", source: { type: "text", media_type: "text/plain", data }, ...title };
 }
@@ -217,10 +214,10 @@ export function cacheControlOf(own: Block | undefined): Block {
 }
 
 /** The interface takes no blanks at the end of an answer that it is to go on with. */
-function withoutTrailingBlanks(fairQueue: readonly Turn[]): readonly Turn[] {
-  const last = fairQueue.at(-1);
+function withoutTrailingBlanks(turns: readonly Turn[]): readonly Turn[] {
+  const last = turns.at(-1);
   const block = last?.content.at(-1);
-  if (last?.role !== "assistant" || typeof block?.["text"] !== "string") return fairQueue;
+  if (last?.role !== "assistant" || typeof block?.["text"] !== "string") return turns;
   const content = [...last.content.slice(0, -1), { ...block, text: block["text"].trimEnd() }];
-  return [...fairQueue.slice(0, -1), { ...last, content }];
+  return [...turns.slice(0, -1), { ...last, content }];
 }

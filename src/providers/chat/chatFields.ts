@@ -1,6 +1,6 @@
 import { type RequestMessage, CONVENTION_FIELDS } from "../../contract/chat/chatRequestBody.ts";
 import { isDeeperThan, type JsonFields, type JsonObjectText } from "../../lib/json.ts";
-import { unfit } from "./chatParts.ts";
+import { unsupported } from "./chatParts.ts";
 import { DEPTH_MAX, UnsupportedRequestError } from "../provider.ts";
 
 /** True unless a field is absent. A null one counts as absent, as everywhere in the convention. */
@@ -11,9 +11,9 @@ export function isGiven(value: unknown): boolean {
 /** Throws UnsupportedRequestError for what asks for another kind of answer, which only the convention's own interface can give. */
 export function refuseOtherAnswers(body: JsonFields): void {
   const { modalities, web_search_options: search } = body;
-  if (isGiven(search)) throw unfit("web_search_options");
+  if (isGiven(search)) throw unsupported("web_search_options");
   if (Array.isArray(modalities) && modalities.some((mode) => mode !== "text")) {
-    throw unfit("modalities");
+    throw unsupported("modalities");
   }
 }
 
@@ -23,7 +23,7 @@ export function refuseOtherAnswers(body: JsonFields): void {
  */
 export function refuseRecording(message: RequestMessage, path: string): void {
   const { audio } = message as RequestMessage & { audio?: unknown };
-  if (isGiven(audio)) throw unfit(`${path}.audio`);
+  if (isGiven(audio)) throw unsupported(`${path}.audio`);
 }
 
 /**

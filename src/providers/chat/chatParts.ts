@@ -64,7 +64,7 @@ export function picturesOf(
     if (!isJsonObject(image) || (image["image_url"] ?? null) === null) return [];
     const at = `${path}.images[${index}]`;
     const part = partOf({ type: "image_url", ...image }, at);
-    if (part.kind !== "image") throw unfit(at);
+    if (part.kind !== "image") throw unsupported(at);
     return [part];
   });
 }
@@ -73,18 +73,18 @@ export function picturesOf(
 export function textsOf(message: RequestMessage, path: string): readonly string[] {
   return partsOf(message, path).map((part) => {
     if (part.kind === "text") return part.text;
-    throw unfitPart(part.path, part.own?.["type"]);
+    throw unsupportedPart(part.path, part.own?.["type"]);
   });
 }
 
 /** For a part that an interface has no counterpart for. `type` is the client's own word for it. */
-export function unfitPart(path: string, type: unknown): UnsupportedRequestError {
+export function unsupportedPart(path: string, type: unknown): UnsupportedRequestError {
   const named = typeof type === "string" && PLAIN_TYPE.test(type) ? ` of the type ${type}` : "";
-  return unfit(`${path}${named}`);
+  return unsupported(`${path}${named}`);
 }
 
 /** For a field that an interface cannot express, and without which the request would mean something else. */
-export function unfit(path: string): UnsupportedRequestError {
+export function unsupported(path: string): UnsupportedRequestError {
   return new UnsupportedRequestError(`${path} is not supported by this model's provider`);
 }
 
@@ -122,7 +122,7 @@ function partOf(part: JsonFields, path: string): ChatPart {
       break;
     }
   }
-  throw unfitPart(path, type);
+  throw unsupportedPart(path, type);
 }
 
 /** Far more than any media type with its parameters has. */

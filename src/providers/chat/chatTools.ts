@@ -2,7 +2,7 @@ import type { ChatRequestBody, RequestMessage } from "../../contract/chat/chatRe
 import type { ReadJson } from "../../lib/exactJson.ts";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { isGiven } from "./chatFields.ts";
-import { unfit, unfitPart } from "./chatParts.ts";
+import { unsupported, unsupportedPart } from "./chatParts.ts";
 import { UnsupportedRequestError } from "../provider.ts";
 
 /** A function that the model may call. `parameters` is the client's JSON schema, not looked into. */
@@ -49,20 +49,20 @@ export const NO_PARAMETERS = { type: "object", properties: {} };
 /** The tools of a request. Throws UnsupportedRequestError for what is no function: other providers do not have it. */
 export function toolsOf(body: ChatRequestBody): readonly ChatTool[] {
   const { tools, functions } = body as JsonFields;
-  if (isGiven(functions)) throw unfit("functions");
+  if (isGiven(functions)) throw unsupported("functions");
   if (!isGiven(tools)) return [];
-  if (!Array.isArray(tools)) throw unfit("tools");
+  if (!Array.isArray(tools)) throw unsupported("tools");
   return tools.map((tool: unknown, index) => {
     const path = `tools[${index}]`;
-    if (!isJsonObject(tool)) throw unfit(path);
+    if (!isJsonObject(tool)) throw unsupported(path);
     const definition = tool["function"];
     if (tool["type"] !== "function" || !isJsonObject(definition)) {
-      throw unfitPart(path, tool["type"]);
+      throw unsupportedPart(path, tool["type"]);
     }
     const { name, description, parameters, strict } = definition;
-    if (typeof name !== "string" || name === "") throw unfit(`${path}.function`);
+    if (typeof name !== "string" || name === "") throw unsupported(`${path}.function`);
     if (isGiven(parameters) && !isJsonObject(parameters)) {
-      throw unfit(`${path}.function.parameters`);
+      throw unsupported(`${path}.function.parameters`);
     }
     return {
       name,
@@ -77,7 +77,7 @@ export function toolsOf(body: ChatRequestBody): readonly ChatTool[] {
 /** Undefined where the client leaves it to the provider. Throws UnsupportedRequestError for any other than the words and the names of functions. */
 export function toolChoiceOf(body: ChatRequestBody): ChatToolChoice | undefined {
   const { tool_choice: choice, function_call: legacy } = body as JsonFields;
-  if (isGiven(legacy)) throw unfit("function_call");
+  if (isGiven(legacy)) throw unsupported("function_call");
   if (!isGiven(choice)) return undefined;
   if (choice === "auto" || choice === "none" || choice === "required") return { kind: choice };
   if (isJsonObject(choice) && choice["type"] === "allowed_tools") return allowedOf(choice);
@@ -88,14 +88,14 @@ export function toolChoiceOf(body: ChatRequestBody): ChatToolChoice | undefined 
 function allowedOf(choice: JsonFields): ChatToolChoice {
   const { mode, tools } = fieldsOf(choice["allowed_tools"]);
   const isMode = mode === "auto" || mode === "required";
-  if (!isMode || !Array.isArray(tools) || tools.length === 0) throw unfit("tool_choice");
+  if (!isMode || !Array.isArray(tools) || tools.length === 0) throw unsupported("tool_choice");
   return { kind: "allowed", isRequired: mode === "required", names: tools.map(chosenName) };
 }
 
 function chosenName(choice: unknown): string {
   const { type, function: chosen } = fieldsOf(choice);
   const name = type === "function" ? fieldsOf(chosen)["name"] : undefined;
-  if (typeof name !== "string") throw unfit("tool_choice");
+  if (typeof name !== "string") throw unsupported("tool_choice");
   return name;
 }
 
@@ -103,12 +103,12 @@ function chosenName(choice: unknown): string {
 export function toolCallsOf(message: RequestMessage, path: string): readonly ChatToolCall[] {
   return callListOf(message, path).map((call, index) => {
     const at = `${path}.tool_calls[${index}]`;
-    if (!isJsonObject(call)) throw unfit(at);
+    if (!isJsonObject(call)) throw unsupported(at);
     const { id, type = "function", function: called } = call;
-    if (type !== "function" || !isJsonObject(called)) throw unfitPart(at, type);
+    if (type !== "function" || !isJsonObject(called)) throw unsupportedPart(at, type);
     const { name, arguments: given = "" } = called;
     if (typeof id !== "string" || typeof name !== "string" || typeof given !== "string") {
-      throw unfit(at);
+      throw unsupported(at);
     }
     return { id, name, arguments: given, path: at, own: call };
   });
@@ -117,9 +117,9 @@ export function toolCallsOf(message: RequestMessage, path: string): readonly Cha
 /** What stands where an assistant's message made calls, as the client wrote it. Throws UnsupportedRequestError where that is no list. */
 export function callListOf(message: RequestMessage, path: string): readonly unknown[] {
   const { tool_calls: calls, function_call: legacy } = message as JsonFields;
-  if (isGiven(legacy)) throw unfit(`${path}.function_call`);
+  if (isGiven(legacy)) throw unsupported(`${path}.function_call`);
   if (!isGiven(calls)) return [];
-  if (!Array.isArray(calls)) throw unfit(`${path}.tool_calls`);
+  if (!Array.isArray(calls)) throw unsupported(`${path}.tool_calls`);
   return calls;
 }
 
@@ -149,13 +149,14 @@ export function argumentsOf(call: ChatToolCall, readJson: ReadJson): JsonFields 
 export function formatOf(body: ChatRequestBody): ChatFormat | undefined {
   const { response_format: format } = body as JsonFields;
   if (!isGiven(format)) return undefined;
-  if (!isJsonObject(format)) throw unfit("response_format");
+  if (!isJsonObject(format)) throw unsupported("response_format");
   if (format["type"] === "text") return undefined;
   if (format["type"] === "json_object") return { kind: "json" };
   const given = format["json_schema"];
-  if (format["type"] !== "json_schema" || !isJsonObject(given)) throw unfit("response_format");
+  if (format["type"] !== "json_schema" || !isJsonObject(given))
+    throw unsupported("response_format");
   const { name, description, schema, strict } = given;
-  if (!isJsonObject(schema)) throw unfit("response_format.json_schema");
+  if (!isJsonObject(schema)) throw unsupported("response_format.json_schema");
   return {
     kind: "schema",
     name: typeof name === "string" ? name : undefined,

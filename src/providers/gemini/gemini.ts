@@ -13,11 +13,11 @@ import { geminiContents } from "./geminiContents.ts";
 import { thinkingConfigOf } from "./geminiModel.ts";
 
 /**
- * The generateContent interface of the Gemini API, https://ai.google.dev/api/generate-content. It has a native
- * interface of its own for what the responses interface does, and that one is not served.
+ * The generateContent interface of the Gemini API: https://ai.google.dev/api/generate-content. The native counterpart
+ * of the responses interface is not served.
  */
 export const gemini: ProviderAdapter = {
-  // Never `?key=`: an address is written to logs, https://ai.google.dev/gemini-api/docs/api-key
+  // Never `?key=`, because URLs are logged: https://ai.google.dev/gemini-api/docs/api-key
   headers: (apiKey) => (apiKey === undefined ? {} : { "x-goog-api-key": apiKey }),
   chat: {
     encode: encodeGeminiRequest,
@@ -25,16 +25,15 @@ export const gemini: ProviderAdapter = {
     usage: { name: "usageMetadata", read: readGeminiUsage },
     events: geminiEvents,
     eventsStandAlone: false,
-    takesAll: false,
-    takesStop: true,
+    supportsEverything: false,
+    supportsStop: true,
   },
   responses: undefined,
 };
 
 /**
- * Fields of the interface's own that a caller may not write, although others pass as they are: a cache and files in
- * instructions belong to the operator's account and not to one caller, a tier has a price of its own, and the other
- * spelling of generationConfig would escape the check of what is held.
+ * Native fields that a caller may not set. Caches and instruction files belong to the operator's account. A service
+ * tier has another price. `generation_config` would bypass the check of HELD_SETTINGS.
  */
 const REFUSED_FIELDS = [
   "cachedContent",
@@ -44,13 +43,15 @@ const REFUSED_FIELDS = [
   "system_instruction",
   "generation_config",
 ];
-/** In generationConfig, what decides the hold: `n` and the bound say it. The interface reads both spellings. */
+/**
+ * Members of generationConfig that decide the hold; callers use `n` and the token bound. Google reads both spellings.
+ */
 const HELD_SETTINGS = ["candidateCount", "candidate_count", "maxOutputTokens", "max_output_tokens"];
 
 /**
- * A chat request in the words of https://ai.google.dev/api/generate-content. Left out is what has no counterpart:
- * verbosity, reasoningSummary, logprobs, logit_bias, user, metadata, parallel_tool_calls. Numbers inside of schemas
- * become doubles, as they would there: https://protobuf.dev/reference/protobuf/google.protobuf/#value
+ * Encodes a chat for https://ai.google.dev/api/generate-content. Fields without a counterpart are left out:
+ * verbosity, reasoningSummary, logprobs, logit_bias, user, metadata, parallel_tool_calls. Numbers in schemas become
+ * doubles, as at Google: https://protobuf.dev/reference/protobuf/google.protobuf/#value
  */
 function encodeGeminiRequest(call: ChatCall): EncodedRequest {
   const { body, stream } = call.request;
@@ -68,8 +69,8 @@ function encodeGeminiRequest(call: ChatCall): EncodedRequest {
 }
 
 /**
- * `models/` stands before a name that does not say itself that it is a tuned model's, as in Google's own clients.
- * What follows is one segment, whatever is in it: a name can lead to no other method or host.
+ * Adds `models/` unless the name is that of a tuned model, as Google's own clients do. The rest is one escaped path
+ * segment, so that a name cannot lead to another method or host.
  */
 function modelPath(model: string): string {
   const [, collection = "models/", name = ""] =
@@ -83,7 +84,10 @@ function refuseOwnFields(body: JsonFields): void {
   }
 }
 
-/** The schemas are JSON schemas, so they go where JSON schemas are taken: `parameters` refuses much of what they say. */
+/**
+ * The parameters are JSON Schemas, so they go into `parametersJsonSchema`: `parameters` refuses many of their
+ * keywords.
+ */
 function toolFields(body: ChatRequestBody): JsonFields {
   const choice = toolChoiceOf(body);
   const tools = toolsOf(body);
@@ -98,7 +102,10 @@ function toolFields(body: ChatRequestBody): JsonFields {
   return { tools: [{ functionDeclarations }], toolConfig: { functionCallingConfig } };
 }
 
-/** https://ai.google.dev/api/caching#FunctionCallingConfig: of the modes that need no call, only one takes names. */
+/**
+ * https://ai.google.dev/api/caching#FunctionCallingConfig. Of the modes that force no call, only VALIDATED takes
+ * names.
+ */
 function callingConfigOf(choice: ChatToolChoice): JsonFields {
   if (choice.kind === "tool") return { mode: "ANY", allowedFunctionNames: [choice.name] };
   if (choice.kind === "allowed") {
@@ -107,7 +114,7 @@ function callingConfigOf(choice: ChatToolChoice): JsonFields {
   return { mode: { auto: "AUTO", none: "NONE", required: "ANY" }[choice.kind] };
 }
 
-/** What the caller sets in the interface's own words counts before what was translated. */
+/** The caller's own generationConfig members win over translated fields. */
 function generationConfigOf({
   request,
   model,
@@ -122,7 +129,7 @@ function generationConfigOf({
     topP: body.top_p,
     stopSequences: stop.length > 0 ? stop : undefined,
     seed: numberOf(body, "seed"),
-    // A zero is what happens anyway, and many clients send one; most models refuse the field.
+    // Many clients send a zero, which is the default. Most models refuse the field.
     presencePenalty: numberOf(body, "presence_penalty") || undefined,
     frequencyPenalty: numberOf(body, "frequency_penalty") || undefined,
     responseMimeType: format && "application/json",

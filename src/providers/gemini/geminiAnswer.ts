@@ -13,18 +13,18 @@ import {
   IsolatedFailureError,
 } from "../provider.ts";
 
-/** An id that is made here has so many characters of the answer's own, for elsewhere at most 40 are allowed. */
+/** Characters of the response id in a generated call id. Other providers accept ids of at most 40 characters. */
 const ID_CHARS_MAX = 24;
 
 /** Reads a whole GenerateContentResponse: https://ai.google.dev/api/generate-content#generatecontentresponse */
 export function readGeminiAnswer(text: string): ChatReply {
-  const { choices, usage, isPartial, reported } = readAnswer(text, nothingTold());
+  const { choices, usage, isPartial, reported } = readAnswer(text, initialState());
   return {
     completion: {
-      choices: choices.map(({ index, finishReason, said }) => ({
+      choices: choices.map(({ index, finishReason, delta }) => ({
         index,
         finish_reason: finishReason,
-        message: messageOf(said),
+        message: messageOf(delta),
       })),
       usage: reported,
     },
@@ -33,66 +33,67 @@ export function readGeminiAnswer(text: string): ChatReply {
   };
 }
 
-/** The usage of a whole answer that said something, by its `usageMetadata`. */
+/** The usage of a complete answer with content, from its `usageMetadata`. */
 export function readGeminiUsage(metadata: unknown): Usage | undefined {
-  const { usage, isPartial } = usageOf(metadata, { hasSpoken: true });
+  const { usage, isPartial } = usageOf(metadata, { hasContent: true });
   return isPartial ? undefined : usage;
 }
 
-function messageOf({ tool_calls: calls, images, ...said }: Said): JsonFields {
+function messageOf({ tool_calls: calls, images, ...delta }: Delta): JsonFields {
   return {
     content: "",
-    ...said,
+    ...delta,
     ...(calls && { tool_calls: calls.map(withoutIndex) }),
     ...(images && { images: images.map(withoutIndex) }),
   };
 }
 
 /**
- * Reads a stream, in which each event is such a response with what was added since the last one. It has no
- * terminator and ends behind the finish reason. The usage of each event is that of everything so far: what comes
- * before the end is an early figure.
+ * Reads a stream. Each event is a response with what is new since the last event. There is no terminator: the stream
+ * ends after the finish reason. The usage of an event counts everything so far, so it is early before the end.
  */
 export function geminiEvents(): ReadChatEvent {
-  const told = nothingTold();
+  const state = initialState();
   return ({ data }) => {
     if (data === "") return { kind: "nothing" };
-    const { choices, usage, isPartial, reported } = readAnswer(data, told);
+    const { choices, usage, isPartial, reported } = readAnswer(data, state);
     if (choices.length === 0 && !usage) return { kind: "nothing" };
-    const chunk = { choices: choices.flatMap(endApart), usage: reported };
-    const isUsageEarly = usage !== undefined && (isPartial || !told.hasFinished);
+    const chunk = { choices: choices.flatMap(finishSeparately), usage: reported };
+    const isUsageEarly = usage !== undefined && (isPartial || !state.hasFinished);
     return { kind: "chunk", chunk, usage, isUsageEarly };
   };
 }
 
 /**
- * What is said, and the end behind it, as in the convention's own streams: the end waits for its charge, and clients
- * take a call to be whole only when something comes behind it. A reason that nobody knows is judged by what stands
- * beside it.
+ * Puts the finish reason into a chunk of its own after the content, as OpenAI does: the finish waits for its charge,
+ * and clients take a call as complete only when a later chunk comes. An unknown reason stays with its content,
+ * because the gateway judges it by that content.
  */
-function endApart({ index, finishReason, said }: ReadChoice): readonly JsonFields[] {
-  const says = bearsContent({ delta: { ...said }, finish_reason: null });
-  if (finishReason === null || !says || isUnknownFinishReason(finishReason)) {
-    return [{ index, finish_reason: finishReason, delta: said }];
+function finishSeparately({ index, finishReason, delta }: ReadChoice): readonly JsonFields[] {
+  const hasContent = bearsContent({ delta: { ...delta }, finish_reason: null });
+  if (finishReason === null || !hasContent || isUnknownFinishReason(finishReason)) {
+    return [{ index, finish_reason: finishReason, delta }];
   }
   return [
-    { index, finish_reason: null, delta: said },
+    { index, finish_reason: null, delta },
     { index, finish_reason: finishReason, delta: {} },
   ];
 }
 
-function readAnswer(text: string, told: Told): ReadUsage & { choices: readonly ReadChoice[] } {
+function readAnswer(
+  text: string,
+  state: StreamState,
+): ReadUsage & { choices: readonly ReadChoice[] } {
   const answer = parseAnswer(text);
   const candidates = choiceList(answer["candidates"]);
-  // A prompt that was blocked has none. The provider did its work and bills it: that is an answer of which
-  // all was withheld, and no failure.
+  // A blocked prompt has no candidates. The provider bills it, so it is an answer whose content was filtered.
   const given =
     candidates.length === 0 && isBlocked(answer["promptFeedback"])
       ? [{ finishReason: "PROHIBITED_CONTENT" }]
       : candidates;
-  const idPrefix = (): string => (told.idPrefix ??= idPrefixOf(answer["responseId"], text));
-  const choices = given.map((candidate, at) => readCandidate(candidate, at, told, idPrefix));
-  return { choices, ...usageOf(answer["usageMetadata"], told) };
+  const idPrefix = (): string => (state.idPrefix ??= idPrefixOf(answer["responseId"], text));
+  const choices = given.map((candidate, at) => readCandidate(candidate, at, state, idPrefix));
+  return { choices, ...usageOf(answer["usageMetadata"], state) };
 }
 
 /** https://ai.google.dev/api/generate-content#PromptFeedback */
@@ -100,7 +101,7 @@ function isBlocked(feedback: unknown): boolean {
   return isJsonObject(feedback) && typeof feedback["blockReason"] === "string";
 }
 
-/** Unlike the next answer's, and the same for all calls of one. */
+/** The same for all calls of one answer, and different for the next answer. */
 function idPrefixOf(responseId: unknown, text: string): string {
   const own = typeof responseId === "string" ? responseId.replace(/[^\w-]/g, "") : "";
   return `call_${(own || sha256(text).toHex()).slice(0, ID_CHARS_MAX)}`;
@@ -108,44 +109,44 @@ function idPrefixOf(responseId: unknown, text: string): string {
 
 interface ReadUsage {
   readonly usage: Usage | undefined;
-  /** What was said is not counted yet, only the prompt and thoughts. */
+  /** The prompt and the reasoning are counted, the content is not counted yet. */
   readonly isPartial: boolean;
-  /** What else is shown of it. */
+  /** The usage details that the client gets. */
   readonly reported: JsonFields | undefined;
 }
 
 /**
- * Thoughts are counted beside the candidates, and results of the provider's own tools beside the prompt; cached tokens
- * are part of the prompt's: https://ai.google.dev/api/generate-content#UsageMetadata. A count of zero is left out of
- * the JSON, and so may that of the candidates be: it is what the total has beyond the others then. Where something was
- * said, and the total has no more, the count is not known yet.
+ * Google counts reasoning apart from the candidates, results of its own tools apart from the prompt, and cached
+ * tokens as part of the prompt: https://ai.google.dev/api/generate-content#UsageMetadata. JSON leaves out a count of
+ * zero, and can leave out the count of the candidates: then it is the rest of the total. If there is content and no
+ * rest, the count is not known yet.
  */
-function usageOf(metadata: unknown, told: Pick<Told, "hasSpoken">): ReadUsage {
+function usageOf(metadata: unknown, state: Pick<StreamState, "hasContent">): ReadUsage {
   const found = fieldsOf(metadata);
-  const thoughts = countOf(found["thoughtsTokenCount"] ?? 0);
+  const reasoningTokens = countOf(found["thoughtsTokenCount"] ?? 0);
   const prompt =
     countOf(found["promptTokenCount"]) + countOf(found["toolUsePromptTokenCount"] ?? 0);
-  const rest = countOf(found["totalTokenCount"]) - prompt - thoughts;
+  const rest = countOf(found["totalTokenCount"]) - prompt - reasoningTokens;
   const answered = found["candidatesTokenCount"] ?? (rest > 0 ? rest : undefined);
   const usage = readChatUsage({
     prompt_tokens: prompt,
-    completion_tokens: countOf(answered ?? 0) + thoughts,
+    completion_tokens: countOf(answered ?? 0) + reasoningTokens,
     prompt_tokens_details: { cached_tokens: found["cachedContentTokenCount"] },
   });
-  const reported = { completion_tokens_details: { reasoning_tokens: thoughts } };
+  const reported = { completion_tokens_details: { reasoning_tokens: reasoningTokens } };
   return {
     usage,
-    isPartial: told.hasSpoken && answered === undefined,
+    isPartial: state.hasContent && answered === undefined,
     reported: usage && reported,
   };
 }
 
-/** NaN for what is no count, so that no sum of it is one. */
+/** NaN for anything but a count, so that a sum with it is no count either. */
 function countOf(value: unknown): number {
   return typeof value === "number" && Number.isInteger(value) && value >= 0 ? value : Number.NaN;
 }
 
-/** Why a candidate ended, https://ai.google.dev/api/generate-content#FinishReason; any other reason is the gateway's to judge. */
+/** https://ai.google.dev/api/generate-content#FinishReason. The gateway judges all other reasons. */
 const FINISH_REASONS: ReadonlyMap<unknown, string> = new Map([
   ["MAX_TOKENS", "length"],
   ["CONTINUATION", "length"],
@@ -163,8 +164,8 @@ const FINISH_REASONS: ReadonlyMap<unknown, string> = new Map([
   ].map((reason) => [reason, "content_filter"] as const),
 ]);
 /**
- * The model's own mistakes: as long as nothing was said there is no answer, and the next route may have one. Behind
- * what was said they are ends like any other, for a caller can bring them about, and would have all of it for nothing.
+ * Mistakes of the model. Before content they are a failure, and the next route may answer. After content they are a
+ * normal finish: a caller can cause them, and would get the content for nothing.
  */
 const MODEL_FAILURES: ReadonlySet<unknown> = new Set([
   "MALFORMED_FUNCTION_CALL",
@@ -180,28 +181,26 @@ const UNFINISHED: ReadonlySet<unknown> = new Set([
   "FINISH_REASON_UNSPECIFIED",
 ]);
 
-/** How much a candidate has said of what is told apart by its place. */
+/** The calls and images of a candidate so far. */
 interface Counts {
   readonly calls: number;
   readonly images: number;
 }
 
-/** What is remembered of one answer while its events come. */
-export interface Told {
-  /** What the ids of calls that came without one begin with. */
+/** What is known of one answer while its events come. */
+export interface StreamState {
+  /** Begins the generated ids of calls. */
   idPrefix: string | undefined;
-  /** By candidate that has begun. */
+  /** By candidate index. */
   readonly counts: Map<number, Counts>;
-  /** A text, a call or an image has come, thoughts aside: that is never without tokens. */
-  hasSpoken: boolean;
-  /** A thought has come before what is read now. */
-  hasThought: boolean;
-  /** A candidate has ended. */
+  /** A text, a call or an image has come. Such an answer always has completion tokens. */
+  hasContent: boolean;
+  hasReasoning: boolean;
   hasFinished: boolean;
 }
 
-/** The fields of a delta: each is there only where something stands in it. */
-export interface Said {
+/** The fields of a delta. A field without content is absent. */
+export interface Delta {
   readonly role?: "assistant";
   readonly content?: string;
   readonly reasoning_content?: string;
@@ -218,7 +217,7 @@ interface ToolCall {
   readonly extra_content?: JsonFields;
 }
 
-/** In the form in which clients send one. */
+/** In the form in which clients send images. */
 interface Image {
   readonly index: number;
   readonly type: "image_url";
@@ -226,32 +225,31 @@ interface Image {
   readonly extra_content?: JsonFields;
 }
 
-/** One candidate of an answer, or what an event adds to it. */
+/** One candidate of an answer, or what one event adds to it. */
 export interface ReadChoice {
   readonly index: number;
   readonly finishReason: string | null;
-  readonly said: Said;
+  readonly delta: Delta;
 }
 
-/** The beginning of every answer. */
-function nothingTold(): Told {
+function initialState(): StreamState {
   return {
     idPrefix: undefined,
     counts: new Map(),
-    hasSpoken: false,
-    hasThought: false,
+    hasContent: false,
+    hasReasoning: false,
     hasFinished: false,
   };
 }
 
 /**
- * Reads one candidate, https://ai.google.dev/api/generate-content#candidate, and remembers it. `idPrefix` begins the
- * ids of calls that came without one. Throws AnswerError.
+ * Reads one candidate, https://ai.google.dev/api/generate-content#candidate, and updates the state. Throws
+ * AnswerError.
  */
 function readCandidate(
   candidate: unknown,
   at: number,
-  told: Told,
+  state: StreamState,
   idPrefix: () => string,
 ): ReadChoice {
   if (!isJsonObject(candidate)) throw new AnswerError("a candidate is not an object");
@@ -259,21 +257,24 @@ function readCandidate(
   const content = candidate["content"] ?? {};
   const parts = isJsonObject(content) ? (content["parts"] ?? []) : undefined;
   if (!Array.isArray(parts)) throw new AnswerError("a candidate has no list of parts");
-  const hasBegun = told.counts.has(index);
-  const before = told.counts.get(index) ?? { calls: 0, images: 0 };
-  const said: Said = {
+  const hasBegun = state.counts.has(index);
+  const before = state.counts.get(index) ?? { calls: 0, images: 0 };
+  const delta: Delta = {
     ...(!hasBegun && { role: "assistant" }),
-    ...saidIn(parts, (call) => `${idPrefix()}_${index}_${call}`, before),
+    ...deltaOf(parts, (call) => `${idPrefix()}_${index}_${call}`, before),
   };
-  const calls = before.calls + (said.tool_calls?.length ?? 0);
-  told.counts.set(index, { calls, images: before.images + (said.images?.length ?? 0) });
-  const hasAnswered = told.hasSpoken || told.hasThought;
+  const calls = before.calls + (delta.tool_calls?.length ?? 0);
+  state.counts.set(index, { calls, images: before.images + (delta.images?.length ?? 0) });
+  const hasAnswered = state.hasContent || state.hasReasoning;
   const finishReason = finishReasonOf(candidate["finishReason"], calls > 0, hasAnswered);
-  // Only now: what comes with its end has reached nobody yet, and another route may do better.
-  told.hasSpoken ||= [said.content, said.tool_calls, said.images].some((it) => it !== undefined);
-  told.hasThought ||= said.reasoning_content !== undefined;
-  told.hasFinished ||= finishReason !== null;
-  return { index, finishReason, said };
+  // After finishReasonOf: content that comes with the finish was not sent to the client yet, so another route may
+  // answer.
+  state.hasContent ||= [delta.content, delta.tool_calls, delta.images].some(
+    (it) => it !== undefined,
+  );
+  state.hasReasoning ||= delta.reasoning_content !== undefined;
+  state.hasFinished ||= finishReason !== null;
+  return { index, finishReason, delta };
 }
 
 function finishReasonOf(reason: unknown, calledTool: boolean, hasAnswered: boolean): string | null {
@@ -284,12 +285,12 @@ function finishReasonOf(reason: unknown, calledTool: boolean, hasAnswered: boole
   return FINISH_REASONS.get(reason) ?? String(reason);
 }
 
-/** What the parts say together. Parts of unknown kinds say nothing. */
-function saidIn(
+/** Joins the parts. Parts of unknown kinds have no content. */
+function deltaOf(
   parts: readonly unknown[],
   idOf: (callIndex: number) => string,
   before: Counts,
-): Said {
+): Delta {
   let content = "";
   let reasoning = "";
   let signature: JsonFields | undefined;
@@ -297,7 +298,7 @@ function saidIn(
   const images: Image[] = [];
   for (const part of parts) {
     if (!isJsonObject(part)) throw new AnswerError("a part is not an object");
-    const { text, thought, functionCall, inlineData } = part;
+    const { text, thought: isReasoning, functionCall, inlineData } = part;
     const signed = extraContentOf(part["thoughtSignature"]);
     if (isJsonObject(functionCall)) {
       const index = before.calls + calls.length;
@@ -309,14 +310,14 @@ function saidIn(
     }
     const url = isJsonObject(inlineData) ? imageUrlOf(inlineData) : undefined;
     if (url !== undefined) {
-      // Those of a thought are drafts, of which the last is drawn once more for the answer.
-      if (thought === true) continue;
+      // Images of the reasoning are drafts. The last draft comes again in the answer.
+      if (isReasoning === true) continue;
       const index = before.images + images.length;
       const image = { index, type: "image_url", image_url: { url } } as const;
       images.push({ ...image, ...(signed && { extra_content: signed }) });
       continue;
     }
-    if (typeof text === "string" && thought === true) reasoning += text;
+    if (typeof text === "string" && isReasoning === true) reasoning += text;
     else if (typeof text === "string") content += text;
     signature = signed ?? signature;
   }
@@ -330,8 +331,8 @@ function saidIn(
 }
 
 /**
- * Where Google's own OpenAI-compatible interface has the signature of a thought: a client that sends back the message,
- * the call or the image that it got returns it, as https://ai.google.dev/gemini-api/docs/thought-signatures demands.
+ * The thought signature in the place where Google's own OpenAI-compatible interface has it. A client that returns its
+ * message returns the signature too: https://ai.google.dev/gemini-api/docs/thought-signatures
  */
 function extraContentOf(signature: unknown): JsonFields | undefined {
   if (typeof signature !== "string" || signature === "") return undefined;
@@ -353,7 +354,7 @@ function toolCallOf(
   };
 }
 
-/** Other media have no place in a chat's answer. */
+/** Undefined for other media: a chat answer has no field for them. */
 function imageUrlOf({ mimeType, data }: JsonFields): string | undefined {
   if (typeof mimeType !== "string" || typeof data !== "string") return undefined;
   return mimeType.startsWith("image/") ? `data:${mimeType};base64,${data}` : undefined;

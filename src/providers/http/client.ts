@@ -126,7 +126,7 @@ class PooledClient implements HttpClient {
     const head =
       `POST ${this.#targetPrefix}${path}${suffix} HTTP/1.1\r\n` +
       `${this.#fixedHeaders}${textOf(headers)}Content-Length: ${bodyBytes}\r\n\r\n`;
-    return isText ? head + pieces : withoutCrumbs([Buffer.from(head), ...pieces]);
+    return isText ? head + pieces : joinSmallPieces([Buffer.from(head), ...pieces]);
   }
 }
 
@@ -137,22 +137,22 @@ function textOf(headers: HttpHeaders = {}): string {
 }
 
 /** Each piece is a write, and so a packet of its own: small ones go with their neighbours. */
-function withoutCrumbs(pieces: readonly Uint8Array[]): Uint8Array[] {
+function joinSmallPieces(pieces: readonly Uint8Array[]): Uint8Array[] {
   const joined: Uint8Array[] = [];
-  let crumbs: Uint8Array[] = [];
-  const sweep = (): void => {
-    if (crumbs.length > 0) joined.push(Buffer.concat(crumbs));
-    crumbs = [];
+  let small: Uint8Array[] = [];
+  const flush = (): void => {
+    if (small.length > 0) joined.push(Buffer.concat(small));
+    small = [];
   };
   for (const piece of pieces) {
     if (piece.length <= JOINED_BYTES_MAX) {
-      crumbs.push(piece);
+      small.push(piece);
     } else {
-      sweep();
+      flush();
       joined.push(piece);
     }
   }
-  sweep();
+  flush();
   return joined;
 }
 

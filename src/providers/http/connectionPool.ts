@@ -100,14 +100,14 @@ export class ConnectionPool implements ConnectionOwner {
 
   /** Nothing was asked on an idle connection, so whatever comes is not an answer to anybody. */
   received(connection: Connection): void {
-    this.loseTrust(connection);
+    this.distrust(connection);
   }
 
   /**
    * Closes this kept connection, on which bytes came that nobody asked for, and every idle one; for a while none is
    * kept.
    */
-  loseTrust(connection: Connection): void {
+  distrust(connection: Connection): void {
     connection.destroy();
     const nowMs = performance.now();
     if (this.#isClosed || nowMs < this.#distrustedUntilMs) return;

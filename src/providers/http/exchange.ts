@@ -88,7 +88,7 @@ export class Exchange implements HttpExchange, ConnectionOwner {
   received(connection: Connection, bytes: Buffer): void {
     if (!this.#hasWritten) {
       // An answer before the question: it was meant for somebody else, or for nobody.
-      this.#pool.loseTrust(connection);
+      this.#pool.distrust(connection);
       this.start();
       return;
     }

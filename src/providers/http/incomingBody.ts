@@ -17,7 +17,7 @@ export class IncomingBody {
   #bufferedBytes = 0;
   #reader: PromiseWithResolvers<Uint8Array | undefined> | undefined;
   /** The last read left a part of its piece. */
-  #isAborting = false;
+  #hasRemainder = false;
   #taker: ((piece: Span) => boolean) | undefined;
   #hasEnded = false;
   #failure: Error | undefined;
@@ -35,7 +35,7 @@ export class IncomingBody {
    * arrived the event loop turns, so that others have their share of the process.
    */
   read(): Promise<Uint8Array | undefined> {
-    if (this.#isAborting) return this.#readLater();
+    if (this.#hasRemainder) return this.#readLater();
     if (this.#bufferedBytes > 0) return Promise.resolve(this.#take());
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     if (this.#hasEnded) return Promise.resolve(undefined);
@@ -48,7 +48,7 @@ export class IncomingBody {
 
   async #readLater(): Promise<Uint8Array | undefined> {
     await new Promise((resolve) => setImmediate(resolve));
-    this.#isAborting = false;
+    this.#hasRemainder = false;
     return this.read();
   }
 
@@ -94,8 +94,8 @@ export class IncomingBody {
     const first = this.#pieces.shift();
     const taken = first?.subarray(0, READ_BYTES_MAX);
     if (first === undefined || taken === undefined) return undefined;
-    this.#isAborting = first.length > taken.length;
-    if (this.#isAborting) this.#pieces.unshift(first.subarray(taken.length));
+    this.#hasRemainder = first.length > taken.length;
+    if (this.#hasRemainder) this.#pieces.unshift(first.subarray(taken.length));
     this.#bufferedBytes -= taken.length;
     if (!this.#hasEnded && !this.isFull) {
       // After the end the connection may be serving somebody else.

@@ -11,12 +11,12 @@ import type {
   ReadChatEvent,
 } from "../provider.ts";
 
-/** The names under which a caller may give the bound of its answer; it travels under the provider's own. */
+/** The caller's names for the token bound. It is sent under the provider's own name. */
 const BOUND_FIELDS = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
-/** Meant for the responses interface; the chat interface does not know it. */
+/** A field of the responses interface that the chat interface does not know. */
 const RESPONSES_ONLY_FIELDS = ["reasoningSummary"];
 
-/** The chat completions and responses interfaces of OpenAI, and of all that speak them. */
+/** The chat completions and responses interfaces of OpenAI and compatible providers. */
 export const openai: ProviderAdapter = {
   headers: (apiKey) => (apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
   chat: {
@@ -28,8 +28,8 @@ export const openai: ProviderAdapter = {
     usage: { name: "usage", read: readChatUsage },
     events: () => readChatEvent,
     eventsStandAlone: true,
-    takesAll: true,
-    takesStop: true,
+    supportsEverything: true,
+    supportsStop: true,
   },
   responses: {
     encode: (object, model) => ({
@@ -40,7 +40,7 @@ export const openai: ProviderAdapter = {
   },
 };
 
-/** The client's own text, with only the values changed that must differ. */
+/** The client's own text. Only values that must differ are replaced. */
 function encodeChat(call: ChatCall): EncodedRequest {
   const { object, request, outputTokensBound, options } = call;
   const set: Record<string, string> = { model: JSON.stringify(call.model) };
@@ -54,18 +54,18 @@ function encodeChat(call: ChatCall): EncodedRequest {
   return { path: "/chat/completions", body: spliceBytes(object, { set, remove }) };
 }
 
-/** The messages without the fields that the provider refuses; undefined where they have none of them. */
+/** The messages without the fields that the provider refuses. Undefined if no message has such a field. */
 function messagesWithout({ object, request, options }: ChatCall): string | undefined {
   const remove = options.dropMessageFields;
   const { messages } = request.body;
-  const isLeft = messages.every(
+  const isUnchanged = messages.every(
     (message) => !remove.some((field) => Object.hasOwn(message, field)),
   );
-  const text = isLeft ? undefined : rawValue(object, "messages");
+  const text = isUnchanged ? undefined : rawValue(object, "messages");
   return text === undefined ? undefined : spliceEach(text, { remove });
 }
 
-/** Usage is asked for wherever it may be: it is what the answer is billed by. */
+/** Always asks for usage, because the charge is computed from it. */
 function usageIncluded(streamOptions: string | undefined): string {
   if (streamOptions === undefined || streamOptions === "null") return '{"include_usage":true}';
   return splice(scanObject(streamOptions), { set: { include_usage: "true" } });
@@ -79,7 +79,7 @@ function readChatEvent({ event, data }: Parameters<ReadChatEvent>[0]): ChatEvent
   return { kind: "chunk", chunk, usage: readChatUsage(chunk["usage"] ?? usageInChoice(chunk)) };
 }
 
-/** Where Moonshot has it in a stream: https://platform.moonshot.ai/docs/api/chat */
+/** Moonshot sends the usage of a stream inside its choice: https://platform.moonshot.ai/docs/api/chat */
 function usageInChoice({ choices }: JsonFields): unknown {
   if (!Array.isArray(choices) || choices.length !== 1) return undefined;
   const [choice] = choices as readonly unknown[];

@@ -1,19 +1,19 @@
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { AnswerError, answerText, ExcessiveAnswerError } from "../provider.ts";
 
-/** What is new of an answer, in the words of the chat convention; `index` tells calls apart in a stream. */
-export interface Said {
+/** What is new of an answer, in the fields of a chat message. */
+export interface OutputDelta {
   content?: string;
   refusal?: string;
   reasoning_content?: string;
-  tool_calls?: SaidCall[];
-  /** The pages that the text cites, and where in it. */
+  tool_calls?: CallDelta[];
+  /** Cited pages with their positions in the text. */
   annotations?: JsonFields[];
-  /** Of the tokens of the text. They stand in the choice, beside what it says. */
+  /** Of the text's tokens. A chat has them beside the message. */
   logprobs?: JsonFields[];
 }
 
-export interface SaidCall {
+export interface CallDelta {
   readonly index: number;
   readonly id?: string;
   readonly type?: "function" | "custom";
@@ -21,14 +21,17 @@ export interface SaidCall {
   custom?: { name?: string; input: string };
 }
 
-/** What a response consists of, as far as a chat has a place for it. */
+/** The kinds of content that a chat has a field for. */
 type Kind = "text" | "refusal" | "summary" | "reasoning" | "logprobs" | "annotations";
 
-/** Far more calls than any model makes in one answer. */
+/** More calls than any model makes in one answer. */
 const CALLS_MAX = 1024;
-/** Of all that tells the calls of an answer apart: as much as an answer in JSON may have. */
+/** A bound on all call ids together: the size limit of a JSON answer. */
 const CALL_CHARACTERS_MAX = 32 * 1024 * 1024;
-/** As JSON. They are kept for the answer's end: those beyond it are dropped, for a provider may cite for ever. */
+/**
+ * A bound on all citations together, as JSON. Citations are kept until the end of the answer; those over the bound
+ * are dropped.
+ */
 const CITATION_CHARACTERS_MAX = 1024 * 1024;
 
 interface Call {
@@ -41,86 +44,85 @@ interface Call {
 }
 
 /**
- * Puts together what a response says, and says everything once. The interface says it up to four times:
- * in deltas, at the end of a part, at the end of an item and in the whole response. Servers that imitate
- * it leave some of these out. So each kind of content is taken from the first type of event (the
- * `source`) that brought any of it, and from no other; the arguments of a call from the first that brought hers.
+ * Collects the content of a response, each part once. The interface repeats content up to four times: in deltas, at
+ * the end of a part, at the end of an item, and in the whole response. Compatible servers leave some of these out. So
+ * each kind of content is taken only from the first event type (`source`) that brings it, and the arguments of each
+ * call likewise.
  */
 export class ResponsesOutput {
   readonly #sources = new Map<Kind, string>();
   readonly #calls: Call[] = [];
   #callCharacters = 0;
   #reasoningPart: string | undefined;
-  /** The characters of the texts that were annotated so far, by the source that brought them. */
+  /** Characters of the texts whose annotations were read, by source. */
   readonly #annotatedCharacters = new Map<string, number>();
   readonly #citations: JsonFields[] = [];
   #citationCharacters = 0;
-  #said: Said = {};
+  #delta: OutputDelta = {};
 
-  /** The answer calls a tool. */
   get callsTools(): boolean {
     return this.#calls.length > 0;
   }
 
-  /** Something was said since the last time. */
-  get hasNews(): boolean {
-    return Object.keys(this.#said).length > 0;
+  /** There is content since the last `take`. */
+  get hasDelta(): boolean {
+    return Object.keys(this.#delta).length > 0;
   }
 
-  /** What was said since the last time. */
-  take(): Said {
-    const said = this.#said;
-    this.#said = {};
-    return said;
+  /** The content since the last `take`. */
+  take(): OutputDelta {
+    const delta = this.#delta;
+    this.#delta = {};
+    return delta;
   }
 
-  /** The same at the answer's end, with all that it cites: clients keep of several lists the last one, or fail at it. */
-  takeLast(): Said {
-    const said = this.take();
-    return this.#citations.length > 0 ? { ...said, annotations: this.#citations } : said;
+  /** The last content, with all citations in one list: clients keep only the last list, or fail at several. */
+  takeLast(): OutputDelta {
+    const delta = this.take();
+    return this.#citations.length > 0 ? { ...delta, annotations: this.#citations } : delta;
   }
 
-  /** A piece of a text, or the whole. `part` tells the parts of reasoning apart. */
-  say(kind: Kind, source: string, value: unknown, part = ""): void {
+  /** Adds a text or a piece of it. `part` tells the parts of the reasoning apart. */
+  addText(kind: Kind, source: string, value: unknown, part = ""): void {
     const text = textOf(value);
     if (text === "" || (this.#sources.get(kind) ?? source) !== source) return;
     this.#sources.set(kind, source);
-    if (kind === "text") this.#said.content = (this.#said.content ?? "") + text;
-    else if (kind === "refusal") this.#said.refusal = (this.#said.refusal ?? "") + text;
-    else this.#reason(text, `${kind} ${part}`);
+    if (kind === "text") this.#delta.content = (this.#delta.content ?? "") + text;
+    else if (kind === "refusal") this.#delta.refusal = (this.#delta.refusal ?? "") + text;
+    else this.#addReasoning(text, `${kind} ${part}`);
   }
 
-  /** Probabilities of tokens, each in the form of a chat, which has all of its fields. */
-  sayLogprobs(source: string, value: unknown): void {
+  /** Each token gets all fields of the chat form. */
+  addLogprobs(source: string, value: unknown): void {
     const tokens = listOf(value);
     if (tokens.length === 0 || (this.#sources.get("logprobs") ?? source) !== source) return;
     this.#sources.set("logprobs", source);
-    const said = (this.#said.logprobs ??= []);
+    const delta = (this.#delta.logprobs ??= []);
     for (const token of tokens) {
-      said.push({ ...tokenOf(token), top_logprobs: listOf(token["top_logprobs"]).map(tokenOf) });
+      delta.push({ ...tokenOf(token), top_logprobs: listOf(token["top_logprobs"]).map(tokenOf) });
     }
   }
 
-  /** A finished item, whole. Items of other types are the provider's own work, and a chat has no place for them. */
-  sayItem(item: unknown, source: string, outputIndex: unknown): void {
+  /** Adds a finished item. Items of other types are the provider's own work, which a chat has no field for. */
+  addItem(item: unknown, source: string, outputIndex: unknown): void {
     if (!isJsonObject(item)) return;
     switch (item["type"]) {
       case "message":
         for (const part of listOf(item["content"])) {
           if (part["type"] === "output_text") {
-            this.say("text", source, part["text"]);
-            this.sayLogprobs(source, part["logprobs"]);
+            this.addText("text", source, part["text"]);
+            this.addLogprobs(source, part["logprobs"]);
             this.#annotate(source, part);
           }
-          if (part["type"] === "refusal") this.say("refusal", source, part["refusal"]);
+          if (part["type"] === "refusal") this.addText("refusal", source, part["refusal"]);
         }
         break;
       case "reasoning":
         for (const [at, part] of listOf(item["summary"]).entries()) {
-          this.say("summary", source, part["text"], `${String(outputIndex)} ${at}`);
+          this.addText("summary", source, part["text"], `${String(outputIndex)} ${at}`);
         }
         for (const [at, part] of listOf(item["content"]).entries()) {
-          this.say("reasoning", source, part["text"], `${String(outputIndex)} ${at}`);
+          this.addText("reasoning", source, part["text"], `${String(outputIndex)} ${at}`);
         }
         break;
       case "function_call":
@@ -131,7 +133,7 @@ export class ResponsesOutput {
     }
   }
 
-  /** Begins a call, unless that was done. What it is called with is left to its deltas and its end. */
+  /** Begins a call, unless it has begun. Its arguments come later. */
   openCall(item: JsonFields, outputIndex: unknown): Call {
     const { call_id: callId = item["id"], id: itemId, name } = item;
     const known = this.#calls.find((call) => call.callId === callId);
@@ -149,13 +151,13 @@ export class ResponsesOutput {
     this.#calls.push(call);
     const called = type === "custom" ? { custom: { name, input: "" } } : undefined;
     const opened = called ?? { function: { name, arguments: "" } };
-    this.#sayCall({ index, id: callId, type, ...opened });
+    this.#addCallDelta({ index, id: callId, type, ...opened });
     return call;
   }
 
   /**
-   * The call that an event is about; undefined where its item never began, and is yet to come. The place
-   * among the items comes first: there are servers whose ids change from event to event.
+   * The call that an event belongs to; undefined if its item has not begun. `output_index` comes first, because some
+   * servers change the item id from event to event.
    */
   callOf({ item_id: itemId, output_index: outputIndex }: JsonFields): Call | undefined {
     const calls = this.#calls;
@@ -171,14 +173,14 @@ export class ResponsesOutput {
     if (!call || text === "" || (call.source ?? source) !== source) return;
     call.source = source;
     const { index, type } = call;
-    const opened = this.#said.tool_calls?.find((one) => one.index === index);
+    const opened = this.#delta.tool_calls?.find((one) => one.index === index);
     if (opened?.function) opened.function.arguments += text;
     else if (opened?.custom) opened.custom.input += text;
-    else if (type === "custom") this.#sayCall({ index, custom: { input: text } });
-    else this.#sayCall({ index, function: { arguments: text } });
+    else if (type === "custom") this.#addCallDelta({ index, custom: { input: text } });
+    else this.#addCallDelta({ index, function: { arguments: text } });
   }
 
-  /** Where a page is cited is counted in its own text; a chat has all texts of an answer as one. */
+  /** Positions count within their own text. A chat joins all texts, so the length of the texts before is added. */
   #annotate(source: string, { text, annotations }: JsonFields): void {
     const before = this.#annotatedCharacters.get(source) ?? 0;
     this.#annotatedCharacters.set(source, before + charactersOf(textOf(text)));
@@ -193,33 +195,33 @@ export class ResponsesOutput {
     }
   }
 
-  /** Between two parts of the reasoning stands a blank line, as between paragraphs. */
-  #reason(text: string, part: string): void {
+  /** Separates the parts of the reasoning by a blank line. */
+  #addReasoning(text: string, part: string): void {
     const isNext = this.#reasoningPart !== undefined && this.#reasoningPart !== part;
     this.#reasoningPart = part;
-    const before = this.#said.reasoning_content ?? "";
-    this.#said.reasoning_content = before + (isNext ? "\n\n" : "") + text;
+    const before = this.#delta.reasoning_content ?? "";
+    this.#delta.reasoning_content = before + (isNext ? "\n\n" : "") + text;
   }
 
-  #sayCall(call: SaidCall): void {
-    (this.#said.tool_calls ??= []).push(call);
+  #addCallDelta(call: CallDelta): void {
+    (this.#delta.tool_calls ??= []).push(call);
   }
 }
 
 function textOf(value: unknown): string {
   if (value === undefined || value === null) return "";
-  if (typeof value !== "string") throw new AnswerError("a text is none");
+  if (typeof value !== "string") throw new AnswerError("a text is not a string");
   return value;
 }
 
-/** A token in chat's form, which always has `bytes`; the pieces of a stream may leave them out. */
+/** A chat token always has `bytes`; streams may leave them out. */
 function tokenOf({ token, logprob, bytes }: JsonFields): JsonFields {
   return { token, logprob, bytes: bytes ?? null };
 }
 
 /**
- * A cited page in the form of a chat: https://platform.openai.com/docs/guides/tools-web-search. Undefined for what a
- * chat has no place for, such as a cited file.
+ * A cited page in the chat form: https://platform.openai.com/docs/guides/tools-web-search. Undefined for other
+ * annotations, such as cited files.
  */
 function citationOf(
   { type, start_index: start, end_index: end, title, url }: JsonFields,
@@ -231,7 +233,7 @@ function citationOf(
   return { type, url_citation: { ...place, title: typeof title === "string" ? title : "", url } };
 }
 
-/** Unicode's own, of which the length of a string counts some twice. */
+/** Unicode characters; `length` counts UTF-16 units. */
 function charactersOf(text: string): number {
   let count = 0;
   for (const _ of text) count += 1;

@@ -12,7 +12,7 @@ import {
   refuseOtherAnswers,
   refuseRecording,
 } from "../chat/chatFields.ts";
-import { unfit, refusalOf, unfitPart } from "../chat/chatParts.ts";
+import { unsupported, refusalOf, unsupportedPart } from "../chat/chatParts.ts";
 import { formatOf, NO_PARAMETERS, answeredCallOf, callListOf } from "../chat/chatTools.ts";
 import type { ChatCall, EncodedRequest } from "../provider.ts";
 
@@ -31,21 +31,21 @@ const SHARED_FIELDS = [
   "moderation",
 ];
 
-/** What asks for the probabilities of tokens; without it `top_logprobs` alone brings none. */
+/** Asks for token probabilities. Without it `top_logprobs` has no effect. */
 const LOGPROBS = "message.output_text.logprobs";
 
-/** Fields of the convention without a counterpart, and without which a request means something else. */
-const UNFIT_FIELDS = ["functions", "function_call"];
+/** Fields without a counterpart that change the meaning of the request. */
+const UNSUPPORTED_FIELDS = ["functions", "function_call"];
 
 /**
- * What takes up something from the provider's store. In a chat nobody asks whose it is, so it goes no
- * further: it could be another account's.
+ * References to objects in the provider's store. A chat has no ownership check, so the object could be another
+ * account's.
  */
 const STORED_OBJECT_FIELDS = ["previous_response_id", "conversation", "prompt"];
 
 /**
- * A chat as a responses request: https://platform.openai.com/docs/api-reference/responses/create.
- * Throws UnsupportedRequestError. Numbers beyond a double lose digits in what is put together anew: in schemas.
+ * Encodes a chat as https://platform.openai.com/docs/api-reference/responses/create. Throws UnsupportedRequestError.
+ * Numbers in schemas that exceed a double lose digits.
  */
 export function encodeChat(call: ChatCall): EncodedRequest {
   const { object, request } = call;
@@ -56,7 +56,7 @@ export function encodeChat(call: ChatCall): EncodedRequest {
     input: inputOf(body.messages),
     stream: request.stream || undefined,
     stream_options: request.stream ? streamOptionsOf(body) : undefined,
-    // Fewer than 16 are the caller's mistake here, and the provider says so.
+    // The provider refuses fewer than 16 with an error to the caller.
     max_output_tokens: call.outputTokensBound,
     reasoning: reasoningOf(body),
     text: textOf(body),
@@ -65,9 +65,8 @@ export function encodeChat(call: ChatCall): EncodedRequest {
     top_logprobs:
       body["logprobs"] === true || isGiven(body["include"]) ? body["top_logprobs"] : undefined,
     include: body["logprobs"] === true ? includedWithLogprobs(body["include"]) : undefined,
-    // Unless told otherwise the provider keeps every response for a month, and hands it out by an id that
-    // a chat's client never learns: it could neither use it nor have it deleted. The reasoning need not
-    // come back encrypted either: each chat brings all that it builds on.
+    // By default the provider keeps each response for a month under an id that the chat's client never learns. The
+    // chat brings its whole history, so encrypted reasoning is not needed either.
     store: false,
   };
   for (const name of SHARED_FIELDS) fields[name] = body[name] ?? undefined;
@@ -75,37 +74,39 @@ export function encodeChat(call: ChatCall): EncodedRequest {
 }
 
 function refuseUnsupported(body: JsonFields, { choiceCount, stop }: ChatRequest): void {
-  if (choiceCount > 1) throw unfit("n");
-  // The gateway ends the text at a stop sequence, and could not tell which tokens that leaves.
-  if (body["logprobs"] === true && stop.length > 0) throw unfit("logprobs with stop");
+  if (choiceCount > 1) throw unsupported("n");
+  // The gateway cuts the text at a stop sequence and cannot cut the token list at the same place.
+  if (body["logprobs"] === true && stop.length > 0) throw unsupported("logprobs with stop");
   refuseOtherAnswers(body);
   const { instructions } = body;
-  // As a list of items it could name stored ones.
+  // A list of items could reference stored objects.
   if (isGiven(instructions) && typeof instructions !== "string") {
-    throw unfit("instructions");
+    throw unsupported("instructions");
   }
   const { prompt_cache_options: options } = body;
   if (isJsonObject(options) && isGiven(options[COMPARISON_RESPONSE_FIELD])) {
-    throw unfit(`prompt_cache_options.${COMPARISON_RESPONSE_FIELD}`);
+    throw unsupported(`prompt_cache_options.${COMPARISON_RESPONSE_FIELD}`);
   }
-  const field = [...UNFIT_FIELDS, ...STORED_OBJECT_FIELDS].find((name) => isGiven(body[name]));
-  if (field !== undefined) throw unfit(field);
+  const field = [...UNSUPPORTED_FIELDS, ...STORED_OBJECT_FIELDS].find((name) =>
+    isGiven(body[name]),
+  );
+  if (field !== undefined) throw unsupported(field);
 }
 
-/** The caller may include more, in the interface's own words. */
+/** The caller's own `include` values stay. */
 function includedWithLogprobs(own: unknown): readonly unknown[] {
   if (!isGiven(own)) return [LOGPROBS];
-  if (!Array.isArray(own)) throw unfit("include");
+  if (!Array.isArray(own)) throw unsupported("include");
   return own.includes(LOGPROBS) ? own : [...(own as unknown[]), LOGPROBS];
 }
 
-/** Usage is on the last event always; only how the stream is padded can be asked for. */
+/** Usage always comes with the last event. Only the padding can be chosen. */
 function streamOptionsOf(body: JsonFields): object | undefined {
   const padding = fieldsOf(body["stream_options"])["include_obfuscation"];
   return typeof padding === "boolean" ? { include_obfuscation: padding } : undefined;
 }
 
-/** The caller's own `reasoning`, as who knows the interface writes it, with the convention's fields on top. */
+/** The caller's own `reasoning` object, with the chat fields on top. */
 function reasoningOf(body: ChatRequestBody & JsonFields): object | undefined {
   const { reasoning_effort: effort, reasoningSummary } = body;
   const summary = reasoningSummary === "detail" ? "detailed" : reasoningSummary;
@@ -128,7 +129,7 @@ function textOf(body: ChatRequestBody & JsonFields): object | undefined {
   return withOwn(body["text"], { format: type, verbosity: body.verbosity });
 }
 
-/** What the caller wrote under the interface's own name, with ours put over it; undefined where there is neither. */
+/** The caller's native object with the chat fields on top; undefined without both. */
 function withOwn(own: unknown, ours: JsonFields): object | undefined {
   const entries = Object.entries(ours).filter(([, value]) => isGiven(value));
   if (entries.length === 0) return isJsonObject(own) ? own : undefined;
@@ -136,13 +137,13 @@ function withOwn(own: unknown, ours: JsonFields): object | undefined {
 }
 
 function flatTools(tools: unknown): readonly unknown[] {
-  if (!Array.isArray(tools)) throw unfit("tools");
+  if (!Array.isArray(tools)) throw unsupported("tools");
   return tools.map((tool: unknown, index) => toolOf(tool, `tools[${index}]`));
 }
 
-/** Definitions of functions and custom tools lie flat here; any other tool is of the provider's own, and passes. */
+/** Functions and custom tools have flat definitions here. Other tools are the provider's own and pass unchanged. */
 function toolOf(tool: unknown, path: string): unknown {
-  if (!isJsonObject(tool)) throw unfit(path);
+  if (!isJsonObject(tool)) throw unsupported(path);
   const { type, function: called, custom } = tool;
   if (type === "function" && isJsonObject(called)) {
     const { name, description, parameters, strict } = called;
@@ -151,7 +152,7 @@ function toolOf(tool: unknown, path: string): unknown {
       name,
       description,
       parameters: parameters ?? NO_PARAMETERS,
-      // Here functions are strict unless told otherwise, and their schemas then must be of a certain kind.
+      // Here the default is strict, which not every schema satisfies.
       strict: strict ?? false,
     };
   }
@@ -170,32 +171,32 @@ function inputFormatOf(format: unknown): unknown {
 
 function flatToolChoice(choice: unknown): unknown {
   if (typeof choice === "string") return choice;
-  if (!isJsonObject(choice)) throw unfit("tool_choice");
+  if (!isJsonObject(choice)) throw unsupported("tool_choice");
   const { type } = choice;
   const allowed = choice["allowed_tools"];
   if (type === "allowed_tools" && isJsonObject(allowed)) {
     const { mode, tools } = allowed;
-    if (!Array.isArray(tools)) throw unfit("tool_choice");
+    if (!Array.isArray(tools)) throw unsupported("tool_choice");
     return { type, mode, tools: tools.map(namedTool) };
   }
   return namedTool(choice);
 }
 
-/** A tool by its name, which the convention puts one level deeper. */
+/** The chat form has the name one level deeper. */
 function namedTool(tool: unknown): unknown {
-  if (!isJsonObject(tool)) throw unfit("tool_choice");
+  if (!isJsonObject(tool)) throw unsupported("tool_choice");
   const { type } = tool;
   const named = type === "function" || type === "custom" ? tool[type] : undefined;
   return isJsonObject(named) ? { type, name: named["name"] } : tool;
 }
 
 /**
- * The messages of a chat as the input items of a response, in their order:
- * https://platform.openai.com/docs/api-reference/responses/create#responses-create-input.
- * Throws UnsupportedRequestError for what these have no counterpart for.
+ * The messages as input items:
+ * https://platform.openai.com/docs/api-reference/responses/create#responses-create-input. Throws
+ * UnsupportedRequestError for content without a counterpart.
  */
 function inputOf(messages: readonly RequestMessage[]): readonly object[] {
-  /** Results name their call only by its id, and those of custom tools are items of another type. */
+  /** A result names its call only by id, and results of custom tools have another item type. */
   const customCalls = new Set<string>();
   return messages.flatMap((message, index): readonly object[] => {
     const path = `messages[${index}]`;
@@ -204,12 +205,12 @@ function inputOf(messages: readonly RequestMessage[]): readonly object[] {
     if (role !== "assistant") return [{ role, content: contentOf(message, path, inputPart) }];
     const calls = callsOf(message, path);
     for (const call of calls) if (call.type === "custom_tool_call") customCalls.add(call.call_id);
-    return [...spokenBefore(message, path, calls.length > 0), ...calls];
+    return [...messageItems(message, path, calls.length > 0), ...calls];
   });
 }
 
-/** What an assistant's message says beside its calls. A text stays a string: all servers of the interface take that. */
-function spokenBefore(
+/** An assistant's text and refusal. A text stays a string, which all compatible servers accept. */
+function messageItems(
   message: RequestMessage,
   path: string,
   callsTools: boolean,
@@ -240,34 +241,34 @@ function contentOf(
 
 function inputPart(part: ContentPart & JsonFields, path: string): object {
   const { type, text } = part;
-  // Where the client wants the prompt's cache to end.
+  // Where the client ends the cached prefix of the prompt.
   const cache = { prompt_cache_breakpoint: part["prompt_cache_breakpoint"] ?? undefined };
   if (type === "text") return { type: "input_text", text, ...cache };
   if (type === "image_url") return { ...imagePart(part["image_url"], path), ...cache };
   if (type === "file") return { ...filePart(part["file"], path), ...cache };
-  // The interface has no recordings yet: https://platform.openai.com/docs/guides/migrate-to-responses.
-  throw unfitPart(path, type);
+  // The interface has no audio input: https://platform.openai.com/docs/guides/migrate-to-responses.
+  throw unsupportedPart(path, type);
 }
 
-/** What an assistant said, sent back: it is told apart from what a user says, and refused in the user's words. */
+/** Parts of an assistant message have their own types; the interface refuses those of a user in their place. */
 function outputPart(part: ContentPart & JsonFields, path: string): object {
   const { type, text, refusal } = part;
   if (type === "text") return { type: "output_text", text };
   if (type === "refusal" && typeof refusal === "string") return { type, refusal };
-  throw unfitPart(path, type);
+  throw unsupportedPart(path, type);
 }
 
 function imagePart(image: unknown, path: string): object {
   const url = isJsonObject(image) ? image["url"] : image;
-  if (typeof url !== "string") throw unfit(`${path}.image_url`);
-  // Some servers of the interface want the detail to be there.
+  if (typeof url !== "string") throw unsupported(`${path}.image_url`);
+  // Some compatible servers require the detail.
   const detail = isJsonObject(image) ? (image["detail"] ?? "auto") : "auto";
   return { type: "input_image", image_url: url, detail };
 }
 
-/** An id of a stored file passes: only one that the operator shares comes so far. */
+/** Only ids of files that the operator shares get here. */
 function filePart(file: unknown, path: string): object {
-  if (!isJsonObject(file)) throw unfit(`${path}.file`);
+  if (!isJsonObject(file)) throw unsupported(`${path}.file`);
   const { file_data, file_id, filename, detail } = file;
   return { type: "input_file", filename, file_data, file_id, detail: detail ?? undefined };
 }
@@ -283,14 +284,14 @@ function callsOf(message: RequestMessage, path: string): readonly CallItem[] {
 }
 
 function callItem(call: unknown, path: string): CallItem {
-  if (!isJsonObject(call)) throw unfit(path);
+  if (!isJsonObject(call)) throw unsupported(path);
   const { id, type = "function" } = call;
   const called = type === "function" || type === "custom" ? call[type] : undefined;
-  if (!isJsonObject(called)) throw unfitPart(path, type);
+  if (!isJsonObject(called)) throw unsupportedPart(path, type);
   const { name } = called;
   const given = called[type === "custom" ? "input" : "arguments"] ?? "";
   if (typeof id !== "string" || typeof name !== "string" || typeof given !== "string") {
-    throw unfit(path);
+    throw unsupported(path);
   }
   return type === "custom"
     ? { type: "custom_tool_call", call_id: id, name, input: given }

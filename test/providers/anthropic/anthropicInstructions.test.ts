@@ -86,8 +86,8 @@ describe("instructions that come late", () => {
     ],
   ])(
     "are marked in the user's turn for a model that takes them nowhere else: %s",
-    (_, messages, fairQueue) => {
-      expect(sent(older, ...messages)).toMatchObject({ messages: fairQueue });
+    (_, messages, sentMessages) => {
+      expect(sent(older, ...messages)).toMatchObject({ messages: sentMessages });
       expect(sent(older, ...messages)).not.toHaveProperty("system");
     },
   );
@@ -127,8 +127,8 @@ describe("instructions that come late", () => {
     ],
   ])(
     "stand behind the user's turn for a model that takes them there: %s",
-    (_, messages, fairQueue) => {
-      expect(sent(newer, ...messages)).toMatchObject({ messages: fairQueue });
+    (_, messages, sentMessages) => {
+      expect(sent(newer, ...messages)).toMatchObject({ messages: sentMessages });
       expect(sent(newer, ...messages)).not.toHaveProperty("system");
     },
   );
