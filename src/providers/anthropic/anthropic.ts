@@ -22,10 +22,10 @@ import {
 } from "../chat/chatTools.ts";
 import { versionOf } from "./anthropicModel.ts";
 
-/** https://platform.claude.com/docs/en/api/versioning: what a request without this header means is not promised. */
+/** Required: https://platform.claude.com/docs/en/api/versioning */
 const VERSION = "2023-06-01";
 
-/** The Messages API of Anthropic, and of all that speak it: https://platform.claude.com/docs/en/api/messages */
+/** The Messages API of Anthropic and compatible providers: https://platform.claude.com/docs/en/api/messages */
 export const anthropic: ProviderAdapter = {
   headers: (apiKey) => ({
     "anthropic-version": VERSION,
@@ -44,29 +44,28 @@ export const anthropic: ProviderAdapter = {
 };
 
 /**
- * A chat request in the words of https://platform.claude.com/docs/en/api/messages. A bound is always sent, for there
- * it is required. Temperatures go as they are, though the interface ends at 1: what it refuses is its to say.
- * Throws UnsupportedRequestError.
+ * Encodes a chat for https://platform.claude.com/docs/en/api/messages. The token bound is required there, so it is
+ * always sent. A temperature over 1 passes; the provider refuses it. Throws UnsupportedRequestError.
  */
 function encodeMessages(call: ChatCall): EncodedRequest {
   const { request, object, model } = call;
   const body: ChatRequestBody & Block = request.body;
   if (request.choiceCount > 1) throw unsupported("n");
   refuseOtherAnswers(body);
-  // It names a place in the operator's account that other callers may have put things into.
+  // A container belongs to the operator's account, and other callers may have put data into it.
   if (isGiven(body["container"])) throw unsupported("container");
   refuseGeography(body);
   const { system, turns } = conversationOf(body.messages, model);
-  // Of two kinds of instructions one would be lost.
+  // The native field would replace the instructions of the messages.
   if (system.length > 0 && isGiven(body["system"])) {
     throw unsupported("system beside instructions in messages");
   }
   const tools = toolsOf(body);
   const choice = toolChoiceOf(body);
   const maxTokens = call.outputTokensBound ?? call.outputTokensMax;
-  // A caller that knows the interface may say itself how the model is to think.
-  const asked = { maxTokens, model, choice, turns };
-  const thoughts = isGiven(body["thinking"]) ? {} : thinkingOf(body, asked);
+  // The caller's native `thinking` field wins over the effort.
+  const options = { maxTokens, model, choice, turns };
+  const reasoning = isGiven(body["thinking"]) ? {} : reasoningFieldsOf(body, options);
   const fields = {
     model,
     max_tokens: maxTokens,
@@ -80,15 +79,15 @@ function encodeMessages(call: ChatCall): EncodedRequest {
     service_tier: body["service_tier"] === "default" ? "standard_only" : undefined,
     tools: tools.length === 0 ? undefined : tools.map(toolOf),
     tool_choice: choiceOf(choice, tools.length > 0, body["parallel_tool_calls"] !== false),
-    thinking: thoughts.thinking,
-    output_config: outputConfigOf(body, thoughts),
+    thinking: reasoning.thinking,
+    output_config: outputConfigOf(body, reasoning),
   };
   return { path: "/messages", body: bodyWithOthers(object, fields) };
 }
 
-/** A place goes to the provider as it stands, and would make the same tokens dearer than their configured price. */
-function refuseGeography({ inference_geo: place = null }: Block): void {
-  if (place !== null && place !== "global") throw unsupported("inference_geo");
+/** A geography makes tokens more expensive than their configured price. */
+function refuseGeography({ inference_geo: geography = null }: Block): void {
+  if (geography !== null && geography !== "global") throw unsupported("inference_geo");
 }
 
 function toolOf(tool: ReturnType<typeof toolsOf>[number]): Block {
@@ -101,7 +100,7 @@ function toolOf(tool: ReturnType<typeof toolsOf>[number]): Block {
   };
 }
 
-/** Whether calls may be made at once is part of the choice here; without tools there is none to make. */
+/** Parallel calls are part of the choice here. */
 function choiceOf(
   choice: ChatToolChoice | undefined,
   hasTools: boolean,
@@ -116,7 +115,7 @@ function choiceOf(
   return { type: "auto", ...single };
 }
 
-/** `safety_identifier` is the convention's newer name for who the user is. */
+/** `safety_identifier` is OpenAI's newer name for `user`. */
 function metadataOf(body: Block): Block | undefined {
   const { user, safety_identifier: identifier, metadata } = body;
   const id = [user, identifier, fieldsOf(metadata)["user_id"]].find(
@@ -125,8 +124,11 @@ function metadataOf(body: Block): Block | undefined {
   return id === undefined ? undefined : { user_id: id };
 }
 
-/** https://platform.claude.com/docs/en/build-with-claude/structured-outputs; JSON of any form has no counterpart there. */
-function outputConfigOf(body: ChatRequestBody & Block, { effort }: Thinking): Block | undefined {
+/** https://platform.claude.com/docs/en/build-with-claude/structured-outputs; `json_object` has no counterpart. */
+function outputConfigOf(
+  body: ChatRequestBody & Block,
+  { effort }: ReasoningFields,
+): Block | undefined {
   const format = formatOf(body);
   if (format?.kind === "json") throw unsupportedPart("response_format", "json_object");
   const config = {
@@ -137,70 +139,70 @@ function outputConfigOf(body: ChatRequestBody & Block, { effort }: Thinking): Bl
   return Object.keys(config).length === 0 ? undefined : config;
 }
 
-/** What an effort becomes: https://platform.claude.com/docs/en/build-with-claude/extended-thinking and .../effort */
-export interface Thinking {
+/** https://platform.claude.com/docs/en/build-with-claude/extended-thinking and .../effort */
+interface ReasoningFields {
   readonly thinking?: JsonFields;
   readonly effort?: string;
 }
 
 type Effort = NonNullable<ChatRequestBody["reasoning_effort"]>;
 
-/** Tokens that a model of the older kind may think for, where its bound leaves room for them. */
+/** Reasoning tokens of a model that takes a budget, if the token bound leaves enough. */
 const BUDGETS: Readonly<Record<Effort, number>> = {
   low: 2048,
   medium: 8192,
   high: 16_384,
   xhigh: 32_768,
 };
-/** The least budget that the interface takes. */
+/** The interface refuses less. */
 const BUDGET_MIN = 1024;
-/** Thoughts count towards the bound, as in the convention: so much of it is left for the answer. */
+/** The bound counts reasoning too. This share stays for the answer. */
 const ANSWER_SHARE = 0.25;
-/** With thinking the interface takes this temperature only, which is its default. */
+/** The only temperature that the interface accepts with reasoning. It is the default. */
 const TEMPERATURE = 1;
 const TOP_P_MIN = 0.95;
 
-/** Models that think: from Claude 3.7 on with a budget, from 4.6 on by an effort. 4.6 has no `xhigh`, but `max`. */
-const THINKING_SINCE = 3.07;
+/** Claude 3.7 and later reason with a budget, 4.6 and later by an effort. 4.6 has `max` instead of `xhigh`. */
+const REASONING_SINCE = 3.07;
 const ADAPTIVE_SINCE = 4.06;
 const XHIGH_SINCE = 4.07;
 
 /**
- * How much the model is to think. Newer models take the effort itself and refuse a budget, older ones the
- * other way round; a name that tells no version of Claude is asked with a budget, the form that others copied. Left out where
- * the interface would refuse it beside something that the caller asks for in so many words: a forced tool, a temperature
- * or top_p of its own, a bound too small, a loop of calls whose thoughts are not given back.
+ * Newer models take an effort and refuse a budget; older ones the reverse. A name without a Claude version gets a
+ * budget, the form that compatible servers copied. Left out where the interface would refuse the combination: a
+ * forced tool, another temperature or top_p, a small bound, or a tool loop without its reasoning.
  */
-function thinkingOf(
+function reasoningFieldsOf(
   body: ChatRequestBody,
-  asked: {
+  options: {
     maxTokens: number;
     model: string;
     choice: ChatToolChoice | undefined;
     turns: readonly Turn[];
   },
-): Thinking {
+): ReasoningFields {
   const effort = body.reasoning_effort ?? undefined;
   if (effort === undefined) return {};
-  const version = versionOf(asked.model);
-  if (version !== undefined && version < THINKING_SINCE) return {};
+  const version = versionOf(options.model);
+  if (version !== undefined && version < REASONING_SINCE) return {};
   const isAdaptive = version !== undefined && version >= ADAPTIVE_SINCE;
   const isBudgeted = version !== undefined && !isAdaptive;
-  const allowed = allowsThinking(body, asked.choice) && !lacksReasoning(asked.turns, isBudgeted);
+  const allowed =
+    allowsReasoning(body, options.choice) && !lacksReasoning(options.turns, isBudgeted);
   if (isAdaptive) {
     return {
       effort: effort === "xhigh" && version < XHIGH_SINCE ? "max" : effort,
-      // Some of these models hide their thoughts unless they are asked for them.
+      // Some of these models hide their reasoning by default.
       ...(allowed ? { thinking: { type: "adaptive", display: "summarized" } } : {}),
     };
   }
-  const room = Math.floor(asked.maxTokens * (1 - ANSWER_SHARE));
-  const budget = Math.min(BUDGETS[effort], room);
+  const budgetMax = Math.floor(options.maxTokens * (1 - ANSWER_SHARE));
+  const budget = Math.min(BUDGETS[effort], budgetMax);
   if (!allowed || budget < BUDGET_MIN) return {};
   return { thinking: { type: "enabled", budget_tokens: budget } };
 }
 
-function allowsThinking(body: ChatRequestBody, choice: ChatToolChoice | undefined): boolean {
+function allowsReasoning(body: ChatRequestBody, choice: ChatToolChoice | undefined): boolean {
   const isForced = choice?.kind === "required" || choice?.kind === "tool";
   return (
     !isForced && (body.temperature ?? TEMPERATURE) === TEMPERATURE && (body.top_p ?? 1) >= TOP_P_MIN
@@ -208,12 +210,12 @@ function allowsThinking(body: ChatRequestBody, choice: ChatToolChoice | undefine
 }
 
 /**
- * While its calls are answered a model must be given the thoughts that led to them, or it must not think. A Claude that
- * thinks by a budget had them before all else; any other model may have spoken first.
+ * In a tool loop the provider requires the reasoning before the calls. A Claude with a budget has it first; other
+ * models may have text before it.
  */
 function lacksReasoning(turns: readonly Turn[], mustComeFirst: boolean): boolean {
   const [first] = openCallLoop(turns);
   if (first === undefined) return false;
-  const places = mustComeFirst ? first.content.slice(0, 1) : first.content;
-  return !places.some(({ type }) => type === "thinking" || type === "redacted_thinking");
+  const candidates = mustComeFirst ? first.content.slice(0, 1) : first.content;
+  return !candidates.some(({ type }) => type === "thinking" || type === "redacted_thinking");
 }

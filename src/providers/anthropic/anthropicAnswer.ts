@@ -13,8 +13,8 @@ import {
 } from "../provider.ts";
 
 /**
- * Why a message ended: https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons.
- * A paused turn is cut short by the provider, so it must not look like a whole one.
+ * https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons. `pause_turn` is an incomplete answer,
+ * so it must not look complete.
  */
 const FINISH_REASONS: ReadonlyMap<unknown, FinishReason> = new Map<unknown, FinishReason>([
   ["end_turn", "stop"],
@@ -33,7 +33,7 @@ export function readMessage(text: string): ChatReply {
   if (!Array.isArray(content)) throw new AnswerError("the message has no content");
   const blocks = content.filter(isJsonObject);
   const toolCalls = blocks.filter(({ type }) => type === "tool_use").map(toolCall);
-  const thinking = thoughtsOf(blocks);
+  const reasoningBlocks = reasoningBlocksOf(blocks);
   const reasoning = joined(blocks, "thinking");
   return {
     completion: {
@@ -46,67 +46,67 @@ export function readMessage(text: string): ChatReply {
             content: joined(blocks, "text"),
             ...refusalOf(message),
             ...(reasoning === "" ? {} : { reasoning_content: reasoning }),
-            ...(thinking.length === 0 ? {} : { thinking_blocks: thinking }),
+            ...(reasoningBlocks.length === 0 ? {} : { thinking_blocks: reasoningBlocks }),
             ...(toolCalls.length === 0 ? {} : { tool_calls: toolCalls }),
           },
         },
       ],
-      usage: shownUsage(message["usage"]),
+      usage: publicUsage(message["usage"]),
     },
     usage: readMessagesUsage(message["usage"]),
   };
 }
 
-/** The convention's word for a stop reason; an unknown one stays, for the gateway to judge. */
+/** The gateway judges an unknown reason. */
 function finishReasonOf(stopReason: unknown): unknown {
   return FINISH_REASONS.get(stopReason) ?? stopReason;
 }
 
-/** The words in which the provider explains that a message was refused, where it does: they are no text of the model's. */
+/** The provider's explanation of a refusal. It is not text of the model. */
 function refusalOf({ stop_reason, stop_details: details }: JsonFields): JsonFields {
   const explanation = fieldsOf(details)["explanation"];
-  return stop_reason === "refusal" && isText(explanation) ? { refusal: explanation } : {};
+  return stop_reason === "refusal" && isNonEmptyText(explanation) ? { refusal: explanation } : {};
 }
 
-/** What a client sees of a message's usage besides the figures that are billed. */
-function shownUsage(usage: unknown): JsonFields | undefined {
+/** The usage details that the client gets besides the billed figures. */
+function publicUsage(usage: unknown): JsonFields | undefined {
   const tokens = fieldsOf(fieldsOf(usage)["output_tokens_details"])["thinking_tokens"];
   if (!Number.isSafeInteger(tokens)) return undefined;
   return { completion_tokens_details: { reasoning_tokens: tokens } };
 }
 
-/** How a call is announced. Throws AnswerError where it cannot be answered for want of a name or an id. */
-function openedCall(block: JsonFields): { id: string; name: string } {
+/** Throws AnswerError if a call has no name or no id, because then it cannot be answered. */
+function callHeader(block: JsonFields): { id: string; name: string } {
   const { id, name } = block;
   if (typeof id === "string" && typeof name === "string") return { id, name };
   throw new AnswerError("a call has no id or no name");
 }
 
 /**
- * True for a thinking block that the provider would take back: in a loop of tool calls it must be given its own
- * thinking again, signature and all. `thinking_blocks` is the name that other gateways gave to that.
+ * True for a reasoning block with what the provider needs to take it back: in a loop of tool calls it requires its
+ * own reasoning with the signature. Other gateways named this field `thinking_blocks`.
  */
-export function isThinking(block: JsonFields): boolean {
+export function isReturnableReasoning(block: JsonFields): boolean {
   const { type, thinking, signature, data } = block;
-  if (type === "redacted_thinking") return isText(data);
-  return type === "thinking" && typeof thinking === "string" && isText(signature);
+  if (type === "redacted_thinking") return isNonEmptyText(data);
+  return type === "thinking" && typeof thinking === "string" && isNonEmptyText(signature);
 }
 
-/** The thoughts of an answer, each with its place in it. */
-function thoughtsOf(blocks: readonly JsonFields[]): readonly JsonFields[] {
-  const thoughts: JsonFields[] = [];
+/** The reasoning blocks of an answer with their positions. */
+function reasoningBlocksOf(blocks: readonly JsonFields[]): readonly JsonFields[] {
+  const reasoning: JsonFields[] = [];
   let characters = 0;
   let calls = 0;
   for (const block of blocks) {
-    if (isThinking(block)) thoughts.push(withPosition(block, { characters, calls }));
+    if (isReturnableReasoning(block)) reasoning.push(withPosition(block, { characters, calls }));
     if (block["type"] === "tool_use") calls += 1;
     characters += joined([block], "text").length;
   }
-  return thoughts;
+  return reasoning;
 }
 
 function toolCall(block: JsonFields): JsonFields {
-  const { id, name } = openedCall(block);
+  const { id, name } = callHeader(block);
   return { id, type: "function", function: { name, arguments: answerText(block["input"] ?? {}) } };
 }
 
@@ -117,20 +117,18 @@ function joined(blocks: readonly JsonFields[], type: "text" | "thinking"): strin
     .join("");
 }
 
-function isText(value: unknown): boolean {
+function isNonEmptyText(value: unknown): boolean {
   return typeof value === "string" && value !== "";
 }
 
-/**
- * A content block that has begun, and after what: of what opened it only what its end needs, for the provider may open
- * many. Of a call, and undefined for all else: its place among the calls; and whether any arguments came.
- */
+/** A content block that has begun. It keeps only what its end needs, because a provider may open many. */
 interface OpenBlock {
-  readonly isThinking: boolean;
-  /** The whole of a thought that nobody can read. */
-  readonly hidden: JsonFields | undefined;
+  readonly isVisible: boolean;
+  /** The complete block of encrypted reasoning. */
+  readonly redacted: JsonFields | undefined;
+  /** The index of a call among the calls; undefined for other blocks. */
   readonly call: number | undefined;
-  /** What a call was opened with, as JSON. */
+  /** The input that came with the start of a call, as JSON. */
   readonly input: string;
   readonly after: AnswerPosition;
   thinking: string;
@@ -139,16 +137,16 @@ interface OpenBlock {
 }
 
 const NOTHING: ChatEvent = { kind: "nothing" };
-/** What a tool that the provider runs has found, such as `web_search_tool_result` and `mcp_tool_result`. */
+/** Results of tools that the provider runs, such as `web_search_tool_result` and `mcp_tool_result`. */
 const SERVER_RESULT = /_tool_result$/;
-/** So many blocks may be open at once; the interface has one at a time. */
+/** The interface opens one block at a time. */
 const OPEN_BLOCKS_MAX = 1000;
-/** Thoughts that are longer together are shown, but not kept for the end, where they would be given back whole. */
-const THOUGHT_CHARACTERS_MAX = 1024 * 1024;
-/** So much may the calls of an answer be opened with, all together: as much as an answer in JSON may have. */
+/** Longer reasoning is streamed, but not returned as a whole at the end. */
+const REASONING_CHARACTERS_MAX = 1024 * 1024;
+/** A bound on the start inputs of all calls together: the size limit of a JSON answer. */
 const INPUT_CHARACTERS_MAX = 32 * 1024 * 1024;
 
-/** Starts reading the events of one message: https://platform.claude.com/docs/en/build-with-claude/streaming */
+/** Reads the events of one message: https://platform.claude.com/docs/en/build-with-claude/streaming */
 export function readMessageEvents(): ReadChatEvent {
   const reader = new MessageReader();
   return (event) => reader.read(event);
@@ -157,19 +155,19 @@ export function readMessageEvents(): ReadChatEvent {
 class MessageReader {
   readonly #open = new Map<number | undefined, OpenBlock>();
   /**
-   * The thoughts as they were signed: all at the end, in one list. Clients that put the chunks of a stream together
-   * know lists of calls only, and keep of several lists the last one, or fail at it.
+   * Sent in one list at the end. Clients that join chunks merge only lists of calls: of other lists they keep the
+   * last one, or fail.
    */
-  readonly #thoughts: JsonFields[] = [];
-  /** Of those and of the thoughts that are open. */
-  #thoughtCharacters = 0;
+  readonly #reasoningBlocks: JsonFields[] = [];
+  /** Of finished and of open reasoning blocks. */
+  #reasoningCharacters = 0;
   #inputCharacters = 0;
   #calls = 0;
   /** Of the text so far. */
   #characters = 0;
   #isFinished = false;
-  /** The figures of `message_start`. That of the output is only a placeholder there. */
-  #started: JsonFields = {};
+  /** The usage of `message_start`. Its output count is a placeholder. */
+  #startUsage: JsonFields = {};
 
   read({ event, data }: Parameters<ReadChatEvent>[0]): ChatEvent {
     if (data === "") return NOTHING;
@@ -191,14 +189,14 @@ class MessageReader {
       case "error":
         throw reportedFailureOf(fields);
       default:
-        // Pings, and what the provider will add: its documentation asks to pass over unknown events.
+        // Pings and unknown events, which the documentation asks to ignore.
         return NOTHING;
     }
   }
 
   #start(message: unknown): ChatEvent {
-    this.#started = fieldsOf(fieldsOf(message)["usage"]);
-    const usage = readMessagesUsage({ ...this.#started, output_tokens: 0 });
+    this.#startUsage = fieldsOf(fieldsOf(message)["usage"]);
+    const usage = readMessagesUsage({ ...this.#startUsage, output_tokens: 0 });
     return { ...chunkOf({ role: "assistant" }), usage, isUsageEarly: true };
   }
 
@@ -207,12 +205,12 @@ class MessageReader {
     const index = indexOf(at);
     const { type } = start;
     const isCall = type === "tool_use";
-    const isHidden = type === "redacted_thinking";
-    const isThought = isHidden || type === "thinking";
-    const isKept = isThought && this.#mayKeep(answerText(start).length);
+    const isRedacted = type === "redacted_thinking";
+    const isReasoning = isRedacted || type === "thinking";
+    const isKept = isReasoning && this.#canKeep(answerText(start).length);
     this.#open.set(index, {
-      isThinking: type === "thinking",
-      hidden: isHidden && isKept ? start : undefined,
+      isVisible: type === "thinking",
+      redacted: isRedacted && isKept ? start : undefined,
       call: isCall ? this.#calls : undefined,
       input: isCall ? this.#inputOf(start) : "",
       after: { characters: this.#characters, calls: this.#calls },
@@ -221,18 +219,18 @@ class MessageReader {
       hasArguments: false,
     });
     if (isCall) {
-      const { id, name } = openedCall(start);
+      const { id, name } = callHeader(start);
       const opened = { id, type: "function", function: { name, arguments: "" } };
       return chunkOf({ tool_calls: [{ index: this.#calls++, ...opened }] });
     }
-    // The first text is empty as a rule, and comes with the deltas.
+    // Usually empty: the text comes with the deltas.
     if (type === "text") return this.#add(index, { type: "text_delta", text: start["text"] });
-    if (isHidden) return { kind: "nothing", sealed: textOf(start["data"]).length };
+    if (isRedacted) return { kind: "nothing", sealed: textOf(start["data"]).length };
     if (SERVER_RESULT.test(textOf(type))) return { kind: "nothing", ranTool: true };
     if (type !== "thinking") return NOTHING;
     const signed = this.#add(index, { type: "signature_delta", signature: start["signature"] });
-    const shown = this.#add(index, { type: "thinking_delta", thinking: start["thinking"] });
-    return shown.kind === "nothing" ? signed : { ...signed, ...shown };
+    const visible = this.#add(index, { type: "thinking_delta", thinking: start["thinking"] });
+    return visible.kind === "nothing" ? signed : { ...signed, ...visible };
   }
 
   #add(index: unknown, delta: JsonFields): ChatEvent {
@@ -245,21 +243,21 @@ class MessageReader {
       }
       case "thinking_delta": {
         const thinking = textOf(delta["thinking"]);
-        if (block?.isThinking && this.#mayKeep(thinking.length)) block.thinking += thinking;
+        if (block?.isVisible && this.#canKeep(thinking.length)) block.thinking += thinking;
         return textChunk("reasoning_content", thinking);
       }
       case "signature_delta": {
         const signature = textOf(delta["signature"]);
-        if (block?.isThinking && this.#mayKeep(signature.length)) block.signature += signature;
+        if (block?.isVisible && this.#canKeep(signature.length)) block.signature += signature;
         return { kind: "nothing", sealed: signature.length };
       }
       case "input_json_delta": {
-        if (!block) throw new AnswerError("a call goes on that never began");
+        if (!block) throw new AnswerError("arguments came for a call that did not begin");
         const text = textOf(delta["partial_json"]);
-        // The provider's own tools have their input in the same form; a client is not to run them.
+        // Input of the provider's own tools, which a client must not run.
         if (block.call === undefined || text === "") return NOTHING;
         block.hasArguments = true;
-        return chunkOf({ tool_calls: [calledWith(block.call, text)] });
+        return chunkOf({ tool_calls: [callArguments(block.call, text)] });
       }
       default:
         return NOTHING;
@@ -271,17 +269,17 @@ class MessageReader {
     return call ? chunkOf({ tool_calls: [call] }) : NOTHING;
   }
 
-  /** What a block shows only at its end: the input of a call that came whole or not at all. */
+  /** Ends a block. Returns the arguments of a call whose input came complete or not at all. */
   #closeBlock(index: number | undefined): JsonFields | undefined {
     const block = this.#open.get(index);
     this.#open.delete(index);
     if (!block) return undefined;
     if (block.call === undefined) {
-      this.#keepThought(block);
+      this.#keepReasoning(block);
       return undefined;
     }
     if (block.hasArguments) return undefined;
-    return calledWith(block.call, block.input);
+    return callArguments(block.call, block.input);
   }
 
   #inputOf(start: JsonFields): string {
@@ -291,63 +289,64 @@ class MessageReader {
     return input;
   }
 
-  /** Whether so much more of the thoughts is kept. Of what is once too much nothing is given back. */
-  #mayKeep(characters: number): boolean {
-    this.#thoughtCharacters += characters;
-    return this.#thoughtCharacters <= THOUGHT_CHARACTERS_MAX;
+  /** Counts more reasoning. False if all of it together is too long to return. */
+  #canKeep(characters: number): boolean {
+    this.#reasoningCharacters += characters;
+    return this.#reasoningCharacters <= REASONING_CHARACTERS_MAX;
   }
 
-  #keepThought({ isThinking: isShown, thinking, signature, hidden, after }: OpenBlock): void {
-    const whole = isShown ? { type: "thinking", thinking, signature } : hidden;
-    if (whole && isThinking(whole)) this.#thoughts.push(withPosition(whole, after));
+  #keepReasoning({ isVisible, thinking, signature, redacted, after }: OpenBlock): void {
+    const whole = isVisible ? { type: "thinking", thinking, signature } : redacted;
+    if (whole && isReturnableReasoning(whole))
+      this.#reasoningBlocks.push(withPosition(whole, after));
   }
 
   #finish(delta: JsonFields, reported: unknown): ChatEvent {
     const { stop_reason: stopReason } = delta;
     const usage = this.#finalUsage(fieldsOf(reported));
-    const shown = shownUsage(reported);
+    const details = publicUsage(reported);
     if (stopReason === undefined || stopReason === null || this.#isFinished) {
-      // The same event may come amid the answer, with the figures so far.
+      // The same event may come within the answer, with the usage so far.
       const isUsageEarly = !this.#isFinished;
-      return { kind: "chunk", chunk: { choices: [], usage: shown }, usage, isUsageEarly };
+      return { kind: "chunk", chunk: { choices: [], usage: details }, usage, isUsageEarly };
     }
     this.#isFinished = true;
-    // The thoughts in it were counted when they came.
-    const last = { ...this.#closeAll(), ...refusalOf(delta) };
-    return { ...chunkOf(last, finishReasonOf(stopReason), shown), usage, sealed: 0 };
+    // Encrypted reasoning was counted when it came.
+    const last = { ...this.#closeBlocks(), ...refusalOf(delta) };
+    return { ...chunkOf(last, finishReasonOf(stopReason), details), usage, sealed: 0 };
   }
 
-  /** Blocks that were never stopped are whole all the same, once the message is. */
-  #closeAll(): JsonFields {
+  /** Blocks without a stop event are complete once the message is. */
+  #closeBlocks(): JsonFields {
     const calls: JsonFields[] = [];
     for (const index of this.#open.keys()) {
       const call = this.#closeBlock(index);
       if (call) calls.push(call);
     }
-    // Some of the thoughts without the others are none that the provider takes back.
-    const hasThoughts = this.#thoughts.length > 0 && this.#mayKeep(0);
+    // The provider refuses reasoning of which a part is missing.
+    const hasReasoning = this.#reasoningBlocks.length > 0 && this.#canKeep(0);
     return {
       ...(calls.length > 0 && { tool_calls: calls }),
-      ...(hasThoughts && { thinking_blocks: this.#thoughts }),
+      ...(hasReasoning && { thinking_blocks: this.#reasoningBlocks }),
     };
   }
 
-  /** The figures of `message_delta` are cumulative; those that it leaves out are the first ones. */
+  /** The figures of `message_delta` are cumulative. For missing ones those of `message_start` count. */
   #finalUsage(reported: JsonFields): Usage | undefined {
-    const final: Record<string, unknown> = { ...this.#started, output_tokens: undefined };
-    for (const [name, figure] of Object.entries(reported)) final[name] = later(final[name], figure);
+    const final: Record<string, unknown> = { ...this.#startUsage, output_tokens: undefined };
+    for (const [name, figure] of Object.entries(reported))
+      final[name] = laterFigure(final[name], figure);
     return readMessagesUsage(final);
   }
 }
 
-/** What only grows is the larger of two; of anything else the later one counts. */
-function later(before: unknown, now: unknown): unknown {
+/** The larger of two numbers, because counts only grow; else the later value. */
+function laterFigure(before: unknown, now: unknown): unknown {
   if (typeof before === "number" && typeof now === "number") return Math.max(before, now);
   return now ?? before;
 }
 
-/** A call by its place, as it goes on with a piece of its arguments. */
-function calledWith(index: number, text: string): JsonFields {
+function callArguments(index: number, text: string): JsonFields {
   return { index, function: { arguments: text } };
 }
 
@@ -364,7 +363,7 @@ function chunkOf(
   return { kind: "chunk", chunk: { choices, usage }, usage: undefined };
 }
 
-/** Where a block stands. There is one at a time as a rule, so one without a number is found all the same. */
+/** The index of a block. Undefined is an index too: a server that sends none opens one block at a time. */
 function indexOf(value: unknown): number | undefined {
   return typeof value === "number" ? value : undefined;
 }

@@ -1,62 +1,55 @@
 import { fieldsOf, type JsonFields } from "../../lib/json.ts";
 
-/** How much of an answer stood before one of its thoughts: characters of its text, in UTF-16 units, and calls. */
+/** The position of a reasoning block in an answer: text before it in UTF-16 units, and calls before it. */
 export interface AnswerPosition {
   readonly characters: number;
   readonly calls: number;
 }
 
 /**
- * A thought as it is given out: in a list beside the text and the calls, with its place among them. One that stood
- * before all else has no field of ours, for that is what every server expects.
+ * Adds the position to a reasoning block. A block at the start gets none, which is the form that other servers
+ * expect.
  */
-export function withPosition(thought: JsonFields, after: AnswerPosition): JsonFields {
-  return after.characters === 0 && after.calls === 0 ? thought : { ...thought, after };
+export function withPosition(block: JsonFields, after: AnswerPosition): JsonFields {
+  return after.characters === 0 && after.calls === 0 ? block : { ...block, after };
 }
 
 /**
- * The blocks of an answer that is sent back, as they stood. The provider refuses thoughts elsewhere than they were, and
- * at the end of an answer: if it would end in a thought, all thoughts come first. `thoughts` are as they were given
- * out.
+ * The blocks of a returned answer in their original order. The provider refuses reasoning in other positions and at
+ * the end of an answer: if the answer would end with reasoning, all reasoning goes first.
  */
 export function blocksInOrder(
-  thoughts: readonly JsonFields[],
+  reasoning: readonly JsonFields[],
   text: string,
   calls: readonly JsonFields[],
 ): readonly JsonFields[] {
   const blocks: JsonFields[] = [];
   let characters = 0;
-  let called = 0;
-  for (const thought of thoughts) {
-    const after = positionOf(thought);
-    const end = wholeUpTo(text, after.characters);
+  let callCount = 0;
+  for (const block of reasoning) {
+    const after = positionOf(block);
+    const end = after.characters;
     blocks.push(...textBlock(text.slice(characters, end)));
-    blocks.push(...calls.slice(called, after.calls), thinkingBlock(thought));
+    blocks.push(...calls.slice(callCount, after.calls), returnedReasoning(block));
     characters = Math.max(characters, end);
-    called = Math.max(called, after.calls);
+    callCount = Math.max(callCount, after.calls);
   }
-  const rest = [...textBlock(text.slice(characters)), ...calls.slice(called)];
+  const rest = [...textBlock(text.slice(characters)), ...calls.slice(callCount)];
   if (rest.length > 0) return [...blocks, ...rest];
-  return [...thoughts.map(thinkingBlock), ...textBlock(text), ...calls];
+  return [...reasoning.map(returnedReasoning), ...textBlock(text), ...calls];
 }
 
-/** A text as blocks: none for a blank one, which the interface refuses. */
+/** None for a blank text, which the interface refuses. */
 export function textBlock(text: string, cache: JsonFields = {}): readonly JsonFields[] {
   return text.trim() === "" ? [] : [{ type: "text", text, ...cache }];
 }
 
-/** A thought as the provider takes it back, without what else stands in what was given out. */
-export function thinkingBlock({ type, thinking, signature, data }: JsonFields): JsonFields {
+/** A reasoning block with only the provider's own fields. */
+export function returnedReasoning({ type, thinking, signature, data }: JsonFields): JsonFields {
   return type === "thinking" ? { type, thinking, signature } : { type, data };
 }
 
-/** Never between the two halves of a character: the client may have changed the text since. */
-function wholeUpTo(text: string, end: number): number {
-  const isHalf = /[\uD800-\uDBFF]/.test(text.charAt(end - 1));
-  return isHalf ? end - 1 : end;
-}
-
-/** What a client wrote over it is no place. */
+/** The start, if a client changed the field to something that is no position. */
 function positionOf({ after }: JsonFields): AnswerPosition {
   const { characters, calls } = fieldsOf(after);
   return isCount(characters) && isCount(calls)

@@ -1,7 +1,7 @@
 import type { RequestMessage } from "../../contract/chat/chatRequestBody.ts";
-import { isThinking } from "./anthropicAnswer.ts";
-import { takesLateInstructions } from "./anthropicModel.ts";
-import { blocksInOrder, textBlock, thinkingBlock } from "./anthropicBlocks.ts";
+import { isReturnableReasoning } from "./anthropicAnswer.ts";
+import { supportsLateInstructions } from "./anthropicModel.ts";
+import { blocksInOrder, textBlock, returnedReasoning } from "./anthropicBlocks.ts";
 import { refuseRecording } from "../chat/chatFields.ts";
 import { partsOf, refusalOf, unsupportedPart, type ChatPart } from "../chat/chatParts.ts";
 import { answeredCallOf, argumentsOf, toolCallsOf } from "../chat/chatTools.ts";
@@ -12,34 +12,34 @@ import { UnsupportedRequestError } from "../provider.ts";
 /** A content block: https://platform.claude.com/docs/en/api/messages */
 export type Block = JsonFields;
 
-/** Everything that one side says before the other does. Results come first: the interface wants them there. */
+/** Consecutive messages of one side. The interface wants results of calls before other content. */
 export interface Turn {
   readonly role: "user" | "assistant";
   readonly results: Block[];
   readonly content: Block[];
-  /** Instructions that came late, of which the model is told behind the user's turn. */
+  /** Instructions within the conversation; they follow the user's turn. */
   readonly instructions: Block[];
 }
 
-/** What is sent of a turn. */
+/** A message as it is sent. */
 export interface Message {
   readonly role: Turn["role"] | "system";
   readonly content: readonly Block[];
 }
 
-/** A request's messages as the interface has them: the instructions that it begins with apart, sides in alternation, no blank texts. */
+/** The leading instructions, and turns that alternate between the sides. */
 export interface Conversation {
   readonly system: readonly Block[];
   readonly turns: readonly Turn[];
 }
 
-/** The interface wants the user to speak first; a conversation that the assistant opens gets this before it. */
+/** The interface requires that the user speaks first. */
 const OPENING: Block = { type: "text", text: "(no message)" };
 
 /**
- * Instructions stay where they stand: brought to the top, those that came late would change what was sent before them,
- * and lose its cache, and Claude Fable 5.1 refuses thoughts before which anything was changed.
- * Throws UnsupportedRequestError for what the interface has no block for, and where nothing is said at all.
+ * Encodes a conversation. Later instructions stay in their place: moving them to the top would invalidate the prompt
+ * cache, and Claude Fable 5.1 refuses reasoning after a changed prefix. Throws UnsupportedRequestError for content
+ * without a counterpart and for a conversation without any.
  */
 export function conversationOf(messages: readonly RequestMessage[], model: string): Conversation {
   const system: Block[] = [];
@@ -69,25 +69,22 @@ export function conversationOf(messages: readonly RequestMessage[], model: strin
     throw new UnsupportedRequestError(
       "messages without a text are not supported by this model's provider",
     );
-  // Instructions alone are something to answer elsewhere; here they must be the user's.
+  // The interface refuses a request that has only instructions, so they become the user's content.
   return { system: [], turns: [turnOf("user", system)] };
 }
 
-/**
- * A turn as it is sent. Instructions must follow something that the user said; where nothing else was, they are what
- * the user says.
- */
+/** The messages of one turn. Instructions must follow content of the user; without any they become that content. */
 export function messagesOf({ role, results, content, instructions }: Turn): readonly Message[] {
-  const said = [...results, ...content];
-  if (instructions.length === 0) return [{ role, content: said }];
-  if (said.length === 0) return [{ role, content: instructions.map(marked) }];
+  const blocks = [...results, ...content];
+  if (instructions.length === 0) return [{ role, content: blocks }];
+  if (blocks.length === 0) return [{ role, content: instructions.map(asUserText) }];
   return [
-    { role, content: said },
+    { role, content: blocks },
     { role: "system", content: instructions },
   ];
 }
 
-/** The turns that belong to calls whose results are the last that was said, from the first such call on. */
+/** The turns of a tool loop whose results are the last messages, from the first call on. */
 export function openCallLoop(turns: readonly Turn[]): readonly Turn[] {
   let first = turns.length;
   while ((turns[first - 1]?.results.length ?? 0) > 0 && turns[first - 2]?.role === "assistant") {
@@ -112,12 +109,12 @@ function add(
 }
 
 function addInstructions(turns: Turn[], blocks: readonly Block[], model: string): void {
-  if (takesLateInstructions(model)) add(turns, "user", [], [], blocks);
-  else add(turns, "user", blocks.map(marked));
+  if (supportsLateInstructions(model)) add(turns, "user", [], [], blocks);
+  else add(turns, "user", blocks.map(asUserText));
 }
 
-/** A text that is not the user's own, in the user's turn. */
-function marked(block: Block): Block {
+/** Instructions as a text in the user's turn. */
+function asUserText(block: Block): Block {
   return { ...block, text: `<system>\n${String(block["text"])}\n</system>` };
 }
 
@@ -132,8 +129,10 @@ function assistantBlocks(
 ): readonly Block[] {
   refuseRecording(message, path);
   const { thinking_blocks: given } = message as Block;
-  // Only what bears the provider's own signature: it refuses thoughts that it did not have.
-  const thoughts = Array.isArray(given) ? given.filter(isJsonObject).filter(isThinking) : [];
+  // The provider refuses reasoning without its own signature.
+  const reasoning = Array.isArray(given)
+    ? given.filter(isJsonObject).filter(isReturnableReasoning)
+    : [];
   const calls = toolCallsOf(message, path).map((call) => ({
     type: "tool_use",
     id: callId(call.id),
@@ -142,9 +141,9 @@ function assistantBlocks(
   }));
   const content = message.content ?? "";
   if (typeof content === "string" && refusalOf(message) === "") {
-    return blocksInOrder(thoughts, content, calls);
+    return blocksInOrder(reasoning, content, calls);
   }
-  return [...thoughts.map(thinkingBlock), ...textBlocks(message, path), ...calls];
+  return [...reasoning.map(returnedReasoning), ...textBlocks(message, path), ...calls];
 }
 
 function resultBlock(message: RequestMessage, path: string): Block {
@@ -157,8 +156,8 @@ function resultBlock(message: RequestMessage, path: string): Block {
 }
 
 /**
- * The interface takes ids of letters, digits, hyphens and underscores; those of a call that another provider made may
- * hold more. That is written as its code, alike in a call and in its result, so that different ids stay different.
+ * The interface accepts letters, digits, hyphens and underscores. Ids of other providers may have other characters;
+ * each becomes its code, so different ids stay different.
  */
 function callId(id: string): string {
   return id.replaceAll(
@@ -174,7 +173,7 @@ function textBlocks(message: RequestMessage, path: string): readonly Block[] {
   });
 }
 
-/** The block of a part; none for a blank text, which the interface refuses. */
+/** None for a blank text, which the interface refuses. */
 function blocksOf(part: ChatPart): readonly Block[] {
   const cache = cacheControlOf(part.own);
   switch (part.kind) {
@@ -189,7 +188,7 @@ function blocksOf(part: ChatPart): readonly Block[] {
   }
 }
 
-/** PDF and plain text are what the interface reads: https://platform.claude.com/docs/en/build-with-claude/pdf-support */
+/** The interface reads PDF and plain text: https://platform.claude.com/docs/en/build-with-claude/pdf-support */
 function documentOf(part: ChatPart & { kind: "file" }): Block {
   const { source } = part;
   const title = part.name === undefined ? {} : { title: part.name };
@@ -207,13 +206,13 @@ function sourceOf(source: (ChatPart & { kind: "image" })["source"]): Block {
     : { type: "base64", media_type: source.mediaType, data: source.base64 };
 }
 
-/** Where the client wants the prompt's cache to end; clients that know the provider write it into their parts and tools. */
+/** The native field that ends a cached prefix. Clients write it into parts and tools. */
 export function cacheControlOf(own: Block | undefined): Block {
   const control = own?.["cache_control"];
   return isJsonObject(control) ? { cache_control: control } : {};
 }
 
-/** The interface takes no blanks at the end of an answer that it is to go on with. */
+/** The interface refuses trailing blanks in an assistant message that it continues. */
 function withoutTrailingBlanks(turns: readonly Turn[]): readonly Turn[] {
   const last = turns.at(-1);
   const block = last?.content.at(-1);

@@ -1,10 +1,10 @@
-/** A model of Anthropic's by its name: `opus`, 4.08 of `claude-opus-4-8`. The names of the oldest tell no family first. */
+/** `claude-opus-4-8` is opus 4.08. Names of the oldest models have no family before the version. */
 interface Claude {
   readonly family: string | undefined;
   readonly version: number;
 }
 
-/** From when on a family takes instructions between the turns. */
+/** The first version of each family that accepts instructions between the turns. */
 const LATE_INSTRUCTIONS_SINCE: ReadonlyMap<string | undefined, number> = new Map([
   ["opus", 4.08],
   ["fable", 5],
@@ -12,12 +12,12 @@ const LATE_INSTRUCTIONS_SINCE: ReadonlyMap<string | undefined, number> = new Map
   ["sonnet", 5.05],
   ["haiku", 5.05],
 ]);
-/** The preview of Mythos, whose name tells no version, is asked to think as this one is. */
+/** The Mythos preview has no version in its name and reasons like this version. */
 const PREVIEW_VERSION = 4.06;
 
 /**
- * The version in a model's name as a number to compare: 4.06 for `claude-opus-4-6`, `claude-sonnet-4.6` or
- * `claude-3-7-sonnet-20250219`, where the day of its release is none; undefined where there is none.
+ * The version in a model's name as a comparable number: 4.06 for `claude-opus-4-6` and `claude-sonnet-4.6`, 3.07 for
+ * `claude-3-7-sonnet-20250219`. Undefined without a version.
  */
 export function versionOf(model: string): number | undefined {
   const version = claudeOf(model)?.version;
@@ -26,11 +26,11 @@ export function versionOf(model: string): number | undefined {
 }
 
 /**
- * The model takes instructions as messages between the others, in their own place:
- * https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages. To all others
- * they would be an error; they are given them as a text.
+ * True if the model accepts system messages between the others:
+ * https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages. For other models they are
+ * an error and become text.
  */
-export function takesLateInstructions(model: string): boolean {
+export function supportsLateInstructions(model: string): boolean {
   const { family, version = 0 } = claudeOf(model) ?? {};
   return version >= (LATE_INSTRUCTIONS_SINCE.get(family) ?? Infinity);
 }
