@@ -5,16 +5,16 @@ import { parseUntrusted } from "../lib/untrustedJson.ts";
 
 const CALLER_STATUSES = [400, 409, 413, 422];
 /**
- * With OpenAI a server of the caller's own that could not be reached, which a tool of the type `mcp` names; with others
- * the model that failed at this request. The route is no worse for either, and another one may do better.
+ * At OpenAI the caller's own server (a tool of the type `mcp`) could not be reached; at others the model failed at
+ * this request. The route is healthy, and another route may answer.
  */
-const FAILED_BESIDE_STATUS = 424;
+const FAILED_DEPENDENCY_STATUS = 424;
 const ACCOUNT_STATUSES = [401, 402];
-/** With a time to come back at it is no empty account: OpenRouter says so of what all open requests may cost together. */
+/** With a time to retry after it is no empty account: OpenRouter uses it as a limit on all open requests together. */
 const PAYMENT_STATUS = 402;
 const RETRY_AFTER_SECONDS_MAX = 60;
 
-/** Values of `code` or `type` with which providers say that the operator's account is empty, with any status. */
+/** Values of `code` or `type` for an empty account, with any status. */
 const EMPTY_ACCOUNT_CODES = new Set([
   "insufficient_quota",
   "insufficient_balance",
@@ -27,38 +27,38 @@ const EMPTY_ACCOUNT_CODES = new Set([
   "arrearage",
 ]);
 /**
- * Messages that say the same. They count only as the whole message: longer text can repeat what a client sent, and any
- * client could then put the provider aside for all others. The messages that equal a code in words count too, such as
- * "Insufficient Balance" of DeepSeek (https://api-docs.deepseek.com/quick_start/error_codes), whose type and code say
- * nothing (https://github.com/Aider-AI/aider/issues/4851). The other two are SiliconFlow's and OpenAI's.
+ * Messages of SiliconFlow and OpenAI for an empty account. Only a whole message counts, because a longer one can
+ * repeat a client's text, and any client could then put the provider in cooldown. A code with spaces counts too, such
+ * as DeepSeek's "Insufficient Balance", whose type and code say nothing
+ * (https://api-docs.deepseek.com/quick_start/error_codes, https://github.com/Aider-AI/aider/issues/4851).
  */
 const EMPTY_ACCOUNT_MESSAGES = new Set([
   "sorry, your account balance is insufficient",
   "billing hard limit has been reached",
 ]);
 /**
- * Sentences with which a 400 or a 429 says that the account is refused, for its limit or its country too. They count
- * only at the beginning of the message, for the same reason.
+ * A 400 or 429 that begins with one of these refuses the account, for its limit or its country. Only the beginning of
+ * a message counts, for the same reason.
  */
 const REFUSED_ACCOUNT_SENTENCE =
   /^(?:You have reached your specified (?:\w+ )?API usage limits|This organization has been disabled|User location is not supported for|Gemini API free tier is not available in)\b/;
-/** The same of xAI, which has a 400 for a wrong key. Its end tells that nothing of a caller's stands behind the key. */
+/** xAI answers a wrong key with 400. The fixed end of the sentence shows that no client's text follows the key. */
 const WRONG_KEY_SENTENCE =
   /^Incorrect API key provided: \S{1,128} You can obtain an API key from https:\/\/[a-z.]{1,64}$/;
-/** Zhipu's numbers for an empty account and for a locked one: https://docs.z.ai/api-reference/api-code */
+/** An empty and a locked account: https://docs.z.ai/api-reference/api-code */
 const ZHIPU_EMPTY_CODE = "1113";
 const ZHIPU_LOCKED_CODE = "1112";
 
 /**
- * Alibaba says `insufficient_quota` where one model's rate limit is reached, and has a code of its own for an empty
- * account: https://www.alibabacloud.com/help/en/model-studio/error-code#token-limit. Its sentences tell, and where it
- * leaves all but OpenAI's own away, the `request_id` that it puts beside each error.
+ * Alibaba uses `insufficient_quota` for the rate limit of a model, and another code for an empty account:
+ * https://www.alibabacloud.com/help/en/model-studio/error-code#token-limit. Its sentences tell them apart, or the
+ * `request_id` beside its errors.
  */
 const RATE_LIMIT_SENTENCE =
   /^(?:Allocated quota exceeded|You exceeded your current quota\b.{1,256}\b(?:per (?:minute|second)|aliyun\.com|alibabacloud\.com))\b/s;
 const QUOTA_SENTENCE = /^You exceeded your current quota\b/;
 
-/** The sentences that say that there is no money, and which of all speak of the country of the caller, also with a 403. */
+/** Beginnings of messages for an empty account, and for a refused country (also with 403). */
 const EMPTY_ACCOUNT_SENTENCE =
   /^(?:Your credit balance is too low|Your prepayment credits are depleted|Your team \S{1,64} has either used all available credits or reached its monthly spending limit)\b/;
 const COUNTRY_CODE = /country|region/i;
@@ -66,31 +66,30 @@ const COUNTRY_SENTENCE =
   /^(?:User location is not supported for|Gemini API free tier is not available in|(?:this |your )?country)\b/i;
 
 /**
- * How Google says that the operator's key or project is refused, whatever the status: a wrong key is a 400 there.
- * These reasons are its own words, and no client's: https://ai.google.dev/gemini-api/docs/troubleshooting and
+ * Google's reasons for a refused key or project, with any status; a wrong key is a 400:
+ * https://ai.google.dev/gemini-api/docs/troubleshooting and
  * https://github.com/googleapis/googleapis/blob/master/google/api/error_reason.proto
  */
 const ACCOUNT_REASON =
   /^(?:API_KEY_\w+|(?:SERVICE|BILLING)_DISABLED|CONSUMER_(?:INVALID|SUSPENDED)|USER_PROJECT_DENIED|ACCOUNT_STATE_INVALID)$/;
 
 /**
- * A 403 is a refused account, but some providers moderate with it as well, and a firewall before one refuses a single
- * prompt with it. What speaks of the account, in a code or as the beginning of its message, is held against the
- * provider; so is what speaks of nothing. What speaks of the request anywhere is nobody's fault, however often it
- * comes: else one client's prompts would put the route aside for everybody. What speaks of a model alone, or is no
- * error in the interface's form, is the route's.
+ * A 403 usually refuses the account. But some providers moderate with it, and a firewall may refuse one prompt with
+ * it. A code or a beginning that names the account, or no known word at all, is the account's fault. A word of the
+ * request makes it an isolated failure, because one client's prompts must not put the route in cooldown for all. A
+ * word of the model alone, or a body not in the interface's form, is the provider's fault.
  */
 const ACCOUNT_CODE = /api_?key|account|permission|billing|quota|balance|credit|country|region/i;
 const ACCOUNT_SENTENCE =
   /^(?:sorry, )?(?:(?:your|this|the|invalid|incorrect|insufficient|unsupported) )?(?:newly created )?(?:api[ _-]?key|account|organization(?! must be verified to\b)|team|permissions?|billing|credits?|balance|country|region)\b|^you (?:have insufficient|do not have|don't have) permission(?! to access the file\b)|^method doesn't allow unregistered callers\b/i;
-/** What no request by itself brings about: a country that is shut out hears "Request not allowed" from Anthropic. */
+/** Not caused by one request: Anthropic answers a refused country with "Request not allowed". */
 const ROUTE_WORD = /model|\brequests?\b/i;
 const REQUEST_WORD =
   /moderat|flagg|polic|guideline|safety|violat|harm|content|prompt|must be verified to|\b(?:input|message|parameter|value|field|type|role|name|file|image|tool|keyword)s?\b/i;
 
 /**
- * The seconds for which the head of an answer asks to be left alone, as errorOfReply takes them. Azure, and OpenAI, have
- * milliseconds too: https://github.com/openai/openai-node/blob/master/src/client.ts
+ * The `retry-after` of a response head in seconds. OpenAI and Azure have a header in milliseconds too:
+ * https://github.com/openai/openai-node/blob/master/src/client.ts
  */
 export function retryAfterOf(head: {
   header(name: string): string | undefined;
@@ -101,7 +100,7 @@ export function retryAfterOf(head: {
   return String(Math.ceil(Number(milliseconds) / 1000));
 }
 
-/** The error of an answer whose status is not 200; `text` is the beginning of its body. */
+/** The error of an answer whose status is not 200. `text` is the beginning of its body. */
 export function errorOfReply(
   status: number,
   retryAfter: string | undefined,
@@ -152,12 +151,12 @@ function shortCode(code: string, secrets: Secrets): string {
   return redactSecrets(code, secrets).slice(0, CODE_CHARS_MAX);
 }
 
-/** Whose fault an error is that came with this status. */
+/** The fault of an error with this status. */
 export function faultOf(status: number, error: ReportedError): UpstreamFault {
   if (ACCOUNT_STATUSES.includes(status)) return "account";
   if (status < 500 && ACCOUNT_REASON.test(error.reason ?? "")) return "account";
-  // The caller's own server can write the message of this status.
-  if (status === FAILED_BESIDE_STATUS) return "isolated";
+  // Before the messages: the caller's own server can write the message of this status.
+  if (status === FAILED_DEPENDENCY_STATUS) return "isolated";
   if (status === 429 && isRateLimitAsQuota(error)) return "rateLimited";
   if (isEmptyAccount(error)) return "account";
   if (status === 403) return faultOfForbidden(error);
@@ -175,7 +174,7 @@ function faultOfForbidden(error: ReportedError): UpstreamFault {
   if (error.isInForm !== true) return "provider";
   const { code, type, message, reason } = error;
   if (matchesAny(REQUEST_WORD, code, type, message)) return "isolated";
-  // Google's reasons speak of rules that hold for each request, such as those of a network.
+  // Google's reasons name rules for all requests, such as those of a network.
   const isOfRoute = matchesAny(ROUTE_WORD, code, type, message) || matchesAny(REQUEST_WORD, reason);
   return isOfRoute ? "provider" : "account";
 }
@@ -184,12 +183,12 @@ function matchesAny(subject: RegExp, ...words: readonly (string | undefined)[]):
   return words.some((word) => subject.test(word ?? ""));
 }
 
-/** What stands in for the sentence where there is none: the first code with a letter in it, for a number says nothing. */
+/** Replaces a missing message. A number says nothing, so the first code with a letter counts. */
 function codeOf({ reason, code }: ReportedError): string {
   return [reason, code].find((word) => /[a-z]/i.test(word ?? "")) ?? "";
 }
 
-/** What is wrong with the operator's account; undefined where only the provider's own words tell. */
+/** Undefined if only the provider's message tells. */
 function accountFaultOf(
   status: number | undefined,
   error: ReportedError,
@@ -203,7 +202,7 @@ function accountFaultOf(
   return isCountry ? "country" : undefined;
 }
 
-/** Whether the code, the type or the whole message says that the operator's account has no money. */
+/** True if the code, the type or the whole message says that the operator's account is empty. */
 export function isEmptyAccount(error: ReportedError): boolean {
   const isCode = [error.code, error.type].some((word) =>
     EMPTY_ACCOUNT_CODES.has(word?.toLowerCase() ?? ""),
@@ -211,7 +210,7 @@ export function isEmptyAccount(error: ReportedError): boolean {
   return isCode || isEmptyAccountMessage(error);
 }
 
-/** Letter case and final punctuation do not matter. */
+/** Ignores letter case and final punctuation. */
 function isEmptyAccountMessage({ message, detail }: ReportedError): boolean {
   const words = (message || detail || "").trim().toLowerCase();
   const sentence = words.replace(/[.!]$/, "");
@@ -238,36 +237,37 @@ function mentionsAccount({ code, type, message }: ReportedError): boolean {
   );
 }
 
-/** Only whole seconds are believed, and at most a minute of them. */
+/** Accepts whole seconds only, and at most a minute. */
 function retryAfterMs(seconds: string | undefined): number | undefined {
   if (seconds === undefined || !/^\d{1,9}$/.test(seconds)) return undefined;
   return Math.min(Math.max(Number(seconds), 1), RETRY_AFTER_SECONDS_MAX) * 1000;
 }
 
-/** What is kept of a code. */
 const CODE_CHARS_MAX = 64;
 
-/** What a provider says of an error, in any of the forms that are known. */
+/** The fields of a provider's error in any known form. */
 export interface ReportedError {
   message?: string | undefined;
-  /** The text in place of a message. It can begin with a name that the client chose: only the whole text is ever compared. */
+  /**
+   * A text in place of a message. It may begin with a name that the client chose, so only the whole text is compared.
+   */
   detail?: string | undefined;
   code?: string | undefined;
   type?: string | undefined;
   param?: string | undefined;
-  /** Google's own word for what is wrong, such as `API_KEY_INVALID`. */
+  /** Google's reason, such as `API_KEY_INVALID`. */
   reason?: string | undefined;
-  /** Whole seconds after which Google asks to be called again; it sends no header. */
+  /** Google's time to retry after, in whole seconds; it sends no header. */
   retrySeconds?: string | undefined;
-  /** The HTTP status that it gives itself: in an answer whose own is 200 it tells whose fault the error is. */
+  /** The status that the error names itself. It decides the fault in an answer with status 200. */
   status?: number | undefined;
-  /** It stands under `error`, as the interfaces have it; what stands in front of a provider has forms of its own. */
+  /** The error is under `error`, as the interfaces have it. Proxies before a provider use other forms. */
   isInForm?: boolean;
-  /** The provider tells its own id of the request beside the error. */
+  /** The provider's own request id is beside the error. */
   hasRequestId?: boolean;
 }
 
-/** Of the body of an answer, or of its beginning; nothing where that says nothing. Never throws. */
+/** Never throws; empty if the body has no known error. */
 function readReportedError(text: string): ReportedError {
   let value: unknown;
   try {
@@ -279,7 +279,7 @@ function readReportedError(text: string): ReportedError {
   return isJsonObject(body) ? reportedErrorOf(body) : {};
 }
 
-/** Of what has an `error`, or is one. */
+/** Reads an object that has an `error` or is one. */
 export function reportedErrorOf(body: JsonFields): ReportedError {
   const error = body["error"] ?? body;
   if (typeof error === "string") return { message: error, isInForm: true };
@@ -297,15 +297,15 @@ export function reportedErrorOf(body: JsonFields): ReportedError {
   };
 }
 
-/** Most have it as their code; Groq has `status_code` beside a code of its own. */
+/** Most errors have the status as their code; Groq has `status_code` besides. */
 function statusOf({ status_code, code, status }: JsonFields): number | undefined {
   const found = [status_code, code, status].find((value) => /^[45]\d\d$/.test(textOf(value) ?? ""));
   return found === undefined ? undefined : Number(found);
 }
 
 /**
- * What servers made with FastAPI say instead of a message, a text or a list of what is wrong with which field, of which
- * the first counts: https://fastapi.tiangolo.com/tutorial/handling-errors/. Mistral puts it, or that list, under `message`.
+ * FastAPI servers send `detail` instead of a message: a text, or a list of problems of which the first counts
+ * (https://fastapi.tiangolo.com/tutorial/handling-errors/). Mistral puts it under `message`.
  */
 function detailOf({ message, detail: beside }: Readonly<Record<string, unknown>>) {
   const detail = (isJsonObject(message) ? message["detail"] : beside) ?? message;
@@ -313,15 +313,13 @@ function detailOf({ message, detail: beside }: Readonly<Record<string, unknown>>
   if (!isJsonObject(first)) return textOf(first);
   const { loc, msg } = first;
   const words = textOf(msg);
-  const place = Array.isArray(loc)
-    ? loc.filter((step) => textOf(step) !== undefined).join(".")
-    : "";
-  return words === undefined || place === "" ? words : `${place}: ${words}`;
+  const path = Array.isArray(loc) ? loc.filter((step) => textOf(step) !== undefined).join(".") : "";
+  return words === undefined || path === "" ? words : `${path}: ${words}`;
 }
 
 /**
- * What Google adds to an error, each in an object of its own: an ErrorInfo with the reason, a RetryInfo with a
- * delay such as "34.07s": https://cloud.google.com/apis/design/errors#error_details
+ * Google's ErrorInfo with a reason and RetryInfo with a delay such as "34.07s":
+ * https://cloud.google.com/apis/design/errors#error_details
  */
 function errorDetailsOf(details: unknown): Pick<ReportedError, "reason" | "retrySeconds"> {
   const found: Pick<ReportedError, "reason" | "retrySeconds"> = {};

@@ -5,27 +5,27 @@ import { isDeeperThan, type JsonFields, type JsonObjectText, memberText } from "
 import { ANSWER_COST_FACTOR, CostlyJsonError, parseUntrusted } from "../lib/untrustedJson.ts";
 import type { UpstreamFault, UpstreamOutcome } from "./upstreamError.ts";
 
-/** A chat request on its way to one route. */
+/** A chat request for one route. */
 export interface ChatCall {
   readonly request: ChatRequest;
-  /** The client's own text, where its members stand. */
+  /** The client's own text with the positions of its members. */
   readonly object: JsonObjectText;
   /** The provider's name for the model. */
   readonly model: string;
-  /** The bound of each choice's tokens to send; undefined sends none, where the interface allows that. */
+  /** The token bound of each choice to send; undefined sends none if the interface allows that. */
   readonly outputTokensBound: number | undefined;
-  /** What was held for each choice: the bound for interfaces that must have one. */
+  /** The completion tokens held for each choice: the bound for interfaces that require one. */
   readonly outputTokensMax: number;
   readonly options: ChatOptions;
 }
 
-/** What the config says of how a provider of the kind openai takes a chat. */
+/** Config of a provider of the kind openai. */
 export type ChatOptions = Pick<
   ProviderConfig,
   "maxTokensField" | "streamUsage" | "dropMessageFields"
 >;
 
-/** What is posted: `path` is appended to the provider's base URL. */
+/** `path` is appended to the provider's base URL. */
 export interface EncodedRequest {
   readonly path: string;
   /** Text, or its UTF-8 in pieces. */
@@ -33,24 +33,24 @@ export interface EncodedRequest {
 }
 
 /**
- * The common language between adapters and the gateway: the public contract's own chat completion
- * (or chunk), unknown fields kept, not yet checked. Unknown usage is undefined, which is not zero.
+ * The common form between adapters and the gateway: a chat completion or chunk, unchecked, with unknown fields.
+ * Undefined usage is unknown, not zero.
  */
 export interface ChatReply {
   readonly completion: JsonFields;
   readonly usage: Usage | undefined;
-  /** The prompt is counted, the completion not yet, or in part. */
+  /** The prompt is counted, the completion not at all or in part. */
   readonly isUsageEarly?: boolean;
 }
 
-/** Where an answer in JSON has its usage, and how what stands there is read. */
+/** The member of a JSON answer that has its usage. */
 export interface UsageMember {
   readonly name: string;
-  /** Undefined where it is missing, no count, or not that of the whole answer. */
+  /** Undefined if the usage is missing, invalid, or not that of the whole answer. */
   read(value: unknown): Usage | undefined;
 }
 
-/** The usage of an answer in JSON that is itself too costly to be read. */
+/** The usage of a JSON answer that is too expensive to parse as a whole. */
 export function usageOfUnread(text: string, member: UsageMember): Usage | undefined {
   const value = memberText(text, member.name);
   try {
@@ -60,44 +60,43 @@ export function usageOfUnread(text: string, member: UsageMember): Usage | undefi
   }
 }
 
-/** One event of a chat stream; `done` is the interface's own terminator, and so is a chunk that `isLast`. */
+/** One event of a chat stream. `done` is the interface's terminator; so is a chunk that `isLast`. */
 export type ChatEvent =
   | {
       readonly kind: "chunk";
       readonly chunk: JsonFields;
       readonly usage: Usage | undefined;
       readonly isLast?: boolean;
-      /** The usage of an answer that has only begun: its prompt is counted, its completion so far at most. */
+      /** The prompt is counted, the completion not at all or in part. */
       readonly isUsageEarly?: boolean;
-      /** Characters of base64 in which a thought came encrypted; unless given, those that the chunk itself has. */
-      readonly sealed?: number;
+      /** Base64 characters of encrypted reasoning; if undefined, those in the chunk count. */
+      readonly encryptedLength?: number;
     }
   | {
       readonly kind: "done";
-      /** It stands behind whole answers only, also behind those that never said why they ended. */
+      /** Only complete answers have this terminator, even those without a finish reason. */
       readonly isWhole?: boolean;
     }
   | {
       readonly kind: "nothing";
-      readonly sealed?: number;
-      /** A tool that the provider runs has brought in what it found. */
+      readonly encryptedLength?: number;
+      /** A tool of the provider has returned its result. */
       readonly ranTool?: boolean;
     };
 
-/** Reads the events of one stream in their order. Throws AnswerError for what the interface does not promise. */
+/** Reads the events of one stream in order. Throws AnswerError for an event that the interface does not define. */
 export type ReadChatEvent = (event: { event: string | undefined; data: string }) => ChatEvent;
 
-/** The answer of a provider is not what its interface promises: an error where an answer belongs, or nonsense. */
+/** The answer of a provider is invalid, or reports an error. */
 export class AnswerError extends Error {
   override readonly name: string = "AnswerError";
-  /** Whose fault that is, and what an attempt came to by it. */
   readonly fault: UpstreamFault = "provider";
   readonly outcome: UpstreamOutcome = "invalid answer";
 }
 
 /**
- * The provider is well, but its model came to nothing with this one request, or to nothing of use. Another route may
- * do better; what a client can bring about whenever it likes must not count against a provider that all share.
+ * The model failed at this one request, and the provider is healthy. The next route may answer. It must not count for
+ * the health of the route, because a client can cause it at will.
  */
 export class IsolatedFailureError extends AnswerError {
   override readonly name = "IsolatedFailureError";
@@ -106,8 +105,8 @@ export class IsolatedFailureError extends AnswerError {
 }
 
 /**
- * An answer is more than can be read or written, by what its caller asked for: each other route would do the whole
- * work once more for the same.
+ * The answer exceeds a limit of the gateway because of what the caller asked for. Every other route would send the
+ * same.
  */
 export class ExcessiveAnswerError extends AnswerError {
   override readonly name = "ExcessiveAnswerError";
@@ -115,12 +114,12 @@ export class ExcessiveAnswerError extends AnswerError {
   override readonly outcome = "isolated failure";
 }
 
-/** Far more levels than any schema of a request or any answer needs, and few enough to be written at once. */
+/** More levels than any schema or answer needs. */
 export const DEPTH_MAX = 1000;
 
 /**
- * The value of an answer's JSON, or of an event's; `parse` reads its text. Throws AnswerError for what is no JSON, and
- * ExcessiveAnswerError for what would take too long to read: a client can bring that about.
+ * Parses the JSON of an answer or an event with `parse`. Throws AnswerError for invalid JSON, and
+ * ExcessiveAnswerError for JSON that takes too long to parse, which a client can cause.
  */
 export function parseAnswerJson(
   text: string,
@@ -131,14 +130,14 @@ export function parseAnswerJson(
   } catch (error) {
     if (error instanceof CostlyJsonError)
       throw new ExcessiveAnswerError(`the answer ${error.message}`);
-    // The parser's error quotes the answer, which must not reach a log: so it is no cause here.
+    // No cause: the parser's error quotes the answer, which must not get into a log.
     throw new AnswerError("the answer is not JSON");
   }
 }
 
 /**
- * The JSON text of an answer, or of a part of one. Throws ExcessiveAnswerError where it is nested too deep to be written: how
- * deep the arguments of a call are is the model's choice, and so the caller's.
+ * The JSON text of a part of an answer. Throws ExcessiveAnswerError if it is nested too deep: the caller can make a
+ * model write such arguments.
  */
 export function answerText(value: unknown): string {
   if (isDeeperThan(value, DEPTH_MAX))
@@ -146,13 +145,13 @@ export function answerText(value: unknown): string {
   return JSON.stringify(value);
 }
 
-/** Far more choices than anybody can ask for: what is known of each is kept to the end of a stream. */
+/** More choices than a request can ask for. State is kept for each choice of a stream. */
 const CHOICES_MAX = 1024;
 const TOO_MANY_CHOICES = "the answer has too many choices";
 
 /**
- * The choices of an answer, or of an event of one: none where the field is absent. Throws AnswerError, and
- * ExcessiveAnswerError for too many.
+ * The choices of an answer or an event; none if the field is absent. Throws AnswerError, and ExcessiveAnswerError for
+ * too many.
  */
 export function choiceList(choices: unknown): readonly unknown[] {
   const list = choices ?? [];
@@ -162,24 +161,32 @@ export function choiceList(choices: unknown): readonly unknown[] {
 }
 
 /**
- * Which of the answer's choices it is: by its `index`, or where that is none by its place in the list. Throws AnswerError
- * for an index that is too large: one wrong number is a provider's fault, and another route can do better.
+ * The index of a choice; `position` if it has none. Throws AnswerError for an index that is too large: a single wrong
+ * number is the provider's fault, and another route may answer.
  */
-export function choiceIndex(index: unknown, place: number): number {
-  if (typeof index !== "number" || !Number.isInteger(index) || index < 0) return place;
+export function choiceIndex(index: unknown, position: number): number {
+  if (typeof index !== "number" || !Number.isInteger(index) || index < 0) return position;
   if (index >= CHOICES_MAX) throw new AnswerError(TOO_MANY_CHOICES);
   return index;
 }
 
+/** A call or an image in a message. Only stream chunks have an index. */
+export function withoutIndex<Item extends { readonly index: number }>(
+  item: Item,
+): Omit<Item, "index"> {
+  const { index: _, ...others } = item;
+  return others;
+}
+
 /**
- * The interface cannot say what a request asks for: another route may. The message is for the caller; it
- * names the field and quotes nothing.
+ * The interface cannot express the request; another route may. The message is for the caller: it names the field and
+ * quotes nothing.
  */
 export class UnsupportedRequestError extends Error {
   override readonly name = "UnsupportedRequestError";
 }
 
-/** One way to have a chat answered. Pure: it turns text into text and does no I/O. */
+/** One interface that serves chats. Pure: text in, text out, no I/O. */
 export interface ChatInterface {
   /** Throws UnsupportedRequestError. */
   encode(call: ChatCall): EncodedRequest;
@@ -188,17 +195,17 @@ export interface ChatInterface {
   readonly usage: UsageMember;
   /** Starts reading one stream. */
   events(): ReadChatEvent;
-  /** Each event of a stream is read alike, whatever came before it. */
+  /** An event means the same whatever came before it. */
   readonly eventsStandAlone: boolean;
-  /** There are words for whatever a chat asks for: `encode` throws nothing. */
+  /** `encode` never throws. */
   readonly supportsEverything: boolean;
-  /** The interface has stop sequences. Where it has none, the gateway ends the answer itself. */
+  /** False: the gateway ends the answer at a stop sequence. */
   readonly supportsStop: boolean;
 }
 
-/** How one kind of provider is spoken to. */
+/** The adapter of one kind of provider. */
 export interface ProviderAdapter {
-  /** Headers of the kind's own, the credential among them. */
+  /** Headers of this kind of provider, with the credential. */
   headers(apiKey: string | undefined): Readonly<Record<string, string>>;
   readonly chat: ChatInterface;
   /** The native responses interface, which is passed through; undefined for kinds without it. */

@@ -8,7 +8,7 @@ import type { OpenRequests } from "./http/client.ts";
 import type { ChatInterface, ProviderAdapter } from "./provider.ts";
 import { createUpstream, type Upstream } from "./upstream.ts";
 
-/** A configured provider: how to speak to it, and the way out to it. */
+/** A configured provider with its adapter and its connections. */
 export interface Provider {
   readonly id: string;
   readonly config: ProviderConfig;
@@ -17,9 +17,9 @@ export interface Provider {
 }
 
 /**
- * Makes what one configured provider needs. Nothing is dialled yet. `onUnsolicitedData` is told each time that it sent bytes
- * which nobody asked for, and for how long no connection to it is kept after them. `open`: of the provider in whose
- * place it comes.
+ * Opens no connection yet. `onUnsolicitedData` is called when the provider sent bytes without a request, with the
+ * time in which connections are not reused. `open` is the count of the provider that this one replaces after a
+ * reload.
  */
 export function createProvider(
   config: ProviderConfig,
@@ -32,7 +32,7 @@ export function createProvider(
   return { id: config.id, config, adapter, upstream };
 }
 
-/** The interface of a provider over which a route serves chat. Only those of the kind openai have two. */
+/** The chat interface of a route. Only providers of the kind openai have two. */
 export function chatInterfaceOf(provider: Provider, api: ChatApi): ChatInterface {
   return api === "responses" ? openaiResponses : provider.adapter.chat;
 }

@@ -5,8 +5,8 @@ import { AnswerError, parseAnswerJson } from "./provider.ts";
 import type { UpstreamFault } from "./upstreamError.ts";
 
 /**
- * What is wrong with a request, in small letters: by the codes of
- * https://platform.openai.com/docs/api-reference/responses/object, and by those with which others end a chat.
+ * Codes in lower case for a wrong request: those of https://platform.openai.com/docs/api-reference/responses/object,
+ * and those with which others end a chat.
  */
 const CALLER_CODES = new Set([
   "invalid_prompt",
@@ -37,7 +37,7 @@ const CALLER_CODES = new Set([
   "exceed_context_size_error",
 ]);
 
-/** What an error without a status would have come with: https://platform.claude.com/docs/en/api/errors */
+/** The status that belongs to an error type: https://platform.claude.com/docs/en/api/errors */
 const STATUSES: ReadonlyMap<unknown, number> = new Map([
   ["authentication_error", 401],
   ["permission_error", 403],
@@ -46,19 +46,19 @@ const STATUSES: ReadonlyMap<unknown, number> = new Map([
   ["rate_limit_error", 429],
 ]);
 
-/** Whose fault a failure is, by its code or else by its type. */
+/** By code, else by type. */
 const FAULTS: ReadonlyMap<unknown, UpstreamFault> = new Map<unknown, UpstreamFault>([
   ["server_error", "provider"],
   ["vector_store_timeout", "provider"],
   ["rate_limit_exceeded", "rateLimited"],
-  // A server of the caller's own, which a tool of the type `mcp` names.
+  // The caller's own server, named by a tool of the type `mcp`.
   ["external_connector_error", "isolated"],
   ["http_error", "isolated"],
 ]);
 
 /**
- * Types that speak of the request, and of so much else that only a status or a code tells more. vLLM had the second, and
- * the status 400, for whatever broke a stream off, its own engine too:
+ * Types of so many errors that only a status or a code tells more. vLLM used the second with status 400 for
+ * everything that broke a stream:
  * https://github.com/vllm-project/vllm/blob/v0.10.0/vllm/entrypoints/openai/serving_chat.py
  */
 const REQUEST_TYPE = "invalid_request_error";
@@ -66,15 +66,14 @@ const VLLM_TYPE = "badrequesterror";
 const BAD_REQUEST_STATUS = 400;
 
 /**
- * A provider reports in an answer with status 200 that it failed. Its codes in `error` may repeat a prompt: they are
- * for no log.
+ * The provider reports an error in an answer with status 200. `error` may repeat a prompt, so it must not be logged.
  */
 export class ReportedFailure extends AnswerError {
   override readonly name = "ReportedFailure";
   override readonly fault: UpstreamFault;
   override readonly outcome = "reported failure";
   readonly error: ReportedError;
-  /** The request itself ended the answer, which its provider may charge for. A response that failed is not charged. */
+  /** The request itself ended the answer, so the provider may charge it. A failed response is not charged. */
   readonly isOfRequest: boolean;
 
   constructor(fault: UpstreamFault, error: ReportedError, isOfRequest: boolean) {
@@ -86,16 +85,15 @@ export class ReportedFailure extends AnswerError {
 }
 
 /**
- * The failure that an `error` in an answer reports, an `error` event, or a response that failed. A client can bring
- * about most of them as often as it likes, so only what speaks of the provider counts against it; and of a mere `error`
- * what speaks of nothing known.
+ * The failure in an `error` object, an `error` event or a failed response. A client can cause most of them at will,
+ * so the health of the route learns only of those that name the provider, and of an unknown plain `error`.
  */
 export function reportedFailureOf(holder: JsonFields): ReportedFailure {
   const error = { ...reportedErrorOf(holder), isInForm: true };
   const codes = [error.code, error.type].map((word) => word?.toLowerCase() ?? "");
   const speaksOfRequest = codes.includes(REQUEST_TYPE);
   const isFailedResponse = holder["status"] === "failed";
-  // Another route may take what this one does not.
+  // Another route may accept the request.
   const isIsolated = speaksOfRequest || codes.includes(VLLM_TYPE) || isFailedResponse;
   const fault = knownFaultOf(error, codes) ?? (isIsolated ? "isolated" : "provider");
   const isOfRequest = fault === "caller" || (fault === "isolated" && speaksOfRequest);
@@ -105,12 +103,12 @@ export function reportedFailureOf(holder: JsonFields): ReportedFailure {
 function knownFaultOf(error: ReportedError, codes: readonly string[]): UpstreamFault | undefined {
   if (codes.some((word) => CALLER_CODES.has(word))) return "caller";
   const named = codes.map((word) => FAULTS.get(word)).find((found) => found !== undefined);
-  // Of a server of the caller's own, and so is the status beside it.
+  // The caller's own server failed, and the status is that server's.
   if (named === "isolated") return named;
   const status = error.status ?? STATUSES.get(error.type);
   if (status !== undefined) {
     const fault = faultOf(status, error);
-    // By itself it says too little: see `VLLM_TYPE`.
+    // vLLM's type and status alone say too little.
     const isVague = status === BAD_REQUEST_STATUS && !codes.includes(REQUEST_TYPE);
     return isVague && fault === "caller" ? "isolated" : fault;
   }
@@ -121,7 +119,7 @@ function knownFaultOf(error: ReportedError, codes: readonly string[]): UpstreamF
   return isOfAccount ? "account" : named;
 }
 
-/** The same of an answer's value where that is an error, or a list of one as Google has it. */
+/** The failure in an answer, or in the list that Google sends; undefined if there is none. */
 export function reportedFailureIn(value: unknown): ReportedFailure | undefined {
   const holder: unknown = Array.isArray(value) ? value[0] : value;
   if (!isJsonObject(holder)) return undefined;
@@ -129,7 +127,6 @@ export function reportedFailureIn(value: unknown): ReportedFailure | undefined {
   return error === undefined || error === null ? undefined : reportedFailureOf(holder);
 }
 
-/** The same of a text, which may be no JSON. */
 export function reportedFailureInText(text: string): ReportedFailure | undefined {
   try {
     return reportedFailureIn(parseUntrusted(text));
@@ -138,15 +135,15 @@ export function reportedFailureInText(text: string): ReportedFailure | undefined
   }
 }
 
-/** The same of a text in whose place nothing but an error stands; some servers leave away what would hold it. */
+/** The failure in the data of an `error` event. Some servers send only the inner error. */
 export function reportedFailureOfText(text: string): AnswerError {
   const value = parseAnswerJson(text);
   return reportedFailureOf(isJsonObject(value) ? value : { error: value });
 }
 
 /**
- * The object that an answer, or an event of one, must be, read as parseAnswerJson does. Throws AnswerError for anything
- * else too, and for an `error` in an answer's place, whichever provider's.
+ * The object of an answer or an event, parsed as by parseAnswerJson. Throws AnswerError for anything else, and
+ * ReportedFailure for an `error`.
  */
 export function parseAnswer(
   text: string,
@@ -157,12 +154,4 @@ export function parseAnswer(
   if (failure) throw failure;
   if (!isJsonObject(value)) throw new AnswerError("the answer is not a JSON object");
   return value;
-}
-
-/** A call or an image as it stands in a message. Only the pieces of a stream are told apart by an index. */
-export function withoutIndex<StreamChunk extends { readonly index: number }>(
-  piece: StreamChunk,
-): Omit<StreamChunk, "index"> {
-  const { index: _, ...others } = piece;
-  return others;
 }

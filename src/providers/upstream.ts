@@ -33,7 +33,9 @@ export {
 } from "./reportedFailure.ts";
 export { ownFault, UpstreamError } from "./upstreamError.ts";
 
-/** One request to a provider. `requestId` is ours; it helps the operator to find it in the provider's own logs. */
+/**
+ * One request to a provider. `requestId` is the gateway's own id; it helps to find the request in the provider's log.
+ */
 export interface UpstreamRequest extends EncodedRequest {
   readonly stream: boolean;
   readonly requestId: string;
@@ -41,53 +43,52 @@ export interface UpstreamRequest extends EncodedRequest {
 
 /** One request and its answer. */
 export interface UpstreamExchange {
-  /** Resolves when the head of an answer with status 200 is there; rejects with UpstreamError. */
+  /** Resolves when the head of a 200 answer has arrived. Rejects with UpstreamError. */
   readonly head: Promise<void>;
-  /** Of the answer, once its head is there. */
+  /** Undefined until the head has arrived. */
   readonly status: number | undefined;
-  /** The provider may have the request: it was written, at least its beginning, on a connection. */
+  /** At least the beginning of the request was written, so the provider may have it. */
   readonly isSent: boolean;
   /**
-   * The next bytes of the answer; undefined at its proper end. One at a time; not before `head`. Rejects
-   * with what `upstreamErrorOf` takes. It is no async function, for which each event of a stream would pay.
+   * The next bytes of the answer; undefined at its end. One read at a time, and only after `head`. Rejects with an
+   * error that `upstreamErrorOf` converts. Not an async function: each event of a stream would pay for that.
    */
   read(): Promise<Uint8Array | undefined>;
-  /** What comes while a read waits is offered to `taker` first: where it says true, the read waits on. */
+  /**
+   * While a read waits, offers each piece to `taker` first. If `taker` returns true, it took the piece and the read
+   * waits on.
+   */
   offerTo(taker: (piece: Span) => boolean): void;
-  /** From now on each read may wait so long. Until then a stream waits for its first content. */
+  /** The time that each later read may take. Before this call a stream waits for its first content. */
   setReadTimeout(afterMs: number): void;
-  /** Nobody waits for the provider until the next read, or until `expect`. */
-  rest(): void;
-  /** Somebody waits again for the read that is under way. */
-  expect(): void;
-  /** The answer is complete: the connection is kept if the body ends soon, else closed. */
+  /** Stops the read timeout until the next read or `resumeReadTimeout`. The timeout of the whole attempt stays. */
+  suspendReadTimeout(): void;
+  /** Starts the read timeout again for the read in progress. */
+  resumeReadTimeout(): void;
+  /** The answer is complete. The connection is kept if the body ends soon, else closed. */
   finished(): void;
-  /** A failure that the answer reports, with all that it tells, in words that may be shown. */
+  /** The error for a failure that the answer reports, without secrets. */
   reported(failure: ReportedFailure): UpstreamError;
-  /** Ends it at once, wherever it is. */
+  /** Ends the exchange at once. */
   abort(reason: UpstreamError): void;
 }
 
-/** The one way out to one provider. */
+/** The connections to one provider. */
 export interface Upstream {
-  /** Requests under way, those of the upstream in whose place it came included. */
+  /** Exchanges in progress, including those of the Upstream that a reload replaced. */
   readonly open: OpenRequests;
   send(request: UpstreamRequest): UpstreamExchange;
-  /** Idle connections are closed now, the others as they end. */
+  /** Closes idle connections now, the others when their exchanges end. */
   close(): void;
 }
 
-/** What is read of an error's body. */
+/** The part of an error body that is read. */
 const ERROR_BYTES_MAX = 64 * 1024;
 const ERROR_BODY_TIMEOUT_MS = 5000;
-/** How long a complete answer may take to end its framing, so that the connection can be used again. */
+/** The time for the end of the body after a complete answer. */
 const ENDING_TIMEOUT_MS = 1000;
 
-/**
- * The own HTTP/1.1 client is used, not `fetch`: that runs at most 256 requests at once in a process,
- * all providers together, keeps 64 idle sockets, takes a cut answer for a whole one and inflates what
- * nobody asked to be compressed. `bench/upstreamClients.ts` compares what each costs.
- */
+/** Uses our own HTTP/1.1 client instead of `fetch`; docs/architecture.md has the reasons. */
 export function createUpstream(
   provider: ProviderConfig,
   adapter: ProviderAdapter,
@@ -138,13 +139,14 @@ class ProviderExchange implements UpstreamExchange {
     const { provider, stream, clock } = options;
     this.#options = options;
     this.#endsAtMs = clock.monotonicMs() + provider.totalTimeoutMs;
-    this.#deadline = new Deadline(clock, () => this.#http.abort(timedOut()));
-    // This callback lives as long as the exchange: it must not capture the request (memory rules: docs/architecture.md).
+    this.#deadline = new Deadline(clock, () => this.#http.abort(timeoutError()));
+    // This callback lives as long as the exchange, so it must not capture the request (docs/architecture.md, memory
+    // rules).
     this.#http = client.send(request, () => {
       this.#isOver = true;
       this.#deadline.clear();
     });
-    this.#expectWithin(stream ? provider.firstByteTimeoutMs : provider.totalTimeoutMs);
+    this.#setDeadline(stream ? provider.firstByteTimeoutMs : provider.totalTimeoutMs);
     this.head = this.#receiveHead();
   }
 
@@ -158,34 +160,34 @@ class ProviderExchange implements UpstreamExchange {
 
   read(): Promise<Uint8Array | undefined> {
     if (!this.#response) return Promise.resolve(undefined);
-    this.expect();
+    this.resumeReadTimeout();
     return this.#response.read();
   }
 
   offerTo(taker: (piece: Span) => boolean): void {
     this.#response?.offerTo((piece) => {
-      // The taker has the last word: it may let the read rest.
-      this.expect();
+      // Before the taker, which may suspend the timeout.
+      this.resumeReadTimeout();
       return taker(piece);
     });
   }
 
   setReadTimeout(afterMs: number): void {
     this.#readTimeoutMs = afterMs;
-    this.rest();
+    this.suspendReadTimeout();
   }
 
-  rest(): void {
-    this.#expectWithin(Infinity);
+  suspendReadTimeout(): void {
+    this.#setDeadline(Infinity);
   }
 
-  expect(): void {
-    if (this.#readTimeoutMs !== undefined) this.#expectWithin(this.#readTimeoutMs);
+  resumeReadTimeout(): void {
+    if (this.#readTimeoutMs !== undefined) this.#setDeadline(this.#readTimeoutMs);
   }
 
   finished(): void {
-    this.#expectWithin(ENDING_TIMEOUT_MS);
-    void this.#endQuietly();
+    this.#setDeadline(ENDING_TIMEOUT_MS);
+    void this.#readEnd();
   }
 
   reported(failure: ReportedFailure): UpstreamError {
@@ -198,19 +200,19 @@ class ProviderExchange implements UpstreamExchange {
     this.#http.abort(reason);
   }
 
-  /** What comes behind the end of an answer belongs to nobody, and neither does its connection. */
-  async #endQuietly(): Promise<void> {
+  /** Data after the end of an answer closes its connection. */
+  async #readEnd(): Promise<void> {
     try {
-      const surplus = await this.#response?.read();
-      if (surplus !== undefined)
+      const unrequested = await this.#response?.read();
+      if (unrequested !== undefined)
         this.#http.abort(new UpstreamError("provider", "unrequested data"));
     } catch {
-      // The answer was complete before; of its connection nothing is left to be saved.
+      // The answer is complete already.
     }
   }
 
-  /** The whole attempt's deadline counts always, besides the one of the moment. */
-  #expectWithin(afterMs: number): void {
+  /** The timeout of the whole attempt always counts too. */
+  #setDeadline(afterMs: number): void {
     if (this.#isOver) return;
     const dueMs = this.#options.clock.monotonicMs() + afterMs;
     this.#deadline.setAt(Math.min(dueMs, this.#endsAtMs));
@@ -240,20 +242,19 @@ class ProviderExchange implements UpstreamExchange {
     const isStream = mediaType === "text/event-stream";
     const isJson = mediaType === "application/json";
     if (this.#options.stream ? !isJson && mediaType !== "text/html" : !isStream) return;
-    // An error in the place of a stream tells whose fault it is.
-    const failure = isJson && reportedFailureInText(await this.#beginningOf(response));
+    // An error in place of a stream tells who is at fault.
+    const failure = isJson && reportedFailureInText(await this.#readErrorBody(response));
     if (failure) throw this.reported(failure);
     throw new UpstreamError("provider", "content type", { status: response.status });
   }
 
   async #errorOf(response: HttpResponse): Promise<UpstreamError> {
-    const text = await this.#beginningOf(response);
+    const text = await this.#readErrorBody(response);
     return errorOfReply(response.status, retryAfterOf(response), text, this.#options.secrets);
   }
 
-  /** Of the body of an answer that is an error. */
-  async #beginningOf(response: HttpResponse): Promise<string> {
-    this.#expectWithin(ERROR_BODY_TIMEOUT_MS);
+  async #readErrorBody(response: HttpResponse): Promise<string> {
+    this.#setDeadline(ERROR_BODY_TIMEOUT_MS);
     const pieces: Uint8Array[] = [];
     let length = 0;
     try {
@@ -264,17 +265,17 @@ class ProviderExchange implements UpstreamExchange {
         length += piece.byteLength;
       }
     } catch {
-      // The head says enough; a body that is cut leaves only the words shorter.
+      // The status is enough; the message is only shorter.
     }
     return Buffer.concat(pieces).subarray(0, ERROR_BYTES_MAX).toString();
   }
 }
 
-function timedOut(): UpstreamError {
+function timeoutError(): UpstreamError {
   return new UpstreamError("provider", "timeout");
 }
 
-/** Whatever went wrong with an attempt, in the gateway's terms. Undefined: a fault of our own, which says nothing of it. */
+/** Converts any error of an attempt. Undefined for an error of the gateway's own code. */
 export function upstreamErrorOf(error: unknown): UpstreamError | undefined {
   if (error instanceof UpstreamError) return error;
   if (error instanceof ConnectionError)
@@ -283,7 +284,7 @@ export function upstreamErrorOf(error: unknown): UpstreamError | undefined {
     const clientError = { message: error.message, extra: {} };
     return new UpstreamError("unsupported", "unsupported", { clientError });
   }
-  // The caller can choose the size of an event, for example with `logprobs`: another route would send the same.
+  // A caller can choose the size of an event, for example with `logprobs`, so another route would send the same.
   if (error instanceof SseLimitError)
     return new UpstreamError("excessive", "too large", { cause: error });
   if (error instanceof AnswerError)

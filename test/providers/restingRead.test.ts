@@ -39,7 +39,7 @@ test("a read that whoever took a piece lets rest is not timed, until it is waite
   await exchange.read();
   exchange.setReadTimeout(idleMs);
   exchange.offerTo(() => {
-    exchange.rest();
+    exchange.suspendReadTimeout();
     taken.resolve();
     return true;
   });
@@ -52,6 +52,6 @@ test("a read that whoever took a piece lets rest is not timed, until it is waite
   await taken.promise;
   await Bun.sleep(3 * idleMs);
   expect(isOver).toBe(false);
-  exchange.expect();
+  exchange.resumeReadTimeout();
   expect(await read).toMatchObject({ outcome: "timeout" });
 });

@@ -186,7 +186,7 @@ export class ChatDecoder implements AnswerDecoder {
       if (read.isWhole) this.#finishBegun();
       this.#close();
     }
-    if (read.kind !== "done") this.#thoughts.seal(read.sealed ?? 0);
+    if (read.kind !== "done") this.#thoughts.seal(read.encryptedLength ?? 0);
     if (read.kind === "nothing" && read.ranTool) this.providerCalls += 1;
     if (read.kind !== "chunk") return;
     if (read.usage && this.#includeUsage) {
@@ -198,7 +198,7 @@ export class ChatDecoder implements AnswerDecoder {
     // A chunk without choices bears the usage of the whole answer, and that is the gateway's to give.
     for (const { delta } of chunk.choices) {
       this.#thoughts.show(reasoningBytes(delta));
-      if (read.sealed === undefined) this.#thoughts.seal(encryptedCharacters(delta));
+      if (read.encryptedLength === undefined) this.#thoughts.seal(encryptedCharacters(delta));
     }
     if (chunk.choices.length > 0) this.#relay(chunk);
     else if (this.#mayCarry(read.chunk)) this.#carried.add(chunk);

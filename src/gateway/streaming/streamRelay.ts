@@ -125,13 +125,13 @@ export class StreamRelay implements Relay {
   }
 
   pause(): void {
-    if (!this.#hasEnded) this.#exchange.rest();
+    if (!this.#hasEnded) this.#exchange.suspendReadTimeout();
     this.#backpressure.pause();
   }
 
   resume(): void {
     this.#options.admission.meter.addPause(this.#backpressure.resume());
-    if (!this.#hasEnded && !this.#backpressure.isPausing) this.#exchange.expect();
+    if (!this.#hasEnded && !this.#backpressure.isPausing) this.#exchange.resumeReadTimeout();
   }
 
   /** The outcome of a request whose answer did not begin but is charged. Undefined if it is not charged. */
@@ -192,7 +192,7 @@ export class StreamRelay implements Relay {
   }
 
   async #record(objects: readonly StoredObject[]): Promise<void> {
-    this.#exchange.rest();
+    this.#exchange.suspendReadTimeout();
     const { admission, candidate, record } = this.#options;
     const historyTokens = historyTokensOf(admission, this.#decoder);
     await record(objects, candidate.provider.id, historyTokens);

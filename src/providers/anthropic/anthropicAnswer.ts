@@ -225,7 +225,7 @@ class MessageReader {
     }
     // Usually empty: the text comes with the deltas.
     if (type === "text") return this.#add(index, { type: "text_delta", text: start["text"] });
-    if (isRedacted) return { kind: "nothing", sealed: textOf(start["data"]).length };
+    if (isRedacted) return { kind: "nothing", encryptedLength: textOf(start["data"]).length };
     if (SERVER_RESULT.test(textOf(type))) return { kind: "nothing", ranTool: true };
     if (type !== "thinking") return NOTHING;
     const signed = this.#add(index, { type: "signature_delta", signature: start["signature"] });
@@ -249,7 +249,7 @@ class MessageReader {
       case "signature_delta": {
         const signature = textOf(delta["signature"]);
         if (block?.isVisible && this.#canKeep(signature.length)) block.signature += signature;
-        return { kind: "nothing", sealed: signature.length };
+        return { kind: "nothing", encryptedLength: signature.length };
       }
       case "input_json_delta": {
         if (!block) throw new AnswerError("arguments came for a call that did not begin");
@@ -313,7 +313,7 @@ class MessageReader {
     this.#isFinished = true;
     // Encrypted reasoning was counted when it came.
     const last = { ...this.#closeBlocks(), ...refusalOf(delta) };
-    return { ...chunkOf(last, finishReasonOf(stopReason), details), usage, sealed: 0 };
+    return { ...chunkOf(last, finishReasonOf(stopReason), details), usage, encryptedLength: 0 };
   }
 
   /** Blocks without a stop event are complete once the message is. */

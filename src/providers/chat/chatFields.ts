@@ -3,12 +3,12 @@ import { isDeeperThan, type JsonFields, type JsonObjectText } from "../../lib/js
 import { unsupported } from "./chatParts.ts";
 import { DEPTH_MAX, UnsupportedRequestError } from "../provider.ts";
 
-/** True unless a field is absent. A null one counts as absent, as everywhere in the convention. */
+/** Null counts as absent, as everywhere in the chat convention. */
 export function isGiven(value: unknown): boolean {
   return value !== undefined && value !== null;
 }
 
-/** Throws UnsupportedRequestError for what asks for another kind of answer, which only the convention's own interface can give. */
+/** Throws UnsupportedRequestError for kinds of answers that only OpenAI's own interface has. */
 export function refuseOtherAnswers(body: JsonFields): void {
   const { modalities, web_search_options: search } = body;
   if (isGiven(search)) throw unsupported("web_search_options");
@@ -18,8 +18,8 @@ export function refuseOtherAnswers(body: JsonFields): void {
 }
 
 /**
- * Throws UnsupportedRequestError for an earlier answer in sound, which a message of the assistant names by its id: it is kept where
- * it was made. `path` names the message to the caller.
+ * Throws UnsupportedRequestError for an earlier audio answer, which is referenced by its id at the provider that made
+ * it. `path` names the message.
  */
 export function refuseRecording(message: RequestMessage, path: string): void {
   const { audio } = message as RequestMessage & { audio?: unknown };
@@ -27,10 +27,9 @@ export function refuseRecording(message: RequestMessage, path: string): void {
 }
 
 /**
- * The body of a request in another interface's words: the given fields, of which undefined ones are left out, and
- * behind them every top-level field of the client's that the convention does not know, in the client's own text: who
- * writes such a field knows the provider. A given field takes the place of the client's.
- * Throws UnsupportedRequestError for a given value that is nested too deep to be written.
+ * The body for another interface: the given fields, then each top-level field of the client that the chat convention
+ * does not know, in the client's own text. A given field replaces the client's; undefined fields are left out. Throws
+ * UnsupportedRequestError for fields nested too deep.
  */
 export function bodyWithOthers(object: JsonObjectText, fields: JsonFields): string {
   if (isDeeperThan(fields, DEPTH_MAX))

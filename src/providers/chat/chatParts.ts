@@ -2,14 +2,14 @@ import type { RequestMessage } from "../../contract/chat/chatRequestBody.ts";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { UnsupportedRequestError } from "../provider.ts";
 
-/** Where an image or a file is: in the request itself, as base64, or at an address. */
+/** Base64 in the request itself, or a URL. */
 export type PartSource =
   | { readonly kind: "data"; readonly mediaType: string; readonly base64: string }
   | { readonly kind: "url"; readonly url: string };
 
 /**
- * One part of a message, in no provider's words. `path` names it to the caller: `messages[2].content[0]`.
- * `own` is the client's object, for fields that an interface knows besides; undefined for a plain string.
+ * One part of a message, in no provider's form. `path` names it to the caller: `messages[2].content[0]`. `own` is the
+ * client's object, for native fields of an interface; undefined for a plain string.
  */
 export type ChatPart = {
   readonly path: string;
@@ -21,13 +21,12 @@ export type ChatPart = {
   | { readonly kind: "file"; readonly source: PartSource; readonly name: string | undefined }
 );
 
-/** A word that may be repeated to the caller who wrote it. */
+/** A type name that may be repeated to the caller. */
 const PLAIN_TYPE = /^[A-Za-z0-9_.-]{1,64}$/;
 
 /**
- * The parts of a message that was checked; a string is one text part, and null none. What an assistant refused with,
- * beside its content, is the last of its texts.
- * Throws UnsupportedRequestError for parts of other types and for ids of stored files: they mean nothing elsewhere.
+ * The parts of a checked message. A string is one text part, null none. A refusal beside the content is the last
+ * text. Throws UnsupportedRequestError for other types and for ids of stored files, which only one provider knows.
  */
 export function partsOf(message: RequestMessage, path: string): readonly ChatPart[] {
   const { content } = message;
@@ -40,7 +39,7 @@ export function partsOf(message: RequestMessage, path: string): readonly ChatPar
   return refused === "" ? said : [...said, textPart(refused, `${path}.refusal`)];
 }
 
-/** What an assistant's message says that it will not do, where that stands beside its content; "" where nothing does. */
+/** The refusal beside an assistant's content; "" without one. */
 export function refusalOf(message: RequestMessage): string {
   const { role, refusal } = message as RequestMessage & { refusal?: unknown };
   return role === "assistant" && typeof refusal === "string" ? refusal : "";
@@ -51,8 +50,8 @@ function textPart(text: string, path: string): ChatPart {
 }
 
 /**
- * The pictures of an earlier answer. They stand beside its content, where answers have them. What else a client keeps
- * under that name is none of ours. Throws UnsupportedRequestError for a picture that cannot be read.
+ * The images of an earlier answer, which are beside its content. Other values under that name are ignored. Throws
+ * UnsupportedRequestError for an image that cannot be read.
  */
 export function picturesOf(
   message: RequestMessage,
@@ -69,7 +68,7 @@ export function picturesOf(
   });
 }
 
-/** The texts of a message that has nothing else to say; any other part is an UnsupportedRequestError. */
+/** The texts of a message. Throws UnsupportedRequestError for any other part. */
 export function textsOf(message: RequestMessage, path: string): readonly string[] {
   return partsOf(message, path).map((part) => {
     if (part.kind === "text") return part.text;
@@ -77,13 +76,13 @@ export function textsOf(message: RequestMessage, path: string): readonly string[
   });
 }
 
-/** For a part that an interface has no counterpart for. `type` is the client's own word for it. */
+/** For a part without a counterpart in an interface. */
 export function unsupportedPart(path: string, type: unknown): UnsupportedRequestError {
   const named = typeof type === "string" && PLAIN_TYPE.test(type) ? ` of the type ${type}` : "";
   return unsupported(`${path}${named}`);
 }
 
-/** For a field that an interface cannot express, and without which the request would mean something else. */
+/** For a field without a counterpart that changes the meaning of the request. */
 export function unsupported(path: string): UnsupportedRequestError {
   return new UnsupportedRequestError(`${path} is not supported by this model's provider`);
 }
@@ -125,12 +124,12 @@ function partOf(part: JsonFields, path: string): ChatPart {
   throw unsupportedPart(path, type);
 }
 
-/** Far more than any media type with its parameters has. */
+/** More than any media type with parameters has. */
 const MEDIA_TYPE_CHARACTERS_MAX = 1000;
 
 /**
- * What an address means. A data: URL is taken apart as https://www.rfc-editor.org/rfc/rfc2397 says, in base64 only:
- * that is how clients write them. It may be megabytes long, so nothing searches it twice.
+ * Reads a URL, or a data: URL in base64 (https://www.rfc-editor.org/rfc/rfc2397). It may have megabytes, so it is
+ * searched once.
  */
 function sourceOf(url: string, path: string): PartSource {
   if (/^https?:\/\//i.test(url)) return { kind: "url", url };

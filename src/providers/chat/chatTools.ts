@@ -5,34 +5,34 @@ import { isGiven } from "./chatFields.ts";
 import { unsupported, unsupportedPart } from "./chatParts.ts";
 import { UnsupportedRequestError } from "../provider.ts";
 
-/** A function that the model may call. `parameters` is the client's JSON schema, not looked into. */
+/** A function that the model may call. `parameters` is the client's JSON schema, unchecked. */
 export interface ChatTool {
   readonly name: string;
   readonly description: string | undefined;
   readonly parameters: JsonFields | undefined;
   readonly strict: boolean | undefined;
-  /** The client's whole definition, for fields that an interface knows besides. */
+  /** The client's whole definition, for native fields of an interface. */
   readonly own: JsonFields;
 }
 
-/** Whether the model may, must or must not call a tool, and which. */
+/** Which tools the model may or must call. */
 export type ChatToolChoice =
   | { readonly kind: "auto" | "none" | "required" }
   | { readonly kind: "tool"; readonly name: string }
   | { readonly kind: "allowed"; readonly isRequired: boolean; readonly names: readonly string[] };
 
-/** A call that the model made earlier. `arguments` is JSON text as the client sent it back. */
+/** An earlier call of the model. `arguments` is the JSON text that the client sent back. */
 export interface ChatToolCall {
   readonly id: string;
   readonly name: string;
   readonly arguments: string;
   /** Names the call to the caller: `messages[1].tool_calls[0]`. */
   readonly path: string;
-  /** The client's whole call, for fields that an interface knows besides. */
+  /** The client's whole call, for native fields of an interface. */
   readonly own: JsonFields;
 }
 
-/** The form in which the client wants its answer; undefined for plain text. */
+/** The requested form of the answer; undefined for plain text. */
 export type ChatFormat =
   | { readonly kind: "json" }
   | {
@@ -43,10 +43,10 @@ export type ChatFormat =
       readonly strict: boolean | undefined;
     };
 
-/** The schema of a function without parameters, where an interface requires what the convention leaves out. */
+/** For interfaces that require a schema where the chat convention allows none. */
 export const NO_PARAMETERS = { type: "object", properties: {} };
 
-/** The tools of a request. Throws UnsupportedRequestError for what is no function: other providers do not have it. */
+/** Throws UnsupportedRequestError for tools other than functions. */
 export function toolsOf(body: ChatRequestBody): readonly ChatTool[] {
   const { tools, functions } = body as JsonFields;
   if (isGiven(functions)) throw unsupported("functions");
@@ -74,7 +74,7 @@ export function toolsOf(body: ChatRequestBody): readonly ChatTool[] {
   });
 }
 
-/** Undefined where the client leaves it to the provider. Throws UnsupportedRequestError for any other than the words and the names of functions. */
+/** Undefined without a choice. Throws UnsupportedRequestError for unknown choices. */
 export function toolChoiceOf(body: ChatRequestBody): ChatToolChoice | undefined {
   const { tool_choice: choice, function_call: legacy } = body as JsonFields;
   if (isGiven(legacy)) throw unsupported("function_call");
@@ -99,7 +99,7 @@ function chosenName(choice: unknown): string {
   return name;
 }
 
-/** The calls that an assistant's message made, in their order. Throws UnsupportedRequestError for what is no call of a function. */
+/** The calls of an assistant message in order. Throws UnsupportedRequestError for other calls than of functions. */
 export function toolCallsOf(message: RequestMessage, path: string): readonly ChatToolCall[] {
   return callListOf(message, path).map((call, index) => {
     const at = `${path}.tool_calls[${index}]`;
@@ -114,7 +114,7 @@ export function toolCallsOf(message: RequestMessage, path: string): readonly Cha
   });
 }
 
-/** What stands where an assistant's message made calls, as the client wrote it. Throws UnsupportedRequestError where that is no list. */
+/** The calls of an assistant message as the client sent them. Throws UnsupportedRequestError if they are not a list. */
 export function callListOf(message: RequestMessage, path: string): readonly unknown[] {
   const { tool_calls: calls, function_call: legacy } = message as JsonFields;
   if (isGiven(legacy)) throw unsupported(`${path}.function_call`);
@@ -123,7 +123,7 @@ export function callListOf(message: RequestMessage, path: string): readonly unkn
   return calls;
 }
 
-/** Which call a tool's message answers. Throws UnsupportedRequestError where it does not say. */
+/** The id of the call that a tool message answers. Throws UnsupportedRequestError without one. */
 export function answeredCallOf(message: RequestMessage, path: string): string {
   const { tool_call_id: id } = message as JsonFields;
   if (typeof id !== "string") throw new UnsupportedRequestError(`${path}.tool_call_id is required`);
@@ -131,8 +131,8 @@ export function answeredCallOf(message: RequestMessage, path: string): string {
 }
 
 /**
- * The arguments of a call as the object that some interfaces want instead of its text; none is an empty one.
- * Throws UnsupportedRequestError where they are no JSON object.
+ * The arguments of a call as an object; empty text is an empty object. Throws UnsupportedRequestError for anything
+ * but a JSON object.
  */
 export function argumentsOf(call: ChatToolCall, readJson: ReadJson): JsonFields {
   if (call.arguments.trim() === "") return {};
@@ -140,12 +140,12 @@ export function argumentsOf(call: ChatToolCall, readJson: ReadJson): JsonFields 
     const value: unknown = readJson(call.arguments);
     if (isJsonObject(value)) return value;
   } catch {
-    // The parser's error quotes the client's text, and says no more than what follows.
+    // The parser's error quotes the client's text.
   }
   throw new UnsupportedRequestError(`${call.path}.function.arguments must be a JSON object`);
 }
 
-/** Throws UnsupportedRequestError for a form that no provider but the convention's own has. */
+/** Throws UnsupportedRequestError for unknown formats. */
 export function formatOf(body: ChatRequestBody): ChatFormat | undefined {
   const { response_format: format } = body as JsonFields;
   if (!isGiven(format)) return undefined;

@@ -2,7 +2,7 @@ import { bearsContent, isUnknownFinishReason } from "../../contract/chat/chatAns
 import { readChatUsage, type Usage } from "../../contract/usage.ts";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { sha256 } from "../../lib/sha256.ts";
-import { parseAnswer, withoutIndex } from "../reportedFailure.ts";
+import { parseAnswer } from "../reportedFailure.ts";
 import {
   choiceList,
   type ChatReply,
@@ -11,6 +11,7 @@ import {
   answerText,
   choiceIndex,
   IsolatedFailureError,
+  withoutIndex,
 } from "../provider.ts";
 
 /** Characters of the response id in a generated call id. Other providers accept ids of at most 40 characters. */

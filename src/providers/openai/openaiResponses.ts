@@ -1,7 +1,7 @@
 import { isProviderCall } from "../../contract/responses/responsesRequest.ts";
 import { readReasoningTokens, readResponsesUsage } from "../../contract/usage.ts";
 import { fieldsOf, isJsonObject, type JsonFields } from "../../lib/json.ts";
-import { parseAnswer, withoutIndex, reportedFailureOf } from "../reportedFailure.ts";
+import { parseAnswer, reportedFailureOf } from "../reportedFailure.ts";
 import { encodeChat } from "./openaiResponsesRequest.ts";
 import { ResponsesOutput, type OutputDelta } from "./openaiResponsesOutput.ts";
 import {
@@ -11,6 +11,7 @@ import {
   type ChatReply,
   type ReadChatEvent,
   type UsageMember,
+  withoutIndex,
 } from "../provider.ts";
 
 export const responsesUsage: UsageMember = { name: "usage", read: readResponsesUsage };
@@ -94,11 +95,11 @@ function eventReader(): ReadChatEvent {
     const item = fieldsOf(fields["item"]);
     const { encrypted_content: encrypted } = item;
     const isWhole = type === "response.output_item.done";
-    const sealed = isWhole && typeof encrypted === "string" ? encrypted.length : 0;
+    const encryptedLength = isWhole && typeof encrypted === "string" ? encrypted.length : 0;
     const ranTool = isWhole && isProviderCall(item);
     return output.hasDelta
-      ? { kind: "chunk", chunk: chunk(null), usage: undefined, sealed }
-      : { kind: "nothing", sealed, ranTool };
+      ? { kind: "chunk", chunk: chunk(null), usage: undefined, encryptedLength }
+      : { kind: "nothing", encryptedLength, ranTool };
   };
 }
 

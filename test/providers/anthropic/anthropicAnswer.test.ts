@@ -235,7 +235,7 @@ describe("a stream", () => {
 
   test("counts the characters of encrypted reasoning once", () => {
     const readEvent = anthropic.chat.events();
-    const sealed = [
+    const encrypted = [
       opened(0, { type: "thinking", thinking: "Hm.", signature: "12" }),
       added(0, { type: "signature_delta", signature: "345" }),
       stopped(0),
@@ -245,7 +245,7 @@ describe("a stream", () => {
       stopped(2),
       ended("end_turn"),
     ].map((data) => readEvent({ event: undefined, data: JSON.stringify(data) }));
-    expect(sealed.map((event) => "sealed" in event && event.sealed)).toEqual([
+    expect(encrypted.map((event) => "encryptedLength" in event && event.encryptedLength)).toEqual([
       2,
       3,
       false,

@@ -170,8 +170,8 @@ describe("a stream", () => {
     const item = { ...reasoning, encrypted_content: "12345" };
     const events = eventsOf([added(item, 0), done(item, 0)]);
     expect(events).toMatchObject([
-      { kind: "nothing", sealed: 0 },
-      { kind: "chunk", sealed: 5 },
+      { kind: "nothing", encryptedLength: 0 },
+      { kind: "chunk", encryptedLength: 5 },
     ]);
   });
 
