@@ -28,7 +28,7 @@ export function blocksInOrder(
   let callCount = 0;
   for (const block of reasoning) {
     const after = positionOf(block);
-    const end = after.characters;
+    const end = characterBoundary(text, after.characters);
     blocks.push(...textBlock(text.slice(characters, end)));
     blocks.push(...calls.slice(callCount, after.calls), returnedReasoning(block));
     characters = Math.max(characters, end);
@@ -47,6 +47,12 @@ export function textBlock(text: string, cache: JsonFields = {}): readonly JsonFi
 /** A reasoning block with only the provider's own fields. */
 export function returnedReasoning({ type, thinking, signature, data }: JsonFields): JsonFields {
   return type === "thinking" ? { type, thinking, signature } : { type, data };
+}
+
+/** A client may have trimmed the text, so the position may be within a surrogate pair. Moves it before the pair. */
+function characterBoundary(text: string, end: number): number {
+  const isWithinPair = /[\uD800-\uDBFF]/.test(text.charAt(end - 1));
+  return isWithinPair ? end - 1 : end;
 }
 
 /** The start, if a client changed the field to something that is no position. */

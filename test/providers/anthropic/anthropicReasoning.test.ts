@@ -94,6 +94,16 @@ test("calls without text have their thinking blocks between them, also with null
   expect(givenBack({ ...answered(...content), content: null })).toEqual(content);
 });
 
+test("a text that a client trimmed is never cut within a character", () => {
+  const message = answered(thought("a"), text("\nI look."), thought("b"), text("😀 Found."));
+  expect(givenBack({ ...message, content: "I look.😀 Found." })).toEqual([
+    thought("a"),
+    text("I look."),
+    thought("b"),
+    text("😀 Found."),
+  ]);
+});
+
 test("a thinking block in first position has no position field, which other servers do not know", () => {
   expect(answered(thought("a"), hidden, text("Hello."))["thinking_blocks"]).toEqual([
     thought("a"),
