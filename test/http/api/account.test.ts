@@ -10,7 +10,7 @@ import { until } from "../../support/until.ts";
 const limits = { requests_per_minute: 600, tokens_per_minute: 0, concurrent_requests: 64 };
 const at = openOneModelBefore({ limits });
 const charged = costOf({ prompt: 20, cached: 5, cacheWrite: 3, completion: 7 });
-/** What the account has of 100 roubles after one usual answer. */
+/** The balance of 100 roubles after one usual answer. */
 const rest = "99.9981975";
 
 async function account(key: TestKey): Promise<unknown> {
@@ -19,7 +19,7 @@ async function account(key: TestKey): Promise<unknown> {
   return body;
 }
 
-/** What a new key with 100 roubles is told, with what differs in its account and in itself. */
+/** The body for a new key with 100 roubles, with changes to its account and to itself. */
 function told(key: TestKey, changes: object = {}, ofKey: object = {}): object {
   const { prefix } = at.gateway.store.keys.find(key.id) ?? {};
   return {
@@ -42,7 +42,7 @@ function told(key: TestKey, changes: object = {}, ofKey: object = {}): object {
 }
 
 describe("GET /v1/account", () => {
-  test("tells a new key its account's money and its own limits", async () => {
+  test("shows a new key its account's money and its own limits", async () => {
     const key = at.gateway.key();
     expect(await account(key)).toEqual(told(key));
     expect(key.key).toStartWith(at.gateway.store.keys.find(key.id)?.prefix ?? "?");
@@ -56,17 +56,17 @@ describe("GET /v1/account", () => {
     ["an end", { expiresAt }, {}, { expires_at: "2100-01-01T00:00:00.000Z" }],
     ["a label", { label: "for the лаптоп" }, {}, { label: "for the лаптоп" }],
     [
-      "limits of its own, where 0 is none",
+      "its own limits, where 0 is no limit",
       { requestsPerMinute: 0, tokensPerMinute: 5000, concurrentRequests: 3 },
       {},
       { limits: { requests_per_minute: 0, tokens_per_minute: 5000, concurrent_requests: 3 } },
     ],
-  ])("tells of %s", async (_, options, ofAccount, ofKey) => {
+  ])("shows %s", async (_, options, ofAccount, ofKey) => {
     const key = at.gateway.key(options);
     expect(await account(key)).toEqual(told(key, ofAccount, ofKey));
   });
 
-  test("tells what a charge took, what an open request holds, and what a refund gave back", async () => {
+  test("shows a charge, a held amount and a refund", async () => {
     at.provider.answer = usual;
     const key = at.gateway.key();
     const first = await chat(at.gateway, key);
@@ -100,7 +100,7 @@ describe("GET /v1/account", () => {
     expect(at.gateway.balance(key)).toBe(100n * rouble - charged);
   });
 
-  test("tells two keys of one account the same money, each of itself, and nothing of others", async () => {
+  test("shows two keys of one account the same money, and each its own limits only", async () => {
     at.provider.answer = usual;
     const one = at.gateway.key();
     const two = at.gateway.key({ account: one.account, balance: 0n, budget: rouble });
@@ -113,7 +113,7 @@ describe("GET /v1/account", () => {
     expect(await account(other)).toEqual(told(other));
   });
 
-  test("tells of a credit and of a reload's limits at the next request", async () => {
+  test("shows a credit and reloaded limits at the next request", async () => {
     const key = at.gateway.key();
     const booking = { kind: "credit", amount: rouble, ref: null, note: null } as const;
     const { store } = at.gateway;

@@ -12,11 +12,11 @@ import {
 import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import type { TestKey } from "../../support/gateway/testApp.ts";
 
-/** What each route that tells a tenant of its own has in common with the others. */
+/** What all routes about a caller's own account have in common. */
 
 const at = openOneModelBefore();
 
-/** A path of each; `REQUEST` stands for a request of the key's account. */
+/** One path for each route. `REQUEST` is replaced by the id of a request of the key's account. */
 const paths = ["/v1/account", "/v1/usage", "/v1/usage?by=model", "/v1/requests/REQUEST"];
 
 async function charged(key: TestKey): Promise<string> {
@@ -31,7 +31,7 @@ function get(path: string, key?: Pick<TestKey, "key">, method = "GET"): Promise<
 describe.each(paths)("%s", (path) => {
   const of = (id: string) => path.replace("REQUEST", id);
 
-  test("is not for strangers, and a bad query or id is not looked at", async () => {
+  test("refuses a client without a valid key with 401, before it checks the query or the id", async () => {
     const key = at.gateway.key();
     const id = await charged(key);
     const gone = at.gateway.key({ expiresAt: at.gateway.clock.epochMs() - 1 });
@@ -42,7 +42,7 @@ describe.each(paths)("%s", (path) => {
     expect((await get(of(id), key)).status).toBe(200);
   });
 
-  test("is refused to the keys of a disabled account, and to a revoked one", async () => {
+  test("refuses keys of a disabled account, and revoked keys", async () => {
     const key = at.gateway.key();
     const id = await charged(key);
     const other = at.gateway.key({ account: key.account, balance: 0n });
@@ -56,7 +56,7 @@ describe.each(paths)("%s", (path) => {
     expect((await get(of(id), key)).status).toBe(200);
   });
 
-  test("counts in the key's request rate, and tells of it", async () => {
+  test("counts in the key's request rate and shows it in the headers", async () => {
     const id = await charged(at.gateway.key());
     const key = at.gateway.key({ requestsPerMinute: 2 });
     const limit = (reply: Reply) => reply.headers.get("x-ratelimit-remaining-requests");
@@ -65,7 +65,7 @@ describe.each(paths)("%s", (path) => {
     expectRefusal(await get(of(id), key), tooOften);
   });
 
-  test("gives the key's place back, also after a refusal", async () => {
+  test("releases the key's concurrency slot, also after a refusal", async () => {
     const key = at.gateway.key({ concurrentRequests: 1 });
     const id = await charged(key);
     for (const asked of [id, "req_x", id, "req_x", id]) await get(of(asked), key);
@@ -73,7 +73,7 @@ describe.each(paths)("%s", (path) => {
     expect(at.gateway.app.requests.open).toBe(0);
   });
 
-  test("costs nothing, leaves no record, and is for an account without money too", async () => {
+  test("costs nothing, leaves no record, and serves an account without money", async () => {
     const key = at.gateway.key();
     const id = await charged(key);
     const before = at.gateway.balance(key);
@@ -84,7 +84,7 @@ describe.each(paths)("%s", (path) => {
     expect((await get(of(id), poor)).status).toBe(path.includes("requests") ? 404 : 200);
   });
 
-  test("is JSON with an x-request-id of its own that nobody keeps; HEAD is the same without a body", async () => {
+  test("answers JSON with a request id that is not stored; HEAD is the same without a body", async () => {
     const key = at.gateway.key();
     const id = await charged(key);
     const [whole, head] = [await get(of(id), key), await get(of(id), key, "HEAD")];
@@ -106,7 +106,7 @@ describe.each(paths)("%s", (path) => {
     expect([stranger.status, stranger.text]).toEqual([401, ""]);
   });
 
-  test("is not there with another method, a slash behind it, or in another case", async () => {
+  test("is a 404 for another method, a trailing slash, or another letter case", async () => {
     const key = at.gateway.key();
     const notFound: DemoError = [404, "invalid_request_error", "not found"];
     for (const method of ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"]) {

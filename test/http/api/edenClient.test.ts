@@ -63,7 +63,7 @@ describe("an Eden client", () => {
     expect(typed<string | undefined>(data?.choices[0]?.message.content)).toBeString();
   });
 
-  test("is told of a wrong key as a typed error", async () => {
+  test("gets a typed error for a wrong key", async () => {
     const { data, error } = await clientOf({ key: "sk-tg-wrong" }).account.get();
     expect([data, error?.status]).toEqual([null, 401]);
     if (error?.status === 401) expect(error.value.error.type).toBe("auth_error");

@@ -70,7 +70,7 @@ describe("GET /v1/models", () => {
     expect(reply.body).toEqual({ object: "list", data: [...modelIds.map(shown), gift] });
   });
 
-  test("says of each since when, in whole seconds, this config is in force", async () => {
+  test("shows the time since which this config is in force, in whole seconds", async () => {
     const createdNow = async () => {
       const list = (await get("/v1/models", at.gateway.key())).body as { data: object[] };
       const one = (await get("/v1/models/org/large", at.gateway.key())).body as object;
@@ -87,13 +87,13 @@ describe("GET /v1/models", () => {
     expect([...(await createdNow())][0]).toBeGreaterThanOrEqual(startedAt + 90);
   });
 
-  test("tells a poor account the same, and takes nothing", async () => {
+  test("shows an account without money the same, and charges nothing", async () => {
     const key = at.gateway.key({ balance: 0n });
     expect(await idsFor(key)).toEqual([...modelIds, "gift"]);
     expect(await at.gateway.records(key, 0)).toEqual([]);
   });
 
-  test("is not for strangers, and neither is a single model, there or not", async () => {
+  test("refuses a client without a valid key, for the list and for any one model", async () => {
     for (const path of ["/v1/models", "/v1/models/small", "/v1/models/unknown"]) {
       expectRefusal(await get(path, undefined), badKey);
       expectRefusal(await get(path, { key: "sk-tg-wrong" }), badKey);
@@ -139,7 +139,7 @@ describe("GET /v1/models/{id}", () => {
     },
   );
 
-  test("and a chat are a 404 for a model that the key may not use, the same as for none", async () => {
+  test("answers 404 for a model that the key may not use, and so does a chat", async () => {
     const key = at.gateway.key({ models: ["org/*"] });
     expectRefusal(await get("/v1/models/small", key), unknownModel);
     expectRefusal(await chat(at.gateway, key), unknownModel);
@@ -150,8 +150,8 @@ describe("GET /v1/models/{id}", () => {
   });
 });
 
-describe("a model that is free", () => {
-  test("is served to an account without money, and has a ledger row of 0", async () => {
+describe("a free model", () => {
+  test("is served to an account without money, and writes a ledger row of 0", async () => {
     at.providers.local.answer = usual;
     const key = at.gateway.key({ balance: 0n });
     const reply = await chat(at.gateway, key, { model: "gift" });
@@ -165,7 +165,7 @@ describe("a model that is free", () => {
 
 describe("HEAD", () => {
   test.each(["/v1/models", "/v1/models/small", "/healthz"])(
-    "of %s answers as GET, without a body",
+    "of %s answers like GET, without a body",
     async (path) => {
       const key = at.gateway.key();
       const [head, whole] = [await get(path, key, "HEAD"), await get(path, key)];
@@ -177,18 +177,18 @@ describe("HEAD", () => {
     },
   );
 
-  test("of a stranger is a 401 without a body", async () => {
+  test("without a valid key is a 401 without a body", async () => {
     const { status, text } = await get("/v1/models", undefined, "HEAD");
     expect([status, text]).toEqual([401, ""]);
   });
 
-  test("of a path that is not there is a 404 without a body", async () => {
+  test("of an unknown path is a 404 without a body", async () => {
     const { status, text } = await get("/v1/nothing", undefined, "HEAD");
     expect([status, text]).toEqual([404, ""]);
   });
 });
 
-describe("what is not there", () => {
+describe("an unknown path or method", () => {
   const paths = [
     "/",
     "/v1",
@@ -228,7 +228,7 @@ describe("what is not there", () => {
 });
 
 describe("GET /healthz", () => {
-  test("needs no key and says the version", async () => {
+  test("needs no key and shows the version", async () => {
     const reply = await get("/healthz", undefined);
     expect([reply.status, reply.body]).toEqual([
       200,
@@ -236,7 +236,7 @@ describe("GET /healthz", () => {
     ]);
   });
 
-  test("says that a store which cannot be read makes the gateway unavailable", async () => {
+  test("is unavailable when the store cannot be read", async () => {
     const probe = spyOn(at.gateway.store, "requireReadable").mockImplementation(() => {
       throw new Error("no such table");
     });
@@ -248,7 +248,7 @@ describe("GET /healthz", () => {
 });
 
 describe("a gateway that drains", () => {
-  test("says so on /healthz, answers 502 under /v1 to anybody, and closes the connection", async () => {
+  test("is unavailable on /healthz, answers 502 under /v1, and closes the connection", async () => {
     const { app } = at.gateway;
     const key = at.gateway.key();
     app.isDraining = true;

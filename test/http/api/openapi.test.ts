@@ -23,7 +23,7 @@ const other = openBefore(["local"], ({ local }) => ({
 
 const described = lazy(() => describedBy(at.gateway));
 
-/** The spec's table: the type of the error that comes with each status. */
+/** The error type of each status, from the specification. */
 const errorTypes: Readonly<Record<string, string>> = {
   400: "InvalidRequestError",
   401: "AuthError",
@@ -34,7 +34,7 @@ const errorTypes: Readonly<Record<string, string>> = {
 };
 
 describe("GET /openapi.json", () => {
-  test("tells how many days a report of usage may cover", async () => {
+  test("states how many days a usage report may cover", async () => {
     const { body } = await call(at.gateway, undefined, { path: "/openapi.json" });
     const said = /"operationId":"getUsage".*?at most (\d+) of them/.exec(JSON.stringify(body));
     const ask = (days: number) =>
@@ -43,7 +43,7 @@ describe("GET /openapi.json", () => {
     expect((await ask(Number(said?.[1]) + 1)).status).toBe(400);
   });
 
-  test("needs no key, and answers as everything does", async () => {
+  test("needs no key, and has the gateway's headers", async () => {
     const reply = await call(at.gateway, undefined, { path: "/openapi.json" });
     expect(reply.status).toBe(200);
     expect(Object.fromEntries(reply.headers)).toMatchObject({
@@ -63,7 +63,7 @@ describe("GET /openapi.json", () => {
     });
   });
 
-  test("HEAD is the same without a body", async () => {
+  test("answers HEAD without a body", async () => {
     const path = "/openapi.json";
     const [head, whole] = [
       await call(at.gateway, undefined, { path, method: "HEAD" }),
@@ -77,7 +77,7 @@ describe("GET /openapi.json", () => {
     expect((await call(at.gateway, undefined, { path: "/openapi.json", method })).status).toBe(404);
   });
 
-  test("tells nothing of the config: it is the same for every gateway", async () => {
+  test("does not depend on the config", async () => {
     const { text } = await described();
     expect(text).toBe((await describedBy(other.gateway)).text);
     for (const secret of ["of-the-operator", "4711", "127.0.0.1"]) {
@@ -85,7 +85,7 @@ describe("GET /openapi.json", () => {
     }
   });
 
-  test("is there while the gateway drains", async () => {
+  test("is served while the gateway drains", async () => {
     at.gateway.app.isDraining = true;
     try {
       expect((await call(at.gateway, undefined, { path: "/openapi.json" })).status).toBe(200);
@@ -96,21 +96,21 @@ describe("GET /openapi.json", () => {
 });
 
 describe("the document", () => {
-  test("is valid OpenAPI 3.1, says a validator that nobody here wrote", async () => {
+  test("is valid OpenAPI 3.1 by an independent validator", async () => {
     const { document } = await described();
     expect(await new Validator().validate(structuredClone(document))).toEqual({ valid: true });
     const broken = { ...document, paths: { "/x": { get: { responses: { 200: {} } } } } };
     expect((await new Validator().validate(broken)).valid).toBe(false);
   });
 
-  test("has schemas of known keywords only, whose references all lead somewhere", async () => {
+  test("uses known schema keywords only, and every reference resolves", async () => {
     const { document, complaints } = await described();
     const { schemas } = document["components"] as { schemas: object };
     expect(Object.keys(schemas).length).toBeGreaterThan(10);
     for (const name of Object.keys(schemas)) expect(complaints(name, undefined)).not.toEqual([]);
   });
 
-  test("has every route of the server, and no other", async () => {
+  test("lists every route of the server, and no other", async () => {
     const { operations } = await described();
     const routes = createServer(at.gateway.app).routes.map(
       ({ method, path }) =>
@@ -125,7 +125,7 @@ describe("the document", () => {
     expect(text).not.toContain('"additionalProperties":false');
   });
 
-  test("gives an operation a name of its own, and asks for a key under /v1 alone", async () => {
+  test("gives each operation its own name, and demands a key under /v1 only", async () => {
     const { document, operations } = await described();
     const names = [...operations.values()].map((operation) => Object(operation).operationId);
     expect(new Set(names).size).toBe(operations.size);
@@ -135,7 +135,7 @@ describe("the document", () => {
     }
   });
 
-  test("knows under /v1 no other statuses than the spec, each with its error", async () => {
+  test("lists under /v1 only the statuses of the specification, each with its error type", async () => {
     const { operations, answer } = await described();
     for (const [name, { responses }] of operations) {
       for (const status of Object.keys(responses)) {
@@ -153,7 +153,7 @@ describe("the document", () => {
     }
   });
 
-  test("knows every status that a request may have", async () => {
+  test("lists every status that a request may get", async () => {
     const { complaintsOf, document } = await described();
     const { Receipt } = Object(document["components"]).schemas;
     for (const status of requestStatuses) {
@@ -162,7 +162,7 @@ describe("the document", () => {
     expect(complaintsOf(Receipt.properties.status, "refunded")).not.toEqual([]);
   });
 
-  test("has words for every field of a request", async () => {
+  test("describes every field of a request", async () => {
     const { document } = await described();
     const { schemas } = document["components"] as {
       schemas: Record<string, { properties?: Record<string, object> }>;

@@ -33,7 +33,7 @@ const completions = {
 const expiresAt = Date.parse("2100-01-01");
 const described = lazy(() => describedBy(at.gateway));
 
-/** How each answer that the description knows is come by. */
+/** How to get each answer that the description lists. */
 type Case = readonly [operation: string, status: number, work: () => Promise<Reply>];
 
 const cases: readonly Case[] = [
@@ -97,7 +97,7 @@ const cases: readonly Case[] = [
   ].map((path): Case => [`GET ${path}`, 400, () => foreignHost(path)]),
 ];
 
-/** A request that the key made and was charged for. */
+/** A charged request of the key. */
 async function requestOf(key: TestKey | undefined): Promise<string> {
   if (key === undefined) return "req_0";
   at.provider.answer = usual;
@@ -144,7 +144,7 @@ async function draining(work: () => Promise<Reply>): Promise<Reply> {
   }
 }
 
-/** The second answer to a key that may ask once in a minute. */
+/** The second answer to a key that may send one request per minute. */
 async function tooOften(
   ask: (key: TestKey) => Promise<Reply>,
   answer?: ProviderAnswer,
@@ -175,7 +175,7 @@ async function whileHeld(ask: (key: TestKey) => Promise<Reply>): Promise<Reply> 
   return reply;
 }
 
-describe("what the gateway answers is what the description says", () => {
+describe("the answers of the gateway match the description", () => {
   test.each(cases)("%s %d", async (operation, status, work) => {
     const reply = await work();
     expect(reply.status).toBe(status);
@@ -185,7 +185,7 @@ describe("what the gateway answers is what the description says", () => {
     expect(differences(description, operation, reply, strictly)).toEqual([]);
   });
 
-  test("and every answer that it describes is among these", async () => {
+  test("every described answer is tested", async () => {
     const { operations } = await described();
     const answers = [...operations].flatMap(([operation, { responses }]) =>
       Object.keys(responses).map((status) => `${operation} ${status}`),
@@ -194,7 +194,7 @@ describe("what the gateway answers is what the description says", () => {
     expect(answers.toSorted()).toEqual([...tried].toSorted());
   });
 
-  test("an answer in JSON says what it cost", async () => {
+  test("a JSON answer has a header with its cost", async () => {
     at.provider.answer = usual;
     const reply = await chat(at.gateway, at.gateway.key());
     expect(reply.headers.get("x-tollgate-cost-rub")).toBe("0.0018025");
@@ -203,11 +203,11 @@ describe("what the gateway answers is what the description says", () => {
   });
 });
 
-describe("the events of a chat are what the description says of a ChatChunk", () => {
+describe("the events of a chat stream match ChatChunk", () => {
   test.each<[string, ProviderAnswer, object]>([
     ["with usage", usual, { stream: true, stream_options: { include_usage: true } }],
     ["without usage", usual, { stream: true }],
-    ["that fails", stream(helloEvent), { stream: true }],
+    ["of a stream that fails", stream(helloEvent), { stream: true }],
   ])("%s", async (_, answer, changes) => {
     at.provider.answer = answer;
     const chunks = chunksOf(await chat(at.gateway, at.gateway.key(), changes));
@@ -217,7 +217,7 @@ describe("the events of a chat are what the description says of a ChatChunk", ()
   });
 });
 
-describe("a gateway that lets no unlisted field pass answers with described fields alone", () => {
+describe("a gateway that rejects unknown fields answers with described fields only", () => {
   const more = { reasoning_content: "hm", refusal: null };
   const answer = json(completion({ system_fingerprint: "fp", choices: [choice(more)] }));
 
@@ -228,7 +228,7 @@ describe("a gateway that lets no unlisted field pass answers with described fiel
     expect(complaints("ChatAnswer", reply.body, true)).toEqual([]);
   });
 
-  test("and one that forwards them is described too", async () => {
+  test("matches the description when it forwards unknown fields, too", async () => {
     at.provider.answer = answer;
     const { body } = await chat(at.gateway, at.gateway.key());
     const { complaints } = await described();

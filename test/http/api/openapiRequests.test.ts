@@ -8,7 +8,7 @@ import { fields, openFields, type FieldRow } from "../chat/fieldRows.ts";
 const at = openOneModelBefore();
 const described = lazy(() => describedBy(at.gateway));
 
-/** What the gateway refuses beyond the schemas, and how the description says it. */
+/** Rules of the gateway that a schema cannot express, and the words for them in the description. */
 const saidInWords: readonly (readonly [message: RegExp, words: string])[] = [
   [/ must not differ$/, "two different bounds of the answer's tokens"],
   [/^\w+ is not supported, use \w+$/, "another server's name for a bound or for `n`"],
@@ -43,7 +43,7 @@ const responsesBodies = responsesRows.map(([fields, message]): FieldRow => [
   message,
 ]);
 
-/** What is tried, as it comes from JSON, which has no undefined members. */
+/** The value after a round trip through JSON, which has no undefined members. */
 const rows = [
   ["ChatRequest", [...fields, ...openFields], [...saidInWords, ...saidOfChats]],
   ["ResponsesRequest", responsesBodies, [...saidInWords, ...saidOfResponses]],
@@ -60,7 +60,7 @@ describe.each(rows)("%s", (schema, bodies, beyond) => {
     },
   );
 
-  test("is accompanied by words for what no schema says", async () => {
+  test("describes the rules that a schema cannot express", async () => {
     const { text } = await described();
     for (const [refusal, words] of beyond) {
       expect(bodies.some(([, message]) => refusal.test(message ?? ""))).toBe(true);

@@ -43,7 +43,7 @@ async function receipt(key: TestKey, id: string): Promise<Record<string, unknown
   return body as Record<string, unknown>;
 }
 
-/** All of a usual chat's receipt. */
+/** The complete receipt of a usual chat. */
 function usualReceipt(key: TestKey, id: string): Record<string, unknown> {
   return {
     id,
@@ -78,7 +78,7 @@ const unbilled = {
 };
 
 describe("GET /v1/requests/{id}", () => {
-  test("is the receipt of an answer that the client has just seen, JSON or stream", async () => {
+  test("shows the receipt of an answer as soon as the client has read it, JSON or stream", async () => {
     provider.answer = usual;
     const key = at.gateway.key();
     const { id } = await chat(at.gateway, key);
@@ -95,7 +95,7 @@ describe("GET /v1/requests/{id}", () => {
     expect(Number(ofStream["first_byte_ms"])).toBeLessThanOrEqual(Number(ofStream["duration_ms"]));
   });
 
-  test("is there for the responses interface, and for an answer that was estimated", async () => {
+  test("shows receipts of responses and of estimated answers", async () => {
     provider.answer = responds();
     const key = at.gateway.key();
     const { id } = await respond(at.gateway, key);
@@ -108,7 +108,7 @@ describe("GET /v1/requests/{id}", () => {
     expect(await receipt(key, open.id)).toMatchObject({ status: "cancelled", estimated: true });
   });
 
-  test("says of a request that failed that nothing was charged, and not at whom", async () => {
+  test("shows a failed request without a charge and without a provider", async () => {
     provider.answer = refusal(500);
     const key = at.gateway.key();
     const { id, status } = await chat(at.gateway, key);
@@ -117,7 +117,7 @@ describe("GET /v1/requests/{id}", () => {
     expect(await receipt(key, id)).toEqual({ ...usualReceipt(key, id), ...failed });
   });
 
-  test("says the same of an answer that broke off, whose cost for the operator nobody knows", async () => {
+  test("shows an answer that was cut without a charge", async () => {
     provider.answer = cut("fin", streamHead, piece(helloEvent));
     const key = at.gateway.key();
     const { id } = await chat(at.gateway, key, { stream: true });
@@ -125,7 +125,7 @@ describe("GET /v1/requests/{id}", () => {
     expect(at.gateway.store.requests.find(id)?.operatorCost).toBeNull();
   });
 
-  test("says of one that is under way that it runs", async () => {
+  test("shows an open request as running", async () => {
     const go = Promise.withResolvers<void>();
     provider.answer = async (peer, request) => {
       await raw(streamHead, piece(helloEvent))(peer, request);
@@ -143,7 +143,7 @@ describe("GET /v1/requests/{id}", () => {
     await at.gateway.records(key, 1);
   });
 
-  test("tells what was given back so far, and leaves the cost as it was", async () => {
+  test("shows refunds, and leaves the cost unchanged", async () => {
     provider.answer = usual;
     const key = at.gateway.key();
     const { id } = await chat(at.gateway, key);
@@ -161,7 +161,7 @@ describe("GET /v1/requests/{id}", () => {
     expect(await receipt(key, other.id)).toEqual(usualReceipt(key, other.id));
   });
 
-  test("is for every key of the account, also when its model is gone", async () => {
+  test("is for every key of the account, also when the model was removed", async () => {
     provider.answer = usual;
     const key = at.gateway.key();
     const { id } = await chat(at.gateway, key, { model: "old" });
@@ -173,8 +173,8 @@ describe("GET /v1/requests/{id}", () => {
   });
 });
 
-describe("a request that is not to be had", () => {
-  test("is another account's in the same words as one that never was", async () => {
+describe("an unknown request", () => {
+  test("answers the same 404 for another account's request as for an id that never existed", async () => {
     provider.answer = streamed;
     const [alice, bob] = [at.gateway.key(), at.gateway.key()];
     const { id } = await chat(at.gateway, alice, { stream: true });
@@ -197,11 +197,11 @@ describe("a request that is not to be had", () => {
     "req_00000000000000000000",
     "ж",
     "x".repeat(200),
-  ])("is no %j", async (id) => {
+  ])("is not found as %j", async (id) => {
     expectRefusal(await ask(at.gateway.key(), id), noRequest);
   });
 
-  test("is the same id in another case, with a slash behind it, or quoted", async () => {
+  test("is not found in another letter case, with a trailing slash, or quoted", async () => {
     provider.answer = usual;
     const key = at.gateway.key();
     const { id } = await chat(at.gateway, key);
@@ -211,7 +211,7 @@ describe("a request that is not to be had", () => {
     expect((await ask(key, `${id}?by=day`)).status).toBe(200);
   });
 
-  test("is one whose record was folded", async () => {
+  test("is one whose record was folded into the daily totals", async () => {
     provider.answer = usual;
     const key = at.gateway.key();
     const { id } = await chat(at.gateway, key);

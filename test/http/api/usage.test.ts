@@ -11,16 +11,16 @@ import { until } from "../../support/until.ts";
 const at = openBefore(["local"], costlyModels("small", "large"));
 const provider = at.providers.local;
 
-/** Behind a turn that took so long by the clock there are 400 ms of rest. */
+/** After a turn of this length the pause is 400 ms. */
 const TURN_MS = 100;
 
-/** Puts the clock to the noon of the next day, so that no test is at two days. */
+/** Moves the clock to noon of the next day, so that a test does not cross midnight. */
 function nextNoon(): void {
   const now = at.gateway.clock.epochMs();
   at.gateway.clock.advance(DAY_MS - (now % DAY_MS) + DAY_MS / 2);
 }
 
-/** The date of so many days before the clock's. */
+/** The date this many days before the clock's date. */
 function daysBack(count: number): string {
   const atMs = at.gateway.clock.epochMs() - count * DAY_MS;
   return new Date(atMs).toISOString().slice(0, "2026-01-01".length);
@@ -60,7 +60,7 @@ const twice = {
 };
 
 describe("GET /v1/usage", () => {
-  test("is the account's own by day, or by model, of all its keys and of nobody else", async () => {
+  test("reports by day or by model, all keys of the account and no other account", async () => {
     provider.answer = usual;
     nextNoon();
     const key = at.gateway.key();
@@ -96,7 +96,7 @@ describe("GET /v1/usage", () => {
     expect(await usage(at.gateway.key())).toEqual([]);
   });
 
-  test("counts a request that runs, and the whole of it once it is charged", async () => {
+  test("counts a running request, and its tokens and cost once it is charged", async () => {
     nextNoon();
     const key = at.gateway.key();
     provider.answer = usual;
@@ -113,7 +113,7 @@ describe("GET /v1/usage", () => {
     expect(await usage(key)).toMatchObject([{ day, requests: 2, failed: 0, prompt_tokens: 22 }]);
   });
 
-  test("goes back 30 days unless asked otherwise, and a year at most, however old the records", async () => {
+  test("covers 30 days by default and a year at most", async () => {
     provider.answer = usual;
     nextNoon();
     const key = at.gateway.key();
@@ -129,7 +129,7 @@ describe("GET /v1/usage", () => {
     expect((await ask(key, "?since=366d")).status).toBe(400);
   });
 
-  test("keeps a model that is gone, and says what was given back beside its cost", async () => {
+  test("keeps a removed model, and shows refunds beside its cost", async () => {
     provider.answer = usual;
     nextNoon();
     const key = at.gateway.key();
@@ -159,14 +159,14 @@ describe("GET /v1/usage", () => {
     ],
     ["?since=2026-11-01&until=2026-11-01", "since must be earlier than until"],
     ["?since=2020-01-01", "since and until must be at most 366 days apart"],
-  ])("refuses %s in words, and leaves the key's place free", async (query, message) => {
+  ])("refuses %s with a message, and releases the key's slot", async (query, message) => {
     const key = at.gateway.key({ concurrentRequests: 1 });
     expectRefusal(await ask(key, query), [400, "invalid_request_error", message]);
     expect(await usage(key)).toEqual([]);
     expect(at.gateway.app.requests.open).toBe(0);
   });
 
-  /** Takes a turn that is followed by so long a rest that whatever comes meanwhile waits. */
+  /** Takes a turn with a pause so long that all later work waits. */
   async function whileOthersWait<T>(work: () => Promise<T>): Promise<T> {
     const { app, clock } = at.gateway;
     const taken = Promise.withResolvers<void>();
@@ -184,7 +184,7 @@ describe("GET /v1/usage", () => {
     return done;
   }
 
-  test("takes one of the key's places until it is told", async () => {
+  test("holds one of the key's slots until it has answered", async () => {
     const key = at.gateway.key({ concurrentRequests: 1 });
     const replies = await whileOthersWait(() => Promise.all([ask(key), ask(key)]));
     const [told, refused] = replies.toSorted((one, other) => one.status - other.status);
@@ -193,7 +193,7 @@ describe("GET /v1/usage", () => {
     expect(await usage(key)).toEqual([]);
   });
 
-  test("is not summed up on for a client that has left", async () => {
+  test("stops its work when the client disconnects", async () => {
     const key = at.gateway.key();
     const client = new AbortController();
     await whileOthersWait(async () => {
@@ -208,7 +208,7 @@ describe("GET /v1/usage", () => {
     expect(line).toMatchObject({ account: key.account, status: 400 });
   });
 
-  test("is a 502 for a gateway whose time to drain is over", async () => {
+  test("is a 502 when the drain time is over", async () => {
     const { inFlight } = at.gateway.app.gateway;
     const key = at.gateway.key();
     const reply = await whileOthersWait(async () => {
@@ -221,7 +221,7 @@ describe("GET /v1/usage", () => {
     expect(await usage(key)).toEqual([]);
   });
 
-  test("is summed up four times at once for an account, not more often", async () => {
+  test("runs at most four reports of an account at once", async () => {
     const key = at.gateway.key();
     const other = at.gateway.key();
     const [fifth, ...four] = await whileOthersWait(async () => {
@@ -241,7 +241,7 @@ describe("GET /v1/usage", () => {
   });
 });
 
-test("nothing that a client is told names a provider, or what the operator pays", async () => {
+test("no answer names a provider or the operator's cost", async () => {
   provider.answer = usual;
   nextNoon();
   const key = at.gateway.key();

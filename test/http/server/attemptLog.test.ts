@@ -29,13 +29,13 @@ const linesOf = (requestId: string) =>
   );
 const attempts = (requestId: string) => at.gateway.store.requests.attempts(requestId);
 
-describe("an attempt has one line in the log, which says of it what the books say", () => {
+describe("an attempt has one log line that agrees with its record", () => {
   const ends: readonly (readonly [string, string, string, readonly string[]])[] = [
     ["whole", "debug", "ok", [stopEvent, usageEvent, doneEvent]],
     ["broken off", "warn", "incomplete answer", []],
   ];
 
-  test.each(ends)("once its stream is %s", async (_, level, outcome, end) => {
+  test.each(ends)("when its stream is %s", async (_, level, outcome, end) => {
     const go = Promise.withResolvers<void>();
     at.provider.answer = async (peer, request) => {
       await raw(streamHead, piece(helloEvent))(peer, request);
@@ -64,7 +64,7 @@ describe("an attempt has one line in the log, which says of it what the books sa
       { stream: true },
       stream(created(), delta, terminal("failed", "resp_1", failed)),
     ],
-  ])("where a response is told %s to have failed", async (_, body, answer) => {
+  ])("when a response is reported %s as failed", async (_, body, answer) => {
     at.provider.answer = answer;
     const { id, status }: Reply = await respond(at.gateway, at.gateway.key(), body);
     expect(status).toBe(200);
@@ -74,7 +74,7 @@ describe("an attempt has one line in the log, which says of it what the books sa
     expect(linesOf(id)).toMatchObject([{ level: "warn", ...told }]);
   });
 
-  test("where its client left, for who asks for debug lines", async () => {
+  test("when its client disconnected, as a debug line", async () => {
     at.provider.answer = raw(streamHead, piece(helloEvent));
     const key = at.gateway.key();
     const reply = await openChat(at.gateway, key, { stream: true });
@@ -87,7 +87,7 @@ describe("an attempt has one line in the log, which says of it what the books sa
   });
 });
 
-test("a chat in JSON has its line as well", async () => {
+test("a chat in JSON has a line too", async () => {
   at.provider.answer = json({ error: { message: "no" } });
   const { id } = await chat(at.gateway, at.gateway.key());
   expect(attempts(id)).toMatchObject([{ status: 200 }]);

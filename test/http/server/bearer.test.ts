@@ -11,7 +11,7 @@ const proxied = openOneModelBefore({
 });
 const path = "/v1/models";
 
-/** The status of GET /v1/models with these lines in the head, sent as they are. */
+/** The status of GET /v1/models with exactly these header lines. */
 async function statusOf(lines: string, target = path): Promise<readonly [number, string]> {
   const client = await connectRaw(at.gateway.port);
   client.send(Buffer.from(`GET ${target} HTTP/1.1\r\nHost: localhost\r\n${lines}\r\n`, "latin1"));
@@ -24,13 +24,13 @@ const refused = [401, JSON.stringify({ error: { message: badKey[2], type: badKey
 
 describe("a key is accepted", () => {
   test.each<[string, (key: string) => string]>([
-    ["as it is documented", (key) => `Authorization: Bearer ${key}`],
+    ["in the documented form", (key) => `Authorization: Bearer ${key}`],
     ["with the scheme in lower case", (key) => `authorization: bearer ${key}`],
     ["with the scheme in upper case", (key) => `AUTHORIZATION: BEARER ${key}`],
-    ["behind several blanks", (key) => `Authorization: Bearer   ${key}`],
-    ["before a trailing blank", (key) => `Authorization: Bearer ${key} `],
+    ["after several spaces", (key) => `Authorization: Bearer   ${key}`],
+    ["before a trailing space", (key) => `Authorization: Bearer ${key} `],
     ["before a trailing tab", (key) => `Authorization: Bearer ${key}\t`],
-    ["without a blank behind the colon", (key) => `Authorization:Bearer ${key}`],
+    ["without a space after the colon", (key) => `Authorization:Bearer ${key}`],
   ])("%s", async (_, line) => {
     expect(await statusOf(`${line(at.gateway.key().key)}\r\n`)).toEqual([200, ""]);
   });
@@ -41,16 +41,16 @@ describe("a key is refused", () => {
     ["absent", () => ""],
     ["empty", () => "Authorization:\r\n"],
     ["a scheme alone", () => "Authorization: Bearer\r\n"],
-    ["a scheme and a blank", () => "Authorization: Bearer \r\n"],
+    ["a scheme and a space", () => "Authorization: Bearer \r\n"],
     ["without its scheme", (key) => `Authorization: ${key}\r\n`],
     ["with another scheme", (key) => `Authorization: Basic ${key}\r\n`],
     ["as Basic", (key) => `Authorization: Basic ${btoa(`${key}:`)}\r\n`],
-    ["behind a tab", (key) => `Authorization: Bearer\t${key}\r\n`],
+    ["after a tab", (key) => `Authorization: Bearer\t${key}\r\n`],
     ["with another scheme before", (key) => `Authorization: Basic x Bearer ${key}\r\n`],
     ["twice in one header", (key) => `Authorization: Bearer ${key} ${key}\r\n`],
     ["as a list", (key) => `Authorization: Bearer ${key}, Bearer ${key}\r\n`],
     ["in two headers", (key) => `Authorization: Bearer ${key}\r\nAuthorization: Bearer ${key}\r\n`],
-    ["behind an empty header", (key) => `Authorization:\r\nAuthorization: Bearer ${key}\r\n`],
+    ["after an empty header", (key) => `Authorization:\r\nAuthorization: Bearer ${key}\r\n`],
     ["in x-api-key", (key) => `x-api-key: ${key}\r\n`],
     ["in api-key", (key) => `api-key: ${key}\r\n`],
     ["in a cookie", (key) => `Cookie: access_token=${key}\r\n`],
@@ -88,7 +88,7 @@ describe("a key is refused", () => {
     expectRefusal(reply, badKey);
   });
 
-  test("from the next request on when it is revoked, expired, or its account disabled", async () => {
+  test("from the next request after it is revoked, expired, or its account disabled", async () => {
     at.provider.answer = usual;
     const actor = { name: "tester", at: Date.now() };
     const { admin } = at.gateway.store;
@@ -110,14 +110,14 @@ describe("a key is refused", () => {
     expectRefusal(await chat(at.gateway, key), badKey);
   });
 
-  test("when it is revoked, also by a clock that was put back behind the revocation", async () => {
+  test("when it is revoked and the clock is then set back", async () => {
     const key = at.gateway.key();
     const laterMs = at.gateway.clock.epochMs() + 3_600_000;
     at.gateway.store.admin.revokeKey({ name: "tester", at: laterMs }, key.id);
     expectRefusal(await call(at.gateway, key, { path }), badKey);
   });
 
-  test("and its last use is noted when it is good", async () => {
+  test("and does not update its last use", async () => {
     const key = at.gateway.key();
     expect(at.gateway.store.keys.find(key.id)?.lastUsedAt).toBeNull();
     const now = at.gateway.clock.epochMs();
@@ -141,7 +141,7 @@ describe("wrong keys from one address", () => {
     );
   }
 
-  test("are a 429 beyond the limit, and one is forgiven as time goes by", async () => {
+  test("are a 429 beyond the limit, and are forgiven over time", async () => {
     for (let round = 0; round < 3; round += 1) expectRefusal(await fail("1.2.3.4"), badKey);
     const reply = await fail("1.2.3.4");
     expectRefusal(reply, tooOften);
@@ -152,13 +152,13 @@ describe("wrong keys from one address", () => {
     expectRefusal(await fail("1.2.3.4"), tooOften);
   });
 
-  test("never stop a right one", async () => {
+  test("never block a valid key", async () => {
     for (let round = 0; round < 5; round += 1) await fail("2.2.2.2");
     expectRefusal(await fail("2.2.2.2"), tooOften);
     expect((await fail("2.2.2.2", proxied.gateway.key().key)).status).toBe(200);
   });
 
-  test("count for the nearest address that is no trusted proxy, whatever is claimed before it", async () => {
+  test("count for the nearest address that is not a trusted proxy", async () => {
     const claims = [
       "9.9.9.9, 3.3.3.3, ,",
       "8.8.8.8,3.3.3.3, 10.0.0.1",
@@ -183,12 +183,12 @@ describe("wrong keys from one address", () => {
     expect(statuses).toEqual([401, 401, 401, 429]);
   });
 
-  test("never count for what a client claims before words that are no address", async () => {
+  test("never count for an address that a client forges", async () => {
     for (let round = 0; round < 4; round += 1) await fail("6.6.6.6, unknown");
     expectRefusal(await fail("6.6.6.6"), badKey);
   });
 
-  test("from this machine are not counted", async () => {
+  test("are not counted from the loopback address", async () => {
     for (let round = 0; round < 6; round += 1) {
       expectRefusal(await fail(), badKey);
       expectRefusal(await fail("127.0.0.1"), badKey);
@@ -196,7 +196,7 @@ describe("wrong keys from one address", () => {
     }
   });
 
-  test("count for the peer itself where it is no trusted proxy, whatever X-Forwarded-For it sends", async () => {
+  test("count for the peer when it is not a trusted proxy", async () => {
     for (let round = 0; round < 80; round += 1) {
       const headers = { "x-forwarded-for": "4.4.4.4" };
       const reply = await call(at.gateway, { key: "sk-tg-wrong" }, { path, headers });

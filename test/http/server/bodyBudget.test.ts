@@ -25,9 +25,9 @@ const refused = {
 };
 const long = { messages: [{ role: "user", content: "word ".repeat(40_000) }] };
 
-describe("where the bodies of an account take all the memory that they may", () => {
+describe("when the bodies of one account fill its share of the memory", () => {
   test.each([{}, long])(
-    "one more is refused for a second, and none of it is kept (%#)",
+    "one more body is refused with retry-after 1, and is not read (%#)",
     async (more) => {
       at.provider.answer = answered();
       const key = at.gateway.key();
@@ -43,9 +43,9 @@ describe("where the bodies of an account take all the memory that they may", () 
     },
   );
 
-  test("those of all others are taken, small and large", async () => {
+  test("bodies of other accounts are accepted, small and large", async () => {
     at.provider.answer = answered();
-    // Of another account, so that no body of the hoarder's is alone.
+    // From another account, so that no body of the first account is the only one.
     const other = bodies().claim(0);
     other.take(1);
     const hoarder = at.gateway.key({ balance: 0n });
@@ -58,20 +58,20 @@ describe("where the bodies of an account take all the memory that they may", () 
   });
 });
 
-/** Takes what it can get, to the last byte, and says how much that was. */
+/** Reserves as much as possible, to the byte, and returns the amount. */
 function takeAll(claim: BodyReservation): number {
   let taken = 0;
   for (let bytes = 2 ** 50; bytes >= 1; bytes /= 2) while (claim.take(bytes)) taken += bytes;
   return taken;
 }
 
-/** Says hello, and then nothing for as long as anybody listens. */
+/** Sends the first content and then stays silent. */
 const hello: ProviderAnswer = async (peer) => {
   await peer.send(Buffer.concat([Buffer.from(streamHead), piece(roleEvent + helloEvent)]));
   await peer.closed;
 };
 
-/** A stream whose body is counted; its provider answers when it may. */
+/** A stream whose body is counted. Its provider answers when the test allows it. */
 async function waiting(gateway: TestApp, provider: ScriptedProvider, answer: ProviderAnswer) {
   const begin = Promise.withResolvers<void>();
   provider.answer = async (peer, request) => {
@@ -83,7 +83,7 @@ async function waiting(gateway: TestApp, provider: ScriptedProvider, answer: Pro
   return { stream, begin: begin.resolve };
 }
 
-test("a body counts until its answer has begun", async () => {
+test("a body counts until its answer has started", async () => {
   const { stream, begin } = await waiting(at.gateway, at.provider, hello);
   begin();
   const client = await stream;
@@ -92,7 +92,7 @@ test("a body counts until its answer has begun", async () => {
   client.leave();
 });
 
-describe("a body whose answer's head left before any content counts", () => {
+describe("a body whose answer's early 200 was sent counts", () => {
   test.each([
     ["until there is content", hello, "Hello"],
     ["until the routes have failed", refusal(500), "all providers unavailable"],
@@ -112,7 +112,7 @@ const SMALL = 65_536;
 const ALL = 1000 * SMALL;
 
 describe("a budget of bodies", () => {
-  test("takes any body that is alone, and beside it only small ones", () => {
+  test("accepts any body when no other is counted, and small ones beside it", () => {
     const budget = createBodyBudget(ALL);
     const [first, second] = [budget.claim(1), budget.claim(2)];
     expect([first.take(2 * ALL), second.take(SMALL), second.take(1)]).toEqual([true, true, false]);
@@ -122,7 +122,7 @@ describe("a budget of bodies", () => {
     expect([second.take(ALL), budget.heldBytes]).toEqual([true, ALL + SMALL]);
   });
 
-  test("gives an account three quarters of what the others leave, however many bodies it is", () => {
+  test("gives an account three quarters of the free memory, however many bodies it sends", () => {
     const budget = createBodyBudget(1 + ALL);
     budget.claim(9).take(1);
     const hoard = (accountId: number): number =>
@@ -135,7 +135,7 @@ describe("a budget of bodies", () => {
     expect(hoard(1)).toBe(0);
   });
 
-  test("gives back what a body took to its account and to all", () => {
+  test("returns the size of a body to its account and to all", () => {
     const budget = createBodyBudget(ALL);
     const most = (ALL * 3) / 4;
     const [small, large] = [budget.claim(1), budget.claim(1)];
@@ -156,7 +156,7 @@ describe("a budget of bodies", () => {
     expect(budget.claim(2001).take(1)).toBe(false);
   });
 
-  test("has room for a small body of whoever has none, and no other goes beyond it, in any history", () => {
+  test("always has room for a small body of an account without one, in any history", () => {
     const step = tuple(nat(9), nat((ALL * 3) / 4), boolean());
     const steps = array(step, { maxLength: 200, size: "max" });
     const history = property(steps, (told) => {

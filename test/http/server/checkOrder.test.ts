@@ -21,7 +21,7 @@ const at = openOneModelBefore();
 const brokenBody = '{"model":';
 const wrongField: DemoError = [400, "invalid_request_error", "temperature must be between 0 and 2"];
 
-/** Uses up the one request, or the tokens, that the key may have in this minute. */
+/** Uses up the key's one request, or its tokens, of this minute. */
 async function exhausted(key: TestKey): Promise<TestKey> {
   at.provider.answer = usual;
   expect((await chat(at.gateway, key)).status).toBe(200);
@@ -109,8 +109,8 @@ describe("the first check that fails answers", () => {
   });
 });
 
-describe("a connection whose request was refused early", () => {
-  test("answers its next request rightly, though the body of the first was unread", async () => {
+describe("a connection after an early refusal", () => {
+  test("answers its next request correctly, though the first body was not read", async () => {
     at.provider.answer = usual;
     const client = await connectRaw(at.gateway.port);
     client.send(chatBytes("no-key", "x".repeat(100_000)));

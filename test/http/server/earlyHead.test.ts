@@ -49,7 +49,7 @@ const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
 const tooLongInWords = { message: "too long", code: "context_length_exceeded", param: "messages" };
 const tooLong = json({ error: tooLongInWords }, { status: 400 });
 
-/** Does nothing until it may, and then this. */
+/** Waits for permission, and then answers. */
 function held(answer: ProviderAnswer): { answer: ProviderAnswer; go(): void } {
   const gate = Promise.withResolvers<void>();
   return {
@@ -68,7 +68,7 @@ const good = raw(
 );
 
 describe("a stream whose first content is late", () => {
-  test("is answered 200 with keep-alive comments, and then as any other", async () => {
+  test("gets an early 200 with keep-alive comments, and then the usual events", async () => {
     const provider = held(good);
     at.providers.one.answer = provider.answer;
     const key = at.gateway.key();
@@ -82,7 +82,7 @@ describe("a stream whose first content is late", () => {
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
   });
 
-  test("still moves to the next route when its provider fails", async () => {
+  test("still fails over when its provider fails", async () => {
     const provider = held(refusal(500));
     at.providers.one.answer = provider.answer;
     at.providers.two.answer = usual;
@@ -96,7 +96,7 @@ describe("a stream whose first content is late", () => {
     expect(record).toMatchObject({ status: "done", provider: "two", attemptCount: 2 });
   });
 
-  test("ends with the error's chunk when no route is left, and nothing is charged", async () => {
+  test("ends with the error chunk when no route is left, and is not charged", async () => {
     const provider = held(refusal(500));
     at.providers.one.answer = provider.answer;
     const key = at.gateway.key();
@@ -113,13 +113,13 @@ describe("a stream whose first content is late", () => {
     });
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
     await until("the client is told the end", () => client.isOver);
-    // Its attempts have told why, as those of a failure that is a plain 502 have.
+    // Its attempts are logged like those of a plain 502.
     const line = at.gateway.log.at(-1);
     expect(line).toMatchObject({ status: 200, outcome: "failed", level: "info" });
     expect(line).not.toHaveProperty("error");
   });
 
-  test("tells its caller's fault in the same way", async () => {
+  test("reports the caller's fault in the same way", async () => {
     const provider = held(tooLong);
     at.providers.one.answer = provider.answer;
     const client = await openChat(at.gateway, at.gateway.key(), { stream: true });
@@ -135,7 +135,7 @@ describe("a stream whose first content is late", () => {
     expect(complaints("ChatChunk", chunks[0], true)).toEqual([]);
   });
 
-  test("of the responses interface ends with that interface's error event", async () => {
+  test("ends with the error event of the responses interface", async () => {
     const provider = held(refusal(503));
     at.providers.one.answer = provider.answer;
     const key = at.gateway.key();
@@ -156,7 +156,7 @@ describe("a stream whose first content is late", () => {
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
   });
 
-  test("of the responses interface tells its caller's fault in that form, with the provider's code and parameter", async () => {
+  test("reports the caller's fault in a response with the provider's code and parameter", async () => {
     const provider = held(tooLong);
     at.providers.one.answer = provider.answer;
     const body = { model: "small", input: "x", stream: true };
@@ -172,7 +172,7 @@ describe("a stream whose first content is late", () => {
     });
   });
 
-  test("whose client leaves then ends its provider, and the place of the request is free again", async () => {
+  test("aborts its provider when its client disconnects, and releases its slot", async () => {
     at.providers.one.answer = () => undefined;
     const key = at.gateway.key({ concurrentRequests: 1 });
     const client = await openChat(at.gateway, key, { stream: true });
@@ -181,14 +181,14 @@ describe("a stream whose first content is late", () => {
     await at.gateway.checkBooks();
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "cancelled" }]);
     await until("the request is over", () => at.gateway.app.requests.open === 0);
-    // It is no fault that the operator must hear of.
+    // It is not an error for the operator's log.
     expect(at.gateway.log.at(-1)).toMatchObject({ level: "info", outcome: "cancelled" });
     at.providers.one.answer = usual;
     expect((await chat(at.gateway, key)).status).toBe(200);
   });
 });
 
-test("a client that leaves between two attempts pays for neither", async () => {
+test("a client that disconnects between two attempts pays for neither", async () => {
   const provider = held(refusal(429));
   at.providers.one.answer = provider.answer;
   at.providers.two.answer = refusal(429);
@@ -207,14 +207,14 @@ test("a client that leaves between two attempts pays for neither", async () => {
   expect(at.gateway.log.at(-1)).toMatchObject({ level: "info", outcome: "cancelled" });
 });
 
-test("a stream that fails soon is still a plain 502", async () => {
+test("a stream that fails early is a plain 502", async () => {
   at.providers.one.answer = refusal(500);
   expectRefusal(await chat(at.gateway, at.gateway.key(), { stream: true }), noProvider);
 });
 
 const silent = openOneModelBefore({ server: { sse_keepalive: "0s" } });
 
-test("without keep-alive comments a failure is a plain 502, however late it comes", async () => {
+test("without keep-alive comments a failure is a plain 502, however late", async () => {
   silent.provider.answer = async (peer, request) => {
     await Bun.sleep(300);
     await refusal(500)(peer, request);

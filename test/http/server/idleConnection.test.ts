@@ -92,7 +92,7 @@ test.each<[what: string, path: string, body: string | undefined, ProviderAnswer,
   },
 );
 
-test("requests that follow each other on one connection find the key's one place free", async () => {
+test("requests on one connection find the key's one slot free", async () => {
   at.provider.answer = usual;
   const { key } = at.gateway.key({ concurrentRequests: 1 });
   const client = await connectRaw(at.gateway.port);

@@ -27,7 +27,7 @@ const exact = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
 const ownFault: DemoError = [502, "provider_error", "service temporarily unavailable"];
 const theEnd = [...[stopEvent, usageEvent, doneEvent].map(piece), streamEnd];
 
-/** Makes one call of a method fail on the spot, and puts the method back. */
+/** Makes one call of a method throw, and then restores the method. */
 function failOnce<Name extends string>(
   target: Record<Name, (...given: never[]) => unknown>,
   name: Name,
@@ -46,7 +46,7 @@ const isWrite =
   (operation: unknown): boolean =>
     (operation as { kind: string }).kind === kind;
 
-/** A stream amid its content, on a key with one place. */
+/** A stream in the middle of its content, on a key with one slot. */
 async function beginStream(): Promise<SteppedChat> {
   const begun = await beginChat(at, { stream: true }, { concurrentRequests: 1 });
   await begun.provide(streamHead, piece(helloEvent));
@@ -54,7 +54,7 @@ async function beginStream(): Promise<SteppedChat> {
   return begun;
 }
 
-describe("a fault of our own amid a stream", () => {
+describe("an internal error during a stream", () => {
   const faults: readonly (readonly [string, string, () => void])[] = [
     [
       "before the charge",
@@ -64,16 +64,16 @@ describe("a fault of our own amid a stream", () => {
           failOnce(exchange, "finished");
       },
     ],
-    ["as the charge is made out", "ok", () => failOnce(at.gateway.clock, "epochMs")],
+    ["while the charge is computed", "ok", () => failOnce(at.gateway.clock, "epochMs")],
     [
-      "as the charge is written",
+      "while the charge is written",
       "ok",
       () => failOnce(at.gateway.app.gateway.writer, "write", isWrite("settleRequest")),
     ],
   ];
 
   test.each(faults)(
-    "%s: no end that looks whole, nothing charged, nothing left",
+    "%s: the stream does not end as complete, nothing is charged or held",
     async (_, outcome, fail) => {
       const { key, client, provide } = await beginStream();
       fail();
@@ -94,7 +94,7 @@ describe("a fault of our own amid a stream", () => {
   );
 });
 
-test("a fault of our own as the last ids of a response are recorded: no end that looks whole, nothing charged", async () => {
+test("an internal error while the last ids of a response are recorded: no charge, and no complete end", async () => {
   at.provider.answer = async (peer, request) => {
     await raw(streamHead, piece(created()), piece(delta))(peer, request);
     await ending.promise;
@@ -114,7 +114,7 @@ test("a fault of our own as the last ids of a response are recorded: no end that
   await expectNothingOpen(at, key);
 });
 
-test("a fault of our own behind the charge of a stream: charged once, and nothing left", async () => {
+test("an internal error after the charge of a stream: charged once, and nothing is held", async () => {
   const { rateLimiter } = at.gateway.app;
   const admit = rateLimiter.admit.bind(rateLimiter);
   rateLimiter.admit = (keyId, limits) => {
@@ -132,24 +132,24 @@ test("a fault of our own behind the charge of a stream: charged once, and nothin
   await expectNothingOpen(at, key);
 });
 
-describe("a fault of our own around an answer in JSON", () => {
+describe("an internal error during a JSON answer", () => {
   const writer = () => at.gateway.app.gateway.writer;
   type Post = (gateway: TestApp, key: TestKey) => Promise<Reply>;
   const faults: readonly (readonly [string, Post, () => void])[] = [
     [
-      "as its ids are recorded",
+      "while its ids are recorded",
       respond,
       () => failOnce(writer(), "write", isWrite("recordOwners")),
     ],
-    ["as its charge is made out", chat, () => failOnce(at.gateway.clock, "epochMs")],
+    ["while its charge is computed", chat, () => failOnce(at.gateway.clock, "epochMs")],
     [
-      "as its charge is written",
+      "while its charge is written",
       respond,
       () => failOnce(writer(), "write", isWrite("settleRequest")),
     ],
   ];
 
-  test.each(faults)("%s: 502, nothing charged, nothing left", async (_, post, fail) => {
+  test.each(faults)("%s: 502, nothing is charged or held", async (_, post, fail) => {
     at.provider.answer = (peer, request) => {
       fail();
       return (post === chat ? answered() : responds("resp_own"))(peer, request);

@@ -9,7 +9,7 @@ import { stringCases } from "../../support/json/ownStrings.ts";
 import { structureCases } from "../../support/json/ownStructures.ts";
 import type { TestKey } from "../../support/gateway/testApp.ts";
 
-/** Each text of two corpora is sent as a field's value, before and behind the others, and as a whole body. */
+/** Each text of two corpora is sent as a field's value, first and last in the body, and as a whole body. */
 const at = openBefore(["local"], ({ local }) => ({
   providers: { local },
   models: [{ id: "small", routes: [{ provider: "local", model: "vendor/small-2" }] }],
@@ -48,7 +48,7 @@ async function send(key: TestKey, body: Uint8Array<ArrayBuffer>): Promise<string
 
 const refused = (message: string): string => `400 invalid_request_error: ${message}`;
 
-/** What became of a text as a field's value, other than what its verdict says. */
+/** The results of a text as a field's value that differ from its verdict. */
 async function asValue(key: TestKey, one: JsonCase): Promise<string[]> {
   const wrong: string[] = [];
   for (const [place, before, behind] of frames) {
@@ -67,7 +67,7 @@ async function asValue(key: TestKey, one: JsonCase): Promise<string[]> {
   return wrong;
 }
 
-/** The same as the whole body of a request, which no text of a corpus is. */
+/** The same for the text as the whole body of a request. */
 async function asBody(key: TestKey, one: JsonCase): Promise<string[]> {
   const outcome = await send(key, Buffer.from(one.bytes));
   return outcome === refused(bodyRefusal(one)) ? [] : [`${one.name} (whole): ${outcome}`];
@@ -80,7 +80,7 @@ function bodyRefusal({ bytes, verdict }: JsonCase): string {
   return verdict === "accepted" ? "model is required" : verdict;
 }
 
-/** Everything that differs from the cases' verdicts. */
+/** All differences from the verdicts of the cases. */
 async function differences(cases: readonly JsonCase[]): Promise<string[]> {
   const key = at.gateway.key();
   const wrong: string[] = [];
@@ -105,7 +105,7 @@ describe("JSONTestSuite", () => {
     timeoutMs,
   );
 
-  test("is accepted and refused as it must be, but for keys that stand twice", () => {
+  test("is accepted and refused by its verdicts, except for duplicate keys", () => {
     expect(names("y", (verdict) => verdict !== "accepted")).toEqual([
       "y_object_duplicated_key",
       "y_object_duplicated_key_and_value",
@@ -113,7 +113,7 @@ describe("JSONTestSuite", () => {
     expect(names("n", (verdict) => verdict === "accepted")).toEqual([]);
   });
 
-  test("leaves open nothing that is not decided", () => {
+  test("leaves no text undecided", () => {
     expect(names("i", () => true)).toEqual(decidedNames.toSorted());
   });
 });
@@ -124,7 +124,7 @@ function names(kind: SuiteKind, fits: (verdict: string) => boolean): string[] {
 }
 
 describe("our own corpus", () => {
-  test("has more than two hundred cases, each named once", () => {
+  test("has more than two hundred cases with unique names", () => {
     const all = Object.values(own).flatMap((cases) => cases.map(({ name }) => name));
     expect(all.length).toBeGreaterThan(200);
     expect(new Set(all).size).toBe(all.length);

@@ -30,7 +30,7 @@ const at = openOneModelBefore({
   limits: { requests_per_minute: 3, tokens_per_minute: 100, concurrent_requests: 2 },
 });
 
-/** What the headers say: of requests, then of tokens; limit, remaining, reset. */
+/** The rate limit headers: limit, remaining and reset, of requests and then of tokens. */
 function limits({ headers }: Reply): readonly (readonly (string | null)[])[] {
   return ["requests", "tokens"].map((of) =>
     ["limit", "remaining", "reset"].map((what) => headers.get(`x-ratelimit-${what}-${of}`)),
@@ -45,7 +45,7 @@ function models(key: TestKey): Promise<Reply> {
 }
 
 describe("the request rate", () => {
-  test("is the config's, is told on every answer, and refills evenly", async () => {
+  test("has the config's limit, is in every answer's headers, and refills evenly", async () => {
     at.provider.answer = usual;
     const key = at.gateway.key();
     const seen = [await models(key), await chat(at.gateway, key), await models(key)];
@@ -66,7 +66,7 @@ describe("the request rate", () => {
     expect((await chat(at.gateway, key)).status).toBe(429);
   });
 
-  test("counts what is refused for another reason too, and is told there", async () => {
+  test("counts requests that are refused for another reason, with the headers", async () => {
     const key = at.gateway.key();
     const body = { messages: [] };
     const refused = await call(at.gateway, key, { body });
@@ -78,7 +78,7 @@ describe("the request rate", () => {
     expect([failed.status, limits(failed)[0]]).toEqual([502, ["3", "0", "60s"]]);
   });
 
-  test("of a key goes before the config's; 0 is none and tells nothing", async () => {
+  test("of a key replaces the config's; 0 is no limit and has no headers", async () => {
     at.provider.answer = usual;
     const narrow = at.gateway.key({ requestsPerMinute: 1 });
     expect(limits(await models(narrow))[0]).toEqual(["1", "0", "60s"]);
@@ -90,7 +90,7 @@ describe("the request rate", () => {
     }
   });
 
-  test("of one key is not another's, though they share an account", async () => {
+  test("of one key is not shared with another key of the account", async () => {
     const first = at.gateway.key({ requestsPerMinute: 1 });
     const second = at.gateway.key({ requestsPerMinute: 1, account: first.account, balance: 0n });
     expect((await models(first)).status).toBe(200);
@@ -98,7 +98,7 @@ describe("the request rate", () => {
     expect((await models(second)).status).toBe(200);
   });
 
-  test("is not told to strangers", async () => {
+  test("is not shown without a valid key", async () => {
     const reply = await call(at.gateway, undefined, { path: "/v1/models" });
     expect([...reply.headers.keys()].filter((name) => name.startsWith("x-ratelimit"))).toEqual([]);
   });
@@ -121,7 +121,7 @@ describe("the request rate", () => {
 });
 
 describe("the token rate", () => {
-  test("takes the estimate at first and what was used in the end, and a full bucket is needed for a debt", async () => {
+  test("takes the estimate first and the usage at the end; a debt needs a full bucket", async () => {
     at.provider.answer = withUsage(20, 60);
     const key = at.gateway.key();
     const reply = await chat(at.gateway, key);
@@ -136,20 +136,20 @@ describe("the token rate", () => {
     expect((await chat(at.gateway, key)).status).toBe(200);
   });
 
-  test("gives back what a refused or failed request did not use", async () => {
+  test("returns the tokens of a refused or failed request", async () => {
     const poor = at.gateway.key({ balance: 1n });
     expect((await chat(at.gateway, poor)).status).toBe(402);
     expect(limits(await models(poor))[1]).toEqual(["100", "100", "0s"]);
   });
 
   test.each([false, true])(
-    "gives back what an answer used whose end could not be written (stream: %j)",
+    "returns the tokens of an answer whose end could not be committed (stream: %j)",
     async (isStream) => {
       at.provider.answer = usual;
       const key = at.gateway.key();
       const { writer } = at.gateway.app.gateway;
       const write = writer.write.bind(writer);
-      // Only the answer's own end: the one that then releases its money comes through.
+      // Only the end of the answer fails. The later one that releases its hold succeeds.
       writer.write = (operation) => {
         if (operation.kind !== "settleRequest") return write(operation);
         writer.write = write;
@@ -161,7 +161,7 @@ describe("the token rate", () => {
     },
   );
 
-  test("lets a prompt through that is larger than a minute's worth, once the bucket is full", async () => {
+  test("lets a prompt over the limit of a minute through when the bucket is full", async () => {
     at.provider.answer = withUsage(1000, 1);
     const key = at.gateway.key();
     const messages = [{ role: "user", content: "a".repeat(4000) }];
@@ -189,8 +189,8 @@ describe("the token rate", () => {
   });
 });
 
-describe("the wait that a refusal names, where the request rate is used up as well", () => {
-  test("is that of the request rate for one that lacked tokens, if that is longer", async () => {
+describe("retry-after, when the request rate is used up too,", () => {
+  test("is the request rate's for a request without tokens, if that is longer", async () => {
     at.provider.answer = withUsage(40, 50);
     const key = at.gateway.key({ requestsPerMinute: 2 });
     const messages = [{ role: "user", content: "a".repeat(60) }];
@@ -202,7 +202,7 @@ describe("the wait that a refusal names, where the request rate is used up as we
     expect((await chat(at.gateway, key, { messages })).status).toBe(200);
   });
 
-  test("is that of the request rate for one that found no place", async () => {
+  test("is the request rate's for a request without a concurrency slot", async () => {
     const go = Promise.withResolvers<void>();
     at.provider.answer = async (peer, request) => {
       await raw(streamHead, piece(helloEvent))(peer, request);
@@ -218,7 +218,7 @@ describe("the wait that a refusal names, where the request rate is used up as we
     expect(refused.headers.get("retry-after")).toBe("60");
   });
 
-  test("is that of the request rate for one whose body found no room", async () => {
+  test("is the request rate's for a request whose body has no room", async () => {
     const key = at.gateway.key({ requestsPerMinute: 1 });
     const { app, store } = at.gateway;
     const other = app.bodies.claim(store.accounts.findOrThrow(key.account).id);
@@ -231,7 +231,7 @@ describe("the wait that a refusal names, where the request rate is used up as we
 });
 
 describe("the concurrency", () => {
-  test("is one place for each open request, which is free again when its answer is over", async () => {
+  test("takes one slot for each open request, and releases it after the answer", async () => {
     const go = Promise.withResolvers<void>();
     at.provider.answer = async (peer, request) => {
       await raw(streamHead, piece(helloEvent))(peer, request);
@@ -250,7 +250,7 @@ describe("the concurrency", () => {
     expect((await chat(at.gateway, key)).status).toBe(200);
   });
 
-  test("has its place back after every kind of refusal", async () => {
+  test("releases its slot after every kind of refusal", async () => {
     at.provider.answer = refusal(500);
     const key = at.gateway.key({ concurrentRequests: 1, requestsPerMinute: 0, tokensPerMinute: 0 });
     const poor = at.gateway.key({ concurrentRequests: 1, balance: 0n });

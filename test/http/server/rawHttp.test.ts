@@ -12,7 +12,7 @@ const invalidHost = '{"error":{"message":"invalid host header","type":"invalid_r
 const notFound = '{"error":{"message":"not found","type":"invalid_request_error"}}';
 const strange = JSON.stringify({ error: { message: badKey[2], type: badKey[1] } });
 
-/** What a request of these bytes is answered; `KEY` in them stands for a good key. */
+/** The answer to a request of these bytes. `KEY` is replaced by a valid key. */
 async function answerTo(bytes: string): Promise<readonly [status: number, body: string]> {
   const client = await connectRaw(at.gateway.port);
   client.send(Buffer.from(bytes.replace("KEY", at.gateway.key().key), "latin1"));
@@ -38,20 +38,20 @@ describe("the Host header", () => {
     ["a blank", "a b"],
     ["a tab", "a\tb"],
     ["a backslash", "a\\b"],
-  ])("with %s is refused, with a good key and without", async (_, value) => {
+  ])("with %s is refused, with a valid key and without", async (_, value) => {
     const lines = `Host: ${value}\r\n`;
     expect(await answerTo(get("/v1/models", lines + authorization))).toEqual([400, invalidHost]);
     expect(await answerTo(get("/v1/models", lines))).toEqual([400, invalidHost]);
     expect(await answerTo(get("/healthz", lines))).toEqual([400, invalidHost]);
   });
 
-  test("that stands twice is refused", async () => {
+  test("is refused when it is sent twice", async () => {
     const lines = "Host: a\r\nHost: b\r\n";
     expect(await answerTo(get("/v1/models", lines + authorization))).toEqual([400, invalidHost]);
   });
 
   test.each(["", "[", "a:99999", "a%00b", "\u00e9", "evil.example"])(
-    "%j changes nothing about who is let in",
+    "%j does not change who is let in",
     async (value) => {
       const lines = `Host: ${value}\r\n`;
       expect((await answerTo(get("/v1/models", lines + authorization)))[0]).toBe(200);
@@ -60,7 +60,7 @@ describe("the Host header", () => {
   );
 
   test.each(["", "\u00e9", "x", "gw", "gw:80", "a.b", "x:1", "llm", "gw:8080"])(
-    "as short as %j leaves each path where it is",
+    "%j does not change the path",
     async (value) => {
       const lines = `Host: ${value}\r\n${authorization}`;
       const [status, text] = await answerTo(get("/v1/models/small", lines));
@@ -80,7 +80,7 @@ describe("the Host header", () => {
     },
   );
 
-  test("may be absent in HTTP/1.0, which lets nobody in either", async () => {
+  test("may be absent in HTTP/1.0, where a key is still required", async () => {
     expect((await answerTo(get("/v1/models", authorization, "HTTP/1.0")))[0]).toBe(200);
     expect(await answerTo(get("/v1/models", "", "HTTP/1.0"))).toEqual([401, strange]);
     expect(await answerTo(get("/healthz", "", "HTTP/1.1"))).toEqual([400, ""]);
@@ -89,7 +89,7 @@ describe("the Host header", () => {
 
 describe("the target", () => {
   test.each(["http://evil.example/v1/models", "/v1/./models", "/x/../v1/models", "/v1/%2e/models"])(
-    "%s is the model list, for those who have a key",
+    "%s is the model list, for a valid key",
     async (target) => {
       const [status, text] = await answerTo(get(target, host + authorization));
       expect([status, JSON.parse(text)]).toMatchObject([200, { object: "list" }]);
@@ -108,14 +108,14 @@ describe("the target", () => {
     "/v1%2Fmodels",
     "/V1/models",
     "/v1/MODELS",
-  ])("%s is nothing", async (target) => {
+  ])("%s is not found", async (target) => {
     expect(await answerTo(get(target, host + authorization))).toEqual([404, notFound]);
   });
 });
 
 describe("a method", () => {
   test.each(["CONNECT", "TRACE", "OPTIONS", "PUT", "DELETE", "PATCH", "QUERY"])(
-    "%s is nothing on any path",
+    "%s is refused on every path",
     async (method) => {
       for (const target of ["/v1/models", "/v1/chat/completions", "/healthz", "/x"]) {
         const bytes = `${method} ${target} HTTP/1.1\r\n${host}${authorization}\r\n`;
@@ -130,7 +130,7 @@ describe("a method", () => {
   });
 });
 
-describe("what is no sound HTTP/1.1 gets a bare refusal and reaches no code of ours", () => {
+describe("invalid HTTP/1.1 gets a bare refusal and does not reach a handler", () => {
   test.each([
     ["a head over the limit", get("/healthz", `${host}x: ${"a".repeat(20_000)}\r\n`), 431],
     ["too many headers", get("/healthz", host + "x: a\r\n".repeat(300)), 431],
@@ -161,7 +161,7 @@ describe("what is no sound HTTP/1.1 gets a bare refusal and reaches no code of o
     const logged = at.gateway.log.length;
     expect(await answerTo(bytes)).toEqual([status, ""]);
     expect(at.provider.requests).toHaveLength(0);
-    // A request whose head was sound has a line, as one whose sender went away.
+    // A request with a valid head has a log line, like one whose client disconnected.
     expect(at.gateway.log.slice(logged).filter(({ status }) => status === 200)).toEqual([]);
   });
 });
@@ -188,13 +188,13 @@ describe("the framing of a body", () => {
       "chunks, with a trailer announced that has no name",
       `Trailer:\r\nTransfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`,
     ],
-  ])("in %s is read whole", async (_, rest) => {
+  ])("with %s is read completely", async (_, rest) => {
     at.provider.answer = usual;
     expect((await answerTo(post + rest))[0]).toBe(200);
     expect(at.provider.requests.map(({ json }) => json["messages"])).toEqual([ask()["messages"]]);
   });
 
-  test("has no header in its trailer: a key there lets nobody in", async () => {
+  test("ignores a key in its trailer", async () => {
     const { key } = at.gateway.key();
     const bytes = `POST /v1/chat/completions HTTP/1.1\r\n${host}Transfer-Encoding: chunked\r\nTrailer: Authorization\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\nAuthorization: Bearer ${key}\r\n\r\n`;
     expect(await answerTo(bytes)).toEqual([401, strange]);
@@ -202,7 +202,7 @@ describe("the framing of a body", () => {
   });
 
   test.each(["/v1/chat/completions", "/v1/responses"])(
-    "may have no trailer, behind which Bun would not let an answer leave: %s is told so, and nothing is charged",
+    "must not have a trailer: %s is refused, and nothing is charged",
     async (path) => {
       at.provider.answer = usual;
       const key = at.gateway.key();
@@ -227,7 +227,7 @@ describe("the framing of a body", () => {
   });
 });
 
-describe("requests one behind the other", () => {
+describe("pipelined requests", () => {
   async function answers(client: RawClient, count: number): Promise<readonly number[]> {
     const statuses: number[] = [];
     while (statuses.length < count && !(client.isClosed && client.text === "")) {
@@ -267,8 +267,8 @@ describe("requests one behind the other", () => {
   });
 });
 
-describe("a client that goes away while it sends its body", () => {
-  test("leaves nothing behind: no call, no record, no place taken", async () => {
+describe("a client that disconnects while it sends its body", () => {
+  test("leaves nothing: no call, no record, no slot taken", async () => {
     const key = at.gateway.key({ concurrentRequests: 1 });
     for (const leave of ["fin", "reset"] as const) {
       const logged = at.gateway.log.length;

@@ -18,8 +18,8 @@ function urls(): { one: string; two: string } {
   return { one: `http://127.0.0.1:${one.port}/v1`, two: `http://127.0.0.1:${two.port}/v1` };
 }
 
-describe.each([false, true])("a reload amid a request (stream: %j)", (stream) => {
-  test("whose first route then fails: the second route still answers, at one charge", async () => {
+describe.each([false, true])("a reload during a request (stream: %j)", (stream) => {
+  test("lets its failover use the old config, at one charge", async () => {
     const reloaded = Promise.withResolvers<void>();
     at.providers.one.answer = async (peer, request) => {
       await reloaded.promise;
@@ -43,7 +43,7 @@ describe.each([false, true])("a reload amid a request (stream: %j)", (stream) =>
   });
 });
 
-test("reloads keep nothing of the configs before", async () => {
+test("reloads do not keep old configs in memory", async () => {
   const { one, two } = urls();
   const past: WeakRef<object>[] = [];
   for (let round = 0; round < 10; round += 1) {
@@ -51,14 +51,14 @@ test("reloads keep nothing of the configs before", async () => {
     const providers = { one, two: { base_url: two, api_key: `sk-round-${round}` } };
     await at.gateway.reload({ ...configOf(urls()), providers });
   }
-  // What a WeakRef was made of lives until its turn of the event loop is over.
+  // A WeakRef keeps its target alive until the end of the current turn of the event loop.
   await Bun.sleep(0);
   Bun.gc(true);
   expect(past.filter((catalog) => catalog.deref() !== undefined).length).toBeLessThan(3);
 });
 
-describe("a provider behind a reload", () => {
-  /** Another config around the same provider `one`, and another `two`. */
+describe("a provider after a reload", () => {
+  /** Another config with the same provider `one` and a changed `two`. */
   let rounds = 0;
   const changed = (one: Exclude<GatewayConfig["providers"][string], string>): GatewayConfig => ({
     ...configOf(urls()),
@@ -68,7 +68,7 @@ describe("a provider behind a reload", () => {
     },
   });
 
-  test("counts what is still open at it to its limit, also where the reload changed it", async () => {
+  test("counts its open requests against max_concurrent, also when the reload changed it", async () => {
     await at.gateway.reload(changed({ max_concurrent: 1 }));
     const go = Promise.withResolvers<void>();
     at.providers.one.answer = async (peer, request) => {
@@ -89,7 +89,7 @@ describe("a provider behind a reload", () => {
     expect(at.providers.one.requests).toHaveLength(2);
   });
 
-  test("that it left as it was keeps its count of open requests, its limit of them and its connections", async () => {
+  test("that is unchanged keeps its open requests, its limit and its connections", async () => {
     const one = { max_concurrent: 1 };
     await at.gateway.reload(changed(one));
     const go = Promise.withResolvers<void>();
@@ -114,7 +114,7 @@ describe("a provider behind a reload", () => {
     ["asked to be left alone", 1, refusal(429, "later", { "retry-after": "60" })],
     ["failed five times in a row", 5, refusal(500)],
   ])(
-    "that it left as it was stays aside where it %s; one that changed is asked again",
+    "that is unchanged keeps its cooldown when it %s; a changed one is tried again",
     async (_, times, answer) => {
       await at.gateway.reload(changed({ idle_timeout: "50s" }));
       Object.assign(at.providers.one, { answer });
@@ -134,7 +134,7 @@ describe("a provider behind a reload", () => {
 test.each([
   ["its key", refusal(401)],
   ["its empty account", refusal(402)],
-])("a provider that refused %s is asked again at once behind a reload", async (_, answer) => {
+])("a provider that refused %s is tried again at once after a reload", async (_, answer) => {
   await at.gateway.reload(configOf(urls()));
   at.providers.one.answer = answer;
   at.providers.two.answer = usual;
@@ -144,7 +144,7 @@ test.each([
   await ask();
   expect([at.providers.one.requests.length, at.providers.two.requests.length]).toEqual([1, 2]);
   await at.gateway.reload(configOf(urls()));
-  // What is not mended is met once more, and put aside again.
+  // If the cause remains, the next attempt starts the cooldown again.
   await ask();
   await ask();
   expect([at.providers.one.requests.length, at.providers.two.requests.length]).toEqual([2, 4]);
@@ -154,7 +154,7 @@ test.each([
   expect([at.providers.one.requests.length, at.providers.two.requests.length]).toEqual([3, 4]);
 });
 
-test("a request that waited for money through a reload does not put the new key's provider aside", async () => {
+test("a request that waited for money during a reload does not start a cooldown for the new key", async () => {
   const withKey = (api_key: string): GatewayConfig => ({
     providers: { one: { base_url: urls().one, api_key } },
     models: [{ id: "small", routes: [{ provider: "one" }] }],
@@ -180,7 +180,7 @@ test("a request that waited for money through a reload does not put the new key'
   expect((await chat(at.gateway, key)).status).toBe(200);
 });
 
-test("a request that waits for money through a reload is answered by the rules that it met", async () => {
+test("a request that waits for money during a reload is answered by the config that it began with", async () => {
   const ruled = (unknown_fields: "forward" | "reject"): GatewayConfig => ({
     ...configOf(urls()),
     sections: { api: { unknown_fields } },
@@ -208,7 +208,7 @@ test("a request that waits for money through a reload is answered by the rules t
   expect((await chat(at.gateway, key)).body).not.toMatchObject(thought);
 });
 
-test("a reload with a shorter keep_requests folds at once what is older, and the next one too", async () => {
+test("a reload with a shorter keep_requests folds older requests at once, and the next reload too", async () => {
   const keeping = (keep_requests: string): GatewayConfig => ({
     ...configOf(urls()),
     sections: { database: { keep_requests } },
@@ -224,7 +224,7 @@ test("a reload with a shorter keep_requests folds at once what is older, and the
   await until("they are folded", () => !requests.find(first) && !requests.find(second));
   expect(requests.find(third)).toBeDefined();
   at.gateway.clock.advance(DAY_MS);
-  // Its age is told by the newest request.
+  // Its age is that of the newest request.
   await chat(at.gateway, at.gateway.key());
   await at.gateway.reload(keeping("23h"));
   await until("the last is folded", () => !requests.find(third));

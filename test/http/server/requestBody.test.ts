@@ -12,7 +12,7 @@ function post(
   return new Request("http://localhost/", { method: "POST", body, headers });
 }
 
-/** A body that comes in pieces, and a count of those that were asked for. */
+/** A body in pieces, with a count of the pieces that were read. */
 function inPieces(pieces: readonly Uint8Array[]): {
   body: ReadableStream;
   pulled: () => number;
@@ -97,7 +97,7 @@ describe("readBody takes a content encoding", () => {
 });
 
 describe("readBody limits", () => {
-  test("a declared length, before anything is read", async () => {
+  test("a declared length, before it reads anything", async () => {
     const { body, pulled } = inPieces([bytes(1)]);
     const request = post(body, { "content-length": String(bytesMax + 1) });
     expect((await refusalOf(() => readBody(request, bytesMax)))?.message).toBe(
@@ -120,7 +120,7 @@ describe("readBody limits", () => {
     expect(refusal?.message).toBe(expected);
   });
 
-  test("a body without an end: it is read no further than the limit, and cancelled", async () => {
+  test("a body without an end: it reads up to the limit, and cancels", async () => {
     const endless = inPieces(Array.from({ length: 1000 }, () => bytes(10)));
     const refusal = await refusalOf(() => readBody(post(endless.body), bytesMax));
     expect(refusal?.message).toBe("request body is too large");
@@ -128,7 +128,7 @@ describe("readBody limits", () => {
     expect(endless.cancelled()).toBe(true);
   });
 
-  test("a length that was declared too small", async () => {
+  test("a declared length that is too small", async () => {
     const request = post(bytes(bytesMax + 1), { "content-length": "1" });
     expect((await refusalOf(() => readBody(request, bytesMax)))?.message).toBe(
       "request body is too large",
@@ -145,7 +145,7 @@ describe("readBody decodes", () => {
     ["an encoded surrogate", [0x22, 0xed, 0xa0, 0x80, 0x22], refused],
     ["a code point above U+10FFFF", [0xf4, 0x90, 0x80, 0x80], refused],
     ["a truncated character", [0x22, 0xe2, 0x82], refused],
-    ["UTF-16 with its mark", [0xff, 0xfe, 0x7b, 0x00], refused],
+    ["UTF-16 with a byte order mark", [0xff, 0xfe, 0x7b, 0x00], refused],
     ["a four-byte character", [0x22, 0xf0, 0x9f, 0x98, 0x80, 0x22], undefined],
   ];
   test.each(rows)("%s: %p", async (_, body, expected) => {
@@ -156,13 +156,13 @@ describe("readBody decodes", () => {
     expect((await refusalOf(() => readBody(chunked, bytesMax)))?.message).toBe(expected);
   });
 
-  test("keeps a byte order mark, which is no JSON", async () => {
+  test("keeps a byte order mark, so that the JSON is refused", async () => {
     const body = await readBody(post(new Uint8Array([0xef, 0xbb, 0xbf, 0x7b, 0x7d])), bytesMax);
     expect(body.text).toBe("\uFEFF{}");
     expect((await refusalOf(() => parseJsonObject(body)))?.message).toBe("body is not valid JSON");
   });
 
-  test("no body at all as an empty text", async () => {
+  test("a missing body as an empty text", async () => {
     expect((await readBody(post(null), bytesMax)).text).toBe("");
   });
 });

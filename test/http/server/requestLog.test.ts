@@ -10,7 +10,7 @@ const at = openOneModelBefore({ log: { level: "debug" } });
 
 type Line = Readonly<Record<string, unknown>>;
 
-/** The lines of the requests that `work` makes, once there are so many. */
+/** Waits until the requests of `work` have this many log lines, and returns them. */
 async function linesOf(count: number, work: () => Promise<unknown>): Promise<readonly Line[]> {
   const before = at.gateway.log.length;
   const lines = () => at.gateway.log.slice(before).filter(({ msg }) => msg === "request");
@@ -35,7 +35,7 @@ describe("each request has one line in the log", () => {
     attempts: 1,
   };
 
-  test.each([false, true])("with who, what, and what it cost (stream: %j)", async (stream) => {
+  test.each([false, true])("with the key, the model and the cost (stream: %j)", async (stream) => {
     at.provider.answer = usual;
     const key = at.gateway.key();
     let id = "";
@@ -60,12 +60,12 @@ describe("each request has one line in the log", () => {
     [404, "info", () => call(at.gateway, undefined, { path: "/nothing" })],
     [200, "info", () => call(at.gateway, undefined, { path: "/healthz" })],
     [502, "info", () => chat(at.gateway, at.gateway.key())],
-  ])("that ends with %d: %s", async (status, level, work) => {
+  ])("with status %d: %s", async (status, level, work) => {
     at.provider.answer = refusal(500);
     expect(await linesOf(1, work)).toMatchObject([{ status, level }]);
   });
 
-  test("that says why where the gateway takes no more of them", async () => {
+  test("that gives the reason when the gateway accepts no more requests", async () => {
     const { app } = at.gateway;
     const work = () => chat(at.gateway, at.gateway.key());
     const refused = { status: 502, level: "error", error: "ShuttingDown" };
@@ -76,7 +76,7 @@ describe("each request has one line in the log", () => {
     expect([...draining, ...cut]).toMatchObject([refused, refused]);
   });
 
-  test("whatever stands in its path", async () => {
+  test("for any path", async () => {
     const path = "/v1/models/%0a%7B%22level%22%3A%22error%22%7D%1b[31m?key=sk-tg-secret";
     const lines = await linesOf(1, () => call(at.gateway, at.gateway.key(), { path }));
     expect(lines).toMatchObject([{ status: 404, path: path.split("?")[0] }]);
@@ -95,7 +95,7 @@ describe("each request has one line in the log", () => {
       "/v1/models/sk-tg-***",
     ],
     ["one of which a part is", (key) => `/${key.replaceAll("-", "%2D")}`, "/sk-tg-***"],
-  ])("without a key that somebody put into its path: %s", async (_, pathWith, path) => {
+  ])("without an API key in its path: %s", async (_, pathWith, path) => {
     const key = at.gateway.key();
     const lines = await linesOf(1, () => call(at.gateway, key, { path: pathWith(key.key) }));
     expect(lines).toMatchObject([{ path }]);
@@ -103,7 +103,7 @@ describe("each request has one line in the log", () => {
   });
 
   test.each(["/v1/chat/completions", "/v1/responses"])(
-    "without a key that somebody put where the model belongs: %s",
+    "without an API key in the place of the model: %s",
     async (path) => {
       const key = at.gateway.key();
       const body = ask({ model: `openai/${key.key}`, input: "Hello" });
@@ -114,7 +114,7 @@ describe("each request has one line in the log", () => {
   );
 });
 
-test("who asks for debug lines hears of each attempt that did not fail by its provider", async () => {
+test("debug level logs each attempt that did not fail by its provider", async () => {
   const key = at.gateway.key();
   at.provider.answer = usual;
   const { id: whole } = await chat(at.gateway, key);
@@ -134,7 +134,7 @@ test("who asks for debug lines hears of each attempt that did not fail by its pr
   ]);
 });
 
-describe("neither the log nor the store ever holds", () => {
+describe("the log and the store never contain", () => {
   test("a key, a prompt, an answer, or a provider's words", async () => {
     const key = at.gateway.key();
     const messages = [{ role: "user", content: "canary-of-the-prompt" }];
@@ -150,7 +150,7 @@ describe("neither the log nor the store ever holds", () => {
     await at.gateway.checkBooks();
     const files = [at.gateway.path, `${at.gateway.path}-wal`].filter((file) => existsSync(file));
     const texts = [at.gateway.logText(), ...files.map((file) => readFileSync(file, "latin1"))];
-    // The id of the key is what both may hold: it shows that the right places are searched.
+    // Both may contain the id of the key. Finding it proves that the search works.
     const found = [key.id, "canary-of", key.key, upstreamKey].map((part) => [
       part,
       texts.filter((text) => text.includes(part)).length > 0,

@@ -36,7 +36,7 @@ const spent = (...keys: readonly TestKey[]) =>
 
 const status = async (key: TestKey) => (await chat(at.gateway, key)).status;
 
-/** How ten requests at once end, by turns of the keys. */
+/** The statuses of ten requests at once, alternating between the keys. */
 const racing = async (keys: readonly TestKey[], served: number) =>
   statuses(await race(at, keys, { count: 10, served }));
 const outcomes = (served: number) => [
@@ -45,7 +45,7 @@ const outcomes = (served: number) => [
 ];
 
 describe("a budget", () => {
-  test("is spent by a key and by the one that a rotation put in its place at once, and not exceeded", async () => {
+  test("is shared by a key and its replacement, and is not exceeded", async () => {
     const first = at.gateway.key({ budget: 3n * PRICE });
     const second = rotate(first);
     expect(await racing([first, second], 3)).toEqual(outcomes(3));
@@ -56,7 +56,7 @@ describe("a budget", () => {
     }
   });
 
-  test("carries over what was spent before the rotation, and what is held during it", async () => {
+  test("carries over what was spent or held before the rotation", async () => {
     at.providers.local.answer = wholeAnswer;
     const first = at.gateway.key({ budget: 3n * PRICE });
     expect(await status(first)).toBe(200);
@@ -74,7 +74,7 @@ describe("a budget", () => {
     await open.seen("[DONE]");
   });
 
-  test("set on either key of a line is that of both at the next request, while both are at work", async () => {
+  test("set on either key of a rotation chain applies to both at the next request", async () => {
     const first = at.gateway.key({ budget: 9n * PRICE });
     const second = rotate(first);
     set(second, { budget: 2n * PRICE });
@@ -86,7 +86,7 @@ describe("a budget", () => {
     expect(spent(first, second)).toEqual([6n * PRICE, 6n * PRICE]);
   });
 
-  test("set below what was spent refuses all keys of the line, and taken away none", async () => {
+  test("below the amount spent refuses all keys of the chain; its removal allows them", async () => {
     at.providers.local.answer = wholeAnswer;
     const first = at.gateway.key();
     const second = rotate(first);
@@ -99,7 +99,7 @@ describe("a budget", () => {
 });
 
 describe("a key that was rotated", () => {
-  test("works for the grace period, and not in its last moment; the new one from the first on", async () => {
+  test("works until the grace period ends; the new key works at once", async () => {
     at.providers.local.answer = wholeAnswer;
     const first = at.gateway.key();
     const second = rotate(first, HOUR_MS);
@@ -109,7 +109,7 @@ describe("a key that was rotated", () => {
     expect(await status(second)).toBe(200);
   });
 
-  test("with no grace is refused at the next request, while its open stream is served and charged", async () => {
+  test("without grace is refused at the next request; its open stream is served and charged", async () => {
     const go = Promise.withResolvers<void>();
     at.providers.local.answer = async (peer, request) => {
       await raw(streamHead, piece(helloEvent))(peer, request);
@@ -134,7 +134,7 @@ describe("a key that was rotated", () => {
     expect(spent(first, second)).toEqual([charged, charged]);
   });
 
-  test("leaves its rate limits to the new one, which begins with fresh ones", async () => {
+  test("passes its rate limits to the new key, whose buckets are full", async () => {
     at.providers.local.answer = wholeAnswer;
     const first = at.gateway.key({ requestsPerMinute: 1 });
     expect(await status(first)).toBe(200);
@@ -144,8 +144,8 @@ describe("a key that was rotated", () => {
   });
 });
 
-describe("a setting counts at the next request", () => {
-  test("of the models, the rate and the end of a key", async () => {
+describe("a setting applies at the next request", () => {
+  test("for the models, the rate and the expiry of a key", async () => {
     at.providers.local.answer = wholeAnswer;
     const key = at.gateway.key();
     set(key, { models: ["other-*"] });
