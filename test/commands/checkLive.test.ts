@@ -18,8 +18,8 @@ import { until } from "../support/until.ts";
 const key = "sk-upstream-0123456789abcdef";
 const organisation = "org-canary0123456789";
 
-/** Refuses a bound below so many tokens, as OpenAI does. */
-const wantsTokens =
+/** Refuses a bound below `least` tokens, as OpenAI does. */
+const requiresBound =
   (least: number): ProviderAnswer =>
   (peer, request) =>
     Number(request.json["max_tokens"]) < least
@@ -34,13 +34,13 @@ const response: ProviderAnswer = (peer, request) =>
 const silent: ProviderAnswer = () => new Promise(() => {});
 const secretive = refusal(400, `no ${key} of ${organisation} at http://10.1.2.3:80 may do that`);
 
-/** What a provider answers, and the result of its route, or its beginning. */
+/** What a provider answers, and the start of the result of its route. */
 const scenes: Readonly<Record<string, readonly [answer: ProviderAnswer, message: string]>> = {
   fine: [response, "ok"],
   thinking: [answered({ choices: [choice({ content: null }, { finish_reason: "length" })] }), "ok"],
-  generous: [wantsTokens(16), "ok"],
-  reasoning: [wantsTokens(100), "ok"],
-  greedy: [wantsTokens(1000), "the provider refuses the request (400): Invalid 'max_tokens'"],
+  generous: [requiresBound(16), "ok"],
+  reasoning: [requiresBound(100), "ok"],
+  greedy: [requiresBound(1000), "the provider refuses the request (400): Invalid 'max_tokens'"],
   badkey: [refusal(401), "the provider refuses the key (401): check api_key"],
   badgoogle: [
     geminiRefusal(400, "INVALID_ARGUMENT", "no", [{ reason: "API_KEY_INVALID" }]),
@@ -98,7 +98,7 @@ const scenes: Readonly<Record<string, readonly [answer: ProviderAnswer, message:
       status: 400,
       type: "text/html",
     }),
-    "the provider refuses the request (400): it gives no reason; check base_url, it may have to begin with https://",
+    "the provider refuses the request (400): it gives no reason; check base_url, which may have to start with https://",
   ],
   limited: [refusal(429), "the rate limit of the provider is reached (429): try again later"],
   secretive: [
@@ -158,7 +158,7 @@ afterAll(async () => {
 const resultOf = (model: string) => document.live.filter((one) => one["model"] === model);
 
 describe("check --live", () => {
-  test("asks the routes in both interfaces, and says how long it took", () => {
+  test("asks a route in both interfaces and measures the duration", () => {
     const common = {
       model: "fine",
       provider: "fine",
@@ -179,7 +179,7 @@ describe("check --live", () => {
       ["closed", "cannot connect, nothing listens there: check base_url"] as const,
       ["keyless", "the provider requires a key (401): set api_key"] as const,
     ].filter(([id]) => id !== "fine"),
-  )("says of the route %s: %s", (id, message) => {
+  )("reports for the route %s: %s", (id, message) => {
     const result = { ok: message === "ok", message: expect.stringContaining(message) };
     expect(resultOf(id)).toEqual([expect.objectContaining({ ...result, api: "chat" })]);
     if (id !== "empty" && id !== "spent") {
@@ -187,7 +187,7 @@ describe("check --live", () => {
     }
   });
 
-  test("asks for one token, and for more only where so few are refused", () => {
+  test("asks for one token, and for more only if the provider refuses that", () => {
     const bounds = (id: string) =>
       providers
         .get(id)
@@ -198,7 +198,7 @@ describe("check --live", () => {
     expect(providers.get("fine")?.requests[0]?.json).toMatchObject({ model: "fine-there" });
   });
 
-  test("keeps the order of the config, and ends with 1 where any route fails", () => {
+  test("keeps the order of the config, and exits with 1 if a route fails", () => {
     const models = Object.keys(scenes).flatMap((id) => (id === "fine" ? [id, id] : [id]));
     expect(document.live.map(({ model }) => model)).toEqual([...models, "closed", "keyless"]);
     expect(document.ok).toBe(false);
@@ -206,7 +206,7 @@ describe("check --live", () => {
     expect(people.stderr.split("\n").at(-1)).toBe(failed);
   });
 
-  test("shows people a table", () => {
+  test("prints a table", () => {
     const lines = people.stdout.split("\n").map((line) => line.trim().replace(/ +/g, " "));
     expect(lines[0]).toEndWith("is valid (providers: 27, models: 27)");
     expect(lines[2]).toBe("model provider provider's name api ms result");
@@ -215,7 +215,7 @@ describe("check --live", () => {
     expect(lines).toHaveLength(3 + 28);
   });
 
-  test("prints no secret, and touches no store", () => {
+  test("prints no secret and opens no database", () => {
     for (const secret of [key, organisation, "10.1.2.3"]) {
       expect(people.stdout + people.stderr + JSON.stringify(document)).not.toContain(secret);
     }
@@ -223,7 +223,7 @@ describe("check --live", () => {
   });
 });
 
-test("check --live asks a few routes at once, and no more than a provider takes; 0 where all answer", async () => {
+test("check --live asks up to four routes of a provider at once, and no more than its max_concurrent", async () => {
   let open = 0;
   const seen = { narrow: 0, wide: 0 };
   const counting =

@@ -3,7 +3,7 @@ import type { Probe } from "./probe.ts";
 import type { ProviderConfig } from "../../config/schema.ts";
 import { errorCode } from "../../lib/systemError.ts";
 
-/** Why a route does not answer and what to do about it, in one line. A provider's own words in it are scrubbed. */
+/** Why a route failed and what to do, in one line. A provider's message in it contains no secrets. */
 export function routeAdvice(probe: Probe, error: UpstreamError): string {
   const { status, fault, clientError } = error;
   const code = status === undefined ? "" : ` (${status})`;
@@ -11,11 +11,11 @@ export function routeAdvice(probe: Probe, error: UpstreamError): string {
     case "account":
       return accountAdvice(probe, error);
     case "notFound":
-      return missingAdvice(probe, error);
+      return notFoundAdvice(probe, error);
     case "rateLimited":
       return `the rate limit of the provider is reached${code}: try again later, or ask the provider for a higher limit${quoted(error)}`;
     case "caller":
-      return `the provider refuses the request${code}: ${error.providerMessage ?? wordless(probe)}`;
+      return `the provider refuses the request${code}: ${error.providerMessage ?? noReasonAdvice(probe)}`;
     case "unsupported":
       return `this interface does not support the request: ${clientError?.message ?? "try another api"}`;
     case "excessive":
@@ -24,7 +24,7 @@ export function routeAdvice(probe: Probe, error: UpstreamError): string {
     case "gateway":
     case "provider":
       return status === undefined || status === 200
-        ? connectionAdvice(probe, error)
+        ? answerAdvice(probe, error)
         : statusAdvice(probe, status) + quoted(error);
   }
 }
@@ -44,30 +44,30 @@ function accountAdvice({ candidate }: Probe, error: UpstreamError): string {
   return `${refusal}; ${proxyUrl === undefined ? "set" : "change"} proxy to reach it from a country that it serves`;
 }
 
-function missingAdvice({ api, candidate }: Probe, error: UpstreamError): string {
+function notFoundAdvice({ api, candidate }: Probe, error: UpstreamError): string {
   if (error.isUnknownModel) {
     return `the provider does not know the model (404): check model of the route${quoted(error)}`;
   }
   const version = candidate.provider.config.kind === "gemini" ? "/v1beta" : "/v1";
-  return api === "responses"
-    ? `wrong address, unknown model, or no responses interface (404): check base_url (does it end in ${version}?) and model of the route, or use api = chat${quoted(error)}`
-    : `wrong address or unknown model (404): check base_url (does it end in ${version}?) and model of the route${quoted(error)}`;
+  const [cause, end] =
+    api === "responses"
+      ? ["wrong address, unknown model, or no responses interface", ", or use api = chat"]
+      : ["wrong address or unknown model", ""];
+  return `${cause} (404): check base_url (does it end in ${version}?) and model of the route${end}${quoted(error)}`;
 }
 
-/** The provider's own words, where it has any. */
 function quoted({ providerMessage }: UpstreamError): string {
   return providerMessage === undefined ? "" : `; it says: ${providerMessage}`;
 }
 
-/** A server that speaks TLS refuses plain HTTP with a 400 too, and not in the interface's form. */
-function wordless(probe: Probe): string {
-  return `it gives no reason; check base_url${secureHint(probe)}`;
+/** A TLS server answers plain HTTP with a 400 that is not in the interface's form. */
+function noReasonAdvice(probe: Probe): string {
+  return `it gives no reason; check base_url${httpsHint(probe)}`;
 }
 
-/** The one thing that an address without TLS may lack. */
-function secureHint({ candidate }: Probe): string {
+function httpsHint({ candidate }: Probe): string {
   const isPlain = candidate.provider.config.baseUrl.startsWith("http:");
-  return isPlain ? ", it may have to begin with https://" : "";
+  return isPlain ? ", which may have to start with https://" : "";
 }
 
 function statusAdvice({ candidate }: Probe, status: number): string {
@@ -86,38 +86,37 @@ function statusAdvice({ candidate }: Probe, status: number): string {
     : `the provider answers with status ${status}: check base_url and kind`;
 }
 
-/** Words for an attempt that got no answer, or none that can be used. */
-function connectionAdvice(probe: Probe, { outcome, cause }: UpstreamError): string {
+/** For an attempt without a usable answer. */
+function answerAdvice(probe: Probe, { outcome, cause }: UpstreamError): string {
   const { config } = probe.candidate.provider;
-  const advice = cause instanceof ConnectionError ? adviceOnConnection(cause, config) : undefined;
+  const advice = cause instanceof ConnectionError ? connectAdvice(cause, config) : undefined;
   if (advice !== undefined) return advice;
   if (outcome === "timeout") {
     return `no answer within ${config.totalTimeoutMs / 1000} s: try again, and check if the provider is overloaded`;
   }
   if (outcome === "closed") {
-    return `the connection closed before the answer ended: try again, and check base_url${secureHint(probe)}`;
+    return `the connection closed before the answer ended: try again, and check base_url${httpsHint(probe)}`;
   }
   return outcome === "protocol"
-    ? `the server does not speak valid HTTP/1.1: check base_url${secureHint(probe)}`
+    ? `the server does not speak valid HTTP/1.1: check base_url${httpsHint(probe)}`
     : "the answer does not follow the expected interface: check base_url, kind and api";
 }
 
-/** How a provider is reached, and within what time. */
-export type Way = Pick<ProviderConfig, "proxyUrl" | "connectTimeoutMs">;
-
-/** What a certificate's own dates refuse; the names are OpenSSL's. */
-const datesRefused: ReadonlySet<string> = new Set(["CERT_HAS_EXPIRED", "CERT_NOT_YET_VALID"]);
-/** What the runtime says of a certificate that was made out to others. */
-const nameRefused = "ERR_TLS_CERT_ALTNAME_INVALID";
-/** The other end refuses whatever TLS it was offered, or hung up on it. */
-const noHandshake: ReadonlySet<string> = new Set(["EPROTO", "ECONNRESET", "EPIPE"]);
-/** What BoringSSL says of bytes that are none of TLS. */
+/** OpenSSL's codes for a certificate outside of its dates. */
+const dateErrors: ReadonlySet<string> = new Set(["CERT_HAS_EXPIRED", "CERT_NOT_YET_VALID"]);
+/** The runtime's code for a certificate of another host name. */
+const nameError = "ERR_TLS_CERT_ALTNAME_INVALID";
+/** Codes for a handshake that the server refuses or aborts. */
+const handshakeErrors: ReadonlySet<string> = new Set(["EPROTO", "ECONNRESET", "EPIPE"]);
+/** BoringSSL's message for bytes that are not TLS. */
 const NO_TLS = /WRONG_VERSION_NUMBER|HTTP_REQUEST/;
 
-/** Why no connection to a provider came about, and what to do about it, in one line; undefined where the error tells of something else. */
-export function adviceOnConnection(error: ConnectionError, way: Way): string | undefined {
-  // A proxy is dialled in the provider's place, and knows its name and its port alone.
-  const proxy = way.proxyUrl === undefined ? undefined : new URL(way.proxyUrl).host;
+/** Why the connection failed and what to do, in one line. Undefined: the error is not about connecting. */
+export function connectAdvice(
+  error: ConnectionError,
+  { proxyUrl, connectTimeoutMs }: Pick<ProviderConfig, "proxyUrl" | "connectTimeoutMs">,
+): string | undefined {
+  const proxy = proxyUrl === undefined ? undefined : new URL(proxyUrl).host;
   switch (error.code) {
     case "refused":
       return proxy === undefined
@@ -136,7 +135,7 @@ export function adviceOnConnection(error: ConnectionError, way: Way): string | u
     case "proxy":
       return `cannot connect, the proxy ${proxy} refuses the connection: check proxy and base_url`;
     case "timeout": {
-      const withinS = `within ${way.connectTimeoutMs / 1000} s`;
+      const withinS = `within ${connectTimeoutMs / 1000} s`;
       return proxy === undefined
         ? `cannot connect ${withinS}: check base_url and the network`
         : `cannot connect ${withinS} through the proxy ${proxy}: check proxy, base_url and the network`;
@@ -150,13 +149,13 @@ export function adviceOnConnection(error: ConnectionError, way: Way): string | u
 
 function tlsAdvice(cause: unknown): string {
   const code = errorCode(cause) ?? "";
-  if (datesRefused.has(code))
+  if (dateErrors.has(code))
     return "cannot connect, the certificate has expired or is not valid yet: check the clock of this machine and the provider";
-  if (code === nameRefused)
+  if (code === nameError)
     return "cannot connect, the certificate is for another host name: use that name in base_url (ca_file does not help)";
   if (cause instanceof Error && NO_TLS.test(cause.message))
     return "cannot connect, the server does not speak TLS: check the port in base_url, or use http://";
-  if (noHandshake.has(code))
+  if (handshakeErrors.has(code))
     return "cannot connect, the server aborts the TLS handshake: check base_url and its port";
   return "cannot connect, the certificate is not trusted: check base_url, or set ca_file";
 }

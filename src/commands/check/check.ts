@@ -19,11 +19,11 @@ export function addCheck(program: Command): void {
       const global = globalOptions(command);
       const { config, warnings } = load(global);
       if (options.live) await checkLive(config, warnings, global);
-      else showSound(config, warnings, global);
+      else printValid(config, warnings, global);
     });
 }
 
-/** The problems leave as the error that they are; with --json also as the document. */
+/** Throws ConfigError for an invalid config. With --json the problems are printed as the document too. */
 function load({ config: path, json }: GlobalOptions): ReturnType<typeof loadConfig> {
   try {
     const loaded = loadConfig({ path });
@@ -38,12 +38,12 @@ function load({ config: path, json }: GlobalOptions): ReturnType<typeof loadConf
   }
 }
 
-function showSound(config: Config, warnings: readonly string[], { json }: GlobalOptions): void {
+function printValid(config: Config, warnings: readonly string[], { json }: GlobalOptions): void {
   const document = { ok: true, file: config.file, problems: [], warnings };
-  printResult({ document, text: () => sound(config) }, json);
+  printResult({ document, text: () => validText(config) }, json);
 }
 
-/** Shows all routes, and throws CommandFailure when one of them does not answer. */
+/** Prints the result of each route. Throws CommandFailure if one failed. */
 async function checkLive(
   config: Config,
   warnings: readonly string[],
@@ -55,13 +55,14 @@ async function checkLive(
   const live = await askRoutes(config);
   const failed = live.filter(({ ok }) => !ok).length;
   const document = { ok: failed === 0, file: config.file, problems: [], warnings, live };
-  const text = () => [sound(config), ...(live.length > 0 ? ["", liveText(live)] : [])].join("\n");
+  const text = () =>
+    [validText(config), ...(live.length > 0 ? ["", liveText(live)] : [])].join("\n");
   printResult({ document, text }, json);
   if (failed > 0) {
     throw new CommandFailure(`${failed} of ${live.length} routes failed: see above`);
   }
 }
 
-function sound({ file, providers, models }: Config): string {
+function validText({ file, providers, models }: Config): string {
   return visible(`${file} is valid (providers: ${providers.length}, models: ${models.length})`);
 }

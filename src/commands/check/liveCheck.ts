@@ -7,30 +7,31 @@ import { askRoute, probesOf, type Probe } from "./probe.ts";
 import { routeAdvice } from "./advice.ts";
 import { table } from "../cli/format.ts";
 
-/** What became of one route, as it stands in the document of `check --live --json`. */
+/** The result of one route in `check --live --json`. */
 export interface LiveResult {
   readonly model: string;
   readonly provider: string;
   readonly upstream_model: string;
   /** The endpoint of the gateway that the route serves. */
   readonly endpoint: Endpoint;
-  /** The provider's interface that was asked for it. */
+  /** The provider's interface that serves it. */
   readonly api: ChatApi;
   readonly ok: boolean;
   readonly message: string;
   readonly duration_ms: number;
 }
 
-/** The limit for one short answer, however long the timeouts of the config are. */
-const ANSWER_WITHIN_MS = 30_000;
-const ROUTES_AT_ONCE = 4;
+/** The limit for one short answer, even if the timeouts of the config are longer. */
+const ANSWER_TIMEOUT_MAX_MS = 30_000;
+/** Requests at the same time to one provider. */
+const CONCURRENT_MAX = 4;
 
-/** Asks every route of the config for a short answer, a few at once, in the order of the config. */
+/** Asks every route of the config for a short answer. The results are in the order of the config. */
 export async function askRoutes(config: Config): Promise<readonly LiveResult[]> {
-  const catalog = createCatalog(impatient(config), systemClock);
+  const catalog = createCatalog(withShortTimeouts(config), systemClock);
   const newId = idMaker(systemClock, systemRandom);
   try {
-    return await inLanes(probesOf(catalog), async (probe): Promise<LiveResult> => {
+    return await runProbes(probesOf(catalog), async (probe): Promise<LiveResult> => {
       const startedMs = systemClock.monotonicMs();
       const failure = await askRoute(probe, newId("req"));
       const { candidate } = probe;
@@ -50,7 +51,7 @@ export async function askRoutes(config: Config): Promise<readonly LiveResult[]> 
   }
 }
 
-/** One line for each route, with what failed in words. */
+/** A table with one line for each route. */
 export function liveText(results: readonly LiveResult[]): string {
   const columns = [
     { head: "model" },
@@ -73,8 +74,8 @@ export function liveText(results: readonly LiveResult[]): string {
   );
 }
 
-function impatient(config: Config): Config {
-  const capped = (ms: number): number => Math.min(ms, ANSWER_WITHIN_MS);
+function withShortTimeouts(config: Config): Config {
+  const capped = (ms: number): number => Math.min(ms, ANSWER_TIMEOUT_MAX_MS);
   const providers = config.providers.map((provider): ProviderConfig => ({
     ...provider,
     connectTimeoutMs: capped(provider.connectTimeoutMs),
@@ -83,33 +84,23 @@ function impatient(config: Config): Config {
   return { ...config, providers };
 }
 
-/**
- * Runs all, a few at once, and no more of one provider than its `max_concurrent` allows. A lane that finds
- * only busy providers ends: those who keep them busy take what is left.
- */
-async function inLanes(
+/** Runs all probes: providers at the same time, and of one provider no more at once than its `max_concurrent`. */
+async function runProbes(
   probes: readonly Probe[],
   ask: (probe: Probe) => Promise<LiveResult>,
 ): Promise<readonly LiveResult[]> {
-  const waiting = [...probes.entries()];
   const results: LiveResult[] = [];
-  const underWay = new Map<string, number>();
-  const isFree = ({ candidate }: Probe): boolean => {
-    const { id, maxConcurrent } = candidate.provider.config;
-    return maxConcurrent === 0 || (underWay.get(id) ?? 0) < maxConcurrent;
-  };
-  const lane = async (): Promise<void> => {
-    for (;;) {
-      const at = waiting.findIndex(([, probe]) => isFree(probe));
-      const [next] = at < 0 ? [] : waiting.splice(at, 1);
-      if (next === undefined) return;
-      const [place, probe] = next;
-      const { id } = probe.candidate.provider;
-      underWay.set(id, (underWay.get(id) ?? 0) + 1);
-      results[place] = await ask(probe);
-      underWay.set(id, (underWay.get(id) ?? 0) - 1);
+  const runQueue = async (queue: [number, Probe][]): Promise<void> => {
+    for (let next = queue.shift(); next; next = queue.shift()) {
+      const [at, probe] = next;
+      results[at] = await ask(probe);
     }
   };
-  await Promise.all(Array.from({ length: ROUTES_AT_ONCE }, lane));
+  const byProvider = Map.groupBy(probes.entries(), ([, probe]) => probe.candidate.provider);
+  const runs = [...byProvider].flatMap(([{ config }, queue]) => {
+    const concurrent = Math.min(config.maxConcurrent || CONCURRENT_MAX, CONCURRENT_MAX);
+    return Array.from({ length: concurrent }, () => runQueue(queue));
+  });
+  await Promise.all(runs);
   return results;
 }

@@ -11,26 +11,26 @@ import { AnswerError, type EncodedRequest } from "../../providers/provider.ts";
 import { upstreamErrorOf, type UpstreamError } from "../../providers/upstream.ts";
 import type { Candidate } from "../../routing/candidates.ts";
 
-/** One way in which a client's request may be served: a route, and the endpoint that it serves. */
+/** A route, and an endpoint that it serves. */
 export interface Probe {
   readonly model: CatalogModel;
   readonly candidate: Candidate;
   readonly endpoint: Endpoint;
-  /** The provider's interface that is asked. */
+  /** The provider's interface that serves it. */
   readonly api: ChatApi;
 }
 
 /**
- * The bounds of the answer to ask with: one token, and more only where a provider refuses so few. OpenAI's
- * Responses interface takes 16 at least, and its chat interface answers a reasoning model whose bound ends
- * amid the reasoning with a 400: https://platform.openai.com/docs/api-reference/responses/create
+ * Bounds of the answer in tokens, tried in this order while the provider refuses the request. OpenAI's Responses
+ * interface requires at least 16. Its chat interface answers 400 if a reasoning model reaches the bound during the
+ * reasoning: https://platform.openai.com/docs/api-reference/responses/create
  */
 const BOUNDS = [1, 16, 256];
 const RESPONSES_BOUND_MIN = 16;
 
 const QUESTION = "Say ok.";
 
-/** Every way in which the catalog's models are served, in the order of the config. */
+/** The probes of all routes, in the order of the config. */
 export function probesOf(catalog: Catalog): readonly Probe[] {
   return catalog.models
     .values()
@@ -45,8 +45,8 @@ export function probesOf(catalog: Catalog): readonly Probe[] {
 }
 
 /**
- * Asks the route for the shortest answer through the code that serves it, but for the billing. An answer with
- * nothing in it is one: a reasoning model spends its one token on a thought. Resolves with what failed.
+ * Asks the route for the shortest answer, with the code that serves clients but without billing. Resolves with the
+ * failure, if any. An empty answer is a success: a reasoning model spends its one token on reasoning.
  */
 export async function askRoute(
   probe: Probe,
@@ -54,7 +54,7 @@ export async function askRoute(
 ): Promise<UpstreamError | undefined> {
   let failure: UpstreamError | undefined;
   for (const bound of boundsFor(probe)) {
-    failure = await ask(probe, bound, requestId);
+    failure = await askWithBound(probe, bound, requestId);
     if (failure?.fault !== "caller") break;
   }
   return failure;
@@ -67,7 +67,7 @@ function boundsFor({ api, model }: Probe): readonly number[] {
   return bounds.length > 0 ? bounds : [maxOutputTokens];
 }
 
-async function ask(
+async function askWithBound(
   probe: Probe,
   bound: number,
   requestId: string,
@@ -122,7 +122,7 @@ function responsesQuestion({ candidate, model }: Probe, bound: number): EncodedR
   return encodeResponses(parseJsonObject({ text: JSON.stringify(request) }).object, candidate);
 }
 
-/** Throws AnswerError where a client would get no answer. */
+/** Throws AnswerError for an answer that a client would not get. */
 function checkCompletion({ candidate, model }: Probe, text: string): void {
   const { completion } = candidate.chat.read(text);
   const identity = {

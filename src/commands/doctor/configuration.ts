@@ -2,22 +2,22 @@ import { checkEnvironment, ConfigError, loadConfig } from "../../config/load.ts"
 import type { Config, ProviderConfig } from "../../config/schema.ts";
 import { failed, passed, type Verdict } from "./verdict.ts";
 import { ConnectionError, checkReachable } from "../../providers/upstream.ts";
-import { adviceOnConnection } from "../check/advice.ts";
+import { connectAdvice } from "../check/advice.ts";
 
-/** What the other checks know of the config. */
-export interface KnownConfig {
+/** The config for the other checks. */
+export interface LoadedConfig {
   readonly config: Config;
-  /** Which keys hold a secret in the file itself. Undefined: the config has problems, and is known without its secrets. */
+  /** The keys whose secret is in the file itself. Undefined: the config has problems and was read without secrets. */
   readonly plainSecrets: readonly string[] | undefined;
 }
 
-/** The config as far as it can be used, and what `check` says of it. */
 export interface ConfigReading {
-  readonly known: KnownConfig | undefined;
+  /** Undefined: the config cannot be read even without its secrets. */
+  readonly loaded: LoadedConfig | undefined;
   readonly verdict: Verdict;
 }
 
-/** Reads the config with its secrets, or else without them: that suffices for the database. */
+/** Reads the config with its secrets. If that fails, reads it without them: the other checks need only the paths. */
 export function readConfig(path: string | undefined): ConfigReading {
   try {
     const { config, warnings, plainSecrets } = loadConfig({ path });
@@ -26,14 +26,14 @@ export function readConfig(path: string | undefined): ConfigReading {
       `${config.file} is valid (${size})`,
       ...warnings.map((warning) => `warning: ${warning}`),
     );
-    return { known: { config, plainSecrets }, verdict };
+    return { loaded: { config, plainSecrets }, verdict };
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    return { known: readWithoutSecrets(path), verdict: failed(...error.problems) };
+    return { loaded: readWithoutSecrets(path), verdict: failed(...error.problems) };
   }
 }
 
-function readWithoutSecrets(path: string | undefined): KnownConfig | undefined {
+function readWithoutSecrets(path: string | undefined): LoadedConfig | undefined {
   try {
     const { config } = loadConfig({ path, secrets: "unread" });
     return { config, plainSecrets: undefined };
@@ -43,7 +43,7 @@ function readWithoutSecrets(path: string | undefined): KnownConfig | undefined {
   }
 }
 
-/** Whether `serve` would refuse to start in this environment. */
+/** Checks that `serve` would start in this environment. */
 export function examineEnvironment(): Verdict {
   try {
     checkEnvironment();
@@ -54,46 +54,38 @@ export function examineEnvironment(): Verdict {
   }
 }
 
-/** All are dialled at once, so this is what the dead ones cost together. */
-const REACHED_WITHIN_MS = 5000;
+/** The limit for all providers together, because they are tried at the same time. */
+const CONNECT_TIMEOUT_MAX_MS = 5000;
 
-/** Whether each provider can be connected to, by the way of its requests; nothing is sent to it. */
-export async function examineProviders({ config, plainSecrets }: KnownConfig): Promise<Verdict> {
-  // Without the secrets nobody knows through which proxy, and by which authority, a provider is reached.
+/** Connects to each provider as its requests do, and sends nothing. */
+export async function examineProviders({ config, plainSecrets }: LoadedConfig): Promise<Verdict> {
+  // The proxy and the certificate authority of a provider are read with the secrets.
   if (plainSecrets === undefined) {
     return failed("not checked, because the config has problems: correct them first");
   }
   const { providers } = config;
   if (providers.length === 0) return passed("the config has no providers");
-  const found = await Promise.all(providers.map(problemOf));
-  const problems = found.filter((problem) => problem !== undefined);
-  const notes = providers.filter((one, at) => found[at] === undefined && isBehindPlainProxy(one));
+  const problems = (await Promise.all(providers.map(connectionProblem))).filter(
+    (problem) => problem !== undefined,
+  );
   const reached = `${providers.length - problems.length} of ${providers.length} accept connections`;
   const lines = [
     `${reached}; \`tollgate check --live\` sends a small request to each route`,
     ...problems,
-    ...notes.map(
-      ({ id }) => `${id}: the proxy accepts connections, the provider behind it was not tried`,
-    ),
   ];
   return problems.length > 0 ? failed(...lines) : passed(...lines);
 }
 
-/** Undefined: it is there. */
-async function problemOf(provider: ProviderConfig): Promise<string | undefined> {
-  const connectTimeoutMs = Math.min(provider.connectTimeoutMs, REACHED_WITHIN_MS);
+async function connectionProblem(provider: ProviderConfig): Promise<string | undefined> {
+  const connectTimeoutMs = Math.min(provider.connectTimeoutMs, CONNECT_TIMEOUT_MAX_MS);
   try {
     await checkReachable({ ...provider, connectTimeoutMs });
     return undefined;
   } catch (error) {
     if (!(error instanceof ConnectionError)) throw error;
     const advice =
-      adviceOnConnection(error, { ...provider, connectTimeoutMs }) ??
+      connectAdvice(error, { ...provider, connectTimeoutMs }) ??
       "cannot connect: check base_url and the network";
     return `${provider.id}: ${advice}`;
   }
-}
-
-function isBehindPlainProxy({ baseUrl, proxyUrl }: ProviderConfig): boolean {
-  return proxyUrl !== undefined && baseUrl.startsWith("http:");
 }

@@ -11,17 +11,17 @@ import { bytesText, failed, passed, type Verdict } from "./verdict.ts";
 
 const PROBLEMS_SHOWN_MAX = 3;
 
-/** What is said of the database, and what the clock is compared with. */
 export interface DatabaseReading {
   readonly verdict: Verdict;
+  /** For the check of the clock. */
   readonly lastEntry: LastEntry;
 }
 
-/** Looks at the database, makes none, and changes nothing in one; a gateway may run on it. */
+/** Checks the database read-only. It does not create one, and a gateway may run on it. */
 export function readDatabase(path: string): DatabaseReading {
   try {
     const inspection = inspectStore(path);
-    if (inspection === undefined) return { verdict: noneYet(path), lastEntry: "none" };
+    if (inspection === undefined) return { verdict: judgeMissing(path), lastEntry: "none" };
     const problem = emptyFileProblem(path) ?? hardLinkProblem(path);
     const verdict = problem === undefined ? judgeDatabase(path, inspection) : failed(problem);
     return { verdict, lastEntry: inspection.lastEntryMs ?? "none" };
@@ -31,7 +31,7 @@ export function readDatabase(path: string): DatabaseReading {
   }
 }
 
-function noneYet(path: string): Verdict {
+function judgeMissing(path: string): Verdict {
   const missing = missingFolderProblem(path);
   if (missing !== undefined) return failed(missing);
   return passed(
@@ -48,7 +48,7 @@ function judgeDatabase(path: string, inspection: StoreInspection): Verdict {
     const advice = "set them again, or restore a backup";
     return failed(
       `${path} has keys or accounts that are damaged: ${advice}`,
-      ...few(settingsProblems),
+      ...firstOf(settingsProblems),
     );
   }
   const age = `schema ${schema.applied} of ${schema.known}`;
@@ -71,11 +71,11 @@ function judgeDatabase(path: string, inspection: StoreInspection): Verdict {
 function damaged(path: string, verdict: string, problems: readonly string[]): Verdict {
   return failed(
     `${path} ${verdict}: stop the gateway, copy the file, and restore a backup`,
-    ...few(problems),
+    ...firstOf(problems),
   );
 }
 
-function few(problems: readonly string[]): readonly string[] {
+function firstOf(problems: readonly string[]): readonly string[] {
   const shown = problems.slice(0, PROBLEMS_SHOWN_MAX);
   const more = problems.length - shown.length;
   return more > 0 ? [...shown, `and ${more} more: \`tollgate audit\` shows all`] : shown;

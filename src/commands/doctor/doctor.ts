@@ -5,7 +5,7 @@ import { examineEnvironment, readConfig, examineProviders } from "./configuratio
 import { readDatabase } from "./database.ts";
 import { examineDisk, examineLimits, judgeClock } from "./host.ts";
 import { examinePermissions } from "./permissions.ts";
-import { failed, notLooked, type Verdict } from "./verdict.ts";
+import { failed, type Verdict } from "./verdict.ts";
 import { CommandFailure, printResult, type Result } from "../cli/print.ts";
 import { globalOptions } from "../cli/session.ts";
 import { table } from "../cli/format.ts";
@@ -22,7 +22,7 @@ export function addDoctor(program: Command): void {
     .action(async (_: unknown, command: Command) => {
       const { config, json } = globalOptions(command);
       const checks = await examine(config);
-      printResult(examined(checks), json);
+      printResult(checksResult(checks), json);
       const failedCount = checks.filter(({ ok }) => !ok).length;
       if (failedCount > 0) {
         throw new CommandFailure(`${failedCount} of ${checks.length} checks failed: see above`);
@@ -30,35 +30,31 @@ export function addDoctor(program: Command): void {
     });
 }
 
-/** The checks in the order in which they are shown. The providers come last: what keeps this thread would count as their delay. */
+const notChecked = failed("not checked, because the config cannot be read: correct it first");
+
+/** Runs the checks in the order of the output. The providers come last: a busy thread would count as their delay. */
 async function examine(configPath: string | undefined): Promise<readonly Check[]> {
-  const { known, verdict } = readConfig(configPath);
+  const { loaded, verdict } = readConfig(configPath);
   const environment = { name: "environment", ...examineEnvironment() };
   forgetProxyEnvironment();
-  const path = known?.config.database.path;
+  const path = loaded?.config.database.path;
   const database =
     path === undefined
-      ? { verdict: failed(notLooked), lastEntry: "unknown" as const }
+      ? { verdict: notChecked, lastEntry: "unknown" as const }
       : readDatabase(path);
   return [
     { name: "config", ...verdict },
     environment,
     { name: "clock", ...judgeClock(systemClock.epochMs(), database.lastEntry) },
-    { name: "disk", ...(path === undefined ? failed(notLooked) : examineDisk(path)) },
+    { name: "disk", ...(path === undefined ? notChecked : examineDisk(path)) },
     { name: "limits", ...examineLimits() },
-    {
-      name: "permissions",
-      ...(known === undefined ? failed(notLooked) : examinePermissions(known)),
-    },
+    { name: "permissions", ...(loaded ? examinePermissions(loaded) : notChecked) },
     { name: "database", ...database.verdict },
-    {
-      name: "providers",
-      ...(known === undefined ? failed(notLooked) : await examineProviders(known)),
-    },
+    { name: "providers", ...(loaded ? await examineProviders(loaded) : notChecked) },
   ];
 }
 
-function examined(checks: readonly Check[]): Result {
+function checksResult(checks: readonly Check[]): Result {
   const columns = [{ head: "check" }, { head: "result" }, { head: "found" }];
   return {
     document: {

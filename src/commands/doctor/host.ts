@@ -6,15 +6,15 @@ import { isoTime } from "../../lib/time.ts";
 import { shellWord } from "../cli/format.ts";
 import { bytesText, failed, passed, type Verdict } from "./verdict.ts";
 
-/** This program is younger: a clock that says otherwise was never set. */
+/** The clock of a machine on which it was never set shows an earlier time. */
 const EARLIEST_MS = Date.UTC(2026, 0, 1);
-/** So far a clock may have been put back, as time servers do. */
+/** A time server may set the clock back by this much. */
 const CLOCK_BACK_MS_MAX = 60_000;
 
-/** Below this, and what the write-ahead log takes when it moves into the database, requests will soon be refused. */
+/** Free space that the gateway needs in addition to the size of the write-ahead log, which a checkpoint copies. */
 const FREE_BYTES_MIN = 250_000_000;
 
-/** Each open request takes two, its own and its provider's. */
+/** An open request uses two: its own connection and its provider's. */
 const OPEN_FILES_MIN = 4096;
 const OPEN_FILES_RECOMMENDED = 65_536;
 const limitAdvice = `set LimitNOFILE=${OPEN_FILES_RECOMMENDED} in the systemd unit, or \`ulimit -n ${OPEN_FILES_RECOMMENDED}\` before \`tollgate serve\``;
@@ -22,7 +22,7 @@ const limitAdvice = `set LimitNOFILE=${OPEN_FILES_RECOMMENDED} in the systemd un
 /** What the clock can be compared with: the last entry of the books, `none` in them yet, or books that cannot be read. */
 export type LastEntry = number | "none" | "unknown";
 
-/** Whether the clock can be right. Reading it must come after reading the books. */
+/** Checks that the clock can be right. `nowMs` must be read after the ledger. */
 export function judgeClock(nowMs: number, lastEntry: LastEntry): Verdict {
   const now = `the clock says ${isoTime(nowMs)}`;
   const advice = "correct it, and use a time service (timedatectl set-ntp true)";
@@ -37,14 +37,14 @@ export function judgeClock(nowMs: number, lastEntry: LastEntry): Verdict {
   return passed(`${now}, not before the last ledger entry (${isoTime(lastEntry)})`);
 }
 
-/** How much a disk has left for the database in a folder. */
+/** Space on the disk of the database. */
 export interface DiskSpace {
   readonly database: string;
   readonly freeBytes: number;
   readonly walBytes: number;
 }
 
-/** Looks where the database lies, or will lie. */
+/** Checks the free space in the folder of the database, which need not exist yet. */
 export function examineDisk(databasePath: string): Verdict {
   const { database } = storeFiles(databasePath);
   const folder = dirname(database);
@@ -59,7 +59,6 @@ export function examineDisk(databasePath: string): Verdict {
   }
 }
 
-/** Whether that lasts. */
 export function judgeDisk({ database, freeBytes, walBytes }: DiskSpace): Verdict {
   const folder = dirname(database);
   const neededBytes = FREE_BYTES_MIN + walBytes;
@@ -75,7 +74,7 @@ export function judgeDisk({ database, freeBytes, walBytes }: DiskSpace): Verdict
       );
 }
 
-/** How many files this process may open. The runtime raises the soft limit to the hard one, as it does for `serve`. */
+/** Checks how many files this process may open. The runtime raises the soft limit to the hard one, as for `serve`. */
 export function examineLimits(): Verdict {
   const path = "/proc/self/limits";
   try {

@@ -2,99 +2,88 @@ import { accessSync, constants, type Stats } from "node:fs";
 import { dirname } from "node:path";
 import { pathStatus } from "../../lib/systemError.ts";
 import { storeFiles } from "../../store/store.ts";
-import type { KnownConfig } from "./configuration.ts";
+import type { LoadedConfig } from "./configuration.ts";
 import { failed, passed, type Verdict } from "./verdict.ts";
 
 const ROOT = 0;
-const OWNER = 0o600;
+const OWNER_READ_WRITE = 0o600;
 const GROUP_AND_OTHERS = 0o077;
 const OTHERS = 0o007;
 const OTHERS_WRITE = 0o002;
-/** In a folder with it, such as /tmp, nobody can replace another user's files. */
+/** In a folder with this bit, such as /tmp, users cannot replace each other's files. */
 const STICKY = 0o1000;
 
-/** Whether others can read or change what is the gateway's alone, and whether the gateway itself can. */
-export function examinePermissions({ config, plainSecrets }: KnownConfig): Verdict {
+/** Checks that other users cannot read or change the gateway's files, and that the gateway can. */
+export function examinePermissions({ config, plainSecrets }: LoadedConfig): Verdict {
   const files = storeFiles(config.database.path);
   const { tls } = config.server;
-  const owner = ownerOf(files.database);
+  const owner = expectedOwner(files.database);
   const problems = [
-    ...Object.values(files).flatMap((file: string) => problemsOfStoreFile(file, owner)),
-    ...problemsOfFolder(dirname(files.database)),
-    ...problemsOfConfig(config.file, plainSecrets),
-    ...(tls === undefined ? [] : problemsOfTlsKey(tls.keyFile)),
+    ...Object.values(files).flatMap((file: string) => storeFileProblems(file, owner)),
+    ...folderProblems(dirname(files.database)),
+    ...configProblems(config.file, plainSecrets),
+    ...(tls === undefined ? [] : tlsKeyProblems(tls.keyFile)),
   ];
   if (problems.length > 0) return failed(...problems);
-  const own = owner === undefined || owner === process.geteuid?.();
+  const isOwn = owner === undefined || owner === process.geteuid?.();
   return passed(
     "only the owner can read the database; other users cannot replace it or change the config",
-    ...(own
+    ...(isOwn
       ? []
       : [`the database belongs to uid ${owner}: run the gateway and its commands as that user`]),
   );
 }
 
-/** Whose the store has to be: this user's, and for root, who may look at anybody's, whose the database is. */
-function ownerOf(database: string): number | undefined {
+/** The user that must own the store's files: this user, or for root the owner of the database. */
+function expectedOwner(database: string): number | undefined {
   const user = process.geteuid?.();
-  const status = user === ROOT ? look(database) : undefined;
+  const status = user === ROOT ? statusOf(database) : undefined;
   return typeof status === "object" ? status.uid : user;
 }
 
-function problemsOfStoreFile(path: string, owner: number | undefined): readonly string[] {
-  const status = look(path);
+function storeFileProblems(path: string, owner: number | undefined): readonly string[] {
+  const status = statusOf(path);
   if (typeof status === "string") return [status];
-  // What is no file, such as a folder, the check of the database refuses; its mode had better stay.
+  // The check of the database reports a path that is not a file.
   if (!status?.isFile()) return [];
-  return [
-    ...((status.mode & GROUP_AND_OTHERS) === 0
-      ? []
-      : [`${path} is open to other users (mode ${modeText(status.mode)}): chmod 600 it`]),
-    ...(owner === undefined || status.uid === owner
-      ? problemsOfUse(path, status)
-      : [
-          `${path} belongs to uid ${status.uid}, and ${process.geteuid?.() === ROOT ? "the database to" : "this command runs as"} uid ${owner}: run tollgate as its owner only, or chown it to the user of the gateway`,
-        ]),
-  ];
+  const mode = modeText(status.mode);
+  const problems: string[] = [];
+  if ((status.mode & GROUP_AND_OTHERS) !== 0)
+    problems.push(`${path} is open to other users (mode ${mode}): chmod 600 it`);
+  if (owner !== undefined && status.uid !== owner) {
+    const reason = process.geteuid?.() === ROOT ? "the database to" : "this command runs as";
+    problems.push(
+      `${path} belongs to uid ${status.uid}, and ${reason} uid ${owner}: run tollgate as its owner only, or chown it to the user of the gateway`,
+    );
+  } else if ((status.mode & OWNER_READ_WRITE) !== OWNER_READ_WRITE) {
+    problems.push(`${path} is not accessible to its owner (mode ${mode}): chmod 600 it`);
+  }
+  return problems;
 }
 
-/** Of a file that belongs to the right user. The mode is asked too, for root may do what it forbids the owner. */
-function problemsOfUse(path: string, { mode }: Stats): readonly string[] {
-  if ((mode & OWNER) !== OWNER)
-    return [`${path} is not accessible to its owner (mode ${modeText(mode)}): chmod 600 it`];
-  return isAllowed(path, constants.R_OK | constants.W_OK)
-    ? []
-    : [
-        `${path} is not writable although its mode allows it: mount the disk writable, or remove the immutable flag (chattr -i)`,
-      ];
-}
-
-function problemsOfFolder(path: string): readonly string[] {
-  const status = look(path);
+function folderProblems(path: string): readonly string[] {
+  const status = statusOf(path);
   if (typeof status === "string") return [status];
   if (!status?.isDirectory()) {
     return [`the folder ${path} does not exist: create it, closed to other users`];
   }
-  const isOpen = (status.mode & OTHERS_WRITE) !== 0 && (status.mode & STICKY) === 0;
-  return [
-    ...(isAllowed(path, constants.W_OK | constants.X_OK)
-      ? []
-      : [
-          `${path} is not writable: run as its owner, mount it writable, or use another file as the path of [database]`,
-        ]),
-    ...(isOpen
-      ? [
-          `in ${path} every user can replace the database (mode ${modeText(status.mode)}): chmod o-w it`,
-        ]
-      : []),
-  ];
+  const problems: string[] = [];
+  if (!isAllowed(path, constants.W_OK | constants.X_OK))
+    problems.push(
+      `${path} is not writable: run as its owner, mount it writable, or use another file as the path of [database]`,
+    );
+  if ((status.mode & OTHERS_WRITE) !== 0 && (status.mode & STICKY) === 0)
+    problems.push(
+      `in ${path} every user can replace the database (mode ${modeText(status.mode)}): chmod o-w it`,
+    );
+  return problems;
 }
 
-function problemsOfConfig(
+function configProblems(
   path: string,
   plainSecrets: readonly string[] | undefined,
 ): readonly string[] {
-  const status = look(path);
+  const status = statusOf(path);
   if (typeof status !== "object") return status === undefined ? [] : [status];
   const mode = modeText(status.mode);
   if ((status.mode & GROUP_AND_OTHERS) !== 0) {
@@ -114,9 +103,9 @@ function problemsOfConfig(
     : [`${path} is writable by every user (mode ${mode}): chmod o-w it`];
 }
 
-/** Its group may read it: so a key is commonly given to the user of a service. */
-function problemsOfTlsKey(path: string): readonly string[] {
-  const status = look(path);
+/** The group may read it: that is a common way to give a key to the user of a service. */
+function tlsKeyProblems(path: string): readonly string[] {
+  const status = statusOf(path);
   if (typeof status !== "object") return status === undefined ? [] : [status];
   return (status.mode & OTHERS) === 0
     ? []
@@ -125,8 +114,8 @@ function problemsOfTlsKey(path: string): readonly string[] {
       ];
 }
 
-/** Undefined: it is not there. A text: why it cannot be looked at. */
-function look(path: string): Stats | string | undefined {
+/** Undefined: the path does not exist. A string: the problem that prevents reading its status. */
+function statusOf(path: string): Stats | string | undefined {
   const status = pathStatus(path);
   if (typeof status !== "string") return status;
   return `${path} cannot be read (${status}): run as the user of the gateway`;

@@ -1,23 +1,19 @@
-/** What one check found, a line each: what is so and, where that is not well, what to do. At least one line. */
+/** The result of one check: at least one line, which says what was found and, for a problem, what to do. */
 export interface Verdict {
   readonly ok: boolean;
   readonly lines: readonly string[];
 }
 
-/** All is well. */
 export function passed(...lines: readonly string[]): Verdict {
   return { ok: true, lines };
 }
 
-/** Something is to be done, or could not be looked at. */
+/** A problem, or something that could not be checked. */
 export function failed(...lines: readonly string[]): Verdict {
   return { ok: false, lines };
 }
 
-/** For a check that needs to know what the config says. */
-export const notLooked = "not checked, because the config cannot be read: correct it first";
-
-/** Bytes as people say them, such as `1.5 GB`. */
+/** Bytes for people, such as `1.5 GB`. */
 export function bytesText(bytes: number): string {
   const units = ["bytes", "KB", "MB", "GB", "TB"];
   const power = Math.min(Math.floor(Math.log10(Math.max(bytes, 1)) / 3), units.length - 1);

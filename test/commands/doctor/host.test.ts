@@ -5,31 +5,31 @@ const now = Date.UTC(2026, 6, 1);
 
 describe("the clock", () => {
   test.each([
-    ["before there are books", now, "none"],
-    ["in the moment of the last entry", now, now],
-    ["put back by less than a minute", now, now + 60_000],
-  ] as const)("is right %s", (_, nowMs, lastEntry) => {
+    ["before the first ledger entry", now, "none"],
+    ["at the time of the last entry", now, now],
+    ["set back by less than a minute", now, now + 60_000],
+  ] as const)("passes %s", (_, nowMs, lastEntry) => {
     expect(judgeClock(nowMs, lastEntry).ok).toBe(true);
   });
 
   test.each([
-    ["that was never set", 0, "none", "which is impossible: correct it"],
-    ["that was put back further", now, now + 60_001, "but the last ledger entry is from"],
-    ["where the books cannot be read", now, "unknown", "not compared with the ledger"],
-  ] as const)("is amiss %s", (_, nowMs, lastEntry, words) => {
+    ["if it was never set", 0, "none", "which is impossible: correct it"],
+    ["if it was set back further", now, now + 60_001, "but the last ledger entry is from"],
+    ["if the ledger cannot be read", now, "unknown", "not compared with the ledger"],
+  ] as const)("fails %s", (_, nowMs, lastEntry, words) => {
     const { ok, lines } = judgeClock(nowMs, lastEntry);
     expect(ok).toBe(false);
     expect(lines.join("\n")).toContain(words);
   });
 });
 
-test("the disk needs room for the write-ahead log beside its minimum", () => {
+test("the disk needs free space for the write-ahead log in addition to its minimum", () => {
   const disk = { database: "/srv/t.db", freeBytes: 300_000_000, walBytes: 50_000_000 };
   expect(judgeDisk(disk).ok).toBe(true);
   expect(judgeDisk({ ...disk, walBytes: disk.walBytes + 1 }).ok).toBe(false);
 });
 
-test("a log that somebody keeps from being taken over is amiss, however much room there is", () => {
+test("a write-ahead log over its maximum fails even on a disk with free space", () => {
   const disk = { database: "/data/t.db", freeBytes: 1e12, walBytes: 256 * 1024 * 1024 };
   expect(judgeDisk(disk).ok).toBe(true);
   const { ok, lines } = judgeDisk({ ...disk, walBytes: disk.walBytes + 1 });
