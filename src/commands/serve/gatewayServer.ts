@@ -6,35 +6,35 @@ import type { ReadableMetrics } from "../../telemetry/metrics.ts";
 import { CommandFailure } from "../cli/print.ts";
 import { openListener, type Listener } from "./listener.ts";
 
-/** A gateway that answers on its address. */
+/** A running gateway. */
 export interface GatewayServer {
   readonly app: App;
-  /** What it was started with; some settings of a later config count at the next start only. */
+  /** The config of the start. Some settings of a later config need a restart. */
   readonly startedWith: Config;
   readonly address: string;
-  /** Rejects when the gateway can no longer do its work, or be trusted with money. */
+  /** Rejects when the database or a listener fails for good. */
   readonly broken: Promise<never>;
-  /** Takes up the certificate of the config in force, if it listens with one. */
+  /** Uses the certificate of the config in force for new connections. Without TLS it does nothing. */
   renewCertificate(): void;
-  /** Lets open requests finish for the grace of the config, or until `cutNow`, cuts off the rest, and closes everything. */
+  /** Lets open requests finish during the grace of the config or until `cutNow`, aborts the rest, and closes everything. */
   stop(cutNow: Promise<void>): Promise<void>;
 }
 
-/** How long the last bytes of requests that were cut off may take at least. */
-const LAST_WORDS_MS = 3000;
+/** The time to send the last bytes of aborted requests. */
+const LAST_BYTES_MS = 3000;
 /**
- * How long the ends of requests may take once they were cut off. The end of an answer is patient with the store for
- * ten seconds, and its last try waits five for a lock: by then each is committed, or its client was told of a failure.
+ * The time to settle aborted requests. Settling retries the store for ten seconds, and its last try waits five for a
+ * lock. Then each request is settled, or its client has got an error.
  */
-const ENDS_WITHIN_MS = 16_000;
-const ENDS_STEP_MS = 50;
+const SETTLE_TIMEOUT_MS = 16_000;
+const SETTLE_POLL_MS = 50;
 
-/** Whoever may write to the socket may try keys: its owner and group. */
+/** The owner and the group may connect. Requests need a key. */
 const SOCKET_MODE = 0o660;
-/** Metrics ask for no key: they are their owner's alone. */
+/** Only the owner may connect. Metrics need no key. */
 const METRICS_SOCKET_MODE = 0o600;
 
-/** Opens the gateway and its listeners. Throws StoreError, and CommandFailure for an address that is taken. */
+/** Opens the gateway and its listeners. Throws StoreError, and CommandFailure for an address that cannot be used. */
 export async function startGateway(
   config: Config,
   writeLog: Edges["writeLog"],
@@ -44,16 +44,18 @@ export async function startGateway(
   const fatal = (message: string): void => {
     app.gateway.log.error("the database failed, the gateway stops", { problem: message });
     app.gateway.log.flush();
-    broken.reject(new CommandFailure(storeFailure(message)));
+    const advice = "check its disk and its files, then start the gateway again";
+    broken.reject(new CommandFailure(`the database failed: ${message}; ${advice}`));
   };
   const metrics = config.metrics && (await loadMetrics());
   const app = openApp(config, systemEdges({ writeLog, fatal }), metrics);
-  let scrapes: Listener | undefined;
+  let metricsListener: Listener | undefined;
   try {
-    scrapes = metrics && (await listenForScrapes(metrics, config.metrics));
-    if (scrapes) app.gateway.log.info("listening for metrics", { address: scrapes.address });
-    const place = { ...config.server, socketMode: SOCKET_MODE };
-    const listener = await openListener(() => createServer(app), place);
+    metricsListener = metrics && (await openMetricsListener(metrics, config.metrics));
+    if (metricsListener)
+      app.gateway.log.info("listening for metrics", { address: metricsListener.address });
+    const options = { ...config.server, socketMode: SOCKET_MODE };
+    const listener = await openListener(() => createServer(app), options);
     const { bun, sqlite } = process.versions;
     app.gateway.log.info("listening", {
       address: listener.address,
@@ -73,21 +75,21 @@ export async function startGateway(
         const graceOver = Promise.race([Bun.sleep(config.server.shutdownGraceMs), cutNow]);
         await drain(app, graceOver);
         app.abortAll();
-        // What is cut off says so, and a whole answer may still be on its way to a client that reads slowly.
-        const lastWordsOver = Bun.sleep(LAST_WORDS_MS);
-        const endsOver = Bun.sleep(ENDS_WITHIN_MS);
-        const writtenOrLate = lastWordsOver.then(() => Promise.race([untilWritten(app), endsOver]));
-        await Promise.race([app.requests.whenIdle(), writtenOrLate]);
-        await listener.close(lastWordsOver, graceOver);
-        // Whose client did not read hears of the end only now, and the books are to hear of it too.
-        await Promise.race([app.requests.whenIdle(), endsOver]);
-        await scrapes?.close(lastWordsOver);
+        // Aborted requests send an error, and a slow client may still be reading a complete answer.
+        const lastBytesOver = Bun.sleep(LAST_BYTES_MS);
+        const settleOver = Bun.sleep(SETTLE_TIMEOUT_MS);
+        const settled = lastBytesOver.then(() => Promise.race([untilSettled(app), settleOver]));
+        await Promise.race([app.requests.whenIdle(), settled]);
+        await listener.close(lastBytesOver, graceOver);
+        // A request whose client did not read ends when its connection is closed. It is settled too.
+        await Promise.race([app.requests.whenIdle(), settleOver]);
+        await metricsListener?.close(lastBytesOver);
         app.gateway.log.info("stopped");
         await app.close();
       },
     };
   } catch (error) {
-    await scrapes?.close(Promise.resolve());
+    await metricsListener?.close(Promise.resolve());
     await app.close();
     throw error;
   }
@@ -99,13 +101,13 @@ async function renewCertificate({ gateway }: App, listener: Listener): Promise<v
     gateway.log.error("certificate rejected, the old certificate stays in use", { problem });
 }
 
-/** Loaded only where they are asked for: a start without them need not wait for it. */
+/** Loaded on demand, because it delays the start. */
 async function loadMetrics(): Promise<ReadableMetrics> {
   const { createPrometheusMetrics } = await import("../../telemetry/prometheus.ts");
   return createPrometheusMetrics();
 }
 
-async function listenForScrapes(
+async function openMetricsListener(
   metrics: ReadableMetrics,
   config: Config["metrics"],
 ): Promise<Listener | undefined> {
@@ -119,22 +121,21 @@ async function listenForScrapes(
   });
 }
 
-/** The listeners stay open while requests finish: the public one tells new ones, and health checks, that it drains. */
+/** The listeners stay open, so that new requests and health checks learn that the gateway stops. */
 async function drain(app: App, graceOver: Promise<void>): Promise<void> {
   app.isDraining = true;
   app.gateway.log.info("draining");
   await Promise.race([app.requests.whenIdle(), graceOver]);
 }
 
-/** No answer waits for the books any more: whose connection were cut amid that would pay for what it never got. */
-async function untilWritten({ gateway: { openMeters }, requests }: App): Promise<void> {
-  // A stream that has begun and is not ending waits for its client.
+/**
+ * Waits until no answer waits for its settlement. A client whose connection is closed before would pay for an answer
+ * that it did not get.
+ */
+async function untilSettled({ gateway: { openMeters }, requests }: App): Promise<void> {
+  // The other open meters belong to streams that wait for their clients.
   while (openMeters.settlingCount > 0 || openMeters.count > requests.openStreams)
-    await Bun.sleep(ENDS_STEP_MS);
-  // What was committed last leaves.
-  await Bun.sleep(ENDS_STEP_MS);
-}
-
-function storeFailure(message: string): string {
-  return `the database failed: ${message}; check its disk and its files, then start the gateway again`;
+    await Bun.sleep(SETTLE_POLL_MS);
+  // Time to send the answer that was committed last.
+  await Bun.sleep(SETTLE_POLL_MS);
 }

@@ -6,69 +6,69 @@ import { CommandFailure } from "../cli/print.ts";
 import { REWRITE_UNIT } from "../service/unit.ts";
 import { errorCode, fileErrorReason } from "../../lib/systemError.ts";
 
-/** A listener of a gateway. */
 export interface Listener {
-  /** `http://127.0.0.1:8080`, or the path of its socket. */
+  /** `http://127.0.0.1:8080`, or the path of the socket. */
   readonly address: string;
   /**
-   * Where it listens with TLS: new connections get this certificate; the open ones go on. Where nobody can listen
-   * with it the old one stays, and it resolves with the reason. Throws as `openListener` where that fails as well.
+   * Uses this certificate for new connections; open ones stay. If it is unusable, the old one stays in use and the
+   * promise resolves with the reason. Rejects if listening with the old one fails too. Without TLS it does nothing.
    */
   renewCertificate(tls: TlsConfig | undefined): Promise<string | undefined>;
-  /**
-   * Refuses new connections, and lets open ones end: until `idleCut` resolves, and until `cut` where an answer is
-   * still on its way. Then it cuts off the rest.
-   */
+  /** Refuses new connections. Closes idle ones after `idleCut`, and those with a request in flight after `cut`. */
   close(idleCut: Promise<unknown>, cut?: Promise<unknown>): Promise<void>;
 }
 
-/** Where a listener listens, and how. */
-export interface Place {
+export interface ListenerOptions {
   readonly listen: Listen;
   readonly tls: TlsConfig | undefined;
-  /** Who may connect to a unix socket. */
+  /** The file mode of a unix socket. */
   readonly socketMode: number;
-  /** Named in the failure where it is not the gateway's own service. */
+  /** For the error message, if it is not the public listener. */
   readonly purpose?: string;
 }
 
-/** What answers there: the HTTP surface, made anew for each time that it listens. */
+/** The HTTP server. Each call of listen needs a new one. */
 export interface HttpSurface {
   listen(options: object): unknown;
   readonly server: Server<unknown> | null;
 }
 
-/** The texts of a certificate's files. */
 type Certificate = Pick<TlsConfig, "cert" | "key">;
 
-/** Throws CommandFailure for an address that is taken or may not be used. */
-export async function openListener(make: () => HttpSurface, place: Place): Promise<Listener> {
-  let certificate = certificateOf(place.tls);
-  const servers = [await listen(make(), place, certificate)];
+/** Rejects with CommandFailure for an address that is in use or cannot be used. */
+export async function openListener(
+  make: () => HttpSurface,
+  options: ListenerOptions,
+): Promise<Listener> {
+  let certificate = certificateOf(options.tls);
+  const servers = [await listen(make(), options, certificate)];
   const port = servers[0]?.port ?? 0;
-  const { listen: where } = place;
-  const samePlace = { ...place, listen: where.kind === "tcp" ? { ...where, port } : where };
+  const { listen: address } = options;
+  const sameAddress = {
+    ...options,
+    listen: address.kind === "tcp" ? { ...address, port } : address,
+  };
   const renew = async (tls: TlsConfig | undefined): Promise<string | undefined> => {
     const next = certificateOf(tls);
     if (!certificate || !next || Bun.deepEquals(certificate, next)) return undefined;
-    // Made before the old one stops: for as long as that takes nobody would listen.
+    // Created before the old server stops, to keep the time without a listener short.
     const surface = make();
-    // Bun 1.4.5 keeps the old certificate through server.reload: only a new listener has the new one.
+    // In Bun 1.4.5 server.reload keeps the old certificate, so a new server is needed.
     void servers.at(-1)?.stop(false);
     try {
-      servers.push(await listen(surface, samePlace, next));
+      servers.push(await listen(surface, sameAddress, next));
       certificate = next;
       return undefined;
     } catch (error) {
-      servers.push(await listen(make(), samePlace, certificate));
+      servers.push(await listen(make(), sameAddress, certificate));
       return error instanceof Error ? error.message : String(error);
     }
   };
   let renewal: Promise<unknown> = Promise.resolve();
   return {
-    address: addressOf(place, port),
+    address: addressText(options, port),
     renewCertificate(tls) {
-      // One behind the other: two at once would both want the same place.
+      // One after the other, because both need the same address.
       const renewed = renewal.then(() => renew(tls));
       renewal = renewed.catch(() => undefined);
       return renewed;
@@ -90,49 +90,48 @@ function certificateOf(tls: TlsConfig | undefined): Certificate | undefined {
 
 async function listen(
   surface: HttpSurface,
-  { listen: where, socketMode, purpose }: Place,
+  { listen: address, socketMode, purpose }: ListenerOptions,
   certificate: Certificate | undefined,
 ): Promise<Server<unknown>> {
-  const place =
-    where.kind === "tcp" ? { hostname: where.host, port: where.port } : { unix: where.path };
-  if (where.kind === "unix") await removeStaleSocket(where.path);
+  const target =
+    address.kind === "tcp"
+      ? { hostname: address.host, port: address.port }
+      : { unix: address.path };
+  if (address.kind === "unix") await removeStaleSocket(address.path);
   try {
-    surface.listen({ ...place, ...(certificate && { tls: certificate }) });
+    surface.listen({ ...target, ...(certificate && { tls: certificate }) });
   } catch (cause) {
-    const what = purpose === undefined ? "listen" : `listen for ${purpose}`;
-    const reason = (await leadsNowhere(where))
+    const action = purpose === undefined ? "listen" : `listen for ${purpose}`;
+    const name = address.kind === "unix" ? address.path : `${address.host}:${address.port}`;
+    const reason = (await isUnresolvable(address))
       ? "this name has no address: use an address of this machine, such as 127.0.0.1"
-      : reasonOf(cause, where);
-    throw new CommandFailure(`cannot ${what} on ${shownListen(where)}: ${reason}`, { cause });
+      : listenErrorReason(cause, address);
+    throw new CommandFailure(`cannot ${action} on ${name}: ${reason}`, { cause });
   }
   if (!surface.server) throw new Error("the server did not start");
-  if (where.kind === "unix") chmodSync(where.path, socketMode);
+  if (address.kind === "unix") chmodSync(address.path, socketMode);
   return surface.server;
 }
 
-function addressOf({ listen, tls }: Place, port: number): string {
+function addressText({ listen, tls }: ListenerOptions, port: number): string {
   if (listen.kind === "unix") return listen.path;
   const host = listen.host.includes(":") ? `[${listen.host}]` : listen.host;
   return `${tls ? "https" : "http"}://${host}:${port}`;
 }
 
-function shownListen(listen: Listen): string {
-  return listen.kind === "unix" ? listen.path : `${listen.host}:${listen.port}`;
-}
-
-/** Asked for, since Bun 1.4.5 gives such a name the code of whatever failed last. */
-function leadsNowhere(where: Listen): Promise<boolean> {
-  if (where.kind === "unix") return Promise.resolve(false);
-  return lookup(where.host).then(
+/** For a name without an address Bun 1.4.5 reports the code of an earlier error. */
+function isUnresolvable(address: Listen): Promise<boolean> {
+  if (address.kind === "unix") return Promise.resolve(false);
+  return lookup(address.host).then(
     () => false,
     () => true,
   );
 }
 
-function reasonOf(error: unknown, where: Listen): string {
+function listenErrorReason(error: unknown, address: Listen): string {
   switch (errorCode(error) ?? "") {
     case "EADDRINUSE":
-      return isNoSocket(where)
+      return isOtherFile(address)
         ? "the existing file is not a socket: use another path"
         : "the address is in use: stop the other program, or use another address";
     case "EADDRNOTAVAIL":
@@ -142,7 +141,7 @@ function reasonOf(error: unknown, where: Listen): string {
       return `the folder of the socket does not exist: create it, or ${REWRITE_UNIT}`;
     case "EACCES":
     case "EROFS":
-      return where.kind === "tcp"
+      return address.kind === "tcp"
         ? `permission denied: use a port from 1024 up, or ${REWRITE_UNIT}`
         : `permission denied: use a folder that this user owns, or ${REWRITE_UNIT}`;
     default:
@@ -150,22 +149,19 @@ function reasonOf(error: unknown, where: Listen): string {
   }
 }
 
-function isNoSocket(where: Listen): boolean {
-  if (where.kind === "tcp") return false;
-  return lstatSync(where.path, { throwIfNoEntry: false })?.isSocket() === false;
+function isOtherFile(address: Listen): boolean {
+  if (address.kind === "tcp") return false;
+  return lstatSync(address.path, { throwIfNoEntry: false })?.isSocket() === false;
 }
 
-/**
- * Removes a unix socket that a crash left behind. One that somebody answers on stays, and so does a file
- * that is no socket, which a mistaken path may name: listening there then fails.
- */
+/** Removes a unix socket that remains after a crash. A socket in use stays, and so does a file that is not a socket. */
 async function removeStaleSocket(path: string): Promise<void> {
   try {
     if (lstatSync(path, { throwIfNoEntry: false })?.isSocket() !== true) return;
     const probe = await Bun.connect({ unix: path, socket: { data() {} } });
     probe.end();
   } catch (error) {
-    // Any other failure, such as a socket that is another user's, does not say that nobody listens: listening tells.
+    // Another error, such as missing permission, does not prove that the socket is unused.
     if (errorCode(error) === "ECONNREFUSED") rmSync(path);
   }
 }

@@ -1,31 +1,30 @@
 import { errorCode } from "../../lib/systemError.ts";
 import { printWarning } from "../cli/print.ts";
 
-/** Writes the log of a server to the standard output. */
+/** Writes the log to standard output. */
 export interface LogWriter {
-  /** Takes whole lines. Never waits for whoever reads them, and never throws. */
+  /** Takes whole lines. Never blocks and never throws. */
   readonly write: (lines: string) => void;
-  /** Resolves when all that was taken is written, or will not be soon. */
+  /** Resolves when all lines are written, or after a time limit. */
   drain(): Promise<void>;
 }
 
-/** What may wait for a reader that does not read, some 20,000 lines: beyond it lines are lost, before memory is. */
-const WAITING_BYTES_MAX = 8 * 1024 * 1024;
-/** How long the end of a gateway waits for the reader of its log. */
-const DRAIN_WAIT_MS = 1000;
-const DRAIN_PAUSE_MS = 10;
+/** Some 20,000 lines that the reader of the log has not read yet. More lines are dropped. */
+const PENDING_BYTES_MAX = 8 * 1024 * 1024;
+const DRAIN_TIMEOUT_MS = 1000;
+const DRAIN_POLL_MS = 10;
 
 /**
- * The log outlives its reader: where that went away, its disk is full, or it reads no more, lines are lost. One line on
- * the error output says so, the first time for each. Of bytes that wait the stream itself tells nothing (Bun 1.4.5:
- * its `writableLength` stays 0).
+ * Log lines are lost if the reader of the log ends, stops reading, or has a full disk; the gateway keeps running. The
+ * first loss of each kind is reported on standard error. In Bun 1.4.5 `process.stdout.writableLength` stays 0, so
+ * pending bytes are counted here.
  */
 export function openLogWriter(): LogWriter {
-  let waitingBytes = 0;
+  let pendingBytes = 0;
   let isLosing = false;
   let isLineCut = false;
   process.stdout.once("error", (error) => {
-    // Without anybody who hears of them, each would be thrown.
+    // Without a handler, the next error would be thrown.
     process.stdout.on("error", () => undefined);
     printWarning(
       `the log cannot be written (${errorCode(error)}): log lines are lost, the gateway goes on`,
@@ -33,26 +32,26 @@ export function openLogWriter(): LogWriter {
   });
   return {
     write(lines) {
-      if (waitingBytes > WAITING_BYTES_MAX) {
+      if (pendingBytes > PENDING_BYTES_MAX) {
         if (!isLosing) printWarning(NOT_READ);
         isLosing = true;
         return;
       }
-      // A disk that was full took a part of a line, which would swallow the one that comes behind it.
+      // A failed write may leave a part of a line in the log. The next line must not be appended to it.
       const text = isLineCut ? `\n${lines}` : lines;
       const bytes = Buffer.byteLength(text);
       isLineCut = false;
-      waitingBytes += bytes;
+      pendingBytes += bytes;
       process.stdout.write(text, (error) => {
-        waitingBytes -= bytes;
+        pendingBytes -= bytes;
         isLineCut ||= error !== null && error !== undefined;
       });
     },
     async drain() {
-      const deadlineMs = performance.now() + DRAIN_WAIT_MS;
-      const isWaiting = (): boolean => waitingBytes > 0;
-      while (isWaiting() && performance.now() < deadlineMs) await Bun.sleep(DRAIN_PAUSE_MS);
-      if (isWaiting()) printWarning("nothing reads the log: its last lines are lost");
+      const deadlineMs = performance.now() + DRAIN_TIMEOUT_MS;
+      const isPending = (): boolean => pendingBytes > 0;
+      while (isPending() && performance.now() < deadlineMs) await Bun.sleep(DRAIN_POLL_MS);
+      if (isPending()) printWarning("nothing reads the log: its last lines are lost");
     },
   };
 }

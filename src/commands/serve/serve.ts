@@ -13,7 +13,7 @@ import { globalOptions, listenForStop, type StopSignals } from "../cli/session.t
 import type { Config } from "../../config/schema.ts";
 import { REWRITE_UNIT } from "../service/unit.ts";
 
-/** A start may wait for its models; a gateway at work that loses all of them met a file that is half written. */
+/** `serve` may start without models. On reload, no models usually means that the file is being written. */
 const NO_MODELS = "has no [[models]]: put them back, or stop the gateway to serve nothing";
 
 /** Registers `tollgate serve`. */
@@ -24,7 +24,7 @@ export function addServe(program: Command): void {
     .action(async (_: unknown, command: Command) => {
       const signals = listenForStop();
       const log = openLogWriter();
-      // Behind this turn: a start that waits for its store holds the thread, and SIGHUP would kill it there.
+      // Starts in a later turn, after the SIGHUP handler is set: the start can block the thread while it waits for the store.
       const starting = Promise.resolve().then(() => start(command, log.write));
       process.on("SIGHUP", () => void reloadStarted(starting));
       try {
@@ -40,7 +40,7 @@ export function addServe(program: Command): void {
 interface Started {
   readonly gateway: GatewayServer;
   readonly warnings: readonly string[];
-  /** As it was at the start, which is what a reload reads too. */
+  /** The environment of the start. A reload uses it too. */
   readonly environment: Environment;
 }
 
@@ -53,21 +53,20 @@ async function start(command: Command, writeLog: LogWriter["write"]): Promise<St
   return { gateway: await startGateway(config, writeLog), warnings, environment };
 }
 
-/** Runs until a signal asks for the end, or the gateway breaks. The second signal ends the grace. */
+/** Runs until a signal or until the gateway breaks. A second signal ends the grace. */
 export async function untilStopped(gateway: GatewayServer, signals: StopSignals): Promise<void> {
   await Promise.race([signals.first, gateway.broken]);
   await Promise.race([gateway.stop(signals.second), gateway.broken]);
 }
 
 async function reloadStarted(starting: Promise<Started>): Promise<void> {
-  // A start that failed says so itself, and leaves nothing to reload.
   const started = await starting.catch(() => undefined);
   if (!started) return;
   const { gateway, environment } = started;
   reload(gateway, gateway.startedWith.file, environment);
 }
 
-/** Puts the file's providers, models, prices, limits and certificate in force; a bad file changes nothing. Never throws. */
+/** Applies the providers, models, prices, limits and certificate of the file. An invalid file changes nothing. Never throws. */
 export function reload(gateway: GatewayServer, file: string, environment?: Environment): void {
   const { app } = gateway;
   try {
@@ -82,7 +81,7 @@ export function reload(gateway: GatewayServer, file: string, environment?: Envir
       app.gateway.log.warn("config warning", { problem });
   } catch (error) {
     app.gateway.metrics.reloaded(false);
-    // Whatever it is, nobody else would catch it here, and a gateway at work must not end for it.
+    // Catches every error: a failed reload must not end the gateway.
     const reasons =
       error instanceof ConfigError
         ? error.problems.map((problem) => ({ problem }))
@@ -92,7 +91,7 @@ export function reload(gateway: GatewayServer, file: string, environment?: Envir
   }
 }
 
-/** What a reload leaves as it is: listeners, the store and the log are opened at the start. */
+/** Settings that need a restart: listeners, the store and the log are opened at the start. */
 const fixedSettings: Readonly<Record<string, (config: Config) => unknown>> = {
   "server.listen": ({ server }) => server.listen,
   "server.tls_cert": ({ server }) => server.tls === undefined,
@@ -104,7 +103,7 @@ const fixedSettings: Readonly<Record<string, (config: Config) => unknown>> = {
   "metrics.listen": ({ metrics }) => metrics?.listen,
 };
 
-/** What the unit of a service was made from: what they allow or forbid stands in it. */
+/** Settings that the systemd unit contains. */
 const unitSettings: ReadonlySet<string> = new Set([
   "server.listen",
   "server.shutdown_grace",
@@ -112,7 +111,7 @@ const unitSettings: ReadonlySet<string> = new Set([
   "metrics.listen",
 ]);
 
-/** The settings of `next` that count only after a restart, each with what to do, one line each. */
+/** One line for each changed setting that needs a restart, with what to do. */
 export function neededRestarts(startedWith: Config, next: Config): readonly string[] {
   return Object.entries(fixedSettings)
     .filter(([, value]) => !Bun.deepEquals(value(startedWith), value(next)))
