@@ -1,10 +1,10 @@
 import type { Span } from "../../lib/span.ts";
 
-/** Longest line that announces a chunk, extensions included. */
+/** The longest line before a chunk, with extensions. */
 const CHUNK_LINE_BYTES_MAX = 4096;
-/** Most bytes of trailers. They are read to find the end, and dropped. */
+/** Trailers are read to find the end of the body, and dropped. */
 const TRAILER_BYTES_MAX = 16_384;
-/** More digits than this would leave the integers that a number can hold. */
+/** More hexadecimal digits could exceed the safe integers. */
 const SIZE_DIGITS_MAX = 13;
 
 const TAB = 0x09;
@@ -44,10 +44,9 @@ export class ChunkedBody {
   }
 
   /**
-   * Decodes from `start` and stops at the end of the body or where the coding is broken.
-   * The payloads of all chunks in `bytes` are moved together, in place, so that one network read is one
-   * piece of the body and none is copied elsewhere.
-   * Says where the payload is, and the position of the first byte that was not consumed.
+   * Decodes from `start` to the end of the body or to broken coding. Moves the payloads of all chunks in `bytes`
+   * together, in place: one network read is one piece of the body, without a copy. Returns the payload, and the
+   * position of the first byte that was not consumed.
    */
   push(bytes: Buffer, start: number): { payload: Span; position: number } {
     let position = start;
@@ -135,7 +134,7 @@ export class ChunkedBody {
     }
   }
 
-  /** Text that is skipped up to its CR. A bare LF is refused: other parsers take it for the line's end. */
+  /** Skips text up to its CR. Refuses a bare LF, which other parsers take for the end of the line. */
   #stepText(byte: number, more: State, afterCR: State, bytesMax: number): void {
     this.#lineBytes += 1;
     if (byte === CR) {
@@ -148,7 +147,7 @@ export class ChunkedBody {
   }
 }
 
-/** The value of a hexadecimal digit, -1 for any other byte. */
+/** -1 for a byte that is no hexadecimal digit. */
 function hexDigit(byte: number): number {
   if (byte >= 0x30 && byte <= 0x39) return byte - 0x30;
   const lower = byte | 0x20;

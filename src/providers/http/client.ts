@@ -7,58 +7,57 @@ import { Exchange, type HttpExchange } from "./exchange.ts";
 export { ConnectionError } from "./connectionError.ts";
 export type { HttpExchange, HttpResponse } from "./exchange.ts";
 
-/** Where a client leads, and by which way. */
+/** The target of a client and the way to it. */
 export interface HttpClientOptions extends TargetOptions {
   /** `http(s)://host[:port][/path][?query]`, already validated. */
   readonly baseUrl: string;
-  /** Sent with each request, before its own. What is refused there is refused here, when a request is sent. */
+  /** Sent with each request before its own headers. An invalid header makes each `send` fail. */
   readonly headers?: HttpHeaders;
-  /** Told each time that bytes came which nobody asked for, and for how long no connection is kept after them. */
+  /** Called when bytes came without a request, with the time in which no connection is kept. */
   readonly onUnsolicitedData?: ((distrustMs: number) => void) | undefined;
-  /** Counts its exchanges, besides those of the client in whose place it comes; without it, a count of its own. */
+  /** The count of the client that this one replaces; without it the count starts at 0. */
   readonly open?: OpenRequests | undefined;
 }
 
-/** A count that a client hands on to the one that a reload puts in its place, so that a limit holds for both. */
+/** A count that a client passes to its replacement after a reload, so that one limit holds for both. */
 export interface OpenRequests {
   count: number;
 }
 
 type HttpHeaders = Readonly<Record<string, string>>;
 
-/** A request; the method is always POST. */
+/** The method is always POST. */
 export interface HttpRequest {
-  /** Starts with "/" and is appended to the path of the base URL; it may bear a query. */
+  /** Starts with "/" and is appended to the path of the base URL. It may have a query. */
   readonly path: string;
-  /** Host, Content-Length, Transfer-Encoding and Connection are the client's own and refused here. */
+  /** Host, Content-Length, Transfer-Encoding and Connection are refused: the client sets them. */
   readonly headers: HttpHeaders;
   /** Text, which is sent as UTF-8, or bytes in pieces. */
   readonly body: string | readonly Uint8Array[];
 }
 
 /**
- * The HTTP/1.1 client of one provider: keep-alive, no limit on exchanges at once, no redirects, no
- * decompression, no proxies of the environment, TLS always verified.
+ * The HTTP/1.1 client of one provider: keep-alive, no limit on concurrent exchanges, no redirects, no decompression,
+ * no proxy from the environment, TLS always verified.
  */
 export interface HttpClient {
   /**
-   * Never throws: what is wrong with the request rejects `response` with the code "request". `onEnd` is
-   * called once when the exchange has ended, failed or was aborted; what has arrived can still be read.
+   * Never throws. An invalid request rejects `response` with the code "request". `onEnd` is called once, when the
+   * exchange ended, failed or was aborted; data that has arrived can still be read.
    */
   send(request: HttpRequest, onEnd?: () => void): HttpExchange;
-  /** Exchanges under way, sent, and neither ended, failed nor aborted; those that `open` had already included. */
+  /** Exchanges in progress, including those that `options.open` had counted. */
   readonly open: Readonly<OpenRequests>;
   /**
-   * Keeps no connection for another exchange any more: the idle ones are closed, those in use as their
-   * exchanges end. `send` goes on to work, so that a reload of the config drops nothing: a request that
-   * began before it may still come to this client when another provider fails.
+   * Closes idle connections now, and used ones when their exchanges end. `send` still works: a request that began
+   * before a reload may come to this client on failover.
    */
   close(): void;
 }
 
-/** Above this a body is turned into bytes before it is written, for it may have to be sent in parts. */
+/** A longer body is encoded before it is written, because it may be sent in parts. */
 const TEXT_CHARS_MAX = 65_536;
-/** Neighbouring pieces up to this are sent as one. */
+/** Adjacent pieces up to this size are sent as one. */
 const JOINED_BYTES_MAX = 16_384;
 
 const PATH = /^\/[\x21-\x7e]*$/;
@@ -66,7 +65,7 @@ const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const HEADER_VALUE = /^[\t\x20-\x7e]*$/;
 const OWN_HEADERS = /^(?:host|content-length|transfer-encoding|connection|proxy-authorization)$/i;
 
-/** Makes the client of one provider. It dials nothing until the first request. */
+/** Opens no connection before the first request. */
 export function createHttpClient(options: HttpClientOptions): HttpClient {
   return new PooledClient(options);
 }
@@ -136,7 +135,7 @@ function textOf(headers: HttpHeaders = {}): string {
   return text;
 }
 
-/** Each piece is a write, and so a packet of its own: small ones go with their neighbours. */
+/** Each piece is a write and so a packet. Joins small pieces with their neighbours. */
 function joinSmallPieces(pieces: readonly Uint8Array[]): Uint8Array[] {
   const joined: Uint8Array[] = [];
   let small: Uint8Array[] = [];
@@ -156,7 +155,7 @@ function joinSmallPieces(pieces: readonly Uint8Array[]): Uint8Array[] {
   return joined;
 }
 
-/** What must not be written to a socket, because it would be read as more than was meant. */
+/** Characters that could inject a header or a second request. */
 function problemOf({ path, headers }: HttpRequest): string | undefined {
   if (!PATH.test(path)) return "the path of the request has a forbidden character";
   return problemOfHeaders(headers);
@@ -181,9 +180,9 @@ function refusedExchange(problem: string): HttpExchange {
 }
 
 /**
- * Makes the connection over which a request would be sent, TLS with its certificate included, and closes it
- * again; nothing is asked over it. Behind a proxy an `http:` target itself is not reached: no more than the
- * proxy can be asked without a request. Rejects with ConnectionError, at the latest after `connectTimeoutMs`.
+ * Opens the connection that a request would use, with TLS and its certificate, and closes it without a request. A
+ * proxy for an `http:` target can only be reached itself. Rejects with ConnectionError after `connectTimeoutMs` at
+ * the latest.
  */
 export function checkReachable(options: HttpClientOptions): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();

@@ -3,42 +3,40 @@ import { ConnectionError, connectError } from "./connectionError.ts";
 import { connectRequest, tlsOptions, type ConnectionTarget } from "./connectionTarget.ts";
 import { ResponseDecoder } from "./responseDecoder.ts";
 
-/** Whoever has the connection at the moment: an exchange, or the pool while it is idle. */
+/** The user of a connection: an exchange, or the pool while the connection is idle. */
 export interface ConnectionOwner {
   /** The connection is ready for a request. */
   opened(connection: Connection): void;
-  /** One network read. The bytes are the owner's to keep and to change. */
+  /** One network read. The owner may keep and change the bytes. */
   received(connection: Connection, bytes: Buffer): void;
-  /** The connection is gone, by itself. No failure: the other side closed it in good order. */
+  /** The connection closed by itself. Without a failure the other side closed it in order. */
   closed(connection: Connection, failure: ConnectionError | undefined): void;
 }
 
-/** What is written at once: text, which is sent as UTF-8, or bytes in pieces. */
+/** Text, which is sent as UTF-8, or bytes in pieces. */
 export type Message = string | readonly Uint8Array[];
 
-type Stage = "dialling" | "asking the proxy" | "handshake" | "open" | "closed";
+type Stage = "connecting" | "proxy request" | "handshake" | "open" | "closed";
 
 /**
- * A dial's time is counted in so many steps. A standstill of the whole process, be it long, is one of them; in the
- * others what came meanwhile is read, and the round trips that a dial still needs are made.
+ * The connect timeout counts this many timer steps. If the whole process stands still, that is only one step; in the
+ * other steps arrived data is read and the remaining round trips happen.
  */
-const DIAL_STEPS = 10;
+const CONNECT_STEPS = 10;
 
-/**
- * One TCP or TLS connection, dialled on construction. After `destroy` and `close` the owner hears nothing more.
- */
+/** One TCP or TLS connection, opened by its constructor. The owner gets no calls after `destroy` or `close`. */
 export class Connection {
   owner: ConnectionOwner;
-  /** It has carried a whole exchange already. */
+  /** It has carried a complete exchange. */
   isReused = false;
-  /** When it became idle, on the monotonic clock. */
+  /** On the monotonic clock. */
   idleSinceMs = 0;
   readonly #target: ConnectionTarget;
-  #stage: Stage = "dialling";
+  #stage: Stage = "connecting";
   #socket: Socket<Connection> | undefined;
-  #dialTimer: ReturnType<typeof setTimeout> | undefined;
+  #connectTimer: ReturnType<typeof setTimeout> | undefined;
   #proxyDecoder: ResponseDecoder | undefined;
-  /** Behind what the system has taken so far. */
+  /** What the system did not take yet. */
   #unsent: Uint8Array[] = [];
   #isClosedInOrder = false;
   #isPaused = false;
@@ -46,24 +44,24 @@ export class Connection {
   constructor(target: ConnectionTarget, owner: ConnectionOwner) {
     this.#target = target;
     this.owner = owner;
-    this.#countDown(DIAL_STEPS);
-    this.#dial();
+    this.#startConnectTimer(CONNECT_STEPS);
+    this.#connect();
   }
 
   get isOpen(): boolean {
     return this.#stage === "open";
   }
 
-  /** Part of what was written has not been taken by the system yet. */
+  /** The system has not taken all written bytes yet. */
   get isSending(): boolean {
     return this.#unsent.length > 0;
   }
 
-  /** Sends everything, at the pace of the other side. Once at a time. */
+  /** Sends everything at the speed of the other side. One write at a time. */
   write(message: Message): void {
     if (typeof message !== "string") {
       this.#unsent = [...message];
-      this.#sendOn();
+      this.#sendUnsent();
       return;
     }
     const writtenBytes = this.#socket?.write(message) ?? -1;
@@ -73,7 +71,7 @@ export class Connection {
     }
   }
 
-  #sendOn(): void {
+  #sendUnsent(): void {
     for (let piece = this.#unsent[0]; piece !== undefined; piece = this.#unsent[0]) {
       const writtenBytes = Math.max(this.#socket?.write(piece) ?? -1, 0);
       if (writtenBytes < piece.length) {
@@ -84,7 +82,7 @@ export class Connection {
     }
   }
 
-  /** Stops reading, so that the other side has to wait once the system's buffers are full. */
+  /** Stops reading. The sender waits once the system's buffers are full. */
   pause(): void {
     if (!this.#isPaused) {
       this.#isPaused = true;
@@ -99,25 +97,25 @@ export class Connection {
     }
   }
 
-  /** Closes at once, at any stage; what was not sent is lost. */
+  /** Closes at once at any stage. Unsent data is lost. */
   destroy(): void {
-    if (this.#leave()) this.#socket?.terminate();
+    if (this.#markClosed()) this.#socket?.terminate();
   }
 
-  /** Closes in good order. For connections on which nothing is under way. */
+  /** Closes in order. Only for connections without an exchange. */
   close(): void {
-    if (this.#leave()) {
+    if (this.#markClosed()) {
       // Not `end`: over TLS it waits for the other side, which may never answer.
       this.#socket?.close();
     }
   }
 
   /** False if it was closed before. */
-  #leave(): boolean {
+  #markClosed(): boolean {
     const wasOpen = this.#stage !== "closed";
     this.#stage = "closed";
     this.#unsent = [];
-    clearTimeout(this.#dialTimer);
+    clearTimeout(this.#connectTimer);
     return wasOpen;
   }
 
@@ -128,19 +126,19 @@ export class Connection {
     }
   }
 
-  #countDown(stepsLeft: number): void {
-    this.#dialTimer = setTimeout(() => {
-      if (stepsLeft > 1) this.#countDown(stepsLeft - 1);
+  #startConnectTimer(stepsLeft: number): void {
+    this.#connectTimer = setTimeout(() => {
+      if (stepsLeft > 1) this.#startConnectTimer(stepsLeft - 1);
       else this.#fail(new ConnectionError("timeout", "the connection was not ready in time"));
-    }, this.#target.timeoutMs / DIAL_STEPS);
+    }, this.#target.timeoutMs / CONNECT_STEPS);
   }
 
-  #dial(): void {
+  #connect(): void {
     const { proxy, isSecure } = this.#target;
     const { host, port } = proxy ?? this.#target;
     const direct = isSecure && proxy === undefined ? { tls: tlsOptions(this.#target) } : {};
     const options = { hostname: host, port, data: this, socket: SOCKET_HANDLERS, ...direct };
-    // An unusable certificate authority is thrown, all else rejects.
+    // An invalid certificate authority throws; other errors reject.
     Promise.try(() => Bun.connect<Connection>(options)).catch((error: unknown) => {
       this.#fail(connectError(error));
     });
@@ -148,25 +146,25 @@ export class Connection {
 
   #ready(): void {
     this.#stage = "open";
-    clearTimeout(this.#dialTimer);
+    clearTimeout(this.#connectTimer);
     this.owner.opened(this);
   }
 
-  /** A socket came about. With TLS this is before the handshake. */
+  /** With TLS this is before the handshake. */
   onOpen(socket: Socket<Connection>): void {
     if (this.#stage === "closed") {
-      // A dial cannot be called off in Bun 1.4.5; what came of one that was given up is closed here.
+      // Bun 1.4.5 cannot cancel a connect, so a late socket is closed here.
       socket.terminate();
       return;
     }
-    if (this.#stage !== "dialling") return;
+    if (this.#stage !== "connecting") return;
     this.#socket = socket;
     if (!this.#target.isSecure) {
       this.#ready();
     } else if (this.#target.proxy === undefined) {
       this.#stage = "handshake";
     } else {
-      this.#stage = "asking the proxy";
+      this.#stage = "proxy request";
       this.#proxyDecoder = new ResponseDecoder({ isBodyless: true });
       this.write(connectRequest(this.#target));
     }
@@ -183,11 +181,11 @@ export class Connection {
   }
 
   onData(socket: Socket<Connection>, bytes: Buffer): void {
-    // The socket below a tunnelled TLS connection goes on reporting its encrypted bytes.
+    // The socket below a tunnelled TLS connection also reports its encrypted bytes.
     if (socket !== this.#socket) return;
     if (this.#stage === "open") {
       this.owner.received(this, bytes);
-    } else if (this.#stage === "asking the proxy" && this.#proxyDecoder !== undefined) {
+    } else if (this.#stage === "proxy request" && this.#proxyDecoder !== undefined) {
       this.#readProxyAnswer(socket, this.#proxyDecoder, bytes);
     }
   }
@@ -208,7 +206,7 @@ export class Connection {
   }
 
   onDrain(socket: Socket<Connection>): void {
-    if (socket === this.#socket) this.#sendOn();
+    if (socket === this.#socket) this.#sendUnsent();
   }
 
   onEnd(socket: Socket<Connection>): void {
@@ -219,7 +217,7 @@ export class Connection {
     if (socket !== this.#socket) return;
     if (this.#stage === "handshake") {
       this.#fail(new ConnectionError("tls", "the TLS handshake failed", { cause: error }));
-    } else if (this.#stage === "asking the proxy") {
+    } else if (this.#stage === "proxy request") {
       this.#fail(new ConnectionError("proxy", "the proxy closed the connection", { cause: error }));
     } else if (this.#isClosedInOrder && error === undefined) {
       this.#fail(undefined);
@@ -229,7 +227,7 @@ export class Connection {
   }
 }
 
-/** Shared by all sockets; the connection travels as the socket's data. */
+/** One object for all sockets. The connection is the socket's data. */
 const SOCKET_HANDLERS: SocketHandler<Connection> = {
   open: (socket) => socket.data.onOpen(socket),
   handshake: (socket, hasSucceeded, problem) =>

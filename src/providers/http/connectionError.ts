@@ -1,14 +1,14 @@
 import { errorCode } from "../../lib/systemError.ts";
 
 /**
- * Why an exchange with a provider failed below HTTP's own statuses.
- * - `refused`, `dns`, `unreachable`: no connection came about
- * - `tls`: no connection whose certificate could be verified
- * - `proxy`: the proxy would not open the way
- * - `timeout`: dialling took longer than allowed
+ * Why an exchange failed below the HTTP status.
+ * - `refused`, `dns`, `unreachable`: no connection
+ * - `tls`: the handshake failed, or the certificate is not valid
+ * - `proxy`: the proxy did not open a tunnel
+ * - `timeout`: connecting took too long
  * - `closed`: the connection ended before the answer did
- * - `protocol`: what came back is not the one, unambiguous HTTP/1.1 response that was asked for
- * - `request`: the request cannot be sent as it stands; nothing was dialled
+ * - `protocol`: the response is not valid, unambiguous HTTP/1.1
+ * - `request`: the request is invalid; nothing was sent
  */
 export type ConnectionErrorCode =
   | "refused"
@@ -21,7 +21,7 @@ export type ConnectionErrorCode =
   | "protocol"
   | "request";
 
-/** The one error of the HTTP client. Its message never carries a header, a body or a credential. */
+/** The only error of the HTTP client. Its message never has a header, a body or a credential. */
 export class ConnectionError extends Error {
   override readonly name = "ConnectionError";
   readonly code: ConnectionErrorCode;
@@ -32,7 +32,7 @@ export class ConnectionError extends Error {
   }
 }
 
-/** Translates what the system said about a failed dial; the original error becomes the cause. */
+/** Converts the system's error of a failed connect. The original error is the cause. */
 export function connectError(error: unknown): ConnectionError {
   const systemCode = errorCode(error) ?? "";
   const options = { cause: error };

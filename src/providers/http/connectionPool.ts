@@ -2,39 +2,39 @@ import { Connection, type ConnectionOwner } from "./connection.ts";
 import type { ConnectionTarget } from "./connectionTarget.ts";
 
 /**
- * How long a connection is kept for the next request. Below the idle time of the usual servers in front
- * of providers (AWS load balancers 60 s, nginx 75 s, Cloudflare 400 s), so that they rarely close one
- * under a request; the few that close after 5 s (Node, uvicorn) are covered by the retry of an exchange.
+ * Below the idle timeout of common servers (AWS load balancers 60 s, nginx 75 s, Cloudflare 400 s), so that they
+ * rarely close a connection under a request. The retry of an exchange covers servers that close after 5 s (Node,
+ * uvicorn).
  */
 const IDLE_MS_MAX = 30_000;
 
-/** Idle connections kept for one provider. */
+/** Per provider. */
 const IDLE_CONNECTIONS_MAX = 512;
 
 /**
- * How long no connection is kept after a byte that nobody asked for: what sends one answer too many may next send it
- * as the answer to somebody else's question. Each further time it is twice as long, up to the maximum.
+ * How long no connection is kept after unsolicited bytes: a server that sends one answer too many may send the next
+ * one to another caller's request. Doubles each time up to the maximum.
  */
 const DISTRUST_MS = 5 * 60_000;
 const DISTRUST_MS_MAX = 60 * 60_000;
 
-/** The keep-alive connections to one target. There is no limit on those in use. */
+/** The keep-alive connections to one target. Connections in use have no limit. */
 export class ConnectionPool implements ConnectionOwner {
   readonly #target: ConnectionTarget;
   readonly #onUnsolicitedData: (distrustMs: number) => void;
   readonly #idleMsMax: number;
-  /** The longest idle first; the last is taken first, so that surplus ones grow old and go. */
+  /** Ordered by idle time, longest first. The last one is taken first, so unused ones expire. */
   readonly #idle: Connection[] = [];
   #sweepTimer: ReturnType<typeof setTimeout> | undefined;
   /** Leased in this turn of the event loop. */
   #leased: Connection[] = [];
-  /** Leased in the one before: they are ready in the next. */
+  /** Leased in the turn before. They are ready in the next turn. */
   #leasedBefore: Connection[] = [];
   #isClosed = false;
   #distrustMs = DISTRUST_MS;
   #distrustedUntilMs = 0;
 
-  /** `onUnsolicitedData` is told for how long no connection is kept, each time that this begins. */
+  /** `onUnsolicitedData` gets the time in which no connection is kept, each time that such a period begins. */
   constructor(
     target: ConnectionTarget,
     onUnsolicitedData: (distrustMs: number) => void = () => {},
@@ -50,10 +50,9 @@ export class ConnectionPool implements ConnectionOwner {
   }
 
   /**
-   * An idle connection, else a new one. It reports `opened` to its owner when a request may be written:
-   * a new one after its dial, an idle one after the event loop has looked at the network once more. Bytes
-   * or a close that lay unseen in the system's buffers, as after a busy spell of this process, are thereby
-   * seen before the request is written and cannot be taken for its answer.
+   * Returns an idle connection or a new one. It calls `opened` when a request may be written: a new connection once
+   * connected, an idle one after the event loop has polled the network again. So bytes or a close that wait in the
+   * system's buffers are seen before the request is written, and are not taken for its answer.
    */
   lease(owner: ConnectionOwner): Connection {
     const connection = this.#idle.pop();
@@ -68,7 +67,7 @@ export class ConnectionPool implements ConnectionOwner {
     return new Connection(this.#target, owner);
   }
 
-  /** Takes back a connection whose exchange has ended exactly. */
+  /** Takes back a connection whose exchange ended exactly. */
   release(connection: Connection): void {
     const isUnwanted = this.#isClosed || performance.now() < this.#distrustedUntilMs;
     if (isUnwanted || this.#idle.length >= IDLE_CONNECTIONS_MAX) {
@@ -83,7 +82,7 @@ export class ConnectionPool implements ConnectionOwner {
     this.#sweepTimer ??= this.#sweepIn(this.#idleMsMax);
   }
 
-  /** Closes the idle connections; those in use are closed when they come back. */
+  /** Closes idle connections. Used ones are closed when they come back. */
   close(): void {
     this.#isClosed = true;
     this.#closeIdle();
@@ -98,15 +97,12 @@ export class ConnectionPool implements ConnectionOwner {
   /** Idle connections are open already. */
   opened(): void {}
 
-  /** Nothing was asked on an idle connection, so whatever comes is not an answer to anybody. */
+  /** There is no request on an idle connection, so these bytes are no answer. */
   received(connection: Connection): void {
     this.distrust(connection);
   }
 
-  /**
-   * Closes this kept connection, on which bytes came that nobody asked for, and every idle one; for a while none is
-   * kept.
-   */
+  /** Closes this connection and all idle ones after unsolicited bytes. For a time none is kept. */
   distrust(connection: Connection): void {
     connection.destroy();
     const nowMs = performance.now();
@@ -127,7 +123,7 @@ export class ConnectionPool implements ConnectionOwner {
     if (index >= 0) this.#idle.splice(index, 1);
   }
 
-  /** Two turns from a lease to `opened`: Bun looks at the network between two immediates, not before one. */
+  /** `opened` comes two turns after the lease: Bun polls the network between two immediates, not before the first. */
   readonly #turn = (): void => {
     const due = this.#leasedBefore;
     this.#leasedBefore = this.#leased;

@@ -1,9 +1,9 @@
 import type { TLSOptions } from "bun";
 import { isIP } from "node:net";
 
-/** Where a connection leads and by which way. */
+/** The server of a connection and the way to it. */
 export interface ConnectionTarget {
-  /** Name or address, an IPv6 address without brackets. */
+  /** A name or an address; IPv6 without brackets. */
   readonly host: string;
   readonly port: number;
   readonly isSecure: boolean;
@@ -21,9 +21,9 @@ export interface ConnectionProxy {
   readonly authorization: string | undefined;
 }
 
-/** What of the options of a client concerns its connections. */
+/** The connection options of a client. */
 export interface TargetOptions {
-  /** `http://user:pass@host:port`. https targets are reached by CONNECT, http ones by absolute-form. */
+  /** `http://user:pass@host:port`. https targets use CONNECT, http targets the absolute form. */
   readonly proxyUrl?: string | undefined;
   /** PEM text that replaces the built-in certificate authorities. */
   readonly ca?: string | undefined;
@@ -31,7 +31,7 @@ export interface TargetOptions {
   readonly connectTimeoutMs: number;
 }
 
-/** The target of a base URL. Throws TypeError if the proxy is not reached by plain HTTP. */
+/** The target of a base URL. */
 export function connectionTarget(url: URL, options: TargetOptions): ConnectionTarget {
   const isSecure = url.protocol === "https:";
   return {
@@ -45,7 +45,6 @@ export function connectionTarget(url: URL, options: TargetOptions): ConnectionTa
 }
 
 function connectionProxy(url: URL): ConnectionProxy {
-  if (url.protocol !== "http:") throw new TypeError("a proxy must have an http: URL");
   const credentials = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
   return {
     host: withoutBrackets(url.hostname),
@@ -59,16 +58,15 @@ function withoutBrackets(hostname: string): string {
   return hostname.replace(/^\[(.*)\]$/, "$1");
 }
 
-/** TLS with the certificate verified, its host included, by Bun before anything can be written. */
+/** Bun verifies the certificate and its host before anything is written. */
 export function tlsOptions({ host, ca, proxy }: ConnectionTarget): TLSOptions {
-  // SNI must not carry an address (RFC 6066, section 3). A direct dial verifies the certificate against
-  // the dialled address even so; a connection through a proxy knows no other name than this one.
+  // SNI must not have an address (RFC 6066, section 3). A direct connection still verifies the certificate against
+  // the address; one through a proxy knows no other name than this.
   const serverName = isIP(host) !== 0 && proxy === undefined ? "" : host;
-  // Said outright, because NODE_TLS_REJECT_UNAUTHORIZED=0 would else turn the verification off.
+  // Explicit, because NODE_TLS_REJECT_UNAUTHORIZED=0 would otherwise turn off the verification.
   return { serverName, rejectUnauthorized: true, ...(ca === undefined ? {} : { ca }) };
 }
 
-/** The request that asks a proxy for a tunnel to the target. */
 export function connectRequest({ host, port, proxy }: ConnectionTarget): string {
   const authority = `${host.includes(":") ? `[${host}]` : host}:${port}`;
   const authorization =

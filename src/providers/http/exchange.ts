@@ -5,22 +5,21 @@ import type { ConnectionPool } from "./connectionPool.ts";
 import { ResponseDecoder, type ResponseHead } from "./responseDecoder.ts";
 import { IncomingBody } from "./incomingBody.ts";
 
-/** A response whose head has arrived. Its body must be read to the end, or the exchange aborted. */
+/** A response whose head has arrived. Read the body to its end, or abort the exchange. */
 export interface HttpResponse {
   readonly status: number;
-  /** The value of a header, by its lower-case name; several of one name are joined by ", ". */
+  /** By lower-case name. Several values of one name are joined by ", ". */
   header(name: string): string | undefined;
   /**
-   * The next bytes of the body, at most 16 KiB and never none; undefined at its proper end. Between two
-   * parts of one network read the event loop turns. Rejects with ConnectionError when the body is cut or
-   * breaks its framing, after all that came before has been read. One read at a time. While nobody reads,
-   * little more than 64 KiB and one network read is kept, and the provider has to wait. The bytes are the
-   * caller's to keep.
+   * The next bytes of the body, 1 byte to 16 KiB; undefined at its end. The event loop runs between two parts of one
+   * network read. Rejects with ConnectionError if the body is cut or its framing is broken, after all data before
+   * that was read. One read at a time. Without a reader the gateway keeps little more than 64 KiB and one network
+   * read, and then stops reading. The caller may keep the bytes.
    */
   read(): Promise<Uint8Array | undefined>;
   /**
-   * What comes while a read waits is offered to `taker` at once: where it says true it has taken the piece, and the
-   * read waits on. That saves a promise for each piece of a long stream.
+   * While a read waits, each piece is offered to `taker` first. If it returns true, it took the piece and the read
+   * waits on. This saves a promise for each piece of a long stream.
    */
   offerTo(taker: (piece: Span) => boolean): void;
 }
@@ -29,22 +28,22 @@ export interface HttpResponse {
 export interface HttpExchange {
   /** Settles with the head of the response; rejects with ConnectionError. */
   readonly response: Promise<HttpResponse>;
-  /** The request was written, at least its beginning, on a connection to the provider. */
+  /** At least the beginning of the request was written. */
   readonly isSent: boolean;
   /**
-   * Ends the exchange at once wherever it is: the socket is closed, pending promises and later reads
-   * reject with the reason. Does nothing after the proper end, or a second time.
+   * Ends the exchange at once: the socket closes, and pending promises and later reads reject with the reason. Does
+   * nothing after the end.
    */
   abort(reason: Error): void;
 }
 
-/** The life of one request: a connection, the bytes out, the response in, and one end. */
+/** One request: its connection, its bytes, its response and one end. */
 export class Exchange implements HttpExchange, ConnectionOwner {
   readonly response: Promise<HttpResponse>;
   readonly #pool: ConnectionPool;
   readonly #onEnd: () => void;
   #request: Message;
-  readonly #arrival: PromiseWithResolvers<HttpResponse>;
+  readonly #head: PromiseWithResolvers<HttpResponse>;
   #connection: Connection | undefined;
   #decoder = new ResponseDecoder();
   #body: IncomingBody | undefined;
@@ -52,19 +51,16 @@ export class Exchange implements HttpExchange, ConnectionOwner {
   #hasReceived = false;
   #isOver = false;
 
-  /** `request` is the whole of it, head and body; `onEnd` is called once, however the exchange ends. */
+  /** `request` is head and body together. `onEnd` is called once, however the exchange ends. */
   constructor(pool: ConnectionPool, request: Message, onEnd: () => void) {
     this.#pool = pool;
     this.#request = request;
     this.#onEnd = onEnd;
-    this.#arrival = Promise.withResolvers();
-    this.response = this.#arrival.promise;
+    this.#head = Promise.withResolvers();
+    this.response = this.#head.promise;
   }
 
-  /**
-   * Leases a connection: after construction, and again where the one leased turned out to be of no use before anything
-   * was written.
-   */
+  /** Leases a connection. Called again if the connection closed before anything was written. */
   start(): void {
     this.#connection = this.#pool.lease(this);
   }
@@ -87,25 +83,25 @@ export class Exchange implements HttpExchange, ConnectionOwner {
 
   received(connection: Connection, bytes: Buffer): void {
     if (!this.#hasWritten) {
-      // An answer before the question: it was meant for somebody else, or for nobody.
+      // An answer before the request is not the answer to it.
       this.#pool.distrust(connection);
       this.start();
       return;
     }
     if (!this.#hasReceived) {
       this.#hasReceived = true;
-      // It will not be sent again, and a stream may stay open for long.
+      // It is not sent again, and a stream may stay open for long.
       this.#request = "";
     }
     const piece = this.#decoder.push(bytes);
     if (this.#body === undefined && this.#decoder.head !== undefined) {
       this.#body = new IncomingBody(connection);
-      this.#arrival.resolve(arrived(this.#decoder.head, this.#body));
+      this.#head.resolve(responseOf(this.#decoder.head, this.#body));
     }
     if (piece.end > piece.start) {
       this.#body?.push(piece);
       if (this.#isOver) {
-        // Whoever took the piece has ended the exchange.
+        // The taker has ended the exchange.
         return;
       }
     }
@@ -122,8 +118,8 @@ export class Exchange implements HttpExchange, ConnectionOwner {
     if (!this.#hasWritten && connection.isReused) {
       this.start();
     } else if (connection.isReused && !this.#hasReceived) {
-      // The provider closed an idle connection while the request was on its way: it has not seen it.
-      // It is sent again on a fresh connection, where the same cannot happen: so only this once.
+      // The provider closed an idle connection and did not read the request. One retry on a new connection, where
+      // this cannot happen again.
       this.#hasWritten = false;
       this.#connection = this.#pool.dial(this);
     } else if (failure === undefined && this.#decoder.finish()) {
@@ -149,16 +145,16 @@ export class Exchange implements HttpExchange, ConnectionOwner {
     this.#connection?.destroy();
     this.#onEnd();
     if (this.#body === undefined) {
-      // Whoever aborts need not be waiting for the response as well.
+      // After an abort nobody may wait for the response.
       this.response.catch(() => {});
-      this.#arrival.reject(failure);
+      this.#head.reject(failure);
     } else {
       this.#body.fail(failure);
     }
   }
 }
 
-function arrived({ status, headers }: ResponseHead, body: IncomingBody): HttpResponse {
+function responseOf({ status, headers }: ResponseHead, body: IncomingBody): HttpResponse {
   return {
     status,
     header: (name) => headers.get(name),

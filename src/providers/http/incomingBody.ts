@@ -1,16 +1,16 @@
 import { viewOf, type Span } from "../../lib/span.ts";
 import type { Connection } from "./connection.ts";
 
-/** Bytes that a body keeps for a reader who does not come; with more the sender is made to wait. */
+/** Bytes kept without a reader. With more the sender has to wait. */
 const BUFFERED_BYTES_MAX = 65_536;
 
 /**
- * What one read gives at most. A network read can be 512 KiB, which may hold 50,000 events: whoever reads
- * them would hold up everybody else for a quarter of a second.
+ * The most bytes of one read. A network read can have 512 KiB with 50,000 events, whose reader would block all other
+ * requests for a quarter of a second.
  */
 const READ_BYTES_MAX = 16_384;
 
-/** The body of a response between the network, which pushes, and its one reader, who pulls. */
+/** The body of a response: the network pushes, one reader pulls. */
 export class IncomingBody {
   readonly #source: Pick<Connection, "resume">;
   readonly #pieces: Uint8Array[] = [];
@@ -30,18 +30,12 @@ export class IncomingBody {
     return this.#bufferedBytes >= BUFFERED_BYTES_MAX;
   }
 
-  /**
-   * The next bytes, at most 16 KiB of them; undefined at the proper end. Between two parts of what has
-   * arrived the event loop turns, so that others have their share of the process.
-   */
+  /** The next bytes, at most 16 KiB; undefined at the end. The event loop runs between two parts of one piece. */
   read(): Promise<Uint8Array | undefined> {
     if (this.#hasRemainder) return this.#readLater();
     if (this.#bufferedBytes > 0) return Promise.resolve(this.#take());
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     if (this.#hasEnded) return Promise.resolve(undefined);
-    if (this.#reader !== undefined) {
-      return Promise.reject(new Error("the body is being read already"));
-    }
     this.#reader = Promise.withResolvers();
     return this.#reader.promise;
   }
@@ -72,13 +66,13 @@ export class IncomingBody {
     this.#takeReader()?.resolve(undefined);
   }
 
-  /** What has arrived can still be read; then reads reject. */
+  /** Data that has arrived can still be read; later reads reject. */
   fail(failure: Error): void {
     this.#failure = failure;
     this.#takeReader()?.reject(failure);
   }
 
-  /** What nobody has read is let go. */
+  /** Drops unread data. */
   drop(): void {
     this.#pieces.length = 0;
     this.#bufferedBytes = 0;
@@ -98,7 +92,7 @@ export class IncomingBody {
     if (this.#hasRemainder) this.#pieces.unshift(first.subarray(taken.length));
     this.#bufferedBytes -= taken.length;
     if (!this.#hasEnded && !this.isFull) {
-      // After the end the connection may be serving somebody else.
+      // After the end the connection may serve another exchange.
       this.#source.resume();
     }
     return taken;

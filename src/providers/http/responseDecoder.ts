@@ -1,7 +1,7 @@
 import type { Span } from "../../lib/span.ts";
 import { ChunkedBody } from "./chunkedBody.ts";
 
-/** Most bytes before the body: status line and headers, those of skipped 1xx responses included. */
+/** Status line and headers, including skipped 1xx responses. */
 export const HEAD_BYTES_MAX = 65_536;
 
 const NOTHING: Span = { bytes: Buffer.alloc(0), start: 0, end: 0 };
@@ -11,20 +11,18 @@ const LF = 0x0a;
 const CR = 0x0d;
 
 /**
- * Push decoder of one HTTP/1.1 response to a POST: bytes in, body bytes out; `head`, `hasEnded` and
- * `violation` say how far it got. It does no I/O and keeps no more than an unfinished head.
- *
- * It is strict. Of a response that could be read in two ways, the next request on the same connection
- * would get a part as its own answer.
+ * Push decoder of one HTTP/1.1 response to a POST: takes network bytes, returns body bytes; `head`, `hasEnded` and
+ * `violation` tell the state. It does no I/O and keeps only an unfinished head.
+ * - It is strict: if a response could be read in two ways, its rest could become the answer of the next request.
  */
 export class ResponseDecoder {
-  /** Set once the final head is complete and its framing is sound. 1xx responses are skipped. */
+  /** The final head, once it is complete and its framing is valid. 1xx responses are skipped. */
   head: ResponseHead | undefined;
-  /** The response came to its proper end. */
+  /** The response is complete. */
   hasEnded = false;
-  /** Bytes came after the proper end. */
+  /** Bytes came after the end. */
   hasSurplus = false;
-  /** What is wrong with the response; nothing is decoded after it. */
+  /** What is wrong with the response. Nothing is decoded after it. */
   violation: string | undefined;
   #framing: Framing | undefined;
   #unfinishedHead: Buffer | undefined;
@@ -33,12 +31,12 @@ export class ResponseDecoder {
   #chunked: ChunkedBody | undefined;
   readonly #isBodyless: boolean;
 
-  /** `isBodyless`: a successful response ends with its head, whatever its headers say (CONNECT). */
+  /** `isBodyless`: a 2xx response ends with its head, whatever its headers say (CONNECT). */
   constructor(options: { isBodyless: boolean } = { isBodyless: false }) {
     this.#isBodyless = options.isBodyless;
   }
 
-  /** The response ended exactly, and the sender keeps the connection open for another request. */
+  /** The response ended exactly, and the sender keeps the connection open. */
   get isReusable(): boolean {
     return this.hasEnded && !this.hasSurplus && this.head !== undefined && keepsAlive(this.head)
       ? this.#framing?.kind !== "close"
@@ -46,8 +44,8 @@ export class ResponseDecoder {
   }
 
   /**
-   * Takes one network read and says where in it the body was, all together; often nothing.
-   * The decoder takes `bytes` over: framing inside is overwritten.
+   * Takes one network read. Returns where the body is in it, which may be empty. The decoder overwrites framing in
+   * `bytes`.
    */
   push(bytes: Buffer): Span {
     if (this.violation !== undefined || bytes.length === 0) return NOTHING;
@@ -58,13 +56,13 @@ export class ResponseDecoder {
     return this.#framing === undefined ? NOTHING : this.#pushBody(input, bodyStart);
   }
 
-  /** The sender closed its side in good order. True if the response is complete. */
+  /** The sender closed its side in order. True if the response is complete. */
   finish(): boolean {
     if (this.violation === undefined && this.#framing?.kind === "close") this.hasEnded = true;
     return this.hasEnded;
   }
 
-  /** Where the body starts, if the head is complete. */
+  /** Returns the start of the body once the head is complete. */
   #pushHead(input: Buffer): number {
     let start = 0;
     while (this.violation === undefined) {
@@ -93,7 +91,7 @@ export class ResponseDecoder {
     return 0;
   }
 
-  /** Refuses at once what cannot become a head, instead of waiting for its end until a time-out. */
+  /** Refuses bytes that cannot become a head at once, instead of at the timeout. */
   #keepUnfinished(rest: Buffer): void {
     const prefix = rest.toString("latin1", 0, HEAD_START.length);
     const firstLF = rest.indexOf(LF);
@@ -145,12 +143,12 @@ export class ResponseDecoder {
   }
 }
 
-/** The status line and headers of a response, checked for syntax but not for sense. */
+/** The status line and headers, with valid syntax. */
 export interface ResponseHead {
   readonly status: number;
   /** HTTP/1.0 or HTTP/1.1. */
   readonly minorVersion: 0 | 1;
-  /** Lower-case names; a header that stands several times has its values joined by ", ". */
+  /** Lower-case names. Several values of one name are joined by ", ". */
   readonly headers: ReadonlyMap<string, string>;
 }
 
@@ -167,8 +165,8 @@ const FORBIDDEN_IN_VALUE = /[^\t\x20-\x7e\x80-\xff]/;
 const LENGTH = /^\d{1,15}$/;
 
 /**
- * Reads a response head, given without the empty line that ends it. Lines end with CRLF and nothing
- * else; whatever two parsers could read in two ways is refused. A string is what is wrong with it.
+ * Parses a head without its empty last line. Refuses everything that two parsers could read in two ways. A string
+ * describes the problem.
  */
 function parseResponseHead(text: string): ResponseHead | string {
   let lineEnd = text.indexOf("\r\n");
@@ -193,7 +191,7 @@ function parseResponseHead(text: string): ResponseHead | string {
   };
 }
 
-/** The text between two positions without the blanks around it; `trim` would take more than HTTP's blanks. */
+/** `trim` would remove more than HTTP's blanks. */
 function trimmed(text: string, start: number, end: number): string {
   while (start < end && isBlank(text.charCodeAt(start))) start += 1;
   while (end > start && isBlank(text.charCodeAt(end - 1))) end -= 1;
@@ -209,7 +207,7 @@ function addHeader(headers: Map<string, string>, name: string, value: string): v
   headers.set(name, before === undefined ? value : `${before}, ${value}`);
 }
 
-/** Decides how the body of a response to POST is framed. A string is what is wrong with the framing. */
+/** The framing of the body of a response to POST. A string describes the problem. */
 function framingOf(head: ResponseHead): Framing | string {
   const transferEncoding = head.headers.get("transfer-encoding");
   const contentLength = head.headers.get("content-length");
@@ -224,7 +222,7 @@ function framingOf(head: ResponseHead): Framing | string {
     return { kind: "chunked" };
   }
   if (contentLength === undefined) return { kind: "close" };
-  // The same length sent twice is harmless, and some proxies do it; two lengths are an attack or a bug.
+  // Some proxies send the same length twice, which is harmless. Two different lengths are an attack or a bug.
   const [first = "", ...others] = contentLength.split(/[\t ]*,[\t ]*/);
   if (!LENGTH.test(first) || others.some((other) => other !== first)) {
     return "the response has an invalid content-length";
@@ -232,7 +230,7 @@ function framingOf(head: ResponseHead): Framing | string {
   return { kind: "length", bytes: Number(first) };
 }
 
-/** Whether the sender lets the connection serve another request after this response. */
+/** True if the sender keeps the connection open after this response. */
 function keepsAlive(head: ResponseHead): boolean {
   if (head.minorVersion === 0) return false;
   const connection = head.headers.get("connection");

@@ -1,5 +1,4 @@
 import { afterEach, describe, expect, test } from "bun:test";
-import { createHttpClient } from "../../../src/providers/http/client.ts";
 import {
   answerOf,
   failureOf,
@@ -267,13 +266,6 @@ describe("a proxy", () => {
       "Host: provider.example:8080",
       `Proxy-Authorization: Basic ${btoa("user:pass")}`,
     ]);
-  });
-
-  test("must itself be reached by http", () => {
-    const options = { baseUrl: "https://provider.example", connectTimeoutMs: 1 };
-    expect(() => createHttpClient({ ...options, proxyUrl: "socks5://127.0.0.1:1" })).toThrow(
-      TypeError,
-    );
   });
 });
 
