@@ -41,7 +41,7 @@ export function measureSettling(path: string): Figures {
     const one = request();
     time("openOne", () => commit([openOf(one)]));
     time("endOne", () => commit([endOf(one)]));
-    const last = { ...request(), promised: BEYOND_EVERY_BALANCE };
+    const last = { ...request(), heldTotal: BEYOND_EVERY_BALANCE };
     time("edge", () => commit([openOf(last)]));
     commit([endOf(last)]);
   }
@@ -51,7 +51,7 @@ export function measureSettling(path: string): Figures {
     [`settle in batches of ${BATCH}, us each`]: undisturbed(took["end"]) / BATCH,
     "open by itself, us": undisturbed(took["openOne"]),
     "settle by itself, us": undisturbed(took["endOne"]),
-    "open of an account that promised all that it has, us": undisturbed(took["edge"]),
+    "open of an account whose money is all held, us": undisturbed(took["edge"]),
   };
 }
 
@@ -106,7 +106,7 @@ function request(): OpenedRequest {
     priceCacheWrite: 25_000n,
     priceOutput: 200_000n,
     hold: 500_000_000n,
-    promised: 500_000_000n,
+    heldTotal: 500_000_000n,
   };
 }
 

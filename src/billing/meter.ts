@@ -220,7 +220,7 @@ function openedRequest({ request, hold, price }: MeterOptions): OpenedRequest {
     priceCacheWrite: price.cacheWrite,
     priceOutput: price.output,
     hold: hold.amount,
-    promised: hold.heldTotal,
+    heldTotal: hold.heldTotal,
   };
 }
 

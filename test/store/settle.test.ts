@@ -255,19 +255,19 @@ describe("the check of the money when a request is opened", () => {
       const [, , refused, neighbour] = await Promise.all([
         open("req_1", { hold: 10_000n }),
         storeFolder.writer.write({ kind: "settleRequest", settlement: ended("req_1") }),
-        open("req_2", { hold: rest + 1n, promised: 10_000n + rest + 1n }),
+        open("req_2", { hold: rest + 1n, heldTotal: 10_000n + rest + 1n }),
         open("req_3", { ...bob, hold: 100_000n }),
       ]);
       expect(refused).toMatchObject(isInsufficient);
       expect(neighbour).toBe("opened");
-      expect(await open("req_4", { hold: rest, promised: 10_000n + rest })).toBe("opened");
+      expect(await open("req_4", { hold: rest, heldTotal: 10_000n + rest })).toBe("opened");
     });
   });
 
   test("a request is opened that fits the money, whatever was promised to those that ended since", async () => {
-    expect(await open("req_1", { hold: 40_000n, promised: 1_000_000n })).toBe("opened");
-    expect(await open("req_2", { hold: 60_000n, promised: 1_000_000n })).toBe("opened");
-    expect(await open("req_3", { hold: 1n, promised: 1_000_000n })).toMatchObject(isInsufficient);
+    expect(await open("req_1", { hold: 40_000n, heldTotal: 1_000_000n })).toBe("opened");
+    expect(await open("req_2", { hold: 60_000n, heldTotal: 1_000_000n })).toBe("opened");
+    expect(await open("req_3", { hold: 1n, heldTotal: 1_000_000n })).toMatchObject(isInsufficient);
   });
 });
 
@@ -322,7 +322,7 @@ describe("sums that exceed 64 bits", () => {
       await storeFolder.writer.write({ kind: "openRequest", request });
     }
     expect(storeFolder.store.accounts.find("alice")).toMatchObject({ held: 3n * NANO_ROUBLES_MAX });
-    const more = opened("req_4", alice, { hold: 1n, promised: 3n * NANO_ROUBLES_MAX + 1n });
+    const more = opened("req_4", alice, { hold: 1n, heldTotal: 3n * NANO_ROUBLES_MAX + 1n });
     expect(
       await storeFolder.writer.write({ kind: "openRequest", request: more }).catch(String),
     ).toContain("cannot pay the hold");

@@ -75,7 +75,7 @@ describe("the writer", () => {
     const results = await Promise.allSettled([
       writer.write({
         kind: "openRequest",
-        request: opened("req_1", owner, { hold: 101n, promised: 101n }),
+        request: opened("req_1", owner, { hold: 101n, heldTotal: 101n }),
       }),
       writer.write({ kind: "settleRequest", settlement: ended("req_1") }),
       writer.write({ kind: "touchKey", keyId: owner.keyId, at: 77 }),

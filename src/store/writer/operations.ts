@@ -32,7 +32,7 @@ export interface OpenedRequest {
   priceOutput: bigint;
   hold: bigint;
   /** The sum of the account's holds in memory at its admission, with its own. */
-  promised: bigint;
+  heldTotal: bigint;
 }
 
 /** One write. The writer performs them in the order of the calls. */
@@ -136,7 +136,7 @@ export class InsufficientFunds extends Error {
   override readonly name = "InsufficientFunds";
 }
 
-type CheckHold = (request: Pick<OpenedRequest, "accountId" | "hold" | "promised">) => void;
+type CheckHold = (request: Pick<OpenedRequest, "accountId" | "hold" | "heldTotal">) => void;
 
 /**
  * Refuses a request whose account cannot pay its hold any more. A hold is in memory before it is in the database. In
@@ -154,12 +154,12 @@ function prepareHoldCheck({ db }: Connection): CheckHold {
     .from(requests)
     .where(and(eq(requests.accountId, sql.placeholder("accountId")), isRunning))
     .prepare();
-  return ({ accountId, hold, promised }) => {
+  return ({ accountId, hold, heldTotal }) => {
     const account = funds.get({ accountId });
     assert(account !== undefined, "a request without an account");
     const spendable = account.balance + account.overdraft;
-    // Holds in the database are part of `promised`, so the sum is rarely needed.
-    if (promised <= spendable) return;
+    // Holds in the database are part of `heldTotal`, so the sum is rarely needed.
+    if (heldTotal <= spendable) return;
     const held = running.get({ accountId })?.held ?? 0n;
     if (held + hold > spendable)
       throw new InsufficientFunds("the account cannot pay the hold any more");

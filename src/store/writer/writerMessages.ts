@@ -39,7 +39,14 @@ const AMOUNTS: {
   readonly settlement: readonly AmountOf<RequestSettlement>[];
   readonly result: readonly AmountOf<WriteResult>[];
 } = {
-  request: ["priceInput", "priceCachedInput", "priceCacheWrite", "priceOutput", "hold", "promised"],
+  request: [
+    "priceInput",
+    "priceCachedInput",
+    "priceCacheWrite",
+    "priceOutput",
+    "hold",
+    "heldTotal",
+  ],
   settlement: ["cost", "operatorCost"],
   result: ["charge", "writeOff"],
 };

@@ -159,7 +159,7 @@ class LedgerHistory {
         priceCacheWrite: 0n,
         priceOutput: this.#scale,
         hold: taken.hold.amount,
-        promised: taken.hold.heldTotal,
+        heldTotal: taken.hold.heldTotal,
       },
     );
     this.#ask({ kind: "open", id }, this.#bench.write({ kind: "openRequest", request }));

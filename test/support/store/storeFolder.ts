@@ -91,7 +91,7 @@ export function opened(
     priceCacheWrite: 30n,
     priceOutput: 200n,
     hold: 100_000n,
-    promised: changes.hold ?? 100_000n,
+    heldTotal: changes.hold ?? 100_000n,
     ...changes,
   };
 }
