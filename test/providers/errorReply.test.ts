@@ -45,7 +45,7 @@ describe("the operator's account is at fault", () => {
   });
 });
 
-describe("the operator is told what is wrong with the account, where the provider says so", () => {
+describe("an account fault names the key, the empty account or the country", () => {
   const accountFaultOf = (status: number, error: ReportedError) =>
     errorOfReply(status, undefined, JSON.stringify({ error }), noSecrets).accountFault;
 
@@ -110,7 +110,7 @@ test("a sentence about a quota does not change what a 503 means", () => {
   expect(faultOf(503, { message: "Allocated quota exceeded" })).toBe("provider");
 });
 
-describe("xAI says it in a sentence alone", () => {
+describe("xAI names the account only in its message", () => {
   const wrongKey =
     "Incorrect API key provided: xa***yz. You can obtain an API key from https://console.x.ai.";
   const isSpent =
@@ -141,7 +141,7 @@ describe("xAI says it in a sentence alone", () => {
 });
 
 /** https://docs.z.ai/api-reference/api-code */
-describe("Zhipu says it in a number alone", () => {
+describe("Zhipu names the account only by a number", () => {
   test.each([
     [429, "1113", "account"],
     [429, 1112, "account"],
@@ -155,7 +155,7 @@ describe("Zhipu says it in a number alone", () => {
 });
 
 /** https://www.alibabacloud.com/help/en/model-studio/error-code#token-limit */
-describe("Alibaba's word for an empty account is its rate limit of one model", () => {
+describe("Alibaba uses the code of an empty account for the rate limit of a model", () => {
   const body = (message: string, more: object = {}) =>
     JSON.stringify({ error: { message, type: quota, param: null, code: quota }, ...more });
   const quota = "insufficient_quota";
@@ -177,7 +177,7 @@ describe("Alibaba's word for an empty account is its rate limit of one model", (
     body("Your allocated quota exceeded", { request_id: "r-1" }),
     body("no", { request_id: "r-1" }),
     JSON.stringify({ message: plain, type: quota, code: quota, request_id: "r-1" }),
-  ])("but others mean what it says: %s", (text) => {
+  ])("other providers mean an empty account: %s", (text) => {
     expect(errorOfReply(429, undefined, text, noSecrets).fault).toBe("account");
   });
 });
@@ -294,7 +294,7 @@ test.each([
   expect(faultOf(500, { message })).toBe("provider");
 });
 
-describe("a 403 that speaks of the request is about this one request", () => {
+describe("a 403 that names the request is an isolated failure", () => {
   test.each<[ReportedError]>([
     [{ type: "content_filter" }],
     [{ code: "moderation_blocked", message: "no" }],
@@ -310,7 +310,7 @@ describe("a 403 that speaks of the request is about this one request", () => {
     expect(faultOf(403, error)).toBe("isolated");
   });
 
-  test("also where it is a text alone", () => {
+  test("also as a text without an object", () => {
     const error = "Content violates usage guidelines. Failed check: SAFETY_CHECK_TYPE_BIO";
     const text = JSON.stringify({ code: "The caller does not have permission", error });
     expect(errorOfReply(403, undefined, text, noSecrets).fault).toBe("isolated");
@@ -321,12 +321,9 @@ describe("a 403 that speaks of the request is about this one request", () => {
     [{ message: "Model access denied.", code: "Model.AccessDenied", type: "Model.AccessDenied" }],
     [{ message: "Request not allowed", type: "forbidden" }],
     [{ message: "Your request was blocked." }],
-  ])(
-    "but not where it speaks of the model alone, or of no more than requests, which is the route's: %j",
-    (error) => {
-      expect(faultOf(403, error)).toBe("provider");
-    },
-  );
+  ])("but not if it names only the model, or only requests: %j", (error) => {
+    expect(faultOf(403, error)).toBe("provider");
+  });
 
   test.each([
     "<html>Sorry, you have been blocked: your account</html>",
@@ -335,12 +332,12 @@ describe("a 403 that speaks of the request is about this one request", () => {
     '{"message":"Forbidden"}',
     '{"title":"Error 1020: Access denied","status":403}',
     '{"error":null}',
-  ])("nor where it is of another form, which a firewall has: %s", (text) => {
+  ])("nor in another form, as of a firewall: %s", (text) => {
     expect(errorOfReply(403, undefined, text, noSecrets).fault).toBe("provider");
   });
 });
 
-describe("what a client is told of its own fault", () => {
+describe("the error that a client gets for its own fault", () => {
   const secrets = { values: ["key-of-the-operator"], hosts: ["inside.example"] };
   const shown = (body: unknown) =>
     errorOfReply(422, undefined, JSON.stringify(body), secrets).clientError?.message;
@@ -395,12 +392,12 @@ describe("what a client is told of its own fault", () => {
       detail: [{ loc: ["Your credit balance is too low"], msg: "Extra inputs are not permitted" }],
     },
     { message: [{ msg: "Your credit balance is too low" }] },
-  ])("switches nothing off, for its own names stand in it: %j", (body) => {
+  ])("puts nothing in cooldown, because it may have names of the client: %j", (body) => {
     expect(errorOfReply(400, undefined, JSON.stringify(body), noSecrets).fault).toBe("caller");
   });
 });
 
-test("the words for the operator hold no secret, also where a code has to do for them", () => {
+test("the message for the operator has no secret, also if it is a code", () => {
   const secrets = { values: ["key-of-the-operator"], hosts: [] };
   const wordsOf = (error: ReportedError) =>
     errorOfReply(403, undefined, JSON.stringify({ error }), secrets).providerMessage;
@@ -409,7 +406,7 @@ test("the words for the operator hold no secret, also where a code has to do for
   expect(wordsOf({ code: 403 })).toBeUndefined();
 });
 
-describe("the provider's host is not shown", () => {
+describe("the provider's host is masked", () => {
   const secrets = { values: [], hosts: ["vllm-7.internal.corp:8000", "vllm-7.internal.corp"] };
   const shownOf = (message: string) =>
     errorOfReply(400, undefined, JSON.stringify({ error: { message } }), secrets).clientError
@@ -429,7 +426,7 @@ describe("a code and a param are cut", () => {
     errorOfReply(400, undefined, JSON.stringify({ error }), { values: [secret], hosts: [] })
       .clientError?.extra;
 
-  test.each([50, 60, 63])("only behind their secrets: one at %d is not told by half", (before) => {
+  test.each([50, 60, 63])("only after masking: no half of a secret at %d", (before) => {
     const word = `${"a".repeat(before)}-${secret}`;
     const { code, param } = shown({ message: "m", code: word, param: word }) ?? {};
     for (const told of [code, param]) {
@@ -439,7 +436,7 @@ describe("a code and a param are cut", () => {
     }
   });
 
-  test("at 64 characters where there is no secret in them", () => {
+  test("at 64 characters without a secret", () => {
     expect(shown({ message: "m", code: "c".repeat(100), param: "p".repeat(64) })).toEqual({
       code: "c".repeat(64),
       param: "p".repeat(64),

@@ -4,7 +4,7 @@ import { redactSecrets, secretsOf } from "../../src/providers/scrub.ts";
 
 const noSecrets = { values: [], hosts: [] };
 
-describe("what a caller needs to read stays as it is", () => {
+describe("text without secrets is unchanged", () => {
   test.each([
     "Invalid type for 'tools[0].user_location': expected an object",
     "tools[0].user_location",
@@ -17,7 +17,7 @@ describe("what a caller needs to read stays as it is", () => {
   ])("%s", (text) => expect(redactSecrets(text, noSecrets)).toBe(text));
 });
 
-describe("what is the operator's is masked", () => {
+describe("the operator's secrets are masked", () => {
   test.each([
     "sk-proj-AbCdEfGh",
     "sk-proj-abc*****wxyz",
@@ -45,7 +45,7 @@ describe("what is the operator's is masked", () => {
   });
 });
 
-test("a secret that stands where a long text is cut is masked, however much is masked before it", () => {
+test("a secret at the cut of a long text is masked", () => {
   const key = "a-key-of-the-operator";
   const address = `https://${"a".repeat(480)} `;
   for (let length = 2000; length <= 2060; length += 1) {
@@ -54,14 +54,14 @@ test("a secret that stands where a long text is cut is masked, however much is m
   }
 });
 
-test("a key at the end of what is shown is not told by its beginning", () => {
+test("a key at the end of the shown text shows no beginning", () => {
   for (let length = 490; length <= 512; length += 1) {
     const shown = redactSecrets(`${"b".repeat(length - 1)} sk-proj-AbCdEfGh0123456789`, noSecrets);
     expect(shown).not.toContain("sk");
   }
 });
 
-test("neither the host of a provider's address nor that of its proxy is shown", () => {
+test("the hosts of a provider's URL and of its proxy are masked", () => {
   const secrets = secretsOf({
     baseUrl: "https://llm.inside.example:8443/v1",
     proxyUrl: "http://proxy.inside.example:3128",

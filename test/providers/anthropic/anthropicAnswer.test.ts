@@ -49,7 +49,7 @@ const figures = (event: ChatEvent | undefined) => {
   return { prompt, cached, cacheWrite, completion: event.usage.completionTokens };
 };
 
-describe("why a message was refused", () => {
+describe("the explanation of a refusal", () => {
   const explained = (explanation: unknown) => ({ type: "refusal", category: "cyber", explanation });
   const words = "This request could enable cyber harm.";
 
@@ -70,7 +70,7 @@ describe("why a message was refused", () => {
     ["refusal", explained({ text: words })],
     ["refusal", null],
     ["end_turn", explained(words)],
-  ])("is not made up: %s with %j", (stopReason, details) => {
+  ])("is not invented: %s with %j", (stopReason, details) => {
     const why = { stop_reason: stopReason, stop_details: details };
     const choices = read(why).completion["choices"] as { message: unknown }[];
     expect(choices[0]?.message).toEqual({ role: "assistant", content: "" });
@@ -98,7 +98,7 @@ describe("a message", () => {
     ]);
   });
 
-  test("of several texts is one text, and of blocks of other kinds nothing", () => {
+  test("joins several texts, and ignores blocks of other kinds", () => {
     const server = { type: "server_tool_use", id: "a", name: "web_search", input: {} };
     expect(
       messageOf({ type: "text", text: "a" }, server, { type: "text", text: "b" }, null),
@@ -125,7 +125,7 @@ describe("a message", () => {
     ]);
   });
 
-  test("whose input is nested too deep is none, and found so at once", () => {
+  test("whose input is nested too deep is refused at once", () => {
     const deep = `{"content":[{"type":"tool_use","id":"a","name":"f","input":{"a":${"[".repeat(60_000)}${"]".repeat(60_000)}}}]}`;
     expect(() => anthropic.chat.read(deep)).toThrow(AnswerError);
   });
@@ -166,7 +166,7 @@ describe("usage", () => {
 describe("usage in a stream", () => {
   const first = { input_tokens: 5, cache_read_input_tokens: 20, output_tokens: 3 };
 
-  test("is early at the start, and final at the end, where figures are not told again", () => {
+  test("is early at the start and final at the end, also without repeated figures", () => {
     const [start, end] = events(started(first), ended("end_turn", { output_tokens: 2 }));
     expect(start).toMatchObject({ isUsageEarly: true });
     // The output's figure there is a placeholder, below which the final one may be.
@@ -204,7 +204,7 @@ describe("usage in a stream", () => {
     else expect(figures(end)).toMatchObject(billed);
   });
 
-  test("may come before the reason and behind it", () => {
+  test("may come before the stop reason and after it", () => {
     const list = events(ended(null, usage), ended("end_turn"), ended(null, usage), {
       type: "ping",
     });
@@ -213,7 +213,7 @@ describe("usage in a stream", () => {
     expect(list).toMatchObject([{ isUsageEarly: true }, {}, { isUsageEarly: false }]);
   });
 
-  test("may come with the reason once more, which ends nothing twice", () => {
+  test("may repeat the stop reason, which ends the message once", () => {
     const list = events(ended("end_turn"), ended("end_turn", usage));
     expect(deltasOf(list)).toEqual([{}, undefined]);
     expect(figures(list[1])).toEqual(plain);
@@ -221,7 +221,7 @@ describe("usage in a stream", () => {
 });
 
 describe("a stream", () => {
-  test("opens a block with what stands in it already", () => {
+  test("uses the content in the start of a block", () => {
     expect(
       deltasOf(
         events(
@@ -289,7 +289,7 @@ describe("a stream", () => {
     expect(deltasOf(events(...list))).toEqual([{ tool_calls: [head] }, rest(given)]);
   });
 
-  test("whose blocks never stop ends all the same", () => {
+  test("ends although its blocks never stop", () => {
     const list = events(opened(0, call), opened(1, { ...call, id: "b" }), ended("tool_use"));
     expect(deltasOf(list).at(-1)).toEqual({
       tool_calls: [
@@ -299,12 +299,12 @@ describe("a stream", () => {
     });
   });
 
-  test("that stops without a reason has none: the gateway takes it for cut", () => {
+  test("without a stop reason has no finish reason", () => {
     const list = events(opened(0, call), { type: "message_stop" });
     expect(deltasOf(list)).toEqual([{ tool_calls: [head] }, "done"]);
   });
 
-  test("shows nothing of the provider's own tools", () => {
+  test("hides the provider's own tools", () => {
     const server = { type: "server_tool_use", id: "s", name: "web_search", input: {} };
     const delta = { type: "input_json_delta", partial_json: '{"q":1}' };
     const answer = { type: "web_search_tool_result", tool_use_id: "s", content: [] };
@@ -313,7 +313,7 @@ describe("a stream", () => {
     expect(deltasOf(events(...list, opened(2, call)))).toEqual([{ tool_calls: [head] }]);
   });
 
-  test("shows reasoning of any length, but gives no blocks back where it is too long", () => {
+  test("shows reasoning of any length, but returns no blocks if it is too long", () => {
     const before = { type: "thinking", thinking: "", signature: "before" };
     const thinking = "x".repeat(400_000);
     const delta = added(1, { type: "thinking_delta", thinking });

@@ -33,7 +33,7 @@ function sent(model: string, ...messages: readonly object[]): Sent {
   return JSON.parse(sentText(anthropic.chat.encode(call))) as Sent;
 }
 
-test("instructions before anything was said are the interface's own", () => {
+test("instructions before all messages go into the system field", () => {
   const messages = [system("Be brief."), { ...system("Be kind."), role: "developer" }, user("a")];
   for (const model of [older, newer]) {
     expect(sent(model, ...messages)).toMatchObject({
@@ -43,8 +43,8 @@ test("instructions before anything was said are the interface's own", () => {
   }
 });
 
-describe("instructions that come late", () => {
-  test("do not change what was sent before them, so that its cache stays valid", () => {
+describe("instructions within the conversation", () => {
+  test("do not change the prefix before them, so its cache stays valid", () => {
     const before = [system("Be brief."), user("a"), assistant("b"), user("c")];
     for (const model of [older, newer]) {
       const first = sent(model, ...before);
@@ -148,12 +148,12 @@ describe("instructions that come late", () => {
     ["claude-mythos-preview", "user"],
     ["claude-opus-4-20250514", "user"],
     ["glm-4.8", "user"],
-  ])("are for %s the %s's", (model, role) => {
+  ])("are sent to %s with the role %s", (model, role) => {
     const { messages } = sent(model, user("a"), system("French."));
     expect((messages as { role: string }[]).at(-1)?.role).toBe(role);
   });
 
-  test("keep the place where the client ends its cache", () => {
+  test("keep cache_control", () => {
     const control = { cache_control: { type: "ephemeral" } };
     const late = { role: "system", content: [{ ...text("French."), ...control }] };
     expect(sent(older, user("a"), late)).toMatchObject({
@@ -175,7 +175,7 @@ describe("instructions that come late", () => {
     }
   });
 
-  test("that are blank are none", () => {
+  test("that are blank are left out", () => {
     for (const model of [older, newer]) {
       expect(sent(model, user("a"), system(" "))).toMatchObject({
         messages: [turn("user", text("a"))],

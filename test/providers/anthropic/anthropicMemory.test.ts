@@ -58,7 +58,7 @@ describe("a provider cannot fill the memory with a message", () => {
     expect(keptOf(40, eventsOf)).toBeLessThan(8 * MEGABYTE);
   });
 
-  test("of calls that come whole", () => {
+  test("with calls that come complete", () => {
     const readEvent = anthropic.chat.events();
     const call = (index: number) => {
       const block = { type: "tool_use", id: `call_${index}`, name: "f", input: { q: long } };

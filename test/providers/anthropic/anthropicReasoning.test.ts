@@ -69,7 +69,7 @@ function givenBack(message: Fields): unknown {
   return sent.messages[1]?.content;
 }
 
-describe("an answer that is sent back has its thinking blocks in their positions", () => {
+describe("an answer in the history has its thinking blocks in their positions", () => {
   const orders: readonly (readonly [string, readonly Fields[]])[] = [
     ["before all else", [thought("a"), hidden, text("Hello."), call("x")]],
     ["between two texts", [thought("a"), text("Hello, "), thought("b"), hidden, text("you 👋.")]],
@@ -115,7 +115,7 @@ describe("thinking blocks of unknown position come first", () => {
   const message = answered(thought("a"), text("Hello, "), thought("b"), text("you."));
   const first = [thought("a"), thought("b")];
 
-  test("where a client made parts of the text", () => {
+  test("if a client made parts of the text", () => {
     const content = [text("Hello, you.")];
     expect(givenBack({ ...message, content })).toEqual([...first, ...content]);
   });

@@ -29,7 +29,7 @@ function messagesOf(...messages: readonly object[]): unknown {
   return sent({ messages })["messages"];
 }
 
-test("the headers bear the version and the key, if there is one", () => {
+test("the headers have the version and the key, if there is one", () => {
   expect(anthropic.headers("sk-ant-1")).toEqual({
     "anthropic-version": "2023-06-01",
     "x-api-key": "sk-ant-1",
@@ -37,7 +37,7 @@ test("the headers bear the version and the key, if there is one", () => {
   expect(anthropic.headers(undefined)).toEqual({ "anthropic-version": "2023-06-01" });
 });
 
-test("a refusal that is sent back is said again, before the calls beside it", () => {
+test("a refusal in the history is sent before the calls beside it", () => {
   const refused = { role: "assistant", content: null, refusal: "No." };
   expect(messagesOf(hello, { ...refused, content: "" }, hello)).toMatchObject([
     { role: "user" },
@@ -57,13 +57,13 @@ test("a refusal that is sent back is said again, before the calls beside it", ()
   ]);
 });
 
-test("a plain request is sent whole, and with the most that is held as its bound", () => {
+test("a plain request gets the held tokens as its bound", () => {
   expect(encoded({})).toBe(
     '{"model":"model-of-the-provider","max_tokens":64000,"messages":[{"role":"user","content":[{"type":"text","text":"hello"}]}]}',
   );
 });
 
-test("a bound of its own is sent as it is", () => {
+test("the caller's bound is sent unchanged", () => {
   const call = callOf(JSON.stringify({ messages: [hello] }));
   const encoded = anthropic.chat.encode({ ...call, outputTokensBound: 10, outputTokensMax: 20 });
   expect(JSON.parse(sentText(encoded))).toMatchObject({ max_tokens: 10 });
@@ -86,7 +86,7 @@ describe("messages", () => {
     ]);
   });
 
-  test("results of calls stand before everything else of their turn", () => {
+  test("results of calls are first in their turn", () => {
     const calls = {
       ...called("a"),
       tool_calls: [...called("a").tool_calls, ...called("b").tool_calls],
@@ -105,7 +105,7 @@ describe("messages", () => {
     ]);
   });
 
-  test("ids that the interface does not take are written as it does, in call and result alike", () => {
+  test("ids with other characters are escaped the same in call and result", () => {
     expect(messagesOf(hello, called("functions.f:0"), result("functions.f:0", "1"))).toMatchObject([
       {},
       { content: [{ id: "functions_2e_f_3a_0" }] },
@@ -132,7 +132,7 @@ describe("messages", () => {
     expect(messagesOf(said)).toEqual([{ role: "user", content: [text("It is  \n")] }]);
   });
 
-  test("that only instruct are what the user says", () => {
+  test("with only instructions become the user's content", () => {
     const { system, messages } = sent({ messages: [{ role: "system", content: "Say hello." }] });
     expect([system, messages]).toEqual([
       undefined,
@@ -140,7 +140,7 @@ describe("messages", () => {
     ]);
   });
 
-  test("that say nothing at all are refused", () => {
+  test("without any content are refused", () => {
     expect(() => messagesOf({ role: "user", content: " " })).toThrow(
       new UnsupportedRequestError(
         "messages without a text are not supported by this model's provider",
@@ -165,7 +165,7 @@ describe("parts", () => {
   const partOf = (part: object): unknown =>
     (messagesOf({ role: "user", content: [part] }) as { content: unknown[] }[])[0]?.content[0];
 
-  test("where the client wants its prompt cached is said, also of tools and instructions", () => {
+  test("cache_control is kept on parts, tools and instructions", () => {
     const part = { ...text("x"), ...cache };
     expect(partOf(part)).toEqual(part);
     const tool = { type: "function", function: { name: "f" }, ...cache };
@@ -207,7 +207,7 @@ describe("parts", () => {
     );
   });
 
-  test("a recording of another provider is refused", () => {
+  test("an audio answer of another provider is refused", () => {
     const spoken = { role: "assistant", content: "", audio: { id: "audio_1" } };
     expect(() => messagesOf(hello, spoken, hello)).toThrow(
       new UnsupportedRequestError("messages[1].audio is not supported by this model's provider"),
@@ -215,7 +215,7 @@ describe("parts", () => {
     expect(() => messagesOf(hello, { ...spoken, audio: null }, hello)).not.toThrow();
   });
 
-  test("an image may be a result, but no instruction and no answer", () => {
+  test("an image may be in a result, but not in instructions or an answer", () => {
     const image = { type: "image_url", image_url: { url: "https://a.example/b.png" } };
     const block = { type: "image", source: { type: "url", url: "https://a.example/b.png" } };
     expect(messagesOf(hello, called("a"), result("a", [image]))).toMatchObject([
@@ -255,7 +255,7 @@ describe("other fields", () => {
     expect(sent(fields)["tool_choice"]).toEqual(choice);
   });
 
-  test("a choice of some of the tools is refused: there is none such", () => {
+  test("a choice among some of the tools is refused", () => {
     const tool_choice = { type: "allowed_tools", allowed_tools: { mode: "auto", tools } };
     expect(() => sent({ tools, tool_choice })).toThrow(
       new UnsupportedRequestError("tool_choice is not supported by this model's provider"),
@@ -272,20 +272,20 @@ describe("other fields", () => {
     [{ safety_identifier: "s", metadata: { user_id: "u" } }, { user_id: "s" }],
     [{ user: "x", safety_identifier: "s" }, { user_id: "x" }],
     [{ user: null }, undefined],
-  ])("%j say %j of the user", (fields, metadata) => {
+  ])("%j give the user id %j", (fields, metadata) => {
     expect(sent(fields)["metadata"]).toEqual(metadata);
   });
 
-  test("the plain tier is the provider's standard one", () => {
+  test("the default tier is the provider's standard tier", () => {
     expect(sent({ service_tier: "default" })["service_tier"]).toBe("standard_only");
     expect(sent({ service_tier: "auto" })["service_tier"]).toBeUndefined();
   });
 
-  test("a temperature above the interface's goes as it is: to refuse it is the provider's", () => {
+  test("a temperature over 1 is sent unchanged", () => {
     expect(sent({ temperature: 1.7 })["temperature"]).toBe(1.7);
   });
 
-  test("an output_config of the client's own wins over what is made of other fields", () => {
+  test("the client's output_config wins over other fields", () => {
     const schema = { type: "object" };
     const response_format = { type: "json_schema", json_schema: { name: "n", schema } };
     expect(sent({ response_format, output_config: { effort: "max" } })["output_config"]).toEqual({
@@ -322,7 +322,7 @@ describe("other fields", () => {
     ["functions", []],
     ["function_call", "auto"],
     ["container", "container_1"],
-  ])("%s is refused where it would change what the answer is", (name, value) => {
+  ])("%s is refused because it changes the answer", (name, value) => {
     expect(() => sent({ [name]: value })).toThrow(
       new UnsupportedRequestError(`${name} is not supported by this model's provider`),
     );
@@ -336,7 +336,7 @@ describe("other fields", () => {
     expect(sent({ inference_geo: "global" })).toMatchObject({ inference_geo: "global" });
   });
 
-  test("instructions may stand in the interface's own field, but not in two places", () => {
+  test("instructions may be in the native field, but not in both", () => {
     expect(sent({ system: "Be brief." })["system"]).toBe("Be brief.");
     const messages = [{ role: "system", content: "Be kind." }, hello];
     expect(() => sent({ system: "Be brief.", messages })).toThrow(UnsupportedRequestError);

@@ -35,7 +35,7 @@ describe("an effort, in the form that the model takes", () => {
     "anthropic/claude-haiku-4.5",
     "claude-opus-4@20250514",
     "glm-4.6",
-  ])("%s is given a budget", (model) => {
+  ])("%s gets a budget", (model) => {
     expect(thoughtsOf(model, {})).toEqual(budget(16_384));
   });
 
@@ -56,7 +56,7 @@ describe("an effort, in the form that the model takes", () => {
     (model) => expect(thoughtsOf(model, {})).toEqual(nothing),
   );
 
-  test("the highest effort is what the model calls so", () => {
+  test("the highest effort has the model's name for it", () => {
     const highest = { reasoning_effort: "xhigh" };
     expect(thoughtsOf("claude-opus-4-6", highest)).toEqual(adaptive("max"));
     expect(thoughtsOf("claude-opus-4-7", highest)).toEqual(adaptive("xhigh"));
@@ -75,7 +75,7 @@ describe("a budget", () => {
     [2000, 1500],
     [21_844, 16_383],
     [100_000, 16_384],
-  ])("within a bound of %d is %p, so that something is left for the answer", (bound, tokens) => {
+  ])("within a bound of %d is %p, which leaves tokens for the answer", (bound, tokens) => {
     expect(thoughtsOf("claude-opus-4-5", { max_tokens: bound })).toEqual(
       tokens === undefined ? nothing : budget(tokens),
     );
@@ -137,7 +137,7 @@ describe("thinking stays off where the interface would refuse the request with i
     expect(thoughtsOf("claude-opus-4-6", fields)).toEqual(adaptive("high"));
   });
 
-  test("calls before which the model thought, and spoke first: only a budget demands that it thinks first", () => {
+  test("text before the reasoning of a call turns off a budget only", () => {
     const late = [{ ...thinking_blocks[0], after: { characters: 7, calls: 0 } }];
     const messages = [hello, { ...calling, content: "I look.", thinking_blocks: late }, answered];
     expect(thoughtsOf("claude-opus-4-5", { messages })).toEqual(nothing);

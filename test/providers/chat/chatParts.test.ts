@@ -20,18 +20,18 @@ const unsupported = (what: string) =>
   new UnsupportedRequestError(`${what} is not supported by this model's provider`);
 
 describe("the parts of a message", () => {
-  test("a string is one text, null and an empty list are none", () => {
+  test("a string is one text, null and an empty list are no text", () => {
     expect(partsOf(user("hello"), "messages[0]")).toMatchObject([{ kind: "text", text: "hello" }]);
     expect(partsOf(user(null), "messages[0]")).toEqual([]);
     expect(partsOf(user([]), "messages[0]")).toEqual([]);
   });
 
-  test("a refusal that is sent back is a text", () => {
+  test("a refusal in the history is a text", () => {
     const refusal = { type: "refusal", refusal: "No." };
     expect(partsOf(user([refusal]), "messages[0]")).toMatchObject([{ kind: "text", text: "No." }]);
   });
 
-  test("a refusal beside an assistant's content is said behind it, and nobody else's is", () => {
+  test("a refusal beside an assistant's content is its last text; other roles have none", () => {
     const textsSaid = (fields: object) =>
       textsOf({ role: "assistant", refusal: "No.", ...fields } as RequestMessage, "messages[0]");
     for (const content of [undefined, null, "", []]) {
@@ -76,7 +76,7 @@ describe("the parts of a message", () => {
     ]);
   });
 
-  test("a data: URL with a media type of megabytes is refused unread: each parameter would cost its own text", () => {
+  test("a data: URL with a media type of megabytes is refused before it is split", () => {
     const url = `data:${";".repeat(1_000_000)};base64,AA`;
     const message = user([{ type: "image_url", image_url: { url } }]);
     expect(() => partsOf(message, "m")).toThrow(
@@ -97,7 +97,7 @@ describe("the parts of a message", () => {
     );
   });
 
-  test("where only texts make sense, an image is refused", () => {
+  test("an image is refused where only text is possible", () => {
     const text = { type: "text", text: "x" };
     const image = { type: "image_url", image_url: { url: "https://a.example" } };
     expect(textsOf(user([text, text]), "messages[0]")).toEqual(["x", "x"]);
@@ -108,7 +108,7 @@ describe("the parts of a message", () => {
 });
 
 describe("tools", () => {
-  test("are read with everything that they say", () => {
+  test("are read with all their fields", () => {
     const definition = {
       name: "f",
       description: "d",
@@ -196,7 +196,7 @@ describe("calls", () => {
     expect(() => toolCallsOf(assistant(fields), "messages[1]")).toThrow(unsupported(what));
   });
 
-  test("a result says which call it answers", () => {
+  test("a result names its call", () => {
     const result = { role: "tool", content: "x", tool_call_id: "a" } as RequestMessage;
     expect(answeredCallOf(result, "messages[2]")).toBe("a");
     expect(() => answeredCallOf(user("x"), "messages[2]")).toThrow(
@@ -230,24 +230,24 @@ describe("the form of the answer", () => {
   });
 });
 
-describe("the body in another interface's words", () => {
+describe("the body for another interface", () => {
   const { object } = callOf(
     '{"messages":[{"role":"user","content":"x"}], "seed":1,"top_k" : 12345678901234567890, "own":{"a":[1.0]}, "__proto__":{"b":1}}',
   );
 
-  test("has the given fields, then what the convention does not know, digit for digit", () => {
+  test("has the given fields, then unknown fields, digit for digit", () => {
     expect(bodyWithOthers(object, { model: "m", max_tokens: 5, stop: undefined })).toBe(
       '{"model":"m","max_tokens":5,"top_k":12345678901234567890,"own":{"a":[1.0]},"__proto__":{"b":1}}',
     );
   });
 
-  test("says a field once, where both have it", () => {
+  test("has a field once if both have it", () => {
     expect(bodyWithOthers(object, { own: 1, top_k: undefined, "__proto__ ": 2 })).toBe(
       '{"own":1,"__proto__ ":2,"top_k":12345678901234567890,"__proto__":{"b":1}}',
     );
   });
 
-  test("is refused where a given field is nested deep", () => {
+  test("is refused if a given field is nested too deep", () => {
     const deep: unknown = JSON.parse("[".repeat(5000) + "]".repeat(5000));
     expect(() => bodyWithOthers(object, { tools: deep })).toThrow(UnsupportedRequestError);
   });

@@ -1,10 +1,10 @@
-import type { Said, SaidUsage } from "./dialect.ts";
+import type { ExpectedAnswer, ExpectedUsage } from "./dialect.ts";
 
-const usage: SaidUsage = { prompt: 40, cached: 10, cacheWrite: 5, completion: 9, reasoning: 0 };
+const usage: ExpectedUsage = { prompt: 40, cached: 10, cacheWrite: 5, completion: 9, reasoning: 0 };
 const call = { id: "call_1", name: "weather", arguments: '{"city":"Paris","days":3}' };
 
 /** What every way to a provider must be able to bring home. */
-export const answers: Readonly<Record<string, Said>> = {
+export const answers: Readonly<Record<string, ExpectedAnswer>> = {
   "a text": { text: "Hello there, you.", finish: "stop", usage },
   "a text of many scripts": { text: 'Привет 👋 — 你好 \\ " \n end', finish: "stop", usage },
   "an empty text": { text: "", finish: "stop", usage },
@@ -44,7 +44,7 @@ export const answers: Readonly<Record<string, Said>> = {
 };
 
 /** Figures that no answer can have: its usage is then unknown, which is not zero. */
-export const impossibleUsages: Readonly<Record<string, SaidUsage>> = {
+export const impossibleUsages: Readonly<Record<string, ExpectedUsage>> = {
   "a negative prompt": { ...usage, prompt: -1, cached: 0, cacheWrite: 0 },
   "a negative completion": { ...usage, completion: -1 },
   "half a token": { ...usage, completion: 1.5 },

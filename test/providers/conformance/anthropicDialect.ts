@@ -5,8 +5,8 @@ import {
   type Asked,
   type AskedImage,
   type Dialect,
-  type Said,
-  type SaidUsage,
+  type ExpectedAnswer,
+  type ExpectedUsage,
   type Utterance,
   inPieces,
 } from "./dialect.ts";
@@ -34,23 +34,23 @@ const overloaded = { type: "error", error: { type: "overloaded_error", message: 
 export const anthropicDialect: Dialect = {
   name: "anthropic",
   chat: anthropic.chat,
-  json: (said) =>
+  json: (answer) =>
     JSON.stringify({
       ...head,
-      content: blocksOf(said),
-      stop_reason: stopReasons[said.finish],
+      content: blocksOf(answer),
+      stop_reason: stopReasons[answer.finish],
       stop_sequence: null,
-      ...(said.usage && { usage: usageOf(said.usage) }),
+      ...(answer.usage && { usage: usageOf(answer.usage) }),
     }),
-  stream: (said) =>
+  stream: (answer) =>
     [
-      { type: "message_start", message: { ...head, content: [], ...startUsage(said.usage) } },
+      { type: "message_start", message: { ...head, content: [], ...startUsage(answer.usage) } },
       { type: "ping" },
-      ...blocksOf(said).flatMap(blockEvents),
+      ...blocksOf(answer).flatMap(blockEvents),
       {
         type: "message_delta",
-        delta: { stop_reason: stopReasons[said.finish], stop_sequence: null },
-        ...(said.usage && { usage: usageOf(said.usage) }),
+        delta: { stop_reason: stopReasons[answer.finish], stop_sequence: null },
+        ...(answer.usage && { usage: usageOf(answer.usage) }),
       },
       { type: "message_stop" },
     ]
@@ -102,7 +102,7 @@ function eventOf(data: Block): string {
   return `event: ${String(data["type"])}\ndata: ${JSON.stringify(data)}\n\n`;
 }
 
-function blocksOf({ reasoning, text, toolCalls = [] }: Said): Block[] {
+function blocksOf({ reasoning, text, toolCalls = [] }: ExpectedAnswer): Block[] {
   return [
     ...(reasoning === undefined
       ? []
@@ -150,7 +150,7 @@ function spokenBlock(block: Block): { start: Block; deltas: Block[] } {
 }
 
 /** The interface counts cached tokens beside the prompt's others. */
-function usageOf(usage: SaidUsage): object {
+function usageOf(usage: ExpectedUsage): object {
   return {
     input_tokens: usage.prompt - usage.cached - usage.cacheWrite,
     cache_read_input_tokens: usage.cached,
@@ -162,7 +162,7 @@ function usageOf(usage: SaidUsage): object {
 }
 
 /** At the start the output's figure is only a placeholder. */
-function startUsage(usage: SaidUsage | undefined): object {
+function startUsage(usage: ExpectedUsage | undefined): object {
   return usage ? { usage: { ...usageOf(usage), output_tokens: 1 } } : {};
 }
 
@@ -267,7 +267,7 @@ function toolOf({ name, description, input_schema: schema }: NonNullable<Sent["t
   };
 }
 
-/** Where only the number of calls is said, the choice stays the usual one. */
+/** If only the number of calls is set, the choice stays the default. */
 function toolChoiceOf(choice: NonNullable<Sent["tool_choice"]>): Asked["toolChoice"] {
   if (choice.type === "any") return "required";
   if (choice.type === "none") return "none";

@@ -32,7 +32,7 @@ const events = [
   `{"type":"message_stop"}`,
 ];
 
-const said: Transcript["said"] = {
+const answer: Transcript["answer"] = {
   reasoning: "Köln is a city 🌧.",
   text: "Okay, let's check — :",
   toolCalls: [
@@ -51,7 +51,7 @@ export const anthropicTranscripts: readonly Transcript[] = [
   {
     name: "as documented",
     text: events.map((data) => `event: ${nameOf(data)}\ndata: ${data}\n\n`).join(""),
-    said,
+    answer,
   },
   {
     name: "of other line ends, with comments, events of the future and a second terminator",
@@ -64,6 +64,6 @@ export const anthropicTranscripts: readonly Transcript[] = [
       ),
       "data: [DONE]\n\n",
     ].join(""),
-    said,
+    answer,
   },
 ];

@@ -10,8 +10,8 @@ import { openaiResponsesDialect } from "./openaiResponsesDialect.ts";
 import {
   billedOf,
   callOf,
-  heardIn,
-  heardOf,
+  receivedIn,
+  receivedAnswerOf,
   outputTokensMax,
   providersModel,
   readStream,
@@ -30,36 +30,36 @@ const dialects: readonly Dialect[] = [
 ];
 
 describe.each(dialects)("$name", (dialect) => {
-  describe("brings home", () => {
-    for (const [name, said] of Object.entries(answers)) {
+  describe("keeps", () => {
+    for (const [name, answer] of Object.entries(answers)) {
       const reason = dialect.cannot[name];
       const check = reason === undefined ? test : test.skip;
       check(`${name}, in JSON${reason === undefined ? "" : `: ${reason}`}`, () => {
-        const { heard, usage } = readWhole(dialect, dialect.json(said));
-        expect(heard).toMatchObject(heardOf(said));
-        expect(usage).toEqual(billedOf(dialect, said.usage));
-        if (said.usage?.reasoning) expect(heard.reasoningTokens).toBe(said.usage.reasoning);
+        const { received, usage } = readWhole(dialect, dialect.json(answer));
+        expect(received).toMatchObject(receivedAnswerOf(answer));
+        expect(usage).toEqual(billedOf(dialect, answer.usage));
+        if (answer.usage?.reasoning) expect(received.reasoningTokens).toBe(answer.usage.reasoning);
       });
 
       check(`${name}, as a stream${reason === undefined ? "" : `: ${reason}`}`, () => {
-        const { bytes, decoder } = readStream(dialect, Buffer.from(dialect.stream(said)));
-        const heard = heardIn(bytes);
-        expect(heard).toMatchObject(heardOf(said));
-        expect(decoder.usage).toEqual(billedOf(dialect, said.usage));
-        expect(decoder.isUsageFinal).toBe(said.usage !== undefined);
-        if (said.usage?.reasoning) expect(heard.reasoningTokens).toBe(said.usage.reasoning);
+        const { bytes, decoder } = readStream(dialect, Buffer.from(dialect.stream(answer)));
+        const received = receivedIn(bytes);
+        expect(received).toMatchObject(receivedAnswerOf(answer));
+        expect(decoder.usage).toEqual(billedOf(dialect, answer.usage));
+        expect(decoder.isUsageFinal).toBe(answer.usage !== undefined);
+        if (answer.usage?.reasoning) expect(received.reasoningTokens).toBe(answer.usage.reasoning);
       });
     }
   });
 
   test.each(Object.entries(impossibleUsages))("takes %s for no figure at all", (_, usage) => {
-    const said = { text: "Hello", finish: "stop", usage } as const;
-    expect(dialect.chat.read(dialect.json(said)).usage).toBeUndefined();
-    const { decoder } = readStream(dialect, Buffer.from(dialect.stream(said)));
+    const answer = { text: "Hello", finish: "stop", usage } as const;
+    expect(dialect.chat.read(dialect.json(answer)).usage).toBeUndefined();
+    const { decoder } = readStream(dialect, Buffer.from(dialect.stream(answer)));
     expect(decoder.isUsageFinal ? decoder.usage : undefined).toBeUndefined();
   });
 
-  describe("refuses, as no answer,", () => {
+  describe("refuses as an answer", () => {
     const nonsense = ["<html>", "", "null", "[]", '"x"', "1", '{"error":{"message":"overloaded"}}'];
     test.each(nonsense)("%s, in JSON", (text) => {
       expect(() => dialect.chat.read(text)).toThrow(AnswerError);
@@ -84,7 +84,7 @@ describe.each(dialects)("$name", (dialect) => {
     }
   });
 
-  describe("is asked", () => {
+  describe("encodes", () => {
     for (const [name, { body, asks }] of Object.entries(requests)) {
       const refused = dialect.cannot[name];
       test(refused === undefined ? name : `${name}: not at all`, () => {
@@ -122,16 +122,16 @@ describe.each(dialects)("$name", (dialect) => {
     expect(spentMs()).toBeLessThan(500);
   });
 
-  describe.each([...dialect.transcripts])("a stream $name", ({ text, said }) => {
+  describe.each([...dialect.transcripts])("a stream $name", ({ text, answer }) => {
     const bytes = Buffer.from(text);
     const whole = readStream(dialect, bytes);
 
-    test("says what it says", () => {
-      expect(heardIn(whole.bytes)).toMatchObject(heardOf(said));
-      expect(whole.decoder.usage).toEqual(billedOf(dialect, said.usage));
+    test("has its content", () => {
+      expect(receivedIn(whole.bytes)).toMatchObject(receivedAnswerOf(answer));
+      expect(whole.decoder.usage).toEqual(billedOf(dialect, answer.usage));
     });
 
-    test("is the same for the client wherever the network cuts it", () => {
+    test("is the same at every split of the network reads", () => {
       for (let at = 0; at <= bytes.byteLength; at += 1) {
         const cut = readStream(dialect, bytes.subarray(0, at), bytes.subarray(at));
         expect([at, cut.bytes]).toEqual([at, whole.bytes]);
@@ -139,7 +139,7 @@ describe.each(dialects)("$name", (dialect) => {
       }
     });
 
-    test("is the same for the client when it comes byte by byte", () => {
+    test("is the same byte by byte", () => {
       const single = Array.from(bytes, (_, at) => bytes.subarray(at, at + 1));
       expect(readStream(dialect, ...single).bytes).toBe(whole.bytes);
     });
@@ -159,7 +159,7 @@ function expected(dialect: Dialect, asks: Asked): Asked {
   return Object.fromEntries(left);
 }
 
-/** The same without texts in which nothing is said: some interfaces refuse them, and so leave them out. */
+/** The same without texts in which nothing is answer: some interfaces refuse them, and so leave them out. */
 function spoken(asked: Asked): Asked {
   const isSaid = (text: string): boolean => text.trim() !== "";
   const system = asked.system?.filter(isSaid);

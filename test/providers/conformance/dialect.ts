@@ -8,9 +8,9 @@ export interface Dialect {
   readonly name: string;
   readonly chat: ChatInterface;
   /** Says this as a whole answer. */
-  json(said: Said): string;
+  json(answer: ExpectedAnswer): string;
   /** Says this as an event stream, from its first byte to its terminator, texts in several deltas. */
-  stream(said: Said): string;
+  stream(answer: ExpectedAnswer): string;
   /** What a request asks, read back from the provider's own form. */
   asked(request: EncodedRequest): Asked;
   /** Answers that are errors or nonsense, beside those that are it in every interface. */
@@ -28,23 +28,23 @@ export interface Dialect {
 }
 
 /** What a provider says in one answer, whatever its interface calls it. */
-export interface Said {
+export interface ExpectedAnswer {
   readonly reasoning?: string;
   readonly text?: string;
-  readonly toolCalls?: readonly SaidCall[];
+  readonly toolCalls?: readonly ExpectedCall[];
   readonly finish: "stop" | "length" | "content_filter" | "tool_calls";
-  readonly usage?: SaidUsage;
+  readonly usage?: ExpectedUsage;
 }
 
 /** `arguments` is the text of a JSON object. */
-export interface SaidCall {
+export interface ExpectedCall {
   readonly id: string;
   readonly name: string;
   readonly arguments: string;
 }
 
 /** Cached and written tokens are part of the prompt's, reasoning tokens of the completion's. */
-export interface SaidUsage {
+export interface ExpectedUsage {
   readonly prompt: number;
   readonly cached: number;
   readonly cacheWrite: number;
@@ -52,13 +52,13 @@ export interface SaidUsage {
   readonly reasoning: number;
 }
 
-/** What a request asks. What it leaves open is absent. */
+/** The meaning of a request. Fields that it does not set are absent. */
 export interface Asked {
   readonly model?: string;
   readonly stream?: boolean;
   /** The texts of the instructions, in their order. */
   readonly system?: readonly string[];
-  /** Who said what, one piece after the other, whatever the messages are in which it stands. */
+  /** The utterances in order, whatever messages they are in. */
   readonly conversation?: readonly Utterance[];
   readonly bound?: number;
   readonly temperature?: number;
@@ -112,10 +112,10 @@ export interface Failure {
 export interface Transcript {
   readonly name: string;
   readonly text: string;
-  readonly said: Said;
+  readonly answer: ExpectedAnswer;
 }
 
-/** A text in pieces, as a stream brings it: cut behind each blank. */
+/** The pieces of a text in a stream, cut after each blank. */
 export function inPieces(text: string): readonly string[] {
   return text.match(/[^ ]* ?/gu)?.filter((piece) => piece !== "") ?? [];
 }

@@ -4,8 +4,8 @@ import {
   type Asked,
   type AskedTool,
   type Dialect,
-  type Said,
-  type SaidUsage,
+  type ExpectedAnswer,
+  type ExpectedUsage,
   type Utterance,
   inPieces,
 } from "./dialect.ts";
@@ -23,11 +23,11 @@ const finishReasons = {
 export const geminiDialect: Dialect = {
   name: "gemini",
   chat: gemini.chat,
-  json: (said) => response(partsOf(said).flat(), said.finish, said.usage),
-  stream: (said) =>
+  json: (answer) => response(partsOf(answer).flat(), answer.finish, answer.usage),
+  stream: (answer) =>
     [
-      ...partsOf(said).map((parts) => event(response(parts))),
-      event(response([{ text: "" }], said.finish, said.usage)),
+      ...partsOf(answer).map((parts) => event(response(parts))),
+      event(response([{ text: "" }], answer.finish, answer.usage)),
     ].join(""),
   asked,
   failures: [
@@ -72,7 +72,11 @@ function failure(name: string, answer: object | "deep"): Dialect["failures"][num
   return { name, json: text, stream: event(text) };
 }
 
-function response(parts: readonly object[], finish?: Said["finish"], usage?: SaidUsage): string {
+function response(
+  parts: readonly object[],
+  finish?: ExpectedAnswer["finish"],
+  usage?: ExpectedUsage,
+): string {
   return JSON.stringify({
     candidates: [
       {
@@ -88,7 +92,11 @@ function response(parts: readonly object[], finish?: Said["finish"], usage?: Sai
 }
 
 /** Of each event the parts. */
-function partsOf({ reasoning = "", text = "", toolCalls = [] }: Said): readonly object[][] {
+function partsOf({
+  reasoning = "",
+  text = "",
+  toolCalls = [],
+}: ExpectedAnswer): readonly object[][] {
   return [
     ...inPieces(reasoning).map((piece) => [{ text: piece, thought: true }]),
     ...inPieces(text).map((piece) => [{ text: piece }]),
@@ -99,7 +107,7 @@ function partsOf({ reasoning = "", text = "", toolCalls = [] }: Said): readonly 
 }
 
 /** Zeros are left out, as protocol buffers do, but for those that the suite wants to see believed. */
-function usageOf({ prompt, cached, completion, reasoning }: SaidUsage): object {
+function usageOf({ prompt, cached, completion, reasoning }: ExpectedUsage): object {
   return {
     promptTokenCount: prompt,
     ...(cached !== 0 && { cachedContentTokenCount: cached }),

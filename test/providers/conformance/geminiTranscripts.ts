@@ -15,7 +15,7 @@ export const geminiTranscripts: readonly Transcript[] = [
     ]
       .map((event) => `${event}\r\n\r\n`)
       .join(""),
-    said: {
+    answer: {
       reasoning: "**Counting**\n\nЯ считаю.",
       text: "Ответ: четыре 👋.",
       finish: "stop",
@@ -31,7 +31,7 @@ export const geminiTranscripts: readonly Transcript[] = [
     ]
       .map((event) => `${event}\n\n`)
       .join(""),
-    said: {
+    answer: {
       text: "I look.",
       toolCalls: [
         { id: "k3x9", name: "weather", arguments: '{"city":"Paris"}' },
@@ -44,7 +44,7 @@ export const geminiTranscripts: readonly Transcript[] = [
   {
     name: "whose prompt was blocked",
     text: `data: {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"},"usageMetadata": {"promptTokenCount": 31,"totalTokenCount": 31,"promptTokensDetails": [{"modality": "TEXT","tokenCount": 31}]},"modelVersion": "gemini-2.5-flash","responseId": "x"}\r\n\r\n`,
-    said: {
+    answer: {
       finish: "content_filter",
       usage: { prompt: 31, cached: 0, cacheWrite: 0, completion: 0, reasoning: 0 },
     },

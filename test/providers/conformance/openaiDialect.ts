@@ -3,8 +3,8 @@ import type { EncodedRequest } from "../../../src/providers/provider.ts";
 import {
   type Asked,
   type Dialect,
-  type Said,
-  type SaidUsage,
+  type ExpectedAnswer,
+  type ExpectedUsage,
   type Utterance,
   imageOfUrl,
   inPieces,
@@ -19,22 +19,22 @@ const failedChoice = { index: 0, delta: {}, message: {}, finish_reason: "error" 
 export const openaiDialect: Dialect = {
   name: "openai chat",
   chat: openai.chat,
-  json: (said) =>
+  json: (answer) =>
     JSON.stringify({
       ...head,
       object: "chat.completion",
       model: "m",
-      choices: [{ index: 0, message: messageOf(said), finish_reason: said.finish }],
-      ...(said.usage && { usage: usageOf(said.usage) }),
+      choices: [{ index: 0, message: messageOf(answer), finish_reason: answer.finish }],
+      ...(answer.usage && { usage: usageOf(answer.usage) }),
     }),
-  stream: (said) =>
+  stream: (answer) =>
     [
       chunk({ role: "assistant", content: "" }),
-      ...inPieces(said.reasoning ?? "").map((piece) => chunk({ reasoning_content: piece })),
-      ...inPieces(said.text ?? "").map((piece) => chunk({ content: piece })),
-      ...(said.toolCalls ?? []).flatMap(callChunks),
-      chunk({}, said.finish),
-      ...(said.usage ? [event({ ...head, choices: [], usage: usageOf(said.usage) })] : []),
+      ...inPieces(answer.reasoning ?? "").map((piece) => chunk({ reasoning_content: piece })),
+      ...inPieces(answer.text ?? "").map((piece) => chunk({ content: piece })),
+      ...(answer.toolCalls ?? []).flatMap(callChunks),
+      chunk({}, answer.finish),
+      ...(answer.usage ? [event({ ...head, choices: [], usage: usageOf(answer.usage) })] : []),
       "data: [DONE]\n\n",
     ].join(""),
   asked,
@@ -70,7 +70,10 @@ function chunk(delta: object, finishReason: string | null = null): string {
   });
 }
 
-function callChunks(call: NonNullable<Said["toolCalls"]>[number], index: number): string[] {
+function callChunks(
+  call: NonNullable<ExpectedAnswer["toolCalls"]>[number],
+  index: number,
+): string[] {
   const { id, name, arguments: given } = call;
   const half = Math.ceil(given.length / 2);
   return [
@@ -81,7 +84,7 @@ function callChunks(call: NonNullable<Said["toolCalls"]>[number], index: number)
   ];
 }
 
-function messageOf({ text, reasoning, toolCalls }: Said): object {
+function messageOf({ text, reasoning, toolCalls }: ExpectedAnswer): object {
   return {
     role: "assistant",
     content: text ?? null,
@@ -96,7 +99,7 @@ function messageOf({ text, reasoning, toolCalls }: Said): object {
   };
 }
 
-function usageOf(usage: SaidUsage): object {
+function usageOf(usage: ExpectedUsage): object {
   return {
     prompt_tokens: usage.prompt,
     completion_tokens: usage.completion,

@@ -3,8 +3,8 @@ import type { EncodedRequest } from "../../../src/providers/provider.ts";
 import {
   type Asked,
   type Dialect,
-  type Said,
-  type SaidUsage,
+  type ExpectedAnswer,
+  type ExpectedUsage,
   type Utterance,
   imageOfUrl,
   inPieces,
@@ -19,7 +19,7 @@ const failed = { ...responseOf({ finish: "stop" }), status: "failed" };
 export const openaiResponsesDialect: Dialect = {
   name: "openai over responses",
   chat: openaiResponses,
-  json: (said) => JSON.stringify(responseOf(said)),
+  json: (answer) => JSON.stringify(responseOf(answer)),
   stream: streamOf,
   asked,
   failures: [
@@ -63,23 +63,27 @@ function event(type: string, fields: object): string {
   return `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
 }
 
-function responseOf(said: Said): Record<string, unknown> {
-  const isAborting = said.finish === "length" || said.finish === "content_filter";
-  const reason = said.finish === "length" ? "max_output_tokens" : "content_filter";
+function responseOf(answer: ExpectedAnswer): Record<string, unknown> {
+  const isIncomplete = answer.finish === "length" || answer.finish === "content_filter";
+  const reason = answer.finish === "length" ? "max_output_tokens" : "content_filter";
   return {
     id: "resp_1",
     object: "response",
     created_at: 1_700_000_000,
-    status: isAborting ? "incomplete" : "completed",
+    status: isIncomplete ? "incomplete" : "completed",
     error: null,
-    incomplete_details: isAborting ? { reason } : null,
+    incomplete_details: isIncomplete ? { reason } : null,
     model: "m",
-    output: itemsOf(said),
-    usage: said.usage ? usageOf(said.usage) : null,
+    output: itemsOf(answer),
+    usage: answer.usage ? usageOf(answer.usage) : null,
   };
 }
 
-function itemsOf({ reasoning, text, toolCalls = [] }: Said): readonly Record<string, unknown>[] {
+function itemsOf({
+  reasoning,
+  text,
+  toolCalls = [],
+}: ExpectedAnswer): readonly Record<string, unknown>[] {
   const summary = [{ type: "summary_text", text: reasoning }];
   const content = [{ type: "output_text", text, annotations: [] }];
   return [
@@ -98,7 +102,7 @@ function itemsOf({ reasoning, text, toolCalls = [] }: Said): readonly Record<str
   ];
 }
 
-function usageOf(usage: SaidUsage): object {
+function usageOf(usage: ExpectedUsage): object {
   return {
     input_tokens: usage.prompt,
     input_tokens_details: { cached_tokens: usage.cached, cache_write_tokens: usage.cacheWrite },
@@ -108,10 +112,10 @@ function usageOf(usage: SaidUsage): object {
   };
 }
 
-function streamOf(said: Said): string {
-  const whole = responseOf(said);
+function streamOf(answer: ExpectedAnswer): string {
+  const whole = responseOf(answer);
   const begun = { ...whole, status: "in_progress", output: [], usage: null };
-  const events = itemsOf(said).flatMap((item, at) => itemEvents(item, at, said));
+  const events = itemsOf(answer).flatMap((item, at) => itemEvents(item, at, answer));
   return [
     event("response.created", { response: begun }),
     event("response.in_progress", { response: begun }),
@@ -121,12 +125,12 @@ function streamOf(said: Said): string {
 }
 
 /** One item from its beginning to its end, in the order of the documentation. */
-function itemEvents(item: Record<string, unknown>, at: number, said: Said): string[] {
+function itemEvents(item: Record<string, unknown>, at: number, answer: ExpectedAnswer): string[] {
   const place = { item_id: item["id"], output_index: at };
   const open = { ...item, content: [], summary: [], arguments: "", status: "in_progress" };
   const kinds: Record<string, readonly [string, string, object, string]> = {
-    reasoning: ["reasoning_summary_text", said.reasoning ?? "", { summary_index: 0 }, "text"],
-    message: ["output_text", said.text ?? "", { content_index: 0 }, "text"],
+    reasoning: ["reasoning_summary_text", answer.reasoning ?? "", { summary_index: 0 }, "text"],
+    message: ["output_text", answer.text ?? "", { content_index: 0 }, "text"],
     function_call: ["function_call_arguments", String(item["arguments"]), {}, "arguments"],
   };
   const kind = kinds[String(item["type"])];
@@ -227,7 +231,7 @@ function utterancesOf(item: SentItem): readonly Utterance[] {
   });
 }
 
-/** What an assistant said is told apart from what is said to it by the type of its parts. */
+/** What an assistant answer is told apart from what is answer to it by the type of its parts. */
 function textsOf(content: string | readonly SentPart[] = ""): readonly string[] {
   if (typeof content === "string") return [content];
   return content.map(({ type, text }) => {

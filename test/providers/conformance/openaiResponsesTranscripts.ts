@@ -114,7 +114,7 @@ const events: readonly (readonly [type: string, fields: string])[] = [
   ["response.completed", `"response":${ended}`],
 ];
 
-const said: Transcript["said"] = {
+const answer: Transcript["answer"] = {
   reasoning: "**Greeting** them.\n\nThen the weather.",
   text: "Grüße 👋 😀",
   toolCalls: [
@@ -133,7 +133,7 @@ export const openaiResponsesTranscripts: readonly Transcript[] = [
   {
     name: "as documented",
     text: events.map((one, at) => `event: ${one[0]}\ndata: ${dataOf(one, at)}\n\n`).join(""),
-    said,
+    answer,
   },
   {
     name: "of an imitator, with line ends of two kinds, comments, no names and an end of its own",
@@ -142,6 +142,6 @@ export const openaiResponsesTranscripts: readonly Transcript[] = [
         at % 2 === 0 ? `data:${dataOf(one, at)}\r\n\r\n` : `: here\ndata: ${dataOf(one, at)}\n\n`,
       )
       .join("")}data: [DONE]\n\n`,
-    said,
+    answer,
   },
 ];

@@ -20,7 +20,7 @@ const events = [
   "[DONE]",
 ];
 
-const said: Transcript["said"] = {
+const answer: Transcript["answer"] = {
   text: "Grüße 👋 😀",
   toolCalls: [
     { id: "call_1", name: "weather", arguments: '{"city":"Köln"}' },
@@ -31,7 +31,7 @@ const said: Transcript["said"] = {
 };
 
 export const openaiTranscripts: readonly Transcript[] = [
-  { name: "as documented", text: events.map((data) => `data: ${data}\n\n`).join(""), said },
+  { name: "as documented", text: events.map((data) => `data: ${data}\n\n`).join(""), answer },
   {
     name: "with a mark of the byte order, line ends of two kinds, and comments",
     text: `\ufeff: OPENROUTER PROCESSING\r\n\r\n${events
@@ -39,6 +39,6 @@ export const openaiTranscripts: readonly Transcript[] = [
         at % 2 === 0 ? `data:${data}\r\n\r\n` : `: still here\nid: ${at}\ndata: ${data}\n\n`,
       )
       .join("")}`,
-    said,
+    answer,
   },
 ];

@@ -10,7 +10,7 @@ import {
 import { ChatDecoder } from "../../../src/gateway/decoding/chatDecoder.ts";
 import type { ChatCall } from "../../../src/providers/provider.ts";
 import { isJsonObject } from "../../../src/lib/json.ts";
-import type { Dialect, Said, SaidCall, SaidUsage } from "./dialect.ts";
+import type { Dialect, ExpectedAnswer, ExpectedCall, ExpectedUsage } from "./dialect.ts";
 
 const identity: AnswerIdentity = {
   id: "chatcmpl-test",
@@ -44,13 +44,13 @@ export function callOf(text: string): ChatCall {
 export function readWhole(
   dialect: Dialect,
   text: string,
-): { heard: Heard; usage: Usage | undefined } {
+): { received: ReceivedAnswer; usage: Usage | undefined } {
   const { completion, usage } = dialect.chat.read(text);
   const { choices } = publicCompletion(completion, identity).completion;
   const [choice] = choices;
   if (choice === undefined || choices.length > 1) throw new Error("not one choice");
   return {
-    heard: {
+    received: {
       text: choice.message.content,
       reasoning: textOf(choice.message["reasoning_content"]),
       toolCalls: callsOf(choice.message["tool_calls"]),
@@ -86,7 +86,7 @@ export function readStream(
 }
 
 /** What a client hears in a stream. Its deltas must be such that any client can put them together. */
-export function heardIn(bytes: string): Heard {
+export function receivedIn(bytes: string): ReceivedAnswer {
   const events = bytes.split("\n\n").slice(0, -1);
   expect(events.pop()).toBe("data: [DONE]");
   let text = "";
@@ -129,7 +129,7 @@ export function heardIn(bytes: string): Heard {
 }
 
 /** An answer as its client understands it. */
-export interface Heard {
+export interface ReceivedAnswer {
   readonly text: string;
   readonly reasoning: string | undefined;
   readonly toolCalls: readonly unknown[];
@@ -137,16 +137,16 @@ export interface Heard {
   readonly reasoningTokens: unknown;
 }
 
-export function heardOf(said: Said): Omit<Heard, "reasoningTokens"> {
+export function receivedAnswerOf(answer: ExpectedAnswer): Omit<ReceivedAnswer, "reasoningTokens"> {
   return {
-    text: said.text ?? "",
-    reasoning: said.reasoning,
-    toolCalls: (said.toolCalls ?? []).map(understood),
-    finish: said.finish,
+    text: answer.text ?? "",
+    reasoning: answer.reasoning,
+    toolCalls: (answer.toolCalls ?? []).map(understood),
+    finish: answer.finish,
   };
 }
 
-export function billedOf(dialect: Dialect, usage: SaidUsage | undefined): Usage | undefined {
+export function billedOf(dialect: Dialect, usage: ExpectedUsage | undefined): Usage | undefined {
   return (
     usage && {
       promptTokens: usage.prompt,
@@ -165,7 +165,7 @@ interface DeltaCall {
 }
 
 /** A call by what its arguments mean: their text may come with other blanks. */
-function understood({ id, name, arguments: given }: SaidCall): object {
+function understood({ id, name, arguments: given }: ExpectedCall): object {
   return { id, name, arguments: JSON.parse(given) as unknown };
 }
 

@@ -69,7 +69,7 @@ describe("a candidate that ended", () => {
     ]);
   });
 
-  test("says in a stream why behind what it said", () => {
+  test("has its finish reason in a chunk after the content", () => {
     for (const parts of [[call], [{ text: "x" }], [thought("Hm.")]]) {
       expect(deltasOf(saying(parts, "MAX_TOKENS"))).toEqual([
         [
@@ -80,14 +80,14 @@ describe("a candidate that ended", () => {
     }
   });
 
-  test("for a reason of next year, is judged by what stands beside it", () => {
+  test("with an unknown reason keeps it beside its content", () => {
     expect(deltasOf(saying([call], "NEXT_YEAR"))).toMatchObject([
       [{ finish_reason: "NEXT_YEAR", delta: { tool_calls: [{}] } }],
     ]);
   });
 });
 
-describe("more candidates than anybody can ask for are no answer", () => {
+describe("more candidates than a request can ask for are refused", () => {
   const refusal = new AnswerError("the answer has too many choices");
   const candidates = (count: number, indexOf: (at: number) => unknown) =>
     JSON.stringify({
@@ -116,7 +116,7 @@ describe("more candidates than anybody can ask for are no answer", () => {
     expect(() => streamed(indexes)).toThrow(refusal);
   });
 
-  test("and what is no index tells none apart", () => {
+  test("and an invalid index counts as none", () => {
     const choices = [0, 0.5, -1, "1", null].map((index) => streamed([index]));
     expect(choices).toEqual(Array(5).fill(streamed([undefined])));
   });
@@ -164,7 +164,7 @@ describe("usage", () => {
     expect(replyOf(metadata, [{ text: "x" }])).toEqual([usage, false]);
   });
 
-  test("counts only reasoning where the answer has no text", () => {
+  test("counts only reasoning if the answer has no text", () => {
     const thinking = { promptTokenCount: 5, thoughtsTokenCount: 9 };
     expect(replyOf(thinking, [thought("Hm.")])).toEqual([figures(5, 0, 9), false]);
     expect(replyOf({ promptTokenCount: 5 }, [])).toEqual([figures(5, 0, 0), false]);
@@ -176,13 +176,13 @@ describe("usage", () => {
     [{ promptTokenCount: 5, totalTokenCount: 3 }, figures(5, 0, 0)],
     [{ promptTokenCount: 5, totalTokenCount: "7" }, figures(5, 0, 0)],
     [{ promptTokenCount: 5, thoughtsTokenCount: 9, totalTokenCount: 14 }, figures(5, 0, 9)],
-  ])("that leaves out what was said is an early figure: %j", (metadata, usage) => {
+  ])("without the count of the content is early: %j", (metadata, usage) => {
     for (const part of [{ text: "x" }, { functionCall: { name: "f" } }]) {
       expect(replyOf(metadata, [part])).toEqual([usage, true]);
     }
   });
 
-  test("that comes alone in an event is told", () => {
+  test("alone in an event is passed on", () => {
     expect(deltasOf({ usageMetadata }, { modelVersion: "x" }, {})).toEqual([
       [],
       "nothing",
@@ -194,26 +194,26 @@ describe("usage", () => {
 describe("the id of a call", () => {
   const two = [{ functionCall: { name: "f" } }, { functionCall: { name: "f", args: { a: 1 } } }];
 
-  test("is the provider's own, where it gives one", () => {
+  test("is the provider's own if there is one", () => {
     expect(callsOf([{ functionCall: { name: "f", id: "own" } }])).toMatchObject([{ id: "own" }]);
     const [empty] = callsOf([{ functionCall: { name: "f", id: "" } }], { responseId: "r" });
     expect(empty).toMatchObject({ id: "call_r_0_0" });
   });
 
-  test("is made of the answer's, one for each call of each candidate, and never too long for others", () => {
+  test("is made from the response id, one for each call of each candidate, at most 40 characters", () => {
     const ids = callsOf(two, { responseId: `é${"x".repeat(100)}` }).map(({ id }) => id);
     expect(ids).toEqual([`call_${"x".repeat(24)}_0_0`, `call_${"x".repeat(24)}_0_1`]);
     expect(Math.max(...ids.map((id) => id.length))).toBeLessThan(40);
   });
 
-  test("differs from answer to answer, also where these have no id", () => {
+  test("differs between answers, also without a response id", () => {
     const given = [{ responseId: 5 }, { responseId: "" }, { responseId: undefined }];
     const ids = given.flatMap((more) => callsOf(two, more).map(({ id }) => id));
     expect(new Set(ids).size).toBe(6);
     for (const id of ids) expect(id).toMatch(/^call_[0-9a-f]{24}_0_[01]$/);
   });
 
-  test("goes on counting in a stream", () => {
+  test("counts on through a stream", () => {
     expect(deltasOf(saying(two), saying(two.slice(0, 1)))).toMatchObject([
       [{ delta: { tool_calls: [{ index: 0 }, { index: 1 }] } }],
       [{ delta: { tool_calls: [{ index: 2, id: "call_mAitaLmkHPPlz7IPvtfUqQ4_0_2" }] } }],
@@ -221,13 +221,13 @@ describe("the id of a call", () => {
   });
 });
 
-describe("what a message says", () => {
-  test("is not withheld for what is only noted about the prompt", () => {
+describe("the content of a message", () => {
+  test("is not filtered because of prompt feedback without a block", () => {
     const promptFeedback = { blockReason: "SAFETY" };
     expect(messageOf([{ text: "a" }], { promptFeedback })).toMatchObject({ content: "a" });
   });
 
-  test("leaves out parts that a chat knows nothing of", () => {
+  test("leaves out unknown parts", () => {
     expect(
       messageOf([
         { text: "a" },

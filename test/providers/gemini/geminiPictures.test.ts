@@ -42,7 +42,7 @@ function lastParts(model: string, ...messages: readonly object[]): unknown {
 }
 
 describe("the pictures of an answer", () => {
-  test("are told apart in a stream, each by its place among those of its choice", () => {
+  test("have an index in a stream, counted for each choice", () => {
     const second = { content: { parts: [png] }, index: 1 };
     const both = saying([], undefined, {
       candidates: [{ content: { parts: [png, webp] }, index: 0 }, second],
@@ -59,7 +59,7 @@ describe("the pictures of an answer", () => {
     ]);
   });
 
-  test("are not what was only drawn on the way to it", () => {
+  test("are not the drafts of its reasoning", () => {
     const drafts = [{ ...webp, thought: true }, thought("Better so.")];
     expect(messageOf([...drafts, png])).toMatchObject({ images: [picture] });
     expect(streamed(saying(drafts), saying([png]))).toEqual([
@@ -69,7 +69,7 @@ describe("the pictures of an answer", () => {
   });
 });
 
-describe("the pictures of an answer that is sent back", () => {
+describe("the pictures of an answer in the history", () => {
   test.each([
     ["with a text", [{ text: "Here:" }, png, webp]],
     ["alone", [png]],
@@ -81,11 +81,11 @@ describe("the pictures of an answer that is sent back", () => {
         { ...webp, thoughtSignature: "dHdv" },
       ],
     ],
-  ])("are what the model drew, %s", (_, parts) => {
+  ])("are sent as the model made them, %s", (_, parts) => {
     expect(lastParts("gemini-2.5-flash-image", messageOf(parts))).toEqual(parts);
   });
 
-  test("bear their places where a stream gave them, and no type where a client dropped it", () => {
+  test("may have the index of a stream, and no type", () => {
     const images = [
       { index: 0, type: "image_url", image_url: { url } },
       { image_url: { url: "https://a.example/b.webp" } },
@@ -97,7 +97,7 @@ describe("the pictures of an answer that is sent back", () => {
     ]);
   });
 
-  test("are signed as another's, where a model demands signatures and a client lost them", () => {
+  test("get the placeholder signature if a model requires one and the client dropped it", () => {
     expect(
       lastParts("gemini-3-pro-image-preview", {
         role: "assistant",
@@ -116,7 +116,7 @@ describe("the pictures of an answer that is sent back", () => {
     [{}],
     [["iVBORw0KGgo="]],
     [[{ b64_json: "AAAA" }, { type: "text", text: "x" }, { image_url: null }, null]],
-  ])("are not what a client keeps under that name in another form: %j", (images) => {
+  ])("are not other values of that field: %j", (images) => {
     const message = { role: "assistant", content: "x", images };
     expect(lastParts("gemini-2.5-flash", message)).toEqual([{ text: "x" }]);
   });
@@ -124,7 +124,7 @@ describe("the pictures of an answer that is sent back", () => {
   test.each<[unknown, string]>([
     [[{ type: "image_url", image_url: {} }], "messages[1].images[0] of the type image_url"],
     [[picture, { type: "text", text: "x", image_url: "x" }], "messages[1].images[1]"],
-  ])("are refused where they cannot be read: %j", (images, what) => {
+  ])("are refused if they cannot be read: %j", (images, what) => {
     const message = { role: "assistant", content: "x", images };
     expect(() => lastParts("gemini-2.5-flash", message)).toThrow(unsupported(what));
   });
@@ -147,7 +147,7 @@ describe("pictures in the result of a call", () => {
         parts: [png, { inlineData: { mimeType: "application/pdf", data: "CCCC" } }],
       },
     ],
-  ])("stand beside what it says: %j", (content, expected) => {
+  ])("are beside its text: %j", (content, expected) => {
     expect(resultOf(newer, content)).toEqual([
       { functionResponse: { id: "a", name: "look", ...expected } },
     ]);

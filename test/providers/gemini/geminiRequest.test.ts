@@ -25,7 +25,7 @@ function contentsOf(messages: readonly object[], changes: Partial<ChatCall> = {}
   return encoded({ messages }, changes)["contents"];
 }
 
-test("a refusal that is sent back is said again", () => {
+test("a refusal in the history is sent as text", () => {
   const refused = { role: "assistant", content: null, refusal: "No." };
   for (const content of [null, ""]) {
     expect(contentsOf([hello, { ...refused, content }, hello])).toEqual([
@@ -82,12 +82,12 @@ describe("the effort", () => {
     ["gemini-1.5-pro", "high", undefined],
     ["tunedModels/gemini-3-x", "high", undefined],
     ["gemma-3-27b-it", "high", undefined],
-  ])("for %s, %s, is said as the model takes it", (name, effort, thinkingConfig) => {
+  ])("for %s, %s, has the form that the model takes", (name, effort, thinkingConfig) => {
     const { generationConfig } = encoded({ reasoning_effort: effort }, { model: name });
     expect(generationConfig).toEqual(thinkingConfig && { thinkingConfig });
   });
 
-  test("is left to the model where none is given", () => {
+  test("is left to the model if none is given", () => {
     expect(encoded({}, { model: "gemini-3-pro" })).not.toHaveProperty("generationConfig");
   });
 });
@@ -114,13 +114,13 @@ test("settings have their own names", () => {
   });
 });
 
-describe("fields in the interface's own words", () => {
+describe("native fields", () => {
   test("reach it", () => {
     const safetySettings = [{ category: "HARM_CATEGORY_HARASSMENT", threshold: "BLOCK_NONE" }];
     expect(encoded({ safetySettings })).toMatchObject({ safetySettings });
   });
 
-  test("count before what the convention says", () => {
+  test("win over fields of a chat", () => {
     const thinkingConfig = { thinkingBudget: 0 };
     const body = {
       temperature: 1,
@@ -146,7 +146,7 @@ describe("fields in the interface's own words", () => {
       { generationConfig: { candidate_count: 8 } },
       "generationConfig.candidate_count is not supported",
     ],
-  ])("are refused where they would cost more or name another's: %j", (body, message) => {
+  ])("are refused if they cost more or name another account's data: %j", (body, message) => {
     expect(refusalOf(body)).toBe(message);
   });
 
@@ -163,7 +163,7 @@ describe("fields in the interface's own words", () => {
     expect(encoded(body)["generationConfig"]).toEqual({ temperature: 1 });
   });
 
-  test("cannot take the place of the conversation", () => {
+  test("cannot replace the conversation", () => {
     const { contents } = encoded({ contents: [{ parts: [{ fileData: { fileUri: "x" } }] }] });
     expect(contents).toEqual([{ role: "user", parts: [{ text: "hello" }] }]);
   });
@@ -196,7 +196,7 @@ describe("a part that is not text", () => {
       { type: "file", file: { filename: "a", file_data: "data:application/pdf;base64,AAAA" } },
       { inlineData: { mimeType: "application/pdf", data: "AAAA" } },
     ],
-  ])("has its place: %j", (given, expected) => {
+  ])("is encoded: %j", (given, expected) => {
     expect(part(given)).toEqual(said(expected));
   });
 
@@ -211,7 +211,7 @@ describe("a part that is not text", () => {
     );
   });
 
-  test("has none in what the assistant said", () => {
+  test("is refused in a message of the assistant", () => {
     const content = [image("data:image/png;base64,AAAA")];
     expect(refusalOf({ messages: [hello, { role: "assistant", content }] })).toBe(
       "messages[1].content[0] of the type image_url is not supported by this model's provider",
@@ -219,7 +219,7 @@ describe("a part that is not text", () => {
   });
 });
 
-test("a recording that the assistant made elsewhere is refused", () => {
+test("an audio answer of another provider is refused", () => {
   const spoken = { role: "assistant", content: "x", audio: { id: "audio_1" } };
   expect(refusalOf({ messages: [hello, spoken] })).toBe(
     "messages[1].audio is not supported by this model's provider",
@@ -227,14 +227,14 @@ test("a recording that the assistant made elsewhere is refused", () => {
 });
 
 describe("instructions", () => {
-  test("alone are what the user says, because somebody must say something", () => {
+  test("alone become the user's content", () => {
     const messages = [{ role: "system", content: "Be brief." }];
     expect(encoded({ messages })).toEqual({
       contents: [{ role: "user", parts: [{ text: "Be brief." }] }],
     });
   });
 
-  test("that are pictures are refused", () => {
+  test("with pictures are refused", () => {
     const content = [{ type: "image_url", image_url: { url: "https://a.example/b.png" } }];
     expect(refusalOf({ messages: [{ role: "system", content }, hello] })).toBe(
       "messages[0].content[0] of the type image_url is not supported by this model's provider",

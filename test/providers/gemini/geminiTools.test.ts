@@ -59,7 +59,7 @@ describe("tools", () => {
     expect(encoded({ tools }).toolConfig).toBeUndefined();
   });
 
-  test("of Google's own, which have a price of their own, are refused", () => {
+  test("of Google, which have their own price, are refused", () => {
     expect(() => encoded({ tools: [{ googleSearch: {} }] })).toThrow(UnsupportedRequestError);
     expect(() => encoded({ tools: [{ type: "code_execution" }] })).toThrow(UnsupportedRequestError);
   });
@@ -94,7 +94,7 @@ describe("tools that are allowed", () => {
     allowing("auto", { type: "custom", custom: { name: "weather" } }),
     allowing("auto", { type: "function", function: {} }),
     { tools, tool_choice: { type: "allowed_tools" } },
-  ])("are refused where they are none: %j", (body) => {
+  ])("are refused if the list is empty: %j", (body) => {
     expect(() => encoded(body)).toThrow(
       new UnsupportedRequestError("tool_choice is not supported by this model's provider"),
     );
@@ -122,7 +122,7 @@ describe("results", () => {
       ],
       { output: "ab" },
     ],
-  ])("that say %j are objects", (content, response) => {
+  ])("with the text %j are objects", (content, response) => {
     expect(parts(calling(toolCall("a", "weather")), result("a", content))).toEqual([
       { id: "a", name: "weather", response },
     ]);
@@ -134,14 +134,14 @@ describe("results", () => {
       '"id","name"\n' + Array.from({ length: 70_000 }, (_, row) => `"r${row}","n"\n`).join(""),
     ],
     ["a long list", JSON.stringify(Array.from({ length: 70_000 }, (_, row) => ({ i: `r${row}` })))],
-  ])("that are long, such as %s, make no later call a wrong one", (_, text) => {
+  ])("that are long, such as %s, do not change the numbers of a later call", (_, text) => {
     const later = toolCall("b", "clock", { function: { name: "clock", arguments: '{"new":1}' } });
     const messages = [hello, calling(toolCall("a", "weather")), result("a", text), calling(later)];
     const { contents } = encoded({ messages });
     expect(contents.at(-1)?.parts).toMatchObject([{ functionCall: { args: { new: 1 } } }]);
   });
 
-  test("of calls at once stand together, each with its own name", () => {
+  test("of parallel calls are together, each with its own name", () => {
     const calls = calling(toolCall("a", "weather"), toolCall("b", "clock"));
     const { contents } = encoded({
       messages: [hello, calls, result("b", "noon"), result("a", "sunny"), hello],
@@ -153,7 +153,7 @@ describe("results", () => {
     ]);
   });
 
-  test("bear the name of the latest call with their id", () => {
+  test("have the name of the latest call with their id", () => {
     expect(
       parts(
         calling(toolCall("a", "weather")),
@@ -184,7 +184,7 @@ describe("the signatures of reasoning", () => {
     ["gemini-2.5-flash", undefined],
     ["gemini-3-flash-preview", skip],
     ["gemini-pro-latest", skip],
-  ])("that a client lost are made up for, where %s demands them", (model, expected) => {
+  ])("that a client dropped are replaced if %s requires them", (model, expected) => {
     const messages = [two(), result("a", "x"), result("b", "x"), two()];
     expect(signaturesOf(model, ...messages)).toEqual([
       undefined,
@@ -197,11 +197,11 @@ describe("the signatures of reasoning", () => {
     ]);
   });
 
-  test.each(["gemini-2.5-flash", "gemini-3-flash-preview"])("are given back to %s", (model) => {
+  test.each(["gemini-2.5-flash", "gemini-3-flash-preview"])("return to %s", (model) => {
     expect(signaturesOf(model, two(signed("c2ln")))).toEqual([undefined, "c2ln", undefined]);
   });
 
-  test.each([[null], [5], [""], [{}]])("that are %j are none", (signature) => {
+  test.each([[null], [5], [""], [{}]])("that are %j are ignored", (signature) => {
     expect(signaturesOf("gemini-3-pro", two(signed(signature)))).toEqual([
       undefined,
       skip,
@@ -209,7 +209,7 @@ describe("the signatures of reasoning", () => {
     ]);
   });
 
-  test("of a text stand on its last part", () => {
+  test("of a text are on its last part", () => {
     const content = [
       { type: "text", text: "a" },
       { type: "text", text: "b" },

@@ -22,7 +22,7 @@ async function answerWithIndex(peer: RawPeer): Promise<void> {
 }
 
 describe("the request", () => {
-  test("is written as it was given, with the client's own headers", async () => {
+  test("is written as given, with the client's own headers", async () => {
     let seen = "";
     const server = serve(async (peer) => {
       seen = await peer.request();
@@ -77,7 +77,7 @@ describe("the request", () => {
     });
   }
 
-  test("takes a body in pieces, and counts them together", async () => {
+  test("accepts a body in pieces, and counts them together", async () => {
     let seen = "";
     const server = serve(async (peer) => {
       seen = await peer.request();
@@ -247,7 +247,7 @@ describe("the response", () => {
   });
 });
 
-test("hung exchanges, 300 of them, do not hold up another; 1,000 at once are served", async () => {
+test("300 hung exchanges do not delay another; 1,000 at once are served", async () => {
   const server = serve(async (peer) => {
     for (;;) {
       const seen = await peer.request();

@@ -123,7 +123,7 @@ describe("a connection is not used again", () => {
     expect(await answerOf(client.send(request()))).toBe("200 1");
   });
 
-  test("for minutes after a byte came while it was idle, and the others that are idle go as well", async () => {
+  test("for minutes after a byte came while it was idle, and all other idle connections are closed", async () => {
     const server = serve(answering());
     const told: number[] = [];
     const client = clientOf(server, { onUnsolicitedData: (distrustMs) => told.push(distrustMs) });
@@ -158,7 +158,7 @@ describe("a connection is not used again", () => {
     expect(told.map((ms) => ms / 60_000)).toEqual([5, 10, 20, 40, 60, 60]);
   });
 
-  test("for minutes, once, where unasked bytes arrive on two connections at once", async () => {
+  test("for minutes, once, when unsolicited bytes arrive on two connections at once", async () => {
     const server = serve(answering());
     const told: number[] = [];
     const client = clientOf(server, { onUnsolicitedData: (distrustMs) => told.push(distrustMs) });
@@ -170,7 +170,7 @@ describe("a connection is not used again", () => {
     expect(told).toEqual([5 * 60_000]);
   });
 
-  test("when an unasked response lies unseen in the system's buffers as the next request is sent", async () => {
+  test("when an unsolicited response waits in the system's buffers as the next request is sent", async () => {
     const program = new URL("../../support/provider/unaskedBytes.ts", import.meta.url).pathname;
     const child = Bun.spawn([process.execPath, program], { stdout: "pipe" });
     stopBehind({ stop: () => child.kill() });

@@ -32,7 +32,7 @@ describe("TCP", () => {
     expect(await failureOf(response)).toBe("refused");
   });
 
-  test("an exchange may take longer than the dial was allowed to", async () => {
+  test("an exchange may take longer than the connect timeout", async () => {
     const server = serve(async (peer) => {
       await peer.request();
       await Bun.sleep(120);
@@ -59,7 +59,7 @@ describe("TCP", () => {
     expect(await answerOf(exchange)).toBe(`200 [::1]:${server.port}`);
   });
 
-  test("an address that swallows the first packet: time-out, nothing is left open", async () => {
+  test("an address that drops packets: timeout, nothing stays open", async () => {
     // A process that listens and never accepts; the system completes as many connections as its queue
     // holds and drops the first packets of all others.
     const program = `
@@ -103,7 +103,7 @@ describe("TLS", () => {
     }
   }
 
-  test("an authority that was not named is not trusted", async () => {
+  test("an authority that is not configured is not trusted", async () => {
     const server = serve(answer, { certificate: "localhost" });
     const https = clientOf(`https://localhost:${server.port}`);
     expect(await failureOf(https.send(request()).response)).toBe("tls");
@@ -143,7 +143,7 @@ describe("TLS", () => {
     });
   }
 
-  test("a handshake that hangs: time-out, and the connection is closed", async () => {
+  test("a handshake that hangs: timeout, and the connection is closed", async () => {
     const server = serve(() => {});
     const https = clientOf(`https://127.0.0.1:${server.port}`, { ca, connectTimeoutMs: 50 });
     expect(await failureOf(https.send(request()).response)).toBe("timeout");
@@ -245,7 +245,7 @@ describe("a proxy", () => {
     expect(await failureOf(https.send(request()).response)).toBe("proxy");
   });
 
-  test("that does not answer: time-out", async () => {
+  test("that does not answer: timeout", async () => {
     const proxy = serve(() => {});
     const proxyUrl = `http://127.0.0.1:${proxy.port}`;
     const https = clientOf("https://provider.example", { ca, proxyUrl, connectTimeoutMs: 50 });
@@ -253,7 +253,7 @@ describe("a proxy", () => {
     await proxy.peers[0]?.closed;
   });
 
-  test("is asked for the whole URL of an http provider", async () => {
+  test("gets the absolute URL of an http provider", async () => {
     const proxy = serve(async (peer) => {
       asked.push(await peer.request());
       await peer.send(ok("by the proxy"));
@@ -269,18 +269,18 @@ describe("a proxy", () => {
   });
 });
 
-describe("a process that stands still during a dial", () => {
+describe("a process that stands still while it connects", () => {
   const connectTimeoutMs = 1500;
   const options = { ca: testAuthority(), connectTimeoutMs };
 
-  test("connects though it stood still for longer than the timeout", async () => {
+  test("connects although it stood still for longer than the timeout", async () => {
     const server = serve(answer, { certificate: "localhost" });
     const exchange = clientOf(`https://localhost:${server.port}`, options).send(request());
     Bun.sleepSync(2 * connectTimeoutMs);
     expect(await answerOf(exchange)).toBe("200 fine");
   });
 
-  test("still times out where nothing answers", async () => {
+  test("still times out if nothing answers", async () => {
     const server = serve(() => {});
     const startedMs = performance.now();
     const { response } = clientOf(`https://localhost:${server.port}`, options).send(request());

@@ -38,7 +38,7 @@ describe("abort", () => {
     expect(client.open.count).toBe(0);
   });
 
-  test("by whoever takes a piece, in the network read that also ends the body", async () => {
+  test("by the taker of a piece, in the network read that also ends the body", async () => {
     const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     const goOn = Promise.withResolvers<void>();
     const server = serve(async (peer) => {
@@ -80,7 +80,7 @@ describe("abort", () => {
     expect(client.open.count).toBe(0);
   });
 
-  test("lets go of what has come and was not read", async () => {
+  test("drops data that was not read", async () => {
     const server = serve(async (peer) => {
       await peer.request();
       await peer.send("HTTP/1.1 200 OK\r\nContent-Length: 40000\r\n\r\n");
@@ -117,7 +117,7 @@ describe("abort", () => {
     expect(await answerOf(client.send(request()))).toBe("200 0");
   });
 
-  test("without anybody waiting for the response is no unhandled rejection", async () => {
+  test("without a waiter for the response is no unhandled rejection", async () => {
     const server = serve(() => {});
     const unhandled: unknown[] = [];
     const listener = (error: unknown): unknown => unhandled.push(error);
@@ -130,7 +130,7 @@ describe("abort", () => {
 });
 
 describe("close", () => {
-  test("closes idle connections, lets exchanges under way end, and keeps no connection any more", async () => {
+  test("closes idle connections, lets exchanges in progress end, and keeps no connection after that", async () => {
     const mayAnswer = Promise.withResolvers<void>();
     const server = serve(async (peer) => {
       await peer.request();
@@ -152,7 +152,7 @@ describe("close", () => {
     expect(client.open.count).toBe(0);
   });
 
-  test("leaves nothing that keeps a process alive, and no proxy of the environment is used", async () => {
+  test("keeps no process alive, and the environment's proxy is not used", async () => {
     const server = serve(answerWithIndex);
     const program = `
       import { createHttpClient } from "./src/providers/http/client.ts";

@@ -37,7 +37,7 @@ async function atRest(counter: () => number): Promise<number> {
   return before;
 }
 
-test("what came in one network read is read in small parts, and everybody else has a turn between them", async () => {
+test("one network read is read in small parts, and the event loop runs between them", async () => {
   const body = "a".repeat(60_000);
   const { client } = connect("http", async (peer) => {
     await peer.request();
@@ -64,7 +64,7 @@ test("what came in one network read is read in small parts, and everybody else h
 
 for (const scheme of ["http", "https"] as const) {
   describe(scheme, () => {
-    test("a body of 120 MB and a reader who takes his time: the provider waits, memory stays flat", async () => {
+    test("a body of 120 MB and a slow reader: the provider waits, memory stays flat", async () => {
       let sentBytes = 0;
       const { client } = connect(scheme, async (peer) => {
         await peer.request();
@@ -149,7 +149,7 @@ for (const scheme of ["http", "https"] as const) {
 describe("a body whose reader waits", () => {
   const spanOf = (length: number) => ({ bytes: Buffer.alloc(length), start: 0, end: length });
 
-  test("is taken out of turn only in pieces that are read at once", async () => {
+  test("is offered to its taker only in pieces of at most one read", async () => {
     const body = new IncomingBody({ resume() {} });
     const taken: number[] = [];
     body.offerTo(({ start, end }) => taken.push(end - start) > 0);

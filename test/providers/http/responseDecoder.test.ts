@@ -87,7 +87,7 @@ const GOLDEN: Record<string, { bytes: string; body: string; fin?: boolean; reusa
   },
 };
 
-describe("a sound response is decoded the same however the network cuts it", () => {
+describe("a valid response is decoded the same at every split of the network reads", () => {
   for (const [name, { bytes, body, fin = false, reusable }] of Object.entries(GOLDEN)) {
     test(name, () => {
       const whole = decode([bytes], { fin });
@@ -193,7 +193,7 @@ describe("a response that is not one clear HTTP/1.1 response is refused", () => 
   }
 });
 
-test("what came before a broken chunk is still delivered", () => {
+test("data before a broken chunk is delivered", () => {
   const decoded = decode([
     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzz\r\n",
   ]);
@@ -218,7 +218,7 @@ describe("the head is bounded", () => {
     return `${start}${"a".repeat(bytes - start.length - 4)}\r\n\r\n`;
   };
 
-  test("the largest head is taken", () => {
+  test("the largest head is accepted", () => {
     expect(decode([headOf(HEAD_BYTES_MAX)])).toMatchObject({ ended: true, violation: undefined });
   });
 

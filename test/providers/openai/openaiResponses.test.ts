@@ -25,7 +25,7 @@ function read(response: object): Fields {
 }
 
 describe("a whole response", () => {
-  test("of everything that a chat has a place for", () => {
+  test("with everything that a chat has a field for", () => {
     const output = [reasoning, { type: "web_search_call" }, message, call, message, custom];
     expect(read({ status: "completed", output })).toEqual({
       index: 0,
@@ -71,11 +71,11 @@ describe("a whole response", () => {
     expect(read({ ...fields, output: [message] })["finish_reason"]).toBe(reason);
   });
 
-  test("that was cut in a call says that it was cut", () => {
+  test("that was cut within a call has the finish reason length", () => {
     expect(read({ status: "incomplete", output: [call] })["finish_reason"]).toBe("length");
   });
 
-  test("shows when it was made, and the reasoning's tokens where they are a figure", () => {
+  test("shows its time, and the reasoning tokens if they are a number", () => {
     const usage = { input_tokens: 1, output_tokens: 2 };
     const details = (tokens: unknown) => ({ output_tokens_details: { reasoning_tokens: tokens } });
     const completion = (fields: object) =>
@@ -127,7 +127,7 @@ describe("a stream", () => {
     expect([texts, reason]).toEqual([{ role: "assistant", refusal: "No." }, "stop"]);
   });
 
-  test("says nothing until something is said", () => {
+  test("has no chunk before the first content", () => {
     const response = { status: "in_progress", output: [] };
     const events = eventsOf([
       ["response.created", { response }],
@@ -142,7 +142,7 @@ describe("a stream", () => {
     expect(new Set(events.map(({ kind }) => kind))).toEqual(new Set(["nothing"]));
   });
 
-  test("is over with its last event, which has the usage", () => {
+  test("ends with its last event, which has the usage", () => {
     const usage = {
       input_tokens: 7,
       output_tokens: 3,
@@ -189,14 +189,14 @@ describe("a stream", () => {
     expect(() => eventsOf([textDelta("a"), failed])).toThrow("the provider reports a failure");
   });
 
-  test("takes its events by their names where their data has no type", () => {
+  test("uses the event name if the data has no type", () => {
     const readEvent = openaiResponses.events();
     const event = readEvent({ event: "response.output_text.delta", data: '{"delta":"a"}' });
     expect(event).toMatchObject({ chunk: { choices: [{ delta: { content: "a" } }] } });
     expect(() => readEvent({ event: "error", data: "{}" })).toThrow(AnswerError);
   });
 
-  test("has no end in what ends the streams of chats", () => {
+  test("does not end with [DONE]", () => {
     const readEvent = openaiResponses.events();
     expect(readEvent({ event: undefined, data: "[DONE]" })).toEqual({ kind: "nothing" });
   });
@@ -230,7 +230,7 @@ describe("a provider cannot fill the memory with calls", () => {
 });
 
 /** Servers that imitate the interface leave out one thing or another. */
-describe("nothing is lost and nothing said twice of a stream with its text", () => {
+describe("no text is lost or repeated if a stream has it", () => {
   const streams: readonly (readonly [string, readonly Event[]])[] = [
     [
       "in deltas and in all that follows them",
@@ -264,7 +264,7 @@ describe("nothing is lost and nothing said twice of a stream with its text", () 
   });
 });
 
-describe("nothing is lost and nothing said twice of a stream with its calls", () => {
+describe("no call is lost or repeated if a stream has it", () => {
   const streams: readonly (readonly [string, readonly Event[]])[] = [
     [
       "in deltas and in all that follows them",

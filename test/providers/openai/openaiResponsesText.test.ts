@@ -34,7 +34,7 @@ describe("the sources of a whole response", () => {
     ]);
   });
 
-  test("are counted from the first of all texts before theirs", () => {
+  test("count from the beginning of all texts", () => {
     const inThird = { ...cited, start_index: 11, end_index: 15 };
     expect(read(message([]), message([inResponse]), message([inResponse]))).toEqual([
       inSecond,
@@ -59,7 +59,7 @@ describe("the sources of a whole response", () => {
     [[{ ...inResponse, url: null }]],
     [[{ ...inResponse, start_index: "1" }]],
     [[{ ...inResponse, end_index: undefined }]],
-  ])("are none where a chat has no place for them: %j", (annotations) => {
+  ])("are left out if a chat has no field for them: %j", (annotations) => {
     expect(read(message(annotations))).toBeUndefined();
   });
 
@@ -81,7 +81,7 @@ describe("the sources of a stream", () => {
   const first = message([inResponse]);
   const second = message([inResponse]);
 
-  test("come with its end, in one list: clients keep the last of several, or fail at it", () => {
+  test("come with the end in one list, because clients do not join lists", () => {
     const announced: Event = [
       "response.output_text.annotation.added",
       { output_index: 0, annotation: inResponse },
@@ -97,14 +97,14 @@ describe("the sources of a stream", () => {
     expect(heardIn(events)).toEqual(["Hello", "Hello", [inChat, inSecond]]);
   });
 
-  test("come with the end of an answer whose items have none", () => {
+  test("come with the end if the items have none", () => {
     expect(heardIn([textDelta("HelloHello"), ended([first, second])])).toEqual([
       "HelloHello",
       [inChat, inSecond],
     ]);
   });
 
-  test("are dropped beyond a megabyte, so that a provider cannot fill the memory with them", () => {
+  test("over a megabyte are dropped, so a provider cannot fill the memory", () => {
     const count = 1000;
     const pages = (from: number) =>
       Array.from({ length: count }, (_, at) => ({ ...inResponse, title: `${from + at}` }));
@@ -151,7 +151,7 @@ describe("the probabilities of a whole response", () => {
     expect(read(textWith([hel]), textWith([lo]))).toEqual({ content: [hel, lo], refusal: null });
   });
 
-  test("are there in the form of a chat, whatever is missing", () => {
+  test("have all fields of a chat, whatever is missing", () => {
     const partial = [{ token: "a", logprob: 0, bytes: null, top_logprobs: null }, "strange"];
     expect(read(textWith(partial))).toEqual({
       content: [{ token: "a", logprob: 0, bytes: null, top_logprobs: [] }],
@@ -195,7 +195,7 @@ describe("the probabilities of a stream", () => {
     ]);
   });
 
-  test("come behind it where only its end has them", () => {
+  test("come after the text if only the end has them", () => {
     expect(heard(textDelta("Hel"), textDelta("lo", { logprobs: [] }), textDone, end)).toEqual([
       ["Hel", undefined],
       ["lo", undefined],
@@ -204,7 +204,7 @@ describe("the probabilities of a stream", () => {
     ]);
   });
 
-  test("come with a piece that is not a whole character yet", () => {
+  test("come with a piece that is not a complete character", () => {
     expect(heard(textDelta("", { logprobs: [lo] }), end)).toEqual([
       [undefined, { content: [lo], refusal: null }],
       ["Hello", undefined],

@@ -13,7 +13,7 @@ afterEach(() => {
   for (const thing of openThings.splice(0)) thing.stop();
 });
 
-test("a read that whoever took a piece lets rest is not timed, until it is waited for again", async () => {
+test("a read that the taker suspends is not timed until it is resumed", async () => {
   const taken = Promise.withResolvers<void>();
   const server = startRawServer(async (peer) => {
     await peer.request();
