@@ -11,7 +11,7 @@ export type ErrorType = (typeof errorTypes)[number];
 /** The only statuses of errors under /v1. */
 export type ErrorStatus = 400 | 401 | 402 | 404 | 429 | 502;
 
-/** Fields that may stand in `error` beside `message` and `type`. Amounts are roubles as decimal strings. */
+/** Optional fields of `error`. Amounts are roubles as decimal strings. */
 export interface ErrorExtra {
   readonly code?: string | number | null;
   readonly param?: string | null;
@@ -25,8 +25,8 @@ export interface ErrorBody {
 }
 
 /**
- * The only error that a client sees; everything else that is thrown becomes `serviceUnavailable`.
- * Its message is for the client. Its `cause` is for the log, and never holds text of a request.
+ * The only error that a client sees. Every other thrown value becomes `serviceUnavailable`. The message is for the
+ * client. The `cause` is for the log and never holds text of a request.
  */
 export class ApiError extends Error {
   override readonly name = "ApiError";
@@ -50,28 +50,27 @@ export class ApiError extends Error {
       options.retryAfterMs === undefined ? undefined : wholeSeconds(options.retryAfterMs);
   }
 
-  /** What the client is sent, as JSON. */
   toBody(): ErrorBody {
     return { error: { message: this.message, type: this.type, ...this.extra } };
   }
 }
 
-/** 400: the request itself is at fault, in our words or, with its `code` and `param`, in the provider's. */
+/** 400: the request is at fault. The message is ours, or the provider's with its `code` and `param`. */
 export function invalidRequest(message: string, extra: ErrorExtra = {}): ApiError {
   return new ApiError(400, "invalid_request_error", message, { extra });
 }
 
-/** 400: its client went away before the whole of it had come, or had been answered; the log alone hears of it. */
+/** 400: the client disconnected before its request was complete or answered. Only the log shows it. */
 export function incompleteRequest(): ApiError {
   return invalidRequest("the request was not completed");
 }
 
-/** 401: the key is missing, malformed, unknown, revoked, expired, or its account is disabled. All look the same. */
+/** 401: the key is missing, malformed, unknown, revoked, expired, or its account is disabled. All get the same answer. */
 export function invalidApiKey(): ApiError {
   return new ApiError(401, "auth_error", "invalid api key");
 }
 
-/** 402: the hold can never fit. Both amounts are roubles as decimal strings. */
+/** 402: the hold is larger than what is available, even without other holds. Both amounts are roubles as decimal strings. */
 export function insufficientBalance(requiredRub: string, availableRub: string): ApiError {
   return new ApiError(402, "billing_error", "insufficient balance", {
     extra: {
@@ -82,42 +81,42 @@ export function insufficientBalance(requiredRub: string, availableRub: string): 
   });
 }
 
-/** 404: no such model, or none that the key may use. */
+/** 404: the model does not exist, or the key may not use it. */
 export function modelNotFound(): ApiError {
   return new ApiError(404, "invalid_request_error", "model not found");
 }
 
-/** 404: no such path, or not with this method. */
+/** 404: the path does not exist, or not with this method. */
 export function notFound(): ApiError {
   return new ApiError(404, "invalid_request_error", "not found");
 }
 
-/** 404: a `previous_response_id` that this account did not make, or that never was. */
+/** 404: this account did not create the `previous_response_id`. */
 export function responseNotFound(): ApiError {
   return new ApiError(404, "invalid_request_error", "response not found");
 }
 
-/** 404: another stored object that this account may not name, or that never was. */
+/** 404: this account may not use the stored object, or it does not exist. */
 export function resourceNotFound(): ApiError {
   return new ApiError(404, "invalid_request_error", "resource not found");
 }
 
-/** 404: a request that this account did not make, whose record is no longer kept, or that never was. */
+/** 404: this account has no record of the request. */
 export function requestNotFound(): ApiError {
   return new ApiError(404, "invalid_request_error", "request not found");
 }
 
-/** The wait where what is lacking may be there at any moment. */
+/** The retry delay for a resource that may become free at any moment. */
 export const SOON_MS = 1000;
 
-/** 429: a limit of the gateway's own. The client is told the wait in whole seconds, rounded up. */
+/** 429: a limit of the gateway. `retry-after` is in whole seconds, rounded up. */
 export function rateLimitExceeded(retryAfterMs = SOON_MS): ApiError {
   return new ApiError(429, "rate_limit_error", "rate limit exceeded", { retryAfterMs });
 }
 
 /**
- * 429: the account's other open requests hold the money that the request needs. Both amounts are roubles as decimal
- * strings. Money may be free, or spent, as soon as one of them ends.
+ * 429: other open requests of the account hold the money that this request needs. Both amounts are roubles as decimal
+ * strings.
  */
 export function balanceHeld(requiredRub: string, availableRub: string): ApiError {
   return new ApiError(429, "rate_limit_error", "rate limit exceeded", {
@@ -126,20 +125,20 @@ export function balanceHeld(requiredRub: string, availableRub: string): ApiError
   });
 }
 
-/** 502: no route is left. `retryAfterMs` is the time until the first route is worth another try; undefined: unknown. */
+/** 502: no route is left. `retryAfterMs`: the time until a route may be tried again, if known. */
 export function allProvidersUnavailable(retryAfterMs?: number): ApiError {
   return new ApiError(502, "provider_error", "all providers unavailable", { retryAfterMs });
 }
 
-/** 502: a fault of our own. The cause is for the log only. */
+/** 502: a fault of the gateway. The cause is for the log only. */
 export function serviceUnavailable(cause: unknown): ApiError {
   return new ApiError(502, "provider_error", "service temporarily unavailable", { cause });
 }
 
-/** What a stream says of the failure that ended it. */
+/** The error in the last event of a failed stream. */
 export type StreamFailure = ErrorBody["error"];
 
-/** The usual one: the provider failed after its answer began. */
+/** The provider failed after its answer began. */
 export const upstreamFailure: StreamFailure = {
   message: "upstream provider failure",
   type: "provider_error",

@@ -4,8 +4,8 @@ import { invalidRequest } from "./errors.ts";
 import { shownKey } from "./validationMessage.ts";
 
 /**
- * Reads a text that must be a JSON object. The value and the text are sure to mean the same: a key that stands twice
- * is refused, because one reader would take the first and another the last. Throws ApiError 400.
+ * Reads a text that must be a JSON object. Throws ApiError 400. A duplicate key is refused: one reader takes its first
+ * value and another its last, so the checked value and the sent text would differ.
  */
 export function parseJsonObject({
   text,
@@ -32,17 +32,17 @@ function parse(text: string): unknown {
     return parseUntrusted(text);
   } catch (error) {
     if (error instanceof CostlyJsonError) throw invalidRequest(`body ${error.message}`);
-    // The parser's error quotes the body, which must not reach a log: so it is no cause here.
+    // No cause: the parser's error quotes the body, which must not reach a log.
     throw invalidRequest("body is not valid JSON");
   }
 }
 
-/** The length of an escape such as `\ud83d`. */
+/** Length of `\ud83d`. */
 const ESCAPE_CHARACTERS = 6;
 
 /**
- * True when a string of the JSON text escapes one half of a surrogate pair without the other (`\ud800`).
- * Such a text is valid JSON but no valid Unicode. `text` is valid JSON, and itself well-formed.
+ * Whether a string of a valid JSON text escapes one half of a surrogate pair alone (`\ud800`). That is valid JSON, but
+ * not valid Unicode.
  */
 export function hasLoneSurrogateEscape(text: string): boolean {
   if (!text.includes("\\u")) return false;
@@ -58,9 +58,9 @@ export function hasLoneSurrogateEscape(text: string): boolean {
   return false;
 }
 
-/** Which half of a surrogate pair is escaped at `at`, where a backslash and a `u` stand. Four hexadecimal digits follow. */
+/** Which half of a surrogate pair the escape `\uXXXX` at `at` is. */
 function surrogateHalf(text: string, at: number): "first" | "second" | undefined {
-  // Setting this bit leaves digits as they are and makes letters small.
+  // This bit makes letters lower-case and leaves digits unchanged.
   const digit = text.charCodeAt(at + 3) | 0x20;
   if ((text.charCodeAt(at + 2) | 0x20) !== 0x64 || digit < 0x38) return undefined;
   return digit === 0x38 || digit === 0x39 || digit === 0x61 || digit === 0x62 ? "first" : "second";

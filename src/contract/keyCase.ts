@@ -2,8 +2,8 @@ import { isJsonObject, type JsonFields } from "../lib/json.ts";
 import { invalidRequest, type ApiError } from "./errors.ts";
 import { shownKey } from "./validationMessage.ts";
 
-/** The top-level fields of both interfaces by which something is decided here, checked or written over. */
-const DECIDING_FIELDS: ReadonlySet<string> = new Set([
+/** The top-level fields of both interfaces that the gateway checks, uses for a decision or overwrites. */
+const KNOWN_FIELDS: ReadonlySet<string> = new Set([
   "audio",
   "auto_max_new_tokens",
   "background",
@@ -40,59 +40,58 @@ const DECIDING_FIELDS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * What may fold to a plain lower-case letter, U+017F to s and U+212A to k: by the rules of Unicode's simple case folding
- * there is no other, https://www.unicode.org/Public/UCD/latest/ucd/CaseFolding.txt.
+ * The only characters whose simple case folding is a lower-case ASCII letter. U+017F folds to s, U+212A to k:
+ * https://www.unicode.org/Public/UCD/latest/ucd/CaseFolding.txt
  */
-const FOLDS = /[A-Z\u017f\u212a]/;
+const FOLDS_TO_ASCII = /[A-Z\u017f\u212a]/;
 
 /**
- * Some providers match keys without regard to case, and of several the last one counts: all that are written in Go,
- * https://pkg.go.dev/encoding/json#Unmarshal. What was checked is not what they read then. Throws ApiError 400 for a
- * top-level field that is none of those that decide, and that such a reader takes for one.
+ * Throws ApiError 400 for a top-level field that equals a known or refused field only when case is ignored. Servers
+ * written in Go match keys so, and the last match wins (https://pkg.go.dev/encoding/json#Unmarshal): they would read
+ * another value than the one that was checked.
  */
 export function refuseFieldsInOtherCase(body: JsonFields, refusedFields: readonly string[]): void {
   for (const key of Object.keys(body)) {
-    if (DECIDING_FIELDS.has(key) || refusedFields.includes(key)) continue;
-    const folded = foldedKey(key);
-    const isTaken = (name: string): boolean => foldedKey(name) === folded;
-    if (DECIDING_FIELDS.has(folded) || refusedFields.some(isTaken)) throw inOtherCase(key);
+    if (KNOWN_FIELDS.has(key) || refusedFields.includes(key)) continue;
+    const folded = foldCase(key);
+    const isRefused = refusedFields.some((name) => foldCase(name) === folded);
+    if (KNOWN_FIELDS.has(folded) || isRefused) throw unsupportedKey(key);
   }
 }
 
-/** The one key of `prompt_cache_options` that names what is stored. */
-export const COMPARISON_RESPONSE_FIELD = "comparison_response_id";
-const CACHE_OPTIONS: ReadonlySet<string> = new Set([COMPARISON_RESPONSE_FIELD]);
-
-/** The same for the keys of a request's `prompt_cache_options`, whichever interface it is for. */
-export function refuseCacheOptionsInOtherCase(options: unknown): void {
-  if (isJsonObject(options))
-    refuseKeysInOtherCase(options, CACHE_OPTIONS, () => "prompt_cache_options.");
-}
-
-/** The same for an object inside of the body. `names` are in lower case; `path`, with its dot, is what the key is told with. */
+/** The same for the keys of a value inside the body, if it is an object. `names` are in lower case. `path` ends with a dot. */
 export function refuseKeysInOtherCase(
-  object: object,
+  value: unknown,
   names: ReadonlySet<string>,
   path: () => string = () => "",
 ): void {
-  for (const key in object) if (isInOtherCase(key, names)) throw inOtherCase(key, path());
+  if (!isJsonObject(value)) return;
+  for (const key in value) if (isInOtherCase(key, names)) throw unsupportedKey(key, path());
 }
 
-/** False for most keys: they are their own folded form. */
+/** The one key of `prompt_cache_options` that names a stored object. */
+export const COMPARISON_RESPONSE_FIELD = "comparison_response_id";
+const CACHE_OPTIONS: ReadonlySet<string> = new Set([COMPARISON_RESPONSE_FIELD]);
+
+/** The same for `prompt_cache_options`, in both interfaces. */
+export function refuseCacheOptionsInOtherCase(options: unknown): void {
+  refuseKeysInOtherCase(options, CACHE_OPTIONS, () => "prompt_cache_options.");
+}
+
+/** Whether case folding can change the key. False for most keys. */
 export function mayFold(key: string): boolean {
-  return FOLDS.test(key);
+  return FOLDS_TO_ASCII.test(key);
 }
 
-/** True for a key that is none of these names in lower case, and that is taken for one where case does not count. */
+/** Whether the key equals one of these lower-case names only when case is ignored. */
 export function isInOtherCase(key: string, names: ReadonlySet<string>): boolean {
-  return mayFold(key) && names.has(foldedKey(key));
+  return mayFold(key) && names.has(foldCase(key));
 }
 
-export function inOtherCase(key: string, path = ""): ApiError {
+export function unsupportedKey(key: string, path = ""): ApiError {
   return invalidRequest(`${path}${shownKey(key)} is not supported`);
 }
 
-/** U+212A, the sign of the kelvin, has a lower case of its own: k. */
-function foldedKey(key: string): string {
+function foldCase(key: string): string {
   return mayFold(key) ? key.toLowerCase().replaceAll("\u017f", "s") : key;
 }

@@ -1,8 +1,8 @@
 import { fieldsOf, isJsonObject, type JsonFields } from "../lib/json.ts";
 
 /**
- * Tokens of one answer as they are billed. Cached and cache-write tokens are part of the prompt's;
- * reasoning tokens are part of the completion's. An unknown usage is `undefined`, never zeros.
+ * The billed tokens of one answer. Cached and cache-write tokens are part of the prompt tokens, reasoning tokens are
+ * part of the completion tokens. An unknown usage is `undefined`, never zeros.
  */
 export interface Usage {
   promptTokens: number;
@@ -11,7 +11,7 @@ export interface Usage {
   completionTokens: number;
 }
 
-/** So many tokens or more are taken for a provider's mistake: no answer and no prompt has them. */
+/** A count from here on is a provider's mistake. */
 const IMPLAUSIBLE_TOKENS = 1_000_000_000;
 
 export const noUsage: Usage = {
@@ -22,14 +22,14 @@ export const noUsage: Usage = {
 };
 
 /**
- * Where some providers have the cached tokens beside the details: first DeepSeek,
- * https://api-docs.deepseek.com/guides/kv_cache, then Moonshot, https://platform.moonshot.ai/docs/api/chat.
+ * Names of the cached tokens outside the details: DeepSeek, https://api-docs.deepseek.com/guides/kv_cache, and Moonshot,
+ * https://platform.moonshot.ai/docs/api/chat.
  */
 const CACHED_NAMES = ["prompt_cache_hit_tokens", "cached_tokens"];
-/** The same of the written ones, among the details: https://www.alibabacloud.com/help/en/model-studio/context-cache */
-const WRITTEN_NAME = "cache_creation_input_tokens";
+/** Alibaba's name of the cache-write tokens in the details: https://www.alibabacloud.com/help/en/model-studio/context-cache */
+const CACHE_WRITE_NAME = "cache_creation_input_tokens";
 
-/** Reads the `usage` of a chat completion; undefined when it is missing or no count. It may still be implausible. */
+/** Reads the `usage` of a chat completion; undefined if it is missing or not counts. It may still be implausible. */
 export function readChatUsage(value: unknown): Usage | undefined {
   if (!isJsonObject(value)) return undefined;
   const details = detailsOf(value);
@@ -38,7 +38,7 @@ export function readChatUsage(value: unknown): Usage | undefined {
   const completion = sum(chatCompletionTokens(value), beside.completion);
   return billable(prompt, completion, {
     cached_tokens: firstCount([details["cached_tokens"], ...CACHED_NAMES.map((at) => value[at])]),
-    cache_write_tokens: firstCount([details["cache_write_tokens"], details[WRITTEN_NAME]]),
+    cache_write_tokens: firstCount([details["cache_write_tokens"], details[CACHE_WRITE_NAME]]),
   });
 }
 
@@ -51,10 +51,9 @@ function firstCount(values: readonly unknown[]): number | undefined {
 }
 
 /**
- * The tokens of a completion, those of its reasoning among them. xAI counts these beside the completion, and only its
- * total has them too: https://docs.x.ai/docs/key-information/consumption-and-rate-limits. So a total, which counts
- * for nothing otherwise, is believed where it is the exact sum of all three; where the reasoning is part of the
- * completion, as at OpenAI, it never is.
+ * The completion tokens with those of reasoning. xAI reports reasoning outside the completion, and a total of prompt,
+ * completion and reasoning (https://docs.x.ai/docs/key-information/consumption-and-rate-limits). So reasoning is added
+ * only if the total is exactly this sum. It never is where reasoning is part of the completion, as with OpenAI.
  */
 function chatCompletionTokens(usage: JsonFields): unknown {
   const { prompt_tokens, completion_tokens, completion_tokens_details: details } = usage;
@@ -69,9 +68,9 @@ function chatCompletionTokens(usage: JsonFields): unknown {
 }
 
 /**
- * What Perplexity's research bills besides: the sources that it read and the reasoning over them, neither of which is
- * in the prompt, the completion or the total: https://docs.perplexity.ai/getting-started/pricing. Only its
- * `citation_tokens` tell that a `reasoning_tokens` outside all details is such.
+ * Tokens that Perplexity's research models bill besides prompt, completion and total: the sources that they read and
+ * the reasoning over them, https://docs.perplexity.ai/getting-started/pricing. A `reasoning_tokens` outside the details
+ * counts only together with `citation_tokens`.
  */
 function researchTokens(usage: JsonFields): { prompt: number; completion: number } {
   const prompt = tokens(usage["citation_tokens"]);
@@ -79,7 +78,7 @@ function researchTokens(usage: JsonFields): { prompt: number; completion: number
   return { prompt, completion: tokens(usage["reasoning_tokens"]) ?? 0 };
 }
 
-/** The same as parts of the prompt and the completion, as which they are shown: nobody is to count them twice. */
+/** Moves these counts into the details, because the shown prompt and completion tokens include them. */
 function withResearchInside(usage: JsonFields): JsonFields {
   const { citation_tokens, reasoning_tokens, ...others } = usage;
   if (tokens(citation_tokens) === undefined) return usage;
@@ -90,12 +89,12 @@ function withResearchInside(usage: JsonFields): JsonFields {
   };
 }
 
-/** What is no number stays as it is, to be found out. */
+/** A count that is not a number is returned as it is; `billable` rejects it. */
 function sum(count: unknown, beside: number): unknown {
   return typeof count === "number" ? count + beside : count;
 }
 
-/** The same of a response. */
+/** Reads the `usage` of a response. */
 export function readResponsesUsage(value: unknown): Usage | undefined {
   if (!isJsonObject(value)) return undefined;
   const details = isJsonObject(value["input_tokens_details"])
@@ -105,8 +104,8 @@ export function readResponsesUsage(value: unknown): Usage | undefined {
 }
 
 /**
- * The same of a message. There the tokens that were read from the
- * cache and written to it stand beside the prompt's others: https://platform.claude.com/docs/en/build-with-claude/prompt-caching
+ * Reads the `usage` of an Anthropic message. Its input tokens do not include the tokens read from and written to the
+ * cache: https://platform.claude.com/docs/en/build-with-claude/prompt-caching
  */
 export function readMessagesUsage(value: unknown): Usage | undefined {
   if (!isJsonObject(value)) return undefined;
@@ -120,17 +119,17 @@ export function readMessagesUsage(value: unknown): Usage | undefined {
   });
 }
 
-/** How many of a response's output tokens were reasoning; undefined when that is missing or impossible. */
+/** The reasoning tokens among a response's output tokens; undefined if missing or impossible. */
 export function readReasoningTokens(usage: unknown): number | undefined {
   return tokens(fieldsOf(fieldsOf(usage)["output_tokens_details"])["reasoning_tokens"]);
 }
 
-/** True for a usage that is a provider's mistake, though its figures are whole numbers: nobody may be charged for it. */
+/** Whether the counts are too large to be true. Such a usage is not charged. */
 export function isImplausible({ promptTokens, completionTokens }: Usage): boolean {
   return Math.max(promptTokens, completionTokens) >= IMPLAUSIBLE_TOKENS;
 }
 
-/** Of two reports on one answer the larger, figure by figure: usage only grows while an answer does. */
+/** The larger count of two reports on one answer, for each count: usage only grows during an answer. */
 export function largerUsage(before: Usage, now: Usage): Usage {
   return capCachedTokens({
     promptTokens: Math.max(before.promptTokens, now.promptTokens),
@@ -140,7 +139,7 @@ export function largerUsage(before: Usage, now: Usage): Usage {
   });
 }
 
-/** True where a later report takes back some of an earlier one. */
+/** Whether a later report has fewer tokens than an earlier one. */
 export function hasDecreased(before: Usage, now: Usage): boolean {
   return now.promptTokens < before.promptTokens || now.completionTokens < before.completionTokens;
 }
@@ -149,7 +148,7 @@ export function totalTokens(usage: Usage): number {
   return usage.promptTokens + usage.completionTokens;
 }
 
-/** The four counts under the names that reports give them. */
+/** The four counts under their names in reports. */
 export function tokenCounts(usage: Usage) {
   return {
     prompt_tokens: usage.promptTokens,
@@ -159,10 +158,7 @@ export function tokenCounts(usage: Usage) {
   };
 }
 
-/**
- * The usage object of the public contract. What else the provider put into its own (`reported`) is
- * kept; the figures that are billed take the place of the provider's, under each name that it has for them.
- */
+/** The usage that the client gets: the provider's own object (`reported`) with the billed counts under all their names. */
 export function usageObject(usage: Usage, reported: unknown): Record<string, unknown> {
   const other = isJsonObject(reported) ? withResearchInside(reported) : {};
   const details = detailsOf(other);
@@ -178,17 +174,17 @@ export function usageObject(usage: Usage, reported: unknown): Record<string, unk
     total_tokens: totalTokens(usage),
     prompt_tokens_details: {
       ...details,
-      ...only(details, { [WRITTEN_NAME]: cacheWriteTokens }),
+      ...only(details, { [CACHE_WRITE_NAME]: cacheWriteTokens }),
       cached_tokens: cachedTokens,
       cache_write_tokens: cacheWriteTokens,
     },
   };
 }
 
-/** Those of the figures whose names stand in `reported`. */
-function only(reported: JsonFields, figures: JsonFields): JsonFields {
+/** The counts whose names are in `reported`. */
+function only(reported: JsonFields, counts: JsonFields): JsonFields {
   return Object.fromEntries(
-    Object.entries(figures).filter(([name]) => Object.hasOwn(reported, name)),
+    Object.entries(counts).filter(([name]) => Object.hasOwn(reported, name)),
   );
 }
 
@@ -205,7 +201,7 @@ function billable(
   return capCachedTokens({ promptTokens, cachedTokens, cacheWriteTokens, completionTokens });
 }
 
-/** Cached parts over the prompt are cut: first the cached ones, then the written, to what is left. */
+/** Limits cached tokens to the prompt tokens, and cache-write tokens to the rest of the prompt. */
 export function capCachedTokens(usage: Usage): Usage {
   const cachedTokens = Math.min(usage.cachedTokens, usage.promptTokens);
   const cacheWriteTokens = Math.min(usage.cacheWriteTokens, usage.promptTokens - cachedTokens);

@@ -4,19 +4,19 @@ import { isJsonObject } from "../lib/json.ts";
 
 const SHOWN_KEY_CHARACTERS_MAX = 64;
 
-/** Annotations that a schema may carry beside TypeBox's own keywords. They take no part in TypeBox's check. */
+/** Annotations of a schema for messages. TypeBox's check ignores them. */
 export interface Annotations {
-  /** What the value must be, with its article ("an array of parts"), where the schema's kind says too little. */
+  /** The expected value with its article, such as "an array of parts". Default: the schema's type. */
   readonly described?: string;
-  /** Both limits of an array's length in words ("1 to 4 items"), named together whichever is broken. */
+  /** Both limits of an array's length, such as "1 to 4 items". */
   readonly range?: string;
-  /** What a string must or must not do to match the schema's pattern. */
+  /** The rest of a sentence after "must" for a string that does not match the pattern. */
   readonly patternMessage?: string;
-  /** A further check of an object that fits the schema: what is wrong with it, in words. */
+  /** Another check of an object that fits the schema. Returns the message of its problem. */
   readonly problem?: (value: object, path: string) => string | undefined;
 }
 
-/** What is read of a schema here, as TypeBox writes it. */
+/** The members of a TypeBox schema that are read here. */
 interface SchemaParts extends Annotations {
   readonly type?: string;
   readonly const?: unknown;
@@ -33,9 +33,8 @@ interface SchemaParts extends Annotations {
 }
 
 /**
- * Says in words what is wrong with a value: the first problem in the order in which the schema lists its fields, which
- * is not the order in which TypeBox reports them (all that are missing come first there). Undefined where it fits.
- * Recursion follows the schema, never the depth of the value.
+ * The message of the first problem of a value, in the order of the schema's fields; undefined if there is none. (TypeBox
+ * itself reports all missing fields first.) The recursion depth is that of the schema, not of the value.
  */
 export function validationMessage(schema: TSchema, value: unknown, path = ""): string | undefined {
   const must = `${path === "" ? "body" : path} must`;
@@ -58,7 +57,7 @@ export function validationMessage(schema: TSchema, value: unknown, path = ""): s
   }
 }
 
-/** A client's key as it may stand in a message: cut where it is long. */
+/** A client's key, cut for a message. */
 export function shownKey(key: string): string {
   return key.length > SHOWN_KEY_CHARACTERS_MAX
     ? `${key.slice(0, SHOWN_KEY_CHARACTERS_MAX)}...`
@@ -81,8 +80,8 @@ function objectProblem(
     const problem = validationMessage(property, found, inside + key);
     if (problem !== undefined) return problem;
   }
-  const further = problem?.(value, path);
-  if (further !== undefined || additionalProperties !== false) return further;
+  const other = problem?.(value, path);
+  if (other !== undefined || additionalProperties !== false) return other;
   const unknown = Object.keys(value).find((key) => !Object.hasOwn(properties, key));
   return unknown === undefined ? undefined : `${inside}${shownKey(unknown)} is not supported`;
 }
@@ -104,14 +103,14 @@ function arrayProblem(
   return undefined;
 }
 
-/** Complains about the alternative that the value was meant for, or names them all. */
+/** The problem of the alternative that has the value's type, or else a list of all alternatives. */
 function unionProblem(schema: TSchema, value: unknown, path: string): string | undefined {
   const { anyOf = [] } = parts(schema);
   const options = anyOf.filter((option) => option[Kind] !== "Null");
   if (value === null && options.length < anyOf.length) return undefined;
-  const meant =
-    options.length === 1 ? options[0] : options.find((option) => isMeant(option, value));
-  if (meant !== undefined) return validationMessage(meant, value, path);
+  const alternative =
+    options.length === 1 ? options[0] : options.find((option) => hasTypeOf(option, value));
+  if (alternative !== undefined) return validationMessage(alternative, value, path);
   if (options.every((option) => option[Kind] === "Literal")) {
     const values = options.map((option) => parts(option).const);
     return values.includes(value) ? undefined : `${path} must be one of: ${values.join(", ")}`;
@@ -119,7 +118,7 @@ function unionProblem(schema: TSchema, value: unknown, path: string): string | u
   return `${path} must be ${options.map(describe).join(" or ")}`;
 }
 
-function isMeant(option: TSchema, value: unknown): boolean {
+function hasTypeOf(option: TSchema, value: unknown): boolean {
   switch (option[Kind]) {
     case "String":
       return typeof value === "string";
@@ -138,7 +137,7 @@ function numberProblem(schema: TSchema, value: unknown, must: string): string | 
   const isWhole = Number.isInteger(value) || !Number.isFinite(value);
   if (schema[Kind] === "Integer" && !isWhole) return `${must} be an integer`;
   if (value >= minimum && value <= maximum) return undefined;
-  // The largest exact integer is a limit of numbers as such: nobody is helped by a range that ends there.
+  // A range that ends at the largest exact integer is not useful in a message.
   if (minimum !== -Infinity && maximum < Number.MAX_SAFE_INTEGER) {
     return `${must} be between ${minimum} and ${maximum}`;
   }

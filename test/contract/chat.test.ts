@@ -359,13 +359,6 @@ describe("the result", () => {
     expect(measured.objectIds).toEqual(["file-1", "audio_1"]);
   });
 
-  test("takes what a model gave to a tool for no file of the provider's", () => {
-    const input = { file_id: "file-1", more: { file_id: 7 } };
-    const content = [{ type: "tool_use", id: "t", name: "f", input }];
-    const messages = [{ role: "assistant", content }];
-    expect(result({ messages }).objectIds).toEqual([]);
-  });
-
   test.each<[string, unknown, boolean, string[]]>([
     ["none", undefined, false, []],
     ["null", null, false, []],

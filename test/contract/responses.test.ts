@@ -356,7 +356,7 @@ describe("what needs the whole context, and which stored objects are named", () 
     ],
     ["a hosted tool", { tools: [{ type: "web_search" }] }, true, []],
     [
-      "what is no map in the place of one: headers and an environment",
+      "ids inside an environment and inside headers",
       {
         input: [{ type: "local_shell_call", action: { type: "exec", env: [{ file_id: "a" }] } }],
         tools: [{ type: "mcp", headers: { one: { file_id: "b" } } }],

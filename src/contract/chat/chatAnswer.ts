@@ -12,9 +12,8 @@ const FINISH_REASONS: ReadonlySet<unknown> = new Set<FinishReason>([
 ]);
 
 /**
- * Reasons of single providers, as they document them: of Zhipu (https://docs.z.ai/api-reference/llm/chat-completion),
+ * Finish reasons that only some providers have. Unless they are mapped, an answer that was cut looks complete. Zhipu (https://docs.z.ai/api-reference/llm/chat-completion),
  * Mistral (https://docs.mistral.ai/api/) and DeepSeek (https://api-docs.deepseek.com/api/create-chat-completion).
- * Taken for the end of a whole answer, one that was cut or broke off would look like one.
  */
 const OTHER_REASONS: ReadonlyMap<unknown, FinishReason> = new Map<unknown, FinishReason>([
   ["sensitive", "content_filter"],
@@ -24,7 +23,7 @@ const OTHER_REASONS: ReadonlyMap<unknown, FinishReason> = new Map<unknown, Finis
   ["network_error", "error"],
 ]);
 
-/** Fields that the contract does not list stay where they are, unread. */
+/** An object with passthrough fields. */
 interface Open {
   readonly [field: string]: unknown;
 }
@@ -40,7 +39,7 @@ export interface Choice extends Open {
   readonly message: AnswerMessage;
 }
 
-/** A whole answer of POST /v1/chat/completions, before it is billed. `created` is in seconds since 1970. */
+/** A complete answer of POST /v1/chat/completions without usage. `created` is in seconds since 1970. */
 export interface UnbilledCompletion extends Open {
   readonly id: string;
   readonly object: "chat.completion";
@@ -49,12 +48,12 @@ export interface UnbilledCompletion extends Open {
   readonly choices: readonly Choice[];
 }
 
-/** The same as its client gets it. */
+/** A complete answer as the client gets it. */
 export interface ChatCompletion extends UnbilledCompletion {
   readonly usage: Open;
 }
 
-/** What a chunk adds to a message. Never null: a field is there or it is not. */
+/** What a chunk adds to a message. No field is null. */
 export interface Delta extends Open {
   readonly role?: "assistant";
   readonly content?: string;
@@ -66,7 +65,7 @@ export interface ChunkChoice extends Open {
   readonly finish_reason: FinishReason | null;
 }
 
-/** One event of a chat stream. What a client sees has at least one choice, but where the usage has a chunk of its own. */
+/** One event of a chat stream. It has at least one choice, except a separate usage chunk. */
 export interface ChatChunk extends Open {
   readonly id: string;
   readonly object: "chat.completion.chunk";
@@ -79,26 +78,26 @@ export interface ChatChunk extends Open {
 /** The last event of every chat stream. */
 export const DONE = "[DONE]";
 
-/** What stands in place of a finish reason where there is none: some servers write null as a text, or an empty one. */
+/** Some servers send the text "null" or an empty one for a missing finish reason. */
 const NO_FINISH_REASON: ReadonlySet<unknown> = new Set([undefined, null, "", "null"]);
 
-/** True where a provider gives no finish reason. In a chunk that means: the answer goes on. */
+/** Whether there is no finish reason. In a chunk: the answer continues. */
 export function isMissingFinishReason(reported: unknown): boolean {
   return NO_FINISH_REASON.has(reported);
 }
 
-/** True for a word that nothing is known of; an absent reason is no word. */
+/** Whether a finish reason is present and not in the tables above. */
 export function isUnknownFinishReason(reported: unknown): boolean {
   return [NO_FINISH_REASON, FINISH_REASONS, OTHER_REASONS].every((known) => !known.has(reported));
 }
 
-/** The reason of a finished answer, whatever the provider wrote. `error` stays: it counts as the provider's failure. */
+/** The finish reason that the client gets for a provider's. `error` counts as the provider's failure. */
 export function finishReasonOf(reported: unknown, calledTool: boolean): FinishReason {
   if (FINISH_REASONS.has(reported)) return reported as FinishReason;
   return OTHER_REASONS.get(reported) ?? (calledTool ? "tool_calls" : "stop");
 }
 
-/** True where a choice bears content: text, reasoning, a tool call, a finish reason. A role, or an empty text, is none. */
+/** Whether a choice has content: text, reasoning, a tool call or a finish reason. A role or an empty text is not content. */
 export function bearsContent({
   delta,
   finish_reason,
@@ -110,12 +109,11 @@ export function bearsContent({
 }
 
 /**
- * The chunk that ends a stream which failed after its 200 had left. It precedes `DONE`.
+ * The last chunk, before `DONE`, of a stream that failed after its 200 was sent.
  *
- * OpenAI's own client raises `error`, and go-openai where it is the first field. The AI SDK tries the schema of an
- * ordinary chunk first, which drops `error`, so that a broken answer would look finished. `logprobs: false` does not fit
- * that schema, so it takes the error's; to others it says that there are none.
- * https://github.com/vercel/ai/blob/main/packages/openai/src/chat/openai-chat-api.ts
+ * OpenAI's client raises `error`; go-openai does if it is the first field. The AI SDK first tries the schema of an
+ * ordinary chunk, which drops `error`: the answer would look complete. `logprobs: false` breaks that schema, so that the
+ * SDK reads the error. https://github.com/vercel/ai/blob/main/packages/openai/src/chat/openai-chat-api.ts
  */
 export function failureChunk(
   answer: Pick<ChatChunk, "id" | "created" | "model">,
@@ -131,7 +129,7 @@ export function failureChunk(
   };
 }
 
-/** The answer with the fields that the contract lists, and no others: for `unknown_fields = "reject"`. */
+/** The answer without passthrough fields, for `unknown_fields = "reject"`. */
 export function onlyListedFields(answer: UnbilledCompletion): UnbilledCompletion {
   return {
     ...pick(answer, ["id", "object", "created", "model"]),
@@ -142,7 +140,7 @@ export function onlyListedFields(answer: UnbilledCompletion): UnbilledCompletion
   };
 }
 
-/** The same for a chunk without usage that is no `failureChunk`. */
+/** The same for a chunk without usage that is not a `failureChunk`. */
 export function onlyListedChunkFields(chunk: ChatChunk): ChatChunk {
   return {
     ...pick(chunk, ["id", "object", "created", "model"]),

@@ -9,74 +9,74 @@ import { invalidRequest } from "../errors.ts";
 import { findChatObjects, type StoredObjects } from "../storedObjects.ts";
 import { measureText, type TextSize } from "../requestFields.ts";
 
-/** Those of the convention's fields that a model reads beside the messages. */
+/** The listed fields, besides the messages, that a model reads. */
 const DEFINITION_FIELDS: ReadonlySet<string> = new Set(["tools", "functions", "response_format"]);
 const TEXT_PARTS: ReadonlySet<string> = new Set(["text", "refusal"]);
 
-/** https://www.rfc-editor.org/rfc/rfc2397, with its data in base64. */
+/** An RFC 2397 address with base64 data. */
 const DATA_URL = /^data:[\w.+/;=-]{0,200};base64,/i;
-/** Longer than any of the words for how closely to look: `auto`, `original`. */
+/** Longer than every level of detail, such as `auto` and `original`. */
 const DETAIL_CHARACTERS_MAX = 16;
 
-/** What a chat's prompt holds, for estimates and for the check of who owns what it names. */
+/** The sizes of a chat's prompt, for estimates, and the stored objects that it names. */
 export interface PromptMeasure extends StoredObjects {
   readonly messageCount: number;
-  /** Of what a model may read: messages but for their roles, tool and format definitions, and fields that are no setting. */
+  /** All that a model may read: messages without roles, definitions of tools and formats, and fields that are not settings. */
   readonly promptSize: TextSize;
-  /** What of it the fields of messages beside their content are, by name: a provider may be kept from some. */
+  /** The part of `promptSize` in message fields other than role and content, by name: `drop_message_fields` removes some. */
   readonly fieldSizes: ReadonlyMap<string, TextSize>;
 }
 
-/** Measures a body that was checked. Throws ApiError 400 where it names a stored object by what is no id. */
+/** Measures a checked body. Throws ApiError 400 for an id of a stored object that is not a string. */
 export function measurePrompt(body: ChatRequestBody): PromptMeasure {
-  const soundIds: string[] = [];
+  const audioIds: string[] = [];
   const contents: unknown[] = [];
   const fieldSizes = new Map<string, Sum>();
-  const promptSize: Sum = measureText(readBesideMessages(body));
+  const promptSize: Sum = measureText(valuesBesideMessages(body));
   for (const message of body.messages) {
     const { content } = message;
     addContent(promptSize, content);
     if (typeof content !== "string") contents.push(content);
     for (const name in message) {
       if (name === "role" || name === "content") continue;
-      const size = sizeBesideContent(name, (message as JsonFields)[name]);
+      const size = sizeOfField(name, (message as JsonFields)[name]);
       add(promptSize, size);
       const before = fieldSizes.get(name);
       if (before) add(before, size);
       else fieldSizes.set(name, size);
     }
-    // An earlier answer in sound, named by its id.
+    // The recording of an earlier answer.
     const { audio }: JsonFields = message;
-    if (isJsonObject(audio)) addId(soundIds, "audio.id", audio);
+    if (isJsonObject(audio)) addId(audioIds, "audio.id", audio);
   }
   const { audio, tools, mcp_servers }: JsonFields = body;
-  // A voice of the operator's own, which the answer is to be spoken in.
+  // A custom voice.
   const voice = fieldsOf(audio)["voice"];
-  if (isJsonObject(voice)) addId(soundIds, "audio.voice.id", voice);
+  if (isJsonObject(voice)) addId(audioIds, "audio.voice.id", voice);
   const found = findChatObjects(contents, tools);
-  // Servers whose tools Anthropic calls by itself, with results that nobody here sees.
+  // Anthropic calls the tools of these servers itself. The gateway does not see the results.
   const hasServers = Array.isArray(mcp_servers);
   return {
     messageCount: body.messages.length,
     promptSize,
     fieldSizes,
     needsWholeContext: promptSize.nonTextParts > 0 || found.needsWholeContext || hasServers,
-    objectIds: [...found.objectIds, ...soundIds],
+    objectIds: [...found.objectIds, ...audioIds],
   };
 }
 
 /**
- * What a model may read of the other fields. But for definitions the convention's own are settings; any other may have a
- * prompt, as `system` has in Anthropic's interface, `instructions` in OpenAI's other one, and `documents` in vLLM's.
+ * The values of the other fields that a model may read: definitions, and every field that the convention does not list.
+ * Such a field may hold a prompt, as `system` (Anthropic), `instructions` (OpenAI Responses) and `documents` (vLLM) do.
  */
-function readBesideMessages(body: ChatRequestBody): unknown[] {
+function valuesBesideMessages(body: ChatRequestBody): unknown[] {
   const read = Object.entries(body).filter(
     ([name]) => DEFINITION_FIELDS.has(name) || !CONVENTION_FIELDS.has(name),
   );
   return read.map(([, value]) => value);
 }
 
-/** A size that is added up: a prompt may have ten thousand messages, and each would make another. */
+/** A mutable total. A prompt may have 10,000 messages, so no object is made for each. */
 type Sum = { -readonly [Field in keyof TextSize]: TextSize[Field] };
 
 function add(sum: Sum, { textBytes, nonTextParts }: TextSize): void {
@@ -95,24 +95,24 @@ function addContent(sum: Sum, content: RequestMessage["content"]): void {
   }
 }
 
-/** What a field of a message comes to: a model may read whatever stands in one, such as calls and earlier reasoning. */
-function sizeBesideContent(name: string, value: unknown): TextSize {
+/** The size of a message field other than role and content. A model may read it: calls, earlier reasoning. */
+function sizeOfField(name: string, value: unknown): TextSize {
   if (typeof value === "string") return { textBytes: Buffer.byteLength(value), nonTextParts: 0 };
   if (name === "audio") return { textBytes: 0, nonTextParts: isJsonObject(value) ? 1 : 0 };
   if (name === "images" && Array.isArray(value))
     return { textBytes: 0, nonTextParts: value.length };
-  return measureText(value, isPicture);
+  return measureText(value, isImage);
 }
 
-/** Nothing but a picture's address, with the picture in it, and how closely to look at it. */
-function isPicture(object: JsonFields): boolean {
+/** Whether an object is only an image: a data address, with a level of detail or without. */
+function isImage(object: JsonFields): boolean {
   if (typeof object["url"] !== "string" || !DATA_URL.test(object["url"])) return false;
   const { url: _, detail = "", ...others } = object;
-  const isWord = typeof detail === "string" && detail.length <= DETAIL_CHARACTERS_MAX;
-  return isWord && Object.keys(others).length === 0;
+  const isLevel = typeof detail === "string" && detail.length <= DETAIL_CHARACTERS_MAX;
+  return isLevel && Object.keys(others).length === 0;
 }
 
-/** The text of a text part, or of a refusal that is sent back; undefined for any other part. */
+/** The text of a text part or a refusal; undefined for any other part. */
 function textOf(part: ContentPart): string | undefined {
   const text = part.type === "refusal" ? (part as JsonFields)["refusal"] : part.text;
   return typeof text === "string" && TEXT_PARTS.has(part.type) ? text : undefined;

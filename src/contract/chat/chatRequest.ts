@@ -1,4 +1,4 @@
-import { type JsonFields, isJsonObject } from "../../lib/json.ts";
+import { type JsonFields, fieldsOf } from "../../lib/json.ts";
 import {
   bodyCheck,
   refuseLongPromptCacheTtl,
@@ -26,24 +26,23 @@ const checkStrict = bodyCheck(StrictChatRequestBody);
 export interface ChatRequest extends PromptMeasure {
   readonly model: string;
   readonly stream: boolean;
-  /** The caller wants usage in its stream. */
+  /** The caller asks for usage in the stream. */
   readonly includeUsage: boolean;
   readonly choiceCount: number;
-  /** The bound of each choice's tokens, under whichever name it came; undefined where the caller gave none. */
+  /** The caller's bound of each choice, in tokens, under any of its names. */
   readonly outputTokensBound: number | undefined;
-  /** The stop sequences, none of them empty. */
   readonly stop: readonly string[];
   readonly body: ChatRequestBody;
 }
 
-/** How the operator wants bodies read. `refusedFields` are names at the top level, `refusedTools` types of tools. */
+/** The operator's rules. `refusedFields` are top-level names, `refusedTools` are types of tools. */
 export interface ChatRequestRules {
   readonly unknownFields: "forward" | "reject";
   readonly refusedFields: readonly string[];
   readonly refusedTools: readonly string[];
 }
 
-/** Checks a body that `parseJsonObject` accepted. Throws ApiError 400 with the first problem in words. */
+/** Checks a body that `parseJsonObject` accepted. Throws ApiError 400 with the first problem. */
 export function checkChatRequest(value: JsonFields, rules: ChatRequestRules): ChatRequest {
   const body: ChatRequestBody =
     rules.unknownFields === "reject" ? checkStrict(value) : checkOpenly(value);
@@ -68,7 +67,7 @@ export function checkChatRequest(value: JsonFields, rules: ChatRequestRules): Ch
 function checkOpenly(value: unknown): ChatRequestBody {
   const body = checkOpen(value);
   for (const [index, message] of body.messages.entries()) {
-    // Its words cost many times what it costs to see that there are none.
+    // The message of a problem costs much more than this check.
     if (hasValidContent(message)) continue;
     const problem = validationMessage(RequestMessage, message, `messages[${index}]`);
     if (problem !== undefined) throw invalidRequest(problem);
@@ -89,31 +88,20 @@ const PART: ReadonlySet<string> = new Set(["type", "text", "refusal", "file", "f
 const AUDIO: ReadonlySet<string> = new Set(["voice"]);
 const STORED_OBJECT: ReadonlySet<string> = new Set(["id", "file_id"]);
 
-/**
- * Throws ApiError 400 for a key inside of a checked chat that some providers take for one that the check, the estimate
- * or the usage depends on. See `refuseFieldsInOtherCase`, which looks at the top level.
- */
+/** Throws ApiError 400 for a key inside the body that differs from a known key only in case: see `refuseFieldsInOtherCase`. */
 function refuseChatInOtherCase(body: ChatRequestBody): void {
-  const { messages, stream_options } = body;
-  refuseCacheOptionsInOtherCase((body as JsonFields)["prompt_cache_options"]);
-  refuseVoiceInOtherCase(body);
-  if (isJsonObject(stream_options)) {
-    refuseKeysInOtherCase(stream_options, STREAM_OPTIONS, () => "stream_options.");
-  }
-  for (const [index, message] of messages.entries()) {
+  const { stream_options, prompt_cache_options, audio }: JsonFields = body;
+  refuseKeysInOtherCase(stream_options, STREAM_OPTIONS, () => "stream_options.");
+  refuseCacheOptionsInOtherCase(prompt_cache_options);
+  refuseKeysInOtherCase(audio, AUDIO, () => "audio.");
+  refuseKeysInOtherCase(fieldsOf(audio)["voice"], STORED_OBJECT, () => "audio.voice.");
+  for (const [index, message] of body.messages.entries()) {
     const path = (): string => `messages[${index}].`;
     refuseKeysInOtherCase(message, MESSAGE, path);
-    const { content, audio }: typeof message & { readonly audio?: unknown } = message;
-    if (isJsonObject(audio)) refuseKeysInOtherCase(audio, STORED_OBJECT, () => `${path()}audio.`);
-    if (Array.isArray(content)) refuseParts(content, path);
+    const { audio }: JsonFields = message;
+    if (audio !== undefined) refuseKeysInOtherCase(audio, STORED_OBJECT, () => `${path()}audio.`);
+    if (Array.isArray(message.content)) refuseParts(message.content, path);
   }
-}
-
-function refuseVoiceInOtherCase({ audio }: JsonFields): void {
-  if (!isJsonObject(audio)) return;
-  refuseKeysInOtherCase(audio, AUDIO, () => "audio.");
-  const { voice } = audio;
-  if (isJsonObject(voice)) refuseKeysInOtherCase(voice, STORED_OBJECT, () => "audio.voice.");
 }
 
 function refuseParts(parts: readonly ContentPart[], path: () => string): void {
@@ -121,6 +109,6 @@ function refuseParts(parts: readonly ContentPart[], path: () => string): void {
     const partPath = (): string => `${path()}content[${index}].`;
     refuseKeysInOtherCase(part, PART, partPath);
     const { file }: JsonFields = part;
-    if (isJsonObject(file)) refuseKeysInOtherCase(file, STORED_OBJECT, () => `${partPath()}file.`);
+    if (file !== undefined) refuseKeysInOtherCase(file, STORED_OBJECT, () => `${partPath()}file.`);
   }
 }

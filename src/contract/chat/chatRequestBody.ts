@@ -4,11 +4,11 @@ import type { Annotations } from "../validationMessage.ts";
 import { holdFields, modelField, nullable, oneOf } from "../requestFields.ts";
 
 const MESSAGES_MAX = 10_000;
-/** Far more than the few words that a sequence is; the gateway keeps it in memory as long as the answer lasts. */
+/** The gateway keeps the sequences in memory until the answer ends. */
 const STOP_CHARACTERS_MAX = 1024;
 
 const role = oneOf(["system", "user", "assistant", "developer", "tool"], {
-  description: "Who says it.",
+  description: "Who wrote it.",
 });
 const stopSequence = Type.String({ minLength: 1, maxLength: STOP_CHARACTERS_MAX });
 const stopSequences = Type.Array(stopSequence, {
@@ -18,44 +18,39 @@ const stopSequences = Type.Array(stopSequence, {
   range: "1 to 4 items",
 } satisfies Annotations & Record<string, unknown>);
 
-/** The optional fields of the request's table, in its order: the first problem is looked for in this order. */
+/** The optional fields. The check reports the first problem in this order. */
 const listedFields = {
   stream: nullable(Type.Boolean(), "True: the answer comes as server-sent events."),
   max_tokens: holdFields.max_tokens,
   reasoning_effort: nullable(
     oneOf(["low", "medium", "high", "xhigh"]),
-    "How much a reasoning model may think.",
+    "How much a model may reason.",
   ),
   verbosity: nullable(oneOf(["low", "medium", "high"]), "How long the answer should be."),
   reasoningSummary: nullable(
     oneOf(["auto", "detail", "concise"]),
-    "The form of reasoning summaries, where a model gives any.",
+    "The form of reasoning summaries, if the model writes any.",
   ),
   temperature: nullable(
     Type.Number({ minimum: 0, maximum: 2 }),
-    "How freely tokens are drawn. Change this or `top_p`, not both.",
+    "How randomly tokens are chosen. Change this or `top_p`, not both.",
   ),
   top_p: nullable(
     Type.Number({ minimum: 0, maximum: 1 }),
-    "Nucleus sampling: only the likeliest tokens of this share of probability are drawn.",
+    "Nucleus sampling: only the likeliest tokens with this total probability are chosen from.",
   ),
-  stop: nullable(
-    Type.Union([stopSequence, stopSequences]),
-    "Generation stops at such a text, and the answer does not contain it.",
-  ),
+  stop: nullable(Type.Union([stopSequence, stopSequences]), "Generation stops before this text."),
 };
 
-/** One part of a message's content. What is not text is the provider's to judge. */
+/** One part of a message's content. The provider checks parts that are not text. */
 export type ContentPart = Static<typeof ContentPart>;
 export const ContentPart = Type.Object(
   {
-    type: Type.String({ description: "What it is, such as `text` or `image_url`." }),
-    text: Type.Optional(
-      Type.Unknown({ description: "A string, required where the type is `text`." }),
-    ),
+    type: Type.String({ description: "The kind of part, such as `text` or `image_url`." }),
+    text: Type.Optional(Type.Unknown({ description: "A string. Required if the type is `text`." })),
   },
   {
-    description: "One part of a message's content. What is not text is the provider's to judge.",
+    description: "One part of a message's content. The provider checks parts that are not text.",
     problem: textPartProblem,
   } satisfies Annotations & Record<string, unknown>,
 );
@@ -74,13 +69,13 @@ export const RequestMessage = Type.Object(
         ],
         {
           description:
-            "The text. Required, but that an assistant's message with `tool_calls`, a `function_call`, a `refusal` or `audio` may do without or say null.",
+            "The text. Required, except in an assistant message with `tool_calls`, `function_call`, `refusal` or `audio`, where it may also be null.",
         },
       ),
     ),
   },
   {
-    description: "A message of the conversation. Further fields reach the provider as they are.",
+    description: "A message of the conversation. Other fields are forwarded as they are.",
     problem: contentProblem,
   } satisfies Annotations & Record<string, unknown>,
 );
@@ -100,14 +95,14 @@ export const ChatRequestBody = Type.Object({
     Type.Object({
       include_usage: nullable(
         Type.Boolean(),
-        "True: the chunk that bears the `finish_reason` bears the usage too.",
+        "True: the chunk with the `finish_reason` also has the usage.",
       ),
     }),
     "How to stream.",
   ),
 });
 
-/** The same with `unknown_fields = "reject"`: the fields of the request's table, and no others at any depth. */
+/** The body under `unknown_fields = "reject"`: only the listed fields, at every depth. */
 export type StrictChatRequestBody = Static<typeof StrictChatRequestBody>;
 export const StrictChatRequestBody = Type.Object(
   {
@@ -121,7 +116,7 @@ export const StrictChatRequestBody = Type.Object(
   { additionalProperties: false },
 );
 
-/** Whether a message that TypeBox let through has none of the problems that only the annotations know of. */
+/** Whether a message that passed TypeBox's check also passes the checks in the annotations. */
 export function hasValidContent(message: RequestMessage): boolean {
   const { content } = message;
   if (typeof content === "string") return true;
@@ -129,17 +124,17 @@ export function hasValidContent(message: RequestMessage): boolean {
   return content.every((part) => textPartProblem(part, "") === undefined);
 }
 
-/** Only an assistant's message that says something else may do without content: it calls tools, refuses, or names a recording. */
+/** Only an assistant message that calls tools, refuses or names a recording may have no content. */
 function contentProblem(message: object, path: string): string | undefined {
-  const { role, content, ...said } = message as RequestMessage & JsonFields;
+  const { role, content, ...others } = message as RequestMessage & JsonFields;
   if (content !== undefined && content !== null) return undefined;
-  if (role === "assistant" && speaksOtherwise(said)) return undefined;
+  if (role === "assistant" && hasOtherContent(others)) return undefined;
   return content === undefined
     ? `${path}.content is required`
     : `${path}.content must be a string or an array of parts`;
 }
 
-function speaksOtherwise({ tool_calls, function_call, refusal, audio }: JsonFields): boolean {
+function hasOtherContent({ tool_calls, function_call, refusal, audio }: JsonFields): boolean {
   const calls = Array.isArray(tool_calls) && tool_calls.length > 0;
   const refuses = typeof refusal === "string" && refusal !== "";
   return calls || refuses || isJsonObject(function_call) || isJsonObject(audio);
@@ -154,8 +149,8 @@ function textPartProblem(part: object, path: string): string | undefined {
 }
 
 /**
- * The top-level fields of the chat convention: https://platform.openai.com/docs/api-reference/chat/create and those
- * of the contract. Another interface gets a counterpart of them, or nothing.
+ * The top-level fields of OpenAI's chat interface (https://platform.openai.com/docs/api-reference/chat/create) and of
+ * this gateway. Adapters translate or drop them; they forward all other fields.
  */
 export const CONVENTION_FIELDS: ReadonlySet<string> = new Set([
   "audio",

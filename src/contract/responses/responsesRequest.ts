@@ -20,7 +20,7 @@ import {
   type ResponsesObjects,
 } from "../storedObjects.ts";
 
-/** The body of POST /v1/responses, as far as it is checked. The provider judges the rest. */
+/** The checked fields of the body of POST /v1/responses. The provider checks the others. */
 export type ResponsesRequestBody = Static<typeof ResponsesRequestBody>;
 export const ResponsesRequestBody = Type.Object({
   model: modelField,
@@ -28,16 +28,16 @@ export const ResponsesRequestBody = Type.Object({
   ...holdFields,
   previous_response_id: nullable(
     Type.String(),
-    "A response of this account that is continued. It goes to the provider that made that response.",
+    "A response of this account to continue. The request goes to the provider that made it.",
   ),
 });
 
 /**
- * Pictures and sound under names that do not begin with `input_`: what a tool has shown or made,
- * https://platform.openai.com/docs/api-reference/responses/create#responses-create-input, and the parts that other tools
- * answer with, https://modelcontextprotocol.io/specification/2025-06-18/server/tools#tool-result
+ * Types of images and audio that do not begin with `input_`: outputs of tools,
+ * https://platform.openai.com/docs/api-reference/responses/create#responses-create-input, and parts of MCP
+ * results, https://modelcontextprotocol.io/specification/2025-06-18/server/tools#tool-result
  */
-const OTHER_PARTS: ReadonlySet<unknown> = new Set([
+const NON_TEXT_PARTS: ReadonlySet<unknown> = new Set([
   "audio",
   "computer_screenshot",
   "image",
@@ -46,17 +46,14 @@ const OTHER_PARTS: ReadonlySet<unknown> = new Set([
 ]);
 
 /**
- * vLLM takes it for the id of the response that it makes, and another account's could be named:
+ * vLLM uses this value as the id of the new response, so a client could name another account's:
  * https://github.com/vllm-project/vllm/blob/main/vllm/entrypoints/openai/responses/protocol.py
  */
-const OWN_ID_FIELD = "request_id";
+const RESPONSE_ID_FIELD = "request_id";
 
 const INPUT_FIELDS: ReadonlySet<string> = new Set(["input", "instructions", "prompt"]);
 
-/**
- * What no model reads, of what is not a number or a switch:
- * https://platform.openai.com/docs/api-reference/responses/create
- */
+/** Fields that hold text which no model reads: https://platform.openai.com/docs/api-reference/responses/create */
 const SETTINGS: ReadonlySet<string> = new Set([
   "context_management",
   "conversation",
@@ -79,28 +76,28 @@ const SETTINGS: ReadonlySet<string> = new Set([
 
 const checkBody = bodyCheck(ResponsesRequestBody);
 
-/** A checked request: what the gateway itself needs. What is sent is the client's own text. */
+/** A checked request: what the gateway needs. The provider gets the client's own text. */
 export interface ResponsesRequest extends ResponsesObjects {
   readonly model: string;
   readonly stream: boolean;
   readonly choiceCount: number;
-  /** The caller's bound of the answer's tokens. Only `max_output_tokens` binds this interface. */
+  /** The caller's bound, in tokens. This interface has only `max_output_tokens`. */
   readonly outputTokensBound: number | undefined;
-  /** The response that this one continues; undefined where the caller named none. It may be any string, the empty one too. */
+  /** The response that this one continues. It may be any string, also an empty one. */
   readonly previousResponseId: string | undefined;
-  /** The response with whose use of the caches this one's is compared; undefined where the caller named none. */
+  /** The response for a comparison of cache use. */
   readonly comparisonResponseId: string | undefined;
-  /** What the request's own text and parts come to, for the estimate. */
+  /** The size of the request's text and parts, for the estimate. */
   readonly promptSize: TextSize;
 }
 
-/** Checks a body that `parseJsonObject` accepted. Throws ApiError 400 with the first problem in words. */
+/** Checks a body that `parseJsonObject` accepted. Throws ApiError 400 with the first problem. */
 export function checkResponsesRequest(
   value: JsonFields,
   rules: { readonly refusedFields: readonly string[]; readonly refusedTools: readonly string[] },
 ): ResponsesRequest {
   const body = checkBody(value);
-  refuseFields(value, [...rules.refusedFields, OWN_ID_FIELD]);
+  refuseFields(value, [...rules.refusedFields, RESPONSE_ID_FIELD]);
   refuseOtherNames(value, "max_output_tokens");
   refuseTools(value, rules.refusedTools);
   refuseLongPromptCacheTtl(value);
@@ -120,31 +117,31 @@ export function checkResponsesRequest(
   };
 }
 
-/** Of parts that are no text only an input is made: what a tool's schema calls an image is read as words. */
+/** Only inputs can have parts that are not text. A type `image` inside a tool's schema is text. */
 function measurePrompt(body: JsonFields): TextSize {
   const inputs: unknown[] = [];
-  const words: unknown[] = [];
+  const texts: unknown[] = [];
   for (const [name, value] of Object.entries(body)) {
     if (INPUT_FIELDS.has(name)) inputs.push(value);
-    else if (!SETTINGS.has(name)) words.push(value);
+    else if (!SETTINGS.has(name)) texts.push(value);
   }
-  const { textBytes, nonTextParts } = measureText(inputs, isOtherPart);
-  return { textBytes: textBytes + measureText(words).textBytes, nonTextParts };
+  const { textBytes, nonTextParts } = measureText(inputs, isNonTextPart);
+  return { textBytes: textBytes + measureText(texts).textBytes, nonTextParts };
 }
 
-/** What an item comes to in an input, with all that is in it. */
+/** The size of an item and all its members in an input. */
 export function measureItem(item: JsonFields): TextSize {
-  return measureText(item, isOtherPart);
+  return measureText(item, isNonTextPart);
 }
 
-/** Images, files, sound: `input_text` is the only part that a client makes for an input whose text is all of it. */
-function isOtherPart(part: JsonFields): boolean {
+/** Images, files and audio. Of the `input_` types only `input_text` is text. */
+function isNonTextPart(part: JsonFields): boolean {
   const type = ownValue(part, "type");
-  if (OTHER_PARTS.has(type)) return true;
+  if (NON_TEXT_PARTS.has(type)) return true;
   return typeof type === "string" && type.startsWith("input_") && type !== "input_text";
 }
 
-/** Calls that a client answers in its next request; all others of an output the provider has answered by itself. */
+/** Calls that the client answers in its next request. The provider runs all other calls itself. */
 const CLIENT_CALLS: ReadonlySet<string> = new Set([
   "function_call",
   "custom_tool_call",
@@ -154,12 +151,12 @@ const CLIENT_CALLS: ReadonlySet<string> = new Set([
   "apply_patch_call",
 ]);
 
-/** How many calls of tools that the provider runs, such as `web_search_call`, the output of a response has. */
+/** The number of calls in an output that the provider ran, such as `web_search_call`. */
 export function providerCallsOf(output: unknown): number {
   return Array.isArray(output) ? output.filter(isProviderCall).length : 0;
 }
 
-/** Whether an item of an output is such a call. */
+/** Whether an item of an output is a call that the provider ran. */
 export function isProviderCall(item: unknown): boolean {
   if (!isJsonObject(item)) return false;
   const { type } = item;
