@@ -14,8 +14,8 @@ const LONG_ARGUMENT = /'(.{100}).{100,}' is invalid/su;
 type AddCommand = (program: Command) => void;
 
 /**
- * The commands, in the order in which the help lists them. Only those that the command line names are
- * loaded: what the others need would take a fifth of the time in which a gateway starts.
+ * The commands in the order of the help. Only those that the command line names are loaded, because loading all
+ * of them takes a fifth of the start time of a gateway.
  */
 const commands: Readonly<Record<string, () => Promise<AddCommand>>> = {
   serve: async () => (await import("./commands/serve/serve.ts")).addServe,
@@ -46,7 +46,7 @@ async function main(args: readonly string[]): Promise<number> {
   }
 }
 
-/** The program with the commands that this line names, ready to run it. */
+/** The program with the commands that these arguments name. */
 export async function commandLine(args: readonly string[]): Promise<Command> {
   const program = new CommandWithHints("tollgate")
     .description(
@@ -61,24 +61,25 @@ export async function commandLine(args: readonly string[]): Promise<Command> {
     .configureHelp({ showGlobalOptions: true })
     .configureOutput({ writeOut: printText, writeErr: printUsage, outputError: printUsageError })
     .exitOverride();
-  for (const load of named(args)) (await load())(program);
+  for (const load of namedCommands(args)) (await load())(program);
   addHelp(program);
   return program;
 }
 
-/** These tell of all the others. */
-const namesAll: readonly string[] = ["help", "completion"];
+/** Their output depends on all commands. */
+const describesAll: readonly string[] = ["help", "completion"];
 
-/** All of them for the help, also where it is asked of the program itself, and for a word that is none of theirs: it may be a slip of one. */
-function named(args: readonly string[]): readonly (() => Promise<AddCommand>)[] {
+/** The commands that the arguments name. All commands for the help and for an unknown word, which may be misspelled. */
+function namedCommands(args: readonly string[]): readonly (() => Promise<AddCommand>)[] {
   const found = Object.entries(commands).filter(([name]) => args.includes(name));
   const first = args.findIndex((word) => Object.hasOwn(commands, word));
-  const isOfProgram = args.slice(0, first).some((word) => word === "-h" || word === "--help");
-  const isAll = found.length === 0 || isOfProgram || namesAll.some((name) => args.includes(name));
+  const isProgramHelp = args.slice(0, first).some((word) => word === "-h" || word === "--help");
+  const isAll =
+    found.length === 0 || isProgramHelp || describesAll.some((name) => args.includes(name));
   return isAll ? Object.values(commands) : found.map(([, load]) => load);
 }
 
-/** Tells what went wrong, unless that was told already, and returns the status to end with. */
+/** Prints the error, unless Commander printed it already, and returns the exit status. */
 function exitStatus(error: unknown): number {
   if (error instanceof CommanderError) return error.exitCode === DONE ? DONE : WRONG_USAGE;
   if (error instanceof ConfigError) {
@@ -89,7 +90,7 @@ function exitStatus(error: unknown): number {
   return error instanceof CommandFailure ? error.status : FAILED;
 }
 
-/** Its suggestion comes on a line of its own, its text with a prefix that is ours to write. */
+/** Commander writes its own `error: ` prefix, and a suggestion on a second line. */
 function printUsageError(text: string): void {
   printError(
     text

@@ -31,7 +31,7 @@ export function addAccounts(program: Command): void {
     .command("list")
     .description("list all accounts")
     .action((_: unknown, command: Command) =>
-      withSession(command, "existing", (session) => listed(session)),
+      withSession(command, "existing", (session) => listResult(session)),
     );
   accounts
     .command("show")
@@ -39,7 +39,7 @@ export function addAccounts(program: Command): void {
     .argument("<name>")
     .action((name: string, _: unknown, command: Command) =>
       withSession(command, "existing", (session) =>
-        shown(session.store.accounts.findOrThrow(name)),
+        accountResult(session.store.accounts.findOrThrow(name)),
       ),
     );
   addChanges(accounts);
@@ -57,7 +57,7 @@ function addChanges(accounts: Command): void {
     )
     .action((name: string, options: OverdraftOption, command: Command) =>
       withSession(command, "existing", ({ store, actor }) =>
-        shown(store.admin.setOverdraft(actor, name, options.overdraft)),
+        accountResult(store.admin.setOverdraft(actor, name, options.overdraft)),
       ),
     );
   accounts
@@ -66,7 +66,7 @@ function addChanges(accounts: Command): void {
     .argument("<name>")
     .action((name: string, _: unknown, command: Command) =>
       withSession(command, "existing", ({ store, actor }) =>
-        shown(store.admin.setDisabled(actor, name, true)),
+        accountResult(store.admin.setDisabled(actor, name, true)),
       ),
     );
   accounts
@@ -75,7 +75,7 @@ function addChanges(accounts: Command): void {
     .argument("<name>")
     .action((name: string, _: unknown, command: Command) =>
       withSession(command, "existing", ({ store, actor }) =>
-        shown(store.admin.setDisabled(actor, name, false)),
+        accountResult(store.admin.setDisabled(actor, name, false)),
       ),
     );
 }
@@ -106,7 +106,7 @@ function create(session: Session, name: string, options: OverdraftOption): Resul
   };
 }
 
-function shown(account: AccountRow): Result {
+function accountResult(account: AccountRow): Result {
   const document = accountDocument(account);
   return {
     document,
@@ -123,7 +123,7 @@ function shown(account: AccountRow): Result {
   };
 }
 
-function listed({ store, toPaste }: Session): Result {
+function listResult({ store, toPaste }: Session): Result {
   const accounts = store.accounts.list();
   const columns = [
     { head: "account" },

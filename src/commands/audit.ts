@@ -11,12 +11,17 @@ export function addAudit(program: Command): void {
     .action(async (_: unknown, command: Command) => {
       const { config, json } = globalOptions(command);
       const report = await runSession(config, "existing", ({ store }) => store.auditInParallel());
-      printResult(audited(report), json);
-      if (report.problems.length > 0) throw new CommandFailure(notInOrder(report));
+      printResult(auditResult(report), json);
+      const count = report.problems.length;
+      if (count > 0) {
+        throw new CommandFailure(
+          `the ledger is inconsistent (problems: ${count}): copy the database and compare it with a backup`,
+        );
+      }
     });
 }
 
-function audited({ accounts, requests, problems, notes }: AuditReport): Result {
+function auditResult({ accounts, requests, problems, notes }: AuditReport): Result {
   const verdict = `the ledger is consistent (accounts: ${accounts}, requests: ${requests})`;
   return {
     document: { ok: problems.length === 0, accounts, requests, problems, notes },
@@ -25,8 +30,4 @@ function audited({ accounts, requests, problems, notes }: AuditReport): Result {
         .map(visible)
         .join("\n"),
   };
-}
-
-function notInOrder({ problems }: AuditReport): string {
-  return `the ledger is inconsistent (problems: ${problems.length}): copy the database and compare it with a backup`;
 }

@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { loadConfig } from "../config/load.ts";
 import { backUp, type Backup, restore, type Restored } from "../store/store.ts";
 import { printResult, visible, type Result } from "./cli/print.ts";
-import { commandToPaste, shellWord } from "./cli/format.ts";
+import { commandToPaste } from "./cli/format.ts";
 import { globalOptions, requireDatabase, listenForStop, currentActor } from "./cli/session.ts";
 
 /** Registers `tollgate backup`. */
@@ -19,11 +19,11 @@ export function addBackup(program: Command): void {
       const file = resolve(given);
       const stopped = listenForStop().first;
       const backup = await backUp({ database: path, file, stopped });
-      printResult(written(file, backup, configPath), json);
+      printResult(backupResult(file, backup, configPath), json);
     });
 }
 
-function written(file: string, backup: Backup, configPath: string | undefined): Result {
+function backupResult(file: string, backup: Backup, configPath: string | undefined): Result {
   const { bytes, accounts, requests } = backup;
   return {
     document: { file, bytes, accounts, requests, ok: true },
@@ -37,9 +37,6 @@ function written(file: string, backup: Backup, configPath: string | undefined): 
   };
 }
 
-/** More keys, or accounts, that work again are named in one line for all. */
-const PASTED_SINGLY_MAX = 10;
-
 /** Registers `tollgate restore`. */
 export function addRestore(program: Command): void {
   program
@@ -52,11 +49,11 @@ export function addRestore(program: Command): void {
       const file = resolve(given);
       const stopped = listenForStop().first;
       const done = await restore({ database: path, file, actor: currentActor(), stopped });
-      printResult(restored({ file, database: path }, done, configPath), json);
+      printResult(restoreResult({ file, database: path }, done, configPath), json);
     });
 }
 
-function restored(
+function restoreResult(
   names: { file: string; database: string },
   done: Restored,
   configPath: string | undefined,
@@ -87,7 +84,7 @@ function restored(
   };
 }
 
-/** Money that was moved after the backup is not in the books any more: that must not stay unsaid. */
+/** Tells the operator that the restored ledger does not contain what was recorded after the backup. */
 function keptLines(kept: string, newer: Restored["newer"]): readonly string[] {
   const only = newer
     ? `that file also has what is newer than the backup: requests: ${newer.requests}, ledger rows: ${newer.ledgerRows}, changes by commands: ${newer.adminLogRows}`
@@ -95,29 +92,20 @@ function keptLines(kept: string, newer: Restored["newer"]): readonly string[] {
   return [`the previous database is kept as ${kept}`, only];
 }
 
-/** Whoever was shut out after the backup is in again: each of them is named, with the command that shuts it out. */
+/** Names each key and account that was revoked or disabled after the backup, with the command that does it again. */
 function reactivatedLines(
   { keys, accounts }: NonNullable<Restored["reactivated"]>,
   configPath: string | undefined,
 ): readonly string[] {
-  const lines = (
-    noun: string,
-    names: readonly string[],
-    { end, command }: { end: string; command: readonly string[] },
-  ): readonly string[] => {
-    const again = "works again since this restore:";
-    if (names.length > PASTED_SINGLY_MAX) {
-      const each = `${commandToPaste(configPath, ...command)} "$name"`;
-      return [
-        `${again} ${names.length} ${noun}s, to undo that: for name in ${names.map(shellWord).join(" ")}; do ${each}; done`,
-      ];
-    }
-    return names.map(
-      (name) => `${again} ${noun} ${name}, ${end}: ${commandToPaste(configPath, ...command, name)}`,
-    );
-  };
+  const again = "works again since this restore:";
   return [
-    ...lines("key", keys, { end: "to revoke it", command: ["keys", "revoke"] }),
-    ...lines("account", accounts, { end: "to disable it", command: ["accounts", "disable"] }),
+    ...keys.map(
+      (id) =>
+        `${again} key ${id}, to revoke it: ${commandToPaste(configPath, "keys", "revoke", id)}`,
+    ),
+    ...accounts.map(
+      (name) =>
+        `${again} account ${name}, to disable it: ${commandToPaste(configPath, "accounts", "disable", name)}`,
+    ),
   ];
 }

@@ -9,12 +9,12 @@ import { fields, table, shortTime } from "./cli/format.ts";
 import { withSession, type Session } from "./cli/session.ts";
 import { isoTime } from "../lib/time.ts";
 
-interface BookingOptions {
+interface EntryOptions {
   readonly ref?: string;
   readonly note?: string;
 }
 
-interface RefundOptions extends BookingOptions {
+interface RefundOptions extends EntryOptions {
   readonly amount?: bigint;
 }
 
@@ -24,7 +24,7 @@ interface HistoryOptions {
 }
 
 const HISTORY_DEFAULT = 50;
-/** Of CSV, in this order: new ones come last. */
+/** The columns of CSV. New ones are added at the end. */
 const HISTORY_COLUMNS = [
   "id",
   "at",
@@ -41,8 +41,8 @@ const noteDescription = "a note for the history";
 /** Registers `tollgate balance`. */
 export function addBalance(program: Command): void {
   const balance = program.command("balance").description("credit, debit, refund and show balances");
-  addBooking(balance, "credit", "add money to an account");
-  addBooking(balance, "debit", "take money from an account, at most the available amount");
+  addEntry(balance, "credit", "add money to an account");
+  addEntry(balance, "debit", "take money from an account, at most the available amount");
   addRefund(balance);
   balance
     .command("show")
@@ -50,20 +50,20 @@ export function addBalance(program: Command): void {
     .argument("<account>")
     .action((name: string, _: unknown, command: Command) =>
       withSession(command, "existing", (session) =>
-        shown(session.store.accounts.findOrThrow(name)),
+        balanceResult(session.store.accounts.findOrThrow(name)),
       ),
     );
-  const ofAccount = balance
+  const historyCommand = balance
     .command("history")
     .description("show the ledger of an account, newest first")
     .argument("<account>")
     .option("--limit <count>", "maximum number of rows", listLimit, HISTORY_DEFAULT);
-  addCsv(ofAccount).action((name: string, options: HistoryOptions, command: Command) =>
+  addCsv(historyCommand).action((name: string, options: HistoryOptions, command: Command) =>
     withReport(command, options, (session) => history(session, name, options.limit)),
   );
 }
 
-function addBooking(balance: Command, kind: "credit" | "debit", description: string): void {
+function addEntry(balance: Command, kind: "credit" | "debit", description: string): void {
   balance
     .command(kind)
     .description(description)
@@ -71,19 +71,19 @@ function addBooking(balance: Command, kind: "credit" | "debit", description: str
     .argument("<roubles>", "such as 100 or 12.5", amount)
     .option("--ref <text>", refDescription, reference)
     .option("--note <text>", noteDescription, note)
-    .action((name: string, roubles: bigint, options: BookingOptions, command: Command) =>
+    .action((name: string, roubles: bigint, options: EntryOptions, command: Command) =>
       withSession(command, "existing", (session) =>
-        book(session, kind, { name, roubles, ...options }),
+        changeBalance(session, kind, { name, roubles, ...options }),
       ),
     );
 }
 
-function book(
+function changeBalance(
   session: Session,
   kind: "credit" | "debit",
-  booking: BookingOptions & { readonly name: string; readonly roubles: bigint },
+  entry: EntryOptions & { readonly name: string; readonly roubles: bigint },
 ): Result {
-  const { name, roubles, ref = null, note = null } = booking;
+  const { name, roubles, ref = null, note = null } = entry;
   const { account, applied } = session.store.admin.changeBalance(session.actor, {
     account: name,
     kind,
@@ -99,12 +99,12 @@ function book(
       visible(
         applied
           ? `${kind}ed ${amountText} roubles, balance of ${name}: ${balanceText} roubles`
-          : nothingChanged(ref, account),
+          : unchangedText(ref, account),
       ),
   };
 }
 
-function nothingChanged(ref: string | null, { name, balance }: AccountRow): string {
+function unchangedText(ref: string | null, { name, balance }: AccountRow): string {
   return `ref ${ref} was recorded before, nothing changed; balance of ${name}: ${formatRoubles(balance)} roubles`;
 }
 
@@ -145,12 +145,12 @@ function refund({ store, actor }: Session, request: string, options: RefundOptio
       visible(
         applied
           ? `refunded ${amountText} roubles of ${request}, balance of ${name}: ${balanceText} roubles`
-          : nothingChanged(ref, account),
+          : unchangedText(ref, account),
       ),
   };
 }
 
-function shown(account: AccountRow): Result {
+function balanceResult(account: AccountRow): Result {
   const document = {
     account: account.name,
     ...balanceForm(account, available(account)),

@@ -7,7 +7,7 @@ import { commandToPaste } from "./cli/format.ts";
 import { globalOptions } from "./cli/session.ts";
 import { errorCode, fileErrorReason } from "../lib/systemError.ts";
 
-/** The owner's alone: keys of providers may be put into it. */
+/** Only the owner may read it, because it may contain provider keys. */
 const FILE_MODE = 0o600;
 
 /** Registers `tollgate init`. */
@@ -40,8 +40,8 @@ function nextSteps(file: string): string {
 }
 
 /**
- * Writes a file that does not exist yet, or nothing: what stands there is never changed, also not through
- * a link. Throws CommandFailure, which says what to do; `whenDenied` is its advice to who may not write there.
+ * Creates a file. Never changes an existing one, and does not follow a link. A file that cannot be written completely is
+ * removed. Throws CommandFailure; `whenDenied` is its advice for missing permission.
  */
 export function writeNewFile(
   file: string,
@@ -51,26 +51,21 @@ export function writeNewFile(
   try {
     writeFileSync(file, text, { flag: "wx", mode });
   } catch (cause) {
-    const code = errorCode(cause) ?? "unknown";
-    // Only here was the file made, and half of it must not stay: a full disk is the usual cause.
-    if (isFailureOfWriting(code)) rmSync(file, { force: true });
-    throw new CommandFailure(`${file}: ${reason(cause, whenDenied)}`, { cause });
+    // After these errors the file exists and is incomplete.
+    if (writeErrors.has(errorCode(cause) ?? "")) rmSync(file, { force: true });
+    throw new CommandFailure(`${file}: ${failureReason(cause, whenDenied)}`, { cause });
   }
 }
 
-function isFailureOfWriting(code: string): boolean {
-  return ["ENOSPC", "EDQUOT", "EFBIG", "EIO"].includes(code);
-}
+const writeErrors: ReadonlySet<string> = new Set(["ENOSPC", "EDQUOT", "EFBIG", "EIO"]);
 
-function reason(cause: unknown, whenDenied: string | undefined): string {
+function failureReason(cause: unknown, whenDenied: string | undefined): string {
   switch (errorCode(cause) ?? "") {
     case "EEXIST":
       return "exists already and was not changed: use another file name";
     case "ENOENT":
     case "ENOTDIR":
       return "its folder does not exist: create it first";
-    case "ENAMETOOLONG":
-      return `cannot be written: ${fileErrorReason(cause)}, use a shorter one`;
     case "EACCES":
     case "EPERM":
     case "EROFS":

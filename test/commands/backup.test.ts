@@ -2,13 +2,11 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { copyFileSync, readdirSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Database } from "bun:sqlite";
-import { openStore, takeInstanceLock } from "../../src/store/store.ts";
+import { takeInstanceLock } from "../../src/store/store.ts";
 import { fromSource, openDesk, type Desk } from "../support/binary/cli.ts";
 import { openAuditedBooks } from "../support/store/auditedBooks.ts";
-import { fund } from "../support/store/storeFolder.ts";
 import { until } from "../support/until.ts";
 
-/** A command takes a tenth of a second, on a machine that has nothing else to do. */
 const commandsTimeoutMs = 30_000;
 
 let desk: Desk;
@@ -22,8 +20,8 @@ beforeEach(async () => {
 });
 afterEach(() => desk.remove());
 
-/** All that people read of the books. */
-const told = async () =>
+/** The documents that show all records. */
+const records = async () =>
   Promise.all(
     [
       ["accounts", "list"],
@@ -37,7 +35,7 @@ const told = async () =>
 test(
   "a restored store reports the same as the store that was backed up",
   async () => {
-    const before = await told();
+    const before = await records();
     const file = join(desk.folder, "night.db");
     const written = await desk.json("backup", "night.db");
     expect(written).toEqual({
@@ -48,7 +46,7 @@ test(
       ok: true,
     });
     await desk.json("balance", "credit", "bob", "5");
-    expect(await told()).not.toEqual(before);
+    expect(await records()).not.toEqual(before);
     expect(await desk.json("restore", "night.db")).toEqual({
       file,
       database: desk.database,
@@ -62,7 +60,7 @@ test(
       enabled_accounts: [],
       ok: true,
     });
-    expect(await told()).toEqual(before);
+    expect(await records()).toEqual(before);
   },
   commandsTimeoutMs,
 );
@@ -93,29 +91,7 @@ test(
   commandsTimeoutMs,
 );
 
-test(
-  "restore prints one command for all keys and accounts that work again",
-  async () => {
-    const store = openStore({ path: desk.database, durability: "process", serving: false });
-    const actor = { name: "alice", at: Date.now() };
-    const names = Array.from({ length: 12 }, (_, at) => `many-${at}`);
-    for (const name of names) fund(store, name, 0n);
-    await desk.json("backup", "night.db");
-    for (const name of names) {
-      store.admin.revokeKey(actor, `key_${name}`);
-      store.admin.setDisabled(actor, name, true);
-    }
-    store.close();
-    const { stdout } = await desk.run("restore", "night.db", "--config", "config.toml");
-    expect(stdout.split("\n").filter((line) => line.includes("works again"))).toEqual([
-      `works again since this restore: 12 keys, to undo that: for name in ${names.map((name) => `key_${name}`).join(" ")}; do tollgate keys revoke --config config.toml "$name"; done`,
-      `works again since this restore: 12 accounts, to undo that: for name in ${names.toSorted().join(" ")}; do tollgate accounts disable --config config.toml "$name"; done`,
-    ]);
-  },
-  commandsTimeoutMs,
-);
-
-describe("ends with status 1 and one line that says what to do", () => {
+describe("exits with 1 and prints one line with the advice", () => {
   const failing = async (message: string, ...args: readonly string[]) => {
     const { status, stdout, stderr } = await desk.run(...args);
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
@@ -123,27 +99,27 @@ describe("ends with status 1 and one line that says what to do", () => {
     expect(stderr).toContain(message);
   };
 
-  test("a backup to a name that is taken", async () => {
+  test("for a backup to an existing file", async () => {
     writeFileSync(join(desk.folder, "taken"), "precious");
     await failing("exists already and was not changed: use another file name", "backup", "taken");
   });
 
-  test("a restore while a gateway runs", async () => {
+  test("for a restore while a gateway runs", async () => {
     await desk.json("backup", "night.db");
     const lock = takeInstanceLock(desk.database);
     await failing("a gateway is running on this database", "restore", "night.db");
     lock?.release();
   });
 
-  test("a restore of what is no backup, whose name has a line end", async () => {
+  test("for a restore of a file that is not a backup, with a line end in its name", async () => {
     const name = "not\na backup";
     copyFileSync(desk.config, join(desk.folder, name));
     await failing("damaged or not a database", "restore", name);
   });
 });
 
-/** Nobody can read the database as long as the result is open, so that a backup waits, and is begun. */
-async function beginBackup() {
+/** Starts a backup that cannot finish, because `holder` locks the database. */
+async function startBackup() {
   const holder = new Database(desk.database);
   holder.run("PRAGMA journal_mode = DELETE");
   holder.run("BEGIN EXCLUSIVE");
@@ -151,7 +127,7 @@ async function beginBackup() {
     cwd: desk.folder,
     stdio: ["ignore", "pipe", "pipe"],
   });
-  await until("the copy is begun", () => partials().length > 0);
+  await until("the copy has started", () => partials().length > 0);
   return { holder, child };
 }
 
@@ -160,7 +136,7 @@ const partials = () => readdirSync(desk.folder).filter((name) => name.includes("
 test.each(["SIGINT", "SIGTERM"] as const)(
   "a backup that %s stops leaves nothing behind",
   async (signal) => {
-    const { holder, child } = await beginBackup();
+    const { holder, child } = await startBackup();
     child.kill(signal);
     expect(await child.exited).toBe(1);
     expect(await child.stderr.text()).toBe("error: stopped: nothing was changed\n");
@@ -170,9 +146,9 @@ test.each(["SIGINT", "SIGTERM"] as const)(
 );
 
 test(
-  "a backup removes what a killed backup left a day earlier",
+  "a backup removes the partial copy of a backup that was killed a day earlier",
   async () => {
-    const { holder, child } = await beginBackup();
+    const { holder, child } = await startBackup();
     child.kill("SIGKILL");
     await child.exited;
     holder.close();

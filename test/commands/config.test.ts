@@ -154,7 +154,7 @@ describe("a command that cannot open what it needs", () => {
       const { status, stderr } = await desk.run(...args);
       expect(status).toBe(1);
       expect(stderr).toMatch(
-        /^error: database is damaged or not a database: \S+; it was left untouched, `tollgate restore FILE` puts a backup in its place$/,
+        /^error: database is damaged or not a database: \S+; it was not changed, `tollgate restore FILE` puts a backup in its place$/,
       );
     }
     expect(readFileSync(desk.database, "utf8")).toBe("precious text\n".repeat(500));

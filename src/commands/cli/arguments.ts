@@ -7,14 +7,13 @@ import { hasUnprintable } from "../../lib/printable.ts";
 import { CommandFailure } from "./print.ts";
 
 /**
- * Readers of what people type. Each returns the value or throws InvalidArgumentError, whose message
- * says what is expected; the caller names the argument. Amounts are nano-roubles, times milliseconds
- * since 1970.
+ * Parsers of arguments. Each returns the value or throws InvalidArgumentError with the expected form. Commander adds
+ * the name of the argument. Amounts are nano-roubles, times are milliseconds since 1970.
  */
 
 const ACCOUNT_NAME = /^[A-Za-z0-9_][A-Za-z0-9._@-]{0,63}$/;
-/** A date, and a time behind it if there is one. */
-const MOMENT = /^([^T]*)(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2}))?$/;
+/** A date with an optional time. */
+const DATE_TIME = /^([^T]*)(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2}))?$/;
 const LABEL_CHARS_MAX = 128;
 const REF_CHARS_MAX = 128;
 const NOTE_CHARS_MAX = 512;
@@ -24,7 +23,7 @@ const LISTED_MAX = 100_000;
 const EXPIRY_MS_MAX = 36_500 * DAY_MS;
 const GRACE_DAYS_MAX = 365;
 
-/** Of a new account: 1 to 64 letters, digits and `. _ - @`, the first a letter, a digit or `_`. */
+/** The name of a new account. */
 export function accountName(text: string): string {
   if (ACCOUNT_NAME.test(text)) return text;
   throw new InvalidArgumentError(
@@ -32,7 +31,7 @@ export function accountName(text: string): string {
   );
 }
 
-/** More than nothing. */
+/** More than 0. */
 export function amount(text: string): bigint {
   const nano = roubles(text);
   if (nano <= 0n) throw new InvalidArgumentError("The amount must be more than 0.");
@@ -46,7 +45,7 @@ export function overdraft(text: string): bigint {
   return nano;
 }
 
-/** Who booked it under which name: unique, and not in the form that charges use. */
+/** The ref of a ledger entry. Charges use the prefix `req:`. */
 export function reference(text: string): string {
   if (text.startsWith("req:")) {
     throw new InvalidArgumentError("The prefix req: is reserved for charges. Use another ref.");
@@ -62,20 +61,20 @@ export function note(text: string): string {
   return printable(text, NOTE_CHARS_MAX);
 }
 
-/** What `none` is read as: Commander makes an empty text of null. */
+/** The value of `none`. Null cannot be used, because Commander replaces it by an empty string. */
 export const none = Symbol("none");
 
-/** The same reader, which also takes `none`. */
+/** Returns a parser that also accepts `none`. */
 export function orNone<Value>(
   read: (text: string) => Value,
 ): (text: string) => Value | typeof none {
   return (text) => (text === "none" ? none : read(text));
 }
 
-/** What the help says of an argument that {@link keyId} reads. */
+/** The help text of an argument that {@link keyId} parses. */
 export const KEY_ID_DESCRIPTION = "key id such as key_01jd...; `tollgate keys list` shows them";
 
-/** The id of a key. One that was taken for its id must not come into any message. */
+/** The id of a key. A key that is given instead of its id is secret, so no message repeats it. */
 export function keyId(text: string): string {
   if (!text.startsWith(KEY_HEAD)) return text;
   throw new CommandFailure(
@@ -84,7 +83,7 @@ export function keyId(text: string): string {
   );
 }
 
-/** A reader of whole numbers from `least` to `most`. */
+/** Returns a parser of whole numbers from `least` to `most`. */
 export function wholeNumber(least: number, most: number): (text: string) => number {
   return (text) => {
     const number = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
@@ -93,17 +92,17 @@ export function wholeNumber(least: number, most: number): (text: string) => numb
   };
 }
 
-/** How many lines of a list to show. */
+/** The maximum number of rows of a list. */
 export const listLimit = wholeNumber(1, LISTED_MAX);
 
-/** `7d`: so long before `nowMs`; or a date. */
+/** `7d`: that long before `nowMs`; or a date. */
 export function pastTime(text: string, nowMs: number): number {
   const durationMs = parseDurationMs(text);
   if (durationMs !== undefined && durationMs <= nowMs) return nowMs - durationMs;
   return dateMs(text, "Write a duration such as 7d or 24h");
 }
 
-/** `30d`: so long after `nowMs`; or a date. Always later than `nowMs`, and not by more than a century. */
+/** `30d`: that long after `nowMs`; or a date. Between `nowMs` and 100 years later. */
 export function expiryTime(text: string, nowMs: number): number {
   const durationMs = parseDurationMs(text);
   const atMs =
@@ -119,7 +118,7 @@ export function expiryTime(text: string, nowMs: number): number {
   return atMs;
 }
 
-/** `24h`: how long a key that was replaced still works; `0s`: not at all. In milliseconds. */
+/** `24h`: how long a replaced key still works, in milliseconds. */
 export function graceDuration(text: string): number {
   const durationMs = parseDurationMs(text);
   if (durationMs !== undefined && durationMs <= GRACE_DAYS_MAX * DAY_MS) return durationMs;
@@ -128,7 +127,7 @@ export function graceDuration(text: string): number {
   );
 }
 
-/** Names of models, where `*` stands for any text, parted by commas. */
+/** Names of models, separated by commas. `*` matches any text. */
 export function modelPatterns(text: string): readonly string[] {
   const patterns = text.split(",").map((pattern) => pattern.trim());
   if (patterns.includes("")) {
@@ -148,10 +147,7 @@ function roubles(text: string): bigint {
   if (/^-?\d+\.\d{10,}$/.test(text)) {
     throw new InvalidArgumentError("Roubles have at most 9 digits after the point.");
   }
-  if (/^-?0\d+(?:\.\d+)?$/.test(text)) {
-    throw new InvalidArgumentError("Write roubles without leading zeros.");
-  }
-  if (/^-?\d+(?:\.\d+)?$/.test(text)) {
+  if (/^-?[1-9]\d*(?:\.\d+)?$/.test(text)) {
     throw new InvalidArgumentError(`The maximum is ${formatRoubles(NANO_ROUBLES_MAX)} roubles.`);
   }
   throw new InvalidArgumentError("Write roubles as a plain decimal, such as 100 or 12.5.");
@@ -166,10 +162,10 @@ function printable(text: string, charsMax: number): string {
   return text;
 }
 
-/** A date is its first moment in UTC; a date with a time says its zone. */
+/** A date means 00:00 UTC. A time needs a time zone. */
 function dateMs(text: string, otherForm: string): number {
-  const [, date = ""] = MOMENT.exec(text) ?? [];
-  // By the standard a date alone is one of UTC: https://tc39.es/ecma262/#sec-date-time-string-format
+  const [, date = ""] = DATE_TIME.exec(text) ?? [];
+  // The standard reads a date without a time as UTC: https://tc39.es/ecma262/#sec-date-time-string-format
   const atMs = midnightOf(date) === undefined ? Number.NaN : Date.parse(text);
   if (Number.isFinite(atMs)) return atMs;
   throw new InvalidArgumentError(

@@ -2,25 +2,25 @@ import { visible } from "./print.ts";
 import { isoTime } from "../../lib/time.ts";
 import { formatRoubles } from "../../lib/money.ts";
 
-/** A column of a table, of texts if it has no kind. Money is aligned at the decimal point, other numbers at their end. */
+/** A column of a table; without a kind it contains text. Money is aligned at the decimal point, numbers to the right. */
 export interface Column {
   readonly head: string;
   readonly kind?: "number" | "money";
 }
 
-/** A table without lines, its columns two blanks apart. */
+/** A table without borders. Two spaces separate the columns. */
 export function table(columns: readonly Column[], rows: readonly (readonly string[])[]): string {
-  const shown = columns.map(({ head, kind }, at) => {
+  const padded = columns.map(({ head, kind }, at) => {
     const cells = rows.map((row) => visible(row[at] ?? ""));
-    return padded([head, ...(kind === "money" ? alignPoints(cells) : cells)], kind === undefined);
+    return padCells([head, ...(kind === "money" ? alignPoints(cells) : cells)], kind === undefined);
   });
   const lines = Array.from({ length: rows.length + 1 }, (_, line) =>
-    shown.map((cells) => cells[line]).join("  "),
+    padded.map((cells) => cells[line]).join("  "),
   );
   return trimLines(lines.join("\n"));
 }
 
-/** Names and values under each other. */
+/** One line for each name and value. */
 export function fields(pairs: readonly (readonly [name: string, value: string])[]): string {
   const width = Math.max(...pairs.map(([name]) => name.length));
   return trimLines(
@@ -28,28 +28,28 @@ export function fields(pairs: readonly (readonly [name: string, value: string])[
   );
 }
 
-/** Each cell as wide as the widest, which is counted in the terminal's columns: some letters take two. */
-function padded(cells: readonly string[], isLeft: boolean): string[] {
+/** Pads all cells to the width of the widest, in columns of the terminal: some characters take two. */
+function padCells(cells: readonly string[], isLeft: boolean): string[] {
   const widths = cells.map((cell) => Bun.stringWidth(cell));
-  const most = greatest(widths);
+  const widest = maxOf(widths);
   return cells.map((cell, at) => {
-    const blanks = " ".repeat(most - (widths[at] ?? 0));
-    return isLeft ? cell + blanks : blanks + cell;
+    const spaces = " ".repeat(widest - (widths[at] ?? 0));
+    return isLeft ? cell + spaces : spaces + cell;
   });
 }
 
-/** Pads decimals at their end, so that they can be aligned there and their points stand under each other. */
+/** Pads decimals to the same number of places, so that their points align when they are aligned right. */
 function alignPoints(cells: readonly string[]): string[] {
   const digitsAfter = (cell: string): number => {
     const point = cell.indexOf(".");
     return point < 0 ? 0 : cell.length - point;
   };
-  const most = greatest(cells.map(digitsAfter));
+  const most = maxOf(cells.map(digitsAfter));
   return cells.map((cell) => cell + " ".repeat(most - digitsAfter(cell)));
 }
 
-/** Math.max takes its numbers as arguments, of which there is no room for as many as a table may have rows. */
-function greatest(numbers: readonly number[]): number {
+/** Math.max(...numbers) overflows the stack for a long table. */
+function maxOf(numbers: readonly number[]): number {
   return numbers.reduce((most, number) => Math.max(most, number), 0);
 }
 
@@ -58,8 +58,8 @@ function trimLines(text: string): string {
 }
 
 /**
- * Rows as CSV by https://www.rfc-editor.org/rfc/rfc4180. A text that a spreadsheet would take for a
- * formula gets an apostrophe in front; a number is none, also below zero.
+ * Rows as CSV by https://www.rfc-editor.org/rfc/rfc4180. A text that a spreadsheet would run as a formula gets an
+ * apostrophe in front. A negative number does not.
  */
 export function csv(rows: readonly (readonly (string | number)[])[]): string {
   return rows.map((row) => row.map(cell).join(",")).join("\r\n");
@@ -72,25 +72,25 @@ function cell(value: string | number): string {
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
-/** ISO 8601 in UTC, to the second: for people. */
+/** ISO 8601 in UTC, to the second. */
 export function shortTime(atMs: number): string {
   return `${isoTime(atMs).slice(0, "2026-01-01T00:00:00".length)}Z`;
 }
 
 const TOKENS = 1_000_000n;
 
-/** Roubles for 1,000,000 tokens, as people compare prices; `price` is nano-roubles for one token. */
+/** Roubles per 1,000,000 tokens. `price` is nano-roubles per token. */
 export function pricePerMillion(price: bigint): string {
   return formatRoubles(price * TOKENS);
 }
 
-/** A line for a shell that runs this program with these words, on the config that `--config` named, if it did. */
+/** A shell command that runs tollgate with these arguments, and with the same `--config`, if any. */
 export function commandToPaste(config: string | undefined, ...words: readonly string[]): string {
   const option = config === undefined ? [] : ["--config", config];
   return ["tollgate", ...words, ...option].map(shellWord).join(" ");
 }
 
-/** A text as one word of a POSIX shell, which reads nothing into it. */
+/** A text quoted as one word for a POSIX shell. */
 export function shellWord(text: string): string {
   return /^[\w./%@:+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

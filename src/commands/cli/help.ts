@@ -1,7 +1,7 @@
 import { Command, type ErrorOptions } from "commander";
 import { nearest } from "../../lib/nearest.ts";
 
-/** Gives the program, and each command with others below it, a `help` that walks all the words behind it. */
+/** Adds a `help` command to the program and to each command with subcommands. It accepts a path of any length. */
 export function addHelp(parent: Command): void {
   if (parent.commands.length === 0) return;
   parent.commands.forEach(addHelp);
@@ -10,12 +10,12 @@ export function addHelp(parent: Command): void {
     .description("show the help of a command")
     .argument("[command...]")
     .action((words: readonly string[]) => {
-      walk(parent, words).outputHelp();
+      findCommand(parent, words).outputHelp();
     });
 }
 
-/** The command of these words below `parent`. Ends the command line as wrong usage where there is none. */
-function walk(parent: Command, words: readonly string[]): Command {
+/** The command with this path below `parent`. An unknown path is wrong usage. */
+function findCommand(parent: Command, words: readonly string[]): Command {
   let found: Command = parent;
   for (const [at, word] of words.entries()) {
     const next = found.commands.find((one) => one.name() === word);
@@ -32,8 +32,8 @@ function walk(parent: Command, words: readonly string[]): Command {
   return found;
 }
 
-/** The codes of what is missing on a command line, or too much: the help tells what belongs there. */
-const HELPED: ReadonlySet<string | undefined> = new Set([
+/** Codes of usage errors that the help explains. */
+const EXPLAINED_BY_HELP: ReadonlySet<string | undefined> = new Set([
   "commander.unknownCommand",
   "commander.unknownOption",
   "commander.missingArgument",
@@ -42,20 +42,21 @@ const HELPED: ReadonlySet<string | undefined> = new Set([
   "commander.excessArguments",
 ]);
 
-/** A command whose errors of usage name its help, unless they guess what was meant. Those below it are such commands too. */
+/** A command whose usage errors name its help, unless they contain a suggestion. Its subcommands are of this class too. */
 export class CommandWithHints extends Command {
   override createCommand(name?: string): Command {
     return new CommandWithHints(name);
   }
 
   override error(message: string, options?: ErrorOptions): never {
-    const isHelped = HELPED.has(options?.code) && !message.includes("(Did you mean");
-    super.error(isHelped ? `${message.replace(/\.$/, "")}: see ${helpOf(this)}` : message, options);
+    const isExplained = EXPLAINED_BY_HELP.has(options?.code) && !message.includes("(Did you mean");
+    const text = `${message.replace(/\.$/, "")}: see ${helpCommand(this)}`;
+    super.error(isExplained ? text : message, options);
   }
 }
 
-/** The command line that shows it: `tollgate help accounts create`. */
-function helpOf(command: Command): string {
+/** The shell command that shows the help, such as `tollgate help accounts create`. */
+function helpCommand(command: Command): string {
   const { parent } = command;
-  return parent ? `${helpOf(parent)} ${command.name()}` : `${command.name()} help`;
+  return parent ? `${helpCommand(parent)} ${command.name()}` : `${command.name()} help`;
 }

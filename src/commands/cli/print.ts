@@ -2,15 +2,15 @@ import { writeSync } from "node:fs";
 import { errorCode } from "../../lib/systemError.ts";
 import { jsonEscape, replaceUnprintable } from "../../lib/printable.ts";
 
-/** What a command has to say, once for scripts and once for people. */
+/** The output of a command in both forms. */
 export interface Result {
-  /** One JSON value; amounts in it are text already. */
+  /** For `--json`: one JSON value. Amounts in it are strings. */
   readonly document: unknown;
-  /** Lines for people, ready to print: what comes from outside went through {@link visible}. */
+  /** Lines for people. Text from outside is escaped by {@link visible}. */
   text(): string;
 }
 
-/** Prints the result as one JSON document or for people. */
+/** Prints the result as one JSON document or as text. */
 export function printResult(result: Result, asJson: boolean): void {
   printText(asJson ? jsonText(result.document) : result.text());
 }
@@ -19,9 +19,8 @@ const STDOUT = 1;
 const FULL_PIPE_WAIT_MS = 1;
 
 /**
- * Prints the text and ends its last line; all of it is written when this returns, so the process may end right
- * after. A reader that went away, as `head` does, wants no more. Throws CommandFailure where else it cannot be
- * written, which the console would keep to itself: a new key may have been in it.
+ * Writes the text and a line end to standard output before it returns. A closed pipe, such as that of `head`, is not an
+ * error. Throws CommandFailure for other errors, because the lost output may contain a new key; console.log ignores them.
  */
 export function printText(text: string): void {
   let rest = Buffer.from(`${text.trimEnd()}\n`);
@@ -31,45 +30,45 @@ export function printText(text: string): void {
     } catch (cause) {
       const code = errorCode(cause);
       if (code === "EPIPE") return;
-      if (code !== "EAGAIN") throw unwritten(String(code), cause);
+      if (code !== "EAGAIN") throw outputLost(String(code), cause);
       Bun.sleepSync(FULL_PIPE_WAIT_MS);
     }
   }
 }
 
-function unwritten(code: string, cause: unknown): CommandFailure {
+function outputLost(code: string, cause: unknown): CommandFailure {
   return new CommandFailure(
     `the command succeeded, but its output could not be written (${code}): free disk space; if the output had a new key, create another with \`tollgate keys rotate\``,
     { cause },
   );
 }
 
-/** Prints one line on the error output, whatever the text holds. */
+/** Prints one line to standard error. */
 export function printError(text: string): void {
   console.error(`error: ${visible(text)}`);
 }
 
-/** Prints one line that needs no action now on the error output. */
+/** Prints one line to standard error, for a problem that does not stop the command. */
 export function printWarning(text: string): void {
   console.error(`warning: ${visible(text)}`);
 }
 
-/** Prints several lines on the error output, such as the help for a command that was not complete. */
+/** Prints several lines to standard error, such as the help after an incomplete command. */
 export function printUsage(text: string): void {
   console.error(text.trimEnd());
 }
 
 /**
- * The text with everything that a terminal would obey or hide as an escape: control and format
- * characters, line ends, halves of surrogate pairs. It never has more than one line.
+ * The text on one line, with an escape for each character that a terminal interprets or hides: control and format
+ * characters, line ends, lone surrogates.
  */
 export function visible(text: string): string {
   return replaceUnprintable(text, escaped);
 }
 
-/** Escaped beyond what JSON asks for: a terminal obeys some characters that JSON lets stand. */
+/** JSON with more escapes than required, because a terminal interprets some characters that JSON allows. */
 function jsonText(document: unknown): string {
-  // The line ends are those between the parts of the document: JSON itself escapes the others.
+  // JSON.stringify escapes line ends in strings, so these are the line ends between values.
   return replaceUnprintable(JSON.stringify(document, null, 2), (character) =>
     character === "\n" ? character : jsonEscape(character),
   );
@@ -88,10 +87,10 @@ function escaped(character: string): string {
   }
 }
 
-/** Why a command ends without success, in one line that says what to do next. `status` is that of the process. */
+/** The failure of a command. The message is one line and says what to do. */
 export class CommandFailure extends Error {
   override readonly name = "CommandFailure";
-  /** 1: it failed. 2: the command line itself is wrong. */
+  /** The exit status. 1: the command failed. 2: the command line is wrong. */
   readonly status: 1 | 2;
 
   constructor(message: string, options: ErrorOptions & { readonly status?: 1 | 2 } = {}) {

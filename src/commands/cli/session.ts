@@ -21,21 +21,20 @@ export interface GlobalOptions {
   readonly json: boolean;
 }
 
-/** What a command that works on the store is given. */
+/** The context of a command that uses the store. */
 export interface Session {
   readonly config: Config;
-  /** Opened when it is first asked for: a command that fails before that leaves no new database behind. */
+  /** Opened on first use, so that a command that fails earlier creates no database. */
   readonly store: Store;
-  /** Who runs the command, and when. */
   readonly actor: Actor;
-  /** A line for a shell that runs another command on the same config. */
+  /** A shell command that runs tollgate with these arguments and the same config. */
   readonly toPaste: (...words: readonly string[]) => string;
 }
 
-/** Only a command that makes an account makes a database for it: of one that was just made the others could tell nothing true. */
+/** `new`: creates the database if it does not exist. Only commands that create an account use it. */
 export type Access = "existing" | "new";
 
-/** The options of every command, wherever on the line they stood. */
+/** The global options, before or after the command's name. */
 export function globalOptions(command: Command): GlobalOptions {
   const { config, json } = command.optsWithGlobals<{ config?: string; json?: true }>();
   return { config, json: json === true };
@@ -81,7 +80,7 @@ export async function runSession<T>(
   }
 }
 
-/** For a command that makes no database. Throws CommandFailure where there is none or nothing in it, and StoreError where its log is left alone. */
+/** Throws CommandFailure for a missing or empty database, and StoreError for an orphaned WAL. */
 export function requireDatabase(path: string): void {
   refuseOrphanedWal(path);
   if (!existsSync(path))
@@ -93,12 +92,11 @@ export function requireDatabase(path: string): void {
   if (empty !== undefined) throw new CommandFailure(empty);
 }
 
-/** Who runs this command, and when. */
+/** The user who runs this command, and the time. */
 export function currentActor(): Actor {
   return { name: actorName(), at: systemClock.epochMs() };
 }
 
-/** The number says it for certain; the name is easier to read. */
 function actorName(): string {
   const uid = process.getuid?.();
   if (uid === undefined) return "unknown";
@@ -106,29 +104,25 @@ function actorName(): string {
   return name === undefined ? `uid ${uid}` : `${name} (uid ${uid})`;
 }
 
-/** By /etc/passwd alone, which other sources of users are not in: Bun 1.4.5's `userInfo` takes it from the environment. */
+/** Reads /etc/passwd, because `os.userInfo` of Bun 1.4.5 reads the environment, which the user can change. */
 function userName(uid: number): string | undefined {
   try {
     const users = readFileSync("/etc/passwd", "utf8").split("\n");
     return users.map((user) => user.split(":")).find(([, , id]) => id === String(uid))?.[0];
   } catch {
-    // In a container the user often has a number only.
+    // A container may have no /etc/passwd.
     return undefined;
   }
 }
 
-/** The wish of whoever runs the program that it ends. */
+/** Signals that ask the program to stop. */
 export interface StopSignals {
-  /** SIGTERM or SIGINT came, or another that was listened for. */
   readonly first: Promise<void>;
-  /** A second one came: whoever sent it does not want to wait. */
+  /** Asks to stop without waiting for open requests. */
   readonly second: Promise<void>;
 }
 
-/**
- * Listens from now on, for `more` signals too where they are named: one that comes while the program still starts is
- * not lost, and does not kill it.
- */
+/** Handles SIGTERM, SIGINT and `more` from now on, so that a signal during the start is not lost. */
 export function listenForStop(...more: readonly NodeJS.Signals[]): StopSignals {
   const first = Promise.withResolvers<void>();
   const second = Promise.withResolvers<void>();

@@ -1,11 +1,11 @@
 import type { CompletedCommand, Expected, CompletedOption } from "./commandTree.ts";
 import { shellWord } from "../cli/format.ts";
 
-/** The script for Bash 3.2 and later; files as values need Bash 4. It needs no other package. */
+/** The script for Bash 3.2 and later. Completion of files needs Bash 4. */
 export function bashScript(tree: readonly CompletedCommand[]): string {
   return `# bash completion for tollgate, made by: tollgate completion bash
 
-# What the command of the path $1 knows; options that take a value stand in valued too.
+# Sets the words of the command with the path $1. valued: the options that take a value.
 _tollgate_command() {
   commands=() options=() valued=() words=() isFile=''
   case $1 in
@@ -13,7 +13,7 @@ ${tree.map(branch).join("\n")}
   esac
 }
 
-# What the value of the option $2 of that command can be.
+# Sets the values of the option $2 of the command $1.
 _tollgate_value() {
   words=() isFile=''
   case $1:$2 in
@@ -70,7 +70,7 @@ _tollgate() {
   for word in "\${words[@]}"; do
     [[ $word == "$current"* ]] && COMPREPLY+=("$(printf %q "$prefix$word")")
   done
-  # Bash's own completion knows how to quote the names of files.
+  # Bash's own completion quotes the names of files.
   [[ $isFile ]] && compopt -o default 2>/dev/null
   return 0
 }
@@ -91,14 +91,14 @@ function assigned({ words, isFile }: Expected): string {
   return `words=(${wordList(words)}) isFile=${isFile ? "1" : "''"}`;
 }
 
-/** What the scripts for Bash and zsh share: a `case` over commands and one over their options' values. */
+// The functions below are shared with the script for zsh.
 
-/** The branch of the command; `settings` are assignments. */
+/** The `case` branch of a command. `settings` are assignments. */
 export function commandCase(path: string, settings: readonly string[]): string {
   return `    ${path === "" ? "''" : shellWord(path)}) ${settings.join(" ")} ;;`;
 }
 
-/** The branches `path:option` of the options whose value is known; `assigned` writes what it can be. */
+/** The `case` branches `path:option` of options with known values. `assigned` returns the assignments. */
 export function valueCases(
   { path, options }: CompletedCommand,
   assigned: (value: Expected) => string,

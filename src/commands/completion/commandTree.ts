@@ -1,16 +1,16 @@
 import type { Command, Option } from "commander";
 
-/** A command as the shells have to know it. */
+/** A command, as the completion scripts describe it. */
 export interface CompletedCommand {
   /** Its words after the program's own name, such as `balance show`; "" for the program. */
   readonly path: string;
   readonly subcommands: readonly Candidate[];
   readonly options: readonly CompletedOption[];
-  /** What may stand in its first place that is no subcommand. */
+  /** Values of the first argument, in addition to the subcommands. */
   readonly argument: Expected;
 }
 
-/** A word to offer. */
+/** A word that completion offers. */
 export interface Candidate {
   readonly word: string;
   /** One line. */
@@ -25,7 +25,7 @@ export interface CompletedOption {
   readonly value: Expected | undefined;
 }
 
-/** One of these words, the name of a file, or something that no list knows. */
+/** A value: one of these words, a file, or, if both are empty, any text. */
 export interface Expected {
   readonly words: readonly string[];
   readonly isFile: boolean;
@@ -33,7 +33,7 @@ export interface Expected {
 
 const nothing: Expected = { words: [], isFile: false };
 
-/** The program and all commands below it, each before its own subcommands, as Commander's help shows them. */
+/** The program and all its commands, in the order of the help. */
 export function commandTree(program: Command): readonly CompletedCommand[] {
   return commandAndBelow(program, "", nothing);
 }
@@ -48,7 +48,7 @@ function commandAndBelow(
   const subcommands = shown.map((one) => candidate(one.name(), one.description()));
   const options = [...help.visibleOptions(command), ...help.visibleGlobalOptions(command)];
   const below = shown.flatMap((one) => {
-    // What `help` asks for is one of the others.
+    // The argument of `help` is one of the other commands.
     const words = command.commands.map((other) => other.name()).filter((name) => name !== "help");
     const expected = one.name() === "help" ? { words, isFile: false } : firstArgument(one);
     return commandAndBelow(one, `${path} ${one.name()}`.trimStart(), expected);
@@ -71,7 +71,7 @@ function completedOption(option: Option): CompletedOption {
   };
 }
 
-/** Whether it is a file's is known by what the help calls it. */
+/** The name of the argument in the help tells whether it is a file. */
 function expected(name: string, words: readonly string[] | undefined): Expected {
   return { words: words ?? [], isFile: /^(?:file|path|folder)$/.test(name) };
 }

@@ -8,10 +8,7 @@ import { zshScript } from "./zsh.ts";
 
 type Shell = "bash" | "zsh" | "fish";
 
-/**
- * The scripts know the commands by themselves: pressing the key starts no program, and no script hands a
- * word that was typed to the shell as code.
- */
+/** The scripts contain all commands: completion does not start tollgate, and never evaluates typed words as code. */
 const scripts: Readonly<Record<Shell, (tree: readonly CompletedCommand[]) => string>> = {
   bash: bashScript,
   zsh: zshScript,
@@ -25,7 +22,7 @@ For every session:  tollgate completion bash > /usr/share/bash-completion/comple
                     tollgate completion zsh > "\${fpath[1]}/_tollgate"
                     tollgate completion fish > ~/.config/fish/completions/tollgate.fish`;
 
-/** Registers `tollgate completion`. All other commands must be registered too: the scripts are made from them. */
+/** Registers `tollgate completion`. It needs all other commands to be registered. */
 export function addCompletion(program: Command): void {
   program
     .command("completion")

@@ -12,7 +12,7 @@ export function fishScript(tree: readonly CompletedCommand[]): string {
   );
   return `# fish completion for tollgate, made by: tollgate completion fish
 
-# Whether the words so far name the command of the path $argv[1], and, with a second argument, nothing after it.
+# True if the typed words are the command $argv[1]; with a second argument, only if no argument follows.
 function __tollgate_is
     set -l commands ${list(commands)}
     set -l valued ${list(valued)}
@@ -74,7 +74,7 @@ function valuePart(value: Expected): string {
   return ` -x${value.words.length > 0 ? words(value.words) : ""}`;
 }
 
-/** Fish reads the list as code once more when it offers the words, so each is quoted for that too. */
+/** Fish evaluates the list again when it offers the words, so each word is quoted twice. */
 function words(some: readonly string[]): string {
   return ` -a ${quoted(list(some))}`;
 }
@@ -83,7 +83,7 @@ function list(some: readonly string[]): string {
   return some.map(quoted).join(" ");
 }
 
-/** Between single quotes fish reads nothing but `\\\\` and `\\'`. */
+/** In single quotes fish interprets only `\\\\` and `\\'`. */
 function quoted(text: string): string {
   return `'${text.replace(/[\\']/g, "\\$&")}'`;
 }

@@ -1,12 +1,12 @@
 import { commandCase, flagList, valueCases, valued, wordList } from "./bash.ts";
 import type { Candidate, CompletedCommand, CompletedOption, Expected } from "./commandTree.ts";
 
-/** The script for zsh: to be sourced, or to be put into a folder of fpath as `_tollgate`. */
+/** The script for zsh. It can be sourced, or stored as `_tollgate` in a folder of fpath. */
 export function zshScript(tree: readonly CompletedCommand[]): string {
   return `#compdef tollgate
 # zsh completion for tollgate, made by: tollgate completion zsh
 
-# What the command of the path $1 knows, each word with its description; options that take a value stand in valued too.
+# Sets the words of the command with the path $1, with descriptions. valued: the options that take a value.
 _tollgate_command() {
   commands=() names=() options=() valued=() values=() isFile=''
   case $1 in
@@ -14,7 +14,7 @@ ${tree.map(branch).join("\n")}
   esac
 }
 
-# What the value of the option $2 of that command can be.
+# Sets the values of the option $2 of the command $1.
 _tollgate_value() {
   values=() isFile=''
   case $1:$2 in
@@ -66,7 +66,7 @@ _tollgate() {
   fi
 }
 
-# Found in fpath it is called; sourced it is only registered.
+# zsh calls this file if it is in fpath. If it is sourced, it only registers the function.
 if [[ $funcstack[1] == _tollgate ]]; then
   _tollgate "$@"
 elif (( $+functions[compdef] )); then
@@ -95,7 +95,7 @@ function candidates({ flags, description }: CompletedOption): readonly Candidate
   return flags.map((word) => ({ word, description }));
 }
 
-/** As `_describe` takes them: the first colon that is not escaped parts the word from its description. */
+/** The form of `_describe`: the first unescaped colon separates the word from its description. */
 function described(some: readonly Candidate[]): string {
   return wordList(
     some.map(({ word, description }) => {

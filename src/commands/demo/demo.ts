@@ -131,9 +131,9 @@ async function openGateway(
 /** An account with money and a key to it; the key is returned, and known to nobody else. */
 function fundedKey({ app }: GatewayServer): string {
   const actor = { name: "demo", at: app.gateway.clock.epochMs() };
-  const { secret, kept } = newKey();
+  const { secret, stored } = newKey();
   app.gateway.store.admin.createKey(actor, ACCOUNT, {
-    ...kept,
+    ...stored,
     label: "demo",
     createdAt: actor.at,
   });

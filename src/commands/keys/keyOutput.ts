@@ -6,13 +6,13 @@ import type { Session } from "../cli/session.ts";
 import { fields, table, shortTime } from "../cli/format.ts";
 import { isoTime, isoTimeOrNull } from "../../lib/time.ts";
 
-/** One key, for `keys show` and `keys set`. */
-export function shownKey({ store, actor }: Session, row: KeyRow): Result {
+/** The output of `keys show` and `keys set`. */
+export function keyResult({ store, actor }: Session, row: KeyRow): Result {
   const newest = store.keys.newestOfChain(row);
   return { document: keyDocument(row), text: () => keyText(row, newest, actor.at) };
 }
 
-/** A limit that is null is the config's; 0 is none. */
+/** A limit of null means the limit of the config; 0 means no limit. */
 export function keyDocument(row: KeyRow) {
   return {
     ...keyForm(row, row),
@@ -24,7 +24,7 @@ export function keyDocument(row: KeyRow) {
   };
 }
 
-/** A key that was just made, with the secret, which is in no other answer. `lead` comes before all else that people read. */
+/** The output for a new key. No other output contains the secret `key`. The text starts with `lead`. */
 export function issuedKey(
   { toPaste }: Session,
   row: KeyRow,
@@ -42,7 +42,7 @@ export function issuedKey(
   };
 }
 
-/** A table of keys; those of one line show the budget that they have between them, and all that they spent. */
+/** A table of keys. Keys of one rotation chain show their shared budget and the amount that all of them spent. */
 export function keysTable(rows: readonly KeyRow[], nowMs: number): string {
   const columns = [
     { head: "id" },

@@ -13,7 +13,7 @@ import {
 } from "../cli/arguments.ts";
 import { CommandFailure } from "../cli/print.ts";
 
-/** The flags of `keys create` and `keys set`; only the latter takes `none`. */
+/** The options of `keys create` and `keys set`. Only `keys set` accepts `none`. */
 export interface SettingOptions {
   readonly label?: string | None;
   readonly expires?: number | None;
@@ -29,64 +29,64 @@ type None = typeof none;
 interface Setting {
   readonly flag: string;
   readonly description: string;
-  /** What it is after `none`. */
+  /** What `none` means. */
   readonly without: string;
-  readonly read: (text: string) => unknown;
+  readonly parse: (text: string) => unknown;
 }
 
 const settings: readonly Setting[] = [
-  { flag: "--label <text>", description: "what the key is for", without: "no label", read: label },
+  { flag: "--label <text>", description: "what the key is for", without: "no label", parse: label },
   {
     flag: "--expires <time>",
     description: "duration from now such as 30d, or a date: 2026-12-31",
     without: "never",
-    read: (text) => expiryTime(text, systemClock.epochMs()),
+    parse: (text) => expiryTime(text, systemClock.epochMs()),
   },
   {
     flag: "--rpm <count>",
     description: "requests per minute, 0 = no limit",
     without: "the limit of the config",
-    read: wholeNumber(0, LIMITS_MAX.requestsPerMinute),
+    parse: wholeNumber(0, LIMITS_MAX.requestsPerMinute),
   },
   {
     flag: "--tpm <count>",
     description: "tokens per minute, 0 = no limit",
     without: "the limit of the config",
-    read: wholeNumber(0, LIMITS_MAX.tokensPerMinute),
+    parse: wholeNumber(0, LIMITS_MAX.tokensPerMinute),
   },
   {
     flag: "--concurrent <count>",
     description: "concurrent requests, 0 = no limit",
     without: "the limit of the config",
-    read: wholeNumber(0, LIMITS_MAX.concurrentRequests),
+    parse: wholeNumber(0, LIMITS_MAX.concurrentRequests),
   },
   {
     flag: "--models <names>",
     description: "models that the key may use: a,b or with wildcards gpt-*",
     without: "all models",
-    read: modelPatterns,
+    parse: modelPatterns,
   },
   {
     flag: "--budget <roubles>",
     description:
       "lifetime limit in roubles, shared with the rotations of the key; a request that can cost more than the rest is rejected, but a provider that reports more tokens than were held can exceed it",
     without: "no limit",
-    read: amount,
+    parse: amount,
   },
 ];
 
-/** The flags of all settings, for a message. */
+/** All flags, for a message. */
 export const settingFlags = settings.map(({ flag }) => flag.split(" ")[0]).join(", ");
 
-/** Adds a flag for each setting of a key; for `set` they take `none` too, which takes the setting away. */
+/** Adds an option for each setting of a key. In `set` the value `none` removes the setting. */
 export function addSettingOptions(command: Command, use: "create" | "set"): void {
-  for (const { flag, description, without, read } of settings) {
-    if (use === "create") command.option(flag, description, read);
-    else command.option(flag, `${description}; none = ${without}`, orNone(read));
+  for (const { flag, description, without, parse } of settings) {
+    if (use === "create") command.option(flag, description, parse);
+    else command.option(flag, `${description}; none = ${without}`, orNone(parse));
   }
 }
 
-/** What the flags say. Throws CommandFailure if they name a model that is not there. */
+/** Converts the options. Throws CommandFailure for a model that the config does not have. */
 export function settingsOf(config: Config, options: SettingOptions): KeyChanges {
   const models = nullForNone(options.models);
   checkModels(config, models ?? []);
@@ -107,7 +107,7 @@ function nullForNone<Value>(value: Value | None): Value | null {
 
 const KNOWN_MODELS_NAMED_MAX = 20;
 
-/** A name without `*` that no model has would be a key that can do less than was meant. */
+/** A misspelled model would silently give the key less access than intended. */
 function checkModels(config: Config, patterns: readonly string[]): void {
   const known = config.models.map(({ id }) => id);
   const unknown = patterns.filter((pattern) => !pattern.includes("*") && !known.includes(pattern));

@@ -2,7 +2,7 @@ import { type Command, Option } from "commander";
 import { accountName, KEY_ID_DESCRIPTION, keyId, graceDuration } from "../cli/arguments.ts";
 import { CommandFailure, visible, type Result } from "../cli/print.ts";
 import { addSettingOptions, settingFlags, settingsOf, type SettingOptions } from "./keySettings.ts";
-import { issuedKey, keyDocument, keysTable, shownKey } from "./keyOutput.ts";
+import { issuedKey, keyDocument, keysTable, keyResult } from "./keyOutput.ts";
 import { withSession, type Session } from "../cli/session.ts";
 import { shortTime } from "../cli/format.ts";
 import { issueKey } from "../../auth/apiKey.ts";
@@ -65,10 +65,10 @@ function addChanges(keys: Command): void {
 function create(session: Session, options: CreateOptions): Result {
   const settings = settingsOf(session.config, options);
   const { store, actor, toPaste } = session;
-  const { secret, kept } = newKey();
+  const { secret, stored } = newKey();
   const { key, createdAccount } = store.admin.createKey(actor, options.account, {
     ...settings,
-    ...kept,
+    ...stored,
     createdAt: actor.at,
   });
   const credit = toPaste("balance", "credit", key.account, "100");
@@ -91,7 +91,7 @@ function list(session: Session, account: string | undefined): Result {
 }
 
 function show(session: Session, id: string): Result {
-  return shownKey(session, session.store.keys.findOrThrow(id));
+  return keyResult(session, session.store.keys.findOrThrow(id));
 }
 
 async function set(command: Command, id: string, options: SettingOptions): Promise<void> {
@@ -102,7 +102,7 @@ async function set(command: Command, id: string, options: SettingOptions): Promi
   }
   await withSession(command, "existing", (session) => {
     const changes = settingsOf(session.config, options);
-    return shownKey(session, session.store.admin.changeKey(session.actor, id, changes));
+    return keyResult(session, session.store.admin.changeKey(session.actor, id, changes));
   });
 }
 
@@ -149,25 +149,27 @@ export function addKeyRotation(keys: Command): void {
 
 function rotate(session: Session, replaces: string, graceMs: number): Result {
   const { store, actor } = session;
-  const { secret, kept: successor } = newKey();
+  const { secret, stored: successor } = newKey();
   const { key, replacedUntil } = store.admin.rotateKey(actor, replaces, { successor, graceMs });
-  const fate =
+  const validity =
     replacedUntil <= actor.at ? "no longer works" : `works until ${shortTime(replacedUntil)}`;
-  const { document, text } = issuedKey(session, key, secret, [`${replaces} ${fate}`]);
+  const { document, text } = issuedKey(session, key, secret, [`${replaces} ${validity}`]);
   return { document: { ...document, created_account: false, replaces }, text };
 }
 
-/** A key that nobody has yet. */
 interface NewKey {
-  /** What its holder gets; shown once, never kept. */
+  /** Shown once and never stored. */
   readonly secret: string;
-  /** What the store keeps of it. */
-  readonly kept: { readonly publicId: string; readonly hash: Uint8Array; readonly prefix: string };
+  readonly stored: {
+    readonly publicId: string;
+    readonly hash: Uint8Array;
+    readonly prefix: string;
+  };
 }
 
-/** Makes a key, which is in no store before its caller puts it there. */
+/** Creates a key. The caller writes it to the store. */
 export function newKey(): NewKey {
   const { key: secret, hash, prefix } = issueKey(systemRandom);
   const publicId = idMaker(systemClock, systemRandom)("key");
-  return { secret, kept: { publicId, hash, prefix } };
+  return { secret, stored: { publicId, hash, prefix } };
 }

@@ -12,11 +12,11 @@ export function addModels(program: Command): void {
     .description("list the models of the config with prices and routes")
     .action((_: unknown, command: Command) => {
       const { config: path, json } = globalOptions(command);
-      printResult(listed(loadConfig({ path, secrets: "unread" }).config), json);
+      printResult(modelsResult(loadConfig({ path, secrets: "unread" }).config), json);
     });
 }
 
-function listed(config: Config): Result {
+function modelsResult(config: Config): Result {
   return {
     document: config.models.map(modelDocument),
     text: () =>
@@ -67,7 +67,7 @@ function modelsText(models: readonly ModelConfig[]): string {
   return `prices in roubles per 1M tokens\n\n${table(columns, rows)}`;
 }
 
-/** Of several routes of one model only the first line names the model. */
+/** Only the first of a model's routes shows the model and its prices. */
 function modelCells({ id, price }: ModelConfig, isFirst: boolean): string[] {
   if (!isFirst) return ["", "", "", "", ""];
   const prices = [price.input, price.cachedInput, price.cacheWrite, price.output];
@@ -84,7 +84,7 @@ function routeCells(route: RouteConfig): string[] {
   ];
 }
 
-/** As they are tried; among equals as in the file. */
+/** By priority, then in the order of the config. */
 function inOrder(routes: readonly RouteConfig[]): RouteConfig[] {
   return routes.toSorted((one, other) => one.priority - other.priority);
 }

@@ -5,18 +5,18 @@ import { csv } from "../cli/format.ts";
 import { CommandFailure, printResult, printText, type Result } from "../cli/print.ts";
 import { globalOptions, runSession, type Session } from "../cli/session.ts";
 
-/** A result that is a list, of which a spreadsheet can be made too. */
+/** A result that can also be printed as CSV. */
 export interface Report extends Result {
   readonly csv: string;
 }
 
-/** The options of a report on a time. */
+/** The options of a report on a period. */
 export interface SpanOptions {
   readonly since?: number;
   readonly until?: number;
 }
 
-/** As `withSession` for a report, which `--csv` asks for in another form. */
+/** Like `withSession`, for a report. With `--csv` it prints CSV. */
 export async function withReport(
   command: Command,
   options: SpanOptions & { readonly csv?: true },
@@ -56,7 +56,7 @@ export function addCsv(command: Command): Command {
 
 type Cell = string | number | boolean | null;
 
-/** Documents as CSV with these columns of them; what is null is left empty. */
+/** These columns of the documents as CSV. Null becomes an empty cell. */
 export function csvOf<Name extends string>(
   columns: readonly Name[],
   documents: readonly Readonly<Record<Name, Cell>>[],

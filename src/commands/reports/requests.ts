@@ -19,7 +19,7 @@ interface ListOptions extends SpanOptions {
 }
 
 const LIST_DEFAULT = 50;
-/** Of CSV, in this order: new ones come last. */
+/** The columns of CSV. New ones are added at the end. */
 const LIST_COLUMNS = [
   "id",
   "at",
@@ -68,7 +68,7 @@ export function addRequests(program: Command): void {
     });
 }
 
-/** Commander takes a command's options behind the name of its subcommand too. */
+/** Commander also accepts the options of a command after the name of its subcommand. */
 function refuseListOptions(requests: Command): void {
   const given = requests.options.find(
     (option) => requests.getOptionValueSource(option.attributeName()) === "cli",
@@ -88,11 +88,11 @@ function list(session: Session, options: ListOptions): Report {
   return {
     document,
     csv: csvOf(LIST_COLUMNS, document),
-    text: () => (rows.length === 0 ? nothing(session, options) : listText(rows)),
+    text: () => (rows.length === 0 ? emptyText(session, options) : listText(rows)),
   };
 }
 
-function nothing({ toPaste }: Session, options: ListOptions): string {
+function emptyText({ toPaste }: Session, options: ListOptions): string {
   const { account, status, key, model, since, until } = options;
   return [account, status, key, model, since, until].every((one) => one === undefined)
     ? visible(`no requests yet: ${toPaste("keys", "create", "--account", "NAME")} issues a key`)
@@ -153,7 +153,7 @@ function requestDocument(row: RequestRow) {
   return { ...requestForm(row), ...operatorForm(row) };
 }
 
-/** What of a request only the operator sees. */
+/** The fields of a request that only the operator sees. */
 function operatorForm(row: RequestRow) {
   return {
     account: row.account,
