@@ -6,9 +6,9 @@ import { assert, type IRawProperty } from "fast-check";
 import { historyConfig } from "../test/support/histories/historyPrices.ts";
 import { holdsHistory } from "../test/support/histories/holdsHistory.ts";
 import { httpHistory } from "../test/support/histories/httpHistory.ts";
-import { openLedgerBench } from "../test/support/histories/ledgerBench.ts";
+import { openLedgerSetup } from "../test/support/histories/ledgerSetup.ts";
 import { ledgerHistory } from "../test/support/histories/ledgerHistory.ts";
-import { takeTurns } from "../test/support/histories/moneyProvider.ts";
+import { answerOnDemand } from "../test/support/histories/moneyProvider.ts";
 import { startProvider } from "../test/support/provider/scriptedProvider.ts";
 import { drawnSeed } from "../test/support/seededRandom.ts";
 import { openTestApp } from "../test/support/gateway/testApp.ts";
@@ -27,8 +27,8 @@ const playgrounds: Readonly<Record<string, { runs: number; open(): Promise<Playg
   ledger: {
     runs: 5000,
     async open() {
-      const bench = await openLedgerBench();
-      return { history: ledgerHistory(bench), close: () => bench.close() };
+      const setup = await openLedgerSetup();
+      return { history: ledgerHistory(setup), close: () => setup.close() };
     },
   },
   http: {
@@ -38,7 +38,7 @@ const playgrounds: Readonly<Record<string, { runs: number; open(): Promise<Playg
       const gateway = await openTestApp(historyConfig(`http://127.0.0.1:${provider.port}/v1`));
       gateway.auditor.listenTo(provider);
       return {
-        history: httpHistory(gateway, takeTurns(provider)),
+        history: httpHistory(gateway, answerOnDemand(provider)),
         async close() {
           await gateway.close();
           provider.stop();

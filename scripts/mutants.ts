@@ -33,10 +33,10 @@ async function main(names: readonly string[]): Promise<boolean> {
   const copy = await copyTree();
   let good = mutants.length > 0;
   try {
-    const sound = new Map<string, boolean>();
+    const isValidByTests = new Map<string, boolean>();
     for (const mutant of mutants) {
       const startedMs = performance.now();
-      const verdict = await judge(copy, mutant, sound);
+      const verdict = await judge(copy, mutant, isValidByTests);
       const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
       console.log(`${verdict.padEnd(10)} ${mutant.name} (${seconds} s): ${mutant.title}`);
       good &&= verdict === "caught";
@@ -49,11 +49,15 @@ async function main(names: readonly string[]): Promise<boolean> {
 }
 
 /** A failure counts only where the same tests pass on the tree as it is. */
-async function judge(copy: string, mutant: Mutant, sound: Map<string, boolean>): Promise<Verdict> {
+async function judge(
+  copy: string,
+  mutant: Mutant,
+  isValidByTests: Map<string, boolean>,
+): Promise<Verdict> {
   const tests = mutant.tests.join(" ");
-  const isSound = sound.get(tests) ?? (await runTests(copy, mutant.tests)) === "passed";
-  sound.set(tests, isSound);
-  if (!isSound) return "its tests fail without it";
+  const isValid = isValidByTests.get(tests) ?? (await runTests(copy, mutant.tests)) === "passed";
+  isValidByTests.set(tests, isValid);
+  if (!isValid) return "its tests fail without it";
   if ((await apply(copy, mutant.patch, [])) !== 0) return "does not apply";
   const outcome = await runTests(copy, mutant.tests);
   if ((await apply(copy, mutant.patch, ["--reverse"])) !== 0) {

@@ -3,7 +3,7 @@
  * minute, and at the end what is wrong. It needs a machine for itself: how late the event loop is, is judged too.
  */
 import { drawnSeed } from "../test/support/seededRandom.ts";
-import { openSoakBench } from "../test/support/soak/bench.ts";
+import { openSoakSetup } from "../test/support/soak/setup.ts";
 import { soak, type SoakStanding } from "../test/support/soak/soak.ts";
 
 const minutesDefault = 24 * 60;
@@ -15,15 +15,15 @@ const slopeMiBMax = 1;
 
 /** Returns what is wrong. */
 async function soakFor(minutes: number, seed: number): Promise<readonly string[]> {
-  const bench = await openSoakBench(seed);
+  const setup = await openSoakSetup(seed);
   try {
     const tell = ({ problems, ...standing }: SoakStanding): void =>
       console.log(JSON.stringify({ seed, ...standing, problems: problems.length }));
-    const seen = await soak(bench, { seconds: minutes * 60, perSecond, reloadEveryMs, tell });
+    const seen = await soak(setup, { seconds: minutes * 60, perSecond, reloadEveryMs, tell });
     tell(seen);
     return [...seen.problems, ...beyondLimits(seen)];
   } finally {
-    await bench.close();
+    await setup.close();
   }
 }
 

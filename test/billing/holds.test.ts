@@ -14,7 +14,7 @@ test(
 );
 
 /** Books whose balance a test may change. */
-function booksOf(money: { balance: bigint }): FundsReader {
+function fundsReaderOf(money: { balance: bigint }): FundsReader {
   const funds = () => ({ balance: money.balance, overdraft: 0n, budget: null, spent: 0n });
   return { funds, fundsWithSettled: () => ({ ...funds(), settledIds: [] }) };
 }
@@ -29,7 +29,7 @@ test.each([
   "one whose time is over looks once more for what came meanwhile; where it left (%j) it %s",
   async (aborted, _, isHeld) => {
     const money = { balance: 100n };
-    const storeFolder = booksOf(money);
+    const storeFolder = fundsReaderOf(money);
     const holds = createHolds();
     const first = holds.take(ownerOf("first"), all, storeFolder);
     const signal = { aborted: false };
@@ -45,7 +45,7 @@ test.each([
 );
 
 test("books that cannot be read are the fault of those that ask them, and of no request that ends", async () => {
-  const storeFolder = booksOf({ balance: 100n });
+  const storeFolder = fundsReaderOf({ balance: 100n });
   const holds = createHolds();
   const first = holds.take(ownerOf("first"), all, storeFolder);
   const broken = { ...storeFolder };

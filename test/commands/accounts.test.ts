@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { openDesk, type Desk } from "../support/binary/cli.ts";
+import { openCliFolder, type CliFolder } from "../support/binary/cli.ts";
 
-let desk: Desk;
+let cli: CliFolder;
 beforeEach(async () => {
-  desk = await openDesk();
+  cli = await openCliFolder();
 });
-afterEach(() => desk.remove());
+afterEach(() => cli.remove());
 
 const alice = {
   name: "alice",
@@ -19,35 +19,35 @@ const alice = {
 
 describe("accounts", () => {
   test("are created, listed, shown and changed, each time in one form", async () => {
-    desk.makeDatabase();
-    expect(await desk.json("accounts", "list")).toEqual([]);
-    expect(await desk.json("accounts", "create", "alice")).toEqual(alice);
+    cli.makeDatabase();
+    expect(await cli.json("accounts", "list")).toEqual([]);
+    expect(await cli.json("accounts", "create", "alice")).toEqual(alice);
     const bob = { ...alice, name: "bob", overdraft_rub: "2.5", available_rub: "2.5" };
-    expect(await desk.json("accounts", "create", "bob", "--overdraft", "2.5")).toEqual(bob);
-    expect(await desk.json("accounts", "list")).toEqual([alice, bob]);
-    expect(await desk.json("accounts", "show", "bob")).toEqual(bob);
+    expect(await cli.json("accounts", "create", "bob", "--overdraft", "2.5")).toEqual(bob);
+    expect(await cli.json("accounts", "list")).toEqual([alice, bob]);
+    expect(await cli.json("accounts", "show", "bob")).toEqual(bob);
     const bounded = { ...bob, overdraft_rub: "0", available_rub: "0" };
-    expect(await desk.json("accounts", "set", "bob", "--overdraft", "none")).toEqual(bounded);
-    expect(await desk.json("accounts", "disable", "bob")).toEqual({ ...bounded, disabled: true });
-    expect(await desk.json("accounts", "disable", "bob")).toEqual({ ...bounded, disabled: true });
-    expect(await desk.json("accounts", "enable", "bob")).toEqual(bounded);
+    expect(await cli.json("accounts", "set", "bob", "--overdraft", "none")).toEqual(bounded);
+    expect(await cli.json("accounts", "disable", "bob")).toEqual({ ...bounded, disabled: true });
+    expect(await cli.json("accounts", "disable", "bob")).toEqual({ ...bounded, disabled: true });
+    expect(await cli.json("accounts", "enable", "bob")).toEqual(bounded);
   }, 20_000);
 
   test("are told to people in words", async () => {
-    desk.makeDatabase();
-    const empty = await desk.run("accounts", "list");
+    cli.makeDatabase();
+    const empty = await cli.run("accounts", "list");
     expect(empty.stdout).toBe("no accounts yet: tollgate accounts create NAME");
-    const created = await desk.run("accounts", "create", "alice");
+    const created = await cli.run("accounts", "create", "alice");
     expect(created.stdout).toContain(
       "created account alice\nnext: tollgate balance credit alice 100",
     );
-    await desk.run("balance", "credit", "alice", "12.5");
-    const list = await desk.run("accounts", "list");
+    await cli.run("balance", "credit", "alice", "12.5");
+    const list = await cli.run("accounts", "list");
     expect(list.stdout.split("\n").map((line) => line.replace(/ \S+Z$/, ""))).toEqual([
       "account  balance, RUB  held, RUB  overdraft, RUB  available, RUB  state   created",
       "alice            12.5          0               0            12.5  active ",
     ]);
-    const show = await desk.run("accounts", "show", "alice");
+    const show = await cli.run("accounts", "show", "alice");
     expect(show.stdout).toMatch(/^account +alice\nstate +active\nbalance, RUB +12\.5\n/);
   }, 20_000);
 
@@ -57,8 +57,8 @@ describe("accounts", () => {
     [["disable", "a\nb"], 'there is no account "a\\nb"'],
     [["create", "alice"], 'account "alice" exists already: tollgate accounts show alice'],
   ])("fail with one line that says what to do: %j", async (args, message) => {
-    await desk.run("accounts", "create", "alice");
-    const { status, stdout, stderr } = await desk.run("accounts", ...args);
+    await cli.run("accounts", "create", "alice");
+    const { status, stdout, stderr } = await cli.run("accounts", ...args);
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
     expect(stderr).toStartWith(`error: ${message}`);
     expect(stderr).not.toContain("\n");
@@ -67,13 +67,13 @@ describe("accounts", () => {
 
 describe("the options of every command", () => {
   test("work before and after it, and mean the same", async () => {
-    await desk.json("accounts", "create", "alice");
-    const elsewhere = await openDesk(null);
+    await cli.json("accounts", "create", "alice");
+    const elsewhere = await openCliFolder(null);
     try {
       const lines = [
-        ["--config", desk.config, "--json", "accounts", "list"],
-        ["accounts", "--json", `--config=${desk.config}`, "list"],
-        ["accounts", "list", "--config", desk.config, "--json"],
+        ["--config", cli.config, "--json", "accounts", "list"],
+        ["accounts", "--json", `--config=${cli.config}`, "list"],
+        ["accounts", "list", "--config", cli.config, "--json"],
       ];
       const runs = await Promise.all(lines.map((args) => elsewhere.run(...args)));
       for (const { status, stdout } of runs) {
@@ -86,9 +86,9 @@ describe("the options of every command", () => {
   }, 20_000);
 
   test("are not taken from the value of another option", async () => {
-    await desk.json("accounts", "create", "alice");
-    await desk.json("balance", "credit", "alice", "5", "--note=--json", "--ref", "-x");
-    const history = await desk.json("balance", "history", "alice");
+    await cli.json("accounts", "create", "alice");
+    await cli.json("balance", "credit", "alice", "5", "--note=--json", "--ref", "-x");
+    const history = await cli.json("balance", "history", "alice");
     expect(history).toMatchObject([{ note: "--json", ref: "-x" }]);
   }, 20_000);
 });

@@ -3,22 +3,22 @@ import { copyFileSync, readdirSync, statSync, utimesSync, writeFileSync } from "
 import { join } from "node:path";
 import { Database } from "bun:sqlite";
 import { takeInstanceLock } from "../../src/store/store.ts";
-import { fromSource, openDesk, type Desk } from "../support/binary/cli.ts";
-import { openAuditedBooks } from "../support/store/auditedBooks.ts";
+import { fromSource, openCliFolder, type CliFolder } from "../support/binary/cli.ts";
+import { openSampleLedger } from "../support/store/sampleLedger.ts";
 import { until } from "../support/until.ts";
 
 const commandsTimeoutMs = 30_000;
 
-let desk: Desk;
+let cli: CliFolder;
 beforeEach(async () => {
-  desk = await openDesk();
-  const storeFolder = await openAuditedBooks();
+  cli = await openCliFolder();
+  const storeFolder = await openSampleLedger();
   const sqlite = new Database(storeFolder.path);
-  sqlite.run("VACUUM INTO ?", [desk.database]);
+  sqlite.run("VACUUM INTO ?", [cli.database]);
   sqlite.close();
   await storeFolder.close();
 });
-afterEach(() => desk.remove());
+afterEach(() => cli.remove());
 
 /** The documents that show all records. */
 const records = async () =>
@@ -29,15 +29,15 @@ const records = async () =>
       ["usage", "--by", "key"],
       ["requests"],
       ["audit"],
-    ].map((args) => desk.json(...args)),
+    ].map((args) => cli.json(...args)),
   );
 
 test(
   "a restored store reports the same as the store that was backed up",
   async () => {
     const before = await records();
-    const file = join(desk.folder, "night.db");
-    const written = await desk.json("backup", "night.db");
+    const file = join(cli.folder, "night.db");
+    const written = await cli.json("backup", "night.db");
     expect(written).toEqual({
       file,
       bytes: statSync(file).size,
@@ -45,11 +45,11 @@ test(
       requests: 4,
       ok: true,
     });
-    await desk.json("balance", "credit", "bob", "5");
+    await cli.json("balance", "credit", "bob", "5");
     expect(await records()).not.toEqual(before);
-    expect(await desk.json("restore", "night.db")).toEqual({
+    expect(await cli.json("restore", "night.db")).toEqual({
       file,
-      database: desk.database,
+      database: cli.database,
       kept: expect.stringMatching(/\/tollgate\.db\.before-restore-\d{8}T\d{6}\.\d{3}Z$/),
       accounts: 2,
       requests: 4,
@@ -68,20 +68,20 @@ test(
 test(
   "backup and restore print how to restore, what is kept and what is lost",
   async () => {
-    const { stdout: written } = await desk.run("backup", "night.db", "--config", "config.toml");
-    const file = join(desk.folder, "night.db");
+    const { stdout: written } = await cli.run("backup", "night.db", "--config", "config.toml");
+    const file = join(cli.folder, "night.db");
     expect(written.split("\n")).toEqual([
       `wrote ${file} (accounts: 2, requests: 4, bytes: ${statSync(file).size}); its ledger is consistent`,
       `to restore it: stop the gateway, then run tollgate restore ${file} --config config.toml`,
     ]);
-    await desk.run("balance", "credit", "bob", "5");
-    await desk.run("keys", "revoke", "key_bob");
-    await desk.run("accounts", "disable", "bob");
-    const { stdout: restored } = await desk.run("restore", "night.db");
-    const kept = readdirSync(desk.folder).find((name) => name.includes("before-restore"));
+    await cli.run("balance", "credit", "bob", "5");
+    await cli.run("keys", "revoke", "key_bob");
+    await cli.run("accounts", "disable", "bob");
+    const { stdout: restored } = await cli.run("restore", "night.db");
+    const kept = readdirSync(cli.folder).find((name) => name.includes("before-restore"));
     expect(restored.split("\n")).toEqual([
-      `restored ${desk.database} from ${file} (accounts: 2, requests: 4)`,
-      `the previous database is kept as ${desk.database.replace("tollgate.db", kept ?? "")}`,
+      `restored ${cli.database} from ${file} (accounts: 2, requests: 4)`,
+      `the previous database is kept as ${cli.database.replace("tollgate.db", kept ?? "")}`,
       "that file also has what is newer than the backup: requests: 0, ledger rows: 1, changes by commands: 3",
       "works again since this restore: key key_bob, to revoke it: tollgate keys revoke key_bob",
       "works again since this restore: account bob, to disable it: tollgate accounts disable bob",
@@ -93,45 +93,45 @@ test(
 
 describe("exits with 1 and prints one line with the advice", () => {
   const failing = async (message: string, ...args: readonly string[]) => {
-    const { status, stdout, stderr } = await desk.run(...args);
+    const { status, stdout, stderr } = await cli.run(...args);
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
     expect(stderr).toMatch(/^error: [^\p{C}]+$/u);
     expect(stderr).toContain(message);
   };
 
   test("for a backup to an existing file", async () => {
-    writeFileSync(join(desk.folder, "taken"), "precious");
+    writeFileSync(join(cli.folder, "taken"), "precious");
     await failing("exists already and was not changed: use another file name", "backup", "taken");
   });
 
   test("for a restore while a gateway runs", async () => {
-    await desk.json("backup", "night.db");
-    const lock = takeInstanceLock(desk.database);
+    await cli.json("backup", "night.db");
+    const lock = takeInstanceLock(cli.database);
     await failing("a gateway is running on this database", "restore", "night.db");
     lock?.release();
   });
 
   test("for a restore of a file that is not a backup, with a line end in its name", async () => {
     const name = "not\na backup";
-    copyFileSync(desk.config, join(desk.folder, name));
+    copyFileSync(cli.config, join(cli.folder, name));
     await failing("damaged or not a database", "restore", name);
   });
 });
 
 /** Starts a backup that cannot finish, because `holder` locks the database. */
 async function startBackup() {
-  const holder = new Database(desk.database);
+  const holder = new Database(cli.database);
   holder.run("PRAGMA journal_mode = DELETE");
   holder.run("BEGIN EXCLUSIVE");
   const child = Bun.spawn([...fromSource, "backup", "night.db"], {
-    cwd: desk.folder,
+    cwd: cli.folder,
     stdio: ["ignore", "pipe", "pipe"],
   });
   await until("the copy has started", () => partials().length > 0);
   return { holder, child };
 }
 
-const partials = () => readdirSync(desk.folder).filter((name) => name.includes("night"));
+const partials = () => readdirSync(cli.folder).filter((name) => name.includes("night"));
 
 test.each(["SIGINT", "SIGTERM"] as const)(
   "a backup that %s stops leaves nothing behind",
@@ -153,11 +153,11 @@ test(
     await child.exited;
     holder.close();
     const [left = ""] = partials();
-    await desk.json("backup", "night-2.db");
+    await cli.json("backup", "night-2.db");
     expect(partials().toSorted()).toEqual(["night-2.db", left].toSorted());
     const yesterday = Date.now() / 1000 - 24 * 3600;
-    utimesSync(join(desk.folder, left), yesterday, yesterday);
-    await desk.json("backup", "night-3.db");
+    utimesSync(join(cli.folder, left), yesterday, yesterday);
+    await cli.json("backup", "night-3.db");
     expect(partials().toSorted()).toEqual(["night-2.db", "night-3.db"]);
   },
   commandsTimeoutMs,

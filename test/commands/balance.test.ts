@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { openDesk, type Desk } from "../support/binary/cli.ts";
+import { openCliFolder, type CliFolder } from "../support/binary/cli.ts";
 import { costOfEnded, ended, fund, opened, openStoreFolder } from "../support/store/storeFolder.ts";
 
-let desk: Desk;
+let cli: CliFolder;
 beforeEach(async () => {
-  desk = await openDesk();
-  await desk.json("accounts", "create", "alice");
+  cli = await openCliFolder();
+  await cli.json("accounts", "create", "alice");
 });
-afterEach(() => desk.remove());
+afterEach(() => cli.remove());
 
 const credited = {
   account: "alice",
@@ -19,18 +19,18 @@ const credited = {
 
 describe("balance", () => {
   test("is credited, debited and shown to the nano-rouble", async () => {
-    expect(await desk.json("balance", "credit", "alice", "100")).toEqual(credited);
-    expect(await desk.json("balance", "credit", "alice", "9007199.254740993")).toMatchObject({
+    expect(await cli.json("balance", "credit", "alice", "100")).toEqual(credited);
+    expect(await cli.json("balance", "credit", "alice", "9007199.254740993")).toMatchObject({
       balance_rub: "9007299.254740993",
     });
-    expect(await desk.json("balance", "debit", "alice", "0.000000001", "--ref", "fee")).toEqual({
+    expect(await cli.json("balance", "debit", "alice", "0.000000001", "--ref", "fee")).toEqual({
       account: "alice",
       amount_rub: "0.000000001",
       balance_rub: "9007299.254740992",
       ref: "fee",
       applied: true,
     });
-    expect(await desk.json("balance", "show", "alice")).toEqual({
+    expect(await cli.json("balance", "show", "alice")).toEqual({
       account: "alice",
       balance_rub: "9007299.254740992",
       held_rub: "0",
@@ -41,24 +41,24 @@ describe("balance", () => {
 
   test("changes once for one ref, however often it is asked for and by however many at once", async () => {
     const credit = ["balance", "credit", "alice", "100", "--ref", "pay-1"];
-    const answers = await Promise.all(Array.from({ length: 8 }, () => desk.json(...credit)));
+    const answers = await Promise.all(Array.from({ length: 8 }, () => cli.json(...credit)));
     const applied = { ...credited, ref: "pay-1" };
     expect(answers.filter((answer) => Bun.deepEquals(answer, applied))).toHaveLength(1);
     expect(
       answers.filter((answer) => Bun.deepEquals(answer, { ...applied, applied: false })),
     ).toHaveLength(7);
-    const again = await desk.run(...credit);
+    const again = await cli.run(...credit);
     expect(again).toMatchObject({ status: 0, stderr: "" });
     expect(again.stdout).toContain("nothing changed; balance of alice: 100 roubles");
-    const other = await desk.run("balance", "credit", "alice", "101", "--ref", "pay-1");
+    const other = await cli.run("balance", "credit", "alice", "101", "--ref", "pay-1");
     expect(other).toMatchObject({ status: 1, stdout: "" });
     expect(other.stderr).toContain("use a new ref");
   }, 30_000);
 
   test("has its history, newest first, with what was charged for which request", async () => {
-    await desk.json("balance", "credit", "alice", "100", "--ref", "pay-1", "--note", "Счёт 7");
+    await cli.json("balance", "credit", "alice", "100", "--ref", "pay-1", "--note", "Счёт 7");
     await chargeOne();
-    await desk.json("balance", "debit", "alice", "1.5");
+    await cli.json("balance", "debit", "alice", "1.5");
     const time = expect.stringMatching(/^\d{4}-\d{2}-\d{2}T[\d:.]{12}Z$/);
     const rows = [
       {
@@ -86,11 +86,9 @@ describe("balance", () => {
         request_id: null,
       },
     ].map((row) => Object.assign(row, { id: expect.any(Number), at: time }));
-    expect(await desk.json("balance", "history", "alice")).toEqual(rows);
-    expect(await desk.json("balance", "history", "alice", "--limit", "1")).toEqual(
-      rows.slice(0, 1),
-    );
-    const { stdout } = await desk.run("balance", "history", "alice");
+    expect(await cli.json("balance", "history", "alice")).toEqual(rows);
+    expect(await cli.json("balance", "history", "alice", "--limit", "1")).toEqual(rows.slice(0, 1));
+    const { stdout } = await cli.run("balance", "history", "alice");
     expect(stdout.split("\n").map((line) => line.slice("2026-01-01T00:00:00Z  ".length))).toEqual([
       "kind      amount, RUB   balance, RUB  ref        note",
       "debit    -1.5           98.499989705  -",
@@ -101,7 +99,7 @@ describe("balance", () => {
 
   /** As a serving gateway would. */
   async function chargeOne(): Promise<void> {
-    const storeFolder = await openStoreFolder(desk.database);
+    const storeFolder = await openStoreFolder(cli.database);
     const owner = fund(storeFolder.store, "alice", 0n);
     await storeFolder.writer.write({ kind: "openRequest", request: opened("req_1", owner) });
     const end = storeFolder.writer.write({ kind: "settleRequest", settlement: ended("req_1") });
@@ -110,7 +108,7 @@ describe("balance", () => {
   }
 
   test("gets back what a request was charged, or a part of it, once for one ref", async () => {
-    await desk.json("balance", "credit", "alice", "100");
+    await cli.json("balance", "credit", "alice", "100");
     await chargeOne();
     const part = ["balance", "refund", "req_1", "--amount", "0.000000295", "--ref", "sorry"];
     const refunded = {
@@ -121,35 +119,35 @@ describe("balance", () => {
       ref: "sorry",
       applied: true,
     };
-    expect(await desk.json(...part)).toEqual(refunded);
-    expect(await desk.json(...part)).toEqual({ ...refunded, applied: false });
-    const rest = await desk.run("balance", "refund", "req_1", "--note", "all of it");
+    expect(await cli.json(...part)).toEqual(refunded);
+    expect(await cli.json(...part)).toEqual({ ...refunded, applied: false });
+    const rest = await cli.run("balance", "refund", "req_1", "--note", "all of it");
     expect(rest.stdout).toBe("refunded 0.00001 roubles of req_1, balance of alice: 100 roubles");
-    const [all, first] = (await desk.json("balance", "history", "alice")) as object[];
+    const [all, first] = (await cli.json("balance", "history", "alice")) as object[];
     expect([all, first]).toMatchObject([
       { kind: "refund", amount_rub: "0.00001", ref: null, note: "all of it", request_id: "req_1" },
       { kind: "refund", amount_rub: "0.000000295", ref: "sorry", request_id: "req_1" },
     ]);
-    const { stdout } = await desk.run("balance", "history", "alice", "--limit", "2");
+    const { stdout } = await cli.run("balance", "history", "alice", "--limit", "2");
     expect(stdout).toContain("of req_1        all of it");
     expect(stdout).toContain("sorry of req_1");
-    expect(await desk.json("requests", "show", "req_1")).toMatchObject({
+    expect(await cli.json("requests", "show", "req_1")).toMatchObject({
       cost_rub: "0.000010295",
       refunded_rub: "0.000010295",
     });
-    const [key] = (await desk.json("keys", "list")) as object[];
+    const [key] = (await cli.json("keys", "list")) as object[];
     expect(key).toMatchObject({ spent_rub: "0" });
     // What the key has spent by one report and the other differs by what was given back.
-    expect(await desk.json("usage", "--by", "key")).toMatchObject([
+    expect(await cli.json("usage", "--by", "key")).toMatchObject([
       { cost_rub: "0.000010295", refunded_rub: "0.000010295" },
     ]);
-    const again = await desk.run("balance", "refund", "req_1");
+    const again = await cli.run("balance", "refund", "req_1");
     expect(again).toEqual({
       status: 1,
       stdout: "",
       stderr: 'error: all of the charge of request "req_1" was refunded before',
     });
-    expect(await desk.json("audit")).toMatchObject({ ok: true });
+    expect(await cli.json("audit")).toMatchObject({ ok: true });
   }, 30_000);
 
   test.each([
@@ -162,20 +160,20 @@ describe("balance", () => {
       'account "alice" has 0 roubles available, less than 0.000000001',
     ],
   ])("fails with one line that says why: %j", async (args, message) => {
-    const { status, stdout, stderr } = await desk.run("balance", ...args);
+    const { status, stdout, stderr } = await cli.run("balance", ...args);
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
     expect(stderr).toStartWith(`error: ${message}`);
     expect(stderr).not.toContain("\n");
   });
 
   test("that is empty says how to fill it", async () => {
-    const { stdout } = await desk.run("balance", "history", "alice");
+    const { stdout } = await cli.run("balance", "history", "alice");
     expect(stdout).toBe("no ledger entries for alice yet: tollgate balance credit alice 100");
   });
 
   test("never leaves 64 bits", async () => {
-    for (const _ of [1, 2]) await desk.json("balance", "credit", "alice", "4000000000");
-    const { status, stderr } = await desk.run("balance", "credit", "alice", "4000000000");
+    for (const _ of [1, 2]) await cli.json("balance", "credit", "alice", "4000000000");
+    const { status, stderr } = await cli.run("balance", "credit", "alice", "4000000000");
     expect({ status, stderr }).toEqual({
       status: 1,
       stderr:

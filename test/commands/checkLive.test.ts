@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { answered, choice, usual } from "../support/provider/chatAnswers.ts";
-import { openDesk, type CommandRun, type Desk } from "../support/binary/cli.ts";
+import { openCliFolder, type CommandRun, type CliFolder } from "../support/binary/cli.ts";
 import { configText } from "../support/gateway/gatewayConfig.ts";
 import { geminiRefusal } from "../support/provider/geminiAnswers.ts";
 import { ended } from "../support/provider/responsesAnswers.ts";
@@ -35,7 +35,7 @@ const silent: ProviderAnswer = () => new Promise(() => {});
 const secretive = refusal(400, `no ${key} of ${organisation} at http://10.1.2.3:80 may do that`);
 
 /** What a provider answers, and the start of the result of its route. */
-const scenes: Readonly<Record<string, readonly [answer: ProviderAnswer, message: string]>> = {
+const spoiledCases: Readonly<Record<string, readonly [answer: ProviderAnswer, message: string]>> = {
   fine: [response, "ok"],
   thinking: [answered({ choices: [choice({ content: null }, { finish_reason: "length" })] }), "ok"],
   generous: [requiresBound(16), "ok"],
@@ -118,12 +118,13 @@ const scenes: Readonly<Record<string, readonly [answer: ProviderAnswer, message:
 const failed = "error: 23 of 28 routes failed: see above";
 
 const providers = new Map<string, ScriptedProvider>();
-let desk: Desk;
+let cli: CliFolder;
 let people: CommandRun;
 let document: { ok: boolean; live: Record<string, unknown>[] };
 
 beforeAll(async () => {
-  for (const [id, [answer]] of Object.entries(scenes)) providers.set(id, startProvider(answer));
+  for (const [id, [answer]] of Object.entries(spoiledCases))
+    providers.set(id, startProvider(answer));
   const closed = startProvider();
   closed.stop();
   const urls = [...providers].map(([id, { port }]) => [id, `http://127.0.0.1:${port}/v1`] as const);
@@ -131,27 +132,27 @@ beforeAll(async () => {
     id,
     { base_url, api_key: key, ...(id === "silent" ? { total_timeout: "300ms" } : {}) },
   ]);
-  desk = await openDesk(
+  cli = await openCliFolder(
     configText({
       providers: {
         ...Object.fromEntries(tables),
         closed: `http://127.0.0.1:${closed.port}/v1`,
         keyless: `http://127.0.0.1:${providers.get("badkey")?.port}/v1`,
       },
-      models: [...Object.keys(scenes), "closed", "keyless"].map((id) => ({
+      models: [...Object.keys(spoiledCases), "closed", "keyless"].map((id) => ({
         id,
         routes: [{ provider: id, model: `${id}-there`, responses: id === "fine" }],
       })),
     }),
   );
-  people = await desk.run("check", "--live");
+  people = await cli.run("check", "--live");
   for (const { requests } of providers.values()) expect(requests.length).toBeGreaterThan(0);
-  const run = await desk.run("check", "--live", "--json");
+  const run = await cli.run("check", "--live", "--json");
   expect(run).toMatchObject({ status: 1, stderr: failed });
   document = JSON.parse(run.stdout) as typeof document;
 }, 60_000);
 afterAll(async () => {
-  await desk.remove();
+  await cli.remove();
   for (const provider of providers.values()) provider.stop();
 });
 
@@ -175,7 +176,7 @@ describe("check --live", () => {
 
   test.each(
     [
-      ...Object.entries(scenes).map(([id, [, message]]) => [id, message] as const),
+      ...Object.entries(spoiledCases).map(([id, [, message]]) => [id, message] as const),
       ["closed", "cannot connect, nothing listens there: check base_url"] as const,
       ["keyless", "the provider requires a key (401): set api_key"] as const,
     ].filter(([id]) => id !== "fine"),
@@ -199,7 +200,7 @@ describe("check --live", () => {
   });
 
   test("keeps the order of the config, and exits with 1 if a route fails", () => {
-    const models = Object.keys(scenes).flatMap((id) => (id === "fine" ? [id, id] : [id]));
+    const models = Object.keys(spoiledCases).flatMap((id) => (id === "fine" ? [id, id] : [id]));
     expect(document.live.map(({ model }) => model)).toEqual([...models, "closed", "keyless"]);
     expect(document.ok).toBe(false);
     expect(people.status).toBe(1);
@@ -219,7 +220,7 @@ describe("check --live", () => {
     for (const secret of [key, organisation, "10.1.2.3"]) {
       expect(people.stdout + people.stderr + JSON.stringify(document)).not.toContain(secret);
     }
-    expect(existsSync(desk.database)).toBe(false);
+    expect(existsSync(cli.database)).toBe(false);
   });
 });
 
@@ -243,9 +244,9 @@ test("check --live asks up to four routes of a provider at once, and no more tha
     }));
     const base_url = `http://127.0.0.1:${provider.port}/v1`;
     const local = { base_url, max_concurrent: maxConcurrent };
-    const desk = await openDesk(configText({ providers: { local }, models }));
-    expect(await desk.json("check", "--live")).toMatchObject({ ok: true, live: { length: 8 } });
-    await desk.remove();
+    const cli = await openCliFolder(configText({ providers: { local }, models }));
+    expect(await cli.json("check", "--live")).toMatchObject({ ok: true, live: { length: 8 } });
+    await cli.remove();
   };
   provider.answer = counting("narrow", () => Bun.sleep(20));
   await run(1);

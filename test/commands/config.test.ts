@@ -3,43 +3,43 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { chownSync, readFileSync, realpathSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { binaryPath } from "../support/binary/binary.ts";
-import { openDesk, type Desk } from "../support/binary/cli.ts";
+import { openCliFolder, type CliFolder } from "../support/binary/cli.ts";
 
-const desks: Desk[] = [];
+const desks: CliFolder[] = [];
 afterEach(async () => {
-  for (const desk of desks.splice(0)) await desk.remove();
+  for (const cli of desks.splice(0)) await cli.remove();
 });
-async function newDesk(config?: string | null, program?: readonly string[]): Promise<Desk> {
-  const desk = await openDesk(config, program);
-  desks.push(desk);
-  return desk;
+async function newDesk(config?: string | null, program?: readonly string[]): Promise<CliFolder> {
+  const cli = await openCliFolder(config, program);
+  desks.push(cli);
+  return cli;
 }
 
 describe("init", () => {
   test("writes a config that only its owner can read, and never overwrites", async () => {
-    const desk = await newDesk(null);
-    const { status, stdout } = await desk.run("init");
+    const cli = await newDesk(null);
+    const { status, stdout } = await cli.run("init");
     expect(status).toBe(0);
     expect(stdout).toContain("wrote ");
     expect(stdout).toContain("      tollgate check\n");
-    expect(statSync(desk.config).mode & 0o777).toBe(0o600);
-    expect(readFileSync(desk.config, "utf8")).toStartWith("# Tollgate's config.");
+    expect(statSync(cli.config).mode & 0o777).toBe(0o600);
+    expect(readFileSync(cli.config, "utf8")).toStartWith("# Tollgate's config.");
 
-    writeFileSync(desk.config, "mine");
-    const again = await desk.run("init");
+    writeFileSync(cli.config, "mine");
+    const again = await cli.run("init");
     expect(again).toMatchObject({ status: 1, stdout: "" });
     expect(again.stderr).toContain("exists already and was not changed");
-    expect(readFileSync(desk.config, "utf8")).toBe("mine");
+    expect(readFileSync(cli.config, "utf8")).toBe("mine");
   });
 
   test("writes where it is told: by its argument, else by --config", async () => {
-    const desk = await newDesk(null);
-    const folder = realpathSync(desk.folder);
-    expect(await desk.json("init", "a.toml", "--config", "b.toml")).toEqual({
+    const cli = await newDesk(null);
+    const folder = realpathSync(cli.folder);
+    expect(await cli.json("init", "a.toml", "--config", "b.toml")).toEqual({
       file: join(folder, "a.toml"),
     });
-    expect(await desk.json("init", "--config", "b.toml")).toEqual({ file: join(folder, "b.toml") });
-    const { status, stderr } = await desk.run("init", "missing/c.toml");
+    expect(await cli.json("init", "--config", "b.toml")).toEqual({ file: join(folder, "b.toml") });
+    const { status, stderr } = await cli.run("init", "missing/c.toml");
     expect(status).toBe(1);
     expect(stderr).toContain("its folder does not exist: create it first");
   });
@@ -47,21 +47,21 @@ describe("init", () => {
 
 describe("check", () => {
   test("finds a good config valid", async () => {
-    const desk = await newDesk();
-    const { status, stdout, stderr } = await desk.run("check");
+    const cli = await newDesk();
+    const { status, stdout, stderr } = await cli.run("check");
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
     expect(stdout).toEndWith("config.toml is valid (providers: 1, models: 2)");
-    expect(await desk.json("check")).toMatchObject({ ok: true, problems: [], warnings: [] });
+    expect(await cli.json("check")).toMatchObject({ ok: true, problems: [], warnings: [] });
   });
 
   test("tells people every problem in a line of its own, and scripts in the document", async () => {
-    const desk = await newDesk('[server]\nlisten = 5\nlistne = ""\n');
-    const { status, stdout, stderr } = await desk.run("check");
+    const cli = await newDesk('[server]\nlisten = 5\nlistne = ""\n');
+    const { status, stdout, stderr } = await cli.run("check");
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
     const lines = stderr.split("\n");
     expect(lines).toHaveLength(2);
     for (const line of lines) expect(line).toMatch(/^error: server\.listn?e?n?e?: /);
-    const document = await desk.run("check", "--json");
+    const document = await cli.run("check", "--json");
     expect(document.status).toBe(1);
     expect(JSON.parse(document.stdout)).toEqual({
       ok: false,
@@ -71,11 +71,11 @@ describe("check", () => {
   });
 
   test("tells warnings and is content", async () => {
-    const desk = await newDesk('[server]\nlisten = "0.0.0.0:8080"\n');
-    const { status, stderr } = await desk.run("check");
+    const cli = await newDesk('[server]\nlisten = "0.0.0.0:8080"\n');
+    const { status, stderr } = await cli.run("check");
     expect(status).toBe(0);
     expect(stderr).toMatch(/^warning: server\.listen: .*TLS/);
-    const { ok, warnings } = (await desk.json("check")) as { ok: boolean; warnings: string[] };
+    const { ok, warnings } = (await cli.json("check")) as { ok: boolean; warnings: string[] };
     expect(ok).toBe(true);
     expect(warnings[0]).toStartWith("server.listen: ");
   });
@@ -83,8 +83,8 @@ describe("check", () => {
 
 describe("models", () => {
   test("are listed with prices and routes, in the order in which these are tried", async () => {
-    const desk = await newDesk();
-    expect(await desk.json("models")).toMatchObject([
+    const cli = await newDesk();
+    expect(await cli.json("models")).toMatchObject([
       {
         id: "small",
         rub_input_per_1m: 25_000,
@@ -112,7 +112,7 @@ describe("models", () => {
         ],
       },
     ]);
-    const { stdout } = await desk.run("models");
+    const { stdout } = await cli.run("models");
     const lines = stdout.split("\n").map((line) => line.trim().replace(/ +/g, " "));
     expect(lines).toEqual([
       "prices in roubles per 1M tokens",
@@ -126,21 +126,21 @@ describe("models", () => {
 
   test("are listed without the secrets of their providers, which only serving needs", async () => {
     const provider = '[[providers]]\nid = "far"\nbase_url = "https://api.example.com/v1"\n';
-    const desk = await newDesk(`${provider}api_key = "\${FAR_KEY}"\nca_file = "/nowhere.pem"\n`);
-    expect(await desk.json("models")).toEqual([]);
+    const cli = await newDesk(`${provider}api_key = "\${FAR_KEY}"\nca_file = "/nowhere.pem"\n`);
+    expect(await cli.json("models")).toEqual([]);
   });
 
   test("are reported in one sentence where there are none", async () => {
-    const desk = await newDesk("");
-    const { stdout } = await desk.run("models");
+    const cli = await newDesk("");
+    const { stdout } = await cli.run("models");
     expect(stdout).toContain("no models yet: add [[models]] to ");
   });
 });
 
 describe("a command that cannot open what it needs", () => {
   test("says so in one line for a config that is not there", async () => {
-    const desk = await newDesk();
-    const { status, stdout, stderr } = await desk.run("audit", "--config", "other.toml");
+    const cli = await newDesk();
+    const { status, stdout, stderr } = await cli.run("audit", "--config", "other.toml");
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
     expect(stderr).toMatch(
       /^error: \S+other\.toml: cannot be read: no such file; `tollgate init \S+` creates it$/,
@@ -148,41 +148,41 @@ describe("a command that cannot open what it needs", () => {
   });
 
   test("says so in one line for a store that is damaged, and leaves it", async () => {
-    const desk = await newDesk();
-    writeFileSync(desk.database, "precious text\n".repeat(500));
+    const cli = await newDesk();
+    writeFileSync(cli.database, "precious text\n".repeat(500));
     for (const args of [["audit"], ["balance", "credit", "alice", "5"], ["accounts", "list"]]) {
-      const { status, stderr } = await desk.run(...args);
+      const { status, stderr } = await cli.run(...args);
       expect(status).toBe(1);
       expect(stderr).toMatch(
         /^error: database is damaged or not a database: \S+; it was not changed, `tollgate restore FILE` puts a backup in its place$/,
       );
     }
-    expect(readFileSync(desk.database, "utf8")).toBe("precious text\n".repeat(500));
+    expect(readFileSync(cli.database, "utf8")).toBe("precious text\n".repeat(500));
   });
 
   test("waits for another process that writes, and gives up in one line", async () => {
-    const desk = await newDesk();
-    await desk.json("accounts", "create", "alice");
-    const sqlite = new Database(desk.database);
+    const cli = await newDesk();
+    await cli.json("accounts", "create", "alice");
+    const sqlite = new Database(cli.database);
     sqlite.run("BEGIN IMMEDIATE");
-    const waiting = desk.run("balance", "credit", "alice", "5");
+    const waiting = cli.run("balance", "credit", "alice", "5");
     const { status, stderr } = await waiting;
     expect(status).toBe(1);
     expect(stderr).toMatch(/^error: database is locked by another process: \S+; try again$/);
     sqlite.run("ROLLBACK");
     sqlite.close();
-    expect(await desk.json("balance", "credit", "alice", "5")).toMatchObject({ balance_rub: "5" });
+    expect(await cli.json("balance", "credit", "alice", "5")).toMatchObject({ balance_rub: "5" });
   }, 20_000);
 });
 
 describe("the admin log names the person who ran the command", () => {
   /** What it says after a command that was started by way of these words, as this user where one is given. */
   async function actorOf(launcher: readonly string[], uid?: number): Promise<string> {
-    const desk = await newDesk(undefined, [...launcher, await binaryPath()]);
-    if (uid !== undefined) chownSync(desk.folder, uid, uid);
-    if (uid !== undefined) chownSync(desk.config, uid, uid);
-    await desk.json("accounts", "create", "alice");
-    const sqlite = new Database(desk.database, { readonly: true });
+    const cli = await newDesk(undefined, [...launcher, await binaryPath()]);
+    if (uid !== undefined) chownSync(cli.folder, uid, uid);
+    if (uid !== undefined) chownSync(cli.config, uid, uid);
+    await cli.json("accounts", "create", "alice");
+    const sqlite = new Database(cli.database, { readonly: true });
     const row = sqlite.query("SELECT actor, command, subject FROM admin_log").get();
     sqlite.close();
     expect(row).toMatchObject({ command: "accounts create", subject: "alice" });

@@ -1,7 +1,7 @@
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { DAY_MS } from "../../src/lib/time.ts";
-import { openDesk, type Desk } from "../support/binary/cli.ts";
+import { openCliFolder, type CliFolder } from "../support/binary/cli.ts";
 import {
   actor,
   ended,
@@ -13,10 +13,10 @@ import {
 
 const hostile = "=cmd()\u001b[31m,\u009b2J\u202e";
 
-let desk: Desk;
+let cli: CliFolder;
 beforeAll(async () => {
-  desk = await openDesk();
-  const storeFolder = await openStoreFolder(desk.database);
+  cli = await openCliFolder();
+  const storeFolder = await openStoreFolder(cli.database);
   const alice = fund(storeFolder.store, "alice", 1_000_000_000n);
   const bob = fund(storeFolder.store, "bob", 1_000_000_000n);
   const { writer } = storeFolder;
@@ -47,7 +47,7 @@ beforeAll(async () => {
   });
   await storeFolder.close();
 }, 20_000);
-afterAll(() => desk.remove());
+afterAll(() => cli.remove());
 
 const billed = {
   requests: 1,
@@ -146,11 +146,11 @@ describe("usage", () => {
     ],
     ["day in a time without requests", ["--since", "2025-01-01", "--until", "2025-02-01"], []],
   ])("is summed up by %s", async (_, args, expected) => {
-    expect(await desk.json("usage", ...args)).toEqual(expected);
+    expect(await cli.json("usage", ...args)).toEqual(expected);
   });
 
   test("has a total for people, and escapes what came from outside", async () => {
-    const { stdout } = await desk.run("usage", "--by", "model");
+    const { stdout } = await cli.run("usage", "--by", "model");
     const lines = stdout.split("\n").map((line) => line.replace(/ +/g, " "));
     expect(lines).toEqual([
       "model requests failed prompt cached cache write completion cost, RUB refunded, RUB provider cost, RUB",
@@ -161,7 +161,7 @@ describe("usage", () => {
   });
 
   test("is CSV for a spreadsheet, which can make no formula of it", async () => {
-    const { stdout } = await desk.run("usage", "--by", "model", "--csv");
+    const { stdout } = await cli.run("usage", "--by", "model", "--csv");
     expect(stdout.split("\r\n")).toEqual([
       "model,requests,prompt_tokens,cached_tokens,cache_write_tokens,completion_tokens,cost_rub,operator_cost_rub,failed,refunded_rub",
       `"'${hostile}",1,100,10,5,40,0.000010295,0.000004,0,0`,
@@ -221,13 +221,13 @@ describe("requests", () => {
     ],
     ["those of a time that ended so", ["--since", "2026-01-03", "--status", "failed"], []],
   ])("are %s", async (_, args, ids) => {
-    const rows = (await desk.json("requests", ...args)) as { id: string }[];
+    const rows = (await cli.json("requests", ...args)) as { id: string }[];
     expect(rows.map(({ id }) => id)).toEqual(ids);
   });
 
   test("bear what became of them", async () => {
-    expect(await desk.json("requests", "--account", "alice")).toEqual([second, first]);
-    const { stdout } = await desk.run("requests", "--account", "alice");
+    expect(await cli.json("requests", "--account", "alice")).toEqual([second, first]);
+    const { stdout } = await cli.run("requests", "--account", "alice");
     expect(stdout).toContain("=cmd()\\u001b[31m");
     expect(stdout).toMatch(
       /2026-01-01T00:00:00Z +req_1 +alice +small +local +done +100 +40 +0\.000010295 +357$/,
@@ -235,7 +235,7 @@ describe("requests", () => {
   });
 
   test("are shown one by one with prices and attempts", async () => {
-    expect(await desk.json("requests", "show", "req_1")).toEqual({
+    expect(await cli.json("requests", "show", "req_1")).toEqual({
       ...first,
       hold_rub: "0.0001",
       refunded_rub: "0",
@@ -249,7 +249,7 @@ describe("requests", () => {
         { n: 2, provider: "local", outcome: "ok", status: 200, duration_ms: 345 },
       ],
     });
-    const { stdout } = await desk.run("requests", "show", "req_2");
+    const { stdout } = await cli.run("requests", "show", "req_2");
     expect(stdout).toContain("input               85 tokens at 0.025 RUB per 1M");
     expect(stdout).toContain("cost, RUB           0.000010295 (estimated)");
     expect(stdout).toContain("      2  local     ok             200  345");
@@ -263,35 +263,35 @@ describe("requests", () => {
       'there is no request "req_x", or it is older than [database] keep_requests: `tollgate requests` lists the latest',
     ],
   ])("`tollgate %s` fails and says where to look", async (line, message) => {
-    const { status, stderr } = await desk.run(...line.split(" "));
+    const { status, stderr } = await cli.run(...line.split(" "));
     expect({ status, stderr }).toEqual({ status: 1, stderr: `error: ${message}` });
   });
 
   test("that match nothing are reported in one sentence", async () => {
-    const { stdout } = await desk.run("requests", "--account", "alice", "--status", "failed");
+    const { stdout } = await cli.run("requests", "--account", "alice", "--status", "failed");
     expect(stdout).toBe(
       "no matching requests: omit some of --account, --status, --key, --model, --since, --until",
     );
   });
 
   test("are CSV for a spreadsheet, with the fields of the JSON as columns", async () => {
-    const [row] = (await desk.json("requests", "--status", "failed")) as object[];
-    const { stdout } = await desk.run("requests", "--status", "failed", "--csv");
+    const [row] = (await cli.json("requests", "--status", "failed")) as object[];
+    const { stdout } = await cli.run("requests", "--status", "failed", "--csv");
     const [head = "", line = "", ...more] = stdout.split("\r\n");
     expect(head.split(",").toSorted()).toEqual(Object.keys(row ?? {}).toSorted());
     expect(line).toBe(
       "req_3,2026-01-02T00:00:00.000Z,bob,key_bob,chat,small,,false,failed,0,0,0,0,false,0,0,0,9,",
     );
     expect(more).toEqual([]);
-    const hostiles = await desk.run("requests", "--account", "alice", "--limit", "1", "--csv");
+    const hostiles = await cli.run("requests", "--account", "alice", "--limit", "1", "--csv");
     expect(hostiles.stdout).toContain(`,"'${hostile}",`);
-    const none = await desk.run("requests", "--until", "2020-01-01", "--csv");
+    const none = await cli.run("requests", "--until", "2020-01-01", "--csv");
     expect(none.stdout).toBe(head);
   });
 
   test("have their account's ledger as CSV too", async () => {
-    const { stdout } = await desk.run("balance", "history", "alice", "--csv", "--limit", "1");
-    const [row] = (await desk.json("balance", "history", "alice", "--limit", "1")) as object[];
+    const { stdout } = await cli.run("balance", "history", "alice", "--csv", "--limit", "1");
+    const [row] = (await cli.json("balance", "history", "alice", "--limit", "1")) as object[];
     expect(stdout.split("\r\n")).toEqual([
       Object.keys(row ?? {}).join(","),
       expect.stringMatching(/^\d+,2026-01-0\d.*,charge,-0\.000010295,.*,req_2$/),
@@ -303,27 +303,27 @@ describe("audit", () => {
   test("tells of what a crash left, which is no problem, and ends with 0", async () => {
     const note = "request req_4: interrupted, its hold is released when the gateway starts";
     const report = { ok: true, accounts: 2, requests: 4, problems: [], notes: [note] };
-    expect(await desk.json("audit")).toEqual(report);
-    const { stdout } = await desk.run("audit");
+    expect(await cli.json("audit")).toEqual(report);
+    const { stdout } = await cli.run("audit");
     expect(stdout).toBe(`the ledger is consistent (accounts: 2, requests: 4)\nnote: ${note}`);
   });
 
   test("ends with status 1 and the problems, and with 0 once there are none", async () => {
-    const sqlite = new Database(desk.database);
+    const sqlite = new Database(cli.database);
     sqlite.run("UPDATE requests SET status = 'interrupted' WHERE public_id = 'req_4'");
     sqlite.run("UPDATE keys SET spent = spent + 1 WHERE public_id = 'key_bob'");
     const problem = "key key_bob: spent is not the sum of its requests";
-    const bad = await desk.run("audit");
+    const bad = await cli.run("audit");
     expect(bad).toMatchObject({ status: 1, stdout: problem });
     expect(bad.stderr).toStartWith("error: the ledger is inconsistent (problems: 1)");
-    const document = await desk.run("audit", "--json");
+    const document = await cli.run("audit", "--json");
     expect(document.status).toBe(1);
     const report = { ok: false, accounts: 2, requests: 4, problems: [problem], notes: [] };
     expect(JSON.parse(document.stdout)).toEqual(report);
 
     sqlite.run("UPDATE keys SET spent = spent - 1 WHERE public_id = 'key_bob'");
     sqlite.close();
-    const good = await desk.run("audit");
+    const good = await cli.run("audit");
     expect(good).toEqual({
       status: 0,
       stdout: "the ledger is consistent (accounts: 2, requests: 4)",
@@ -333,7 +333,7 @@ describe("audit", () => {
 });
 
 test("JSON has no character that a terminal obeys", async () => {
-  const { stdout } = await desk.run("requests", "--json");
+  const { stdout } = await cli.run("requests", "--json");
   expect(stdout.replaceAll("\n", "")).not.toMatch(/\p{C}/u);
   expect(stdout).toContain("\\u009b2J\\u202e");
 });

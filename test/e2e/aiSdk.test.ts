@@ -4,12 +4,12 @@ import { describe, expect, test } from "bun:test";
 import { beginning } from "../support/sdk/provider.ts";
 import { prove } from "../support/sdk/situations.ts";
 import { connectionOf, vercelAiClients } from "../support/sdk/vercelAi.ts";
-import { openSdkWorld } from "../support/sdk/world.ts";
+import { openSdkSetup } from "../support/sdk/setup.ts";
 
 for (const client of vercelAiClients) prove(client);
 
 describe("the AI SDK, read by its texts alone", () => {
-  const world = openSdkWorld();
+  const world = openSdkSetup();
 
   test.each(["chat", "responses"] as const)(
     "tells that a stream of %s broke off by onError, and by the finish reason",

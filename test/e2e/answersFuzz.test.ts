@@ -1,18 +1,18 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { GROWTH_BYTES_MAX } from "../support/fuzz/remains.ts";
+import { GROWTH_BYTES_MAX } from "../support/fuzz/resources.ts";
 import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
-import { openAnswersBench, type AnswersBench } from "../support/fuzzAnswers/answersBench.ts";
+import { openAnswersSetup, type AnswersSetup } from "../support/fuzzAnswers/setup.ts";
 import { fuzzAnswers } from "../support/fuzzAnswers/answersFuzz.ts";
 
 const seed = 1;
 const requests = 8000;
 const timeoutMs = 600_000;
 
-let bench: AnswersBench;
+let setup: AnswersSetup;
 beforeAll(async () => {
-  bench = await openAnswersBench(seed);
+  setup = await openAnswersSetup(seed);
 }, startTimeoutMs);
-afterAll(() => bench.close());
+afterAll(() => setup.close());
 
 /** Each must have been seen, or the run was blind for it. */
 const allOutcomes = {
@@ -26,7 +26,7 @@ const allOutcomes = {
 test(
   `${requests} answers of providers, sound, odd and broken, each end for their clients as the contract says, and leave nothing behind`,
   async () => {
-    const { problems, outcomes, health, growth, ...seen } = await fuzzAnswers(bench, {
+    const { problems, outcomes, health, growth, ...seen } = await fuzzAnswers(setup, {
       seed,
       requests,
     });

@@ -44,23 +44,23 @@ test("a backup under load has every charge that a client saw before, and is serv
   // A quick backup may be over before an answer is: then it is made again, under another name.
   for (let count = 0; answers.length === before.length || count === 0; count += 1) {
     before = [...answers];
-    file = join(gateway.desk.folder, `load-${count}.db`);
-    expect(await gateway.desk.json("backup", file)).toMatchObject({ file, ok: true });
+    file = join(gateway.cli.folder, `load-${count}.db`);
+    expect(await gateway.cli.json("backup", file)).toMatchObject({ file, ok: true });
   }
   const during = answers.length - before.length;
   isOver = true;
   const { whole } = await load;
   expect(lostCharges(file, before)).toEqual([]);
-  expect(lostCharges(gateway.desk.database, whole)).toEqual([]);
+  expect(lostCharges(gateway.cli.database, whole)).toEqual([]);
 
-  const refused = await gateway.desk.run("restore", file);
+  const refused = await gateway.cli.run("restore", file);
   expect(refused).toMatchObject({ status: 1, stdout: "" });
   expect(refused.stderr).toContain("a gateway is running on this database");
-  expect(lostCharges(gateway.desk.database, whole)).toEqual([]);
+  expect(lostCharges(gateway.cli.database, whole)).toEqual([]);
 
   gateway.signal("SIGTERM");
   expect(await gateway.ended).toBe(0);
-  const restored = (await gateway.desk.json("restore", file)) as { newer_requests: number };
+  const restored = (await gateway.cli.json("restore", file)) as { newer_requests: number };
   expect(restored.newer_requests).toBeGreaterThanOrEqual(
     whole.length - before.length - during - atOnce,
   );
@@ -73,7 +73,7 @@ test("a backup under load has every charge that a client saw before, and is serv
     since,
   );
   expect(line["count"]).toBeGreaterThan(0);
-  await gateway.checkBooks();
-  expect(lostCharges(gateway.desk.database, before)).toEqual([]);
+  await gateway.expectAuditPasses();
+  expect(lostCharges(gateway.cli.database, before)).toEqual([]);
   expect((await chat(gateway, { key })).status).toBe(200);
 }, 60_000);

@@ -50,10 +50,10 @@ describe.each(["tcp", "unix"])(
       folder = await mkdtemp(join(tmpdir(), "tollgate-tls-"));
       listen = kind === "tcp" ? "127.0.0.1:0" : `unix:${join(folder, "gateway.sock")}`;
       gateway = await startGatewayProcess(configOf(listen, "first"), {
-        prepare: async (desk) => {
-          await copyFile(join(certificates, "localhost.pem"), join(desk.folder, "first.pem"));
-          await copyFile(join(certificates, "server.key"), join(desk.folder, "first-key.pem"));
-          makeCertificate(desk.folder, "second.pem", "second-key.pem");
+        prepare: async (cli) => {
+          await copyFile(join(certificates, "localhost.pem"), join(cli.folder, "first.pem"));
+          await copyFile(join(certificates, "server.key"), join(cli.folder, "first-key.pem"));
+          makeCertificate(cli.folder, "second.pem", "second-key.pem");
         },
       });
       await expectShown("first.pem");
@@ -64,7 +64,7 @@ describe.each(["tcp", "unix"])(
       await rm(folder, { recursive: true });
     });
 
-    const at = (name: string) => join(gateway.desk.folder, name);
+    const at = (name: string) => join(gateway.cli.folder, name);
     const fingerprintIn = async (name: string): Promise<string> =>
       new X509Certificate(await Bun.file(at(name)).text()).fingerprint256;
 
@@ -177,7 +177,7 @@ describe.each(["tcp", "unix"])(
     });
 
     test("takes the files that the config names now, though the old ones are gone", async () => {
-      await Bun.write(gateway.desk.config, configText(configOf(listen, "second")));
+      await Bun.write(gateway.cli.config, configText(configOf(listen, "second")));
       await rm(at("first.pem"));
       await rm(at("first-key.pem"));
       await hangUp("config reloaded");

@@ -17,7 +17,7 @@ let gateway: GatewayProcess;
 beforeAll(async () => {
   gateway = await startGatewayProcess(config);
 }, startTimeoutMs);
-afterEach(() => gateway.checkBooks());
+afterEach(() => gateway.expectAuditPasses());
 afterAll(async () => {
   await gateway.close();
   provider.stop();
@@ -27,7 +27,7 @@ describe("the running gateway obeys a command at its very next request", () => {
   test("a credit turns 402 into 200", async () => {
     const key = await gateway.key("poor", "0");
     expect((await chat(gateway, { key })).status).toBe(402);
-    await gateway.desk.json("balance", "credit", "poor", "1");
+    await gateway.cli.json("balance", "credit", "poor", "1");
     expect((await chat(gateway, { key })).status).toBe(200);
   });
 
@@ -35,21 +35,21 @@ describe("the running gateway obeys a command at its very next request", () => {
     const key = await gateway.key("spender", "1");
     const first = await chat(gateway, { key });
     expect(first.status).toBe(200);
-    const { balance_rub: left } = (await gateway.desk.json("balance", "show", "spender")) as {
+    const { balance_rub: left } = (await gateway.cli.json("balance", "show", "spender")) as {
       balance_rub: string;
     };
-    await gateway.desk.json("balance", "debit", "spender", left);
+    await gateway.cli.json("balance", "debit", "spender", left);
     expect((await chat(gateway, { key })).status).toBe(402);
   });
 
   test("a revoked key turns 200 into 401, and leaves the account's other key alone", async () => {
-    const made = (await gateway.desk.json("keys", "create", "--account", "two")) as {
+    const made = (await gateway.cli.json("keys", "create", "--account", "two")) as {
       id: string;
       key: string;
     };
     const other = await gateway.key("two", "1");
     expect((await chat(gateway, made)).status).toBe(200);
-    await gateway.desk.json("keys", "revoke", made.id);
+    await gateway.cli.json("keys", "revoke", made.id);
     expect(await chat(gateway, made)).toMatchObject({
       status: 401,
       body: { error: { message: "invalid api key", type: "auth_error" } },
@@ -60,9 +60,9 @@ describe("the running gateway obeys a command at its very next request", () => {
   test("a disabled account turns 200 into 401, and back", async () => {
     const key = await gateway.key("paused", "1");
     expect((await chat(gateway, { key })).status).toBe(200);
-    await gateway.desk.json("accounts", "disable", "paused");
+    await gateway.cli.json("accounts", "disable", "paused");
     expect((await chat(gateway, { key })).status).toBe(401);
-    await gateway.desk.json("accounts", "enable", "paused");
+    await gateway.cli.json("accounts", "enable", "paused");
     expect((await chat(gateway, { key })).status).toBe(200);
   });
 
@@ -75,7 +75,7 @@ describe("the running gateway obeys a command at its very next request", () => {
   test("and the command sees what the gateway charged a moment ago", async () => {
     const key = await gateway.key("seen", "1");
     const { headers, id } = await chat(gateway, { key });
-    const [charge] = (await gateway.desk.json("balance", "history", "seen")) as object[];
+    const [charge] = (await gateway.cli.json("balance", "history", "seen")) as object[];
     expect(charge).toMatchObject({
       kind: "charge",
       request_id: id,
@@ -85,7 +85,7 @@ describe("the running gateway obeys a command at its very next request", () => {
 });
 
 test("a second gateway on the same database ends with status 1 and says why", async () => {
-  const { status, stderr } = await gateway.desk.run("serve");
+  const { status, stderr } = await gateway.cli.run("serve");
   expect(status).toBe(1);
   expect(stderr).toContain("another gateway is running on this database");
   expect(stderr.split("\n")).toHaveLength(1);
@@ -95,7 +95,7 @@ test("a second gateway on the same database ends with status 1 and says why", as
 test("only their owner can read the database's files", async () => {
   const modes: Record<string, string> = {};
   for (const suffix of ["", "-wal", "-shm", ".lock"]) {
-    const { mode } = await stat(gateway.desk.database + suffix);
+    const { mode } = await stat(gateway.cli.database + suffix);
     modes[suffix] = (mode & 0o777).toString(8);
   }
   expect(modes).toEqual({ "": "600", "-wal": "600", "-shm": "600", ".lock": "600" });
@@ -103,7 +103,7 @@ test("only their owner can read the database's files", async () => {
 
 describe("SIGHUP", () => {
   const write = (next: GatewayConfig | string) =>
-    Bun.write(gateway.desk.config, typeof next === "string" ? next : configText(next));
+    Bun.write(gateway.cli.config, typeof next === "string" ? next : configText(next));
   /** Sends the signal, and resolves when the log says what came of it. */
   const reload = async (message: string) => {
     const since = gateway.log.length;

@@ -7,7 +7,7 @@ import { openBinaryBefore } from "../support/binary/gatewayBefore.ts";
 // A word a millisecond: answers are under way all the time.
 const provider = startDemoProvider({ wordDelayMs: 1 });
 const sections = { database: { path: "tollgate.db", durability: "power" } };
-const bench = openBinaryBefore(oneModel(provider.url, sections), provider);
+const setup = openBinaryBefore(oneModel(provider.url, sections), provider);
 
 const cycles = 100;
 /** Of the 50 requests of a cycle; some must be under way when it comes. */
@@ -23,8 +23,8 @@ test.each(everyCycle)(
   "cycle %i, kill -9 after %i whole answers: each was charged exactly once, no hold and no credit is lost",
   async (at, killAfter) => {
     const name = `crash-${at}`;
-    const payer = { account: "alice", key: bench.key };
-    const cycle = await runCrashCycle(bench.gateway, payer, { name, killAfter });
+    const payer = { account: "alice", key: setup.key };
+    const cycle = await runCrashCycle(setup.gateway, payer, { name, killAfter });
     expect(cycle.problems).toEqual([]);
     expect(cycle.whole).toBeGreaterThanOrEqual(killAfter);
     expect(cycle.credits).toBeGreaterThan(0);

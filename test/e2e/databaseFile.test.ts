@@ -32,7 +32,7 @@ describe("a gateway ends within seconds with status 1, and says why, when", () =
     "the $what is $loss",
     async ({ what, suffix, lose }) => {
       const gateway = await startGatewayProcess(oneModel("http://127.0.0.1:9/v1"));
-      const file = `${gateway.desk.database}${suffix}`;
+      const file = `${gateway.cli.database}${suffix}`;
       const aside = `${file}.aside`;
       try {
         await gateway.key("alice", "1");

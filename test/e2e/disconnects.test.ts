@@ -8,7 +8,7 @@ import { connectRaw, postBytes } from "../support/gateway/rawClient.ts";
 import type { RawPeer } from "../support/provider/rawServer.ts";
 import { created } from "../support/provider/responsesAnswers.ts";
 import { piece, startProvider, streamHead } from "../support/provider/scriptedProvider.ts";
-import { leavingWays } from "../support/gateway/steppedChat.ts";
+import { disconnectWays } from "../support/gateway/steppedChat.ts";
 import { responseEvent } from "../support/provider/upstreamText.ts";
 import { several } from "../support/several.ts";
 
@@ -26,7 +26,7 @@ const everyStage = ["silent", "begun", "saying", "going on"] as const;
 interface Leaving {
   readonly form: (typeof everyForm)[number];
   readonly stage: (typeof everyStage)[number];
-  readonly way: (typeof leavingWays)[number];
+  readonly way: (typeof disconnectWays)[number];
   /** The provider's side, when it has come so far. */
   readonly reached: PromiseWithResolvers<RawPeer>;
 }
@@ -38,7 +38,7 @@ const saying = {
 };
 
 const every = everyForm.flatMap((form) =>
-  everyStage.flatMap((stage) => leavingWays.map((way) => ({ form, stage, way }))),
+  everyStage.flatMap((stage) => disconnectWays.map((way) => ({ form, stage, way }))),
 );
 const leavings: readonly Leaving[] = several(clients, (at) => {
   const one = every[at % every.length];
@@ -61,27 +61,27 @@ const provider = startProvider(async (peer, { text }) => {
   }
 });
 const billing = { disconnect_grace: `${graceMs}ms` };
-const bench = openBinaryBefore(
+const setup = openBinaryBefore(
   oneModel(`http://127.0.0.1:${provider.port}/v1`, { billing }),
   provider,
 );
 
 /** How long the provider was kept behind its client, by the clock, and without what other programs took of that. */
-async function leave(
+async function disconnect(
   { form, stage, way, reached }: Leaving,
   at: number,
 ): Promise<{ byTheClock: number; own: number }> {
   const said = `client ${at}`;
-  const client = await connectRaw(Number(new URL(bench.gateway.url).port));
+  const client = await connectRaw(Number(new URL(setup.gateway.url).port));
   const [path, body] =
     form === "chat"
       ? ["/v1/chat/completions", ask({ stream: true, messages: [{ role: "user", content: said }] })]
       : ["/v1/responses", { model: "small", stream: true, input: said }];
-  client.send(postBytes(path, bench.key, JSON.stringify(body)));
+  client.send(postBytes(path, setup.key, JSON.stringify(body)));
   const peer = await reached.promise;
   if (everyStage.indexOf(stage) > 1) await client.seen("Hello");
   const startedMs = performance.now();
-  const tookMs = unhinderedTimer([bench.gateway.pid, process.pid]);
+  const tookMs = unhinderedTimer([setup.gateway.pid, process.pid]);
   client[way]();
   await peer.closed;
   return { byTheClock: performance.now() - startedMs, own: tookMs().all };
@@ -94,7 +94,7 @@ test(
     const waiting = [...leavings.entries()];
     const context = async (): Promise<void> => {
       for (let next = waiting.pop(); next !== undefined; next = waiting.pop())
-        times.push(await leave(next[1], next[0]));
+        times.push(await disconnect(next[1], next[0]));
     };
     await Promise.all(several(atOnce, context));
     const own = times.map((time) => time.own).toSorted((a, b) => a - b);
@@ -104,7 +104,7 @@ test(
     expect(own.filter((ms) => ms > closedWithinMs)).toEqual([]);
     expect(times.filter(({ byTheClock }) => byTheClock < graceMs - 5)).toEqual([]);
     const cancelled = ["--status", "cancelled", "--limit", String(2 * clients)];
-    expect(await bench.gateway.desk.json("requests", ...cancelled)).toHaveLength(clients);
+    expect(await setup.gateway.cli.json("requests", ...cancelled)).toHaveLength(clients);
   },
   timeoutMs,
 );

@@ -129,14 +129,14 @@ describe.skipIf(!canRun)("a start that finds open requests of an earlier life", 
     async (call, error) => {
       const { gateway, disk, key } = opened.on;
       void chat(gateway, { key }).catch(() => {});
-      await inTheBooks(gateway.desk.database);
+      await inTheBooks(gateway.cli.database);
       await gateway.kill();
       disk.first = `fail ${call} 1 ${error} 0`;
       const failed = await gateway.start().catch((cause: unknown) => String(cause));
       expect(failed).toContain("the gateway ended with 1: ");
       disk.first = "go";
       await gateway.start();
-      await gateway.checkBooks();
+      await gateway.expectAuditPasses();
     },
   );
 });

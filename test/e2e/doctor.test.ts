@@ -11,13 +11,13 @@ test(
     const gateway = await startGatewayProcess(oneModel(`http://127.0.0.1:${provider.port}/v1`));
     try {
       await gateway.key("alice", "5");
-      const { status, messages } = await examine(gateway.desk);
+      const { status, messages } = await examine(gateway.cli);
       expect(status).toBe(0);
       expect(messages["database"]).toContain("a gateway is running on it");
       expect(messages["clock"]).toContain("not before the last ledger entry");
       expect((await fetch(`${gateway.url}/healthz`)).status).toBe(200);
       await gateway.kill();
-      expect((await examine(gateway.desk)).messages["database"]).toContain("no gateway is running");
+      expect((await examine(gateway.cli)).messages["database"]).toContain("no gateway is running");
       await gateway.start();
     } finally {
       await gateway.close();

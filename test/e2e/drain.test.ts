@@ -109,7 +109,7 @@ test(
     }
     expect(whole).toBe(drains * 3 * openOfEach);
     const done = ["--status", "done", "--limit", String(2 * whole)];
-    expect(await gateway.desk.json("requests", ...done)).toHaveLength(whole);
+    expect(await gateway.cli.json("requests", ...done)).toHaveLength(whole);
   },
   timeoutMs,
 );

@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { exists, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { binaryPath } from "../support/binary/binary.ts";
-import { openDesk, type Desk } from "../support/binary/cli.ts";
+import { openCliFolder, type CliFolder } from "../support/binary/cli.ts";
 import { configText, oneModel } from "../support/gateway/gatewayConfig.ts";
 import { startGatewayProcess, startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 
@@ -14,7 +14,7 @@ beforeAll(async () => {
 }, startTimeoutMs);
 
 /** Lays traps into a folder that the runtime itself would walk into: `marker` is written by a preloaded script. */
-async function layTraps({ folder }: Pick<Desk, "folder">): Promise<string> {
+async function layTraps({ folder }: Pick<CliFolder, "folder">): Promise<string> {
   const marker = join(folder, "preloaded");
   await Bun.write(
     join(folder, ".env"),
@@ -43,8 +43,8 @@ describe("a .env and a bunfig.toml in the working directory", () => {
   test("are ignored by the gateway and by its commands", async () => {
     let marker = "";
     const gateway = await startGatewayProcess(config, {
-      prepare: async (desk) => {
-        marker = await layTraps(desk);
+      prepare: async (cli) => {
+        marker = await layTraps(cli);
       },
     });
     try {
@@ -53,10 +53,10 @@ describe("a .env and a bunfig.toml in the working directory", () => {
       expect(await exists(marker)).toBe(false);
       // The traps are sharp: the runtime alone walks into them.
       await Bun.write(
-        join(gateway.desk.folder, "plain.ts"),
+        join(gateway.cli.folder, "plain.ts"),
         "console.log(process.env.TOLLGATE_CONFIG)",
       );
-      const plain = await run(gateway.desk.folder, [process.execPath, "plain.ts"], {});
+      const plain = await run(gateway.cli.folder, [process.execPath, "plain.ts"], {});
       expect(plain.stdout).toBe("/nowhere\n");
       expect(await exists(marker)).toBe(true);
       await rm(marker);
@@ -101,15 +101,15 @@ describe("an environment that changes the runtime behind the config's back", () 
   test.each(table)(
     "is refused with one line that names %s: tollgate %s",
     async (name, _, value, words) => {
-      const desk = await openDesk(configText(config));
+      const cli = await openCliFolder(configText(config));
       try {
-        const ended = await run(desk.folder, [binary, ...words], { [name]: value });
+        const ended = await run(cli.folder, [binary, ...words], { [name]: value });
         expect(ended.status).toBe(1);
         expect(ended.stderr).toContain(`${name}:`);
         expect(ended.stderr.trimEnd().split("\n")).toHaveLength(1);
         expect(ended.stdout).toBe("");
       } finally {
-        await desk.remove();
+        await cli.remove();
       }
     },
   );

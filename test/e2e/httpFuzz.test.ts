@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { openFuzzBench, type FuzzBench } from "../support/fuzz/bench.ts";
+import { openFuzzSetup, type FuzzSetup } from "../support/fuzz/setup.ts";
 import { fuzzHttp } from "../support/fuzz/httpFuzz.ts";
-import { GROWTH_BYTES_MAX } from "../support/fuzz/remains.ts";
+import { GROWTH_BYTES_MAX } from "../support/fuzz/resources.ts";
 import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 
-let bench: FuzzBench;
+let setup: FuzzSetup;
 beforeAll(async () => {
-  bench = await openFuzzBench();
+  setup = await openFuzzSetup();
 }, startTimeoutMs);
-afterAll(() => bench.close());
+afterAll(() => setup.close());
 
 const requests = 20_000;
 const seed = 1;
@@ -21,7 +21,7 @@ const allStatuses = ["200", "400", "401", "402", "404", "429", "bare 400", "bare
 test(
   `${requests} requests, sound, odd and broken, are each answered as the contract says, and leave nothing behind`,
   async () => {
-    const { problems, answers, health, growth, ...seen } = await fuzzHttp(bench, {
+    const { problems, answers, health, growth, ...seen } = await fuzzHttp(setup, {
       seed,
       requests,
     });

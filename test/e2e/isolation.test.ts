@@ -1,23 +1,23 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
-import { openIsolationBench, type IsolationBench } from "../support/isolation/bench.ts";
+import { openIsolationSetup, type IsolationSetup } from "../support/isolation/setup.ts";
 import { mixTenants } from "../support/isolation/isolation.ts";
 
 const requests = 5000;
 const seed = 1;
 const timeoutMs = 300_000;
 
-let bench: IsolationBench;
+let setup: IsolationSetup;
 beforeAll(async () => {
-  bench = await openIsolationBench(seed);
+  setup = await openIsolationSetup(seed);
 }, startTimeoutMs);
-afterAll(() => bench.close());
+afterAll(() => setup.close());
 
 // `bun scripts/isolation.ts` sends a million.
 test(
   `${requests} requests of 20 tenants, with clients that leave and a provider that mixes up its answers: nobody gets or pays for a byte of another's`,
   async () => {
-    const { problems, answers, provider, ...seen } = await mixTenants(bench, { seed, requests });
+    const { problems, answers, provider, ...seen } = await mixTenants(setup, { seed, requests });
     process.stdout.write(`${JSON.stringify({ ...seen, answers, provider })}\n`);
     expect(problems).toEqual([]);
     // Else the run was blind for it.

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
-import { answersCost, wholeAnswer } from "../support/gateway/answersCost.ts";
+import { answerOnlyPrices, wholeAnswer } from "../support/gateway/answerOnlyPrices.ts";
 import {
   badKey,
   chat,
@@ -26,19 +26,21 @@ interface KeyAnswer {
 
 let gateway: GatewayProcess;
 beforeAll(async () => {
-  gateway = await startGatewayProcess(answersCost(`http://127.0.0.1:${provider.port}/v1`, TOKEN));
+  gateway = await startGatewayProcess(
+    answerOnlyPrices(`http://127.0.0.1:${provider.port}/v1`, TOKEN),
+  );
 }, startTimeoutMs);
-afterEach(() => gateway.checkBooks());
+afterEach(() => gateway.expectAuditPasses());
 afterAll(async () => {
   await gateway.close();
   provider.stop();
 });
 
 const keys = async (...args: readonly string[]): Promise<KeyAnswer> =>
-  (await gateway.desk.json("keys", ...args)) as KeyAnswer;
+  (await gateway.cli.json("keys", ...args)) as KeyAnswer;
 const create = async (account: string, ...flags: readonly string[]): Promise<KeyAnswer> => {
   const made = await keys("create", "--account", account, ...flags);
-  await gateway.desk.json("balance", "credit", account, "100");
+  await gateway.cli.json("balance", "credit", account, "100");
   return made;
 };
 
@@ -84,7 +86,7 @@ describe("the running gateway obeys at its very next request", () => {
     const next = await keys("rotate", old.id, "--grace", "0s");
     expectRefusal(await chat(gateway, old), badKey);
     expect((await chat(gateway, next)).status).toBe(402);
-    await gateway.desk.json("balance", "refund", id);
+    await gateway.cli.json("balance", "refund", id);
     expect((await chat(gateway, next)).status).toBe(200);
     expect((await chat(gateway, next)).status).toBe(402);
   });

@@ -57,7 +57,7 @@ function holdOf(maxTokens: number): string {
   return `${digits.slice(0, -9)}.${digits.slice(-9).replace(/0+$/, "")}`;
 }
 
-const json = (...args: readonly string[]) => gateway.desk.json(...args);
+const json = (...args: readonly string[]) => gateway.cli.json(...args);
 
 describe("money beyond nine million roubles is exact to the nano-rouble", () => {
   test("in what credits and debits say", async () => {
@@ -101,7 +101,7 @@ describe("money beyond nine million roubles is exact to the nano-rouble", () => 
 
   test.each(["day", "model", "provider", "account", "key"])("in the usage by %s", async (by) => {
     expect(await json("usage", "--by", by)).toMatchObject([{ cost_rub: cost }]);
-    const { stdout } = await gateway.desk.run("usage", "--by", by, "--csv");
+    const { stdout } = await gateway.cli.run("usage", "--by", by, "--csv");
     expect(stdout).toContain(`,${cost},`);
   });
 
@@ -117,7 +117,7 @@ describe("money beyond nine million roubles is exact to the nano-rouble", () => 
     [["usage"], cost],
     [["requests"], cost],
   ])("in the table of %j", async (args, amount) => {
-    expect((await gateway.desk.run(...args)).stdout).toContain(amount);
+    expect((await gateway.cli.run(...args)).stdout).toContain(amount);
   });
 
   test("in a hold that a crash leaves, in a debit of all there is, and for the audit", async () => {

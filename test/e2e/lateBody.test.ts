@@ -45,10 +45,10 @@ test(
       expect(late.text).toContain("HTTP/1.1 502 ");
       expect(await gateway.ended).toBe(0);
       expect(provider.requests).toHaveLength(1);
-      expect(await gateway.desk.json("requests")).toMatchObject([
+      expect(await gateway.cli.json("requests")).toMatchObject([
         { id: stream.id, status: "failed" },
       ]);
-      await gateway.checkBooks();
+      await gateway.expectAuditPasses();
     } finally {
       await gateway.close();
     }

@@ -85,7 +85,7 @@ describe("a gateway on a unix socket", () => {
         sections: { ...config().sections, database: { path: "other.db" } },
       }),
     );
-    const { status, stderr } = await gateway.desk.run("serve", "--config", path);
+    const { status, stderr } = await gateway.cli.run("serve", "--config", path);
     expect(status).toBe(1);
     expect(stderr).toContain(`cannot listen on ${socket}: the address is in use`);
     expect((await fetch("http://localhost/healthz", { unix: socket })).status).toBe(200);
@@ -97,7 +97,7 @@ describe("a gateway on a unix socket", () => {
     const path = join(folder, "mistaken.toml");
     const sections = { server: { listen: `unix:${precious}` }, database: { path: "other.db" } };
     await Bun.write(path, configText(oneModel(providerUrl, sections)));
-    const { status, stderr } = await gateway.desk.run("serve", "--config", path);
+    const { status, stderr } = await gateway.cli.run("serve", "--config", path);
     expect(status).toBe(1);
     expect(stderr).toContain(`cannot listen on ${precious}`);
     expect(await Bun.file(precious).text()).toBe("of value");

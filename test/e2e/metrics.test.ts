@@ -61,9 +61,9 @@ describe("a gateway with metrics", () => {
   test("whose address is taken does not start, and says so", async () => {
     const listen = address.replace("http://", "");
     const sections = { metrics: { listen }, database: { path: "other.db" } };
-    const file = join(gateway.desk.folder, "other.toml");
+    const file = join(gateway.cli.folder, "other.toml");
     await Bun.write(file, configText(oneModel(providerUrl, sections)));
-    const { status, stderr } = await gateway.desk.run("serve", "--config", file);
+    const { status, stderr } = await gateway.cli.run("serve", "--config", file);
     expect(status).toBe(1);
     expect(stderr).toBe(
       `error: cannot listen for metrics on ${listen}: the address is in use: stop the other program, or use another address`,
@@ -86,7 +86,7 @@ test(
       await gateway.logged("it drains", ({ msg }) => msg === "draining");
       const draining = await scrape(`${address}/metrics`);
       expect(draining.value("tollgate_open_streams")).toBe(1);
-      reply.leave();
+      reply.disconnect();
       expect(await gateway.ended).toBe(0);
     } finally {
       await gateway.close();

@@ -6,7 +6,7 @@ import { observeCharges } from "../support/binary/observer.ts";
 
 const provider = startDemoProvider({ wordDelayMs: 0 });
 const sections = { database: { path: "tollgate.db", durability: "power" } };
-const bench = openBinaryBefore(oneModel(provider.url, sections), provider);
+const setup = openBinaryBefore(oneModel(provider.url, sections), provider);
 
 const rounds = 1000;
 const timeoutMs = 60_000;
@@ -15,9 +15,9 @@ const timeoutMs = 60_000;
 test(
   `in ${rounds} answers another process finds the charge committed in the moment that their end arrives`,
   async () => {
-    const { gateway, key } = bench;
-    const { url, desk } = gateway;
-    const seen = await observeCharges({ url, key, database: desk.database }, rounds);
+    const { gateway, key } = setup;
+    const { url, cli } = gateway;
+    const seen = await observeCharges({ url, key, database: cli.database }, rounds);
     expect(seen).toEqual({
       ends: {
         chat: rounds / 4,

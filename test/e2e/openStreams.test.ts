@@ -20,7 +20,7 @@ const hanging = startProvider(async (peer) => {
   await peer.closed;
 });
 const prompt = startProvider(streamed);
-const bench = openBinaryBefore(
+const setup = openBinaryBefore(
   {
     providers: {
       hanging: `http://127.0.0.1:${hanging.port}/v1`,
@@ -35,8 +35,8 @@ const bench = openBinaryBefore(
 
 /** On a socket of its own: Bun's `fetch` runs 256 requests at once at most, in the whole process. */
 async function open(model: string): Promise<RawClient> {
-  const client = await connectRaw(Number(new URL(bench.gateway.url).port));
-  client.send(chatBytes(bench.key, JSON.stringify(ask({ model, stream: true }))));
+  const client = await connectRaw(Number(new URL(setup.gateway.url).port));
+  client.send(chatBytes(setup.key, JSON.stringify(ask({ model, stream: true }))));
   return client;
 }
 
@@ -88,11 +88,11 @@ test(
       msg === "request" && model === "hanging";
     await until(
       "all are ended",
-      () => bench.gateway.log.filter(isOver).length === openStreams,
+      () => setup.gateway.log.filter(isOver).length === openStreams,
       testTimeoutMs,
     );
-    await bench.gateway.checkBooks();
-    const records = (await bench.gateway.desk.json(
+    await setup.gateway.expectAuditPasses();
+    const records = (await setup.gateway.cli.json(
       "requests",
       "--status",
       "cancelled",

@@ -10,7 +10,7 @@ import { formatRoubles } from "../../src/lib/money.ts";
 
 const provider = startDemoProvider({ wordDelayMs: 0 });
 
-const bench = openBinaryBefore(
+const setup = openBinaryBefore(
   {
     providers: { demo: provider.url },
     models: ["demo", "other"].map((id) => ({ id, routes: [{ provider: "demo" }] })),
@@ -20,7 +20,7 @@ const bench = openBinaryBefore(
 
 /** The official client with nothing changed but the base URL and the key. */
 function client(): OpenAI {
-  return new OpenAI({ baseURL: `${bench.gateway.url}/v1`, apiKey: bench.key, maxRetries: 0 });
+  return new OpenAI({ baseURL: `${setup.gateway.url}/v1`, apiKey: setup.key, maxRetries: 0 });
 }
 
 describe("the official client", () => {
@@ -37,7 +37,7 @@ describe("the official client", () => {
     expect(prompt * completion).toBeGreaterThan(0);
     expect(response.headers.get("x-tollgate-cost-rub")).toBe(charge);
     const id = response.headers.get("x-request-id") ?? "";
-    expect(await bench.gateway.request(id)).toMatchObject({ status: "done", cost_rub: charge });
+    expect(await setup.gateway.request(id)).toMatchObject({ status: "done", cost_rub: charge });
   });
 
   test.each([
@@ -63,7 +63,7 @@ describe("the official client", () => {
       expect(last?.usage ?? undefined).toEqual(streamOptions && whole.usage);
       const id = response.headers.get("x-request-id") ?? "";
       const { prompt_tokens: prompt = 0, completion_tokens: completion = 0 } = whole.usage ?? {};
-      expect(await bench.gateway.request(id)).toMatchObject({
+      expect(await setup.gateway.request(id)).toMatchObject({
         status: "done",
         cost_rub: formatRoubles(costOf({ prompt, completion })),
       });

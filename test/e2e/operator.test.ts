@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { usual } from "../support/provider/chatAnswers.ts";
 import { call, ask } from "../support/gateway/chatCalls.ts";
-import { openDesk } from "../support/binary/cli.ts";
+import { openCliFolder } from "../support/binary/cli.ts";
 import { binaryPath } from "../support/binary/binary.ts";
 import { configText } from "../support/gateway/gatewayConfig.ts";
 import {
@@ -39,8 +39,8 @@ describe("tollgate check --live", () => {
         demo: base_url,
         broken: { base_url: `http://127.0.0.1:${broken.port}/v1`, api_key: "sk-canary-0123456789" },
       };
-      const good = await openDesk(configText({ providers, models: [one] }), [binary]);
-      const bad = await openDesk(configText({ providers, models: [one, two] }), [binary]);
+      const good = await openCliFolder(configText({ providers, models: [one] }), [binary]);
+      const bad = await openCliFolder(configText({ providers, models: [one, two] }), [binary]);
       try {
         const found = await good.run("check", "--live");
         expect(found.status).toBe(0);
@@ -120,7 +120,7 @@ describe("tollgate requests show", () => {
         },
       ],
     });
-    const { stdout } = await gateway.desk.run("requests", "show", id);
+    const { stdout } = await gateway.cli.run("requests", "show", id);
     expect(linesOf(stdout).slice(-3)).toEqual([
       "attempt provider outcome status ms",
       expect.stringMatching(/^1 failing status 503 503 \d+$/),

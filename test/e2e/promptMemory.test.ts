@@ -38,7 +38,7 @@ afterAll(async () => {
 /** A stream that stays open until it is told to leave: one that nobody holds is closed by the runtime. */
 interface OpenStream {
   readonly reader: unknown;
-  leave(): void;
+  disconnect(): void;
 }
 
 /** Resolves with the first content. */
@@ -60,19 +60,22 @@ async function open(key: string, content: string, model = "hanging"): Promise<Op
     // The head has left: what is late comes now.
     saysHello.resolve();
   }
-  return { reader, leave: () => leaving.abort() };
+  return { reader, disconnect: () => leaving.abort() };
 }
 
 test.each(["hanging", "late"])(
   "a stream that stays open keeps its prompt only until its first content: %s",
   async (model) => {
     const key = await gateway.key("alice", "100000");
-    (await open(key, "hello")).leave();
+    (await open(key, "hello")).disconnect();
     const before = residentBytes(gateway.pid);
     const prompt = "word ".repeat(promptBytes / 5);
     const clients: OpenStream[] = [];
     while (clients.length < streams) clients.push(await open(key, prompt, model));
-    const small = setInterval(() => void open(key, "hello").then((client) => client.leave()), 50);
+    const small = setInterval(
+      () => void open(key, "hello").then((client) => client.disconnect()),
+      50,
+    );
     try {
       // Work makes the runtime collect what nobody refers to any more.
       const isLetGo = (): boolean =>
@@ -82,7 +85,7 @@ test.each(["hanging", "late"])(
       clearInterval(small);
     }
     expect(hanging.openCount).toBeGreaterThanOrEqual(streams);
-    for (const client of clients) client.leave();
+    for (const client of clients) client.disconnect();
   },
   testTimeoutMs,
 );

@@ -7,7 +7,7 @@ import { refusal, startProvider } from "../support/provider/scriptedProvider.ts"
 
 const first = startProvider();
 const second = startProvider();
-const bench = openBinaryBefore(
+const setup = openBinaryBefore(
   {
     providers: {
       first: `http://127.0.0.1:${first.port}/v1`,
@@ -31,24 +31,24 @@ test.each([
 ] as const)(
   "previous_response_id goes to the provider that made it after %s, and no other account may name it",
   async (name, end) => {
-    const stranger = await bench.gateway.key("mallory", "100");
+    const stranger = await setup.gateway.key("mallory", "100");
     const ids = [`resp_json_${name}`, `resp_stream_${name}`];
     first.answer = refusal(500);
     for (const [at, id] of ids.entries()) {
       second.answer = responds(id);
-      expect((await respond(bench.gateway, bench, { stream: at === 1 })).status).toBe(200);
+      expect((await respond(setup.gateway, setup, { stream: at === 1 })).status).toBe(200);
     }
 
-    await end(bench.gateway);
-    await bench.gateway.start();
+    await end(setup.gateway);
+    await setup.gateway.start();
 
     first.forget();
     second.forget();
     second.answer = responds("resp_next");
     for (const id of ids) {
       const next = { previous_response_id: id };
-      expect((await respond(bench.gateway, bench, next)).status).toBe(200);
-      expect(await respond(bench.gateway, { key: stranger }, next)).toMatchObject({
+      expect((await respond(setup.gateway, setup, next)).status).toBe(200);
+      expect(await respond(setup.gateway, { key: stranger }, next)).toMatchObject({
         status: 404,
         body: { error: { message: "response not found" } },
       });

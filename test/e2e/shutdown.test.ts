@@ -32,7 +32,7 @@ beforeAll(async () => {
 }, startTimeoutMs);
 
 /** A gateway of a test's own, so that the tests can wait beside each other. */
-interface Bench {
+interface Setup {
   readonly gateway: GatewayProcess;
   readonly key: string;
   readonly provider: ScriptedProvider;
@@ -41,7 +41,7 @@ interface Bench {
 }
 
 /** Runs a test against a gateway with this grace, and ends the gateway whatever happens. */
-async function withGateway(grace: string, work: (bench: Bench) => Promise<void>): Promise<void> {
+async function withGateway(grace: string, work: (setup: Setup) => Promise<void>): Promise<void> {
   const gate = Promise.withResolvers<void>();
   const provider = startProvider(beginAndWait(gate.promise));
   const url = `http://127.0.0.1:${provider.port}/v1`;

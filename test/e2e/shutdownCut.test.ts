@@ -33,14 +33,14 @@ beforeAll(async () => {
 const timeoutMs = 60_000;
 
 /** A gateway of a test's own, so that the tests can wait beside each other. */
-interface Bench {
+interface Setup {
   readonly gateway: GatewayProcess;
   readonly provider: ScriptedProvider;
   /** Sends a request. */
   readonly open: (stream: boolean) => Promise<RawClient>;
 }
 
-async function withGateway(work: (bench: Bench) => Promise<void>): Promise<void> {
+async function withGateway(work: (setup: Setup) => Promise<void>): Promise<void> {
   const provider = startProvider();
   const started = await startGatewayBefore(provider, {
     providers: { local: `http://127.0.0.1:${provider.port}/v1` },
@@ -68,7 +68,7 @@ async function withGateway(work: (bench: Bench) => Promise<void>): Promise<void>
 }
 
 const recordsOf = async (gateway: GatewayProcess) =>
-  (await gateway.desk.json("requests", "--limit", "100")) as RequestRecord[];
+  (await gateway.cli.json("requests", "--limit", "100")) as RequestRecord[];
 
 test.concurrent(
   "at SIGTERM a stream whose client does not read is cut off, and is in the books and in the log as failed when the gateway ends",
@@ -114,7 +114,7 @@ test.concurrent(
       };
       const clients = await Promise.all(several(8, (at) => open(at % 2 === 0)));
       await until("all are asked", () => provider.requests.length === clients.length);
-      const other = new Database(gateway.desk.database);
+      const other = new Database(gateway.cli.database);
       other.run("PRAGMA busy_timeout = 5000; BEGIN IMMEDIATE");
       try {
         go.resolve();

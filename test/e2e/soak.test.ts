@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
-import { openSoakBench, type SoakBench } from "../support/soak/bench.ts";
+import { openSoakSetup, type SoakSetup } from "../support/soak/setup.ts";
 import { soak } from "../support/soak/soak.ts";
 
-let bench: SoakBench;
+let setup: SoakSetup;
 beforeAll(async () => {
-  bench = await openSoakBench(1);
+  setup = await openSoakSetup(1);
 }, startTimeoutMs);
-afterAll(() => bench.close());
+afterAll(() => setup.close());
 
 const seconds = 20;
 const timeoutMs = 300_000;
@@ -26,7 +26,7 @@ const healthMsMax = 100;
 test(
   `${seconds} seconds of use with faults, departures, reloads, credits and backups leave books, files, log and memory as they should be`,
   async () => {
-    const { problems, ...seen } = await soak(bench, {
+    const { problems, ...seen } = await soak(setup, {
       seconds,
       // Or what the machine carries.
       perSecond: 200,

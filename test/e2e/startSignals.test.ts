@@ -23,7 +23,7 @@ test(
     try {
       gateway.signal("SIGTERM");
       expect(await gateway.ended).toBe(0);
-      const { config } = gateway.desk;
+      const { config } = gateway.cli;
       await rename(config, `${config}.kept`);
       expect(Bun.spawnSync(["mkfifo", config]).success).toBe(true);
       const since = gateway.log.length;
@@ -52,7 +52,7 @@ test(
     try {
       gateway.signal("SIGTERM");
       expect(await gateway.ended).toBe(0);
-      const other = new Database(gateway.desk.database);
+      const other = new Database(gateway.cli.database);
       other.run("BEGIN IMMEDIATE");
       const since = gateway.log.length;
       const starting = gateway.start();

@@ -44,12 +44,12 @@ async function askUntilStopped(): Promise<void> {
 
 /** Bytes of the log beside the database; 0 where there is none. */
 const walBytes = () =>
-  statSync(`${gateway.desk.database}-wal`, { throwIfNoEntry: false })?.size ?? 0;
+  statSync(`${gateway.cli.database}-wal`, { throwIfNoEntry: false })?.size ?? 0;
 
 /** The charges in the file of the database, copied alone as an operator would move it. */
 function chargesOfFileAlone(): number {
-  const alone = join(gateway.desk.folder, `alone-${++copies}.db`);
-  copyFileSync(gateway.desk.database, alone);
+  const alone = join(gateway.cli.folder, `alone-${++copies}.db`);
+  copyFileSync(gateway.cli.database, alone);
   const sqlite = new Database(alone, { readwrite: true });
   const row = sqlite
     .query<{ charges: number }, []>("SELECT count(*) AS charges FROM ledger WHERE kind = 'charge'")
@@ -81,7 +81,7 @@ describe("the file of the database alone has every charge, and its log nothing,"
         expect(gateway.log.at(-1)?.msg).toBe("stopped");
         await gateway.start();
       }
-      await gateway.checkBooks();
+      await gateway.expectAuditPasses();
     },
     stopsTimeoutMs,
   );
@@ -89,7 +89,7 @@ describe("the file of the database alone has every charge, and its log nothing,"
   test(
     "but where another program reads meanwhile: the stop does not wait for it, and says so",
     async () => {
-      const reader = new Database(gateway.desk.database, { readonly: true });
+      const reader = new Database(gateway.cli.database, { readonly: true });
       reader.run("BEGIN");
       reader.query("SELECT count(*) FROM ledger").get();
       await chat(gateway, { key });
@@ -120,7 +120,7 @@ describe("the file of the database alone has every charge, and its log nothing,"
     answered += 1;
     await gateway.kill();
     expect(walBytes()).toBeGreaterThan(0);
-    await gateway.desk.json("balance", "credit", "alice", "1");
+    await gateway.cli.json("balance", "credit", "alice", "1");
     expect({ log: walBytes(), charges: chargesOfFileAlone() }).toEqual({
       log: 0,
       charges: answered,

@@ -39,7 +39,7 @@ beforeAll(async () => {
   other = new Database(gateway.path);
   other.run("PRAGMA busy_timeout = 2000");
 });
-afterEach(() => gateway.checkBooks());
+afterEach(() => gateway.expectAuditPasses());
 afterAll(async () => {
   other.close();
   await gateway.close();

@@ -3,7 +3,7 @@ import { rejectionOf } from "../support/gateway/httpClient.ts";
 import { createFairQueue } from "../../src/limits/fairQueue.ts";
 
 /** Turns, and work of so many steps, each of which takes so long by a clock of the test's own. */
-function bench() {
+function setup() {
   let nowMs = 0;
   const seen: string[] = [];
   const fairQueue = createFairQueue({ monotonicMs: () => nowMs, epochMs: () => 0 });
@@ -26,25 +26,25 @@ function bench() {
 
 describe("turns", () => {
   test("run all steps of short work at once, and give what it returns", async () => {
-    const { run, seen, work } = bench();
+    const { run, seen, work } = setup();
     expect(await run(1, work("a", 4, 1))).toBe("a is done");
     expect(seen).toEqual(["a", "a", "a", "a"]);
   });
 
   test("end after 5 ms, and others have theirs in between", async () => {
-    const { run, seen, work } = bench();
+    const { run, seen, work } = setup();
     await Promise.all([run(1, work("a", 6, 2)), run(2, work("b", 4, 3))]);
     expect(seen.join("")).toBe("aaabbaaabb");
   });
 
   test("of one step each leave a step that is too long alone, not the others", async () => {
-    const { run, seen, work } = bench();
+    const { run, seen, work } = setup();
     await Promise.all([run(1, work("a", 3, 7)), run(2, work("b", 1, 1))]);
     expect(seen.join("")).toBe("abaa");
   });
 
   test("leave the thread to others for four times as long as they took", async () => {
-    const { run, work } = bench();
+    const { run, work } = setup();
     const startedMs = performance.now();
     let others = 0;
     const timer = setInterval(() => (others += 1), 1);
@@ -56,7 +56,7 @@ describe("turns", () => {
   });
 
   test("are given on by work that throws", async () => {
-    const { run, work } = bench();
+    const { run, work } = setup();
     const failing = (function* (): Generator<undefined, string> {
       yield;
       throw new Error("a step failed");
@@ -68,7 +68,7 @@ describe("turns", () => {
   });
 
   test("are for four at a time of one account; the fifth is told so, and a later one is not", async () => {
-    const { run, seen, work } = bench();
+    const { run, seen, work } = setup();
     const four = ["a", "b", "c", "d"].map((name) => run(1, work(name, 2, 1)));
     expect(await rejectionOf(run(1, work("e", 1, 1)))).toEqual(new Error("too much is under way"));
     const other = run(2, work("f", 1, 1));

@@ -3,15 +3,15 @@ import { describe, expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { openStore } from "../../src/store/store.ts";
-import { tamper } from "../support/store/auditedBooks.ts";
+import { tamper } from "../support/store/sampleLedger.ts";
 import { ended, fund, opened } from "../support/store/storeFolder.ts";
 import { cpuTimer } from "../support/measurement.ts";
-import { openBooksBefore } from "../support/store/storeBefore.ts";
+import { openSampleLedgerBefore } from "../support/store/storeBefore.ts";
 
 /** Of a file that SQLite made without being asked for another. */
 const PAGE_BYTES = 4096;
 
-const storeFolder = openBooksBefore();
+const storeFolder = openSampleLedgerBefore();
 
 const ofToday = "totals of 2026-01-01 (key row 1, chat, small, local)";
 const ofOldDay = "totals of 2025-12-30 (key row 1, chat, small, local)";

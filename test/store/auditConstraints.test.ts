@@ -2,10 +2,10 @@ import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { auditStore } from "../../src/store/audit/audit.ts";
 import { connect } from "../../src/store/sqlite.ts";
-import { tamper } from "../support/store/auditedBooks.ts";
-import { openBooksBefore } from "../support/store/storeBefore.ts";
+import { tamper } from "../support/store/sampleLedger.ts";
+import { openSampleLedgerBefore } from "../support/store/storeBefore.ts";
 
-const storeFolder = openBooksBefore();
+const storeFolder = openSampleLedgerBefore();
 
 /** What SQLite's integrity check is told not to ask: each constraint, what breaks it, and the rule that finds it. */
 const CONSTRAINTS: readonly [name: string, statement: string, problem: string][] = [

@@ -2,10 +2,10 @@ import { expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { backUp, inspectStore } from "../../src/store/store.ts";
-import { tamper } from "../support/store/auditedBooks.ts";
-import { openBooksBefore } from "../support/store/storeBefore.ts";
+import { tamper } from "../support/store/sampleLedger.ts";
+import { openSampleLedgerBefore } from "../support/store/storeBefore.ts";
 
-const storeFolder = openBooksBefore();
+const storeFolder = openSampleLedgerBefore();
 
 const key = "UPDATE keys SET";
 const alice = "WHERE public_id = 'key_alice'";

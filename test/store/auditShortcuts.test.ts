@@ -1,12 +1,12 @@
 import { beforeEach, describe, expect, test } from "bun:test";
 import { DAY_MS } from "../../src/lib/time.ts";
-import { tamper } from "../support/store/auditedBooks.ts";
+import { tamper } from "../support/store/sampleLedger.ts";
 import { actor, ended, fund, opened } from "../support/store/storeFolder.ts";
-import { openBooksBefore } from "../support/store/storeBefore.ts";
+import { openSampleLedgerBefore } from "../support/store/storeBefore.ts";
 
 const INT64_MAX = "9223372036854775807";
 
-const storeFolder = openBooksBefore();
+const storeFolder = openSampleLedgerBefore();
 /** Besides what happened before, carol has two requests on 2026-01-02: a day of which all is kept, and nothing refunded. */
 beforeEach(async () => {
   const carol = fund(storeFolder.store, "carol", 1_000_000n);

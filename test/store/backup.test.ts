@@ -14,12 +14,12 @@ import { join, resolve } from "node:path";
 import { backUp, inspectStore, openStore } from "../../src/store/store.ts";
 import { makeFirstVersion } from "../support/store/firstVersion.ts";
 import { opened } from "../support/store/storeFolder.ts";
-import { openBooksBefore } from "../support/store/storeBefore.ts";
+import { openSampleLedgerBefore } from "../support/store/storeBefore.ts";
 
 const storeModule = resolve(import.meta.dir, "../../src/store/store.ts");
 const never = new Promise<void>(() => undefined);
 
-const storeFolder = openBooksBefore();
+const storeFolder = openSampleLedgerBefore();
 let file: string;
 beforeEach(() => {
   file = join(storeFolder.folder, "copy.db");

@@ -1,20 +1,20 @@
 import { assert } from "fast-check";
 import { afterAll, beforeAll, test } from "bun:test";
-import { openLedgerBench, type LedgerBench } from "../support/histories/ledgerBench.ts";
+import { openLedgerSetup, type LedgerSetup } from "../support/histories/ledgerSetup.ts";
 import { ledgerHistory } from "../support/histories/ledgerHistory.ts";
 
 const histories = 150;
 const timeoutMs = 120_000;
 
-let bench: LedgerBench;
+let setup: LedgerSetup;
 beforeAll(async () => {
-  bench = await openLedgerBench();
+  setup = await openLedgerSetup();
 });
-afterAll(() => bench.close());
+afterAll(() => setup.close());
 
 // `bun scripts/moneyModel.ts ledger` tries others.
 test(
   `in ${histories} histories the store agrees with the model, whenever the writer commits`,
-  () => assert(ledgerHistory(bench), { numRuns: histories, seed: 1, includeErrorInReport: true }),
+  () => assert(ledgerHistory(setup), { numRuns: histories, seed: 1, includeErrorInReport: true }),
   timeoutMs,
 );

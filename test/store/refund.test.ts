@@ -1,7 +1,7 @@
 import { Database } from "bun:sqlite";
 import { beforeEach, describe, expect, test } from "bun:test";
 import { seededRandom } from "../support/seededRandom.ts";
-import { rotate } from "../support/store/auditedBooks.ts";
+import { rotate } from "../support/store/sampleLedger.ts";
 import { actor, costOfEnded, ended, fund, opened, unbilled } from "../support/store/storeFolder.ts";
 import { openStoreBefore } from "../support/store/storeBefore.ts";
 

@@ -20,13 +20,13 @@ import { join } from "node:path";
 import { backUp, openStore, restore, takeInstanceLock, type Actor } from "../../src/store/store.ts";
 import { makeFirstVersion } from "../support/store/firstVersion.ts";
 import { actor, ended, fund, opened } from "../support/store/storeFolder.ts";
-import { openBooksBefore } from "../support/store/storeBefore.ts";
+import { openSampleLedgerBefore } from "../support/store/storeBefore.ts";
 import { lastRows, rowsNewerThan } from "../../src/store/backup/verifiedCopy.ts";
 
 const never = new Promise<void>(() => undefined);
 const keptAs = "tollgate.db.before-restore-20260101T000000.000Z";
 
-const storeFolder = openBooksBefore();
+const storeFolder = openSampleLedgerBefore();
 /** A backup of books in which everything happened once. */
 let file: string;
 /** Another folder, in which a restore is to happen. */

@@ -1,11 +1,11 @@
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { openStore, StoreError } from "../../src/store/store.ts";
-import { tamper } from "../support/store/auditedBooks.ts";
+import { tamper } from "../support/store/sampleLedger.ts";
 import { fund, opened } from "../support/store/storeFolder.ts";
-import { openBooksBefore } from "../support/store/storeBefore.ts";
+import { openSampleLedgerBefore } from "../support/store/storeBefore.ts";
 
-const storeFolder = openBooksBefore();
+const storeFolder = openSampleLedgerBefore();
 
 function start(): void {
   openStore({ path: storeFolder.path, durability: "process", serving: true }).close();

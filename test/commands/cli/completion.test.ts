@@ -6,7 +6,7 @@ import { bashScript } from "../../../src/commands/completion/bash.ts";
 import { fishScript } from "../../../src/commands/completion/fish.ts";
 import { commandTree } from "../../../src/commands/completion/commandTree.ts";
 import { zshScript } from "../../../src/commands/completion/zsh.ts";
-import { openDesk, type Desk } from "../../support/binary/cli.ts";
+import { openCliFolder, type CliFolder } from "../../support/binary/cli.ts";
 import { shells } from "../../support/binary/shells.ts";
 
 const writers = { bash: bashScript, zsh: zshScript, fish: fishScript };
@@ -49,11 +49,11 @@ const lines: readonly (readonly [words: readonly string[], offers: readonly stri
   [["tollgate", "usage", "$(touch owned)", "`touch owned`", "--cs"], ["--csv"]],
 ];
 
-let desk: Desk;
+let cli: CliFolder;
 beforeAll(async () => {
-  desk = await openDesk();
+  cli = await openCliFolder();
 });
-afterAll(() => desk.remove());
+afterAll(() => cli.remove());
 
 describe.each(shells.map((shell) => [shell.name, shell] as const))(
   "%s (skipped where it is not installed)",
@@ -61,17 +61,17 @@ describe.each(shells.map((shell) => [shell.name, shell] as const))(
     const whenInstalled = test.skipIf(shell.path === null);
     let script: string;
     beforeAll(async () => {
-      script = (await desk.run("completion", shell.name)).stdout;
+      script = (await cli.run("completion", shell.name)).stdout;
     });
-    const offered = (words: readonly string[]) => shell.offered(script, words, desk.folder);
+    const offered = (words: readonly string[]) => shell.offered(script, words, cli.folder);
 
     whenInstalled.each(lines)("after %j offers %j", async (words, offers) => {
       expect(await offered(words)).toEqual([...offers]);
-      expect(existsSync(join(desk.folder, "owned"))).toBe(false);
+      expect(existsSync(join(cli.folder, "owned"))).toBe(false);
     });
 
     whenInstalled("offers every command that the help lists", async () => {
-      const { stdout } = await desk.run("help");
+      const { stdout } = await cli.run("help");
       const section = /\nCommands:\n([^]*?)(?:\n\n|$)/.exec(stdout)?.[1] ?? "";
       const listed = Array.from(section.matchAll(/^ {2}([a-z]+)/gm), ([, name = ""]) => name);
       expect(listed).toContain("serve");
@@ -79,7 +79,7 @@ describe.each(shells.map((shell) => [shell.name, shell] as const))(
     });
 
     whenInstalled("offers every option that a command's help lists", async () => {
-      const { stdout } = await desk.run("keys", "create", "--help");
+      const { stdout } = await cli.run("keys", "create", "--help");
       const listed = Array.from(
         stdout.matchAll(/^ {2}(?:-\w, )?(--[a-z-]+)/gm),
         ([, flag]) => flag,
@@ -109,7 +109,7 @@ describe.each(shells.map((shell) => [shell.name, shell] as const))(
       const tree = commandTree(program);
       const oddScript = writers[shell.name](tree);
       const ask = (...line: readonly string[]) =>
-        shell.offered(oddScript, ["tollgate", ...line], desk.folder);
+        shell.offered(oddScript, ["tollgate", ...line], cli.folder);
       // Bash has to be given words as they would be typed.
       const typed = [
         String.raw`it\'s`,
@@ -124,7 +124,7 @@ describe.each(shells.map((shell) => [shell.name, shell] as const))(
       expect(await ask("o")).toEqual(["odd"]);
       expect(await ask("odd", "")).toEqual(expected);
       expect(await ask("odd", "--of", "")).toEqual(expected);
-      expect(existsSync(join(desk.folder, "owned"))).toBe(false);
+      expect(existsSync(join(cli.folder, "owned"))).toBe(false);
     });
   },
 );
@@ -132,7 +132,7 @@ describe.each(shells.map((shell) => [shell.name, shell] as const))(
 describe("bash", () => {
   const [bash] = shells;
   const offered = async (...words: readonly string[]) =>
-    bash?.offered((await desk.run("completion", "bash")).stdout, words, desk.folder);
+    bash?.offered((await cli.run("completion", "bash")).stdout, words, cli.folder);
 
   test("completes the value after an equals sign, which it takes for a word of its own", async () => {
     expect(await offered("tollgate", "usage", "--by", "=", "da")).toEqual(["day"]);
@@ -146,18 +146,18 @@ describe("bash", () => {
 
 describe("the command", () => {
   test("prints the script as a document too", async () => {
-    const { stdout } = await desk.run("completion", "zsh");
-    expect(await desk.json("completion", "zsh")).toEqual({ shell: "zsh", script: stdout });
+    const { stdout } = await cli.run("completion", "zsh");
+    expect(await cli.json("completion", "zsh")).toEqual({ shell: "zsh", script: stdout });
   });
 
   test("refuses another shell, and names those that it knows", async () => {
-    const { status, stdout, stderr } = await desk.run("completion", "tcsh");
+    const { status, stdout, stderr } = await cli.run("completion", "tcsh");
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
     expect(stderr).toMatch(/^error: [^\n]*'tcsh'[^\n]*bash, zsh, fish[^\n]*$/);
   });
 
   test("needs no config, and touches none", async () => {
-    const empty = await openDesk(null);
+    const empty = await openCliFolder(null);
     try {
       expect(await empty.run("completion", "bash")).toMatchObject({ status: 0, stderr: "" });
     } finally {

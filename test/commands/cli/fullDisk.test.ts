@@ -1,31 +1,31 @@
 import { expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
-import { fromSource, openDesk, type Desk } from "../../support/binary/cli.ts";
+import { fromSource, openCliFolder, type CliFolder } from "../../support/binary/cli.ts";
 
 /** Commands that cannot make a file larger than this, as on a disk that is almost full. */
-function deskWithRoomFor(kilobytes: number, config?: null): Promise<Desk> {
+function deskWithRoomFor(kilobytes: number, config?: null): Promise<CliFolder> {
   const limited = `trap "" XFSZ; ulimit -f ${kilobytes}; exec "$0" "$@"`;
-  return openDesk(config, ["bash", "-c", limited, ...fromSource]);
+  return openCliFolder(config, ["bash", "-c", limited, ...fromSource]);
 }
 
 test("init removes a config that it cannot write completely", async () => {
-  const desk = await deskWithRoomFor(1, null);
-  const { status, stdout, stderr } = await desk.run("init");
+  const cli = await deskWithRoomFor(1, null);
+  const { status, stdout, stderr } = await cli.run("init");
   expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
   expect(stderr).toMatch(/^error: .*config\.toml: cannot be written: [^\n]+$/);
-  expect(await readdir(desk.folder)).toEqual([]);
-  await desk.remove();
+  expect(await readdir(cli.folder)).toEqual([]);
+  await cli.remove();
 });
 
 test.each(["accounts list", "accounts create alice", "audit"])(
   "`%s` on a full disk names the database and the missing room",
   async (command) => {
     // SQLite needs more than 8 KB for the index of its log.
-    const desk = await deskWithRoomFor(8);
-    desk.makeDatabase();
-    const { status, stdout, stderr } = await desk.run(...command.split(" "));
+    const cli = await deskWithRoomFor(8);
+    cli.makeDatabase();
+    const { status, stdout, stderr } = await cli.run(...command.split(" "));
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
-    expect(stderr).toBe(`error: database has no room left on its disk: ${desk.database}`);
-    await desk.remove();
+    expect(stderr).toBe(`error: database has no room left on its disk: ${cli.database}`);
+    await cli.remove();
   },
 );

@@ -1,20 +1,20 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { rename } from "node:fs/promises";
 import { join } from "node:path";
-import { openDesk, type Desk } from "../../support/binary/cli.ts";
+import { openCliFolder, type CliFolder } from "../../support/binary/cli.ts";
 
 const name = "my $(config).toml";
 const option = `--config '${name}'`;
 
-let desk: Desk;
+let cli: CliFolder;
 beforeAll(async () => {
-  desk = await openDesk();
-  await rename(desk.config, join(desk.folder, name));
+  cli = await openCliFolder();
+  await rename(cli.config, join(cli.folder, name));
 });
-afterAll(() => desk.remove());
+afterAll(() => cli.remove());
 
 async function printed(...args: readonly string[]): Promise<string> {
-  const { status, stdout, stderr } = await desk.run(...args, "--config", name);
+  const { status, stdout, stderr } = await cli.run(...args, "--config", name);
   expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
   return stdout;
 }
@@ -38,14 +38,14 @@ test("the next command that a command prints is quoted and names the same config
 }, 30_000);
 
 test("backup prints a working restore command, and restore a working serve command", async () => {
-  const file = join(desk.folder, "at night.db");
+  const file = join(cli.folder, "at night.db");
   expect(await printed("backup", "at night.db")).toEndWith(`tollgate restore '${file}' ${option}`);
   expect(await printed("restore", "at night.db")).toEndWith(`next: tollgate serve ${option}`);
 }, 30_000);
 
 test("init prints commands that name the new config", async () => {
-  const { stdout } = await desk.run("init", "my new.toml");
-  const file = join(desk.folder, "my new.toml");
+  const { stdout } = await cli.run("init", "my new.toml");
+  const file = join(cli.folder, "my new.toml");
   expect(stdout).toContain(`tollgate check --config '${file}'\n`);
   expect(stdout).toContain(`tollgate keys create --account NAME --config '${file}'\n`);
 }, 20_000);

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdir, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { openDesk, type Desk } from "../../support/binary/cli.ts";
+import { openCliFolder, type CliFolder } from "../../support/binary/cli.ts";
 
-let desk: Desk;
+let cli: CliFolder;
 beforeAll(async () => {
-  desk = await openDesk();
+  cli = await openCliFolder();
 });
-afterAll(() => desk.remove());
+afterAll(() => cli.remove());
 
 describe("where there is no database", () => {
   test.each<readonly string[]>([
@@ -33,17 +33,17 @@ describe("where there is no database", () => {
     ["keys", "rotate", "key_1"],
     ["keys", "revoke", "key_1"],
   ])("a command that makes nothing new says so, and makes none: %s %s %s", async (...args) => {
-    const { status, stdout, stderr } = await desk.run(...args);
+    const { status, stdout, stderr } = await cli.run(...args);
     expect({ status, stdout, stderr }).toEqual({
       status: 1,
       stdout: "",
-      stderr: `error: there is no database at ${desk.database}: \`tollgate serve\` or \`tollgate accounts create\` creates it`,
+      stderr: `error: there is no database at ${cli.database}: \`tollgate serve\` or \`tollgate accounts create\` creates it`,
     });
-    expect(await readdir(desk.folder)).toEqual(["config.toml"]);
+    expect(await readdir(cli.folder)).toEqual(["config.toml"]);
   });
 
   test("and no folder for one, a command that reads says how to come by it", async () => {
-    const other = await openDesk('[database]\npath = "data/tollgate.db"\n');
+    const other = await openCliFolder('[database]\npath = "data/tollgate.db"\n');
     try {
       const { status, stderr } = await other.run("accounts", "list");
       expect({ status, stderr }).toEqual({
@@ -61,7 +61,7 @@ describe("where there is no database", () => {
   ])(
     "a command that makes something new makes it: %s %s %s",
     async (...args) => {
-      const other = await openDesk();
+      const other = await openCliFolder();
       try {
         await other.run(...args);
         expect(await other.json("audit")).toMatchObject({ ok: true });
@@ -74,26 +74,26 @@ describe("where there is no database", () => {
 });
 
 describe("where the database is a file with nothing in it", () => {
-  beforeAll(() => writeFile(desk.database, ""));
-  afterAll(() => rm(desk.database));
+  beforeAll(() => writeFile(cli.database, ""));
+  afterAll(() => rm(cli.database));
   const empty = () =>
-    `the database ${desk.database} is empty, a file of 0 bytes: put the database back, or a backup with \`tollgate restore FILE\`; \`tollgate serve\` makes a new one in it`;
+    `the database ${cli.database} is empty, a file of 0 bytes: put the database back, or a backup with \`tollgate restore FILE\`; \`tollgate serve\` makes a new one in it`;
 
   test.each<readonly string[]>([["audit"], ["backup", "night.db"], ["balance", "show", "alice"]])(
     "no command says that it is in order, or makes it another: %s %s %s",
     async (...args) => {
-      const { status, stdout, stderr } = await desk.run(...args);
+      const { status, stdout, stderr } = await cli.run(...args);
       expect({ status, stdout, stderr }).toEqual({
         status: 1,
         stdout: "",
         stderr: `error: ${empty()}`,
       });
-      expect((await stat(desk.database)).size).toBe(0);
+      expect((await stat(cli.database)).size).toBe(0);
     },
   );
 
   test("and the doctor says what to do", async () => {
-    const { stdout } = await desk.run("doctor", "--json");
+    const { stdout } = await cli.run("doctor", "--json");
     expect(JSON.parse(stdout)).toMatchObject({
       checks: expect.arrayContaining([{ name: "database", ok: false, message: empty() }]),
     });

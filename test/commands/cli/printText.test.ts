@@ -2,31 +2,31 @@ import { afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { closeSync, constants, existsSync, openSync, readSync } from "node:fs";
 import { join } from "node:path";
 import { binaryPath } from "../../support/binary/binary.ts";
-import { openDesk, type Desk } from "../../support/binary/cli.ts";
+import { openCliFolder, type CliFolder } from "../../support/binary/cli.ts";
 import { configText } from "../../support/gateway/gatewayConfig.ts";
 import { startTimeoutMs } from "../../support/binary/gatewayProcess.ts";
 import { until } from "../../support/until.ts";
 
 let binary: string;
-let desk: Desk | undefined;
+let cli: CliFolder | undefined;
 beforeAll(async () => {
   binary = await binaryPath();
 }, startTimeoutMs);
-afterEach(() => desk?.remove());
+afterEach(() => cli?.remove());
 
 /** Commands whose output a shell leads elsewhere: `"$@"` is the command. */
-async function deskBehind(script: string): Promise<Desk> {
-  desk = await openDesk(undefined, ["sh", "-c", script, "sh", binary]);
-  return desk;
+async function deskBehind(script: string): Promise<CliFolder> {
+  cli = await openCliFolder(undefined, ["sh", "-c", script, "sh", binary]);
+  return cli;
 }
 
 describe("an answer", () => {
   test.skipIf(!existsSync("/dev/full"))(
     "that could not be written is a failure, for a new key may have been in it",
     async () => {
-      const desk = await deskBehind('"$@" > /dev/full');
+      const cli = await deskBehind('"$@" > /dev/full');
       for (const args of [["keys", "create", "--account", "alice"], ["keys", "list"], ["help"]]) {
-        const { status, stderr } = await desk.run(...args);
+        const { status, stderr } = await cli.run(...args);
         expect(status).toBe(1);
         expect(stderr).toStartWith(
           "error: the command succeeded, but its output could not be written (ENOSPC): free disk space",
@@ -38,10 +38,10 @@ describe("an answer", () => {
   );
 
   test("that nobody reads to its end is no failure", async () => {
-    const desk = await deskBehind(
+    const cli = await deskBehind(
       'mkfifo gone; { read -r _ < gone; "$@"; echo "status $?" >&2; } | { exec <&-; echo now > gone; }',
     );
-    expect((await desk.run("help")).stderr).toBe("status 0");
+    expect((await cli.run("help")).stderr).toBe("status 0");
   }, 20_000);
 
   test("that is more than a pipe holds comes whole, also where the pipe does not let one wait", async () => {
@@ -49,15 +49,17 @@ describe("an answer", () => {
       id: `model-${at}`,
       routes: [{ provider: "local" }],
     }));
-    desk = await openDesk(configText({ providers: { local: "http://127.0.0.1:9/v1" }, models }));
-    const pipe = join(desk.folder, "pipe");
+    cli = await openCliFolder(
+      configText({ providers: { local: "http://127.0.0.1:9/v1" }, models }),
+    );
+    const pipe = join(cli.folder, "pipe");
     Bun.spawnSync(["mkfifo", pipe]);
     const reader = openSync(pipe, constants.O_RDONLY | constants.O_NONBLOCK);
     const writer = openSync(pipe, constants.O_WRONLY | constants.O_NONBLOCK);
     // As the output itself Bun would pass it on as one that lets its writer wait.
     const shell = ["sh", "-c", 'exec "$@" >&3', "sh"];
     const child = Bun.spawn([...shell, binary, "models", "--json"], {
-      cwd: desk.folder,
+      cwd: cli.folder,
       stdio: ["ignore", "ignore", "inherit", writer],
     });
     closeSync(writer);

@@ -1,7 +1,7 @@
 import packageJson from "../../../package.json" with { type: "json" };
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
-import { openDesk, type CommandRun, type Desk } from "../../support/binary/cli.ts";
+import { openCliFolder, type CommandRun, type CliFolder } from "../../support/binary/cli.ts";
 
 /** Command lines that fail before anything is opened or changed. The message is a part of the one line on stderr. */
 const wrongLines: readonly (readonly [args: readonly string[], message: string])[] = [
@@ -89,18 +89,18 @@ const wrongLines: readonly (readonly [args: readonly string[], message: string])
   [["audit", "--config"], "'--config <file>' argument missing: see tollgate help"],
 ];
 
-let desk: Desk;
+let cli: CliFolder;
 const runs = new Map<readonly string[], CommandRun>();
 beforeAll(async () => {
-  desk = await openDesk();
+  cli = await openCliFolder();
   const lanes = [0, 1, 2, 3].map(async (lane) => {
     for (const [args] of wrongLines.filter((_, at) => at % 4 === lane)) {
-      runs.set(args, await desk.run(...args));
+      runs.set(args, await cli.run(...args));
     }
   });
   await Promise.all(lanes);
 }, 60_000);
-afterAll(() => desk.remove());
+afterAll(() => cli.remove());
 
 describe("a wrong command line ends with status 2 and one line on stderr", () => {
   test.each(wrongLines.map(([args, message]) => [args.join(" "), args, message] as const))(
@@ -113,14 +113,14 @@ describe("a wrong command line ends with status 2 and one line on stderr", () =>
     },
   );
 
-  test("and opens no database", () => expect(existsSync(desk.database)).toBe(false));
+  test("and opens no database", () => expect(existsSync(cli.database)).toBe(false));
 });
 
 test("a long argument is cut in the error message", async () => {
   const names = Array.from({ length: 5000 }, (_, at) => `model-${at}`).join(",");
   const lines = await Promise.all([
-    desk.run("keys", "create", "--account", "a", "--models", names),
-    desk.run("accounts", "create", names),
+    cli.run("keys", "create", "--account", "a", "--models", names),
+    cli.run("accounts", "create", names),
   ]);
   for (const { stderr } of lines) {
     expect(stderr).toContain("model-0,model-1,");
@@ -135,14 +135,14 @@ test("a long argument is cut in the error message", async () => {
 describe("help", () => {
   test("is printed as an error for a command line without a command", async () => {
     for (const args of [[], ["accounts"]]) {
-      const { status, stdout, stderr } = await desk.run(...args);
+      const { status, stdout, stderr } = await cli.run(...args);
       expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
       expect(stderr).toStartWith(`Usage: tollgate ${args.join(" ")}`.trimEnd());
     }
   });
 
   test("is not printed for --version, which prints the version of the package", async () => {
-    const { status, stdout } = await desk.run("--version");
+    const { status, stdout } = await cli.run("--version");
     expect({ status, stdout }).toEqual({ status: 0, stdout: packageJson.version });
   });
 });

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chmod } from "node:fs/promises";
-import { openBlackHole, type BlackHole } from "../../support/provider/blackHole.ts";
-import { openDesk, type Desk } from "../../support/binary/cli.ts";
+import { openSilentPort, type SilentPort } from "../../support/provider/silentPort.ts";
+import { openCliFolder, type CliFolder } from "../../support/binary/cli.ts";
 import { examine, type Examination } from "../../support/binary/doctor.ts";
 import { configText } from "../../support/gateway/gatewayConfig.ts";
 import { startRawServer, type RawPeer, type RawServer } from "../../support/provider/rawServer.ts";
@@ -17,8 +17,8 @@ const refuseTunnel = async (peer: RawPeer): Promise<void> => {
 };
 
 const servers: RawServer[] = [];
-let blackHole: BlackHole;
-let desk: Desk;
+let silentPort: SilentPort;
+let cli: CliFolder;
 let found: Examination;
 let tookMs: number;
 
@@ -38,13 +38,13 @@ beforeAll(async () => {
   const proxy = serve(refuseTunnel);
   const closed = startRawServer(silent);
   closed.stop();
-  blackHole = await openBlackHole();
+  silentPort = await openSilentPort();
   const https = ({ port }: RawServer) => ({
     base_url: `https://localhost:${port}/v1`,
     ca_file: authority,
   });
   const proxyUrl = `http://user:${proxyPassword}@127.0.0.1:${proxy.port}`;
-  desk = await openDesk(
+  cli = await openCliFolder(
     configText({
       providers: {
         plain: { base_url: `http://127.0.0.1:${plain.port}/v1`, api_key: apiKey ?? "" },
@@ -54,8 +54,8 @@ beforeAll(async () => {
         other: https(other),
         closed: `http://127.0.0.1:${closed.port}/v1`,
         nameless: "http://nowhere.invalid/v1",
-        dead: { base_url: `http://127.0.0.1:${blackHole.port}/v1`, connect_timeout: "60s" },
-        hasty: { base_url: `http://127.0.0.1:${blackHole.port}/v1`, connect_timeout: "200ms" },
+        dead: { base_url: `http://127.0.0.1:${silentPort.port}/v1`, connect_timeout: "60s" },
+        hasty: { base_url: `http://127.0.0.1:${silentPort.port}/v1`, connect_timeout: "200ms" },
         tunnelled: { ...https(secure), proxy: proxyUrl },
         speechless: `https://localhost:${speechless.port}/v1`,
         proxyless: { ...https(secure), proxy: `http://127.0.0.1:${closed.port}` },
@@ -64,14 +64,14 @@ beforeAll(async () => {
       models: [{ id: "small", routes: [{ provider: "plain" }] }],
     }).replace('id = "plain"', `id = "plain"\nheaders = { "x-token" = "${headerValue}" }`),
   );
-  await chmod(desk.config, 0o600);
+  await chmod(cli.config, 0o600);
   const startedMs = performance.now();
-  found = await examine(desk);
+  found = await examine(cli);
   tookMs = performance.now() - startedMs;
 }, 30_000);
 afterAll(async () => {
-  await desk.remove();
-  blackHole.stop();
+  await cli.remove();
+  silentPort.stop();
   for (const server of servers) server.stop();
 });
 

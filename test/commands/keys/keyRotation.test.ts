@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { isWellFormedKey } from "../../../src/auth/apiKey.ts";
 import { DAY_MS } from "../../../src/lib/time.ts";
-import { openDesk, type Desk } from "../../support/binary/cli.ts";
+import { openCliFolder, type CliFolder } from "../../support/binary/cli.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -11,18 +11,18 @@ interface KeyAnswer {
   readonly expires_at: string | null;
 }
 
-let desk: Desk;
+let cli: CliFolder;
 beforeEach(async () => {
-  desk = await openDesk();
+  cli = await openCliFolder();
 });
-afterEach(() => desk.remove());
+afterEach(() => cli.remove());
 
 const create = async (...flags: readonly string[]): Promise<KeyAnswer> =>
-  (await desk.json("keys", "create", "--account", "alice", ...flags)) as KeyAnswer;
+  (await cli.json("keys", "create", "--account", "alice", ...flags)) as KeyAnswer;
 const rotate = async (...args: readonly string[]): Promise<KeyAnswer> =>
-  (await desk.json("keys", "rotate", ...args)) as KeyAnswer;
+  (await cli.json("keys", "rotate", ...args)) as KeyAnswer;
 const show = async (id: string): Promise<KeyAnswer> =>
-  (await desk.json("keys", "show", id)) as KeyAnswer;
+  (await cli.json("keys", "show", id)) as KeyAnswer;
 
 /** How long from now until then, and whether that is so long but for the time that a command takes. */
 function expectIn(time: string | null, lengthMs: number, before: number): void {
@@ -75,7 +75,7 @@ describe("keys rotate", () => {
 
   test("shows people the new key alone on its line, and until when the old one works", async () => {
     const old = await create();
-    const { stdout, stderr } = await desk.run("keys", "rotate", old.id);
+    const { stdout, stderr } = await cli.run("keys", "rotate", old.id);
     const lines = stdout.split("\n");
     const { expires_at: until } = await show(old.id);
     expect(lines[0]).toBe(`${old.id} works until ${until?.slice(0, 19)}Z`);
@@ -83,24 +83,24 @@ describe("keys rotate", () => {
     expect(lines.filter(isWellFormedKey)).toHaveLength(1);
     expect(stderr).toBe("");
     const id = /key_[0-9a-z]{20}/.exec(lines[1] ?? "")?.[0] ?? "";
-    const last = await desk.run("keys", "rotate", id, "--grace", "0s");
+    const last = await cli.run("keys", "rotate", id, "--grace", "0s");
     expect(last.stdout).toStartWith(`${id} no longer works\n`);
-    expect((await desk.run("keys", "list")).stdout).toMatch(new RegExp(`${id} .* expired `));
-    expect((await desk.run("keys", "show", old.id)).stdout).toMatch(/^replaced by +key_/m);
+    expect((await cli.run("keys", "list")).stdout).toMatch(new RegExp(`${id} .* expired `));
+    expect((await cli.run("keys", "show", old.id)).stdout).toMatch(/^replaced by +key_/m);
   }, 20_000);
 
   test("refuses a key that was rotated or revoked, in one line that says what to do, and changes nothing", async () => {
     const old = await create();
     const next = await rotate(old.id);
-    const before = await desk.json("keys", "list");
-    expect(await desk.run("keys", "rotate", old.id, "--grace", "0s")).toEqual({
+    const before = await cli.json("keys", "list");
+    expect(await cli.run("keys", "rotate", old.id, "--grace", "0s")).toEqual({
       status: 1,
       stdout: "",
       stderr: `error: key ${old.id} was rotated before, and ${next.id} replaces it: tollgate keys rotate ${next.id}`,
     });
-    expect(await desk.json("keys", "list")).toEqual(before);
-    await desk.run("keys", "revoke", next.id);
-    const { status, stderr } = await desk.run("keys", "rotate", next.id);
+    expect(await cli.json("keys", "list")).toEqual(before);
+    await cli.run("keys", "revoke", next.id);
+    const { status, stderr } = await cli.run("keys", "rotate", next.id);
     expect(status).toBe(1);
     expect(stderr).toBe(
       `error: key ${next.id} is revoked for ever: tollgate keys create --account alice issues another`,
@@ -110,10 +110,10 @@ describe("keys rotate", () => {
   test("of one key by several at once is done once", async () => {
     const old = await create();
     const runs = await Promise.all(
-      Array.from({ length: 3 }, () => desk.run("keys", "rotate", old.id)),
+      Array.from({ length: 3 }, () => cli.run("keys", "rotate", old.id)),
     );
     expect(runs.map(({ status }) => status).sort((a, b) => a - b)).toEqual([0, 1, 1]);
-    expect(await desk.json("keys", "list")).toHaveLength(2);
-    expect(await desk.json("audit")).toMatchObject({ ok: true });
+    expect(await cli.json("keys", "list")).toHaveLength(2);
+    expect(await cli.json("audit")).toMatchObject({ ok: true });
   }, 20_000);
 });

@@ -1,20 +1,20 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { DAY_MS } from "../../../src/lib/time.ts";
-import { openDesk, type Desk } from "../../support/binary/cli.ts";
+import { openCliFolder, type CliFolder } from "../../support/binary/cli.ts";
 
 interface CreatedKey {
   readonly id: string;
   readonly key: string;
 }
 
-let desk: Desk;
+let cli: CliFolder;
 beforeEach(async () => {
-  desk = await openDesk();
+  cli = await openCliFolder();
 });
-afterEach(() => desk.remove());
+afterEach(() => cli.remove());
 
 const create = async (...flags: readonly string[]): Promise<CreatedKey> =>
-  (await desk.json("keys", "create", "--account", "alice", ...flags)) as CreatedKey;
+  (await cli.json("keys", "create", "--account", "alice", ...flags)) as CreatedKey;
 
 const all = [
   ["--label", "laptop"],
@@ -29,7 +29,7 @@ const all = [
 describe("keys show", () => {
   test("tells people what is limited by the key and what by the config, and never the key", async () => {
     const { id, key } = await create("--rpm", "60", "--tpm", "0", "--models", "small,gi*");
-    const { status, stdout } = await desk.run("keys", "show", id);
+    const { status, stdout } = await cli.run("keys", "show", id);
     expect(status).toBe(0);
     for (const line of [
       `key +${id}`,
@@ -55,7 +55,7 @@ test("a key that was taken for its id is in no message", async () => {
   const { key } = await create();
   const runs = await Promise.all(
     [["show"], ["set", "--rpm", "1"], ["rotate"], ["revoke"]].map(([name = "", ...flags]) =>
-      desk.run("keys", name, key, ...flags),
+      cli.run("keys", name, key, ...flags),
     ),
   );
   for (const run of runs)
@@ -70,7 +70,7 @@ describe("keys set", () => {
   test("takes every flag of create, and answers with what it made", async () => {
     const { id } = await create();
     const before = Date.now();
-    const answer = (await desk.json("keys", "set", id, ...all)) as { expires_at: string };
+    const answer = (await cli.json("keys", "set", id, ...all)) as { expires_at: string };
     expect(answer).toMatchObject({
       id,
       label: "laptop",
@@ -81,16 +81,16 @@ describe("keys set", () => {
     const lifeMs = Date.parse(answer.expires_at) - before;
     expect(lifeMs).toBeGreaterThanOrEqual(30 * DAY_MS);
     expect(lifeMs).toBeLessThan(30 * DAY_MS + 60_000);
-    expect(await desk.json("keys", "show", id)).toEqual(answer);
-    expect(await desk.json("keys", "list")).toEqual([answer]);
+    expect(await cli.json("keys", "show", id)).toEqual(answer);
+    expect(await cli.json("keys", "list")).toEqual([answer]);
   }, 20_000);
 
   test("removes each limit by none, and leaves alone what it does not name", async () => {
     const plain = await create();
     const { id } = await create(...all);
-    const unset = (await desk.json("keys", "show", plain.id)) as object;
+    const unset = (await cli.json("keys", "show", plain.id)) as object;
     const some = ["--label", "none", "--rpm", "none", "--budget", "none"];
-    expect(await desk.json("keys", "set", id, ...some)).toMatchObject({
+    expect(await cli.json("keys", "set", id, ...some)).toMatchObject({
       label: null,
       expires_at: expect.any(String),
       models: ["small", "gi*"],
@@ -98,7 +98,7 @@ describe("keys set", () => {
       limits: { requests_per_minute: null, tokens_per_minute: 0, concurrent_requests: 2 },
     });
     const others = ["--expires", "--tpm", "--concurrent", "--models"];
-    const answer = await desk.json("keys", "set", id, ...others.flatMap((flag) => [flag, "none"]));
+    const answer = await cli.json("keys", "set", id, ...others.flatMap((flag) => [flag, "none"]));
     const own = { id, prefix: expect.any(String), created_at: expect.any(String) };
     expect(answer).toEqual({ ...unset, ...own });
   }, 20_000);
@@ -106,5 +106,5 @@ describe("keys set", () => {
 
 test("a label that is called none is one at create", async () => {
   const { id } = await create("--label", "none");
-  expect(await desk.json("keys", "show", id)).toMatchObject({ label: "none" });
+  expect(await cli.json("keys", "show", id)).toMatchObject({ label: "none" });
 }, 20_000);

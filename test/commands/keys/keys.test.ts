@@ -3,13 +3,13 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { hashKey, isWellFormedKey } from "../../../src/auth/apiKey.ts";
-import { openDesk, type Desk } from "../../support/binary/cli.ts";
+import { openCliFolder, type CliFolder } from "../../support/binary/cli.ts";
 
-let desk: Desk;
+let cli: CliFolder;
 beforeEach(async () => {
-  desk = await openDesk();
+  cli = await openCliFolder();
 });
-afterEach(() => desk.remove());
+afterEach(() => cli.remove());
 
 interface CreatedKey {
   readonly id: string;
@@ -36,12 +36,12 @@ const family = "\u{1F468}\u200d\u{1F469}\u200d\u{1F467}";
 
 describe("keys create", () => {
   test("makes the account if it is new, and says so", async () => {
-    const first = await desk.json("keys", "create", "--account", "alice");
-    const second = await desk.json("keys", "create", "--account", "alice");
+    const first = await cli.json("keys", "create", "--account", "alice");
+    const second = await cli.json("keys", "create", "--account", "alice");
     const key = expect.stringMatching(/^sk-tg-[0-9A-Za-z]{49}$/);
     expect(first).toEqual({ ...plain, key, created_account: true });
     expect(second).toEqual({ ...plain, key, created_account: false });
-    expect(await desk.json("accounts", "list")).toHaveLength(1);
+    expect(await cli.json("accounts", "list")).toHaveLength(1);
   }, 20_000);
 
   test("saves every setting, also an emoji of several characters as label", async () => {
@@ -55,8 +55,8 @@ describe("keys create", () => {
       ["--models", "small,gi*"],
       ["--budget", "12.5"],
     ].flat();
-    await desk.json("keys", "create", "--account", "alice", ...settings);
-    const [key] = (await desk.json("keys", "list")) as [Record<string, unknown>];
+    await cli.json("keys", "create", "--account", "alice", ...settings);
+    const [key] = (await cli.json("keys", "list")) as [Record<string, unknown>];
     expect(key).toEqual({
       ...plain,
       label: family,
@@ -71,12 +71,12 @@ describe("keys create", () => {
   }, 20_000);
 
   test("shows people the key alone on its line, once", async () => {
-    const { stdout } = await desk.run("keys", "create", "--account", "alice");
+    const { stdout } = await cli.run("keys", "create", "--account", "alice");
     expect(stdout).toContain("created account alice");
     expect(stdout).toContain("not shown again");
     const key = stdout.split("\n").find(isWellFormedKey) ?? "";
     expect(key).toStartWith("sk-tg-");
-    const list = await desk.run("keys", "list");
+    const list = await cli.run("keys", "list");
     expect(list.stdout).toContain(key.slice(0, 12));
     expect(list.stdout).not.toContain(key);
   }, 20_000);
@@ -84,20 +84,20 @@ describe("keys create", () => {
   test.each(["created", "rotated"])(
     "stores only the SHA-256 of a %s key, and shows the key once",
     async (how) => {
-      const created = (await desk.json("keys", "create", "--account", "alice")) as CreatedKey;
+      const created = (await cli.json("keys", "create", "--account", "alice")) as CreatedKey;
       const { id, key } =
         how === "created"
           ? created
-          : ((await desk.json("keys", "rotate", created.id)) as CreatedKey);
-      for (const name of readdirSync(desk.folder)) {
-        expect(readFileSync(join(desk.folder, name)).includes(key.slice(12))).toBe(false);
+          : ((await cli.json("keys", "rotate", created.id)) as CreatedKey);
+      for (const name of readdirSync(cli.folder)) {
+        expect(readFileSync(join(cli.folder, name)).includes(key.slice(12))).toBe(false);
       }
-      const sqlite = new Database(desk.database, { readonly: true });
+      const sqlite = new Database(cli.database, { readonly: true });
       const row = sqlite.query("SELECT hash FROM keys WHERE public_id = ?").get(id);
       sqlite.close();
       expect(row).toEqual({ hash: Uint8Array.from(hashKey(key)) });
       for (const args of [["list"], ["show", id], ["set", id, "--rpm", "1"], ["rotate", id]]) {
-        const { status, stdout } = await desk.run("keys", ...args);
+        const { status, stdout } = await cli.run("keys", ...args);
         expect(status).toBe(0);
         expect(stdout).not.toContain(key);
       }
@@ -109,46 +109,46 @@ describe("keys create", () => {
 test.each(["create", "set"])(
   "keys %s refuses a model that the config does not have, and changes nothing",
   async (command) => {
-    const { id } = (await desk.json("keys", "create", "--account", "alice")) as CreatedKey;
-    const before = await desk.json("keys", "list");
+    const { id } = (await cli.json("keys", "create", "--account", "alice")) as CreatedKey;
+    const before = await cli.json("keys", "list");
     const key = command === "set" ? [id, "--rpm", "1"] : ["--account", "alice"];
-    expect(await desk.run("keys", command, ...key, "--models", "small,larg")).toEqual({
+    expect(await cli.run("keys", command, ...key, "--models", "small,larg")).toEqual({
       status: 1,
       stdout: "",
       stderr: 'error: the config does not have the model "larg"; its models are: small, gift',
     });
-    expect(await desk.json("keys", "list")).toEqual(before);
+    expect(await cli.json("keys", "list")).toEqual(before);
   },
   20_000,
 );
 
 describe("keys list and revoke", () => {
   test("tell what became of each key", async () => {
-    desk.makeDatabase();
-    const empty = await desk.run("keys", "list");
+    cli.makeDatabase();
+    const empty = await cli.run("keys", "list");
     expect(empty.stdout).toBe("no keys yet: tollgate keys create --account NAME");
-    const { id } = (await desk.json("keys", "create", "--account", "alice")) as CreatedKey;
-    await desk.json("keys", "create", "--account", "bob", "--expires", "1ms", "--label", "short");
+    const { id } = (await cli.json("keys", "create", "--account", "alice")) as CreatedKey;
+    await cli.json("keys", "create", "--account", "bob", "--expires", "1ms", "--label", "short");
     const revoked = { ...plain, id, revoked_at: time };
-    expect(await desk.json("keys", "revoke", id)).toEqual({ ...revoked, applied: true });
-    expect(await desk.json("keys", "revoke", id)).toEqual({ ...revoked, applied: false });
-    expect(await desk.json("keys", "list", "--account", "alice")).toEqual([revoked]);
-    const { stdout } = await desk.run("keys", "list");
+    expect(await cli.json("keys", "revoke", id)).toEqual({ ...revoked, applied: true });
+    expect(await cli.json("keys", "revoke", id)).toEqual({ ...revoked, applied: false });
+    expect(await cli.json("keys", "list", "--account", "alice")).toEqual([revoked]);
+    const { stdout } = await cli.run("keys", "list");
     expect(stdout).toMatch(/alice +- +sk-tg-\S{6} +revoked +never/);
     expect(stdout).toMatch(/bob +short +sk-tg-\S{6} +expired +\d{4}-/);
   }, 20_000);
 
   test("name the one that is damaged, beside all the others", async () => {
-    const { id } = (await desk.json("keys", "create", "--account", "alice")) as CreatedKey;
-    await desk.json("keys", "create", "--account", "bob");
-    const sqlite = new Database(desk.database);
+    const { id } = (await cli.json("keys", "create", "--account", "alice")) as CreatedKey;
+    await cli.json("keys", "create", "--account", "bob");
+    const sqlite = new Database(cli.database);
     const spoil =
       "UPDATE keys SET models = '[bm', last_used_at = 9223372036854775807 WHERE public_id = ?";
     sqlite.run(spoil, [id]);
     sqlite.close();
-    const { stdout } = await desk.run("keys", "list");
+    const { stdout } = await cli.run("keys", "list");
     expect(stdout).toMatch(/alice .* damaged .*\n.*bob .* active/);
-    const { stdout: shown } = await desk.run("keys", "show", id);
+    const { stdout: shown } = await cli.run("keys", "show", id);
     expect(shown).toMatch(/models +none, the list is damaged: set --models again/);
   }, 20_000);
 
@@ -162,8 +162,8 @@ describe("keys list and revoke", () => {
     ),
     [["list", "--account", "nobody"], 'there is no account "nobody"'],
   ] as const)("keys %j fails where there is no such key or account", async (args, message) => {
-    desk.makeDatabase();
-    const { status, stdout, stderr } = await desk.run("keys", ...args);
+    cli.makeDatabase();
+    const { status, stdout, stderr } = await cli.run("keys", ...args);
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
     expect(stderr).toStartWith(`error: ${message}`);
   });

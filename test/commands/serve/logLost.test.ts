@@ -1,32 +1,32 @@
 import { closeSync, openSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { fromSource, openDesk, type Desk } from "../../support/binary/cli.ts";
+import { fromSource, openCliFolder, type CliFolder } from "../../support/binary/cli.ts";
 import { configText, oneModel } from "../../support/gateway/gatewayConfig.ts";
 
-let desk: Desk;
+let cli: CliFolder;
 beforeEach(async () => {
-  desk = await openDesk(null);
-  const socket = `unix:${join(desk.folder, "gateway.sock")}`;
+  cli = await openCliFolder(null);
+  const socket = `unix:${join(cli.folder, "gateway.sock")}`;
   await Bun.write(
-    desk.config,
+    cli.config,
     configText(oneModel("http://127.0.0.1:9/v1", { server: { listen: socket } })),
   );
 });
-afterEach(() => desk.remove());
+afterEach(() => cli.remove());
 
 const START_TIMEOUT_MS = 20_000;
 
 /** The standard error of a gateway that answers five requests, each with a line in the log, and is then stopped. */
 async function warningsOf(stdout: "pipe" | number): Promise<string> {
-  const child = Bun.spawn([...fromSource, "serve", "--config", desk.config], {
-    cwd: desk.folder,
+  const child = Bun.spawn([...fromSource, "serve", "--config", cli.config], {
+    cwd: cli.folder,
     env: { PATH: process.env["PATH"] ?? "" },
     stdio: ["ignore", stdout, "pipe"],
   });
   if (child.stdout instanceof ReadableStream) await child.stdout.cancel();
   const stderr = child.stderr.text();
-  const unix = join(desk.folder, "gateway.sock");
+  const unix = join(cli.folder, "gateway.sock");
   const ask = async () => (await fetch("http://localhost/v1/models", { unix })).status;
   try {
     const statuses = [await firstResult(ask)];

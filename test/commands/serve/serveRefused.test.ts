@@ -2,23 +2,23 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { takeInstanceLock } from "../../../src/store/store.ts";
-import { fromSource, openDesk, type Desk } from "../../support/binary/cli.ts";
+import { fromSource, openCliFolder, type CliFolder } from "../../support/binary/cli.ts";
 import { configText, oneModel } from "../../support/gateway/gatewayConfig.ts";
 
-const desks: Desk[] = [];
+const desks: CliFolder[] = [];
 afterEach(async () => {
-  for (const desk of desks.splice(0)) await desk.remove();
+  for (const cli of desks.splice(0)) await cli.remove();
 });
 
-async function newDesk(sections: Parameters<typeof oneModel>[1]): Promise<Desk> {
-  const desk = await openDesk(configText(oneModel("http://127.0.0.1:9/v1", sections)));
-  desks.push(desk);
-  return desk;
+async function newDesk(sections: Parameters<typeof oneModel>[1]): Promise<CliFolder> {
+  const cli = await openCliFolder(configText(oneModel("http://127.0.0.1:9/v1", sections)));
+  desks.push(cli);
+  return cli;
 }
 
 /** What `serve` says on its error output where it cannot start. */
-async function refusalOf(desk: Desk): Promise<string> {
-  const { status, stderr } = await desk.run("serve");
+async function refusalOf(cli: CliFolder): Promise<string> {
+  const { status, stderr } = await cli.run("serve");
   expect(status).toBe(1);
   return stderr;
 }
@@ -39,31 +39,31 @@ describe("serve says what to do where it cannot listen", () => {
     ["unix:/nowhere/x.sock", noFolder],
     ["unix:/etc/passwd/x.sock", noFolder],
   ])("%s", async (listen, reason) => {
-    const desk = await newDesk({ server: { listen } });
+    const cli = await newDesk({ server: { listen } });
     const shown = listen.replace("unix:", "");
-    expect(await refusalOf(desk)).toBe(`error: cannot listen on ${shown}: ${reason}`);
+    expect(await refusalOf(cli)).toBe(`error: cannot listen on ${shown}: ${reason}`);
   });
 
   test.skipIf(process.getuid?.() !== 0).each([
     ["unix:closed/x.sock", "use a folder that this user owns"],
     ["127.0.0.1:1", "use a port from 1024 up"],
   ])("%s, which this user may not use", async (listen, advice) => {
-    const desk = await newDesk({ server: { listen }, database: { path: "own/tollgate.db" } });
-    await Bun.$`mkdir closed own && chown 65534 own config.toml && chmod 755 .`.cwd(desk.folder);
-    const child = Bun.spawn([...stranger, ...fromSource, "serve", "--config", desk.config], {
+    const cli = await newDesk({ server: { listen }, database: { path: "own/tollgate.db" } });
+    await Bun.$`mkdir closed own && chown 65534 own config.toml && chmod 755 .`.cwd(cli.folder);
+    const child = Bun.spawn([...stranger, ...fromSource, "serve", "--config", cli.config], {
       stdio: ["ignore", "ignore", "pipe"],
     });
-    const shown = listen.replace("unix:", `${desk.folder}/`);
+    const shown = listen.replace("unix:", `${cli.folder}/`);
     expect(await child.stderr.text()).toBe(
       `error: cannot listen on ${shown}: permission denied: ${advice}, or ${anew}\n`,
     );
   });
 
   test.each(["a folder", "a file"])("a path that %s has", async (kind) => {
-    const desk = await newDesk({ server: { listen: "unix:taken" } });
-    const path = join(desk.folder, "taken");
+    const cli = await newDesk({ server: { listen: "unix:taken" } });
+    const path = join(cli.folder, "taken");
     await (kind === "a folder" ? mkdir(path) : writeFile(path, "of value"));
-    expect(await refusalOf(desk)).toBe(
+    expect(await refusalOf(cli)).toBe(
       `error: cannot listen on ${path}: the existing file is not a socket: use another path`,
     );
   });
@@ -84,32 +84,32 @@ describe("serve says what to do where it cannot listen", () => {
 
 describe("serve says what to do where it cannot use its database", () => {
   test("whose folder is not there", async () => {
-    const desk = await newDesk({ database: { path: "data/tollgate.db" } });
-    expect(await refusalOf(desk)).toBe(
-      `error: there is no folder ${join(desk.folder, "data")} for the database: make it, or name another file as the path of [database]`,
+    const cli = await newDesk({ database: { path: "data/tollgate.db" } });
+    expect(await refusalOf(cli)).toBe(
+      `error: there is no folder ${join(cli.folder, "data")} for the database: make it, or name another file as the path of [database]`,
     );
   });
 
   test("whose folder is a file", async () => {
-    const desk = await newDesk({ database: { path: "data/tollgate.db" } });
-    await writeFile(join(desk.folder, "data"), "");
-    expect(await refusalOf(desk)).toStartWith("error: there is no folder ");
+    const cli = await newDesk({ database: { path: "data/tollgate.db" } });
+    await writeFile(join(cli.folder, "data"), "");
+    expect(await refusalOf(cli)).toStartWith("error: there is no folder ");
   });
 
   test("that is a folder", async () => {
-    const desk = await newDesk({});
-    await mkdir(desk.database);
-    expect(await refusalOf(desk)).toBe(
-      `error: database is no file: ${desk.database}; name another file as the path of [database]`,
+    const cli = await newDesk({});
+    await mkdir(cli.database);
+    expect(await refusalOf(cli)).toBe(
+      `error: database is no file: ${cli.database}; name another file as the path of [database]`,
     );
   });
 
   test("that another gateway serves", async () => {
-    const desk = await newDesk({});
-    const lock = takeInstanceLock(desk.database);
+    const cli = await newDesk({});
+    const lock = takeInstanceLock(cli.database);
     try {
-      expect(await refusalOf(desk)).toBe(
-        `error: another gateway is running on this database: ${desk.database}; stop it first, or give this one a database of its own`,
+      expect(await refusalOf(cli)).toBe(
+        `error: another gateway is running on this database: ${cli.database}; stop it first, or give this one a database of its own`,
       );
     } finally {
       lock?.release();

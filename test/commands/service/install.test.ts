@@ -3,7 +3,7 @@ import { existsSync, readFileSync, statSync, symlinkSync, writeFileSync } from "
 import { join } from "node:path";
 import { writeUnit } from "../../../src/commands/service/service.ts";
 import { binaryPath } from "../../support/binary/binary.ts";
-import { fromSource, openDesk, type Desk } from "../../support/binary/cli.ts";
+import { fromSource, openCliFolder, type CliFolder } from "../../support/binary/cli.ts";
 import { readUnit, valuesOf, wordsOf } from "../../support/binary/unitFile.ts";
 
 const config = `
@@ -27,26 +27,20 @@ provider = "one"
 `;
 
 let binary: string;
-let desk: Desk;
+let cli: CliFolder;
 beforeAll(async () => {
   binary = await binaryPath();
-  desk = await openDesk(config, [binary]);
+  cli = await openCliFolder(config, [binary]);
 }, 60_000);
-afterAll(() => desk.remove());
+afterAll(() => cli.remove());
 
 test("--print prints the unit for the running executable and writes nothing", async () => {
-  const file = join(desk.folder, "tollgate.service");
-  const { status, stdout, stderr } = await desk.run(
-    "service",
-    "install",
-    "--print",
-    "--file",
-    file,
-  );
+  const file = join(cli.folder, "tollgate.service");
+  const { status, stdout, stderr } = await cli.run("service", "install", "--print", "--file", file);
   expect(status).toBe(0);
   const unit = readUnit(stdout);
   const [command = ""] = valuesOf(unit, "ExecStart");
-  expect(wordsOf(command, "command")).toEqual([binary, "serve", "--config", desk.config]);
+  expect(wordsOf(command, "command")).toEqual([binary, "serve", "--config", cli.config]);
   expect(valuesOf(unit, "ReadWritePaths")).toEqual(["/tmp/tollgate-nowhere"]);
   expect(valuesOf(unit, "TimeoutStopSec")).toEqual(["90s"]);
   expect(valuesOf(unit, "User")).toEqual(["tollgate"]);
@@ -55,7 +49,7 @@ test("--print prints the unit for the running executable and writes nothing", as
 });
 
 test("--json names the variables and files that the config needs, without their values", async () => {
-  const document = await desk.json("service", "install", "--print", "--user", "gate");
+  const document = await cli.json("service", "install", "--print", "--user", "gate");
   expect(document).toMatchObject({
     file: "/etc/systemd/system/tollgate.service",
     changed: false,
@@ -70,8 +64,8 @@ test("--json names the variables and files that the config needs, without their 
 });
 
 test("paths that the service could not use are refused, one line each, and nothing is written", async () => {
-  const file = join(desk.folder, "tollgate.service");
-  const { status, stdout, stderr } = await desk.run("service", "install", "--file", file);
+  const file = join(cli.folder, "tollgate.service");
+  const { status, stdout, stderr } = await cli.run("service", "install", "--file", file);
   expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
   for (const what of ["the database is in /tmp", "a file of the config is in /root"]) {
     expect(stderr.split("\n")).toContainEqual(
@@ -82,7 +76,7 @@ test("paths that the service could not use are refused, one line each, and nothi
 });
 
 test("a service needs the built executable", async () => {
-  const source = await openDesk(config, fromSource);
+  const source = await openCliFolder(config, fromSource);
   try {
     const { status, stdout, stderr } = await source.run("service", "install", "--print");
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
@@ -103,13 +97,13 @@ test.each<[string, string]>([
   ["--file", "a b.service"],
   ["--file", "a\nb/x.service"],
 ])("%s %j is wrong usage", async (option, value) => {
-  const { status, stdout, stderr } = await desk.run("service", "install", "--print", option, value);
+  const { status, stdout, stderr } = await cli.run("service", "install", "--print", option, value);
   expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
   expect(stderr).toMatch(/^error: option [^\n]+ is invalid[^\n]+$/);
 });
 
 describe("writeUnit", () => {
-  const place = (name: string) => join(desk.folder, name);
+  const place = (name: string) => join(cli.folder, name);
 
   test("writes a file that every user can read, once", () => {
     expect(writeUnit(place("new.service"), "a\n")).toBe(true);

@@ -20,10 +20,10 @@ import {
   type FaultyAnswer,
   type Form,
 } from "../../support/faults/faultAnswers.ts";
-import { openFaultBench } from "../../support/faults/faultBench.ts";
+import { openFaultSetup } from "../../support/faults/faultSetup.ts";
 import {
   reasonOf,
-  testPassedOver,
+  testFailover,
   testServed,
   textsOf,
   usualCharge,
@@ -33,7 +33,7 @@ import { cut, json, raw, stream, text } from "../../support/provider/scriptedPro
 import { chatEvent } from "../../support/provider/upstreamText.ts";
 
 /** Rows 37 to 47, 71 and 73: a 200 that is not, or not quite, what the interface promises. */
-const bench = openFaultBench();
+const setup = openFaultSetup();
 
 /** What `change` makes of the usual answer's head and body. */
 function wrapped(change: (body: string, type: string) => FaultyAnswer): FaultyAnswer {
@@ -75,7 +75,7 @@ const failed = { error: { message: "overloaded", type: "overloaded_error" } };
 const errorEvent = `event: error\ndata: ${JSON.stringify({ type: "error", ...failed })}\n\n`;
 const html = "<html>hello</html>";
 
-testPassedOver(bench, [
+testFailover(setup, [
   {
     row: 37,
     name: "200 to a stream request with a JSON error",
@@ -230,7 +230,7 @@ testPassedOver(bench, [
   },
 ]);
 
-testServed(bench, [
+testServed(setup, [
   {
     row: 46,
     name: "content null becomes an empty text",

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { everyForm, wellBehaved, type FaultyAnswer } from "../../support/faults/faultAnswers.ts";
-import { openFaultBench } from "../../support/faults/faultBench.ts";
+import { openFaultSetup } from "../../support/faults/faultSetup.ts";
 import {
   expectEnd,
   expectUnavailable,
@@ -10,7 +10,7 @@ import {
 import { refusal } from "../../support/provider/scriptedProvider.ts";
 
 /** Rows 13 and 14: routes that fail so often that they are passed over. */
-const bench = openFaultBench();
+const setup = openFaultSetup();
 const testTimeoutMs = 30_000;
 const failing = refusal(500);
 
@@ -28,7 +28,7 @@ const askedAtOnce = 4;
 const amplificationMax = 1.2;
 
 for (const form of everyForm) {
-  const model = bench.model(13, { answer: flapping(), hasNext: true });
+  const model = setup.model(13, { answer: flapping(), hasNext: true });
   test(
     `row 13: A fails every other request (${form}): all are served, and few are sent twice`,
     async () => {
@@ -36,16 +36,16 @@ for (const form of everyForm) {
       const context = async (): Promise<void> => {
         while (asked < requestCount) {
           asked += 1;
-          const reply = await bench.ask(form, model);
+          const reply = await setup.ask(form, model);
           expectUsual(form, reply);
-          expectEnd(await bench.record(reply, usualCharge), {
+          expectEnd(await setup.record(reply, usualCharge), {
             status: "done",
             charge: usualCharge,
           });
         }
       };
       await Promise.all(Array.from({ length: askedAtOnce }, context));
-      const [faulty, healthy] = bench.calls(model);
+      const [faulty, healthy] = setup.calls(model);
       expect((faulty + healthy) / requestCount).toBeLessThanOrEqual(amplificationMax);
       expect(faulty).toBeLessThan(requestCount / 2);
     },
@@ -54,24 +54,24 @@ for (const form of everyForm) {
 
   const failuresToOpen = 5;
   const measured = 40;
-  const alone = bench.model(14, { answer: failing });
+  const alone = setup.model(14, { answer: failing });
   test(`row 14: every route is passed over (${form}): 502 within 5 ms, and nobody is asked`, async () => {
     for (let count = 0; count < failuresToOpen; count += 1) {
-      const reply = await bench.ask(form, alone);
-      expectEnd(await bench.record(reply, 0n), { status: "failed", charge: 0n });
+      const reply = await setup.ask(form, alone);
+      expectEnd(await setup.record(reply, 0n), { status: "failed", charge: 0n });
     }
     const times: number[] = [];
     for (let count = 0; count < measured; count += 1) {
       const startedMs = performance.now();
-      const reply = await bench.ask(form, alone);
+      const reply = await setup.ask(form, alone);
       times.push(performance.now() - startedMs);
       expect(Number(reply.headers.get("retry-after"))).toBeWithin(1, 61);
       expectUnavailable(reply, Number(reply.headers.get("retry-after")));
-      const record = await bench.record(reply, 0n);
+      const record = await setup.record(reply, 0n);
       expectEnd(record, { status: "failed", charge: 0n });
       expect(record.attempts).toEqual([]);
     }
-    expect(bench.calls(alone)).toEqual([failuresToOpen, 0]);
+    expect(setup.calls(alone)).toEqual([failuresToOpen, 0]);
     // The quickest one, for other work on the machine makes any of them slower, and none faster.
     expect(Math.min(...times)).toBeLessThan(5);
   });

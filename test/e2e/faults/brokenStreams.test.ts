@@ -7,20 +7,20 @@ import {
   streams,
   type FaultyAnswer,
 } from "../../support/faults/faultAnswers.ts";
-import { openFaultBench } from "../../support/faults/faultBench.ts";
-import { testBrokenOff, testPassedOver } from "../../support/faults/faultTests.ts";
+import { openFaultSetup } from "../../support/faults/faultSetup.ts";
+import { testBrokenStream, testFailover } from "../../support/faults/faultTests.ts";
 import { created, terminal } from "../../support/provider/responsesAnswers.ts";
 import { cut, piece, raw, stream, streamHead } from "../../support/provider/scriptedProvider.ts";
 import { chatEvent, eventStreamHead, responseEvent } from "../../support/provider/upstreamText.ts";
 
 /** Rows 49 to 51, 57 and 60: streams that end before their answer does. */
-const bench = openFaultBench();
+const setup = openFaultSetup();
 const chatOnly = ["chat stream"] as const;
 const responsesOnly = ["responses stream"] as const;
 
 const ways = ["fin", "reset"] as const;
 const breaks = { forms: streamForms, before: begun } as const;
-testPassedOver(bench, [
+testFailover(setup, [
   ...ways.flatMap((how) => [
     {
       row: 49,
@@ -65,7 +65,7 @@ const contents = [1, 2, 3, 4, 5].map((count) =>
 const deltas = (texts: readonly string[]) =>
   texts.map((text) => responseEvent("response.output_text.delta", { delta: text }));
 
-testBrokenOff(bench, [
+testBrokenStream(setup, [
   ...contents.flatMap((texts) =>
     deaths.map(({ row, how }) => ({
       row,

@@ -7,13 +7,13 @@ import {
   type FaultyAnswer,
   type Form,
 } from "../../support/faults/faultAnswers.ts";
-import { hasty, openFaultBench, type FaultReply } from "../../support/faults/faultBench.ts";
+import { hasty, openFaultSetup, type FaultReply } from "../../support/faults/faultSetup.ts";
 import { errorEvent, expectBroken, expectEnd, testRow } from "../../support/faults/faultTests.ts";
 import { piece, streamHead } from "../../support/provider/scriptedProvider.ts";
 import { chatEvent, responseEvent } from "../../support/provider/upstreamText.ts";
 
 /** Rows 53 and 54: streams that do not end by themselves, and what their clients see meanwhile. */
-const bench = openFaultBench({
+const setup = openFaultSetup({
   server: { listen: "127.0.0.1:0", sse_keepalive: "100ms" },
 });
 
@@ -45,45 +45,45 @@ function expectCut(form: Form, reply: FaultReply): void {
 const failed = { status: "failed", charge: 0n };
 
 for (const form of streamForms) {
-  const late = bench.model(53, {
+  const late = setup.model(53, {
     answer: endless,
     settings: { ...hasty, total_timeout: "500ms" },
     hasNext: true,
   });
   testRow(53, `a stream never ends (${form}): cut at the total time-out, no charge`, async () => {
-    const reply = await bench.ask(form, late, { max_output_tokens: 1_000_000 });
+    const reply = await setup.ask(form, late, { max_output_tokens: 1_000_000 });
     expectCut(form, reply);
-    const record = await bench.record(reply, 0n);
+    const record = await setup.record(reply, 0n);
     expectEnd(record, failed);
     expect(record.attempts).toMatchObject([{ outcome: "timeout" }]);
     expect(record.durationMs).toBeWithin(490, 4000);
-    await bench.released(late);
+    await setup.released(late);
   });
 
-  const long = bench.model(53, { answer: endless, hasNext: true });
+  const long = setup.model(53, { answer: endless, hasNext: true });
   testRow(
     53,
     `a stream goes far beyond what its model can say (${form}): cut, no charge`,
     async () => {
       const bound = form === "chat stream" ? { max_tokens: 16 } : { max_output_tokens: 16 };
-      const reply = await bench.ask(form, long, bound);
+      const reply = await setup.ask(form, long, bound);
       expectCut(form, reply);
-      const record = await bench.record(reply, 0n);
+      const record = await setup.record(reply, 0n);
       expectEnd(record, failed);
       expect(record.attempts).toMatchObject([{ outcome: "endless answer" }]);
-      await bench.released(long);
+      await setup.released(long);
     },
   );
 
-  const silent = bench.model(54, { answer: beginning, settings: hasty, hasNext: true });
+  const silent = setup.model(54, { answer: beginning, settings: hasty, hasNext: true });
   testRow(54, `a stream falls silent (${form}): heart-beats, then the error`, async () => {
-    const reply = await bench.ask(form, silent);
+    const reply = await setup.ask(form, silent);
     expect(reply.text.match(/: keep-alive\n\n/g)?.length).toBeWithin(1, 20);
     expectBroken(form, { ...reply, text: reply.text.replaceAll(": keep-alive\n\n", "") }, begun);
-    const record = await bench.record(reply, 0n);
+    const record = await setup.record(reply, 0n);
     expectEnd(record, failed);
     expect(record.attempts).toMatchObject([{ outcome: "timeout" }]);
-    expect(bench.calls(silent)).toEqual([1, 0]);
-    await bench.released(silent);
+    expect(setup.calls(silent)).toEqual([1, 0]);
+    await setup.released(silent);
   });
 }

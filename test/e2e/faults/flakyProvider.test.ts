@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { seededRandom } from "../../support/seededRandom.ts";
 import { chat } from "../../support/gateway/chatCalls.ts";
-import { nanoOf } from "../../support/faults/faultBench.ts";
+import { nanoOf } from "../../support/faults/faultSetup.ts";
 import {
   startGatewayProcess,
   startTimeoutMs,
@@ -163,14 +163,14 @@ async function askAll(
 type Listed = RequestRecord & { readonly attempt_count: number };
 
 async function balance(): Promise<bigint> {
-  const shown = await gateway.desk.json("balance", "show", "alice");
+  const shown = await gateway.cli.json("balance", "show", "alice");
   return nanoOf((shown as { balance_rub: string }).balance_rub);
 }
 
 /** What the books have of each request, and that it is what its client saw. */
-async function booksOf(outcomes: readonly Outcome[]): Promise<Listed[]> {
+async function fundsReaderOf(outcomes: readonly Outcome[]): Promise<Listed[]> {
   const limit = String(2 * requestCount);
-  const listed = (await gateway.desk.json("requests", "--limit", limit)) as Listed[];
+  const listed = (await gateway.cli.json("requests", "--limit", limit)) as Listed[];
   const byId = new Map(listed.map((record) => [record.id, record]));
   return outcomes.map(({ id, number, isServed }) => {
     const record = byId.get(id);
@@ -198,7 +198,7 @@ test(
     const charges = served.reduce((sum, { number }) => sum + numberedCost(number), 0n);
     expect(before - (await balance())).toBe(charges);
 
-    const records = await booksOf(outcomes);
+    const records = await fundsReaderOf(outcomes);
     const attempts = records.reduce((sum, { attempt_count: count }) => sum + count, 0);
     expect(attempts).toBe(seen.first.size + seen.second.size + seen.last.size);
     const thirds = records.filter(({ attempt_count: count }) => count === 3);
@@ -225,10 +225,10 @@ test(
     expect(served.length).toBeWithin(3, atOnce);
     const charges = served.reduce((sum, { number }) => sum + numberedCost(number), 0n);
     expect(before - (await balance())).toBe(charges);
-    for (const [at, { attempt_count: count }] of (await booksOf(outcomes)).entries())
+    for (const [at, { attempt_count: count }] of (await fundsReaderOf(outcomes)).entries())
       expect(count).toBe(outcomes[at]?.isServed === true ? 3 : 2);
   },
   testTimeoutMs,
 );
 
-test("the books add up, and nothing is held", () => gateway.checkBooks());
+test("the books add up, and nothing is held", () => gateway.expectAuditPasses());

@@ -1,14 +1,14 @@
 import { expect, test } from "bun:test";
 import { ask } from "../../support/gateway/chatCalls.ts";
 import { beginning, everyForm, wellBehaved } from "../../support/faults/faultAnswers.ts";
-import { openFaultBench } from "../../support/faults/faultBench.ts";
+import { openFaultSetup } from "../../support/faults/faultSetup.ts";
 import { expectEnd, expectUsual, usualCharge } from "../../support/faults/faultTests.ts";
 import { chatBytes, connectRaw, type RawClient } from "../../support/gateway/rawClient.ts";
 import { streamHead } from "../../support/provider/scriptedProvider.ts";
 import { until } from "../../support/until.ts";
 
 /** Streams that a provider never goes on with must be felt by nobody else (rows 7, 8 and 54, three hundred times). */
-const bench = openFaultBench({ billing: { disconnect_grace: "100ms" } });
+const setup = openFaultSetup({ billing: { disconnect_grace: "100ms" } });
 const hungStreams = 300;
 const measurements = 52;
 const roundsMax = 4;
@@ -16,15 +16,15 @@ const testTimeoutMs = 60_000;
 
 /** Three ways to hang: before a word, behind the head, and behind the first content. */
 const hanging = [
-  bench.model(7, { answer: () => new Promise(() => {}) }),
-  bench.model(8, {
+  setup.model(7, { answer: () => new Promise(() => {}) }),
+  setup.model(8, {
     answer: async (peer) => {
       await peer.send(streamHead);
     },
   }),
-  bench.model(54, { answer: beginning }),
+  setup.model(54, { answer: beginning }),
 ];
-const prompt = bench.model(0, { answer: wellBehaved, settings: { connect_timeout: "5s" } });
+const prompt = setup.model(0, { answer: wellBehaved, settings: { connect_timeout: "5s" } });
 
 /** How long requests to the other provider take, one after the other: the median, and what nine of ten stay below. */
 interface Pace {
@@ -37,10 +37,10 @@ async function measure(): Promise<Pace> {
   for (let count = 0; count < measurements; count += 1) {
     const form = everyForm[count % everyForm.length] ?? "chat";
     const startedMs = performance.now();
-    const reply = await bench.ask(form, prompt);
+    const reply = await setup.ask(form, prompt);
     times.push(performance.now() - startedMs);
     expectUsual(form, reply);
-    expectEnd(await bench.record(reply, usualCharge), { status: "done", charge: usualCharge });
+    expectEnd(await setup.record(reply, usualCharge), { status: "done", charge: usualCharge });
   }
   times.sort((a, b) => a - b);
   const at = (share: number): number => times[Math.floor(times.length * share)] ?? Infinity;
@@ -61,7 +61,7 @@ async function measureAgainst(idle: Pace): Promise<Pace> {
 /** On a socket of its own: Bun's `fetch` runs 256 requests at once at most, in the whole process. */
 async function hang(key: string, index: number): Promise<RawClient> {
   const model = hanging[index % hanging.length];
-  const client = await connectRaw(Number(new URL(bench.gateway.url).port));
+  const client = await connectRaw(Number(new URL(setup.gateway.url).port));
   client.send(chatBytes(key, JSON.stringify(ask({ model, stream: true }))));
   return client;
 }
@@ -72,10 +72,10 @@ test(
     await measure(); // Warms up.
     const idle = await measure();
 
-    const key = await bench.gateway.key("patient", "1000");
+    const key = await setup.gateway.key("patient", "1000");
     const clients: RawClient[] = [];
     for (let index = 0; index < hungStreams; index += 1) clients.push(await hang(key, index));
-    const asked = (): number => hanging.reduce((sum, model) => sum + bench.calls(model)[0], 0);
+    const asked = (): number => hanging.reduce((sum, model) => sum + setup.calls(model)[0], 0);
     await until("all hang at the provider", () => asked() === hungStreams, testTimeoutMs);
 
     const busy = await measureAgainst(idle);
@@ -88,12 +88,12 @@ test(
     expect(isAsFast(busy, idle)).toBe(true);
 
     for (const client of clients) client.fin();
-    for (const model of hanging) await bench.released(model);
+    for (const model of hanging) await setup.released(model);
     const isOver = ({ msg, model }: { msg: string; model?: unknown }): boolean =>
       msg === "request" && hanging.includes(String(model));
     await until(
       "all are over",
-      () => bench.gateway.log.filter(isOver).length === hungStreams,
+      () => setup.gateway.log.filter(isOver).length === hungStreams,
       testTimeoutMs,
     );
   },

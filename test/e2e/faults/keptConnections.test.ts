@@ -2,13 +2,13 @@ import { expect, test } from "bun:test";
 import { answered } from "../../support/provider/chatAnswers.ts";
 import { ask } from "../../support/gateway/chatCalls.ts";
 import { everyForm, wellBehaved, type FaultyAnswer } from "../../support/faults/faultAnswers.ts";
-import { nextProvider, openFaultBench } from "../../support/faults/faultBench.ts";
+import { nextProvider, openFaultSetup } from "../../support/faults/faultSetup.ts";
 import { expectEnd, expectUsual, testRow, usualCharge } from "../../support/faults/faultTests.ts";
 import { chatBytes, connectRaw } from "../../support/gateway/rawClient.ts";
 import type { RawPeer } from "../../support/provider/rawServer.ts";
 
 /** Rows 16 and 17: connections that are kept for the next request, and break or speak meanwhile. */
-const bench = openFaultBench();
+const setup = openFaultSetup();
 const ownPool = { connect_timeout: "5s" };
 const done = { status: "done", charge: usualCharge };
 
@@ -24,37 +24,37 @@ for (const how of ["fin", "reset"] as const) {
   const abortExchange: FaultyAnswer = (peer) => peer[how]();
   for (const form of everyForm) {
     const once: RawPeer[] = [];
-    const model = bench.model(16, {
+    const model = setup.model(16, {
       answer: inTurn(once, [wellBehaved, abortExchange, wellBehaved]),
       settings: ownPool,
       hasNext: true,
     });
     testRow(16, `a kept connection is closed by ${how} (${form}): one quiet retry`, async () => {
       for (let round = 0; round < 2; round += 1) {
-        const reply = await bench.ask(form, model);
+        const reply = await setup.ask(form, model);
         expectUsual(form, reply);
-        const record = await bench.record(reply, usualCharge);
-        expectEnd(record, { ...done, provider: bench.providerOf(model) });
+        const record = await setup.record(reply, usualCharge);
+        expectEnd(record, { ...done, provider: setup.providerOf(model) });
         expect(record.attempts).toMatchObject([{ outcome: "ok" }]);
       }
-      expect(bench.calls(model)).toEqual([3, 0]);
+      expect(setup.calls(model)).toEqual([3, 0]);
       expect(once.map((peer) => peer === once[0])).toEqual([true, true, false]);
     });
 
     const twice: RawPeer[] = [];
-    const broken = bench.model(16, {
+    const broken = setup.model(16, {
       answer: inTurn(twice, [wellBehaved, abortExchange, abortExchange, wellBehaved]),
       settings: ownPool,
       hasNext: true,
     });
     testRow(16, `and the new one too, by ${how} (${form}): the next route answers`, async () => {
-      expectEnd(await bench.record(await bench.ask(form, broken), usualCharge), done);
-      const reply = await bench.ask(form, broken);
+      expectEnd(await setup.record(await setup.ask(form, broken), usualCharge), done);
+      const reply = await setup.ask(form, broken);
       expectUsual(form, reply);
-      const record = await bench.record(reply, usualCharge);
+      const record = await setup.record(reply, usualCharge);
       expectEnd(record, { ...done, provider: nextProvider });
       expect(record.attempts).toMatchObject([{ outcome: "closed" }, { outcome: "ok" }]);
-      expect(bench.calls(broken)).toEqual([3, 1]);
+      expect(setup.calls(broken)).toEqual([3, 1]);
     });
   }
 }
@@ -85,32 +85,32 @@ for (const [name, bytes] of unasked) {
     for (const earlier of orders) {
       const form = stream ? "chat stream" : "chat";
       const peers: RawPeer[] = [];
-      const model = bench.model(17, {
+      const model = setup.model(17, {
         answer: inTurn(peers, [wellBehaved, wellBehaved]),
         settings: ownPool,
         hasNext: true,
       });
       // Not beside the others: the gateway is stopped meanwhile.
       test(`row 17: ${name} comes unasked on a kept connection while the gateway is busy, ${earlier} first (${form}): the request gets its own answer`, async () => {
-        const warm = await bench.ask(form, model);
+        const warm = await setup.ask(form, model);
         expectUsual(form, warm);
-        await bench.record(warm, usualCharge);
-        const client = await connectRaw(Number(new URL(bench.gateway.url).port));
-        const asked = chatBytes(bench.key, JSON.stringify(ask({ model, stream })));
+        await setup.record(warm, usualCharge);
+        const client = await connectRaw(Number(new URL(setup.gateway.url).port));
+        const asked = chatBytes(setup.key, JSON.stringify(ask({ model, stream })));
         // A stopped process finds everything at once when it goes on, as after a busy spell of its own.
-        bench.gateway.signal("SIGSTOP");
+        setup.gateway.signal("SIGSTOP");
         if (earlier === "the next request") client.send(asked);
         await peers[0]?.send(bytes);
         if (earlier === "the unasked bytes") client.send(asked);
-        bench.gateway.signal("SIGCONT");
+        setup.gateway.signal("SIGCONT");
         await client.seen(stream ? "[DONE]" : "chatcmpl-");
         expect(client.text).toStartWith("HTTP/1.1 200 ");
         expect(client.text).toContain("Hello");
         expect(client.text).not.toContain(evil.content);
         const id = /x-request-id: (\S+)/i.exec(client.text)?.[1] ?? "";
         client.fin();
-        const record = await bench.record({ id }, usualCharge);
-        expectEnd(record, { ...done, provider: bench.providerOf(model) });
+        const record = await setup.record({ id }, usualCharge);
+        expectEnd(record, { ...done, provider: setup.providerOf(model) });
         expect(record.attempts).toMatchObject([{ outcome: "ok" }]);
         expect(peers.map((peer) => peer === peers[0])).toEqual([true, false]);
       });
@@ -125,7 +125,7 @@ for (const [name, bytes] of unasked) {
 const rounds = 60;
 let latest: RawPeer | undefined;
 const evilBytes = unasked[0]?.[1] ?? "";
-const hostile = bench.model(17, {
+const hostile = setup.model(17, {
   answer: async (peer, request) => {
     const marker = String((request.json["messages"] as { content: string }[])[0]?.content);
     const message = { role: "assistant", content: marker };
@@ -139,12 +139,12 @@ const hostile = bench.model(17, {
 test("row 17: a provider that always sends more than was asked for: each request gets its own answer and price", async () => {
   for (let round = 0; round < rounds; round += 1) {
     const messages = [{ role: "user", content: String(round) }];
-    const reply = await bench.ask("chat", hostile, { messages });
+    const reply = await setup.ask("chat", hostile, { messages });
     // After the first surplus the gateway keeps no connection: there may be nobody to send it to.
     if (round % 2 === 1) await latest?.send(evilBytes).catch(() => undefined);
     expect(reply.body).toMatchObject({ choices: [{ message: { content: String(round) } }] });
-    const record = await bench.record(reply, usualCharge);
-    expectEnd(record, { ...done, provider: bench.providerOf(hostile) });
+    const record = await setup.record(reply, usualCharge);
+    expectEnd(record, { ...done, provider: setup.providerOf(hostile) });
   }
-  expect(bench.calls(hostile)[1]).toBe(0);
+  expect(setup.calls(hostile)[1]).toBe(0);
 });

@@ -13,7 +13,7 @@ import {
   type FaultyAnswer,
   type Form,
 } from "../../support/faults/faultAnswers.ts";
-import { openFaultBench, type FaultReply } from "../../support/faults/faultBench.ts";
+import { openFaultSetup, type FaultReply } from "../../support/faults/faultSetup.ts";
 import {
   expectBroken,
   expectEnd,
@@ -29,7 +29,7 @@ import { piece, streamEnd, streamHead, text } from "../../support/provider/scrip
  * Rows 32, 48, 67, 68 and 72: more than anybody should send. One after the other, for what is looked at beside
  * the answer is the memory of the gateway and whether others still have their turn.
  */
-const bench = openFaultBench();
+const setup = openFaultSetup();
 const megabyte = 1_048_576;
 const block = Buffer.alloc(megabyte, 0x20);
 const testTimeoutMs = 60_000;
@@ -59,19 +59,19 @@ function headOf(status: number, type: string, megabytes: number): string {
 /** 200 KB that would be 200 MB. */
 const bombBytes = gzipSync(Buffer.alloc(200 * megabyte));
 
-const warm = bench.model(0, { answer: wellBehaved });
+const warm = setup.model(0, { answer: wellBehaved });
 const warmUps = 100;
 beforeAll(async () => {
   // What a first request takes is no growth of a later one's.
   for (let count = 0; count < warmUps; count += 1)
-    for (const form of everyForm) await bench.record(await bench.ask(form, warm), usualCharge);
+    for (const form of everyForm) await setup.record(await setup.ask(form, warm), usualCharge);
 }, testTimeoutMs);
 
 /** The answer, while the gateway grew by no more than so many bytes. */
 async function within(bytesMax: number, form: Form, model: string): Promise<FaultReply> {
   const replies: FaultReply[] = [];
-  const growth = await growthDuring(bench.gateway.pid, async () => {
-    replies.push(await bench.ask(form, model));
+  const growth = await growthDuring(setup.gateway.pid, async () => {
+    replies.push(await setup.ask(form, model));
   });
   expect(growth).toBeLessThan(bytesMax);
   const [reply] = replies;
@@ -80,7 +80,7 @@ async function within(bytesMax: number, form: Form, model: string): Promise<Faul
 }
 
 for (const form of everyForm) {
-  const giant = bench.model(32, {
+  const giant = setup.model(32, {
     answer: gigantic(headOf(500, "application/json", 1024), 1024),
     hasNext: true,
   });
@@ -89,14 +89,14 @@ for (const form of everyForm) {
     async () => {
       const reply = await within(10 * megabyte, form, giant);
       expectUsual(form, reply);
-      await expectSecond(bench, reply, "status 500");
-      await bench.released(giant);
+      await expectSecond(setup, reply, "status 500");
+      await setup.released(giant);
       expect(takenBytes).toBeLessThan(buffersBytes);
     },
     testTimeoutMs,
   );
 
-  const bomb = bench.model(72, {
+  const bomb = setup.model(72, {
     answer: (peer, request) =>
       text(bombBytes, { type: typeOf(form), headers: { "content-encoding": "gzip" } })(
         peer,
@@ -109,13 +109,13 @@ for (const form of everyForm) {
     async () => {
       const reply = await within(10 * megabyte, form, bomb);
       expectUsual(form, reply);
-      await expectSecond(bench, reply, "compressed");
+      await expectSecond(setup, reply, "compressed");
     },
     testTimeoutMs,
   );
 }
 for (const form of jsonForms) {
-  const large = bench.model(48, {
+  const large = setup.model(48, {
     answer: gigantic(headOf(200, typeOf(form), 200), 200),
     hasNext: true,
   });
@@ -125,8 +125,8 @@ for (const form of jsonForms) {
       // The answer so far, and not twice: it is only put together when it is whole.
       const reply = await within(60 * megabyte, form, large);
       expectUsual(form, reply);
-      await expectSecond(bench, reply, "too large");
-      await bench.released(large);
+      await expectSecond(setup, reply, "too large");
+      await setup.released(large);
       expect(takenBytes).toBeLessThan(32 * megabyte + buffersBytes);
     },
     testTimeoutMs,
@@ -135,12 +135,12 @@ for (const form of jsonForms) {
 
 /** The first route's answer was in excess: no other route was asked, and the client pays as one that left. */
 async function expectPaid(reply: FaultReply, model: string): Promise<void> {
-  const { charge } = await bench.record(reply, 0n);
+  const { charge } = await setup.record(reply, 0n);
   expect(charge).toBeGreaterThan(0n);
-  const record = await bench.record(reply, charge);
+  const record = await setup.record(reply, charge);
   expect(record).toMatchObject({ status: "cancelled", estimated: true });
   expect(record.attempts).toMatchObject([{ outcome: "too large" }]);
-  expect(bench.calls(model)).toEqual([1, 0]);
+  expect(setup.calls(model)).toEqual([1, 0]);
 }
 
 /** The event so far, in a buffer that doubles: the last of those before it are garbage by then. */
@@ -148,11 +148,11 @@ const eventGrowthBytes = 160 * megabyte;
 
 for (const form of streamForms) {
   const chunkHead = `${(100 * megabyte).toString(16)}\r\ndata: `;
-  const early = bench.model(67, {
+  const early = setup.model(67, {
     answer: gigantic(`${streamHead}${chunkHead}`, 100),
     hasNext: true,
   });
-  const late = bench.model(67, {
+  const late = setup.model(67, {
     answer: async (peer, request, client) => {
       await beginning(peer, request, client);
       await client.seen("Hello");
@@ -166,7 +166,7 @@ for (const form of streamForms) {
       const reply = await within(eventGrowthBytes, form, early);
       expectUnavailable(reply);
       await expectPaid(reply, early);
-      await bench.released(early);
+      await setup.released(early);
       expect(takenBytes).toBeLessThan(32 * megabyte + buffersBytes);
     },
     testTimeoutMs,
@@ -177,7 +177,7 @@ for (const form of streamForms) {
       const reply = await within(eventGrowthBytes, form, late);
       expectBroken(form, reply, begun);
       await expectPaid(reply, late);
-      await bench.released(late);
+      await setup.released(late);
       expect(takenBytes).toBeLessThan(32 * megabyte + buffersBytes);
     },
     testTimeoutMs,
@@ -202,7 +202,7 @@ async function healthMsDuring(work: () => Promise<void>): Promise<number[]> {
   const check = async (): Promise<void> => {
     while (!over.signal.aborted) {
       const startedMs = performance.now();
-      await (await fetch(`${bench.gateway.url}/healthz`)).text();
+      await (await fetch(`${setup.gateway.url}/healthz`)).text();
       times.push(performance.now() - startedMs);
       await Bun.sleep(1);
     }
@@ -218,7 +218,7 @@ async function healthMsDuring(work: () => Promise<void>): Promise<number[]> {
 }
 
 for (const form of streamForms) {
-  const tiny = bench.model(68, { answer: tinyAnswer, hasNext: true });
+  const tiny = setup.model(68, { answer: tinyAnswer, hasNext: true });
   test(
     `row 68: a million tiny events (${form}): others have their turn all the while`,
     async () => {
@@ -232,7 +232,7 @@ for (const form of streamForms) {
       const before = form === "responses stream" ? tinyEvents.repeat(repetitions) : "";
       expect(reply.text.startsWith(before)).toBe(true);
       expectUsual(form, { ...reply, text: reply.text.slice(before.length) });
-      expectEnd(await bench.record(reply, usualCharge), { status: "done", charge: usualCharge });
+      expectEnd(await setup.record(reply, usualCharge), { status: "done", charge: usualCharge });
       const slowOne = times[Math.floor(times.length * 0.9)] ?? Infinity;
       process.stdout.write(
         `${times.length} health checks, nine of ten within ${slowOne.toFixed(1)} ms\n`,

@@ -11,12 +11,12 @@ import {
   type FaultyAnswer,
   type Form,
 } from "../../support/faults/faultAnswers.ts";
-import { openFaultBench, type FaultReply } from "../../support/faults/faultBench.ts";
+import { openFaultSetup, type FaultReply } from "../../support/faults/faultSetup.ts";
 import { expectUsual, testServed, usualCharge } from "../../support/faults/faultTests.ts";
 import { piece, raw, text } from "../../support/provider/scriptedProvider.ts";
 
 /** Rows 74 to 77: what a provider says of itself, and who may see it. */
-const bench = openFaultBench();
+const setup = openFaultSetup();
 
 const itsHeaders = {
   "set-cookie": "session=canary",
@@ -53,7 +53,7 @@ function named(id: string): FaultyAnswer {
   });
 }
 
-testServed(bench, [
+testServed(setup, [
   {
     row: 74,
     name: "another model and id than were asked for",

@@ -9,7 +9,7 @@ import {
   usageEvent,
 } from "../../support/provider/chatAnswers.ts";
 import { everyForm, typeOf, type Form } from "../../support/faults/faultAnswers.ts";
-import { nextProvider, openFaultBench, type FaultReply } from "../../support/faults/faultBench.ts";
+import { nextProvider, openFaultSetup, type FaultReply } from "../../support/faults/faultSetup.ts";
 import {
   expectBroken,
   expectEnd,
@@ -23,7 +23,7 @@ import { created, ended, terminal } from "../../support/provider/responsesAnswer
 import { chatEvent, responseEvent } from "../../support/provider/upstreamText.ts";
 
 /** Provider A is killed at random points of its answer: what has not reached a client is made good by B. */
-const bench = openFaultBench();
+const setup = openFaultSetup();
 const cutsPerForm = 60;
 const askedAtOnce = 16;
 const testTimeoutMs = 60_000;
@@ -50,7 +50,7 @@ function killed(form: Form) {
   const head = `HTTP/1.1 200 OK\r\ncontent-type: ${typeOf(form)}\r\ncontent-length: ${body.length}\r\n\r\n`;
   const how = random.pick(["fin", "reset"] as const);
   const bytes = random.below(head.length + body.length);
-  const model = bench.model(50, { answer: cut(how, (head + body).slice(0, bytes)), hasNext: true });
+  const model = setup.model(50, { answer: cut(how, (head + body).slice(0, bytes)), hasNext: true });
   return { form, how, model, wholeEvents: eventsWithin(events[form], bytes - head.length) };
 }
 
@@ -65,25 +65,25 @@ const kills = everyForm.flatMap((form) => Array.from({ length: cutsPerForm }, ()
 
 /** What became of one: `A` answered whole, `B` did, or the client had content of A's and then the error. */
 async function outcomeOf({ form, model }: (typeof kills)[number]): Promise<"A" | "B" | "broken"> {
-  const reply = await bench.ask(form, model);
+  const reply = await setup.ask(form, model);
   expect(reply.status).toBe(200);
   if (!reply.text.includes(spoken)) {
     expectUsual(form, reply);
-    const record = await bench.record(reply, usualCharge);
+    const record = await setup.record(reply, usualCharge);
     expectEnd(record, { status: "done", charge: usualCharge, provider: nextProvider });
     expect(record.attempts).toHaveLength(2);
     return "B";
   }
-  expect(bench.calls(model)).toEqual([1, 0]);
+  expect(setup.calls(model)).toEqual([1, 0]);
   if (reply.text.includes("upstream provider failure")) {
     expectBroken(form, reply, { chat: ["", spoken], responses: [created() + spokenDelta, 2] });
-    expectEnd(await bench.record(reply, 0n), { status: "failed", charge: 0n });
+    expectEnd(await setup.record(reply, 0n), { status: "failed", charge: 0n });
     return "broken";
   }
   expectWhole(form, reply);
-  const isEstimated = (await bench.record(reply, 0n)).estimated;
+  const isEstimated = (await setup.record(reply, 0n)).estimated;
   const charge = isEstimated ? estimate : usualCharge;
-  expectEnd(await bench.record(reply, charge), { status: "done", charge });
+  expectEnd(await setup.record(reply, charge), { status: "done", charge });
   return "A";
 }
 

@@ -1,12 +1,12 @@
 import { afterAll, expect } from "bun:test";
-import { openBlackHole } from "../../support/provider/blackHole.ts";
+import { openSilentPort } from "../../support/provider/silentPort.ts";
 import { everyForm, wellBehaved } from "../../support/faults/faultAnswers.ts";
-import { hasty, openFaultBench } from "../../support/faults/faultBench.ts";
+import { hasty, openFaultSetup } from "../../support/faults/faultSetup.ts";
 import {
   expectEnd,
   expectSecond,
   expectUsual,
-  testPassedOver,
+  testFailover,
   testRow,
   testServed,
   usualCharge,
@@ -19,10 +19,10 @@ import {
 } from "../../support/provider/scriptedProvider.ts";
 
 /** Rows 1 to 12 and 15: the way to a provider, and a provider that does not say anything sensible. */
-const bench = openFaultBench();
+const setup = openFaultSetup();
 const closed = startRawServer(() => {});
 closed.stop();
-const blackHole = await openBlackHole();
+const silentPort = await openSilentPort();
 /** Takes connections and says nothing, not even a handshake. */
 const mute = startRawServer(() => {});
 /** What came through a handshake with a certificate that must not be believed. */
@@ -39,7 +39,7 @@ const impostors = (["selfSigned", "expired", "otherHost"] as const).map((certifi
 afterAll(() => {
   // Row 4: no impostor saw a request.
   expect(secrets).toEqual([]);
-  blackHole.stop();
+  silentPort.stop();
   mute.stop();
   for (const { server } of impostors) server.stop();
 });
@@ -65,7 +65,7 @@ const whatIsWrong: Readonly<Record<string, string>> = {
   otherHost: "for another host",
 } satisfies Partial<Record<CertificateName, string>>;
 
-testPassedOver(bench, [
+testFailover(setup, [
   {
     ...behind(`http://127.0.0.1:${closed.port}/v1`),
     row: 1,
@@ -93,7 +93,7 @@ testPassedOver(bench, [
     outcome: "timeout",
   },
   {
-    ...behind(`http://127.0.0.1:${blackHole.port}/v1`, hasty),
+    ...behind(`http://127.0.0.1:${silentPort.port}/v1`, hasty),
     row: 6,
     name: "SYN blackhole",
     outcome: "timeout",
@@ -141,28 +141,28 @@ testPassedOver(bench, [
 ]);
 
 const dying = startProvider(wellBehaved);
-const mortal = bench.model(12, {
+const mortal = setup.model(12, {
   ...behind(`http://127.0.0.1:${dying.port}/v1`),
   hasNext: true,
 });
 testRow(12, "provider A dies, B is fine: 200 from B, two attempts, one charge", async () => {
-  bench.gateway.auditor.listenTo(dying);
+  setup.gateway.auditor.listenTo(dying);
   for (const form of everyForm) {
-    const reply = await bench.ask(form, mortal);
+    const reply = await setup.ask(form, mortal);
     expectUsual(form, reply);
-    expectEnd(await bench.record(reply, usualCharge), { status: "done", charge: usualCharge });
+    expectEnd(await setup.record(reply, usualCharge), { status: "done", charge: usualCharge });
   }
   expect(dying.requests).toHaveLength(everyForm.length);
   dying.stop();
   for (const form of everyForm) {
-    const reply = await bench.ask(form, mortal);
+    const reply = await setup.ask(form, mortal);
     expectUsual(form, reply);
-    await expectSecond(bench, reply, "refused");
+    await expectSecond(setup, reply, "refused");
   }
 });
 
 const slowness = 600;
-testServed(bench, [
+testServed(setup, [
   {
     row: 15,
     name: "a slow provider within its time-outs has no rival sent after it",
@@ -174,7 +174,7 @@ testServed(bench, [
     charge: usualCharge,
   },
 ]);
-testPassedOver(bench, [
+testFailover(setup, [
   {
     row: 15,
     name: "a provider slower than its time-outs",

@@ -1,5 +1,5 @@
 import { afterAll, expect, test } from "bun:test";
-import { expectRefusal, type DemoError } from "../../support/gateway/chatCalls.ts";
+import { expectRefusal, type ExpectedError } from "../../support/gateway/chatCalls.ts";
 import {
   chatForms,
   everyForm,
@@ -7,12 +7,12 @@ import {
   responsesForms,
   wellBehaved,
 } from "../../support/faults/faultAnswers.ts";
-import { openFaultBench } from "../../support/faults/faultBench.ts";
+import { openFaultSetup } from "../../support/faults/faultSetup.ts";
 import {
   expectEnd,
   expectUnavailable,
   expectUsual,
-  testPassedOver,
+  testFailover,
   testRefused,
   testRow,
   testServed,
@@ -21,9 +21,9 @@ import {
 import { json, refusal, startProvider, text } from "../../support/provider/scriptedProvider.ts";
 
 /** Rows 18 to 36 without the gigantic body of row 32: a provider that answers with a status other than 200. */
-const bench = openFaultBench();
+const setup = openFaultSetup();
 const words = "secret words of the provider";
-function invalid(message: string): DemoError {
+function invalid(message: string): ExpectedError {
   return [400, "invalid_request_error", message];
 }
 
@@ -44,7 +44,7 @@ const providersFaults = [
 ] as const;
 const detailed = { code: "context_length_exceeded", param: "messages" };
 
-testRefused(bench, [
+testRefused(setup, [
   ...callersFaults.map(({ row, status }) => ({
     row,
     name: `${status} with an OpenAI error body`,
@@ -96,22 +96,22 @@ const leaky = startProvider((peer, request) => {
   const error = { message, code: key, param: key };
   return json({ error }, { status: 400 })(peer, request);
 });
-const talkative = bench.model(19, {
+const talkative = setup.model(19, {
   answer: wellBehaved,
   settings: { base_url: `http://127.0.0.1:${leaky.port}/v1`, api_key: canaries.key },
   hasNext: true,
 });
 testRow(19, "400 whose message has our key, organisation, host and address: redacted", async () => {
   for (const form of everyForm) {
-    const reply = await bench.ask(form, talkative);
+    const reply = await setup.ask(form, talkative);
     expectRefusal(reply, invalid("no *** of *** at *** *** or ***: ***"), {
       code: "***",
       param: "***",
     });
-    expectEnd(await bench.record(reply, 0n), { status: "failed", charge: 0n });
-    expect(bench.calls(talkative)[1]).toBe(0);
+    expectEnd(await setup.record(reply, 0n), { status: "failed", charge: 0n });
+    expect(setup.calls(talkative)[1]).toBe(0);
   }
-  const log = JSON.stringify(bench.gateway.log);
+  const log = JSON.stringify(setup.gateway.log);
   for (const canary of Object.values(canaries)) expect(log).not.toContain(canary);
 });
 
@@ -123,7 +123,7 @@ afterAll(() => {
 });
 const target = `http://localhost:${elsewhere.port}/v1/chat/completions`;
 
-testPassedOver(bench, [
+testFailover(setup, [
   ...providersFaults.map(({ row, status }) => ({
     row,
     name: `${status}`,
@@ -186,7 +186,7 @@ testPassedOver(bench, [
   })),
 ]);
 
-testServed(bench, [
+testServed(setup, [
   {
     row: 35,
     name: "100 and 103 before 200",
@@ -210,31 +210,31 @@ for (const { row, status, name, error } of accountFaults) {
   for (const form of everyForm) {
     const settings = { api_key: "sk-of-the-operator" };
     const answer = json({ error: { message: words, ...error } }, { status });
-    const alone = bench.model(row, { answer, settings });
+    const alone = setup.model(row, { answer, settings });
     testRow(row, `${status}, ${name} (${form}): 502, never ${status}`, async () => {
       for (const outcomes of [[{ outcome: `status ${status}`, status }], []]) {
-        const reply = await bench.ask(form, alone);
+        const reply = await setup.ask(form, alone);
         expectUnavailable(reply, 300);
-        const record = await bench.record(reply, 0n);
+        const record = await setup.record(reply, 0n);
         expectEnd(record, { status: "failed", charge: 0n });
         // The second request finds the provider put aside.
         expect(record.attempts).toMatchObject(outcomes);
         expect(record.attempts).toHaveLength(outcomes.length);
       }
-      expect(bench.calls(alone)[0]).toBe(1);
+      expect(setup.calls(alone)[0]).toBe(1);
     });
-    const pair = bench.model(row, { answer, settings, hasNext: true });
+    const pair = setup.model(row, { answer, settings, hasNext: true });
     testRow(row, `${status}, ${name} (${form}): the next route answers, loudly`, async () => {
       for (const attempts of [2, 1]) {
-        const reply = await bench.ask(form, pair);
+        const reply = await setup.ask(form, pair);
         expectUsual(form, reply);
-        const record = await bench.record(reply, usualCharge);
+        const record = await setup.record(reply, usualCharge);
         expectEnd(record, { status: "done", charge: usualCharge });
         expect(record.attempts).toHaveLength(attempts);
       }
-      expect(bench.calls(pair)).toEqual([1, 2]);
-      const alarms = bench.gateway.log.filter(
-        ({ provider }) => provider === bench.providerOf(pair),
+      expect(setup.calls(pair)).toEqual([1, 2]);
+      const alarms = setup.gateway.log.filter(
+        ({ provider }) => provider === setup.providerOf(pair),
       );
       expect(alarms).toMatchObject([{ level: "error", status }]);
     });
@@ -242,7 +242,7 @@ for (const { row, status, name, error } of accountFaults) {
 }
 
 test("row 24: a model that its provider does not know is told to the operator", () => {
-  const alarms = bench.gateway.log.filter(({ status }) => status === 404);
+  const alarms = setup.gateway.log.filter(({ status }) => status === 404);
   const loud = alarms.filter(({ level }) => level === "error");
   expect(loud.length).toBeGreaterThanOrEqual(chatForms.length * 2);
   expect(loud[0]).toMatchObject({
@@ -255,5 +255,5 @@ test("rows 33 and 34: nobody heard of a request to whom a provider only pointed"
 });
 
 test("nothing of the providers' words is in the log", () => {
-  expect(JSON.stringify(bench.gateway.log)).not.toContain(words);
+  expect(JSON.stringify(setup.gateway.log)).not.toContain(words);
 });

@@ -1,11 +1,11 @@
 import { expect } from "bun:test";
 import { doneEvent, stopEvent, usage, usageEvent } from "../../support/provider/chatAnswers.ts";
 import { begun, streamForms, type Form } from "../../support/faults/faultAnswers.ts";
-import { openFaultBench, type FaultReply } from "../../support/faults/faultBench.ts";
+import { openFaultSetup, type FaultReply } from "../../support/faults/faultSetup.ts";
 import {
   expectEnd,
   reasonOf,
-  testBrokenOff,
+  testBrokenStream,
   testRow,
   testServed,
   textsOf,
@@ -16,7 +16,7 @@ import { stream, type ReceivedRequest } from "../../support/provider/scriptedPro
 import { chatEvent, responseEvent } from "../../support/provider/upstreamText.ts";
 
 /** Rows 63 to 66, 69 and 70: how the bytes of a stream may be cut, ended and garbled. */
-const bench = openFaultBench();
+const setup = openFaultSetup();
 const done = { status: "done", charge: usualCharge };
 
 /** Characters of one to four bytes in UTF-8. */
@@ -51,7 +51,7 @@ for (const form of streamForms) {
     const body = bodies[form].replaceAll("\n", lineEnd);
     const bytes = Buffer.from(body);
     let position = 0;
-    const model = bench.model(64, {
+    const model = setup.model(64, {
       answer: async (peer) => {
         position += 1;
         const at = position;
@@ -68,14 +68,14 @@ for (const form of streamForms) {
       `a stream with ${name} is cut at each of its bytes (${form}): identical`,
       async () => {
         const context = async (): Promise<void> => {
-          while (bench.calls(model)[0] < bytes.byteLength - 1) {
-            const reply = await bench.ask(form, model);
+          while (setup.calls(model)[0] < bytes.byteLength - 1) {
+            const reply = await setup.ask(form, model);
             expectBody(form, reply, body);
-            expectEnd(await bench.record(reply, usualCharge), done);
+            expectEnd(await setup.record(reply, usualCharge), done);
           }
         };
         await Promise.all(Array.from({ length: askedAtOnce }, context));
-        expect(bench.calls(model)[1]).toBe(0);
+        expect(setup.calls(model)[1]).toBe(0);
       },
     );
   }
@@ -114,7 +114,7 @@ function mixed(body: string): string {
 }
 
 testServed(
-  bench,
+  setup,
   dialects.map(({ row, name, change }) => ({
     row,
     name,
@@ -140,7 +140,7 @@ const badDelta = Buffer.concat([
   Buffer.from('"}\n\n'),
 ]);
 
-testBrokenOff(bench, [
+testBrokenStream(setup, [
   ...["{nonsense", "5", "[1]", '{"choices":5}', '{"choices":[{"delta":{"content":5}}]}'].map(
     (data) => ({
       row: 69,
@@ -166,7 +166,7 @@ testBrokenOff(bench, [
   },
 ]);
 
-testServed(bench, [
+testServed(setup, [
   {
     row: 70,
     name: "an event that is not UTF-8: its bytes are unchanged",

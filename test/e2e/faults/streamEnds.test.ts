@@ -14,7 +14,7 @@ import {
   usualBody,
   type Form,
 } from "../../support/faults/faultAnswers.ts";
-import { openFaultBench, type FaultReply } from "../../support/faults/faultBench.ts";
+import { openFaultSetup, type FaultReply } from "../../support/faults/faultSetup.ts";
 import {
   expectEnd,
   expectUsual,
@@ -38,7 +38,7 @@ import {
 } from "../../support/provider/scriptedProvider.ts";
 
 /** Rows 52, 55 to 59, 61 and 62: streams whose answer is whole, however they end. */
-const bench = openFaultBench();
+const setup = openFaultSetup();
 const chatOnly = ["chat stream"] as const;
 const responsesOnly = ["responses stream"] as const;
 const ways = ["fin", "reset"] as const;
@@ -73,7 +73,7 @@ function endedAs(status: "incomplete" | "failed") {
   };
 }
 
-testServed(bench, [
+testServed(setup, [
   {
     row: 52,
     name: "a whole stream whose framing lacks its last line end",
@@ -163,7 +163,7 @@ const endOf = { "chat stream": "[DONE]", "responses stream": "response.completed
 
 for (const form of streamForms) {
   const peers: RawPeer[] = [];
-  const model = bench.model(58, {
+  const model = setup.model(58, {
     answer: async (peer, request, client) => {
       peers.push(peer);
       await raw(streamHead, piece(usualBody[form]))(peer, request);
@@ -178,9 +178,9 @@ for (const form of streamForms) {
   });
   testRow(58, `data behind the end (${form}): ignored, the connection not kept`, async () => {
     for (let round = 0; round < 2; round += 1) {
-      const reply = await bench.ask(form, model);
+      const reply = await setup.ask(form, model);
       expectUsual(form, reply);
-      expectEnd(await bench.record(reply, usualCharge), { status: "done", charge: usualCharge });
+      expectEnd(await setup.record(reply, usualCharge), { status: "done", charge: usualCharge });
       await peers[round]?.closed;
     }
     expect(new Set(peers).size).toBe(2);

@@ -13,14 +13,14 @@ import {
   responsesForms,
   type Form,
 } from "../../support/faults/faultAnswers.ts";
-import { openFaultBench, type FaultReply } from "../../support/faults/faultBench.ts";
-import { reasonOf, testBrokenOff, testServed } from "../../support/faults/faultTests.ts";
+import { openFaultSetup, type FaultReply } from "../../support/faults/faultSetup.ts";
+import { reasonOf, testBrokenStream, testServed } from "../../support/faults/faultTests.ts";
 import { bodyReporting, reporting, type Reported } from "../../support/provider/reportedUsage.ts";
 import { cut, piece, stream, streamHead } from "../../support/provider/scriptedProvider.ts";
 import { chatEvent } from "../../support/provider/upstreamText.ts";
 
 /** Rows 78 to 90: what providers report of an answer's tokens, and what it costs. */
-const bench = openFaultBench();
+const setup = openFaultSetup();
 
 /** Nano-roubles for one token, as the config of these tests has them. */
 const price = { input: 25_000n, output: 200_000n, cachedInput: 2500n, cacheWrite: 30_000n };
@@ -55,7 +55,7 @@ interface UsageRow {
 
 function testUsage(rows: readonly UsageRow[], forms: readonly Form[] = everyForm): void {
   testServed(
-    bench,
+    setup,
     rows.map(({ row, name, reported, billed }) => ({
       row,
       name: `usage ${name}`,
@@ -226,7 +226,7 @@ const cumulative = [
   { row: 87, name: "decreasing", reported: [7, 5, 1], completion: 7 },
 ] as const;
 
-testServed(bench, [
+testServed(setup, [
   ...cumulative.map(({ row, name, reported, completion }) => ({
     row,
     name: `usage in every chunk, ${name}`,
@@ -272,7 +272,7 @@ testServed(bench, [
 ]);
 
 const early = { usage: { prompt_tokens: 20, completion_tokens: 7 } };
-testBrokenOff(bench, [
+testBrokenStream(setup, [
   {
     row: 89,
     name: "usage came before the stream died",
@@ -284,19 +284,19 @@ testBrokenOff(bench, [
 ]);
 
 const hugest = 999_999_999;
-const huge = bench.model(88, { answer: reporting({ prompt: "20", completion: String(hugest) }) });
+const huge = setup.model(88, { answer: reporting({ prompt: "20", completion: String(hugest) }) });
 test("row 88: usage of almost 10^9 is believed, and costs no more than there is", async () => {
   const balance = 1_000_000_000n;
-  const key = await bench.gateway.key("bob", "1");
-  const { id } = await bench.ask("chat", huge, {}, key);
+  const key = await setup.gateway.key("bob", "1");
+  const { id } = await setup.ask("chat", huge, {}, key);
   const whole = cost({ prompt: 20, completion: hugest });
-  expect(await bench.record({ id }, balance)).toMatchObject({
+  expect(await setup.record({ id }, balance)).toMatchObject({
     status: "done",
     completionTokens: hugest,
     charge: balance,
     writeOff: whole - balance,
   });
-  expect(await bench.gateway.desk.json("balance", "show", "bob")).toMatchObject({
+  expect(await setup.gateway.cli.json("balance", "show", "bob")).toMatchObject({
     balance_rub: "0",
     held_rub: "0",
   });

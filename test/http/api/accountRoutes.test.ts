@@ -6,7 +6,7 @@ import {
   chat,
   expectRefusal,
   tooOften,
-  type DemoError,
+  type ExpectedError,
   type Reply,
 } from "../../support/gateway/chatCalls.ts";
 import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
@@ -108,7 +108,7 @@ describe.each(paths)("%s", (path) => {
 
   test("is a 404 for another method, a trailing slash, or another letter case", async () => {
     const key = at.gateway.key();
-    const notFound: DemoError = [404, "invalid_request_error", "not found"];
+    const notFound: ExpectedError = [404, "invalid_request_error", "not found"];
     for (const method of ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"]) {
       expectRefusal(await get(of("x"), key, method), notFound);
     }

@@ -6,7 +6,7 @@ import {
   chat,
   expectRefusal,
   unknownModel,
-  type DemoError,
+  type ExpectedError,
 } from "../../support/gateway/chatCalls.ts";
 import { prices } from "../../support/gateway/gatewayConfig.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
@@ -32,7 +32,7 @@ const at = openBefore(["local"], ({ local }) => ({
   ],
 }));
 
-const notFound: DemoError = [404, "invalid_request_error", "not found"];
+const notFound: ExpectedError = [404, "invalid_request_error", "not found"];
 
 function shown(id: string): object {
   return {
@@ -255,7 +255,7 @@ describe("a gateway that drains", () => {
     try {
       const health = await get("/healthz", undefined);
       expect([health.status, health.body]).toEqual([503, { status: "draining" }]);
-      const refusal: DemoError = [502, "provider_error", "service temporarily unavailable"];
+      const refusal: ExpectedError = [502, "provider_error", "service temporarily unavailable"];
       const replies = [
         await chat(at.gateway, key),
         await get("/v1/models", key),

@@ -11,7 +11,7 @@ import {
   chat,
   expectRefusal,
   openChat,
-  type DemoError,
+  type ExpectedError,
 } from "../../support/gateway/chatCalls.ts";
 import { costlyModels, prices } from "../../support/gateway/gatewayConfig.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
@@ -31,7 +31,7 @@ import { until } from "../../support/until.ts";
 const at = openBefore(["local"], costlyModels("small", "old"));
 const provider = at.providers.local;
 
-const noRequest: DemoError = [404, "invalid_request_error", "request not found"];
+const noRequest: ExpectedError = [404, "invalid_request_error", "request not found"];
 
 function ask(key: TestKey, id: string) {
   return call(at.gateway, key, { path: `/v1/requests/${id}` });
@@ -103,7 +103,7 @@ describe("GET /v1/requests/{id}", () => {
     provider.answer = raw(streamHead, piece(helloEvent));
     const open = await openChat(at.gateway, key, { stream: true });
     await open.seen("Hello");
-    open.leave();
+    open.disconnect();
     await at.gateway.records(key, 2);
     expect(await receipt(key, open.id)).toMatchObject({ status: "cancelled", estimated: true });
   });

@@ -108,7 +108,7 @@ describe("GET /v1/usage", () => {
     const day = daysBack(0);
     expect(await usage(key)).toEqual([{ day, ...once, requests: 2 }]);
     expect(await usage(key, "?by=model")).toEqual([{ model: "small", ...once, requests: 2 }]);
-    open.leave();
+    open.disconnect();
     await at.gateway.records(key, 2);
     expect(await usage(key)).toMatchObject([{ day, requests: 2, failed: 0, prompt_tokens: 22 }]);
   });

@@ -96,7 +96,7 @@ describe("a chat over the Gemini API", () => {
     const key = at.gateway.key();
     const client = await openChat(at.gateway, key, { stream: true });
     await client.seen("Hello");
-    client.leave();
+    client.disconnect();
     expect(await at.gateway.records(key, 1)).toMatchObject([
       {
         status: "cancelled",

@@ -128,7 +128,7 @@ describe("a stop sequence, which the interface does not have,", () => {
     const client = await openChat(at.gateway, key, { stop, stream: true });
     await client.seen("Hel");
     const leftAtMs = performance.now();
-    client.leave();
+    client.disconnect();
     await gone.promise;
     expect(performance.now() - leftAtMs).toBeLessThan(idleMs - 500);
     expect(await at.gateway.records(key, 1)).toMatchObject([

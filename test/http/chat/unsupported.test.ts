@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { chat, expectRefusal, type DemoError } from "../../support/gateway/chatCalls.ts";
+import { chat, expectRefusal, type ExpectedError } from "../../support/gateway/chatCalls.ts";
 import { usualMessage } from "../../support/provider/anthropicAnswers.ts";
 import { usual } from "../../support/provider/chatAnswers.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
@@ -22,7 +22,7 @@ const at = openBefore(["claude", "flat", "other"], ({ claude: claudeUrl, flat, o
 }));
 
 const twice = { n: 2 };
-const unfit: DemoError = [
+const unfit: ExpectedError = [
   400,
   "invalid_request_error",
   "n is not supported by this model's provider",

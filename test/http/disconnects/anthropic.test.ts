@@ -27,10 +27,10 @@ const at = {
 const prompt = { prompt: 20, cached: 5, cacheWrite: 3 };
 
 test("a client that leaves amid a stream pays the prompt exactly, and an estimate of the rest", async () => {
-  const { key, leave, client, provide, givenUp } = await beginChat(at, { stream: true });
+  const { key, disconnect, client, provide, givenUp } = await beginChat(at, { stream: true });
   await provide(streamHead, piece(startEvent), piece(textEvent("Hello there, you")));
   await client.seen("Hello");
-  await leave();
+  await disconnect();
   await provide(piece(pingEvent));
   await givenUp;
   expect(await at.gateway.records(key, 1)).toMatchObject([
@@ -44,11 +44,11 @@ test("a count amid the answer is not taken for that of the whole", async () => {
     delta: { stop_reason: null },
     usage: { output_tokens: 1 },
   });
-  const { key, leave, client, provide, givenUp } = await beginChat(at, { stream: true });
+  const { key, disconnect, client, provide, givenUp } = await beginChat(at, { stream: true });
   await provide(streamHead, ...[startEvent, textEvent("Hello "), count].map(piece));
   await provide(piece(textEvent("there, you")));
   await client.seen("you");
-  await leave();
+  await disconnect();
   await givenUp;
   expect(await at.gateway.records(key, 1)).toMatchObject([
     // The token that was counted, and two for the text after it.
@@ -57,10 +57,10 @@ test("a count amid the answer is not taken for that of the whole", async () => {
 });
 
 test("one whose provider ends within the grace pays exactly", async () => {
-  const { key, leave, client, provide } = await beginChat(at, { stream: true });
+  const { key, disconnect, client, provide } = await beginChat(at, { stream: true });
   await provide(streamHead, piece(startEvent), piece(textEvent("Hello")));
   await client.seen("Hello");
-  await leave();
+  await disconnect();
   await provide(piece(endEvent()), piece(stopEvent), streamEnd);
   expect(await at.gateway.records(key, 1)).toMatchObject([
     { status: "cancelled", estimated: false, charge: costOf({ ...prompt, completion: 7 }) },

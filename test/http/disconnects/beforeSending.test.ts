@@ -1,12 +1,12 @@
 import { afterAll, expect, test } from "bun:test";
-import { openBlackHole } from "../../support/provider/blackHole.ts";
+import { openSilentPort } from "../../support/provider/silentPort.ts";
 import { ask } from "../../support/gateway/chatCalls.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { chatBytes, connectRaw } from "../../support/gateway/rawClient.ts";
 import { refusal } from "../../support/provider/scriptedProvider.ts";
 import { until } from "../../support/until.ts";
 
-const hole = await openBlackHole();
+const hole = await openSilentPort();
 afterAll(() => hole.stop());
 
 const started = 100_000_000_000n;

@@ -12,7 +12,7 @@ import { chat } from "../../support/gateway/chatCalls.ts";
 import { costOf } from "../../support/gateway/gatewayConfig.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { piece, streamEnd, streamHead } from "../../support/provider/scriptedProvider.ts";
-import { beginChat, leavingWays } from "../../support/gateway/steppedChat.ts";
+import { beginChat, disconnectWays } from "../../support/gateway/steppedChat.ts";
 import { until } from "../../support/until.ts";
 import type { RawPeer } from "../../support/provider/rawServer.ts";
 import type { KeyOptions, TestKey } from "../../support/gateway/testApp.ts";
@@ -58,10 +58,10 @@ async function expectRecord(key: TestKey, charge: bigint, changes: object): Prom
   expect(at.gateway.balance(key)).toBe(100_000_000_000n - charge);
 }
 
-describe.each(leavingWays)("a client of a JSON answer that goes away (%s)", (way) => {
+describe.each(disconnectWays)("a client of a JSON answer that goes away (%s)", (way) => {
   test("before the head: the answer is read to its end and charged exactly", async () => {
-    const { key, leave, provide } = await begin({});
-    await leave(way);
+    const { key, disconnect, provide } = await begin({});
+    await disconnect(way);
     await Bun.sleep(200);
     const text = JSON.stringify({
       choices: [{ index: 0, finish_reason: "stop", message: { content: "x" } }],
@@ -78,8 +78,8 @@ describe.each(leavingWays)("a client of a JSON answer that goes away (%s)", (way
   });
 
   test("and whose provider then fails pays nothing", async () => {
-    const { key, leave, provide } = await begin({});
-    await leave(way);
+    const { key, disconnect, provide } = await begin({});
+    await disconnect(way);
     await provide("HTTP/1.1 500 X\r\ncontent-length: 0\r\n\r\n");
     await expectRecord(key, 0n, { promptTokens: 0 });
   });
@@ -88,9 +88,9 @@ describe.each(leavingWays)("a client of a JSON answer that goes away (%s)", (way
 describe("clients of JSON answers that go away", () => {
   test("beyond 256 at once are not waited for: the provider is given up, and the prompt charged", async () => {
     const { inFlight } = at.gateway.app.gateway;
-    const { key, leave, givenUp } = await begin({});
+    const { key, disconnect, givenUp } = await begin({});
     inFlight.disconnectedCount = 256;
-    await leave();
+    await disconnect();
     await givenUp;
     expect(inFlight.disconnectedCount).toBe(256);
     inFlight.disconnectedCount = 0;
@@ -98,66 +98,66 @@ describe("clients of JSON answers that go away", () => {
   });
 });
 
-describe.each(leavingWays)("a client of a stream that goes away (%s)", (way) => {
+describe.each(disconnectWays)("a client of a stream that goes away (%s)", (way) => {
   const streaming = { stream: true };
   test("when the provider had been silent for 30 s: nothing is charged", async () => {
-    const { key, leave, givenUp } = await begin(streaming);
+    const { key, disconnect, givenUp } = await begin(streaming);
     at.gateway.clock.advance(30_000);
-    await leave(way);
+    await disconnect(way);
     await givenUp;
     await expectRecord(key, 0n, { promptTokens: 0, completionTokens: 0 });
   });
 
   test("when no route had said anything for 30 s together: nothing is charged", async () => {
-    const { key, leave, peer } = await begin({ ...streaming, model: "paired" });
+    const { key, disconnect, peer } = await begin({ ...streaming, model: "paired" });
     at.gateway.clock.advance(25_000);
     const reached = Promise.withResolvers<RawPeer>();
     at.provider.answer = (peer) => reached.resolve(peer);
     peer.reset();
     const second = await reached.promise;
     at.gateway.clock.advance(5000);
-    await leave(way);
+    await disconnect(way);
     await second.closed;
     await expectRecord(key, 0n, { promptTokens: 0, completionTokens: 0, attemptCount: 2 });
   });
 
   test("29 s into the provider's silence: the prompt is charged", async () => {
-    const { key, leave, givenUp } = await begin(streaming);
+    const { key, disconnect, givenUp } = await begin(streaming);
     at.gateway.clock.advance(29_000);
-    await leave(way);
+    await disconnect(way);
     await givenUp;
     await expectRecord(key, promptOnly, { estimated: true });
   });
 
   test("between head and content: the prompt is charged", async () => {
-    const { key, leave, provide, givenUp } = await begin(streaming);
+    const { key, disconnect, provide, givenUp } = await begin(streaming);
     await provide(streamHead, piece(roleEvent));
-    await leave(way);
+    await disconnect(way);
     await givenUp;
     await expectRecord(key, promptOnly, { estimated: true });
   });
 
   test("before content, and the provider fails within the grace: nothing is charged", async () => {
-    const { key, leave, provide } = await begin(streaming);
-    await leave(way);
+    const { key, disconnect, provide } = await begin(streaming);
+    await disconnect(way);
     await provide("HTTP/1.1 500 X\r\ncontent-length: 0\r\n\r\n");
     await expectRecord(key, 0n, { promptTokens: 0 });
   });
 
   test("amid the content, and the provider ends within the grace: charged exactly", async () => {
-    const { key, leave, client, provide } = await begin(streaming);
+    const { key, disconnect, client, provide } = await begin(streaming);
     await provide(streamHead, piece(helloEvent));
     await client.seen("Hello");
-    await leave(way);
+    await disconnect(way);
     await provide(...[thereEvent, stopEvent, usageEvent, doneEvent].map(piece), streamEnd);
     await expectRecord(key, exact, { estimated: false });
   });
 
   test("amid the content, and the provider goes on: aborted after the grace, and what it sent is estimated", async () => {
-    const { key, leave, client, provide, givenUp } = await begin(streaming);
+    const { key, disconnect, client, provide, givenUp } = await begin(streaming);
     await provide(streamHead, piece(helloEvent));
     await client.seen("Hello");
-    await leave(way);
+    await disconnect(way);
     await provide(piece(thereEvent));
     await givenUp;
     // "Hello" and " there" are 11 bytes, 3 tokens.
@@ -170,31 +170,31 @@ describe.each(leavingWays)("a client of a stream that goes away (%s)", (way) => 
   });
 
   test("amid the content, and the provider reports its usage but does not end: charged by its figure", async () => {
-    const { key, leave, client, provide, givenUp } = await begin(streaming);
+    const { key, disconnect, client, provide, givenUp } = await begin(streaming);
     await provide(streamHead, piece(helloEvent));
     await client.seen("Hello");
-    await leave(way);
+    await disconnect(way);
     await provide(piece(usageEvent));
     await givenUp;
     await expectRecord(key, exact, { estimated: false });
   });
 
   test("amid the content, and the provider breaks off within the grace: what it sent is estimated", async () => {
-    const { key, client, leave, provide } = await begin(streaming);
+    const { key, client, disconnect, provide } = await begin(streaming);
     await provide(streamHead, piece(helloEvent));
     await client.seen("Hello");
-    await leave(way);
+    await disconnect(way);
     await provide("nonsense\r\n");
     const charge = costOf({ prompt: 2, completion: 2 });
     await expectRecord(key, charge, { estimated: true, promptTokens: 2, completionTokens: 2 });
   });
 
   test("behind the finish reason: the stream is finished and charged exactly", async () => {
-    const { key, leave, client, provide } = await begin(streaming);
+    const { key, disconnect, client, provide } = await begin(streaming);
     await provide(streamHead, piece(helloEvent));
     await client.seen("Hello");
     await provide(piece(stopEvent));
-    await leave(way);
+    await disconnect(way);
     await provide(piece(usageEvent), piece(doneEvent), streamEnd);
     await expectRecord(key, exact, { estimated: false });
   });
@@ -202,27 +202,27 @@ describe.each(leavingWays)("a client of a stream that goes away (%s)", (way) => 
 
 describe("a client that has gone away", () => {
   test("has its place in the concurrency back", async () => {
-    const { key, leave, givenUp } = await begin({ stream: true }, { concurrentRequests: 1 });
+    const { key, disconnect, givenUp } = await begin({ stream: true }, { concurrentRequests: 1 });
     const busy = await chat(at.gateway, key);
-    await leave("fin");
+    await disconnect("fin");
     await givenUp;
-    await at.gateway.checkBooks();
+    await at.gateway.expectAuditPasses();
     at.provider.answer = answered();
     expect([busy.status, (await chat(at.gateway, key)).status]).toEqual([429, 200]);
     expect(at.gateway.app.gateway.inFlight.disconnectedCount).toBe(0);
   });
 
   test("is not failed over: no further route is tried for nobody", async () => {
-    const { key, leave, provide } = await begin({ model: "paired", stream: true });
-    await leave("fin");
+    const { key, disconnect, provide } = await begin({ model: "paired", stream: true });
+    await disconnect("fin");
     await provide("HTTP/1.1 503 X\r\ncontent-length: 0\r\n\r\n");
     await expectRecord(key, 0n, { attemptCount: 1 });
     expect(at.provider.requests).toHaveLength(1);
   });
 
   test("is failed over where it waits for JSON: that is read to its end for it", async () => {
-    const { key, leave, provide } = await begin({ model: "paired" });
-    await leave("reset");
+    const { key, disconnect, provide } = await begin({ model: "paired" });
+    await disconnect("reset");
     at.provider.answer = answered();
     await provide("HTTP/1.1 503 X\r\ncontent-length: 0\r\n\r\n");
     await expectRecord(key, exact, { attemptCount: 2 });

@@ -38,11 +38,11 @@ describe("a client that left amid the content, and a provider that then", () => 
     "%s: cancelled, and what had come is charged by the estimate",
     async (_, on, does) => {
       const begun = await beginChat(on, streaming, { concurrentRequests: 1 });
-      const { key, client, provide, leave } = begun;
+      const { key, client, provide, disconnect } = begun;
       await provide(streamHead, piece(roleEvent), piece(helloEvent));
       await client.seen("Hello");
       const leftMs = performance.now();
-      await leave();
+      await disconnect();
       await does(begun);
       const charge = costOf({ prompt: 2, completion: 2 });
       expect(await on.gateway.records(key, 1)).toMatchObject([
@@ -51,7 +51,7 @@ describe("a client that left amid the content, and a provider that then", () => 
       // It was the provider that ended it, not the end of the grace.
       expect(performance.now() - leftMs).toBeLessThan(30_000);
       expect(on.gateway.balance(key)).toBe(started - charge);
-      await on.gateway.checkBooks();
+      await on.gateway.expectAuditPasses();
       on.provider.answer = answered();
       expect((await chat(on.gateway, key)).status).toBe(200);
     },
@@ -75,11 +75,11 @@ describe("a client that leaves amid the content of a provider which reports usag
         completion_tokens: reported,
         prompt_tokens_details: { cached_tokens: 10 },
       };
-      const { key, client, provide, leave, givenUp } = await beginChat(at, streaming);
+      const { key, client, provide, disconnect, givenUp } = await beginChat(at, streaming);
       const early = chatEvent({ content: "Hello" }, null, { usage });
       await provide(streamHead, piece(early), piece(chatEvent({ content: said })));
       await client.seen("word word");
-      await leave();
+      await disconnect();
       await givenUp;
       const charge = costOf({ prompt: 30, completion, cached: 10 });
       expect(await at.gateway.records(key, 1)).toMatchObject([
@@ -102,10 +102,10 @@ describe("a client that leaves amid the content of a provider which reports usag
       prompt_tokens_details: { cached_tokens: 10, cache_write_tokens: 4990 },
     };
     const asked = { ...streaming, max_tokens: 20 };
-    const { key, client, provide, leave, givenUp } = await beginChat(at, asked);
+    const { key, client, provide, disconnect, givenUp } = await beginChat(at, asked);
     await provide(streamHead, piece(chatEvent({ content: "Hello" }, null, { usage })));
     await client.seen("Hello");
-    await leave();
+    await disconnect();
     await givenUp;
     const [record] = await at.gateway.records(key, 1);
     expect(record).toMatchObject({ status: "cancelled", estimated: true, completionTokens: 20 });

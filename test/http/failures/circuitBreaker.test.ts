@@ -313,7 +313,7 @@ describe("a route", () => {
       client.abort();
       await reply;
     }
-    await at.gateway.checkBooks();
+    await at.gateway.expectAuditPasses();
     expect(states()).toMatchObject([{ state: "closed" }]);
   });
 

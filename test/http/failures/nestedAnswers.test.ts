@@ -13,7 +13,7 @@ import {
 import { chat, chunksOf, expectRefusal, noProvider } from "../../support/gateway/chatCalls.ts";
 import { costOf } from "../../support/gateway/gatewayConfig.ts";
 import { cpuTimer } from "../../support/measurement.ts";
-import { openBefore, expectNothingOpen } from "../../support/gateway/gatewayUnderTest.ts";
+import { openBefore, expectNoRequestOpen } from "../../support/gateway/gatewayUnderTest.ts";
 import { ended } from "../../support/provider/responsesAnswers.ts";
 import { respond } from "../../support/gateway/responsesCalls.ts";
 import {
@@ -78,22 +78,24 @@ describe.each(deepEnds)("a chat stream in which %s is nested too deep to be writ
         { status: "cancelled", estimated: true, charge },
       ]);
       expect(at.gateway.balance(key)).toBe(started - charge);
-      await expectNothingOpen(at, key);
+      await expectNoRequestOpen(at, key);
     },
   );
 
   test("is charged once, by the estimate, and leaves nothing open when the client is gone", async () => {
-    const { key, client, provide, leave } = await beginChat(at, asking, { concurrentRequests: 1 });
+    const { key, client, provide, disconnect } = await beginChat(at, asking, {
+      concurrentRequests: 1,
+    });
     await provide(streamHead, piece(helloEvent));
     await client.seen("Hello");
-    await leave();
+    await disconnect();
     await provide(...events.map(piece), streamEnd);
     const charge = costOf({ prompt: 2, completion: 2 });
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { status: "cancelled", estimated: true },
     ]);
     expect(at.gateway.balance(key)).toBeLessThanOrEqual(started - charge);
-    await expectNothingOpen(at, key);
+    await expectNoRequestOpen(at, key);
   });
 });
 
@@ -116,7 +118,7 @@ describe("a chat stream whose usage, behind the finish reason, is nested too dee
       { status: "done", estimated: true, charge },
     ]);
     expect(at.gateway.balance(key)).toBe(started - charge);
-    await expectNothingOpen(at, key);
+    await expectNoRequestOpen(at, key);
   });
 });
 
@@ -134,7 +136,7 @@ test.each([30_000, 100_000])(
     const spentMs = cpuTimer();
     await chat(at.gateway, key, asking);
     expect(spentMs()).toBeLessThan(writingMs / 2);
-    await expectNothingOpen(at, key);
+    await expectNoRequestOpen(at, key);
   },
 );
 
@@ -165,7 +167,7 @@ describe("an answer in JSON that is nested too deep", () => {
         { status: "cancelled", estimated: false, charge, attemptCount: 1, provider: "local" },
       ]);
       expect(at.gateway.balance(key)).toBe(started - charge);
-      await expectNothingOpen(at, key);
+      await expectNoRequestOpen(at, key);
     },
   );
 
@@ -178,6 +180,6 @@ describe("an answer in JSON that is nested too deep", () => {
     const reply = await respond(at.gateway, key);
     expect([reply.status, reply.text === body]).toEqual([200, true]);
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", estimated: true }]);
-    await expectNothingOpen(at, key);
+    await expectNoRequestOpen(at, key);
   });
 });

@@ -142,10 +142,10 @@ describe("a provider that goes on behind the finish reason", () => {
   });
 
   test("is given up soon after its client has left", async () => {
-    const { key, client, provide, leave, givenUp } = await beginChat(at, { stream: true });
+    const { key, client, provide, disconnect, givenUp } = await beginChat(at, { stream: true });
     await provide(streamHead, ...finished);
     await client.seen("Hello");
-    await leave();
+    await disconnect();
     const leftAtMs = performance.now();
     const over = new AbortController();
     void givenUp.then(() => over.abort());

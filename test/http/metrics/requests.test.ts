@@ -148,9 +148,9 @@ describe("requests that were held are counted by endpoint, model and outcome", (
     const { value, all } = await grown(async () => {
       const reply = await openChat(at.gateway, key, { stream: true });
       await reply.seen("Hello");
-      reply.leave();
+      reply.disconnect();
       await at.gateway.records(key, 1);
-      await at.gateway.checkBooks();
+      await at.gateway.expectAuditPasses();
     });
     expect(all("tollgate_requests_total")).toEqual([
       label({ endpoint: "chat", model: "small", outcome: "cancelled" }),
@@ -252,8 +252,8 @@ describe("figures of the moment", () => {
       9,
     );
     expect(open.value("tollgate_held_roubles")).toBeGreaterThan(0.2);
-    reply.leave();
-    await at.gateway.checkBooks();
+    reply.disconnect();
+    await at.gateway.expectAuditPasses();
     await until("the request is over", () => at.gateway.app.requests.open === 0);
     const after = await scrape(at.gateway.metricsUrl);
     for (const name of ["open_requests", "open_streams", "held_roubles", "store_queued_writes"]) {
@@ -263,12 +263,12 @@ describe("figures of the moment", () => {
 
   test("show a JSON answer that is read on though its client left", async () => {
     const provider = at.providers.one;
-    const { leave, provide } = await beginChat({ gateway: at.gateway, provider }, {});
-    await leave();
+    const { disconnect, provide } = await beginChat({ gateway: at.gateway, provider }, {});
+    await disconnect();
     const detached = await scrape(at.gateway.metricsUrl);
     expect(detached.value("tollgate_detached_answers")).toBe(1);
     await provide("HTTP/1.1 500 X\r\ncontent-length: 0\r\n\r\n");
-    await at.gateway.checkBooks();
+    await at.gateway.expectAuditPasses();
     await until(
       "nothing is read on",
       () => at.gateway.app.gateway.inFlight.disconnectedCount === 0,

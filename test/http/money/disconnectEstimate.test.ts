@@ -23,10 +23,10 @@ async function left(open: typeof chat, events: readonly string[], last: string) 
   const key = at.gateway.key();
   const client = await open(key);
   await client.seen(last);
-  client.leave();
+  client.disconnect();
   const [record] = await at.gateway.records(key, 1);
   expect(record).toMatchObject({ status: "cancelled", estimated: true, writeOff: 0n });
-  await at.gateway.checkBooks();
+  await at.gateway.expectAuditPasses();
   return record;
 }
 

@@ -46,7 +46,7 @@ async function left(open: Open, events: readonly string[], more: object = {}) {
   const key = at.gateway.key();
   const client = await open(key, more);
   await client.seen("Hello");
-  client.leave();
+  client.disconnect();
   const [record] = await at.gateway.records(key, 1);
   expect(record).toMatchObject({ status: "cancelled", estimated: true });
   return record;

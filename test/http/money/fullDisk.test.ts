@@ -7,7 +7,7 @@ import {
   usageEvent,
   usual,
 } from "../../support/provider/chatAnswers.ts";
-import { call, chat, expectRefusal, type DemoError } from "../../support/gateway/chatCalls.ts";
+import { call, chat, expectRefusal, type ExpectedError } from "../../support/gateway/chatCalls.ts";
 import { fillStore } from "../../support/store/fullStore.ts";
 import { costOf } from "../../support/gateway/gatewayConfig.ts";
 import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
@@ -21,7 +21,7 @@ import { until } from "../../support/until.ts";
 const at = openOneModelBefore();
 const started = 100_000_000_000n;
 const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
-const ownFault: DemoError = [502, "provider_error", "service temporarily unavailable"];
+const ownFault: ExpectedError = [502, "provider_error", "service temporarily unavailable"];
 const theEnd = [...[stopEvent, usageEvent, doneEvent].map(piece), streamEnd];
 /** How long the end of an answer waits for the store. */
 const PATIENCE_MS = 10_000;
@@ -163,7 +163,7 @@ describe("a store without room", () => {
         { status: "failed", charge: 0n, provider: "local" },
       ]);
       expect(at.gateway.balance(key)).toBe(started);
-      await at.gateway.checkBooks();
+      await at.gateway.expectAuditPasses();
       at.provider.answer = answered();
       expect((await chat(at.gateway, key)).status).toBe(200);
       client.fin();

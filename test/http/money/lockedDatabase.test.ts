@@ -14,7 +14,7 @@ import {
   chunksOf,
   expectRefusal,
   openChat,
-  type DemoError,
+  type ExpectedError,
 } from "../../support/gateway/chatCalls.ts";
 import { costOf } from "../../support/gateway/gatewayConfig.ts";
 import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
@@ -29,7 +29,7 @@ const at = openOneModelBefore({ metrics: { listen: "127.0.0.1:0" } });
 const hasty = openOneModelBefore({}, { first_byte_timeout: "200ms", idle_timeout: "200ms" });
 const started = 100_000_000_000n;
 const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
-const ownFault: DemoError = [502, "provider_error", "service temporarily unavailable"];
+const ownFault: ExpectedError = [502, "provider_error", "service temporarily unavailable"];
 
 /** How long the end of an answer waits for the store. */
 const PATIENCE_MS = 10_000;
@@ -105,7 +105,7 @@ test(
       { status: "failed", charge: 0n },
     ]);
     expect(at.gateway.balance(keys.hasty)).toBe(started);
-    await at.gateway.checkBooks();
+    await at.gateway.expectAuditPasses();
   },
   testTimeoutMs,
 );
@@ -142,7 +142,7 @@ test(
     }
     for (const key of keys)
       expect(await gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
-    await gateway.checkBooks();
+    await gateway.expectAuditPasses();
   },
   testTimeoutMs,
 );
@@ -194,7 +194,7 @@ test(
     provider.answer = usual;
     expect((await chat(gateway, key)).status).toBe(200);
     expect(await gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
-    await gateway.checkBooks();
+    await gateway.expectAuditPasses();
   },
   testTimeoutMs,
 );

@@ -2,7 +2,7 @@ import { assert } from "fast-check";
 import { afterAll, afterEach, beforeAll, test } from "bun:test";
 import { historyConfig } from "../../support/histories/historyPrices.ts";
 import { httpHistory } from "../../support/histories/httpHistory.ts";
-import { takeTurns } from "../../support/histories/moneyProvider.ts";
+import { answerOnDemand } from "../../support/histories/moneyProvider.ts";
 import { startProvider, type ScriptedProvider } from "../../support/provider/scriptedProvider.ts";
 import { openTestApp, type TestApp } from "../../support/gateway/testApp.ts";
 
@@ -16,7 +16,7 @@ beforeAll(async () => {
   gateway = await openTestApp(historyConfig(`http://127.0.0.1:${provider.port}/v1`));
   gateway.auditor.listenTo(provider);
 });
-afterEach(() => gateway.checkBooks());
+afterEach(() => gateway.expectAuditPasses());
 afterAll(async () => {
   await gateway.close();
   provider.stop();
@@ -26,7 +26,7 @@ afterAll(async () => {
 test(
   `in ${histories} histories of requests beside each other clients and books see what the model says`,
   () => {
-    const history = httpHistory(gateway, takeTurns(provider));
+    const history = httpHistory(gateway, answerOnDemand(provider));
     return assert(history, { numRuns: histories, seed: 1, includeErrorInReport: true });
   },
   timeoutMs,

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import {
-  answersCost,
+  answerOnlyPrices,
   PRICE,
   race,
   statuses,
   wholeAnswer,
-} from "../../support/gateway/answersCost.ts";
+} from "../../support/gateway/answerOnlyPrices.ts";
 import { answered, helloEvent, stopEvent, usual } from "../../support/provider/chatAnswers.ts";
 import { chat, chunksOf, openChat } from "../../support/gateway/chatCalls.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
@@ -19,7 +19,7 @@ import {
 import { seededRandom } from "../../support/seededRandom.ts";
 
 const at = openBefore(["local"], ({ local }) => ({
-  ...answersCost(local),
+  ...answerOnlyPrices(local),
   sections: { billing: { hold_wait: "200ms" } },
 }));
 
@@ -69,7 +69,7 @@ describe("requests at once", () => {
     const failed = await Promise.all(Array.from({ length: 20 }, () => chat(at.gateway, key)));
     expect(statuses(failed)).toEqual(Array<number>(20).fill(502));
     expect(at.gateway.balance(key)).toBe(20n * PRICE);
-    await at.gateway.checkBooks();
+    await at.gateway.expectAuditPasses();
     at.gateway.forgetFailures();
     at.providers.local.answer = wholeAnswer;
     const served = await Promise.all(Array.from({ length: 20 }, () => chat(at.gateway, key)));
@@ -93,7 +93,7 @@ describe("requests at once", () => {
       const replies = await Promise.all(
         Array.from({ length: 60 }, () => chat(at.gateway, key, { stream: false })),
       );
-      await at.gateway.checkBooks();
+      await at.gateway.expectAuditPasses();
       const records = at.gateway.store.requests.list({ account: key.account, limit: 100 });
       const charged = records.reduce((sum, { charge }) => sum + charge, 0n);
       expect(at.gateway.balance(key)).toBe(balance - charged);

@@ -1,13 +1,18 @@
 import { expect, test } from "bun:test";
-import { ANSWER_TOKENS, answersCost, PRICE, statuses } from "../../support/gateway/answersCost.ts";
+import {
+  ANSWER_TOKENS,
+  answerOnlyPrices,
+  PRICE,
+  statuses,
+} from "../../support/gateway/answerOnlyPrices.ts";
 import { answered } from "../../support/provider/chatAnswers.ts";
 import { chat, expectRefusal } from "../../support/gateway/chatCalls.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
-import { says } from "../../support/histories/crowd.ts";
+import { says } from "../../support/histories/concurrentRequests.ts";
 import { until } from "../../support/until.ts";
 
 const at = openBefore(["local"], ({ local }) => ({
-  ...answersCost(local),
+  ...answerOnlyPrices(local),
   sections: { billing: { hold_wait: "10s" }, limits: { concurrent_requests: 0 } },
 }));
 

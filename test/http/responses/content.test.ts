@@ -123,7 +123,7 @@ describe("before the first content of a stream", () => {
     const key = at.gateway.key();
     const client = await openResponse(at.gateway, key);
     await client.seen(": keep-alive\n\n");
-    client.leave();
+    client.disconnect();
     expect(await at.gateway.records(key, 1)).toMatchObject([
       {
         status: "cancelled",

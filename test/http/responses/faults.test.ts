@@ -203,7 +203,7 @@ test("the client that leaves a stream pays for what had come, by estimate, and t
   const key = at.gateway.key();
   const reply = await openResponse(at.gateway, key, { model: "patient" });
   await reply.seen("Hello there");
-  reply.leave();
+  reply.disconnect();
   const [record] = await at.gateway.records(key, 1);
   expect(record).toMatchObject({ status: "cancelled", estimated: true });
   await until("the provider is let go", () => isLetGo);

@@ -194,7 +194,7 @@ test("a client that leaves amid a response is charged for what this continues", 
   };
   const reply = await openResponse(at.gateway, key, { previous_response_id: first });
   await reply.seen("Hello there");
-  reply.leave();
+  reply.disconnect();
   const record = await lastRecord(key, 2);
   isGone.resolve();
   expect(record).toMatchObject({

@@ -79,7 +79,7 @@ describe("an attempt has one log line that agrees with its record", () => {
     const key = at.gateway.key();
     const reply = await openChat(at.gateway, key, { stream: true });
     await reply.seen("Hello");
-    reply.leave();
+    reply.disconnect();
     await at.gateway.records(key, 1);
     const told = { outcome: "client disconnected", status: 200 };
     expect(attempts(reply.id)).toMatchObject([told]);

@@ -89,7 +89,7 @@ test("a body counts until its answer has started", async () => {
   const client = await stream;
   await client.seen("Hello");
   expect(bodies().heldBytes).toBe(0);
-  client.leave();
+  client.disconnect();
 });
 
 describe("a body whose answer's early 200 was sent counts", () => {
@@ -104,7 +104,7 @@ describe("a body whose answer's early 200 was sent counts", () => {
     begin();
     await client.seen(words);
     await until("the body is let go", () => late.gateway.app.bodies.heldBytes === 0);
-    client.leave();
+    client.disconnect();
   });
 });
 

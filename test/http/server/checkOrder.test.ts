@@ -8,7 +8,7 @@ import {
   openChat,
   tooOften,
   unknownModel,
-  type DemoError,
+  type ExpectedError,
 } from "../../support/gateway/chatCalls.ts";
 import { helloEvent, stopEvent, usual } from "../../support/provider/chatAnswers.ts";
 import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
@@ -19,7 +19,11 @@ import type { TestKey } from "../../support/gateway/testApp.ts";
 const at = openOneModelBefore();
 
 const brokenBody = '{"model":';
-const wrongField: DemoError = [400, "invalid_request_error", "temperature must be between 0 and 2"];
+const wrongField: ExpectedError = [
+  400,
+  "invalid_request_error",
+  "temperature must be between 0 and 2",
+];
 
 /** Uses up the key's one request, or its tokens, of this minute. */
 async function exhausted(key: TestKey): Promise<TestKey> {

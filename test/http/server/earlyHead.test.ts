@@ -177,8 +177,8 @@ describe("a stream whose first content is late", () => {
     const key = at.gateway.key({ concurrentRequests: 1 });
     const client = await openChat(at.gateway, key, { stream: true });
     await client.seen(KEEP_ALIVE);
-    client.leave();
-    await at.gateway.checkBooks();
+    client.disconnect();
+    await at.gateway.expectAuditPasses();
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "cancelled" }]);
     await until("the request is over", () => at.gateway.app.requests.open === 0);
     // It is not an error for the operator's log.
@@ -198,7 +198,7 @@ test("a client that disconnects between two attempts pays for neither", async ()
   provider.go();
   // A third attempt waits 50 ms at least, and the grace is over before.
   await at.providers.two.request(0);
-  client.leave();
+  client.disconnect();
   expect(await at.gateway.records(key, 1)).toMatchObject([
     { status: "cancelled", attemptCount: 2, charge: 0n },
   ]);

@@ -9,11 +9,11 @@ import {
 import {
   chat,
   expectRefusal,
-  type DemoError,
+  type ExpectedError,
   type Reply,
 } from "../../support/gateway/chatCalls.ts";
 import { costOf } from "../../support/gateway/gatewayConfig.ts";
-import { openOneModelBefore, expectNothingOpen } from "../../support/gateway/gatewayUnderTest.ts";
+import { openOneModelBefore, expectNoRequestOpen } from "../../support/gateway/gatewayUnderTest.ts";
 import { created, delta, responds, terminal } from "../../support/provider/responsesAnswers.ts";
 import { openResponse, respond } from "../../support/gateway/responsesCalls.ts";
 import { piece, raw, streamEnd, streamHead } from "../../support/provider/scriptedProvider.ts";
@@ -24,7 +24,7 @@ import { until } from "../../support/until.ts";
 const at = openOneModelBefore();
 const started = 100_000_000_000n;
 const exact = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
-const ownFault: DemoError = [502, "provider_error", "service temporarily unavailable"];
+const ownFault: ExpectedError = [502, "provider_error", "service temporarily unavailable"];
 const theEnd = [...[stopEvent, usageEvent, doneEvent].map(piece), streamEnd];
 
 /** Makes one call of a method throw, and then restores the method. */
@@ -89,7 +89,7 @@ describe("an internal error during a stream", () => {
         { outcome, status: 200 },
       ]);
       expect(at.gateway.balance(key)).toBe(started);
-      await expectNothingOpen(at, key);
+      await expectNoRequestOpen(at, key);
     },
   );
 });
@@ -111,7 +111,7 @@ test("an internal error while the last ids of a response are recorded: no charge
   expect(reply.text).toContain("event: error");
   expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
   expect(at.gateway.balance(key)).toBe(started);
-  await expectNothingOpen(at, key);
+  await expectNoRequestOpen(at, key);
 });
 
 test("an internal error after the charge of a stream: charged once, and nothing is held", async () => {
@@ -129,7 +129,7 @@ test("an internal error after the charge of a stream: charged once, and nothing 
   expect(client.text).not.toContain("[DONE]");
   expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: exact }]);
   expect(at.gateway.balance(key)).toBe(started - exact);
-  await expectNothingOpen(at, key);
+  await expectNoRequestOpen(at, key);
 });
 
 describe("an internal error during a JSON answer", () => {
@@ -158,6 +158,6 @@ describe("an internal error during a JSON answer", () => {
     expectRefusal(await post(at.gateway, key), ownFault);
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
     expect(at.gateway.balance(key)).toBe(started);
-    await expectNothingOpen(at, key);
+    await expectNoRequestOpen(at, key);
   });
 });

@@ -260,7 +260,7 @@ describe("pipelined requests", () => {
     const statuses = await answers(client, 5);
     client.fin();
     expect(statuses.filter((status) => status !== 200 && status !== 0)).toEqual([]);
-    await at.gateway.checkBooks();
+    await at.gateway.expectAuditPasses();
     const records = at.gateway.store.requests.list({ account: key.account, limit: 10 });
     expect(records).toHaveLength(at.provider.requests.length);
     expect(records.filter(({ charge }) => charge === 0n)).toEqual([]);
@@ -270,13 +270,13 @@ describe("pipelined requests", () => {
 describe("a client that disconnects while it sends its body", () => {
   test("leaves nothing: no call, no record, no slot taken", async () => {
     const key = at.gateway.key({ concurrentRequests: 1 });
-    for (const leave of ["fin", "reset"] as const) {
+    for (const disconnect of ["fin", "reset"] as const) {
       const logged = at.gateway.log.length;
       const client = await connectRaw(at.gateway.port);
       const [head = ""] = chatBytes(key.key, body).split("\r\n\r\n");
       client.send(`${head}\r\nExpect: 100-continue\r\n\r\n{"model":`);
       await client.seen("100 Continue");
-      client[leave]();
+      client[disconnect]();
       await until("the request is over", () => at.gateway.log.length > logged);
       expect(at.gateway.log.at(-1)).toMatchObject({ level: "info", status: 400 });
     }

@@ -147,7 +147,7 @@ describe("the log and the store never contain", () => {
     expect((await chat(at.gateway, key, { messages })).status).toBe(400);
     const field = { "canary-of-a-field": 1, temperature: "canary-of-a-value" };
     expect((await chat(at.gateway, key, field)).status).toBe(400);
-    await at.gateway.checkBooks();
+    await at.gateway.expectAuditPasses();
     const files = [at.gateway.path, `${at.gateway.path}-wal`].filter((file) => existsSync(file));
     const texts = [at.gateway.logText(), ...files.map((file) => readFileSync(file, "latin1"))];
     // Both may contain the id of the key. Finding it proves that the search works.

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test";
 import type { KeyChanges } from "../../../src/store/store.ts";
 import {
-  answersCost,
+  answerOnlyPrices,
   PRICE,
   race,
   statuses,
   wholeAnswer,
-} from "../../support/gateway/answersCost.ts";
+} from "../../support/gateway/answerOnlyPrices.ts";
 import { helloEvent, stopEvent } from "../../support/provider/chatAnswers.ts";
 import {
   badKey,
@@ -21,7 +21,7 @@ import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { piece, raw, streamEnd, streamHead } from "../../support/provider/scriptedProvider.ts";
 import type { TestKey } from "../../support/gateway/testApp.ts";
 
-const at = openBefore(["local"], ({ local }) => answersCost(local));
+const at = openBefore(["local"], ({ local }) => answerOnlyPrices(local));
 
 const HOUR_MS = 3_600_000;
 

@@ -7,7 +7,7 @@ import {
   type Dialect,
   type ExpectedAnswer,
   type ExpectedUsage,
-  type Utterance,
+  type AnswerContent,
   inPieces,
 } from "./dialect.ts";
 import { sentText } from "../../support/provider/sentText.ts";
@@ -231,7 +231,7 @@ function lateInstruction({ type, text }: SentBlock): string[] {
   return instruction === undefined ? [] : [instruction];
 }
 
-function utteranceOf(by: "user" | "assistant", block: SentBlock): Utterance {
+function utteranceOf(by: "user" | "assistant", block: SentBlock): AnswerContent {
   switch (block.type) {
     case "text":
       return { by, text: block.text };

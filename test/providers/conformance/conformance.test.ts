@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { AnswerError, UnsupportedRequestError } from "../../../src/providers/provider.ts";
 import { anthropicDialect } from "./anthropicDialect.ts";
 import { answers, impossibleUsages } from "./answers.ts";
-import type { Asked, Dialect, Utterance } from "./dialect.ts";
+import type { Asked, Dialect, AnswerContent } from "./dialect.ts";
 import { geminiDialect } from "./geminiDialect.ts";
 import { hostileRequests } from "./hostileRequests.ts";
 import { openaiDialect } from "./openaiDialect.ts";
@@ -164,7 +164,7 @@ function spoken(asked: Asked): Asked {
   const isSaid = (text: string): boolean => text.trim() !== "";
   const system = asked.system?.filter(isSaid);
   const conversation = asked.conversation?.filter(
-    (piece: Utterance) => piece.by === "tool" || !("text" in piece) || isSaid(piece.text),
+    (piece: AnswerContent) => piece.by === "tool" || !("text" in piece) || isSaid(piece.text),
   );
   return { ...asked, ...(system && { system }), ...(conversation && { conversation }) };
 }

@@ -59,7 +59,7 @@ export interface Asked {
   /** The texts of the instructions, in their order. */
   readonly system?: readonly string[];
   /** The utterances in order, whatever messages they are in. */
-  readonly conversation?: readonly Utterance[];
+  readonly conversation?: readonly AnswerContent[];
   readonly bound?: number;
   readonly temperature?: number;
   readonly topP?: number;
@@ -74,7 +74,7 @@ export interface Asked {
   readonly user?: string;
 }
 
-export type Utterance =
+export type AnswerContent =
   | { readonly by: "user" | "assistant"; readonly text: string }
   | { readonly by: "user"; readonly image: AskedImage }
   | { readonly by: "assistant"; readonly call: AskedCall }

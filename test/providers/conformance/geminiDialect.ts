@@ -6,7 +6,7 @@ import {
   type Dialect,
   type ExpectedAnswer,
   type ExpectedUsage,
-  type Utterance,
+  type AnswerContent,
   inPieces,
 } from "./dialect.ts";
 import { geminiTranscripts } from "./geminiTranscripts.ts";
@@ -177,7 +177,7 @@ function asked(encoded: EncodedRequest): Asked {
   };
 }
 
-function utteranceOf(by: "user" | "assistant", part: SentPart): Utterance {
+function utteranceOf(by: "user" | "assistant", part: SentPart): AnswerContent {
   const { text, inlineData, fileData, functionCall: call, functionResponse: result } = part;
   if (text !== undefined) return { by, text };
   if (by === "assistant" && call) {

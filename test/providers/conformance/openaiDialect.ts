@@ -5,7 +5,7 @@ import {
   type Dialect,
   type ExpectedAnswer,
   type ExpectedUsage,
-  type Utterance,
+  type AnswerContent,
   imageOfUrl,
   inPieces,
 } from "./dialect.ts";
@@ -167,19 +167,19 @@ function asked(encoded: EncodedRequest): Asked {
   };
 }
 
-function utterancesOf(message: SentMessage): readonly Utterance[] {
+function utterancesOf(message: SentMessage): readonly AnswerContent[] {
   const { role, tool_calls: calls = [], tool_call_id: answers = "" } = message;
   if (role === "tool") {
     return [{ by: "tool", answers, text: partsOf(message).map(textOf).join("") }];
   }
   const by = role === "assistant" ? "assistant" : "user";
   return [
-    ...partsOf(message).map((part): Utterance =>
+    ...partsOf(message).map((part): AnswerContent =>
       part.image_url
         ? { by: "user", image: imageOfUrl(part.image_url.url) }
         : { by, text: textOf(part) },
     ),
-    ...calls.map(({ id, function: { name, arguments: given } }): Utterance => ({
+    ...calls.map(({ id, function: { name, arguments: given } }): AnswerContent => ({
       by: "assistant",
       call: { id, name, arguments: JSON.parse(given) },
     })),

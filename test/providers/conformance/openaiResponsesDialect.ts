@@ -5,7 +5,7 @@ import {
   type Dialect,
   type ExpectedAnswer,
   type ExpectedUsage,
-  type Utterance,
+  type AnswerContent,
   imageOfUrl,
   inPieces,
 } from "./dialect.ts";
@@ -215,7 +215,7 @@ function asked(encoded: EncodedRequest): Asked {
   };
 }
 
-function utterancesOf(item: SentItem): readonly Utterance[] {
+function utterancesOf(item: SentItem): readonly AnswerContent[] {
   const { type = "message", role, content, call_id: id = "", name = "" } = item;
   if (type === "function_call_output") {
     return [{ by: "tool", answers: id, text: textsOf(item.output).join("") }];
@@ -225,7 +225,7 @@ function utterancesOf(item: SentItem): readonly Utterance[] {
   }
   const by = role === "assistant" ? "assistant" : "user";
   if (typeof content === "string") return [{ by, text: content }];
-  return (content ?? []).map((part): Utterance => {
+  return (content ?? []).map((part): AnswerContent => {
     if (part.image_url !== undefined) return { by: "user", image: imageOfUrl(part.image_url) };
     return { by, text: textsOf([part]).join("") };
   });

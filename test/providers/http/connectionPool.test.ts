@@ -12,7 +12,7 @@ import {
 import type { RawPeer } from "../../support/provider/rawServer.ts";
 import { until } from "../../support/until.ts";
 
-const { serve, clientOf, stopBehind } = openHttpBefore();
+const { serve, clientOf, stopAfterTest } = openHttpBefore();
 
 /** Answers each request with the number of its connection; `headers` and `after` vary the answer. */
 function answering(headers = "", after = ""): (peer: RawPeer) => Promise<void> {
@@ -171,9 +171,9 @@ describe("a connection is not used again", () => {
   });
 
   test("when an unsolicited response waits in the system's buffers as the next request is sent", async () => {
-    const program = new URL("../../support/provider/unaskedBytes.ts", import.meta.url).pathname;
+    const program = new URL("../../support/provider/unsolicitedBytes.ts", import.meta.url).pathname;
     const child = Bun.spawn([process.execPath, program], { stdout: "pipe" });
-    stopBehind({ stop: () => child.kill() });
+    stopAfterTest({ stop: () => child.kill() });
     const { value } = await child.stdout.getReader().read();
     const client = clientOf({ port: Number(Buffer.from(value ?? []).toString()) });
     for (let round = 0; round < 5; round += 1) {

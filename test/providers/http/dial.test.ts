@@ -10,7 +10,7 @@ import {
 import { testAuthority, type RawPeer, type RawServer } from "../../support/provider/rawServer.ts";
 import { until } from "../../support/until.ts";
 
-const { serve, clientOf, stopBehind } = openHttpBefore();
+const { serve, clientOf, stopAfterTest } = openHttpBefore();
 
 async function answer(peer: RawPeer): Promise<void> {
   for (;;) {
@@ -67,7 +67,7 @@ describe("TCP", () => {
       require("node:fs").writeSync(1, listener.port + "\\n");
       Bun.sleepSync(60000);`;
     const child = Bun.spawn([process.execPath, "-e", program], { stdout: "pipe" });
-    stopBehind({ stop: () => child.kill("SIGKILL") });
+    stopAfterTest({ stop: () => child.kill("SIGKILL") });
     const { value } = await child.stdout.getReader().read();
     const baseUrl = `http://127.0.0.1:${Number(Buffer.from(value ?? []).toString())}`;
     const filling = clientOf(baseUrl, { connectTimeoutMs: 60_000 });

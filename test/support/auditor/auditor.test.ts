@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import { dirname, join, relative } from "node:path";
-import { tamper, copiedBooks } from "../store/auditedBooks.ts";
+import { tamper, copySampleLedgerBefore } from "../store/sampleLedger.ts";
 import { auditFile } from "./auditor.ts";
 
-const storeFolder = copiedBooks();
+const database = copySampleLedgerBefore();
 
 test("the auditor shares no code with the gateway", async () => {
   const root = join(import.meta.dir, "../../..");
@@ -22,7 +22,7 @@ test("the auditor shares no code with the gateway", async () => {
 });
 
 test("the auditor finds nothing in books that nobody touched, also where requests are folded", () => {
-  expect(auditFile(storeFolder.path)).toEqual([]);
+  expect(auditFile(database.path)).toEqual([]);
 });
 
 describe("with one thing wrong in the books the auditor says so:", () => {
@@ -146,22 +146,22 @@ describe("with one thing wrong in the books the auditor says so:", () => {
       ],
     ],
   ])("%s", (_, statements, problems) => {
-    tamper(storeFolder, ...statements.split(";"));
-    expect(auditFile(storeFolder.path)).toEqual(problems);
+    tamper(database, ...statements.split(";"));
+    expect(auditFile(database.path)).toEqual(problems);
   });
 
   test("a request that is open at rest, and more held than there is", () => {
     tamper(
-      storeFolder,
+      database,
       `INSERT INTO requests (public_id, at, account_id, key_id, endpoint, model, stream, status, hold,
            price_input, price_cached_input, price_cache_write, price_output)
          SELECT 'req_open', at, 2, (SELECT id FROM keys WHERE account_id = 2), endpoint, model, stream, 'running',
            100000, 25, 2, 30, 200 FROM requests WHERE public_id = 'req_done'`,
     );
-    expect(auditFile(storeFolder.path, {}, false)).toEqual([]);
-    expect(auditFile(storeFolder.path)).toEqual(["req_open is running at rest, and holds 100000"]);
-    tamper(storeFolder, "UPDATE requests SET hold = 500001 WHERE public_id = 'req_open'");
-    expect(auditFile(storeFolder.path, {}, false)).toEqual([
+    expect(auditFile(database.path, {}, false)).toEqual([]);
+    expect(auditFile(database.path)).toEqual(["req_open is running at rest, and holds 100000"]);
+    tamper(database, "UPDATE requests SET hold = 500001 WHERE public_id = 'req_open'");
+    expect(auditFile(database.path, {}, false)).toEqual([
       "bob has 500000 and 0 beyond it, and 500001 are held",
     ]);
   });

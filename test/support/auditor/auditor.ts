@@ -1,4 +1,4 @@
-import { readBooks } from "./books.ts";
+import { readDatabase } from "./databaseRows.ts";
 import { ledgerProblems } from "./ledgerRules.ts";
 import type { ProducedAnswer, SeenAnswer } from "./logs.ts";
 import { inventedProblems, producedProblems, seenProblems } from "./logRules.ts";
@@ -64,15 +64,15 @@ export function auditFile(
   isAtRest = true,
 ): string[] {
   const { seen = [], produced = [], credits = [] } = logs;
-  const storeFolder = readBooks(path);
-  const refs = new Map(storeFolder.ledger.map(({ ref, kind }) => [ref, kind]));
+  const database = readDatabase(path);
+  const refs = new Map(database.ledger.map(({ ref, kind }) => [ref, kind]));
   return [
-    ...ledgerProblems(storeFolder),
-    ...requestProblems(storeFolder),
-    ...totalsProblems(storeFolder),
-    ...(isAtRest ? openProblems(storeFolder) : []),
-    ...seenProblems(storeFolder, seen),
-    ...producedProblems(storeFolder, produced),
+    ...ledgerProblems(database),
+    ...requestProblems(database),
+    ...totalsProblems(database),
+    ...(isAtRest ? openProblems(database) : []),
+    ...seenProblems(database, seen),
+    ...producedProblems(database, produced),
     ...credits
       .filter((ref) => refs.get(ref) !== "credit")
       .map((ref) => `credit ${ref} was acknowledged, and is not there`),
@@ -81,5 +81,5 @@ export function auditFile(
 
 /** The answers that clients have, against the file at `path` alone. */
 export function lostCharges(path: string, seen: readonly SeenAnswer[]): string[] {
-  return seenProblems(readBooks(path), seen);
+  return seenProblems(readDatabase(path), seen);
 }

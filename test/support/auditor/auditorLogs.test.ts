@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { tamper, copiedBooks } from "../store/auditedBooks.ts";
+import { tamper, copySampleLedgerBefore } from "../store/sampleLedger.ts";
 import {
   completion,
   doneEvent,
@@ -11,7 +11,7 @@ import { ended } from "../provider/responsesAnswers.ts";
 import { auditFile, openAuditor } from "./auditor.ts";
 import { producedAnswer, type ProducedAnswer, type SeenAnswer } from "./logs.ts";
 
-const storeFolder = copiedBooks();
+const database = copySampleLedgerBefore();
 
 /** At the prices of the books, what `req_done` was charged. */
 const usage = {
@@ -49,7 +49,7 @@ describe("what clients have of their answers", () => {
     ["a whole answer to a request that was folded", seen("req_old", whole)],
     ["a refusal of what is in no book", seen("req_refused", "{}", { status: 402 })],
   ])("agrees with the books: %s", (_, answer) => {
-    expect(auditFile(storeFolder.path, { seen: [answer] })).toEqual([]);
+    expect(auditFile(database.path, { seen: [answer] })).toEqual([]);
   });
 
   test.each([
@@ -104,19 +104,19 @@ describe("what clients have of their answers", () => {
       "req_done is billed 10295, and 1 were due",
     ],
   ])("differs from the books: %s", (_, answer, problem) => {
-    if (answer.id === "req_void") tamper(storeFolder, voided("failed"));
-    expect(auditFile(storeFolder.path, { seen: [answer] })).toContain(problem);
+    if (answer.id === "req_void") tamper(database, voided("failed"));
+    expect(auditFile(database.path, { seen: [answer] })).toContain(problem);
   });
 });
 
 test("a failure amid a stream that its client chose agrees with the books, though it is paid for", () => {
   tamper(
-    storeFolder,
+    database,
     `UPDATE attempts SET outcome = 'isolated failure'
      WHERE request_id = (SELECT id FROM requests WHERE public_id = 'req_cancelled')`,
   );
   const answer = seen("req_cancelled", `${helloEvent}data: {"error":{}}\n\n`);
-  expect(auditFile(storeFolder.path, { seen: [answer] })).toEqual([]);
+  expect(auditFile(database.path, { seen: [answer] })).toEqual([]);
 });
 
 /** Lets `req_done` go for nothing, under another name, in all of the books but the ledger. */
@@ -136,12 +136,12 @@ describe("what providers made", () => {
     ["what only the gateway can read", produced("req_done", "hello", 200, "messages")],
     ["a failure of which the books have nothing", produced("req_nobody", "{}", 500)],
   ])("agrees with the books: %s", (_, answer) => {
-    expect(auditFile(storeFolder.path, { produced: [answer] })).toEqual([]);
+    expect(auditFile(database.path, { produced: [answer] })).toEqual([]);
   });
 
   test("only the last try at a provider made the answer", () => {
     const tries = [produced("req_done", "{}", 500), produced("req_done", whole)];
-    expect(auditFile(storeFolder.path, { produced: tries })).toEqual([]);
+    expect(auditFile(database.path, { produced: tries })).toEqual([]);
   });
 
   const estimated = "UPDATE requests SET estimated = 1 WHERE public_id = 'req_done'";
@@ -183,14 +183,14 @@ describe("what providers made", () => {
       "req_void is cancelled for nothing, and its provider answered",
     ],
   ])("differs from the books: %s", (_, answer, statement, problem) => {
-    if (statement !== "") tamper(storeFolder, statement);
-    expect(auditFile(storeFolder.path, { produced: [answer] })).toContain(problem);
+    if (statement !== "") tamper(database, statement);
+    expect(auditFile(database.path, { produced: [answer] })).toContain(problem);
   });
 });
 
 describe("an auditor that benches tell what they see", () => {
   test("misses the provider of an answer, once it listens to any", () => {
-    const auditor = openAuditor(storeFolder.path);
+    const auditor = openAuditor(database.path);
     auditor.seen.push(seen("req_done", whole));
     expect(auditor.problems()).toEqual([]);
     auditor.listenTo({ log: undefined });
@@ -202,7 +202,7 @@ describe("an auditor that benches tell what they see", () => {
   });
 
   test("misses a credit that was acknowledged", () => {
-    const auditor = openAuditor(storeFolder.path);
+    const auditor = openAuditor(database.path);
     auditor.credits.push("lost-ref");
     expect(auditor.problems()).toEqual(["credit lost-ref was acknowledged, and is not there"]);
   });

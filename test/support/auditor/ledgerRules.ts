@@ -1,7 +1,7 @@
-import type { AccountRow, FundsReader, LedgerRow, RequestRow } from "./books.ts";
+import type { AccountRow, DatabaseRows, LedgerRow, RequestRow } from "./databaseRows.ts";
 
 /** What is wrong with the accounts and their ledgers, each by itself. */
-export function ledgerProblems({ accounts, ledger, requests }: FundsReader): string[] {
+export function ledgerProblems({ accounts, ledger, requests }: DatabaseRows): string[] {
   const rows = Map.groupBy(ledger, ({ account }) => account);
   const open = Map.groupBy(
     requests.filter(({ status }) => status === "running"),

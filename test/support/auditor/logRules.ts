@@ -1,11 +1,11 @@
-import type { FundsReader, RequestRow } from "./books.ts";
+import type { DatabaseRows, RequestRow } from "./databaseRows.ts";
 import { readAnswer, type ReadAnswer } from "./answerText.ts";
 import type { ProducedAnswer, SeenAnswer } from "./logs.ts";
 import { priceOf } from "./tokens.ts";
 
 /** What is wrong between the books and what clients have of their answers. */
-export function seenProblems(storeFolder: FundsReader, seen: readonly SeenAnswer[]): string[] {
-  const { requests, ledger, attempts } = storeFolder;
+export function seenProblems(database: DatabaseRows, seen: readonly SeenAnswer[]): string[] {
+  const { requests, ledger, attempts } = database;
   const rows = new Map(requests.map((row) => [row.publicId, row]));
   // Of a request that was folded only its charge is left.
   const refs = new Set(ledger.map(({ ref }) => ref));
@@ -61,7 +61,7 @@ function shownProblems(tokens: ReadAnswer["tokens"], row: RequestRow): string[] 
 
 /** What is wrong between the books and what providers made: for each of those requests the last one made its answer. */
 export function producedProblems(
-  { requests }: FundsReader,
+  { requests }: DatabaseRows,
   produced: readonly ProducedAnswer[],
 ): string[] {
   const rows = new Map(requests.map((row) => [row.publicId, row]));

@@ -1,10 +1,10 @@
-import type { AttemptRow, FundsReader, LedgerRow, RequestRow } from "./books.ts";
+import type { AttemptRow, DatabaseRows, LedgerRow, RequestRow } from "./databaseRows.ts";
 import { priceOf } from "./tokens.ts";
 
 const endings = ["done", "failed", "cancelled", "interrupted"];
 
 /** What is wrong with the requests, each with its own row of the ledger. */
-export function requestProblems({ requests, ledger, keys, attempts }: FundsReader): string[] {
+export function requestProblems({ requests, ledger, keys, attempts }: DatabaseRows): string[] {
   const charges = Map.groupBy(ledger, ({ ref }) => ref);
   const accountOf = new Map(keys.map(({ id, account }) => [id, account]));
   const tries = Map.groupBy(attempts, ({ request }) => request);
@@ -21,7 +21,7 @@ export function requestProblems({ requests, ledger, keys, attempts }: FundsReade
 }
 
 /** Those that should be over. */
-export function openProblems({ requests }: FundsReader): string[] {
+export function openProblems({ requests }: DatabaseRows): string[] {
   return requests
     .filter(({ status }) => status === "running")
     .map(({ publicId, hold }) => `${publicId} is running at rest, and holds ${hold}`);

@@ -1,4 +1,4 @@
-import { figures, type FundsReader, type RequestRow, type TotalsRow } from "./books.ts";
+import { figures, type DatabaseRows, type RequestRow, type TotalsRow } from "./databaseRows.ts";
 import { isCharged } from "./requestRules.ts";
 
 type Figures = Record<(typeof figures)[number], bigint>;
@@ -10,16 +10,12 @@ const INT64_MAX = 9_223_372_036_854_775_807n;
 const capped = ["writeOff", "operatorCost"] as const;
 
 /** What is wrong with the daily totals: against the requests that are kept, the ledger, and what keys have spent. */
-export function totalsProblems(storeFolder: FundsReader): string[] {
-  return [
-    ...dayProblems(storeFolder),
-    ...accountProblems(storeFolder),
-    ...keyProblems(storeFolder),
-  ];
+export function totalsProblems(database: DatabaseRows): string[] {
+  return [...dayProblems(database), ...accountProblems(database), ...keyProblems(database)];
 }
 
 /** Each row counts the requests of its group; of a day that is folded in part, at least those that are there. */
-function dayProblems({ requests, totals, ledger, retentionStart }: FundsReader): string[] {
+function dayProblems({ requests, totals, ledger, retentionStart }: DatabaseRows): string[] {
   const counted = new Map<string, Figures>();
   const refunded = refundsByRef(ledger);
   for (const request of requests) {
@@ -51,7 +47,7 @@ function dayProblems({ requests, totals, ledger, retentionStart }: FundsReader):
 }
 
 /** All that an account was ever charged and given back stands in its totals, folded or not. */
-function accountProblems({ accounts, ledger, totals }: FundsReader): string[] {
+function accountProblems({ accounts, ledger, totals }: DatabaseRows): string[] {
   const rows = Map.groupBy(ledger, ({ account }) => account);
   const days = Map.groupBy(totals, ({ account }) => account);
   return accounts.flatMap(({ id, name }) => {
@@ -69,7 +65,7 @@ function accountProblems({ accounts, ledger, totals }: FundsReader): string[] {
 }
 
 /** What the keys of a line were charged, less refunds, stands at its first one. */
-function keyProblems({ keys, totals }: FundsReader): string[] {
+function keyProblems({ keys, totals }: DatabaseRows): string[] {
   const days = Map.groupBy(totals, ({ key }) => key);
   const spent = new Map<bigint, bigint>();
   for (const { id, first } of keys) {
@@ -103,7 +99,7 @@ function figuresOf(request: RequestRow, refunded: bigint): Figures {
   };
 }
 
-function refundsByRef(ledger: FundsReader["ledger"]): Map<string | null, bigint> {
+function refundsByRef(ledger: DatabaseRows["ledger"]): Map<string | null, bigint> {
   const refOf = new Map(ledger.map(({ id, ref }) => [id, ref]));
   const sums = new Map<string | null, bigint>();
   for (const { refundOf, amount } of ledger) {

@@ -48,7 +48,7 @@ weight = 3
 export type CommandRun = ChildOutput;
 
 /** A folder of its own with a config, in which commands run as a person would run them. */
-export interface Desk {
+export interface CliFolder {
   readonly folder: string;
   readonly config: string;
   readonly database: string;
@@ -65,10 +65,10 @@ export interface Desk {
  * Makes a desk. `config` takes the place of the minimal one; null: there is none. `program` is what runs,
  * with the words that come before a command's own; unless given it is the executable.
  */
-export async function openDesk(
+export async function openCliFolder(
   config: string | null = minimalConfig,
   program?: readonly string[],
-): Promise<Desk> {
+): Promise<CliFolder> {
   const command = program ?? [await binaryPath()];
   const folder = await mkdtemp(join(tmpdir(), "tollgate-desk-"));
   const file = join(folder, "config.toml");

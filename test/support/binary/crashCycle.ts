@@ -1,4 +1,4 @@
-import { problemsOf } from "../store/bothAudits.ts";
+import { auditProblems } from "../store/auditProblems.ts";
 import type { GatewayProcess } from "./gatewayProcess.ts";
 import { sendMixedLoad } from "./mixedLoad.ts";
 
@@ -46,14 +46,14 @@ export async function runCrashCycle(
   await gateway.start();
   gateway.auditor.seen.push(...seen);
   gateway.auditor.credits.push(...refs);
-  const problems = problemsOf(gateway);
+  const problems = auditProblems(gateway);
   problems.push(...refusals.map((status) => `a request was refused with ${status}`));
   return { begun, whole: whole.length, credits: refs.length, problems };
 }
 
 /** Books credits one after the other; returns the refs of those that were acknowledged. */
 async function bookCredits(
-  { desk }: GatewayProcess,
+  { cli }: GatewayProcess,
   account: string,
   name: string,
   isOver: () => boolean,
@@ -61,7 +61,7 @@ async function bookCredits(
   const refs: string[] = [];
   do {
     const ref = `${name}-${refs.length}`;
-    await desk.json("balance", "credit", account, "0.001", "--ref", ref);
+    await cli.json("balance", "credit", account, "0.001", "--ref", ref);
     refs.push(ref);
   } while (!isOver());
   return refs;

@@ -1,7 +1,7 @@
 import { Database } from "bun:sqlite";
 import { expect } from "bun:test";
 import { openStore } from "../../../src/store/store.ts";
-import type { Desk } from "./cli.ts";
+import type { CliFolder } from "./cli.ts";
 
 /** What `tollgate doctor --json` found. */
 export interface Examination {
@@ -32,7 +32,7 @@ export const checkNames = [
 ];
 
 /** One thing that is spoilt, and what is found. */
-export interface Scene {
+export interface SpoiledCase {
   readonly what: string;
   readonly spoil: () => Promise<void> | void;
   /** The checks that then fail. */
@@ -42,8 +42,8 @@ export interface Scene {
 }
 
 /** Puts an entry of that time into the books. */
-export function credit(desk: Desk, atMs: number): void {
-  const store = openStore({ path: desk.database, durability: "process", serving: false });
+export function credit(cli: CliFolder, atMs: number): void {
+  const store = openStore({ path: cli.database, durability: "process", serving: false });
   const actor = { name: "tester", at: atMs };
   if (!store.accounts.find("alice")) store.admin.createAccount(actor, "alice", 0n);
   store.admin.changeBalance(actor, {
@@ -55,19 +55,19 @@ export function credit(desk: Desk, atMs: number): void {
   });
   store.close();
   // The statements of this process may outlive their store, and with them its write-ahead log.
-  change(desk, "PRAGMA wal_checkpoint(TRUNCATE)");
+  change(cli, "PRAGMA wal_checkpoint(TRUNCATE)");
 }
 
 /** Says one thing to the desk's database behind the store's back. */
-export function change(desk: Desk, statement: string): void {
-  const sqlite = new Database(desk.database);
+export function change(cli: CliFolder, statement: string): void {
+  const sqlite = new Database(cli.database);
   sqlite.run(statement);
   sqlite.close();
 }
 
 /** Runs the doctor; fails where its status, its document and its line on stderr do not say the same. */
-export async function examine(desk: Desk): Promise<Examination> {
-  const { status, stdout, stderr } = await desk.run("doctor", "--json");
+export async function examine(cli: CliFolder): Promise<Examination> {
+  const { status, stdout, stderr } = await cli.run("doctor", "--json");
   const { ok, checks } = JSON.parse(stdout) as Document;
   const failed = checks.filter((check) => !check.ok).map(({ name }) => name);
   expect(checks.map((check) => Object.keys(check))).toEqual(

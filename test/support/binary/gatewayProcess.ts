@@ -2,8 +2,8 @@ import type { Subprocess } from "bun";
 import { statSync } from "node:fs";
 import { openAuditor, type Auditor } from "../auditor/auditor.ts";
 import { binaryPath } from "./binary.ts";
-import { problemsAtRest } from "../store/bothAudits.ts";
-import { openDesk, type Desk } from "./cli.ts";
+import { auditProblemsAtRest } from "../store/auditProblems.ts";
+import { openCliFolder, type CliFolder } from "./cli.ts";
 import { configText, type GatewayConfig } from "../gateway/gatewayConfig.ts";
 import { until } from "../until.ts";
 
@@ -27,7 +27,7 @@ export interface RequestRecord {
 
 /** The compiled gateway at work in a folder of its own, with its commands beside it. */
 export interface GatewayProcess {
-  readonly desk: Desk;
+  readonly cli: CliFolder;
   /** Asked whenever the books are checked, where they lie in the usual place. */
   readonly auditor: Auditor;
   /** `http://127.0.0.1:PORT`, or the path of its socket; of its latest life. */
@@ -51,7 +51,7 @@ export interface GatewayProcess {
   /** Starts it once more, in the same folder. */
   start(): Promise<void>;
   /** The books add up and nothing is held, or soon is no more. */
-  checkBooks(): Promise<void>;
+  expectAuditPasses(): Promise<void>;
   /** Ends it by SIGTERM with status 0 if it runs, checks the books, and removes the folder. */
   close(): Promise<void>;
 }
@@ -62,7 +62,7 @@ export interface GatewayProcessOptions {
   /** The command that becomes the gateway, which stands behind it; none unless given. */
   readonly launcher?: readonly string[];
   /** Puts things into its folder before it starts; what it returns comes to the environment. */
-  readonly prepare?: (desk: Desk) => Promise<void | Readonly<Record<string, string>>>;
+  readonly prepare?: (cli: CliFolder) => Promise<void | Readonly<Record<string, string>>>;
 }
 
 /** Building comes first, so a `beforeAll` that starts a gateway needs a time-out of this. */
@@ -83,21 +83,21 @@ export async function startGatewayProcess(
   options: GatewayProcessOptions = {},
 ): Promise<GatewayProcess> {
   const binary = await binaryPath();
-  const desk = await openDesk(configText(config), [binary]);
-  const prepared = await options.prepare?.(desk);
+  const cli = await openCliFolder(configText(config), [binary]);
+  const prepared = await options.prepare?.(cli);
   const command = [...(options.launcher ?? []), binary, "serve"];
-  const gateway = new BinaryGateway(desk, command, { ...options.environment, ...prepared });
+  const gateway = new BinaryGateway(cli, command, { ...options.environment, ...prepared });
   try {
     await gateway.start();
   } catch (error) {
-    await desk.remove();
+    await cli.remove();
     throw error;
   }
   return gateway;
 }
 
 class BinaryGateway implements GatewayProcess {
-  readonly desk: Desk;
+  readonly cli: CliFolder;
   readonly auditor: Auditor;
   readonly log: LogLine[] = [];
   url = "";
@@ -106,12 +106,12 @@ class BinaryGateway implements GatewayProcess {
   #child: Subprocess<"ignore", "pipe", "pipe"> | undefined;
 
   constructor(
-    desk: Desk,
+    cli: CliFolder,
     command: readonly string[],
     environment: Readonly<Record<string, string>>,
   ) {
-    this.desk = desk;
-    this.auditor = openAuditor(desk.database);
+    this.cli = cli;
+    this.auditor = openAuditor(cli.database);
     this.#command = command;
     this.#environment = environment;
   }
@@ -127,7 +127,7 @@ class BinaryGateway implements GatewayProcess {
   async start(): Promise<void> {
     const since = this.log.length;
     const child = Bun.spawn([...this.#command], {
-      cwd: this.desk.folder,
+      cwd: this.cli.folder,
       env: { PATH: process.env["PATH"] ?? "", ...this.#environment },
       stdio: ["ignore", "pipe", "pipe"],
     });
@@ -156,15 +156,15 @@ class BinaryGateway implements GatewayProcess {
   }
 
   async key(account: string, roubles: string, ...flags: readonly string[]): Promise<string> {
-    const made = await this.desk.json("keys", "create", "--account", account, ...flags);
-    if (roubles !== "0") await this.desk.json("balance", "credit", account, roubles);
+    const made = await this.cli.json("keys", "create", "--account", account, ...flags);
+    if (roubles !== "0") await this.cli.json("balance", "credit", account, roubles);
     return (made as { key: string }).key;
   }
 
   async request(id: string): Promise<RequestRecord> {
     const deadlineMs = performance.now() + endTimeoutMs;
     for (;;) {
-      const record = (await this.desk.json("requests", "show", id)) as RequestRecord;
+      const record = (await this.cli.json("requests", "show", id)) as RequestRecord;
       if (record.status !== "running") return record;
       if (performance.now() > deadlineMs) throw new Error(`request ${id} is still running`);
     }
@@ -179,10 +179,10 @@ class BinaryGateway implements GatewayProcess {
     await this.#running.exited;
   }
 
-  async checkBooks(): Promise<void> {
-    const size = statSync(this.desk.database, { throwIfNoEntry: false })?.size;
+  async expectAuditPasses(): Promise<void> {
+    const size = statSync(this.cli.database, { throwIfNoEntry: false })?.size;
     if (size === undefined || size >= auditedBytesMax) return this.#auditByCommand();
-    const problems = await problemsAtRest(this, restTimeoutMs);
+    const problems = await auditProblemsAtRest(this, restTimeoutMs);
     if (problems.length > 0) throw new Error(problems.join("\n"));
   }
 
@@ -196,16 +196,16 @@ class BinaryGateway implements GatewayProcess {
         clearTimeout(late);
         if (status !== 0) throw new Error(`the gateway ended with ${status}`);
       }
-      await this.checkBooks();
+      await this.expectAuditPasses();
     } finally {
-      await this.desk.remove();
+      await this.cli.remove();
     }
   }
 
   async #auditByCommand(): Promise<void> {
-    const { status, stdout, stderr } = await this.desk.run("audit", "--json");
+    const { status, stdout, stderr } = await this.cli.run("audit", "--json");
     if (status !== 0) throw new Error(`the books do not add up: ${stdout}${stderr}`);
-    const running = JSON.stringify(await this.desk.json("requests", "--status", "running"));
+    const running = JSON.stringify(await this.cli.json("requests", "--status", "running"));
     if (running !== "[]") throw new Error(`something is still held: ${running}`);
   }
 

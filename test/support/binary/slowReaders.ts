@@ -81,29 +81,29 @@ export async function openSlowReaders(): Promise<SlowReaders> {
   const config = oneModel(`http://127.0.0.1:${provider.port}/v1`);
   const started = await startGatewayBefore(provider, config);
   const { gateway } = started;
-  const bench = { gateway, key: await gateway.key("alice", "100000"), provider, sent };
+  const setup = { gateway, key: await gateway.key("alice", "100000"), provider, sent };
   return {
-    read: (readers, seconds) => readSlowly(bench, readers, seconds),
+    read: (readers, seconds) => readSlowly(setup, readers, seconds),
     close: () => started.close(),
   };
 }
 
-interface Bench {
+interface Setup {
   readonly gateway: GatewayProcess;
   readonly key: string;
   readonly provider: ScriptedProvider;
   readonly sent: number[];
 }
 
-async function readSlowly(bench: Bench, count: number, seconds: number): Promise<SlowReadersSeen> {
-  const { gateway, provider, sent } = bench;
-  await leaveAll(provider, await beginAll(bench, WARM_UPS));
+async function readSlowly(setup: Setup, count: number, seconds: number): Promise<SlowReadersSeen> {
+  const { gateway, provider, sent } = setup;
+  await leaveAll(provider, await beginAll(setup, WARM_UPS));
   const before = await leastMemory(gateway, 0, restMs);
 
   let readers: readonly SlowReader[] = [];
   let aheadMost = 0;
   const peakGrowth = await growthDuring(gateway.pid, async () => {
-    readers = await beginAll(bench, count);
+    readers = await beginAll(setup, count);
     // Counted, for a machine that has much to do takes longer for as many.
     for (let turn = 0; turn < seconds * PIECES_PER_SECOND; turn += 1) {
       readers[turn % count]?.readOn();
@@ -120,19 +120,19 @@ async function readSlowly(bench: Bench, count: number, seconds: number): Promise
 }
 
 /** Resolves when all have the first of their answers, and the provider can send no more. */
-async function beginAll(bench: Bench, count: number): Promise<readonly SlowReader[]> {
+async function beginAll(setup: Setup, count: number): Promise<readonly SlowReader[]> {
   const readers: SlowReader[] = [];
   while (readers.length < count) {
     const next = several(Math.min(BEGUN_AT_ONCE, count - readers.length), (at) =>
-      startReader(bench, readers.length + at),
+      startReader(setup, readers.length + at),
     );
     readers.push(...(await Promise.all(next)));
-    await stalled(bench);
+    await stalled(setup);
   }
   return readers;
 }
 
-async function stalled({ sent }: Bench): Promise<void> {
+async function stalled({ sent }: Setup): Promise<void> {
   const sum = () => sent.reduce((all, bytes) => all + bytes, 0);
   let seen = -1;
   let sameSinceMs = performance.now();
@@ -144,7 +144,7 @@ async function stalled({ sent }: Bench): Promise<void> {
 }
 
 async function leaveAll(provider: ScriptedProvider, readers: readonly SlowReader[]): Promise<void> {
-  for (const reader of readers) reader.leave();
+  for (const reader of readers) reader.disconnect();
   await until("the provider is rid of all", () => provider.openCount === 0);
 }
 
@@ -152,11 +152,11 @@ interface SlowReader {
   readonly readBytes: number;
   /** Takes what there is, once. */
   readOn(): void;
-  leave(): void;
+  disconnect(): void;
 }
 
 /** Resolves when the first of the answer is there; none of it is kept. */
-async function startReader({ gateway: { url }, key }: Bench, number: number): Promise<SlowReader> {
+async function startReader({ gateway: { url }, key }: Setup, number: number): Promise<SlowReader> {
   const said = `reader ${number}`;
   const isChat = number % 2 === 0;
   const body = JSON.stringify(
@@ -187,6 +187,6 @@ async function startReader({ gateway: { url }, key }: Bench, number: number): Pr
       return readBytes;
     },
     readOn: () => socket.resume(),
-    leave: () => socket.terminate(),
+    disconnect: () => socket.terminate(),
   };
 }

@@ -1,6 +1,6 @@
 import { lostCharges } from "../auditor/auditor.ts";
 import type { SeenAnswer } from "../auditor/logs.ts";
-import { problemsOf } from "../store/bothAudits.ts";
+import { auditProblems } from "../store/auditProblems.ts";
 import { sendMixedLoad } from "../binary/mixedLoad.ts";
 import type { GatewayOnDisk } from "./powerCut.ts";
 
@@ -49,7 +49,7 @@ export async function failDisk(on: GatewayOnDisk, failure: DiskError): Promise<D
   if (exit === 0) problems.push("it ended as if nothing had happened");
   if (exit === undefined) await disk.tell("go");
   else await gateway.start();
-  problems.push(...lostCharges(gateway.desk.database, seen), ...(await problemsAtRest(on)));
+  problems.push(...lostCharges(gateway.cli.database, seen), ...(await auditProblemsAtRest(on)));
   return { whole: seen.filter(({ due }) => due !== undefined).length, exit, problems };
 }
 
@@ -67,10 +67,10 @@ async function recovers({ gateway, key }: GatewayOnDisk, seen: SeenAnswer[]): Pr
 }
 
 /** What is wrong once all is at rest: the end of a request that could not be written is tried again after a while. */
-async function problemsAtRest({ gateway }: GatewayOnDisk): Promise<readonly string[]> {
+async function auditProblemsAtRest({ gateway }: GatewayOnDisk): Promise<readonly string[]> {
   const deadlineMs = performance.now() + recoveryMs;
   for (;;) {
-    const problems = problemsOf(gateway);
+    const problems = auditProblems(gateway);
     if (problems.length === 0 || performance.now() > deadlineMs) return problems;
     await Bun.sleep(recoveryStepMs);
   }

@@ -37,13 +37,13 @@ export async function openFaultyDisk(databasePath: string): Promise<FaultyDisk> 
   const library = join(folder, "faultyDisk.so");
   await compile(library);
   const control = join(folder, "control");
-  const desk = new ControlDesk();
+  const cli = new ControlDesk();
   const listener = Bun.listen({
     unix: control,
     socket: {
-      open: (socket) => desk.began(socket),
-      data: (socket, bytes) => desk.answered(socket, bytes.toString()),
-      close: (socket) => desk.ended(socket),
+      open: (socket) => cli.began(socket),
+      data: (socket, bytes) => cli.answered(socket, bytes.toString()),
+      close: (socket) => cli.ended(socket),
       error: () => {},
     },
   });
@@ -55,12 +55,12 @@ export async function openFaultyDisk(databasePath: string): Promise<FaultyDisk> 
       TOLLGATE_DISK_CONTROL: control,
     },
     get first() {
-      return desk.first;
+      return cli.first;
     },
     set first(command) {
-      desk.first = command;
+      cli.first = command;
     },
-    tell: (command) => desk.tell(command),
+    tell: (command) => cli.tell(command),
     async close() {
       listener.stop(true);
       await rm(folder, { recursive: true, force: true });

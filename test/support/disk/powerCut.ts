@@ -1,5 +1,5 @@
 import { lostCharges } from "../auditor/auditor.ts";
-import { problemsOf } from "../store/bothAudits.ts";
+import { auditProblems } from "../store/auditProblems.ts";
 import { oneModel } from "../gateway/gatewayConfig.ts";
 import { startGatewayProcess, type GatewayProcess } from "../binary/gatewayProcess.ts";
 import { sendMixedLoad } from "../binary/mixedLoad.ts";
@@ -35,10 +35,10 @@ export async function startGatewayOnDisk(
   let key = "";
   const sections = { database: { path: "tollgate.db", durability } };
   const gateway = await startGatewayProcess(oneModel(providerUrl, sections), {
-    async prepare(desk) {
-      ({ key } = (await desk.json("keys", "create", "--account", "alice")) as { key: string });
-      await desk.json("balance", "credit", "alice", "1000000");
-      disk = await openFaultyDisk(desk.database);
+    async prepare(cli) {
+      ({ key } = (await cli.json("keys", "create", "--account", "alice")) as { key: string });
+      await cli.json("balance", "credit", "alice", "1000000");
+      disk = await openFaultyDisk(cli.database);
       return disk.environment;
     },
   });
@@ -75,7 +75,7 @@ export async function cutPower(
   if (!isOver) await disk.tell(`cut ${seed}`).catch(() => {});
   await gone;
   await gateway.start();
-  const lost = lostCharges(gateway.desk.database, seen);
-  const problems = problemsOf(gateway);
+  const lost = lostCharges(gateway.cli.database, seen);
+  const problems = auditProblems(gateway);
   return { whole: whole.length, lost, problems };
 }

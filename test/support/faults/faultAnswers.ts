@@ -7,7 +7,7 @@ import {
   thereEvent,
   usageEvent,
 } from "../provider/chatAnswers.ts";
-import type { WaitingClient } from "./faultBench.ts";
+import type { WaitingClient } from "./faultSetup.ts";
 import type { RawPeer } from "../provider/rawServer.ts";
 import { created, delta, ended, terminal } from "../provider/responsesAnswers.ts";
 import {

@@ -1,15 +1,15 @@
 import { expect, test } from "bun:test";
 import { choice, usage } from "../provider/chatAnswers.ts";
-import { chunksOf, expectRefusal, noProvider, type DemoError } from "../gateway/chatCalls.ts";
+import { chunksOf, expectRefusal, noProvider, type ExpectedError } from "../gateway/chatCalls.ts";
 import type { Form } from "./faultAnswers.ts";
 import {
   nanoOf,
   nextProvider,
-  type FaultBench,
+  type FaultSetup,
   type FaultRecord,
   type FaultReply,
   type FaultyRoute,
-} from "./faultBench.ts";
+} from "./faultSetup.ts";
 import { costOf } from "../gateway/gatewayConfig.ts";
 import { foreignHeaders } from "../gateway/ownHeaders.ts";
 import { created, delta, ended, terminal } from "../provider/responsesAnswers.ts";
@@ -46,26 +46,26 @@ export function testRow(row: number, name: string, run: () => Promise<void>): vo
 }
 
 /** Two tests for each form: with another route that one answers, and without it is a 502 that costs nothing. */
-export function testPassedOver(
-  bench: FaultBench,
+export function testFailover(
+  setup: FaultSetup,
   rows: readonly (Row & { outcome: Outcome; retryAfter?: number | undefined })[],
 ): void {
   for (const { row, name, forms, outcome, retryAfter, ask, ...route } of rows) {
     for (const form of forms) {
-      const alone = bench.model(row, route);
+      const alone = setup.model(row, route);
       testRow(row, `${name} (${form}): 502 and no charge`, async () => {
-        const reply = await bench.ask(form, alone, ask);
+        const reply = await setup.ask(form, alone, ask);
         expectUnavailable(reply, retryAfter);
-        const record = await bench.record(reply, 0n);
+        const record = await setup.record(reply, 0n);
         expectEnd(record, { status: "failed", charge: 0n });
-        expect(record.attempts).toMatchObject([tried(bench, reply, inForm(outcome, form))]);
+        expect(record.attempts).toMatchObject([tried(setup, reply, inForm(outcome, form))]);
       });
-      const pair = bench.model(row, { ...route, hasNext: true });
+      const pair = setup.model(row, { ...route, hasNext: true });
       testRow(row, `${name} (${form}): the next route answers, one charge`, async () => {
-        const reply = await bench.ask(form, pair, ask);
+        const reply = await setup.ask(form, pair, ask);
         expectUsual(form, reply);
-        expect(bench.calls(pair)[1]).toBe(1);
-        await expectSecond(bench, reply, inForm(outcome, form));
+        expect(setup.calls(pair)[1]).toBe(1);
+        await expectSecond(setup, reply, inForm(outcome, form));
       });
     }
   }
@@ -73,28 +73,28 @@ export function testPassedOver(
 
 /** The provider's refusal is the client's own: nobody else is asked, and nothing is charged. */
 export function testRefused(
-  bench: FaultBench,
-  rows: readonly (Row & { outcome: string; refusal: DemoError; extra?: object })[],
+  setup: FaultSetup,
+  rows: readonly (Row & { outcome: string; refusal: ExpectedError; extra?: object })[],
 ): void {
   for (const { row, name, forms, outcome, refusal, extra, ask, ...route } of rows) {
     for (const form of forms) {
-      const model = bench.model(row, { ...route, hasNext: true });
+      const model = setup.model(row, { ...route, hasNext: true });
       testRow(row, `${name} (${form}): ${refusal[0]}, and no other route`, async () => {
-        const reply = await bench.ask(form, model, ask);
+        const reply = await setup.ask(form, model, ask);
         expectRefusal(reply, refusal, extra);
         expectOwnHeaders(reply);
-        expect(bench.calls(model)).toEqual([1, 0]);
-        const record = await bench.record(reply, 0n);
+        expect(setup.calls(model)).toEqual([1, 0]);
+        const record = await setup.record(reply, 0n);
         expectEnd(record, { status: "failed", charge: 0n });
-        expect(record.attempts).toMatchObject([tried(bench, reply, outcome)]);
+        expect(record.attempts).toMatchObject([tried(setup, reply, outcome)]);
       });
     }
   }
 }
 
 /** What came before the fault reaches the client, then the end that says so; nobody else is asked, nothing is charged. */
-export function testBrokenOff(
-  bench: FaultBench,
+export function testBrokenStream(
+  setup: FaultSetup,
   rows: readonly (Row & {
     outcome: Outcome;
     /** The provider did not end: its connection must not be kept waiting. */
@@ -104,17 +104,17 @@ export function testBrokenOff(
 ): void {
   for (const { row, name, forms, outcome, before, isLetGo, ask, ...route } of rows) {
     for (const form of forms) {
-      const model = bench.model(row, { ...route, hasNext: true });
+      const model = setup.model(row, { ...route, hasNext: true });
       testRow(row, `${name} (${form}): what came, the error, no charge`, async () => {
-        const reply = await bench.ask(form, model, ask);
+        const reply = await setup.ask(form, model, ask);
         expect(reply.status).toBe(200);
         expectOwnHeaders(reply);
         expectBroken(form, reply, before);
-        expect(bench.calls(model)).toEqual([1, 0]);
-        const record = await bench.record(reply, 0n);
+        expect(setup.calls(model)).toEqual([1, 0]);
+        const record = await setup.record(reply, 0n);
         expectEnd(record, { status: "failed", charge: 0n });
-        expect(record.attempts).toMatchObject([tried(bench, reply, inForm(outcome, form))]);
-        if (isLetGo === true) await bench.released(model);
+        expect(record.attempts).toMatchObject([tried(setup, reply, inForm(outcome, form))]);
+        if (isLetGo === true) await setup.released(model);
       });
     }
   }
@@ -122,7 +122,7 @@ export function testBrokenOff(
 
 /** The answer of the provider is good enough: it is charged, and nobody else is asked. */
 export function testServed(
-  bench: FaultBench,
+  setup: FaultSetup,
   rows: readonly (Row & {
     charge: bigint;
     estimated?: boolean;
@@ -136,16 +136,16 @@ export function testServed(
   for (const one of rows) {
     const { row, name, forms, ask, sees, charge, status, estimated, outcome, ...route } = one;
     for (const form of forms) {
-      const model = bench.model(row, { ...route, hasNext: true });
+      const model = setup.model(row, { ...route, hasNext: true });
       testRow(row, `${name} (${form}): served, and charged exactly`, async () => {
-        const reply = await bench.ask(form, model, ask);
+        const reply = await setup.ask(form, model, ask);
         if (sees === undefined) expectUsual(form, reply);
         else sees(reply, form);
         expectOwnHeaders(reply);
-        expect(bench.calls(model)).toEqual([1, 0]);
-        const record = await bench.record(reply, charge);
+        expect(setup.calls(model)).toEqual([1, 0]);
+        const record = await setup.record(reply, charge);
         expectEnd(record, { status: status ?? "done", charge, estimated: estimated ?? false });
-        expect(record.attempts).toMatchObject([tried(bench, reply, outcome ?? "ok")]);
+        expect(record.attempts).toMatchObject([tried(setup, reply, outcome ?? "ok")]);
         if (form === "chat") expectCost(reply, charge);
       });
     }
@@ -154,14 +154,14 @@ export function testServed(
 
 /** The other provider answered: two attempts, one charge. */
 export async function expectSecond(
-  bench: FaultBench,
+  setup: FaultSetup,
   reply: FaultReply,
   outcome: string,
 ): Promise<void> {
-  const record = await bench.record(reply, usualCharge);
+  const record = await setup.record(reply, usualCharge);
   expectEnd(record, { status: "done", charge: usualCharge, provider: nextProvider });
   expect(record.attempts).toMatchObject([
-    tried(bench, reply, outcome),
+    tried(setup, reply, outcome),
     { provider: nextProvider, outcome: "ok", status: 200 },
   ]);
 }
@@ -258,10 +258,10 @@ function expectCost({ headers }: FaultReply, charge: bigint): void {
   expect(nanoOf(headers.get("x-tollgate-cost-rub") ?? "")).toBe(charge);
 }
 
-function tried(bench: FaultBench, { model }: FaultReply, outcome: string): object {
+function tried(setup: FaultSetup, { model }: FaultReply, outcome: string): object {
   const status = /^status (\d+)$/.exec(outcome)?.[1];
   return {
-    provider: bench.providerOf(model),
+    provider: setup.providerOf(model),
     outcome,
     ...(status === undefined ? {} : { status: Number(status) }),
   };

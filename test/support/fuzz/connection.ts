@@ -2,10 +2,10 @@ import type { Socket } from "bun";
 import { JsonAnswerReader, type RawAnswer } from "./answerReader.ts";
 
 /** How a client goes: it says no more and listens to the end, or it resets. */
-export type Leaving = "fin" | "reset";
+export type DisconnectWay = "fin" | "reset";
 
 /** An answer that nobody has waited for; `index` is its place among all of the connection. */
-export interface LeftAnswer {
+export interface UntakenAnswer {
   readonly answer: RawAnswer;
   readonly index: number;
 }
@@ -22,7 +22,7 @@ export interface FuzzConnection {
   /** The next answer; `closed` where there is none any more, `late` where none came within so long. */
   next(timeoutMs: number): Promise<RawAnswer | "closed" | "late">;
   /** Goes, and resolves with the answers that were not taken; undefined where the server keeps the connection for so long. */
-  leave(how: Leaving, timeoutMs: number): Promise<readonly LeftAnswer[] | undefined>;
+  disconnect(how: DisconnectWay, timeoutMs: number): Promise<readonly UntakenAnswer[] | undefined>;
 }
 
 /** Connects to 127.0.0.1. `isHead` says of each answer by its place whether it is one to HEAD. */
@@ -85,7 +85,10 @@ class ReadingConnection implements FuzzConnection {
     return answer;
   }
 
-  async leave(how: Leaving, timeoutMs: number): Promise<readonly LeftAnswer[] | undefined> {
+  async disconnect(
+    how: DisconnectWay,
+    timeoutMs: number,
+  ): Promise<readonly UntakenAnswer[] | undefined> {
     this.#hasLeft = true;
     if (how === "reset") this.#socket?.terminate();
     else this.#socket?.shutdown();

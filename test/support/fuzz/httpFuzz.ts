@@ -1,15 +1,15 @@
-import type { FuzzBench } from "./bench.ts";
+import type { FuzzSetup } from "./setup.ts";
 import { chanceOf } from "./chance.ts";
 import {
-  askHealth,
-  atRest,
+  measureHealth,
+  whenIdle,
   GROWTH_BYTES_MAX,
   holdEverything,
   summaryOf,
   type Growth,
   type HealthTimes,
-} from "./remains.ts";
-import { context, type FuzzTally } from "./visit.ts";
+} from "./resources.ts";
+import { runConnection, type FuzzTally } from "./connectionRun.ts";
 
 /** What a run saw; `problems` is empty where all is well. */
 export interface FuzzSeen extends Omit<FuzzTally, "whole"> {
@@ -32,11 +32,11 @@ const problemsMax = 20;
 
 /** Sends so many requests, drawn from the seed alone, many at once; then looks at what they left behind. */
 export async function fuzzHttp(
-  bench: FuzzBench,
+  setup: FuzzSetup,
   { seed, requests }: { readonly seed: number; readonly requests: number },
 ): Promise<FuzzSeen> {
   const startedMs = performance.now();
-  const { pid } = bench.gateway;
+  const { pid } = setup.gateway;
   const tally: FuzzTally = {
     requests: 0,
     connections: 0,
@@ -46,22 +46,22 @@ export async function fuzzHttp(
     problems: [],
   };
   const over = new AbortController();
-  const health = askHealth(bench.gateway, over.signal, tally.problems);
-  await sendUntil(requests / 10, { bench, seed, tally });
-  const before = await atRest(bench, tally.problems);
-  await sendUntil(requests, { bench, seed, tally });
+  const health = measureHealth(setup.gateway, over.signal, tally.problems);
+  await sendUntil(requests / 10, { setup, seed, tally });
+  const before = await whenIdle(setup, tally.problems);
+  await sendUntil(requests, { setup, seed, tally });
   over.abort();
   const times = await health;
-  const after = await atRest(bench, tally.problems, before.bytes + GROWTH_BYTES_MAX / 2);
-  if (bench.gateway.pid !== pid) tally.problems.push("the gateway is another process");
-  tally.problems.push(...(await leftWrong(bench, tally)));
+  const after = await whenIdle(setup, tally.problems, before.bytes + GROWTH_BYTES_MAX / 2);
+  if (setup.gateway.pid !== pid) tally.problems.push("the gateway is another process");
+  tally.problems.push(...(await finalProblems(setup, tally)));
   const { whole, ...rest } = tally;
   return {
     seed,
     ...rest,
     charged: whole.length,
-    cancelled: await cancelledCount(bench, requests),
-    reachedProvider: bench.provider.requestCount,
+    cancelled: await cancelledCount(setup, requests),
+    reachedProvider: setup.provider.requestCount,
     health: summaryOf(times),
     growth: { bytes: after.bytes - before.bytes, files: after.files - before.files },
     seconds: Math.round((performance.now() - startedMs) / 1000),
@@ -69,16 +69,16 @@ export async function fuzzHttp(
 }
 
 /** What is wrong with the books, the log, and what the provider was asked, once all is over. */
-async function leftWrong(
-  bench: FuzzBench,
+async function finalProblems(
+  setup: FuzzSetup,
   { whole }: Pick<FuzzTally, "whole">,
 ): Promise<readonly string[]> {
-  const { gateway, provider } = bench;
+  const { gateway, provider } = setup;
   const wrong: string[] = [];
   const failed = (error: unknown): number => wrong.push(String(error));
   gateway.auditor.seen.push(...whole);
-  await gateway.checkBooks().catch(failed);
-  await holdEverything(gateway, bench.world.rich).catch(failed);
+  await gateway.expectAuditPasses().catch(failed);
+  await holdEverything(gateway, setup.targets.rich).catch(failed);
   const errors = gateway.log.filter(({ level }) => level === "error");
   return [
     ...wrong,
@@ -87,24 +87,24 @@ async function leftWrong(
   ];
 }
 
-async function cancelledCount({ gateway }: FuzzBench, limit: number): Promise<number> {
+async function cancelledCount({ gateway }: FuzzSetup, limit: number): Promise<number> {
   const cancelled = ["--status", "cancelled", "--limit", String(limit)];
-  return ((await gateway.desk.json("requests", ...cancelled)) as unknown[]).length;
+  return ((await gateway.cli.json("requests", ...cancelled)) as unknown[]).length;
 }
 
 /** Visits until the tally has so many requests. Which connection does what is settled by the seed and its number. */
 async function sendUntil(
   requests: number,
-  { bench, seed, tally }: { bench: FuzzBench; seed: number; tally: FuzzTally },
+  { setup, seed, tally }: { setup: FuzzSetup; seed: number; tally: FuzzTally },
 ): Promise<void> {
-  const visitor = async (): Promise<void> => {
+  const runConnections = async (): Promise<void> => {
     while (tally.requests < requests && tally.problems.length < problemsMax) {
       const number = tally.connections;
       const name = `seed ${seed}, connection ${number}`;
-      await context(bench, chanceOf(seed, number), tally, name).catch((error: unknown) =>
+      await runConnection(setup, chanceOf(seed, number), tally, name).catch((error: unknown) =>
         tally.problems.push(`${name}: ${error instanceof Error ? error.stack : String(error)}`),
       );
     }
   };
-  await Promise.all(Array.from({ length: connectionsAtOnce }, visitor));
+  await Promise.all(Array.from({ length: connectionsAtOnce }, runConnections));
 }

@@ -1,4 +1,4 @@
-import type { Utterance } from "./utterance.ts";
+import type { AnswerContent } from "./answerContent.ts";
 
 /** A provider as the config has it; all of its answers go one way through the gateway. */
 export interface Route {
@@ -6,9 +6,9 @@ export interface Route {
   /** How it serves chats. */
   readonly api: "chat" | "responses";
   /** Its time-outs are short: its answers may also never end. */
-  readonly isHasty: boolean;
+  readonly hasShortTimeouts: boolean;
   /** Behind it stands a provider that always answers. */
-  readonly isBacked: boolean;
+  readonly hasBackup: boolean;
 }
 
 /** What a client must see, as far as that is sure. Where a route is backed, the next one answers instead of a failure. */
@@ -21,7 +21,7 @@ export type Expected =
   | { readonly kind: "anything" };
 
 /** What a provider does with one request. */
-export interface Fate {
+export interface PlannedAnswer {
   readonly delivery: Delivery;
   /** The body within its frame; undefined where nobody can say what that is. */
   readonly body: Buffer | undefined;
@@ -50,10 +50,10 @@ export interface Question {
   readonly endpoint: "chat" | "responses";
   readonly stream: boolean;
   readonly showsUsage: boolean;
-  readonly said: Utterance;
+  readonly said: AnswerContent;
 }
 
-export interface AnswerCase extends Question, Fate {}
+export interface AnswerCase extends Question, PlannedAnswer {}
 
 /** What stands behind the end of an answer, and may never become part of any. */
 export const poison = "POISON";

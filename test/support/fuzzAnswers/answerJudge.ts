@@ -5,7 +5,7 @@ import { isBare, isStream, Judge } from "../fuzz/judge.ts";
 import { costOf } from "../gateway/gatewayConfig.ts";
 import { foreignHeaders } from "../gateway/ownHeaders.ts";
 import { poison, type AnswerCase } from "./answerCase.ts";
-import { backupCharge, backupText } from "./utterance.ts";
+import { backupCharge, backupText } from "./answerContent.ts";
 import {
   kept,
   readChatJson,
@@ -244,7 +244,7 @@ function ofExpected({ expected, route }: AnswerCase, outcome: Outcome): string[]
   }[expected.kind];
   return kept([
     [isExpected, `${outcome}, where ${expected.kind} was to be expected`],
-    [!route.isBacked || outcome !== "unavailable", "unavailable, though there is another route"],
-    [route.isBacked || outcome !== "backup", "an answer from nowhere"],
+    [!route.hasBackup || outcome !== "unavailable", "unavailable, though there is another route"],
+    [route.hasBackup || outcome !== "backup", "an answer from nowhere"],
   ]);
 }

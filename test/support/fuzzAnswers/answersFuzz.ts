@@ -1,16 +1,16 @@
 import { Database } from "bun:sqlite";
 import {
-  askHealth,
-  atRest,
+  measureHealth,
+  whenIdle,
   GROWTH_BYTES_MAX,
   holdEverything,
   summaryOf,
   type Growth,
   type HealthTimes,
-} from "../fuzz/remains.ts";
+} from "../fuzz/resources.ts";
 import type { LogLine } from "../binary/gatewayProcess.ts";
-import { backupProvider, type AnswersBench } from "./answersBench.ts";
-import { context, type AnswersTally } from "./answersVisit.ts";
+import { backupProvider, type AnswersSetup } from "./setup.ts";
+import { runConnection, type AnswersTally } from "./connectionRun.ts";
 
 /** What a run saw; `problems` is empty where all is well. */
 export interface AnswersSeen extends Omit<AnswersTally, "verdicts"> {
@@ -23,28 +23,28 @@ export interface AnswersSeen extends Omit<AnswersTally, "verdicts"> {
   readonly growth: Growth;
 }
 
-const visitsAtOnce = 48;
+const connectionsAtOnce = 48;
 /** A run that finds this much ends early. */
 const problemsMax = 20;
 
 /** Has so many requests answered, soundly or not, by providers that are drawn from the seed alone; then looks at what is left. */
 export async function fuzzAnswers(
-  bench: AnswersBench,
+  setup: AnswersSetup,
   { seed, requests }: { readonly seed: number; readonly requests: number },
 ): Promise<AnswersSeen> {
   const startedMs = performance.now();
-  const { pid } = bench.gateway;
+  const { pid } = setup.gateway;
   const tally: AnswersTally = { requests: 0, visits: 0, outcomes: {}, verdicts: [], problems: [] };
   const over = new AbortController();
-  const health = askHealth(bench.gateway, over.signal, tally.problems);
-  await visitUntil(requests / 10, { bench, seed, tally });
-  const before = await atRest(bench, tally.problems);
-  await visitUntil(requests, { bench, seed, tally });
+  const health = measureHealth(setup.gateway, over.signal, tally.problems);
+  await sendUntil(requests / 10, { setup, seed, tally });
+  const before = await whenIdle(setup, tally.problems);
+  await sendUntil(requests, { setup, seed, tally });
   over.abort();
   const times = await health;
-  const after = await atRest(bench, tally.problems, before.bytes + GROWTH_BYTES_MAX / 2);
-  if (bench.gateway.pid !== pid) tally.problems.push("the gateway is another process");
-  tally.problems.push(...(await leftWrong(bench, tally)));
+  const after = await whenIdle(setup, tally.problems, before.bytes + GROWTH_BYTES_MAX / 2);
+  if (setup.gateway.pid !== pid) tally.problems.push("the gateway is another process");
+  tally.problems.push(...(await finalProblems(setup, tally)));
   const { verdicts, ...rest } = tally;
   return {
     seed,
@@ -57,32 +57,32 @@ export async function fuzzAnswers(
   };
 }
 
-async function visitUntil(
+async function sendUntil(
   requests: number,
-  { bench, seed, tally }: { bench: AnswersBench; seed: number; tally: AnswersTally },
+  { setup, seed, tally }: { setup: AnswersSetup; seed: number; tally: AnswersTally },
 ): Promise<void> {
-  const visitor = async (): Promise<void> => {
+  const runConnections = async (): Promise<void> => {
     while (tally.requests < requests && tally.problems.length < problemsMax) {
       const number = tally.visits;
       tally.visits += 1;
-      await context(bench, { seed, number }, tally).catch((error: unknown) =>
+      await runConnection(setup, { seed, number }, tally).catch((error: unknown) =>
         tally.problems.push(
           `seed ${seed}, visit ${number}: ${error instanceof Error ? error.stack : String(error)}`,
         ),
       );
     }
   };
-  await Promise.all(Array.from({ length: visitsAtOnce }, visitor));
+  await Promise.all(Array.from({ length: connectionsAtOnce }, runConnections));
 }
 
 /** What is wrong with the books, the log and the providers, once all is over. */
-async function leftWrong(
-  { gateway, key, problems }: AnswersBench,
+async function finalProblems(
+  { gateway, key, problems }: AnswersSetup,
   { verdicts }: AnswersTally,
 ): Promise<readonly string[]> {
   const wrong: string[] = [];
   const failed = (error: unknown): number => wrong.push(String(error));
-  await gateway.checkBooks().catch(failed);
+  await gateway.expectAuditPasses().catch(failed);
   await holdEverything(gateway, key).catch(failed);
   const errors = gateway.log.filter(
     (line) => line["level"] === "fatal" || (line["level"] === "error" && !isProviders(line)),
@@ -90,7 +90,7 @@ async function leftWrong(
   return [
     ...wrong,
     ...problems,
-    ...wronglyBooked(gateway.desk.database, verdicts),
+    ...ledgerProblems(gateway.cli.database, verdicts),
     ...errors.slice(0, 20).map((line) => `the log says: ${JSON.stringify(line)}`),
   ];
 }
@@ -121,7 +121,7 @@ interface LedgerChangeResult {
 }
 
 /** The requests of which the books say something else than their clients saw. */
-function wronglyBooked(path: string, verdicts: AnswersTally["verdicts"]): string[] {
+function ledgerProblems(path: string, verdicts: AnswersTally["verdicts"]): string[] {
   const storeFolder = new Database(path, { readonly: true, safeIntegers: true });
   try {
     const find = storeFolder.query<LedgerChangeResult, [string]>(

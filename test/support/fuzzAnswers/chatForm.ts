@@ -1,11 +1,11 @@
 import { choice, completion, doneEvent, usageOnly } from "../provider/chatAnswers.ts";
 import type { Chance } from "../fuzz/chance.ts";
 import { chatEvent } from "../provider/upstreamText.ts";
-import type { ReportedTokens, SpokenChoice, Utterance } from "./utterance.ts";
+import type { ReportedTokens, ContentChoice, AnswerContent } from "./answerContent.ts";
 import { writtenJson, writtenStream, type Written } from "./dialect.ts";
 
 /** The chat completions interface of OpenAI, with what its imitators do differently. */
-export function writeChat(said: Utterance, chance: Chance): Written {
+export function writeChat(said: AnswerContent, chance: Chance): Written {
   return writtenJson(
     completion({
       choices: said.choices.map((one, index) =>
@@ -21,7 +21,7 @@ export function writeChat(said: Utterance, chance: Chance): Written {
   );
 }
 
-function messageOf({ texts, thoughts, callArguments }: SpokenChoice, chance: Chance): object {
+function messageOf({ texts, thoughts, callArguments }: ContentChoice, chance: Chance): object {
   return {
     content: texts.join(""),
     ...(thoughts.length > 0 ? { reasoning_content: thoughts.join("") } : {}),
@@ -47,7 +47,7 @@ function usageOf({ prompt, completion, cached, cacheWrite }: ReportedTokens): ob
 const usagePlaces = ["behind", "behind", "with the finish"] as const;
 
 /** Choices come one after the other or mixed. */
-export function writeChatStream(said: Utterance, chance: Chance): Written {
+export function writeChatStream(said: AnswerContent, chance: Chance): Written {
   const queues = said.choices.map((one, index) => [...deltasOf(one)].map(at(index)));
   const events: string[] = [];
   while (queues.some((queue) => queue.length > 0)) {
@@ -64,7 +64,7 @@ export function writeChatStream(said: Utterance, chance: Chance): Written {
 }
 
 /** The deltas of a choice, each with its finish reason. */
-function* deltasOf(one: SpokenChoice): Generator<readonly [delta: object, end: string | null]> {
+function* deltasOf(one: ContentChoice): Generator<readonly [delta: object, end: string | null]> {
   const { texts, thoughts, callArguments, end } = one;
   yield [{ role: "assistant", content: "" }, null];
   for (const text of thoughts) yield [{ reasoning_content: text }, null];

@@ -2,7 +2,7 @@ import { weighed, type Chance } from "../fuzz/chance.ts";
 import type { AnswerCase, Question, Route } from "./answerCase.ts";
 import { writeChat, writeChatStream } from "./chatForm.ts";
 import { inDialect, type Written } from "./dialect.ts";
-import { fateOf } from "./fates.ts";
+import { planAnswer } from "./planAnswer.ts";
 import {
   writeCandidates,
   writeCandidatesStream,
@@ -10,7 +10,7 @@ import {
   writeMessageStream,
 } from "./otherForms.ts";
 import { writeResponse, writeResponseStream } from "./responsesForm.ts";
-import { drawUtterance, tagOf } from "./utterance.ts";
+import { drawAnswerContent, tagOf } from "./answerContent.ts";
 
 /** A provider for some requests in a row, most of them of the kind openai. */
 export function drawRoute(chance: Chance): Route {
@@ -22,8 +22,8 @@ export function drawRoute(chance: Chance): Route {
   return {
     kind,
     api: kind === "openai" && chance.chance(0.25) ? "responses" : "chat",
-    isHasty: chance.chance(0.2),
-    isBacked: chance.chance(0.3),
+    hasShortTimeouts: chance.chance(0.2),
+    hasBackup: chance.chance(0.3),
   };
 }
 
@@ -43,13 +43,13 @@ export function drawCase(
     endpoint,
     stream: chance.chance(0.6),
     showsUsage: chance.chance(0.6),
-    said: drawUtterance(
+    said: drawAnswerContent(
       tagOf(number),
       { choiceCount, countsWrites: route.kind !== "gemini" },
       chance,
     ),
   };
-  return { ...question, ...fateOf(question, written(question, chance), chance) };
+  return { ...question, ...planAnswer(question, written(question, chance), chance) };
 }
 
 /** The answer in the form of its provider's interface. */

@@ -6,7 +6,7 @@ import {
   stopEvent,
 } from "../provider/anthropicAnswers.ts";
 import { geminiEvent, saying, thought } from "../provider/geminiAnswers.ts";
-import type { ReportedTokens, SpokenChoice, Utterance } from "./utterance.ts";
+import type { ReportedTokens, ContentChoice, AnswerContent } from "./answerContent.ts";
 import { writtenJson, writtenStream, type Written } from "./dialect.ts";
 
 const stopReasons = {
@@ -17,14 +17,14 @@ const stopReasons = {
 } as const;
 
 /** The Messages interface of Anthropic, which makes one choice. */
-export function writeMessage({ choices: [one], tokens }: Utterance): Written {
+export function writeMessage({ choices: [one], tokens }: AnswerContent): Written {
   if (one === undefined) throw new Error("a message says something");
   const content = blocksOf(one).map(({ block }) => block);
   const usage = tokens && messageUsageOf(tokens);
   return writtenJson(message({ content, stop_reason: stopReasons[one.end], usage }));
 }
 
-export function writeMessageStream({ choices: [one], tokens }: Utterance): Written {
+export function writeMessageStream({ choices: [one], tokens }: AnswerContent): Written {
   if (one === undefined) throw new Error("a message says something");
   const usage = tokens && { ...messageUsageOf(tokens), output_tokens: 1 };
   const begun = message({ content: [], stop_reason: null, usage });
@@ -57,7 +57,7 @@ interface Block {
   readonly deltas: readonly object[];
 }
 
-function blocksOf({ texts, thoughts, callArguments }: SpokenChoice): Block[] {
+function blocksOf({ texts, thoughts, callArguments }: ContentChoice): Block[] {
   const thinking = {
     block: { type: "thinking", thinking: thoughts.join(""), signature: "c2lnbmVk" },
     opening: { type: "thinking", thinking: "", signature: "" },
@@ -102,13 +102,13 @@ const finishReasons = {
 } as const;
 
 /** The generateContent interface of Google. It knows of no tokens that are written to a cache. */
-export function writeCandidates({ choices, tokens }: Utterance): Written {
+export function writeCandidates({ choices, tokens }: AnswerContent): Written {
   const parts = choices.flatMap((one) => partsOf(one));
   return writtenJson(saying(parts, finishReasonOf(choices), usageMetadataOf(tokens)));
 }
 
 /** Each event is a response with what is new; the usage of the last one counts. */
-export function writeCandidatesStream({ choices, tokens }: Utterance): Written {
+export function writeCandidatesStream({ choices, tokens }: AnswerContent): Written {
   const parts = choices.flatMap((one) => partsOf(one));
   const events = [
     ...parts.map((part) => saying([part])),
@@ -117,7 +117,7 @@ export function writeCandidatesStream({ choices, tokens }: Utterance): Written {
   return writtenStream(events.map(geminiEvent), (event) => event.includes('"finishReason":'));
 }
 
-function partsOf({ texts, thoughts, callArguments }: SpokenChoice): object[] {
+function partsOf({ texts, thoughts, callArguments }: ContentChoice): object[] {
   const args: unknown = JSON.parse(callArguments?.join("") ?? "{}");
   return [
     ...thoughts.map(thought),
@@ -126,7 +126,7 @@ function partsOf({ texts, thoughts, callArguments }: SpokenChoice): object[] {
   ];
 }
 
-function finishReasonOf([one]: readonly SpokenChoice[]): string {
+function finishReasonOf([one]: readonly ContentChoice[]): string {
   return finishReasons[one?.end ?? "stop"];
 }
 

@@ -29,14 +29,14 @@ const statuses = [
   529,
 ] as const;
 
-interface DemoError {
+interface ExpectedError {
   readonly status: number;
   readonly text: string;
   readonly expected: Expected;
 }
 
 /** A refusal in one of the forms in which providers write them, full of secrets. */
-export function drawRefusal({ endpoint, said }: Question, chance: Chance): DemoError {
+export function drawRefusal({ endpoint, said }: Question, chance: Chance): ExpectedError {
   const status = chance.pick(statuses);
   const message = `${said.tag} is wrong, with ${secrets.join(" at http://")} ${"and more ".repeat(chance.below(100))}`;
   const forms = [

@@ -1,13 +1,13 @@
 import { responseEvent, responseObject } from "../provider/upstreamText.ts";
-import type { ReportedTokens, SpokenChoice, Utterance } from "./utterance.ts";
+import type { ReportedTokens, ContentChoice, AnswerContent } from "./answerContent.ts";
 import { writtenJson, writtenStream, type Written } from "./dialect.ts";
 
 /** The responses interface of OpenAI. `id` is the response's. */
-export function writeResponse(said: Utterance, id: string): Written {
+export function writeResponse(said: AnswerContent, id: string): Written {
   return writtenJson(endedResponse(said, id));
 }
 
-export function writeResponseStream(said: Utterance, id: string): Written {
+export function writeResponseStream(said: AnswerContent, id: string): Written {
   const ended = endedResponse(said, id);
   const events = [...eventsOf(said, id), { type: `response.${ended.status}`, response: ended }];
   return writtenStream(
@@ -20,7 +20,7 @@ export function writeResponseStream(said: Utterance, id: string): Written {
 
 type Event = Readonly<Record<string, unknown>> & { readonly type: string };
 
-function* eventsOf(said: Utterance, id: string): Generator<Event> {
+function* eventsOf(said: AnswerContent, id: string): Generator<Event> {
   const [one] = said.choices;
   if (one === undefined) return;
   yield { type: "response.created", response: responseObject(id) };
@@ -37,7 +37,7 @@ function* eventsOf(said: Utterance, id: string): Generator<Event> {
 /** What an item does not have yet when it begins. */
 const unsaid = { content: [], summary: [], arguments: "" };
 
-function deltasOf(one: SpokenChoice, type: string): readonly (readonly [string, string])[] {
+function deltasOf(one: ContentChoice, type: string): readonly (readonly [string, string])[] {
   const named = (name: string, texts: readonly string[]) =>
     texts.map((text) => [`response.${name}.delta`, text] as const);
   if (type === "reasoning") return named("reasoning_summary_text", one.thoughts);
@@ -49,7 +49,7 @@ interface Item extends Readonly<Record<string, unknown>> {
   readonly id: string;
 }
 
-function itemsOf({ texts, thoughts, callArguments }: SpokenChoice, id: string): Item[] {
+function itemsOf({ texts, thoughts, callArguments }: ContentChoice, id: string): Item[] {
   const summary = [{ type: "summary_text", text: thoughts.join("") }];
   const content = [{ type: "output_text", text: texts.join(""), annotations: [] }];
   const call = { call_id: "call_1", name: "f", arguments: callArguments?.join("") };
@@ -60,7 +60,7 @@ function itemsOf({ texts, thoughts, callArguments }: SpokenChoice, id: string): 
   ];
 }
 
-function endedResponse(said: Utterance, id: string) {
+function endedResponse(said: AnswerContent, id: string) {
   const [one] = said.choices;
   const reason = { length: "max_output_tokens", content_filter: "content_filter" } as const;
   const isAborting = one?.end === "length" || one?.end === "content_filter";

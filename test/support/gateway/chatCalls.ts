@@ -55,15 +55,15 @@ export function chat(
 }
 
 /** The status, type and message of the error that a client is to see. */
-export type DemoError = readonly [status: number, type: string, message: string];
+export type ExpectedError = readonly [status: number, type: string, message: string];
 
-export const badKey: DemoError = [401, "auth_error", "invalid api key"];
-export const unknownModel: DemoError = [404, "invalid_request_error", "model not found"];
-export const tooOften: DemoError = [429, "rate_limit_error", "rate limit exceeded"];
-export const noProvider: DemoError = [502, "provider_error", "all providers unavailable"];
+export const badKey: ExpectedError = [401, "auth_error", "invalid api key"];
+export const unknownModel: ExpectedError = [404, "invalid_request_error", "model not found"];
+export const tooOften: ExpectedError = [429, "rate_limit_error", "rate limit exceeded"];
+export const noProvider: ExpectedError = [502, "provider_error", "all providers unavailable"];
 
 /** The answer is this error, in the form of every error, and nothing else stands in it but `extra`. */
-export function expectRefusal(reply: Reply, refusal: DemoError, extra: object = {}): void {
+export function expectRefusal(reply: Reply, refusal: ExpectedError, extra: object = {}): void {
   const [status, type, message] = refusal;
   expect([reply.status, reply.body]).toEqual([status, { error: { message, type, ...extra } }]);
   expect(reply.id).toMatch(/^req_[0-9a-z]{20}$/);
@@ -99,7 +99,7 @@ export interface OpenReply {
   /** Resolves when the text holds this. */
   seen(part: string): Promise<void>;
   /** Goes away. */
-  leave(): void;
+  disconnect(): void;
 }
 
 export function openChat(
@@ -141,7 +141,7 @@ export async function openCall(
       return isOver;
     },
     seen: (part) => until(`the client sees ${part}`, () => text.includes(part)),
-    leave: () => client.abort(),
+    disconnect: () => client.abort(),
   };
   if (isAudited(given)) gateway.auditor?.seen.push(seenOf(reply, () => isWhole));
   return reply;

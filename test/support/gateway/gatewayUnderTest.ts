@@ -32,7 +32,7 @@ export function openBefore<Id extends string>(
     gateway.auditor.listenTo(...started.map(([, provider]) => provider));
   });
   afterEach(async () => {
-    await gateway?.checkBooks();
+    await gateway?.expectAuditPasses();
     gateway?.forgetFailures();
     for (const [, provider] of started) provider.forget();
   });
@@ -70,14 +70,14 @@ export function openOneModelBefore(
 export const upstreamKey = "sk-upstream-0123456789abcdef";
 
 /** Nothing of any request is left: a shutdown would end now, and the key's one place is free. */
-export async function expectNothingOpen(
+export async function expectNoRequestOpen(
   at: { readonly gateway: TestApp; readonly provider: ScriptedProvider },
   key: TestKey,
 ): Promise<void> {
   let isNoneOpen = false;
   void at.gateway.app.requests.whenIdle().then(() => (isNoneOpen = true));
   await until("no request is open", () => isNoneOpen);
-  await at.gateway.checkBooks();
+  await at.gateway.expectAuditPasses();
   at.provider.answer = answered();
   expect((await chat(at.gateway, key)).status).toBe(200);
 }

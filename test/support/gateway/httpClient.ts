@@ -18,7 +18,7 @@ export interface OpenHttp {
     to: string | { readonly port: number },
     options?: Partial<HttpClientOptions>,
   ) => HttpClient;
-  readonly stopBehind: (thing: { stop(): void }) => void;
+  readonly stopAfterTest: (thing: { stop(): void }) => void;
 }
 
 const connectTimeoutMs = 2000;
@@ -41,7 +41,7 @@ export function openHttpBefore(): OpenHttp {
       openThings.push({ stop: () => client.close() });
       return client;
     },
-    stopBehind: (thing) => openThings.push(thing),
+    stopAfterTest: (thing) => openThings.push(thing),
   };
 }
 

@@ -5,7 +5,7 @@ import type { ScriptedProvider } from "../provider/scriptedProvider.ts";
 import type { KeyOptions, TestApp, TestKey } from "./testApp.ts";
 
 /** How a client closes its connection. */
-export const leavingWays = ["fin", "reset"] as const;
+export const disconnectWays = ["fin", "reset"] as const;
 
 /** A chat request whose client and provider are both driven by hand. */
 export interface SteppedChat {
@@ -14,7 +14,7 @@ export interface SteppedChat {
   /** Does what a provider would do next. */
   readonly provide: (...pieces: readonly (string | Uint8Array)[]) => Promise<void>;
   /** The client goes away; resolves when the gateway has surely noticed. */
-  readonly leave: (way?: (typeof leavingWays)[number]) => Promise<void>;
+  readonly disconnect: (way?: (typeof disconnectWays)[number]) => Promise<void>;
   /** The provider's side of it. */
   readonly peer: RawPeer;
   /** Settles when the gateway has closed its connection to the provider. */
@@ -41,7 +41,7 @@ export async function beginChat(
     async provide(...pieces) {
       for (const bytes of pieces) await peer.send(bytes);
     },
-    async leave(way = "fin") {
+    async disconnect(way = "fin") {
       client[way]();
       await client.closed;
       // Nothing outside shows that the gateway's own socket has told it.

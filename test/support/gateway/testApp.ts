@@ -66,7 +66,7 @@ export interface TestApp {
   /** The records of the account's requests, newest first, once none of them is running any more. */
   records(key: TestKey, count: number): Promise<readonly RequestRow[]>;
   /** Waits until no request is under way; throws where the books do not add up or anything is still held. */
-  checkBooks(): Promise<void>;
+  expectAuditPasses(): Promise<void>;
   /** Closes everything, and checks the books once more. */
   close(): Promise<void>;
 }
@@ -104,7 +104,7 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
     const wrong = [...problems, ...notes, ...auditor.problems(), ...fatal];
     if (wrong.length > 0) throw new Error(wrong.join("\n"));
   };
-  const checkBooks = async (): Promise<void> => {
+  const expectAuditPasses = async (): Promise<void> => {
     const { holds, inFlight } = app.gateway;
     await until(
       "every hold is released and every exchange over",
@@ -157,10 +157,10 @@ export async function openTestApp(config: GatewayConfig): Promise<TestApp> {
       );
       return list();
     },
-    checkBooks,
+    expectAuditPasses,
     async close() {
       try {
-        await checkBooks();
+        await expectAuditPasses();
       } finally {
         await server.stop(true);
         await scrapes?.stop(true);

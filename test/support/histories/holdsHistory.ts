@@ -101,7 +101,7 @@ class HoldsHistory {
     const rest = word >>> 4;
     if (kind < 3) this.#move(kind, rest);
     else if (kind < 9) await this.#ask(rest);
-    else if (kind < 10) this.#leave(rest);
+    else if (kind < 10) this.#disconnect(rest);
     else if (kind < 12) this.#askEnd(rest);
     else if (kind < 14) this.#commitEnd(rest);
     else await this.#hear();
@@ -135,7 +135,7 @@ class HoldsHistory {
     const asked = `${key.name} ${id} of ${range.least} to ${range.most}`;
     if ((word >>> 19) % 2 === 0) {
       this.#tell?.(`take ${asked}`);
-      this.#decided(demand, this.#holds.take(owner, range, this.#booksOf(key)));
+      this.#decided(demand, this.#holds.take(owner, range, this.#fundsReaderOf(key)));
       return;
     }
     this.#tell?.(`take or wait for ${asked}`);
@@ -143,7 +143,7 @@ class HoldsHistory {
     const holdWait = { waitMs: FOR_EVER_MS, signal: waiting.signal };
     const isBusy = this.#model.decide(key.name, model).kind === "busy";
     void this.#holds
-      .takeOrWait(holdWait, owner, range, this.#booksOf(key))
+      .takeOrWait(holdWait, owner, range, this.#fundsReaderOf(key))
       .then((taken) => (waiting.taken = taken));
     await told();
     if (isBusy) {
@@ -189,7 +189,7 @@ class HoldsHistory {
   }
 
   /** One of those that wait goes away; nobody notices before there is money. */
-  #leave(word: number): void {
+  #disconnect(word: number): void {
     const waiting = this.#waiting[word % Math.max(1, this.#waiting.length)];
     if (!waiting) return;
     this.#tell?.(`${waiting.id} leaves`);
@@ -256,7 +256,7 @@ class HoldsHistory {
     same(waits ? "busy" : kind, "busy", "what one that waits would be told");
   }
 
-  #booksOf({ name, account }: (typeof keys)[number]): FundsReader {
+  #fundsReaderOf({ name, account }: (typeof keys)[number]): FundsReader {
     const funds = () => {
       const { balance, overdraft } = this.#model.account(account);
       const { budget, spent } = this.#model.key(name);

@@ -1,4 +1,4 @@
-import { type HistoryKey, booksAsModel, snapshotOf } from "./booksAsModel.ts";
+import { type HistoryKey, snapshotOfStore, snapshotOfModel } from "./snapshots.ts";
 import { MoneyModel, same, type ModelDecision, type ModelRefusal } from "./moneyModel.ts";
 import type { TestApp, TestKey } from "../gateway/testApp.ts";
 import { array, asyncProperty, integer, type IAsyncProperty } from "fast-check";
@@ -12,7 +12,12 @@ import {
   prices,
   PROMPT_TOKENS_MAX,
 } from "./historyPrices.ts";
-import { SAID, type ProviderEnd, type ProviderTurn, type ReportedTokens } from "./moneyProvider.ts";
+import {
+  SAID,
+  type ProviderEnd,
+  type ControlledAnswer,
+  type ReportedTokens,
+} from "./moneyProvider.ts";
 import { until } from "../until.ts";
 
 const STEPS_MAX = 24;
@@ -20,7 +25,7 @@ const STEPS_MAX = 24;
 interface OpenRequest {
   readonly id: string;
   readonly way: Way;
-  readonly turn: ProviderTurn;
+  readonly turn: ControlledAnswer;
   readonly reply: Promise<OpenReply>;
   readonly words: string;
   /** The most tokens of all choices together that are held for. */
@@ -32,7 +37,7 @@ let histories = 0;
 /** The whole gateway over HTTP against the model, requests open beside each other. */
 export function httpHistory(
   gateway: TestApp,
-  takeTurn: (words: string) => ProviderTurn,
+  takeTurn: (words: string) => ControlledAnswer,
 ): IAsyncProperty<[readonly number[]]> {
   const step = integer({ min: 0, max: 0xffff_ffff });
   const steps = array(step, { minLength: 1, maxLength: STEPS_MAX, size: "max" });
@@ -53,15 +58,15 @@ export function httpHistory(
 class HttpHistory {
   readonly told: string[] = [];
   readonly #gateway: TestApp;
-  readonly #takeTurn: (words: string) => ProviderTurn;
+  readonly #takeTurn: (words: string) => ControlledAnswer;
   readonly #model = new MoneyModel();
   readonly #accounts: readonly string[];
   readonly #keys: readonly HistoryLine[];
   readonly #name = `${histories++}`;
-  readonly #fairQueue: ProviderTurn[] = [];
+  readonly #fairQueue: ControlledAnswer[] = [];
   #open: OpenRequest[] = [];
 
-  constructor(gateway: TestApp, takeTurn: (words: string) => ProviderTurn, word: number) {
+  constructor(gateway: TestApp, takeTurn: (words: string) => ControlledAnswer, word: number) {
     this.#gateway = gateway;
     this.#takeTurn = takeTurn;
     this.#accounts = [`shared${this.#name}`, `other${this.#name}`];
@@ -85,7 +90,7 @@ class HttpHistory {
     if (kind < 4) this.#move(kind, rest);
     else if (kind < 10) await this.#ask(rest);
     else if (kind < 14) await this.#end(rest);
-    else if (kind === 14) await this.#leave(rest);
+    else if (kind === 14) await this.#disconnect(rest);
     else this.told.push(this.#keys[rest % 3]?.change(rest >>> 2) ?? "");
     this.#compare();
   }
@@ -235,7 +240,7 @@ class HttpHistory {
   }
 
   /** The client of a stream goes away: charged is what came so far, by the estimate. */
-  async #leave(word: number): Promise<void> {
+  async #disconnect(word: number): Promise<void> {
     const streams = this.#open.filter(({ way }) => way.stream);
     const request = streams[word % Math.max(1, streams.length)];
     if (!request) return;
@@ -243,7 +248,7 @@ class HttpHistory {
     this.told.push(`${request.words} leaves, which costs ${cost}`);
     const reply = await request.reply;
     await reply.seen(SAID);
-    reply.leave();
+    reply.disconnect();
     const { requests } = this.#gateway.store;
     await until("its end is in the books", () => requests.find(request.id)?.status !== "running");
     request.turn.end({ kind: "fails" });
@@ -257,8 +262,8 @@ class HttpHistory {
   }
 
   #compare(): void {
-    const seen = snapshotOf(booksAsModel(this.#gateway.store, this.#keys));
-    same(seen, snapshotOf(this.#model), "the books");
+    const seen = snapshotOfModel(snapshotOfStore(this.#gateway.store, this.#keys));
+    same(seen, snapshotOfModel(this.#model), "the books");
   }
 }
 

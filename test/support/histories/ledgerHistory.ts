@@ -2,8 +2,8 @@ import { array, asyncProperty, integer, type IAsyncProperty } from "fast-check";
 import { amountRangeOf, boundWithin } from "../../../src/billing/cost.ts";
 import { createHolds, type Hold } from "../../../src/billing/holds.ts";
 import { actor, ended, opened } from "../store/storeFolder.ts";
-import type { BenchKey, LedgerBench } from "./ledgerBench.ts";
-import { booksAsModel, snapshotOf } from "./booksAsModel.ts";
+import type { SetupKey, LedgerSetup } from "./ledgerSetup.ts";
+import { snapshotOfStore, snapshotOfModel } from "./snapshots.ts";
 import { MoneyModel, type ModelDecision } from "./moneyModel.ts";
 
 interface OpenRequest {
@@ -19,11 +19,11 @@ const scales = [1n, 2n ** 51n + 1n] as const;
 let histories = 0;
 
 /** A real store with its writer and holds against the model: writes are asked for and not awaited. */
-export function ledgerHistory(bench: LedgerBench): IAsyncProperty<[readonly number[]]> {
+export function ledgerHistory(setup: LedgerSetup): IAsyncProperty<[readonly number[]]> {
   const step = integer({ min: 0, max: 0xffff_ffff });
   const steps = array(step, { minLength: 1, maxLength: STEPS_MAX, size: "max" });
   return asyncProperty(steps, async ([first = 0, ...others]) => {
-    const history = new LedgerHistory(bench, first);
+    const history = new LedgerHistory(setup, first);
     try {
       for (const word of others) await history.step(word);
       await history.finish();
@@ -36,10 +36,10 @@ export function ledgerHistory(bench: LedgerBench): IAsyncProperty<[readonly numb
 /** One history on accounts of its own: each word says what happens next, and to what. */
 class LedgerHistory {
   readonly told: string[] = [];
-  readonly #bench: LedgerBench;
+  readonly #setup: LedgerSetup;
   readonly #worlds: LedgerWorlds;
   readonly #accounts: readonly string[];
-  readonly #keys: readonly BenchKey[];
+  readonly #keys: readonly SetupKey[];
   readonly #scale: bigint;
   readonly #name: string;
   #holds = createHolds();
@@ -47,8 +47,8 @@ class LedgerHistory {
   #ids: string[] = [];
   #asked: { readonly write: AskedWrite; readonly answer: Promise<string> }[] = [];
 
-  constructor(bench: LedgerBench, word: number) {
-    this.#bench = bench;
+  constructor(setup: LedgerSetup, word: number) {
+    this.#setup = setup;
     this.#name = String(histories++);
     this.#scale = scales[word % 2] ?? 1n;
     const budget = BigInt((word >>> 1) % 64) * this.#scale;
@@ -56,9 +56,9 @@ class LedgerHistory {
     const [shared = "", other = ""] = this.#accounts;
     const model = new MoneyModel();
     this.#keys = [
-      bench.key(`plain${this.#name}`, shared, null),
-      bench.key(`bounded${this.#name}`, shared, budget),
-      bench.key(`alone${this.#name}`, other, budget),
+      setup.key(`plain${this.#name}`, shared, null),
+      setup.key(`bounded${this.#name}`, shared, budget),
+      setup.key(`alone${this.#name}`, other, budget),
     ];
     for (const { name, account, budget } of this.#keys) model.addKey(name, account, budget);
     this.#worlds = new LedgerWorlds(model);
@@ -86,7 +86,7 @@ class LedgerHistory {
   #move(kind: number, word: number): void {
     const account = this.#accounts[word % 2] ?? "";
     const amount = BigInt(((word >>> 1) % 32) + 1) * this.#scale;
-    const { admin } = this.#bench.store;
+    const { admin } = this.#setup.store;
     const booking = { account, amount, ref: null, note: null };
     if (kind < 2) {
       this.#sees(
@@ -132,7 +132,11 @@ class LedgerHistory {
     const price = { input: 0n, cachedInput: 0n, cacheWrite: 0n, output: unit };
     const range = amountRangeOf(0, { least, most }, 1, price);
     const id = `req_${this.#name}_${this.#ids.length}`;
-    const taken = this.#holds.take({ ...key, requestId: id }, range, this.#bench.booksOf(key));
+    const taken = this.#holds.take(
+      { ...key, requestId: id },
+      range,
+      this.#setup.fundsReaderOf(key),
+    );
     const seen: ModelDecision = !taken.ok
       ? { kind: taken.reason, required: taken.required, available: taken.available }
       : {
@@ -162,7 +166,7 @@ class LedgerHistory {
         heldTotal: taken.hold.heldTotal,
       },
     );
-    this.#ask({ kind: "open", id }, this.#bench.write({ kind: "openRequest", request }));
+    this.#ask({ kind: "open", id }, this.#setup.write({ kind: "openRequest", request }));
   }
 
   /** Asks for the end of any request, also of one that ended before: then it must be refused. */
@@ -187,7 +191,7 @@ class LedgerHistory {
     const end = ended(id, { status, ...billed, cost, operatorCost: null, attempts: [] });
     this.#ask(
       { kind: "end", id, status, cost },
-      this.#bench.write({ kind: "settleRequest", settlement: end }),
+      this.#setup.write({ kind: "settleRequest", settlement: end }),
     );
   }
 
@@ -209,8 +213,8 @@ class LedgerHistory {
     );
     this.#asked = [];
     for (const { write } of over) this.#letGo(write.id);
-    const seen = snapshotOf(booksAsModel(this.#bench.store, this.#keys));
-    this.#worlds.see("the books", seen, (model) => snapshotOf(model));
+    const seen = snapshotOfModel(snapshotOfStore(this.#setup.store, this.#keys));
+    this.#worlds.see("the books", seen, (model) => snapshotOfModel(model));
   }
 
   #letGo(id: string): void {
@@ -222,7 +226,7 @@ class LedgerHistory {
 
   async #restart(): Promise<void> {
     await this.#settle();
-    await this.#bench.restart();
+    await this.#setup.restart();
     this.told.push("restart");
     this.#holds = createHolds();
     this.#open = [];
@@ -329,5 +333,5 @@ function commit(model: MoneyModel, write: AskedWrite): string {
 }
 
 function worldText({ model, answers }: World): string {
-  return `${answers.length} ${snapshotOf(model)}`;
+  return `${answers.length} ${snapshotOfModel(model)}`;
 }

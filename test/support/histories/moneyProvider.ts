@@ -29,7 +29,7 @@ export type ProviderEnd =
   | { readonly kind: "fails" };
 
 /** One request at the provider. */
-export interface ProviderTurn {
+export interface ControlledAnswer {
   /** Resolves when the provider has the request, and a stream has begun. */
   readonly reached: Promise<ReceivedRequest>;
   end(how: ProviderEnd): void;
@@ -39,7 +39,7 @@ export interface ProviderTurn {
 export const SAID = "Hello";
 
 /** Lets a provider wait with each answer until it is told how to end it. Turns are told apart by the words of their prompt. */
-export function takeTurns(provider: ScriptedProvider): (words: string) => ProviderTurn {
+export function answerOnDemand(provider: ScriptedProvider): (words: string) => ControlledAnswer {
   const fairQueue = new Map<
     string,
     { reached(request: ReceivedRequest): void; how: Promise<ProviderEnd> }

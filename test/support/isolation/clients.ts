@@ -1,7 +1,7 @@
 import type { RawAnswer } from "../fuzz/answerReader.ts";
 import { weighed, type Chance } from "../fuzz/chance.ts";
 import { openConnection, type FuzzConnection } from "../fuzz/connection.ts";
-import type { IsolationBench } from "./bench.ts";
+import type { IsolationSetup } from "./setup.ts";
 import { asking, foreignTags, questionOf, type Question } from "./question.ts";
 import { everyForm } from "./tag.ts";
 import { several } from "../several.ts";
@@ -21,7 +21,7 @@ export interface IsolationTally {
 
 /** One client's connection, by which one tenant asks or, as behind a proxy, several. */
 export interface Client {
-  readonly bench: IsolationBench;
+  readonly setup: IsolationSetup;
   readonly tally: IsolationTally;
   readonly name: string;
   readonly connection: FuzzConnection;
@@ -35,18 +35,18 @@ const leaveAfterMsMax = 25;
 const noAnswer = "an answer is missing";
 
 export async function connectClient(
-  bench: IsolationBench,
+  setup: IsolationSetup,
   tally: IsolationTally,
   name: string,
 ): Promise<Client> {
   tally.connections += 1;
-  const connection = await openConnection(bench.port, () => false);
-  return { bench, tally, name, connection, waiting: [] };
+  const connection = await openConnection(setup.port, () => false);
+  return { setup, tally, name, connection, waiting: [] };
 }
 
 /** One client of chance, from its connection to its end. */
-export async function context(
-  bench: IsolationBench,
+export async function runConnection(
+  setup: IsolationSetup,
   chance: Chance,
   tally: IsolationTally,
   name: string,
@@ -57,10 +57,10 @@ export async function context(
     [2, impatient],
     [5, leaving],
   ] as const);
-  const client = await connectClient(bench, tally, `${name}, ${manner.name}`);
-  const one = chance.pick(bench.tenants);
-  const asker = chance.chance(0.4) ? () => chance.pick(bench.tenants) : () => one;
-  await manner(client, () => questionOf(bench, asker(), chance), chance);
+  const client = await connectClient(setup, tally, `${name}, ${manner.name}`);
+  const one = chance.pick(setup.tenants);
+  const asker = chance.chance(0.4) ? () => chance.pick(setup.tenants) : () => one;
+  await manner(client, () => questionOf(setup, asker(), chance), chance);
 }
 
 type AdmissionRequest = () => Question;
@@ -71,14 +71,14 @@ async function inTurn(client: Client, next: AdmissionRequest, chance: Chance): P
     send(client, next());
     if (!(await hear(client))) return gone(client, noAnswer);
   }
-  await leave(client, chance);
+  await disconnect(client, chance);
 }
 
 /** Asks several things at once. */
 async function pipelining(client: Client, next: AdmissionRequest, chance: Chance): Promise<void> {
   for (const question of several(2 + chance.below(4), next)) send(client, question);
   while (client.waiting.length > 0) if (!(await hear(client))) return gone(client);
-  await leave(client, chance);
+  await disconnect(client, chance);
 }
 
 /** Asks the next thing amid the answer to the one before, as who has lost interest in it. */
@@ -88,7 +88,7 @@ async function impatient(client: Client, next: AdmissionRequest, chance: Chance)
     await Bun.sleep(chance.below(leaveAfterMsMax));
   }
   while (client.waiting.length > 0) if (!(await hear(client))) return gone(client);
-  await leave(client, chance);
+  await disconnect(client, chance);
 }
 
 /** Goes while it asks, or while it is answered; at once somebody else asks the same provider. */
@@ -101,16 +101,16 @@ async function leaving(client: Client, draw: AdmissionRequest, chance: Chance): 
   const bytes = chance.chance(0.2) ? chance.below(last.bytes.length) : last.bytes.length;
   send(client, last, bytes);
   await Bun.sleep(chance.below(leaveAfterMsMax));
-  const { bench, tally, name } = client;
-  const next = await connectClient(bench, tally, `${name}, the next one`);
+  const { setup, tally, name } = client;
+  const next = await connectClient(setup, tally, `${name}, the next one`);
   tally.left += 1;
-  await leave(client, chance);
+  await disconnect(client, chance);
   if (last.lane?.isResting === false) {
-    const [tenant, form] = [chance.pick(bench.tenants), chance.pick(everyForm)];
-    send(next, asking(bench, tenant, form, chance, last.lane));
+    const [tenant, form] = [chance.pick(setup.tenants), chance.pick(everyForm)];
+    send(next, asking(setup, tenant, form, chance, last.lane));
     if (!(await hear(next))) return gone(next, noAnswer);
   }
-  await leave(next, chance);
+  await disconnect(next, chance);
 }
 
 /** Sends a question, or the beginning of one. */
@@ -151,9 +151,9 @@ function judge(client: Client, answer: RawAnswer): void {
 }
 
 /** Goes. Whatever had come, and comes until the end, must be the client's own too. */
-export async function leave(client: Client, chance: Chance): Promise<void> {
+export async function disconnect(client: Client, chance: Chance): Promise<void> {
   const how = chance.pick(["fin", "reset"] as const);
-  const rest = await client.connection.leave(how, answerTimeoutMs);
+  const rest = await client.connection.disconnect(how, answerTimeoutMs);
   if (rest === undefined) complain(client, "the server keeps a connection whose client is gone");
   for (const { answer } of rest ?? []) judge(client, answer);
   gone(client);

@@ -1,12 +1,12 @@
 import { chanceOf } from "../fuzz/chance.ts";
-import type { IsolationBench } from "./bench.ts";
-import { readBooks, type BooksSeen } from "./books.ts";
-import { context, type IsolationTally } from "./clients.ts";
+import type { IsolationSetup } from "./setup.ts";
+import { readAccounts, type AccountsSeen } from "./accounts.ts";
+import { runConnection, type IsolationTally } from "./clients.ts";
 import type { PoisonCounts } from "./poisonedProvider.ts";
-import { rushAgainstPoison } from "./rush.ts";
+import { sendBurstWithPoison } from "./burst.ts";
 
 /** What a run saw; `problems` is empty where all is well. */
-export interface IsolationSeen extends IsolationTally, Omit<BooksSeen, "problems"> {
+export interface IsolationSeen extends IsolationTally, Omit<AccountsSeen, "problems"> {
   readonly seed: number;
   readonly seconds: number;
   readonly provider: PoisonCounts;
@@ -20,7 +20,7 @@ const rushPart = 1_000_000;
 
 /** Lets all tenants make so many requests together, and then looks at the books of each. */
 export async function mixTenants(
-  bench: IsolationBench,
+  setup: IsolationSetup,
   { seed, requests }: { readonly seed: number; readonly requests: number },
 ): Promise<IsolationSeen> {
   const startedMs = performance.now();
@@ -35,39 +35,39 @@ export async function mixTenants(
   const isOver = (): boolean => tally.requests >= requests || tally.problems.length >= problemsMax;
   const failed = (name: string) => (error: unknown) =>
     tally.problems.push(`${name}: ${error instanceof Error ? error.stack : String(error)}`);
-  const visitor = async (): Promise<void> => {
+  const runConnections = async (): Promise<void> => {
     while (!isOver()) {
       const number = tally.connections;
       const name = `seed ${seed}, connection ${number}`;
-      await context(bench, chanceOf(seed, number), tally, name).catch(failed(name));
+      await runConnection(setup, chanceOf(seed, number), tally, name).catch(failed(name));
     }
   };
   // Each lane once: behind that the gateway keeps no connection of it.
   const rushes = async (): Promise<void> => {
-    for (const [at, lane] of bench.lanes.entries()) {
-      const due = (requests * (at + 1)) / (bench.lanes.length + 1);
+    for (const [at, lane] of setup.lanes.entries()) {
+      const due = (requests * (at + 1)) / (setup.lanes.length + 1);
       while (tally.requests < due && !isOver()) await Bun.sleep(1);
       const chance = chanceOf(seed, rushPart + at);
-      await rushAgainstPoison(bench, lane, chance, tally).catch(failed(`a rush on ${lane.id}`));
+      await sendBurstWithPoison(setup, lane, chance, tally).catch(failed(`a rush on ${lane.id}`));
     }
   };
-  await Promise.all([rushes(), ...Array.from({ length: connectionsAtOnce }, visitor)]);
-  await atRest(bench);
-  const { problems, ...storeFolder } = await readBooks(bench);
-  tally.problems.push(...bench.provider.problems, ...problems);
+  await Promise.all([rushes(), ...Array.from({ length: connectionsAtOnce }, runConnections)]);
+  await atRest(setup);
+  const { problems, ...storeFolder } = await readAccounts(setup);
+  tally.problems.push(...setup.provider.problems, ...problems);
   return {
     seed,
     ...tally,
-    provider: bench.provider.counts,
+    provider: setup.provider.counts,
     ...storeFolder,
     seconds: Math.round((performance.now() - startedMs) / 1000),
   };
 }
 
 /** Those who left may have requests under way still. */
-async function atRest({ gateway }: IsolationBench): Promise<void> {
+async function atRest({ gateway }: IsolationSetup): Promise<void> {
   const deadlineMs = performance.now() + quietTimeoutMs;
-  const running = () => gateway.desk.json("requests", "--status", "running");
+  const running = () => gateway.cli.json("requests", "--status", "running");
   while (((await running()) as unknown[]).length > 0)
     if (performance.now() > deadlineMs) throw new Error("requests are still running");
 }

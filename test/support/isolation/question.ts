@@ -2,13 +2,13 @@ import { chunksOf } from "../gateway/chatCalls.ts";
 import type { RawAnswer } from "../fuzz/answerReader.ts";
 import { weighed, type Chance } from "../fuzz/chance.ts";
 import { postBytes } from "../gateway/rawClient.ts";
-import type { IsolationBench, Lane, SeenAnswer, Tenant } from "./bench.ts";
+import type { IsolationSetup, Lane, SeenAnswer, Tenant } from "./setup.ts";
 import {
   bodyOf,
   everyForm,
   promptFor,
   responseIdOf,
-  saidFor,
+  answerTextFor,
   tagsIn,
   tagText,
   tokensOf,
@@ -29,7 +29,7 @@ export interface Question {
 }
 
 /** Draws what a tenant asks next. */
-export function questionOf(bench: IsolationBench, tenant: Tenant, chance: Chance): Question {
+export function questionOf(setup: IsolationSetup, tenant: Tenant, chance: Chance): Question {
   const kind = weighed(chance, [
     [8, "chat"],
     [8, "chat stream"],
@@ -47,22 +47,22 @@ export function questionOf(bench: IsolationBench, tenant: Tenant, chance: Chance
         return account === tenant.account ? undefined : "another account";
       });
     case "own receipt":
-      return ownReceipt(tenant, chance) ?? asking(bench, tenant, "chat", chance);
+      return ownReceipt(tenant, chance) ?? asking(setup, tenant, "chat", chance);
     case "foreign receipt":
-      return foreignReceipt(bench, tenant, chance) ?? asking(bench, tenant, "chat", chance);
+      return foreignReceipt(setup, tenant, chance) ?? asking(setup, tenant, "chat", chance);
     case "foreign response":
-      return foreignResponse(bench, tenant, chance) ?? asking(bench, tenant, "responses", chance);
+      return foreignResponse(setup, tenant, chance) ?? asking(setup, tenant, "responses", chance);
     case "chat":
     case "chat stream":
     case "responses":
     case "responses stream":
-      return asking(bench, tenant, kind, chance);
+      return asking(setup, tenant, kind, chance);
   }
 }
 
 /** A request that is to be answered with its tag and nothing else; in any lane, or in this one. */
 export function asking(
-  bench: IsolationBench,
+  setup: IsolationSetup,
   tenant: Tenant,
   form: TaggedForm,
   chance: Chance,
@@ -71,7 +71,7 @@ export function asking(
   const tag = nextTag(tenant);
   const isResponses = form.startsWith("responses");
   const previous = isResponses && !only && chance.chance(0.3) ? latestResponse(tenant) : undefined;
-  const lane = only ?? previous?.lane ?? freeLane(bench, chance);
+  const lane = only ?? previous?.lane ?? freeLane(setup, chance);
   const goesOn = previous && responseIdOf(previous.tag);
   return {
     kind: form,
@@ -99,7 +99,7 @@ function nextTag(tenant: Tenant): Tag {
   return { tenant: tenant.index, number: tenant.asked };
 }
 
-function freeLane({ lanes }: IsolationBench, chance: Chance): Lane {
+function freeLane({ lanes }: IsolationSetup, chance: Chance): Lane {
   return chance.pick(lanes.filter(({ isResting }) => !isResting));
 }
 
@@ -129,7 +129,7 @@ function isChat(form: TaggedForm, tag: Tag, answer: RawAnswer): boolean {
   });
   const usage = parts.at(-1)?.["usage"] as Record<string, unknown> | undefined;
   return (
-    said.join("") === saidFor(tag) &&
+    said.join("") === answerTextFor(tag) &&
     usage?.["prompt_tokens"] === prompt &&
     usage["completion_tokens"] === completion
   );
@@ -160,7 +160,7 @@ function ownReceipt(tenant: Tenant, chance: Chance): Question | undefined {
 }
 
 function foreignReceipt(
-  { tenants }: IsolationBench,
+  { tenants }: IsolationSetup,
   tenant: Tenant,
   chance: Chance,
 ): Question | undefined {
@@ -173,14 +173,14 @@ function foreignReceipt(
 }
 
 function foreignResponse(
-  bench: IsolationBench,
+  setup: IsolationSetup,
   tenant: Tenant,
   chance: Chance,
 ): Question | undefined {
-  const made = latestResponse(chance.pick(bench.tenants.filter((one) => one !== tenant)));
+  const made = latestResponse(chance.pick(setup.tenants.filter((one) => one !== tenant)));
   if (made?.lane === undefined) return undefined;
   const tag = nextTag(tenant);
-  bench.provider.forbidden.add(tagText(tag));
+  setup.provider.forbidden.add(tagText(tag));
   const form = chance.pick(everyForm.filter((one) => one.startsWith("responses")));
   return {
     kind: "foreign response",

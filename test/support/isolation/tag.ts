@@ -57,7 +57,7 @@ function echoes({ number }: Tag): number {
 }
 
 /** All that the answer says. */
-export function saidFor(tag: Tag): string {
+export function answerTextFor(tag: Tag): string {
   return tagText(tag).repeat(echoes(tag));
 }
 
@@ -68,7 +68,7 @@ export function responseIdOf(tag: Tag): string {
 
 /** The provider's body for a request: one text of JSON, or the events of a stream. */
 export function bodyOf(form: TaggedForm, tag: Tag): readonly string[] {
-  const said = saidFor(tag);
+  const said = answerTextFor(tag);
   // Each event says the tag whole, so that even one of them tells whose it is.
   const half = tagText(tag).length * Math.ceil(echoes(tag) / 2);
   const parts = [said.slice(0, half), said.slice(half)];

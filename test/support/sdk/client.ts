@@ -17,7 +17,7 @@ export function optionsOf({ signal }: Call): { signal?: AbortSignal } {
 }
 
 /** What an SDK tells of an answer that it takes for whole. */
-export interface Told {
+export interface SdkResult {
   readonly text: string;
   /** `cached` is a part of `prompt`. */
   readonly usage: { readonly prompt: number; readonly completion: number; readonly cached: number };
@@ -26,7 +26,7 @@ export interface Told {
 }
 
 /** What an SDK says of an error; the status is undefined where it names none. */
-export interface Complaint {
+export interface SdkError {
   readonly status: number | undefined;
   readonly message: string;
 }
@@ -40,11 +40,11 @@ export interface SdkClient {
   readonly endpoint: "chat" | "responses";
   /** What it calls an answer that was bounded. */
   readonly boundedFinish: string;
-  ask(call: Call): Promise<Told>;
-  stream(call: Call, heard: (text: string) => void): Promise<Told>;
+  ask(call: Call): Promise<SdkResult>;
+  stream(call: Call, heard: (text: string) => void): Promise<SdkResult>;
   /** Offers the tool of `tool.ts`, runs it with what the model gives it, and goes on to the model's last answer. */
-  useTool(call: Call, way: Way, run: (input: unknown) => string): Promise<Told>;
+  useTool(call: Call, way: Way, run: (input: unknown) => string): Promise<SdkResult>;
   /** Asks for an object of the schema in `tool.ts`; returns it parsed. */
   askForObject(call: Call): Promise<unknown>;
-  complaintOf(error: unknown): Complaint;
+  errorOf(error: unknown): SdkError;
 }

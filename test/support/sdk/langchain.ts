@@ -6,7 +6,7 @@ import {
   type UsageMetadata,
 } from "@langchain/core/messages";
 import { ChatOpenAI, type ChatOpenAICallOptions } from "@langchain/openai";
-import { optionsOf, type Call, type Complaint, type SdkClient, type Told } from "./client.ts";
+import { optionsOf, type Call, type SdkError, type SdkClient, type SdkResult } from "./client.ts";
 import { objectSchema, tool } from "./script.ts";
 
 /** LangChain, on each interface. */
@@ -40,7 +40,7 @@ function client(name: string, endpoint: SdkClient["endpoint"], boundedFinish: st
       model(call)
         .withStructuredOutput(objectSchema, { name: "weather", method: "jsonSchema" })
         .invoke([hello]),
-    complaintOf,
+    errorOf,
   };
 }
 
@@ -79,7 +79,7 @@ interface Metadata {
   readonly status?: string;
 }
 
-function toldBy(answer: AIMessageChunk): Told {
+function toldBy(answer: AIMessageChunk): SdkResult {
   const usage = answer.usage_metadata as UsageMetadata | undefined;
   const { finish_reason: reason, status } = answer.response_metadata as Metadata;
   return {
@@ -94,7 +94,7 @@ function toldBy(answer: AIMessageChunk): Told {
 }
 
 /** Its errors are those of the official client, with words of its own behind the message. */
-function complaintOf(error: unknown): Complaint {
+function errorOf(error: unknown): SdkError {
   const { status } = error as { status?: number };
   return { status, message: error instanceof Error ? error.message : String(error) };
 }

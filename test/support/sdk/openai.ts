@@ -10,9 +10,9 @@ import type { ResponseInputItem } from "openai/resources/responses/responses";
 import {
   optionsOf,
   type Call,
-  type Complaint,
+  type SdkError,
   type SdkClient,
-  type Told,
+  type SdkResult,
   type Way,
 } from "./client.ts";
 import { objectSchema, tool } from "./script.ts";
@@ -43,7 +43,7 @@ export const openaiClients: readonly SdkClient[] = [
       const asked = { type: "json_schema" as const, json_schema: format };
       return JSON.parse(toldByChat(await chat(call, "in JSON", { response_format: asked })).text);
     },
-    complaintOf,
+    errorOf,
   },
   {
     name: "the openai client, responses",
@@ -68,7 +68,7 @@ export const openaiClients: readonly SdkClient[] = [
       const format = { type: "json_schema" as const, name: "weather", schema: objectSchema };
       return JSON.parse((await respond(call, "in JSON", { text: { format } })).output_text);
     },
-    complaintOf,
+    errorOf,
   },
 ];
 
@@ -111,7 +111,7 @@ function settingsOf({ model, asksForPriority }: Call) {
   return { model, ...(asksForPriority ? { service_tier: "priority" as const } : {}) };
 }
 
-function toldByChat({ choices: [choice], usage }: OpenAI.ChatCompletion): Told {
+function toldByChat({ choices: [choice], usage }: OpenAI.ChatCompletion): SdkResult {
   return {
     text: choice?.message.content ?? "",
     usage: {
@@ -123,7 +123,7 @@ function toldByChat({ choices: [choice], usage }: OpenAI.ChatCompletion): Told {
   };
 }
 
-function toldByResponse({ output_text, usage, status }: OpenAI.Responses.Response): Told {
+function toldByResponse({ output_text, usage, status }: OpenAI.Responses.Response): SdkResult {
   return {
     text: output_text,
     usage: {
@@ -148,7 +148,7 @@ const refusals: Readonly<
 };
 
 /** Throws where the error is not of the class and the type that it should be, or names no request. */
-function complaintOf(error: unknown): Complaint {
+function errorOf(error: unknown): SdkError {
   if (!(error instanceof APIError)) throw new Error("no error of the client's", { cause: error });
   const { message, requestID } = error;
   const status = error.status as number | undefined;

@@ -12,7 +12,7 @@ import {
   type LanguageModelUsage,
   type ToolSet,
 } from "ai";
-import type { Call, Complaint, SdkClient, Told } from "./client.ts";
+import type { Call, SdkError, SdkClient, SdkResult } from "./client.ts";
 import { objectSchema, tool } from "./script.ts";
 
 /** The AI SDK with each of its packages that speak to a gateway, on each interface. */
@@ -75,7 +75,7 @@ function client(
       const output = Output.object({ schema: jsonSchema(objectSchema) });
       return (await generateText({ ...settingsOf(call), output })).output;
     },
-    complaintOf,
+    errorOf,
   };
 }
 
@@ -92,7 +92,7 @@ const quiet = { onError: () => {} };
 async function follow(
   result: ReturnType<typeof streamText>,
   heard: (text: string) => void,
-): Promise<Told> {
+): Promise<SdkResult> {
   for await (const part of result.stream) {
     if (part.type === "error") throw part.error;
     if (part.type === "text-delta") heard(part.text);
@@ -105,14 +105,18 @@ async function follow(
   return toldBy({ text, usage, finishReason });
 }
 
-function toldBy(answer: { text: string; usage: LanguageModelUsage; finishReason: string }): Told {
+function toldBy(answer: {
+  text: string;
+  usage: LanguageModelUsage;
+  finishReason: string;
+}): SdkResult {
   const { inputTokens = 0, outputTokens = 0, inputTokenDetails } = answer.usage;
   const cached = inputTokenDetails.cacheReadTokens ?? 0;
   const usage = { prompt: inputTokens, completion: outputTokens, cached };
   return { text: answer.text, usage, finish: answer.finishReason };
 }
 
-function complaintOf(error: unknown): Complaint {
+function errorOf(error: unknown): SdkError {
   const status = APICallError.isInstance(error) ? error.statusCode : undefined;
   return { status, message: error instanceof Error ? error.message : String(error) };
 }

@@ -1,7 +1,7 @@
 import type { Form } from "../faults/faultAnswers.ts";
 import type { RawAnswer } from "../fuzz/answerReader.ts";
 import { openConnection, type FuzzConnection } from "../fuzz/connection.ts";
-import type { WholeAnswer } from "./books.ts";
+import type { WholeAnswer } from "./charges.ts";
 import { bodyOf, chargeOf, planOf, type Outcome, type Plan } from "./plan.ts";
 
 /** What the clients of a soak saw. Whoever judges the answers takes them out. */
@@ -80,14 +80,14 @@ async function visitAgainAndAgain(clients: SoakClients, turn: () => Promise<void
     tally.begun += 1;
     const plan = planOf(seed, number);
     if (connection && plan.isFresh) {
-      await leave(tally, connection, "fin");
+      await disconnect(tally, connection, "fin");
       connection = undefined;
     }
     connection ??= await openConnection(port, () => false);
     connection.send(requestBytes(plan, keys[number % keys.length] ?? ""));
     connection = await finish(tally, plan, connection);
   }
-  if (connection) await leave(tally, connection, "fin");
+  if (connection) await disconnect(tally, connection, "fin");
 }
 
 /** Sees a request through; returns the connection if it can be used again. */
@@ -98,7 +98,7 @@ async function finish(
 ): Promise<FuzzConnection | undefined> {
   if (plan.leaving) {
     await Bun.sleep(plan.leaving.afterMs);
-    await leave(tally, connection, plan.leaving.how);
+    await disconnect(tally, connection, plan.leaving.how);
     tally.left += 1;
     return undefined;
   }
@@ -109,7 +109,7 @@ async function finish(
   }
   const missing = connection.isAborting ? "the answer is cut" : `${answer}: no answer`;
   complain(tally, `${connection.problem ?? missing}: ${JSON.stringify(plan)}`);
-  await connection.leave("reset", leaveTimeoutMs);
+  await connection.disconnect("reset", leaveTimeoutMs);
   return undefined;
 }
 
@@ -164,12 +164,12 @@ function isJson(text: string): boolean {
   }
 }
 
-async function leave(
+async function disconnect(
   tally: SoakTally,
   connection: FuzzConnection,
   how: "fin" | "reset",
 ): Promise<void> {
-  const left = await connection.leave(how, leaveTimeoutMs);
+  const left = await connection.disconnect(how, leaveTimeoutMs);
   if (left === undefined) complain(tally, `the gateway keeps a connection after a ${how}`);
 }
 

@@ -41,7 +41,7 @@ async function bookCredits({ gateway, accounts, isOver }: SoakOperator, done: So
     const next = Bun.sleep(everyMs);
     const ref = `soak-${done.refs.length}`;
     const account = accounts[done.refs.length % accounts.length] ?? "";
-    await gateway.desk.json("balance", "credit", account, "0.01", "--ref", ref);
+    await gateway.cli.json("balance", "credit", account, "0.01", "--ref", ref);
     done.refs.push(ref);
     await next;
   }
@@ -63,7 +63,7 @@ export async function reload(
   { gateway, configOf }: Pick<SoakOperator, "gateway" | "configOf">,
   done: SoakDone,
 ): Promise<void> {
-  await writeFile(gateway.desk.config, configText(configOf(done.reloads + 1)));
+  await writeFile(gateway.cli.config, configText(configOf(done.reloads + 1)));
   done.problems.push(...errorsIn(gateway.log));
   gateway.forgetLog();
   gateway.signal("SIGHUP");
@@ -72,14 +72,14 @@ export async function reload(
 }
 
 async function runCommands({ gateway, isOver }: SoakOperator, done: SoakDone): Promise<void> {
-  const { desk } = gateway;
+  const { cli } = gateway;
   const commands: Readonly<Record<string, () => Promise<unknown>>> = {
-    usage: () => desk.json("usage", "--by", "model"),
-    requests: () => desk.json("requests", "--limit", "50"),
-    audit: () => desk.json("audit"),
+    usage: () => cli.json("usage", "--by", "model"),
+    requests: () => cli.json("requests", "--limit", "50"),
+    audit: () => cli.json("audit"),
     backup: async () => {
-      const file = join(desk.folder, "soak-backup.db");
-      await desk.json("backup", file);
+      const file = join(cli.folder, "soak-backup.db");
+      await cli.json("backup", file);
       await rm(file);
     },
   };

@@ -1,6 +1,6 @@
 import { everyForm, type Form } from "../faults/faultAnswers.ts";
 import { chanceOf, weighed } from "../fuzz/chance.ts";
-import type { Leaving } from "../fuzz/connection.ts";
+import type { DisconnectWay } from "../fuzz/connection.ts";
 import { costOf } from "../gateway/gatewayConfig.ts";
 
 /** `half`: of the answer; what comes behind it is the end of the connection, or nothing. */
@@ -29,7 +29,7 @@ export interface Plan {
   /** What the faulty provider does with it. */
   readonly fault: Fault | undefined;
   /** The client goes amid the answer. */
-  readonly leaving: { readonly how: Leaving; readonly afterMs: number } | undefined;
+  readonly leaving: { readonly how: DisconnectWay; readonly afterMs: number } | undefined;
   /** Between two pieces of the answer, and before a JSON answer. */
   readonly paceMs: number;
   /** On a connection of its own, and not on that of an earlier one. */

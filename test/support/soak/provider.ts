@@ -14,10 +14,10 @@ import {
 import { figuresOf, plannedNumberIn, planOf, type Fault, type Plan } from "./plan.ts";
 
 /** A provider that does with each request what is planned; one that is sound answers in the place of every fault. */
-export function startSoakProvider(seed: number, isSound: boolean): ScriptedProvider {
+export function startSoakProvider(seed: number, isValid: boolean): ScriptedProvider {
   return startProvider((peer, request) => {
     const plan = planOf(seed, plannedNumberIn(request.body));
-    const played = plan.fault === undefined || isSound ? answer : faults[plan.fault];
+    const played = plan.fault === undefined || isValid ? answer : faults[plan.fault];
     return played(plan)(peer, request);
   });
 }

@@ -1,5 +1,5 @@
-import { keptBy, leftWrong, untilAtRest, type Kept, type SoakBench } from "./bench.ts";
-import { lostCharges, paidFor, strangeUsage } from "./books.ts";
+import { resourcesOf, finalProblems, untilAtRest, type Kept, type SoakSetup } from "./setup.ts";
+import { lostCharges, paidFor, strangeUsage } from "./charges.ts";
 import { newTally, sendSoakLoad, type SoakTally } from "./clients.ts";
 import { operate, reload, type SoakDone } from "./operator.ts";
 import { growthBytes, quantile, slopeBytes, watch, type SoakFigures } from "./watch.ts";
@@ -52,7 +52,7 @@ const restStepMs = 500;
 const walBytesMost = 64 * mebibyte;
 
 interface Run {
-  readonly bench: SoakBench;
+  readonly setup: SoakSetup;
   readonly tally: SoakTally;
   readonly figures: SoakFigures;
   readonly done: SoakDone;
@@ -67,10 +67,10 @@ interface Run {
 }
 
 /** Uses the gateway for so long, and waits until it rests. It ends early with the first problem. */
-export async function soak(bench: SoakBench, options: SoakOptions): Promise<SoakStanding> {
-  const { gateway, accounts, configOf } = bench;
+export async function soak(setup: SoakSetup, options: SoakOptions): Promise<SoakStanding> {
+  const { gateway, accounts, configOf } = setup;
   const { perSecond, reloadEveryMs } = options;
-  const run = await warmUp(bench, perSecond);
+  const run = await warmUp(setup, perSecond);
   const { tally, figures, done, startedMs } = run;
   const tookMs = (): number => performance.now() - startedMs;
   const isOver = (): boolean => tookMs() > options.seconds * 1000 || tally.problems.length > 0;
@@ -80,13 +80,13 @@ export async function soak(bench: SoakBench, options: SoakOptions): Promise<Soak
     options.tell?.(standingOf(run));
   }, minuteMs);
   const send = async (): Promise<void> => {
-    await sendSoakLoad({ ...bench, perSecond, tally, isOver });
+    await sendSoakLoad({ ...setup, perSecond, tally, isOver });
     run.loadMs = tookMs();
   };
   await Promise.all([
     send(),
     operate({ gateway, accounts, reloadEveryMs, configOf, isOver }, done),
-    watch(bench, figures, isOver).catch((error: unknown) => tally.problems.push(String(error))),
+    watch(setup, figures, isOver).catch((error: unknown) => tally.problems.push(String(error))),
   ]);
   clearInterval(everyMinute);
   await judgeAtRest(run);
@@ -94,17 +94,17 @@ export async function soak(bench: SoakBench, options: SoakOptions): Promise<Soak
 }
 
 /** Sends a few hundred requests, and notes what the gateway has at rest: its files before them, its memory behind them. */
-async function warmUp(bench: SoakBench, perSecond: number): Promise<Run> {
+async function warmUp(setup: SoakSetup, perSecond: number): Promise<Run> {
   const tally = newTally();
-  const { files } = await keptBy(bench);
+  const { files } = await resourcesOf(setup);
   const isOver = (): boolean => tally.begun >= warmUpRequests;
-  await sendSoakLoad({ ...bench, perSecond, tally, isOver });
-  await untilAtRest(bench);
+  await sendSoakLoad({ ...setup, perSecond, tally, isOver });
+  await untilAtRest(setup);
   const done: SoakDone = { refs: [], reloads: 0, commands: {}, problems: tally.problems };
-  await reload(bench, done);
-  const before = { ...(await keptBy(bench)), files };
+  await reload(setup, done);
+  const before = { ...(await resourcesOf(setup)), files };
   return {
-    bench,
+    setup,
     tally,
     figures: { resident: [], lagsMs: [], healthMs: [], walBytesMax: 0 },
     done,
@@ -119,26 +119,26 @@ async function warmUp(bench: SoakBench, perSecond: number): Promise<Run> {
 
 /** Holds what was answered since the last time against the books. */
 function judge(run: Run): void {
-  const { bench, tally, figures } = run;
-  const path = bench.gateway.desk.database;
+  const { setup, tally, figures } = run;
+  const path = setup.gateway.cli.database;
   const unpaid = paidFor(path, tally.unpaid.splice(0));
   tally.unpaid.push(...unpaid.open);
   const usage = strangeUsage(path, run.lastRow);
   run.lastRow = usage.last;
   const lost = lostCharges(path, tally.whole.splice(0));
   tally.problems.push(...lost, ...unpaid.problems, ...usage.problems);
-  bench.forget();
+  setup.forget();
   if (figures.walBytesMax >= walBytesMost)
     tally.problems.push(`the write-ahead log had ${figures.walBytesMax} bytes`);
 }
 
 async function judgeAtRest(run: Run): Promise<void> {
-  const { bench, tally, done } = run;
-  await untilAtRest(bench).catch((error: unknown) => tally.problems.push(String(error)));
+  const { setup, tally, done } = run;
+  await untilAtRest(setup).catch((error: unknown) => tally.problems.push(String(error)));
   await untilGivenBack(run);
   judge(run);
-  bench.gateway.auditor.credits.push(...done.refs);
-  tally.problems.push(...(await leftWrong(bench)));
+  setup.gateway.auditor.credits.push(...done.refs);
+  tally.problems.push(...(await finalProblems(setup)));
 }
 
 /**
@@ -146,11 +146,11 @@ async function judgeAtRest(run: Run): Promise<void> {
  * it go the connections to the providers, which are kept for the next request.
  */
 async function untilGivenBack(run: Run): Promise<void> {
-  const { bench, before, tally, done } = run;
-  await reload(bench, done);
+  const { setup, before, tally, done } = run;
+  await reload(setup, done);
   const deadlineMs = performance.now() + restTimeoutMs;
   for (;;) {
-    run.now = await keptBy(bench);
+    run.now = await resourcesOf(setup);
     const files = run.now.files - before.files;
     const heap = run.now.heapBytes - before.heapBytes;
     if (files <= filesMore && heap <= heapBytesMore) return;

@@ -30,10 +30,10 @@ export async function watch(
   figures: SoakFigures,
   isOver: () => boolean,
 ): Promise<void> {
-  await Promise.all([askHealth(watched, figures, isOver), sample(watched, figures, isOver)]);
+  await Promise.all([measureHealth(watched, figures, isOver), sample(watched, figures, isOver)]);
 }
 
-async function askHealth(
+async function measureHealth(
   { gateway }: Watched,
   { healthMs }: SoakFigures,
   isOver: () => boolean,
@@ -55,7 +55,7 @@ async function sample(
   isOver: () => boolean,
 ): Promise<void> {
   const lookAtLog = (): void => {
-    const bytes = walSizeBytes(gateway.desk.database);
+    const bytes = walSizeBytes(gateway.cli.database);
     figures.walBytesMax = Math.max(figures.walBytesMax, bytes);
   };
   const timer = setInterval(lookAtLog, walEveryMs);

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect } from "bun:test";
-import { openAuditedBooks } from "./auditedBooks.ts";
+import { openSampleLedger } from "./sampleLedger.ts";
 import { openStoreFolder, type StoreFolder } from "./storeFolder.ts";
 
 /** An empty store for each test of the file, closed after it. `audited`: the audit must then find no problem. */
@@ -7,9 +7,9 @@ export function openStoreBefore({ audited }: { audited: boolean }): StoreFolder 
   return openBefore(() => openStoreFolder(), audited);
 }
 
-/** The same with the store of `openAuditedBooks`, which a test may damage. */
-export function openBooksBefore(): StoreFolder {
-  return openBefore(openAuditedBooks, false);
+/** The same with the store of `openSampleLedger`, which a test may damage. */
+export function openSampleLedgerBefore(): StoreFolder {
+  return openBefore(openSampleLedger, false);
 }
 
 function openBefore(open: () => Promise<StoreFolder>, audited: boolean): StoreFolder {

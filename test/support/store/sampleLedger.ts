@@ -18,7 +18,7 @@ import { DAY_MS } from "../../../src/lib/time.ts";
  * cancelled and refunded in part on 2026-01-01, and one by `key_next`, in which a rotation continues her
  * first key. Three of 2025-12-30 are folded: one done, one done and refunded, one failed.
  */
-export async function openAuditedBooks(): Promise<StoreFolder> {
+export async function openSampleLedger(): Promise<StoreFolder> {
   const storeFolder = await openStoreFolder();
   const { store, writer } = storeFolder;
   const alice = fund(store, "alice", 1_000_000n);
@@ -71,12 +71,12 @@ export function tamper(
 }
 
 /** For each test around it a file of its own with the audited books, which nobody has open. */
-export function copiedBooks(): { readonly path: string } {
+export function copySampleLedgerBefore(): { readonly path: string } {
   let original: StoreFolder;
   let count = 0;
   const path = (): string => join(original.folder, `copy-${count}.db`);
   beforeAll(async () => {
-    original = await openAuditedBooks();
+    original = await openSampleLedger();
   });
   beforeEach(() => {
     count += 1;

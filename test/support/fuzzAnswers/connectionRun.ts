@@ -3,7 +3,7 @@ import { openConnection, type FuzzConnection } from "../fuzz/connection.ts";
 import { unhinderedTimer } from "../measurement.ts";
 import type { AnswerCase } from "./answerCase.ts";
 import type { Outcome, Verdict } from "./answerJudge.ts";
-import { hasteMs, type AnswersBench } from "./answersBench.ts";
+import { shortTimeoutsMs, type AnswersSetup } from "./setup.ts";
 import { drawCase } from "./drawCase.ts";
 
 /** What was seen so far, by all visits. */
@@ -30,24 +30,24 @@ const hangMs = 5000;
 const givenUpMs = 30_000;
 
 /** One client, which asks one provider for one thing after the other. */
-export async function context(
-  bench: AnswersBench,
+export async function runConnection(
+  setup: AnswersSetup,
   { seed, number }: { readonly seed: number; readonly number: number },
   tally: AnswersTally,
 ): Promise<void> {
   const chance = chanceOf(seed ^ visitSalt, number);
-  const { route, model } = await bench.begin(number);
-  const connection = await openConnection(bench.port, () => false);
+  const { route, model } = await setup.begin(number);
+  const connection = await openConnection(setup.port, () => false);
   try {
-    const count = route.isHasty ? hastyRequestsMax : requestsMax;
+    const count = route.hasShortTimeouts ? hastyRequestsMax : requestsMax;
     for (let at = 0; at < count; at += 1) {
       const asked = drawCase({ number: number * requestsMax + at, route, model }, chance);
-      const isGood = await ask(bench, connection, { seed, asked, tally });
+      const isGood = await ask(setup, connection, { seed, asked, tally });
       if (!isGood || asked.isLast) break;
     }
   } finally {
-    await connection.leave("fin", givenUpMs);
-    bench.end(number);
+    await connection.disconnect("fin", givenUpMs);
+    setup.end(number);
   }
 }
 
@@ -56,14 +56,14 @@ const visitSalt = 0x5bd1e995;
 
 /** Asks, and judges the answer. False where the connection is of no use any more. */
 async function ask(
-  bench: AnswersBench,
+  setup: AnswersSetup,
   connection: FuzzConnection,
   { seed, asked, tally }: { seed: number; asked: AnswerCase; tally: AnswersTally },
 ): Promise<boolean> {
   tally.requests += 1;
-  const answered = bench.expect(asked);
-  const tookMs = unhinderedTimer([bench.gateway.pid, process.pid]);
-  connection.send(requestOf(asked, bench.key));
+  const answered = setup.expect(asked);
+  const tookMs = unhinderedTimer([setup.gateway.pid, process.pid]);
+  connection.send(requestOf(asked, setup.key));
   const answer = await connection.next(givenUpMs);
   const complain = (problem: string, body = ""): void => {
     tally.problems.push(
@@ -71,15 +71,15 @@ async function ask(
     );
   };
   const times = answered();
-  const isLate = tookMs().all > hangMs + (asked.route.isHasty ? hasteMs : 0);
+  const isLate = tookMs().all > hangMs + (asked.route.hasShortTimeouts ? shortTimeoutsMs : 0);
   if (answer === "late" || isLate) complain("late");
   // A hasty gateway may have given up before a busy provider saw the request.
-  if (times === 0 && !asked.route.isHasty) complain("its provider was not asked");
+  if (times === 0 && !asked.route.hasShortTimeouts) complain("its provider was not asked");
   if (typeof answer === "string") {
     complain(connection.problem ?? (connection.isAborting ? "the answer is cut" : "no answer"));
     return false;
   }
-  const { verdict, problems } = bench.judge.judge(asked, answer);
+  const { verdict, problems } = setup.judge.judge(asked, answer);
   for (const problem of problems) complain(problem, `${answer.status} ${answer.body.toString()}`);
   if (verdict) {
     const form = `${asked.endpoint}${asked.stream ? " stream" : ""}`;

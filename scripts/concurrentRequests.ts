@@ -1,20 +1,24 @@
 /**
- * Crowds on one balance: `bun scripts/crowds.ts [SEEDS] [FIRST]`; 100 unless given. Two hundred at once on a balance
+ * Crowds on one balance: `bun scripts/concurrentRequests.ts [SEEDS] [FIRST]`; 100 unless given. Two hundred at once on a balance
  * for exactly ten, and a thousand of chance costs on a small one.
  */
-import { crowdConfig, crowdForTen, crowdOfChance } from "../test/support/histories/crowd.ts";
+import {
+  concurrencyConfig,
+  requestsForTenTimesTheBalance,
+  requestsOfRandomCost,
+} from "../test/support/histories/concurrentRequests.ts";
 import { startProvider } from "../test/support/provider/scriptedProvider.ts";
 import { openTestApp } from "../test/support/gateway/testApp.ts";
 
 const seedsDefault = 100;
-const crowds = { crowdForTen, crowdOfChance };
+const crowds = { requestsForTenTimesTheBalance, requestsOfRandomCost };
 
 /** Prints what each kind of crowd saw. Returns how many of them went wrong. */
 async function tryCrowds(count: number, first: number): Promise<number> {
   let bad = 0;
   for (const [name, crowd] of Object.entries(crowds)) {
     const provider = startProvider();
-    const gateway = await openTestApp(crowdConfig(`http://127.0.0.1:${provider.port}/v1`));
+    const gateway = await openTestApp(concurrencyConfig(`http://127.0.0.1:${provider.port}/v1`));
     gateway.auditor.listenTo(provider);
     const seen = { crowd: name, first, seeds: 0, served: 0, bad: 0 };
     try {

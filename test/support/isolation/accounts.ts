@@ -1,15 +1,15 @@
 import { call } from "../gateway/chatCalls.ts";
 import { costOf } from "../gateway/gatewayConfig.ts";
-import { nanoOf } from "../faults/faultBench.ts";
+import { nanoOf } from "../faults/faultSetup.ts";
 import type { RequestRecord } from "../binary/gatewayProcess.ts";
-import { creditRoubles, type IsolationBench, type Tenant } from "./bench.ts";
+import { creditRoubles, type IsolationSetup, type Tenant } from "./setup.ts";
 import { promptEstimates, tokensOf } from "./tag.ts";
 
 const listedMax = 100_000;
 const nanoPerRouble = 1_000_000_000n;
 
 /** What the books tell of the tenants together. */
-export interface BooksSeen {
+export interface AccountsSeen {
   readonly records: number;
   /** Charged by the provider's own figures. */
   readonly exact: number;
@@ -19,8 +19,8 @@ export interface BooksSeen {
 }
 
 /** Looks whether each tenant was charged for its own requests and for nothing else. Nothing may be under way any more. */
-export async function readBooks(bench: IsolationBench): Promise<BooksSeen> {
-  const seen = await Promise.all(bench.tenants.map((tenant) => readAccount(bench, tenant)));
+export async function readAccounts(setup: IsolationSetup): Promise<AccountsSeen> {
+  const seen = await Promise.all(setup.tenants.map((tenant) => readAccount(setup, tenant)));
   return {
     records: seen.reduce((sum, { records }) => sum + records, 0),
     exact: seen.reduce((sum, { exact }) => sum + exact, 0),
@@ -29,9 +29,9 @@ export async function readBooks(bench: IsolationBench): Promise<BooksSeen> {
   };
 }
 
-async function readAccount({ gateway }: IsolationBench, tenant: Tenant): Promise<BooksSeen> {
+async function readAccount({ gateway }: IsolationSetup, tenant: Tenant): Promise<AccountsSeen> {
   const { account, asked, key, answers } = tenant;
-  const listed = await gateway.desk.json(
+  const listed = await gateway.cli.json(
     "requests",
     "--account",
     account,

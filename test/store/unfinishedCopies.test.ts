@@ -11,13 +11,13 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { backUp } from "../../src/store/store.ts";
-import { openBooksBefore } from "../support/store/storeBefore.ts";
+import { openSampleLedgerBefore } from "../support/store/storeBefore.ts";
 
 const never = new Promise<void>(() => undefined);
 const content = "any content";
 const partial = "night.db.0123456789ab.partial";
 
-const storeFolder = openBooksBefore();
+const storeFolder = openSampleLedgerBefore();
 let folder: string;
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "tollgate-backups-"));

@@ -19,7 +19,7 @@ export const wholeAnswer = answered({
  * One model, `small`, of which only the answer costs, so that what is held for a whole one is what is
  * charged. A token of it costs this many nano-roubles.
  */
-export function answersCost(local: string, token = TOKEN): GatewayConfig {
+export function answerOnlyPrices(local: string, token = TOKEN): GatewayConfig {
   const settings = {
     free: true,
     rub_input_per_1m: 0,

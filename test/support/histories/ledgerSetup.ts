@@ -15,7 +15,7 @@ import { auditFile } from "../auditor/auditor.ts";
 import { fund } from "../store/storeFolder.ts";
 
 /** A key of the bench, with the numbers under which the store knows it. */
-export interface BenchKey {
+export interface SetupKey {
   readonly name: string;
   readonly account: string;
   readonly budget: bigint | null;
@@ -24,12 +24,12 @@ export interface BenchKey {
 }
 
 /** Where a serving gateway keeps money: a store and its writer. */
-export interface LedgerBench {
+export interface LedgerSetup {
   readonly store: Store;
   readonly writer: Writer;
   /** Makes an account and its key, whose name is `key_` and the key's. */
-  key(name: string, account: string, budget: bigint | null): BenchKey;
-  booksOf(key: BenchKey): FundsReader;
+  key(name: string, account: string, budget: bigint | null): SetupKey;
+  fundsReaderOf(key: SetupKey): FundsReader;
   /** What the writer answers in the words of the model. */
   write(operation: Parameters<Writer["write"]>[0]): Promise<string>;
   /** Another life on the same store: what was open is interrupted. */
@@ -38,7 +38,7 @@ export interface LedgerBench {
   close(): Promise<void>;
 }
 
-export async function openLedgerBench(): Promise<LedgerBench> {
+export async function openLedgerSetup(): Promise<LedgerSetup> {
   const folder = await mkdtemp(join(tmpdir(), "tollgate-ledger-"));
   const path = join(folder, "tollgate.db");
   const open = () => {
@@ -61,7 +61,7 @@ export async function openLedgerBench(): Promise<LedgerBench> {
       const { accountId, keyId } = fund(life.store, account, 0n, { name, budget });
       return { name, account, budget, accountId, keyId };
     },
-    booksOf({ keyId }) {
+    fundsReaderOf({ keyId }) {
       const { keys } = life.store;
       return {
         funds: () => existing(keys.funds(keyId)),

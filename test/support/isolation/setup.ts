@@ -32,7 +32,7 @@ export interface Lane {
 }
 
 /** The compiled gateway with its tenants, in front of a provider that mixes everything up. */
-export interface IsolationBench {
+export interface IsolationSetup {
   readonly gateway: GatewayProcess;
   readonly port: number;
   readonly provider: PoisonedProvider;
@@ -49,7 +49,7 @@ export const creditRoubles = 100_000;
 const OUTPUT_TOKENS_MAX = 100_000;
 
 /** Starts all of it. Close it, also after a failure. */
-export async function openIsolationBench(seed: number): Promise<IsolationBench> {
+export async function openIsolationSetup(seed: number): Promise<IsolationSetup> {
   const provider = startPoisonedProvider(seed);
   const lanes = several(LANES, (at) => ({ id: `lane-${at}`, open: 0, isResting: false }));
   const started = await startGatewayBefore(provider, configOf(provider.port, lanes));

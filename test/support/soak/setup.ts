@@ -8,7 +8,7 @@ import { errorsIn } from "./operator.ts";
 import { startSoakProvider } from "./provider.ts";
 
 /** A gateway to be used, before a provider that fails now and then and one that is sound. */
-export interface SoakBench {
+export interface SoakSetup {
   readonly seed: number;
   readonly gateway: GatewayProcess;
   readonly metricsUrl: string;
@@ -26,7 +26,7 @@ const credit = "1000000";
 const restTimeoutMs = 30_000;
 const restStepMs = 50;
 
-export async function openSoakBench(seed: number): Promise<SoakBench> {
+export async function openSoakSetup(seed: number): Promise<SoakSetup> {
   const faulty = startSoakProvider(seed, false);
   const sound = startSoakProvider(seed, true);
   const configOf = (reload: number): GatewayConfig => soakConfig(faulty, sound, reload);
@@ -92,13 +92,13 @@ export interface Kept {
   readonly heapBytes: number;
 }
 
-export async function keptBy({ gateway, metricsUrl }: SoakBench): Promise<Kept> {
+export async function resourcesOf({ gateway, metricsUrl }: SoakSetup): Promise<Kept> {
   const heapBytes = (await scrape(metricsUrl)).value("nodejs_heap_size_used_bytes");
   return { files: readdirSync(`/proc/${gateway.pid}/fd`).length, heapBytes };
 }
 
 /** Resolves when no request is under way and no money held, by the gateway's own figures. */
-export async function untilAtRest({ metricsUrl }: SoakBench): Promise<void> {
+export async function untilAtRest({ metricsUrl }: SoakSetup): Promise<void> {
   const deadlineMs = performance.now() + restTimeoutMs;
   for (;;) {
     const found = await scrape(metricsUrl);
@@ -112,9 +112,9 @@ export async function untilAtRest({ metricsUrl }: SoakBench): Promise<void> {
 }
 
 /** What is wrong with the books, the log and the folder once all is over. */
-export async function leftWrong({ gateway }: SoakBench): Promise<readonly string[]> {
+export async function finalProblems({ gateway }: SoakSetup): Promise<readonly string[]> {
   const wrong: string[] = [];
-  await gateway.checkBooks().catch((error: unknown) => wrong.push(String(error)));
-  const files = readdirSync(gateway.desk.folder).filter((name) => name.includes("backup"));
+  await gateway.expectAuditPasses().catch((error: unknown) => wrong.push(String(error)));
+  const files = readdirSync(gateway.cli.folder).filter((name) => name.includes("backup"));
   return [...wrong, ...errorsIn(gateway.log), ...files.map((name) => `${name} was left behind`)];
 }

@@ -9,7 +9,7 @@ import {
   type RequestRecord,
 } from "../binary/gatewayProcess.ts";
 import { startProvider, type ScriptedProvider } from "../provider/scriptedProvider.ts";
-import type { Call, Told } from "./client.ts";
+import type { Call, SdkResult } from "./client.ts";
 import { answerByModel, models } from "./provider.ts";
 
 /** A call over a wire of its own. */
@@ -18,7 +18,7 @@ export interface WiredCall extends Call {
 }
 
 /** The compiled gateway in front of a scripted provider, for an SDK that is to be proven. */
-export interface SdkWorld {
+export interface SdkSetup {
   /** There from the first test on. */
   readonly gateway: GatewayProcess;
   readonly provider: ScriptedProvider;
@@ -29,13 +29,13 @@ export interface SdkWorld {
 }
 
 /** What every answer of the provider that ends well tells of its tokens, and what they cost. */
-export const toldUsage: Told["usage"] = {
+export const expectedUsage: SdkResult["usage"] = {
   prompt: usage.prompt_tokens,
   completion: usage.completion_tokens,
   cached: usage.prompt_tokens_details.cached_tokens,
 };
 export const cost = formatRoubles(
-  costOf({ ...toldUsage, cacheWrite: usage.prompt_tokens_details.cache_write_tokens }),
+  costOf({ ...expectedUsage, cacheWrite: usage.prompt_tokens_details.cache_write_tokens }),
 );
 
 /** What may make an SDK tell somebody else of its work, if the one who runs the tests has set it. */
@@ -45,7 +45,7 @@ const tracingSwitches = ["LANGSMITH_TRACING", "LANGSMITH_TRACING_V2", "LANGCHAIN
  * Opens a world before the tests around it, and closes it behind them, when the books must add up and nothing be
  * held. Nothing in the process but the wires may reach anybody meanwhile.
  */
-export function openSdkWorld(): SdkWorld {
+export function openSdkSetup(): SdkSetup {
   const provider = startProvider(answerByModel);
   let gateway: GatewayProcess | undefined;
   let key = "";

@@ -2,11 +2,11 @@ import { auditStore } from "../../../src/store/audit/audit.ts";
 import { connect } from "../../../src/store/sqlite.ts";
 import type { GatewayProcess } from "../binary/gatewayProcess.ts";
 
-type Audited = Pick<GatewayProcess, "desk" | "auditor">;
+type Audited = Pick<GatewayProcess, "cli" | "auditor">;
 
 /** All that the product's own audit and the auditor find wrong while the gateway has nothing to do. */
-export function problemsOf({ desk, auditor }: Audited): string[] {
-  const connection = connect(desk.database, "process");
+export function auditProblems({ cli, auditor }: Audited): string[] {
+  const connection = connect(cli.database, "process");
   try {
     const { problems } = auditStore(connection, { atRest: true });
     return [...problems, ...auditor.problems()];
@@ -16,10 +16,10 @@ export function problemsOf({ desk, auditor }: Audited): string[] {
 }
 
 /** The same once no request is under way, and after so long in any case: what still runs then is a problem. */
-export async function problemsAtRest(gateway: Audited, withinMs: number): Promise<string[]> {
+export async function auditProblemsAtRest(gateway: Audited, withinMs: number): Promise<string[]> {
   const deadlineMs = performance.now() + withinMs;
-  while (isAnyRunning(gateway.desk.database) && performance.now() < deadlineMs) await Bun.sleep(1);
-  return problemsOf(gateway);
+  while (isAnyRunning(gateway.cli.database) && performance.now() < deadlineMs) await Bun.sleep(1);
+  return auditProblems(gateway);
 }
 
 function isAnyRunning(path: string): boolean {

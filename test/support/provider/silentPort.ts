@@ -6,7 +6,7 @@ const SOCK_STREAM = 1;
 const addressBytes = 16;
 
 /** A port on which connections are begun and never made. */
-export interface BlackHole {
+export interface SilentPort {
   readonly port: number;
   stop(): void;
 }
@@ -15,7 +15,7 @@ export interface BlackHole {
  * A port of 127.0.0.1 whose queue of connections is full and stays so: Linux drops every further SYN, as a
  * firewall does that swallows packets. Bun's own listeners accept at once, so the system is asked directly.
  */
-export async function openBlackHole(): Promise<BlackHole> {
+export async function openSilentPort(): Promise<SilentPort> {
   const { symbols } = dlopen("libc.so.6", {
     socket: { args: ["i32", "i32", "i32"], returns: "i32" },
     bind: { args: ["i32", "ptr", "u32"], returns: "i32" },

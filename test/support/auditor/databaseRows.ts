@@ -1,7 +1,7 @@
 import { Database } from "bun:sqlite";
 
 /** The rows of a store as they lie in its file. Money is nano-roubles; every number is a bigint, row ids too. */
-export interface FundsReader {
+export interface DatabaseRows {
   readonly accounts: readonly AccountRow[];
   readonly keys: readonly KeyRow[];
   /** By account, and there by its number in the account. */
@@ -100,7 +100,7 @@ export interface TotalsRow extends Readonly<Record<(typeof figures)[number], big
 const busyTimeoutMs = 5000;
 
 /** Reads all of one snapshot of the file at `path`, which may be in use. Throws where it is no store. */
-export function readBooks(path: string): FundsReader {
+export function readDatabase(path: string): DatabaseRows {
   const file = new Database(path, { readonly: true, safeIntegers: true });
   try {
     file.run(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
@@ -110,7 +110,7 @@ export function readBooks(path: string): FundsReader {
   }
 }
 
-function readAll(file: Database): FundsReader {
+function readAll(file: Database): DatabaseRows {
   const all = <Row>(query: string): Row[] => file.query<Row, []>(query).all();
   const [retention] = all<{ since: bigint }>("SELECT kept_since AS since FROM retention");
   return {

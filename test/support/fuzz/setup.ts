@@ -12,13 +12,13 @@ import {
   type ReceivedRequest,
 } from "../provider/scriptedProvider.ts";
 import { Judge } from "./judge.ts";
-import type { FuzzWorld } from "./soundRequests.ts";
+import type { FuzzTargets } from "./validRequests.ts";
 
 /** The compiled gateway in front of a provider that always answers, and looks closely at what it is asked. */
-export interface FuzzBench {
+export interface FuzzSetup {
   readonly gateway: GatewayProcess;
   readonly port: number;
-  readonly world: FuzzWorld;
+  readonly targets: FuzzTargets;
   readonly judge: Judge;
   readonly provider: {
     /** Requests that reached it, and what was wrong with any of them. */
@@ -38,7 +38,7 @@ const upstreamModels: Readonly<Record<string, string>> = {
 };
 
 /** Starts both. Close it, also after a failure. */
-export async function openFuzzBench(): Promise<FuzzBench> {
+export async function openFuzzSetup(): Promise<FuzzSetup> {
   const problems: string[] = [];
   let requestCount = 0;
   const provider = startProvider(async (peer, request) => {
@@ -56,7 +56,7 @@ export async function openFuzzBench(): Promise<FuzzBench> {
   return {
     gateway,
     port: Number(new URL(gateway.url).port),
-    world: await worldOf(gateway),
+    targets: await targetsOf(gateway),
     judge: new Judge(await describedBy(gateway)),
     provider: {
       get requestCount() {
@@ -90,15 +90,15 @@ function configOf(baseUrl: string): GatewayConfig {
   };
 }
 
-async function worldOf(gateway: GatewayProcess): Promise<FuzzWorld> {
+async function targetsOf(gateway: GatewayProcess): Promise<FuzzTargets> {
   const rich = await gateway.key("rich", "100000");
-  const { id: revokedId, key: revoked } = (await gateway.desk.json(
+  const { id: revokedId, key: revoked } = (await gateway.cli.json(
     "keys",
     "create",
     "--account",
     "rich",
   )) as { id: string; key: string };
-  await gateway.desk.json("keys", "revoke", revokedId);
+  await gateway.cli.json("keys", "revoke", revokedId);
   const { id: receipt } = await chat(gateway, { key: rich });
   return {
     models: Object.keys(upstreamModels),

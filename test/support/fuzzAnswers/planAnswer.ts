@@ -1,5 +1,11 @@
 import { weighed, type Chance } from "../fuzz/chance.ts";
-import { poison, type Delivery, type Expected, type Fate, type Question } from "./answerCase.ts";
+import {
+  poison,
+  type Delivery,
+  type Expected,
+  type PlannedAnswer,
+  type Question,
+} from "./answerCase.ts";
 import { changedBody } from "./eventChanges.ts";
 import { framed, headOf, roughlyFramed, type Framed } from "./framing.ts";
 import { drawFailure, drawRefusal } from "./refusals.ts";
@@ -7,9 +13,12 @@ import type { Written } from "./dialect.ts";
 import { several } from "../several.ts";
 
 /** Draws what becomes of an answer on its way. */
-export function fateOf(question: Question, written: Written, chance: Chance): Fate {
-  const { isHasty } = question.route;
-  const fate = weighed(chance, isHasty ? hastyFates : patientFates);
+export function planAnswer(question: Question, written: Written, chance: Chance): PlannedAnswer {
+  const { hasShortTimeouts } = question.route;
+  const fate = weighed(
+    chance,
+    hasShortTimeouts ? answersWithShortTimeouts : answersWithLongTimeouts,
+  );
   return fate({ question, written, chance });
 }
 
@@ -19,21 +28,21 @@ interface Draw {
   readonly chance: Chance;
 }
 
-type MakeFate = (draw: Draw) => Fate;
+type MakeAnswer = (draw: Draw) => PlannedAnswer;
 
 const whole: Expected = { kind: "whole", hasUsage: true };
 const failure: Expected = { kind: "failure" };
 const anything: Expected = { kind: "anything" };
 
 /** It comes as it should, whole or in pieces. */
-const soundly: MakeFate = ({ question, written, chance }) => {
+const soundly: MakeAnswer = ({ question, written, chance }) => {
   const body = bodyOf(written);
   const frame = framed(headOf(question.stream, chance), body, chance);
   return { delivery: delivered(frame, chance), body, expected: whole, isLast: false };
 };
 
 /** Right behind its end comes what looks like the answer to the next request, in the same write or in the next. */
-const withSurplus: MakeFate = ({ question, written, chance }) => {
+const withSurplus: MakeAnswer = ({ question, written, chance }) => {
   const body = bodyOf(written);
   const frame = framed(headOf(question.stream, chance), body, chance, ["length", "chunked"]);
   const next = Buffer.from(`{"object":"response","choices":[{"message":{"content":"${poison}"}}]}`);
@@ -50,7 +59,7 @@ const withSurplus: MakeFate = ({ question, written, chance }) => {
 };
 
 /** Its connection ends somewhere, or it falls silent. */
-const cutShort: MakeFate = ({ question, written, chance }) => {
+const cutShort: MakeAnswer = ({ question, written, chance }) => {
   const body = bodyOf(written);
   const frame = framed(headOf(question.stream, chance), body, chance);
   const length = chance.below(frame.bytes.length);
@@ -78,7 +87,7 @@ function expectedOfCut(
   const firstLine = (events[finish.first] ?? "").trimEnd();
   const begins = endOf(finish.first - 1);
   if (arrived < begins + Buffer.byteLength(firstLine)) return failure;
-  const isWhole = arrived >= endOf(finish.last) && !route.isHasty;
+  const isWhole = arrived >= endOf(finish.last) && !route.hasShortTimeouts;
   return isWhole ? { kind: "whole", hasUsage: false } : anything;
 }
 
@@ -92,13 +101,13 @@ const trailerBytesMax = 40;
 const chunkLineBytesMax = 10;
 
 /** The frame is sound, and what is in it is not. */
-const roughBody: MakeFate = ({ question, written, chance }) => {
+const roughBody: MakeAnswer = ({ question, written, chance }) => {
   const body = changedBody(written.events, chance);
   const frame = framed(headOf(question.stream, chance), body, chance);
   return { delivery: delivered(frame, chance), body, expected: anything, isLast: false };
 };
 
-const roughFrame: MakeFate = ({ question, written, chance }) => {
+const roughFrame: MakeAnswer = ({ question, written, chance }) => {
   const body = chance.chance(0.8) ? bodyOf(written) : changedBody(written.events, chance);
   const bytes = roughlyFramed(body, question.stream, chance);
   const delivery = { ...drawDelivery(bytes, chance), end: roughEnd(question, chance) };
@@ -107,7 +116,7 @@ const roughFrame: MakeFate = ({ question, written, chance }) => {
 };
 
 /** A refusal in the words of the interface. */
-const refusing: MakeFate = ({ question, chance }) => {
+const refusing: MakeAnswer = ({ question, chance }) => {
   const { status, text, expected } = drawRefusal(question, chance);
   const head = { status, contentType: "application/json" };
   const frame = framed(head, Buffer.from(text), chance);
@@ -115,7 +124,7 @@ const refusing: MakeFate = ({ question, chance }) => {
 };
 
 /** The status is good, and the answer says that it failed, at once or after something was said. */
-const failing: MakeFate = ({ question, written, chance }) => {
+const failing: MakeAnswer = ({ question, written, chance }) => {
   const { events, finish } = written;
   const said = question.stream ? events.slice(0, chance.below(finish.first + 1)) : [];
   const body = Buffer.from([...said, drawFailure(question, chance)].join(""));
@@ -125,7 +134,7 @@ const failing: MakeFate = ({ question, written, chance }) => {
 };
 
 /** Any status, with any body: also with one that would be a whole answer. */
-const oddStatus: MakeFate = ({ question, written, chance }) => {
+const oddStatus: MakeAnswer = ({ question, written, chance }) => {
   const body = chance.pick([
     bodyOf(written),
     changedBody(written.events, chance),
@@ -143,7 +152,7 @@ const oddStatus: MakeFate = ({ question, written, chance }) => {
 
 const statuses = [201, 202, 204, 205, 206, 301, 302, 304, 307, 308, 400, 404, 421, 451, 503];
 
-const patientFates: readonly (readonly [number, MakeFate])[] = [
+const answersWithLongTimeouts: readonly (readonly [number, MakeAnswer])[] = [
   [6, soundly],
   [1, withSurplus],
   [4, cutShort],
@@ -153,7 +162,7 @@ const patientFates: readonly (readonly [number, MakeFate])[] = [
   [1, failing],
   [1, oddStatus],
 ];
-const hastyFates: readonly (readonly [number, MakeFate])[] = [
+const answersWithShortTimeouts: readonly (readonly [number, MakeAnswer])[] = [
   [3, cutShort],
   [3, roughFrame],
   [1, roughBody],
@@ -173,7 +182,9 @@ function delivered({ bytes, way }: Framed, chance: Chance): Delivery {
 /** A patient gateway is not let wait for what never comes. */
 function roughEnd({ route }: Question, chance: Chance): Delivery["end"] {
   return chance.pick(
-    route.isHasty ? (["keep", "keep", "fin"] as const) : (["fin", "fin", "reset"] as const),
+    route.hasShortTimeouts
+      ? (["keep", "keep", "fin"] as const)
+      : (["fin", "fin", "reset"] as const),
   );
 }
 

@@ -10,7 +10,7 @@ export interface HistoryKey extends Pick<ModelKey, "account"> {
 const ROWS_MAX = 1000;
 
 /** What the store says of these keys and their accounts, in the form of the model. */
-export function booksAsModel(store: Store, historyKeys: readonly HistoryKey[]): MoneyModel {
+export function snapshotOfStore(store: Store, historyKeys: readonly HistoryKey[]): MoneyModel {
   const { accounts, keys, ledger, requests } = store;
   const model = new MoneyModel();
   const names = new Map<string, string>();
@@ -50,7 +50,7 @@ function moneyOfLine({ keys }: Store, line: readonly KeyRow[]): Pick<KeyRow, "bu
 }
 
 /** All that a model says of its accounts, keys and requests. */
-export function snapshotOf(model: MoneyModel): string {
+export function snapshotOfModel(model: MoneyModel): string {
   const requests = [...model.requests].sort(([one], [other]) => (one < other ? -1 : 1));
   const rows = [[...model.accounts], [...model.keys], requests];
   return JSON.stringify(rows, (_, value: unknown) =>

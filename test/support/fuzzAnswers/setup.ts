@@ -14,11 +14,11 @@ import { startProvider, type ReceivedRequest } from "../provider/scriptedProvide
 import { until } from "../until.ts";
 import type { AnswerCase, Delivery, Route } from "./answerCase.ts";
 import { AnswerJudge } from "./answerJudge.ts";
-import { answerOfBackup } from "./utterance.ts";
+import { answerOfBackup } from "./answerContent.ts";
 import { drawRoute } from "./drawCase.ts";
 
 /** The compiled gateway in front of providers that do with each request what its case says. */
-export interface AnswersBench {
+export interface AnswersSetup {
   readonly gateway: GatewayProcess;
   readonly port: number;
   readonly key: string;
@@ -27,9 +27,9 @@ export interface AnswersBench {
   /** What was wrong with the requests that came to the providers. */
   readonly problems: readonly string[];
   /** Puts a provider of its own in front of a visit; done when the gateway knows it. */
-  begin(context: number): Promise<{ readonly route: Route; readonly model: string }>;
+  begin(connection: number): Promise<{ readonly route: Route; readonly model: string }>;
   /** The visit asks nothing any more. */
-  end(context: number): void;
+  end(connection: number): void;
   /** From now on the provider knows what to do with this; call what returns behind it. Returns how often it was asked. */
   expect(asked: AnswerCase): () => number;
   /** Ends the gateway in good order and checks its books. */
@@ -37,7 +37,7 @@ export interface AnswersBench {
 }
 
 /** So many visits share a config: the next one makes all of their providers anew, of whose health nothing is known. */
-const periodVisits = 128;
+const periodConnections = 128;
 export const backupProvider = "next";
 /** Far more than a run can cost, though providers report thousands of millions of tokens. */
 const credit = "2000000000";
@@ -49,9 +49,9 @@ const haste = {
   total_timeout: "700ms",
 } as const;
 /** By how much an answer may be late by the time-outs themselves; the usage behind an answer is waited for besides. */
-export const hasteMs = 700 + 2000;
+export const shortTimeoutsMs = 700 + 2000;
 
-export async function openAnswersBench(seed: number): Promise<AnswersBench> {
+export async function openAnswersSetup(seed: number): Promise<AnswersSetup> {
   const cases = new Map<number, { asked: AnswerCase; times: number }>();
   const over = new Set<number>();
   const problems: string[] = [];
@@ -92,11 +92,11 @@ export async function openAnswersBench(seed: number): Promise<AnswersBench> {
       },
     },
     problems,
-    async begin(context) {
-      await periods.open(context);
-      return { route: routeOf(seed, context), model: nameOf(context) };
+    async begin(connection) {
+      await periods.open(connection);
+      return { route: routeOf(seed, connection), model: nameOf(connection) };
     },
-    end: (context) => periods.close(context),
+    end: (connection) => periods.close(connection),
     expect(asked) {
       const one = { asked, times: 0 };
       cases.set(asked.number, one);
@@ -126,13 +126,13 @@ async function deliver(peer: RawPeer, { bytes, cuts, pauseMs, end }: Delivery): 
   if (end !== "keep") peer[end]();
 }
 
-function routeOf(seed: number, context: number): Route {
-  return drawRoute(chanceOf(seed, context));
+function routeOf(seed: number, connection: number): Route {
+  return drawRoute(chanceOf(seed, connection));
 }
 
 /** Names come again, so that the gateway's figures by name do not grow without end. */
-function nameOf(context: number): string {
-  return `m${context % (2 * periodVisits)}`;
+function nameOf(connection: number): string {
+  return `m${connection % (2 * periodConnections)}`;
 }
 
 /** The visits of a period and of the one before it, some of which may go on. */
@@ -148,20 +148,20 @@ function configOf(
   const models: ConfiguredModel[] = [
     { id: "small", routes: [{ provider: backupProvider }], settings },
   ];
-  const first = Math.max(0, period - 1) * periodVisits;
-  for (let context = first; context < (period + 1) * periodVisits; context += 1) {
-    const { kind, api, isHasty, isBacked } = routeOf(seed, context);
-    const id = nameOf(context);
+  const first = Math.max(0, period - 1) * periodConnections;
+  for (let connection = first; connection < (period + 1) * periodConnections; connection += 1) {
+    const { kind, api, hasShortTimeouts, hasBackup } = routeOf(seed, connection);
+    const id = nameOf(connection);
     providers[id] = {
       kind,
       // Another address is another provider.
-      base_url: `http://127.0.0.1:${ports.faulty}/v${context}`,
+      base_url: `http://127.0.0.1:${ports.faulty}/v${connection}`,
       api_key: upstreamKey,
       connect_timeout: "30s",
-      ...(isHasty ? haste : holdWait),
+      ...(hasShortTimeouts ? haste : holdWait),
     };
     const route = { provider: id, api, responses: kind === "openai" };
-    const routes = isBacked ? [route, { provider: backupProvider }] : [route];
+    const routes = hasBackup ? [route, { provider: backupProvider }] : [route];
     models.push({ id, routes, settings });
   }
   return {
@@ -184,23 +184,25 @@ class Periods {
     this.#configOf = config;
   }
 
-  async open(context: number): Promise<void> {
-    this.#open.add(context);
-    const period = Math.floor(context / periodVisits);
+  async open(connection: number): Promise<void> {
+    this.#open.add(connection);
+    const period = Math.floor(connection / periodConnections);
     this.#turn = this.#turn.then(() => this.#goOnTo(period));
     await this.#turn;
   }
 
-  close(context: number): void {
-    this.#open.delete(context);
+  close(connection: number): void {
+    this.#open.delete(connection);
   }
 
   async #goOnTo(period: number): Promise<void> {
     if (period <= this.#period) return;
-    const first = (period - 1) * periodVisits;
-    await until("old visits end", () => [...this.#open].every((context) => context >= first));
+    const first = (period - 1) * periodConnections;
+    await until("old connections end", () =>
+      [...this.#open].every((connection) => connection >= first),
+    );
     const since = this.#gateway.log.length;
-    await Bun.write(this.#gateway.desk.config, configText(this.#configOf(period)));
+    await Bun.write(this.#gateway.cli.config, configText(this.#configOf(period)));
     this.#gateway.signal("SIGHUP");
     await this.#gateway.logged("it reloads", ({ msg }) => msg === "config reloaded", since);
     this.#period = period;

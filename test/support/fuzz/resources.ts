@@ -27,7 +27,7 @@ const quietTimeoutMs = 15_000;
 const collectMs = 5_000;
 
 /** Asks for its health until it is over, and returns how long that took each time, the quickest first. */
-export async function askHealth(
+export async function measureHealth(
   gateway: GatewayProcess,
   over: AbortSignal,
   problems: string[],
@@ -60,13 +60,13 @@ export function summaryOf(times: readonly number[]): HealthTimes {
  * What the gateway has, once nothing is under way any more; the connections to its provider, which it keeps, left out.
  * It is given a while to have no more memory than `enoughBytes`.
  */
-export async function atRest(
+export async function whenIdle(
   { gateway, provider }: { gateway: GatewayProcess; provider: { readonly openCount: number } },
   problems: string[],
   enoughBytes = Infinity,
 ): Promise<Growth> {
   const deadlineMs = performance.now() + quietTimeoutMs;
-  const running = () => gateway.desk.json("requests", "--status", "running");
+  const running = () => gateway.cli.json("requests", "--status", "running");
   while (((await running()) as unknown[]).length > 0) {
     if (performance.now() < deadlineMs) continue;
     problems.push("requests are still running though nobody asks any more");

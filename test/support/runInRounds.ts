@@ -14,26 +14,26 @@ interface RoundSeen {
  * The long form of a test that sends requests: in rounds of so many at most, each with a bench and a seed of its own,
  * the first of which is given or drawn. Prints what each saw, and returns how many things went wrong.
  */
-export async function inRounds<Bench extends { close(): Promise<void> }>(
+export async function runInRounds<Setup extends { close(): Promise<void> }>(
   requests: number,
   first: number | undefined,
   roundMax: number,
-  open: (seed: number) => Promise<Bench>,
-  work: (bench: Bench, round: Round) => Promise<RoundSeen>,
+  open: (seed: number) => Promise<Setup>,
+  work: (setup: Setup, round: Round) => Promise<RoundSeen>,
 ): Promise<number> {
   let bad = 0;
   let seed = first ?? drawnSeed();
   tell(JSON.stringify({ seed }));
   for (let sent = 0; sent < requests; sent += roundMax, seed += 1) {
-    const bench = await open(seed);
+    const setup = await open(seed);
     try {
       const round = { seed, requests: Math.min(roundMax, requests - sent) };
-      const { problems, ...seen } = await work(bench, round);
+      const { problems, ...seen } = await work(setup, round);
       bad += problems.length;
       for (const problem of problems) tell(problem);
       tell(JSON.stringify({ ...seen, bad: problems.length }));
     } finally {
-      await bench.close();
+      await setup.close();
     }
   }
   return bad;

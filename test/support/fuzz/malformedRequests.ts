@@ -1,17 +1,17 @@
 import { changed } from "./byteChanges.ts";
 import { weighed, type Chance } from "./chance.ts";
-import type { SoundRequest } from "./soundRequests.ts";
+import type { ValidRequest } from "./validRequests.ts";
 import { several } from "../several.ts";
 
 /** Bytes that HTTP may have much against. */
-export interface RoughRequest {
+export interface MalformedRequest {
   readonly bytes: Buffer;
   /** They are whole, or broken beyond help: the server has nothing to wait for. */
   readonly isWhole: boolean;
 }
 
 /** A sound request made rough. It must not be one to HEAD: whether its answer has a body would be anybody's guess. */
-export function roughRequest({ head, body }: SoundRequest, chance: Chance): RoughRequest {
+export function malformedRequest({ head, body }: ValidRequest, chance: Chance): MalformedRequest {
   const bytes = weighed<() => Buffer>(chance, [
     [6, () => changed(Buffer.concat([latin1(head), body]), chance)],
     // Most of a request is its body, which the server itself does not read: so the head has its own share.

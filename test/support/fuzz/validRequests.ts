@@ -1,10 +1,10 @@
 import { bodyFor, type Endpoint, type FuzzBody } from "./bodies.ts";
 import { weighed, type Chance } from "./chance.ts";
-import { credentials, idleLines } from "./heads.ts";
+import { credentials, idleLines } from "./headerLines.ts";
 import { several } from "../several.ts";
 
 /** Who and what there is at the gateway; keys as clients send them. */
-export interface FuzzWorld {
+export interface FuzzTargets {
   readonly models: readonly string[];
   /** Has more money than a run can cost. */
   readonly rich: string;
@@ -18,7 +18,7 @@ export interface FuzzWorld {
 }
 
 /** A request that HTTP has nothing against, and what its answer may be. */
-export interface SoundRequest {
+export interface ValidRequest {
   readonly head: string;
   readonly body: Buffer;
   readonly isHead: boolean;
@@ -40,9 +40,9 @@ interface Call {
 }
 
 /** Draws a request of somebody's, as a client, a browser or a proxy might write it. */
-export function soundRequest(world: FuzzWorld, chance: Chance): SoundRequest {
-  const call = weighed(chance, calls)(world, chance);
-  const asker = askerFor(world, chance);
+export function validRequest(targets: FuzzTargets, chance: Chance): ValidRequest {
+  const call = weighed(chance, calls)(targets, chance);
+  const asker = askerFor(targets, chance);
   const host = hostFor(call.target, chance);
   const type = call.body === undefined ? undefined : contentType(chance);
   const isLast = chance.chance(0.06);
@@ -86,7 +86,7 @@ interface Asker {
   readonly lines: readonly string[];
 }
 
-function askerFor(world: FuzzWorld, chance: Chance): Asker {
+function askerFor(targets: FuzzTargets, chance: Chance): Asker {
   const kind = weighed(chance, [
     [16, "rich"],
     [1, "poor"],
@@ -95,18 +95,18 @@ function askerFor(world: FuzzWorld, chance: Chance): Asker {
     [1, "nobody"],
   ] as const);
   if (kind === "nobody") return { kind: "stranger", lines: [] };
-  const { line, isKey } = credentials(world[kind], chance);
+  const { line, isKey } = credentials(targets[kind], chance);
   return { kind: isKey && kind !== "revoked" ? kind : "stranger", lines: [line] };
 }
 
-const calls: readonly (readonly [number, (world: FuzzWorld, chance: Chance) => Call])[] = [
-  [32, (world, chance) => completion("chat", world, chance)],
-  [18, (world, chance) => completion("responses", world, chance)],
+const calls: readonly (readonly [number, (targets: FuzzTargets, chance: Chance) => Call])[] = [
+  [32, (targets, chance) => completion("chat", targets, chance)],
+  [18, (targets, chance) => completion("responses", targets, chance)],
   [8, (_, chance) => getting("/v1/models", "/v1/models", [200], chance)],
-  [6, (world, chance) => model(world, chance)],
+  [6, (targets, chance) => model(targets, chance)],
   [6, (_, chance) => getting("/v1/account", "/v1/account", [200], chance)],
   [4, (_, chance) => usage(chance)],
-  [6, (world, chance) => receipt(world, chance)],
+  [6, (targets, chance) => receipt(targets, chance)],
   [8, (_, chance) => ({ ...getting("/healthz", "/healthz", [200], chance), needsKey: false })],
   [
     1,
@@ -115,10 +115,10 @@ const calls: readonly (readonly [number, (world: FuzzWorld, chance: Chance) => C
       needsKey: false,
     }),
   ],
-  [11, (world, chance) => nothing(world, chance)],
+  [11, (targets, chance) => nothing(targets, chance)],
 ];
 
-function completion(endpoint: Endpoint, { models }: FuzzWorld, chance: Chance): Call {
+function completion(endpoint: Endpoint, { models }: FuzzTargets, chance: Chance): Call {
   const path = endpoint === "chat" ? "/v1/chat/completions" : "/v1/responses";
   const body = bodyFor(endpoint, models, chance);
   const target = disguised(path, chance);
@@ -137,7 +137,7 @@ function getting(path: string, target: string, statuses: readonly number[], chan
   };
 }
 
-function model({ models }: FuzzWorld, chance: Chance): Call {
+function model({ models }: FuzzTargets, chance: Chance): Call {
   const id = chance.pick(models);
   const written = chance.pick([id, id.replaceAll("/", "%2F"), encodeURIComponent(id)]);
   const unknown = [`${id}x`, "%zz", "%ff", "%00", "a%2F..%2Fb", "__proto__", "constructor", "*"];
@@ -146,11 +146,11 @@ function model({ models }: FuzzWorld, chance: Chance): Call {
     : getting("/v1/models/{id}", `/v1/models/${chance.pick(unknown)}`, [404], chance);
 }
 
-function receipt(world: FuzzWorld, chance: Chance): Call {
+function receipt(targets: FuzzTargets, chance: Chance): Call {
   const unknown = ["req_0", "req_00000000000000000000", "x/y", "'%20OR%201=1", "%ff", "__proto__"];
   // The one that is limited belongs to another account.
   return chance.chance(0.5)
-    ? getting("/v1/requests/{id}", `/v1/requests/${world.receipt}`, [200, 404], chance)
+    ? getting("/v1/requests/{id}", `/v1/requests/${targets.receipt}`, [200, 404], chance)
     : getting("/v1/requests/{id}", `/v1/requests/${chance.pick(unknown)}`, [404], chance);
 }
 
@@ -196,7 +196,7 @@ const nowhere = [
 ] as const;
 
 /** No such path, or not with this method; whether with a key or without. */
-function nothing({ models }: FuzzWorld, chance: Chance): Call {
+function nothing({ models }: FuzzTargets, chance: Chance): Call {
   const call = { operation: undefined, statuses: [404], needsKey: false };
   const target = chance.pick(nowhere);
   // Of an empty id there is no model, which one who has no key need not know.

@@ -23,15 +23,15 @@ export interface ReportedTokens {
 }
 
 /** What a model says in one answer, before it is put into the form of any interface. */
-export interface Utterance {
+export interface AnswerContent {
   /** What tells it from every other answer of a run; it stands in the first piece of each choice. */
   readonly tag: string;
-  readonly choices: readonly SpokenChoice[];
+  readonly choices: readonly ContentChoice[];
   /** Undefined where the provider says nothing of them. */
   readonly tokens: ReportedTokens | undefined;
 }
 
-export interface SpokenChoice {
+export interface ContentChoice {
   /** In the pieces in which a stream brings them. */
   readonly texts: readonly string[];
   readonly thoughts: readonly string[];
@@ -49,11 +49,11 @@ const piecesMax = 8;
 const tokensMax = 5000;
 
 /** `countsWrites`: the interface has a figure for tokens that are written to a cache. */
-export function drawUtterance(
+export function drawAnswerContent(
   tag: string,
   { choiceCount, countsWrites }: { readonly choiceCount: number; readonly countsWrites: boolean },
   chance: Chance,
-): Utterance {
+): AnswerContent {
   const { cacheWrite, ...tokens } = drawTokens(chance);
   return {
     tag,
@@ -64,7 +64,7 @@ export function drawUtterance(
   };
 }
 
-function drawChoice(tag: string, chance: Chance): SpokenChoice {
+function drawChoice(tag: string, chance: Chance): ContentChoice {
   const callsTool = chance.chance(0.2);
   return {
     texts: [tag, ...several(chance.below(piecesMax), () => chance.pick(oddTexts))],

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import type { Chance } from "../fuzz/chance.ts";
 import { until } from "../until.ts";
-import type { IsolationBench, Lane } from "./bench.ts";
-import { connectClient, hear, leave, send, type IsolationTally } from "./clients.ts";
+import type { IsolationSetup, Lane } from "./setup.ts";
+import { connectClient, hear, disconnect, send, type IsolationTally } from "./clients.ts";
 import { asking } from "./question.ts";
 import { everyForm } from "./tag.ts";
 import { several } from "../several.ts";
@@ -18,24 +18,24 @@ const heardOutMs = 3;
  * requests: as it goes on, the gateway finds all of it at once. The bytes were there before any of the requests was
  * written, so they are no answer to them.
  */
-export async function rushAgainstPoison(
-  bench: IsolationBench,
+export async function sendBurstWithPoison(
+  setup: IsolationSetup,
   lane: Lane,
   chance: Chance,
   tally: IsolationTally,
 ): Promise<void> {
-  const { gateway, provider, tenants } = bench;
+  const { gateway, provider, tenants } = setup;
   lane.isResting = true;
-  await quiet(bench, lane);
+  await quiet(setup, lane);
   const name = `a rush on ${lane.id}`;
-  const clients = await Promise.all(several(RUSHING, () => connectClient(bench, tally, name)));
+  const clients = await Promise.all(several(RUSHING, () => connectClient(setup, tally, name)));
   gateway.signal("SIGSTOP");
   try {
     await until("the gateway is stopped", () => stateOf(gateway.pid) === "T");
     await Bun.sleep(heardOutMs);
     const [first, second] = [clients.slice(0, RUSHING / 2), clients.slice(RUSHING / 2)];
     const ask = (client: (typeof clients)[number]): void =>
-      send(client, asking(bench, chance.pick(tenants), chance.pick(everyForm), chance, lane));
+      send(client, asking(setup, chance.pick(tenants), chance.pick(everyForm), chance, lane));
     first.forEach(ask);
     provider.poison(lane.id);
     second.forEach(ask);
@@ -47,12 +47,12 @@ export async function rushAgainstPoison(
   await Promise.all(
     clients.map(async (client) => {
       if (!(await hear(client))) tally.problems.push(`${name}: no answer`);
-      await leave(client, chance);
+      await disconnect(client, chance);
     }),
   );
 }
 
-async function quiet({ provider }: IsolationBench, lane: Lane): Promise<void> {
+async function quiet({ provider }: IsolationSetup, lane: Lane): Promise<void> {
   let sinceMs = performance.now();
   await until(`${lane.id} is quiet`, () => {
     if (lane.open > 0 || !provider.isQuiet(lane.id)) sinceMs = performance.now();

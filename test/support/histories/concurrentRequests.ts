@@ -1,7 +1,7 @@
 import { auditStore } from "../../../src/store/audit/audit.ts";
 import { connect } from "../../../src/store/sqlite.ts";
 import { seededRandom } from "../seededRandom.ts";
-import { ANSWER_TOKENS, answersCost, PRICE } from "../gateway/answersCost.ts";
+import { ANSWER_TOKENS, answerOnlyPrices, PRICE } from "../gateway/answerOnlyPrices.ts";
 import { readAnswer } from "../auditor/answerText.ts";
 import {
   completion,
@@ -21,12 +21,12 @@ import {
 } from "../provider/scriptedProvider.ts";
 import type { TestApp, TestKey } from "../gateway/testApp.ts";
 
-export function crowdConfig(providerUrl: string): GatewayConfig {
-  return { ...answersCost(providerUrl), sections: { billing: { hold_wait: "100ms" } } };
+export function concurrencyConfig(providerUrl: string): GatewayConfig {
+  return { ...answerOnlyPrices(providerUrl), sections: { billing: { hold_wait: "100ms" } } };
 }
 
 /** What became of a crowd, against what must: `problems` is empty where all is well. */
-export interface CrowdOutcome {
+export interface ConcurrencyOutcome {
   readonly served: number;
   readonly problems: readonly string[];
 }
@@ -35,11 +35,11 @@ const CROWD = 200;
 const PLACES = 10;
 
 /** Two hundred at once on a balance for exactly ten, by two keys, in JSON and streams. */
-export async function crowdForTen(
+export async function requestsForTenTimesTheBalance(
   gateway: TestApp,
   provider: ScriptedProvider,
   seed: number,
-): Promise<CrowdOutcome> {
+): Promise<ConcurrencyOutcome> {
   const random = seededRandom(seed);
   const first = gateway.key({ balance: BigInt(PLACES) * PRICE });
   const keys = [first, gateway.key({ account: first.account, balance: 0n })];
@@ -70,11 +70,11 @@ const actor = { name: "tester", at: 0 } as const;
  * A thousand at once on a small balance whose answers cost anything, also more than was held, while money comes and
  * goes and somebody audits all the time.
  */
-export async function crowdOfChance(
+export async function requestsOfRandomCost(
   gateway: TestApp,
   provider: ScriptedProvider,
   seed: number,
-): Promise<CrowdOutcome> {
+): Promise<ConcurrencyOutcome> {
   const random = seededRandom(seed);
   const key = gateway.key({ balance: LARGE_PLACES * PRICE + BigInt(random.below(9999)) });
   provider.answer = (peer, request) => {
@@ -96,7 +96,7 @@ export async function crowdOfChance(
   load.isOver = true;
   const problems = [...(await beside)];
   // What each of them has is held against the books, and against what the provider sent.
-  await gateway.checkBooks().catch((error: unknown) => problems.push(String(error)));
+  await gateway.expectAuditPasses().catch((error: unknown) => problems.push(String(error)));
   const whole = replies.filter(({ text }) => readAnswer(text).outcome === "whole");
   if (gateway.balance(key) < 0n) problems.push("the balance is overdrawn");
   return { served: whole.length, problems: problems.map((problem) => `seed ${seed}: ${problem}`) };

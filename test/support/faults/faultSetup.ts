@@ -40,7 +40,7 @@ export interface FaultyRoute {
 }
 
 /** The compiled gateway before an upstream that does what the model's name stands for. */
-export interface FaultBench {
+export interface FaultSetup {
   readonly gateway: GatewayProcess;
   readonly key: string;
   /** Announces a model, before the first test. Returns its id, which is its provider's name for it too. */
@@ -76,7 +76,7 @@ const nanoPerRouble = 1_000_000_000n;
  * The bench of one file, started before its tests. After them the commands of the binary must report for each recorded
  * request what it must have cost, the account must have paid that and nothing else, and the audit must find nothing.
  */
-export function openFaultBench(sections: NonNullable<GatewayConfig["sections"]> = {}): FaultBench {
+export function openFaultSetup(sections: NonNullable<GatewayConfig["sections"]> = {}): FaultSetup {
   const answers = new Map<string, FaultyAnswer>();
   const clients = new Map<string, WaitingClient>();
   const calls = { faulty: new Map<string, number>(), healthy: new Map<string, number>() };
@@ -107,7 +107,7 @@ export function openFaultBench(sections: NonNullable<GatewayConfig["sections"]> 
     const gateway = await startGatewayProcess({ providers, models, sections });
     gateway.auditor.listenTo(faulty, healthy);
     const key = await gateway.key("alice", String(credit));
-    const path = gateway.desk.database;
+    const path = gateway.cli.database;
     const storeFolder = openStore({ path, durability: "process", serving: false });
     started = { gateway, key, storeFolder };
   }, startTimeoutMs);
@@ -122,7 +122,7 @@ export function openFaultBench(sections: NonNullable<GatewayConfig["sections"]> 
     }
   });
 
-  const bench: FaultBench = {
+  const setup: FaultSetup = {
     get gateway() {
       return running().gateway;
     },
@@ -140,15 +140,15 @@ export function openFaultBench(sections: NonNullable<GatewayConfig["sections"]> 
       return id;
     },
     providerOf: (model) => String(models.find(({ id }) => id === model)?.routes[0]?.["provider"]),
-    async ask(form, model, changes = {}, key = bench.key) {
+    async ask(form, model, changes = {}, key = setup.key) {
       const isChat = form.startsWith("chat");
       const least = isChat ? ask({ model }) : { model, input: "hello" };
       const body = { ...least, stream: form.endsWith("stream"), ...changes };
       const path = isChat ? "/v1/chat/completions" : "/v1/responses";
-      const client = openClient(bench.gateway.url + path, key, body);
+      const client = openClient(setup.gateway.url + path, key, body);
       clients.set(model, client);
       const reply = await client.reply;
-      bench.gateway.auditor.seen.push(seenOf(reply));
+      setup.gateway.auditor.seen.push(seenOf(reply));
       return { ...reply, model };
     },
     async record({ id }, charge) {
@@ -163,17 +163,17 @@ export function openFaultBench(sections: NonNullable<GatewayConfig["sections"]> 
     released: (model) =>
       until(`the provider is let go of ${model}`, () => !connections.get(model)?.size),
   };
-  return bench;
+  return setup;
 
   async function checkAccount(gateway: GatewayProcess): Promise<void> {
-    const { desk } = gateway;
-    await gateway.checkBooks();
+    const { cli } = gateway;
+    await gateway.expectAuditPasses();
     const filter = ["--account", "alice", "--limit", listedMax];
-    const listed = (await desk.json("requests", ...filter)) as RequestRecord[];
+    const listed = (await cli.json("requests", ...filter)) as RequestRecord[];
     const wrong = listed.filter(({ id, cost_rub: cost }) => nanoOf(cost) !== charges.get(id));
     if (wrong.length > 0)
       throw new Error(`${wrong.length} are not as they must be: ${JSON.stringify(wrong[0])}`);
-    const balance = await desk.json("balance", "show", "alice");
+    const balance = await cli.json("balance", "show", "alice");
     const left = nanoOf((balance as { balance_rub: string }).balance_rub);
     const charged = listed
       .values()
