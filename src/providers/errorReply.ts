@@ -1,4 +1,4 @@
-import { redactSecrets, type Secrets } from "./scrub.ts";
+import { redactSecrets, type Secrets } from "./secrets.ts";
 import { UpstreamError, type AccountFault, type UpstreamFault } from "./upstreamError.ts";
 import { isJsonObject, type JsonFields } from "../lib/json.ts";
 import { parseUntrusted } from "../lib/untrustedJson.ts";

@@ -20,7 +20,7 @@ import {
   type ProviderAdapter,
 } from "./provider.ts";
 import { reportedFailureInText, type ReportedFailure } from "./reportedFailure.ts";
-import { secretsOf, type Secrets } from "./scrub.ts";
+import { secretsOf, type Secrets } from "./secrets.ts";
 import { UpstreamError } from "./upstreamError.ts";
 
 export { ConnectionError } from "./http/client.ts";

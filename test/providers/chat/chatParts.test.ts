@@ -11,6 +11,9 @@ import {
   toolsOf,
 } from "../../../src/providers/chat/chatTools.ts";
 import { UnsupportedRequestError } from "../../../src/providers/provider.ts";
+import { sentText } from "../../support/provider/sentText.ts";
+import { anthropicDialect } from "../conformance/anthropicDialect.ts";
+import { geminiDialect } from "../conformance/geminiDialect.ts";
 import { callOf } from "../conformance/reading.ts";
 
 const user = (content: unknown) => ({ role: "user", content }) as RequestMessage;
@@ -252,3 +255,28 @@ describe("the body for another interface", () => {
     expect(() => bodyWithOthers(object, { tools: deep })).toThrow(UnsupportedRequestError);
   });
 });
+
+const digits = "12345678901234567890";
+const rounded = "12345678901234567000";
+
+const called = (id: string) => ({
+  id,
+  type: "function",
+  function: { name: "f", arguments: `{"id":${digits},"a":"${"x".repeat(200_000)}"}` },
+});
+
+// Exact parsing takes fifteen times as long, and one body can have a hundred such calls.
+test.each([anthropicDialect, geminiDialect])(
+  "$name: the calls of a request keep the digits of long numbers up to a total length",
+  (dialect) => {
+    const body = JSON.stringify({
+      messages: [
+        { role: "user", content: "hello" },
+        { role: "assistant", content: "x", tool_calls: [called("a"), called("b")] },
+      ],
+    });
+    const sent = sentText(dialect.chat.encode(callOf(body)));
+    expect(sent.split(digits)).toHaveLength(2);
+    expect(sent.indexOf(digits)).toBeLessThan(sent.indexOf(rounded));
+  },
+);

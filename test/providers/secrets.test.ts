@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { ProviderConfig } from "../../src/config/schema.ts";
-import { redactSecrets, secretsOf } from "../../src/providers/scrub.ts";
+import { redactSecrets, secretsOf } from "../../src/providers/secrets.ts";
 
 const noSecrets = { values: [], hosts: [] };
 
