@@ -1,24 +1,24 @@
-import { setTimeout as pause } from "node:timers/promises";
+import { setTimeout as sleep } from "node:timers/promises";
 
-/** What the demo provider says, ready to be sent whole or word by word. */
+/** A generated text, to be sent at once or word by word. */
 export interface Answer {
   readonly text: string;
-  /** The text in pieces of one word, each with the space before it. */
+  /** The words of the text, each with the white space before it. */
   readonly words: readonly string[];
   readonly tokens: number;
-  /** "length" when the bound cut it short. */
+  /** "length": `tokensMax` cut the text. */
   readonly finish: "stop" | "length";
 }
 
 export interface AnswerLimits {
   readonly tokensMax?: number | undefined;
-  /** The text ends before the first of these that it would hold. */
+  /** The text ends before the first of these sequences. */
   readonly stop?: readonly string[];
 }
 
 const GREETINGS = ["Hello", "Good day", "Greetings", "Welcome"];
 
-/** The answer to a prompt. The same arguments always give the same answer; choices of one request differ in their greeting. */
+/** The answer to a prompt. Equal arguments give equal answers. The choices of a request differ in the greeting. */
 export function composeAnswer(userWords: number, choice: number, limits: AnswerLimits): Answer {
   const whole = answerText(userWords, choice);
   const tokens = splitTokens(whole);
@@ -45,27 +45,27 @@ function answerText(userWords: number, choice: number): string {
 }
 
 function firstIndexOf(text: string, sequences: readonly string[]): number | undefined {
-  const places = sequences
+  const indexes = sequences
     .filter((sequence) => sequence !== "")
     .map((sequence) => text.indexOf(sequence));
-  const found = places.filter((place) => place >= 0);
+  const found = indexes.filter((index) => index >= 0);
   return found.length === 0 ? undefined : Math.min(...found);
 }
 
-/** One server-sent event, framed and ready to be written. */
+/** One server-sent event as text. */
 export interface StreamedEvent {
   readonly frame: string;
-  /** A word takes its time; everything else follows at once. */
+  /** Words are sent with a delay, other events at once. */
   readonly isWord: boolean;
 }
 
 /**
- * Answers with events as they are asked for. The next event is made only when the client has taken the one before, so
- * a client that does not read costs nothing; when the client goes away, the source is closed and nothing more is made.
+ * Streams the events. The next event is generated when the client has read the one before. When the client
+ * disconnects, the generator is closed.
  */
 export function eventStream(events: Iterable<StreamedEvent>, wordDelayMs: number): Response {
   const source = events[Symbol.iterator]();
-  const leaving = new AbortController();
+  const cancelled = new AbortController();
   const encoder = new TextEncoder();
   const body = new ReadableStream<Uint8Array>(
     {
@@ -76,13 +76,13 @@ export function eventStream(events: Iterable<StreamedEvent>, wordDelayMs: number
           return;
         }
         if (next.value.isWord && wordDelayMs > 0) {
-          // Cut short, it rejects; nobody is there then to be told.
-          await pause(wordDelayMs, undefined, { signal: leaving.signal }).catch(() => undefined);
+          // It rejects when the client disconnects.
+          await sleep(wordDelayMs, undefined, { signal: cancelled.signal }).catch(() => undefined);
         }
-        if (!leaving.signal.aborted) controller.enqueue(encoder.encode(next.value.frame));
+        if (!cancelled.signal.aborted) controller.enqueue(encoder.encode(next.value.frame));
       },
       cancel() {
-        leaving.abort();
+        cancelled.abort();
         source.return?.();
       },
     },
@@ -95,15 +95,14 @@ export function eventStream(events: Iterable<StreamedEvent>, wordDelayMs: number
   return new Response(body, { headers });
 }
 
-// How the demo provider counts: a token is up to four characters of a word, with the white space before them.
+/** A token is up to four characters of a word, with the white space before them. */
 const TOKEN = /\s*\S{1,4}|\s+$/gu;
 
-/** Cuts a text into tokens. Put together again they are the text. */
+/** Joined, the tokens are the text. */
 function splitTokens(text: string): string[] {
   return text.match(TOKEN) ?? [];
 }
 
-/** How many tokens a text has: for each word a quarter of its characters, rounded up. */
 export function countTokens(text: string): number {
   return splitTokens(text).length;
 }

@@ -1,19 +1,10 @@
 import { composeAnswer, type Answer, eventStream, type StreamedEvent } from "./answer.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
-import {
-  missing,
-  readCount,
-  readModel,
-  wrongType,
-  measurePrompt,
-  type Prompt,
-  DemoError,
-} from "./request.ts";
+import { readCount, readModel, measurePrompt, type Prompt, DemoError } from "./request.ts";
 
 const CHOICES_MAX = 128;
-const STOP_SEQUENCES_MAX = 4;
 
-/** Answers POST /v1/chat/completions, as JSON or as a stream. Throws a Refusal for a request that makes no sense. */
+/** Answers POST /v1/chat/completions with JSON or a stream. Throws DemoError for an invalid request. */
 export function answerChat(fields: JsonFields, wordDelayMs: number): Response {
   const model = readModel(fields);
   const prompt = measurePrompt(readMessages(fields));
@@ -30,32 +21,13 @@ export function answerChat(fields: JsonFields, wordDelayMs: number): Response {
 }
 
 function readMessages(fields: JsonFields): readonly unknown[] {
-  const messages = fields["messages"];
-  if (messages === undefined || messages === null) throw missing("messages");
-  if (!Array.isArray(messages)) throw wrongType("messages", "an array of objects");
-  if (messages.length === 0) {
-    const details = { param: "messages", code: "empty_array" };
-    throw new DemoError(
-      400,
-      "Invalid 'messages': empty array. Expected an array with minimum length 1.",
-      details,
-    );
-  }
-  const stranger = messages.findIndex(
-    (message) => !isJsonObject(message) || typeof message["role"] !== "string",
-  );
-  if (stranger >= 0) throw wrongType(`messages[${stranger}]`, "an object with a role");
-  return messages;
+  const { messages } = fields;
+  if (Array.isArray(messages) && messages.length > 0) return messages;
+  throw new DemoError(400, "Invalid 'messages': expected a non-empty array.", "messages");
 }
 
-function readStop(fields: JsonFields): string[] {
-  const stop = fields["stop"] ?? [];
-  const sequences: unknown[] = Array.isArray(stop) ? stop : [stop];
-  const texts = sequences.filter((sequence) => typeof sequence === "string");
-  if (texts.length < sequences.length || texts.length > STOP_SEQUENCES_MAX) {
-    throw wrongType("stop", `a string or an array of up to ${STOP_SEQUENCES_MAX} strings`);
-  }
-  return texts;
+function readStop({ stop }: JsonFields): readonly string[] {
+  return [stop].flat().filter((sequence) => typeof sequence === "string");
 }
 
 function asksForUsage(fields: JsonFields): boolean {
@@ -76,7 +48,7 @@ function completion(model: string, prompt: Prompt, answers: readonly Answer[]): 
   };
 }
 
-/** The chunks of a stream: a role for each choice, then a word of each in turn, the ends, the usage if asked for. */
+/** The chunks of a stream: the roles, the words of the choices in turn, the finish reasons, the usage if requested. */
 function* completionEvents(
   model: string,
   prompt: Prompt,
@@ -84,22 +56,22 @@ function* completionEvents(
   withUsage: boolean,
 ): Generator<StreamedEvent> {
   const head = heading("chat.completion.chunk", model);
-  // A client that asks for the usage finds the field in every chunk, as null until the last.
-  const noUsageYet = withUsage ? { usage: null } : {};
+  // If the usage is requested, each chunk has the field; it is null until the last.
+  const emptyUsage = withUsage ? { usage: null } : {};
   const chunk = (index: number, delta: object, finishReason: string | null = null): string =>
     frame({
       ...head,
       choices: [{ index, delta, logprobs: null, finish_reason: finishReason }],
-      ...noUsageYet,
+      ...emptyUsage,
     });
 
   for (const index of answers.keys()) {
     yield { frame: chunk(index, { role: "assistant", content: "", refusal: null }), isWord: false };
   }
   const wordsMax = Math.max(...answers.map((answer) => answer.words.length));
-  for (let place = 0; place < wordsMax; place += 1) {
+  for (let at = 0; at < wordsMax; at += 1) {
     for (const [index, answer] of answers.entries()) {
-      const word = answer.words[place];
+      const word = answer.words[at];
       if (word !== undefined) yield { frame: chunk(index, { content: word }), isWord: index === 0 };
     }
   }

@@ -41,7 +41,7 @@ export function addDemo(program: Command): void {
     )
     .action(async (options: DemoOptions, command: Command) => {
       const { config, json: asJson } = globalOptions(command);
-      if (config !== undefined) throw ownConfig(config);
+      if (config !== undefined) throw configRefused(config);
       checkEnvironment();
       forgetProxyEnvironment();
       if (options.providerOnly)
@@ -50,8 +50,7 @@ export function addDemo(program: Command): void {
     });
 }
 
-/** A demo runs on what it made, and whoever named a file meant that one. */
-function ownConfig(config: string): CommandFailure {
+function configRefused(config: string): CommandFailure {
   return new CommandFailure(
     `demo does not take --config: \`${commandToPaste(config, "serve")}\` runs the gateway with your config`,
     { status: 2 },
@@ -74,7 +73,7 @@ async function runProvider(listen: string, asJson: boolean): Promise<void> {
 }
 
 async function runDemo(listen: string | undefined, asJson: boolean): Promise<void> {
-  // Closing the terminal sends it, and the folder must not stay behind.
+  // SIGHUP comes when the terminal closes. The folder must be removed then too.
   const signals = listenForStop("SIGHUP");
   const folder = makeFolder();
   const provider = openProvider({});
@@ -104,7 +103,7 @@ function makeFolder(): string {
   }
 }
 
-/** Without an address of the user's choice, a port that is taken is no reason to fail. */
+/** If the user gives no address and the default port is in use, it listens on a free port. */
 async function openGateway(
   folder: string,
   provider: DemoProvider,
@@ -128,7 +127,7 @@ async function openGateway(
   }
 }
 
-/** An account with money and a key to it; the key is returned, and known to nobody else. */
+/** Creates an account with money, and returns a key for it. */
 function fundedKey({ app }: GatewayServer): string {
   const actor = { name: "demo", at: app.gateway.clock.epochMs() };
   const { secret, stored } = newKey();
@@ -158,10 +157,10 @@ function welcome(gateway: GatewayServer, key: string, config: string) {
   const commands = {
     chat: `curl -sN ${url}/chat/completions ${auth} -H 'Content-Type: application/json' -d '${body}'`,
     models: `curl -s ${url}/models ${auth}`,
-    balance: `${self()} balance show ${ACCOUNT} --config ${shellWord(config)}`,
-    history: `${self()} balance history ${ACCOUNT} --config ${shellWord(config)}`,
-    usage: `${self()} usage --config ${shellWord(config)}`,
-    audit: `${self()} audit --config ${shellWord(config)}`,
+    balance: `${ownCommand()} balance show ${ACCOUNT} --config ${shellWord(config)}`,
+    history: `${ownCommand()} balance history ${ACCOUNT} --config ${shellWord(config)}`,
+    usage: `${ownCommand()} usage --config ${shellWord(config)}`,
+    audit: `${ownCommand()} audit --config ${shellWord(config)}`,
   };
   const text = (): string =>
     [
@@ -186,14 +185,14 @@ function welcome(gateway: GatewayServer, key: string, config: string) {
   return { document: { base_url: url, key, account: ACCOUNT, config, commands }, text };
 }
 
-/** How this very program is called again, from any folder and without anything on the PATH. */
-function self(): string {
+/** The shell command that starts this program, from any folder and without PATH. */
+function ownCommand(): string {
   const program = Bun.isStandaloneExecutable ? [process.execPath] : [process.execPath, Bun.main];
   return program.map(shellWord).join(" ");
 }
 
 function configToml(listen: string, providerUrl: string, asJson: boolean): string {
-  // With --json the output is one JSON document, with no line of the log before or behind it.
+  // With --json the output is one JSON document, without log lines.
   const level = asJson ? "silent" : "info";
   return [
     `[server]\nlisten = "${listen}"\nshutdown_grace = "2s"\n`,
@@ -242,24 +241,24 @@ function tcpAddress(text: string): Extract<Listen, { kind: "tcp" }> {
   throw new CommandFailure("--listen takes an address such as 127.0.0.1:8080", { status: 2 });
 }
 
-/** A log that waits with its lines until something else has been printed. */
+/** A log that keeps its lines until the welcome text is printed. */
 export interface BufferedLog {
   readonly write: (line: string) => void;
-  /** Writes what has waited; from then on each line is written as it comes. */
+  /** Writes the buffered lines. Later lines are written at once. */
   release(): void;
 }
 
 export function bufferLog(write: (line: string) => void): BufferedLog {
-  const held: string[] = [];
+  const buffered: string[] = [];
   let isReleased = false;
   return {
     write(line) {
       if (isReleased) write(line);
-      else held.push(line);
+      else buffered.push(line);
     },
     release() {
       isReleased = true;
-      for (const line of held.splice(0)) write(line);
+      for (const line of buffered.splice(0)) write(line);
     },
   };
 }

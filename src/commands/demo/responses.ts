@@ -1,16 +1,8 @@
 import { composeAnswer, type Answer, eventStream, type StreamedEvent } from "./answer.ts";
 import type { JsonFields } from "../../lib/json.ts";
-import {
-  missing,
-  readCount,
-  readModel,
-  wrongType,
-  measurePrompt,
-  type Prompt,
-  DemoError,
-} from "./request.ts";
+import { readCount, readModel, measurePrompt, type Prompt, DemoError } from "./request.ts";
 
-/** Answers POST /v1/responses, as JSON or as a stream. Throws a Refusal for a request that makes no sense. */
+/** Answers POST /v1/responses with JSON or a stream. Throws DemoError for an invalid request. */
 export function answerResponses(fields: JsonFields, wordDelayMs: number): Response {
   const head = heading(fields, readModel(fields));
   const prompt = measurePrompt(readInput(fields));
@@ -22,33 +14,16 @@ export function answerResponses(fields: JsonFields, wordDelayMs: number): Respon
   return eventStream(responseEvents(head, prompt, answer), wordDelayMs);
 }
 
-/** The input as messages. A plain text is one message of the user, and instructions are one of the system. */
+/** The input as messages. A text is one user message, and instructions are a system message. */
 function readInput(fields: JsonFields): readonly unknown[] {
   const { input, instructions } = fields;
-  const continued = readPreviousId(fields) !== undefined;
-  if (input === undefined || input === null) {
-    if (!continued) throw missing("input");
-  } else if (typeof input !== "string" && !Array.isArray(input)) {
-    throw wrongType("input", "a string or an array of input items");
-  }
-  const system =
-    typeof instructions === "string" ? [{ role: "system", content: instructions }] : [];
-  const items: readonly unknown[] = Array.isArray(input)
-    ? input
-    : [{ role: "user", content: input }];
-  return [...system, ...items];
-}
-
-/** Nothing is stored, so every id of the form that this provider gives out counts as one of its own. */
-function readPreviousId(fields: JsonFields): string | undefined {
-  const id = fields["previous_response_id"];
-  if (id === undefined || id === null) return undefined;
-  if (typeof id !== "string") throw wrongType("previous_response_id", "a string");
-  if (!/^resp_[0-9a-f]{32}$/.test(id)) {
-    const details = { param: "previous_response_id", code: "previous_response_not_found" };
-    throw new DemoError(400, `Previous response with id '${id}' not found.`, details);
-  }
-  return id;
+  const isContinued = typeof fields["previous_response_id"] === "string";
+  if (typeof input !== "string" && !Array.isArray(input) && !isContinued)
+    throw new DemoError(400, "Invalid 'input': expected a string or an array.", "input");
+  const items = Array.isArray(input) ? input : [{ role: "user", content: input }];
+  return typeof instructions === "string"
+    ? [{ role: "system", content: instructions }, ...items]
+    : items;
 }
 
 /** The events of a stream, in the order and with the fields of OpenAI's interface. */
@@ -63,23 +38,23 @@ function* responseEvents(
     return { frame: `event: ${type}\ndata: ${data}\n\n`, isWord };
   };
   const item = message(answer);
-  const place = { item_id: item.id, output_index: 0, content_index: 0 };
+  const position = { item_id: item.id, output_index: 0, content_index: 0 };
   const emptyItem = { ...item, status: "in_progress", content: [] };
 
   yield event("response.created", { response: head });
   yield event("response.in_progress", { response: head });
   yield event("response.output_item.added", { output_index: 0, item: emptyItem });
-  yield event("response.content_part.added", { ...place, part: textPart("") });
+  yield event("response.content_part.added", { ...position, part: textPart("") });
   for (const word of answer.words) {
-    yield event("response.output_text.delta", { ...place, delta: word, logprobs: [] }, true);
+    yield event("response.output_text.delta", { ...position, delta: word, logprobs: [] }, true);
   }
-  yield event("response.output_text.done", { ...place, text: answer.text, logprobs: [] });
-  yield event("response.content_part.done", { ...place, part: textPart(answer.text) });
+  yield event("response.output_text.done", { ...position, text: answer.text, logprobs: [] });
+  yield event("response.content_part.done", { ...position, part: textPart(answer.text) });
   yield event("response.output_item.done", { output_index: 0, item });
   yield event(`response.${statusOf(answer)}`, { response: finished(head, prompt, answer, item) });
 }
 
-/** A response of which nothing has been said yet. Settings that the request does not name have their defaults. */
+/** A response without output. Settings that the request omits have their defaults. */
 function heading(fields: JsonFields, model: string): JsonFields {
   return {
     id: newId("resp"),
