@@ -23,8 +23,8 @@ import { assert } from "../lib/assert.ts";
 import type { DaySpan } from "../lib/time.ts";
 import { available } from "../store/store.ts";
 import { declaredRoute } from "./declaredRoute.ts";
-import { idParameter } from "./pathId.ts";
-import { limitsInForce, type AdmittedHttpRequest } from "./plugins/authentication.ts";
+import { idParameter } from "./requestPath.ts";
+import { limitsInForce, type AdmittedHttpRequest } from "./authentication.ts";
 
 /** GET /v1/account. */
 export const getAccount = declaredRoute({

@@ -1,8 +1,9 @@
-import type { TSchema } from "@sinclair/typebox";
+import { Type, type TSchema } from "@sinclair/typebox";
+import { errorAnswers } from "../contract/errorSchemas.ts";
 
 type Schemas = Readonly<Record<string, TSchema>>;
 
-/** What a route declares: its schemas, and what /openapi.json says of it beside them. */
+/** The schemas of a route, and in `detail` what /openapi.json adds to them. */
 interface Declaration {
   readonly body?: TSchema;
   readonly query?: TSchema;
@@ -10,8 +11,8 @@ interface Declaration {
 }
 
 /**
- * The declaration with schemas of its own. Elysia 1.4.30 writes `additionalProperties: false` into the schemas that a
- * route declares. In a schema of src/contract that would refuse the fields of a client that are to be forwarded.
+ * Gives the declaration copies of its schemas. Every route uses it. Elysia 1.4.30 writes `additionalProperties: false`
+ * into the schemas that a route declares. In a shared schema this would refuse passthrough fields.
  */
 export function declaredRoute<Route extends Declaration>(route: Route): Route {
   const { body, query, response } = route;
@@ -23,3 +24,24 @@ export function declaredRoute<Route extends Declaration>(route: Route): Route {
     response: Object.fromEntries(entries) as Route["response"],
   };
 }
+
+/** Any object: the schema of OpenAPI is not repeated. */
+const document = Type.Unsafe<object>({
+  ...Type.Any(),
+  type: "object",
+  additionalProperties: true,
+});
+
+/** GET /openapi.json. */
+export const getDescription = declaredRoute({
+  detail: {
+    operationId: "getDescription",
+    tags: ["service"],
+    summary: "Returns this document",
+    security: [],
+    responses: {
+      200: { description: "An OpenAPI document. It does not depend on the gateway's config." },
+    },
+  },
+  response: { 200: document, ...errorAnswers(400) },
+});

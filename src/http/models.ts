@@ -5,7 +5,7 @@ import { errorAnswers } from "../contract/errorSchemas.ts";
 import { Model, modelForm, ModelList } from "../contract/models.ts";
 import { findModel, mayUse } from "../gateway/catalog.ts";
 import { declaredRoute } from "./declaredRoute.ts";
-import { idParameter } from "./pathId.ts";
+import { idParameter } from "./requestPath.ts";
 
 /** GET /v1/models. */
 export const listModels = declaredRoute({

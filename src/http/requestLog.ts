@@ -1,3 +1,4 @@
+import { Elysia } from "elysia";
 import type { App } from "../app.ts";
 import { redactKeys, type Caller } from "../auth/apiKey.ts";
 import type { LimitStates } from "../limits/rateLimits.ts";
@@ -6,10 +7,10 @@ import type { MeasuredEndpoint } from "../telemetry/metrics.ts";
 import type { InFlightRequest } from "./inFlightRequest.ts";
 import { pathStartOf } from "./requestPath.ts";
 
-/** The client chooses the text of these fields. It may contain a key. */
+/** The client chooses these texts. They may contain a key. */
 const CLIENT_TEXTS = ["path", "model"] as const;
 
-/** The id of one HTTP request and the fields of its log line, which is written once, at its end. */
+/** The id of one HTTP request, and its log line. The line is written once, at the end of the request. */
 export class RequestLog {
   readonly id: string;
   /** Set once the key is known. */
@@ -37,12 +38,15 @@ export class RequestLog {
     Object.assign(this.#fields, fields);
   }
 
-  /** The request failed, and its client is not at fault: the line gets the level `error`. */
+  /** Gives the log line the level `error`. For failures that the client did not cause. */
   setError(error: string): void {
     this.#error = error;
   }
 
-  /** Writes the log line; further calls do nothing. Counts a refused request. Admitted ones are counted when they are settled. */
+  /**
+   * Writes the log line; further calls do nothing. Counts the request in the metrics if it was refused. An admitted
+   * request is counted when it is settled.
+   */
   write(status: number): void {
     if (this.#isWritten) return;
     this.#isWritten = true;
@@ -62,6 +66,28 @@ export class RequestLog {
     if (this.#error === undefined) this.#app.gateway.log.info("request", line);
     else this.#app.gateway.log.error("request", { ...line, error: this.#error });
   }
+}
+
+/** Finds the log of a request. The first call for a request creates it, with the request's id. */
+export type RequestLogOf = (request: Request) => RequestLog;
+
+/** The logs of all requests of one server, including requests that match no route. */
+export function createRequestLogs(app: App): RequestLogOf {
+  const logs = new WeakMap<Request, RequestLog>();
+  return (request) => {
+    const existing = logs.get(request);
+    if (existing) return existing;
+    const log = new RequestLog(app, request);
+    logs.set(request, log);
+    return log;
+  };
+}
+
+/** The plugin that gives each route the request's log, which has the request's id. */
+export function requestId(logOf: RequestLogOf) {
+  return new Elysia({ name: "request-id" }).derive({ as: "global" }, ({ request }) => ({
+    log: logOf(request),
+  }));
 }
 
 function endpointOf(path: string): MeasuredEndpoint {

@@ -1,23 +1,44 @@
-/** Elysia 1.4.30 looks for the path from this character of the URL on: a shorter Host moves it. */
-const ELYSIA_LOOKS_FROM = 11;
+import { Type } from "@sinclair/typebox";
 
-/** Long enough a Host for Elysia; nobody reads it. */
+/** Elysia 1.4.30 searches the URL for the path from this index on. A shorter Host would move the path. */
+const ELYSIA_SEARCH_START = 11;
+
+/** Stands for a Host that is too short for Elysia. No code reads it. */
 const ORIGIN = "http://localhost";
 
-/** Where the path begins in the URL of a request. Bun 1.4.5 gives the path alone where the Host is absent or no text. */
+/** The index at which the path begins. Bun 1.4.5 gives a URL without origin if the Host is absent or not text. */
 export function pathStartOf(url: string): number {
   return url.startsWith("/") ? 0 : url.indexOf("/", url.indexOf("//") + 2);
 }
 
 /**
- * Runs before Elysia looks at a request, so that a short Host does not move its path. Elysia's own
- * `standardHostname: false` looks from the seventh character on, which over TLS is a slash of `https://`.
+ * Runs before Elysia reads a request, so that a short Host does not move its path. Elysia's `standardHostname: false`
+ * does not help: it searches from the seventh character, which over TLS is a slash of `https://`.
  */
 export function keepPath<Handle>(handle: Handle, request: Request): Handle {
   const { url } = request;
   const start = pathStartOf(url);
-  if (start !== url.indexOf("/", ELYSIA_LOOKS_FROM)) {
+  if (start !== url.indexOf("/", ELYSIA_SEARCH_START)) {
     Object.defineProperty(request, "url", { value: ORIGIN + url.slice(start) });
   }
   return handle;
+}
+
+/**
+ * The path of a route whose parameter `:id` may contain slashes. Elysia's `:id` ends at a slash, so the route is
+ * registered with `*`. The type keeps the name for Eden clients.
+ */
+export function withSlashes<Path extends string>(path: Path): Path {
+  return path.replace(/:id$/, "*") as Path;
+}
+
+/** Declares the parameter `id` of such a route. Its value is not percent-decoded. */
+export function idParameter(description: string) {
+  return {
+    params: Type.Object({ id: Type.String({ description }) }),
+    transform: ({ params }: { params: Record<string, string> }): void => {
+      params["id"] = params["*"] ?? "";
+      delete params["*"];
+    },
+  };
 }

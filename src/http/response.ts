@@ -1,4 +1,3 @@
-import type { ApiError } from "../contract/errors.ts";
 import type { LimitState } from "../limits/rateLimits.ts";
 import type { RequestLog } from "./requestLog.ts";
 
@@ -24,25 +23,7 @@ export function eventStreamResponse(log: RequestLog, body: ReadableStream<Uint8A
   });
 }
 
-/**
- * The answer for an error, with `retry-after` where a time is known. That is never sooner than the key's request rate
- * allows. Writes the request's log line.
- */
-export function errorResponse(
-  log: RequestLog,
-  error: ApiError,
-  extra: Readonly<Record<string, string>> = {},
-): Response {
-  const nextMs = error.status === 429 ? (log.limitStates?.().requests?.nextMs ?? 0) : 0;
-  const retryAfterSeconds =
-    error.retryAfterSeconds && Math.max(error.retryAfterSeconds, Math.ceil(nextMs / 1000));
-  return jsonResponse(log, error.status, JSON.stringify(error.toBody()), {
-    ...(retryAfterSeconds === undefined ? {} : { "retry-after": String(retryAfterSeconds) }),
-    ...extra,
-  });
-}
-
-/** The headers of every answer. They are built from nothing, so no header of a provider passes. */
+/** The headers of every answer. No header of a provider is copied. */
 function commonHeaders(log: RequestLog): Record<string, string> {
   const headers: Record<string, string> = {
     "x-request-id": log.id,
@@ -55,8 +36,12 @@ function commonHeaders(log: RequestLog): Record<string, string> {
   return headers;
 }
 
-function addLimit(headers: Record<string, string>, of: string, state: LimitState): void {
-  headers[`x-ratelimit-limit-${of}`] = String(state.limit);
-  headers[`x-ratelimit-remaining-${of}`] = String(state.remaining);
-  headers[`x-ratelimit-reset-${of}`] = `${Math.ceil(state.resetMs / 1000)}s`;
+function addLimit(
+  headers: Record<string, string>,
+  unit: "requests" | "tokens",
+  state: LimitState,
+): void {
+  headers[`x-ratelimit-limit-${unit}`] = String(state.limit);
+  headers[`x-ratelimit-remaining-${unit}`] = String(state.remaining);
+  headers[`x-ratelimit-reset-${unit}`] = `${Math.ceil(state.resetMs / 1000)}s`;
 }

@@ -2,42 +2,37 @@ import { Elysia } from "elysia";
 import type { App } from "../app.ts";
 import { openapiText } from "../contract/openapi/openapi.ts";
 import { lazy } from "../lib/lazy.ts";
+import type { ReadableMetrics } from "../telemetry/metrics.ts";
 import { accountOf, getAccount, getReceipt, getUsage, receiptOf, usageOf } from "./account.ts";
-import { createChatCompletion, createResponse } from "./completionRoutes.ts";
-import { postChat, postResponses } from "./completions.ts";
+import { authentication } from "./authentication.ts";
+import { createChatCompletion, createResponse, postChat, postResponses } from "./completions.ts";
+import { getDescription } from "./declaredRoute.ts";
+import { errors } from "./errors.ts";
 import { getHealth, health } from "./health.ts";
 import { IDLE_TIMEOUT_SECONDS, type InFlightRequest } from "./inFlightRequest.ts";
 import { getModel, listModels, modelFor, modelsFor } from "./models.ts";
-import { getDescription } from "./openapi.ts";
-import { withSlashes } from "./pathId.ts";
-import { authentication } from "./plugins/authentication.ts";
-import { errors } from "./plugins/errors.ts";
-import { createRequestLogs, requestId } from "./plugins/requestId.ts";
-import type { RequestLog } from "./requestLog.ts";
-import { keepPath } from "./requestPath.ts";
+import { createRequestLogs, requestId, type RequestLog } from "./requestLog.ts";
+import { keepPath, withSlashes } from "./requestPath.ts";
 import { jsonResponse } from "./response.ts";
 
-/** Bun answers a larger body with a bare 413; ours is refused in words, long before. */
+/** Bun answers a larger body with an empty 413. `readBody` refuses a large body earlier, with a message. */
 const BODY_BYTES_MAX = Number.MAX_SAFE_INTEGER;
 
-/** The type of the server, for Eden: `treaty<TollgateApp>(url)` is a client with typed calls. */
+/** A request for metrics has no body. */
+const METRICS_BODY_BYTES_MAX = 1024;
+const METRICS_IDLE_TIMEOUT_SECONDS = 30;
+
+/** The type of the server for Eden: `treaty<TollgateApp>(url)` makes a client with typed calls. */
 export type TollgateApp = ReturnType<typeof createServer>;
 
 /**
- * The HTTP server with all its routes. The schemas of a route check its path and its query, give an Eden client its
- * types, and make /openapi.json. Elysia does not check an answer that is a `Response`, as all of ours are.
+ * The HTTP server of the API with all its routes. Elysia checks path and query by the schemas of the route. The same
+ * schemas give an Eden client its types and make /openapi.json. Elysia does not check an answer that is a `Response`; all
+ * answers are.
  */
 export function createServer(app: App) {
   const logOf = createRequestLogs(app);
-  const server = new Elysia({
-    strictPath: true,
-    normalize: false,
-    serve: {
-      idleTimeout: IDLE_TIMEOUT_SECONDS,
-      maxRequestBodySize: BODY_BYTES_MAX,
-      reusePort: false,
-    },
-  })
+  const server = new Elysia(serverOptions(BODY_BYTES_MAX, IDLE_TIMEOUT_SECONDS))
     .wrap(keepPath)
     .use(requestId(logOf))
     .use(errors(app, logOf))
@@ -98,8 +93,33 @@ export function createServer(app: App) {
   return server;
 }
 
-/** The answer of a route whose body is ready. Ends the request first, so that the key's slot is free for its next one. */
+/** Ends the request before the answer, so that the key's next request gets the slot. */
 function answer(log: RequestLog, inFlight: InFlightRequest, body: object): Response {
   inFlight.end();
   return jsonResponse(log, 200, JSON.stringify(body));
+}
+
+/** The HTTP server for Prometheus: GET and HEAD /metrics. It requires no key. */
+export function createMetricsServer(metrics: ReadableMetrics) {
+  return new Elysia(serverOptions(METRICS_BODY_BYTES_MAX, METRICS_IDLE_TIMEOUT_SECONDS))
+    .wrap(keepPath)
+    .onError(({ code }) =>
+      code === "NOT_FOUND" ? plainText(404, "not found\n") : plainText(500, "no metrics\n"),
+    )
+    .get("/metrics", async () => plainText(200, await metrics.read(), metrics.contentType));
+}
+
+function plainText(status: number, text: string, type = "text/plain; charset=utf-8"): Response {
+  return new Response(text, {
+    status,
+    headers: { "content-type": type, "cache-control": "no-store" },
+  });
+}
+
+function serverOptions(maxRequestBodySize: number, idleTimeout: number) {
+  return {
+    strictPath: true,
+    normalize: false,
+    serve: { idleTimeout, maxRequestBodySize, reusePort: false },
+  } as const;
 }

@@ -1,6 +1,6 @@
 import { openApp, systemEdges, type App, type Edges } from "../../app.ts";
 import type { Config } from "../../config/schema.ts";
-import { createServer } from "../../http/server.ts";
+import { createMetricsServer, createServer } from "../../http/server.ts";
 import { version } from "../../lib/version.ts";
 import type { ReadableMetrics } from "../../telemetry/metrics.ts";
 import { CommandFailure } from "../cli/print.ts";
@@ -112,7 +112,6 @@ async function openMetricsListener(
   config: Config["metrics"],
 ): Promise<Listener | undefined> {
   if (!config) return undefined;
-  const { createMetricsServer } = await import("../../http/metrics.ts");
   return openListener(() => createMetricsServer(metrics), {
     listen: config.listen,
     tls: undefined,
