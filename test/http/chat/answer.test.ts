@@ -11,7 +11,7 @@ const strict = openOneModelBefore({ api: { unknown_fields: "reject" } });
 
 const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
 
-/** The first choice of the answer to a usual request, when the provider says this. */
+/** The first choice of the answer when the provider sends this. */
 async function firstChoice(message: object, changes: object = {}): Promise<unknown> {
   at.provider.answer = answered({ choices: [choice(message, changes)] });
   const reply = await chat(at.gateway, at.gateway.key());
@@ -19,8 +19,8 @@ async function firstChoice(message: object, changes: object = {}): Promise<unkno
   return (reply.body as { choices: unknown[] }).choices[0];
 }
 
-describe("a whole answer", () => {
-  test("has every field of the table, an id of the gateway's and the model that was asked for", async () => {
+describe("a JSON answer", () => {
+  test("has every documented field, an id of the gateway and the requested model", async () => {
     at.provider.answer = usual;
     const reply = await chat(at.gateway, at.gateway.key());
     expect(reply.body).toEqual({
@@ -35,7 +35,7 @@ describe("a whole answer", () => {
     });
   });
 
-  test("has the gateway's headers and none of the provider's", async () => {
+  test("has the gateway's headers and no header of the provider", async () => {
     at.provider.answer = json(completion(), {
       headers: {
         "openai-organization": "org-secret",
@@ -60,7 +60,7 @@ describe("a whole answer", () => {
     expect(id).toMatch(/^req_[0-9a-z]{20}$/);
   });
 
-  test("is charged exactly: plain, cached and written input each at its price, and the output", async () => {
+  test("is charged exactly: plain, cached and cache-write input and output, each at its price", async () => {
     at.provider.answer = usual;
     const key = at.gateway.key();
     const { id } = await chat(at.gateway, key);
@@ -70,7 +70,7 @@ describe("a whole answer", () => {
     ]);
   });
 
-  test("is made of the time of the request where the provider gives none", async () => {
+  test("has the time of the request when the provider sends none", async () => {
     const now = Math.floor(Date.now() / 1000);
     for (const created of [undefined, null, "1", -1, 1.5]) {
       at.provider.answer = answered({ created });
@@ -83,11 +83,11 @@ describe("a whole answer", () => {
     ["null", { content: null }],
     ["absent", { content: undefined }],
     ["a list without text", { content: [{ type: "image" }] }],
-  ])("has the content %j as an empty text", async (_, message) => {
+  ])("turns the content %j into an empty text", async (_, message) => {
     expect(await firstChoice(message)).toMatchObject({ message: { content: "" } });
   });
 
-  test("has a list of text parts as one text", async () => {
+  test("joins a list of text parts to one text", async () => {
     const content = [
       { type: "text", text: "Hel" },
       { type: "text", text: "lo" },
@@ -112,12 +112,12 @@ describe("a whole answer", () => {
     ["end_turn", { tool_calls: [{ id: "call_1" }] }, "tool_calls"],
     ["function_call", { function_call: { name: "f" } }, "tool_calls"],
     [null, { tool_calls: [] }, "stop"],
-  ])("reads the finish reason %j with %j as %s", async (reported, message, shown) => {
+  ])("maps the finish reason %j with %j to %s", async (reported, message, shown) => {
     const found = await firstChoice(message, { finish_reason: reported });
     expect(found).toMatchObject({ finish_reason: shown });
   });
 
-  test("passes fields that are not listed, in the answer, a choice, a message and the usage", async () => {
+  test("forwards unknown fields of the answer, a choice, a message and the usage", async () => {
     const message = { reasoning_content: "hm", refusal: null, tool_calls: [{ id: "call_1" }] };
     const details = { reasoning_tokens: 4 };
     at.provider.answer = answered({
@@ -143,14 +143,14 @@ describe("a whole answer", () => {
     ["on_demand", false],
     ["", false],
     [1, false],
-  ])("has a service_tier of %j: %p", async (service_tier, isShown) => {
+  ])("maps a service_tier of %j to %p", async (service_tier, isShown) => {
     at.provider.answer = answered({ service_tier, system_fingerprint: "fp" });
     const { body } = await chat(at.gateway, at.gateway.key());
     expect(body).toMatchObject({ system_fingerprint: "fp", ...(isShown && { service_tier }) });
     expect("service_tier" in (body as object)).toBe(isShown);
   });
 
-  test("drops them all with unknown_fields = reject", async () => {
+  test("drops unknown fields with unknown_fields = reject", async () => {
     strict.provider.answer = answered({
       system_fingerprint: "fp",
       choices: [choice({ reasoning_content: "hm", tool_calls: [{}] }, { logprobs: {} })],
@@ -167,7 +167,7 @@ describe("a whole answer", () => {
     });
   });
 
-  test("has all choices, each with its index", async () => {
+  test("has all choices with their indexes", async () => {
     const second = choice({ content: "Hi" }, { index: 1 });
     const withoutIndex = choice({ content: "Hey" }, { index: undefined });
     at.provider.answer = answered({ choices: [choice(), second, withoutIndex] });
@@ -181,7 +181,7 @@ describe("a whole answer", () => {
   });
 });
 
-test("an answer with 1,025 choices is a 502, and is paid", async () => {
+test("an answer with 1,025 choices is a 502, and is charged", async () => {
   at.provider.answer = answered({ choices: Array(1025).fill(choice({})) });
   const key = at.gateway.key();
   expectRefusal(await chat(at.gateway, key), noProvider);
@@ -190,7 +190,7 @@ test("an answer with 1,025 choices is a 502, and is paid", async () => {
   expect(record?.charge).toBeGreaterThan(0n);
 });
 
-describe("an answer that is not what the interface promises is the provider's failure", () => {
+describe("an invalid answer is the provider's failure", () => {
   const failing = (reason: string) => ({ choices: [choice({}, { finish_reason: reason })] });
 
   test.each([
@@ -200,10 +200,10 @@ describe("an answer that is not what the interface promises is the provider's fa
     ["a choice with the index 1,024", { choices: [choice({}, { index: 1024 })] }],
     ["a choice that is no object", { choices: ["x"] }],
     ["a choice without a message", { choices: [{ index: 0, finish_reason: "stop" }] }],
-    ["content that is a number", { choices: [choice({ content: 5 })] }],
+    ["content is a number", { choices: [choice({ content: 5 })] }],
     ["the finish reason error", failing("error")],
-    ["DeepSeek's word for it", failing("insufficient_system_resource")],
-    ["Zhipu's word for it", failing("network_error")],
+    ["the finish reason of DeepSeek for an error", failing("insufficient_system_resource")],
+    ["the finish reason of Zhipu for an error", failing("network_error")],
     ["an error in a choice", { choices: [choice({}, { error: { code: 502, message: "x" } })] }],
     ["an error beside the answer", { error: { message: "overloaded" } }],
   ])("%s", async (_, changes) => {

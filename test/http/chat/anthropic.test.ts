@@ -53,8 +53,8 @@ function refused(status: number, type: string, words: string): ProviderAnswer {
   return json({ type: "error", error: { type, message: words } }, { status });
 }
 
-describe("a model of a provider of the kind anthropic", () => {
-  test("answers in JSON, and is paid exactly, with the prices of its cache", async () => {
+describe("a model of a provider of kind anthropic", () => {
+  test("answers in JSON, charged exactly with its cache prices", async () => {
     at.providers.claude.answer = usualMessage;
     const key = at.gateway.key();
     const reply = await chat(at.gateway, key, asked);
@@ -77,7 +77,7 @@ describe("a model of a provider of the kind anthropic", () => {
     expect(at.gateway.balance(key)).toBe(100_000_000_000n - exact);
   });
 
-  test("answers as a stream, and is paid exactly by its last figures", async () => {
+  test("answers as a stream, charged exactly by its last usage", async () => {
     at.providers.claude.answer = usualMessage;
     const key = at.gateway.key();
     const chunks = chunksOf(await chat(at.gateway, key, { ...asked, ...streaming }));
@@ -93,7 +93,7 @@ describe("a model of a provider of the kind anthropic", () => {
     ]);
   });
 
-  test("is asked at its own path, with its own headers and nothing of the client's", async () => {
+  test("receives its own path and headers, and no header of the client", async () => {
     at.providers.claude.answer = usualMessage;
     await chat(at.gateway, at.gateway.key(), { ...asked, max_tokens: 50 });
     const [request] = at.providers.claude.requests;
@@ -111,13 +111,13 @@ describe("a model of a provider of the kind anthropic", () => {
     });
   });
 
-  test("is always given a bound", async () => {
+  test("always receives a bound", async () => {
     at.providers.claude.answer = usualMessage;
     await chat(at.gateway, at.gateway.key(), asked);
     expect(at.providers.claude.requests[0]?.json).toMatchObject({ max_tokens: 1000 });
   });
 
-  test("cannot answer twice: the next route does, and without one it is the caller's to know", async () => {
+  test("cannot serve n = 2: the next route answers, and without one it is a 400", async () => {
     at.providers.other.answer = usual;
     const key = at.gateway.key();
     expect((await chat(at.gateway, key, { ...asked, model: "saved", n: 2 })).status).toBe(200);
@@ -129,7 +129,7 @@ describe("a model of a provider of the kind anthropic", () => {
     expect(at.providers.claude.requests).toEqual([]);
   });
 
-  test("is not the reason to refuse what another route will answer again", async () => {
+  test("does not turn a failover into a 400", async () => {
     at.providers.other.answer = json({}, { status: 429, headers: { "retry-after": "7" } });
     const ask = { ...asked, model: "saved", n: 2 };
     expect((await chat(at.gateway, at.gateway.key(), ask)).status).toBe(502);
@@ -137,7 +137,7 @@ describe("a model of a provider of the kind anthropic", () => {
     expect([reply.status, reply.headers.get("retry-after")]).toEqual([502, "7"]);
   });
 
-  test("says what is wrong with a request", async () => {
+  test("returns the provider's message about a bad request", async () => {
     const words = "max_tokens: 999999 > 64000, which is the maximum allowed";
     at.providers.claude.answer = refused(400, "invalid_request_error", words);
     expectRefusal(await chat(at.gateway, at.gateway.key(), { ...asked, model: "saved" }), [
@@ -148,28 +148,25 @@ describe("a model of a provider of the kind anthropic", () => {
   });
 });
 
-describe("the figures of a stream's start", () => {
+describe("the usage at the start of a stream", () => {
   test.each<[string, unknown]>([
     ["no usage", null],
-    ["an impossible one", { output_tokens: -7 }],
-  ])(
-    "are believed for the prompt where its end has %s; the answer is estimated",
-    async (_, usage) => {
-      at.providers.claude.answer = begunMessage(textEvent(" there"), endEvent(usage), stopEvent);
-      const key = at.gateway.key();
-      await chat(at.gateway, key, { ...asked, ...streaming });
-      expect(await at.gateway.records(key, 1)).toMatchObject([
-        {
-          status: "done",
-          estimated: true,
-          // "Hello there" is 11 bytes: 3 tokens by the estimate.
-          charge: costOf({ prompt: 20, completion: 3, cached: 5, cacheWrite: 3 }),
-        },
-      ]);
-    },
-  );
+    ["an impossible usage", { output_tokens: -7 }],
+  ])("counts for the prompt when the end has %s; the completion is estimated", async (_, usage) => {
+    at.providers.claude.answer = begunMessage(textEvent(" there"), endEvent(usage), stopEvent);
+    const key = at.gateway.key();
+    await chat(at.gateway, key, { ...asked, ...streaming });
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      {
+        status: "done",
+        estimated: true,
+        // "Hello there" has 11 bytes: an estimate of 3 tokens.
+        charge: costOf({ prompt: 20, completion: 3, cached: 5, cacheWrite: 3 }),
+      },
+    ]);
+  });
 
-  test("are never put above smaller ones of its end", async () => {
+  test("does not replace a smaller usage at the end", async () => {
     const start = { ...messageUsage, output_tokens: 500 };
     at.providers.claude.answer = stream(
       messageEvent("message_start", { message: message({ content: [], usage: start }) }),
@@ -183,7 +180,7 @@ describe("the figures of a stream's start", () => {
   });
 });
 
-test("a thought is estimated once, though it is given back signed as well", async () => {
+test("reasoning is estimated once when it also comes signed", async () => {
   const index = 0;
   at.providers.claude.answer = stream(
     startEvent,
@@ -211,7 +208,7 @@ test("a thought is estimated once, though it is given back signed as well", asyn
   ]);
 });
 
-test("a configured header takes the place of the adapter's", async () => {
+test("a configured header replaces the adapter's header", async () => {
   at.providers.claude.answer = usualMessage;
   await chat(at.gateway, at.gateway.key(), { ...asked, model: "headed" });
   expect(Object.fromEntries(at.providers.claude.requests[0]?.headers ?? [])).toMatchObject({

@@ -7,14 +7,14 @@ import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
 
 const at = openOneModelBefore();
 
-/** What is held for a request: its prompt at the dearest price of input, its answer at that of output. */
+/** The hold of a request: its prompt at the highest input price, and its completion at the output price. */
 function holdOf(body: string, messages: number, outputTokens: number): bigint {
   const promptTokens = Buffer.byteLength(body) + 16 * messages + 256;
   return BigInt(promptTokens * prices.cacheWrite + outputTokens * prices.output);
 }
 
 describe("the error table", () => {
-  test("402: with what is required and what is available", async () => {
+  test("402: with the required and the available amount", async () => {
     const key = at.gateway.key({ balance: 1_500_000n });
     const bounded = { max_tokens: 1000 };
     const required_rub = formatRoubles(holdOf(JSON.stringify(ask(bounded)), 1, 1000));
@@ -27,7 +27,7 @@ describe("the error table", () => {
     expect(await at.gateway.records(key, 0)).toEqual([]);
   });
 
-  test("502: our own fault is told in other words, and its cause to the log alone", async () => {
+  test("502: an internal error has its own message, and its cause is only in the log", async () => {
     at.provider.answer = usual;
     const key = at.gateway.key();
     const find = spyOn(at.gateway.store.keys, "findByHash").mockImplementation(() => {
@@ -45,16 +45,16 @@ describe("the error table", () => {
   });
 });
 
-describe("the balance decides to the last nano-rouble", () => {
+describe("the balance decides to the nano-rouble", () => {
   const bounded = ask({ max_tokens: 10 });
   const hold = holdOf(JSON.stringify(bounded), 1, 10);
 
   test.each([
-    ["exactly what is held", hold, undefined, 200],
+    ["exactly the hold", hold, undefined, 200],
     ["one nano-rouble less", hold - 1n, undefined, 402],
     ["nothing", 0n, undefined, 402],
-    ["nothing, with an overdraft of the hold", 0n, hold, 200],
-    ["nothing, with an overdraft one less", 0n, hold - 1n, 402],
+    ["zero, with an overdraft of the hold", 0n, hold, 200],
+    ["zero, with an overdraft of one less", 0n, hold - 1n, 402],
   ] as const)("%s", async (_, balance, overdraft, status) => {
     at.provider.answer = usual;
     const key = at.gateway.key({ balance, ...(overdraft === undefined ? {} : { overdraft }) });
@@ -75,7 +75,7 @@ describe("the balance decides to the last nano-rouble", () => {
     expect(at.provider.requests).toHaveLength(status === 200 ? 1 : 0);
   });
 
-  test("a budget is spent for good", async () => {
+  test("a spent budget does not come back", async () => {
     at.provider.answer = usual;
     const key = at.gateway.key({ budget: hold });
     expect((await call(at.gateway, key, { body: bounded })).status).toBe(200);
@@ -91,7 +91,7 @@ describe("the balance decides to the last nano-rouble", () => {
     );
   });
 
-  test("two choices hold twice the answer, and parts that are no text the whole context", async () => {
+  test("two choices hold twice the completion, and non-text parts hold the whole context", async () => {
     at.provider.answer = usual;
     const two = ask({ max_tokens: 10, n: 2 });
     const image = ask({
@@ -110,7 +110,7 @@ describe("the balance decides to the last nano-rouble", () => {
     }
   });
 
-  test("what a provider reports beyond the hold is charged as far as there is money", async () => {
+  test("usage above the hold is charged as far as there is money", async () => {
     const reported = { prompt_tokens: 20, completion_tokens: 100_000, total_tokens: 100_020 };
     at.provider.answer = answered({ usage: reported });
     const cost = costOf({ prompt: 20, completion: 100_000 });
@@ -120,7 +120,7 @@ describe("the balance decides to the last nano-rouble", () => {
     expect(await at.gateway.records(key, 1)).toMatchObject([{ charge: cost, writeOff: 0n }]);
   });
 
-  test("what a provider reports beyond hold and balance together is written off", async () => {
+  test("usage above hold and balance is written off", async () => {
     const reported = { prompt_tokens: 20, completion_tokens: 100_000, total_tokens: 100_020 };
     at.provider.answer = answered({ usage: reported });
     const key = at.gateway.key({ balance: hold });

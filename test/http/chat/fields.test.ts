@@ -27,7 +27,7 @@ const strictFields: readonly FieldRow[] = [
   ],
 ];
 
-/** Bodies that are no checked request at all, as they are sent. */
+/** Invalid bodies, as they are sent. */
 const texts: readonly (readonly [string, string | Uint8Array, string])[] = [
   ["nothing", "", "body is not valid JSON"],
   ["blanks", "  \n", "body is not valid JSON"],
@@ -40,7 +40,7 @@ const texts: readonly (readonly [string, string | Uint8Array, string])[] = [
   ["a key twice", '{"model":"small","model":"large"}', "model stands twice"],
   ["a key twice, once escaped", '{"model":"small","mod\\u0065l":"large"}', "model stands twice"],
   ["a key twice, deep inside", '{"model":"small","x":[{"y":{"z":1,"z":2}}]}', "z stands twice"],
-  ["half a surrogate pair", '{"model":"\\ud800"}', "invalid unicode"],
+  ["a lone surrogate", '{"model":"\\ud800"}', "invalid unicode"],
   ["bytes that are not UTF-8", Uint8Array.of(0x7b, 0xff, 0x7d), "request body is not valid UTF-8"],
   ["a NUL", '{"model":"sm\0all"}', "body is not valid JSON"],
   [
@@ -129,7 +129,7 @@ describe("bodies", () => {
   test.each([
     ["with a content-length", (text: string) => text],
     ["in chunks", (text: string) => new Blob([text]).stream()],
-  ])("%s may be as large as max_body, and no larger", async (_, bodyOf) => {
+  ])("%s may have max_body bytes, and no more", async (_, bodyOf) => {
     const { gateway, provider } = open;
     provider.answer = usual;
     const key = gateway.key();
@@ -151,7 +151,7 @@ describe("bodies", () => {
     ]);
   });
 
-  test("nested by tens of thousands are served as any other", async () => {
+  test("nested 10,000 levels and more are served", async () => {
     const { gateway, provider } = open;
     provider.answer = usual;
     const deep = `${"[".repeat(50_000)}${"]".repeat(50_000)}`;
@@ -160,7 +160,7 @@ describe("bodies", () => {
     expect(provider.requests[0]?.body).toContain(deep);
   });
 
-  test("with __proto__ change nothing about this request or the next", async () => {
+  test("with __proto__ do not change this request or the next", async () => {
     const { gateway, provider } = open;
     provider.answer = usual;
     const body = JSON.stringify(ask()).replace("{", '{"__proto__":{"stream":true,"model":"x"},');
@@ -170,7 +170,7 @@ describe("bodies", () => {
     expect("stream" in {}).toBe(false);
   });
 
-  test("with a model id of another form are a 404, not a path", async () => {
+  test("with a model id that looks like a path are a 404", async () => {
     const { gateway } = open;
     for (const model of ["../small", "small/", "SMALL", " small"]) {
       expectRefusal(await call(gateway, gateway.key(), { body: ask({ model }) }), unknownModel);

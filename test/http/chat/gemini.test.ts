@@ -25,7 +25,7 @@ const at = openBefore(["google"], ({ google }) => ({
 }));
 
 const { google } = at.providers;
-/** Of an answer whose own tokens are not counted yet. */
+/** The usage of an answer whose completion is not counted yet. */
 const prompted = { promptTokenCount: 100, cachedContentTokenCount: 40, totalTokenCount: 100 };
 const shownUsage = {
   prompt_tokens: 100,
@@ -43,7 +43,7 @@ async function expectPaid(key: ReturnType<typeof at.gateway.key>, cost: bigint):
 }
 
 describe("a chat over the Gemini API", () => {
-  test("in JSON is answered in the convention's form, and paid with its cached and thinking tokens", async () => {
+  test("in JSON has the OpenAI form, and is charged with its cached and reasoning tokens", async () => {
     google.answer = usualGemini;
     const key = at.gateway.key();
     const { status, body } = await chat(at.gateway, key);
@@ -67,7 +67,7 @@ describe("a chat over the Gemini API", () => {
     await expectPaid(key, costOf(billed));
   });
 
-  test("as a stream is the same, and paid by the last of its figures", async () => {
+  test("as a stream is the same, charged by the last usage", async () => {
     google.answer = usualGemini;
     const key = at.gateway.key();
     const reply = await chat(at.gateway, key, {
@@ -83,7 +83,7 @@ describe("a chat over the Gemini API", () => {
     await expectPaid(key, costOf(billed));
   });
 
-  test("of a stream that ends without a finish reason is not paid", async () => {
+  test("of a stream that ends without a finish reason is not charged", async () => {
     google.answer = stream(...geminiEvents.slice(0, 2));
     const key = at.gateway.key();
     const reply = await chat(at.gateway, key, { stream: true });
@@ -91,7 +91,7 @@ describe("a chat over the Gemini API", () => {
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
   });
 
-  test("whose client leaves in the middle is paid by what the provider had counted", async () => {
+  test("whose client disconnects is charged by the provider's count so far", async () => {
     google.answer = raw(streamHead, ...geminiEvents.slice(0, 2).map(piece));
     const key = at.gateway.key();
     const client = await openChat(at.gateway, key, { stream: true });
@@ -106,7 +106,7 @@ describe("a chat over the Gemini API", () => {
     ]);
   });
 
-  test("of a stream whose end bears no figures is paid by what was counted before, or said", async () => {
+  test("of a stream without usage at its end is charged by the earlier usage and the text", async () => {
     for (const [early, completion] of [
       [geminiEvents[1], 38],
       [
@@ -130,7 +130,7 @@ describe("a chat over the Gemini API", () => {
   test.each([
     ["in JSON", json, { stream: false }],
     ["as a stream", (body: object) => stream(geminiEvent(body)), { stream: true }],
-  ])("whose own tokens are not counted is paid alike: %s", async (_, answer, request) => {
+  ])("without a completion count is charged the same: %s", async (_, answer, request) => {
     for (const [reported, completion, estimated] of [
       [{ ...prompted, thoughtsTokenCount: 30, totalTokenCount: 150 }, 50, false],
       [prompted, 3, true],
@@ -146,8 +146,8 @@ describe("a chat over the Gemini API", () => {
     }
   });
 
-  test("without figures is estimated, never free", async () => {
-    // A signature says nothing: its length is not the answer's.
+  test("without usage is estimated, never free", async () => {
+    // A signature is not text. It does not count as completion.
     const signed = { text: "Hello there", thoughtSignature: "c2ln".repeat(100) };
     google.answer = json(saying([signed], "STOP"));
     const key = at.gateway.key();
@@ -173,7 +173,7 @@ describe.each([
     expect(await sent("small")).toBe(`POST /v1/models/gemini-2.5-flash${action} HTTP/1.1`);
   });
 
-  test("stays on its path, whatever the model is called", async () => {
+  test("keeps its path for any model name", async () => {
     expect(await sent("odd")).toBe(
       `POST /v1/models/a%20b%2F..%2F%3Fkey%3D%25%23%C3%A9${action} HTTP/1.1`,
     );
@@ -183,7 +183,7 @@ describe.each([
     expect(await sent("tuned")).toBe(`POST /v1/tunedModels/x1${action} HTTP/1.1`);
   });
 
-  test("bears the key in its own header, and nowhere else", async () => {
+  test("has the key in its own header, and nowhere else", async () => {
     await sent("small");
     const { headers, text } = await google.request(0);
     expect(headers.filter(([, value]) => value.includes(upstreamKey))).toEqual([
@@ -195,31 +195,34 @@ describe.each([
   });
 });
 
-describe("a prompt that was blocked", () => {
+describe("a blocked prompt", () => {
   const blocked = {
     promptFeedback: { blockReason: "PROHIBITED_CONTENT", safetyRatings: [] },
     usageMetadata: { promptTokenCount: 31, totalTokenCount: 31 },
   };
 
-  test.each([false, true])("is an answer, paid for its prompt (stream: %j)", async (isStream) => {
-    google.answer = isStream ? stream(geminiEvent(blocked)) : json(blocked);
-    const key = at.gateway.key();
-    const reply = await chat(at.gateway, key, { stream: isStream });
-    expect(reply.status).toBe(200);
-    expect(isStream ? chunksOf(reply).map(({ choices }) => choices) : choicesOf(reply)).toEqual([
-      isStream
-        ? [choice({ role: "assistant" }, "content_filter")]
-        : {
-            index: 0,
-            finish_reason: "content_filter",
-            message: { role: "assistant", content: "" },
-          },
-    ]);
-    await expectPaid(key, costOf({ prompt: 31, completion: 0 }));
-    expect(google.requests).toHaveLength(1);
-  });
+  test.each([false, true])(
+    "is an answer, charged for its prompt (stream: %j)",
+    async (isStream) => {
+      google.answer = isStream ? stream(geminiEvent(blocked)) : json(blocked);
+      const key = at.gateway.key();
+      const reply = await chat(at.gateway, key, { stream: isStream });
+      expect(reply.status).toBe(200);
+      expect(isStream ? chunksOf(reply).map(({ choices }) => choices) : choicesOf(reply)).toEqual([
+        isStream
+          ? [choice({ role: "assistant" }, "content_filter")]
+          : {
+              index: 0,
+              finish_reason: "content_filter",
+              message: { role: "assistant", content: "" },
+            },
+      ]);
+      await expectPaid(key, costOf({ prompt: 31, completion: 0 }));
+      expect(google.requests).toHaveLength(1);
+    },
+  );
 
-  test("without figures costs the estimate of the prompt", async () => {
+  test("without usage costs the estimate of the prompt", async () => {
     google.answer = json({ promptFeedback: { blockReason: "OTHER" } });
     const key = at.gateway.key();
     expect((await chat(at.gateway, key)).status).toBe(200);
@@ -239,7 +242,7 @@ describe("several choices", () => {
     ...(finishReason && { finishReason }),
   });
 
-  test("are asked for, and paid together", async () => {
+  test("are requested, and charged together", async () => {
     google.answer = json(both(part("a", "STOP"), part("b", "MAX_TOKENS"), { usageMetadata }));
     const key = at.gateway.key();
     const reply = await chat(at.gateway, key, { n: 2 });
@@ -251,7 +254,7 @@ describe("several choices", () => {
     await expectPaid(key, costOf(billed));
   });
 
-  test("come as a stream, each with its own end", async () => {
+  test("arrive as a stream, each with its own end", async () => {
     google.answer = stream(
       geminiEvent(both(part("a"), part("b", "STOP"))),
       geminiEvent({ candidates: [part("c", "STOP")], usageMetadata }),

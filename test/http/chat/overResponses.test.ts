@@ -30,7 +30,7 @@ const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
 const started = 100_000_000_000n;
 
 describe("a chat over the responses interface", () => {
-  test("is asked in its words, and nothing of it is stored", async () => {
+  test("is sent in the form of the interface, with store off", async () => {
     over.answer = json(ended());
     await chat(at.gateway, at.gateway.key(), {
       messages: [
@@ -61,7 +61,7 @@ describe("a chat over the responses interface", () => {
     });
   });
 
-  test("that has a tool of a refused type is a 400, and nothing is sent", async () => {
+  test("with a tool of a refused type is a 400, and nothing is sent", async () => {
     over.answer = json(ended());
     const reply = await chat(at.gateway, at.gateway.key(), {
       tools: [{ type: "image_generation" }],
@@ -74,7 +74,7 @@ describe("a chat over the responses interface", () => {
     expect(over.requests).toHaveLength(0);
   });
 
-  test("comes home in JSON, and is paid exactly", async () => {
+  test("is answered in JSON, and charged exactly", async () => {
     over.answer = json(ended("resp_1", { output: [...output, call] }));
     const key = at.gateway.key();
     const reply = await chat(at.gateway, key);
@@ -106,7 +106,7 @@ describe("a chat over the responses interface", () => {
     expect(at.gateway.balance(key)).toBe(started - cost);
   });
 
-  test("comes home as a stream, and is paid exactly", async () => {
+  test("is answered as a stream, and charged exactly", async () => {
     over.answer = stream(...wholeStream);
     const key = at.gateway.key();
     const asking = { stream: true, stream_options: { include_usage: true } };
@@ -135,7 +135,7 @@ describe("a chat over the responses interface", () => {
     expect(at.gateway.balance(key)).toBe(started - cost);
   });
 
-  test("shows a strict client the listed fields alone", async () => {
+  test("has only the listed fields with unknown_fields = reject", async () => {
     strict.providers.over.answer = json(ended("resp_1", { output: [...output, call] }));
     const key = strict.gateway.key();
     const whole = await chat(strict.gateway, key);
@@ -156,23 +156,23 @@ describe("a chat over the responses interface", () => {
   });
 });
 
-describe("what the interface cannot say", () => {
+describe("a chat that the interface cannot express", () => {
   const message = "n is not supported by this model's provider";
 
-  test("is the next route's", async () => {
+  test("goes to the next route", async () => {
     plain.answer = answered({ usage: { prompt_tokens: 20, completion_tokens: 7 } });
     const reply = await chat(at.gateway, at.gateway.key(), { model: "paired", n: 2 });
     expect([reply.status, over.requests.length]).toEqual([200, 0]);
   });
 
-  test("is no mistake of the caller's where the other route is down", async () => {
+  test("is a 502, not a 400, when the other route is down", async () => {
     plain.answer = refusal(500);
     const key = at.gateway.key();
     expectRefusal(await chat(at.gateway, key, { model: "paired", n: 2 }), noProvider);
     expect([at.gateway.balance(key), over.requests.length]).toEqual([started, 0]);
   });
 
-  test("is the caller's mistake where no other route is", async () => {
+  test("is a 400 when there is no other route", async () => {
     const key = at.gateway.key();
     expectRefusal(await chat(at.gateway, key, { n: 2 }), [400, "invalid_request_error", message]);
     expect([at.gateway.balance(key), over.requests.length]).toEqual([started, 0]);
@@ -183,8 +183,11 @@ describe("what the interface cannot say", () => {
     ["conversation", { conversation: "conv_1" }, 400],
     ["prompt", { prompt: { id: "pmpt_1" } }, 400],
     ["a store of files", { tools: [{ type: "file_search", vector_store_ids: ["vs_1"] }] }, 404],
-  ])("never reaches what another account may have stored: %s", async (_, fields, status) => {
-    const reply = await chat(at.gateway, at.gateway.key(), fields);
-    expect([reply.status, over.requests.length]).toEqual([status, 0]);
-  });
+  ])(
+    "never reaches objects that another account may have stored: %s",
+    async (_, fields, status) => {
+      const reply = await chat(at.gateway, at.gateway.key(), fields);
+      expect([reply.status, over.requests.length]).toEqual([status, 0]);
+    },
+  );
 });

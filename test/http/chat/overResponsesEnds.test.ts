@@ -26,7 +26,7 @@ import {
 } from "../../support/provider/scriptedProvider.ts";
 import { responseEvent } from "../../support/provider/upstreamText.ts";
 
-/** Longer than a provider may be silent behind its own end. */
+/** Longer than a provider may be silent after its own end. */
 const idleMs = 3500;
 const silentMs = 2300;
 const at = openBefore(["over", "plain"], ({ over, plain }) => ({
@@ -39,10 +39,10 @@ const { over, plain } = at.providers;
 const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
 const started = 100_000_000_000n;
 
-describe("a stop sequence, which the interface does not have,", () => {
+describe("a stop sequence, which the interface does not support,", () => {
   const stop = ["lo th"];
 
-  test("ends an answer in JSON, of which all is paid", async () => {
+  test("ends a JSON answer, which is charged completely", async () => {
     over.answer = json(ended("resp_1", { output: [...output, call] }));
     const key = at.gateway.key();
     const reply = await chat(at.gateway, key, { stop });
@@ -59,7 +59,7 @@ describe("a stop sequence, which the interface does not have,", () => {
     expect(at.gateway.balance(key)).toBe(started - cost);
   });
 
-  test("ends a stream, of which all is paid", async () => {
+  test("ends a stream, which is charged completely", async () => {
     over.answer = stream(...wholeStream);
     const key = at.gateway.key();
     const reply = await chat(at.gateway, key, { stop, stream: true });
@@ -72,14 +72,14 @@ describe("a stop sequence, which the interface does not have,", () => {
     expect(at.gateway.balance(key)).toBe(started - cost);
   });
 
-  test("is not waited for where the answer ends without it", async () => {
+  test("is not awaited when the answer ends without it", async () => {
     over.answer = stream(...wholeStream);
     const reply = await chat(at.gateway, at.gateway.key(), { stop: ["there!"], stream: true });
     expect(textOf(reply)).toBe("Hello there");
     expect(choicesOf(reply).at(-1)?.finish_reason).toBe("stop");
   });
 
-  test("ends a stream whose provider goes on, however slowly: what it reports in the end is paid", async () => {
+  test("ends a stream whose provider continues slowly; its final usage is charged", async () => {
     over.answer = async (peer, request) => {
       await raw(streamHead, piece(begun), piece(textDelta("Hello there")))(peer, request);
       await Bun.sleep(silentMs);
@@ -94,7 +94,7 @@ describe("a stop sequence, which the interface does not have,", () => {
     ]);
   });
 
-  test("ends a stream whose provider falls silent amid its own: what it sent is estimated", async () => {
+  test("ends a stream whose provider then falls silent; its text is estimated", async () => {
     const gone = Promise.withResolvers<void>();
     over.answer = async (peer, request) => {
       await raw(streamHead, ...[begun, textDelta("Hello"), textDelta(" there")].map(piece))(
@@ -108,16 +108,16 @@ describe("a stop sequence, which the interface does not have,", () => {
     const key = at.gateway.key();
     const reply = await chat(at.gateway, key, { stop, stream: true });
     expect(textOf(reply)).toBe("Hel");
-    // The provider is given up, so that it does not write on for nobody.
+    // The provider is aborted.
     await gone.promise;
-    // "hello", and the three short deltas of what was generated.
+    // "hello", and the three short deltas of the completion.
     const charge = costOf({ prompt: 2, completion: 3 });
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { status: "done", estimated: true, promptTokens: 2, completionTokens: 3, charge },
     ]);
   });
 
-  test("ends a stream whose client leaves behind it: its provider is soon given up", async () => {
+  test("ends a stream whose client then disconnects; its provider is soon aborted", async () => {
     const gone = Promise.withResolvers<void>();
     over.answer = async (peer, request) => {
       await raw(streamHead, piece(begun), piece(textDelta("Hello there")))(peer, request);
@@ -136,7 +136,7 @@ describe("a stop sequence, which the interface does not have,", () => {
     ]);
   });
 
-  test("keeps a stream whole whose provider fails behind it", async () => {
+  test("keeps a stream complete when its provider fails later", async () => {
     over.answer = stream(
       begun,
       textDelta("Hello there"),
@@ -171,7 +171,7 @@ describe("a provider that fails", () => {
   });
 
   test.each(failures)(
-    "by %s after content: the stream says so, and nothing is paid",
+    "by %s after content: the stream ends with an error, and is not charged",
     async (_, last) => {
       over.answer = stream(begun, textDelta("Hello"), last);
       const key = at.gateway.key();
@@ -186,7 +186,7 @@ describe("a provider that fails", () => {
     },
   );
 
-  test("by refusing the request: 400 with its words", async () => {
+  test("by refusing the request: 400 with its message", async () => {
     over.answer = refusal(400, "max_output_tokens must be at least 16");
     const reply = await chat(at.gateway, at.gateway.key(), { max_tokens: 1 });
     const told = [400, "invalid_request_error", "max_output_tokens must be at least 16"] as const;

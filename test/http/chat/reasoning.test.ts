@@ -5,14 +5,14 @@ import { openOneModelBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { piece, stream, streamEnd, streamHead } from "../../support/provider/scriptedProvider.ts";
 import { chatEvent } from "../../support/provider/upstreamText.ts";
 
-/** The parts of a content as Mistral's models that think give them: https://docs.mistral.ai/capabilities/reasoning/ */
+/** The parts of a content from Mistral's reasoning models: https://docs.mistral.ai/capabilities/reasoning/ */
 const text = (said: string) => ({ type: "text", text: said });
 const thinking = (...thoughts: unknown[]) => ({ type: "thinking", thinking: thoughts });
 
 const at = openOneModelBefore();
 const strict = openOneModelBefore({ api: { unknown_fields: "reject" } });
 
-/** The message of an answer in JSON, when the provider says this. */
+/** The message of a JSON answer when the provider sends this. */
 async function heard(message: object, gateway = at): Promise<unknown> {
   gateway.provider.answer = answered({ choices: [choice(message)] });
   const { body } = await chat(gateway.gateway, gateway.gateway.key());
@@ -26,7 +26,7 @@ async function relayed(...deltas: readonly object[]): Promise<unknown[]> {
   return chunksOf(reply).map(({ choices }) => (choices as { delta: object }[])[0]?.delta);
 }
 
-describe("thoughts that stand in the content as parts", () => {
+describe("reasoning parts in the content", () => {
   test.each<[string, object, object]>([
     [
       "beside the text",
@@ -45,7 +45,7 @@ describe("thoughts that stand in the content as parts", () => {
       { content: "", reasoning_content: "hm" },
     ],
     [
-      "with what is no text",
+      "with a part that is not text",
       { content: [thinking({ type: "reference", reference_ids: [1] }, null, 7, text("hm"))] },
       { content: "", reasoning_content: "hm" },
     ],
@@ -54,11 +54,11 @@ describe("thoughts that stand in the content as parts", () => {
       { content: [thinking(text("hm"))], reasoning_content: null },
       { content: "", reasoning_content: "hm" },
     ],
-  ])("are the reasoning of an answer: %s", async (_, message, shown) => {
+  ])("become the reasoning of an answer: %s", async (_, message, shown) => {
     expect(await heard(message)).toEqual({ role: "assistant", ...shown });
   });
 
-  test("take no reasoning's place that is there already", async () => {
+  test("do not replace reasoning that is already there", async () => {
     const message = { content: [thinking(text("other"))], reasoning_content: "own" };
     expect(await heard(message)).toEqual({
       role: "assistant",
@@ -68,18 +68,18 @@ describe("thoughts that stand in the content as parts", () => {
   });
 
   test.each([[[thinking()]], [[{ type: "thinking" }]], [[{ type: "thinking", thinking: {} }]]])(
-    "make no reasoning where they are empty: %j",
+    "make no reasoning when they are empty: %j",
     async (content) => {
       expect(await heard({ content })).toEqual({ role: "assistant", content: "" });
     },
   );
 
-  test("are left out with unknown_fields = reject", async () => {
+  test("are dropped with unknown_fields = reject", async () => {
     const message = await heard({ content: [thinking(text("hm")), text("Answer")] }, strict);
     expect(message).toEqual({ role: "assistant", content: "Answer" });
   });
 
-  test("are the reasoning of a stream, piece by piece", async () => {
+  test("become the reasoning of a stream, part by part", async () => {
     expect(
       await relayed(
         { role: "assistant", content: "" },
@@ -98,7 +98,7 @@ describe("thoughts that stand in the content as parts", () => {
     ]);
   });
 
-  test("are content: the client hears of them before anything else was said", async () => {
+  test("are content: the client receives them before any text", async () => {
     const wasHeard = Promise.withResolvers<void>();
     at.provider.answer = async (peer) => {
       await peer.send(streamHead);

@@ -39,7 +39,7 @@ async function relayed(texts: readonly (string | Uint8Array)[], request = {}): P
   return chunksOf(reply) as unknown as Chunk[];
 }
 
-/** What the chunks say, choice by choice: the texts joined, and the finish reason. */
+/** The joined text and the finish reason of each choice. */
 function said(chunks: readonly Chunk[]): Record<number, [string, string | null]> {
   const texts: Record<number, [string, string | null]> = {};
   for (const { index, delta, finish_reason: reason } of chunks.flatMap(({ choices }) => choices)) {
@@ -49,14 +49,14 @@ function said(chunks: readonly Chunk[]): Record<number, [string, string | null]>
   return texts;
 }
 
-describe("what a provider says in chunks without choices", () => {
+describe("fields of chunks without choices", () => {
   const filters = { prompt_filter_results: [{ prompt_index: 0 }] };
   const moderation = { moderation: { flagged: false } };
   const aside = (fields: object) => chatEvent({}, null, { choices: [], ...fields });
   const bearers = (chunks: readonly object[], field: string) =>
     chunks.flatMap((chunk, at) => (field in chunk ? [at] : []));
 
-  test("is on the next chunk with choices, and behind the last on the one that ends it", async () => {
+  test("are on the next chunk with choices; after the last text, on the chunk that ends the stream", async () => {
     const chunks = await relayed([
       aside(filters),
       roleEvent,
@@ -77,7 +77,7 @@ describe("what a provider says in chunks without choices", () => {
     expect(said(chunks)).toEqual({ 0: ["HelloHelloHello", "stop"] });
   });
 
-  test("gives way to what the chunk itself says, and is no content", async () => {
+  test("do not replace fields of the chunk, and are no content", async () => {
     const chunks = await relayed([
       aside({ service_tier: "flex", id: "theirs" }),
       chatEvent({ content: "a" }, null, { service_tier: "default" }),
@@ -88,7 +88,7 @@ describe("what a provider says in chunks without choices", () => {
     expect(chunks[0]).not.toMatchObject({ id: "theirs" });
   });
 
-  test("is bounded: a provider that says ever more of it is heard out", async () => {
+  test("are bounded: more of them are dropped", async () => {
     const names = Array.from({ length: 100 }, (_, index) => `field_${index}`);
     const chunks = await relayed([
       ...names.map((name) => aside({ [name]: 1 })),
@@ -100,7 +100,7 @@ describe("what a provider says in chunks without choices", () => {
     expect(borne).toEqual(names.slice(0, 64));
   });
 
-  test("stays out where unknown fields are refused", async () => {
+  test("are dropped with unknown_fields = reject", async () => {
     strict.provider.answer = stream(
       aside(filters),
       helloEvent,
@@ -116,7 +116,7 @@ describe("what a provider says in chunks without choices", () => {
 });
 
 describe("a stream", () => {
-  test("has chunks of the documented form, the role first and [DONE] last", async () => {
+  test("has chunks of the documented form, with the role first and [DONE] last", async () => {
     at.provider.answer = streamed;
     const reply = await chat(at.gateway, at.gateway.key(), { stream: true });
     const head = {
@@ -137,7 +137,7 @@ describe("a stream", () => {
     ]);
   });
 
-  test("has the gateway's headers and none of the provider's", async () => {
+  test("has the gateway's headers and no header of the provider", async () => {
     const events = [helloEvent, stopEvent, usageEvent, doneEvent].map(piece);
     const foreign = "set-cookie: a=b\r\nopenai-organization: org-x\r\nx-request-id: theirs\r\n\r\n";
     at.provider.answer = raw(streamHead.replace(/\r\n$/, foreign), ...events, streamEnd);
@@ -153,11 +153,11 @@ describe("a stream", () => {
   });
 
   test.each([
-    ["not asked for", {}, false],
+    ["not requested", {}, false],
     ["refused", { stream_options: { include_usage: false } }, false],
     ["null", { stream_options: null }, false],
-    ["asked for", { stream_options: { include_usage: true } }, true],
-  ])("with usage %s bears it on the finish chunk or not at all", async (_, request, isShown) => {
+    ["requested", { stream_options: { include_usage: true } }, true],
+  ])("with usage %s has it on the finish chunk or not at all", async (_, request, isShown) => {
     const chunks = await relayed(
       [roleEvent, helloEvent, stopEvent, usageEvent, doneEvent],
       request,
@@ -167,7 +167,7 @@ describe("a stream", () => {
     if (isShown) expect(chunks.at(-1)).toMatchObject({ usage });
   });
 
-  test("passes fields that are not listed, in a chunk, a choice and a delta", async () => {
+  test("forwards unknown fields of a chunk, a choice and a delta", async () => {
     const delta = { content: "a", reasoning_content: "hm", refusal: null };
     const event = chatEvent(delta, null, { system_fingerprint: "fp" });
     const [first] = await relayed([event, stopEvent, doneEvent]);
@@ -185,7 +185,7 @@ describe("a stream", () => {
     expect(chunks.filter((chunk) => "service_tier" in chunk)).toHaveLength(count);
   });
 
-  test("drops them all with unknown_fields = reject", async () => {
+  test("drops unknown fields with unknown_fields = reject", async () => {
     const event = chatEvent({ content: "a", tool_calls: [{}] }, null, { system_fingerprint: "fp" });
     strict.provider.answer = stream(event, stopEvent, usageEvent, doneEvent);
     const reply = await chat(strict.gateway, strict.gateway.key(), { stream: true });
@@ -201,12 +201,12 @@ describe("a stream", () => {
     ]);
   });
 
-  test("with unknown_fields = reject counts what it drops as content, and as generated", async () => {
+  test("with unknown_fields = reject counts dropped fields as content and as completion", async () => {
     const reasoning = chatEvent({ reasoning_content: "12345678" });
     hasty.provider.answer = async (peer) => {
       await peer.send(streamHead);
       await peer.send(piece(reasoning));
-      // Longer than the first content may take: it has come, though the client sees nothing of it.
+      // Longer than first_byte_timeout. The content has arrived, though the client does not see it.
       await Bun.sleep(1000);
       for (const event of [helloEvent, stopEvent, doneEvent]) await peer.send(piece(event));
       await peer.send(streamEnd);
@@ -229,12 +229,12 @@ describe("a stream", () => {
     ],
     ["another role", { role: "model", content: "a" }, { role: "assistant", content: "a" }],
     ["a list of parts", { content: [{ type: "text", text: "a" }] }, { content: "a" }],
-  ])("never has null or a stranger in a delta: %s", async (_, delta, shown) => {
+  ])("never has null or an unexpected value in a delta: %s", async (_, delta, shown) => {
     const [first] = await relayed([chatEvent(delta), stopEvent, doneEvent]);
     expect(first?.choices[0]?.delta).toEqual(shown);
   });
 
-  test("of tool calls is passed on piece by piece, and ends as tool_calls whatever the provider says", async () => {
+  test("forwards tool calls in pieces, and ends with tool_calls for any reason of the provider", async () => {
     const start = {
       tool_calls: [{ index: 0, id: "call_1", function: { name: "f", arguments: "" } }],
     };
@@ -252,7 +252,7 @@ describe("a stream", () => {
     ["length", "length"],
     ["content_filter", "content_filter"],
     ["eos", "stop"],
-  ])("ends with the reason %s as %s", async (reported, shown) => {
+  ])("maps the finish reason %s to %s", async (reported, shown) => {
     const chunks = await relayed([helloEvent, chatEvent({}, reported), doneEvent]);
     expect(chunks.at(-1)?.choices[0]?.finish_reason).toBe(shown);
   });
@@ -273,7 +273,7 @@ describe("a stream", () => {
     expect(said(chunks)).toEqual({ 0: ["Hello", "stop"], 1: ["Hi!", "length"] });
   });
 
-  test("sends comments while its provider is quiet, and the content arrives whole", async () => {
+  test("sends comments while its provider is silent, and the content arrives completely", async () => {
     const go = Promise.withResolvers<void>();
     talkative.provider.answer = async (peer) => {
       await peer.send(streamHead);

@@ -21,7 +21,7 @@ import { chatEvent } from "../../support/provider/upstreamText.ts";
 const at = openOneModelBefore();
 const streaming = { stream: true };
 
-/** What the chunks of a stream add, one after the other, each with its finish reason. */
+/** The deltas of a stream in order, each with its finish reason. */
 function steps(reply: { text: string }): (readonly [delta: object, reason: string | null])[] {
   return chunksOf(reply).flatMap(({ choices }) =>
     (choices as { delta: object; finish_reason: string | null }[]).map(
@@ -30,8 +30,8 @@ function steps(reply: { text: string }): (readonly [delta: object, reason: strin
   );
 }
 
-describe("a finish reason that says nothing ends nothing", () => {
-  test.each(["", "null"])("%p in each chunk: the text goes on as it comes", async (nothing) => {
+describe("a finish reason without meaning does not end a choice", () => {
+  test.each(["", "null"])("%p in each chunk: the text arrives as it comes", async (nothing) => {
     const words = ["one", "two", "three", "four"];
     const opened = Promise.withResolvers<OpenReply>();
     at.provider.answer = async (peer) => {
@@ -57,7 +57,7 @@ describe("a finish reason that says nothing ends nothing", () => {
   });
 });
 
-describe("[DONE] behind content ends what has no finish reason", () => {
+describe("[DONE] after content ends a stream without a finish reason", () => {
   const call = {
     tool_calls: [{ index: 0, id: "call_1", function: { name: "f", arguments: "{}" } }],
   };
@@ -67,28 +67,31 @@ describe("[DONE] behind content ends what has no finish reason", () => {
 
   test.each([
     ["a text", helloEvent, "stop"],
-    ["a call", chatEvent(call), "tool_calls"],
+    ["a tool call", chatEvent(call), "tool_calls"],
     ["a text with an empty reason", chatEvent({ content: "Hello" }, ""), "stop"],
-  ])("%s: it is whole, with its usage on its end, and charged by it", async (_, event, reason) => {
-    at.provider.answer = stream(roleEvent, event, usageEvent, doneEvent);
-    const key = at.gateway.key();
-    const asked = { ...streaming, stream_options: { include_usage: true } };
-    const reply = await chat(at.gateway, key, asked);
-    expect(steps(reply).at(-1)).toEqual([{}, reason]);
-    expect(chunksOf(reply).at(-1)).toMatchObject({ usage: { total_tokens: 27 } });
-    expect(await at.gateway.records(key, 1)).toMatchObject([
-      { status: "done", estimated: false, charge: usual },
-    ]);
-  });
+  ])(
+    "%s: it is complete, with its usage on its end, and charged by it",
+    async (_, event, reason) => {
+      at.provider.answer = stream(roleEvent, event, usageEvent, doneEvent);
+      const key = at.gateway.key();
+      const asked = { ...streaming, stream_options: { include_usage: true } };
+      const reply = await chat(at.gateway, key, asked);
+      expect(steps(reply).at(-1)).toEqual([{}, reason]);
+      expect(chunksOf(reply).at(-1)).toMatchObject({ usage: { total_tokens: 27 } });
+      expect(await at.gateway.records(key, 1)).toMatchObject([
+        { status: "done", estimated: false, charge: usual },
+      ]);
+    },
+  );
 
-  test("without a usage: by the estimate", async () => {
+  test("without usage it is charged by the estimate", async () => {
     at.provider.answer = stream(helloEvent, doneEvent);
     const key = at.gateway.key();
     expect(steps(await chat(at.gateway, key, streaming)).at(-1)).toEqual([{}, "stop"]);
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", estimated: true }]);
   });
 
-  test("each choice for itself: one that ended keeps its reason", async () => {
+  test("ends each choice separately: one that ended keeps its reason", async () => {
     const ended = chatEvent({}, "length");
     at.provider.answer = stream(helloEvent, second(chatEvent(call)), ended, usageEvent, doneEvent);
     const reply = await chat(at.gateway, at.gateway.key(), { ...streaming, n: 2 });
@@ -101,7 +104,7 @@ describe("[DONE] behind content ends what has no finish reason", () => {
     ]);
   });
 
-  test("a choice whose stream ends before it, without [DONE], is cut: the client is told, and nothing is charged", async () => {
+  test("a stream that ends without [DONE] ends with an error, and is not charged", async () => {
     at.provider.answer = stream(second(helloEvent), helloEvent, stopEvent, usageEvent);
     const key = at.gateway.key();
     const reply = await chat(at.gateway, key, { ...streaming, n: 2 });
@@ -109,18 +112,18 @@ describe("[DONE] behind content ends what has no finish reason", () => {
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
   });
 
-  test("a choice that only began its role is given no end", async () => {
+  test("a choice with only a role gets no end", async () => {
     at.provider.answer = stream(helloEvent, second(roleEvent), usageEvent, doneEvent);
     const reply = await chat(at.gateway, at.gateway.key(), { ...streaming, n: 2 });
     expect(reply.text.match(/"finish_reason":"/g)).toHaveLength(1);
   });
 });
 
-describe("what comes behind the end of an answer", () => {
+describe("data after the end of an answer", () => {
   const finished = [streamHead, piece(helloEvent + stopEvent)];
   const estimate = costOf({ prompt: 2, completion: 2 });
 
-  test("without a pause is read no longer than its usage may take", async () => {
+  test("without a pause is read only for as long as the usage may take", async () => {
     const comments = piece(": still here\n\n".repeat(5000));
     const comes = Promise.withResolvers<void>();
     const closed = Promise.withResolvers<void>();

@@ -28,25 +28,25 @@ const unfit: ExpectedError = [
   "n is not supported by this model's provider",
 ];
 
-/** Nothing was sent, and there is nothing in the books. */
+/** Nothing was sent, and no record was written. */
 async function expectUnasked(key: TestKey): Promise<void> {
   expect(at.providers.claude.requests).toEqual([]);
   expect(await at.gateway.records(key, 0)).toEqual([]);
 }
 
-describe("a chat that no route of its model can put into words is a 400", () => {
+describe("a chat that no route of its model can express is a 400", () => {
   test.each(["claude", "both"])("and leaves no record (%s)", async (model) => {
     const key = at.gateway.key();
     expectRefusal(await chat(at.gateway, key, { model, ...twice }), unfit);
     await expectUnasked(key);
   });
 
-  test("before the balance is asked", async () => {
+  test("before the balance is checked", async () => {
     const key = at.gateway.key({ balance: 0n });
     expectRefusal(await chat(at.gateway, key, { model: "claude", ...twice }), unfit);
   });
 
-  test("before the token rate, of which it takes nothing", async () => {
+  test("before the token rate, and takes no tokens", async () => {
     const key = at.gateway.key({ tokensPerMinute: 1 });
     expectRefusal(await chat(at.gateway, key, { model: "claude", ...twice }), unfit);
     at.providers.claude.answer = usualMessage;
@@ -54,7 +54,7 @@ describe("a chat that no route of its model can put into words is a 400", () => 
     expectRefusal(await chat(at.gateway, key, { model: "claude", ...twice }), unfit);
   });
 
-  test("while its route is put aside", async () => {
+  test("while its route has a cooldown", async () => {
     at.providers.claude.answer = refusal(401);
     const key = at.gateway.key();
     expect((await chat(at.gateway, key, { model: "claude" })).status).toBe(502);
@@ -62,26 +62,26 @@ describe("a chat that no route of its model can put into words is a 400", () => 
   });
 });
 
-describe("a chat that one route of its model can put into words", () => {
-  test("is a 502 while that route is put aside", async () => {
+describe("a chat that one route of its model can express", () => {
+  test("is a 502 while that route has a cooldown", async () => {
     at.providers.other.answer = refusal(401);
     const ask = { model: "saved", ...twice };
     expect((await chat(at.gateway, at.gateway.key(), ask)).status).toBe(502);
     const { status, headers } = await chat(at.gateway, at.gateway.key(), ask);
     expect(status).toBe(502);
-    // The other route is free, but not for this.
+    // The other route is available, but it does not support the request.
     expect(Number(headers.get("retry-after"))).toBeGreaterThan(250);
   });
 
-  test("is answered there", async () => {
+  test("is answered by that route", async () => {
     at.providers.other.answer = usual;
     const ask = { model: "saved", ...twice };
     expect((await chat(at.gateway, at.gateway.key(), ask)).status).toBe(200);
   });
 });
 
-describe("the bound of a chat that was found to fit", () => {
-  test("is still the one that the balance pays", async () => {
+describe("the bound of a supported chat", () => {
+  test("is the one that the balance can pay", async () => {
     at.providers.claude.answer = usualMessage;
     const key = at.gateway.key({ balance: 100_000_000n });
     expect((await chat(at.gateway, key, { model: "claude" })).status).toBe(200);

@@ -20,7 +20,7 @@ const at = openBefore(["local"], ({ local }) => ({
   ],
 }));
 
-/** What the provider receives for a body that a client sends. */
+/** The body that the provider receives for a client's body. */
 async function sent(
   body: unknown,
   headers: Readonly<Record<string, string>> = {},
@@ -34,8 +34,8 @@ async function sent(
 
 const renamed = '"upstream/\\"small\\""';
 
-describe("the body that a provider gets", () => {
-  test("is the client's own text but for the model: order, digits, escapes and blanks survive", async () => {
+describe("the body that a provider receives", () => {
+  test("is the client's text except for the model: order, digits, escapes and spaces stay", async () => {
     const body = `{ "seed":12345678901234567890, "zeta": {"b":1.0,"a":-0,"c":1e2},\n\t"model" : "small",
       "messages":[ {"content":"\\u0416\\/\\n\\ud83e\\udd86 Ж","role":"user","x":[1,2 ,3]} ],"n":1 , "user":"\\"model\\":\\"small\\""}`;
     expect((await sent(body)).body).toBe(body.replace('"small"', renamed));
@@ -44,17 +44,17 @@ describe("the body that a provider gets", () => {
   test.each([
     ["one byte a character", "and so on, "],
     ["many scripts", "и так далее 等等 😀 "],
-  ])("is as exact in 400 KB, of %s", async (_, words) => {
+  ])("is exact in 400 KB too, with %s", async (_, words) => {
     const content = `"${words.repeat(20_000)}\\u0416"`;
     const messages = `"messages":[{"role":"user","content":${content}}]`;
     const body = `{"seed":1.0,${messages} , "max_completion_tokens":5,"model":"small"}`;
     const expected = `{"seed":1.0,${messages},"model":${renamed},"max_tokens":5}`;
     const { body: received } = await sent(body);
-    // Said so, because the difference of two such texts would fill the screen.
+    // Compared so, because the difference of two such texts would fill the screen.
     expect(received === expected).toBe(true);
   });
 
-  test("names the model right where its key is escaped", async () => {
+  test("replaces the model when its key is escaped", async () => {
     const body = '{"mod\\u0065l":"small","messages":[{"role":"user","content":"x"}]}';
     expect((await sent(body)).body).toBe(body.replace('"small"', renamed));
   });
@@ -66,7 +66,7 @@ describe("the body that a provider gets", () => {
     ["max_output_tokens", '"max_output_tokens":5', '"max_tokens":5'],
     ["two that agree", '"max_tokens":5,"max_completion_tokens":5', '"max_tokens":5'],
     ["one and a null", '"max_tokens":null,"max_completion_tokens":5', '"max_tokens":5'],
-  ])("bears the bound %s under the provider's own name", async (_, given, expected) => {
+  ])("has the bound %s under the provider's name for it", async (_, given, expected) => {
     const { json } = await sent(JSON.stringify(ask()).replace("{", `{${given},`));
     expect(json).toEqual({
       ...(JSON.parse(`{${expected}}`) as object),
@@ -79,7 +79,7 @@ describe("the body that a provider gets", () => {
     { max_completion_tokens: 5 },
     { max_tokens: 5, max_completion_tokens: 5 },
   ])(
-    "bears the bound %j as max_completion_tokens where the provider calls it so",
+    "has the bound %j as max_completion_tokens when the provider uses that name",
     async (bound) => {
       const { json, requestLine } = await sent(ask({ model: "renamed", ...bound }));
       expect(json).toEqual(ask({ model: "renamed", max_completion_tokens: 5 }));
@@ -87,21 +87,21 @@ describe("the body that a provider gets", () => {
     },
   );
 
-  test("bears no bound where the client gave none", async () => {
+  test("has no bound when the client gave none", async () => {
     expect((await sent(ask())).json).toEqual(ask({ model: 'upstream/"small"' }));
   });
 
   test.each<[string, object, object]>([
     ["added", {}, { include_usage: true }],
-    ["put right", { stream_options: { include_usage: false } }, { include_usage: true }],
-    ["put in the place of null", { stream_options: null }, { include_usage: true }],
+    ["corrected", { stream_options: { include_usage: false } }, { include_usage: true }],
+    ["in place of null", { stream_options: null }, { include_usage: true }],
     [
-      "merged with what else is there",
+      "merged with other options",
       { stream_options: { include_obfuscation: false } },
       { include_obfuscation: false, include_usage: true },
     ],
     ["left", { stream_options: { include_usage: true } }, { include_usage: true }],
-  ])("of a stream asks for usage always: %s", async (_, given, expected) => {
+  ])("of a stream always requests usage: %s", async (_, given, expected) => {
     const { json } = await sent(ask({ stream: true, ...given }));
     expect(json["stream_options"]).toEqual(expected);
   });
@@ -110,7 +110,7 @@ describe("the body that a provider gets", () => {
     {},
     { stream_options: { include_usage: true, include_obfuscation: false } },
     { stream_options: null },
-  ])("has no stream options where the provider refuses them: %j", async (given) => {
+  ])("has no stream options when the provider refuses them: %j", async (given) => {
     for (const stream of [true, false]) {
       const { json } = await sent(ask({ model: "unasked", stream, ...given }));
       expect(json).toEqual(ask({ model: "unasked", stream }));
@@ -133,16 +133,16 @@ describe("the body that a provider gets", () => {
       `[{"role":"assistant","content":null,${calls},"reasoning\\u005fcontent":null}]`,
       `[{"role":"assistant","content":null,${calls}}]`,
     ],
-  ])("has no field of a message that the provider refuses: one that %s", async (_, given, left) => {
+  ])("has no message field that the provider refuses: one that %s", async (_, given, left) => {
     const body = (messages: string, model: string) =>
       `{"seed":12345678901234567890, "images":[1.0] ,"messages":${messages} ,"model" : "${model}"}`;
     expect((await sent(body(given, "plain"))).body).toBe(body(left, "plain"));
     at.providers.local.forget();
-    // Another provider of the same model gets them as they are.
+    // Another provider of the same model gets them unchanged.
     expect((await sent(body(given, "unasked"))).body).toBe(body(given, "unasked"));
   });
 
-  test("costs no tokens for what no route is sent", async () => {
+  test("counts no tokens for fields that no route receives", async () => {
     at.providers.local.answer = stream(helloEvent, stopEvent, doneEvent);
     const thought = { role: "assistant", content: "a", reasoning_content: "hm".repeat(20_000) };
     const messages = [{ role: "user", content: "q" }, thought];
@@ -157,7 +157,7 @@ describe("the body that a provider gets", () => {
     }
   });
 
-  test("is as exact without such fields in 400 KB", async () => {
+  test("is exact without such fields in 400 KB too", async () => {
     const content = `"${"и так далее 等等 😀 ".repeat(20_000)}"`;
     const body = (more: string) =>
       `{"model":"plain","messages":[{"role":"user","content":${content}},{"content":"a"${more},"role":"assistant"}]}`;
@@ -165,11 +165,11 @@ describe("the body that a provider gets", () => {
     expect(received === body("")).toBe(true);
   });
 
-  test("of a JSON answer does not ask for stream options", async () => {
+  test("of a JSON request has no stream options", async () => {
     expect((await sent(ask())).json).not.toHaveProperty("stream_options");
   });
 
-  test("does not bear reasoningSummary, and bears the other fields as they are", async () => {
+  test("has no reasoningSummary, and other fields unchanged", async () => {
     const given = {
       reasoning_effort: "xhigh",
       verbosity: "low",
@@ -185,7 +185,7 @@ describe("the body that a provider gets", () => {
     expect(json).toEqual(ask({ model: 'upstream/"small"', ...given }));
   });
 
-  test("is as long as it says, also beyond ASCII and in a large body", async () => {
+  test("has the right content-length, also beyond ASCII and in a large body", async () => {
     const content = "жук 🦆 ".repeat(20_000);
     const { json, headers } = await sent(ask({ messages: [{ role: "user", content }] }));
     expect(json["messages"]).toEqual([{ role: "user", content }]);
@@ -193,11 +193,11 @@ describe("the body that a provider gets", () => {
   });
 });
 
-describe("the head that a provider gets", () => {
+describe("the head that a provider receives", () => {
   test.each([
     ["JSON", {}, "application/json"],
     ["a stream", { stream: true }, "text/event-stream"],
-  ])("for %s has exactly the gateway's own headers", async (_, changes, accept) => {
+  ])("for %s has only the gateway's own headers", async (_, changes, accept) => {
     const request = await sent(ask(changes), {
       "x-api-key": "client-key",
       "x-forwarded-for": "10.1.2.3",
@@ -229,14 +229,14 @@ describe("the head that a provider gets", () => {
     expect(text).not.toContain("sk-tg-");
   });
 
-  test("has no authorization where the provider has no key", async () => {
+  test("has no authorization header when the provider has no key", async () => {
     const { headers } = await sent(ask({ model: "renamed" }));
     expect(Object.fromEntries(headers)).not.toHaveProperty("authorization");
   });
 });
 
 describe("the connections to a provider", () => {
-  test("are used again", async () => {
+  test("are reused", async () => {
     const { local } = at.providers;
     local.answer = usual;
     expect((await call(at.gateway, at.gateway.key(), { body: ask() })).status).toBe(200);

@@ -47,7 +47,7 @@ function researched(fields: object): string {
 
 const cachedFigures: Figures = { prompt: 20, completion: 7, cached: 15 };
 
-/** What the provider reports, as JSON, and what is billed; undefined stands for the estimate. */
+/** The reported usage as JSON, and the billed usage. undefined means the estimate. */
 const reports: readonly (readonly [string | undefined, Figures | undefined])[] = [
   [undefined, undefined],
   ["null", undefined],
@@ -89,7 +89,7 @@ const reports: readonly (readonly [string | undefined, Figures | undefined])[] =
     '{"prompt_tokens":20,"completion_tokens":7,"prompt_tokens_details":null}',
     { prompt: 20, completion: 7 },
   ],
-  // Cached tokens under other names, which count where the details have none.
+  // Cached tokens under other names. They count when the details have none.
   [cachedAs({ prompt_cache_hit_tokens: 15, prompt_cache_miss_tokens: 5 }), cachedFigures],
   [cachedAs({ cached_tokens: 15 }), cachedFigures],
   [cachedAs({ cached_tokens: 99, prompt_tokens_details: { cached_tokens: 15 } }), cachedFigures],
@@ -106,7 +106,7 @@ const reports: readonly (readonly [string | undefined, Figures | undefined])[] =
     cachedAs({ prompt_tokens_details: { cache_write_tokens: 0, cache_creation_input_tokens: 10 } }),
     { prompt: 20, completion: 7 },
   ],
-  // As Perplexity's research counts, beside all else; without its citations the same reasoning is a part of the answer.
+  // Perplexity's research models count citations and reasoning beside the completion. Without citations the reasoning is part of it.
   [researched({ citation_tokens: 11, reasoning_tokens: 94 }), { prompt: 31, completion: 101 }],
   [researched({ citation_tokens: 0, reasoning_tokens: 94 }), { prompt: 20, completion: 101 }],
   [researched({ citation_tokens: 11 }), { prompt: 31, completion: 7 }],
@@ -114,7 +114,7 @@ const reports: readonly (readonly [string | undefined, Figures | undefined])[] =
   [researched({ citation_tokens: "11", reasoning_tokens: 94 }), { prompt: 20, completion: 7 }],
   [researched({ reasoning_tokens: 94 }), { prompt: 20, completion: 7 }],
   [researched({ prompt_tokens: "20", citation_tokens: 11 }), undefined],
-  // As xAI counts: beside the completion, where the total says so to the token, and only there.
+  // xAI counts reasoning beside the completion. The total shows it exactly.
   [reasoned({ reasoning_tokens: 94 }, 121), { prompt: 20, completion: 101 }],
   [reasoned({ reasoning_tokens: 94 }, 120), { prompt: 20, completion: 7 }],
   [reasoned({ reasoning_tokens: 94 }, 27), { prompt: 20, completion: 7 }],
@@ -140,7 +140,7 @@ interface SeenUsage {
   readonly prompt_tokens_details: Readonly<Record<string, unknown>>;
 }
 
-/** What a client sees of the cache under other names, where that is not what is billed. */
+/** The cache fields under other names that a client sees, where they differ from the billed ones. */
 function strayFigures(
   { prompt_tokens_details: details, ...usage }: SeenUsage,
   { prompt, cached = 0, cacheWrite = 0 }: Figures,
@@ -159,7 +159,7 @@ const tooMany = { max_tokens: 1000 };
 describe.each([
   ["JSON", false],
   ["a stream", true],
-])("usage that is reported in %s", (_, isStream) => {
+])("usage reported in %s", (_, isStream) => {
   const request = isStream ? { stream: true, stream_options: { include_usage: true } } : {};
   const answer = (reported: string | undefined) => {
     if (!isStream) {
@@ -177,7 +177,7 @@ describe.each([
     return stream(helloEvent, thereEvent, stopEvent, ...last, doneEvent);
   };
 
-  test.each(reports)("as %s is billed as %j", async (reported, billed) => {
+  test.each(reports)("%s is billed as %j", async (reported, billed) => {
     at.provider.answer = answer(reported);
     const key = at.gateway.key();
     const reply = await chat(at.gateway, key, { ...request, ...tooMany });
@@ -194,7 +194,7 @@ describe.each([
   });
 });
 
-test("what Perplexity bills beside the prompt and the answer is shown as a part of them", async () => {
+test("tokens that Perplexity bills beside prompt and completion are shown as part of them", async () => {
   const reported = { citation_tokens: 11, reasoning_tokens: 94, num_search_queries: 3 };
   at.provider.answer = answered({ usage: JSON.parse(researched(reported)) });
   const { body } = await chat(at.gateway, at.gateway.key(), tooMany);
@@ -209,7 +209,7 @@ test("what Perplexity bills beside the prompt and the answer is shown as a part 
 });
 
 describe("the estimate", () => {
-  test("counts a thousand tokens for each part that is not text", async () => {
+  test("counts 1,000 tokens for each part that is not text", async () => {
     at.provider.answer = answered({ usage: undefined });
     const key = at.gateway.key();
     const image = { type: "image_url", image_url: { url: "https://one.example/a.png" } };
@@ -238,7 +238,7 @@ describe("the estimate", () => {
     ]);
   });
 
-  test("counts the text, and not what it cites", async () => {
+  test("counts the text, not its citations", async () => {
     const citation = {
       start_index: 0,
       end_index: 8,
@@ -255,30 +255,27 @@ describe("the estimate", () => {
     ]);
   });
 
-  /** Two bytes of a name and six of arguments, and what else comes with them. */
+  /** Two bytes of a name and six of arguments, with other fields. */
   const called = { id: "call_0123456789", type: "function", index: 0 };
   const calls: readonly (readonly [string, object, number])[] = [
     ["a function", { ...called, function: { name: "fn", arguments: '{"a":1' } }, 2],
     ["a custom tool", { ...called, type: "custom", custom: { name: "fn", input: "123456" } }, 2],
     ["an unknown shape", { ...called, own: [{ item_id: "item_1", text: "12345678" }] }, 2],
-    ["nothing but an envelope", { ...called, call_id: "call_1", status: "completed" }, 0],
+    ["only other fields", { ...called, call_id: "call_1", status: "completed" }, 0],
   ];
 
-  test.each(calls)(
-    "counts of a call only what the model generated: %s",
-    async (_, call, tokens) => {
-      const message = { role: "assistant", content: null, tool_calls: [call] };
-      const choices = [{ index: 0, finish_reason: "tool_calls", message }];
-      at.provider.answer = answered({ usage: undefined, choices });
-      const key = at.gateway.key();
-      await chat(at.gateway, key);
-      expect(await at.gateway.records(key, 1)).toMatchObject([
-        { estimated: true, completionTokens: tokens },
-      ]);
-    },
-  );
+  test.each(calls)("counts only the generated part of a call: %s", async (_, call, tokens) => {
+    const message = { role: "assistant", content: null, tool_calls: [call] };
+    const choices = [{ index: 0, finish_reason: "tool_calls", message }];
+    at.provider.answer = answered({ usage: undefined, choices });
+    const key = at.gateway.key();
+    await chat(at.gateway, key);
+    expect(await at.gateway.records(key, 1)).toMatchObject([
+      { estimated: true, completionTokens: tokens },
+    ]);
+  });
 
-  test("of a stream of calls grows with their arguments, not with what each token comes in", async () => {
+  test("of a stream of calls counts their arguments, not the fields around each token", async () => {
     const pieces = ["{", '"a"', ":", "[", "1", ",", "2", "]", "}"].map((text) =>
       chatEvent({ tool_calls: [{ index: 0, id: null, function: { arguments: text } }] }),
     );
@@ -293,7 +290,7 @@ describe("the estimate", () => {
     ]);
   });
 
-  test("never exceeds what was held", async () => {
+  test("never exceeds the hold", async () => {
     const content = "a".repeat(8000);
     at.provider.answer = answered({
       usage: undefined,
@@ -325,26 +322,26 @@ describe("usage in a stream", () => {
       3,
     ],
     ["shrinking: the largest", [helloEvent, report(20, 9), stopEvent, report(20, 4)], 9],
-    ["that shrinks and grows: the largest of each", [stopEvent, report(10, 50), report(20, 5)], 50],
+    ["shrinking and growing: the largest of each", [stopEvent, report(10, 50), report(20, 5)], 50],
     [
-      "first right, then broken: the right one",
+      "first valid, then invalid: the valid one",
       [helloEvent, stopEvent, report(20, 5), usageOnly(null)],
       5,
     ],
     [
-      "first right, then implausible: the right one",
+      "first valid, then implausible: the valid one",
       [helloEvent, stopEvent, report(20, 5), report(20, huge)],
       5,
     ],
     [
-      "first implausible, then right: the right one",
+      "first implausible, then valid: the valid one",
       [chatEvent({ content: "a" }, null, inChunk(huge)), stopEvent, report(20, 5)],
       5,
     ],
     ["on the finish chunk itself", [helloEvent, chatEvent({}, "stop", inChunk(6))], 6],
     ["in a chunk of its own before the end", [helloEvent, report(20, 8), stopEvent], 8],
     [
-      "zeros in every chunk, at the end too: believed",
+      "zeros in every chunk and at the end: accepted",
       [chatEvent({ content: "a" }, null, inChunk(0)), chatEvent({}, "stop", inChunk(0))],
       0,
     ],
@@ -383,16 +380,16 @@ describe("usage in a stream", () => {
       { promptTokens: 20, completionTokens: 25 },
     ],
     [
-      "zeros with a text, and what cannot be at the end",
+      "zeros with a text, and an impossible figure at the end",
       [chatEvent({ content: long }, null, zeros), stopEvent, report(20, huge)],
       { promptTokens: 2, completionTokens: 25 },
     ],
     [
-      "with a finish reason that was none",
+      "with a finish reason that did not end the stream",
       [chatEvent({}, "stop", zeros), chatEvent({ content: long }), stopEvent],
       { promptTokens: 2, completionTokens: 25 },
     ],
-  ])("that came before the end only is an early figure: %s", async (_, events, tokens) => {
+  ])("only before the end is an early figure: %s", async (_, events, tokens) => {
     at.provider.answer = stream(...events, doneEvent);
     const key = at.gateway.key();
     await chat(at.gateway, key, { stream: true });
@@ -401,7 +398,7 @@ describe("usage in a stream", () => {
     ]);
   });
 
-  test("of one choice of two is early where the other goes on, and final where it does not", async () => {
+  test("of one choice of two is early while the other continues, and final otherwise", async () => {
     const other = (text: string) =>
       chatEvent({}, null, {
         choices: [{ index: 1, delta: { content: text }, finish_reason: null }],
@@ -429,7 +426,7 @@ describe("usage in a stream", () => {
     ]);
   });
 
-  test("that comes seconds too late is not waited for: the estimate is charged", async () => {
+  test("that comes seconds late is not awaited: the estimate is charged", async () => {
     at.provider.answer = raw(streamHead, piece(helloEvent), piece(stopEvent));
     const key = at.gateway.key();
     expect((await chat(at.gateway, key, { stream: true })).text).toEndWith("data: [DONE]\n\n");
@@ -439,7 +436,7 @@ describe("usage in a stream", () => {
   });
 });
 
-test("usage that stands in the one choice of a stream's last chunk is billed", async () => {
+test("usage inside the only choice of the last chunk is billed", async () => {
   const choices = [{ index: 0, delta: {}, finish_reason: "stop", usage }];
   at.provider.answer = stream(helloEvent, chatEvent({}, null, { choices }), doneEvent);
   const key = at.gateway.key();
@@ -451,10 +448,10 @@ test("usage that stands in the one choice of a stream's last chunk is billed", a
   ]);
 });
 
-describe("usage in a stream that was not asked for it", () => {
+describe("usage in a stream that was not asked for usage", () => {
   test.each([
-    ["is taken where it comes", [usageOnly(usage)], usage],
-    ["is estimated where it does not", [], { prompt_tokens: 2, completion_tokens: 3 }],
+    ["is used when it comes", [usageOnly(usage)], usage],
+    ["is estimated when it does not come", [], { prompt_tokens: 2, completion_tokens: 3 }],
   ])("%s", async (_, events, reported) => {
     unasked.provider.answer = stream(helloEvent, thereEvent, stopEvent, ...events, doneEvent);
     const key = unasked.gateway.key();

@@ -30,7 +30,7 @@ async function relayed(
 }
 
 describe("with usage_chunk = own the usage of a chat stream", () => {
-  test("comes behind its end, without choices", async () => {
+  test("comes after its end, without choices", async () => {
     const chunks = await relayed(streamed);
     const { id, created } = chunks[0] ?? {};
     const head = { id, object: "chat.completion.chunk", created, model: "small" };
@@ -42,7 +42,7 @@ describe("with usage_chunk = own the usage of a chat stream", () => {
     expect(chunks.slice(0, -1).filter((chunk) => "usage" in chunk)).toEqual([]);
   });
 
-  test("comes once, behind the ends of all choices", async () => {
+  test("comes once, after the ends of all choices", async () => {
     const ends = [0, 1].map((index) =>
       chatEvent({}, null, { choices: [{ index, delta: { content: "a" }, finish_reason: "stop" }] }),
     );
@@ -57,7 +57,7 @@ describe("with usage_chunk = own the usage of a chat stream", () => {
     ]);
   });
 
-  test("takes nothing else from the chunk that ends the answer", async () => {
+  test("leaves the other fields on the chunk that ends the answer", async () => {
     const late = chatEvent({}, null, { choices: [], late: 1 });
     const fingerprint = { system_fingerprint: "fp" };
     const end = chatEvent({}, "stop", fingerprint);
@@ -66,8 +66,8 @@ describe("with usage_chunk = own the usage of a chat stream", () => {
   });
 
   test.each<[string, ProviderAnswer, object]>([
-    ["that nobody asked for", streamed, { stream: true }],
-    ["of a failed answer", stream(roleEvent, helloEvent), asking],
+    ["when the client did not ask for it", streamed, { stream: true }],
+    ["when the answer failed", stream(roleEvent, helloEvent), asking],
   ])("does not come: %s", async (_, answer, request) => {
     const chunks = await relayed(answer, request);
     expect(chunks.filter(({ choices }) => (choices as object[]).length === 0)).toEqual([]);
@@ -76,7 +76,7 @@ describe("with usage_chunk = own the usage of a chat stream", () => {
 
   const described = lazy(() => describedBy(at.gateway));
 
-  test("is what the description says of a ChatChunk", async () => {
+  test("matches ChatChunk of the description", async () => {
     const { complaints } = await described();
     const chunks = await relayed(stream(helloEvent, stopEvent, usageEvent, doneEvent));
     for (const chunk of chunks) expect(complaints("ChatChunk", chunk, true)).toEqual([]);

@@ -23,7 +23,7 @@ const at = {
   },
   provider: opened.providers.claude,
 };
-/** What the prompt cost is known from the stream's first event on. */
+/** The first event of a stream has the prompt's usage. */
 const prompt = { prompt: 20, cached: 5, cacheWrite: 3 };
 
 test("a client that leaves amid a stream pays the prompt exactly, and an estimate of the rest", async () => {
@@ -34,12 +34,12 @@ test("a client that leaves amid a stream pays the prompt exactly, and an estimat
   await provide(piece(pingEvent));
   await givenUp;
   expect(await at.gateway.records(key, 1)).toMatchObject([
-    // 16 bytes are 4 tokens by the estimate.
+    // 16 bytes are an estimate of 4 tokens.
     { status: "cancelled", estimated: true, charge: costOf({ ...prompt, completion: 4 }) },
   ]);
 });
 
-test("a count amid the answer is not taken for that of the whole", async () => {
+test("a count during the answer is not taken for the final one", async () => {
   const count = messageEvent("message_delta", {
     delta: { stop_reason: null },
     usage: { output_tokens: 1 },
@@ -51,7 +51,7 @@ test("a count amid the answer is not taken for that of the whole", async () => {
   await disconnect();
   await givenUp;
   expect(await at.gateway.records(key, 1)).toMatchObject([
-    // The token that was counted, and two for the text after it.
+    // The counted token, and two for the text after it.
     { status: "cancelled", estimated: true, charge: costOf({ ...prompt, completion: 3 }) },
   ]);
 });

@@ -15,10 +15,10 @@ const started = 100_000_000_000n;
 const longEvent = (bytes: number): Buffer =>
   piece(chatEvent({ content: "word" }, null, { padding: "x".repeat(bytes) }));
 
-/** Events that the provider could send. */
+/** The events that the provider was able to send. */
 let sentCount = 0;
 
-/** Resolves when the provider has been able to send nothing for so long: all buffers up to the client are full. */
+/** Resolves when the provider could send nothing for this time: all buffers up to the client are full. */
 async function heldUpFor(ms: number): Promise<void> {
   let seen = -1;
   let sinceMs = 0;
@@ -28,12 +28,12 @@ async function heldUpFor(ms: number): Promise<void> {
   });
 }
 
-describe("a time-out of the provider's", () => {
+describe("a provider timeout", () => {
   test.each([
-    ["events that are read", 100_000],
-    ["events that pass unread", 12_000],
+    ["events that are parsed", 100_000],
+    ["events that pass unparsed", 12_000],
   ])(
-    "is the client's doing when it pauses again and again, however short: cancelled and charged, %s",
+    "is the client's fault when the client pauses again and again: cancelled and charged, %s",
     async (_, bytes) => {
       const event = longEvent(bytes);
       at.provider.answer = async (peer, request) => {
@@ -71,10 +71,10 @@ describe("a time-out of the provider's", () => {
 
   test.each([
     ["falls silent", 0, 20, 25],
-    ["falls silent behind a first content that was long in coming", 1500, 1, 25],
-    ["drips until its total time-out", 0, Infinity, 100],
+    ["falls silent after a late first content", 1500, 1, 25],
+    ["sends slowly until its total timeout", 0, Infinity, 100],
   ])(
-    "is the provider's own where the client reads at once and the provider %s: failed and free",
+    "is the provider's fault when the client reads at once and the provider %s: failed, not charged",
     async (_, thinksMs, count, everyMs) => {
       at.provider.answer = async (peer, request) => {
         await raw(streamHead)(peer, request);
@@ -98,9 +98,9 @@ describe("a time-out of the provider's", () => {
   );
 });
 
-describe("a cut of the provider's", () => {
-  test.each<["in good order" | "by a reset"]>([["in good order"], ["by a reset"]])(
-    "%s while the client pauses is the client's doing, also behind what waited for it: cancelled and charged",
+describe("a cut by the provider", () => {
+  test.each<["in good order" | "by a reset"]>([["with FIN"], ["by a reset"]])(
+    "%s while the client pauses is the client's fault, also after buffered events: cancelled and charged",
     async (how) => {
       const cut = Promise.withResolvers<void>();
       patient.provider.answer = async (peer, request) => {

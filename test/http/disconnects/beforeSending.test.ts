@@ -25,10 +25,10 @@ const at = openBefore(["local"], ({ local }) => ({
 
 test.each([
   ["a stream", "unreached", true, 1],
-  ["a stream, behind a provider that failed", "second-unreached", true, 2],
-  ["a JSON answer that nobody would read to its end", "unreached", false, 1],
+  ["a stream, after a provider that failed", "second-unreached", true, 2],
+  ["a JSON answer beyond the limit of answers read after a disconnect", "unreached", false, 1],
 ])(
-  "a client that leaves while the connection is still being made pays nothing: %s",
+  "a client that disconnects while the connection is being made pays nothing: %s",
   async (_, model, stream, attemptCount) => {
     const { gateway, providers } = at;
     const { inFlight } = gateway.app.gateway;
@@ -54,7 +54,7 @@ test.each([
   },
 );
 
-test("a client of a JSON answer that leaves in the pause behind providers that failed pays nothing", async () => {
+test("a JSON client that disconnects in the wait after failed providers pays nothing", async () => {
   const { gateway, providers } = at;
   const { retryBudget, inFlight } = gateway.app.gateway;
   providers.local.answer = refusal(500);

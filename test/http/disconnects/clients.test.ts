@@ -40,10 +40,10 @@ const at = {
   provider: opened.providers.local,
 };
 const exact = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
-/** "hello" is 5 bytes: 2 tokens by the estimate. */
+/** "hello" has 5 bytes: an estimate of 2 tokens. */
 const promptOnly = costOf({ prompt: 2, completion: 0 });
 
-/** Sends a chat request and hands over the provider's side of it, to be driven by hand. */
+/** Sends a chat request. The test controls the provider's side. */
 const begin = (changes: object, options?: KeyOptions) => beginChat(at, changes, options);
 
 /** What the books say of the one request of this key: what is charged was had of somebody, and costs the operator there. */
@@ -85,8 +85,8 @@ describe.each(disconnectWays)("a client of a JSON answer that goes away (%s)", (
   });
 });
 
-describe("clients of JSON answers that go away", () => {
-  test("beyond 256 at once are not waited for: the provider is given up, and the prompt charged", async () => {
+describe("JSON clients that disconnect", () => {
+  test("beyond 256 at once: the provider is aborted, and the prompt charged", async () => {
     const { inFlight } = at.gateway.app.gateway;
     const { key, disconnect, givenUp } = await begin({});
     inFlight.disconnectedCount = 256;
@@ -160,10 +160,10 @@ describe.each(disconnectWays)("a client of a stream that goes away (%s)", (way) 
     await disconnect(way);
     await provide(piece(thereEvent));
     await givenUp;
-    // "Hello" and " there" are 11 bytes, 3 tokens.
+    // "Hello" and " there" have 11 bytes: 3 tokens.
     const charge = costOf({ prompt: 2, completion: 3 });
     await expectRecord(key, charge, { estimated: true, promptTokens: 2, completionTokens: 3 });
-    // No fault that an operator need look at.
+    // Not an error for the operator.
     const line = () => at.gateway.log.find((line) => line["key"] === key.id);
     await until("it is logged", () => line() !== undefined);
     expect(line()).toMatchObject({ outcome: "cancelled", level: "info" });

@@ -14,10 +14,10 @@ const hasty = openOneModelBefore({}, { total_timeout: "700ms" });
 /** Long on the wire and short in what it says: else the stream would be cut as one that never ends. */
 const longEvent = piece(chatEvent({ content: "word" }, null, { padding: "x".repeat(65_536) }));
 const FLOOD_BYTES = 100 * 1024 * 1024;
-/** What the system's buffers of two connections may take, and much less than the flood. */
+/** More than the buffers of two connections, and much less than the flood. */
 const BUFFERED_BYTES_MAX = 40 * 1024 * 1024;
 
-/** A stream that its provider fills as fast as it may, and whose client stopped reading after the first content. */
+/** A stream whose provider sends as fast as possible and whose client stops reading after the first content. */
 async function stalled(
   at: typeof patient,
 ): Promise<{ key: TestKey; client: RawClient; providerClosed: Promise<void> }> {
@@ -51,7 +51,7 @@ async function stalled(
 }
 
 describe("a client that does not read", () => {
-  test("makes its provider wait, and pays an estimate when it goes away", async () => {
+  test("makes its provider wait, and pays an estimate when it disconnects", async () => {
     const { key, client, providerClosed } = await stalled(patient);
     client.reset();
     await providerClosed;
@@ -60,7 +60,7 @@ describe("a client that does not read", () => {
     ]);
   });
 
-  test("pays an estimate when its provider's time is over meanwhile", async () => {
+  test("pays an estimate when its provider's time runs out", async () => {
     const { key, client, providerClosed } = await stalled(hasty);
     await providerClosed;
     hasty.gateway.clock.advance(1000);

@@ -7,7 +7,7 @@ import { piece, streamEnd, streamHead } from "../../support/provider/scriptedPro
 import { beginChat, type SteppedChat } from "../../support/gateway/steppedChat.ts";
 import { chatEvent } from "../../support/provider/upstreamText.ts";
 
-/** The provider's own time-outs come well within the grace. */
+/** The provider's timeouts are well within the grace. */
 const at = openOneModelBefore(
   { billing: { disconnect_grace: "60s" } },
   { idle_timeout: "500ms", first_byte_timeout: "500ms" },
@@ -19,7 +19,7 @@ const hasty = openOneModelBefore(
 const started = 100_000_000_000n;
 const streaming = { stream: true };
 
-/** What the provider does within the grace, after its client left. */
+/** What the provider does within the grace, after the client disconnected. */
 type Doing = (stepped: SteppedChat) => Promise<void> | void;
 
 const failures: readonly (readonly [string, typeof at, Doing])[] = [
@@ -27,10 +27,10 @@ const failures: readonly (readonly [string, typeof at, Doing])[] = [
   ["resets the connection", at, ({ peer }) => peer.reset()],
   ["breaks its framing", at, ({ provide }) => provide("nonsense\r\n")],
   ["ends without a finish reason", at, ({ provide }) => provide(streamEnd)],
-  ["says [DONE] without a finish reason", at, ({ provide }) => provide(piece(doneEvent))],
+  ["sends [DONE] without a finish reason", at, ({ provide }) => provide(piece(doneEvent))],
   ["reports an error", at, ({ provide }) => provide(piece('data: {"error":{"message":"x"}}\n\n'))],
-  ["falls silent until its idle time-out", at, () => {}],
-  ["goes on until its total time-out", hasty, () => {}],
+  ["falls silent until its idle timeout", at, () => {}],
+  ["continues until its total timeout", hasty, () => {}],
 ];
 
 describe("a client that left amid the content, and a provider that then", () => {
@@ -58,9 +58,9 @@ describe("a client that left amid the content, and a provider that then", () => 
   );
 });
 
-describe("a client that leaves amid the content of a provider which reports usage early", () => {
+describe("a client that disconnects from a provider that reports usage early", () => {
   const said = "word ".repeat(40);
-  /** "Hello" and 40 words: 205 bytes. */
+  /** "Hello" and 40 words have 205 bytes. */
   const estimate = 52;
 
   test.each([
@@ -68,7 +68,7 @@ describe("a client that leaves amid the content of a provider which reports usag
     ["below the estimate", estimate - 1, estimate],
     ["above the estimate", 300, 300],
   ])(
-    "pays the prompt by that figure, and a completion reported %s by the greater one",
+    "pays the reported prompt, and for a completion reported %s the greater of report and estimate",
     async (_, reported, completion) => {
       const usage = {
         prompt_tokens: 30,
@@ -95,7 +95,7 @@ describe("a client that leaves amid the content of a provider which reports usag
     },
   );
 
-  test("pays no more than was held, however large that figure is", async () => {
+  test("pays no more than the hold, however large the report is", async () => {
     const usage = {
       prompt_tokens: 5000,
       completion_tokens: 300,

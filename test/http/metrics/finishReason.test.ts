@@ -29,12 +29,12 @@ const unknownCounted = async (body: object, model = "small"): Promise<number | u
   return value("tollgate_unknown_finish_reasons_total", { model });
 };
 
-test("a finish reason that is none of the convention's is counted: in JSON", async () => {
+test("an unknown finish reason is counted: in JSON", async () => {
   at.providers.one.answer = answered({ choices: [choice({}, { finish_reason: "eos" })] });
   expect(await unknownCounted({})).toBe(1);
 });
 
-test("a finish reason that is none of the convention's is counted: in a stream", async () => {
+test("an unknown finish reason is counted: in a stream", async () => {
   const end = chatEvent({}, "eos");
   at.providers.one.answer = stream(roleEvent, helloEvent, end, "data: [DONE]\n\n");
   expect(await unknownCounted({ stream: true })).toBe(1);
@@ -49,16 +49,19 @@ test.each([
     1,
   ],
   ["a known one", usualGemini, {}, 0],
-])("Gemini's reasons are counted by the same rule: %s", async (_, answer, body, count) => {
+])("unknown reasons of Gemini are counted: %s", async (_, answer, body, count) => {
   at.providers.google.answer = answer;
   expect(await unknownCounted(body, "flash")).toBe(count);
 });
 
 test.each([
   ["a known one", usual],
-  ["a provider's own", answered({ choices: [choice({}, { finish_reason: "sensitive" })] })],
-  ["one that is null", answered({ choices: [choice({}, { finish_reason: null })] })],
-  ["one that is an empty text", answered({ choices: [choice({}, { finish_reason: "" })] })],
+  [
+    "a known reason of one provider",
+    answered({ choices: [choice({}, { finish_reason: "sensitive" })] }),
+  ],
+  ["null", answered({ choices: [choice({}, { finish_reason: null })] })],
+  ["an empty text", answered({ choices: [choice({}, { finish_reason: "" })] })],
 ])("%s is not counted", async (_, answer) => {
   at.providers.one.answer = answer;
   expect(await unknownCounted({})).toBe(0);

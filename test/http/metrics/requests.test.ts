@@ -41,7 +41,7 @@ const grown = (work: () => Promise<unknown>): Promise<Pick<Scrape, "value" | "al
 
 const label = (labels: Sample["labels"], value = 1) => ({ labels, value });
 
-describe("requests that were held are counted by endpoint, model and outcome", () => {
+describe("requests with a hold are counted by endpoint, model and outcome", () => {
   test("answered: with tokens of each kind, roubles, and durations", async () => {
     at.providers.one.answer = usual;
     const key = at.gateway.key();
@@ -71,7 +71,7 @@ describe("requests that were held are counted by endpoint, model and outcome", (
     expect(value("tollgate_store_commit_duration_seconds_count")).toBeGreaterThan(0);
   });
 
-  test("of the responses interface too", async () => {
+  test("of the responses interface", async () => {
     at.providers.one.answer = json(respondedWith());
     const { all } = await grown(() => respond(at.gateway, at.gateway.key()));
     expect(all("tollgate_requests_total")).toEqual([
@@ -79,7 +79,7 @@ describe("requests that were held are counted by endpoint, model and outcome", (
     ]);
   });
 
-  test("answered by the second route: the attempt at the first counts as what it was", async () => {
+  test("answered by the second route: the first attempt counts with its own outcome", async () => {
     at.providers.one.answer = refusal(500);
     at.providers.two.answer = usual;
     const { all } = await grown(() => chat(at.gateway, at.gateway.key(), { model: "paired" }));
@@ -92,7 +92,7 @@ describe("requests that were held are counted by endpoint, model and outcome", (
     ]);
   });
 
-  test("failed: once, and not as refused", async () => {
+  test("failed: counted once, and not as refused", async () => {
     at.providers.one.answer = raw("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nnope");
     const { all } = await grown(() => chat(at.gateway, at.gateway.key()));
     expect(all("tollgate_requests_total")).toEqual([
@@ -106,10 +106,10 @@ describe("requests that were held are counted by endpoint, model and outcome", (
   });
 
   test.each([
-    ["broke off", "incomplete answer", "failed", []],
+    ["was cut", "incomplete answer", "failed", []],
     ["ended well", "ok", "done", [stopEvent, usageEvent, doneEvent]],
   ])(
-    "a stream that %s counts its attempt as %s, and for as long as it took",
+    "a stream that %s counts its attempt as %s, with its duration",
     async (_, outcome, status, end) => {
       const go = Promise.withResolvers<void>();
       at.providers.one.answer = async (peer, request) => {
@@ -142,7 +142,7 @@ describe("requests that were held are counted by endpoint, model and outcome", (
     },
   );
 
-  test("cancelled by a client that left its stream, and charged by an estimate", async () => {
+  test("cancelled by a disconnect, and charged by an estimate", async () => {
     at.providers.one.answer = raw(streamHead, piece(helloEvent));
     const key = at.gateway.key();
     const { value, all } = await grown(async () => {
@@ -161,7 +161,7 @@ describe("requests that were held are counted by endpoint, model and outcome", (
     expect(value("tollgate_estimates_total", { model: "small" })).toBe(1);
   });
 
-  test("with what hold and balance could not pay", async () => {
+  test("with the write-off", async () => {
     const usage = { prompt_tokens: 1_000_000, completion_tokens: 1_000_000 };
     at.providers.one.answer = answered({ usage });
     const key = at.gateway.key({ balance: 1_000_000_000n });
@@ -172,7 +172,7 @@ describe("requests that were held are counted by endpoint, model and outcome", (
 });
 
 test.each([false, true])(
-  "an end that cannot be committed is counted as failed, once, and not as refused (stream: %j)",
+  "an end that cannot be committed is counted as failed once, and not as refused (stream: %j)",
   async (stream) => {
     const provider = at.providers.one;
     const { writer } = at.gateway.app.gateway;
@@ -199,14 +199,14 @@ test.each([false, true])(
   },
 );
 
-/** A chat by a key whose rate a list of the models has used up. */
+/** A chat of a key whose rate is used up by a request for the models. */
 async function tooOften(): Promise<void> {
   const key = at.gateway.key({ requestsPerMinute: 1 });
   expect((await call(at.gateway, key, { path: "/v1/models" })).status).toBe(200);
   expect((await chat(at.gateway, key)).status).toBe(429);
 }
 
-describe("requests that were refused before anything was held are counted by status", () => {
+describe("requests that are refused before a hold are counted by status", () => {
   const refused = (endpoint: string, status: number) => [
     label({ endpoint, status: String(status) }),
   ];
@@ -239,8 +239,8 @@ describe("requests that were refused before anything was held are counted by sta
   });
 });
 
-describe("figures of the moment", () => {
-  test("show a stream and its money while it is open, and nothing after it", async () => {
+describe("current values", () => {
+  test("show a stream and its hold while it is open, and nothing after it", async () => {
     at.providers.one.answer = raw(streamHead, piece(helloEvent));
     const reply = await openChat(at.gateway, at.gateway.key(), { stream: true });
     await reply.seen("Hello");
@@ -261,7 +261,7 @@ describe("figures of the moment", () => {
     }
   });
 
-  test("show a JSON answer that is read on though its client left", async () => {
+  test("show a JSON answer that is read after its client disconnected", async () => {
     const provider = at.providers.one;
     const { disconnect, provide } = await beginChat({ gateway: at.gateway, provider }, {});
     await disconnect();

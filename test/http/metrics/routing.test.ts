@@ -14,7 +14,7 @@ const at = openBefore(ids, (urls) => ({
 
 const ask = () => chat(at.gateway, at.gateway.key());
 
-test("third attempts that find no place in the retry budget are counted", async () => {
+test("third attempts without a retry slot are counted", async () => {
   at.providers.one.answer = refusal(429);
   at.providers.two.answer = refusal(429);
   at.providers.three.answer = usual;
@@ -25,7 +25,7 @@ test("third attempts that find no place in the retry budget are counted", async 
   expect(value("tollgate_retry_budget_refusals_total")).toBe(7);
 });
 
-test("a third route that is passed over takes no place in the retry budget", async () => {
+test("a third route that is skipped takes no retry slot", async () => {
   at.providers.one.answer = refusal(429);
   at.providers.two.answer = refusal(429);
   at.providers.three.answer = refusal(429, "later", { "retry-after": "60" });
@@ -37,7 +37,7 @@ test("a third route that is passed over takes no place in the retry budget", asy
   expect(at.providers.three.requests).toHaveLength(1);
 });
 
-test("the breaker of each route that was tried is shown: open after five failures, closed for the next", async () => {
+test("shows the breaker of each tried route: open after five failures, closed for the next", async () => {
   at.providers.one.answer = refusal(500);
   at.providers.two.answer = usual;
   for (let count = 0; count < 5; count += 1) expect((await ask()).status).toBe(200);

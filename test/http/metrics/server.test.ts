@@ -9,8 +9,8 @@ const at = openOneModelBefore({ metrics: { listen: "127.0.0.1:0" } });
 
 const origin = () => new URL("/", at.gateway.metricsUrl).href;
 
-describe("the listener of the metrics", () => {
-  test("answers GET and HEAD /metrics, never to be stored", async () => {
+describe("the metrics listener", () => {
+  test("answers GET and HEAD /metrics with no-store", async () => {
     const answer = await fetch(at.gateway.metricsUrl);
     expect(answer.status).toBe(200);
     expect(Object.fromEntries(answer.headers)).toMatchObject({
@@ -38,7 +38,7 @@ describe("the listener of the metrics", () => {
     expect(answer.headers.get("cache-control")).toBe("no-store");
   });
 
-  test.each(["x", "gw:80"])("finds no metrics deeper down for the Host %j", async (host) => {
+  test.each(["x", "gw:80"])("has no metrics on deeper paths for the Host %j", async (host) => {
     const ask = (path: string) => fetch(origin() + path, { headers: { host } });
     expect((await ask("metrics")).status).toBe(200);
     for (const path of ["a/metrics", "ab/metrics", "abc/metrics"]) {
@@ -46,14 +46,14 @@ describe("the listener of the metrics", () => {
     }
   });
 
-  test("is not the public one: that shows no metrics", async () => {
+  test("is separate: the public listener has no metrics", async () => {
     const answer = await call(at.gateway, at.gateway.key(), { path: "/metrics" });
     expect(answer.status).toBe(404);
   });
 });
 
 describe("the metrics", () => {
-  test("have names, kinds and units by the rules", async () => {
+  test("have names, types and units by the Prometheus rules", async () => {
     at.provider.answer = answered();
     await chat(at.gateway, at.gateway.key());
     const { samples, types } = await scrape(at.gateway.metricsUrl);
@@ -71,7 +71,7 @@ describe("the metrics", () => {
     expect(untyped).toEqual([]);
   });
 
-  test("say what runs, and how the process is", async () => {
+  test("show the version and the process", async () => {
     const before = await scrape(at.gateway.metricsUrl);
     const version = { version: "dev", bun: Bun.version };
     expect(before.value("tollgate_build_info", version)).toBe(1);
@@ -79,7 +79,7 @@ describe("the metrics", () => {
     expect(before.value("process_resident_memory_bytes")).toBeGreaterThan(1e7);
     expect(before.value("nodejs_heap_size_used_bytes")).toBeGreaterThan(1e6);
     expect(before.value("nodejs_external_memory_bytes")).toBeGreaterThan(0);
-    // Bun gives a total that is less than what is used of it.
+    // Bun reports a total that is less than the used part.
     expect(before.all("nodejs_heap_size_total_bytes")).toEqual([]);
     const started = process.cpuUsage();
     while (process.cpuUsage(started).user < 150_000);
@@ -90,7 +90,7 @@ describe("the metrics", () => {
     expect(after.value(cpu) - before.value(cpu)).toBeWithin(0.05, 5);
   });
 
-  test("hold no key, no account, no prompt, no answer and no word of a client or provider", async () => {
+  test("contain no key, account, prompt, answer or text of a client or provider", async () => {
     const key = at.gateway.key({ account: "canary-of-the-account" });
     const messages = [{ role: "user", content: "canary-of-the-prompt" }];
     const headers = { "user-agent": "canary-of-the-agent" };
