@@ -99,7 +99,7 @@ describe("a provider timeout", () => {
 });
 
 describe("a cut by the provider", () => {
-  test.each<["in good order" | "by a reset"]>([["with FIN"], ["by a reset"]])(
+  test.each<["with FIN" | "by a reset"]>([["with FIN"], ["by a reset"]])(
     "%s while the client pauses is the client's fault, also after buffered events: cancelled and charged",
     async (how) => {
       const cut = Promise.withResolvers<void>();

@@ -32,14 +32,14 @@ const at = openOneModelBefore(
 const streaming = { stream: true };
 
 const begun = [streamHead, piece(roleEvent), piece(helloEvent)];
-/** As OpenRouter tells that the provider behind it failed: https://openrouter.ai/docs/api/reference/errors-and-debugging */
+/** OpenRouter's form of an error of its own provider: https://openrouter.ai/docs/api/reference/errors-and-debugging */
 const failedChoice = { index: 0, delta: {}, error: { code: 502, message: "secret" } };
 
-describe("a stream whose provider fails after content ends with one chunk that says so", () => {
+describe("a stream whose provider fails after content ends with one error chunk", () => {
   test.each<[string, ProviderAnswer]>([
     ["it is cut within its framing", cut("fin", ...begun)],
-    ["it ends in good order, but without a finish reason", stream(helloEvent)],
-    ["an event is no object", stream(helloEvent, "data: 5\n\n", stopEvent, doneEvent)],
+    ["it ends without a finish reason", stream(helloEvent)],
+    ["an event is not an object", stream(helloEvent, "data: 5\n\n", stopEvent, doneEvent)],
     [
       "an event is not UTF-8",
       stream(
@@ -58,7 +58,7 @@ describe("a stream whose provider fails after content ends with one chunk that s
       stream(helloEvent, 'event: error\ndata: {"message":"secret"}\n\n', doneEvent),
     ],
     [
-      "an error stands in a line of its own",
+      "an error has a line of its own",
       stream(helloEvent, 'error: {"message":"secret"}\n\n', doneEvent),
     ],
     [
@@ -66,7 +66,7 @@ describe("a stream whose provider fails after content ends with one chunk that s
       stream(helloEvent, chatEvent({}, null, { choices: [failedChoice] }), doneEvent),
     ],
     [
-      "a choice is an error behind its finish reason",
+      "a choice is an error after its finish reason",
       stream(
         helloEvent,
         chatEvent({}, "stop", { choices: [{ ...failedChoice, finish_reason: "stop" }] }),
@@ -75,11 +75,11 @@ describe("a stream whose provider fails after content ends with one chunk that s
     ],
     ["the finish reason is error", stream(helloEvent, chatEvent({}, "error"), doneEvent)],
     [
-      "the finish reason is another word for it",
+      "the finish reason is network_error",
       stream(helloEvent, chatEvent({}, "network_error"), doneEvent),
     ],
-    ["content is no text", stream(helloEvent, chatEvent({ content: 5 }), doneEvent)],
-    ["choices are no list", stream(helloEvent, 'data: {"choices":5}\n\n', doneEvent)],
+    ["content is not a string", stream(helloEvent, chatEvent({ content: 5 }), doneEvent)],
+    ["choices are not a list", stream(helloEvent, 'data: {"choices":5}\n\n', doneEvent)],
   ])("%s", async (_, answer) => {
     at.provider.answer = answer;
     const key = at.gateway.key();
@@ -94,9 +94,9 @@ describe("a stream whose provider fails after content ends with one chunk that s
       choices: [{ index: 0, delta: {}, logprobs: false, finish_reason: "error" }],
       error: { message: "upstream provider failure", type: "provider_error" },
     });
-    // go-openai knows an error by these bytes: https://github.com/sashabaranov/go-openai/blob/master/stream_reader.go
+    // go-openai detects an error by these bytes: https://github.com/sashabaranov/go-openai/blob/master/stream_reader.go
     expect(reply.text).toContain('\n\ndata: {"error":{');
-    // What came before the fault reaches the client, in whichever read the fault came.
+    // Content before the fault reaches the client, in whichever read the fault comes.
     expect(reply.text.match(/Hello/g)).toHaveLength(1);
     expect(reply.text.match(/"finish_reason":"(?!error)/g)).toBeNull();
     expect(reply.text).not.toContain("secret");
@@ -107,7 +107,7 @@ describe("a stream whose provider fails after content ends with one chunk that s
     });
   });
 
-  test("content right before the fault reaches the client, however the network cut the stream", async () => {
+  test("content right before the fault reaches the client, also in the same read", async () => {
     const gone = Promise.withResolvers<void>();
     at.provider.answer = async (peer, request) => {
       await raw(...begun)(peer, request);
@@ -141,9 +141,9 @@ describe("a stream that fails before content", () => {
 
   const failures: readonly (readonly [string, ProviderAnswer])[] = [
     ["an error as its first event", stream('data: {"error":{"message":"overloaded"}}\n\n')],
-    ["an error behind the role", stream(roleEvent, 'data: {"error":{"message":"overloaded"}}\n\n')],
+    ["an error after the role", stream(roleEvent, 'data: {"error":{"message":"overloaded"}}\n\n')],
     [
-      "an error behind a role whose finish reason is an empty text",
+      "an error after a role with an empty finish reason",
       stream(
         chatEvent({ role: "assistant", content: "" }, ""),
         'data: {"error":{"message":"overloaded"}}\n\n',
@@ -155,7 +155,7 @@ describe("a stream that fails before content", () => {
     ],
     ["a role alone", stream(roleEvent, doneEvent)],
     [
-      "comments for ever",
+      "endless comments",
       async (peer) => {
         await peer.send(streamHead);
         for (;;) {

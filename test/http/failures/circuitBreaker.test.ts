@@ -37,7 +37,7 @@ const retryAfter = async (model = "small") =>
   (await chat(at.gateway, key(), { model })).headers.get("retry-after");
 
 const MiB = 1024 * 1024;
-/** Answers that a caller can have of a provider which is well: of many tokens with all that is known of each, or nested by its words. */
+/** Answers that a caller can cause at a healthy provider. */
 const unusable = [
   [
     "too large",
@@ -49,7 +49,7 @@ const unusable = [
   ],
 ] as const;
 
-/** Asks so often, and returns how often the provider was asked. */
+/** Sends this many requests, and returns how many reached the provider. */
 async function ask(count: number, model = "small"): Promise<number> {
   const before = calls();
   for (let n = 0; n < count; n += 1) await chat(at.gateway, key(), { model });
@@ -61,7 +61,7 @@ async function open(): Promise<void> {
   expect(await ask(6)).toBe(5);
 }
 
-/** Sends a request that the provider answers when the returned function is called, and not before. */
+/** Sends a request that the provider answers when the returned function is called. */
 async function waiting(answer: ProviderAnswer, fields = {}): Promise<() => Promise<Reply>> {
   const go = Promise.withResolvers<void>();
   at.providers.one.answer = async (peer, request) => {
@@ -84,7 +84,7 @@ const states = () => {
 
 describe("a route that fails five times in a row", () => {
   test.each([true, false])(
-    "counts no response that its provider reports as failed, neither way (stream: %j)",
+    "ignores responses that its provider reports as failed (stream: %j)",
     async (isStream) => {
       const failed = isStream
         ? stream(terminal("failed"))
@@ -103,7 +103,7 @@ describe("a route that fails five times in a row", () => {
     },
   );
 
-  test("is passed over at once, and the 502 says when it is worth another try", async () => {
+  test("is skipped at once, and the 502 has retry-after", async () => {
     await open();
     expect(await retryAfter()).toBe("10");
     at.gateway.clock.advance(4000);
@@ -112,13 +112,13 @@ describe("a route that fails five times in a row", () => {
     expect(states()).toEqual([{ provider: "one", model: "small", state: "open" }]);
   });
 
-  test("is passed over by every model that leads to it, and by no other of its provider", async () => {
+  test("is skipped for every model with this route, and for no other model of its provider", async () => {
     await open();
     expect(await ask(1, "alias")).toBe(0);
     expect(await ask(1, "other")).toBe(1);
   });
 
-  test("is asked by a single probe then, and all come back when that is answered", async () => {
+  test("gets a single probe, and all requests after a successful probe", async () => {
     await open();
     at.gateway.clock.advance(10_001);
     const go = Promise.withResolvers<void>();
@@ -137,7 +137,7 @@ describe("a route that fails five times in a row", () => {
     expect(states()).toMatchObject([{ state: "closed" }]);
   });
 
-  test("is probed once more when its probe says nothing for long", async () => {
+  test("gets a second probe when the first one is silent for long", async () => {
     await open();
     at.gateway.clock.advance(10_001);
     const go = Promise.withResolvers<void>();
@@ -157,7 +157,7 @@ describe("a route that fails five times in a row", () => {
     expect((await probe).status).toBe(200);
   });
 
-  test("hears nothing new from attempts that began before, nor from an earlier probe", async () => {
+  test("ignores results of attempts that began before, and of an earlier probe", async () => {
     const attempt = await waiting(refusal(500));
     await open();
     at.gateway.clock.advance(4000);
@@ -179,7 +179,7 @@ describe("a route that fails five times in a row", () => {
     expect(states()).toMatchObject([{ state: "closed" }]);
   });
 
-  test("is probed no third time because the first probe turns out to be its caller's fault", async () => {
+  test("gets no third probe when the first probe ends by its caller's fault", async () => {
     await open();
     const go = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     const probes: Promise<Reply>[] = [];
@@ -200,7 +200,7 @@ describe("a route that fails five times in a row", () => {
     expect(states()).toMatchObject([{ state: "closed" }]);
   });
 
-  test("waits twice as long after each failed probe, up to a minute", async () => {
+  test("doubles its wait after each failed probe, up to a minute", async () => {
     await open();
     for (const seconds of [10, 20, 40, 60, 60]) {
       expect(await retryAfter()).toBe(String(seconds));
@@ -215,7 +215,7 @@ describe("a route that fails five times in a row", () => {
     expect(await retryAfter()).toBe("10");
   });
 
-  test("is probed again at once when its probe fails by a fault of our own", async () => {
+  test("is probed again at once when its probe fails by an internal error", async () => {
     await open();
     at.gateway.clock.advance(10_001);
     const candidates = [...candidatesOf(at.gateway.app.gateway.current.catalog)];
@@ -243,13 +243,13 @@ describe("a route that fails five times in a row", () => {
 });
 
 describe("a route", () => {
-  test("is never passed over for its callers' faults", async () => {
+  test("is never skipped because of its callers' faults", async () => {
     at.providers.one.answer = refusal(400);
     expect(await ask(30)).toBe(30);
   });
 
   test.each([false, true])(
-    "is passed over after five answers of 429 that name no time (stream: %j)",
+    "is skipped after five 429 answers without a time (stream: %j)",
     async (isStream) => {
       at.providers.one.answer = refusal(429);
       const waits: (string | null)[] = [];
@@ -266,7 +266,7 @@ describe("a route", () => {
     },
   );
 
-  test("is not passed over by its breaker for answers of 429 that name a time", async () => {
+  test("is not skipped by its breaker after 429 answers with a time", async () => {
     at.providers.one.answer = refusal(429, "slow down", { "retry-after": "1" });
     for (let n = 0; n < 8; n += 1) {
       expect(await ask(1)).toBe(1);
@@ -275,7 +275,7 @@ describe("a route", () => {
     expect(states()).toMatchObject([{ state: "closed" }]);
   });
 
-  test("is not passed over for responses callers that name what its provider does not have", async () => {
+  test("is not skipped because callers name unknown responses", async () => {
     at.providers.one.answer = refusal(404, "Item with id 'rs_1' not found.");
     for (let n = 0; n < 6; n += 1) {
       expect((await respond(at.gateway, key())).status).toBe(404);
@@ -286,7 +286,7 @@ describe("a route", () => {
     expect((await respond(at.gateway, key())).status).toBe(200);
   });
 
-  test.each(unusable)("is not passed over for answers that are %s", async (_, answer) => {
+  test.each(unusable)("is not skipped because answers are %s", async (_, answer) => {
     at.providers.one.answer = refusal(500);
     expect(await ask(4)).toBe(4);
     at.providers.one.answer = answer;
@@ -295,7 +295,7 @@ describe("a route", () => {
     expect(await ask(2)).toBe(1);
   });
 
-  test("is not passed over for clients that went away", async () => {
+  test("is not skipped because clients disconnect", async () => {
     at.providers.one.answer = () => undefined;
     for (let n = 0; n < 6; n += 1) {
       const client = new AbortController();
@@ -317,7 +317,7 @@ describe("a route", () => {
     expect(states()).toMatchObject([{ state: "closed" }]);
   });
 
-  test("is passed over when half of twenty attempts of half a minute failed, and not for old ones, or those before its probe", async () => {
+  test("is skipped when half of twenty attempts within 30 s failed; older ones and those before its probe do not count", async () => {
     const alternate = async (count: number): Promise<void> => {
       for (let n = 0; n < count; n += 1) {
         at.providers.one.answer = n % 2 === 0 ? usual : refusal(503);
@@ -336,7 +336,7 @@ describe("a route", () => {
     expect(await ask(2)).toBe(2);
   });
 
-  test("whose streams are cut after content counts each of them as a failure", async () => {
+  test("counts each stream that is cut after content as a failure", async () => {
     at.providers.one.answer = stream(helloEvent);
     for (let n = 0; n < 5; n += 1) {
       const client = await openChat(at.gateway, key(), { stream: true });
@@ -346,7 +346,7 @@ describe("a route", () => {
     expect(await ask(1)).toBe(0);
   });
 
-  test("is not passed over for a 404, which some providers say of a single request", async () => {
+  test("is not skipped because of a 404, which some providers send for a single request", async () => {
     at.providers.one.answer = refusal(404);
     expect(await ask(30)).toBe(30);
   });

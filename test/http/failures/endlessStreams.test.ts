@@ -16,7 +16,7 @@ import { chatEvent, responseEvent } from "../../support/provider/upstreamText.ts
 
 const at = openOneModelBefore();
 
-/** Says the same for ever. */
+/** Sends the same text without end. */
 function endless(event: string): ProviderAnswer {
   return async (peer, request) => {
     await raw(streamHead)(peer, request);
@@ -26,7 +26,7 @@ function endless(event: string): ProviderAnswer {
 
 const words = "word ".repeat(500);
 
-test("a stream that goes on far beyond what its model can say is cut, told and not charged", async () => {
+test("a stream far beyond its model's bound is cut with an error and not charged", async () => {
   at.provider.answer = endless(chatEvent({ content: words }));
   const key = at.gateway.key();
   const reply = await chat(at.gateway, key, { stream: true, max_tokens: 50 });
@@ -39,7 +39,7 @@ test("a stream that goes on far beyond what its model can say is cut, told and n
   expect(attempt).toMatchObject({ outcome: "endless answer" });
 });
 
-test("so is one of the responses interface", async () => {
+test("a responses stream far beyond its model's bound is cut with an error and not charged", async () => {
   at.provider.answer = endless(responseEvent("response.output_text.delta", { delta: words }));
   const key = at.gateway.key();
   const body = { model: "small", input: "x", stream: true, max_output_tokens: 50 };
@@ -50,8 +50,8 @@ test("so is one of the responses interface", async () => {
 });
 
 test.each([
-  ["whatever its letters", "Здравствуйте, мир! "],
-  ["though each of its tokens is as long as tokens are", "-".repeat(128)],
+  ["in any script", "Здравствуйте, мир! "],
+  ["with tokens of maximal length", "-".repeat(128)],
 ])("a long answer within its bound is not cut, %s", async (_, token) => {
   const texts = Array.from({ length: 1000 }, () => chatEvent({ content: token }));
   at.provider.answer = async (peer, request) => {
@@ -62,7 +62,7 @@ test.each([
   expect(chunksOf(reply)).toHaveLength(1001);
 });
 
-test("thoughts beyond the caller's bound, which its provider counts for the text alone, are not cut, and are charged", async () => {
+test("reasoning beyond a bound that counts text only is not cut, and is charged", async () => {
   const thought = "thought ".repeat(128);
   const said = Array.from({ length: 100 }, () => chatEvent({ reasoning_content: thought }));
   const reported = usageOnly({ prompt_tokens: 20, completion_tokens: 900 });
@@ -80,21 +80,18 @@ const base64 = Buffer.alloc(300_000, "sound").toString("base64");
 test.each([
   ["sound", { audio: { id: "audio_1", data: base64, transcript: "Hello" } }, 3],
   ["a picture", { images: [{ type: "image_url", image_url: { url: base64 } }] }, 1002],
-])(
-  "an answer with %s is as long as what it says, and not as its bytes",
-  async (_, delta, tokens) => {
-    const end = [chatEvent({ content: "Hello" }, "stop"), "data: [DONE]\n\n"];
-    at.provider.answer = stream(chatEvent(delta), ...end);
-    const key = at.gateway.key();
-    const reply = await chat(at.gateway, key, { stream: true, max_tokens: 2000 });
-    expect(chunksOf(reply).at(-1)).toMatchObject({ choices: [{ finish_reason: "stop" }] });
-    expect(await at.gateway.records(key, 1)).toMatchObject([
-      { status: "done", estimated: true, completionTokens: tokens },
-    ]);
-  },
-);
+])("an answer with %s counts by its text, not by its bytes", async (_, delta, tokens) => {
+  const end = [chatEvent({ content: "Hello" }, "stop"), "data: [DONE]\n\n"];
+  at.provider.answer = stream(chatEvent(delta), ...end);
+  const key = at.gateway.key();
+  const reply = await chat(at.gateway, key, { stream: true, max_tokens: 2000 });
+  expect(chunksOf(reply).at(-1)).toMatchObject({ choices: [{ finish_reason: "stop" }] });
+  expect(await at.gateway.records(key, 1)).toMatchObject([
+    { status: "done", estimated: true, completionTokens: tokens },
+  ]);
+});
 
-test("an answer of the responses interface in sound is as long as its transcript", async () => {
+test("an audio answer of the responses interface counts by its transcript", async () => {
   at.provider.answer = stream(
     responseEvent("response.audio.delta", { delta: base64 }),
     responseEvent("response.audio.transcript.delta", { delta: "Hello" }),

@@ -26,12 +26,12 @@ const at = openBefore(["one", "claude", "google", "two"], ({ one, claude, google
 }));
 const { two } = at.providers;
 const started = 100_000_000_000n;
-/** So many failures in a row put a route aside. */
+/** This many failures in a row open the breaker of a route. */
 const FAILURES_MAX = 5;
 
 type Kind = "one" | "claude" | "google";
 
-/** A way in which a provider reports an error before any content. */
+/** One form in which a provider reports an error before any content. */
 interface Way {
   readonly kind: Kind;
   readonly isStream: boolean;
@@ -41,7 +41,7 @@ interface Way {
 const dataOf = (error: object): string => `data: ${JSON.stringify({ error })}\n\n`;
 const inEvent = (error: object): string => `event: error\n${dataOf(error)}`;
 const inPlainEvent = (error: object): string => `event: error\ndata: ${JSON.stringify(error)}\n\n`;
-/** Of llama.cpp, before it had a `data:` line for that. */
+/** The form of old llama.cpp versions, without a `data:` line. */
 const inLine = (error: object): string => `error: ${JSON.stringify(error)}\n\n`;
 const inChoice = (error: object): string =>
   chatEvent({}, null, { choices: [{ index: 0, delta: {}, error, finish_reason: "error" }] });
@@ -50,7 +50,7 @@ const choiceOf = (error: object) => ({ index: 0, message: {}, error });
 
 const ways: readonly (readonly [string, Way])[] = [
   ["an event", { kind: "one", isStream: true, report: (error) => stream(dataOf(error)) }],
-  ["an event behind the start", streamed("one", (error) => [roleEvent, dataOf(error)])],
+  ["an event after the start", streamed("one", (error) => [roleEvent, dataOf(error)])],
   ["an event of the type error", streamed("one", (error) => [inEvent(error)])],
   ["an event that is an error", streamed("one", (error) => [inPlainEvent(error)])],
   ["a line of its own", streamed("one", (error) => [inLine(error)])],
@@ -62,7 +62,7 @@ const ways: readonly (readonly [string, Way])[] = [
   ["JSON of Anthropic", whole("claude", (error) => ({ type: "error", error }))],
   ["an event of Google", streamed("google", (error) => [geminiEvent({ error })])],
   ["JSON of Google", whole("google", (error) => ({ error }))],
-  ["JSON in the place of a stream", inItsPlace("one", (error) => ({ error }))],
+  ["JSON instead of a stream", inItsPlace("one", (error) => ({ error }))],
 ];
 
 function streamed(kind: Kind, events: (error: object) => readonly string[]): Way {
@@ -73,12 +73,12 @@ function whole(kind: Kind, body: (error: object) => unknown): Way {
   return { kind, isStream: false, report: (error) => json(body(error)) };
 }
 
-/** As llama.cpp answered a prompt that was too long: https://github.com/ggml-org/llama.cpp/pull/16486 */
+/** The answer of llama.cpp to a prompt that is too long: https://github.com/ggml-org/llama.cpp/pull/16486 */
 function inItsPlace(kind: Kind, body: (error: object) => unknown): Way {
   return { ...whole(kind, body), isStream: true };
 }
 
-/** Asks so often that the route would be put aside if it counted, and then whether it is. */
+/** Sends as many requests as open a breaker, and then tests whether the route is skipped. */
 async function isPutAside({ kind, isStream, report }: Way, error: object): Promise<boolean> {
   const key = at.gateway.key();
   at.providers[kind].answer = report(error);
@@ -93,7 +93,7 @@ async function isPutAside({ kind, isStream, report }: Way, error: object): Promi
 const message = `The input is too long, says ${upstreamKey}.`;
 const words = "The input is too long, says ***.";
 
-/** What a request of the client's gets, with another route behind that of the report, and how often that one is asked. */
+/** The reply with another route after the reporting one, and how often the other route was asked. */
 async function failover({ kind, isStream, report }: Way, error: object) {
   at.providers[kind].answer = report(error);
   two.answer = usual;
@@ -126,26 +126,26 @@ async function expectAccount({ kind, isStream, report }: Way, error: object): Pr
   expect(reply.headers.get("retry-after")).toBe("300");
 }
 
-describe.each(ways)("what stands in %s", (_, way) => {
-  test("and is its caller's is the caller's 400, of which no other route and nobody's health hears", () =>
+describe.each(ways)("an error in %s", (_, way) => {
+  test("of the caller is a 400, without a failover and without an effect on the route's health", () =>
     expectCallers(way, { type: "invalid_request_error", code: 400, message }, { code: "400" }));
 
-  // vLLM said the latter of a crash of its own, too.
+  // vLLM sends the second one for its own crashes too.
   test.each([
     { type: "invalid_request_error", message },
     { type: "BadRequestError", code: 400, message },
-  ])("and may be another route's is that one's, and puts nothing aside: %o", (error) =>
+  ])("that another route may not have goes to the next route, and does not count: %o", (error) =>
     expectNextRoutes(way, error, false),
   );
 
-  test("and is the provider's is the next route's, and puts its own aside", () =>
+  test("of the provider goes to the next route, and counts for the breaker", () =>
     expectNextRoutes(way, { type: "overloaded_error", message }, true));
 
-  test("and is the operator's account's puts the provider aside at once", () =>
+  test("of the operator's account starts a cooldown of the provider at once", () =>
     expectAccount(way, { code: 401, message }));
 });
 
-describe("an error in an event", () => {
+describe("an error object in an event", () => {
   const way = streamed("one", (error) => [dataOf(error)]);
 
   test.each<[string, object, string | undefined]>([
@@ -153,14 +153,14 @@ describe("an error in an event", () => {
     ["a status", { status: 413 }, undefined],
     ["a type that has a status", { type: "request_too_large" }, undefined],
     ["a code", { code: "context_length_exceeded" }, "context_length_exceeded"],
-    ["a loud code", { code: "CONTEXT_LENGTH_EXCEEDED" }, "CONTEXT_LENGTH_EXCEEDED"],
-    ["a code of Groq's", { code: "tool_use_failed" }, "tool_use_failed"],
-    ["a type of llama.cpp's", { type: "exceed_context_size_error", code: 500 }, "500"],
-  ])("is its caller's by %s", (_, error, code) =>
+    ["a code in upper case", { code: "CONTEXT_LENGTH_EXCEEDED" }, "CONTEXT_LENGTH_EXCEEDED"],
+    ["a code of Groq", { code: "tool_use_failed" }, "tool_use_failed"],
+    ["a type of llama.cpp", { type: "exceed_context_size_error", code: 500 }, "500"],
+  ])("is the caller's fault by %s", (_, error, code) =>
     expectCallers(way, { ...error, message }, code === undefined ? {} : { code }),
   );
 
-  test("is its caller's by a status beside it", async () => {
+  test("is the caller's fault by a status beside it", async () => {
     const body = { status_code: 422, error: { message } };
     const beside = streamed("one", () => [`data: ${JSON.stringify(body)}\n\n`]);
     await expectCallers(beside, {}, {});
@@ -170,40 +170,40 @@ describe("an error in an event", () => {
     ["a model that failed at this request", { code: 424, message }, false],
     ["a rate limit", { code: 429, message }, true],
     ["a rate limit, by its type", { type: "rate_limit_error", message }, true],
-    ["a server of the caller's own", { type: "http_error", code: 401, message }, false],
-    ["no more than that it is bad", { code: 400, message }, false],
+    ["a server of the caller", { type: "http_error", code: 401, message }, false],
+    ["a bad request without details", { code: 400, message }, false],
     ["moderation", { code: 403, message: "The prompt was flagged by moderation." }, false],
-    ["a model that is not there", { code: 404, message }, false],
-    ["a fault of the provider's", { code: 502, message }, true],
+    ["an unknown model", { code: 404, message }, false],
+    ["a fault of the provider", { code: 502, message }, true],
     ["the same without a number", { type: "server_error", message }, true],
-    ["nothing known", { code: "some_code", message }, true],
-    ["what is no status", { code: 4000, message }, true],
-  ])("that speaks of %s is the next route's", (_, error, putsAside) =>
+    ["an unknown code", { code: "some_code", message }, true],
+    ["an impossible status", { code: 4000, message }, true],
+  ])("about %s goes to the next route", (_, error, putsAside) =>
     expectNextRoutes(way, error, putsAside),
   );
 
   test.each<[string, object]>([
     ["key, by its type", { type: "authentication_error", message }],
     ["empty account", { code: 402, message }],
-    ["empty account, by a word", { type: "insufficient_quota", message }],
+    ["empty account, by its type", { type: "insufficient_quota", message }],
     ["empty account, by its message alone", { message: "Insufficient Balance" }],
     [
-      "empty account, as Anthropic says it",
+      "empty account, in Anthropic's words",
       { type: "invalid_request_error", message: "Your credit balance is too low to go on." },
     ],
-  ])("that speaks of the operator's %s puts the provider aside at once", (_, error) =>
+  ])("about the operator's %s starts a cooldown of the provider at once", (_, error) =>
     expectAccount(way, error),
   );
 });
 
-describe("an error behind content", () => {
+describe("an error after content", () => {
   const tooLong = { code: "context_length_exceeded", message };
   const refused = { type: "invalid_request_error", message };
   const hello = geminiEvent(saying([{ text: "Hello" }]));
   const callersEnds: readonly (readonly [string, Kind, (error: object) => ProviderAnswer])[] = [
     ["an event", "one", (error) => stream(helloEvent, dataOf(error))],
     ["an event of the type error", "one", (error) => stream(helloEvent, inEvent(error))],
-    ["the same piece", "one", (error) => stream(helloEvent + inEvent(error))],
+    ["the same read", "one", (error) => stream(helloEvent + inEvent(error))],
     ["a line of its own", "one", (error) => stream(helloEvent, inLine(error))],
     ["a choice", "one", (error) => stream(helloEvent, inChoice(error))],
     ["an event of Anthropic", "claude", (error) => begunMessage(inMessage(error))],
@@ -212,7 +212,7 @@ describe("an error behind content", () => {
 
   describe.each(callersEnds)("in %s", (_, kind, answer) => {
     test.each([tooLong, refused])(
-      "that is its caller's is told, paid as by a client that left, and puts nothing aside: %o",
+      "of the caller ends the stream with an error, charged like a disconnect, and does not count: %o",
       async (error) => {
         const way = { kind, isStream: true, report: answer };
         at.providers[kind].answer = answer(error);
@@ -239,7 +239,7 @@ describe("an error behind content", () => {
       { code: 429, message },
       { type: "BadRequestError", code: 400, message },
       { message },
-    ])("that is the provider's is told and not paid: %o", async (error) => {
+    ])("of the provider ends the stream with an error, not charged: %o", async (error) => {
       at.providers[kind].answer = answer(error);
       const key = at.gateway.key();
       const reply = await chat(at.gateway, key, { model: kind, stream: true });

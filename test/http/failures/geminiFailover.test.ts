@@ -33,7 +33,7 @@ const at = openBefore(["google", "other"], ({ google, other }) => ({
 }));
 const { google, other } = at.providers;
 
-/** Asks afresh: what an earlier test put aside is forgotten. */
+/** Sends a request after all earlier cooldowns have ended. */
 async function ask(
   changes: object = {},
 ): Promise<Reply & { key: ReturnType<typeof at.gateway.key> }> {
@@ -53,15 +53,15 @@ const invalidKey = geminiRefusal(400, "INVALID_ARGUMENT", "API key not valid.", 
 const overloaded = { error: { code: 503, message: "secret words", status: "UNAVAILABLE" } };
 const malformed = { candidates: [{ finishReason: "MALFORMED_FUNCTION_CALL" }] };
 
-describe("the next route answers where the Gemini API", () => {
+describe("the next route answers when the Gemini API", () => {
   test.each<[string, ProviderAnswer, ProviderAnswer]>([
     ["is overloaded", json(overloaded, { status: 503 }), json([overloaded], { status: 503 })],
     ["answers with an error", json(overloaded), stream(geminiEvent(overloaded))],
     ["answers with a list", json([saying([], "STOP")]), stream("data: [{}]\n\n")],
     ["refuses the key", invalidKey, invalidKey],
     ["has no such model", geminiRefusal(404, "NOT_FOUND"), geminiRefusal(404, "NOT_FOUND")],
-    ["has nothing to say", json({}), stream(geminiEvent({}))],
-    ["cannot call a function right", json(malformed), stream(geminiEvent(malformed))],
+    ["has no content", json({}), stream(geminiEvent({}))],
+    ["makes a malformed function call", json(malformed), stream(geminiEvent(malformed))],
     ["answers with a page", json("<html>"), stream("data: <html>\n\n")],
   ])("%s", async (_, whole, streamed) => {
     for (const isStream of [false, true]) {
@@ -80,7 +80,7 @@ describe("the next route answers where the Gemini API", () => {
     expect(called()).toEqual([2, 2]);
   });
 
-  test("cannot say what is asked for: it is not asked", async () => {
+  test("does not support the request: it is not asked", async () => {
     google.answer = usualGemini;
     const { status } = await ask({ tools: [{ type: "custom", custom: { name: "x" } }] });
     expect([status, ...called()]).toEqual([200, 0, 1]);
@@ -88,7 +88,7 @@ describe("the next route answers where the Gemini API", () => {
 });
 
 test.each([false, true])(
-  "a model that fails at what a client asks puts nothing aside for the others (stream: %j)",
+  "a model that fails because of one request has no cooldown (stream: %j)",
   async (isStream) => {
     google.answer = isStream ? stream(geminiEvent(malformed)) : json(malformed);
     const { key } = await ask({ model: "alone", stream: isStream });
@@ -106,17 +106,17 @@ describe.each([
   "UNEXPECTED_TOOL_CALL",
   "TOO_MANY_TOOL_CALLS",
   "MISSING_THOUGHT_SIGNATURE",
-])("a model that spoke, and then fails by %s,", (reason) => {
+])("a model that fails by %s after text,", (reason) => {
   const cost = costOf(billed);
   const said = [{ text: "Hello there" }];
 
-  test("in JSON: the next route answers, for nobody has had a word of it", async () => {
+  test("in JSON: the next route answers, because nothing was sent", async () => {
     google.answer = json(saying(said, reason, { usageMetadata }));
     const { key } = await ask();
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", provider: "other" }]);
   });
 
-  test("in a stream: it has answered, and is paid exactly", async () => {
+  test("in a stream: the answer ends, and is charged exactly", async () => {
     google.answer = stream(
       geminiEvent(saying(said)),
       geminiEvent(saying([], reason, { usageMetadata })),
@@ -131,13 +131,13 @@ describe.each([
   });
 });
 
-test("what only Gemini is asked for and cannot say is the caller's 400", async () => {
+test("a request that the only route, Gemini, does not support is a 400", async () => {
   const reply = await ask({ model: "alone", cachedContent: "cachedContents/1" });
   expectRefusal(reply, [400, "invalid_request_error", "cachedContent is not supported"]);
   expect(called()).toEqual([0, 0]);
 });
 
-test("a request that Gemini refuses is the caller's 400, in its words, without the key", async () => {
+test("a request that Gemini refuses is a 400 with its message, without the key", async () => {
   google.answer = geminiRefusal(400, "INVALID_ARGUMENT", `Invalid value, said ${upstreamKey}.`);
   expectRefusal(await ask(), [400, "invalid_request_error", "Invalid value, said ***."], {
     code: "400",
@@ -145,7 +145,7 @@ test("a request that Gemini refuses is the caller's 400, in its words, without t
   expect(called()).toEqual([1, 0]);
 });
 
-test("a key that is refused with a 400 puts the provider aside for minutes, and is logged loudly", async () => {
+test("a key that is refused with a 400 starts a cooldown of minutes, and is logged as an error", async () => {
   google.answer = invalidKey;
   const { key } = await ask();
   at.gateway.clock.advance(299_000);
@@ -160,7 +160,7 @@ test("a key that is refused with a 400 puts the provider aside for minutes, and 
   });
 });
 
-test("a rate limit is kept for as long as its details say", async () => {
+test("a rate limit lasts as long as its details state", async () => {
   google.answer = geminiRefusal(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota.", [
     { "@type": "type.googleapis.com/google.rpc.RetryInfo", retryDelay: "34.07s" },
   ]);
@@ -176,7 +176,7 @@ test("a rate limit is kept for as long as its details say", async () => {
   expect((await chat(at.gateway, reply.key, { model: "alone" })).status).toBe(200);
 });
 
-test("an error after content ends the stream, which is not paid, and no other route is tried", async () => {
+test("an error after content ends the stream, which is not charged, without a failover", async () => {
   google.answer = stream(...geminiEvents.slice(0, 1), geminiEvent(overloaded));
   const reply = await ask({ stream: true });
   expect(chunksOf(reply).at(-1)).toMatchObject({ error: { type: "provider_error" } });

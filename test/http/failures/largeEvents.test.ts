@@ -25,13 +25,13 @@ const { local } = at.providers;
 const started = 100_000_000_000n;
 const usual = costOf({ prompt: 20, cached: 5, cacheWrite: 3, completion: 7 });
 const streaming = { stream: true };
-/** So many failures in a row put a route aside. */
+/** This many failures in a row open the breaker of a route. */
 const FAILURES_MAX = 5;
 
-/** More than a provider sends but at its caller's wish: the caller's own instructions, or all that is known of tokens. */
+/** A size that only a caller can cause, with its own instructions or with log probabilities. */
 const long = "-".repeat(6 * 1024 * 1024);
 
-describe("an event as long as an answer in JSON may be is read, and paid exactly", () => {
+describe("an event as long as a JSON answer may be is accepted, and charged exactly", () => {
   test("of the responses interface", async () => {
     const last = terminal("completed", "resp_1", { instructions: long });
     local.answer = stream(created(), delta, last);
@@ -67,10 +67,10 @@ const items = Array.from({ length: 1025 }, (_, at) => ({
 const tooMany = terminal("completed", "resp_1", { output: items });
 const begun = [created(), delta];
 
-describe("what a caller made too large puts no route aside for the others", () => {
+describe("a caller's oversized answer does not open the breaker", () => {
   const key = () => at.gateway.key();
 
-  test("in a chat: an event over the bound, which is paid", async () => {
+  test("in a chat: an event over the bound, which is charged", async () => {
     local.answer = stream(helloEvent, `data: ${"-".repeat(32 * 1024 * 1024)}-\n\n`);
     for (let time = 0; time < FAILURES_MAX; time += 1) {
       const own = key();
@@ -86,7 +86,7 @@ describe("what a caller made too large puts no route aside for the others", () =
     expect((await chat(at.gateway, key(), streaming)).status).toBe(200);
   });
 
-  test("in a chat over the responses interface: too many calls, which are paid", async () => {
+  test("in a chat over the responses interface: too many calls, which are charged", async () => {
     local.answer = stream(...begun, tooMany);
     const charge = costOf({ prompt: 2, completion: 3 });
     for (let time = 0; time < FAILURES_MAX; time += 1) {
@@ -104,7 +104,7 @@ describe("what a caller made too large puts no route aside for the others", () =
   test.each<[string, ProviderAnswer]>([
     ["a stream", stream(...begun, tooMany)],
     ["JSON", json(ended("resp_1", { output: items }))],
-  ])("in a response as %s: too many items, which are paid", async (form, answer) => {
+  ])("in a response as %s: too many items, which are charged", async (form, answer) => {
     local.answer = answer;
     const asked = { stream: form === "a stream" };
     for (let time = 0; time < FAILURES_MAX; time += 1) {

@@ -26,7 +26,7 @@ import {
 import { beginChat } from "../../support/gateway/steppedChat.ts";
 import { chatEvent } from "../../support/provider/upstreamText.ts";
 
-/** Stands for a value that can be parsed, but that is nested too deep to be written again. */
+/** A placeholder for a value that can be parsed, but is nested too deep to be serialized. */
 const DEEP = "nested too deep";
 const deepJson = "[".repeat(60_000) + "]".repeat(60_000);
 const deepened = (json: string): string => json.replace(`"${DEEP}"`, deepJson);
@@ -46,7 +46,7 @@ const at = {
 };
 const started = 100_000_000_000n;
 
-/** The ends of a chat stream that cannot be written. */
+/** Ends of a chat stream that cannot be serialized. */
 const deepEnds: readonly (readonly [string, readonly string[]])[] = [
   ["the finish chunk", [chatEvent({}, "stop", { extra: DEEP }), usageEvent, doneEvent]],
   [
@@ -56,26 +56,45 @@ const deepEnds: readonly (readonly [string, readonly string[]])[] = [
 ];
 const asking = { stream: true, stream_options: { include_usage: true } };
 
-describe.each(deepEnds)("a chat stream in which %s is nested too deep to be written", (_, end) => {
-  const events = end.map(deepened);
+describe.each(deepEnds)(
+  "a chat stream in which %s is nested too deep to be serialized",
+  (_, end) => {
+    const events = end.map(deepened);
 
-  test.each([
-    ["piece by piece", events],
-    ["at once", [events.join("")]],
-  ])(
-    "ends as a failure, paid as by a client that left, and leaves nothing open (%s)",
-    async (_cut, pieces) => {
-      at.provider.answer = stream(helloEvent, ...pieces);
-      const key = at.gateway.key({ concurrentRequests: 1 });
-      const reply = await chat(at.gateway, key, asking);
-      expect(chunksOf(reply).at(-1)).toMatchObject({
-        choices: [{ delta: {}, finish_reason: "error" }],
-        error: { type: "provider_error" },
+    test.each([
+      ["piece by piece", events],
+      ["at once", [events.join("")]],
+    ])(
+      "ends with an error, charged like a disconnect, and leaves nothing open (%s)",
+      async (_cut, pieces) => {
+        at.provider.answer = stream(helloEvent, ...pieces);
+        const key = at.gateway.key({ concurrentRequests: 1 });
+        const reply = await chat(at.gateway, key, asking);
+        expect(chunksOf(reply).at(-1)).toMatchObject({
+          choices: [{ delta: {}, finish_reason: "error" }],
+          error: { type: "provider_error" },
+        });
+        expect(reply.text).not.toMatch(/"finish_reason":"(?!error)/);
+        const charge = costOf({ prompt: 2, completion: 2 });
+        expect(await at.gateway.records(key, 1)).toMatchObject([
+          { status: "cancelled", estimated: true, charge },
+        ]);
+        expect(at.gateway.balance(key)).toBe(started - charge);
+        await expectNothingOpen(at, key);
+      },
+    );
+
+    test("is charged once by the estimate, and leaves nothing open when the client has disconnected", async () => {
+      const { key, client, provide, leave } = await beginChat(at, asking, {
+        concurrentRequests: 1,
       });
-      expect(reply.text).not.toMatch(/"finish_reason":"(?!error)/);
+      await provide(streamHead, piece(helloEvent));
+      await client.seen("Hello");
+      await leave();
+      await provide(...events.map(piece), streamEnd);
       const charge = costOf({ prompt: 2, completion: 2 });
       expect(await at.gateway.records(key, 1)).toMatchObject([
-        { status: "cancelled", estimated: true, charge },
+        { status: "cancelled", estimated: true },
       ]);
       expect(at.gateway.balance(key)).toBe(started - charge);
       await expectNoRequestOpen(at, key);
@@ -105,7 +124,7 @@ describe("a chat stream whose usage, behind the finish reason, is nested too dee
   test.each([
     ["piece by piece", events],
     ["at once", [events.join("")]],
-  ])("is whole, and charged once by the estimate (%s)", async (_, pieces) => {
+  ])("is complete, and charged once by the estimate (%s)", async (_, pieces) => {
     at.provider.answer = stream(helloEvent, ...pieces);
     const key = at.gateway.key({ concurrentRequests: 1 });
     const reply = await chat(at.gateway, key, asking);
@@ -123,10 +142,10 @@ describe("a chat stream whose usage, behind the finish reason, is nested too dee
 });
 
 test.each([30_000, 100_000])(
-  "a chunk of %d levels takes no time that others would wait for",
+  "a chunk of %d levels does not block other requests",
   async (depth) => {
     const deep = "[".repeat(depth) + "]".repeat(depth);
-    // Writing it, or finding out that it cannot be written, would stop everything for seconds.
+    // Serializing it, or failing to, would block the process for seconds.
     const writing = cpuTimer();
     expect(isWrittenOrRefused(JSON.parse(deep))).toBe(true);
     const writingMs = writing();
@@ -148,7 +167,7 @@ function isWrittenOrRefused(value: unknown): boolean {
   }
 }
 
-describe("an answer in JSON that is nested too deep", () => {
+describe("a JSON answer that is nested too deep", () => {
   const deepCompletions: readonly (readonly [string, object])[] = [
     ["beside its choices", { extra: DEEP }],
     ["in its message", { choices: [choice({ extra: DEEP })] }],
@@ -156,7 +175,7 @@ describe("an answer in JSON that is nested too deep", () => {
   ];
 
   test.each(deepCompletions)(
-    "to be written, %s: 502, paid as by a client that left, and no other route",
+    "to be serialized, %s: 502, charged like a disconnect, without a failover",
     async (_, changes) => {
       at.provider.answer = text(deepened(JSON.stringify(completion(changes))));
       opened.providers.again.answer = answered();
@@ -173,7 +192,7 @@ describe("an answer in JSON that is nested too deep", () => {
 
   const deepOutput = [{ id: "msg_1", type: "message", content: DEEP }];
 
-  test("is passed through by the responses interface, and charged once without its usage", async () => {
+  test("is forwarded by the responses interface, and charged once without its usage", async () => {
     const body = deepened(JSON.stringify(ended("resp_1", { output: deepOutput, usage: null })));
     at.provider.answer = text(body);
     const key = at.gateway.key({ concurrentRequests: 1 });

@@ -41,7 +41,7 @@ async function ask(model = "small"): Promise<Reply> {
   return chat(at.gateway, at.gateway.key(), { model });
 }
 
-/** The answer is a 502 that says when to come back. */
+/** The answer is a 502 with this retry-after. */
 function expectComeBack(reply: Reply, seconds: string): void {
   const { headers } = reply;
   expect(headers.get("retry-after")).toBe(seconds);
@@ -54,7 +54,7 @@ function limited(retryAfter?: string): ProviderAnswer {
 }
 
 describe("the routes of a model", () => {
-  test("are tried by priority, the lower first", async () => {
+  test("are tried by priority, the lowest number first", async () => {
     at.providers.one.answer = refusal(500);
     at.providers.two.answer = usual;
     const reply = await ask();
@@ -65,7 +65,7 @@ describe("the routes of a model", () => {
     ]);
   });
 
-  test("of one priority are tried by weight, and each is tried", async () => {
+  test("of one priority are chosen by weight, and each is tried", async () => {
     at.providers.one.answer = usual;
     at.providers.two.answer = usual;
     for (let round = 0; round < 30; round += 1) expect((await ask("even")).status).toBe(200);
@@ -74,7 +74,7 @@ describe("the routes of a model", () => {
     expect((await ask("even")).status).toBe(200);
   });
 
-  test("are tried on after seconds where one never ends the words of its error", async () => {
+  test("are tried within seconds when the body of an error never ends", async () => {
     at.providers.one.answer = raw("HTTP/1.1 500 No\r\ncontent-length: 100\r\n\r\nno");
     at.providers.two.answer = usual;
     const startedMs = performance.now();
@@ -84,14 +84,14 @@ describe("the routes of a model", () => {
     expect(attempts).toMatchObject([{ outcome: "status 500" }, { outcome: "ok" }]);
   });
 
-  test("are tried three times at most, each once", async () => {
+  test("are tried three times at most, each route once", async () => {
     for (const id of ids) at.providers[id].answer = refusal(500);
     expectRefusal(await ask("wide"), noProvider);
     expect(called()).toEqual([1, 1, 1, 0]);
   });
 
   test.each([false, true])(
-    "are not tried one after the other where a shutdown cut the request off (stream: %p)",
+    "are not tried after a shutdown aborted the request (stream: %p)",
     async (stream) => {
       const { app } = at.gateway;
       at.providers.one.answer = () => app.abortAll();
@@ -106,7 +106,7 @@ describe("the routes of a model", () => {
   );
 
   test.each([false, true])(
-    "are tried no more where a shutdown comes amid the pause before the third (stream: %p)",
+    "are not tried when a shutdown comes in the wait before the third attempt (stream: %p)",
     async (stream) => {
       const { app } = at.gateway;
       const { retryBudget } = app.gateway;
@@ -127,7 +127,7 @@ describe("the routes of a model", () => {
     },
   );
 
-  test("all fail, and one charge follows where the last of them answers", async () => {
+  test("cause one charge when only the last of them answers", async () => {
     at.providers.one.answer = refusal(500);
     at.providers.two.answer = refusal(503);
     at.providers.three.answer = answered({ model: "x" });
@@ -145,8 +145,8 @@ describe("the routes of a model", () => {
   });
 });
 
-describe("a provider's own rate limit", () => {
-  test("goes to the next route, and the route is left alone as long as it asked", async () => {
+describe("a rate limit of the provider", () => {
+  test("goes to the next route, and the route is skipped for the given time", async () => {
     at.providers.one.answer = limited("7");
     at.providers.two.answer = usual;
     expect((await ask()).status).toBe(200);
@@ -161,7 +161,7 @@ describe("a provider's own rate limit", () => {
     expect(called()).toEqual([2, 4, 0, 0]);
   });
 
-  test("is kept to as long as any answer asked: a later one that names less does not shorten it", async () => {
+  test("lasts as long as the longest answer demands", async () => {
     const short = Promise.withResolvers<void>();
     at.providers.one.answer = async (peer, request) => {
       const isShort = request.body.includes("short");
@@ -180,7 +180,7 @@ describe("a provider's own rate limit", () => {
     expect(at.providers.one.requests).toHaveLength(2);
   });
 
-  test("makes nobody come back sooner than a refused account of the same provider does", async () => {
+  test("does not shorten the cooldown of a refused account of the provider", async () => {
     at.providers.one.answer = limited("7");
     at.providers.two.answer = usual;
     expect((await ask()).status).toBe(200);
@@ -194,7 +194,7 @@ describe("a provider's own rate limit", () => {
     expect(at.providers.one.requests).toHaveLength(2);
   });
 
-  test("everywhere is a 502 that names the soonest, and then no provider is called", async () => {
+  test("of all routes is a 502 with the shortest retry-after, and then no provider is called", async () => {
     at.providers.one.answer = limited("40");
     at.providers.two.answer = limited("7");
     expectComeBack(await ask(), "7");
@@ -211,7 +211,7 @@ describe("a provider's own rate limit", () => {
     ["-1", "1"],
     ["1.5", "1"],
     ["Fri, 31 Dec 2049 23:59:59 GMT", "1"],
-  ])("with retry-after %j is a wait of %s s", async (header, seconds) => {
+  ])("with retry-after %j means a wait of %s s", async (header, seconds) => {
     at.providers.one.answer = limited(header);
     at.providers.two.answer = limited("60");
     expectComeBack(await ask(), seconds);
@@ -224,13 +224,13 @@ describe("a provider's own rate limit", () => {
     [{ "retry-after-ms": "0" }, "1"],
     [{ "retry-after-ms": "soon" }, "1"],
     [{ "retry-after-ms": "6500", "retry-after": "9" }, "9"],
-  ])("with %j, as Azure sends it, is a wait of %s s", async (headers, seconds) => {
+  ])("with %j, Azure's form, means a wait of %s s", async (headers, seconds) => {
     at.providers.one.answer = refusal(429, "slow down", headers);
     at.providers.two.answer = limited("60");
     expectComeBack(await ask(), seconds);
   });
 
-  test("is also what a 402 says that names a time: the route rests for so long, and no account is at fault", async () => {
+  test("is also a 402 with a time: the route has a cooldown, and the account is not at fault", async () => {
     at.providers.one.answer = refusal(402, "In-flight budget exhausted", { "retry-after": "2" });
     at.providers.two.answer = usual;
     const before = at.gateway.log.length;
@@ -251,7 +251,7 @@ describe("a provider's own rate limit", () => {
     [undefined, false],
     [undefined, true],
   ])(
-    "beside another failure is a 502 after which the other route is worth a try at once (retry-after: %j, stream: %j)",
+    "with another failure is a 502 with retry-after 1 (retry-after: %j, stream: %j)",
     async (header, stream) => {
       at.providers.one.answer = limited(header);
       at.providers.two.answer = refusal(500);
@@ -262,7 +262,7 @@ describe("a provider's own rate limit", () => {
 });
 
 describe("a provider with max_concurrent", () => {
-  /** Asks for an answer that waits until it is let go. */
+  /** Occupies the provider's one slot during `work`. */
   async function occupied<Result>(work: () => Promise<Result>): Promise<Result> {
     const go = Promise.withResolvers<void>();
     at.providers.one.answer = async (peer, request) => {
@@ -279,7 +279,7 @@ describe("a provider with max_concurrent", () => {
     }
   }
 
-  test("and no place left is a 429 where there is no other route", async () => {
+  test("without a free slot is a 429 when there is no other route", async () => {
     await occupied(async () => {
       const key = at.gateway.key();
       const reply = await chat(at.gateway, key, { model: "narrow" });
@@ -291,7 +291,7 @@ describe("a provider with max_concurrent", () => {
     expect((await ask("narrow")).status).toBe(200);
   });
 
-  test("and no place left goes to the next route", async () => {
+  test("without a free slot goes to the next route", async () => {
     at.providers.two.answer = usual;
     await occupied(async () => {
       const reply = await chat(at.gateway, at.gateway.key(), { model: "relieved" });
@@ -300,7 +300,7 @@ describe("a provider with max_concurrent", () => {
     expect(called()).toEqual([1, 1, 0, 0]);
   });
 
-  test("and no place left is no 429 where the other route has failed: that is nothing of the caller's", async () => {
+  test("without a free slot is a 502, not a 429, when the other route has failed", async () => {
     at.providers.two.answer = refusal(500);
     await occupied(async () => {
       expectRefusal(await chat(at.gateway, at.gateway.key(), { model: "relieved" }), noProvider);

@@ -41,7 +41,7 @@ const at = openBefore(["one", "two"], ({ one, two }) => ({
   ]),
 }));
 
-/** A port on which nobody listens any more. */
+/** A port without a listener. */
 function closedPort(): number {
   const provider = startProvider();
   provider.stop();
@@ -51,7 +51,7 @@ function closedPort(): number {
 const whole = JSON.stringify(completion());
 const okHead = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
 
-/** What the provider does, and the word for it in the attempt's record. */
+/** The provider's behaviour, and the outcome in the attempt's record. */
 const faults: readonly (readonly [string, ProviderAnswer, string])[] = [
   ["sends half a body, then nothing", raw(`${okHead}content-length: 900\r\n\r\n{`), "timeout"],
   ["sends garbage", raw("\u0016\u0003\u0001 no HTTP at all\r\n\r\n"), "protocol"],
@@ -66,7 +66,7 @@ const faults: readonly (readonly [string, ProviderAnswer, string])[] = [
   ["sends more than 32 MiB", flood, "too large"],
 ];
 
-/** A body that would be 33 MiB. */
+/** A body of 33 MiB. */
 async function flood(...[peer, request]: Parameters<ProviderAnswer>): Promise<void> {
   await raw(`${okHead}content-length: ${33 * 1024 * 1024}\r\n\r\n`)(peer, request);
   const block = Buffer.alloc(1024 * 1024, 0x20);
@@ -99,7 +99,7 @@ describe("a provider that fails a JSON request", () => {
     expect(at.gateway.balance(key)).toBe(100_000_000_000n);
   });
 
-  test("is no fault in whose answer the word for no compression is in capitals", async () => {
+  test("answers when its content-encoding is identity in capitals", async () => {
     at.providers.one.answer = text(whole, { headers: { "content-encoding": "Identity " } });
     const reply = await chat(at.gateway, at.gateway.key(), { model: "one-alone" });
     expect(reply.status).toBe(200);
@@ -108,12 +108,12 @@ describe("a provider that fails a JSON request", () => {
 
 describe("the record of a failed attempt", () => {
   test.each<[string, boolean, ProviderAnswer, number | null]>([
-    ["nothing of an answer came", false, cut("fin"), null],
+    ["no byte of an answer came", false, cut("fin"), null],
     ["only the head came", false, cut("fin", `${okHead}content-length: 9\r\n\r\n`), 200],
-    ["the answer was no answer", false, text("null"), 200],
+    ["the answer was invalid", false, text("null"), 200],
     ["a stream fell silent", true, raw(streamHead, piece(roleEvent)), 200],
     ["a stream was empty", true, stream(), 200],
-  ])("has the provider's status where it gave one: %s", async (_, isStream, answer, status) => {
+  ])("has the provider's status when there is one: %s", async (_, isStream, answer, status) => {
     at.providers.one.answer = answer;
     const reply = await chat(at.gateway, at.gateway.key(), {
       model: "one-alone",
@@ -124,10 +124,10 @@ describe("the record of a failed attempt", () => {
   });
 });
 
-describe("the time-outs of a stream", () => {
+describe("the timeouts of a stream", () => {
   const failing = { error: { type: "provider_error" } };
 
-  test("first_byte_timeout counts to the first content, whatever comes before", async () => {
+  test("first_byte_timeout ends at the first content, whatever comes before", async () => {
     at.providers.one.answer = async (peer, request) => {
       await raw(streamHead)(peer, request);
       for (;;) {
@@ -142,7 +142,7 @@ describe("the time-outs of a stream", () => {
     expect(at.gateway.store.requests.attempts(reply.id)[0]?.durationMs).toBeGreaterThanOrEqual(390);
   });
 
-  test("idle_timeout counts between two pieces, so that a slow stream goes on", async () => {
+  test("idle_timeout applies between two reads, so that a slow stream continues", async () => {
     at.providers.one.answer = async (peer, request) => {
       await raw(streamHead, piece(helloEvent))(peer, request);
       await Bun.sleep(250);

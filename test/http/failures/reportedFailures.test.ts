@@ -12,7 +12,7 @@ import { respond } from "../../support/gateway/responsesCalls.ts";
 import { json, stream, type ProviderAnswer } from "../../support/provider/scriptedProvider.ts";
 import { responseEvent } from "../../support/provider/upstreamText.ts";
 
-/** What a provider of the responses interface reports in an answer whose status is 200. */
+/** Failures that a provider of the responses interface reports with status 200. */
 const at = openBefore(["one", "two"], ({ one, two }) => {
   const over = (provider: string) => ({ provider, api: "responses" });
   return {
@@ -24,7 +24,7 @@ const at = openBefore(["one", "two"], ({ one, two }) => {
   };
 });
 const { one, two } = at.providers;
-/** So many failures in a row put a route aside. */
+/** This many failures in a row open the breaker of a route. */
 const FAILURES_MAX = 5;
 
 type AdmissionRequest = (model: string) => Promise<Reply>;
@@ -39,26 +39,26 @@ const failed = (error: object) => ({ output: [], usage: null, error });
 const inJson = (error: object) => json(ended("resp_1", { ...failed(error), status: "failed" }));
 const atItsEnd = (error: object) => stream(created(), terminal("failed", "resp_1", failed(error)));
 const inAnEvent = (error: object) => stream(created(), responseEvent("error", { error }));
-/** As it is documented: the type is the event's own. */
+/** The documented form: the type is the event's own. */
 const inAPlainEvent = (error: object) =>
   stream(created(), responseEvent("error", { ...error, type: "error" }));
 const inATypelessEvent = (error: object) =>
   stream(created(), `data: ${JSON.stringify({ error })}\n\n`);
 const inPlaceOfAnAnswer = (error: object) => json({ error });
 
-/** The ways in which a provider says that it failed, before any content. */
+/** The forms in which a provider reports a failure before any content. */
 const ways: readonly (readonly [string, AdmissionRequest, (error: object) => ProviderAnswer])[] = [
   ["a chat in JSON", ask.chat, inJson],
   ["a chat whose stream ends as failed", ask.chatStream, atItsEnd],
   ["a chat whose stream has an error", ask.chatStream, inAnEvent],
   ["a chat whose stream has a plain error", ask.chatStream, inAPlainEvent],
   ["a stream of the responses interface", ask.responsesStream, inAnEvent],
-  ["a stream of that whose event has no type", ask.responsesStream, inATypelessEvent],
-  ["JSON in the place of such a stream", ask.responsesStream, inPlaceOfAnAnswer],
-  ["an answer of that in JSON", ask.responses, inPlaceOfAnAnswer],
+  ["a responses stream whose event has no type", ask.responsesStream, inATypelessEvent],
+  ["JSON instead of a responses stream", ask.responsesStream, inPlaceOfAnAnswer],
+  ["a response in JSON", ask.responses, inPlaceOfAnAnswer],
 ];
 
-/** Asks so often that the route would be put aside if it counted, and then whether it is. */
+/** Sends as many requests as open a breaker, and then tests whether the route is skipped. */
 async function isPutAside(make: AdmissionRequest, answer: ProviderAnswer): Promise<boolean> {
   one.answer = answer;
   for (let time = 0; time < FAILURES_MAX; time += 1) await make("small");
@@ -66,8 +66,8 @@ async function isPutAside(make: AdmissionRequest, answer: ProviderAnswer): Promi
   return (await make("small")).status !== 200;
 }
 
-describe.each(ways)("what %s reports", (_, make, report) => {
-  test("of its caller's picture is the caller's 400, of which no other route and nobody's health hears", async () => {
+describe.each(ways)("a failure in %s", (_, make, report) => {
+  test("of the caller's picture is a 400, without a failover and without an effect on the route's health", async () => {
     const message = `Failed to download image with ${upstreamKey}.`;
     const answer = report({ code: "failed_to_download_image", message, param: "input" });
     one.answer = answer;
@@ -84,23 +84,20 @@ describe.each(ways)("what %s reports", (_, make, report) => {
   test.each([
     { type: "external_connector_error", code: "http_error" },
     { type: "external_connector_error", code: "http_error", message: "Insufficient Balance" },
-  ])(
-    "of its caller's own server goes to the next route, and puts nothing aside: %j",
-    async (error) => {
-      const answer = report(error);
-      one.answer = answer;
-      two.answer = responds();
-      expect((await make("both")).status).toBe(200);
-      expect([one.requests.length, two.requests.length]).toEqual([1, 1]);
-      expect(await isPutAside(make, answer)).toBe(false);
-    },
-  );
+  ])("of the caller's own server goes to the next route, and does not count: %j", async (error) => {
+    const answer = report(error);
+    one.answer = answer;
+    two.answer = responds();
+    expect((await make("both")).status).toBe(200);
+    expect([one.requests.length, two.requests.length]).toEqual([1, 1]);
+    expect(await isPutAside(make, answer)).toBe(false);
+  });
 
   test.each([
     { code: "server_error", message: "secret" },
     { type: "tokens", code: "rate_limit_exceeded" },
   ])(
-    "of the provider itself, or of a limit without a time, opens the breaker: %j",
+    "of the provider itself, or of a limit without a time, counts for the breaker: %j",
     async (error) => {
       expect(await isPutAside(make, report(error))).toBe(true);
     },
@@ -110,7 +107,7 @@ describe.each(ways)("what %s reports", (_, make, report) => {
     { type: "insufficient_quota", code: "insufficient_quota" },
     { type: "invalid_request_error", code: null, message: "Insufficient Balance" },
     { message: "Insufficient credits." },
-  ])("of an account without money puts the provider aside at once: %j", async (error) => {
+  ])("of an account without money starts a cooldown of the provider at once: %j", async (error) => {
     one.answer = report(error);
     const reply = await make("small");
     expect(reply).toMatchObject({ status: 502, body: { error: { type: "provider_error" } } });
@@ -118,24 +115,24 @@ describe.each(ways)("what %s reports", (_, make, report) => {
   });
 });
 
-test("a response that failed for a reason that nobody knows puts nothing aside", async () => {
+test("a response that failed for an unknown reason does not count", async () => {
   expect(await isPutAside(ask.chat, inJson({ code: "some_code" }))).toBe(false);
   expect(await isPutAside(ask.chatStream, atItsEnd({}))).toBe(false);
 });
 
-test("whose fault it is may stand in the type alone", async () => {
+test("the type alone can show that the caller's server failed", async () => {
   const answer = inAnEvent({ type: "external_connector_error", code: null });
   expect(await isPutAside(ask.chatStream, answer)).toBe(false);
 });
 
-test("an error that says nothing known is the provider's", async () => {
+test("an unknown error is the provider's", async () => {
   expect(await isPutAside(ask.chatStream, inAnEvent({ code: "some_code" }))).toBe(true);
 });
 
 test.each([
   ["a chat", chat],
   ["a stream of the responses interface", respond],
-])("what an event of %s reports of its request behind content is paid", async (_, send) => {
+])("an error event about the request after content, in %s, is charged", async (_, send) => {
   for (const error of [{ code: "invalid_prompt" }, { type: "invalid_request_error" }]) {
     one.answer = stream(created(), delta, responseEvent("error", { error }));
     const key = at.gateway.key();
@@ -149,7 +146,7 @@ test.each([
 test.each([
   ["a chat", chat],
   ["a stream of the responses interface", respond],
-])("a response that failed by its request behind content is not paid, in %s", async (_, send) => {
+])("a response.failed about the request after content, in %s, is not charged", async (_, send) => {
   for (const error of [{ code: "invalid_prompt" }, { type: "invalid_request_error" }]) {
     one.answer = stream(created(), delta, terminal("failed", "resp_1", failed(error)));
     const key = at.gateway.key();
@@ -162,7 +159,7 @@ test.each([
   ["a chat", ask.chatStream],
   ["a stream of the responses interface", ask.responsesStream],
 ])(
-  "what %s reports of its caller's server behind content puts nothing aside, and is not paid",
+  "a failure of the caller's server after content, in %s, does not count, and is not charged",
   async (_, make) => {
     const error = { type: "external_connector_error", code: "http_error" };
     const answer = stream(created(), delta, responseEvent("error", { error }));

@@ -29,7 +29,7 @@ const statuses = async (count: number): Promise<Record<number, number>> => {
 };
 
 describe("third attempts", () => {
-  test("are made by three requests at once where few are under way, and wait 50 to 500 ms before", async () => {
+  test("are allowed for three requests at once when few are in flight, after a wait of 50 to 500 ms", async () => {
     // A 404 goes to the next route, and the circuit breaker does not count it.
     at.providers.one.answer = refusal(404);
     at.providers.two.answer = refusal(404);
@@ -41,7 +41,7 @@ describe("third attempts", () => {
     expect(thirds()).toBe(6);
   });
 
-  test("are a fifth of the requests under way where there are many", async () => {
+  test("are a fifth of the requests in flight when there are many", async () => {
     const go = Promise.withResolvers<void>();
     at.providers.slow.answer = async (peer, request) => {
       await go.promise;
@@ -55,14 +55,14 @@ describe("third attempts", () => {
     at.providers.two.answer = refusal(404);
     at.providers.three.answer = usual;
     const seen = await statuses(20);
-    // The twenty count as well while they are with a provider, so a few more than eight may pass.
+    // The twenty count too while they are at a provider, so a few more than eight may pass.
     expect(seen[200]).toBeGreaterThanOrEqual(8);
     expect(seen[200]).toBeLessThanOrEqual(12);
     go.resolve();
     for (const { status } of await Promise.all(others)) expect(status).toBe(200);
   });
 
-  test("are made for nobody whom a shutdown cut off while they waited", async () => {
+  test("are not made after a shutdown during their wait", async () => {
     const { app } = at.gateway;
     const rests = () =>
       candidatesOf(app.gateway.current.catalog).some((it) => app.gateway.health.waitMs(it) > 0);
@@ -80,7 +80,7 @@ describe("third attempts", () => {
     }
   });
 
-  test("are not made at a route that was put aside while they waited", async () => {
+  test("are not made at a route whose cooldown began during their wait", async () => {
     const { health, current } = at.gateway.app.gateway;
     const candidates = [...candidatesOf(current.catalog)];
     const third = candidates.find(({ provider }) => provider.id === "three");
@@ -95,14 +95,14 @@ describe("third attempts", () => {
     expect(thirds()).toBe(0);
   });
 
-  test("give their places back when they fail", async () => {
+  test("release their slots when they fail", async () => {
     for (const id of ["one", "two", "three"] as const) at.providers[id].answer = refusal(404);
     for (let round = 0; round < 5; round += 1) expect(await statuses(3)).toEqual({ 502: 3 });
     expect(thirds()).toBe(15);
   });
 });
 
-test("a first failover is always allowed, however many need it", async () => {
+test("a first failover is always allowed, for any number of requests", async () => {
   at.providers.one.answer = refusal(404);
   at.providers.two.answer = usual;
   expect(await statuses(40)).toEqual({ 200: 40 });

@@ -14,7 +14,7 @@ const at = openBefore(["one", "two"], ({ one, two }) => ({
 
 const isStream = [false, true];
 
-/** Asks afresh: what an earlier test put aside is forgotten. */
+/** Sends a request after all earlier cooldowns have ended. */
 async function ask(stream = false): Promise<Reply & { key: ReturnType<typeof at.gateway.key> }> {
   at.gateway.clock.advance(600_000);
   const key = at.gateway.key();
@@ -27,7 +27,7 @@ function called(): readonly number[] {
 
 describe.each(isStream)("an attempt (stream: %j)", (stream) => {
   test.each([400, 409, 413, 422])(
-    "that ends with %d is the caller's fault: 400 in the provider's words, and no other route",
+    "that ends with %d is the caller's fault: 400 with the provider's message, without a failover",
     async (status) => {
       const error = {
         message: "the prompt is too long",
@@ -73,21 +73,18 @@ describe.each(isStream)("an attempt (stream: %j)", (stream) => {
   test.each([
     [424, "Failed Dependency"],
     [403, "Your input was flagged"],
-  ])(
-    "that ends with %d %s is nobody's fault: the next route answers, and the first is asked again, however often",
-    async (status, message) => {
-      at.providers.one.answer = refusal(status, message);
-      at.providers.two.answer = usual;
-      const { key } = await ask(stream);
-      for (let again = 0; again < 5; again += 1) {
-        expect((await chat(at.gateway, key, { stream })).status).toBe(200);
-      }
-      expect(called()).toEqual([6, 6]);
-    },
-  );
+  ])("that ends with %d %s goes to the next route, and never counts", async (status, message) => {
+    at.providers.one.answer = refusal(status, message);
+    at.providers.two.answer = usual;
+    const { key } = await ask(stream);
+    for (let again = 0; again < 5; again += 1) {
+      expect((await chat(at.gateway, key, { stream })).status).toBe(200);
+    }
+    expect(called()).toEqual([6, 6]);
+  });
 
   test.each([401, 402, 403, 404, 408, 500, 503, 529])(
-    "that ends with %d everywhere is a 502, and nothing of the providers' words is seen",
+    "that ends with %d on all routes is a 502 without the providers' messages",
     async (status) => {
       at.providers.one.answer = refusal(status, "secret words");
       at.providers.two.answer = refusal(status, "secret words");
@@ -106,7 +103,7 @@ describe.each(isStream)("an attempt (stream: %j)", (stream) => {
   );
 
   test.each([301, 302, 303, 307, 308])(
-    "that ends with %d is not followed: its target hears nothing",
+    "that ends with %d is not followed: its target gets no request",
     async (status) => {
       const target = startProvider(usual);
       const location = `http://127.0.0.1:${target.port}/v1/chat/completions`;
@@ -137,10 +134,10 @@ describe("the operator's own account", () => {
     ],
     ["429 with a number for arrears", 429, { message: "Please recharge.", code: "1113" }],
     ["400 insufficient_balance", 400, { message: "no", type: "insufficient_balance" }],
-    ["400 with the words of an empty account alone", 400, { message: "Insufficient Balance" }],
-    ["422 with the words of an empty account alone", 422, { message: "insufficient credits." }],
+    ["400 with only the message of an empty account", 400, { message: "Insufficient Balance" }],
+    ["422 with only the message of an empty account", 422, { message: "insufficient credits." }],
   ])(
-    "refused with %s puts the provider aside for minutes and is logged loudly",
+    "refused with %s starts a cooldown of minutes, and is logged as an error",
     async (_, status, error) => {
       at.providers.one.answer = json({ error }, { status });
       at.providers.two.answer = usual;
@@ -165,7 +162,7 @@ describe("the operator's own account", () => {
 });
 
 test.each(isStream)(
-  "an account that is empty everywhere is a 502, and never the client's own 400 or 402 (stream: %j)",
+  "an empty account at all providers is a 502, never the client's own 400 or 402 (stream: %j)",
   async (stream) => {
     const error = { message: "Insufficient Balance", type: "unknown_error", param: null };
     at.providers.one.answer = json({ error }, { status: 400 });
@@ -177,7 +174,7 @@ test.each(isStream)(
   },
 );
 
-describe("no client can have a provider put aside for everybody", () => {
+describe("no client can cause a cooldown for all", () => {
   const error = { type: "invalid_request_error", code: null };
 
   test.each([
@@ -190,7 +187,7 @@ describe("no client can have a provider put aside for everybody", () => {
     ],
     ["403 for one prompt", 403, "Your input was flagged: 'my account'", 200, [2, 2]],
     ["429 without a time", 429, "slow down: 'insufficient balance'", 200, [2, 2]],
-  ])("by a %s: the next request goes to it", async (_, status, message, seen, calls) => {
+  ])("by a %s: the next request reaches the provider", async (_, status, message, seen, calls) => {
     at.providers.one.answer = json({ error: { ...error, message } }, { status });
     at.providers.two.answer = usual;
     const reply = await ask();
@@ -200,8 +197,8 @@ describe("no client can have a provider put aside for everybody", () => {
   });
 });
 
-describe("a provider's words", () => {
-  /** What the client is told when the provider refuses with this body. */
+describe("a provider's error message", () => {
+  /** The client's error message when the provider refuses with this body. */
   async function told(body: string, type?: string): Promise<string> {
     at.providers.one.answer = text(body, { status: 400, ...(type === undefined ? {} : { type }) });
     const reply = await ask();
@@ -209,7 +206,7 @@ describe("a provider's words", () => {
     return (reply.body as { error: { message: string } }).error.message;
   }
   const error = (message: string) => told(JSON.stringify({ error: { message } }));
-  test("reach the client with at most 512 characters, on one line", async () => {
+  test("has at most 512 characters, on one line", async () => {
     expect(await error("a".repeat(5000))).toBe("a".repeat(512));
     expect(await error("one\r\ntwo\u0000\u001b[31m")).toBe("one two [31m");
     expect(await error(`${"a".repeat(508)}${upstreamKey}`)).toBe(`${"a".repeat(508)}***`);
@@ -217,11 +214,11 @@ describe("a provider's words", () => {
 
   test.each([
     ["an HTML page", "<html>nginx</html>", "text/html"],
-    ["no JSON", "{broken", undefined],
-    ["nothing", "", undefined],
-    ["an error without words", '{"error":{}}', undefined],
+    ["broken JSON", "{broken", undefined],
+    ["an empty body", "", undefined],
+    ["an error without a message", '{"error":{}}', undefined],
     ["a list", "[1]", undefined],
-  ])("that are %s become: invalid request", async (_, body, type) => {
+  ])("missing in %s becomes: invalid request", async (_, body, type) => {
     expect(await told(body, type)).toBe("invalid request");
   });
 
@@ -230,11 +227,11 @@ describe("a provider's words", () => {
     ['{"message":"words at the top"}', "words at the top"],
     ['[{"error":{"message":"in a list"}}]', "in a list"],
     ['{"detail":"x","error":{"message":"ж"}}', "ж"],
-  ])("are found in %s", async (body, message) => {
+  ])("is found in %s", async (body, message) => {
     expect(await told(body)).toBe(message);
   });
 
-  test("of a gigantic error are read for their beginning only", async () => {
+  test("in a huge body is read from its beginning only", async () => {
     at.providers.one.answer = async (peer) => {
       await peer.send("HTTP/1.1 400 X\r\ncontent-type: application/json\r\n\r\n");
       for (;;) await peer.send("a".repeat(65_536));

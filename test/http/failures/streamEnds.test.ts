@@ -31,7 +31,7 @@ interface Said {
   readonly finish_reason: string | null;
 }
 
-/** One chunk with these parts, in the order given. */
+/** One chunk with these parts, in this order. */
 function partsEvent(...parts: readonly (readonly [number, string, string | null])[]): string {
   const choices = parts.map(([index, content, reason]) => ({
     index,
@@ -52,7 +52,7 @@ function partsOf(seen: { text: string }): string[] {
 describe("a stream of two choices", () => {
   const two = { stream: true, n: 2 };
 
-  test("gives the texts of each in order where one ends in a chunk that bears text of the other", async () => {
+  test("has the text of each choice in order when one ends in a chunk with text of the other", async () => {
     at.provider.answer = stream(
       partsEvent([0, "A", null], [1, "1", null]),
       partsEvent([0, "B", "stop"], [1, "2", null]),
@@ -74,7 +74,7 @@ describe("a stream of two choices", () => {
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
   });
 
-  test("keeps the end of the first back until the second has ended and all is charged", async () => {
+  test("sends the end of the first after the second has ended and all is charged", async () => {
     const go = Promise.withResolvers<void>();
     at.provider.answer = async (peer, request) => {
       const first = [partsEvent([0, "A", null]), partsEvent([0, "", "stop"], [1, "1", null])];
@@ -95,7 +95,7 @@ describe("a stream of two choices", () => {
   });
 });
 
-test("a provider that never ends the body behind its [DONE] loses the connection, and its client waits for nothing", async () => {
+test("a provider that never ends the body after its [DONE] loses the connection, and its client does not wait", async () => {
   let isClosed = false;
   at.provider.answer = async (peer, request) => {
     void peer.closed.then(() => (isClosed = true));
@@ -108,16 +108,16 @@ test("a provider that never ends the body behind its [DONE] loses the connection
   await until("the connection is closed", () => isClosed, TOTAL_TIMEOUT_MS / 2);
 });
 
-describe("a provider that goes on behind the finish reason", () => {
+describe("a provider that continues after the finish reason", () => {
   const finished = [helloEvent, stopEvent].map(piece);
-  /** How long the usage may take. */
+  /** The time in which the usage must come. */
   const USAGE_TIMEOUT_MS = 2000;
 
   test.each([
     ["comments", ": still here\n\n"],
     ["empty events", "data:\n\n"],
     ["chunks without choices or usage", 'data: {"choices":[]}\n\n'],
-  ])("with %s for ever: the answer ends, charged by the estimate", async (_, surplus) => {
+  ])("with endless %s: the answer ends, charged by the estimate", async (_, surplus) => {
     const closed = Promise.withResolvers<void>();
     at.provider.answer = async (peer, request) => {
       void peer.closed.then(closed.resolve);

@@ -36,7 +36,7 @@ const at = openBefore(["plain", "over", "claude", "google", "two"], (urls) => ({
 const started = 100_000_000_000n;
 const usual = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
 
-/** Stands for an input that can be read, but that is nested too deep to be written again. */
+/** A placeholder for an input that can be parsed, but is nested too deep to be serialized. */
 const DEEP = "nested too deep";
 const deepJson = "[".repeat(1001) + "]".repeat(1001);
 const textOf = (answer: unknown) => text(JSON.stringify(answer).replaceAll(`"${DEEP}"`, deepJson));
@@ -49,39 +49,42 @@ const googleCalls = (args: object, more: object = { usageMetadata }) =>
 
 type Name = keyof typeof at.providers;
 const answers: readonly (readonly [string, Name, unknown, bigint])[] = [
-  ["by names", "plain", completion({ names: costly }), usual],
+  ["by colliding names", "plain", completion({ names: costly }), usual],
   ["by names before its usage", "plain", { names: costly, ...completion() }, usual],
-  ["by names of an end", "over", ended("resp_1", { names: costly }), usual],
+  ["by colliding names in a response", "over", ended("resp_1", { names: costly }), usual],
   ["by the depth of a call", "claude", claudeCalls({ a: DEEP }), usual],
   ["by the names of a call", "claude", claudeCalls({ costly }), usual],
   ["by the depth of a call", "google", googleCalls({ a: DEEP }), costOf(billed)],
   ["by the names of a call", "google", googleCalls({ costly }), costOf(billed)],
   [
-    "by a call that has a usage of its own",
+    "by a call with a field named usage",
     "claude",
     claudeCalls({ usage: { ...messageUsage, output_tokens: 0 }, a: [DEEP, '{"usage":{}}'] }),
     usual,
   ],
 ];
 
-describe("an answer in JSON that cannot be read", () => {
-  test.each(answers)("%s, of %s: 502, paid by its usage", async (_, provider, answer, charge) => {
-    at.providers[provider].answer = textOf(answer);
-    const key = at.gateway.key();
-    const model = provider === "plain" ? "small" : provider;
-    const reply = await chat(at.gateway, key, { model });
-    expectRefusal(reply, noProvider);
-    expect(await at.gateway.records(key, 1)).toMatchObject([
-      { status: "cancelled", estimated: false, charge, provider, attemptCount: 1 },
-    ]);
-    expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([
-      { outcome: "isolated failure" },
-    ]);
-    expect(at.gateway.balance(key)).toBe(started - charge);
-    expect(at.providers.two.requests).toHaveLength(0);
-  });
+describe("a JSON answer that cannot be parsed", () => {
+  test.each(answers)(
+    "%s, of %s: 502, charged by its usage",
+    async (_, provider, answer, charge) => {
+      at.providers[provider].answer = textOf(answer);
+      const key = at.gateway.key();
+      const model = provider === "plain" ? "small" : provider;
+      const reply = await chat(at.gateway, key, { model });
+      expectRefusal(reply, noProvider);
+      expect(await at.gateway.records(key, 1)).toMatchObject([
+        { status: "cancelled", estimated: false, charge, provider, attemptCount: 1 },
+      ]);
+      expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([
+        { outcome: "isolated failure" },
+      ]);
+      expect(at.gateway.balance(key)).toBe(started - charge);
+      expect(at.providers.two.requests).toHaveLength(0);
+    },
+  );
 
-  test("of the responses interface: 502, paid by its usage", async () => {
+  test("of the responses interface: 502, charged by its usage", async () => {
     at.providers.plain.answer = textOf(ended("resp_1", { names: costly }));
     const key = at.gateway.key();
     expectRefusal(await respond(at.gateway, key), noProvider);
@@ -96,23 +99,23 @@ describe("an answer in JSON that cannot be read", () => {
     ["a negative one", "plain", completion({ names: costly, usage: { prompt_tokens: -1 } })],
     ["none", "claude", claudeCalls({ a: DEEP }, { usage: null })],
     [
-      "an impossible one",
+      "an impossible usage",
       "claude",
       claudeCalls({ a: DEEP }, { usage: { input_tokens: 1e9, output_tokens: 1 } }),
     ],
     ["none", "google", googleCalls({ a: DEEP }, {})],
     [
-      "one of the prompt alone",
+      "a usage of the prompt only",
       "google",
       googleCalls({ a: DEEP }, { usageMetadata: { promptTokenCount: 9, totalTokenCount: 9 } }),
     ],
     [
-      "only one that is too costly itself",
+      "a usage that is too costly itself",
       "plain",
       completion({ usage: { names: costly, prompt_tokens: 1 } }),
     ],
   ])(
-    "and whose usage is %s, of %s, is paid by an estimate, within what was held",
+    "and whose usage is %s, of %s, is charged by an estimate up to its hold",
     async (_, provider, answer) => {
       at.providers[provider].answer = textOf(answer);
       const key = at.gateway.key();
@@ -125,7 +128,7 @@ describe("an answer in JSON that cannot be read", () => {
     },
   );
 
-  test("and is longer than all that was held is paid up to that", async () => {
+  test("and is longer than its hold is charged up to the hold", async () => {
     const content = "a".repeat(2 * charactersMax);
     const answer = completion({ choices: [choice({ content })], names: costly, usage: null });
     at.providers.plain.answer = textOf(answer);

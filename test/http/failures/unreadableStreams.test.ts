@@ -35,12 +35,16 @@ const responseStream = () => respond(at.gateway, at.gateway.key(), { stream: tru
 const calling = (args: object) =>
   geminiEvent(saying([{ functionCall: { name: "f", args } }], "STOP"));
 
-describe("a stream that cannot be read before its first content", () => {
+describe("a stream that cannot be parsed before its first content", () => {
   test.each<[string, () => Promise<Reply>, string]>([
     ["by names that collide", chatOf("small"), chatEvent({ content: "x", names: costly })],
     ["by the depth of a call of Gemini", chatOf("google"), deep(calling({ a: "nested too deep" }))],
-    ["by the names of a call of Gemini", chatOf("google"), calling({ costly })],
-    ["by the names of an end", chatOf("over"), terminal("completed", "resp_1", { names: costly })],
+    ["by colliding names in a call of Gemini", chatOf("google"), calling({ costly })],
+    [
+      "by colliding names at the end",
+      chatOf("over"),
+      terminal("completed", "resp_1", { names: costly }),
+    ],
     [
       "by more choices than any answer has",
       chatOf("small"),
@@ -49,7 +53,7 @@ describe("a stream that cannot be read before its first content", () => {
       }),
     ],
     ["in a response", responseStream, terminal("completed", "resp_1", { names: costly })],
-  ])("%s: 502, and one route was asked", async (_, make, event) => {
+  ])("%s: 502, and only one route is asked", async (_, make, event) => {
     for (const id of ids) at.providers[id].answer = stream(event);
     const reply = await make();
     expectRefusal(reply, noProvider);

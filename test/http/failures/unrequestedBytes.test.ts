@@ -7,7 +7,7 @@ import { until } from "../../support/until.ts";
 
 const at = openOneModelBefore();
 
-test("the log tells the operator once of a provider that sends what nobody asked for", async () => {
+test("a provider that sends unrequested bytes is logged once", async () => {
   const peers: RawPeer[] = [];
   at.provider.answer = (peer, request) => {
     peers.push(peer);

@@ -24,10 +24,10 @@ import { until } from "../../support/until.ts";
 
 const at = openOneModelBefore();
 const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
-/** Much longer than a commit and a write to the client take. */
+/** Much longer than a commit and a write to the client. */
 const LONG_MS = 150;
 
-/** Another process's transaction, which nothing can be committed beside. */
+/** A transaction of another process. It blocks every commit. */
 let other: Database;
 beforeAll(() => {
   other = new Database(at.gateway.path);
@@ -35,8 +35,8 @@ beforeAll(() => {
 });
 afterAll(() => other.close());
 
-describe("nobody sees the end of an answer before its charge is committed", () => {
-  test("a stream: its content flows, the finish chunk waits for the commit", async () => {
+describe("no client receives the end of an answer before its charge is committed", () => {
+  test("a stream: its content is sent, the finish chunk waits for the commit", async () => {
     const go = Promise.withResolvers<void>();
     at.provider.answer = async (peer, request) => {
       await raw(streamHead, piece(helloEvent))(peer, request);
@@ -60,7 +60,7 @@ describe("nobody sees the end of an answer before its charge is committed", () =
     expect(at.gateway.balance(key)).toBe(100_000_000_000n - cost);
   });
 
-  test("a stream: the finish chunk waits also where the usage is long in coming", async () => {
+  test("a stream: the finish chunk waits also when the usage comes late", async () => {
     const go = Promise.withResolvers<void>();
     at.provider.answer = async (peer, request) => {
       await raw(streamHead, piece(helloEvent), piece(stopEvent))(peer, request);
@@ -80,7 +80,7 @@ describe("nobody sees the end of an answer before its charge is committed", () =
     expect(at.gateway.balance(key)).toBe(100_000_000_000n - cost);
   });
 
-  test("a stream: another connection reads the charge in the moment that the finish chunk is seen", async () => {
+  test("a stream: another connection reads the charge when the finish chunk arrives", async () => {
     at.provider.answer = raw(
       streamHead,
       ...[helloEvent, stopEvent, usageEvent, doneEvent].map(piece),
@@ -99,7 +99,7 @@ describe("nobody sees the end of an answer before its charge is committed", () =
     }
   });
 
-  test("JSON: nothing of the answer leaves before the commit", async () => {
+  test("JSON: nothing of the answer is sent before the commit", async () => {
     const go = Promise.withResolvers<void>();
     at.provider.answer = async (peer, request) => {
       await go.promise;
@@ -123,7 +123,7 @@ describe("nobody sees the end of an answer before its charge is committed", () =
     client.fin();
   });
 
-  test("a stream: not even its head leaves before the request is in the books", async () => {
+  test("a stream: its head is sent only after the request is recorded", async () => {
     at.provider.answer = raw(streamHead, piece(helloEvent), piece(stopEvent), streamEnd);
     const client = await connectRaw(at.gateway.port);
     const { key } = at.gateway.key();
@@ -142,7 +142,7 @@ describe("nobody sees the end of an answer before its charge is committed", () =
 describe("a request is charged once", () => {
   afterEach(() => at.gateway.reload(oneModel(`http://127.0.0.1:${at.provider.port}/v1`)));
 
-  test("at the prices that were in force when it was admitted", async () => {
+  test("at the prices of its admission", async () => {
     const go = Promise.withResolvers<void>();
     at.provider.answer = async (peer, request) => {
       await go.promise;
@@ -164,7 +164,7 @@ describe("a request is charged once", () => {
     client.fin();
   });
 
-  test("and a model that a reload took away is a 404 from the next request on", async () => {
+  test("and a model that a reload removed is a 404 from the next request", async () => {
     const go = Promise.withResolvers<void>();
     at.provider.answer = async (peer, request) => {
       await go.promise;

@@ -32,26 +32,26 @@ const started = 100_000_000_000n;
 const costly = collidingNames(500);
 const streaming = { stream: true };
 
-describe("a stream whose caller made it too costly to read behind content", () => {
-  /** "hello" in the prompt, and "Hello" or "Hello there" in the answer. */
+describe("a stream that its caller made too costly to parse after content", () => {
+  /** "hello" in the prompt, and "Hello" or "Hello there" in the completion. */
   const chatCost = costOf({ prompt: 2, completion: 2 });
   const responsesCost = costOf({ prompt: 2, completion: 3 });
 
   test.each<[string, string, ProviderAnswer, bigint]>([
     [
-      "by names that collide",
+      "by colliding names",
       "small",
       stream(helloEvent, chatEvent({ content: "x", names: costly })),
       chatCost,
     ],
     [
-      "by names that collide, at the end of a response",
+      "by colliding names, at the end of a response",
       "over",
       stream(created(), delta, terminal("completed", "resp_1", { names: costly })),
       responsesCost,
     ],
     [
-      "by names that collide, in calls of Gemini",
+      "by colliding names, in calls of Gemini",
       "google",
       stream(
         geminiEvent(saying([{ text: "Hello there" }], undefined, { usageMetadata })),
@@ -60,7 +60,7 @@ describe("a stream whose caller made it too costly to read behind content", () =
       costOf({ prompt: 100, cached: 40, completion: 50 }),
     ],
   ])(
-    "in a chat, %s: is told, and paid as by a client that left",
+    "in a chat, %s: ends with an error, and is charged like a disconnect",
     async (_, model, answer, charge) => {
       one.answer = answer;
       three.answer = answer;
@@ -84,7 +84,7 @@ describe("a stream whose caller made it too costly to read behind content", () =
     },
   );
 
-  test("of the responses interface: is told, and paid as by a client that left", async () => {
+  test("of the responses interface: ends with an error, and is charged like a disconnect", async () => {
     one.answer = stream(created(), delta, terminal("completed", "resp_1", { names: costly }));
     const key = at.gateway.key();
     const reply = await respond(at.gateway, key, streaming);
@@ -98,7 +98,7 @@ describe("a stream whose caller made it too costly to read behind content", () =
   });
 });
 
-test("a stream that is too costly to read before any content is paid as by a client that left, and asked of no other route", async () => {
+test("a stream that is too costly to parse before content is charged like a disconnect, without a failover", async () => {
   one.answer = stream(chatEvent({ content: "x", names: costly }));
   two.answer = stream(helloEvent, chatEvent({}, "stop"));
   const key = at.gateway.key();

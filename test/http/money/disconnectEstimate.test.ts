@@ -7,14 +7,14 @@ import { created } from "../../support/provider/responsesAnswers.ts";
 import { piece, streamHead } from "../../support/provider/scriptedProvider.ts";
 import { chatEvent, responseEvent } from "../../support/provider/upstreamText.ts";
 
-/** What a client that leaves amid a stream pays for the text that came in many deltas. */
+/** What a client that disconnects pays for a text in many deltas. */
 const at = openOneModelBefore({ billing: { disconnect_grace: "60ms" } });
 
 const chat = (key: ReturnType<typeof at.gateway.key>) =>
   openChat(at.gateway, key, { stream: true });
 const response = (key: ReturnType<typeof at.gateway.key>) => openResponse(at.gateway, key);
 
-/** The record of a client that leaves when it has read the last of these events. Its provider goes on. */
+/** The record of a client that disconnects after the last of these events. Its provider continues. */
 async function left(open: typeof chat, events: readonly string[], last: string) {
   at.provider.answer = async (peer) => {
     await peer.send(Buffer.from(streamHead));
@@ -44,12 +44,12 @@ const forms: readonly (readonly [string, typeof chat, (text: string) => string])
   ["text of a response", response, inResponse],
 ];
 
-describe.each(forms)("a client that leaves amid the %s pays", (_, open, eventOf) => {
+describe.each(forms)("a client that disconnects during the %s pays", (_, open, eventOf) => {
   test.each<[string, readonly string[], number]>([
-    ["a token for each delta where they are as short as tokens", times(40, "слово "), 41],
-    ["by bytes where that is less", times(40, "a "), 21],
-    ["by bytes where the deltas hold several tokens", times(40, "four words of text "), 191],
-    ["by bytes where there are too few deltas to tell", ["слово "], 4],
+    ["a token for each delta when deltas are as short as tokens", times(40, "слово "), 41],
+    ["by bytes when that is less", times(40, "a "), 21],
+    ["by bytes when the deltas hold several tokens", times(40, "four words of text "), 191],
+    ["by bytes when there are too few deltas to tell", ["слово "], 4],
   ])("%s", async (_name, texts, completionTokens) => {
     const opening = open === response ? [created()] : [];
     const events = [...opening, ...[...texts, "end"].map(eventOf)];
@@ -62,10 +62,10 @@ const withUsage = (content: string, completion_tokens: number) =>
 const word = "12345678";
 const end = inContent("end");
 
-describe("a client that leaves amid a stream with early figures pays the prompt as reported, and", () => {
+describe("a client that disconnects from a stream with early usage pays the reported prompt, and", () => {
   test.each<[string, readonly string[], number]>([
     [
-      "the last figure where no text follows it, though the estimate is higher",
+      "the last figure when no text follows it, though the estimate is higher",
       [...times(20, "1234 5678 1234"), "end"].map((text, at) => withUsage(text, 2 * (at + 1))),
       42,
     ],
@@ -75,17 +75,17 @@ describe("a client that leaves amid a stream with early figures pays the prompt 
       31,
     ],
     [
-      "the figure alone where it is above the estimate of all text",
+      "the figure alone when it is above the estimate of all text",
       [withUsage(word, 300), inContent(word), inContent(word), end],
       300,
     ],
     [
-      "the estimate where the figure is the same placeholder in each event",
+      "the estimate when the figure is the same placeholder in each event",
       [...times(20, "1234".repeat(5)), "end"].map((text) => withUsage(text, 1)),
       101,
     ],
     [
-      "the estimate where the figure is too small for its text",
+      "the estimate when the figure is too small for its text",
       [withUsage("1234".repeat(20), 5), end],
       21,
     ],
@@ -96,7 +96,7 @@ describe("a client that leaves amid a stream with early figures pays the prompt 
   });
 });
 
-test("a client that leaves a stream that says one token in each event pays no more than the whole stream costs", async () => {
+test("a client that disconnects from a stream with one token per event pays no more than the whole stream costs", async () => {
   const words = times(200, "слово ");
   const record = await left(chat, [...words, "end"].map(inContent), '"end');
   const whole = costOf({ prompt: record?.promptTokens ?? 0, completion: words.length + 1 });

@@ -9,7 +9,7 @@ import { openResponse } from "../../support/gateway/responsesCalls.ts";
 import { piece, streamHead } from "../../support/provider/scriptedProvider.ts";
 import { chatEvent, responseEvent } from "../../support/provider/upstreamText.ts";
 
-/** What a client that leaves amid a stream pays of what it could not read, and of what the provider did by itself. */
+/** What a client that disconnects pays for encrypted reasoning and for the provider's own tools. */
 const contextTokens = 20_000;
 const at = openBefore(["local", "claude", "google"], ({ local, claude, google }) => {
   const route = (provider: string, more = {}) => ({ provider, responses: false, ...more });
@@ -37,7 +37,7 @@ const chatWith =
     openChat(at.gateway, key, { stream: true, model, ...more });
 const responds: Open = (key, more) => openResponse(at.gateway, key, more);
 
-/** The record of a client that leaves when it has read "Hello" in these events, whose provider goes on. */
+/** The record of a client that disconnects after "Hello" in these events. Its provider continues. */
 async function left(open: Open, events: readonly string[], more: object = {}) {
   for (const provider of Object.values(at.providers)) {
     provider.answer = (peer) =>
@@ -53,7 +53,7 @@ async function left(open: Open, events: readonly string[], more: object = {}) {
 }
 
 const sealed = "A".repeat(2000);
-/** 2000 characters of base64 are 1500 bytes; "Hello there" is 11, and "Hello" 5. */
+/** 2,000 characters of base64 are 1,500 bytes. "Hello there" has 11 bytes, and "Hello" 5. */
 const tokens = (saidBytes: number) => Math.ceil((1500 + saidBytes) / 4);
 
 const item = (fields: object) => responseEvent("response.output_item.done", { item: fields });
@@ -73,18 +73,18 @@ const text = [messageEvent("content_block_start", { index: 0, content_block: { t
 const said = [...text, textEvent("Hello")];
 const google = { google: { thought_signature: sealed } };
 
-describe("a client that leaves pays for a prompt wherever it stands", () => {
+describe("a client that disconnects pays for a prompt in any field", () => {
   const prompt = "four ".repeat(8000);
   test.each<[string, Open, readonly string[], object]>([
     ["in documents", chatWith("small"), [helloEvent], { documents: [{ text: prompt }] }],
     [
-      "in the words of a template",
+      "in the text of a template",
       chatWith("small"),
       [helloEvent],
       { chat_template_kwargs: { date: prompt } },
     ],
     [
-      "in the words of a template of the responses interface",
+      "in the text of a template of the responses interface",
       responds,
       [created(), delta],
       { chat_template_kwargs: { date: prompt } },
@@ -103,15 +103,12 @@ const detailed = (detail: object, more: object = {}) =>
     reasoning_details: [{ format: "anthropic-claude-v1", index: 0, ...detail }],
   });
 
-describe("a client that leaves pays once for a thought that a provider gives", () => {
+describe("a client that disconnects pays once for reasoning that a provider sends", () => {
   /** Too long to be one token. */
   const thought = "They ask for a word.";
   test.each<[string, string]>([
     ["under one name", chatEvent({ reasoning: thought })],
-    [
-      "under both of the names that there are",
-      chatEvent({ reasoning: thought, reasoning_content: thought }),
-    ],
+    ["under both names", chatEvent({ reasoning: thought, reasoning_content: thought })],
     ["in a list", detailed({ type: "reasoning.text", text: thought })],
     [
       "as a text and in a list",
@@ -128,16 +125,21 @@ describe("a client that leaves pays once for a thought that a provider gives", (
   });
 });
 
-describe("a client that leaves pays for the encrypted thoughts that it was sent", () => {
+describe("a client that disconnects pays for the encrypted reasoning that was sent", () => {
   test.each<[string, Open, readonly string[], number]>([
     ["of the responses interface", responds, [created(), item(reasoning), delta], 11],
     [
-      "of the responses interface, once where a summary came too",
+      "of the responses interface, once when a summary came too",
       responds,
       [created(), summaryDelta, item(reasoning), delta],
       11,
     ],
-    ["of a chat over it", chatWith("over"), [created(), item(reasoning), delta], 11],
+    [
+      "of a chat over the responses interface",
+      chatWith("over"),
+      [created(), item(reasoning), delta],
+      11,
+    ],
     [
       "of Anthropic, in a signature",
       chatWith("claude"),
@@ -145,13 +147,13 @@ describe("a client that leaves pays for the encrypted thoughts that it was sent"
       5,
     ],
     [
-      "of Anthropic, once where the thought came too",
+      "of Anthropic, once when the reasoning came too",
       chatWith("claude"),
       [startEvent, ...block(1, thinking, thought, signature), ...said],
       5,
     ],
     [
-      "of Anthropic, hidden",
+      "of Anthropic, redacted",
       chatWith("claude"),
       [startEvent, ...block(1, { type: "redacted_thinking", data: sealed }), ...said],
       5,
@@ -163,7 +165,7 @@ describe("a client that leaves pays for the encrypted thoughts that it was sent"
       5,
     ],
     [
-      "of a chat, in the form of Google's",
+      "of a chat, in Google's form",
       chatWith("small"),
       [chatEvent({ content: "", extra_content: google }), helloEvent],
       5,
@@ -175,13 +177,13 @@ describe("a client that leaves pays for the encrypted thoughts that it was sent"
       5,
     ],
     [
-      "of a chat, in the form of OpenRouter's",
+      "of a chat, in OpenRouter's form",
       chatWith("small"),
       [detailed({ type: "reasoning.encrypted", id: "rs_1", data: sealed }), helloEvent],
       5,
     ],
     [
-      "of a chat, in the form of OpenRouter's, once where the thought came too",
+      "of a chat, in OpenRouter's form, once when the reasoning came too",
       chatWith("small"),
       [
         detailed({ type: "reasoning.text", text: "-".repeat(500) }),
@@ -194,7 +196,7 @@ describe("a client that leaves pays for the encrypted thoughts that it was sent"
     expect(await left(open, events)).toMatchObject({ completionTokens: tokens(saidBytes) });
   });
 
-  test("but never more than was held for them", async () => {
+  test("but never more than the hold", async () => {
     const long = item({ ...reasoning, encrypted_content: sealed.repeat(10) });
     expect(await left(responds, [created(), long, delta])).toMatchObject({
       completionTokens: 1000,
@@ -203,7 +205,7 @@ describe("a client that leaves pays for the encrypted thoughts that it was sent"
   });
 });
 
-describe("a client that leaves pays a fixed sum of tokens for each finished call of the provider's own tools", () => {
+describe("a client that disconnects pays a fixed number of tokens for each finished call of the provider's own tools", () => {
   const search = { type: "web_search_call", id: "ws_1", status: "completed" };
   const begun = responseEvent("response.output_item.added", { item: search });
   const searched = item(search);
@@ -212,26 +214,26 @@ describe("a client that leaves pays a fixed sum of tokens for each finished call
 
   describe.each<[string, Open]>([
     ["of the responses interface", responds],
-    ["of a chat over it", chatWith("over")],
+    ["of a chat over the responses interface", chatWith("over")],
   ])("%s", (_, open) => {
-    test("beside its prompt", async () => {
+    test("in addition to its prompt", async () => {
       const record = await left(open, [created(), begun, searched, delta], { tools });
       expect(record?.promptTokens).toBeWithin(8002, 8100);
     });
 
-    test("up to what was held", async () => {
+    test("up to the hold", async () => {
       const events = [created(), searched, searched, searched, delta];
       const record = await left(open, events, { tools });
       expect(record).toMatchObject({ promptTokens: contextTokens, writeOff: 0n });
     });
 
-    test("and nothing for one that has only begun, or was only offered", async () => {
+    test("and nothing for a call that only began or was only offered", async () => {
       const record = await left(open, [created(), begun, delta], { tools });
       expect(record?.promptTokens).toBeWithin(2, 100);
     });
   });
 
-  test("of Anthropic, whose first figure knows nothing of it", async () => {
+  test("of Anthropic, whose first usage does not include them", async () => {
     const events = [startEvent, ...block(1, found), ...said];
     // That is 20; the bytes of the request bound the prompt, with room for a template.
     const { promptTokens } = (await left(chatWith("claude"), events)) ?? {};

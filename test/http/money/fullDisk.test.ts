@@ -23,7 +23,7 @@ const started = 100_000_000_000n;
 const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
 const ownFault: ExpectedError = [502, "provider_error", "service temporarily unavailable"];
 const theEnd = [...[stopEvent, usageEvent, doneEvent].map(piece), streamEnd];
-/** How long the end of an answer waits for the store. */
+/** The time that the end of an answer waits for the store. */
 const PATIENCE_MS = 10_000;
 
 const statusOf = ({ account }: TestKey) =>
@@ -37,11 +37,11 @@ function fill(): void {
     makeRoom = () => {};
   };
 }
-// For the tests that follow one which failed.
+// For the tests after a failed one.
 afterEach(() => makeRoom());
 
-describe("a store without room", () => {
-  test("refuses a JSON request whose record it cannot take, and lets its provider go", async () => {
+describe("a store on a full disk", () => {
+  test("refuses a JSON request whose record cannot be written, and aborts its provider", async () => {
     fill();
     const { key, client, givenUp } = await beginChat(at, {}, { concurrentRequests: 1 });
     await givenUp;
@@ -61,7 +61,7 @@ describe("a store without room", () => {
 
     makeRoom();
     at.provider.answer = usual;
-    // A request only starts the write that finds out; those behind its commit are served.
+    // One request starts the write that finds out. Requests after its commit are served.
     const { writer } = at.gateway.app.gateway;
     expect([200, 502]).toContain((await chat(at.gateway, key)).status);
     await until("the writer has found room", () => writer.blockedBy === undefined);
@@ -72,7 +72,7 @@ describe("a store without room", () => {
     ).toEqual([]);
   });
 
-  test("makes /healthz unavailable until there is room again, which is found out without a request", async () => {
+  test("makes /healthz unavailable until there is room, which is found without a request", async () => {
     const { writer } = at.gateway.app.gateway;
     const key = at.gateway.key();
     const health = async () => {
@@ -81,7 +81,7 @@ describe("a store without room", () => {
     };
     expect(await health()).toEqual([200, "ok"]);
     fill();
-    // There is no room for the time of the key's first use.
+    // There is no room to record the key's first use.
     expect((await call(at.gateway, key, { path: "/v1/models" })).status).toBe(200);
     await until("the writer has found no room", () => writer.blockedBy === "full");
     for (let count = 0; count < 5; count += 1) expect(await health()).toEqual([503, "unavailable"]);
@@ -95,7 +95,7 @@ describe("a store without room", () => {
     expect(at.gateway.store.keys.find(key.id)?.lastUsedAt).toBeNull();
   });
 
-  test("takes the end of a request that was open before as soon as it has room, be it seconds later: charged once", async () => {
+  test("commits the end of an open request when there is room again, even seconds later: charged once", async () => {
     const { key, client, provide } = await beginChat(at, { stream: true });
     await provide(streamHead, piece(helloEvent));
     await client.seen("Hello");
@@ -116,7 +116,7 @@ describe("a store without room", () => {
     client.fin();
   });
 
-  test("takes the ids of a response and its charge as soon as it has room", async () => {
+  test("commits the ids of a response and its charge when there is room again", async () => {
     const key = at.gateway.key();
     at.provider.answer = async (peer, request) => {
       await until("it is in the books", () => statusOf(key) === "running");
@@ -140,7 +140,7 @@ describe("a store without room", () => {
     ["a stream", true],
     ["a JSON answer", false],
   ])(
-    "that stays so: %s ends as a fault of our own, uncharged, and its money is free again by itself",
+    "that stays full: %s ends with an internal error, uncharged, and its hold is released",
     async (_, stream) => {
       const { key, client, provide, peer } = await beginChat(
         at,

@@ -11,7 +11,7 @@ import { startProvider } from "../../support/provider/scriptedProvider.ts";
 import { openTestApp, type TestKey } from "../../support/gateway/testApp.ts";
 import { until } from "../../support/until.ts";
 
-/** Only the answer costs, so that what is held is what is charged. */
+/** Only completion tokens cost money, so that the hold equals the charge. */
 const config = (providers: { local: string }, holdWait: string): GatewayConfig => ({
   providers,
   models: [
@@ -38,7 +38,7 @@ const PRICE = 10n * TOKEN;
 const full = answered({ usage: { prompt_tokens: 5, completion_tokens: 10 } });
 const half = answered({ usage: { prompt_tokens: 5, completion_tokens: 5 } });
 
-/** Lets the provider's first call hang; the others are answered. */
+/** The provider's first call waits. The others are answered. */
 function hangFirst(): { release(): void } {
   const released = Promise.withResolvers<void>();
   let calls = 0;
@@ -57,15 +57,15 @@ async function firstIsHeld(): Promise<void> {
   );
 }
 
-/** It has been let in, and asked for its money. */
+/** It was admitted, and asked for its hold. */
 async function secondWaits(): Promise<void> {
   await until("the second request is there", () => at.gateway.app.requests.open === 2);
-  // One that came later has been refused: the second one's hold was looked for before.
+  // A later request was refused, so the second one has asked for its hold before.
   expect((await chat(at.gateway, at.gateway.key({ balance: 0n }))).status).toBe(402);
 }
 
-describe("a request that would fit but for money that is held", () => {
-  test("waits for it, and is served when it comes back", async () => {
+describe("a request that fits except for held money", () => {
+  test("waits for it, and is served when it is released", async () => {
     const key = at.gateway.key({ balance: PRICE + PRICE / 2n });
     const hanging = hangFirst();
     const first = chat(at.gateway, key);
@@ -101,7 +101,7 @@ describe("a request that would fit but for money that is held", () => {
     expect((await first).status).toBe(200);
   });
 
-  test("whose client leaves before it comes back is never sent, and not charged", async () => {
+  test("whose client disconnects before that is never sent, and not charged", async () => {
     const key = at.gateway.key({ balance: PRICE + PRICE / 2n });
     const hanging = hangFirst();
     const first = chat(at.gateway, key);
@@ -118,7 +118,7 @@ describe("a request that would fit but for money that is held", () => {
     expect(at.gateway.balance(key)).toBe(PRICE);
   });
 
-  test("is served as soon as a credit makes room", async () => {
+  test("is served when a credit makes room", async () => {
     const key = at.gateway.key({ balance: PRICE });
     const hanging = hangFirst();
     const first = chat(at.gateway, key);
@@ -152,7 +152,7 @@ describe("a request that would fit but for money that is held", () => {
     await until("one request waits", () => at.gateway.app.requests.open === 2);
     waiting.push(asks(limited, 5));
     await until("a second one waits", () => at.gateway.app.requests.open === 3);
-    // A small request passes those that wait, and takes a part of the key's budget.
+    // A small request overtakes the waiting ones, and takes a part of the key's budget.
     await asks(limited, 1);
     await Promise.all(waiting);
     expect(statuses).toEqual([200, 402, 429]);
@@ -160,7 +160,7 @@ describe("a request that would fit but for money that is held", () => {
     expect((await first).status).toBe(200);
   });
 
-  test("is refused for good once the money is spent", async () => {
+  test("is refused when the money is spent", async () => {
     const key = at.gateway.key({ balance: PRICE });
     const spent = Promise.withResolvers<void>();
     at.providers.local.answer = async (peer, request) => {
@@ -178,7 +178,7 @@ describe("a request that would fit but for money that is held", () => {
   });
 });
 
-test("a request whose money is taken before it is in the books is refused, and its provider let go", async () => {
+test("a request whose money is gone before it is recorded is refused, and its provider aborted", async () => {
   const reached = Promise.withResolvers<RawPeer>();
   at.providers.local.answer = (peer) => reached.resolve(peer);
   const key = at.gateway.key({ balance: PRICE });
@@ -187,7 +187,7 @@ test("a request whose money is taken before it is in the books is refused, and i
   other.run("BEGIN IMMEDIATE");
   const asked = chat(at.gateway, key);
   const { closed } = await reached.promise;
-  // A debit as the command books it, in the moment before the request's row.
+  // A debit as the command writes it, just before the request's row.
   other.run(
     `INSERT INTO ledger (account_id, seq, kind, amount, balance_after, at)
      SELECT id, ledger_seq + 1, 'debit', -1, balance - 1, 0 FROM accounts WHERE name = ?`,
@@ -201,7 +201,7 @@ test("a request whose money is taken before it is in the books is refused, and i
   expect((await chat(at.gateway, key)).status).toBe(402);
 });
 
-test("a request that waits for money when the gateway ends is refused, and never sent", async () => {
+test("a request that waits for money when the gateway stops is refused, and never sent", async () => {
   const provider = startProvider();
   const gateway = await openTestApp(
     config({ local: `http://127.0.0.1:${provider.port}/v1` }, "5s"),
@@ -212,7 +212,7 @@ test("a request that waits for money when the gateway ends is refused, and never
     const first = chat(gateway, key);
     await provider.request(0);
     const second = chat(gateway, key);
-    // Another account's refusal takes as long as the second one's way to its wait.
+    // When another account's request is refused, the second one is waiting.
     expect((await chat(gateway, gateway.key({ balance: 0n }))).status).toBe(402);
     gateway.app.abortAll();
     for (const reply of [await first, await second])

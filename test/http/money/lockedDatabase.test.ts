@@ -31,13 +31,13 @@ const started = 100_000_000_000n;
 const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
 const ownFault: ExpectedError = [502, "provider_error", "service temporarily unavailable"];
 
-/** How long the end of an answer waits for the store. */
+/** The time that the end of an answer waits for the store. */
 const PATIENCE_MS = 10_000;
-/** Longer than the writer itself waits for a lock before it says so. */
+/** Longer than the writer waits for a lock before it reports it. */
 const LOCKED_MS = 6500;
 const testTimeoutMs = 20_000;
 
-/** Counts the ends that were given to the writer. */
+/** Counts the settlements that were given to the writer. */
 function countEnds(): () => number {
   const { writer } = at.gateway.app.gateway;
   const write = writer.write.bind(writer);
@@ -53,7 +53,7 @@ const statusOf = ({ account }: TestKey) =>
   at.gateway.store.requests.list({ account, limit: 1 })[0]?.status;
 
 test(
-  "the end of an answer waits for a store that another process has locked; one that waits in vain is not charged, and nothing stays held",
+  "the end of an answer waits for a locked store; after its time limit it is not charged, and nothing stays held",
   async () => {
     const other = new Database(at.gateway.path);
     const ends = countEnds();
@@ -110,17 +110,17 @@ test(
   testTimeoutMs,
 );
 
-/** What the requests that meet the lock may take beyond the wait for it. */
+/** The time that requests during a lock may take in addition to the wait. */
 const BUSY_MS = 5000;
 const SLACK_MS = 4000;
-/** How long it may take until a gateway finds out by itself that the store can be written again. */
+/** The time in which a gateway finds out by itself that the store is writable again. */
 const IDLE_MS = 3000;
 
-/** So long behind the first of them the others are asked for; half of it behind the first one's failure the lock is gone. */
+/** The other requests start this long after the first one. The lock ends half of this time after the first one fails. */
 const BEHIND_MS = 1000;
 
 test(
-  "requests that came while something else waited for a lock have their own five seconds, also when that has waited in vain",
+  "requests that came while another waited for a lock have their own five seconds",
   async () => {
     const { gateway, provider } = at;
     const { writer } = gateway.app.gateway;
@@ -129,7 +129,7 @@ test(
     const other = new Database(gateway.path);
     other.run("BEGIN IMMEDIATE");
     try {
-      // The time of the key's first use waits for the lock.
+      // The write of the key's first use waits for the lock.
       await call(gateway, user, { path: "/v1/models" });
       await Bun.sleep(BEHIND_MS);
       const asked = keys.map((key) => chat(gateway, key));
@@ -148,7 +148,7 @@ test(
 );
 
 test(
-  "a store that stays locked is waited for once; from then on no provider is asked and /healthz says so, until it is free, which is found out without a request",
+  "a locked store is awaited once; then no provider is asked and /healthz is unavailable, until it is free, which is found without a request",
   async () => {
     const { gateway, provider } = at;
     const { writer } = gateway.app.gateway;
@@ -187,7 +187,7 @@ test(
       other.run("COMMIT");
       other.close();
     }
-    // Nobody asks the gateway for anything that would find out.
+    // No request is sent that would find out.
     await until("the lock is found to be gone", () => writer.blockedBy === undefined, IDLE_MS);
     expect(await isToldLocked()).toBe(0);
     expect(await health()).toBe(200);
@@ -199,7 +199,7 @@ test(
   testTimeoutMs,
 );
 
-test("a stream that began in time is not given up because the store keeps it waiting", async () => {
+test("a stream that began in time is not aborted because the store is slow", async () => {
   const other = new Database(hasty.gateway.path);
   hasty.provider.answer = async (peer, request) => {
     await raw(streamHead, piece(helloEvent))(peer, request);
@@ -215,7 +215,7 @@ test("a stream that began in time is not given up because the store keeps it wai
   expect(await hasty.gateway.records(key, 1)).toMatchObject([{ status: "done", charge: cost }]);
 });
 
-test("a stream is not given up as silent because the store keeps the ids of its response waiting", async () => {
+test("a stream is not aborted as silent because the store delays the ids of its response", async () => {
   const seen = Promise.withResolvers<void>();
   const other = new Database(hasty.gateway.path);
   hasty.provider.answer = async (peer, request) => {

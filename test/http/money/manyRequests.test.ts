@@ -25,7 +25,7 @@ const seeds = (count: number): number[] => Array.from({ length: count }, (_, at)
 
 // `bun scripts/concurrentRequests.ts` tries a hundred seeds of each.
 test(
-  "of 200 at once on a balance for ten exactly ten are served, and nothing is left (20 seeds)",
+  "of 200 requests at once on a balance for ten exactly ten are served, and nothing is left (20 seeds)",
   async () => {
     for (const seed of seeds(20)) {
       const { served, problems } = await requestsForTenTimesTheBalance(gateway, provider, seed);
@@ -36,7 +36,7 @@ test(
 );
 
 test(
-  "1,000 at once of chance costs on a small balance overspend nothing, and the books add up all the time (5 seeds)",
+  "1,000 requests at once of random costs never overspend a small balance (5 seeds)",
   async () => {
     for (const seed of seeds(5)) {
       gateway.forgetFailures();

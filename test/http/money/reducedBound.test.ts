@@ -5,9 +5,9 @@ import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { respond } from "../../support/gateway/responsesCalls.ts";
 import { formatRoubles } from "../../../src/lib/money.ts";
 
-/** Nano-roubles for one token of the answer, and of the prompt where that costs anything. */
+/** Nano-roubles for one completion token, and for one prompt token where it has a price. */
 const TOKEN = 1000n;
-/** What is held for the prompt of `priced`: its context bounds it, whatever the body's length. */
+/** The hold for the prompt of `priced`: its context, for any length of body. */
 const PROMPT = 100n * TOKEN;
 const MAX_TOKENS = 1000;
 /** `[billing] min_output_tokens`, as it is by default. */
@@ -49,14 +49,14 @@ const at = openBefore(["local"], ({ local }) => ({
   sections: { billing: { hold_wait: "200ms" } },
 }));
 
-/** Answers with so many tokens, of a prompt of 5. */
+/** Answers with this many tokens to a prompt of 5. */
 function says(completion: number): void {
   at.providers.local.answer = answered({
     usage: { prompt_tokens: 5, completion_tokens: completion },
   });
 }
 
-/** The bound that the provider was sent, under whichever name. */
+/** The bound that the provider received, under any name. */
 async function sentBound(index = 0): Promise<Record<string, unknown>> {
   const { json } = await at.providers.local.request(index);
   return Object.fromEntries(Object.entries(json).filter(([name]) => name.startsWith("max_")));
@@ -69,8 +69,8 @@ const lacking = (required: bigint, available: bigint) => ({
 });
 const poor = [402, "billing_error", "insufficient balance"] as const;
 
-describe("a chat without a bound of its own", () => {
-  test("is sent none while the account can pay the model's", async () => {
+describe("a chat without a bound", () => {
+  test("is sent without a bound while the account can pay the model's", async () => {
     says(MAX_TOKENS);
     const key = at.gateway.key({ balance: BigInt(MAX_TOKENS) * TOKEN });
     expect((await chat(at.gateway, key)).status).toBe(200);
@@ -81,8 +81,8 @@ describe("a chat without a bound of its own", () => {
   test.each([
     ["in JSON", {}],
     ["in a stream", { stream: true }],
-    ["with a bound that is null", { max_tokens: null, max_completion_tokens: null }],
-  ])("is sent the bound that the account can pay: %s", async (_, changes) => {
+    ["with a null bound", { max_tokens: null, max_completion_tokens: null }],
+  ])("is sent with the bound that the account can pay: %s", async (_, changes) => {
     says(7);
     const key = at.gateway.key({ balance: 500n * TOKEN + 999n });
     await chat(at.gateway, key, changes);
@@ -90,13 +90,13 @@ describe("a chat without a bound of its own", () => {
     expect(await at.gateway.records(key, 1)).toMatchObject([{ hold: 500n * TOKEN }]);
   });
 
-  test("is sent it under the provider's own name", async () => {
+  test("is sent with it under the provider's name for it", async () => {
     says(7);
     await chat(at.gateway, at.gateway.key({ balance: 500n * TOKEN }), { model: "renamed" });
     expect(await sentBound()).toEqual({ max_completion_tokens: 500 });
   });
 
-  test("shares what the account can pay among its choices", async () => {
+  test("divides what the account can pay among its choices", async () => {
     says(7);
     const key = at.gateway.key({ balance: 500n * TOKEN });
     await chat(at.gateway, key, { n: 3 });
@@ -117,7 +117,7 @@ describe("a chat without a bound of its own", () => {
     },
   );
 
-  test("of a model whose answers are shorter than min_output_tokens needs all of the model's", async () => {
+  test("of a model with a bound under min_output_tokens needs all of it", async () => {
     says(7);
     const whole = await chat(at.gateway, at.gateway.key({ balance: 10n * TOKEN }), {
       model: "short",
@@ -128,14 +128,14 @@ describe("a chat without a bound of its own", () => {
     expectRefusal(refused, poor, lacking(10n * TOKEN, 10n * TOKEN - 1n));
   });
 
-  test("has its prompt held first", async () => {
+  test("holds its prompt first", async () => {
     says(7);
     const key = at.gateway.key({ balance: PROMPT + 50n * TOKEN });
     expect((await chat(at.gateway, key, { model: "priced" })).status).toBe(200);
     expect(await sentBound()).toEqual({ max_tokens: 50 });
   });
 
-  test("is refused where its prompt alone is too dear, and told what would do", async () => {
+  test("is refused when its prompt alone is too expensive, with the required amount", async () => {
     const key = at.gateway.key({ balance: PROMPT - 1n });
     const refused = await chat(at.gateway, key, { model: "priced" });
     expectRefusal(refused, poor, lacking(PROMPT + BigInt(LEAST) * TOKEN, PROMPT - 1n));
@@ -149,7 +149,7 @@ describe("a chat without a bound of its own", () => {
     expect(await sentBound()).toEqual({ max_tokens: 50 });
   });
 
-  test("is bounded by what is left of the key's budget too", async () => {
+  test("is bounded by the rest of the key's budget too", async () => {
     says(40);
     const key = at.gateway.key({ budget: 100n * TOKEN });
     await chat(at.gateway, key);
@@ -164,7 +164,7 @@ describe("a chat without a bound of its own", () => {
     expectRefusal(await chat(at.gateway, key), poor, lacking(BigInt(LEAST) * TOKEN, left));
   });
 
-  test("needs no money where it costs none, and is sent no bound", async () => {
+  test("needs no money when it is free, and is sent without a bound", async () => {
     says(7);
     const key = at.gateway.key({ balance: 0n });
     expect((await chat(at.gateway, key, { model: "gift" })).status).toBe(200);
@@ -172,7 +172,7 @@ describe("a chat without a bound of its own", () => {
     expect(await at.gateway.records(key, 1)).toMatchObject([{ hold: 0n, charge: 0n }]);
   });
 
-  test("needs no budget either, though a provider reported more than was left of it", async () => {
+  test("needs no budget when it is free, also when the budget is overspent", async () => {
     says(150);
     const key = at.gateway.key({ budget: 100n * TOKEN });
     expect((await chat(at.gateway, key)).status).toBe(200);
@@ -182,7 +182,7 @@ describe("a chat without a bound of its own", () => {
     expectRefusal(await chat(at.gateway, key), poor, lacking(BigInt(LEAST) * TOKEN, 0n));
   });
 
-  test("uses a small balance to its end, and never overdraws it", async () => {
+  test("uses a small balance completely, and never overdraws it", async () => {
     says(30);
     const key = at.gateway.key({ balance: 100n * TOKEN });
     const statuses: number[] = [];
@@ -196,7 +196,7 @@ describe("a chat without a bound of its own", () => {
 
 describe("a bound is never changed", () => {
   test.each(["max_tokens", "max_completion_tokens", "max_output_tokens"])(
-    "that the caller gave as %s: the request is refused instead",
+    "that the caller gave as %s: the request is refused",
     async (name) => {
       const key = at.gateway.key({ balance: 499n * TOKEN });
       const refused = await chat(at.gateway, key, { [name]: 500 });
@@ -207,7 +207,7 @@ describe("a bound is never changed", () => {
     },
   );
 
-  test("in a response: it is refused where the account cannot pay the model's", async () => {
+  test("in a response: it is refused when the account cannot pay the model's bound", async () => {
     const key = at.gateway.key({ balance: BigInt(MAX_TOKENS) * TOKEN - 1n });
     const refused = await respond(at.gateway, key);
     const all = BigInt(MAX_TOKENS) * TOKEN;
@@ -216,7 +216,7 @@ describe("a bound is never changed", () => {
   });
 });
 
-/** Lets the first request hang at its provider while it holds its money. */
+/** The first request waits at its provider while it holds its money. */
 async function whileHeld(
   key: ReturnType<typeof at.gateway.key>,
   held: number,
@@ -234,7 +234,7 @@ async function whileHeld(
 }
 
 describe("beside another open request", () => {
-  test("a bound shrinks to what is free now, without waiting", async () => {
+  test("a bound is reduced to the available money, without waiting", async () => {
     const key = at.gateway.key({ balance: 500n * TOKEN });
     await whileHeld(key, 450, async () => {
       expect((await chat(at.gateway, key)).status).toBe(200);
@@ -242,7 +242,7 @@ describe("beside another open request", () => {
     });
   });
 
-  test("a request waits where less than min_output_tokens is free", async () => {
+  test("a request waits when less than min_output_tokens is available", async () => {
     const key = at.gateway.key({ balance: 500n * TOKEN });
     await whileHeld(key, 490, async () => {
       const refused = await chat(at.gateway, key);
@@ -254,7 +254,7 @@ describe("beside another open request", () => {
     expect((await chat(at.gateway, key)).status).toBe(200);
   });
 
-  test("a key's budget shrinks by what its open requests hold", async () => {
+  test("the holds of a key's open requests reduce its budget", async () => {
     const key = at.gateway.key({ budget: 500n * TOKEN });
     await whileHeld(key, 450, async () => {
       expect((await chat(at.gateway, key)).status).toBe(200);
@@ -267,8 +267,8 @@ describe("beside another open request", () => {
   });
 });
 
-describe("a provider that does not keep to a bound that shrank", () => {
-  test("is believed up to what the account has; the rest is written off", async () => {
+describe("a provider that exceeds a reduced bound", () => {
+  test("is charged up to the account's money; the rest is written off", async () => {
     says(80);
     const key = at.gateway.key({ balance: 50n * TOKEN + 7n });
     expect((await chat(at.gateway, key)).status).toBe(200);
@@ -279,7 +279,7 @@ describe("a provider that does not keep to a bound that shrank", () => {
     expect(at.gateway.balance(key)).toBe(0n);
   });
 
-  test("is believed beyond the hold where the account has more", async () => {
+  test("is charged above the hold when the account has more", async () => {
     says(80);
     const key = at.gateway.key({ balance: 500n * TOKEN, budget: 50n * TOKEN });
     await chat(at.gateway, key);
@@ -288,7 +288,7 @@ describe("a provider that does not keep to a bound that shrank", () => {
     ]);
   });
 
-  test("and counts nothing is estimated at no more than the hold", async () => {
+  test("and reports no usage is estimated at no more than the hold", async () => {
     const message = { role: "assistant", content: "word ".repeat(1000) };
     const choices = [{ index: 0, finish_reason: "stop", message }];
     at.providers.local.answer = answered({ usage: null, choices });

@@ -26,7 +26,7 @@ const at = openBefore(["local"], ({ local }) => ({
 const actor = { name: "tester", at: 0 };
 
 describe("requests at once", () => {
-  test("on a balance for exactly three: three are served, the others wait or are refused, and nothing is left", async () => {
+  test("on a balance for three: three are served, the others wait or are refused, and nothing is left", async () => {
     const key = at.gateway.key({ balance: 3n * PRICE });
     const replies = await race(at, [key], { count: 20, served: 3 });
     expect(statuses(replies)).toEqual([200, 200, 200, ...Array<number>(17).fill(429)]);
@@ -35,7 +35,7 @@ describe("requests at once", () => {
     expect((await chat(at.gateway, key)).status).toBe(402);
   });
 
-  test("on an overdraft for three: three are served, and not one beyond it", async () => {
+  test("on an overdraft for three: three are served, and no more", async () => {
     const key = at.gateway.key({ balance: 0n, overdraft: 3n * PRICE });
     expect(
       statuses(await race(at, [key], { count: 20, served: 3 })).filter((status) => status === 200),
@@ -63,7 +63,7 @@ describe("requests at once", () => {
     expect(at.gateway.balance(first)).toBe(0n);
   });
 
-  test("that fail give everything back", async () => {
+  test("that fail release all their money", async () => {
     at.providers.local.answer = refusal(500);
     const key = at.gateway.key({ balance: 20n * PRICE });
     const failed = await Promise.all(Array.from({ length: 20 }, () => chat(at.gateway, key)));
@@ -78,7 +78,7 @@ describe("requests at once", () => {
   });
 
   test.each([1, 2, 3])(
-    "of chance lengths never cost more than there is (seed %d)",
+    "of random lengths never cost more than the balance (seed %d)",
     async (seed) => {
       const random = seededRandom(seed);
       at.providers.local.answer = (peer, request) => {
@@ -106,7 +106,7 @@ describe("requests at once", () => {
   );
 });
 
-describe("what a person changes counts at the next request", () => {
+describe("an operator's change applies at the next request", () => {
   test("a credit", async () => {
     at.providers.local.answer = wholeAnswer;
     const key = at.gateway.key({ balance: PRICE - 1n });
@@ -123,7 +123,7 @@ describe("what a person changes counts at the next request", () => {
     expect(at.gateway.balance(key)).toBe(0n);
   });
 
-  test("a debit, which cannot take what an open request holds", async () => {
+  test("a debit, which cannot take held money", async () => {
     const go = Promise.withResolvers<void>();
     at.providers.local.answer = async (peer, request) => {
       await raw(streamHead, piece(helloEvent))(peer, request);

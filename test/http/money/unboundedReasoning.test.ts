@@ -4,7 +4,7 @@ import { chat, expectRefusal } from "../../support/gateway/chatCalls.ts";
 import { openBefore } from "../../support/gateway/gatewayUnderTest.ts";
 import { formatRoubles } from "../../../src/lib/money.ts";
 
-/** A provider whose bound leaves out the reasoning, as the config says of it. */
+/** A provider whose bound does not include reasoning, as its config states. */
 const TOKEN = 1000n;
 const MAX_TOKENS = 1000;
 const at = openBefore(["local"], ({ local }) => ({
@@ -26,10 +26,10 @@ const at = openBefore(["local"], ({ local }) => ({
 }));
 const whole = BigInt(MAX_TOKENS) * TOKEN;
 
-describe("a model with a route whose bound leaves out the reasoning holds all that it may say", () => {
+describe("a model with a route whose bound excludes reasoning holds all that it may generate", () => {
   test.each([
-    ["with a bound of the caller's, which is sent as it is", { max_tokens: 1 }, { max_tokens: 1 }],
-    ["without one, of which none is sent", {}, {}],
+    ["with the caller's bound, which is sent unchanged", { max_tokens: 1 }, { max_tokens: 1 }],
+    ["without a bound, and none is sent", {}, {}],
   ])("%s", async (_, changes, sent) => {
     at.providers.local.answer = answered({ usage: { prompt_tokens: 5, completion_tokens: 900 } });
     const key = at.gateway.key({ balance: whole });
@@ -42,7 +42,7 @@ describe("a model with a route whose bound leaves out the reasoning holds all th
     ]);
   });
 
-  test.each([{ max_tokens: 1 }, {}])("and is no model for less money: %j", async (changes) => {
+  test.each([{ max_tokens: 1 }, {}])("and is refused for less money: %j", async (changes) => {
     const balance = whole - 1n;
     const reply = await chat(at.gateway, at.gateway.key({ balance }), changes);
     expectRefusal(reply, [402, "billing_error", "insufficient balance"], {

@@ -12,7 +12,7 @@ import { ended, responsesUsage } from "../../support/provider/responsesAnswers.t
 import { respond } from "../../support/gateway/responsesCalls.ts";
 import { json, stream, type ProviderAnswer } from "../../support/provider/scriptedProvider.ts";
 
-/** The model makes at most 1000 tokens. */
+/** The model generates at most 1,000 tokens. */
 const at = openOneModelBefore();
 
 const figures = (completion_tokens: number) => ({ prompt_tokens: 20, completion_tokens });
@@ -21,7 +21,7 @@ const impossible =
 const fallen = "the provider reported less usage than earlier in the same answer";
 const beyond = "the provider reported more tokens than the model can produce";
 
-/** What the log says of usage while a request is answered so. */
+/** The log lines about usage while a request gets this answer. */
 async function alarms(answer: ProviderAnswer, body: object = {}): Promise<readonly object[]> {
   const before = at.gateway.log.length;
   at.provider.answer = answer;
@@ -34,7 +34,7 @@ async function alarms(answer: ProviderAnswer, body: object = {}): Promise<readon
   return lines.map(({ level, msg }) => ({ level, msg }));
 }
 
-describe("the operator hears", () => {
+describe("the log warns", () => {
   test.each([
     ["in JSON", answered({ usage: figures(1e9) }), {}],
     [
@@ -43,7 +43,7 @@ describe("the operator hears", () => {
       { stream: true },
     ],
     [
-      "in a stream, beside a right one",
+      "in a stream, beside a valid one",
       stream(
         helloEvent,
         stopEvent,
@@ -53,11 +53,11 @@ describe("the operator hears", () => {
       { stream: true },
     ],
     ["of a prompt", answered({ usage: { prompt_tokens: 1e9, completion_tokens: 1 } }), {}],
-  ])("of a usage that no answer can have: %s", async (_, answer, body) => {
+  ])("of an impossible usage: %s", async (_, answer, body) => {
     expect(await alarms(answer, body)).toEqual([{ level: "error", msg: impossible }]);
   });
 
-  test("of one that a response cannot have", async () => {
+  test("of an impossible usage in a response", async () => {
     at.provider.answer = json(
       ended("resp_1", { usage: { ...responsesUsage, output_tokens: 1e9 } }),
     );
@@ -68,7 +68,7 @@ describe("the operator hears", () => {
     );
   });
 
-  test("of more tokens than the model can make, which are charged", async () => {
+  test("of more tokens than the model can generate, which are charged", async () => {
     expect(await alarms(answered({ usage: figures(1001) }))).toEqual([
       { level: "warn", msg: beyond },
     ]);
@@ -79,7 +79,7 @@ describe("the operator hears", () => {
     ["of the prompt", [{ prompt_tokens: 30, completion_tokens: 5 }, figures(50)]],
     ["again and again, but once", [figures(50), figures(5), figures(4), figures(3)]],
     ["to zeros", [figures(50), { prompt_tokens: 0, completion_tokens: 0 }]],
-  ])("of a usage that falls: %s", async (_, reports) => {
+  ])("of a usage that decreases: %s", async (_, reports) => {
     const events = [helloEvent, stopEvent, ...reports.map(usageOnly), doneEvent];
     expect(await alarms(stream(...events), { stream: true })).toEqual([
       { level: "warn", msg: fallen },
@@ -89,12 +89,12 @@ describe("the operator hears", () => {
   test.each([
     ["that grows", [figures(0), figures(5), figures(5), figures(6)]],
     ["whose last figure is none", [figures(5), null]],
-  ])("nothing of a usage %s", async (_, reports) => {
+  ])("never of a usage %s", async (_, reports) => {
     const events = [helloEvent, stopEvent, ...reports.map(usageOnly), doneEvent];
     expect(await alarms(stream(...events), { stream: true })).toEqual([]);
   });
 
-  test("nothing of more than the caller's bound, or of as much as all choices can have", async () => {
+  test("never of more than the caller's bound, or of as much as all choices can have", async () => {
     expect(await alarms(answered({ usage: figures(1000) }), { max_tokens: 10 })).toEqual([]);
     expect(await alarms(answered({ usage: figures(2000) }), { n: 2 })).toEqual([]);
   });

@@ -16,12 +16,12 @@ const at = openBefore(["local"], ({ local }) => ({
   sections: { billing: { hold_wait: "10s" }, limits: { concurrent_requests: 0 } },
 }));
 
-/** It costs nothing, so that what was held for it is there for the next. */
+/** It costs nothing, so that its hold is available to the next. */
 const freeAnswer = answered({ usage: { prompt_tokens: 5, completion_tokens: 0 } });
 const SERVED_AT_ONCE = 10;
 const CROWD = 150;
 
-/** Counts how often the books are asked for money. */
+/** Counts the reads of the balance. */
 function countReads(): () => number {
   const { keys } = at.gateway.store;
   const { funds, fundsWithSettled } = keys;
@@ -37,7 +37,7 @@ function countReads(): () => number {
   return () => count;
 }
 
-test("a crowd that waits for one account's money is looked after by few reads of the books, and all of it is served", async () => {
+test("many requests that wait for one account's money cause few reads of the balance, and all are served", async () => {
   const go = Promise.withResolvers<void>();
   let [open, most] = [0, 0];
   at.providers.local.answer = async (peer, request) => {
@@ -66,9 +66,9 @@ test("a crowd that waits for one account's money is looked after by few reads of
   expect(statuses(await Promise.all(replies))).toEqual(Array<number>(CROWD).fill(200));
   expect(most).toBe(SERVED_AT_ONCE);
   expect(at.gateway.balance(first)).toBe(BigInt(SERVED_AT_ONCE) * PRICE);
-  // Five looks at a tenth of a second each, and a late one.
+  // Five reads at a tenth of a second each, and a late one.
   expect(whileWaiting).toBeLessThanOrEqual(6);
-  // Whoever comes looks for himself; and when one ends another's turn comes, and is seen to be the only one.
+  // Each arriving request reads once. When one ends, the next reads, and is the only one.
   expect(reads()).toBeLessThanOrEqual(8 * CROWD);
 });
 

@@ -21,14 +21,14 @@ const at = openBefore(["local"], ({ local }) => ({
 
 const usual = costOf({ prompt: 20, cached: 5, cacheWrite: 3, completion: 7 });
 
-/** The amounts of the charges in an account's ledger, newest first. */
+/** The charges in an account's ledger, newest first. */
 function chargesOf({ account }: TestKey): bigint[] {
   const id = at.gateway.store.accounts.find(account)?.id ?? 0;
   const rows = at.gateway.store.ledger.history(id, 100);
   return rows.filter(({ kind }) => kind === "charge").map(({ amount }) => amount);
 }
 
-/** How a response can end by its provider's word, and what the books make of it. */
+/** How a provider can end a response, and the resulting record. */
 const ends = [
   [
     "completed",
@@ -55,9 +55,9 @@ const ends = [
   ],
 ] as const;
 
-describe("a response that ends as", () => {
+describe("a response that ends with", () => {
   test.each(ends)(
-    "%s is relayed as it is, in JSON, and charged what is due",
+    "%s is forwarded unchanged and charged correctly, in JSON",
     async (status, fields, record) => {
       const answer = ended("resp_1", { status, ...fields });
       at.providers.local.answer = json(answer);
@@ -72,7 +72,7 @@ describe("a response that ends as", () => {
   );
 
   test.each(ends)(
-    "%s is relayed as it is, as a stream, and charged what is due",
+    "%s is forwarded unchanged and charged correctly, as a stream",
     async (status, fields, record) => {
       const events = [created(), delta, terminal(status, "resp_1", fields)];
       at.providers.local.answer = stream(...events);
@@ -87,7 +87,7 @@ describe("a response that ends as", () => {
   );
 });
 
-/** What a provider may say of its usage, and what is billed; `undefined` is an estimate. */
+/** Usage that a provider may report, and the billed usage. `undefined` means an estimate. */
 const usages = [
   ["that is null", null, undefined],
   ["that is missing", undefined, undefined],
@@ -111,11 +111,11 @@ describe("a usage", () => {
       else expect(record.charge).toBe(charge);
     }
     expect(reply.headers.get("x-tollgate-cost-rub")).toMatch(/^\d+(\.\d+)?$/);
-    // A request that is done has a row in the ledger, also one of 0.
+    // A request with status done has a ledger row, also one of 0.
     expect(chargesOf(key)).toEqual(records.map((record) => -record.charge));
   });
 
-  test("that is missing is estimated from what was said, not from what names and places it", async () => {
+  test("that is missing is estimated from texts and arguments, not from names and ids", async () => {
     const key = at.gateway.key();
     const [message] = ended()["output"] as object[];
     const summary = [{ type: "summary_text", text: "hm" }];
@@ -126,13 +126,13 @@ describe("a usage", () => {
     ];
     at.providers.local.answer = json(ended("resp_1", { usage: null, output }));
     await respond(at.gateway, key);
-    // "hm", "Hello there" and the arguments are 20 bytes, four to a token; of the prompt, "hello", it is two.
+    // "hm", "Hello there" and the arguments have 20 bytes, four to a token. The prompt "hello" is two tokens.
     expect(await at.gateway.records(key, 1)).toMatchObject([
       { estimated: true, promptTokens: 2, completionTokens: 5 },
     ]);
   });
 
-  test("that is missing is estimated from the ended response too, where a stream has few deltas or none", async () => {
+  test("that is missing is estimated from the final response too, when a stream has few deltas or none", async () => {
     const key = at.gateway.key();
     const text = "word ".repeat(40);
     const [message] = ended()["output"] as object[];
@@ -142,7 +142,7 @@ describe("a usage", () => {
       at.providers.local.answer = stream(created(), ...deltas, end);
       await respond(at.gateway, key, { stream: true, max_output_tokens: 1000 });
     }
-    // The deltas count where they say more than the response's end.
+    // The deltas count when they have more text than the final response.
     const end = terminal("completed", "resp_1", { usage: null, output: [] });
     at.providers.local.answer = stream(created(), delta, end);
     await respond(at.gateway, key, { stream: true });
@@ -153,7 +153,7 @@ describe("a usage", () => {
     ]);
   });
 
-  test("that is missing is estimated from the texts, never above the hold", async () => {
+  test("that is missing is never estimated above the hold", async () => {
     const key = at.gateway.key();
     const words = "word ".repeat(100);
     at.providers.local.answer = json(ended("resp_1", { usage: null }));
@@ -165,7 +165,7 @@ describe("a usage", () => {
   });
 });
 
-/** What `look` sees a while after `goOn`, while another process holds the one write lock: nothing can be committed. */
+/** The result of `look` a while after `goOn`, while another process holds the write lock: nothing can be committed. */
 async function whileLocked<Seen>(goOn: () => void, look: () => Seen): Promise<Seen> {
   const other = new Database(at.gateway.path);
   other.run("PRAGMA busy_timeout = 2000");
@@ -173,7 +173,7 @@ async function whileLocked<Seen>(goOn: () => void, look: () => Seen): Promise<Se
   try {
     goOn();
     await until("its end waits for the writer", () => at.gateway.app.gateway.writer.queued > 0);
-    // Much longer than a commit and a write to the client take.
+    // Much longer than a commit and a write to the client.
     await Bun.sleep(100);
     return look();
   } finally {
@@ -187,7 +187,7 @@ async function rowCommitted({ account }: TestKey): Promise<void> {
   await until("its row is committed", () => requests.list({ account, limit: 1 }).length > 0);
 }
 
-test("the terminal event leaves only after the charge is committed", async () => {
+test("the terminal event is sent only after the charge is committed", async () => {
   const end = Promise.withResolvers<void>();
   at.providers.local.answer = async (peer) => {
     await peer.send(streamHead);
@@ -203,7 +203,7 @@ test("the terminal event leaves only after the charge is committed", async () =>
   expect(at.gateway.store.requests.find(reply.id)).toMatchObject({ status: "done", charge: usual });
 });
 
-test("a JSON answer leaves only after the charge is committed", async () => {
+test("a JSON answer is sent only after the charge is committed", async () => {
   const end = Promise.withResolvers<void>();
   at.providers.local.answer = async (peer, request) => {
     await end.promise;
@@ -219,7 +219,7 @@ test("a JSON answer leaves only after the charge is committed", async () => {
   expect(at.gateway.store.requests.find(id)).toMatchObject({ status: "done", charge: usual });
 });
 
-test("not even the head of a stream leaves before the response is known as the account's own", async () => {
+test("the head of a stream is sent only after the response's owner is committed", async () => {
   const begin = Promise.withResolvers<void>();
   const end = Promise.withResolvers<void>();
   at.providers.local.answer = async (peer) => {

@@ -28,7 +28,7 @@ const at = openBefore(["first", "second"], ({ first, second }) => ({
 const streaming = { model: "both", stream: true };
 const failing = responseEvent("error", { code: "server_error", message: "x", param: null });
 
-/** Without the comments that a busy machine may bring about. */
+/** Without keep-alive comments, which a busy machine may cause. */
 const said = ({ text }: { text: string }): string => text.replaceAll(": keep-alive\n\n", "");
 
 function itemAdded(type: string): string {
@@ -61,7 +61,7 @@ const contents: readonly string[] = [
   itemAdded("function_call").replace(/^event: .*\n/, ""),
 ];
 
-test("a model that says that it thinks may be as silent as amid an answer", async () => {
+test("a model that reports reasoning may be silent for idle_timeout", async () => {
   at.providers.first.answer = async (peer, request) => {
     await raw(streamHead, piece(created()), piece(itemAdded("reasoning")))(peer, request);
     for (let silence = 0; silence < 4; silence += 1) {
@@ -77,13 +77,13 @@ test("a model that says that it thinks may be as silent as amid an answer", asyn
 
 describe("before the first content of a stream", () => {
   test.each(starts.map((start) => [start]))(
-    "another provider may still answer: %j",
+    "another provider may still answer after %j",
     async (start) => {
       at.providers.first.answer = stream(created(), start, failing);
       at.providers.second.answer = responds("resp_2");
       const key = at.gateway.key();
       const reply = await respond(at.gateway, key, streaming);
-      // Nothing of the first one's shows.
+      // The client sees nothing of the first provider.
       expect(said(reply)).toBe(created("resp_2") + delta + terminal("completed", "resp_2"));
       expect(await at.gateway.records(key, 1)).toMatchObject([
         { status: "done", provider: "second", attemptCount: 2 },
@@ -91,7 +91,7 @@ describe("before the first content of a stream", () => {
     },
   );
 
-  test("what opened it is kept, and comes unchanged with the content", async () => {
+  test("the opening events are buffered, and are forwarded unchanged with the content", async () => {
     const go = Promise.withResolvers<void>();
     at.providers.first.answer = async (peer, request) => {
       await raw(streamHead, ...starts.map((start) => piece(start)))(peer, request);
@@ -99,7 +99,7 @@ describe("before the first content of a stream", () => {
       await raw(piece(delta), piece(terminal()), streamEnd)(peer, request);
     };
     const client = await openResponse(at.gateway, at.gateway.key());
-    // The head waited for content in vain, and left without it.
+    // The head waited for content, and was sent without it.
     await client.seen(": keep-alive\n\n");
     expect(said(client)).toBe("");
     go.resolve();
@@ -107,7 +107,7 @@ describe("before the first content of a stream", () => {
     expect(said(client)).toBe(starts.join("") + delta + terminal());
   });
 
-  test("a provider that opens its answer without end is given up", async () => {
+  test("a provider that sends opening events without end is aborted", async () => {
     const surplus = piece(responseEvent("keepalive", { padding: "x".repeat(60_000) }));
     at.providers.first.answer = async (peer) => {
       await peer.send(streamHead);
@@ -118,7 +118,7 @@ describe("before the first content of a stream", () => {
     expect(said(reply)).toStartWith(created("resp_2"));
   });
 
-  test("a client that leaves pays for the prompt alone", async () => {
+  test("a client that disconnects pays for the prompt only", async () => {
     at.providers.first.answer = raw(streamHead, ...starts.map((start) => piece(start)));
     const key = at.gateway.key();
     const client = await openResponse(at.gateway, key);
@@ -137,7 +137,7 @@ describe("before the first content of a stream", () => {
 });
 
 test.each(contents.map((content) => [content]))(
-  "behind the first content no other provider is asked: %j",
+  "after the first content no other provider is asked: %j",
   async (content) => {
     at.providers.first.answer = stream(created(), content, failing);
     const reply = await respond(at.gateway, at.gateway.key(), streaming);

@@ -20,12 +20,12 @@ const at = openOneModelBefore();
 const started = 100_000_000_000n;
 const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
 
-/** The lines that may stand where the interface names its event; the type is in the data in any case. */
+/** Lines that may replace the name of an event. The type is always in the data. */
 const names: readonly (readonly [string, string])[] = [
   ["an event called message", "event: message\n"],
   ["an event with an empty name", "event:\n"],
-  ["an event with a blank name", "event: \n"],
-  ["an event of another vocabulary", "event: completion\n"],
+  ["an event with a name of spaces", "event: \n"],
+  ["an event with an unknown name", "event: completion\n"],
   ["no name at all", ""],
 ];
 const endings: readonly (readonly [status: string, inBooks: string, charge: bigint])[] = [
@@ -36,14 +36,14 @@ const endings: readonly (readonly [status: string, inBooks: string, charge: bigi
 
 describe.each(names)("%s", (_, line) => {
   test.each(endings)(
-    "whose data is the terminal event %s is kept back until the charge is committed",
+    "whose data is the terminal event %s is sent only after the charge is committed",
     async (status, inBooks, charge) => {
       const named = (event: string): string => event.replace(/^event: .*\n/, line);
       const last = named(terminal(status, "resp_1", { usage: responsesUsage }));
       const before = named(created()) + named(delta);
       const go = Promise.withResolvers<void>();
       at.provider.answer = async (peer, request) => {
-        // The connection stays open: only the terminal event itself can end the stream.
+        // The connection stays open. Only the terminal event can end the stream.
         await raw(streamHead, piece(before))(peer, request);
         await go.promise;
         await raw(piece(last))(peer, request);
@@ -78,7 +78,7 @@ test.each([
   expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
 });
 
-/** An event with a byte in one of its texts that no UTF-8 has. */
+/** An event with an invalid UTF-8 byte in a text. */
 function spoilt(event: string, before: string): Buffer {
   const at = event.indexOf(before);
   return Buffer.concat([
@@ -96,10 +96,10 @@ test.each([
     responsesUsage,
     [false, 7],
   ],
-  // 14 bytes of a text, one of which counts as three.
+  // A text of 14 bytes, one of which counts as three.
   ["without a usage", (event: string) => event, null, [true, 4]],
 ])(
-  "a stream that is no UTF-8 is relayed byte for byte and charged: %s",
+  "a stream that is not UTF-8 is forwarded byte for byte and charged: %s",
   async (_, named, usage, [estimated, completionTokens]) => {
     const last = named(terminal("completed", "resp_1", { usage }));
     const events = [named(created()), spoilt(named(delta), "there"), spoilt(last, "there")];

@@ -23,7 +23,7 @@ const at = openBefore(["first", "second"], ({ first, second }) => ({
   },
   models: [
     { id: "small", routes: [{ provider: "first" }] },
-    // A name of its own, so that what puts the other's route aside does not touch this one's.
+    // A different model name, so that the cooldown of the other route does not affect this one.
     { id: "both", routes: [{ provider: "first", model: "both" }, { provider: "second" }] },
     { id: "patient", routes: [{ provider: "second" }] },
   ],
@@ -38,7 +38,7 @@ const providersError = responseEvent("error", {
   sequence_number: 1,
 });
 
-/** The event that ends a stream whose provider failed. */
+/** The event that ends a failed stream. */
 function errorEvent(sequenceNumber: number): string {
   const fields = {
     code: "provider_error",
@@ -49,7 +49,7 @@ function errorEvent(sequenceNumber: number): string {
   return responseEvent("error", fields);
 }
 
-/** Ways in which a stream can break after its first content. */
+/** Ways in which a stream can fail after its first content. */
 const breaks: readonly (readonly [name: string, answer: ProviderAnswer])[] = [
   ["ends without a terminal event", stream(created(), delta)],
   ["reports an error", stream(created(), delta, providersError, terminal())],
@@ -61,7 +61,7 @@ const breaks: readonly (readonly [name: string, answer: ProviderAnswer])[] = [
 
 describe("a stream that", () => {
   test.each(breaks)(
-    "%s after content is ended by the error event, and nothing is charged",
+    "%s after content ends with the error event, and is not charged",
     async (_, answer) => {
       at.providers.first.answer = answer;
       const key = at.gateway.key();
@@ -75,14 +75,14 @@ describe("a stream that", () => {
   );
 });
 
-/** What a provider can answer before any content, and what it is no answer to. */
+/** Invalid answers before any content. `forms` lists for which forms (stream or JSON) each is invalid. */
 const noAnswers: readonly (readonly [
   name: string,
   answer: ProviderAnswer,
   forms: readonly boolean[],
 ])[] = [
   ["an error as the first event", stream(providersError), [true]],
-  ["an error behind the opening events", stream(created(), providersError), [true]],
+  ["an error after the opening events", stream(created(), providersError), [true]],
   ["comments alone", stream(": hello\n\n"), [true]],
   [
     "a JSON error with status 200",
@@ -100,11 +100,11 @@ const table = noAnswers.flatMap(([name, answer, forms]) =>
 );
 
 describe("instead of an answer", () => {
-  // What puts a route aside does so for a second: the clock goes on between the tests.
+  // A failed route may have a cooldown. The clock advances between the tests.
   const nextMinute = () => at.gateway.clock.advance(60_000);
 
   test.each(table)(
-    "%s, where %s was asked for, lets the next provider answer",
+    "%s, when %s was requested, lets the next provider answer",
     async (_, __, answer, isStream) => {
       nextMinute();
       at.providers.first.answer = answer;
@@ -112,7 +112,7 @@ describe("instead of an answer", () => {
       const key = at.gateway.key();
       const reply = await respond(at.gateway, key, { model: "both", stream: isStream });
       expect(reply.status).toBe(200);
-      // Nothing of the first one's shows.
+      // The client sees nothing of the first provider.
       expect(reply.text).not.toContain("resp_1");
       expect(reply.text).toContain("resp_2");
       if (isStream)
@@ -125,9 +125,9 @@ describe("instead of an answer", () => {
   );
 });
 
-describe("what the provider says of the request itself", () => {
+describe("an error of the provider about the request", () => {
   test.each([400, 409, 413, 422])(
-    "as %d is the caller's 400, in its words, and no other provider is asked",
+    "with status %d is a 400 with its message, and no other provider is asked",
     async (status) => {
       at.providers.first.answer = json(
         { error: { message: "input is odd", code: "odd", param: "input" } },
@@ -153,7 +153,7 @@ describe("what the provider says of the request itself", () => {
   );
 
   test.each([undefined, "not_found", "file_not_found"])(
-    "as 404 with the code %p is the caller's own 404",
+    "with 404 and the code %p is a 404",
     async (code) => {
       at.providers.first.answer = json(
         { error: { message: "secret words", code } },
@@ -171,9 +171,9 @@ describe("what the provider says of the request itself", () => {
     },
   );
 
-  // The last one is Azure's, where what a route names is a deployment.
+  // The last one is Azure's, where a route names a deployment.
   test.each(["model_not_found", "unknown_model", "DeploymentNotFound"])(
-    "as 404 with the code %s is the provider's fault: the next one answers",
+    "with 404 and the code %s is the provider's fault: the next one answers",
     async (code) => {
       at.providers.first.answer = json(
         { error: { message: "no such model", code } },
@@ -193,7 +193,7 @@ describe("what the provider says of the request itself", () => {
   );
 });
 
-test("the client that leaves a stream pays for what had come, by estimate, and the provider is let go", async () => {
+test("a client that disconnects pays an estimate of the text so far, and the provider is aborted", async () => {
   let isLetGo = false;
   at.providers.second.answer = async (peer, request) => {
     await raw(streamHead, ...chunked(created(), delta))(peer, request);
@@ -210,7 +210,7 @@ test("the client that leaves a stream pays for what had come, by estimate, and t
   expect(record?.completionTokens).toBeGreaterThan(0);
 });
 
-test("an answer's object that is no response object is never taken for one in a stream either", async () => {
+test("a stream with an object that is not a response is a failure too", async () => {
   const wrong = responseEvent("response.created", { response: "resp_1" });
   at.providers.first.answer = stream(wrong, delta, terminal());
   at.providers.second.answer = responds("resp_2");

@@ -24,15 +24,15 @@ const at = openBefore(["local"], ({ local }) => ({
   sections: { billing: { disconnect_grace: "50ms" } },
 }));
 
-/** "hello", the input of each of these requests, by the estimate. */
+/** The estimate of "hello", the input of each request. */
 const INPUT_TOKENS = 2;
-/** "Hello there", what each answer says, by the estimate. */
+/** The estimate of "Hello there", the text of each answer. */
 const SAID_TOKENS = 3;
 
 let count = 0;
 const newId = () => `resp_${(count += 1)}`;
 
-/** Has a response made, with this usage, and gives its id. */
+/** Creates a response with this usage and returns its id. */
 async function made(
   key: TestKey,
   isStream: boolean,
@@ -53,9 +53,9 @@ async function made(
 }
 
 const LARGE_TOKENS = 300;
-/** Of the words around the text of such an item, and of the reference to it. */
+/** The estimate of the fields around the text of such an item, and of the reference to it. */
 const AROUND_TOKENS_MAX = 60;
-/** An item of an answer whose text alone has so many tokens by the estimate. */
+/** An item of an answer whose text has this many tokens by the estimate. */
 function largeItem() {
   const content = [{ type: "output_text", text: "word".repeat(LARGE_TOKENS), annotations: [] }];
   return { id: `msg_${newId()}`, type: "message", role: "assistant", content };
@@ -71,8 +71,8 @@ async function lastRecord(key: TestKey, count: number) {
 describe.each([
   ["in JSON", false],
   ["as a stream", true],
-])("a response that continues another, %s, and whose usage is missing", (_, isStream) => {
-  test("is charged for the prompt that it continues, and for what was said to it", async () => {
+])("a response that continues another, %s, without usage", (_, isStream) => {
+  test("is charged for the earlier prompt and answer", async () => {
     const key = at.gateway.key();
     const first = await made(key, isStream, responsesUsage);
     await made(key, isStream, null, { previous: first });
@@ -93,7 +93,7 @@ describe.each([
     });
   });
 
-  test("is not charged for thoughts, which no provider tells again", async () => {
+  test("is not charged for earlier reasoning, which providers do not repeat", async () => {
     const key = at.gateway.key();
     const first = await made(key, isStream, { ...responsesUsage, output_tokens: 500 });
     await made(key, isStream, null, { previous: first });
@@ -102,7 +102,7 @@ describe.each([
     });
   });
 
-  test("is not charged for what the provider's own tools brought in, round by round", async () => {
+  test("is not charged for results of the provider's own tools in earlier rounds", async () => {
     const key = at.gateway.key();
     const search = { type: "web_search_call", id: "ws_1", status: "completed" };
     const usage = { input_tokens: 900, output_tokens: 7 };
@@ -113,7 +113,7 @@ describe.each([
     });
   });
 
-  test("is charged for the whole prompt where the client runs the tools", async () => {
+  test("is charged for the whole prompt when the client runs the tools", async () => {
     const key = at.gateway.key();
     const call = { type: "function_call", id: "fc_1", call_id: "c", name: "f", arguments: "{}" };
     const usage = { input_tokens: 900, output_tokens: 7 };
@@ -136,47 +136,44 @@ describe.each([
 describe.each([
   ["in JSON", false],
   ["as a stream", true],
-])(
-  "a response that refers to items of an earlier one, %s, and whose usage is missing",
-  (_, isStream) => {
-    test("is charged once for an item that is sent back whole", async () => {
-      const key = at.gateway.key();
-      const item = largeItem();
-      await made(key, isStream, { input_tokens: 900, output_tokens: 700 }, { output: [item] });
-      await made(key, isStream, null, { input: [item] });
-      const { promptTokens = 0 } = (await lastRecord(key, 2)) ?? {};
-      expect(promptTokens).toBeGreaterThanOrEqual(LARGE_TOKENS);
-      expect(promptTokens).toBeLessThan(LARGE_TOKENS + AROUND_TOKENS_MAX);
-    });
+])("a response that refers to items of an earlier one, %s, without usage", (_, isStream) => {
+  test("is charged once for an item that is sent back completely", async () => {
+    const key = at.gateway.key();
+    const item = largeItem();
+    await made(key, isStream, { input_tokens: 900, output_tokens: 700 }, { output: [item] });
+    await made(key, isStream, null, { input: [item] });
+    const { promptTokens = 0 } = (await lastRecord(key, 2)) ?? {};
+    expect(promptTokens).toBeGreaterThanOrEqual(LARGE_TOKENS);
+    expect(promptTokens).toBeLessThan(LARGE_TOKENS + AROUND_TOKENS_MAX);
+  });
 
-    test("is charged for each of them as if it stood in the request, and for nothing else", async () => {
-      const key = at.gateway.key();
-      const usage = { input_tokens: 900, output_tokens: 700 };
-      const output = [largeItem(), largeItem()];
-      await made(key, isStream, usage, { output });
-      for (const count of [1, 2]) {
-        await made(key, isStream, null, { input: referTo(output.slice(0, count)) });
-        const { promptTokens = 0 } = (await lastRecord(key, 1 + count)) ?? {};
-        expect(promptTokens).toBeGreaterThanOrEqual(count * LARGE_TOKENS);
-        expect(promptTokens).toBeLessThanOrEqual(count * (LARGE_TOKENS + AROUND_TOKENS_MAX));
-      }
-    });
+  test("is charged for each item as if it were in the request, and for nothing else", async () => {
+    const key = at.gateway.key();
+    const usage = { input_tokens: 900, output_tokens: 700 };
+    const output = [largeItem(), largeItem()];
+    await made(key, isStream, usage, { output });
+    for (const count of [1, 2]) {
+      await made(key, isStream, null, { input: referTo(output.slice(0, count)) });
+      const { promptTokens = 0 } = (await lastRecord(key, 1 + count)) ?? {};
+      expect(promptTokens).toBeGreaterThanOrEqual(count * LARGE_TOKENS);
+      expect(promptTokens).toBeLessThanOrEqual(count * (LARGE_TOKENS + AROUND_TOKENS_MAX));
+    }
+  });
 
-    test("is charged for a picture among them as for one part that is no text", async () => {
-      const key = at.gateway.key();
-      const picture = {
-        id: `ig_${newId()}`,
-        type: "image_generation_call",
-        result: "A".repeat(90),
-      };
-      await made(key, isStream, responsesUsage, { output: [picture] });
-      await made(key, isStream, null, { input: referTo([picture]) });
-      expect(await lastRecord(key, 2)).toMatchObject({ promptTokens: CONTEXT_TOKENS });
-    });
-  },
-);
+  test("is charged for a picture among them as for one non-text part", async () => {
+    const key = at.gateway.key();
+    const picture = {
+      id: `ig_${newId()}`,
+      type: "image_generation_call",
+      result: "A".repeat(90),
+    };
+    await made(key, isStream, responsesUsage, { output: [picture] });
+    await made(key, isStream, null, { input: referTo([picture]) });
+    expect(await lastRecord(key, 2)).toMatchObject({ promptTokens: CONTEXT_TOKENS });
+  });
+});
 
-test("an item that is referred to counts to the token rate before it is sent", async () => {
+test("a referenced item counts in the token rate before the request is sent", async () => {
   const key = at.gateway.key({ tokensPerMinute: LARGE_TOKENS });
   const output = [largeItem()];
   await made(key, false, { input_tokens: 1, output_tokens: 1 }, { output });
@@ -184,7 +181,7 @@ test("an item that is referred to counts to the token rate before it is sent", a
   expect(reply.status).toBe(429);
 });
 
-test("a client that leaves amid a response is charged for what this continues", async () => {
+test("a client that disconnects is charged for the earlier responses too", async () => {
   const key = at.gateway.key();
   const first = await made(key, true, responsesUsage);
   const isGone = Promise.withResolvers<void>();
@@ -205,7 +202,7 @@ test("a client that leaves amid a response is charged for what this continues", 
   });
 });
 
-test("what is continued counts to the token rate before it is sent", async () => {
+test("earlier responses count in the token rate before the request is sent", async () => {
   const key = at.gateway.key({ tokensPerMinute: 100 });
   const first = await made(key, false, { ...responsesUsage, input_tokens: 90 });
   const reply = await respond(at.gateway, key, { previous_response_id: first });

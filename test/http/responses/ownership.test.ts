@@ -33,16 +33,16 @@ const at = openBefore(["first", "second"], ({ first, second }) => ({
 }));
 
 let count = 1_000_000;
-/** New in each test: nothing is known from the test before. A newer one sorts before the older: order says nothing. */
+/** New in each test, so that nothing is known from the test before. A newer id sorts before an older one, so the order means nothing. */
 const newId = () => `resp_${(count -= 1)}`;
 
-/** What each provider got so far. */
+/** The number of requests that each provider received. */
 function got(): Record<"first" | "second", number> {
   const { first, second } = at.providers;
   return { first: first.requests.length, second: second.requests.length };
 }
 
-/** Has a response made by one of the providers, as JSON or as a stream, and forgets the providers' requests. */
+/** Creates a response at one of the providers, as JSON or as a stream, and clears the recorded requests. */
 async function made(by: "first" | "second", key: TestKey, isStream = false): Promise<string> {
   const id = newId();
   at.providers.first.answer = by === "first" ? responds(id) : refusal(500);
@@ -54,7 +54,7 @@ async function made(by: "first" | "second", key: TestKey, isStream = false): Pro
   return id;
 }
 
-/** Has the second provider make a response with this output, and forgets the providers' requests. */
+/** Creates a response with this output at the second provider, and clears the recorded requests. */
 async function madeBySecond(
   id: string,
   output: readonly object[],
@@ -91,7 +91,7 @@ describe("an answer with many items", () => {
   ];
 
   test.each(forms)(
-    "as %s, is recorded with each of them, in one write",
+    "as %s, is recorded with all of them, in one write",
     async (...[, isStream, of]) => {
       const write = spyOn(at.gateway.app.gateway.writer, "write");
       answerBoth(of(items(1024)));
@@ -104,18 +104,18 @@ describe("an answer with many items", () => {
     },
   );
 
-  test.each(forms)("beyond 1,024 is none, as %s", async (...[, isStream, of]) => {
+  test.each(forms)("over 1,024 is refused, as %s", async (...[, isStream, of]) => {
     answerBoth(of(items(1025)));
     const reply = await respond(at.gateway, at.gateway.key(), { stream: isStream });
     expect(reply.text).toContain("provider_error");
   });
 });
 
-describe("a stream that names its objects again and again", () => {
+describe("a stream that repeats its objects", () => {
   const createdWith = (items: readonly object[]) =>
     responseEvent("response.created", { response: responseObject(newId(), { output: items }) });
 
-  test("has each recorded when it is first named, and once more at the end, when its tokens are known", async () => {
+  test("records each when it is first named, and again at the end with its tokens", async () => {
     const write = spyOn(at.gateway.app.gateway.writer, "write");
     const id = newId();
     const again = [created(id), delta, created(id), created(id)];
@@ -129,7 +129,7 @@ describe("a stream that names its objects again and again", () => {
     expect(recorded.map(({ hash }) => hash.toHex())).toEqual(hashes);
   });
 
-  test("is cut where they are more than one response can have: what the client got is recorded, and paid for", async () => {
+  test("is cut when they are more than one response can have: the sent part is recorded and charged", async () => {
     const lists = Array.from({ length: 5 }, (_, list) =>
       Array.from({ length: 1024 }, (_, at) => ({ id: `many_${list}_${at}`, type: "message" })),
     );
@@ -160,7 +160,7 @@ describe("previous_response_id", () => {
     ["second", false],
     ["second", true],
   ] as const)(
-    "goes to the provider that made it, the %s, and to no other (stream: %p)",
+    "goes to the provider that created it, the %s, and to no other (stream: %p)",
     async (by, isStream) => {
       const key = at.gateway.key();
       const id = await made(by, key, isStream);
@@ -175,7 +175,7 @@ describe("previous_response_id", () => {
   );
 
   test.each(["first", "second"] as const)(
-    "is a 502 while the provider that made it, the %s, is down",
+    "is a 502 while the provider that created it, the %s, is down",
     async (by) => {
       const key = at.gateway.key();
       const id = await made(by, key);
@@ -189,7 +189,7 @@ describe("previous_response_id", () => {
     },
   );
 
-  test("may be a response that another key of the same account made", async () => {
+  test("may be a response of another key of the same account", async () => {
     const key = at.gateway.key();
     const id = await made("second", key);
     answerBoth(responds(newId()));
@@ -198,7 +198,7 @@ describe("previous_response_id", () => {
     expect(got()).toEqual({ first: 0, second: 1 });
   });
 
-  test("may be a response whose stream was cut: it is known before its first byte leaves", async () => {
+  test("may be a response whose stream was cut: it is recorded before its first byte is sent", async () => {
     const id = newId();
     const key = at.gateway.key();
     let isSeen = false;
@@ -221,15 +221,15 @@ describe("previous_response_id", () => {
 
   const strangers = [
     ["another account's", (_: TestKey, foreign: string) => foreign],
-    ["one that never was", () => "resp_never"],
+    ["an id that never existed", () => "resp_never"],
     ["an empty one", () => ""],
-    ["one with a blank behind it", (_: TestKey, __: string, own: string) => `${own} `],
-    ["one in other letters", (_: TestKey, __: string, own: string) => own.toUpperCase()],
+    ["an id with a space after it", (_: TestKey, __: string, own: string) => `${own} `],
+    ["an id in another letter case", (_: TestKey, __: string, own: string) => own.toUpperCase()],
     ["a shared object's", () => sharedFile],
   ] as const;
 
   test.each(strangers)(
-    "that is %s is a 404 in the same words, and nothing is sent or held",
+    "that is %s gets the same 404, and nothing is sent or held",
     async (_, idOf) => {
       const key = at.gateway.key();
       const foreign = await made("first", at.gateway.key());
@@ -241,7 +241,7 @@ describe("previous_response_id", () => {
         expect(reply).toMatchObject(notFound("response"));
       }
       expect(got()).toEqual({ first: 0, second: 0 });
-      // The one that was made before is all that stands in the books.
+      // The earlier response is the only record.
       expect(await at.gateway.records(key, 1)).toHaveLength(1);
     },
   );
@@ -264,7 +264,7 @@ describe("prompt_cache_options.comparison_response_id", () => {
   });
 
   test.each(["first", "second"] as const)(
-    "goes to the provider that made it, the %s, and to no other",
+    "goes to the provider that created it, the %s, and to no other",
     async (by) => {
       const key = at.gateway.key();
       const id = await made(by, key);
@@ -276,7 +276,7 @@ describe("prompt_cache_options.comparison_response_id", () => {
     },
   );
 
-  test("that another account made is a 404 as one that never was, and nothing is sent or held", async () => {
+  test("of another account is the same 404 as an unknown id, and nothing is sent or held", async () => {
     const key = at.gateway.key();
     const foreign = await made("first", at.gateway.key());
     answerBoth(responds(newId()));
@@ -288,7 +288,7 @@ describe("prompt_cache_options.comparison_response_id", () => {
   });
 });
 
-/** Ways to name a stored object by its id. */
+/** Ways to reference a stored object by its id. */
 const references: readonly (readonly [name: string, body: (id: string) => object])[] = [
   ["item_reference", (id) => ({ input: [{ type: "item_reference", id }] })],
   ["an item without a type", (id) => ({ input: [{ id }] })],
@@ -337,17 +337,14 @@ describe("the id of a stored object", () => {
     expect(got()).toEqual({ first: 0, second: 0 });
   });
 
-  test.each(references)(
-    "that the config shares is let through to any provider: %s",
-    async (_, body) => {
-      answerBoth(responds(newId()));
-      expect((await respond(at.gateway, at.gateway.key(), body(sharedFile))).status).toBe(200);
-      expect(got()).toEqual({ first: 1, second: 0 });
-    },
-  );
+  test.each(references)("that the config shares may go to any provider: %s", async (_, body) => {
+    answerBoth(responds(newId()));
+    expect((await respond(at.gateway, at.gateway.key(), body(sharedFile))).status).toBe(200);
+    expect(got()).toEqual({ first: 1, second: 0 });
+  });
 
   test.each(references)(
-    "of an item that the account's own response put out goes to its provider only: %s",
+    "of an item from the account's own response goes to its provider only: %s",
     async (_, body) => {
       const key = at.gateway.key();
       for (const by of ["first", "second"] as const) {
@@ -361,7 +358,7 @@ describe("the id of a stored object", () => {
     },
   );
 
-  test("in a plain text, or in a message of the caller's own, is no reference", async () => {
+  test("in a text or in the caller's own message is no reference", async () => {
     answerBoth(responds(newId()));
     for (const input of [
       "msg_never",
@@ -379,7 +376,7 @@ describe("encrypted reasoning that is sent back", () => {
   const item = (id: string) => `msg_${id}`;
 
   test.each(["first", "second"] as const)(
-    "goes to the provider that made it, the %s, and to no other: none else can read it",
+    "goes to the provider that created it, the %s, and to no other: no other can read it",
     async (by) => {
       const key = at.gateway.key();
       const id = item(await made(by, key));
@@ -392,7 +389,7 @@ describe("encrypted reasoning that is sent back", () => {
     },
   );
 
-  test("goes to any provider where its id is unknown or another account's", async () => {
+  test("goes to any provider when its id is unknown or another account's", async () => {
     const foreign = item(await made("second", at.gateway.key()));
     answerBoth(responds(newId()));
     for (const id of ["rs_never", foreign, "", undefined, 5]) {
@@ -404,7 +401,7 @@ describe("encrypted reasoning that is sent back", () => {
   test.each([
     ["first", "second"],
     ["second", "first"],
-  ] as const)("of two makers goes to that of the newest: %s, then %s", async (older, newer) => {
+  ] as const)("of two providers goes to the newer one: %s, then %s", async (older, newer) => {
     const key = at.gateway.key();
     const ids = [item(await made(older, key)), item(await made(newer, key))];
     answerBoth(responds(newId()));
@@ -413,14 +410,14 @@ describe("encrypted reasoning that is sent back", () => {
   });
 });
 
-describe("for a model that the provider which made it does not serve", () => {
+describe("for a model that the creating provider does not serve", () => {
   const item = (id: string) => ({ input: [{ type: "item_reference", id }] });
 
   test.each<[string, string, (ids: { first: string; second: string }) => object]>([
     ["a response", "response", ({ first }) => ({ previous_response_id: first })],
     ["an item", "resource", ({ first }) => item(`msg_${first}`)],
     [
-      "an item beside a response of the model's own provider",
+      "an item, with a response of the model's own provider",
       "resource",
       ({ first, second }) => ({ previous_response_id: second, ...item(`msg_${first}`) }),
     ],
@@ -437,9 +434,9 @@ describe("for a model that the provider which made it does not serve", () => {
   });
 });
 
-describe("a container that a response's calls ran in", () => {
+describe("a container of a response's calls", () => {
   test.each([false, true])(
-    "is its account's to name again, and nobody else's (stream: %j)",
+    "can be referenced by its account only (stream: %j)",
     async (isStream) => {
       const key = at.gateway.key();
       const id = newId();
@@ -463,13 +460,13 @@ describe("a container that a response's calls ran in", () => {
   );
 });
 
-describe("a local shell's call", () => {
+describe("a local shell call", () => {
   const answered = (id: string) => ({
     input: [{ type: "local_shell_call_output", id, output: "x" }],
   });
 
   test.each([false, true])(
-    "is answered by its call_id or its id by its own account alone (stream: %j)",
+    "is answered by its call_id or its id, by its own account only (stream: %j)",
     async (isStream) => {
       const key = at.gateway.key();
       const id = newId();
@@ -486,7 +483,7 @@ describe("a local shell's call", () => {
     },
   );
 
-  test("is all whose call_id is recorded: other calls are answered by a call_id that is not checked", async () => {
+  test("is the only call whose call_id is recorded: other call_ids are not checked", async () => {
     const key = at.gateway.key();
     const id = newId();
     const output = [{ type: "function_call", id: `fc_${id}`, call_id: `call_${id}` }];
@@ -500,7 +497,7 @@ describe("a local shell's call", () => {
 describe("after 31 days", () => {
   afterEach(() => at.gateway.clock.advance(-32 * 24 * 3_600_000));
 
-  test("a response is not known any more", async () => {
+  test("a response is unknown", async () => {
     const key = at.gateway.key();
     const id = await made("first", key);
     at.gateway.clock.advance(30 * 24 * 3_600_000);

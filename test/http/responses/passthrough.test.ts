@@ -26,7 +26,7 @@ const at = openBefore(["local"], ({ local }) => ({
   ],
 }));
 
-/** Things that do not survive being parsed and written again, or that a careless check would touch. */
+/** Texts that change when they are parsed and written again, or that a careless check changes. */
 const oddities = [
   ['"input" : "a \\u0041 \\/ \\ud83d\\ude00 и"', "escapes and blanks"],
   ['"input":"hi","big":12345678901234567890,"zero":-0,"one":1.0,"hundred":1E2', "numbers"],
@@ -40,8 +40,8 @@ const oddities = [
   ],
 ] as const;
 
-describe("what the provider gets", () => {
-  test.each(oddities)("is what the client wrote, byte for byte: %s", async (members) => {
+describe("the body that the provider receives", () => {
+  test.each(oddities)("is the client's, byte for byte: %s", async (members) => {
     at.providers.local.answer = responds();
     const body = `{${members},\n  "model":"small"\t}`;
     expect((await respond(at.gateway, at.gateway.key(), body)).status).toBe(200);
@@ -49,7 +49,7 @@ describe("what the provider gets", () => {
   });
 
   test.each(oddities)(
-    "differs in nothing but the model's name, where that is another: %s",
+    "differs in the model's name only, when the route has another: %s",
     async (members) => {
       at.providers.local.answer = responds();
       const body = `{${members},\n  "model" : "renamed"\t}`;
@@ -63,7 +63,7 @@ describe("what the provider gets", () => {
     [false, "application/json"],
     [true, "text/event-stream"],
   ])(
-    "bears the operator's key and none of the client's headers (stream: %p)",
+    "comes with the operator's key and no header of the client (stream: %p)",
     async (stream, accept) => {
       at.providers.local.answer = responds();
       const key = at.gateway.key();
@@ -81,8 +81,8 @@ describe("what the provider gets", () => {
   );
 });
 
-describe("what the client gets of a JSON answer", () => {
-  test("is what the provider wrote, byte for byte, with none of its headers", async () => {
+describe("the JSON answer that the client receives", () => {
+  test("is the provider's, byte for byte, with none of its headers", async () => {
     const answer = `{ "id":"resp_1", "object" : "response","status":"completed",
       "output":[],"big":12345678901234567890,"text":"\\u0041 и \\/","zero":-0,
       "usage":{"input_tokens":2,"output_tokens":1,"x":1.0} }\n`;
@@ -105,7 +105,7 @@ describe("what the client gets of a JSON answer", () => {
   });
 });
 
-/** Streams that a tidy relay would tidy up. */
+/** Streams that a rewriting relay changes. */
 const streams = [
   ["plain", [created(), delta, terminal()]],
   ["with comments", [": open\n\n", created(), ": keep-alive\n\n:\n", delta, terminal()]],
@@ -135,15 +135,12 @@ const streams = [
     "with data of several lines",
     [created(), delta, terminal().replace('"response":', '\ndata: "response":')],
   ],
-  [
-    "with text of many bytes a character",
-    [created(), delta.replace("Hello", "Привет 😀"), terminal()],
-  ],
+  ["with characters of many bytes", [created(), delta.replace("Hello", "Привет 😀"), terminal()]],
   ["with blank lines between", [created(), "\n\n", delta, "\n", terminal()]],
 ] as const;
 
-describe("what the client gets of a stream", () => {
-  test.each(streams)("is what the provider wrote, byte for byte: %s", async (_, events) => {
+describe("the stream that the client receives", () => {
+  test.each(streams)("is the provider's, byte for byte: %s", async (_, events) => {
     at.providers.local.answer = stream(...events);
     const reply = await respond(at.gateway, at.gateway.key(), { stream: true });
     expect(reply.headers.get("content-type")).toBe("text/event-stream");
@@ -154,17 +151,17 @@ describe("what the client gets of a stream", () => {
     ["its blank line", terminal().slice(0, -1)],
     ["any line end", terminal().trimEnd()],
     ["the second half of its blank line, of CRs", terminal().replaceAll("\n", "\r").slice(0, -1)],
-  ])("ends with a terminal event that a client takes, where it came without %s", async (_, end) => {
+  ])("ends with a terminal event that clients accept, when it came without %s", async (_, end) => {
     at.providers.local.answer = stream(created(), delta, end);
     const key = at.gateway.key();
     const { text } = await respond(at.gateway, key, { stream: true });
     expect(text).toStartWith(created() + delta + end);
-    // A block that no blank line ends is no event, by the standard.
+    // By the standard, a block without a blank line after it is no event.
     expect(text.slice(created().length + delta.length)).toMatch(/(?:\r\n?|\n)(?:\r\n?|\n)$/);
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "done" }]);
   });
 
-  test("ends with the terminal event, whatever the provider sends behind it", async () => {
+  test("ends with the terminal event, and drops later data", async () => {
     const events = [created(), delta, terminal()];
     at.providers.local.answer = stream(...events, "data: [DONE]\n\n", delta);
     const reply = await respond(at.gateway, at.gateway.key(), { stream: true });
@@ -173,7 +170,7 @@ describe("what the client gets of a stream", () => {
 });
 
 test.each([false, true])(
-  "a compressed answer, which nobody asked for, is refused (stream: %p)",
+  "a compressed answer, which was not requested, is refused (stream: %p)",
   async (isStream) => {
     const body = isStream ? [created(), delta, terminal()].join("") : JSON.stringify(ended());
     const compressed = gzipSync(body);

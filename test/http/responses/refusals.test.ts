@@ -27,10 +27,10 @@ const at = openBefore(["local"], ({ local }) => ({
   },
 }));
 
-/** What is refused before anything is held or sent. */
+/** Requests that are refused before anything is held or sent. */
 const refusals = [
   ["no model", { model: undefined }, "model is required"],
-  ["a model that is no text", { model: 5 }, "model must be a string"],
+  ["a model that is not a string", { model: 5 }, "model must be a string"],
   [
     "a model without the interface",
     { model: "chat-only" },
@@ -48,21 +48,25 @@ const refusals = [
     { tools: [{ type: "image_generation" }] },
     "tools of the type image_generation are not supported",
   ],
-  ["stream that is no boolean", { stream: "true" }, "stream must be a boolean"],
+  ["a stream that is not a boolean", { stream: "true" }, "stream must be a boolean"],
   ["max_output_tokens of 0", { max_output_tokens: 0 }, "max_output_tokens must be at least 1"],
-  [
-    "max_output_tokens of a half",
-    { max_output_tokens: 1.5 },
-    "max_output_tokens must be an integer",
-  ],
+  ["max_output_tokens of 0.5", { max_output_tokens: 1.5 }, "max_output_tokens must be an integer"],
   [
     "two bounds",
     { max_output_tokens: 5, max_tokens: 6 },
     "max_tokens and max_output_tokens must not differ",
   ],
-  ["a key in other letters", { Model: "dear" }, "Model is not supported"],
-  ["an id in other letters", { input: [{ id: "x", File_Id: "y" }] }, "File_Id is not supported"],
-  ["an id that is no text", { input: [{ type: "item_reference", id: 5 }] }, "id must be a string"],
+  ["a key in another letter case", { Model: "dear" }, "Model is not supported"],
+  [
+    "an id in another letter case",
+    { input: [{ id: "x", File_Id: "y" }] },
+    "File_Id is not supported",
+  ],
+  [
+    "an id that is not a string",
+    { input: [{ type: "item_reference", id: 5 }] },
+    "id must be a string",
+  ],
 ] as const;
 
 describe("a responses request with", () => {
@@ -82,7 +86,7 @@ describe("a responses request with", () => {
     '{"model":"small","input":"a","input":"b"}',
     '{"model":"small","mod\\u0065l":"chat-only","input":"a"}',
     '{"model":"small","input":[{"role":"user","content":"a","role":"system"}]}',
-  ])("a key that stands twice is a 400, and nothing is sent: %s", async (body) => {
+  ])("a duplicate key is a 400, and nothing is sent: %s", async (body) => {
     const reply = await respond(at.gateway, at.gateway.key(), body);
     expect(reply).toMatchObject({
       status: 400,
@@ -97,8 +101,8 @@ describe("a responses request with", () => {
     ["service_tier default", { service_tier: "default" }],
     ["nulls", { background: null, service_tier: null, plugins: null, previous_response_id: null }],
     ["no input", { input: undefined, instructions: "be kind" }],
-    ["fields that nobody here knows", { future_field: { a: [1] }, reasoning: { effort: "high" } }],
-  ])("%s goes to the provider as it is", async (_, changes) => {
+    ["unknown fields", { future_field: { a: [1] }, reasoning: { effort: "high" } }],
+  ])("%s is sent to the provider unchanged", async (_, changes) => {
     at.providers.local.answer = responds();
     expect((await respond(at.gateway, at.gateway.key(), changes)).status).toBe(200);
     const sent = JSON.parse(
@@ -107,13 +111,13 @@ describe("a responses request with", () => {
     expect(at.providers.local.requests[0]?.json).toEqual(sent as Record<string, unknown>);
   });
 
-  test("a model of which only one route has the interface takes that route", async () => {
+  test("a model with one route that has the interface takes that route", async () => {
     at.providers.local.answer = responds();
     await respond(at.gateway, at.gateway.key(), { model: "half" });
     expect(at.providers.local.requests.map(({ json }) => json["model"])).toEqual(["half"]);
   });
 
-  test("more than the account can pay is a 402 that says how much, and nothing is sent", async () => {
+  test("more than the account can pay is a 402 with the amounts, and nothing is sent", async () => {
     const key = at.gateway.key({ balance: rouble / 10n });
     for (const stream of [false, true]) {
       expect(await respond(at.gateway, key, { stream })).toMatchObject({
@@ -133,7 +137,7 @@ describe("a responses request with", () => {
   });
 });
 
-/** What is held for a prompt whose bytes bound its tokens: they, and what a provider may add. */
+/** The hold for a prompt whose bytes bound its tokens: the bytes, and what a provider may add. */
 const boundedBytes = (body: string) => Buffer.byteLength(body) + 256;
 const message = (...content: readonly object[]) => ({ input: [{ role: "user", content }] });
 
@@ -141,11 +145,7 @@ const message = (...content: readonly object[]) => ({ input: [{ role: "user", co
 const prompts: readonly (readonly [name: string, changes: object, isBounded: boolean])[] = [
   ["a text", { input: "hello и 😀" }, true],
   ["text parts", message({ type: "input_text", text: "hello" }), true],
-  [
-    "a function of the caller's",
-    { tools: [{ type: "function", name: "f", parameters: {} }] },
-    true,
-  ],
+  ["a function of the caller", { tools: [{ type: "function", name: "f", parameters: {} }] }, true],
   ["an image", message({ type: "input_image", image_url: "https://example.org/a.png" }), false],
   ["a file in the body", message({ type: "input_file", file_data: "aGk=" }), false],
   ["a file by its id", message({ type: "input_file", file_id: "file_1" }), false],
@@ -159,7 +159,7 @@ const prompts: readonly (readonly [name: string, changes: object, isBounded: boo
 ];
 
 describe("the hold", () => {
-  /** The dearest price of the input and the price of the output, for so many tokens. */
+  /** The cost of these tokens at the highest input price and the output price. */
   const holdOf = (prompt: number, completion: number) =>
     BigInt(prompt) * BigInt(prices.cacheWrite) + BigInt(completion) * BigInt(prices.output);
 
@@ -177,7 +177,7 @@ describe("the hold", () => {
     },
   );
 
-  test("counts the whole context for a request that goes on from another", async () => {
+  test("counts the whole context for a request that continues another", async () => {
     at.providers.local.answer = responds("resp_own");
     const key = at.gateway.key();
     await respond(at.gateway, key);
@@ -195,7 +195,7 @@ describe("the hold", () => {
     ]);
   });
 
-  test("follows the caller's bound of the answer, which is sent as it is", async () => {
+  test("uses the caller's bound of the completion, which is sent unchanged", async () => {
     at.providers.local.answer = responds();
     const key = at.gateway.key();
     const body = '{"model":"small","input":"hello","max_output_tokens":40}';
