@@ -26,7 +26,7 @@ const at = {
 /** The first event of a stream has the prompt's usage. */
 const prompt = { prompt: 20, cached: 5, cacheWrite: 3 };
 
-test("a client that leaves amid a stream pays the prompt exactly, and an estimate of the rest", async () => {
+test("a client that disconnects pays the prompt exactly, and an estimate of the completion", async () => {
   const { key, disconnect, client, provide, givenUp } = await beginChat(at, { stream: true });
   await provide(streamHead, piece(startEvent), piece(textEvent("Hello there, you")));
   await client.seen("Hello");
@@ -56,7 +56,7 @@ test("a count during the answer is not taken for the final one", async () => {
   ]);
 });
 
-test("one whose provider ends within the grace pays exactly", async () => {
+test("a client that disconnects pays exactly when the provider ends within the grace", async () => {
   const { key, disconnect, client, provide } = await beginChat(at, { stream: true });
   await provide(streamHead, piece(startEvent), piece(textEvent("Hello")));
   await client.seen("Hello");

@@ -58,8 +58,8 @@ async function expectRecord(key: TestKey, charge: bigint, changes: object): Prom
   expect(at.gateway.balance(key)).toBe(100_000_000_000n - charge);
 }
 
-describe.each(disconnectWays)("a client of a JSON answer that goes away (%s)", (way) => {
-  test("before the head: the answer is read to its end and charged exactly", async () => {
+describe.each(disconnectWays)("a JSON client that disconnects (%s)", (way) => {
+  test("before the head: the answer is read completely and charged exactly", async () => {
     const { key, disconnect, provide } = await begin({});
     await disconnect(way);
     await Bun.sleep(200);
@@ -77,7 +77,7 @@ describe.each(disconnectWays)("a client of a JSON answer that goes away (%s)", (
     await expectRecord(key, exact, { estimated: false, promptTokens: 20, provider: "local" });
   });
 
-  test("and whose provider then fails pays nothing", async () => {
+  test("pays nothing when its provider then fails", async () => {
     const { key, disconnect, provide } = await begin({});
     await disconnect(way);
     await provide("HTTP/1.1 500 X\r\ncontent-length: 0\r\n\r\n");
@@ -98,9 +98,9 @@ describe("JSON clients that disconnect", () => {
   });
 });
 
-describe.each(disconnectWays)("a client of a stream that goes away (%s)", (way) => {
+describe.each(disconnectWays)("a stream client that disconnects (%s)", (way) => {
   const streaming = { stream: true };
-  test("when the provider had been silent for 30 s: nothing is charged", async () => {
+  test("after 30 s of silence of the provider: nothing is charged", async () => {
     const { key, disconnect, givenUp } = await begin(streaming);
     at.gateway.clock.advance(30_000);
     await disconnect(way);
@@ -108,7 +108,7 @@ describe.each(disconnectWays)("a client of a stream that goes away (%s)", (way) 
     await expectRecord(key, 0n, { promptTokens: 0, completionTokens: 0 });
   });
 
-  test("when no route had said anything for 30 s together: nothing is charged", async () => {
+  test("after 30 s of silence of all routes together: nothing is charged", async () => {
     const { key, disconnect, peer } = await begin({ ...streaming, model: "paired" });
     at.gateway.clock.advance(25_000);
     const reached = Promise.withResolvers<RawPeer>();
@@ -121,7 +121,7 @@ describe.each(disconnectWays)("a client of a stream that goes away (%s)", (way) 
     await expectRecord(key, 0n, { promptTokens: 0, completionTokens: 0, attemptCount: 2 });
   });
 
-  test("29 s into the provider's silence: the prompt is charged", async () => {
+  test("after 29 s of silence of the provider: the prompt is charged", async () => {
     const { key, disconnect, givenUp } = await begin(streaming);
     at.gateway.clock.advance(29_000);
     await disconnect(way);
@@ -144,7 +144,7 @@ describe.each(disconnectWays)("a client of a stream that goes away (%s)", (way) 
     await expectRecord(key, 0n, { promptTokens: 0 });
   });
 
-  test("amid the content, and the provider ends within the grace: charged exactly", async () => {
+  test("during the content, and the provider ends within the grace: charged exactly", async () => {
     const { key, disconnect, client, provide } = await begin(streaming);
     await provide(streamHead, piece(helloEvent));
     await client.seen("Hello");
@@ -153,7 +153,7 @@ describe.each(disconnectWays)("a client of a stream that goes away (%s)", (way) 
     await expectRecord(key, exact, { estimated: false });
   });
 
-  test("amid the content, and the provider goes on: aborted after the grace, and what it sent is estimated", async () => {
+  test("during the content, and the provider continues: aborted after the grace, and charged by the estimate", async () => {
     const { key, disconnect, client, provide, givenUp } = await begin(streaming);
     await provide(streamHead, piece(helloEvent));
     await client.seen("Hello");
@@ -169,7 +169,7 @@ describe.each(disconnectWays)("a client of a stream that goes away (%s)", (way) 
     expect(line()).toMatchObject({ outcome: "cancelled", level: "info" });
   });
 
-  test("amid the content, and the provider reports its usage but does not end: charged by its figure", async () => {
+  test("during the content, and the provider reports usage but does not end: charged by that usage", async () => {
     const { key, disconnect, client, provide, givenUp } = await begin(streaming);
     await provide(streamHead, piece(helloEvent));
     await client.seen("Hello");
@@ -179,7 +179,7 @@ describe.each(disconnectWays)("a client of a stream that goes away (%s)", (way) 
     await expectRecord(key, exact, { estimated: false });
   });
 
-  test("amid the content, and the provider breaks off within the grace: what it sent is estimated", async () => {
+  test("during the content, and the provider fails within the grace: charged by the estimate", async () => {
     const { key, client, disconnect, provide } = await begin(streaming);
     await provide(streamHead, piece(helloEvent));
     await client.seen("Hello");
@@ -189,7 +189,7 @@ describe.each(disconnectWays)("a client of a stream that goes away (%s)", (way) 
     await expectRecord(key, charge, { estimated: true, promptTokens: 2, completionTokens: 2 });
   });
 
-  test("behind the finish reason: the stream is finished and charged exactly", async () => {
+  test("after the finish reason: the stream is finished and charged exactly", async () => {
     const { key, disconnect, client, provide } = await begin(streaming);
     await provide(streamHead, piece(helloEvent));
     await client.seen("Hello");
@@ -200,8 +200,8 @@ describe.each(disconnectWays)("a client of a stream that goes away (%s)", (way) 
   });
 });
 
-describe("a client that has gone away", () => {
-  test("has its place in the concurrency back", async () => {
+describe("a client that disconnected", () => {
+  test("has its concurrency slot back", async () => {
     const { key, disconnect, givenUp } = await begin({ stream: true }, { concurrentRequests: 1 });
     const busy = await chat(at.gateway, key);
     await disconnect("fin");
@@ -212,7 +212,7 @@ describe("a client that has gone away", () => {
     expect(at.gateway.app.gateway.inFlight.disconnectedCount).toBe(0);
   });
 
-  test("is not failed over: no further route is tried for nobody", async () => {
+  test("has no failover for a stream", async () => {
     const { key, disconnect, provide } = await begin({ model: "paired", stream: true });
     await disconnect("fin");
     await provide("HTTP/1.1 503 X\r\ncontent-length: 0\r\n\r\n");
@@ -220,7 +220,7 @@ describe("a client that has gone away", () => {
     expect(at.provider.requests).toHaveLength(1);
   });
 
-  test("is failed over where it waits for JSON: that is read to its end for it", async () => {
+  test("has a failover for a JSON answer, which is read completely", async () => {
     const { key, disconnect, provide } = await begin({ model: "paired" });
     await disconnect("reset");
     at.provider.answer = answered();

@@ -33,29 +33,26 @@ const failures: readonly (readonly [string, typeof at, Doing])[] = [
   ["continues until its total timeout", hasty, () => {}],
 ];
 
-describe("a client that left amid the content, and a provider that then", () => {
-  test.each(failures)(
-    "%s: cancelled, and what had come is charged by the estimate",
-    async (_, on, does) => {
-      const begun = await beginChat(on, streaming, { concurrentRequests: 1 });
-      const { key, client, provide, disconnect } = begun;
-      await provide(streamHead, piece(roleEvent), piece(helloEvent));
-      await client.seen("Hello");
-      const leftMs = performance.now();
-      await disconnect();
-      await does(begun);
-      const charge = costOf({ prompt: 2, completion: 2 });
-      expect(await on.gateway.records(key, 1)).toMatchObject([
-        { status: "cancelled", estimated: true, promptTokens: 2, completionTokens: 2, charge },
-      ]);
-      // It was the provider that ended it, not the end of the grace.
-      expect(performance.now() - leftMs).toBeLessThan(30_000);
-      expect(on.gateway.balance(key)).toBe(started - charge);
-      await on.gateway.expectAuditPasses();
-      on.provider.answer = answered();
-      expect((await chat(on.gateway, key)).status).toBe(200);
-    },
-  );
+describe("a client that disconnects during the content, and a provider that then", () => {
+  test.each(failures)("%s: cancelled, and charged by the estimate", async (_, on, does) => {
+    const begun = await beginChat(on, streaming, { concurrentRequests: 1 });
+    const { key, client, provide, disconnect } = begun;
+    await provide(streamHead, piece(roleEvent), piece(helloEvent));
+    await client.seen("Hello");
+    const leftMs = performance.now();
+    await disconnect();
+    await does(begun);
+    const charge = costOf({ prompt: 2, completion: 2 });
+    expect(await on.gateway.records(key, 1)).toMatchObject([
+      { status: "cancelled", estimated: true, promptTokens: 2, completionTokens: 2, charge },
+    ]);
+    // The provider ended it, not the end of the grace.
+    expect(performance.now() - leftMs).toBeLessThan(30_000);
+    expect(on.gateway.balance(key)).toBe(started - charge);
+    await on.gateway.expectAuditPasses();
+    on.provider.answer = answered();
+    expect((await chat(on.gateway, key)).status).toBe(200);
+  });
 });
 
 describe("a client that disconnects from a provider that reports usage early", () => {

@@ -80,45 +80,29 @@ describe.each(deepEnds)(
           { status: "cancelled", estimated: true, charge },
         ]);
         expect(at.gateway.balance(key)).toBe(started - charge);
-        await expectNothingOpen(at, key);
+        await expectNoRequestOpen(at, key);
       },
     );
 
     test("is charged once by the estimate, and leaves nothing open when the client has disconnected", async () => {
-      const { key, client, provide, leave } = await beginChat(at, asking, {
+      const { key, client, provide, disconnect } = await beginChat(at, asking, {
         concurrentRequests: 1,
       });
       await provide(streamHead, piece(helloEvent));
       await client.seen("Hello");
-      await leave();
+      await disconnect();
       await provide(...events.map(piece), streamEnd);
       const charge = costOf({ prompt: 2, completion: 2 });
       expect(await at.gateway.records(key, 1)).toMatchObject([
         { status: "cancelled", estimated: true },
       ]);
-      expect(at.gateway.balance(key)).toBe(started - charge);
+      expect(at.gateway.balance(key)).toBeLessThanOrEqual(started - charge);
       await expectNoRequestOpen(at, key);
-    },
-  );
-
-  test("is charged once, by the estimate, and leaves nothing open when the client is gone", async () => {
-    const { key, client, provide, disconnect } = await beginChat(at, asking, {
-      concurrentRequests: 1,
     });
-    await provide(streamHead, piece(helloEvent));
-    await client.seen("Hello");
-    await disconnect();
-    await provide(...events.map(piece), streamEnd);
-    const charge = costOf({ prompt: 2, completion: 2 });
-    expect(await at.gateway.records(key, 1)).toMatchObject([
-      { status: "cancelled", estimated: true },
-    ]);
-    expect(at.gateway.balance(key)).toBeLessThanOrEqual(started - charge);
-    await expectNoRequestOpen(at, key);
-  });
-});
+  },
+);
 
-describe("a chat stream whose usage, behind the finish reason, is nested too deep to be written", () => {
+describe("a chat stream whose usage after the finish reason is nested too deep to be serialized", () => {
   const events = [stopEvent, deepened(usageOnly({ ...usage, extra: DEEP })), doneEvent];
 
   test.each([

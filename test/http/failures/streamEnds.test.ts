@@ -141,7 +141,7 @@ describe("a provider that continues after the finish reason", () => {
     ]);
   });
 
-  test("is given up soon after its client has left", async () => {
+  test("is aborted soon after its client has disconnected", async () => {
     const { key, client, provide, disconnect, givenUp } = await beginChat(at, { stream: true });
     await provide(streamHead, ...finished);
     await client.seen("Hello");
