@@ -18,7 +18,7 @@ const alice = {
 };
 
 describe("accounts", () => {
-  test("are created, listed, shown and changed, each time in one form", async () => {
+  test("are created, listed, shown and changed, always in the same form", async () => {
     cli.makeDatabase();
     expect(await cli.json("accounts", "list")).toEqual([]);
     expect(await cli.json("accounts", "create", "alice")).toEqual(alice);
@@ -33,7 +33,7 @@ describe("accounts", () => {
     expect(await cli.json("accounts", "enable", "bob")).toEqual(bounded);
   }, 20_000);
 
-  test("are told to people in words", async () => {
+  test("are printed as text", async () => {
     cli.makeDatabase();
     const empty = await cli.run("accounts", "list");
     expect(empty.stdout).toBe("no accounts yet: tollgate accounts create NAME");
@@ -56,7 +56,7 @@ describe("accounts", () => {
     [["set", "nobody", "--overdraft", "5"], 'there is no account "nobody"'],
     [["disable", "a\nb"], 'there is no account "a\\nb"'],
     [["create", "alice"], 'account "alice" exists already: tollgate accounts show alice'],
-  ])("fail with one line that says what to do: %j", async (args, message) => {
+  ])("fail with one line of advice: %j", async (args, message) => {
     await cli.run("accounts", "create", "alice");
     const { status, stdout, stderr } = await cli.run("accounts", ...args);
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
@@ -65,8 +65,8 @@ describe("accounts", () => {
   });
 });
 
-describe("the options of every command", () => {
-  test("work before and after it, and mean the same", async () => {
+describe("the global options", () => {
+  test("work before and after the command", async () => {
     await cli.json("accounts", "create", "alice");
     const elsewhere = await openCliFolder(null);
     try {
@@ -85,7 +85,7 @@ describe("the options of every command", () => {
     }
   }, 20_000);
 
-  test("are not taken from the value of another option", async () => {
+  test("are not read from the value of another option", async () => {
     await cli.json("accounts", "create", "alice");
     await cli.json("balance", "credit", "alice", "5", "--note=--json", "--ref", "-x");
     const history = await cli.json("balance", "history", "alice");

@@ -134,7 +134,7 @@ async function startBackup() {
 const partials = () => readdirSync(cli.folder).filter((name) => name.includes("night"));
 
 test.each(["SIGINT", "SIGTERM"] as const)(
-  "a backup that %s stops leaves nothing behind",
+  "a backup that %s stops leaves no file",
   async (signal) => {
     const { holder, child } = await startBackup();
     child.kill(signal);

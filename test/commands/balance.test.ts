@@ -39,7 +39,7 @@ describe("balance", () => {
     });
   }, 20_000);
 
-  test("changes once for one ref, however often it is asked for and by however many at once", async () => {
+  test("changes once for one ref, also with repeated and concurrent commands", async () => {
     const credit = ["balance", "credit", "alice", "100", "--ref", "pay-1"];
     const answers = await Promise.all(Array.from({ length: 8 }, () => cli.json(...credit)));
     const applied = { ...credited, ref: "pay-1" };
@@ -55,7 +55,7 @@ describe("balance", () => {
     expect(other.stderr).toContain("use a new ref");
   }, 30_000);
 
-  test("has its history, newest first, with what was charged for which request", async () => {
+  test("has a history, newest first, with the charge of each request", async () => {
     await cli.json("balance", "credit", "alice", "100", "--ref", "pay-1", "--note", "Счёт 7");
     await chargeOne();
     await cli.json("balance", "debit", "alice", "1.5");
@@ -97,7 +97,7 @@ describe("balance", () => {
     ]);
   }, 20_000);
 
-  /** As a serving gateway would. */
+  /** Charges a request, as a gateway does. */
   async function chargeOne(): Promise<void> {
     const storeFolder = await openStoreFolder(cli.database);
     const owner = fund(storeFolder.store, "alice", 0n);
@@ -107,7 +107,7 @@ describe("balance", () => {
     await storeFolder.close();
   }
 
-  test("gets back what a request was charged, or a part of it, once for one ref", async () => {
+  test("gets a refund of all or part of a charge, once for one ref", async () => {
     await cli.json("balance", "credit", "alice", "100");
     await chargeOne();
     const part = ["balance", "refund", "req_1", "--amount", "0.000000295", "--ref", "sorry"];
@@ -137,7 +137,7 @@ describe("balance", () => {
     });
     const [key] = (await cli.json("keys", "list")) as object[];
     expect(key).toMatchObject({ spent_rub: "0" });
-    // What the key has spent by one report and the other differs by what was given back.
+    // The reports of spent amounts differ by the refund.
     expect(await cli.json("usage", "--by", "key")).toMatchObject([
       { cost_rub: "0.000010295", refunded_rub: "0.000010295" },
     ]);
@@ -159,19 +159,19 @@ describe("balance", () => {
       ["debit", "alice", "0.000000001"],
       'account "alice" has 0 roubles available, less than 0.000000001',
     ],
-  ])("fails with one line that says why: %j", async (args, message) => {
+  ])("fails with one line that names the reason: %j", async (args, message) => {
     const { status, stdout, stderr } = await cli.run("balance", ...args);
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
     expect(stderr).toStartWith(`error: ${message}`);
     expect(stderr).not.toContain("\n");
   });
 
-  test("that is empty says how to fill it", async () => {
+  test("with no history prints how to add money", async () => {
     const { stdout } = await cli.run("balance", "history", "alice");
     expect(stdout).toBe("no ledger entries for alice yet: tollgate balance credit alice 100");
   });
 
-  test("never leaves 64 bits", async () => {
+  test("stays within 64 bits", async () => {
     for (const _ of [1, 2]) await cli.json("balance", "credit", "alice", "4000000000");
     const { status, stderr } = await cli.run("balance", "credit", "alice", "4000000000");
     expect({ status, stderr }).toEqual({

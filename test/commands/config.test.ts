@@ -32,7 +32,7 @@ describe("init", () => {
     expect(readFileSync(cli.config, "utf8")).toBe("mine");
   });
 
-  test("writes where it is told: by its argument, else by --config", async () => {
+  test("writes to its argument, else to the file of --config", async () => {
     const cli = await newDesk(null);
     const folder = realpathSync(cli.folder);
     expect(await cli.json("init", "a.toml", "--config", "b.toml")).toEqual({
@@ -46,7 +46,7 @@ describe("init", () => {
 });
 
 describe("check", () => {
-  test("finds a good config valid", async () => {
+  test("accepts a valid config", async () => {
     const cli = await newDesk();
     const { status, stdout, stderr } = await cli.run("check");
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
@@ -54,7 +54,7 @@ describe("check", () => {
     expect(await cli.json("check")).toMatchObject({ ok: true, problems: [], warnings: [] });
   });
 
-  test("tells people every problem in a line of its own, and scripts in the document", async () => {
+  test("prints each problem on one line, and in the JSON document", async () => {
     const cli = await newDesk('[server]\nlisten = 5\nlistne = ""\n');
     const { status, stdout, stderr } = await cli.run("check");
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
@@ -70,7 +70,7 @@ describe("check", () => {
     });
   });
 
-  test("tells warnings and is content", async () => {
+  test("prints warnings and exits with 0", async () => {
     const cli = await newDesk('[server]\nlisten = "0.0.0.0:8080"\n');
     const { status, stderr } = await cli.run("check");
     expect(status).toBe(0);
@@ -82,7 +82,7 @@ describe("check", () => {
 });
 
 describe("models", () => {
-  test("are listed with prices and routes, in the order in which these are tried", async () => {
+  test("are listed with prices and with routes in order of priority", async () => {
     const cli = await newDesk();
     expect(await cli.json("models")).toMatchObject([
       {
@@ -124,13 +124,13 @@ describe("models", () => {
     ]);
   });
 
-  test("are listed without the secrets of their providers, which only serving needs", async () => {
+  test("are listed without reading the secrets of providers", async () => {
     const provider = '[[providers]]\nid = "far"\nbase_url = "https://api.example.com/v1"\n';
     const cli = await newDesk(`${provider}api_key = "\${FAR_KEY}"\nca_file = "/nowhere.pem"\n`);
     expect(await cli.json("models")).toEqual([]);
   });
 
-  test("are reported in one sentence where there are none", async () => {
+  test("are reported with one line if there are none", async () => {
     const cli = await newDesk("");
     const { stdout } = await cli.run("models");
     expect(stdout).toContain("no models yet: add [[models]] to ");
@@ -138,7 +138,7 @@ describe("models", () => {
 });
 
 describe("a command that cannot open what it needs", () => {
-  test("says so in one line for a config that is not there", async () => {
+  test("fails with one line for a missing config", async () => {
     const cli = await newDesk();
     const { status, stdout, stderr } = await cli.run("audit", "--config", "other.toml");
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });
@@ -147,7 +147,7 @@ describe("a command that cannot open what it needs", () => {
     );
   });
 
-  test("says so in one line for a store that is damaged, and leaves it", async () => {
+  test("fails with one line for a damaged database, and does not change it", async () => {
     const cli = await newDesk();
     writeFileSync(cli.database, "precious text\n".repeat(500));
     for (const args of [["audit"], ["balance", "credit", "alice", "5"], ["accounts", "list"]]) {
@@ -160,7 +160,7 @@ describe("a command that cannot open what it needs", () => {
     expect(readFileSync(cli.database, "utf8")).toBe("precious text\n".repeat(500));
   });
 
-  test("waits for another process that writes, and gives up in one line", async () => {
+  test("waits for another writer, then fails with one line", async () => {
     const cli = await newDesk();
     await cli.json("accounts", "create", "alice");
     const sqlite = new Database(cli.database);
@@ -176,7 +176,7 @@ describe("a command that cannot open what it needs", () => {
 });
 
 describe("the admin log names the person who ran the command", () => {
-  /** What it says after a command that was started by way of these words, as this user where one is given. */
+  /** The actor in the log after a command that this launcher started, as this user if one is given. */
   async function actorOf(launcher: readonly string[], uid?: number): Promise<string> {
     const cli = await newDesk(undefined, [...launcher, await binaryPath()]);
     if (uid !== undefined) chownSync(cli.folder, uid, uid);
@@ -189,14 +189,14 @@ describe("the admin log names the person who ran the command", () => {
     return (row as { actor: string }).actor;
   }
 
-  test("by its number and its name in /etc/passwd, whatever the environment says", async () => {
+  test("by uid and by name in /etc/passwd, whatever the environment contains", async () => {
     const name = Bun.spawnSync(["id", "-un"]).stdout.toString().trim();
     const who = `${name} (uid ${process.getuid?.()})`;
     expect(await actorOf([])).toBe(who);
     expect(await actorOf(["env", "USER=mallory", "LOGNAME=mallory"])).toBe(who);
   });
 
-  test.skipIf(process.getuid?.() !== 0)("by the number alone where it has no name", async () => {
+  test.skipIf(process.getuid?.() !== 0)("by uid only if the user has no name", async () => {
     const launcher = ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups"];
     expect(await actorOf([...launcher, "env", "USER=mallory"], 54_321)).toBe("uid 54321");
   });

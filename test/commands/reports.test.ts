@@ -86,7 +86,7 @@ const both = {
 describe("usage", () => {
   test.each([
     [
-      "day, unless asked otherwise",
+      "day by default",
       [],
       [
         { day: "2026-01-01", ...billed },
@@ -127,29 +127,21 @@ describe("usage", () => {
       ],
     ],
     [
-      "day of one account",
+      "day for one account",
       ["--account", "bob"],
       [
         { day: "2026-01-02", ...nothing, failed: 1 },
         { day: "2026-01-03", ...nothing },
       ],
     ],
-    [
-      "day since a day, which counts",
-      ["--since", "2026-01-03"],
-      [{ day: "2026-01-03", ...nothing }],
-    ],
-    [
-      "day until a day, which does not",
-      ["--until", "2026-01-02"],
-      [{ day: "2026-01-01", ...billed }],
-    ],
+    ["day since a day, inclusive", ["--since", "2026-01-03"], [{ day: "2026-01-03", ...nothing }]],
+    ["day until a day, exclusive", ["--until", "2026-01-02"], [{ day: "2026-01-01", ...billed }]],
     ["day in a time without requests", ["--since", "2025-01-01", "--until", "2025-02-01"], []],
-  ])("is summed up by %s", async (_, args, expected) => {
+  ])("is summed by %s", async (_, args, expected) => {
     expect(await cli.json("usage", ...args)).toEqual(expected);
   });
 
-  test("has a total for people, and escapes what came from outside", async () => {
+  test("has a total in the table, and escapes text from outside", async () => {
     const { stdout } = await cli.run("usage", "--by", "model");
     const lines = stdout.split("\n").map((line) => line.replace(/ +/g, " "));
     expect(lines).toEqual([
@@ -160,7 +152,7 @@ describe("usage", () => {
     ]);
   });
 
-  test("is CSV for a spreadsheet, which can make no formula of it", async () => {
+  test("is printed as CSV without formulas", async () => {
     const { stdout } = await cli.run("usage", "--by", "model", "--csv");
     expect(stdout.split("\r\n")).toEqual([
       "model,requests,prompt_tokens,cached_tokens,cache_write_tokens,completion_tokens,cost_rub,operator_cost_rub,failed,refunded_rub",
@@ -215,17 +207,17 @@ describe("requests", () => {
     ["those until a time, which does not", ["--until", "2026-01-02"], ["req_1"]],
     ["the newest of a time", ["--until", "2026-01-03", "--limit", "1"], ["req_3"]],
     [
-      "those of an account in a time",
+      "those of an account in a period",
       ["--account", "bob", "--since", "2026-01-02", "--until", "2026-01-03"],
       ["req_3"],
     ],
     ["those of a time that ended so", ["--since", "2026-01-03", "--status", "failed"], []],
-  ])("are %s", async (_, args, ids) => {
+  ])("lists %s", async (_, args, ids) => {
     const rows = (await cli.json("requests", ...args)) as { id: string }[];
     expect(rows.map(({ id }) => id)).toEqual(ids);
   });
 
-  test("bear what became of them", async () => {
+  test("have their outcome", async () => {
     expect(await cli.json("requests", "--account", "alice")).toEqual([second, first]);
     const { stdout } = await cli.run("requests", "--account", "alice");
     expect(stdout).toContain("=cmd()\\u001b[31m");
@@ -234,7 +226,7 @@ describe("requests", () => {
     );
   });
 
-  test("are shown one by one with prices and attempts", async () => {
+  test("are shown with prices and attempts", async () => {
     expect(await cli.json("requests", "show", "req_1")).toEqual({
       ...first,
       hold_rub: "0.0001",
@@ -262,7 +254,7 @@ describe("requests", () => {
       "requests show req_x",
       'there is no request "req_x", or it is older than [database] keep_requests: `tollgate requests` lists the latest',
     ],
-  ])("`tollgate %s` fails and says where to look", async (line, message) => {
+  ])("`tollgate %s` fails with advice", async (line, message) => {
     const { status, stderr } = await cli.run(...line.split(" "));
     expect({ status, stderr }).toEqual({ status: 1, stderr: `error: ${message}` });
   });
@@ -289,7 +281,7 @@ describe("requests", () => {
     expect(none.stdout).toBe(head);
   });
 
-  test("have their account's ledger as CSV too", async () => {
+  test("and the history of an account is printed as CSV too", async () => {
     const { stdout } = await cli.run("balance", "history", "alice", "--csv", "--limit", "1");
     const [row] = (await cli.json("balance", "history", "alice", "--limit", "1")) as object[];
     expect(stdout.split("\r\n")).toEqual([
@@ -300,7 +292,7 @@ describe("requests", () => {
 });
 
 describe("audit", () => {
-  test("tells of what a crash left, which is no problem, and ends with 0", async () => {
+  test("notes what remains after a crash, and exits with 0", async () => {
     const note = "request req_4: interrupted, its hold is released when the gateway starts";
     const report = { ok: true, accounts: 2, requests: 4, problems: [], notes: [note] };
     expect(await cli.json("audit")).toEqual(report);
@@ -308,7 +300,7 @@ describe("audit", () => {
     expect(stdout).toBe(`the ledger is consistent (accounts: 2, requests: 4)\nnote: ${note}`);
   });
 
-  test("ends with status 1 and the problems, and with 0 once there are none", async () => {
+  test("exits with 1 and the problems, and with 0 without problems", async () => {
     const sqlite = new Database(cli.database);
     sqlite.run("UPDATE requests SET status = 'interrupted' WHERE public_id = 'req_4'");
     sqlite.run("UPDATE keys SET spent = spent + 1 WHERE public_id = 'key_bob'");
@@ -332,7 +324,7 @@ describe("audit", () => {
   });
 });
 
-test("JSON has no character that a terminal obeys", async () => {
+test("JSON has no character that a terminal interprets", async () => {
   const { stdout } = await cli.run("requests", "--json");
   expect(stdout.replaceAll("\n", "")).not.toMatch(/\p{C}/u);
   expect(stdout).toContain("\\u009b2J\\u202e");

@@ -20,7 +20,9 @@ function readInput(fields: JsonFields): readonly unknown[] {
   const isContinued = typeof fields["previous_response_id"] === "string";
   if (typeof input !== "string" && !Array.isArray(input) && !isContinued)
     throw new DemoError(400, "Invalid 'input': expected a string or an array.", "input");
-  const items = Array.isArray(input) ? input : [{ role: "user", content: input }];
+  const items: readonly unknown[] = Array.isArray(input)
+    ? input
+    : [{ role: "user", content: input }];
   return typeof instructions === "string"
     ? [{ role: "system", content: instructions }, ...items]
     : items;

@@ -19,7 +19,7 @@ const OPEN_FILES_MIN = 4096;
 const OPEN_FILES_RECOMMENDED = 65_536;
 const limitAdvice = `set LimitNOFILE=${OPEN_FILES_RECOMMENDED} in the systemd unit, or \`ulimit -n ${OPEN_FILES_RECOMMENDED}\` before \`tollgate serve\``;
 
-/** What the clock can be compared with: the last entry of the books, `none` in them yet, or books that cannot be read. */
+/** The time of the last ledger entry. `none`: the ledger is empty. `unknown`: it cannot be read. */
 export type LastEntry = number | "none" | "unknown";
 
 /** Checks that the clock can be right. `nowMs` must be read after the ledger. */

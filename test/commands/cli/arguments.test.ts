@@ -35,7 +35,7 @@ const unseen = [
   "\u{1F468}\u200d", // a joiner at its end
   "\u{1F468}\u200d\u200d\u{1F467}", // two joiners in a row
   "ali\u200dce", // a joiner between Latin letters
-  "a\ufe0f\u200d\u{1F467}", // a joiner behind a marked Latin letter
+  "a\ufe0f\u200d\u{1F467}", // a joiner after a marked Latin letter
   "ali\u200cce", // a non-joiner between Latin letters
   "a\u200bb", // a zero-width space
   "\ufeffa", // a byte order mark
@@ -49,7 +49,7 @@ describe.each<
   [string, (text: string) => unknown, readonly (readonly [string, unknown])[], readonly string[]]
 >([
   [
-    "an account's name",
+    "an account name",
     accountName,
     ["a", "alice", "team-7", "a.b_c@example.org", "_x", "9", "a".repeat(64)].map((name) => [
       name,
@@ -181,7 +181,7 @@ describe.each<
     expect(read(text)).toEqual(value);
   });
 
-  test.each(bad)("refuses %j with one line that says what is valid", (text) => {
+  test.each(bad)("refuses %j with one line that names the valid form", (text) => {
     const error = thrownBy(() => read(text));
     expect(error).toBeInstanceOf(InvalidArgumentError);
     expect(String(error)).toMatch(/^[\x20-\x7e]+\.$/);

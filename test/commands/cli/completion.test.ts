@@ -11,7 +11,7 @@ import { shells } from "../../support/binary/shells.ts";
 
 const writers = { bash: bashScript, zsh: zshScript, fish: fishScript };
 
-/** What is typed, the last word being the one that is completed, and some of what is then offered. */
+/** The typed words, of which the last is completed, and some of the offers. */
 const lines: readonly (readonly [words: readonly string[], offers: readonly string[]])[] = [
   [
     ["tollgate", "ba"],
@@ -110,7 +110,7 @@ describe.each(shells.map((shell) => [shell.name, shell] as const))(
       const oddScript = writers[shell.name](tree);
       const ask = (...line: readonly string[]) =>
         shell.offered(oddScript, ["tollgate", ...line], cli.folder);
-      // Bash has to be given words as they would be typed.
+      // Bash gets words as they are typed.
       const typed = [
         String.raw`it\'s`,
         String.raw`\$\(touch\ owned\)`,
@@ -134,29 +134,29 @@ describe("bash", () => {
   const offered = async (...words: readonly string[]) =>
     bash?.offered((await cli.run("completion", "bash")).stdout, words, cli.folder);
 
-  test("completes the value after an equals sign, which it takes for a word of its own", async () => {
+  test("completes the value after an equals sign, which Bash treats as a separate word", async () => {
     expect(await offered("tollgate", "usage", "--by", "=", "da")).toEqual(["day"]);
     expect(await offered("tollgate", "usage", "--by", "=")).toContain("day");
   });
 
-  test("and where it was told not to", async () => {
+  test("and without that", async () => {
     expect(await offered("tollgate", "usage", "--by=da")).toEqual(["--by=day"]);
   });
 });
 
 describe("the command", () => {
-  test("prints the script as a document too", async () => {
+  test("prints the script as JSON too", async () => {
     const { stdout } = await cli.run("completion", "zsh");
     expect(await cli.json("completion", "zsh")).toEqual({ shell: "zsh", script: stdout });
   });
 
-  test("refuses another shell, and names those that it knows", async () => {
+  test("refuses an unknown shell and lists the supported ones", async () => {
     const { status, stdout, stderr } = await cli.run("completion", "tcsh");
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
     expect(stderr).toMatch(/^error: [^\n]*'tcsh'[^\n]*bash, zsh, fish[^\n]*$/);
   });
 
-  test("needs no config, and touches none", async () => {
+  test("needs no config", async () => {
     const empty = await openCliFolder(null);
     try {
       expect(await empty.run("completion", "bash")).toMatchObject({ status: 0, stderr: "" });
@@ -166,7 +166,7 @@ describe("the command", () => {
   });
 });
 
-test("the scripts for shells that are not here have each command and option in its place", () => {
+test("the scripts contain each command and option, also for shells that are not installed", () => {
   const program = new Command("tollgate").option("--config <file>", "the config");
   program.command("usage").addOption(new Option("--by <group>", "what by").choices(["day"]));
   const tree = commandTree(program);

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
 import { fromSource, openCliFolder, type CliFolder } from "../../support/binary/cli.ts";
 
-/** Commands that cannot make a file larger than this, as on a disk that is almost full. */
+/** A desk whose commands cannot create a larger file, as on an almost full disk. */
 function deskWithRoomFor(kilobytes: number, config?: null): Promise<CliFolder> {
   const limited = `trap "" XFSZ; ulimit -f ${kilobytes}; exec "$0" "$@"`;
   return openCliFolder(config, ["bash", "-c", limited, ...fromSource]);

@@ -7,7 +7,7 @@ const paths = commandTree(await commandLine(["help"]))
   .map(({ path }) => path.split(" ").filter(Boolean))
   .filter((words) => !words.includes("help"));
 
-/** What this command line prints on request, in this process: it must end as a success. */
+/** The help that this command line prints. It runs in this process and must succeed. */
 async function printed(...args: readonly string[]): Promise<string> {
   const program = await commandLine(args);
   let text = "";
@@ -28,13 +28,13 @@ function refuse(text: string): never {
   throw new Error(text);
 }
 
-test("there are commands, and commands below them", () => {
+test("there are commands and subcommands", () => {
   expect(paths).toContainEqual([]);
   expect(paths).toContainEqual(["accounts", "create"]);
   expect(paths.length).toBeGreaterThan(30);
 });
 
-test("the help of the program has all commands, also where a command stands behind the option", async () => {
+test("the help of the program lists all commands, also if a command follows --help", async () => {
   const help = await printed("--help");
   for (const line of [
     ["-h", "keys"],
@@ -45,7 +45,7 @@ test("the help of the program has all commands, also where a command stands behi
 });
 
 test.each(paths.map((words) => [words.join(" "), words] as const))(
-  "the help of `tollgate %s` is the same however it is asked for",
+  "all ways to request the help of `tollgate %s` print the same",
   async (_, words) => {
     const help = await printed(...words, "--help");
     const usage = ["Usage: tollgate", ...words].join(" ");

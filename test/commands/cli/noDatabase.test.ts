@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => cli.remove());
 
-describe("where there is no database", () => {
+describe("without a database", () => {
   test.each<readonly string[]>([
     ["audit"],
     ["backup", "night.db"],
@@ -32,17 +32,20 @@ describe("where there is no database", () => {
     ["keys", "set", "key_1", "--rpm", "1"],
     ["keys", "rotate", "key_1"],
     ["keys", "revoke", "key_1"],
-  ])("a command that makes nothing new says so, and makes none: %s %s %s", async (...args) => {
-    const { status, stdout, stderr } = await cli.run(...args);
-    expect({ status, stdout, stderr }).toEqual({
-      status: 1,
-      stdout: "",
-      stderr: `error: there is no database at ${cli.database}: \`tollgate serve\` or \`tollgate accounts create\` creates it`,
-    });
-    expect(await readdir(cli.folder)).toEqual(["config.toml"]);
-  });
+  ])(
+    "a command that creates no account fails and creates no database: %s %s %s",
+    async (...args) => {
+      const { status, stdout, stderr } = await cli.run(...args);
+      expect({ status, stdout, stderr }).toEqual({
+        status: 1,
+        stdout: "",
+        stderr: `error: there is no database at ${cli.database}: \`tollgate serve\` or \`tollgate accounts create\` creates it`,
+      });
+      expect(await readdir(cli.folder)).toEqual(["config.toml"]);
+    },
+  );
 
-  test("and no folder for one, a command that reads says how to come by it", async () => {
+  test("and without its folder, a command names the missing folder", async () => {
     const other = await openCliFolder('[database]\npath = "data/tollgate.db"\n');
     try {
       const { status, stderr } = await other.run("accounts", "list");
@@ -59,7 +62,7 @@ describe("where there is no database", () => {
     ["accounts", "create", "alice"],
     ["keys", "create", "--account", "alice"],
   ])(
-    "a command that makes something new makes it: %s %s %s",
+    "a command that creates an account creates the database: %s %s %s",
     async (...args) => {
       const other = await openCliFolder();
       try {
@@ -73,14 +76,14 @@ describe("where there is no database", () => {
   );
 });
 
-describe("where the database is a file with nothing in it", () => {
+describe("with an empty database file", () => {
   beforeAll(() => writeFile(cli.database, ""));
   afterAll(() => rm(cli.database));
   const empty = () =>
     `the database ${cli.database} is empty, a file of 0 bytes: put the database back, or a backup with \`tollgate restore FILE\`; \`tollgate serve\` makes a new one in it`;
 
   test.each<readonly string[]>([["audit"], ["backup", "night.db"], ["balance", "show", "alice"]])(
-    "no command says that it is in order, or makes it another: %s %s %s",
+    "a command fails and does not change the file: %s %s %s",
     async (...args) => {
       const { status, stdout, stderr } = await cli.run(...args);
       expect({ status, stdout, stderr }).toEqual({
@@ -92,7 +95,7 @@ describe("where the database is a file with nothing in it", () => {
     },
   );
 
-  test("and the doctor says what to do", async () => {
+  test("doctor reports it with the advice", async () => {
     const { stdout } = await cli.run("doctor", "--json");
     expect(JSON.parse(stdout)).toMatchObject({
       checks: expect.arrayContaining([{ name: "database", ok: false, message: empty() }]),

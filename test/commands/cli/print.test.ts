@@ -2,8 +2,8 @@ import { describe, expect, test } from "bun:test";
 import { csv, fields, table } from "../../../src/commands/cli/format.ts";
 import { visible } from "../../../src/commands/cli/print.ts";
 
-describe("a table for people", () => {
-  test("aligns text left, numbers right and money at the point, with nothing at the ends of lines", () => {
+describe("a table", () => {
+  test("aligns text left, numbers right and money at the point, without spaces at line ends", () => {
     const columns = [
       { head: "name" },
       { head: "n", kind: "number" },
@@ -23,7 +23,7 @@ describe("a table for people", () => {
     ]);
   });
 
-  test("has as many columns for wide letters as they take", () => {
+  test("counts wide characters as two columns", () => {
     const lines = table(
       [{ head: "a" }, { head: "b" }],
       [
@@ -37,13 +37,13 @@ describe("a table for people", () => {
     expect(lines).toEqual(["a     b", "счёт  1", "模型  2", "한    3", "😀    4", "e\u0301     6"]);
   });
 
-  test("stays a table whatever the cells hold", () => {
+  test("escapes line ends and control characters in cells", () => {
     const lines = table([{ head: "a" }, { head: "b" }], [["x\ny", "\u001b[31mred"]]).split("\n");
     expect(lines).toEqual(["a     b", "x\\ny  \\u001b[31mred"]);
   });
 });
 
-test("names and values stand under each other", () => {
+test("fields aligns names and values", () => {
   expect(
     fields([
       ["a", "1"],
@@ -70,7 +70,7 @@ describe("text from outside", () => {
 });
 
 describe("CSV", () => {
-  test("quotes what needs it and ends its lines by the standard", () => {
+  test("quotes cells and ends lines as RFC 4180 requires", () => {
     const rows = [
       ["a", "b"],
       ['say "hi"', "x,y"],
@@ -80,16 +80,16 @@ describe("CSV", () => {
     expect(csv(rows)).toBe('a,b\r\n"say ""hi""","x,y"\r\n"two\r\nlines",3\r\nplain,0.5');
   });
 
-  test("leaves a number below zero as it is", () => expect(csv([["-1.5"]])).toBe("-1.5"));
+  test("does not change a negative number", () => expect(csv([["-1.5"]])).toBe("-1.5"));
 
   test.each(["=1+1", "+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1"])(
-    "takes the power from %j",
+    "adds an apostrophe to the formula %j",
     (text) => {
       expect(csv([[text]])).toMatch(/^"?'/);
     },
   );
 
-  test("leaves numbers alone", () => {
+  test("does not change numbers", () => {
     expect(csv([[-5, "5"]])).toBe("-5,5");
   });
 });

@@ -14,15 +14,15 @@ beforeAll(async () => {
 }, startTimeoutMs);
 afterEach(() => cli?.remove());
 
-/** Commands whose output a shell leads elsewhere: `"$@"` is the command. */
+/** A desk whose commands run in a shell script; `"$@"` is the command. */
 async function deskBehind(script: string): Promise<CliFolder> {
   cli = await openCliFolder(undefined, ["sh", "-c", script, "sh", binary]);
   return cli;
 }
 
-describe("an answer", () => {
+describe("the output of a command", () => {
   test.skipIf(!existsSync("/dev/full"))(
-    "that could not be written is a failure, for a new key may have been in it",
+    "that cannot be written is an error, because it may contain a new key",
     async () => {
       const cli = await deskBehind('"$@" > /dev/full');
       for (const args of [["keys", "create", "--account", "alice"], ["keys", "list"], ["help"]]) {
@@ -37,14 +37,14 @@ describe("an answer", () => {
     20_000,
   );
 
-  test("that nobody reads to its end is no failure", async () => {
+  test("may be read only in part without an error", async () => {
     const cli = await deskBehind(
       'mkfifo gone; { read -r _ < gone; "$@"; echo "status $?" >&2; } | { exec <&-; echo now > gone; }',
     );
     expect((await cli.run("help")).stderr).toBe("status 0");
   }, 20_000);
 
-  test("that is more than a pipe holds comes whole, also where the pipe does not let one wait", async () => {
+  test("is complete if it is larger than a pipe, also if the pipe is non-blocking", async () => {
     const models = Array.from({ length: 1000 }, (_, at) => ({
       id: `model-${at}`,
       routes: [{ provider: "local" }],
@@ -56,7 +56,7 @@ describe("an answer", () => {
     Bun.spawnSync(["mkfifo", pipe]);
     const reader = openSync(pipe, constants.O_RDONLY | constants.O_NONBLOCK);
     const writer = openSync(pipe, constants.O_WRONLY | constants.O_NONBLOCK);
-    // As the output itself Bun would pass it on as one that lets its writer wait.
+    // As stdout itself, Bun would pass it to the child as a blocking pipe.
     const shell = ["sh", "-c", 'exec "$@" >&3', "sh"];
     const child = Bun.spawn([...shell, binary, "models", "--json"], {
       cwd: cli.folder,
@@ -78,7 +78,7 @@ describe("an answer", () => {
   }, 20_000);
 });
 
-/** How many bytes came; 0 at the end of the pipe, undefined while there are none. */
+/** The number of bytes that were read: 0 at the end of the pipe, undefined if there are none yet. */
 function readIfAny(pipe: number, buffer: Buffer): number | undefined {
   try {
     return readSync(pipe, buffer);

@@ -24,7 +24,7 @@ const rotate = async (...args: readonly string[]): Promise<KeyAnswer> =>
 const show = async (id: string): Promise<KeyAnswer> =>
   (await cli.json("keys", "show", id)) as KeyAnswer;
 
-/** How long from now until then, and whether that is so long but for the time that a command takes. */
+/** Whether the time is this far from now, apart from the duration of a command. */
 function expectIn(time: string | null, lengthMs: number, before: number): void {
   const leftMs = Date.parse(String(time)) - before;
   expect(leftMs).toBeGreaterThanOrEqual(lengthMs);
@@ -32,7 +32,7 @@ function expectIn(time: string | null, lengthMs: number, before: number): void {
 }
 
 describe("keys rotate", () => {
-  test("answers as create does, with the key that it replaces; the settings are the old one's", async () => {
+  test("returns the same form as create and the replaced id, and copies the settings", async () => {
     const settings = ["--label", "laptop", "--rpm", "5", "--models", "gi*", "--budget", "7"];
     const old = await create(...settings);
     const next = await rotate(old.id);
@@ -60,7 +60,7 @@ describe("keys rotate", () => {
     expect(await show(next.id)).toEqual(element as KeyAnswer);
   }, 20_000);
 
-  test("lets the old key work for a day, or as long as it is told, and not longer than it would have", async () => {
+  test("keeps the old key valid for a day or for --grace, but not beyond its expiry", async () => {
     const [first, second] = [await create(), await create("--expires", "10d")];
     const before = Date.now();
     expect((await rotate(first.id)).expires_at).toBeNull();
@@ -73,7 +73,7 @@ describe("keys rotate", () => {
     expectIn((await show(next.id)).expires_at, HOUR_MS, before);
   }, 20_000);
 
-  test("shows people the new key alone on its line, and until when the old one works", async () => {
+  test("prints the new key on a separate line, and the time until which the old one works", async () => {
     const old = await create();
     const { stdout, stderr } = await cli.run("keys", "rotate", old.id);
     const lines = stdout.split("\n");
@@ -89,7 +89,7 @@ describe("keys rotate", () => {
     expect((await cli.run("keys", "show", old.id)).stdout).toMatch(/^replaced by +key_/m);
   }, 20_000);
 
-  test("refuses a key that was rotated or revoked, in one line that says what to do, and changes nothing", async () => {
+  test("refuses a rotated or revoked key with one line of advice, and changes nothing", async () => {
     const old = await create();
     const next = await rotate(old.id);
     const before = await cli.json("keys", "list");
@@ -107,7 +107,7 @@ describe("keys rotate", () => {
     );
   }, 20_000);
 
-  test("of one key by several at once is done once", async () => {
+  test("of one key by concurrent commands happens once", async () => {
     const old = await create();
     const runs = await Promise.all(
       Array.from({ length: 3 }, () => cli.run("keys", "rotate", old.id)),

@@ -27,7 +27,7 @@ const all = [
 ].flat();
 
 describe("keys show", () => {
-  test("tells people what is limited by the key and what by the config, and never the key", async () => {
+  test("shows which limits are the key's and which the config's, and never the secret", async () => {
     const { id, key } = await create("--rpm", "60", "--tpm", "0", "--models", "small,gi*");
     const { status, stdout } = await cli.run("keys", "show", id);
     expect(status).toBe(0);
@@ -51,7 +51,7 @@ describe("keys show", () => {
   }, 20_000);
 });
 
-test("a key that was taken for its id is in no message", async () => {
+test("no message repeats a key that is given instead of its id", async () => {
   const { key } = await create();
   const runs = await Promise.all(
     [["show"], ["set", "--rpm", "1"], ["rotate"], ["revoke"]].map(([name = "", ...flags]) =>
@@ -67,7 +67,7 @@ test("a key that was taken for its id is in no message", async () => {
 }, 20_000);
 
 describe("keys set", () => {
-  test("takes every flag of create, and answers with what it made", async () => {
+  test("takes every option of create, and returns the changed key", async () => {
     const { id } = await create();
     const before = Date.now();
     const answer = (await cli.json("keys", "set", id, ...all)) as { expires_at: string };
@@ -85,7 +85,7 @@ describe("keys set", () => {
     expect(await cli.json("keys", "list")).toEqual([answer]);
   }, 20_000);
 
-  test("removes each limit by none, and leaves alone what it does not name", async () => {
+  test("removes a setting with none, and keeps settings that are not named", async () => {
     const plain = await create();
     const { id } = await create(...all);
     const unset = (await cli.json("keys", "show", plain.id)) as object;
@@ -104,7 +104,7 @@ describe("keys set", () => {
   }, 20_000);
 });
 
-test("a label that is called none is one at create", async () => {
+test("keys create accepts the label none", async () => {
   const { id } = await create("--label", "none");
   expect(await cli.json("keys", "show", id)).toMatchObject({ label: "none" });
 }, 20_000);

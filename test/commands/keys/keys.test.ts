@@ -35,7 +35,7 @@ const plain = {
 const family = "\u{1F468}\u200d\u{1F469}\u200d\u{1F467}";
 
 describe("keys create", () => {
-  test("makes the account if it is new, and says so", async () => {
+  test("creates the account if it is new, and prints that", async () => {
     const first = await cli.json("keys", "create", "--account", "alice");
     const second = await cli.json("keys", "create", "--account", "alice");
     const key = expect.stringMatching(/^sk-tg-[0-9A-Za-z]{49}$/);
@@ -70,7 +70,7 @@ describe("keys create", () => {
     expect(lifeMs).toBeLessThan(30 * 86_400_000 + 60_000);
   }, 20_000);
 
-  test("shows people the key alone on its line, once", async () => {
+  test("prints the key once, on a separate line", async () => {
     const { stdout } = await cli.run("keys", "create", "--account", "alice");
     expect(stdout).toContain("created account alice");
     expect(stdout).toContain("not shown again");
@@ -123,7 +123,7 @@ test.each(["create", "set"])(
 );
 
 describe("keys list and revoke", () => {
-  test("tell what became of each key", async () => {
+  test("show the state of each key", async () => {
     cli.makeDatabase();
     const empty = await cli.run("keys", "list");
     expect(empty.stdout).toBe("no keys yet: tollgate keys create --account NAME");
@@ -138,7 +138,7 @@ describe("keys list and revoke", () => {
     expect(stdout).toMatch(/bob +short +sk-tg-\S{6} +expired +\d{4}-/);
   }, 20_000);
 
-  test("name the one that is damaged, beside all the others", async () => {
+  test("show a damaged key together with the others", async () => {
     const { id } = (await cli.json("keys", "create", "--account", "alice")) as CreatedKey;
     await cli.json("keys", "create", "--account", "bob");
     const sqlite = new Database(cli.database);
@@ -161,7 +161,7 @@ describe("keys list and revoke", () => {
         ] as const,
     ),
     [["list", "--account", "nobody"], 'there is no account "nobody"'],
-  ] as const)("keys %j fails where there is no such key or account", async (args, message) => {
+  ] as const)("keys %j fails for an unknown key or account", async (args, message) => {
     cli.makeDatabase();
     const { status, stdout, stderr } = await cli.run("keys", ...args);
     expect({ status, stdout }).toEqual({ status: 1, stdout: "" });

@@ -12,7 +12,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-/** A program that has `log`, and ends at once behind the text, as the command line does. */
+/** A program with `log` that exits right after the text, as the command line does. */
 const program = (text: string): readonly string[] => [
   process.execPath,
   "-e",
@@ -22,7 +22,7 @@ const program = (text: string): readonly string[] => [
    process.exit(0);`,
 ];
 
-/** Runs it in a shell that has it as its arguments. */
+/** Runs the program from a shell script; `"$@"` is the program. */
 function inShell(script: string, text: string) {
   return Bun.spawn(["bash", "-c", script, "bash", ...program(text)], {
     cwd: folder,
@@ -36,7 +36,7 @@ const writeMegabytes = (count: number): string =>
 test("a log without a reader uses bounded memory, and warns about lost lines", async () => {
   const pipe = join(folder, "pipe");
   Bun.spawnSync(["mkfifo", pipe]);
-  // Both its ends: it can be written to, and is not read.
+  // It has both ends of the pipe open: writes succeed, and it reads nothing.
   const end = openSync(pipe, "r+");
   try {
     const child = Bun.spawn([...program(`${writeMegabytes(30)} await log.drain();`)], {

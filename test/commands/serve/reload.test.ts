@@ -22,7 +22,7 @@ beforeAll(async () => {
 });
 afterAll(() => gateway.close());
 
-/** Reloads from this text; returns what was logged of it. */
+/** Reloads from this text and returns the log lines. */
 async function reloaded(text: string, changes: Partial<GatewayServer> = {}): Promise<object[]> {
   await writeFile(file, text);
   const since = gateway.log.length;
@@ -65,7 +65,7 @@ test.each([
     }),
     "providers[0].proxy",
   ],
-])("a file that %s is refused, and the old config stays", async (_, text, problem) => {
+])("a file that %s is rejected, and the old config stays in force", async (_, text, problem) => {
   const before = gateway.app.gateway.current;
   expect(await reloaded(text)).toMatchObject([
     { level: "error", msg: refused, problem: expect.stringContaining(problem) },
@@ -73,7 +73,7 @@ test.each([
   expect(gateway.app.gateway.current).toBe(before);
 });
 
-test("an unexpected failure is logged with its class only, and the config stays", async () => {
+test("an unexpected error is logged with its class only, and the old config stays in force", async () => {
   const before = gateway.app.gateway.current;
   const app = {
     ...gateway.app,
@@ -104,25 +104,28 @@ test.each([
   ["log.level", { log: { level: "warn" } }, ""],
   ["log.format", { log: { format: "pretty" } }, ""],
   ["metrics.listen", { metrics: { listen: "127.0.0.1:2" } }, unit],
-] as const)("a change of %s is told to need a restart, each time", async (key, sections, more) => {
-  const changed = configText({ ...config, sections: { metrics, ...sections } });
-  const problem = `${key}: changed, and takes effect only after a restart${more}`;
-  for (const _ of ["first", "again"]) {
-    expect(await reloaded(changed)).toMatchObject([
-      { msg: "config reloaded" },
-      { level: "warn", msg: "config warning", problem },
-    ]);
-  }
-});
+] as const)(
+  "each reload warns that a change of %s needs a restart",
+  async (key, sections, more) => {
+    const changed = configText({ ...config, sections: { metrics, ...sections } });
+    const problem = `${key}: changed, and takes effect only after a restart${more}`;
+    for (const _ of ["first", "again"]) {
+      expect(await reloaded(changed)).toMatchObject([
+        { msg: "config reloaded" },
+        { level: "warn", msg: "config warning", problem },
+      ]);
+    }
+  },
+);
 
-test("metrics that are taken out need a restart too", async () => {
+test("a reload warns that removed metrics need a restart", async () => {
   expect(await reloaded(configText({ ...config, sections: {} }))).toMatchObject([
     { msg: "config reloaded" },
     { problem: expect.stringMatching(/^metrics\.listen: /) },
   ]);
 });
 
-test("reloads are counted, taken and refused", async () => {
+test("successful and rejected reloads are counted", async () => {
   const { value } = await growth(gateway.metricsUrl, async () => {
     await reloaded(configText(config));
     await reloaded("[server");

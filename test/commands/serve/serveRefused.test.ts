@@ -16,25 +16,25 @@ async function newDesk(sections: Parameters<typeof oneModel>[1]): Promise<CliFol
   return cli;
 }
 
-/** What `serve` says on its error output where it cannot start. */
+/** The standard error of a `serve` that cannot start. */
 async function refusalOf(cli: CliFolder): Promise<string> {
   const { status, stderr } = await cli.run("serve");
   expect(status).toBe(1);
   return stderr;
 }
 
-const anew =
+const rewriteUnit =
   "write the unit of the service again (remove it, then `tollgate service install` and `systemctl daemon-reload`)";
-const noFolder = `the folder of the socket does not exist: create it, or ${anew}`;
-const stranger = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+const noFolder = `the folder of the socket does not exist: create it, or ${rewriteUnit}`;
+const asNobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
 
-describe("serve says what to do where it cannot listen", () => {
+describe("serve that cannot listen prints the advice for", () => {
   test.each([
     [
       "198.51.100.7:0",
       "this machine does not have this address: use one of its own, such as 127.0.0.1",
     ],
-    // Empty labels, so that no name server is asked.
+    // Empty labels, so that no DNS server is asked.
     ["a..b:0", "this name has no address: use an address of this machine, such as 127.0.0.1"],
     ["unix:/nowhere/x.sock", noFolder],
     ["unix:/etc/passwd/x.sock", noFolder],
@@ -47,19 +47,19 @@ describe("serve says what to do where it cannot listen", () => {
   test.skipIf(process.getuid?.() !== 0).each([
     ["unix:closed/x.sock", "use a folder that this user owns"],
     ["127.0.0.1:1", "use a port from 1024 up"],
-  ])("%s, which this user may not use", async (listen, advice) => {
+  ])("%s, which needs a permission", async (listen, advice) => {
     const cli = await newDesk({ server: { listen }, database: { path: "own/tollgate.db" } });
     await Bun.$`mkdir closed own && chown 65534 own config.toml && chmod 755 .`.cwd(cli.folder);
-    const child = Bun.spawn([...stranger, ...fromSource, "serve", "--config", cli.config], {
+    const child = Bun.spawn([...asNobody, ...fromSource, "serve", "--config", cli.config], {
       stdio: ["ignore", "ignore", "pipe"],
     });
     const shown = listen.replace("unix:", `${cli.folder}/`);
     expect(await child.stderr.text()).toBe(
-      `error: cannot listen on ${shown}: permission denied: ${advice}, or ${anew}\n`,
+      `error: cannot listen on ${shown}: permission denied: ${advice}, or ${rewriteUnit}\n`,
     );
   });
 
-  test.each(["a folder", "a file"])("a path that %s has", async (kind) => {
+  test.each(["a folder", "a file"])("the path of %s", async (kind) => {
     const cli = await newDesk({ server: { listen: "unix:taken" } });
     const path = join(cli.folder, "taken");
     await (kind === "a folder" ? mkdir(path) : writeFile(path, "of value"));
@@ -68,12 +68,12 @@ describe("serve says what to do where it cannot listen", () => {
     );
   });
 
-  test("a port that is taken", async () => {
+  test("a port in use", async () => {
     const taken = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
     try {
       const listen = `127.0.0.1:${taken.port}`;
-      const said = await refusalOf(await newDesk({ server: { listen } }));
-      expect(said).toBe(
+      const stderr = await refusalOf(await newDesk({ server: { listen } }));
+      expect(stderr).toBe(
         `error: cannot listen on ${listen}: the address is in use: stop the other program, or use another address`,
       );
     } finally {
@@ -82,21 +82,21 @@ describe("serve says what to do where it cannot listen", () => {
   });
 });
 
-describe("serve says what to do where it cannot use its database", () => {
-  test("whose folder is not there", async () => {
+describe("serve that cannot use its database prints the advice for", () => {
+  test("a missing folder", async () => {
     const cli = await newDesk({ database: { path: "data/tollgate.db" } });
     expect(await refusalOf(cli)).toBe(
       `error: there is no folder ${join(cli.folder, "data")} for the database: make it, or name another file as the path of [database]`,
     );
   });
 
-  test("whose folder is a file", async () => {
+  test("a folder that is a file", async () => {
     const cli = await newDesk({ database: { path: "data/tollgate.db" } });
     await writeFile(join(cli.folder, "data"), "");
     expect(await refusalOf(cli)).toStartWith("error: there is no folder ");
   });
 
-  test("that is a folder", async () => {
+  test("a database path that is a folder", async () => {
     const cli = await newDesk({});
     await mkdir(cli.database);
     expect(await refusalOf(cli)).toBe(
@@ -104,7 +104,7 @@ describe("serve says what to do where it cannot use its database", () => {
     );
   });
 
-  test("that another gateway serves", async () => {
+  test("a database that another gateway serves", async () => {
     const cli = await newDesk({});
     const lock = takeInstanceLock(cli.database);
     try {
@@ -116,15 +116,15 @@ describe("serve says what to do where it cannot use its database", () => {
     }
   });
 
-  test.skipIf(process.getuid?.() !== 0)("that belongs to another user", async () => {
+  test.skipIf(process.getuid?.() !== 0)("a database of another user", async () => {
     const { folder, database, config } = await newDesk({});
     await Bun.$`touch ${database} && chmod 600 ${database} && chmod 644 ${config} && chmod 755 ${folder}`;
     const program = [...fromSource, "accounts"];
-    const child = Bun.spawn([...stranger, ...program, "create", "alice", "--config", config], {
+    const child = Bun.spawn([...asNobody, ...program, "create", "alice", "--config", config], {
       stdio: ["ignore", "ignore", "pipe"],
     });
     expect(await child.stderr.text()).toBe(
-      `error: database is not writable: ${database} (permission denied); run as its owner, mount its disk writable, ${anew}, or name another file as the path of [database]\n`,
+      `error: database is not writable: ${database} (permission denied); run as its owner, mount its disk writable, ${rewriteUnit}, or name another file as the path of [database]\n`,
     );
   });
 });
