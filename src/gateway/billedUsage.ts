@@ -21,7 +21,7 @@ type AnswerFigures = Pick<
   | "providerCalls"
   | "textBytes"
   | "textDeltas"
-  | "hiddenBytes"
+  | "encryptedReasoningBytes"
 >;
 
 /**
@@ -41,7 +41,7 @@ export function billedUsage(
   const problem = usage && !isUsable ? "implausible" : usageProblem;
   if (problem) admission.warnOfUsage(problem);
   if (!isUsable) return estimate;
-  if (usage.completionTokens > admission.modelTokensMax) admission.warnOfUsage("beyond the model");
+  if (usage.completionTokens > admission.modelTokensMax) admission.warnOfUsage("above model limit");
   if (isUsageFinal) return { tokens: usage, estimated: false };
   return earlyUsage(admission, { usage, text: usageText }, completionEstimate);
 }
@@ -59,8 +59,8 @@ const PROVIDER_CALL_TOKENS = 8_000;
  * that it is paid for: each of their calls counts alike, up to what was held.
  */
 export function disconnectUsage(admission: Admission, answer: AnswerFigures): BilledUsage {
-  const { providerCalls = 0, hiddenBytes = 0 } = answer;
-  const completionEstimate = textTokensOf(answer) + estimateTokens(hiddenBytes);
+  const { providerCalls = 0, encryptedReasoningBytes = 0 } = answer;
+  const completionEstimate = textTokensOf(answer) + estimateTokens(encryptedReasoningBytes);
   const billed = billedUsage(admission, answer, completionEstimate);
   if (!billed.estimated || providerCalls === 0) return billed;
   const brought = billed.tokens.promptTokens + providerCalls * PROVIDER_CALL_TOKENS;

@@ -179,7 +179,7 @@ function warnOfUsage(gateway: Gateway, requestId: string, { id }: ModelConfig): 
         "the provider reported an impossible usage: the gateway does not charge these figures",
         fields,
       );
-    } else if (problem === "fallen") {
+    } else if (problem === "decreased") {
       gateway.log.warn("the provider reported less usage than earlier in the same answer", fields);
     } else {
       gateway.log.warn("the provider reported more tokens than the model can produce", fields);

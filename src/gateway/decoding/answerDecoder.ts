@@ -4,72 +4,75 @@ import type { Span } from "../../lib/span.ts";
 import type { StreamChunk } from "../answer.ts";
 
 /**
- * Reads a provider's stream and says what the client gets of it. Pure: bytes go in, pieces come out.
- * `push` and `end` throw AnswerError, SseLimitError or SseEncodingError for what the interface does not promise.
+ * Decodes the stream of one answer: bytes of the provider go in, bytes for the client come out. It does no I/O.
+ * `push`, `pass` and `end` throw AnswerError, SseLimitError or SseEncodingError if the stream breaks the rules of its
+ * interface.
  */
 export interface AnswerDecoder {
+  /** Reads the next bytes of the stream. `take` returns what they add for the client. */
   push(bytes: Uint8Array): void;
   /**
-   * The fast path beside `push`: what the client gets for bytes that are one event like others before it, so that
-   * nothing is to be decided. Undefined: it is none, and they must be pushed.
+   * The fast path for bytes that are exactly one event which matches a template. Returns the event for the client.
+   * Undefined if there is no match: then nothing has changed, and the caller must `push` the bytes.
    */
   pass?(span: Span): StreamChunk | undefined;
-  /** The stream ended. What was complete by then is finished, even without the interface's own terminator. */
+  /** The stream has ended. Finishes the answer if it is complete, with or without the interface's own terminator. */
   end(): void;
-  /** What may go to the client now; undefined when there is nothing. The answer's end is not among it. */
+  /** Returns what may be sent to the client now, each byte once. Undefined if there is nothing. Never the answer's end. */
   take(): StreamChunk | undefined;
-  /** The first content has come: the answer belongs to this provider now. */
+  /** The first content has arrived. From now on there is no failover. */
   readonly hasContent: boolean;
-  /** Before its first content the provider says that the model thinks: it is at work, and may be silent as amid an answer. */
+  /** The provider reported before the first content that the model is reasoning. The idle time-out applies from then on. */
   readonly isThinking?: boolean;
-  /** The answer is whole; its usage may still follow. */
+  /** The answer is complete. Its usage may still follow. */
   readonly isFinished: boolean;
-  /** It is whole only because the gateway itself ended it: the provider goes on, and reports its usage at its own end. */
+  /** The gateway ended the answer at a stop sequence. The provider continues, and reports its usage at its own end. */
   readonly isCutShort?: boolean;
-  /** Nothing that matters follows. */
+  /** The rest of the stream does not matter. Nothing more needs to be pushed. */
   readonly isClosed: boolean;
-  /** The provider itself reports, in the answer's form, that it failed: relayed as it is, and not charged. */
+  /** The answer's own last event reports a failure. It is relayed as it is, and nothing is charged. */
   readonly reportsFailure: boolean;
+  /** The largest usage that was reported so far. Undefined if there was no plausible report. */
   readonly usage: Usage | undefined;
-  /** The usage is that of the whole answer, not an early figure of one that went on. */
+  /** `usage` counts the whole answer. If false, it may be an early figure. */
   readonly isUsageFinal: boolean;
-  /** The text that had come when `usage` got its number of completion tokens. Undefined where that is final. */
+  /** The text that had arrived when the completion tokens of `usage` last grew. Undefined if `usage` is always final. */
   readonly usageText?: GeneratedText | undefined;
-  /** What was wrong with a report of usage, one that `usage` leaves out among them. */
+  /** What is wrong with the reports of usage, also with those that `usage` ignores. */
   readonly usageProblem?: UsageProblem | undefined;
-  /** Finished calls of tools that the provider runs: its usage counts the prompt of each round, and what they brought in. */
+  /** Finished calls of tools that the provider runs. Their results, and one more prompt for each round, are in its usage. */
   readonly providerCalls?: number;
-  /** UTF-8 bytes of the text that was generated so far, for the estimate. */
+  /** UTF-8 bytes of the text that was generated so far, for the estimate. The client may get less. */
   readonly textBytes: number;
-  /** The number of deltas that had some of that text. Undefined where it came whole. */
+  /** The number of deltas with some of that text. Undefined if it is not a stream. */
   readonly textDeltas?: number;
-  /** The same of thoughts that came encrypted and not as text, at most: whoever leaves has them too. */
-  readonly hiddenBytes?: number;
-  /** Stored objects that the answer has named since the last call. */
+  /** The most UTF-8 bytes of reasoning that arrived encrypted and not as text. `textBytes` does not count them. */
+  readonly encryptedReasoningBytes?: number;
+  /** Returns the stored objects that the answer has named since the last call. */
   takeObjects(): readonly StoredObject[];
-  /** The end that was kept back, for after the charge. */
+  /** The end of a finished answer, which is held back until the charge is committed. `billed`: the usage to show. */
   ending(billed: Usage): StreamChunk;
-  /** How the stream ends when its provider failed after content. */
+  /** The end of a stream whose provider failed after the first content. */
   failure(): StreamChunk;
 }
 
 /**
- * What an operator must hear of a provider's figures:
- * - `implausible`: no answer has so many tokens; another figure of the provider's is charged, or the estimate
- * - `beyond the model`: more of a completion than the model can make; charged as reported
- * - `fallen`: less than the provider had reported before; the larger figures are charged
+ * A problem with reported usage that is logged for the operator:
+ * - `implausible`: no answer has this many tokens. Another report of the same answer is charged, or the estimate.
+ * - `above model limit`: more completion tokens than the model can produce. They are charged as reported.
+ * - `decreased`: less than an earlier report of the same answer. The larger figures are charged.
  */
-export type UsageProblem = "implausible" | "beyond the model" | "fallen";
+export type UsageProblem = "implausible" | "above model limit" | "decreased";
 
-/** A stored object of the provider's that an answer names: what its account may name again. */
+/** A stored object that an answer names. Its account may name it in later requests. */
 export interface StoredObject {
   readonly id: string;
-  /** What it brings into a prompt that names it; undefined for the response, which brings in the conversation that it ends. */
+  /** The tokens that it adds to a prompt that names it. Undefined for a response, which adds its whole conversation. */
   readonly tokens: number | undefined;
 }
 
 /**
- * The largest answer in JSON that a provider may give, and the largest event of a stream: the last one of a response
- * says all of it once more, with what is known of each token, the caller's instructions, and pictures.
+ * The limit in bytes for an answer in JSON and for one event of a stream. The last event of a response repeats the whole
+ * answer, with log probabilities, instructions and pictures.
  */
 export const ANSWER_BYTES_MAX = 32 * 1024 * 1024;

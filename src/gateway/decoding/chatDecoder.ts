@@ -28,16 +28,16 @@ import {
 import {
   callsTool,
   publicChunk,
-  shownChunk,
+  visibleChunk,
   withUsage,
   type AnswerIdentity,
 } from "./publicAnswer.ts";
 import { ChatStops } from "./stopSequences.ts";
-import { ChunkTemplates } from "./chunkFrame.ts";
+import { ChunkTemplates } from "./chunkTemplate.ts";
 import {
   messageBytes,
   reasoningBytes,
-  encryptedCharacters,
+  encryptedLengthOf,
   EncryptedReasoning,
 } from "./generatedContent.ts";
 
@@ -48,7 +48,7 @@ export class ChatDecoder implements AnswerDecoder {
   textBytes = 0;
   textDeltas = 0;
   providerCalls = 0;
-  readonly #thoughts = new EncryptedReasoning();
+  readonly #reasoning = new EncryptedReasoning();
   readonly #readEvent: ReadChatEvent;
   readonly #identity: AnswerIdentity;
   readonly #choiceCount: number;
@@ -56,7 +56,7 @@ export class ChatDecoder implements AnswerDecoder {
   /** Undefined where the provider itself ends the answer. */
   readonly #stops: ChatStops | undefined;
   /** Undefined where an event means something else after others. */
-  readonly #frames: ChunkTemplates | undefined;
+  readonly #templates: ChunkTemplates | undefined;
   readonly #splitter: SseSplitter = createSseSplitter({ eventBytesMax: ANSWER_BYTES_MAX });
   /** Those of which content has come. */
   readonly #begunChoices = new Set<number>();
@@ -64,9 +64,9 @@ export class ChatDecoder implements AnswerDecoder {
   readonly #callingChoices = new Set<number>();
   /** Those that a stop sequence ended, as long as the provider goes on with them. */
   readonly #stoppedChoices = new Set<number>();
-  readonly #keptBack = new TrailingChunks();
+  readonly #heldBack = new TrailingChunks();
   readonly #reported = new ReportedUsage();
-  readonly #carried = new PassthroughFields();
+  readonly #passthrough = new PassthroughFields();
   /** The usage in the provider's own form. */
   #usageObject: unknown;
   #output = "";
@@ -87,7 +87,7 @@ export class ChatDecoder implements AnswerDecoder {
     this.#includeUsage = options.includeUsage;
     const { stop = [], eventsStandAlone = false } = options;
     this.#stops = stop.length > 0 ? new ChatStops(stop) : undefined;
-    this.#frames = eventsStandAlone && stop.length === 0 ? new ChunkTemplates() : undefined;
+    this.#templates = eventsStandAlone && stop.length === 0 ? new ChunkTemplates() : undefined;
   }
 
   get hasContent(): boolean {
@@ -98,8 +98,8 @@ export class ChatDecoder implements AnswerDecoder {
     return this.#reported.usage;
   }
 
-  get hiddenBytes(): number {
-    return this.#thoughts.hiddenBytes;
+  get encryptedReasoningBytes(): number {
+    return this.#reasoning.encryptedReasoningBytes;
   }
 
   get usageText(): GeneratedText | undefined {
@@ -127,20 +127,21 @@ export class ChatDecoder implements AnswerDecoder {
 
   push(bytes: Uint8Array): void {
     for (const event of this.#splitter.push(bytes)) {
-      const shown = this.#fill(spanOf(event.raw));
+      const shown = this.#matchTemplate(spanOf(event.raw));
       if (shown === undefined) this.#read(event);
       else this.#output += shown;
     }
   }
 
   pass(span: Span): string | undefined {
-    return this.#splitter.isBetweenEvents ? this.#fill(span) : undefined;
+    return this.#splitter.isBetweenEvents ? this.#matchTemplate(span) : undefined;
   }
 
-  #fill(event: Span): string | undefined {
-    const filled = this.isClosed || !this.#carried.isEmpty ? undefined : this.#frames?.fill(event);
+  #matchTemplate(event: Span): string | undefined {
+    const filled =
+      this.isClosed || !this.#passthrough.isEmpty ? undefined : this.#templates?.match(event);
     if (filled) this.#countText(filled.textBytes);
-    return filled?.shown;
+    return filled?.clientEvent;
   }
 
   #countText(bytes: number): void {
@@ -164,8 +165,8 @@ export class ChatDecoder implements AnswerDecoder {
   }
 
   ending(billed: Usage): string {
-    const chunks = this.#keptBack.completed((last) => {
-      const whole = this.#carried.giveTo(last);
+    const chunks = this.#heldBack.completed((last) => {
+      const whole = this.#passthrough.addTo(last);
       if (!this.#includeUsage) return [whole];
       return withUsage(whole, billed, this.#usageObject, this.#identity);
     });
@@ -173,7 +174,7 @@ export class ChatDecoder implements AnswerDecoder {
   }
 
   failure(): string {
-    return this.#released() + chatFailure(this.#identity);
+    return this.#releaseHeldText() + chatFailure(this.#identity);
   }
 
   #read(sseEvent: SseEvent): void {
@@ -183,10 +184,10 @@ export class ChatDecoder implements AnswerDecoder {
     if (data === undefined) return;
     const read = this.#readEvent({ event, data });
     if (read.kind === "done") {
-      if (read.isWhole) this.#finishBegun();
+      if (read.isWhole) this.#finishBegunChoices();
       this.#close();
     }
-    if (read.kind !== "done") this.#thoughts.seal(read.encryptedLength ?? 0);
+    if (read.kind !== "done") this.#reasoning.addEncrypted(read.encryptedLength ?? 0);
     if (read.kind === "nothing" && read.ranTool) this.providerCalls += 1;
     if (read.kind !== "chunk") return;
     if (read.usage && this.#includeUsage) {
@@ -197,12 +198,13 @@ export class ChatDecoder implements AnswerDecoder {
     const chunk = publicChunk(read.chunk, this.#identity, this.#callingChoices);
     // A chunk without choices bears the usage of the whole answer, and that is the gateway's to give.
     for (const { delta } of chunk.choices) {
-      this.#thoughts.show(reasoningBytes(delta));
-      if (read.encryptedLength === undefined) this.#thoughts.seal(encryptedCharacters(delta));
+      this.#reasoning.addText(reasoningBytes(delta));
+      if (read.encryptedLength === undefined)
+        this.#reasoning.addEncrypted(encryptedLengthOf(delta));
     }
     if (chunk.choices.length > 0) this.#relay(chunk);
-    else if (this.#mayCarry(read.chunk)) this.#carried.add(chunk);
-    if (this.#frames && !read.usage) this.#learn(sseEvent, chunk, this.#frames);
+    else if (this.#isPassedThrough(read.chunk)) this.#passthrough.add(chunk);
+    if (this.#templates && !read.usage) this.#learn(sseEvent, chunk, this.#templates);
     if (read.isLast) this.#close();
     if (!read.usage) return;
     const isAlone = chunk.choices.length === 0;
@@ -214,7 +216,7 @@ export class ChatDecoder implements AnswerDecoder {
   }
 
   /** What has no list of choices is no chunk: a provider keeps the connection awake with it, or speaks to itself. */
-  #mayCarry({ choices }: JsonFields): boolean {
+  #isPassedThrough({ choices }: JsonFields): boolean {
     return this.#identity.unknownFields === "forward" && Array.isArray(choices);
   }
 
@@ -231,7 +233,7 @@ export class ChatDecoder implements AnswerDecoder {
       const read = this.#readEvent({ event: one?.event, data: one?.data ?? "" });
       if (read.kind !== "chunk") return undefined;
       const chunk = publicChunk(read.chunk, this.#identity, this.#callingChoices);
-      return { text: chunk.choices[0]?.delta.content ?? "", shown: this.#shown(chunk) };
+      return { text: chunk.choices[0]?.delta.content ?? "", clientEvent: this.#eventFor(chunk) };
     });
   }
 
@@ -239,12 +241,12 @@ export class ChatDecoder implements AnswerDecoder {
     const choices = this.#stops?.apply(chunk.choices) ?? chunk.choices;
     const finishing = choices.filter(({ finish_reason }) => finish_reason !== null);
     const others = choices.filter(({ finish_reason }) => finish_reason === null);
-    const bearing = choices.length > 0 ? this.#carried.giveTo(chunk) : chunk;
+    const bearing = choices.length > 0 ? this.#passthrough.addTo(chunk) : chunk;
     // What cannot be written throws here, before any of it counts as answered.
-    const text = this.#shown({ ...bearing, choices: others });
+    const text = this.#eventFor({ ...bearing, choices: others });
     if (finishing.length > 0) {
       const last = { ...(others.length > 0 ? chunk : bearing), choices: finishing };
-      this.#keptBack.add(shownChunk(last, this.#identity));
+      this.#heldBack.add(visibleChunk(last, this.#identity));
     }
     this.#output += text;
     // All that the provider said was generated, and is counted, whether the client sees it or not.
@@ -255,7 +257,7 @@ export class ChatDecoder implements AnswerDecoder {
         this.#begunChoices.add(index);
       }
     }
-    if (!this.hasContent && this.#output.length > PUT_BY_CHARACTERS_MAX) {
+    if (!this.hasContent && this.#output.length > BUFFERED_CHARACTERS_MAX) {
       throw new AnswerError("the answer does not begin");
     }
     for (const { index, delta, finish_reason } of choices) {
@@ -270,26 +272,26 @@ export class ChatDecoder implements AnswerDecoder {
   }
 
   /** The provider says that its answer is whole: a choice of which it never said so is ended here. One that never began is none. */
-  #finishBegun(): void {
+  #finishBegunChoices(): void {
     const unended = [...this.#begunChoices].filter((index) => !this.#finishedChoices.has(index));
     if (unended.length === 0) return;
     const choices = unended.map((index) => {
       const reason = finishReasonOf(undefined, this.#callingChoices.has(index));
       return { index, delta: {}, finish_reason: reason };
     });
-    this.#keptBack.add(shownChunk(this.#chunkOf(choices), this.#identity));
+    this.#heldBack.add(visibleChunk(this.#chunkOf(choices), this.#identity));
     for (const index of unended) this.#finishedChoices.add(index);
   }
 
   #close(): void {
     this.isClosed = true;
-    this.#output += this.#released();
+    this.#output += this.#releaseHeldText();
   }
 
   /** The texts that were kept back for stop sequences which did not come. */
-  #released(): string {
+  #releaseHeldText(): string {
     const choices = this.#stops?.release() ?? [];
-    return this.#shown(this.#chunkOf(choices));
+    return this.#eventFor(this.#chunkOf(choices));
   }
 
   #chunkOf(choices: readonly ChunkChoice[]): ChatChunk {
@@ -298,8 +300,8 @@ export class ChatDecoder implements AnswerDecoder {
   }
 
   /** The event of a chunk; nothing where the client sees none of it. */
-  #shown(chunk: ChatChunk): string {
-    const shown = chunk.choices.length > 0 ? shownChunk(chunk, this.#identity) : undefined;
+  #eventFor(chunk: ChatChunk): string {
+    const shown = chunk.choices.length > 0 ? visibleChunk(chunk, this.#identity) : undefined;
     return shown ? eventOf(shown) : "";
   }
 }
@@ -341,7 +343,7 @@ class ReportedUsage {
       this.problem = "implausible";
       return;
     }
-    if (this.usage && hasDecreased(this.usage, reported)) this.problem ??= "fallen";
+    if (this.usage && hasDecreased(this.usage, reported)) this.problem ??= "decreased";
     if (reported.completionTokens > (this.usage?.completionTokens ?? 0)) this.text = text;
     this.usage = this.usage ? largerUsage(this.usage, reported) : reported;
     if (mayBeWhole) this.#countedBytes = text.bytes;
@@ -355,7 +357,7 @@ class ReportedUsage {
 }
 
 /** What may be put by of a chat stream: of what comes before its content, and once more of its ends. */
-const PUT_BY_CHARACTERS_MAX = 2 * ANSWER_BYTES_MAX;
+const BUFFERED_CHARACTERS_MAX = 2 * ANSWER_BYTES_MAX;
 
 /** The chunks of a chat stream that bear a finish reason: they leave only after the charge. */
 class TrailingChunks {
@@ -367,7 +369,7 @@ class TrailingChunks {
     if (!shown) return;
     // Written once now, so that writing it at the end, after the charge, cannot fail.
     this.#characters += answerText(shown).length;
-    if (this.#characters > PUT_BY_CHARACTERS_MAX) {
+    if (this.#characters > BUFFERED_CHARACTERS_MAX) {
       throw new AnswerError("the answer has too many ends");
     }
     this.#chunks.push(shown);
@@ -381,11 +383,11 @@ class TrailingChunks {
 }
 
 /** Far more than any provider has. */
-const CARRIED_FIELDS_MAX = 64;
-const CARRIED_BYTES_MAX = 1024 * 1024;
+const PASSTHROUGH_FIELDS_MAX = 64;
+const PASSTHROUGH_BYTES_MAX = 1024 * 1024;
 
 /** What every chunk says for itself, and what only makes it longer, so that its length tells nothing. */
-const NOT_CARRIED: ReadonlySet<string> = new Set([
+const NOT_PASSED_THROUGH: ReadonlySet<string> = new Set([
   "id",
   "object",
   "created",
@@ -411,16 +413,16 @@ class PassthroughFields {
   /** Takes the fields of a chunk that has no choices. Throws AnswerError for what cannot be written. */
   add(chunk: ChatChunk): void {
     for (const [name, value] of Object.entries(chunk)) {
-      if (NOT_CARRIED.has(name) || value === null) continue;
+      if (NOT_PASSED_THROUGH.has(name) || value === null) continue;
       this.#bytes += Buffer.byteLength(answerText({ [name]: value }));
-      const isFull = this.#fields.size === CARRIED_FIELDS_MAX && !this.#fields.has(name);
-      if (isFull || this.#bytes > CARRIED_BYTES_MAX) continue;
+      const isFull = this.#fields.size === PASSTHROUGH_FIELDS_MAX && !this.#fields.has(name);
+      if (isFull || this.#bytes > PASSTHROUGH_BYTES_MAX) continue;
       this.#fields.set(name, value);
     }
   }
 
   /** The chunk with what was taken so far, which is not given out again. What the chunk itself says counts. */
-  giveTo(chunk: ChatChunk): ChatChunk {
+  addTo(chunk: ChatChunk): ChatChunk {
     if (this.isEmpty) return chunk;
     const bearing = { ...Object.fromEntries(this.#fields), ...chunk };
     this.#fields = new Map();

@@ -51,10 +51,10 @@ const SPOKEN_FIELDS: ReadonlySet<string> = new Set([
  * times as long as the text. Sound counts by its transcript, and a picture as a part of a prompt that is no text: the
  * bytes of either tell nothing of tokens.
  */
-export function messageBytes(said: JsonFields): number {
+export function messageBytes(message: JsonFields): number {
   let bytes = 0;
-  for (const name in said) {
-    const value = said[name];
+  for (const name in message) {
+    const value = message[name];
     if (ENVELOPE_KEYS.has(name) || THOUGHT_FIELDS.has(name)) continue;
     // Most of what is said is one text, for which nothing need be walked.
     if (typeof value === "string") bytes += Buffer.byteLength(value);
@@ -63,14 +63,14 @@ export function messageBytes(said: JsonFields): number {
       bytes += value.length * BYTES_PER_OTHER_PART;
     else bytes += stringBytes(value, ENVELOPE_KEYS);
   }
-  return bytes + reasoningBytes(said);
+  return bytes + reasoningBytes(message);
 }
 
 /** The part of that which is thoughts: the same ones under another name are counted once. */
-export function reasoningBytes(said: JsonFields): number {
+export function reasoningBytes(message: JsonFields): number {
   let bytes = 0;
   for (const name of THOUGHT_FIELDS) {
-    const value = said[name];
+    const value = message[name];
     if (value) bytes = Math.max(bytes, stringBytes(value, THOUGHT_ENVELOPE_KEYS));
   }
   return bytes;
@@ -116,8 +116,8 @@ export interface DetectedContent {
  * Some providers give a list of parts where the convention has one text, and Mistral's has the thoughts of a model
  * among them: https://docs.mistral.ai/capabilities/reasoning/. Throws AnswerError.
  */
-export function detectContent(said: JsonFields): DetectedContent {
-  const { content, reasoning_content: reasoning } = said;
+export function detectContent(message: JsonFields): DetectedContent {
+  const { content, reasoning_content: reasoning } = message;
   if (typeof content === "string") return { content };
   if (content === null || content === undefined) return { content: "" };
   if (!Array.isArray(content)) throw new AnswerError("the content is not text");
@@ -155,27 +155,27 @@ const SEALED_FIELDS: ReadonlySet<string> = new Set(["signature", "data", "though
  * that counts at most what was thought. What also came as text is in there once more: it is counted once.
  */
 export class EncryptedReasoning {
-  #encryptedCharacters = 0;
-  #shownBytes = 0;
+  #encryptedLength = 0;
+  #textBytes = 0;
 
   /** So many characters of base64. */
-  seal(characters: number): void {
-    this.#encryptedCharacters += characters;
+  addEncrypted(characters: number): void {
+    this.#encryptedLength += characters;
   }
 
   /** So many UTF-8 bytes of thoughts, or of summaries of them, that came as text. */
-  show(bytes: number): void {
-    this.#shownBytes += bytes;
+  addText(bytes: number): void {
+    this.#textBytes += bytes;
   }
 
   /** UTF-8 bytes of what was thought and not shown, at most. */
-  get hiddenBytes(): number {
-    return Math.max(0, Math.ceil((this.#encryptedCharacters * 3) / 4) - this.#shownBytes);
+  get encryptedReasoningBytes(): number {
+    return Math.max(0, Math.ceil((this.#encryptedLength * 3) / 4) - this.#textBytes);
   }
 }
 
 /** The characters of the encrypted thoughts that stand in a delta of a chat, where none of them counts as text. */
-export function encryptedCharacters(delta: JsonFields): number {
+export function encryptedLengthOf(delta: JsonFields): number {
   let characters = 0;
   walk(delta, (found, name) => {
     if (name === undefined || !SEALED_PLACES.has(name)) return typeof found === "object";

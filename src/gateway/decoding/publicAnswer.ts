@@ -112,7 +112,7 @@ export function withUsage(
 }
 
 /** What a client sees of a chunk; undefined where that is nothing. */
-export function shownChunk(
+export function visibleChunk(
   chunk: ChatChunk,
   { unknownFields }: Pick<AnswerIdentity, "unknownFields">,
 ): ChatChunk | undefined {

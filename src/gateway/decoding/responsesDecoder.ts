@@ -41,10 +41,10 @@ export class ResponsesDecoder implements AnswerDecoder {
   providerCalls = 0;
   textBytes = 0;
   textDeltas = 0;
-  readonly #thoughts = new EncryptedReasoning();
+  readonly #reasoning = new EncryptedReasoning();
   readonly #splitter: SseSplitter = createSseSplitter({ eventBytesMax: ANSWER_BYTES_MAX });
   #output: Uint8Array[] = [];
-  #keptBack: Uint8Array[] = [];
+  #heldBack: Uint8Array[] = [];
   readonly #objects = new StoredObjectCollector();
   #eventCount = 0;
   #openingBytes = 0;
@@ -56,8 +56,8 @@ export class ResponsesDecoder implements AnswerDecoder {
     return this.usage !== undefined;
   }
 
-  get hiddenBytes(): number {
-    return this.#thoughts.hiddenBytes;
+  get encryptedReasoningBytes(): number {
+    return this.#reasoning.encryptedReasoningBytes;
   }
 
   get isClosed(): boolean {
@@ -70,7 +70,7 @@ export class ResponsesDecoder implements AnswerDecoder {
       return;
     }
     for (const event of this.#splitter.push(bytes)) this.#read(event);
-    const [terminal] = this.#keptBack;
+    const [terminal] = this.#heldBack;
     this.#lacksLineFeed = bytes.at(-1) === CARRIAGE_RETURN && endsInLineEnd(terminal);
   }
 
@@ -83,7 +83,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     if (!TERMINAL_EVENTS.has(eventType(last, fields) ?? "")) return;
     this.#read(last, fields);
     // A client that follows the standard drops an event without a blank line behind it.
-    this.#keptBack.push(BLANK_LINE);
+    this.#heldBack.push(BLANK_LINE);
   }
 
   take(): Uint8Array | undefined {
@@ -98,7 +98,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   }
 
   ending(): Uint8Array {
-    return Buffer.concat(this.#keptBack);
+    return Buffer.concat(this.#heldBack);
   }
 
   failure(): string {
@@ -133,7 +133,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     const bytes = Buffer.byteLength(delta);
     this.textBytes += bytes;
     if (bytes > 0) this.textDeltas += 1;
-    if (THOUGHT.test(type)) this.#thoughts.show(bytes);
+    if (THOUGHT.test(type)) this.#reasoning.addText(bytes);
   }
 
   /** A whole item, known here of a client that leaves before the end. */
@@ -141,7 +141,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     if (!isJsonObject(item)) return;
     if (isProviderCall(item)) this.providerCalls += 1;
     const { encrypted_content: sealed } = item;
-    if (typeof sealed === "string") this.#thoughts.seal(sealed.length);
+    if (typeof sealed === "string") this.#reasoning.addEncrypted(sealed.length);
   }
 
   /** What comes before the content is kept until then, but not without end. */
@@ -158,12 +158,12 @@ export class ResponsesDecoder implements AnswerDecoder {
   /** The network cut the last CRLF of the answer in two: the LF, if it was to come, comes first. */
   #endLine(bytes: Uint8Array): void {
     this.#lacksLineFeed = false;
-    if (bytes[0] === LINE_FEED) this.#keptBack.push(bytes.subarray(0, 1));
+    if (bytes[0] === LINE_FEED) this.#heldBack.push(bytes.subarray(0, 1));
   }
 
   #finish(type: string, raw: Uint8Array, fields: JsonFields): void {
     const response = responseIn(fields);
-    this.#keptBack.push(raw);
+    this.#heldBack.push(raw);
     // First of all: it is paid for, even if the rest of the event is too much.
     this.usage = readResponsesUsage(response["usage"]);
     this.providerCalls = Math.max(this.providerCalls, providerCallsOf(response["output"]));

@@ -61,7 +61,7 @@ const text = oneof(
     "m",
     "assistant",
     "content",
-    "~ the place of the text ~",
+    "~ placeholder of the text ~",
     "",
   ),
   string({ unit: "grapheme", maxLength: 8 }),
@@ -155,7 +155,7 @@ test("a field that happens to say the same as the text is not taken for it", () 
 });
 
 test("a field may say what the gateway tries out", () => {
-  const tier = "~ the place of the text ~";
+  const tier = "~ placeholder of the text ~";
   const events = ["one", "two", "three"].map((word) =>
     Buffer.from(`data: ${said(`{"content":"${word}"}`).replace(/}$/, `,"tier":"${tier}"}`)}\n\n`),
   );
