@@ -179,8 +179,8 @@ function faultOfForbidden(error: ReportedError): UpstreamFault {
   return isOfRoute ? "provider" : "account";
 }
 
-function matchesAny(subject: RegExp, ...words: readonly (string | undefined)[]): boolean {
-  return words.some((word) => subject.test(word ?? ""));
+function matchesAny(subject: RegExp, ...texts: readonly (string | undefined)[]): boolean {
+  return texts.some((text) => subject.test(text ?? ""));
 }
 
 /** Replaces a missing message. A number says nothing, so the first code with a letter counts. */
@@ -212,8 +212,7 @@ export function isEmptyAccount(error: ReportedError): boolean {
 
 /** Ignores letter case and final punctuation. */
 function isEmptyAccountMessage({ message, detail }: ReportedError): boolean {
-  const words = (message || detail || "").trim().toLowerCase();
-  const sentence = words.replace(/[.!]$/, "");
+  const sentence = (message || detail || "").trim().toLowerCase().replace(/[.!]$/, "");
   return (
     EMPTY_ACCOUNT_MESSAGES.has(sentence) || EMPTY_ACCOUNT_CODES.has(sentence.replaceAll(" ", "_"))
   );
@@ -312,9 +311,9 @@ function detailOf({ message, detail: beside }: Readonly<Record<string, unknown>>
   const first: unknown = Array.isArray(detail) ? detail[0] : detail;
   if (!isJsonObject(first)) return textOf(first);
   const { loc, msg } = first;
-  const words = textOf(msg);
+  const problem = textOf(msg);
   const path = Array.isArray(loc) ? loc.filter((step) => textOf(step) !== undefined).join(".") : "";
-  return words === undefined || path === "" ? words : `${path}: ${words}`;
+  return problem === undefined || path === "" ? problem : `${path}: ${problem}`;
 }
 
 /**

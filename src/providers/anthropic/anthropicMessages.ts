@@ -128,10 +128,10 @@ function assistantBlocks(
   readJson: ReadJson,
 ): readonly Block[] {
   refuseRecording(message, path);
-  const { thinking_blocks: given } = message as Block;
+  const { thinking_blocks: returned } = message as Block;
   // The provider refuses reasoning without its own signature.
-  const reasoning = Array.isArray(given)
-    ? given.filter(isJsonObject).filter(isReturnableReasoning)
+  const reasoning = Array.isArray(returned)
+    ? returned.filter(isJsonObject).filter(isReturnableReasoning)
     : [];
   const calls = toolCallsOf(message, path).map((call) => ({
     type: "tool_use",

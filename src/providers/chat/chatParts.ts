@@ -31,12 +31,12 @@ const PLAIN_TYPE = /^[A-Za-z0-9_.-]{1,64}$/;
 export function partsOf(message: RequestMessage, path: string): readonly ChatPart[] {
   const { content } = message;
   const at = `${path}.content`;
-  const said =
+  const parts =
     typeof content === "string"
       ? [textPart(content, at)]
       : (content ?? []).map((part, index) => partOf(part, `${at}[${index}]`));
-  const refused = refusalOf(message);
-  return refused === "" ? said : [...said, textPart(refused, `${path}.refusal`)];
+  const refusal = refusalOf(message);
+  return refusal === "" ? parts : [...parts, textPart(refusal, `${path}.refusal`)];
 }
 
 /** The refusal beside an assistant's content; "" without one. */

@@ -106,11 +106,11 @@ export function toolCallsOf(message: RequestMessage, path: string): readonly Cha
     if (!isJsonObject(call)) throw unsupported(at);
     const { id, type = "function", function: called } = call;
     if (type !== "function" || !isJsonObject(called)) throw unsupportedPart(at, type);
-    const { name, arguments: given = "" } = called;
-    if (typeof id !== "string" || typeof name !== "string" || typeof given !== "string") {
+    const { name, arguments: argumentsText = "" } = called;
+    if (typeof id !== "string" || typeof name !== "string" || typeof argumentsText !== "string") {
       throw unsupported(at);
     }
-    return { id, name, arguments: given, path: at, own: call };
+    return { id, name, arguments: argumentsText, path: at, own: call };
   });
 }
 
@@ -152,10 +152,10 @@ export function formatOf(body: ChatRequestBody): ChatFormat | undefined {
   if (!isJsonObject(format)) throw unsupported("response_format");
   if (format["type"] === "text") return undefined;
   if (format["type"] === "json_object") return { kind: "json" };
-  const given = format["json_schema"];
-  if (format["type"] !== "json_schema" || !isJsonObject(given))
+  const jsonSchema = format["json_schema"];
+  if (format["type"] !== "json_schema" || !isJsonObject(jsonSchema))
     throw unsupported("response_format");
-  const { name, description, schema, strict } = given;
+  const { name, description, schema, strict } = jsonSchema;
   if (!isJsonObject(schema)) throw unsupported("response_format.json_schema");
   return {
     kind: "schema",

@@ -88,12 +88,12 @@ function readAnswer(
   const answer = parseAnswer(text);
   const candidates = choiceList(answer["candidates"]);
   // A blocked prompt has no candidates. The provider bills it, so it is an answer whose content was filtered.
-  const given =
+  const found =
     candidates.length === 0 && isBlocked(answer["promptFeedback"])
       ? [{ finishReason: "PROHIBITED_CONTENT" }]
       : candidates;
   const idPrefix = (): string => (state.idPrefix ??= idPrefixOf(answer["responseId"], text));
-  const choices = given.map((candidate, at) => readCandidate(candidate, at, state, idPrefix));
+  const choices = found.map((candidate, at) => readCandidate(candidate, at, state, idPrefix));
   return { choices, ...usageOf(answer["usageMetadata"], state) };
 }
 

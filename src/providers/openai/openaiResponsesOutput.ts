@@ -229,8 +229,11 @@ function citationOf(
 ): JsonFields | undefined {
   if (type !== "url_citation" || typeof url !== "string") return undefined;
   if (typeof start !== "number" || typeof end !== "number") return undefined;
-  const place = { start_index: before + start, end_index: before + end };
-  return { type, url_citation: { ...place, title: typeof title === "string" ? title : "", url } };
+  const position = { start_index: before + start, end_index: before + end };
+  return {
+    type,
+    url_citation: { ...position, title: typeof title === "string" ? title : "", url },
+  };
 }
 
 /** Unicode characters; `length` counts UTF-16 units. */

@@ -289,13 +289,13 @@ function callItem(call: unknown, path: string): CallItem {
   const called = type === "function" || type === "custom" ? call[type] : undefined;
   if (!isJsonObject(called)) throw unsupportedPart(path, type);
   const { name } = called;
-  const given = called[type === "custom" ? "input" : "arguments"] ?? "";
-  if (typeof id !== "string" || typeof name !== "string" || typeof given !== "string") {
+  const argumentsText = called[type === "custom" ? "input" : "arguments"] ?? "";
+  if (typeof id !== "string" || typeof name !== "string" || typeof argumentsText !== "string") {
     throw unsupported(path);
   }
   return type === "custom"
-    ? { type: "custom_tool_call", call_id: id, name, input: given }
-    : { type: "function_call", call_id: id, name, arguments: given };
+    ? { type: "custom_tool_call", call_id: id, name, input: argumentsText }
+    : { type: "function_call", call_id: id, name, arguments: argumentsText };
 }
 
 function outputOf(message: RequestMessage, path: string, customCalls: ReadonlySet<string>): object {
