@@ -1,9 +1,9 @@
-/** An invariant of our own code does not hold. It is a bug, never a condition of the outside world. */
+/** A bug: an invariant of our own code does not hold. */
 class AssertionError extends Error {
   override readonly name = "AssertionError";
 }
 
-/** Stays on in production: a wrong charge is worse than a failed request. */
+/** Also runs in production: a wrong charge is worse than a failed request. */
 export function assert(condition: boolean, message: string): asserts condition {
   if (!condition) throw new AssertionError(message);
 }

@@ -1,4 +1,4 @@
-/** The two clocks of the gateway. Order and time-outs use `monotonicMs`; `epochMs` is only shown and stored. */
+/** Order and timeouts use `monotonicMs`. `epochMs` is only shown and stored. */
 export interface Clock {
   /** Wall-clock time, milliseconds since 1970. It may jump. */
   epochMs(): number;
@@ -11,21 +11,21 @@ export const systemClock: Clock = {
   monotonicMs: () => performance.now(),
 };
 
-/** The monotonic time for messages between the main thread and a Worker: each has `performance.now()` count from its own start. */
+/** A monotonic time that is the same in the main thread and in Workers. `performance.now()` starts anew in each. */
 export function sharedNowMs(): number {
   return performance.timeOrigin + performance.now();
 }
 
 /**
- * A timer that comes so much too late was held up with all of the process: by a stop, or by a machine
- * that slept. What came meanwhile is still to be read, and gets this long before the moment counts.
+ * A timer that fires this late means that the whole process was stopped, or the machine slept. Data that arrived in
+ * between is not read yet, so the deadline waits a little longer.
  */
 const LATE_MS = 1000;
 const LATE_GRACE_MS = 100;
 
 /**
- * One moment by which something must have happened; it may be moved often at almost no cost. Moving it only notes it:
- * the one timer behind it looks again when it fires, so an event of a stream costs no timer of its own.
+ * A deadline that can be moved often at almost no cost. Moving it stores the new time only; its timer checks that time
+ * when it fires. So an event of a stream needs no timer of its own.
  */
 export class Deadline {
   readonly #clock: Clock;
@@ -33,32 +33,32 @@ export class Deadline {
   #dueMs = Infinity;
   #timer: Timer | undefined;
   #timerDueMs = Infinity;
-  /** A moment that was over by then has had its grace. */
+  /** Deadlines up to this time have had their grace period. */
   #gracedAtMs = -Infinity;
 
-  /** `onPassed` is called once for each moment that passes. */
+  /** `onPassed` is called once for each deadline that passes. */
   constructor(clock: Clock, onPassed: () => void) {
     this.#clock = clock;
     this.#onPassed = onPassed;
   }
 
-  /** Puts the moment so many milliseconds ahead of now. */
+  /** Sets the deadline to `afterMs` from now. */
   set(afterMs: number): void {
     this.setAt(this.#clock.monotonicMs() + afterMs);
   }
 
-  /** The same by the monotonic clock. */
+  /** Sets the deadline in monotonic time. */
   setAt(dueMs: number): void {
     this.#dueMs = dueMs;
     if (dueMs < this.#timerDueMs) this.#arm(dueMs, this.#clock.monotonicMs());
   }
 
-  /** There is no such moment for now. Its timer stays, so that another costs nothing. */
+  /** Removes the deadline and keeps the timer, so that a new deadline costs nothing. */
   suspend(): void {
     this.#dueMs = Infinity;
   }
 
-  /** There is none any more. */
+  /** Removes the deadline and the timer. */
   clear(): void {
     this.#dueMs = Infinity;
     if (this.#timer !== undefined) clearTimeout(this.#timer);
@@ -69,10 +69,10 @@ export class Deadline {
   #arm(dueMs: number, nowMs: number): void {
     if (this.#timer !== undefined) clearTimeout(this.#timer);
     this.#timerDueMs = Math.max(dueMs, nowMs);
-    this.#timer = setTimeout(() => this.#look(), Math.ceil(this.#timerDueMs - nowMs));
+    this.#timer = setTimeout(() => this.#check(), Math.ceil(this.#timerDueMs - nowMs));
   }
 
-  #look(): void {
+  #check(): void {
     const nowMs = this.#clock.monotonicMs();
     const lateMs = nowMs - this.#timerDueMs;
     this.#timer = undefined;

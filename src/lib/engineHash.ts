@@ -1,25 +1,25 @@
-/** The engine's published constants. */
+/** Constants of rapidhash. */
 const FIRST = { low: 0xaa6c78a5 | 0, high: 0x2d358dcc | 0 };
 const SECOND = { low: 0x962eacc9 | 0, high: 0x8bb84b93 | 0 };
 const THIRD = { low: 0xd433d4a3 | 0, high: 0x4b33a62e | 0 };
 const LANES = [FIRST, SECOND, THIRD] as const;
 
-/** What the engine keeps of a hash. */
-const KEPT_BITS = 0xffffff;
+/** The engine's tables use the lower 24 bits of a hash. */
+const TABLE_BITS = 0xffffff;
 const TWO_TO_32 = 0x1_0000_0000;
 const BLOCK_BYTES = 48;
 
 /**
- * Hashes strings as the engine does, in Bun 1.4.5: rapidhash over one byte a character, or over two where one needs
- * them (https://github.com/oven-sh/WebKit/blob/main/Source/WTF/wtf/text/RapidHash.h). The engine has no seed, so that
- * anyone can make strings that all have one hash and stand in each other's way in its tables; who knows the same hash
- * sees them come. A test shows that it is still the same.
+ * Computes the hash that JavaScriptCore gives a string in Bun 1.4.5: rapidhash of its Latin-1 bytes, or of its UTF-16
+ * bytes (https://github.com/oven-sh/WebKit/blob/main/Source/WTF/wtf/text/RapidHash.h). The engine's hash has no seed, so
+ * a client can send many strings with one hash, which makes the engine's tables slow. With the same hash, such strings
+ * can be counted before they are parsed. A test compares it with the engine's.
  *
- * Numbers of 64 bits are two halves here, low and high, and nothing is allocated: this runs for each name in a body.
+ * 64-bit numbers are two 32-bit halves, and nothing is allocated: this runs for each distinct name in a body.
  */
 export class EngineHash {
   readonly #bytes: Uint8Array;
-  /** The seed while a string is taken in; between them, what each begins with. */
+  /** The state of the hash, 64 bits. */
   #low = 0;
   #high = 0;
   /** The last product, 128 bits. */
@@ -30,14 +30,14 @@ export class EngineHash {
     this.#bytes = new Uint8Array(2 * unitsMax);
   }
 
-  /** The 24 bits by which the engine's tables place the string of the first so many of these UTF-16 units. */
+  /** The engine's 24-bit hash of the first `length` units. */
   of(units: Uint16Array, length: number): number {
     const bytes = this.#write(units, length);
     this.#mix(FIRST.low, FIRST.high, SECOND.low, SECOND.high);
     this.#low ^= bytes;
     if (bytes > 16) return this.#finishLong(bytes);
     if (bytes >= 4) return this.#finishShort(bytes);
-    return this.#multiplyLast(bytes, this.#few(bytes, 1), this.#few(bytes, 0), 0, 0);
+    return this.#multiplyLast(bytes, this.#shortHalf(bytes, 1), this.#shortHalf(bytes, 0), 0, 0);
   }
 
   #write(units: Uint16Array, length: number): number {
@@ -57,12 +57,12 @@ export class EngineHash {
     return 2 * length;
   }
 
-  /** Takes all but the last bytes of a long string into the seed. */
-  #takeBlocks(bytes: number): void {
+  /** Mixes all bytes but the last 16 into the state. */
+  #mixBlocks(bytes: number): void {
     let offset = 0;
     let left = bytes;
     if (bytes > BLOCK_BYTES) {
-      const { low, high } = this.#seedOfLanes(bytes);
+      const { low, high } = this.#mixLanes(bytes);
       this.#low = low;
       this.#high = high;
       offset = Math.floor(bytes / BLOCK_BYTES) * BLOCK_BYTES;
@@ -71,20 +71,20 @@ export class EngineHash {
     if (left > 16) {
       this.#low ^= SECOND.low;
       this.#high ^= SECOND.high;
-      this.#take(offset, THIRD);
+      this.#mixAt(offset, THIRD);
     }
-    if (left > 32) this.#take(offset + 16, THIRD);
+    if (left > 32) this.#mixAt(offset + 16, THIRD);
   }
 
-  /** Whole blocks are taken in by three lanes, each 16 bytes of a block; all begin with the seed. */
-  #seedOfLanes(bytes: number): { low: number; high: number } {
-    const begun = { low: this.#low, high: this.#high };
+  /** Mixes whole blocks in three lanes, each with 16 bytes of every block. All lanes begin with the same state. */
+  #mixLanes(bytes: number): { low: number; high: number } {
+    const initial = { low: this.#low, high: this.#high };
     const all = { low: 0, high: 0 };
     for (const [lane, secret] of LANES.entries()) {
-      this.#low = begun.low;
-      this.#high = begun.high;
+      this.#low = initial.low;
+      this.#high = initial.high;
       for (let block = 0; block + BLOCK_BYTES <= bytes; block += BLOCK_BYTES) {
-        this.#take(block + 16 * lane, secret);
+        this.#mixAt(block + 16 * lane, secret);
       }
       all.low ^= this.#low;
       all.high ^= this.#high;
@@ -92,7 +92,7 @@ export class EngineHash {
     return all;
   }
 
-  #take(offset: number, secret: { readonly low: number; readonly high: number }): void {
+  #mixAt(offset: number, secret: { readonly low: number; readonly high: number }): void {
     this.#mix(
       this.#half(offset) ^ secret.low,
       this.#half(offset + 4) ^ secret.high,
@@ -102,7 +102,7 @@ export class EngineHash {
   }
 
   #finishLong(bytes: number): number {
-    this.#takeBlocks(bytes);
+    this.#mixBlocks(bytes);
     return this.#multiplyLast(
       bytes,
       this.#half(bytes - 16),
@@ -132,7 +132,7 @@ export class EngineHash {
       overLow ^ SECOND.low,
       overHigh ^ SECOND.high,
     );
-    return this.#low & KEPT_BITS;
+    return this.#low & TABLE_BITS;
   }
 
   #half(offset: number): number {
@@ -145,15 +145,15 @@ export class EngineHash {
     );
   }
 
-  /** The halves that three bytes or fewer make: the last one, and the first with the middle one. */
-  #few(length: number, half: 0 | 1): number {
+  /** The halves of at most three bytes: the last byte, and the first with the middle one. */
+  #shortHalf(length: number, half: 0 | 1): number {
     const bytes = this.#bytes;
     if (length === 0) return 0;
     if (half === 1) return bytes[length - 1] ?? 0;
     return ((bytes[0] ?? 0) << 24) | (bytes[length >> 1] ?? 0);
   }
 
-  /** The product's two words, one laid over the other, become the seed. */
+  /** The XOR of the product's two words becomes the state. */
   #mix(aLow: number, aHigh: number, bLow: number, bHigh: number): void {
     this.#multiply(aLow, aHigh, bLow, bHigh);
     const { low, high, overLow, overHigh } = this.#product;
@@ -174,7 +174,7 @@ export class EngineHash {
   }
 }
 
-/** The upper 32 of the 64 bits of a product of two numbers without a sign, by halves of theirs. */
+/** The upper 32 bits of the product of two unsigned 32-bit numbers. */
 function upper(a: number, b: number): number {
   const aLow = a & 0xffff;
   const aHigh = a >>> 16;

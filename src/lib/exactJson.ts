@@ -1,26 +1,23 @@
 import { ANSWER_COST_FACTOR, JsonCost } from "./untrustedJson.ts";
 
-/** What is beyond this is read plainly: the exact way takes fifteen times as long. */
+/** Longer texts are parsed with JSON.parse: exact parsing takes fifteen times as long. */
 const EXACT_CHARACTERS_MAX = 256 * 1024;
-/** Only a number that is written with so many digits, or with an exponent, can lose any. */
+/** Only a number with 16 digits or with an exponent can lose digits. */
 const MAY_LOSE_DIGITS = /\d{16}|\d[eE]/;
 
-/** Reads a stranger's JSON text. Throws SyntaxError and CostlyJsonError as parseUntrusted does. */
+/** Parses untrusted JSON. Throws SyntaxError and CostlyJsonError like `parseUntrusted`. */
 export type ReadJson = (text: string) => unknown;
 
 /**
- * As parseUntrusted, but a number that a double cannot hold is written again by JSON.stringify with all its
- * digits: models give ids of twenty digits to the tools that they call. Such a number reads as an object, not
- * as a number. Very long texts, and very deep ones, lose these digits. For answers: it has their room.
+ * Like `parseUntrusted` with the limits of an answer, but a number that a double cannot hold becomes an object that
+ * JSON.stringify writes with all its digits: models pass ids of twenty digits to tools. Very long and very deep texts
+ * lose these digits.
  */
 export function parseExactly(text: string): unknown {
   return exactReader()(text);
 }
 
-/**
- * Reads the texts of one request so, until they are very long together. What they cost is counted together, and has
- * the room of an answer.
- */
+/** Makes a reader for all texts of one request. Their length and their cost are limited together. */
 export function exactReader(): ReadJson {
   let charactersLeft = EXACT_CHARACTERS_MAX;
   const cost = new JsonCost(ANSWER_COST_FACTOR);
@@ -38,7 +35,7 @@ function parseKeepingDigits(text: string): unknown {
   try {
     return parseWith(text, keepDigits);
   } catch (error) {
-    // Bun 1.4.5 runs out of stack over some thousands of levels, which it can read without a function.
+    // Bun 1.4.5 overflows the stack at some thousands of levels, but only with a reviver.
     if (error instanceof RangeError) return JSON.parse(text);
     throw error;
   }
@@ -46,7 +43,7 @@ function parseKeepingDigits(text: string): unknown {
 
 type Revive = (key: string, value: unknown, context: { readonly source?: string }) => unknown;
 
-/** https://tc39.es/proposal-json-parse-with-source/, which the compiler's types do not know yet. */
+/** https://tc39.es/proposal-json-parse-with-source/, not yet in the compiler's types. */
 const { parse: parseWith, rawJSON } = JSON as unknown as {
   readonly parse: (text: string, revive: Revive) => unknown;
   readonly rawJSON: (text: string) => unknown;

@@ -1,4 +1,4 @@
-/** A value that is made when it is first asked for, once. */
+/** Returns a function that calls `make` once, at its first call. */
 export function lazy<Value>(make: () => Value): () => Value {
   let made: { value: Value } | undefined;
   return () => (made ??= { value: make() }).value;

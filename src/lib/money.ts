@@ -1,9 +1,9 @@
 /**
- * All money is a whole number of nano-roubles (1e-9 rouble) in a bigint. People read and type
- * roubles; text is turned into digits and back, never through floating point.
+ * Money is a bigint of nano-roubles (1e-9 rouble). Users read and type roubles. The conversion uses digits, never
+ * floating point.
  */
 
-/** No amount that enters the system may be larger; sums of two stay inside 64 bits. */
+/** The largest amount of one entry. The sum of two fits into 64 bits. */
 export const NANO_ROUBLES_MAX = 4_000_000_000_000_000_000n;
 
 export const NANO_ROUBLES_PER_ROUBLE = 1_000_000_000n;

@@ -1,18 +1,18 @@
-/** The candidate that `word` is most likely a slip of, or undefined when none is near. */
+/** The candidate that `word` is most likely a misspelling of; undefined if none is close. */
 export function nearest(word: string, candidates: readonly string[]): string | undefined {
-  const reach = word.length < 5 ? 1 : 2;
+  const distanceMax = word.length < 5 ? 1 : 2;
   if (word.length > 64) return undefined;
   let best: { candidate: string; distance: number } | undefined;
   for (const candidate of candidates) {
     const distance = editDistance(word.toLowerCase(), candidate.toLowerCase());
-    if (distance <= reach && (best === undefined || distance < best.distance)) {
+    if (distance <= distanceMax && (best === undefined || distance < best.distance)) {
       best = { candidate, distance };
     }
   }
   return best?.candidate;
 }
 
-/** The number of letters to insert, remove, replace or swap with their neighbour to get from one word to the other. */
+/** The number of insertions, deletions, replacements and swaps of neighbours between two words. */
 function editDistance(from: string, to: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: to.length + 1 }, (_, column) => column);

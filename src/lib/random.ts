@@ -1,6 +1,6 @@
 import type { Clock } from "./clock.ts";
 
-/** Where chance comes from, so that a test can take its place. */
+/** The source of randomness. A test can replace it. */
 export interface Random {
   /** Cryptographically strong bytes. */
   bytes(length: number): Uint8Array;
@@ -13,7 +13,7 @@ export const systemRandom: Random = {
   fraction: () => Math.random(),
 };
 
-/** Crockford's base 32, lower case: its order is the order of the numbers it writes. */
+/** Crockford's base 32 in lower case: texts sort like the numbers. */
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz";
 const TIME_CHARS = 9;
 const RANDOM_CHARS = 11;
@@ -22,8 +22,7 @@ const RANDOM_CHARS = 11;
 export type NewId = (prefix: string) => string;
 
 /**
- * Ids are 45 bits of time and 55 bits of chance. Because they grow with time, new rows land at the
- * end of an index however many rows there are.
+ * Ids are 45 bits of time and 55 random bits. They grow with time, so new rows are appended to an index.
  */
 export function idMaker(clock: Clock, random: Random): NewId {
   return (prefix) => {

@@ -1,6 +1,6 @@
 /**
- * The bytes of a buffer from `start` up to `end`. The first view of what a socket gave costs a quarter of a
- * microsecond, more than all that most events need besides.
+ * The bytes of a buffer from `start` up to `end`. It replaces a view: the first view of a socket's buffer costs 0.25 us,
+ * more than the rest of the work for most events.
  */
 export interface Span {
   readonly bytes: Buffer;

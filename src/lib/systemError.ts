@@ -1,12 +1,12 @@
 import { statSync, type Stats } from "node:fs";
 
-/** The code of a failure of the system or the runtime, such as `ENOENT`; undefined where it bears none. */
+/** The code of an error of the system or the runtime, such as `ENOENT`; undefined if it has none. */
 export function errorCode(error: unknown): string | undefined {
   if (!(error instanceof Error) || !("code" in error)) return undefined;
   return typeof error.code === "string" ? error.code : undefined;
 }
 
-const refusals: Readonly<Record<string, string>> = {
+const reasons: Readonly<Record<string, string>> = {
   ENOENT: "no such file",
   ENOTDIR: "no such file",
   EACCES: "permission denied",
@@ -19,13 +19,13 @@ const refusals: Readonly<Record<string, string>> = {
   EROFS: "its disk is read-only",
 };
 
-/** Why the system refused to do something with a file, in words and without its path. */
+/** The reason of a failed file operation in words, without the path. */
 export function fileErrorReason(error: unknown): string {
   const code = errorCode(error) ?? "unknown";
-  return refusals[code] ?? `error ${code}`;
+  return reasons[code] ?? `error ${code}`;
 }
 
-/** What lies at a path, links followed. Undefined: nothing does. A text: why it cannot be told, as `fileErrorReason` says it. */
+/** The status of a path after links; undefined if it does not exist; a `fileErrorReason` if it cannot be read. */
 export function pathStatus(path: string): Stats | string | undefined {
   try {
     return statSync(path, { throwIfNoEntry: false });

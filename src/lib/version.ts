@@ -1,7 +1,7 @@
-/** Put in by the build. */
+/** The build defines it. */
 declare const TOLLGATE_VERSION: string | undefined;
 
-/** The version of this executable, such as `1.2.3`; `dev` when it runs from its sources. */
+/** The version of this executable, such as `1.2.3`; `dev` when run from source. */
 export function version(): string {
   return typeof TOLLGATE_VERSION === "undefined" ? "dev" : TOLLGATE_VERSION;
 }
