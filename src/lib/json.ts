@@ -7,41 +7,41 @@ const CLOSE_OBJECT = 0x7d;
 const OPEN_ARRAY = 0x5b;
 const CLOSE_ARRAY = 0x5d;
 
-/** An object with more keys than this, or with a longer or an escaped key, is watched with a Set. */
+/** The keys of an object with more keys, or with a longer or an escaped key, are kept in a Set. */
 const PLAIN_KEYS_MAX = 16;
 const PLAIN_KEY_CHARACTERS_MAX = 32;
 
-/** A call of indexOf costs as much as so many characters that are walked: between quotes this close it does not pay. */
+/** Between quotes this close, a loop over the characters is faster than indexOf. */
 const CLOSE_CHARACTERS_MAX = 8;
-/** Escaped quotes that close to one another in a row, behind which the text is walked. */
+/** After this many close escaped quotes in a row, the loop is used. */
 const CLOSE_QUOTES_MAX = 8;
 
 /** One member of the top-level object. Offsets are UTF-16 units of the text; the ends are exclusive. */
 export interface Member {
   /** The key after unescaping. */
   readonly key: string;
-  /** Where the key's opening quote stands. */
+  /** The key's opening quote. */
   readonly keyStart: number;
   readonly valueStart: number;
   readonly valueEnd: number;
 }
 
-/** Where things stand in the text of a JSON object. `duplicateKey` is the first key found twice in one object, at any depth. */
+/** The text of a JSON object with the positions of its members. */
 export interface JsonObjectText {
   readonly text: string;
-  /** The text in UTF-8, where it came so. */
+  /** The text in UTF-8, if at hand. */
   readonly bytes?: Uint8Array | undefined;
-  /** The top-level members in the order of the text. Incomplete when there is a `duplicateKey`. */
+  /** The top-level members in text order. Incomplete if there is a `duplicateKey`. */
   readonly members: readonly Member[];
+  /** The first key that occurs twice in one object, at any depth. */
   readonly duplicateKey: string | undefined;
 }
 
 /**
- * Finds the top-level members and the first key that stands twice in any object, in one pass.
- * It never recurses, and takes time and memory linear in the text. `text` must have been accepted by JSON.parse and
- * hold an object: for other text the answer means nothing, and an Error may be thrown. `bytes` is its UTF-8, if at hand.
+ * Finds the top-level members and the first duplicate key in one pass, without recursion, in linear time and memory.
+ * JSON.parse must have accepted `text` as an object: for other text the result is meaningless, or an Error is thrown.
  *
- * In valid JSON a string before a colon is a key of the innermost open object, so arrays need not be followed at all.
+ * In valid JSON a string before a colon is a key of the innermost open object, so arrays need no tracking.
  */
 export function scanObject(text: string, bytes?: Uint8Array): JsonObjectText {
   const members: { -readonly [Field in keyof Member]: Member[Field] }[] = [];
@@ -50,7 +50,7 @@ export function scanObject(text: string, bytes?: Uint8Array): JsonObjectText {
   for (let at = text.indexOf("{"); at < text.length; at++) {
     const unit = text.charCodeAt(at);
     if (unit === QUOTE) {
-      // Short strings are walked and hashed here: a call of indexOf costs more, and most of them are keys.
+      // Most strings are short keys. For them a loop that also hashes is faster than indexOf.
       let end = at + 1;
       let hash = 0;
       const near = end + PLAIN_KEY_CHARACTERS_MAX;
@@ -91,15 +91,15 @@ export function scanObject(text: string, bytes?: Uint8Array): JsonObjectText {
   return { text, bytes, members, duplicateKey: undefined };
 }
 
-/** Where a value stands in a text, in UTF-16 units; the end is exclusive. */
+/** A range of a text in UTF-16 units. The end is exclusive. */
 export interface TextRange {
   readonly start: number;
   readonly end: number;
 }
 
 /**
- * Where the items of an array stand that are objects or arrays themselves. `text` must have been accepted by JSON.parse
- * and hold an array. It never recurses, and takes time linear in the text.
+ * The ranges of the items of an array that are objects or arrays. JSON.parse must have accepted `text` as an array.
+ * Without recursion, in linear time.
  */
 export function itemRanges(text: string): readonly TextRange[] {
   const items: TextRange[] = [];
@@ -124,22 +124,22 @@ export function itemRanges(text: string): readonly TextRange[] {
   return items;
 }
 
-/** The members of a JSON object of which nothing more is known. */
+/** The members of a JSON object that is not checked. */
 export type JsonFields = Readonly<Record<string, unknown>>;
 
-/** True for what JSON calls an object: neither an array nor null. */
+/** Whether a value is a JSON object: not an array and not null. */
 export function isJsonObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The members of what JSON calls an object; of anything else none. */
+/** A JSON object itself; an empty object for any other value. */
 export function fieldsOf(value: unknown): JsonFields {
   return isJsonObject(value) ? value : {};
 }
 
 /**
- * True for a value nested deeper than so many levels. Bun 1.4.5 takes seconds to write, or to refuse, the JSON of
- * 30,000 levels: what a stranger gave is asked this before it is written.
+ * Whether a value is nested deeper than `levels`. JSON.stringify of 30,000 levels takes seconds in Bun 1.4.5, so
+ * untrusted values are checked before they are written.
  */
 export function isDeeperThan(value: unknown, levels: number): boolean {
   if (typeof value !== "object" || value === null) return false;
@@ -151,24 +151,24 @@ export function isDeeperThan(value: unknown, levels: number): boolean {
   return false;
 }
 
-/** The raw text of a top-level member's value, or undefined where the object has no such key. */
+/** The text of a top-level member's value; undefined if there is no such key. */
 export function rawValue(object: JsonObjectText, key: string): string | undefined {
   const member = object.members.find((member) => member.key === key);
   return member === undefined ? undefined : object.text.slice(member.valueStart, member.valueEnd);
 }
 
-/** The keys of the objects that are open at one point of the text, as spans: an object with few keys allocates nothing. */
+/** The keys of all open objects. Keys are ranges of the text, so that an object with few keys allocates nothing. */
 class OpenObjects {
   depth = 0;
   readonly #text: string;
   readonly #starts: number[] = [];
   readonly #ends: number[] = [];
   readonly #hashes: number[] = [];
-  /** How much of the lists above is in use. They are never cut, which would cost more than the scan itself. */
+  /** The used length of the lists above. Truncating them costs more than the scan. */
   #count = 0;
-  /** By depth, the index in those lists of the object's first key. */
+  /** By depth: the index of the object's first key in the lists. */
   readonly #firsts: number[] = [0];
-  /** By depth, the keys of the objects that outgrew the lists. */
+  /** By depth: the keys of an object that needs a Set. */
   readonly #large = new Map<number, Set<string>>();
 
   constructor(text: string) {
@@ -186,14 +186,14 @@ class OpenObjects {
     this.depth--;
   }
 
-  /** Adds a key to the innermost object; true when it stood there already. `hash` is undefined for a long or escaped key. */
+  /** Adds a key to the innermost object. Returns true for a duplicate. `hash` is undefined for a long or escaped key. */
   addKey(start: number, end: number, hash: number | undefined): boolean {
     const large = this.#large.size > 0 ? this.#large.get(this.depth) : undefined;
     if (large !== undefined) return this.#addToSet(large, start, end);
     const first = this.#firsts[this.depth] ?? 0;
     const count = this.#count;
     if (hash === undefined || count - first >= PLAIN_KEYS_MAX) {
-      return this.#addToSet(this.#outgrow(first), start, end);
+      return this.#addToSet(this.#moveToSet(first), start, end);
     }
     const hashes = this.#hashes;
     for (let index = first; index < count; index++) {
@@ -211,7 +211,7 @@ class OpenObjects {
     return text.slice(this.#starts[index], this.#ends[index]) === text.slice(start, end);
   }
 
-  #outgrow(first: number): Set<string> {
+  #moveToSet(first: number): Set<string> {
     const keys = new Set<string>();
     for (let index = first; index < this.#count; index++) {
       keys.add(this.#text.slice(this.#starts[index], this.#ends[index]));
@@ -232,13 +232,13 @@ function keyText(text: string, start: number, end: number): string {
   return raw.includes("\\") ? String(JSON.parse(`"${raw}"`)) : raw;
 }
 
-/** Where the value ends that stands before the next key, or before the closing brace, at `at`. */
+/** The end of the value before the next key or the closing brace at `at`. */
 function valueEndBefore(text: string, at: number): number {
   const end = skipSpaceBack(text, at);
   return text.charCodeAt(end - 1) === COMMA ? skipSpaceBack(text, end - 1) : end;
 }
 
-/** Where the string that opens at `open` closes: at the first quote behind an even number of backslashes; -1 for none. */
+/** The closing quote of the string that opens at `open`; -1 if there is none. */
 export function closingQuote(text: string, open: number): number {
   let row = 0;
   let last = open;
@@ -246,14 +246,14 @@ export function closingQuote(text: string, open: number): number {
   while (quote >= 0 && isEscaped(text, quote)) {
     row = quote - last <= CLOSE_CHARACTERS_MAX ? row + 1 : 0;
     last = quote;
-    // So many close together may be a whole body of nothing else.
-    quote = text.indexOf('"', row < CLOSE_QUOTES_MAX ? quote + 1 : behindEscapes(text, quote + 1));
+    // A hostile body may consist of escaped quotes only.
+    quote = text.indexOf('"', row < CLOSE_QUOTES_MAX ? quote + 1 : skipEscapes(text, quote + 1));
   }
   return quote;
 }
 
-/** Where no escape is close any more, or the first quote that is none. */
-function behindEscapes(text: string, from: number): number {
+/** The first index with no escape close before it, or the first quote that is not escaped. */
+function skipEscapes(text: string, from: number): number {
   let at = from;
   for (let end = at + CLOSE_CHARACTERS_MAX; at < end; at++) {
     const unit = text.charCodeAt(at);
@@ -266,14 +266,14 @@ function behindEscapes(text: string, from: number): number {
   return at;
 }
 
-/** True behind an odd number of backslashes: what stands at `at` is then part of an escape. */
+/** Whether an odd number of backslashes precedes `at`. */
 export function isEscaped(text: string, at: number): boolean {
   let first = at;
   while (text.charCodeAt(first - 1) === BACKSLASH) first--;
   return (at - first) % 2 === 1;
 }
 
-/** Where the next character stands that is not white space; the text's end where there is none. */
+/** The next index without white space, or the text's length. */
 export function skipSpace(text: string, from: number): number {
   let at = from;
   while (isSpace(text.charCodeAt(at))) at++;
@@ -291,16 +291,15 @@ function isSpace(unit: number): boolean {
 }
 
 /**
- * The text of a member's value in the JSON object that `text` is; undefined where it has none of that name, the last of
- * several. For what is too costly to be parsed: it keeps no names, never recurses, and takes time linear in the text.
- * Of what is no JSON it says anything.
+ * The text of the last top-level member with this name; undefined if there is none. For JSON that is too costly to
+ * parse: it stores no names, has no recursion and takes linear time. For invalid JSON the result is meaningless.
  */
 export function memberText(text: string, name: string): string | undefined {
   let found: string | undefined;
   let depth = 0;
-  /** Where the value of the member stands, as long as its end is not found. */
+  /** The start of the member's value until its end is found. */
   let start: number | undefined;
-  const end = (at: number): void => {
+  const endValue = (at: number): void => {
     if (start !== undefined) found = text.slice(start, at);
     start = undefined;
   };
@@ -316,7 +315,7 @@ export function memberText(text: string, name: string): string | undefined {
         break;
       }
       case COMMA:
-        if (depth === 1) end(at);
+        if (depth === 1) endValue(at);
         break;
       case OPEN_ARRAY:
       case OPEN_OBJECT:
@@ -325,29 +324,28 @@ export function memberText(text: string, name: string): string | undefined {
       case CLOSE_ARRAY:
       case CLOSE_OBJECT:
         depth--;
-        if (depth === 0) end(at);
+        if (depth === 0) endValue(at);
     }
   }
   return found;
 }
 
 /**
- * Visits a JSON value and what is in it, at any depth and in no order: members with their key, items and the value
- * itself without one. `context` says whether to go on into what it was given. Strangers choose how deep they nest: the
- * stack is our own.
+ * Visits a JSON value and everything in it, in no fixed order: members with their key, items and the value itself
+ * without a key. `visit` returns whether to descend. The stack is explicit because clients choose the nesting depth.
  */
 export function walk(
   value: unknown,
-  context: (value: unknown, key: string | undefined) => boolean,
+  visit: (value: unknown, key: string | undefined) => boolean,
 ): void {
-  const open: unknown[] = context(value, undefined) ? [value] : [];
-  while (open.length > 0) {
-    const next = open.pop();
+  const unvisited: unknown[] = visit(value, undefined) ? [value] : [];
+  while (unvisited.length > 0) {
+    const next = unvisited.pop();
     if (Array.isArray(next)) {
-      for (const item of next as unknown[]) if (context(item, undefined)) open.push(item);
+      for (const item of next as unknown[]) if (visit(item, undefined)) unvisited.push(item);
     } else if (isJsonObject(next)) {
-      // Three times as fast as its entries would be.
-      for (const key in next) if (context(next[key], key)) open.push(next[key]);
+      // Three times as fast as Object.entries.
+      for (const key in next) if (visit(next[key], key)) unvisited.push(next[key]);
     }
   }
 }

@@ -1,22 +1,21 @@
 import { itemRanges, scanObject, type JsonObjectText, type TextRange } from "./json.ts";
 
 /**
- * What to change of an object: `set` holds raw JSON text for each key, and replaces the value where the key stands,
- * else the member is added at the end of the object. A removed member takes one comma with it. A key that
- * is both set and removed is set.
+ * Changes of a JSON object. `set` has the new JSON text for each key: it replaces the value, or adds the member at the
+ * end. A key that is both set and removed is set.
  */
 export interface Edits {
   readonly set?: Readonly<Record<string, string>>;
   readonly remove?: readonly string[];
 }
 
-/** New text, or a stretch of the object's own. */
+/** New text, or a range of the object's own text. */
 type Part = string | TextRange;
 
-/** Below this a copy costs less than the parts. */
-const KEPT_BYTES_MIN = 65_536;
+/** A smaller text is cheaper to copy than to split. */
+const SPLIT_BYTES_MIN = 65_536;
 
-/** Returns the text with values replaced, members removed or added; everything else keeps its bytes. */
+/** The text with these changes. Everything else keeps its bytes. */
 export function splice(object: JsonObjectText, edits: Edits): string {
   const { text } = object;
   let result = "";
@@ -26,13 +25,10 @@ export function splice(object: JsonObjectText, edits: Edits): string {
   return result;
 }
 
-/**
- * The same for a text that leaves in UTF-8. A large one whose bytes are at hand is not made anew: what stays as it is
- * are views of them.
- */
+/** The same for a text that is sent in UTF-8. If a large text has `bytes`, its unchanged parts are views of them. */
 export function spliceBytes(object: JsonObjectText, edits: Edits): string | readonly Uint8Array[] {
   const { text, bytes } = object;
-  if (bytes === undefined || bytes.length < KEPT_BYTES_MIN) return splice(object, edits);
+  if (bytes === undefined || bytes.length < SPLIT_BYTES_MIN) return splice(object, edits);
   const parts = partsOf(object, edits);
   const offsets = parts.flatMap((part) => (typeof part === "string" ? [] : [part.start, part.end]));
   const byteOffsets = byteOffsetsOf(text, bytes, offsets);
@@ -44,7 +40,7 @@ export function spliceBytes(object: JsonObjectText, edits: Edits): string | read
   });
 }
 
-/** As `splice`, with each object of an array of objects. */
+/** Applies the edits to each object of an array of objects. */
 export function spliceEach(array: string, edits: Edits): string {
   let result = "";
   let copied = 0;
@@ -67,7 +63,7 @@ function partsOf({ text, members }: JsonObjectText, edits: Edits): Part[] {
   for (const [index, member] of members.entries()) {
     const raw = set.get(member.key);
     if (raw === undefined && remove.has(member.key)) {
-      // Behind a kept member the comma before goes too; else the one after, as far as the next key.
+      // After a kept member, the comma before it is removed too. Otherwise the text up to the next key is removed.
       const before = keptEnd === undefined ? undefined : members[index - 1];
       copyTo(before?.valueEnd ?? member.keyStart);
       const next = before === undefined ? members[index + 1] : undefined;
@@ -94,11 +90,11 @@ function partsOf({ text, members }: JsonObjectText, edits: Edits): Part[] {
 }
 
 /**
- * Where the offsets of a text stand in its UTF-8; both ascend. What lies in the widest gap between two of them is not
- * looked at: what is behind it is counted from the end.
+ * Converts ascending offsets of a text to offsets of its UTF-8 bytes. The text in the widest gap between two offsets is
+ * not measured: later offsets are counted from the end.
  */
 function byteOffsetsOf(text: string, bytes: Uint8Array, offsets: readonly number[]): number[] {
-  // Every character is one byte then.
+  // ASCII only.
   if (bytes.length === text.length) return [...offsets];
   const widthBefore = (index: number): number => (offsets[index] ?? 0) - (offsets[index - 1] ?? 0);
   let widest = 0;

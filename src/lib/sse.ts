@@ -1,47 +1,46 @@
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
-/** How a stream may open: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream */
+/** A stream may begin with it: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream */
 export const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 const TAIL_BYTES_MIN = 1024;
 const EMPTY = new Uint8Array(0);
 
-/** Cuts the bytes of one event stream into events, whatever the network did to their boundaries. */
+/** Splits the bytes of one event stream into events, wherever the reads are cut. */
 export interface SseSplitter {
   /**
-   * Takes the next bytes and returns the events that they complete, in order.
-   * Concatenating the `raw` of every event, the one of `end()` behind the others, gives all bytes that were pushed.
-   * Events are views of `bytes` where they can be, so its memory must not be reused. Takes time linear in `bytes`, so a
-   * caller that must not hold up the process for long cuts a large read into slices: any cut gives the same events.
-   * Throws SseLimitError once an event is larger than allowed; the events before it are returned first.
+   * Adds bytes and returns the events that they complete, in order. The `raw` of all events, with that of `end()` last,
+   * are exactly the pushed bytes. Events may be views of `bytes`, so its memory must not be reused. Takes linear time: a
+   * caller can push slices of a large read to keep the process responsive. Throws SseLimitError for an event over the
+   * limit, after it has returned the events before it.
    */
   push(bytes: Uint8Array): SseEvent[];
-  /** No event is open. */
+  /** Whether no event is incomplete. */
   readonly isBetweenEvents: boolean;
-  /** The event that the stream's end cut off; undefined where it ended cleanly. Throws as `push`. */
+  /** The incomplete event at the end of the stream; undefined if there is none. Throws like `push`. */
   end(): SseEvent | undefined;
 }
 
-/** An event is larger than the splitter may hold. The stream is of no further use. */
+/** An event is over the limit. The rest of the stream cannot be read. */
 export class SseLimitError extends Error {
   override readonly name = "SseLimitError";
 }
 
-/** Makes the splitter of one stream. It holds at most one open event, of at most `eventBytesMax` bytes. */
+/** Makes the splitter of one stream. It buffers at most one event, of at most `eventBytesMax` bytes. */
 export function createSseSplitter(options: { readonly eventBytesMax: number }): SseSplitter {
   return new Splitter(options.eventBytesMax);
 }
 
-/** Where in an event the bytes seen so far end. */
+/** The position in the event after the bytes so far. */
 type Position = "before the first line" | "in a line" | "at a line start";
 
 class Splitter implements SseSplitter {
   readonly #eventBytesMax: number;
   #position: Position = "before the first line";
-  /** The last byte was a CR within an event: an LF that follows is the second half of one line end. */
+  /** The last byte was a CR inside an event. An LF after it belongs to the same line end. */
   #afterCarriageReturn = false;
   #sawCarriageReturn = false;
   #isFirstEvent = true;
-  /** The open event's bytes from earlier pushes, in a buffer that doubles, so that tiny pieces cost no more than large ones. */
+  /** The incomplete event's bytes from earlier pushes. The buffer doubles, so that small reads take linear time. */
   #tail = EMPTY;
   #tailLength = 0;
   #failure: SseLimitError | undefined;
@@ -77,19 +76,19 @@ class Splitter implements SseSplitter {
   end(): SseEvent | undefined {
     if (this.#failure !== undefined) throw this.#failure;
     if (this.#tailLength === 0) return undefined;
-    const tail = this.#rest();
+    const tail = this.#tailBytes();
     this.#dropTail();
     return this.#event(tail, 0, tail.byteLength);
   }
 
-  /** The index behind the event's blank line, or -1 with the position remembered. For streams in which no CR was seen. */
+  /** The index after the event's blank line, or -1. For streams without CR so far. */
   #findEndByLineFeeds(bytes: Uint8Array, from: number): number {
     let at = from;
     let position = this.#position;
     while (at < bytes.byteLength) {
       if (position !== "in a line" && bytes[at] === LINE_FEED) {
         at++;
-        // Blank lines before an event's first line belong to it: they end nothing.
+        // Blank lines before an event's first line belong to it.
         if (position === "before the first line") continue;
         this.#position = "before the first line";
         return at;
@@ -104,7 +103,7 @@ class Splitter implements SseSplitter {
     return -1;
   }
 
-  /** The same for LF, CR and CRLF, in any mixture. */
+  /** The same for any mixture of LF, CR and CRLF. */
   #findEnd(bytes: Uint8Array, from: number): number {
     let position = this.#position;
     let afterCarriageReturn = this.#afterCarriageReturn;
@@ -117,7 +116,7 @@ class Splitter implements SseSplitter {
         afterCarriageReturn = false;
       } else if (position === "at a line start") {
         this.#position = "before the first line";
-        // The LF of a CRLF goes with it if it is here, else it opens the next event as a blank line, which changes nothing.
+        // If the LF of a CRLF comes in the next push, it is a blank line before the next event, which has no effect.
         const isPair = byte === CARRIAGE_RETURN && bytes[at + 1] === LINE_FEED;
         return isPair ? at + 2 : at + 1;
       } else {
@@ -133,7 +132,7 @@ class Splitter implements SseSplitter {
   #take(bytes: Uint8Array, start: number, end: number): SseEvent {
     if (this.#tailLength === 0) return this.#event(bytes, start, end);
     this.#append(bytes.subarray(start, end));
-    const whole = this.#rest();
+    const whole = this.#tailBytes();
     this.#dropTail();
     return this.#event(whole, 0, whole.byteLength);
   }
@@ -142,7 +141,7 @@ class Splitter implements SseSplitter {
     const hasMark =
       this.#isFirstEvent && BYTE_ORDER_MARK.every((byte, index) => bytes[start + index] === byte);
     this.#isFirstEvent = false;
-    return sseEvent({
+    return new LazyEvent({
       bytes,
       start,
       end,
@@ -151,29 +150,29 @@ class Splitter implements SseSplitter {
     });
   }
 
-  #append(piece: Uint8Array): void {
-    const length = this.#tailLength + piece.byteLength;
+  #append(bytes: Uint8Array): void {
+    const length = this.#tailLength + bytes.byteLength;
     if (length > this.#tail.byteLength) {
       const doubled = Math.min(this.#tailLength * 2, this.#eventBytesMax);
       const larger = new Uint8Array(Math.max(length, doubled, TAIL_BYTES_MIN));
-      larger.set(this.#rest());
+      larger.set(this.#tailBytes());
       this.#tail = larger;
     }
-    this.#tail.set(piece, this.#tailLength);
+    this.#tail.set(bytes, this.#tailLength);
     this.#tailLength = length;
   }
 
-  #rest(): Uint8Array {
+  #tailBytes(): Uint8Array {
     return this.#tail.subarray(0, this.#tailLength);
   }
 
-  /** Lets go of the tail's buffer, which belongs to an event now. */
+  /** Drops the buffer without reuse: an event may be a view of it. */
   #dropTail(): void {
     this.#tail = EMPTY;
     this.#tailLength = 0;
   }
 
-  /** The events before the one that is too large are good: the failure waits for the next call if there are any. */
+  /** Returns the events before the too large one. If there are none, throws now; otherwise the next call throws. */
   #fail(events: SseEvent[]): SseEvent[] {
     this.#failure = new SseLimitError(`an event is larger than ${this.#eventBytesMax} bytes`);
     this.#dropTail();
@@ -188,51 +187,47 @@ const DATA = "data";
 const EVENT = "event";
 const ERROR = "error";
 
-// Both keep a byte order mark: the only one that is not text opens the stream, and is stepped over there.
+// Both keep a byte order mark. The one at the start of a stream is skipped elsewhere.
 const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const lenient = new TextDecoder("utf-8", { ignoreBOM: true });
 
 /** One event of a stream, read as https://html.spec.whatwg.org/multipage/server-sent-events.html says. */
 export interface SseEvent {
-  /** The last `event:` field; undefined where there is none. Bytes that are not UTF-8 read as U+FFFD, as in `error`. */
+  /** The last `event:` field. Invalid UTF-8 becomes U+FFFD, also in `error`. */
   readonly event: string | undefined;
-  /** The `data:` lines joined by LF; undefined for a block without one. Reading it throws SseEncodingError on invalid UTF-8. */
+  /** The `data:` lines joined by LF; undefined if there is none. Throws SseEncodingError on invalid UTF-8. */
   readonly data: string | undefined;
-  /** The same for who hands on the bytes and only looks: what is not UTF-8 reads as U+FFFD. */
+  /** The same, but invalid UTF-8 becomes U+FFFD: for a reader that forwards the bytes unchanged. */
   readonly lenientData: string | undefined;
-  /** The last field `error`. The standard has none, but servers of llama.cpp report so that they failed. */
+  /** The last `error:` field. It is not in the standard, but llama.cpp reports failures in it. */
   readonly error: string | undefined;
-  /** The provider's bytes with the blank line that ends the event, and any blank lines before it. Often a view of what was pushed. */
+  /** The event's bytes with the blank line after it and any blank lines before it. Often a view of the pushed bytes. */
   readonly raw: Uint8Array;
 }
 
-/** The data of an event is not UTF-8. Only the reader of that data can say whether it matters. */
+/** The data of an event is not UTF-8. */
 export class SseEncodingError extends Error {
   override readonly name = "SseEncodingError";
 }
 
-/** Where an event stands. The bytes must not change as long as the event is used. */
+/** The bytes of an event. They must not change while the event is in use. */
 export interface SseBlock {
   readonly bytes: Uint8Array;
   readonly start: number;
   readonly end: number;
-  /** Where its first field may begin: behind `start` where a byte order mark opens the stream. */
+  /** The start of the fields: after a byte order mark, if there is one. */
   readonly fieldsStart: number;
-  /** False promises that each line ends with LF alone. */
+  /** If false, every line ends with LF alone. */
   readonly hasCarriageReturns: boolean;
 }
 
-/** The event of a block. Nothing is decoded before it is asked for: an event that passes unread costs one small object. */
-function sseEvent(block: SseBlock): SseEvent {
-  return new LazyEvent(block);
-}
-
+/** Decodes nothing before it is read, so that an unread event costs one small object. */
 class LazyEvent implements SseEvent {
   readonly #block: SseBlock;
   #isRead = false;
   #event: string | undefined;
   #error: string | undefined;
-  /** The data's bytes until it is decoded. */
+  /** The data's bytes until they are decoded. */
   #encoded: Uint8Array | undefined;
   #data: string | undefined;
   #lenientData: string | undefined;
@@ -271,7 +266,7 @@ class LazyEvent implements SseEvent {
     return this.#data ?? this.#lenientData;
   }
 
-  /** Finds the fields that matter here; `id`, `retry`, comments and unknown ones do not. */
+  /** Finds the fields. `id`, `retry`, comments and unknown fields are ignored. */
   #read(): void {
     if (this.#isRead) return;
     this.#isRead = true;
@@ -298,7 +293,7 @@ class LazyEvent implements SseEvent {
   }
 }
 
-/** Where the line that begins at `at` ends: the index of its line end, or the end of the block. CRLF leaves an empty line behind. */
+/** The end of the line at `at`, without its line end. After a CRLF follows an empty line. */
 function endOfLine(block: SseBlock, at: number): number {
   const { bytes, end, hasCarriageReturns } = block;
   if (!hasCarriageReturns) {
@@ -310,7 +305,7 @@ function endOfLine(block: SseBlock, at: number): number {
   return index;
 }
 
-/** True when the line is the field `name`, with a value or without one. */
+/** Whether the line is the field `name`, with or without a value. */
 function isField(bytes: Uint8Array, at: number, lineEnd: number, name: string): boolean {
   const nameEnd = at + name.length;
   if (nameEnd < lineEnd && bytes[nameEnd] !== COLON) return false;
@@ -320,19 +315,18 @@ function isField(bytes: Uint8Array, at: number, lineEnd: number, name: string): 
   return true;
 }
 
-/** Where a field's value begins: behind the colon and at most one space. */
+/** The start of a field's value, after the colon and at most one space. */
 function valueStart(bytes: Uint8Array, nameEnd: number, lineEnd: number): number {
   if (nameEnd >= lineEnd) return lineEnd;
   const start = nameEnd + 1;
   return bytes[start] === SPACE ? start + 1 : start;
 }
 
-/** The value of a field that is no data. */
 function valueText(bytes: Uint8Array, nameEnd: number, lineEnd: number): string {
   return lenient.decode(bytes.subarray(valueStart(bytes, nameEnd, lineEnd), lineEnd));
 }
 
-/** Joins the spans (start, end, start, end ...) with LF. Bytes are copied one by one: a hostile event has a million tiny lines. */
+/** Joins ranges (start, end, start, end ...) with LF. Copies single bytes, because a hostile event can have a million tiny lines. */
 function joinLines(bytes: Uint8Array, spans: readonly number[]): Uint8Array {
   let length = spans.length / 2 - 1;
   for (let index = 0; index < spans.length; index += 2) {
