@@ -1,10 +1,10 @@
 import { isIP } from "node:net";
 import type { Listen } from "./schema.ts";
 
-/** The longest path that the kernels' socket addresses hold (macOS: 104 bytes with the closing zero). */
+/** The longest path of a unix socket (macOS: 104 bytes with the closing zero). */
 const SOCKET_PATH_BYTES_MAX = 103;
 
-/** `"host:port"`, `"[::1]:port"` or `"unix:/path"`; undefined for any other form. A unix path is returned as it is. */
+/** `"host:port"`, `"[::1]:port"` or `"unix:/path"`; undefined for any other form. */
 export function parseListen(text: string): Listen | undefined {
   if (text.startsWith("unix:")) {
     const path = text.slice("unix:".length);
@@ -19,19 +19,19 @@ export function parseListen(text: string): Listen | undefined {
   return valid && port <= 65_535 ? { kind: "tcp", host, port } : undefined;
 }
 
-/** Whether a unix socket's absolute path fits into a socket address. */
+/** Whether the absolute path of a unix socket is short enough. */
 export function fitsSocketPath(path: string): boolean {
   return Buffer.byteLength(path) <= SOCKET_PATH_BYTES_MAX;
 }
 
-/** Whether nothing outside this machine can reach, or be reached at, the address or name. */
+/** Whether an address or name is of this machine only. */
 export function isLoopback(host: string): boolean {
   const bare = bareHost(host);
   if (bare === "localhost" || bare.endsWith(".localhost") || bare === "::1") return true;
   return isIP(bare) === 4 && bare.startsWith("127.");
 }
 
-/** Whether who listens on the one leaves no room on the other: 0.0.0.0 is every address of IPv4, and :: each of both. */
+/** Whether two hosts cannot listen on the same port: 0.0.0.0 is every IPv4 address, :: every address. */
 export function hostsOverlap(one: string, other: string): boolean {
   const hosts = [bareHost(one), bareHost(other)];
   if (hosts[0] === hosts[1] || hosts.includes("::")) return true;
@@ -39,9 +39,9 @@ export function hostsOverlap(one: string, other: string): boolean {
 }
 
 /**
- * Whether the address or name is this machine or one of a private network: the ranges set aside for
- * private use (https://www.rfc-editor.org/rfc/rfc1918, rfc4193, and rfc6598 for overlay networks), names
- * without a dot, and the endings that the public name system leaves to private use.
+ * Whether an address or name is of this machine or of a private network: the private ranges
+ * (https://www.rfc-editor.org/rfc/rfc1918, rfc4193, and rfc6598 for overlay networks), names without a dot, and the
+ * private top-level domains.
  */
 export function isPrivate(host: string): boolean {
   const bare = bareHost(host);
@@ -51,18 +51,15 @@ export function isPrivate(host: string): boolean {
   return !bare.includes(".") || /\.(?:local|internal|lan|home\.arpa)$/.test(bare);
 }
 
-/** An IP address in its shortest form, one of IPv4 that is wrapped in IPv6 unwrapped; undefined if it is none. */
+/** An IP address in its shortest form, with IPv4-mapped IPv6 as IPv4; undefined for other text. */
 export function canonicalIp(text: string): string | undefined {
   const family = isIP(text);
   if (family === 4) return text;
   if (family !== 6 || text.includes("%")) return undefined;
   const short = withoutBrackets(new URL(`http://[${text}]`).hostname);
-  const wrapped = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(short);
-  if (wrapped === null) return short;
-  const [high, low] = [
-    Number.parseInt(wrapped[1] ?? "", 16),
-    Number.parseInt(wrapped[2] ?? "", 16),
-  ];
+  const mapped = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(short);
+  if (mapped === null) return short;
+  const [high, low] = [Number.parseInt(mapped[1] ?? "", 16), Number.parseInt(mapped[2] ?? "", 16)];
   return [high >> 8, high & 255, low >> 8, low & 255].join(".");
 }
 

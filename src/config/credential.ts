@@ -3,8 +3,8 @@ import { joinKey, type Inspection, type ProviderFile } from "./inspection.ts";
 
 const HEADERS_MAX = 64;
 
-/** Headers that the gateway or the HTTP connection itself decides. */
-const OWNED_HEADERS: ReadonlySet<string> = new Set([
+/** Headers that the gateway or the HTTP connection sets. */
+const RESERVED_HEADERS: ReadonlySet<string> = new Set([
   "accept",
   "accept-encoding",
   "connection",
@@ -23,15 +23,15 @@ const OWNED_HEADERS: ReadonlySet<string> = new Set([
   "x-request-id",
 ]);
 
-/** What a provider is to be shown of who we are. */
+/** The key and the headers that a provider gets. */
 export interface Credential {
   readonly apiKey: string | undefined;
   readonly headers: Readonly<Record<string, string>>;
-  /** Whether there is a key, or a header that looks like one. */
+  /** Whether there is a key or a header that may hold one. */
   readonly present: boolean;
 }
 
-/** The key and the headers of one provider, judged together: only one of them may speak for us. */
+/** Reads the key and the headers of one provider. Only one of them may authenticate. */
 export function readCredential(file: ProviderFile, at: string, inspection: Inspection): Credential {
   const apiKey = readApiKey(file, at, inspection);
   const headers = readHeaders(file.headers ?? {}, `${at}.headers`, inspection);
@@ -41,7 +41,7 @@ export function readCredential(file: ProviderFile, at: string, inspection: Inspe
       "must not contain authorization when api_key is set: keep one of them",
     );
   }
-  const present = apiKey !== undefined || Object.keys(headers).some(holdsSecret);
+  const present = apiKey !== undefined || Object.keys(headers).some(mayHoldSecret);
   return { apiKey, headers, present };
 }
 
@@ -84,10 +84,10 @@ function readHeaders(
   for (const [name, value] of Object.entries(file)) {
     const key = joinKey(at, name);
     const lower = name.toLowerCase();
-    const fault = faultOfHeader(lower, value ?? "");
-    if (fault !== undefined) inspection.problem(key, fault);
+    const problem = headerProblem(lower, value ?? "");
+    if (problem !== undefined) inspection.problem(key, problem);
     else if (headers.has(lower)) inspection.problem(key, "is set twice: header names ignore case");
-    if (holdsSecret(lower) && value) inspection.markSecret(key, value);
+    if (mayHoldSecret(lower) && value) inspection.markSecret(key, value);
     headers.set(lower, value ?? "");
   }
   if (headers.size > HEADERS_MAX)
@@ -95,16 +95,16 @@ function readHeaders(
   return Object.fromEntries(headers);
 }
 
-function faultOfHeader(name: string, value: string): string | undefined {
-  // A token (https://www.rfc-editor.org/rfc/rfc9110#name-tokens) that begins like every real name; __proto__ does not.
+function headerProblem(name: string, value: string): string | undefined {
+  // A token (https://www.rfc-editor.org/rfc/rfc9110#name-tokens) that begins with a letter or digit, unlike __proto__.
   if (!/^[a-z0-9][a-z0-9!#$%&'*+.^_`|~-]{0,127}$/.test(name)) return "is not a valid header name";
-  if (OWNED_HEADERS.has(name)) return "is a header that the gateway sets: remove it";
+  if (RESERVED_HEADERS.has(name)) return "is a header that the gateway sets: remove it";
   if (!/^[\t\x20-\x7e]*$/.test(value)) {
     return "must have a value of printable ASCII on one line";
   }
   return undefined;
 }
 
-function holdsSecret(name: string): boolean {
+function mayHoldSecret(name: string): boolean {
   return /auth|key|token|secret|cookie|password/.test(name);
 }

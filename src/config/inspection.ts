@@ -4,11 +4,11 @@ import { Errors, ValueErrorType, type ValueError } from "@sinclair/typebox/error
 import { nearest } from "../lib/nearest.ts";
 import { ConfigFile } from "./schema.ts";
 
-/** What the templates of other programs have where a secret belongs, such as `$NAME`, `{{NAME}}`, `%NAME%`, `<your key>`. */
-const UNFILLED =
+/** A placeholder of another template language, such as `$NAME`, `{{NAME}}`, `%NAME%`, `<your key>`. */
+const PLACEHOLDER =
   /(?:^|\s)(?:\$[A-Z_][A-Z0-9_]*|\$\(\w+\)|\{\w+\}|\{\{\s*[\w.]+\s*\}\}|%\w+%|<[^<>]+>)$/;
 
-/** A config that cannot be used. It carries every problem at once, each one line; none holds the value of a secret. */
+/** The config has problems: all of them, one line each, without values of secrets. */
 export class ConfigError extends Error {
   readonly problems: readonly string[];
 
@@ -20,26 +20,26 @@ export class ConfigError extends Error {
 }
 
 /**
- * What the parts of one load share: where the file lies, which values came from the environment, and
- * what was found wrong. Only the first problem of a key is kept: those after it are mostly its consequences.
+ * Collects the problems and warnings of one load. Only the first problem of a key is kept: later ones are mostly its
+ * consequences.
  */
 export class Inspection {
   readonly warnings: string[] = [];
-  /** The keys of secrets that stand in the file itself. */
+  /** The keys whose secrets are written in the file itself. */
   readonly plainSecrets: string[] = [];
   readonly #problems = new Map<string, string>();
   readonly #fromEnvironment = new Set<string>();
   readonly #folder: string;
-  /** When it is done, in ms since 1970: what is dated is held against it. */
+  /** The time of the load, in ms since 1970, to check certificates. */
   readonly nowMs: number;
 
-  /** @param folder the config file's own: relative paths start there. */
+  /** @param folder of the config file: relative paths start there. */
   constructor(folder: string, nowMs: number) {
     this.#folder = folder;
     this.nowMs = nowMs;
   }
 
-  /** Each as one line, sorted by key, so that those of one table stand together. */
+  /** One line each, sorted by key. */
   get problems(): readonly string[] {
     const order = new Intl.Collator("en", { numeric: true });
     const keys = [...this.#problems.keys()].sort((one, other) => order.compare(one, other));
@@ -58,11 +58,11 @@ export class Inspection {
     this.#fromEnvironment.add(key);
   }
 
-  /** Notes a secret, unless it came from the environment. */
+  /** Records a secret, unless it came from the environment. */
   markSecret(key: string, secret: string): void {
     if (this.#fromEnvironment.has(key)) return;
     this.plainSecrets.push(key);
-    if (UNFILLED.test(secret)) {
+    if (PLACEHOLDER.test(secret)) {
       this.warning(
         key,
         "looks like a variable or a placeholder, and is sent as written: write an environment variable as ${NAME}",
@@ -70,12 +70,12 @@ export class Inspection {
     }
   }
 
-  /** A name, quoted for a message; without its text where it came from the environment and could be a secret. */
+  /** A name in quotes for a message. A value from the environment may be a secret and is not shown. */
   quote(key: string, name: string): string {
     return this.#fromEnvironment.has(key) ? "(from the environment)" : printable(name);
   }
 
-  /** Reports an id that another table has already; `seen` keeps which table, such as `models[0]`, claimed which one. */
+  /** Reports an id that another table has. `seen` maps each id to its table, such as `models[0]`. */
   claimId(id: string, at: string, seen: Map<string, string>): void {
     const key = `${at}.id`;
     const first = seen.get(id);
@@ -88,13 +88,13 @@ export class Inspection {
   }
 }
 
-/** `server` and `listen` make `server.listen`; a name that TOML would want in quotes gets them. */
+/** Joins `server` and `listen` to `server.listen`. A name that TOML requires in quotes gets them. */
 export function joinKey(parent: string, name: string): string {
   const bare = /^[A-Za-z0-9_-]{1,64}$/.test(name) ? name : printable(name);
   return parent === "" ? bare : `${parent}.${bare}`;
 }
 
-/** In quotes, on one line and not long, whatever it holds. */
+/** Any name in quotes, on one line and cut. */
 function printable(name: string): string {
   const short = name.length > 64 ? `${name.slice(0, 64)}...` : name;
   const escaped = JSON.stringify(short);
@@ -103,7 +103,7 @@ function printable(name: string): string {
   );
 }
 
-/** A value that has the shape of `T` as far as it goes: what was missing or wrong is undefined. */
+/** `T` with undefined for every missing or wrong value. */
 export type DeepPartial<T> = T extends readonly (infer Item)[]
   ? readonly (DeepPartial<Item> | undefined)[]
   : T extends object
@@ -114,22 +114,21 @@ export type ProviderFile = NonNullable<NonNullable<DeepPartial<ConfigFile>["prov
 export type ModelFile = NonNullable<NonNullable<DeepPartial<ConfigFile>["models"]>[number]>;
 
 /**
- * Checks a parsed file against the schema and reports every problem. It returns the same tree with each
- * wrong value taken out, so that what is sound can still be judged in the same run.
+ * Checks a parsed file against the schema and reports every problem. Returns the same tree without the wrong values, so
+ * that the valid ones can be checked further in the same run.
  */
 export function checkShape(tree: unknown, inspection: Inspection): DeepPartial<ConfigFile> {
-  // The errors are found while they are asked for, and the tree is changed below: so all of them first.
+  // The iterator is lazy and the loop changes the tree, so all errors are collected first.
   const errors = Array.from(Errors(ConfigFile, tree));
   for (const error of errors) {
-    const place = locate(tree, error.path);
-    inspection.problem(place.key, describe(error, place));
-    if (error.type !== ValueErrorType.ObjectAdditionalProperties) place.clear();
+    const location = locate(tree, error.path);
+    inspection.problem(location.key, describe(error, location));
+    if (error.type !== ValueErrorType.ObjectAdditionalProperties) location.clear();
   }
-  // The schema has just vouched for every value that is left.
   return tree as DeepPartial<ConfigFile>;
 }
 
-function describe({ type, schema }: ValueError, { key, name }: Place): string {
+function describe({ type, schema }: ValueError, { key, name }: Location): string {
   if (type === ValueErrorType.ObjectAdditionalProperties) return describeUnknown(name, schema);
   if (type === ValueErrorType.ObjectRequiredProperty) return `is required: ${schema.description}`;
   if (type === ValueErrorType.StringMaxLength) {
@@ -146,13 +145,13 @@ function describeUnknown(name: string, schema: TSchema): string {
   const properties: unknown = schema["properties"];
   const known =
     typeof properties === "object" && properties !== null ? Object.keys(properties) : [];
-  const meant = nearest(name, known);
-  if (meant !== undefined) return `unknown key; did you mean ${meant}?`;
+  const suggestion = nearest(name, known);
+  if (suggestion !== undefined) return `unknown key; did you mean ${suggestion}?`;
   return `unknown key; the keys here are ${known.join(", ")}`;
 }
 
-interface Place {
-  /** As the operator writes it: `providers[0].base_url`. */
+interface Location {
+  /** Such as `providers[0].base_url`. */
   readonly key: string;
   /** Its last part. */
   readonly name: string;
@@ -160,8 +159,8 @@ interface Place {
   clear(): void;
 }
 
-/** Follows a JSON pointer, which is how the schema's errors name their place, into the tree. */
-function locate(tree: unknown, pointer: string): Place {
+/** Finds the value at the JSON pointer of a schema error. */
+function locate(tree: unknown, pointer: string): Location {
   const names = pointer.split("/").slice(1);
   let key = "";
   let name = "";

@@ -1,20 +1,19 @@
 import { joinKey } from "./inspection.ts";
 import type { Inspection } from "./inspection.ts";
 
-/** The variables that a config may name. */
+/** Environment variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Where a service of systemd has them, lines NAME=value: read by systemd itself, as root, so that mode 0600 keeps it from all others. */
+/** The systemd service's variables, as lines NAME=value. systemd reads the file as root, so it can have mode 0600. */
 export const ENVIRONMENT_FILE = "/etc/tollgate/environment";
 
-/** A `${NAME}`, or a `${` that is no such thing. */
+/** A `${NAME}`, or another `${`. */
 const REFERENCE = /\$\{(?:([A-Za-z_][A-Za-z0-9_]*)\})?/g;
 
 /**
- * A copy of a parsed TOML tree in which each `${NAME}` inside a text is the value of that variable. It is
- * done after parsing and to values only, so that a secret can never be read as TOML, and once, so that a
- * secret which itself contains `${` is left alone. A variable that is unset or empty is a problem, and the
- * value that named it is undefined in the copy.
+ * A copy of a parsed TOML tree with `${NAME}` in texts replaced by the variable's value. A secret is never parsed as
+ * TOML, and `${` inside a secret is not replaced. An unset or empty variable is a problem, and its text becomes
+ * undefined.
  */
 export function interpolate(
   tree: unknown,
@@ -29,8 +28,7 @@ export function interpolate(
     );
   }
   if (typeof tree !== "object" || tree === null) return tree;
-  // No key of the file takes a date, but a date is an object and would pass for an empty table.
-  // As a number that is none, it passes for nothing.
+  // No key takes a date. A Date would pass the schema as an empty table; NaN fits no key.
   if (tree instanceof Date) return Number.NaN;
   return Object.fromEntries(
     Object.entries(tree).map(([name, value]) => [
@@ -40,7 +38,7 @@ export function interpolate(
   );
 }
 
-/** The variables that the texts of a parsed TOML tree name, sorted. */
+/** The sorted names of the variables in a parsed TOML tree. */
 export function variablesIn(tree: unknown): readonly string[] {
   const names = textsIn(tree).flatMap((text) =>
     Array.from(text.matchAll(REFERENCE), ([, name]) => name ?? []).flat(),

@@ -16,24 +16,22 @@ export { ENVIRONMENT_FILE, type Environment } from "./interpolate.ts";
 
 const CONFIG_BYTES_MAX = 16 * 1024 ** 2;
 const GROUP_AND_OTHERS = 0o077;
-/** What the parser makes of a word without quotes: a number, a date or a value that it does not know. */
-const FORGOTTEN_QUOTES = /^(?:illegal character in numeric literal|invalid value)\b/;
-/** What it makes of a word behind a value. */
-const MORE_THAN_A_VALUE = /^each key-value declaration must be followed by an end-of-line/;
-/** Of a line so faulty: its value is a number as people write it, such as `25,000`, `25 000` or `128k`. */
-const NUMBER_FOR_PEOPLE = /^[^="'#]*=\s*[+-]?\d[\d._]*(?:,|\s\d|[kK]\b)/;
+/** The parser's message for text without quotes. */
+const MISSING_QUOTES = /^(?:illegal character in numeric literal|invalid value)\b/;
+/** The parser's message for text after a value. */
+const TEXT_AFTER_VALUE = /^each key-value declaration must be followed by an end-of-line/;
+/** A line with a number such as `25,000`, `25 000` or `128k`. */
+const FORMATTED_NUMBER = /^[^="'#]*=\s*[+-]?\d[\d._]*(?:,|\s\d|[kK]\b)/;
 
-/** The variables by which the runtime would send requests through a proxy that no config names. */
+/** Variables that make the runtime use a proxy. */
 const PROXY_VARIABLES: readonly string[] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"];
 
 /**
- * Finds, reads and checks the config file: the given path, else $TOLLGATE_CONFIG, else ./config.toml,
- * else /etc/tollgate/config.toml. It reads every file that the config names but changes nothing, so it
- * serves a reload as well. Warnings are one line each; `plainSecrets` names the keys whose secrets stand
- * in the file itself. Throws {@link ConfigError} with every problem at once; no message holds the value of
- * a secret. With `secrets` "unread" whatever is secret is passed over: who administers the store need not
- * have the keys of the providers. Its variables are those of `environment`, else of the process as it is now. What is
- * dated, a certificate, is held against the clock.
+ * Finds, reads and checks the config file: the given path, else $TOLLGATE_CONFIG, else ./config.toml, else
+ * /etc/tollgate/config.toml. It reads every file that the config names and changes nothing. Warnings are one line each.
+ * `plainSecrets` are the keys whose secrets are written in the file itself. Throws {@link ConfigError} with all problems;
+ * no message has the value of a secret. With `secrets: "unread"` secrets are skipped: commands on the database do not
+ * need the keys of the providers. `environment` is the process's by default; `clock` is for the dates of certificates.
  */
 export function loadConfig(options: {
   path?: string | undefined;
@@ -46,17 +44,17 @@ export function loadConfig(options: {
   plainSecrets: readonly string[];
 } {
   const file = findFile(options.path);
-  const whole = parseToml(file, readText(file));
-  const tree = options.secrets === "unread" ? withoutSecrets(whole) : whole;
+  const fullTree = parseToml(file, readText(file));
+  const tree = options.secrets === "unread" ? withoutSecrets(fullTree) : fullTree;
   const clock = options.clock ?? systemClock;
   const inspection = new Inspection(dirname(file), clock.epochMs());
-  const sound = checkShape(
+  const checked = checkShape(
     interpolate(tree, options.environment ?? process.env, inspection),
     inspection,
   );
-  const settings = readSettings(sound, inspection);
-  const providers = readProviders(sound, inspection);
-  const models = readModels(sound, providers, inspection);
+  const settings = readSettings(checked, inspection);
+  const providers = readProviders(checked, inspection);
+  const models = readModels(checked, providers, inspection);
   if (inspection.problems.length > 0) throw new ConfigError(inspection.problems);
   if (models.length === 0) inspection.warning(file, "has no [[models]]: no request can be served");
   warnAboutReaders(file, inspection);
@@ -65,8 +63,8 @@ export function loadConfig(options: {
 }
 
 /**
- * What a config that {@link loadConfig} found sound needs besides itself: the environment variables that
- * it names, and the files whose names stand in it, absolute. Throws {@link ConfigError} when it is gone.
+ * The environment variables and the files (absolute) that a valid config refers to. Throws {@link ConfigError} if the
+ * config cannot be read.
  */
 export function readReferences(file: string): {
   readonly variables: readonly string[];
@@ -78,8 +76,8 @@ export function readReferences(file: string): {
 }
 
 /**
- * Refuses an environment that changes the runtime behind the config's back. Throws {@link ConfigError}
- * when the verification of certificates is switched off or options are slipped to the runtime.
+ * Throws {@link ConfigError} if the environment turns off the verification of certificates or passes options to the
+ * runtime.
  */
 export function checkEnvironment(): void {
   const problems: string[] = [];
@@ -95,8 +93,8 @@ export function checkEnvironment(): void {
 }
 
 /**
- * Makes the runtime forget the environment's proxies: only a provider's own `proxy` counts. To be called once, at the
- * start. Returns the environment as it was before, for a config that names one of them.
+ * Removes the proxy variables from the environment: only a provider's `proxy` counts. Call it once, at the start.
+ * Returns the environment before, because a config may refer to these variables.
  */
 export function forgetProxyEnvironment(): Environment {
   const before = { ...process.env };
@@ -134,7 +132,7 @@ function readText(file: string): string {
   }
 }
 
-/** The parser's message ends with the lines around the fault, which may hold a secret: only its first line is kept, and no cause. */
+/** Keeps only the first line of the parser's message, and no cause: the other lines quote the file, which may hold a secret. */
 function parseToml(file: string, text: string): unknown {
   try {
     return parse(text, { integersAsBigInt: true, maxDepth: 100 });
@@ -149,15 +147,15 @@ function parseToml(file: string, text: string): unknown {
 }
 
 function adviceOn(what: string, line: string): string {
-  const isUnquoted = FORGOTTEN_QUOTES.test(what);
-  if ((isUnquoted || MORE_THAN_A_VALUE.test(what)) && NUMBER_FOR_PEOPLE.test(line)) {
+  const isUnquoted = MISSING_QUOTES.test(what);
+  if ((isUnquoted || TEXT_AFTER_VALUE.test(what)) && FORMATTED_NUMBER.test(line)) {
     return " (write a number with digits only, such as 25000)";
   }
   return isUnquoted ? " (write text in quotes)" : "";
 }
 
 function warnAboutReaders(file: string, inspection: Inspection): void {
-  // Windows has no such modes: there every file looks readable.
+  // Windows has no such modes.
   if (inspection.plainSecrets.length === 0 || process.platform === "win32") return;
   if ((statSync(file).mode & GROUP_AND_OTHERS) === 0) return;
   inspection.warning(
@@ -166,20 +164,20 @@ function warnAboutReaders(file: string, inspection: Inspection): void {
   );
 }
 
-/** The commented config that a new installation starts from. It names every key, with its default and unit. */
+/** The commented example config with every key, its default and its unit. */
 export function exampleConfig(): string {
-  // The runtime's types know a .toml file only as a parsed one.
+  // The runtime's types describe a .toml import as parsed.
   return String(text);
 }
 
-/** What only a serving gateway needs: it is often set in the environment of the service alone, or readable to it alone. */
+/** Keys that only `serve` needs. Their variables and files are often available to the service only. */
 const SERVER_KEYS = new Set(["tls_cert", "tls_key"]);
 const PROVIDER_KEYS = new Set(["api_key", "api_key_file", "headers", "proxy", "ca_file"]);
 
-/** Those of both whose value is the name of a file. */
+/** The keys among these whose value is a file name. */
 const FILE_KEYS = new Set(["tls_cert", "tls_key", "api_key_file", "ca_file"]);
 
-/** A copy of a parsed TOML tree without its secrets and the files they are in. */
+/** A copy of a parsed TOML tree without secrets and names of secret files. */
 function withoutSecrets(tree: unknown): unknown {
   if (!isTable(tree)) return tree;
   const { server, providers } = tree;
@@ -196,7 +194,7 @@ function withoutSecrets(tree: unknown): unknown {
   };
 }
 
-/** The names of the files that {@link withoutSecrets} passes over, as they stand in the tree. */
+/** The names of the secret files in the tree. */
 function secretFilesIn(tree: unknown): readonly string[] {
   if (!isTable(tree)) return [];
   const { server, providers } = tree;

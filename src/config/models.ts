@@ -39,7 +39,7 @@ function readModel(
   const routes = (file.routes ?? []).map((route = {}, index) =>
     readRoute(route, `${at}.routes[${index}]`, id, providers, inspection),
   );
-  warnAboutTwins(routes, at, inspection);
+  warnAboutDuplicateRoutes(routes, at, inspection);
   const price = readPrice(file, at, inspection);
   warnAboutLosses(price, routes, at, inspection);
   const ownedBy = file.owned_by ?? routes[0]?.provider ?? "";
@@ -63,7 +63,7 @@ function checkId(
   if (id === undefined) return;
   const key = `${at}.id`;
   checkName(id, key, inspection);
-  // A comma parts the models of a key, and a * stands for any text there.
+  // In the list of a key's models a comma separates and * is a wildcard.
   if (/[\s,*]/u.test(id)) inspection.problem(key, "must not contain blanks, commas or *");
   inspection.claimId(id, at, seen);
 }
@@ -167,18 +167,22 @@ function readOperatorPrice(
   return { input, output };
 }
 
-/** Two routes that lead to the same place do not make a failover: the second try meets the same fault. */
-function warnAboutTwins(routes: readonly RouteConfig[], at: string, inspection: Inspection): void {
+/** Two routes with one provider and one model are no failover. */
+function warnAboutDuplicateRoutes(
+  routes: readonly RouteConfig[],
+  at: string,
+  inspection: Inspection,
+): void {
   const seen = new Map<string, number>();
   for (const [index, { provider, model }] of routes.entries()) {
-    const place = JSON.stringify([provider, model]);
-    const first = seen.get(place);
-    if (first === undefined) seen.set(place, index);
+    const target = JSON.stringify([provider, model]);
+    const first = seen.get(target);
+    if (first === undefined) seen.set(target, index);
     else inspection.warning(`${at}.routes[${index}]`, `is the same route as routes[${first}]`);
   }
 }
 
-/** What is free by intent, of price 0, is not spoken of; any other price below the cost is most likely in a wrong unit. */
+/** A price below the operator's cost is probably in a wrong unit. A price of 0 is intended. */
 function warnAboutLosses(
   price: Price,
   routes: readonly RouteConfig[],

@@ -5,16 +5,16 @@ import type { Inspection, ProviderFile, DeepPartial } from "./inspection.ts";
 import type { ConfigFile, ProviderConfig, ProviderKind } from "./schema.ts";
 import { isCertificate } from "./tls.ts";
 
-/** Where the kinds are that have one provider, and it one address. */
-const USUAL_ADDRESSES: Partial<Record<ProviderKind, string>> = {
+/** The addresses of kinds that have one provider. */
+const STANDARD_ADDRESSES: Partial<Record<ProviderKind, string>> = {
   anthropic: "https://api.anthropic.com/v1",
   gemini: "https://generativelanguage.googleapis.com/v1beta",
 };
 
-/** What other kinds' interfaces have nothing like. */
+/** Keys that only the kind openai has. */
 const OPENAI_KEYS = ["bounds_reasoning", "stream_usage", "drop_message_fields"] as const;
 
-/** Fields without which a message means something else, or nothing. */
+/** Message fields that cannot be dropped without a change of meaning. */
 const MESSAGE_FIELDS_NEEDED: ReadonlySet<string> = new Set([
   "role",
   "content",
@@ -39,7 +39,7 @@ export function readProviders(
 function readProvider(file: ProviderFile, at: string, inspection: Inspection): ProviderConfig {
   const kind = file.kind ?? "openai";
   const baseUrl = readBaseUrl(file.base_url, `${at}.base_url`, inspection);
-  const usual = USUAL_ADDRESSES[kind];
+  const usual = STANDARD_ADDRESSES[kind];
   if (usual !== undefined && baseUrl !== undefined && !/\/v\d\w*\/*$/.test(baseUrl.pathname)) {
     inspection.warning(`${at}.base_url`, `does not end in a version as ${usual} does; check it`);
   }
@@ -92,7 +92,7 @@ function checkId(
   inspection.claimId(id, at, seen);
 }
 
-/** Whether a provider may be called so. */
+/** Whether the text is a valid provider id. */
 export function isProviderId(id: string): boolean {
   return /^[A-Za-z0-9._-]{1,64}$/.test(id);
 }
@@ -160,7 +160,7 @@ function isDecodable(text: string): boolean {
   }
 }
 
-/** An http or https address. The URL parser forgives blanks, control characters and backslashes; a config should not need that. */
+/** An http or https address. Blanks, control characters and backslashes, which the URL parser accepts, are refused. */
 function parseUrl(text: string): URL | undefined {
   const wellFormed = /^https?:\/\/[^\s\\\p{Cc}]+$/iu.test(text) && URL.canParse(text);
   return wellFormed ? new URL(text) : undefined;
@@ -195,7 +195,7 @@ type Timeouts = Pick<
 >;
 
 function readTimeouts(file: ProviderFile, at: string, inspection: Inspection): Timeouts {
-  // The runtime's timers fire at once beyond 2^31 - 1 ms (24.8 days); a day is far from it and long enough.
+  // The runtime's timers fire at once for more than 2^31 - 1 ms (24.8 days).
   const read = (name: keyof ProviderFile & `${string}_timeout`, fallback: string) =>
     readDurationMs(inspection, `${at}.${name}`, file[name], {
       fallback,

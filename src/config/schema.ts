@@ -15,13 +15,13 @@ export const LIMITS_MAX = {
 } as const;
 
 /**
- * The most tokens that a model may be said to read or write. At the highest price a hold of that many, for
- * eight choices and a prompt as long, is 9e17 nano-roubles: far inside a signed 64-bit number.
+ * The highest token limit of a model. At the highest price, a hold of this many prompt tokens and eight such choices is
+ * 9e17 nano-roubles, which fits into a signed 64-bit integer.
  */
 const MODEL_TOKENS_MAX = 100_000_000;
 
-// Each description completes the sentence "must be ...": it is what the operator reads about a wrong value.
-// Whole numbers are bigint because only so does the TOML reader tell 25.0 from 25.
+// Each description completes the sentence "must be ..." in the message for a wrong value.
+// Whole numbers are bigint because otherwise the TOML parser does not distinguish 25.0 from 25.
 const text = (description = "a text in quotes") => Type.String({ description, maxLength: 8192 });
 const duration = () => text('a duration in quotes, such as "30s"');
 const size = () => text('a size in quotes, such as "20MB"');
@@ -87,7 +87,7 @@ const ProviderFile = table({
   api_key: Type.Optional(text()),
   api_key_file: Type.Optional(text()),
   headers: Type.Optional(
-    // The dot in a record's pattern stops at a line break, so names with one need the second rule.
+    // A record's pattern does not match names with a line break; additionalProperties does.
     Type.Record(Type.String(), text(), {
       additionalProperties: text(),
       description: 'a table, such as { "x-team" = "search" }',
@@ -106,7 +106,7 @@ const ProviderFile = table({
   max_concurrent: Type.Optional(wholeNumber(0, 1_000_000)),
 });
 
-/** The shape of the TOML file: types and plain ranges. What needs more than one value to judge is judged later. */
+/** The TOML file: types and ranges of single values. */
 export const ConfigFile = table({
   server: Type.Optional(
     table({
@@ -171,12 +171,12 @@ export const ConfigFile = table({
 });
 export type ConfigFile = Static<typeof ConfigFile>;
 
-/** Where a server listens. A unix socket's path is absolute. Port 0 lets the system choose. */
+/** The address of a listener. A unix path is absolute. With port 0 the system chooses the port. */
 export type Listen =
   | { readonly kind: "tcp"; readonly host: string; readonly port: number }
   | { readonly kind: "unix"; readonly path: string };
 
-/** The files of a certificate and its key, and their texts as they were checked. */
+/** The files of a certificate and its key, and their checked contents. */
 export interface TlsConfig {
   readonly certFile: string;
   readonly keyFile: string;
@@ -184,16 +184,16 @@ export interface TlsConfig {
   readonly key: string;
 }
 
-/** The checked configuration: every default filled in, every path absolute, every number in the unit of its name. */
+/** The checked config with all defaults. Paths are absolute. Numbers have the unit in their name. */
 export interface Config {
-  /** The absolute path of the file that it came from. */
+  /** The absolute path of the config file. */
   readonly file: string;
   readonly server: {
     readonly listen: Listen;
     readonly maxBodyBytes: number;
     readonly tls: TlsConfig | undefined;
     readonly shutdownGraceMs: number;
-    /** 0 turns the comments of a quiet stream off. */
+    /** 0 turns keep-alive comments off. */
     readonly sseKeepaliveMs: number;
   };
   readonly database: {
@@ -205,7 +205,7 @@ export interface Config {
     readonly unknownFields: "forward" | "reject";
     readonly usageChunk: "finish" | "own";
     readonly refusedFields: readonly string[];
-    /** Types of tools that no request may have. */
+    /** Types of tools that are refused. */
     readonly refusedTools: readonly string[];
     readonly sharedObjects: readonly string[];
   };
@@ -214,7 +214,7 @@ export interface Config {
     readonly holdWaitMs: number;
     readonly disconnectGraceMs: number;
   };
-  /** For each key unless the key says otherwise; 0 stands for no limit. */
+  /** Defaults for each key. 0 means no limit. */
   readonly limits: {
     readonly requestsPerMinute: number;
     readonly tokensPerMinute: number;
@@ -235,28 +235,28 @@ export interface Config {
 export interface ProviderConfig {
   readonly id: string;
   readonly kind: ProviderKind;
-  /** http or https, with no user, query, fragment or trailing slash. */
+  /** http or https, without user, query, fragment or trailing slash. */
   readonly baseUrl: string;
-  /** A secret. Undefined for a provider that needs none or takes it in a header. */
+  /** A secret. Undefined if there is none, or if a header holds it. */
   readonly apiKey: string | undefined;
   /** Extra request headers, names in lower case. Values may be secrets. */
   readonly headers: Readonly<Record<string, string>>;
   /** May hold a password. */
   readonly proxyUrl: string | undefined;
-  /** The PEM text of a private certificate authority, not its file's name. */
+  /** The PEM text of a private certificate authority. */
   readonly ca: string | undefined;
   readonly maxTokensField: string;
-  /** The bound of an answer counts the reasoning too; else all that a model may say is held. */
+  /** The bound of an answer includes reasoning. Otherwise the model's `maxOutputTokens` is held. */
   readonly boundsReasoning: boolean;
-  /** Usage may be asked for in a chat's stream. */
+  /** The provider accepts `stream_options.include_usage`. */
   readonly streamUsage: boolean;
-  /** What the messages of a chat go without. */
+  /** Message fields that are removed before sending. */
   readonly dropMessageFields: readonly string[];
   readonly connectTimeoutMs: number;
   readonly firstByteTimeoutMs: number;
   readonly idleTimeoutMs: number;
   readonly totalTimeoutMs: number;
-  /** 0 stands for no limit. */
+  /** 0 means no limit. */
   readonly maxConcurrent: number;
 }
 
@@ -270,7 +270,7 @@ export interface ModelConfig {
   readonly routes: readonly RouteConfig[];
 }
 
-/** Nano-roubles for one token, which is the same number as thousandths of a rouble per 1,000,000 tokens. */
+/** Nano-roubles per token, which equals thousandths of a rouble per 1,000,000 tokens. */
 export interface Price {
   readonly input: bigint;
   readonly output: bigint;
@@ -278,7 +278,7 @@ export interface Price {
   readonly cacheWrite: bigint;
 }
 
-/** What the operator pays, in the unit of {@link Price}. */
+/** What the operator pays, in nano-roubles per token. */
 export interface OperatorPrice {
   readonly input: bigint;
   readonly output: bigint;

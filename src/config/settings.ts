@@ -4,13 +4,13 @@ import { readNames, readDurationMs, readSizeBytes } from "./values.ts";
 import type { Config, ConfigFile, Listen } from "./schema.ts";
 import { readTls } from "./tls.ts";
 
-/** Everything of the config but the providers and the models. */
+/** The config without providers and models. */
 export type Settings = Omit<Config, "file" | "providers" | "models">;
 
-/** Fields without which there is no request: refusing one of them would refuse everything. */
+/** Fields that every request needs. They cannot be refused. */
 const REQUEST_FIELDS_NEEDED: ReadonlySet<string> = new Set(["model", "messages", "input"]);
 
-/** Fills the defaults in and judges what the schema could not. Problems go to the inspection. */
+/** Fills in the defaults and checks what the schema cannot. Problems go to the inspection. */
 export function readSettings(file: DeepPartial<ConfigFile>, inspection: Inspection): Settings {
   const settings = {
     server: readServer(file.server ?? {}, inspection),
@@ -152,17 +152,17 @@ function readListen(inspection: Inspection, key: string, text: string): Listen {
 
 function warnAboutListening(settings: Settings, inspection: Inspection): void {
   const { server, metrics } = settings;
-  if (reachesBeyond(server.listen) && server.tls === undefined) {
+  if (isPublic(server.listen) && server.tls === undefined) {
     inspection.warning(
       "server.listen",
       "listens on the network without TLS, so keys are sent unencrypted; set tls_cert and tls_key, or use a TLS proxy in front",
     );
   }
   if (metrics === undefined) return;
-  if (reachesBeyond(metrics.listen)) {
+  if (isPublic(metrics.listen)) {
     inspection.warning("metrics.listen", "serves the metrics to other machines without a key");
   }
-  if (samePlace(server.listen, metrics.listen)) {
+  if (sameAddress(server.listen, metrics.listen)) {
     inspection.problem(
       "metrics.listen",
       "must differ from server.listen, and use another port if one of them listens on every address",
@@ -170,11 +170,11 @@ function warnAboutListening(settings: Settings, inspection: Inspection): void {
   }
 }
 
-function reachesBeyond(listen: Listen): boolean {
+function isPublic(listen: Listen): boolean {
   return listen.kind === "tcp" && !isLoopback(listen.host);
 }
 
-function samePlace(one: Listen, other: Listen): boolean {
+function sameAddress(one: Listen, other: Listen): boolean {
   if (one.kind === "unix" || other.kind === "unix") {
     return one.kind === "unix" && other.kind === "unix" && one.path === other.path;
   }

@@ -5,14 +5,13 @@ import { readNamedFile } from "./values.ts";
 import type { Inspection } from "./inspection.ts";
 import type { Config } from "./schema.ts";
 
-/** Long enough before its end for somebody to see the warning and to renew it. */
+/** A warning begins this long before the end of a certificate. */
 const CERTIFICATE_ENDS_SOON_MS = 14 * DAY_MS;
 
 /**
- * The certificate and key files of the public listener, proven to be readable, to belong together and to be servable;
- * undefined when neither is set. A certificate that by the inspection's clock has ended, soon will, or has yet to begin
- * is warned of.
- * The server gets the texts that were checked: a file may be written anew at any moment.
+ * Reads and checks the certificate and key of the public listener: readable, a pair and accepted by TLS. Undefined if
+ * neither is set. Warns about a certificate that is expired, expires soon or is not valid yet. The server gets the
+ * checked contents, because the files can change at any moment.
  */
 export function readTls(
   certPath: string,
@@ -34,23 +33,23 @@ export function readTls(
   return {
     certFile: inspection.absolutePath(certPath),
     keyFile: inspection.absolutePath(keyPath),
-    // What could not be read is a problem, so that nobody uses it.
+    // A file that cannot be read is a problem, so an empty text is never used.
     cert: cert ?? "",
     key: key ?? "",
   };
 }
 
-/** Loaded only where a certificate is configured: it takes 10 ms, a sixth of the time to the first answer. */
+/** Loaded only if a certificate is configured: it takes 10 ms. */
 function nodeCrypto() {
   return process.getBuiltinModule("node:crypto");
 }
 
-/** Whether the text holds a certificate in PEM form. */
+/** Whether the text has a certificate in PEM form. */
 export function isCertificate(pem: string): boolean {
   return certificateIn(pem) !== undefined;
 }
 
-/** The first one, which is the server's own where others follow it. */
+/** The first certificate, which is the server's own. */
 function certificateIn(pem: string): X509Certificate | undefined {
   return parsed(() => new (nodeCrypto().X509Certificate)(pem));
 }
@@ -71,7 +70,7 @@ function checkPair(cert: string, key: string, inspection: Inspection): void {
   warnAboutDates(certificate, inspection);
 }
 
-/** The listener refuses whatever this does, and by then the old one is closed. */
+/** A listener would fail in the same way, but after a reload has closed the old listener. */
 function checkServable(cert: string, key: string, inspection: Inspection): void {
   try {
     process.getBuiltinModule("node:tls").createSecureContext({ cert, key });
@@ -93,9 +92,9 @@ function warnAboutDates({ validFrom, validTo }: X509Certificate, inspection: Ins
       `the certificate is not valid before ${isoTime(beginMs)}, and clients reject it: check the clock of this machine and the file`,
     );
   }
-  // One that is made for days is renewed in its last third.
+  // A certificate with a short life is renewed in its last third.
   const soonMs = Math.min(CERTIFICATE_ENDS_SOON_MS, (endMs - beginMs) / 3);
-  // A date that cannot be read is NaN, and tells nothing.
+  // An unreadable date is NaN: no warning.
   if (!(endMs < nowMs + soonMs)) return;
   const state = endMs < nowMs ? "has expired, and clients reject it" : "expires soon";
   inspection.warning(
@@ -104,7 +103,7 @@ function warnAboutDates({ validFrom, validTo }: X509Certificate, inspection: Ins
   );
 }
 
-/** The outcome, or undefined if it throws: here "does it parse" is a question, not an error. */
+/** The result of `parse`; undefined if it throws. */
 function parsed<Value>(parse: () => Value): Value | undefined {
   try {
     return parse();

@@ -27,14 +27,14 @@ function parseSizeBytes(text: string): number | undefined {
   return parseQuantity(text, BYTES_PER_UNIT);
 }
 
-/** The default and the limits of a quantity, in the words of the file: `{ fallback: "30s", least: "0s", most: "1h" }`. */
+/** The default and the limits of a quantity, written as in the file: `{ fallback: "30s", least: "0s", most: "1h" }`. */
 export interface QuantityRule {
   readonly fallback: string;
   readonly least: string;
   readonly most: string;
 }
 
-/** Milliseconds. A value that breaks the rule is a problem, and the least that it allows stands in for it. */
+/** Milliseconds. A value outside the rule is a problem, and the result is the minimum. */
 export function readDurationMs(
   inspection: Inspection,
   key: string,
@@ -45,7 +45,7 @@ export function readDurationMs(
   return readQuantity(inspection, key, value, rule, parseDurationMs, `a duration ${example}`);
 }
 
-/** Bytes, otherwise as {@link readDurationMs}. */
+/** Bytes, like {@link readDurationMs}. */
 export function readSizeBytes(
   inspection: Inspection,
   key: string,
@@ -78,7 +78,6 @@ function readQuantity(
   return least;
 }
 
-/** At most twelve digits, so that no product with a unit leaves the exact whole numbers. */
 function parseQuantity(
   text: string,
   perUnit: Readonly<Record<string, number>>,
@@ -90,17 +89,17 @@ function parseQuantity(
   return Number.isSafeInteger(amount) ? amount : undefined;
 }
 
-/** The items of a list of names, each judged: a name is not empty and has no control characters. */
+/** Checks a list of names: each is not empty, has no control characters and passes `problemOf`. */
 export function readNames(
   inspection: Inspection,
   key: string,
   names: readonly (string | undefined)[],
-  faultOf: (name: string) => string | undefined = () => undefined,
+  problemOf: (name: string) => string | undefined = () => undefined,
 ): readonly string[] {
   return names.map((name = "", index) => {
-    const plain = name !== "" && !/\p{Cc}/u.test(name);
-    const fault = plain ? faultOf(name) : "must be a name without control characters";
-    if (fault !== undefined) inspection.problem(`${key}[${index}]`, fault);
+    const isPlain = name !== "" && !/\p{Cc}/u.test(name);
+    const problem = isPlain ? problemOf(name) : "must be a name without control characters";
+    if (problem !== undefined) inspection.problem(`${key}[${index}]`, problem);
     return name;
   });
 }
@@ -108,8 +107,8 @@ export function readNames(
 const NAMED_FILE_BYTES_MAX = 1024 ** 2;
 
 /**
- * The text of a file that the config names under `key`; undefined, and a problem, when it cannot be read.
- * The path is not repeated in the problem: someone may have pasted a secret where its file's name belongs.
+ * The text of a file that the config names under `key`. Undefined, and a problem, if it cannot be read. The problem does
+ * not show the path: an operator may have pasted a secret there.
  */
 export function readNamedFile(
   inspection: Inspection,
