@@ -7,7 +7,7 @@ import { openStore } from "../src/store/store.ts";
 
 export const ACCOUNTS = 100;
 export const KEYS_PER_ACCOUNT = 3;
-/** The requests lie evenly in the year before this moment. */
+/** The requests are spread evenly over the year before this moment. */
 export const FILLED_UNTIL_MS = Date.UTC(2026, 0, 1);
 const YEAR_MS = 365 * DAY_MS;
 const MODELS = ["gpt-5-mini", "gpt-5", "claude-sonnet-4-5", "deepseek-chat"];
@@ -23,8 +23,8 @@ export function filledKey(account: number): string {
 }
 
 /**
- * Makes a store with so many ended requests at `path`. The rows are what the gateway would have left,
- * but triggers and indexes stand aside while they go in: that is twenty times as fast.
+ * Makes a database with this number of settled requests at `path`. The rows are those that the gateway would write,
+ * but triggers and indexes are dropped while they are inserted: that is twenty times as fast.
  */
 export function fillStore(path: string, requestCount: number): void {
   openStore({ path, durability: "process", serving: true }).close();

@@ -1,15 +1,15 @@
-// What the gateway costs beside others, all in one run on this machine:
+// The cost of the gateway compared with others, all in one run on this machine:
 //
 //   bun bench/gateway.ts [--quick] [--rounds N] [--only PART,PART] [--floor] [--against BINARY] [--file RESULTS.json]
 //
-// The quick form takes two minutes on a machine that has nothing else to do, the whole some twenty.
+// The quick form takes two minutes on an idle machine, the whole about twenty.
 //
 // It builds the executable, starts a provider, nginx as a plain proxy, Tollgate as an operator runs it (balances
 // charged with durability "power", every request logged to a file) and Portkey's gateway, and lets them take
 // turns under one load. Figures are CPU time of whole processes; those of one run may be compared with each
 // other, and with no others. --against adds another build of Tollgate, to see what a change is worth; --floor
 // adds Bun's server and fetch with nothing between them, and the same with one row committed for each answer.
-// What it can not measure it says.
+// It prints what it cannot measure.
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { cpus, release, tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
@@ -53,16 +53,16 @@ const thorough: Effort = {
   slowWarmUpShare: 1,
 };
 const EVENTS_FOR_AN_ANSWER = 4;
-/** Events that come one by one, before any of them is measured, in the quick form too. */
+/** Events that arrive one by one before any of them is measured, in the quick form too. */
 const PACED_EVENTS = 25_000;
 const STARTS = 10;
 
 const projectRoot = resolve(import.meta.dir, "..");
 
-/** What a contestant takes part in: one that is `slow` in less of each, and `rowKeeper` in what the floor is compared by. */
+/** A `slow` contestant takes part in fewer rounds. A `rowKeeper` takes part only in the comparison with the floor. */
 type Kind = "tollgate" | "fast" | "slow" | "rowKeeper";
 
-/** How one contestant is started, as often as it is wanted: each time in a folder of its own. */
+/** How one contestant is started: each time in a new folder. */
 interface Entrant {
   readonly name: string;
   readonly kind: Kind;
@@ -215,7 +215,7 @@ async function run(): Promise<void> {
   await save(figures);
 }
 
-/** Code that has not run often is slow, and is compiled meanwhile; both would be measured. */
+/** Code that has rarely run is slow, and is compiled meanwhile; both would be measured. */
 async function warmUp({ load, slow, effort }: Bench, contestant: Contestant): Promise<void> {
   const share = slow.includes(contestant) ? effort.slowWarmUpShare : 1;
   const countMin = effort.warmUpAnswers * share;

@@ -3,7 +3,7 @@ import { scanObject } from "../src/lib/json.ts";
 
 const ROUNDS = 7;
 
-/** What talk is made of: prose has no escapes, code has one at each quote and each end of a line. */
+/** The content of messages: prose has no escapes, code has one at each quote and each line end. */
 const lines = {
   prose: "A sentence as people write it, without anything to escape. ",
   code: 'console.log("a line of code", 42);\n',
@@ -17,7 +17,7 @@ function chatBody(line: string, messages: number, characters: number): string {
   return JSON.stringify({ model: "m", temperature: 0.7, stream: true, messages: list });
 }
 
-/** The fastest of several rounds, in microseconds a call: what the code costs when nothing disturbs it. */
+/** The fastest of several rounds, in microseconds a call. */
 function fastestUs(work: () => unknown, calls: number): number {
   for (let call = 0; call < calls; call += 1) work();
   const rounds = Array.from({ length: ROUNDS }, () => {

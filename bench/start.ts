@@ -22,7 +22,7 @@ max_output_tokens = 1
 provider = "none"
 `;
 
-/** Starts an executable so many times, and once before to make its store. Resolves with what each start took. */
+/** Starts an executable this often, and once before to make its database. Resolves with the duration of each start. */
 export async function startsMs(binary: string, runs: number): Promise<number[]> {
   const folder = mkdtempSync(join(tmpdir(), "tollgate-start-"));
   try {
@@ -47,7 +47,7 @@ async function startOnceMs(binary: string, configFile: string): Promise<number> 
   return tookMs;
 }
 
-/** Asks once by a bare socket; true when it was answered. A refused connection costs next to nothing. */
+/** Sends one request on a bare socket; true when it was answered. A refused connection costs next to nothing. */
 async function isAnswered(): Promise<boolean> {
   const answered = Promise.withResolvers<boolean>();
   try {

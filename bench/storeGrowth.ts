@@ -16,7 +16,7 @@ export type Figures = Readonly<Record<string, number>>;
 
 const SIZES = [10_000, 1_000_000];
 const LONG_SIZE = 10_000_000;
-/** What takes microseconds is measured in turns, so that whatever else the machine does disturbs all sizes alike. */
+/** Figures in microseconds are measured in turns, so that other load disturbs all sizes alike. */
 const TURNS = 4;
 
 /** Fills the stores that are not there, and measures them. What only reads comes first. */

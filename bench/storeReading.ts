@@ -100,7 +100,7 @@ async function audit(store: Store): Promise<Figures> {
   };
 }
 
-/** Of several rounds: what the code costs when nothing disturbs it. */
+/** The fastest of several rounds. */
 function fastestMs(rounds: number, work: () => unknown): number {
   const took = Array.from({ length: rounds }, () => {
     const startedMs = performance.now();

@@ -14,12 +14,12 @@ import type { Figures } from "./storeGrowth.ts";
 const BATCH = 50;
 const ROUNDS = 200;
 const FOLD_MS = 4000;
-/** So that the writer looks whether what is held can be paid. */
+/** So that the writer checks whether the hold can be paid. */
 const BEYOND_EVERY_BALANCE = 2n ** 60n;
 
 const newId = idMaker(systemClock, systemRandom);
 
-/** What the writer's thread takes for a request, its beginning and its end, by itself and in batches. */
+/** The time of the writer's thread for inserting and settling a request, one by one and in batches. */
 export function measureSettling(path: string): Figures {
   const connection = connect(path, "process");
   const run = prepareOperations(connection);
@@ -55,7 +55,7 @@ export function measureSettling(path: string): Figures {
   };
 }
 
-/** How long settling takes through the Writer, without and with the folding of the oldest half beside it. */
+/** The time of settling through the Writer, without and with the folding of the oldest half meanwhile. */
 export async function measureFolding(path: string): Promise<Figures> {
   const writer = startWriter({ path, durability: "process" }, (message) => {
     throw new Error(message);
@@ -134,7 +134,7 @@ function endOf({ publicId }: OpenedRequest): WriteOperation {
   return { kind: "settleRequest", settlement: end };
 }
 
-/** What it takes on a machine that does something else as well, when that is quiet. */
+/** The median without the slowest rounds, in which another process disturbed. */
 function undisturbed(values: readonly number[] = []): number {
   return percentile(values, 0.25);
 }

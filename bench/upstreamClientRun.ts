@@ -11,7 +11,7 @@ const HOLD_MS = 800;
 const OTHER_SERVER_REQUESTS = 21;
 const OTHER_SERVER_MS_MAX = 2000;
 
-/** What one run found: CPU us per request or event, or ms; or in words why there is no figure. */
+/** The result of one run: CPU us per request or event, or ms; or the reason why there is no figure. */
 export type RunResult = { figure: number } | { words: string };
 
 /** User and system time of the whole process, its helper threads included, in microseconds. */
@@ -38,7 +38,7 @@ async function measureJson(client: LoadClient, atOnce: number): Promise<RunResul
   return { figure: (cpuUs() - before) / MEASURED_REQUESTS };
 }
 
-/** Opens streams and lets them run to their end; the CPU time counts from when all are open. */
+/** Opens streams and reads them to their end; the CPU time counts from when all are open. */
 async function streamRound(client: LoadClient, atOnce: number): Promise<number | string> {
   const allOpen = Promise.withResolvers<void>();
   let openCount = 0;

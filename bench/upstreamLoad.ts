@@ -1,7 +1,7 @@
 /** The load that bench/upstreamClients.ts, its clients and its provider agree on. */
 export const EVENT_BYTES = 250;
 export const EVENTS_PER_STREAM = 50;
-/** Of all streams together: few enough that no client is saturated, which would merge events. */
+/** For all streams together: few enough that no client is saturated, which would merge events. */
 export const EVENTS_PER_SECOND = 10_000;
 export const REQUEST_BODY = JSON.stringify({ model: "m", text: "x".repeat(2000) });
 

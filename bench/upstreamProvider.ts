@@ -68,7 +68,7 @@ const listener = Bun.listen<{ unread: string }>({
       const text = client.data.unread + bytes.toString("latin1");
       const headEnd = text.indexOf("\r\n\r\n") + 4;
       const bodyBytes = Number(/content-length: (\d+)/i.exec(text)?.[1] ?? 0);
-      // One request at a time: no client here sends the next before its answer.
+      // One request at a time: no client of this benchmark sends the next before its answer.
       const isWhole = headEnd >= 4 && text.length >= headEnd + bodyBytes;
       client.data.unread = isWhole ? "" : text;
       if (isWhole) {

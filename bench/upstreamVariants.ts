@@ -84,7 +84,7 @@ function fetchClient(origin: string): LoadClient {
 }
 
 async function undiciClient(origin: string, folder: string): Promise<LoadClient> {
-  // By its file: the bare name is Bun's own stand-in, which does nothing here.
+  // Imported by its file: the bare name is Bun's own stub, which does nothing here.
   const file = pathToFileURL(`${folder}/index.js`).href;
   const { Pool } = (await import(file)) as Undici;
   const pool = new Pool(origin, { connections: null, pipelining: 1 });

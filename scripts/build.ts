@@ -7,8 +7,8 @@ const projectRoot = resolve(import.meta.dir, "..");
 const executable = join(projectRoot, "dist", "tollgate");
 
 /**
- * Builds dist/tollgate and returns its path. The executable appears whole or not at all, so two builds at
- * once, or a test that starts it meanwhile, never meet half a file. Throws what Bun.build throws.
+ * Builds dist/tollgate and returns its path. The executable is renamed into place when it is complete, so two
+ * builds at once, or a test that starts it meanwhile, never see a partial file. Throws what Bun.build throws.
  */
 async function build(): Promise<string> {
   // The name inside the folder stays "tollgate": the same inputs under the same name give the same bytes.
@@ -19,7 +19,7 @@ async function build(): Promise<string> {
     await compile(outfile);
     await rename(outfile, executable);
   } finally {
-    // The map that Bun lays beside the executable goes too: the copy inside already names lines in stacks.
+    // Bun writes a source map beside the executable. It is not needed: the executable contains a copy.
     await rm(workshop, { recursive: true, force: true });
   }
   return executable;

@@ -7,7 +7,7 @@ import { outputOf } from "../test/support/binary/binary.ts";
 const projectRoot = resolve(import.meta.dir, "..");
 const toolTimeoutMs = 5 * 60_000;
 
-/** What a check found. `complaint` is what to read when `ok` is false. */
+/** The result of a check. `complaint` is the output to show when `ok` is false. */
 interface Finding {
   readonly ok: boolean;
   readonly complaint: string;
@@ -78,11 +78,11 @@ async function spawned(command: readonly string[], cwd: string): Promise<Finding
   const { stdout, stderr, status } = await outputOf(child);
   return {
     ok: status === 0,
-    complaint: `${stdout}${stderr}` || `it ended with status ${status} and said nothing`,
+    complaint: `${stdout}${stderr}` || `it ended with status ${status} without any output`,
   };
 }
 
-/** A mutant that does not apply any more shows nothing, and only `scripts/mutants.ts` would tell. */
+/** A mutant that no longer applies proves nothing. Without this check only `scripts/mutants.ts` would report it. */
 async function mutantsApply(): Promise<Finding> {
   const folder = join("test", "mutants");
   const names = (await readdir(join(projectRoot, folder))).filter((name) =>
@@ -97,7 +97,7 @@ async function mutantsApply(): Promise<Finding> {
   return { ok: complaints.length === 0, complaint: complaints.join("") };
 }
 
-/** With another registry set, Bun writes that registry's address at each package, and nobody else can install. */
+/** With another registry configured, Bun writes its address for each package, and others cannot install. */
 async function lockfileNamesNoAddress(): Promise<Finding> {
   const lines = (await Bun.file(join(projectRoot, "bun.lock")).text()).split("\n");
   const guilty = lines.filter((line) => line.includes("://"));
@@ -108,8 +108,8 @@ async function lockfileNamesNoAddress(): Promise<Finding> {
 }
 
 /**
- * `bun install --frozen-lockfile` lets a direct dependency through that the lockfile knows only as somebody
- * else's. Making the lockfile anew in a folder of its own shows that, and touches nothing here.
+ * `bun install --frozen-lockfile` accepts a direct dependency that the lockfile knows only as a dependency of
+ * another package. Making the lockfile again in a temporary folder shows that.
  */
 async function lockfileIsUpToDate(): Promise<Finding> {
   const folder = await mkdtemp(join(tmpdir(), "tollgate-lockfile-"));

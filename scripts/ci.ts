@@ -7,7 +7,7 @@ import { runChecks } from "./check.ts";
 const projectRoot = resolve(import.meta.dir, "..");
 const buildTimeoutMs = 5 * 60_000;
 const testTimeoutMs = 30 * 60_000;
-/** For one test. What waits has a time-out of its own, which says for what; this one only ends a test that hangs. */
+/** For one test. Waits have their own, more specific time-outs; this one only ends a test that hangs. */
 const oneTestTimeoutMs = 60_000;
 /** More than the two cores: half of the tests' time is waiting. */
 const filesAtOnce = 3;
@@ -17,7 +17,7 @@ interface Tally {
   readonly failed: number;
 }
 
-/** Runs everything, also after a failure: the tests tell more about a broken build than silence does. */
+/** Runs everything, also after a failure: the tests tell more about a broken build. */
 async function ci(testArguments: readonly string[]): Promise<Tally> {
   const broken = (await runChecks()).filter((result) => !result.ok).map((result) => result.name);
   if ((await run(["scripts/build.ts"], buildTimeoutMs)) !== 0) broken.push("build");
@@ -31,7 +31,7 @@ async function runTests(testArguments: readonly string[]): Promise<Tally> {
   try {
     const report = join(folder, "junit.xml");
     const reporter = ["--reporter=junit", `--reporter-outfile=${report}`];
-    // No file leaves anything behind that another could see, and a new global for each would take longer.
+    // Test files share no state, and a new global object for each would take longer.
     const workers = [`--parallel=${filesAtOnce}`, "--no-isolate"];
     const status = await run(
       ["test", `--timeout=${oneTestTimeoutMs}`, ...workers, ...reporter, ...testArguments],

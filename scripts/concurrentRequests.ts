@@ -1,6 +1,6 @@
 /**
- * Crowds on one balance: `bun scripts/concurrentRequests.ts [SEEDS] [FIRST]`; 100 unless given. Two hundred at once on a balance
- * for exactly ten, and a thousand of chance costs on a small one.
+ * Concurrent requests on one balance: `bun scripts/concurrentRequests.ts [SEEDS] [FIRST]`; 100 unless given. Two hundred
+ * at once on a balance for exactly ten, and a thousand of random cost on a small balance.
  */
 import {
   concurrencyConfig,
@@ -11,19 +11,19 @@ import { startProvider } from "../test/support/provider/scriptedProvider.ts";
 import { openTestApp } from "../test/support/gateway/testApp.ts";
 
 const seedsDefault = 100;
-const crowds = { requestsForTenTimesTheBalance, requestsOfRandomCost };
+const loads = { requestsForTenTimesTheBalance, requestsOfRandomCost };
 
-/** Prints what each kind of crowd saw. Returns how many of them went wrong. */
-async function tryCrowds(count: number, first: number): Promise<number> {
+/** Prints the totals for each kind of load. Returns the number of seeds with problems. */
+async function tryLoads(count: number, first: number): Promise<number> {
   let bad = 0;
-  for (const [name, crowd] of Object.entries(crowds)) {
+  for (const [name, send] of Object.entries(loads)) {
     const provider = startProvider();
     const gateway = await openTestApp(concurrencyConfig(`http://127.0.0.1:${provider.port}/v1`));
     gateway.auditor.listenTo(provider);
-    const seen = { crowd: name, first, seeds: 0, served: 0, bad: 0 };
+    const seen = { load: name, first, seeds: 0, served: 0, bad: 0 };
     try {
       for (; seen.seeds < count; seen.seeds += 1) {
-        const { served, problems } = await crowd(gateway, provider, first + seen.seeds);
+        const { served, problems } = await send(gateway, provider, first + seen.seeds);
         seen.served += served;
         seen.bad += problems.length > 0 ? 1 : 0;
         for (const problem of problems) console.log(problem);
@@ -40,5 +40,5 @@ async function tryCrowds(count: number, first: number): Promise<number> {
 
 if (import.meta.main) {
   const [count = seedsDefault, first = 1] = process.argv.slice(2).map(Number);
-  process.exit((await tryCrowds(count, first)) === 0 ? 0 : 1);
+  process.exit((await tryLoads(count, first)) === 0 ? 0 : 1);
 }

@@ -7,10 +7,10 @@ import { startGatewayProcess } from "../test/support/binary/gatewayProcess.ts";
 
 const cyclesDefault = 1000;
 const killAfterMax = 49;
-/** So often a line says how far it is. */
-const tellEvery = 100;
+/** The number of cycles between two lines of progress. */
+const progressEvery = 100;
 
-/** Runs so many cycles and prints what they saw. Returns how many of them found the books wrong. */
+/** Runs the cycles and prints the totals. Returns the number of cycles after which the audits found problems. */
 async function crashLoop(cycles: number, seed: number): Promise<number> {
   const random = seededRandom(seed);
   const provider = startDemoProvider({ wordDelayMs: 1 });
@@ -18,11 +18,11 @@ async function crashLoop(cycles: number, seed: number): Promise<number> {
   const gateway = await startGatewayProcess(oneModel(provider.url, sections));
   const seen = { seed, cycles: 0, begun: 0, whole: 0, credits: 0, bad: 0, seconds: 0 };
   const startedMs = performance.now();
-  const tell = (): void => {
+  const report = (): void => {
     seen.seconds = Math.round((performance.now() - startedMs) / 1000);
     console.log(JSON.stringify(seen));
   };
-  tell();
+  report();
   try {
     const key = await gateway.key("alice", "1000000");
     while (seen.cycles < cycles) {
@@ -35,13 +35,13 @@ async function crashLoop(cycles: number, seed: number): Promise<number> {
       seen.credits += cycle.credits;
       if (cycle.problems.length > 0) seen.bad += 1;
       for (const problem of cycle.problems) console.log(`${name}: ${problem}`);
-      if (seen.cycles % tellEvery === 0) tell();
+      if (seen.cycles % progressEvery === 0) report();
     }
   } finally {
     await gateway.close();
     await provider.stop();
   }
-  tell();
+  report();
   return seen.bad;
 }
 

@@ -1,10 +1,10 @@
 /**
- * Lets the Nth write or sync of a gateway fail, in every way: `bun scripts/diskErrors.ts [LAST] [FIRST]`; N from 1 to
- * 250 unless given. No client may have seen a whole answer that is not in the books afterwards.
+ * Makes the Nth write or sync of a gateway fail, in every way: `bun scripts/diskErrors.ts [LAST] [FIRST]`; N from 1 to
+ * 250 unless given. A whole answer that a client received must be in the database afterwards.
  */
 import { startDemoProvider } from "../src/commands/demo/provider.ts";
 import { failDisk, type DiskError } from "../test/support/disk/diskError.ts";
-import { cCompiler, tellNotRun } from "../test/support/disk/faultyDisk.ts";
+import { cCompiler, printNotRun } from "../test/support/disk/faultyDisk.ts";
 import { startGatewayOnDisk } from "../test/support/disk/powerCut.ts";
 
 const lastDefault = 250;
@@ -16,7 +16,7 @@ const errors: readonly Omit<DiskError, "nth">[] = [
   { call: "sync", error: "EIO", count: 1 },
 ];
 
-/** Prints what each kind of error did. Returns how many left something wrong. */
+/** Prints the result for each kind of error. Returns the number of runs with problems. */
 async function diskErrors(first: number, last: number): Promise<number> {
   const provider = startDemoProvider({ wordDelayMs: 0 });
   const on = await startGatewayOnDisk(provider.url, "power");
@@ -45,7 +45,7 @@ async function diskErrors(first: number, last: number): Promise<number> {
 
 if (import.meta.main) {
   if (cCompiler() === undefined) {
-    tellNotRun("errors of the disk");
+    printNotRun("errors of the disk");
     process.exit(1);
   }
   const [last = lastDefault, first = 1] = process.argv.slice(2).map(Number);

@@ -1,16 +1,15 @@
 /**
- * Has providers answer soundly, oddly and brokenly behind the compiled gateway: `bun scripts/fuzzAnswers.ts [ANSWERS] [SEED]`;
- * 2000000 unless given, in rounds of 20000, each with a gateway and a seed of its own.
+ * Sends valid, odd and broken answers of providers through the compiled gateway: `bun scripts/fuzzAnswers.ts [REQUESTS] [SEED]`;
+ * 2000000 unless given, in rounds of 20000, each with its own gateway and seed.
  */
 import { openAnswersSetup } from "../test/support/fuzzAnswers/setup.ts";
 import { fuzzAnswers } from "../test/support/fuzzAnswers/answersFuzz.ts";
 import { runInRounds } from "../test/support/runInRounds.ts";
 
-const answersDefault = 2_000_000;
-const roundMax = 20_000;
-
-if (import.meta.main) {
-  const [answers = answersDefault, first] = process.argv.slice(2).map(Number);
-  const bad = await runInRounds(answers, first, roundMax, openAnswersSetup, fuzzAnswers);
-  process.exit(bad === 0 ? 0 : 1);
-}
+if (import.meta.main)
+  await runInRounds({
+    requests: 2_000_000,
+    roundMax: 20_000,
+    open: openAnswersSetup,
+    run: fuzzAnswers,
+  });

@@ -13,7 +13,7 @@ import { startProvider } from "../test/support/provider/scriptedProvider.ts";
 import { drawnSeed } from "../test/support/seededRandom.ts";
 import { openTestApp } from "../test/support/gateway/testApp.ts";
 
-/** A model with what it runs on; `close` checks the books once more. */
+/** A model with the system under test. `close` runs the audits once more. */
 interface Playground {
   readonly history: IRawProperty<[readonly number[]]>;
   close(): Promise<void>;
@@ -48,7 +48,7 @@ const playgrounds: Readonly<Record<string, { runs: number; open(): Promise<Playg
   },
 };
 
-/** Prints the seed first, so that whatever comes of it can be played again. Throws with the shrunk history that failed. */
+/** Prints the seed first, so that the run can be repeated. Throws with the shrunk history that failed. */
 async function play(which: string, runs: string | undefined, seed: string | undefined) {
   const playground = playgrounds[which];
   if (!playground) throw new Error(`which model: ${Object.keys(playgrounds).join(", ")}?`);

@@ -1,7 +1,7 @@
 /**
- * Shows that the tests have teeth: applies each deliberate mutant of test/mutants/ to a copy of the tree,
- * and the tests that are to catch it must fail there, and pass without it. `bun scripts/mutants.ts [NAME…]`
- * ends with status 1 when one survives, or does not apply any more.
+ * Proves that the tests find bugs: applies each deliberate mutant of test/mutants/ to a copy of the tree. The
+ * mutant's tests must fail there, and pass without it. `bun scripts/mutants.ts [NAME…]` runs all mutants, or those
+ * whose names begin so. It ends with status 1 when one survives or no longer applies.
  */
 import { cp, mkdir, mkdtemp, readdir, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -26,17 +26,24 @@ type Verdict =
   | "does not run"
   | "its tests fail without it";
 
+/** Throws for an argument that is not the beginning of a mutant's name. */
 async function main(names: readonly string[]): Promise<boolean> {
-  const mutants = (await readMutants()).filter(
+  const all = await readMutants();
+  const unknown = names.find((wanted) => !all.some(({ name }) => name.startsWith(wanted)));
+  if (unknown !== undefined) {
+    const known = all.map(({ name }) => `\n  ${name}`).join("");
+    throw new Error(`no mutant's name begins with "${unknown}". The mutants are:${known}`);
+  }
+  const mutants = all.filter(
     ({ name }) => names.length === 0 || names.some((wanted) => name.startsWith(wanted)),
   );
   const copy = await copyTree();
-  let good = mutants.length > 0;
+  let good = true;
   try {
-    const isValidByTests = new Map<string, boolean>();
+    const passing = new Map<string, boolean>();
     for (const mutant of mutants) {
       const startedMs = performance.now();
-      const verdict = await judge(copy, mutant, isValidByTests);
+      const verdict = await judge(copy, mutant, passing);
       const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
       console.log(`${verdict.padEnd(10)} ${mutant.name} (${seconds} s): ${mutant.title}`);
       good &&= verdict === "caught";
@@ -52,16 +59,16 @@ async function main(names: readonly string[]): Promise<boolean> {
 async function judge(
   copy: string,
   mutant: Mutant,
-  isValidByTests: Map<string, boolean>,
+  passing: Map<string, boolean>,
 ): Promise<Verdict> {
   const tests = mutant.tests.join(" ");
-  const isValid = isValidByTests.get(tests) ?? (await runTests(copy, mutant.tests)) === "passed";
-  isValidByTests.set(tests, isValid);
-  if (!isValid) return "its tests fail without it";
+  const passesWithout = passing.get(tests) ?? (await runTests(copy, mutant.tests)) === "passed";
+  passing.set(tests, passesWithout);
+  if (!passesWithout) return "its tests fail without it";
   if ((await apply(copy, mutant.patch, [])) !== 0) return "does not apply";
   const outcome = await runTests(copy, mutant.tests);
   if ((await apply(copy, mutant.patch, ["--reverse"])) !== 0) {
-    throw new Error(`${mutant.name} cannot be taken back`);
+    throw new Error(`${mutant.name} cannot be reversed`);
   }
   if (outcome === "passed") return "survived";
   return outcome === "a test failed" ? "caught" : "does not run";
@@ -85,12 +92,12 @@ async function runTests(
   return /^\(fail\)/m.test(report) ? "a test failed" : "broken";
 }
 
-/** A test that fails ends all of its run, and what it has started goes on: all that is of the run's process group. */
+/** A failed test may leave child processes running: this ends the whole process group of the test run. */
 function endGroup(leader: number): void {
   try {
     process.kill(-leader, "SIGKILL");
   } catch (error) {
-    // Nobody is left of it.
+    // The group has ended already.
     if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error;
   }
 }
@@ -118,7 +125,7 @@ async function readMutants(): Promise<Mutant[]> {
   );
 }
 
-/** Every file that belongs to the project as it stands, also one that is not committed yet. */
+/** Copies every file of the project, also those that are not committed yet. */
 async function copyTree(): Promise<string> {
   const copy = await mkdtemp(join(tmpdir(), "tollgate-mutants-"));
   const listed = Bun.spawnSync(["git", "ls-files", "--cached", "--others", "--exclude-standard"], {
@@ -133,4 +140,10 @@ async function copyTree(): Promise<string> {
   return copy;
 }
 
-if (import.meta.main) process.exit((await main(process.argv.slice(2))) ? 0 : 1);
+if (import.meta.main) {
+  const isGood = await main(process.argv.slice(2)).catch((error: unknown) => {
+    console.error(error instanceof Error ? `error: ${error.message}` : error);
+    return false;
+  });
+  process.exit(isGood ? 0 : 1);
+}

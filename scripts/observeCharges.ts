@@ -9,7 +9,7 @@ import { observeCharges } from "../test/support/binary/observer.ts";
 
 const answersDefault = 100_000;
 
-/** Prints what was seen. Returns how many answers came before their charge. */
+/** Prints the totals. Returns the number of answers that ended before their charge was committed. */
 async function observe(answers: number): Promise<number> {
   const provider = startDemoProvider({ wordDelayMs: 0 });
   const sections = { database: { path: "tollgate.db", durability: "power" } };

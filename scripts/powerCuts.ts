@@ -1,16 +1,16 @@
 /**
  * Cuts the power under a gateway again and again: `bun scripts/powerCuts.ts [CUTS] [SEED]`; 100 unless given. With
- * `durability = "power"` no acknowledged charge may be gone; with "process" some must be, or the cuts cut nothing.
+ * `durability = "power"` no acknowledged charge may be lost. With "process" some must be lost: this shows that the cuts work.
  */
 import { startDemoProvider } from "../src/commands/demo/provider.ts";
 import { drawnSeed, seededRandom, seedMax } from "../test/support/seededRandom.ts";
-import { cCompiler, tellNotRun } from "../test/support/disk/faultyDisk.ts";
+import { cCompiler, printNotRun } from "../test/support/disk/faultyDisk.ts";
 import { cutPower, startGatewayOnDisk } from "../test/support/disk/powerCut.ts";
 
 const cutsDefault = 100;
 const atCallMax = 800;
 
-/** Runs so many cuts and prints what they left. Returns whether that is as it must be. */
+/** Runs the cuts and prints the totals. Returns whether the losses are as expected for this durability. */
 async function powerCuts(
   durability: "power" | "process",
   cuts: number,
@@ -39,7 +39,7 @@ async function powerCuts(
 
 if (import.meta.main) {
   if (cCompiler() === undefined) {
-    tellNotRun("power cuts");
+    printNotRun("power cuts");
     process.exit(1);
   }
   const [cuts = cutsDefault, seed = drawnSeed()] = process.argv.slice(2).map(Number);

@@ -7,7 +7,7 @@ import { AHEAD_MAX, GROWTH_MAX, openSlowReaders } from "../test/support/binary/s
 const readersDefault = 200;
 const secondsDefault = 60;
 
-/** Prints what was seen. Returns whether it is as it must be. */
+/** Prints the result. Returns whether memory and buffers stayed within their limits. */
 async function readSlowly(readers: number, seconds: number): Promise<boolean> {
   const slow = await openSlowReaders();
   try {

@@ -10,17 +10,17 @@ const minutesDefault = 24 * 60;
 const perSecond = 200;
 const reloadEveryMs = 60_000;
 const lagMsMax = 20;
-/** In an hour, after the first one. */
+/** Growth per hour, after the first hour. */
 const slopeMiBMax = 1;
 
-/** Returns what is wrong. */
+/** Returns the problems found. */
 async function soakFor(minutes: number, seed: number): Promise<readonly string[]> {
   const setup = await openSoakSetup(seed);
   try {
-    const tell = ({ problems, ...standing }: SoakStanding): void =>
+    const report = ({ problems, ...standing }: SoakStanding): void =>
       console.log(JSON.stringify({ seed, ...standing, problems: problems.length }));
-    const seen = await soak(setup, { seconds: minutes * 60, perSecond, reloadEveryMs, tell });
-    tell(seen);
+    const seen = await soak(setup, { seconds: minutes * 60, perSecond, reloadEveryMs, report });
+    report(seen);
     return [...seen.problems, ...beyondLimits(seen)];
   } finally {
     await setup.close();

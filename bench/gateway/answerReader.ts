@@ -1,6 +1,6 @@
 const HEAD_END = "\r\n\r\n";
 const EVENT_END = "\n\n";
-/** What ends a chunked body; no event and no JSON text ends so. */
+/** The end of a chunked body; no event and no JSON text ends with it. */
 const LAST_CHUNK = "0\r\n\r\n";
 const LF = 0x0a;
 

@@ -3,30 +3,30 @@ import type { Figures } from "./figures.ts";
 import { watch, type Turn } from "./turn.ts";
 import type { Load } from "./workers.ts";
 
-/** Of events that come at a pace at least so many are seen, or their cost is that of another pace. */
+/** If fewer than this share of the paced events arrive, the cost is that of another pace. */
 const PACE_KEPT = 0.9;
 
-/** How long everything takes. */
+/** The duration of each part. */
 export interface Effort {
-  /** Leaves out what has no goal. */
+  /** Leaves out measurements without a goal. */
   readonly isQuick: boolean;
   readonly rounds: number;
   readonly warmMs: number;
   readonly windowMs: number;
   /** Answers of each kind before anything is measured. */
   readonly warmUpAnswers: number;
-  /** How much of that a contestant gets that takes several times as long for it. */
+  /** The share of the warm-up for a contestant that takes several times as long. */
   readonly slowWarmUpShare: number;
 }
 
-/** What every part of the bench works with. */
+/** What every part of the benchmark works with. */
 export interface Bench {
   readonly effort: Effort;
   readonly figures: Figures;
   readonly load: Load;
-  /** nginx, every build of Tollgate, and plain Bun if asked for; whoever could not be started is not among them. */
+  /** nginx, every build of Tollgate, and plain Bun if requested; without those that could not be started. */
   readonly fast: readonly Contestant[];
-  /** Portkey, which is measured less often: it is slow, and 64 at once tell enough. */
+  /** Portkey, which is measured less often because it is slow. */
   readonly slow: readonly Contestant[];
   /** Measured where a commit matters only: a gateway that keeps one row of an answer. */
   readonly rowKeepers: readonly Contestant[];
@@ -35,7 +35,7 @@ export interface Bench {
   note(words: string): void;
 }
 
-/** A figure that all contestants take turns at. */
+/** A figure that is measured for all contestants in turns. */
 export interface Measure extends Pick<Turn, "atOnce" | "secure" | "bodyBytes"> {
   readonly kind: string;
   readonly unit: "answers" | "events";

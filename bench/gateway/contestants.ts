@@ -5,14 +5,14 @@ import { configText } from "../../test/support/gateway/gatewayConfig.ts";
 import { end, openFilesMax, spawn } from "./processes.ts";
 import { authorityFile, type Provider } from "./workers.ts";
 
-/** How long a gateway may take until it answers. */
+/** The longest time until a gateway answers. */
 const START_MS_MAX = 15_000;
 /** Roubles: more than all runs cost together. */
 const CREDIT = "1000000000";
 
 const ANSWER_TOKENS_MAX = 100_000_000;
 
-/** What the bench asks for; bench/gateway/provider.ts tells what they are. */
+/** The models of the benchmark; bench/gateway/provider.ts describes them. */
 const models = [
   "json",
   "stream-20",
@@ -31,11 +31,11 @@ export interface Contestant {
   readonly port: number;
   /** Where the same provider is called over TLS; undefined where that was not set up. */
   readonly secure: { readonly port: number; readonly modelPrefix: string } | undefined;
-  /** Request headers of its own, each with its line end. */
+  /** Additional request headers, each with its line end. */
   readonly headers: string;
 }
 
-/** Where a contestant runs: a folder of its own, and the provider behind it. */
+/** Where a contestant runs: its own folder, and the provider. */
 export interface Ground {
   readonly folder: string;
   readonly provider: Provider;
@@ -98,7 +98,7 @@ ${server(port, "http://plain")}${server(securePort, "https://secure")}
 
 /**
  * The gateway as an operator runs it: keys, balances and charging, durability "power", and the log of every
- * request, which goes to a file. `program` is the executable, or Bun and the words that run the source.
+ * request, which goes to a file. `program` is the executable, or Bun and the arguments that run the source.
  */
 export async function startTollgate(
   name: string,
@@ -121,7 +121,7 @@ export async function startTollgate(
   return { name, child, port, secure: { port, modelPrefix: "tls:" }, headers };
 }
 
-/** What the audit of a gateway's books says after its run. Throws if they do not add up. */
+/** The result of the audit of a gateway's database after its run. Throws if it finds problems. */
 export function auditTollgate(name: string, binary: string, ground: Ground): string {
   return command(binary, join(ground.folder, name), "audit").trim();
 }
@@ -176,12 +176,12 @@ export async function startPortkey(node: string, ground: Ground): Promise<Contes
   return { name: "portkey", child, port, secure: undefined, headers };
 }
 
-/** Bun's own server and client with nothing between them, and without its limit of 256 requests at once. */
+/** Bun's own server and client without checks, and without its limit of 256 requests at once. */
 export function startPlainBun(ground: Ground): Promise<Contestant> {
   return startBun("plain Bun", ground, []);
 }
 
-/** The same with a row committed for each JSON answer, which is the least that books can cost. */
+/** The same with a row committed for each JSON answer, which is the least that accounting can cost. */
 export function startBunWithRow(ground: Ground): Promise<Contestant> {
   return startBun("Bun and a row", ground, [join(ground.folder, "rows.db")]);
 }

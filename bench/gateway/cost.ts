@@ -51,14 +51,14 @@ function jsonMeasure(bench: Bench, kind: string, manner: Manner): Measure {
   return { kind, unit: "answers", contestants, modelOf: () => "json", ...manner };
 }
 
-/** Portkey takes most of a minute for it. */
+/** Portkey takes almost a minute for it. */
 function largeMeasure(bench: Bench): Measure {
   const manner = { atOnce: 64, bodyBytes: LARGE_BODY_BYTES };
   const measure = jsonMeasure(bench, "json 200 KB", manner);
   return bench.effort.isQuick ? { ...measure, contestants: bench.fast } : measure;
 }
 
-/** At a pace at which nobody is saturated: whoever is reads several events at once. */
+/** At a pace at which no contestant is saturated: a saturated one reads several events at once. */
 function pacedMeasure(bench: Bench, kind: string, manner: Manner): Measure {
   return {
     kind,

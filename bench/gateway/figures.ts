@@ -20,7 +20,7 @@ export class Figures {
     return quantile(this.rounds(kind, contestant), 0.5);
   }
 
-  /** The median of what one of them is to the other in each round: what changes between rounds falls out. */
+  /** The median of the rounds' ratios: what changes between rounds cancels out. */
   ratio(one: readonly [string, string], other: readonly [string, string]): number | undefined {
     const below = this.rounds(...other);
     const ratios = this.rounds(...one).flatMap((value, round) => {
@@ -37,7 +37,7 @@ export class Figures {
   }
 }
 
-/** The value below which such a part of all lies, 0 to 1, interpolated; undefined of nothing. */
+/** The interpolated quantile, `part` from 0 to 1; undefined for no values. */
 export function quantile(values: readonly number[], part: number): number | undefined {
   const sorted = values.toSorted((a, b) => a - b);
   const at = (sorted.length - 1) * part;

@@ -5,12 +5,12 @@ import { callOf, throwFailure, untilBegun } from "./turn.ts";
 import { Load } from "./workers.ts";
 
 const PER_SECOND = 100;
-/** Where already the provider takes longer at p99, something else has the processor. */
+/** If the provider itself takes longer at p99, another process uses the processor. */
 const QUIET_MS_MAX = 5;
 const HELD_STREAMS = 1000;
 const FIRST_BYTES = { perSecond: 20, count: 30 };
 
-/** How long answers take at a modest rate: from the provider itself, and through each contestant. */
+/** The duration of answers at a modest rate: from the provider itself, and through each contestant. */
 export async function measureLatency(bench: Bench, provider: Contestant): Promise<void> {
   const contestants = [provider, ...bench.fast, ...bench.rowKeepers];
   const all = new Map(contestants.map((contestant) => [contestant, [] as number[]]));
@@ -44,7 +44,7 @@ export async function measureLatency(bench: Bench, provider: Contestant): Promis
   }
 }
 
-/** The first byte of one provider's answers, while nothing else is open and while another's streams are. */
+/** The first byte of one provider's answers, without other streams and with another provider's streams open. */
 export async function measureFirstByte(bench: Bench): Promise<void> {
   const prober = await Load.start();
   try {

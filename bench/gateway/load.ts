@@ -1,4 +1,4 @@
-// The load generator of bench/gateway.ts: a process of its own, so that what it costs is nobody else's.
+// The load generator of bench/gateway.ts: a separate process, so that its CPU time is not counted.
 // Raw sockets, HTTP/1.1 with keep-alive. Its orders come from the process that started it.
 import type { Socket } from "bun";
 import { JsonAnswerReader } from "./answerReader.ts";
@@ -27,7 +27,7 @@ function fail(words: string): void {
   counters.firstFailure ||= words.slice(0, FAILURE_CHARS_MAX);
 }
 
-/** One connection, with at most one request under way. */
+/** One connection, with at most one request in flight. */
 class Connection {
   /** Called when an answer is complete, or can not become so any more. */
   onAnswer: () => void = () => {};
@@ -153,7 +153,7 @@ async function rate(call: Call & { perSecond: number; count: number }): Promise<
   return { firstByteMs, totalMs };
 }
 
-/** Reads what one tick allows, then lets the other side wait for the next. */
+/** Reads what one tick allows, then pauses until the next. */
 async function slow({ port, request, bytesPerSecond }: Call & { bytesPerSecond: number }) {
   const connection = await dial(port);
   const startedMs = performance.now();
@@ -196,6 +196,6 @@ process.on("message", ({ id, order }: { id: number; order: Order }) => {
     .then((report) => process.send?.({ id, report }))
     .catch(() => process.exit(1));
 });
-// Nobody is left to give orders.
+// The parent process has ended.
 process.on("disconnect", () => process.exit(0));
 process.send?.("ready");

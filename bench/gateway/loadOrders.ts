@@ -4,33 +4,33 @@ export interface Call {
   readonly request: string;
 }
 
-/** What the load generator can be asked to do; it answers each order once. */
+/** The orders of the load generator. It answers each order once. */
 export type Order =
-  /** Keeps `atOnce` requests under way, each on a connection of its own. Answered when all were sent. */
+  /** Keeps `atOnce` requests in flight, each on its own connection. Answered when all are sent. */
   | ({ readonly kind: "loop"; readonly atOnce: number } & Call)
-  /** Sends so many requests at a fixed rate, whether those before were answered or not. */
+  /** Sends this number of requests at a fixed rate, whether earlier ones are answered or not. */
   | ({ readonly kind: "rate"; readonly perSecond: number; readonly count: number } & Call)
   /** Reads one stream to its end, at this pace on average. */
   | ({ readonly kind: "slow"; readonly bytesPerSecond: number } & Call)
-  /** Tells what was counted since the start or the last stop. */
+  /** Returns the counters since the start or the last stop. */
   | { readonly kind: "sample" }
-  /** Tells the same, closes all connections, and counts from 0 again. */
+  /** Returns the counters, closes all connections, and counts from 0 again. */
   | { readonly kind: "stop" };
 
-/** What the load generator has seen since it was started or stopped. */
+/** The counters of the load generator since the start or the last stop. */
 export interface Counters {
   readonly answers: number;
   readonly events: number;
   /** Network reads that held events. */
   readonly eventReads: number;
   readonly bytes: number;
-  /** Streams of which an event has come. */
+  /** Streams from which an event has arrived. */
   readonly begun: number;
   readonly failures: number;
   readonly firstFailure: string;
 }
 
-/** What a run at a fixed rate has found; one number a request that was answered. */
+/** The result of a run at a fixed rate: one number for each answered request. */
 export interface RateResult {
   readonly firstByteMs: readonly number[];
   readonly totalMs: readonly number[];

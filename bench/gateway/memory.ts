@@ -4,9 +4,9 @@ import { end, openFilesMax, residentBytes } from "./processes.ts";
 import { callOf, throwFailure, untilBegun, watch } from "./turn.ts";
 
 const STREAMS = 5000;
-/** What a stream takes is told by those after the first thousand: the first also fill what lay idle. */
+/** The memory of a stream is measured after the first thousand: the first ones also use memory that was idle. */
 const FIRST_STREAMS = 1000;
-/** Beside two for each stream, what a process has open anyway. */
+/** Open files of a process, in addition to two for each stream. */
 const OTHER_FILES = 500;
 const SETTLE_MS = 3000;
 const AFTER_MS = 30_000;
@@ -18,8 +18,8 @@ const BULK_BYTES_PER_SECOND = 40_000_000;
 export type Start = () => Promise<Contestant>;
 
 /**
- * What an idle open stream takes, and what is left of all of them when they are closed. `rest` waits for the rest of
- * the time that the last figure needs; others may be measured meanwhile.
+ * The memory of an idle open stream, and the memory that remains after all are closed. `rest` waits until the last
+ * figure can be measured; others may be measured meanwhile.
  */
 export async function measureIdle(
   bench: Bench,
@@ -104,7 +104,7 @@ async function readSlowly(bench: Bench, contestant: Contestant): Promise<void> {
   const { counters } = await load.give({ kind: "stop" });
   throwFailure(contestant, counters);
   if (counters.bytes < BULK_BYTES) throw new Error(`only ${counters.bytes} bytes came`);
-  // Memory goes up and down with every collection of garbage; what piles up would show in the mean.
+  // Memory goes up and down with every garbage collection; a leak would show in the mean.
   const quarter = Math.floor(sizes.length / 4);
   const [first, last] = [sizes.slice(0, quarter), sizes.slice(-quarter)].map(mean);
   figures.add("bulk bytes grown", contestant.name, (last ?? NaN) - (first ?? NaN));

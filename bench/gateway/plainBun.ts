@@ -1,6 +1,6 @@
-// The least that a gateway on Bun's own server and client can cost: it passes everything on and looks at nothing.
+// The least that a gateway on Bun's own server and client can cost: it forwards everything and checks nothing.
 // bench/gateway.ts starts it with the port to listen on and the port of the provider; and, for the least that one
-// can cost which keeps anything of a JSON answer, with a file in which a row for each is committed before it leaves.
+// can cost that keeps a record of a JSON answer, with a file in which a row for each is committed before it is sent.
 const [port, providerPort, path] = process.argv.slice(2);
 const committed = path === undefined ? undefined : rowsOf(path);
 
@@ -27,7 +27,7 @@ Bun.serve({
   },
 });
 
-/** What is asked for while a commit is under way is in the next one, as in Tollgate. */
+/** Rows that arrive during a commit are in the next one, as in Tollgate. */
 function rowsOf(path: string): () => Promise<void> {
   const worker = new Worker(new URL("./rowWriter.ts", import.meta.url).href);
   worker.postMessage(path);

@@ -1,16 +1,15 @@
 import type { Subprocess } from "bun";
 import { readFileSync } from "node:fs";
 
-/** How long a process may take to end when asked before it is ended by force. */
+/** How long a process may take to end before it is killed. */
 const END_MS_MAX = 5000;
-/** What /proc counts CPU time in: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html */
+/** The unit of CPU time in /proc: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html */
 const TICK_US = 10_000;
 const KIB = 1024;
 
-/** What is given to a process beside its words. */
 export interface SpawnOptions {
   readonly env?: Readonly<Record<string, string>>;
-  /** A file that takes both outputs; without one stdout is dropped and stderr shown. */
+  /** A file for both outputs. Without it stdout is dropped and stderr is shown. */
   readonly logFile?: string;
   readonly ipc?: (message: unknown) => void;
 }
@@ -38,7 +37,7 @@ export function spawn(command: readonly string[], options: SpawnOptions = {}): S
   return child;
 }
 
-/** Asks a process to end, waits for it, and ends it by force if it takes too long. */
+/** Sends SIGTERM to a process, waits for its end, and kills it if that takes too long. */
 export async function end(child: Subprocess): Promise<void> {
   if (!running.delete(child)) return;
   child.kill("SIGTERM");

@@ -1,13 +1,13 @@
 // The provider that bench/gateway.ts calls: raw sockets, so that it costs little and every event is a write
-// of its own. The model of a request says what is wanted; what is before a ":" is for others.
+// of its own. The model of a request selects the answer; a prefix before ":" is ignored.
 //   json        a JSON answer of about 1 KB
-//   stream-N    a stream of N events of 250 bytes, as fast as it goes, with an ending and its usage
+//   stream-N    a stream of N events of 250 bytes, as fast as possible, with an end and its usage
 //   paced-N     an endless stream; of all such streams together N events come in a second
 //   flood       an endless stream, as fast as it is taken
 //   silent      one event, then nothing
 //   bulk        200 MB in events of 4 KB
-// Who asks says in "user" for which turn of the bench, "turn-N": then the endless streams of earlier turns end, for a
-// gateway may keep its provider's stream though its own client has left.
+// The "user" of a request is the turn of the benchmark, "turn-N": the endless streams of earlier turns then end,
+// because a gateway may keep its provider's stream after its client disconnected.
 import type { Socket, TCPSocketListener } from "bun";
 import { readFileSync } from "node:fs";
 
@@ -60,7 +60,7 @@ function eventOf(value: object): Buffer {
   return chunk(`data: ${JSON.stringify(value)}\n\n`);
 }
 
-/** An event that is so long without its chunk. */
+/** An event of this length, without its chunk framing. */
 function contentEvent(bytes: number): Buffer {
   const choices = (content: string) => [{ index: 0, delta: { content }, finish_reason: null }];
   const text = (content: string) =>
@@ -89,7 +89,7 @@ class Client {
     const headEnd = this.received.indexOf("\r\n\r\n");
     if (headEnd < 0) return;
     const length = /content-length: *(\d+)/i.exec(this.received)?.[1];
-    // No client here sends the next request before its answer.
+    // No client of this benchmark sends the next request before the answer.
     if (this.received.length < headEnd + 4 + Number(length ?? 0)) return;
     const model = /"model": ?"(?:[^":]*:)?([^"]*)"/.exec(this.received)?.[1] ?? "";
     const turn = /"user": ?"turn-(\d+)"/.exec(this.received)?.[1];
@@ -122,7 +122,7 @@ class Client {
   }
 }
 
-/** Streams that get their events together, in one turn after the other. */
+/** Streams that get their events together, in turns. */
 class Choir {
   private readonly members = new Set<Client>();
   private readonly eventsPerSecond: number;
@@ -218,6 +218,6 @@ function listen(tls: { cert: Buffer; key: Buffer } | undefined): TCPSocketListen
 
 const [certificateFile = "", keyFile = ""] = process.argv.slice(2);
 const secure = { cert: readFileSync(certificateFile), key: readFileSync(keyFile) };
-// Nobody is left to be answered.
+// The parent process has ended.
 process.on("disconnect", () => process.exit(0));
 process.send?.({ port: listen(undefined).port, securePort: listen(secure).port });

@@ -22,7 +22,7 @@ interface Kind {
 
 const KB = 1000;
 const MB = 1_000_000;
-/** Time to first bytes that differ by less are the same: it is what a timer and a busy machine make of one. */
+/** Times to first byte that differ by less are equal: timers and a busy machine cause such differences. */
 const SAME_MS = 0.5;
 
 const toNginx =
@@ -54,7 +54,7 @@ const firstByteGrowth: Read = (figures, name) => {
   return none === undefined || held === undefined ? undefined : held - none;
 };
 
-/** The rows of "Figures to reach", as far as this bench can say something about them. */
+/** The rows of "figures to reach" that this benchmark measures. */
 const goals: readonly Goal[] = [
   goal("CPU of a JSON request at 64, to nginx", "x", [2.2, 1.8], toNginx("json 64")),
   goal("growth of that from 64 to 1,000", "x", [1.3], growth("json 64", "json 1000")),
@@ -99,7 +99,7 @@ const kinds: readonly Kind[] = [
   { label: "memory at most meanwhile", kind: "bulk bytes most", unit: "MB", scale: MB },
 ];
 
-/** Tables in Markdown: the goals and whether each Tollgate meets them, and below what each contestant took. */
+/** Tables in Markdown: the goals and whether each Tollgate meets them, then the figures of each contestant. */
 export function reportOf(
   figures: Figures,
   contestants: readonly string[],

@@ -1,4 +1,4 @@
-// The Worker behind plainBun.ts where that commits: it is told the file first, then how many rows to write at once.
+// The Worker of plainBun.ts that commits. Its first message is the file, each later one the number of rows to write.
 import { Database } from "bun:sqlite";
 
 declare const self: Worker;

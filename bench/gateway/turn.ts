@@ -3,18 +3,18 @@ import type { Call, Counters } from "./loadOrders.ts";
 import { cpuUs } from "./processes.ts";
 import type { Load } from "./workers.ts";
 
-/** The body of a request unless a figure is about its size. */
+/** The body of a request, except where a figure is about its size. */
 const BODY_BYTES = 2000;
 const JSON_TOKENS = 1000;
-/** Tollgate breaks off a stream that says far more than it was asked for; these never end, or last for 200 MB. */
+/** Tollgate ends a stream that is far longer than requested; these never end, or last for 200 MB. */
 const STREAM_TOKENS = 20_000_000;
 const BEGIN_MS_MAX = 30_000;
 const POLL_MS = 20;
-/** On a busy machine a turn goes on until so much was counted, if that does not take too long. */
+/** On a busy machine a turn continues until this number is counted, unless that takes too long. */
 const COUNT_MIN = 1000;
 const PROLONGED_MS_MAX = 15_000;
 
-/** What is asked of a contestant, by so many at once, and for how long it is watched. */
+/** The requests to a contestant, their concurrency, and how long it is measured. */
 export interface Turn {
   readonly model: string;
   readonly atOnce: number;
@@ -22,11 +22,11 @@ export interface Turn {
   readonly windowMs: number;
   readonly secure?: boolean;
   readonly bodyBytes?: number;
-  /** The least that must be seen; 1000 answers or events unless given. */
+  /** The least that must be counted; 1000 answers or events unless given. */
   readonly countMin?: number;
 }
 
-/** What a turn has seen while it watched. */
+/** What was counted in a turn. */
 export interface Seen {
   readonly cpuUs: number;
   readonly answers: number;
@@ -36,8 +36,8 @@ export interface Seen {
 }
 
 /**
- * Lets the load run against a contestant and watches for a while: what its process cost, and what came
- * of it. Throws when an answer was not what was asked for.
+ * Sends the load to a contestant and measures for a while: the CPU time of its process, and the answers. Throws when
+ * an answer was not the requested one.
  */
 export async function watch(load: Load, contestant: Contestant, turn: Turn): Promise<Seen> {
   const { atOnce, windowMs, countMin = COUNT_MIN } = turn;
@@ -66,7 +66,7 @@ export async function watch(load: Load, contestant: Contestant, turn: Turn): Pro
   };
 }
 
-/** Waits until so many streams of this load have begun in all; throws when that takes too long. */
+/** Waits until this number of streams of this load have begun; throws when that takes too long. */
 export async function untilBegun(load: Load, count: number): Promise<void> {
   const deadlineMs = performance.now() + BEGIN_MS_MAX;
   for (;;) {
@@ -85,7 +85,7 @@ export function throwFailure({ name }: Contestant, { failures, firstFailure }: C
 
 let fairQueue = 0;
 
-/** A request of a turn of its own, as this contestant wants it: with it the provider ends the streams of earlier turns. */
+/** A request that belongs to a new turn, in this contestant's form: the provider then ends the streams of earlier turns. */
 export function callOf(
   { port, secure, headers }: Contestant,
   { model, secure: overTls, bodyBytes = BODY_BYTES }: Pick<Turn, "model" | "secure" | "bodyBytes">,
@@ -112,7 +112,7 @@ function isStream(model: string): boolean {
   return !model.endsWith("json");
 }
 
-/** A talk of such a length: what a person asks, with the line ends and quotes that need escapes. */
+/** Chat messages of this length, with the line ends and quotes that need escapes. */
 function bodyOf(model: string, user: string, bytes: number): string {
   const line = 'A sentence as people write it, "quoted" at times, and then a new line.\n';
   const body = (content: string): string =>

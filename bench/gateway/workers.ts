@@ -63,7 +63,7 @@ export class Load {
   }
 }
 
-/** What is waited for, or an error when the process it must come from is gone. */
+/** Resolves with the awaited value, or rejects when the process ends first. */
 async function orEnded<Value>(child: Subprocess, value: Promise<Value>): Promise<Value> {
   const gone = child.exited.then((status) => {
     throw new Error(`a process of the bench ended with status ${status}`);

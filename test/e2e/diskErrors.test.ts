@@ -3,14 +3,14 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { startDemoProvider } from "../../src/commands/demo/provider.ts";
 import { call, chat } from "../support/gateway/chatCalls.ts";
 import { failDisk, type DiskError } from "../support/disk/diskError.ts";
-import { cCompiler, tellNotRun } from "../support/disk/faultyDisk.ts";
+import { cCompiler, printNotRun } from "../support/disk/faultyDisk.ts";
 import { startGatewayOnDisk, type GatewayOnDisk } from "../support/disk/powerCut.ts";
 import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 import { startProvider } from "../support/provider/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
 const canRun = cCompiler() !== undefined;
-if (!canRun) tellNotRun("errors of the disk");
+if (!canRun) printNotRun("errors of the disk");
 
 const demo = startDemoProvider({ wordDelayMs: 0 });
 const silent = startProvider(() => {});

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { startDemoProvider } from "../../src/commands/demo/provider.ts";
 import { seededRandom } from "../support/seededRandom.ts";
-import { cCompiler, tellNotRun } from "../support/disk/faultyDisk.ts";
+import { cCompiler, printNotRun } from "../support/disk/faultyDisk.ts";
 import { cutPower, startGatewayOnDisk, type GatewayOnDisk } from "../support/disk/powerCut.ts";
 import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 
 const canRun = cCompiler() !== undefined;
-if (!canRun) tellNotRun("power cuts");
+if (!canRun) printNotRun("power cuts");
 
 const provider = startDemoProvider({ wordDelayMs: 0 });
 afterAll(() => provider.stop());

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { startDemoProvider } from "../../src/commands/demo/provider.ts";
 import { call, chat } from "../support/gateway/chatCalls.ts";
-import { cCompiler, tellNotRun } from "../support/disk/faultyDisk.ts";
+import { cCompiler, printNotRun } from "../support/disk/faultyDisk.ts";
 import { startGatewayOnDisk, type GatewayOnDisk } from "../support/disk/powerCut.ts";
 import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 
 const canRun = cCompiler() !== undefined;
-if (!canRun) tellNotRun("slow commits");
+if (!canRun) printNotRun("slow commits");
 
 const provider = startDemoProvider({ wordDelayMs: 0 });
 afterAll(() => provider.stop());

@@ -1,44 +1,43 @@
 import { drawnSeed } from "./seededRandom.ts";
 
-interface Round {
-  readonly seed: number;
+interface Work<Setup> {
+  /** The requests of a run, unless the first argument of the command says otherwise. */
   readonly requests: number;
-}
-
-/** What a round saw; `problems` is empty where all is well. */
-interface RoundSeen {
-  readonly problems: readonly string[];
+  /** The requests of one round. */
+  readonly roundMax: number;
+  open(seed: number): Promise<Setup>;
+  /** Sends the requests of a round. `problems` is empty if all is well. */
+  run(
+    setup: Setup,
+    round: { readonly seed: number; readonly requests: number },
+  ): Promise<{ readonly problems: readonly string[] }>;
 }
 
 /**
- * The long form of a test that sends requests: in rounds of so many at most, each with a bench and a seed of its own,
- * the first of which is given or drawn. Prints what each saw, and returns how many things went wrong.
+ * The long form of a test that sends requests, as a command: `SCRIPT [REQUESTS] [SEED]`. Each round has its own setup
+ * and seed. Prints what each round counted. Ends the process, with status 1 if there were problems.
  */
 export async function runInRounds<Setup extends { close(): Promise<void> }>(
-  requests: number,
-  first: number | undefined,
-  roundMax: number,
-  open: (seed: number) => Promise<Setup>,
-  work: (setup: Setup, round: Round) => Promise<RoundSeen>,
-): Promise<number> {
+  work: Work<Setup>,
+): Promise<never> {
+  const [requests = work.requests, first = drawnSeed()] = process.argv.slice(2).map(Number);
   let bad = 0;
-  let seed = first ?? drawnSeed();
-  tell(JSON.stringify({ seed }));
-  for (let sent = 0; sent < requests; sent += roundMax, seed += 1) {
-    const setup = await open(seed);
+  print(JSON.stringify({ seed: first }));
+  for (let sent = 0, seed = first; sent < requests; sent += work.roundMax, seed += 1) {
+    const setup = await work.open(seed);
     try {
-      const round = { seed, requests: Math.min(roundMax, requests - sent) };
-      const { problems, ...seen } = await work(setup, round);
+      const round = { seed, requests: Math.min(work.roundMax, requests - sent) };
+      const { problems, ...counts } = await work.run(setup, round);
       bad += problems.length;
-      for (const problem of problems) tell(problem);
-      tell(JSON.stringify({ ...seen, bad: problems.length }));
+      for (const problem of problems) print(problem);
+      print(JSON.stringify({ ...counts, bad: problems.length }));
     } finally {
       await setup.close();
     }
   }
-  return bad;
+  process.exit(bad === 0 ? 0 : 1);
 }
 
-function tell(line: string): void {
+function print(line: string): void {
   process.stdout.write(`${line}\n`);
 }

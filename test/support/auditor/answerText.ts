@@ -2,17 +2,17 @@ import { largest, membersOf, tokensOf, type Members, type Tokens } from "./token
 
 /**
  * What the text of an answer amounts to, whichever of the two interfaces it is of: `whole`: it reached its end and
- * succeeded; `failed`: it says itself that it failed; `cut`: neither; `unclear`: not for this reader to say.
+ * succeeded; `failed`: it reports a failure; `cut`: neither; `unclear`: this reader cannot decide.
  */
 export interface ReadAnswer {
   readonly outcome: "whole" | "failed" | "cut" | "unclear";
-  /** What it reports of its tokens; undefined: nothing that is possible; `unclear`: several things that do not fit. */
+  /** The reported tokens; undefined: no possible figures; `unclear`: several reports that contradict each other. */
   readonly tokens: Tokens | "unclear" | undefined;
 }
 
 export const unclear: ReadAnswer = { outcome: "unclear", tokens: "unclear" };
 
-/** What is nested so deep a gateway can read, but not write again: what it then makes of it is its own affair. */
+/** The gateway can read a deeper nesting, but cannot write it again, so the result is not checked. */
 const nestedTooDeep = /[[{]{1000}/;
 
 /** Reads the body of a JSON answer or of an event stream, also one that was cut. */
@@ -38,7 +38,7 @@ function outcomeOf(answer: Members): ReadAnswer["outcome"] {
     : "unclear";
 }
 
-/** DeepSeek's and Zhipu's words for it, beside the convention's. */
+/** DeepSeek's and Zhipu's finish reasons for a failure, in addition to the standard one. */
 const failures = new Set<unknown>(["error", "insufficient_system_resource", "network_error"]);
 
 function isRefused(choice: unknown): boolean {
@@ -46,7 +46,7 @@ function isRefused(choice: unknown): boolean {
   return failures.has(reason) || (typeof error === "object" && error !== null);
 }
 
-/** An event that is not yet whole tells nothing. */
+/** An incomplete event is ignored. */
 function readStream(text: string): ReadAnswer {
   const whole = text.split("\n\n").slice(0, -1);
   const data = whole.map(dataOf).filter((one) => one !== "");
@@ -54,7 +54,7 @@ function readStream(text: string): ReadAnswer {
     const events = data.filter((one) => one !== "[DONE]").map((one) => membersOf(JSON.parse(one)));
     const outcomes = events.map(eventOutcome);
     return {
-      // What failed once is no success, whatever follows.
+      // An answer that failed once stays failed.
       outcome: outcomes.find((one) => one === "failed") ?? outcomes.find(Boolean) ?? "cut",
       tokens: tokensOfEvents(events),
     };
@@ -63,7 +63,7 @@ function readStream(text: string): ReadAnswer {
   }
 }
 
-/** An event's data may be of several lines: https://html.spec.whatwg.org/multipage/server-sent-events.html. */
+/** The data of an event may have several lines: https://html.spec.whatwg.org/multipage/server-sent-events.html. */
 function dataOf(event: string): string {
   return event
     .split("\n")
@@ -83,7 +83,7 @@ function eventOutcome(event: Members): "whole" | "failed" | undefined {
     : undefined;
 }
 
-/** A figure behind which the answer went on is an early one: it takes more than this reader to tell what that is worth. */
+/** A usage that content follows is an early one, which this reader does not evaluate. */
 function tokensOfEvents(events: readonly Members[]): ReadAnswer["tokens"] {
   const reports = events.map((event) =>
     event["response"] === undefined

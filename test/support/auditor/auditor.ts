@@ -6,24 +6,24 @@ import { openProblems, requestProblems } from "./requestRules.ts";
 import { totalsProblems } from "./totalsRules.ts";
 
 /**
- * Holds the books of a gateway against what was really produced and really received. It shares no code with
+ * Compares the database of a gateway with what providers sent and clients received. It shares no code with
  * the gateway, so that no mistake of the one hides one of the other.
  */
 export interface Auditor {
-  /** What clients have of their answers: each puts its own here. */
+  /** The answers that clients received: each client appends its own. */
   readonly seen: SeenAnswer[];
-  /** The refs of credits that somebody was told are booked. */
+  /** The refs of credits that were acknowledged. */
   readonly credits: string[];
-  /** Hears from now on what these providers send. Once it is told of one, every answer must be made by one of them. */
+  /** Records what these providers send from now on. After the first call every answer must come from one of them. */
   listenTo(...providers: readonly AuditedProvider[]): void;
   /**
-   * Everything that is wrong with the books of a gateway that has nothing to do, a sentence each. What the logs have
-   * said by then is forgotten: it is not asked about again.
+   * All problems in the database of an idle gateway, one sentence each. The recorded answers are dropped: the next
+   * call does not check them again.
    */
   problems(): string[];
 }
 
-/** A provider that tells what it sends. */
+/** A provider that records what it sends. */
 export interface AuditedProvider {
   log: ProducedAnswer[] | undefined;
 }
@@ -53,7 +53,7 @@ export function openAuditor(path: string): Auditor {
   };
 }
 
-/** The same of any file; `isAtRest`: no request may be under way. */
+/** The same for any file; `isAtRest`: no request may be running. */
 export function auditFile(
   path: string,
   logs: {
@@ -79,7 +79,7 @@ export function auditFile(
   ];
 }
 
-/** The answers that clients have, against the file at `path` alone. */
+/** Checks only the charges of the answers that clients received. */
 export function lostCharges(path: string, seen: readonly SeenAnswer[]): string[] {
   return seenProblems(readDatabase(path), seen);
 }

@@ -13,7 +13,7 @@ import { producedAnswer, type ProducedAnswer, type SeenAnswer } from "./logs.ts"
 
 const database = copySampleLedgerBefore();
 
-/** At the prices of the books, what `req_done` was charged. */
+/** The charge of `req_done` in the sample ledger. */
 const usage = {
   prompt_tokens: 100,
   completion_tokens: 40,
@@ -26,7 +26,7 @@ function seen(id: string, text: string, more: Partial<SeenAnswer> = {}): SeenAns
   return { id, status: 200, text, isOver: true, costRub: null, ...more };
 }
 
-/** What a provider sends with a length, in pieces. */
+/** A provider's answer with a content-length, in pieces. */
 function produced(
   id: string,
   body: string,
@@ -119,7 +119,7 @@ test("a failure amid a stream that its client chose agrees with the books, thoug
   expect(auditFile(database.path, { seen: [answer] })).toEqual([]);
 });
 
-/** Lets `req_done` go for nothing, under another name, in all of the books but the ledger. */
+/** Makes `req_done` free and renames it, everywhere but in the ledger. */
 function voided(status: string): string {
   return `UPDATE requests SET public_id = 'req_void', status = '${status}', charge = 0, completion_tokens = 0,
     prompt_tokens = 0, cached_tokens = 0, cache_write_tokens = 0 WHERE public_id = 'req_done'`;

@@ -1,6 +1,6 @@
 import { Database } from "bun:sqlite";
 
-/** The rows of a store as they lie in its file. Money is nano-roubles; every number is a bigint, row ids too. */
+/** The rows of the database file. Money is nano-roubles; every number is a bigint, row ids too. */
 export interface DatabaseRows {
   readonly accounts: readonly AccountRow[];
   readonly keys: readonly KeyRow[];
@@ -9,7 +9,7 @@ export interface DatabaseRows {
   readonly requests: readonly RequestRow[];
   readonly attempts: readonly AttemptRow[];
   readonly totals: readonly TotalsRow[];
-  /** Milliseconds since 1970: requests admitted before this may be gone. */
+  /** Milliseconds since 1970: requests admitted before this may be folded. */
   readonly retentionStart: bigint;
 }
 
@@ -73,7 +73,7 @@ export interface AttemptRow {
   readonly outcome: string;
 }
 
-/** What a day's totals count. */
+/** The columns of the daily totals. */
 export const figures = [
   "requests",
   "failed",
@@ -99,7 +99,7 @@ export interface TotalsRow extends Readonly<Record<(typeof figures)[number], big
 
 const busyTimeoutMs = 5000;
 
-/** Reads all of one snapshot of the file at `path`, which may be in use. Throws where it is no store. */
+/** Reads one snapshot of the file at `path`, which may be in use. Throws where it is no database of the gateway. */
 export function readDatabase(path: string): DatabaseRows {
   const file = new Database(path, { readonly: true, safeIntegers: true });
   try {

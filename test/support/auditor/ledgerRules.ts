@@ -1,6 +1,6 @@
 import type { AccountRow, DatabaseRows, LedgerRow, RequestRow } from "./databaseRows.ts";
 
-/** What is wrong with the accounts and their ledgers, each by itself. */
+/** Problems of the accounts and their ledgers. */
 export function ledgerProblems({ accounts, ledger, requests }: DatabaseRows): string[] {
   const rows = Map.groupBy(ledger, ({ account }) => account);
   const open = Map.groupBy(
@@ -34,7 +34,7 @@ function walkProblems(account: AccountRow, rows: readonly LedgerRow[]): string[]
       problems.push(`${what} leaves ${row.balanceAfter}, and the sum so far is ${balance}`);
     if (!isOfItsKind(row))
       problems.push(`${what} is a ${row.kind} of ${row.amount}, ref ${row.ref}`);
-    // What was found is not found again in every row behind it.
+    // Continue from the found balance, so that one error is reported once.
     balance = row.balanceAfter;
     seq = row.seq;
   }
@@ -53,7 +53,7 @@ function isOfItsKind({ kind, amount, ref }: LedgerRow): boolean {
   return ["credit", "refund"].includes(kind) && amount > 0n;
 }
 
-/** What is held can be paid, and no account is deeper in debt than it may be. */
+/** Holds can be paid, and no debt exceeds the overdraft. */
 function promiseProblems(
   { name, balance, overdraft }: AccountRow,
   open: readonly RequestRow[],
@@ -73,7 +73,7 @@ function refProblems(ledger: readonly LedgerRow[]): string[] {
   });
 }
 
-/** Refunds give back charges of their own account, and never more than was charged. */
+/** Refunds return charges of their own account, and never more than was charged. */
 function refundProblems(ledger: readonly LedgerRow[]): string[] {
   const byId = new Map(ledger.map((row) => [row.id, row]));
   const given = new Map<bigint, bigint>();

@@ -3,11 +3,11 @@ import { readAnswer, type ReadAnswer } from "./answerText.ts";
 import type { ProducedAnswer, SeenAnswer } from "./logs.ts";
 import { priceOf } from "./tokens.ts";
 
-/** What is wrong between the books and what clients have of their answers. */
+/** Differences between the database and what clients received. */
 export function seenProblems(database: DatabaseRows, seen: readonly SeenAnswer[]): string[] {
   const { requests, ledger, attempts } = database;
   const rows = new Map(requests.map((row) => [row.publicId, row]));
-  // Of a request that was folded only its charge is left.
+  // A folded request leaves only its charge.
   const refs = new Set(ledger.map(({ ref }) => ref));
   // The callers themselves chose what broke these off, and pay for what they got.
   const isolated = new Set(
@@ -51,7 +51,7 @@ function rowProblems(answer: SeenAnswer, row: RequestRow, isCallerFault: boolean
   return outcome === "whole" ? [...problems, ...shownProblems(tokens, row)] : problems;
 }
 
-/** What is billed is the price of the tokens that the client was shown. A response shows its provider's own words. */
+/** The bill is the price of the tokens that the client received. A response contains the provider's own figures. */
 function shownProblems(tokens: ReadAnswer["tokens"], row: RequestRow): string[] {
   if (tokens === undefined || tokens === "unclear") return [];
   if (row.endpoint === "responses" && row.estimated !== 0n)
@@ -59,7 +59,7 @@ function shownProblems(tokens: ReadAnswer["tokens"], row: RequestRow): string[] 
   return priceProblem(row, priceOf(tokens, row), "its client was shown");
 }
 
-/** What is wrong between the books and what providers made: for each of those requests the last one made its answer. */
+/** Differences between the database and what providers sent. The last provider of a request made its answer. */
 export function producedProblems(
   { requests }: DatabaseRows,
   produced: readonly ProducedAnswer[],
@@ -91,14 +91,14 @@ function madeProblems(answer: ProducedAnswer, row: RequestRow): string[] {
     : priceProblem(row, priceOf(tokens, row), "its provider made");
 }
 
-/** Where the tokens are not known, a prompt has some. */
+/** Even without known tokens a prompt has some. */
 function isFree(row: RequestRow, tokens: ReadAnswer["tokens"]): boolean {
   return tokens === undefined || tokens === "unclear"
     ? row.priceInput === 0n
     : priceOf(tokens, row) === 0n;
 }
 
-/** A chat over the responses interface is ended by the gateway itself where the client wanted it to stop. */
+/** In a chat over the responses interface, the gateway itself ends the answer at a stop sequence. */
 function mayEndEarly({ requestLine }: ProducedAnswer, { endpoint }: RequestRow): boolean {
   return endpoint === "chat" && requestLine.includes("/responses ");
 }

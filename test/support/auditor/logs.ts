@@ -1,18 +1,18 @@
 import { JsonAnswerReader } from "../fuzz/answerReader.ts";
 import { readAnswer, unclear, type ReadAnswer } from "./answerText.ts";
 
-/** What a client has of the answer to a chat or responses request of its own; it may grow until it is over. */
+/** What a client received of the answer to a chat or responses request; it may grow until `isOver`. */
 export interface SeenAnswer {
   /** The `x-request-id`. */
   readonly id: string;
   readonly status: number;
   /** All that came of its body. */
   readonly text: string;
-  /** The server ended it in good order: nothing more was to come. */
+  /** The server ended the answer properly. */
   readonly isOver: boolean;
   /** The `x-tollgate-cost-rub`, if there was one. */
   readonly costRub: string | null;
-  /** What it must be billed, in nano-roubles, where its client knows that. */
+  /** The expected bill in nano-roubles, where the client knows it. */
   readonly due?: bigint;
 }
 
@@ -23,9 +23,9 @@ export interface ProducedAnswer {
   readonly requestLine: string;
   /** Takes the next bytes that are sent. */
   sends(bytes: string | Uint8Array): void;
-  /** It began to answer: there was something to pay for. */
+  /** The provider began to answer, so there is something to pay for. */
   readonly hasBegun: boolean;
-  /** What all of it amounts to. */
+  /** The outcome and the tokens of the whole answer. */
   read(): ReadAnswer;
 }
 
@@ -55,7 +55,7 @@ export function producedAnswer(id: string, requestLine: string): ProducedAnswer 
   };
 }
 
-/** Only what came whole by its framing is clear: what a gateway makes of the rest is not for the provider to say. */
+/** Only an answer with complete framing is clear. For the rest the gateway decides. */
 function readProduced(pieces: readonly (string | Uint8Array)[], requestLine: string): ReadAnswer {
   if (!/\/(?:chat\/completions|responses) /.test(requestLine)) return unclear;
   const bytes = pieces.map((piece) =>

@@ -3,7 +3,7 @@ import { priceOf } from "./tokens.ts";
 
 const endings = ["done", "failed", "cancelled", "interrupted"];
 
-/** What is wrong with the requests, each with its own row of the ledger. */
+/** Problems of the requests and their rows of the ledger. */
 export function requestProblems({ requests, ledger, keys, attempts }: DatabaseRows): string[] {
   const charges = Map.groupBy(ledger, ({ ref }) => ref);
   const accountOf = new Map(keys.map(({ id, account }) => [id, account]));
@@ -27,7 +27,7 @@ export function openProblems({ requests }: DatabaseRows): string[] {
     .map(({ publicId, hold }) => `${publicId} is running at rest, and holds ${hold}`);
 }
 
-/** Whether money moved for it. */
+/** Whether the request moved money. */
 export function isCharged({ status, charge }: RequestRow): boolean {
   return status === "done" || (status === "cancelled" && charge > 0n);
 }
@@ -50,7 +50,7 @@ function amountProblem(request: RequestRow): string | undefined {
     : `bills ${charge} and writes off ${writeOff}, and its tokens cost ${price}`;
 }
 
-/** What was held was there to pay with, and an estimate is never above it. */
+/** A charge is at most what was available, and an estimate is at most the hold. */
 function writeOffProblem({ hold, charge, writeOff, estimated }: RequestRow): string | undefined {
   if (writeOff > 0n && charge < hold)
     return `writes off ${writeOff}, and ${hold} were held for a charge of ${charge}`;

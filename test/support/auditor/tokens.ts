@@ -24,17 +24,17 @@ export function priceOf({ prompt, cached, written, completion }: Tokens, prices:
   );
 }
 
-/** So many tokens or more are no count of an answer's. */
+/** A count from this on is impossible. */
 const TOKENS_MAX = 1_000_000_000n;
 
-/** What the two interfaces call the same. Of a response the details may stand beside the other figures. */
+/** The field names of the two interfaces. A response may have the details beside the other figures. */
 const names = {
   chat: ["prompt_tokens", "completion_tokens", "prompt_tokens_details"],
   responses: ["input_tokens", "output_tokens", "input_tokens_details"],
 } as const;
 
 /**
- * What a `usage` says, by the contract: cached parts over the prompt are cut, the cached ones first. Undefined
+ * The tokens of a `usage`, by the contract: cached parts over the prompt are cut, the cached ones first. Undefined
  * where it is missing or impossible.
  */
 export function tokensOf(usage: unknown, form: keyof typeof names): Tokens | undefined {
@@ -52,20 +52,20 @@ export function tokensOf(usage: unknown, form: keyof typeof names): Tokens | und
     countOf(details["cache_write_tokens"]) ?? other.written ?? 0n,
     prompt - cached,
   );
-  // Perplexity's research: the sources that it read and the reasoning over them stand beside all else.
+  // Perplexity's research reports cited sources and reasoning in fields of their own.
   const research = read === undefined ? 0n : (countOf(said["reasoning_tokens"]) ?? 0n);
   const completion = answered + besideOf(said, own + answered) + research;
   return { prompt, cached, written, completion };
 }
 
-/** DeepSeek and Moonshot tell the cached tokens outside the details, and Alibaba has a name of its own for the written. */
+/** DeepSeek and Moonshot report cached tokens outside the details. Alibaba has its own name for cache writes. */
 function otherNames(said: Members, details: Members): { cached?: bigint; written?: bigint } {
   const cached = countOf(said["prompt_cache_hit_tokens"]) ?? countOf(said["cached_tokens"]);
   const written = countOf(details["cache_creation_input_tokens"]);
   return { ...(cached !== undefined && { cached }), ...(written !== undefined && { written }) };
 }
 
-/** Of several reports on one answer the larger, figure by figure: a count only grows. */
+/** The largest of several reports on one answer, figure by figure: counts only grow. */
 export function largest(reports: readonly Tokens[]): Tokens {
   return reports.reduce((one, other) => ({
     prompt: larger(one.prompt, other.prompt),
@@ -86,7 +86,7 @@ function besideOf(said: Members, sum: bigint): bigint {
 
 export type Members = Readonly<Record<string, unknown>>;
 
-/** The members of an object; none of what is no object. */
+/** The members of an object; empty for other values. */
 export function membersOf(value: unknown): Members {
   return typeof value === "object" && value !== null && !Array.isArray(value)
     ? (value as Members)

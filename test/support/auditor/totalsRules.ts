@@ -9,7 +9,7 @@ const DAY_MS = 86_400_000n;
 const INT64_MAX = 9_223_372_036_854_775_807n;
 const capped = ["writeOff", "operatorCost"] as const;
 
-/** What is wrong with the daily totals: against the requests that are kept, the ledger, and what keys have spent. */
+/** Problems of the daily totals, compared with the kept requests, the ledger, and the keys' spending. */
 export function totalsProblems(database: DatabaseRows): string[] {
   return [...dayProblems(database), ...accountProblems(database), ...keyProblems(database)];
 }
@@ -46,7 +46,7 @@ function dayProblems({ requests, totals, ledger, retentionStart }: DatabaseRows)
   return [...problems, ...[...counted.keys()].map((name) => `there are no totals of ${name}`)];
 }
 
-/** All that an account was ever charged and given back stands in its totals, folded or not. */
+/** The totals contain every charge and refund of an account, folded or not. */
 function accountProblems({ accounts, ledger, totals }: DatabaseRows): string[] {
   const rows = Map.groupBy(ledger, ({ account }) => account);
   const days = Map.groupBy(totals, ({ account }) => account);
@@ -64,7 +64,7 @@ function accountProblems({ accounts, ledger, totals }: DatabaseRows): string[] {
   });
 }
 
-/** What the keys of a line were charged, less refunds, stands at its first one. */
+/** The first key of a rotation chain has the sum of the chain's charges, less refunds. */
 function keyProblems({ keys, totals }: DatabaseRows): string[] {
   const days = Map.groupBy(totals, ({ key }) => key);
   const spent = new Map<bigint, bigint>();

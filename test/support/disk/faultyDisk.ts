@@ -25,7 +25,7 @@ export function cCompiler(): string | undefined {
 }
 
 /** Says where it is seen, and a skipped test is not, that something was not tried. */
-export function tellNotRun(what: string): void {
+export function printNotRun(what: string): void {
   process.stderr.write(
     `NOT RUN: ${what}: this machine has no C compiler (${compilers.join(", ")})\n`,
   );

@@ -25,7 +25,7 @@ export function concurrencyConfig(providerUrl: string): GatewayConfig {
   return { ...answerOnlyPrices(providerUrl), sections: { billing: { hold_wait: "100ms" } } };
 }
 
-/** What became of a crowd, against what must: `problems` is empty where all is well. */
+/** The result of one load; `problems` is empty if all is well. */
 export interface ConcurrencyOutcome {
   readonly served: number;
   readonly problems: readonly string[];

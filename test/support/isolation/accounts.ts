@@ -8,17 +8,17 @@ import { promptEstimates, tokensOf } from "./tag.ts";
 const listedMax = 100_000;
 const nanoPerRouble = 1_000_000_000n;
 
-/** What the books tell of the tenants together. */
+/** What the database contains for all tenants. */
 export interface AccountsSeen {
   readonly records: number;
   /** Charged by the provider's own figures. */
   readonly exact: number;
-  /** Of clients that left. */
+  /** Charges of clients that disconnected. */
   readonly estimated: number;
   readonly problems: readonly string[];
 }
 
-/** Looks whether each tenant was charged for its own requests and for nothing else. Nothing may be under way any more. */
+/** Checks that each tenant is charged exactly for its own requests. No request may be running. */
 export async function readAccounts(setup: IsolationSetup): Promise<AccountsSeen> {
   const seen = await Promise.all(setup.tenants.map((tenant) => readAccount(setup, tenant)));
   return {
@@ -75,7 +75,7 @@ interface DayUsage {
   readonly cost_rub: string;
 }
 
-/** The figures of each charge are those of one request of the tenant's, and of no request twice. */
+/** The figures of each charge belong to one request of the tenant, and no request is charged twice. */
 function foreignCharges({ index, asked }: Tenant, exact: readonly RequestRecord[]): string[] {
   const numbers = new Set<number>();
   return exact.flatMap(
@@ -90,7 +90,7 @@ function foreignCharges({ index, asked }: Tenant, exact: readonly RequestRecord[
   );
 }
 
-/** The prompt of each estimate is as long as the tenant's own; where a response goes on from another, it is longer. */
+/** The prompt of each estimate has the tenant's length. A response that continues another is longer. */
 function foreignEstimates({ index }: Tenant, estimated: readonly RequestRecord[]): string[] {
   const own = promptEstimates(index);
   const chats = estimated.filter(({ endpoint }) => endpoint === "chat");
@@ -99,7 +99,7 @@ function foreignEstimates({ index }: Tenant, estimated: readonly RequestRecord[]
   );
 }
 
-/** What a tenant saw whole is in its books, under its id and with its figures. */
+/** Every answer that a tenant received whole is recorded with its id and its figures. */
 function lostAnswers(answers: Tenant["answers"], records: readonly RequestRecord[]): string[] {
   const byId = new Map(records.map((record) => [record.id, record]));
   return answers.flatMap(({ id, tag }) => {

@@ -8,14 +8,14 @@ import { everyForm } from "./tag.ts";
 import { several } from "../several.ts";
 
 const RUSHING = 6;
-/** So long nothing is under way in a lane before it counts as quiet: somebody who left may still have asked. */
+/** A lane is quiet after this time without requests in flight: a disconnected client may have sent one. */
 const quietMs = 200;
-/** So long the provider hears out what the gateway wrote before it was stopped. */
+/** The time in which the provider reads what the gateway wrote before it was stopped. */
 const heardOutMs = 3;
 
 /**
- * Lets a lane come to rest, stops the gateway, and sends bytes that nobody asked for on its kept connections, amid new
- * requests: as it goes on, the gateway finds all of it at once. The bytes were there before any of the requests was
+ * Waits until a lane is quiet, stops the gateway with SIGSTOP, and sends unsolicited bytes on its kept connections, between new
+ * requests. The gateway reads all of it at once after SIGCONT. The bytes arrived before any of the requests was
  * written, so they are no answer to them.
  */
 export async function sendBurstWithPoison(
@@ -60,7 +60,7 @@ async function quiet({ provider }: IsolationSetup, lane: Lane): Promise<void> {
   });
 }
 
-/** https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html: the letter behind the name in brackets. */
+/** https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html: the letter after the name in brackets. */
 function stateOf(pid: number): string | undefined {
   return readFileSync(`/proc/${pid}/stat`, "utf8").split(") ").at(-1)?.[0];
 }

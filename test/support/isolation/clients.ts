@@ -6,30 +6,29 @@ import { asking, foreignTags, questionOf, type Question } from "./question.ts";
 import { everyForm } from "./tag.ts";
 import { several } from "../several.ts";
 
-/** What was seen so far, by all clients. */
 export interface IsolationTally {
   requests: number;
   connections: number;
-  /** Whole answers, by what was asked. */
+  /** Whole answers, by the kind of request. */
   readonly answers: Record<string, number>;
-  /** Connections whose client went before it had all of its answers. */
+  /** Connections whose client disconnected before all answers arrived. */
   left: number;
-  /** Pipelined requests that the server closed the connection on. */
+  /** Pipelined requests that ended with a close of the connection by the server. */
   unanswered: number;
   readonly problems: string[];
 }
 
-/** One client's connection, by which one tenant asks or, as behind a proxy, several. */
+/** One connection, which one tenant uses, or several as with a proxy. */
 export interface Client {
   readonly setup: IsolationSetup;
   readonly tally: IsolationTally;
   readonly name: string;
   readonly connection: FuzzConnection;
-  /** In the order in which they must be answered. */
+  /** In the order of their answers. */
   readonly waiting: Question[];
 }
 
-/** Nothing takes so long, on any machine. */
+/** No answer takes this long, on any machine. */
 const answerTimeoutMs = 30_000;
 const leaveAfterMsMax = 25;
 const noAnswer = "an answer is missing";
@@ -44,7 +43,7 @@ export async function connectClient(
   return { setup, tally, name, connection, waiting: [] };
 }
 
-/** One client of chance, from its connection to its end. */
+/** One random client, from its connection to its end. */
 export async function runConnection(
   setup: IsolationSetup,
   chance: Chance,
@@ -65,7 +64,7 @@ export async function runConnection(
 
 type AdmissionRequest = () => Question;
 
-/** Asks one thing after the other, and waits for each answer. */
+/** Sends one request after the other, and waits for each answer. */
 async function inTurn(client: Client, next: AdmissionRequest, chance: Chance): Promise<void> {
   for (let left = 1 + chance.below(10); left > 0; left -= 1) {
     send(client, next());
@@ -74,14 +73,14 @@ async function inTurn(client: Client, next: AdmissionRequest, chance: Chance): P
   await disconnect(client, chance);
 }
 
-/** Asks several things at once. */
+/** Sends several requests at once. */
 async function pipelining(client: Client, next: AdmissionRequest, chance: Chance): Promise<void> {
   for (const question of several(2 + chance.below(4), next)) send(client, question);
   while (client.waiting.length > 0) if (!(await hear(client))) return gone(client);
   await disconnect(client, chance);
 }
 
-/** Asks the next thing amid the answer to the one before, as who has lost interest in it. */
+/** Sends the next request during the answer to the previous one. */
 async function impatient(client: Client, next: AdmissionRequest, chance: Chance): Promise<void> {
   for (let left = 2 + chance.below(3); left > 0; left -= 1) {
     send(client, next());
@@ -91,7 +90,7 @@ async function impatient(client: Client, next: AdmissionRequest, chance: Chance)
   await disconnect(client, chance);
 }
 
-/** Goes while it asks, or while it is answered; at once somebody else asks the same provider. */
+/** Disconnects during the request or the answer; another client then uses the same provider at once. */
 async function leaving(client: Client, draw: AdmissionRequest, chance: Chance): Promise<void> {
   for (let left = chance.below(3); left > 0; left -= 1) {
     send(client, draw());
@@ -113,7 +112,7 @@ async function leaving(client: Client, draw: AdmissionRequest, chance: Chance): 
   await disconnect(next, chance);
 }
 
-/** Sends a question, or the beginning of one. */
+/** Sends a request, or the beginning of one. */
 export function send(
   { tally, connection, waiting }: Client,
   question: Question,
@@ -125,7 +124,7 @@ export function send(
   connection.send(question.bytes.subarray(0, bytes));
 }
 
-/** Waits for the next answer, and looks at it; false where none comes any more. */
+/** Waits for the next answer and checks it; false if there is no further one. */
 export async function hear(client: Client): Promise<boolean> {
   const answer = await client.connection.next(answerTimeoutMs);
   if (answer === "late") complain(client, "neither an answer nor the end");
@@ -134,7 +133,7 @@ export async function hear(client: Client): Promise<boolean> {
   return true;
 }
 
-/** Looks at an answer, which is to the first question of those that wait. */
+/** Checks an answer, which belongs to the first waiting request. */
 function judge(client: Client, answer: RawAnswer): void {
   const question = settle(client);
   if (question === undefined) {
@@ -150,7 +149,7 @@ function judge(client: Client, answer: RawAnswer): void {
   tally.answers[question.kind] = (tally.answers[question.kind] ?? 0) + 1;
 }
 
-/** Goes. Whatever had come, and comes until the end, must be the client's own too. */
+/** Disconnects. All bytes that arrived must be the client's own. */
 export async function disconnect(client: Client, chance: Chance): Promise<void> {
   const how = chance.pick(["fin", "reset"] as const);
   const rest = await client.connection.disconnect(how, answerTimeoutMs);
@@ -159,7 +158,7 @@ export async function disconnect(client: Client, chance: Chance): Promise<void> 
   gone(client);
 }
 
-/** The connection is gone: nobody waits for an answer any more. */
+/** The connection is closed: no request waits for an answer any more. */
 function gone(client: Client, missing?: string): void {
   const { connection, tally, waiting } = client;
   const { part, problem } = connection;

@@ -5,7 +5,7 @@ import { runConnection, type IsolationTally } from "./clients.ts";
 import type { PoisonCounts } from "./poisonedProvider.ts";
 import { sendBurstWithPoison } from "./burst.ts";
 
-/** What a run saw; `problems` is empty where all is well. */
+/** The result of a run; `problems` is empty if all is well. */
 export interface IsolationSeen extends IsolationTally, Omit<AccountsSeen, "problems"> {
   readonly seed: number;
   readonly seconds: number;
@@ -18,7 +18,7 @@ const problemsMax = 20;
 const quietTimeoutMs = 15_000;
 const rushPart = 1_000_000;
 
-/** Lets all tenants make so many requests together, and then looks at the books of each. */
+/** Sends this number of requests for all tenants together, then checks the account of each. */
 export async function mixTenants(
   setup: IsolationSetup,
   { seed, requests }: { readonly seed: number; readonly requests: number },
@@ -42,7 +42,7 @@ export async function mixTenants(
       await runConnection(setup, chanceOf(seed, number), tally, name).catch(failed(name));
     }
   };
-  // Each lane once: behind that the gateway keeps no connection of it.
+  // Each lane once: afterwards the gateway keeps no connection of it.
   const rushes = async (): Promise<void> => {
     for (const [at, lane] of setup.lanes.entries()) {
       const due = (requests * (at + 1)) / (setup.lanes.length + 1);
@@ -64,7 +64,7 @@ export async function mixTenants(
   };
 }
 
-/** Those who left may have requests under way still. */
+/** Requests of disconnected clients may still be running. */
 async function atRest({ gateway }: IsolationSetup): Promise<void> {
   const deadlineMs = performance.now() + quietTimeoutMs;
   const running = () => gateway.cli.json("requests", "--status", "running");

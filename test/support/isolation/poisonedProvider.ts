@@ -3,36 +3,35 @@ import { startRawServer, type RawPeer } from "../provider/rawServer.ts";
 import { piece, streamEnd, streamHead } from "../provider/scriptedProvider.ts";
 import { bodyOf, everyForm, tagOf, tagsIn, tagText, type Tag, type TaggedForm } from "./tag.ts";
 
-/** What the provider did, and how often. */
 export interface PoisonCounts {
   requests: number;
   /** Came on a connection that had carried another before. */
   reused: number;
   /** Answered before they were there whole. */
   early: number;
-  /** Bytes of another answer stood behind the end. */
+  /** Bytes of another answer followed the end. */
   surplus: number;
-  /** A kept connection was closed in place of an answer, or behind one. */
+  /** A kept connection was closed instead of an answer, or after one. */
   closed: number;
-  /** Bytes of another answer came on a connection on which nothing was asked. */
+  /** Bytes of another answer were sent on a connection without a request. */
   unasked: number;
 }
 
 /**
- * A provider that says back the tag of each request, at `/LANE/v1` for each lane. It keeps its connections, and does
+ * A provider that answers with the tag of each request, at `/LANE/v1` for each lane. It keeps its connections, and does
  * on them what it should not: always before the next request can be on its way, for what comes later is an answer to
  * that as far as anybody can tell.
  */
 export interface PoisonedProvider {
   readonly port: number;
   readonly counts: PoisonCounts;
-  /** What was wrong with the requests that came. */
+  /** Problems of the requests that arrived. */
   readonly problems: readonly string[];
   /** Tags of requests that must not come here; to be added to before they are sent. */
   readonly forbidden: Set<string>;
-  /** No request is under way on any connection of the lane. */
+  /** No request is in flight on any connection of the lane. */
   isQuiet(lane: string): boolean;
-  /** Sends bytes of other answers on all connections of the lane on which nothing is asked. Returns how many these were. */
+  /** Sends bytes of other answers on all idle connections of the lane. Returns the number of connections. */
   poison(lane: string): number;
   stop(): void;
 }
@@ -83,11 +82,11 @@ interface TaggedRequest {
   readonly chance: Chance;
 }
 
-/** A body from here on is answered when this much of it is there. */
+/** A body of this length or more is answered when this much of it has arrived. */
 const EARLY_BYTES = 4096;
 const LONG_BODY_BYTES = 100_000;
 const slowMsMax = 12;
-/** Of a few answers: long after a client that leaves has left. */
+/** The delay of a few answers: long after an impatient client disconnected. */
 const verySlowMsMax = 150;
 
 class LaneConnection {
@@ -96,7 +95,7 @@ class LaneConnection {
   readonly #world: World;
   readonly #serialChance: Chance;
   #unread: Buffer = Buffer.alloc(0);
-  /** Of a request that was answered early, so much is still to come. */
+  /** The missing bytes of a request that was answered early. */
   #toSkip = 0;
   #served = 0;
   #isServing = false;
@@ -108,7 +107,7 @@ class LaneConnection {
     peer.relayTo((bytes) => this.#received(bytes));
   }
 
-  /** It has answered something, and nothing has come since. */
+  /** It has answered a request, and nothing has arrived since. */
   get isIdle(): boolean {
     return !this.#isServing && this.#served > 0 && this.#unread.length === 0 && this.#toSkip === 0;
   }
@@ -134,7 +133,7 @@ class LaneConnection {
     this.#isServing = false;
   }
 
-  /** The next request, if enough of it is there. */
+  /** The next request, if enough of it has arrived. */
   #take(): TaggedRequest | undefined {
     const headEnd = this.#unread.indexOf("\r\n\r\n") + 4;
     if (headEnd < 4) return undefined;
@@ -158,7 +157,7 @@ class LaneConnection {
     counts.requests += 1;
     if (this.#served > 0) counts.reused += 1;
     if (forbidden.has(prompt)) problems.push(`${prompt} names what is not its own, and came`);
-    // The one other is a response that the request goes on from.
+    // The other tag is that of the previous response.
     if (prompt === "" || others.some((other) => tagOf(other).tenant !== tag.tenant))
       problems.push(`a request bears ${[prompt, ...others].join(", ")}`);
     latest.set(tag.tenant, tag);
@@ -170,7 +169,7 @@ class LaneConnection {
   async #answer(request: TaggedRequest): Promise<void> {
     const { chance } = request;
     const { counts } = this.#world;
-    // A fresh connection is not to be closed: only one that was kept may be, and then another is tried.
+    // A fresh connection must not be closed. A kept one may be: then the gateway tries another.
     if (this.#served > 0 && chance.chance(0.02)) {
       counts.closed += 1;
       this.#close(chance);
@@ -179,7 +178,7 @@ class LaneConnection {
     const pieces = piecesOf(request);
     if (chance.chance(0.12)) {
       counts.surplus += 1;
-      // In the write that ends the answer: whoever has read the one has the other.
+      // In the same write as the end of the answer, so that the gateway reads both at once.
       pieces.push(
         Buffer.concat([pieces.pop() ?? Buffer.alloc(0), this.#foreign(request.tag, chance)]),
       );
@@ -201,7 +200,7 @@ class LaneConnection {
     this.#peer[chance.pick(["fin", "reset"] as const)]();
   }
 
-  /** What somebody else was or might be answered: whole, headless, or garbage. */
+  /** An answer for another client: whole, without a head, or garbage. */
   #foreign(own: Tag | undefined, chance: Chance): Buffer {
     const others = [...this.#world.latest.values()].filter(({ tenant }) => tenant !== own?.tenant);
     const tag = others.length > 0 ? chance.pick(others) : { tenant: 99, number: 0 };
@@ -216,13 +215,13 @@ class LaneConnection {
     ]);
   }
 
-  /** What cannot be sent because the gateway has gone is dropped. */
+  /** Bytes for a closed connection are dropped. */
   async #send(bytes: Uint8Array): Promise<void> {
     await this.#peer.send(bytes).catch(() => undefined);
   }
 }
 
-/** An answer on the wire, in pieces that may be sent apart. */
+/** The bytes of an answer, in pieces that may be sent separately. */
 function piecesOf({ form, tag, chance }: TaggedRequest): Buffer[] {
   const texts = bodyOf(form, tag);
   if (form.endsWith("stream"))

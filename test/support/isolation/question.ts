@@ -16,15 +16,15 @@ import {
   type TaggedForm,
 } from "./tag.ts";
 
-/** What a tenant asks, and what only may come back. */
+/** A tenant's request, and the only answer that is right. */
 export interface Question {
   readonly kind: TaggedForm | "account" | "own receipt" | "foreign receipt" | "foreign response";
   readonly bytes: Buffer;
-  /** Of a request that goes to a provider. */
+  /** For a request that goes to a provider. */
   readonly lane: Lane | undefined;
-  /** The only tag that its answer may bear. */
+  /** The only tag that its answer may contain. */
   readonly mark: string | undefined;
-  /** What is wrong with the answer; undefined where nothing is. */
+  /** The problem of the answer; undefined if there is none. */
   wrong(answer: RawAnswer): string | undefined;
 }
 
@@ -60,7 +60,7 @@ export function questionOf(setup: IsolationSetup, tenant: Tenant, chance: Chance
   }
 }
 
-/** A request that is to be answered with its tag and nothing else; in any lane, or in this one. */
+/** A request that must be answered with its tag and nothing else; in any lane, or in this one. */
 export function asking(
   setup: IsolationSetup,
   tenant: Tenant,
@@ -143,7 +143,7 @@ function isResponse(form: TaggedForm, tag: Tag, answer: RawAnswer): boolean {
   return answer.body.toString() === bodyOf(form, tag).join("");
 }
 
-/** What the tenant's own request has cost, as it is told to the tenant. */
+/** The cost of the tenant's own request, as the tenant sees it. */
 function ownReceipt(tenant: Tenant, chance: Chance): Question | undefined {
   if (tenant.answers.length === 0) return undefined;
   const { id, tag } = chance.pick(tenant.answers);
@@ -223,7 +223,7 @@ function parsed({ body }: RawAnswer): Record<string, unknown> {
   }
 }
 
-/** The tags of others in what came: in an answer, head and all, or in a part of one. */
+/** The tags of other requests in an answer, head included, or in a part of one. */
 export function foreignTags(question: Question | undefined, came: RawAnswer | Buffer): string[] {
   const text = Buffer.isBuffer(came)
     ? came.toString("latin1")

@@ -9,7 +9,7 @@ import { several } from "../several.ts";
 export interface SeenAnswer {
   readonly id: string;
   readonly tag: Tag;
-  /** Where a request may go on from it: responses are known to the provider that made them. */
+  /** The lane for a request that continues this response: only its own provider knows it. */
   readonly lane: Lane | undefined;
 }
 
@@ -17,28 +17,28 @@ export interface Tenant {
   readonly index: number;
   readonly account: string;
   readonly key: string;
-  /** Requests that it made so far; the next one bears this number. */
+  /** The requests made so far, and the number of the next one. */
   asked: number;
   readonly answers: SeenAnswer[];
 }
 
-/** A model on a provider of its own, as far as the gateway can tell: its connections are kept apart. */
+/** A model with its own provider id, so that its connections are separate. */
 export interface Lane {
   readonly id: string;
-  /** Requests that nobody has an answer to yet. */
+  /** Unanswered requests. */
   open: number;
-  /** For now nobody may ask. */
+  /** No requests may be sent for now. */
   isResting: boolean;
 }
 
-/** The compiled gateway with its tenants, in front of a provider that mixes everything up. */
+/** The compiled gateway with its tenants and a provider that mixes up answers. */
 export interface IsolationSetup {
   readonly gateway: GatewayProcess;
   readonly port: number;
   readonly provider: PoisonedProvider;
   readonly tenants: readonly Tenant[];
   readonly lanes: readonly Lane[];
-  /** Ends the gateway in good order and checks its books. */
+  /** Stops the gateway with SIGTERM and runs the audits. */
   close(): Promise<void>;
 }
 
@@ -48,7 +48,7 @@ export const creditRoubles = 100_000;
 /** The provider reports numbers as tokens, and long answers are no runaways. */
 const OUTPUT_TOKENS_MAX = 100_000;
 
-/** Starts all of it. Close it, also after a failure. */
+/** Starts everything. Close it, also after a failure. */
 export async function openIsolationSetup(seed: number): Promise<IsolationSetup> {
   const provider = startPoisonedProvider(seed);
   const lanes = several(LANES, (at) => ({ id: `lane-${at}`, open: 0, isResting: false }));

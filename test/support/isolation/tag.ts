@@ -11,12 +11,12 @@ export interface Tag {
 export const everyForm = ["chat", "chat stream", "responses", "responses stream"] as const;
 export type TaggedForm = (typeof everyForm)[number];
 
-/** What is written of a tag wherever it goes: `t03n000127`. */
+/** The text of a tag: `t03n000127`. */
 export function tagText({ tenant, number }: Tag): string {
   return `t${String(tenant).padStart(2, "0")}n${String(number).padStart(6, "0")}`;
 }
 
-/** Every tag that stands in a text, once, as it is written. */
+/** Every tag in a text, once, as text. */
 export function tagsIn(text: string): readonly string[] {
   return [...new Set(text.match(/t\d\dn\d{6}/g))];
 }
@@ -25,16 +25,16 @@ export function tagOf(text: string): Tag {
   return { tenant: Number(text.slice(1, 3)), number: Number(text.slice(4, 10)) };
 }
 
-/** What the provider reports for a request: no other has these two figures. */
+/** The reported tokens of a request: no other request has these two figures. */
 export function tokensOf({ tenant, number }: Tag): { prompt: number; completion: number } {
   return { prompt: tenant + 1, completion: number + 1 };
 }
 
 const LONG_PROMPT_BYTES = 300_000;
-/** By so much the prompts of each tenant are longer than those of the one before. */
+/** The prompts of each tenant are longer than those of the previous one by this. */
 const BYTES_PER_TENANT = 8;
 
-/** What a request says: its tag, and something behind it. */
+/** The prompt of a request: its tag and filler. */
 export function promptFor(tag: Tag, isLong: boolean): string {
   const padding = tag.tenant * BYTES_PER_TENANT + (isLong ? LONG_PROMPT_BYTES : 0);
   return tagText(tag) + "x".repeat(padding);
@@ -51,12 +51,12 @@ const BYTES_PER_TOKEN = 4;
 const LONG_EVERY = 40;
 const LONG_ECHOES = 2000;
 
-/** How often the answer says its tag: most are short, and some need several reads. */
+/** The number of repetitions of the tag in the answer: most are short, and some need several reads. */
 function echoes({ number }: Tag): number {
   return number % LONG_EVERY === 0 ? LONG_ECHOES : 1 + (number % 5);
 }
 
-/** All that the answer says. */
+/** The whole text of the answer. */
 export function answerTextFor(tag: Tag): string {
   return tagText(tag).repeat(echoes(tag));
 }
@@ -69,7 +69,7 @@ export function responseIdOf(tag: Tag): string {
 /** The provider's body for a request: one text of JSON, or the events of a stream. */
 export function bodyOf(form: TaggedForm, tag: Tag): readonly string[] {
   const said = answerTextFor(tag);
-  // Each event says the tag whole, so that even one of them tells whose it is.
+  // Each event contains the whole tag, so that any one of them identifies its tenant.
   const half = tagText(tag).length * Math.ceil(echoes(tag) / 2);
   const parts = [said.slice(0, half), said.slice(half)];
   const { prompt, completion: answered } = tokensOf(tag);

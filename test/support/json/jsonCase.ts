@@ -1,4 +1,4 @@
-/** What becomes of a text that is sent as JSON: it is accepted, or refused with a 400 of this message. */
+/** The expected result for a request body: accepted, or refused with a 400 and this message. */
 export type Verdict =
   | "accepted"
   | "body is not valid JSON"
@@ -13,7 +13,7 @@ export interface JsonCase {
   readonly verdict: Verdict;
 }
 
-/** Cases of one verdict, named by the group and what they are. */
+/** Cases with one verdict, named by the group and the description. */
 export function casesOf(
   group: string,
   verdict: Verdict,
@@ -26,7 +26,7 @@ export function casesOf(
   }));
 }
 
-/** The same for texts that are short enough to be their own names. */
+/** The same for texts that are short enough to be names. */
 export function plainCases(group: string, verdict: Verdict, texts: readonly string[]): JsonCase[] {
   return casesOf(group, verdict, Object.fromEntries(texts.map((text) => [text, text])));
 }

@@ -5,13 +5,13 @@ import type { JsonCase, Verdict } from "./jsonCase.ts";
 /** `y_` must be accepted, `n_` must be refused, `i_` is the implementation's to decide. */
 export type SuiteKind = "y" | "n" | "i";
 
-/** A key that stands twice is valid JSON, and the contract refuses it: what was checked and what is sent must not differ. */
+/** A repeated key is valid JSON, but the contract refuses it: the checked and the sent value must be the same. */
 const standsTwice: ReadonlySet<string> = new Set([
   "y_object_duplicated_key",
   "y_object_duplicated_key_and_value",
 ]);
 
-/** What the standard leaves to the implementation, and what this gateway makes of it. */
+/** The gateway's decisions where the standard leaves the choice to the implementation. */
 const decisions: readonly {
   readonly verdict: Verdict;
   readonly because: string;
@@ -80,10 +80,9 @@ const decisions: readonly {
   },
 ];
 
-/** The names of what the standard leaves open, each once, as the table above decides it. */
 export const decidedNames: readonly string[] = decisions.flatMap(({ names }) => names);
 
-/** The cases of one kind of https://github.com/nst/JSONTestSuite. Throws for one that nobody has decided. */
+/** The cases of one kind of https://github.com/nst/JSONTestSuite. Throws for a case without a decision. */
 export function suiteCases(kind: SuiteKind): readonly JsonCase[] {
   return parsing
     .filter(({ name }) => name.startsWith(`${kind}_`))

@@ -1,6 +1,6 @@
 import { casesOf, plainCases, type JsonCase } from "./jsonCase.ts";
 
-/** Numbers, as a standard's author would not think of them. */
+/** Numbers at and beyond the edges of the grammar. */
 export function numberCases(): readonly JsonCase[] {
   return [
     ...plainCases("a number", "accepted", sound),

@@ -1,6 +1,6 @@
 import { casesOf, plainCases, type JsonCase } from "./jsonCase.ts";
 
-/** Strings: what may stand in one raw, what only escaped, and what not at all. */
+/** Strings: characters that are valid raw, only escaped, or not at all. */
 export function stringCases(): readonly JsonCase[] {
   return [
     ...plainCases("a string", "accepted", escaped),
@@ -116,7 +116,7 @@ const halves = [
   String.raw`[[[{"a":["\udc00"]}]]]`,
 ];
 
-/** What must be escaped, raw: https://www.rfc-editor.org/rfc/rfc8259#section-7 */
+/** Characters that must be escaped, unescaped: https://www.rfc-editor.org/rfc/rfc8259#section-7 */
 function controls(): JsonCase[] {
   const codes = Array.from({ length: 0x20 }, (_, code) => code);
   const texts = codes.map((code): [string, string] => [

@@ -1,6 +1,6 @@
 import { casesOf, plainCases, type JsonCase } from "./jsonCase.ts";
 
-/** Objects, arrays, literals, and what stands between and behind them. */
+/** Objects, arrays, literals, and the characters between and after them. */
 export function structureCases(): readonly JsonCase[] {
   return [
     ...plainCases("a structure", "accepted", sound),
@@ -128,7 +128,7 @@ const whiteSpace: Readonly<Record<string, string>> = {
   "ten thousand blanks": `[${" ".repeat(10_000)}]`,
 };
 
-/** What other notations skip, before a value. */
+/** What other notations skip before a value. */
 function noWhiteSpace(): Readonly<Record<string, string>> {
   const codes = [
     0, 0x0b, 0x0c, 0x1f, 0x7f, 0x85, 0xa0, 0xad, 0x1680, 0x180e, 0x2003, 0x200b, 0x2028, 0x2029,

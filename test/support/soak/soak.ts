@@ -8,8 +8,8 @@ export interface SoakOptions {
   readonly seconds: number;
   readonly perSecond: number;
   readonly reloadEveryMs: number;
-  /** Hears each minute how it stands. */
-  tell?(standing: SoakStanding): void;
+  /** Called each minute with the totals so far. */
+  report?(standing: SoakStanding): void;
 }
 
 /** What a soak has seen so far. */
@@ -77,7 +77,7 @@ export async function soak(setup: SoakSetup, options: SoakOptions): Promise<Soak
   const everyMinute = setInterval(() => {
     run.loadMs = tookMs();
     judge(run);
-    options.tell?.(standingOf(run));
+    options.report?.(standingOf(run));
   }, minuteMs);
   const send = async (): Promise<void> => {
     await sendSoakLoad({ ...setup, perSecond, tally, isOver });
