@@ -60,24 +60,21 @@ function addChanges(accounts: Command): void {
         accountResult(store.admin.setOverdraft(actor, name, options.overdraft)),
       ),
     );
-  accounts
-    .command("disable")
-    .description("reject all keys of an account, starting with the next request")
-    .argument("<name>")
-    .action((name: string, _: unknown, command: Command) =>
-      withSession(command, "existing", ({ store, actor }) =>
-        accountResult(store.admin.setDisabled(actor, name, true)),
-      ),
-    );
-  accounts
-    .command("enable")
-    .description("accept the keys of a disabled account again")
-    .argument("<name>")
-    .action((name: string, _: unknown, command: Command) =>
-      withSession(command, "existing", ({ store, actor }) =>
-        accountResult(store.admin.setDisabled(actor, name, false)),
-      ),
-    );
+  const states = [
+    ["disable", "reject all keys of an account, starting with the next request"],
+    ["enable", "accept the keys of a disabled account again"],
+  ] as const;
+  for (const [name, description] of states) {
+    accounts
+      .command(name)
+      .description(description)
+      .argument("<name>")
+      .action((account: string, _: unknown, command: Command) =>
+        withSession(command, "existing", ({ store, actor }) =>
+          accountResult(store.admin.setDisabled(actor, account, name === "disable")),
+        ),
+      );
+  }
 }
 
 function accountDocument(account: AccountRow) {
