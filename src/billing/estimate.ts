@@ -3,37 +3,37 @@ import type { TokenLimits } from "./cost.ts";
 
 const BYTES_PER_TOKEN = 4;
 const TOKENS_PER_OTHER_PART = 1000;
-/** The text that has as many tokens by the estimate as a part that is not text. */
+/** The bytes of text that have the same estimate as one part that is not text. */
 export const BYTES_PER_OTHER_PART = BYTES_PER_TOKEN * TOKENS_PER_OTHER_PART;
 
-/** Tokens of so many bytes of text and so many parts that are not text. Linear, whatever the text. */
+/** Estimates the tokens of text, in UTF-8 bytes, and of parts that are not text. */
 export function estimateTokens(textBytes: number, nonTextParts = 0): number {
   return Math.ceil(textBytes / BYTES_PER_TOKEN) + nonTextParts * TOKENS_PER_OTHER_PART;
 }
 
 /**
- * A stream that sends each token in a delta of its own has fewer bytes in a delta than this, on average over a few
- * tokens, by all tokenizers and languages that were measured: docs/estimates.md.
+ * The mean size of a token is smaller than this in every measured tokenizer and language, over a few tokens. So a stream
+ * with one token in each delta has smaller deltas, too. Measurements: docs/estimates.md.
  */
 const MEAN_BYTES_PER_TOKEN_MAX = 12;
-/** Fewer deltas than this tell nothing about a stream. */
+/** With fewer deltas, their mean size proves nothing. */
 const DELTAS_MIN = 3;
 
 /** Text that a model generated, in UTF-8 bytes. */
 export interface GeneratedText {
   readonly bytes: number;
-  /** The number of deltas in which it came. Undefined where it came whole. */
+  /** The number of deltas that it arrived in. Undefined if it is not a stream. */
   readonly deltas?: number | undefined;
 }
 
 /**
- * Tokens of generated text.
+ * Estimates the tokens of generated text.
  *
- * Many servers send each token in a delta of its own. There the number of deltas is closer than the estimate by bytes,
- * which is too high for Russian, for example. Other servers put several tokens into a delta, and their number would be
- * far too low. The size of the deltas tells the two apart: where they are as short as tokens are, their number is an
- * upper bound of the estimate. A server that has two or three short tokens in each delta cannot be told apart; the
- * bound then takes at most two thirds of the estimate by bytes.
+ * Many servers send one token in each delta. Then the number of deltas is more exact than the estimate by bytes, which is
+ * too high for Russian, for example. Other servers put several tokens into a delta, and the number of deltas is far too
+ * low. The size of the deltas decides: if they are as short as tokens, their number is an upper bound of the estimate. A
+ * server with two or three short tokens in each delta looks the same. Then the bound removes at most two thirds of the
+ * estimate by bytes.
  */
 export function estimateGeneratedTokens({ bytes, deltas = 0 }: GeneratedText): number {
   const byBytes = estimateTokens(bytes);
@@ -41,12 +41,12 @@ export function estimateGeneratedTokens({ bytes, deltas = 0 }: GeneratedText): n
   return isTokenPerDelta ? Math.min(byBytes, deltas) : byBytes;
 }
 
-/** Whether so few tokens can have so many bytes. A figure that cannot is a placeholder, or counts something else. */
+/** Whether this number of tokens can have this many bytes. If not, it is a placeholder or counts something else. */
 export function canCount(tokens: number, bytes: number): boolean {
   return bytes <= tokens * MEAN_BYTES_PER_TOKEN_MAX;
 }
 
-/** What is billed where the provider gave no usable figure. It never costs more than was held. */
+/** The usage to charge if the provider reported no usable one. It never costs more than the hold. */
 export function estimateUsage(
   promptTokens: number,
   completionTokens: number,
@@ -58,7 +58,7 @@ export function estimateUsage(
   );
 }
 
-/** A usage cut to what a hold pays: at no price does it cost more than that. */
+/** Cuts a usage to the token limits of its hold. At any prices it then costs no more than the hold. */
 export function withinTokenLimits(usage: Usage, tokenLimits: TokenLimits): Usage {
   return capCachedTokens({
     ...usage,

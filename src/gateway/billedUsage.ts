@@ -11,7 +11,7 @@ import { isImplausible, type Usage } from "../contract/usage.ts";
 import type { Admission } from "./admission/admit.ts";
 import type { AnswerDecoder } from "./decoding/answerDecoder.ts";
 
-/** What was reported of an answer, and what was said in it. */
+/** The reported usage of an answer, and the size of what was generated. */
 type AnswerFigures = Pick<
   AnswerDecoder,
   | "usage"
@@ -25,10 +25,9 @@ type AnswerFigures = Pick<
 >;
 
 /**
- * What is billed of what was read of an answer: its usage, if that is the whole answer's, else an estimate. More than
- * the model can make by the config is charged as it was reported: a provider's own tools can bring that about, and
- * so can a config. What no answer can have is not. `completionEstimate`: the tokens of the completion, where no usable
- * figure has them.
+ * The usage to charge for an answer: the reported usage if it counts the whole answer, else an estimate. A usage above the
+ * model's limit is charged as reported, because tools of the provider or a wrong config can cause it. An implausible one
+ * is not charged. `completionEstimate`: the completion tokens to charge if no report counts them.
  */
 export function billedUsage(
   admission: Admission,
@@ -50,25 +49,25 @@ function textTokensOf({ textBytes, textDeltas }: AnswerFigures): number {
   return estimateGeneratedTokens({ bytes: textBytes, deltas: textDeltas });
 }
 
-/** What OpenAI bills for a search where it bills all alike: https://platform.openai.com/docs/pricing */
+/** What OpenAI bills for one web search at its fixed rate: https://platform.openai.com/docs/pricing */
 const PROVIDER_CALL_TOKENS = 8_000;
 
 /**
- * What is billed of an answer whose client left amid it: the usage of the whole, or else an estimate of all that had
- * come, encrypted thoughts too. How much the provider's own tools had brought into the prompt nobody knows by then, but
- * that it is paid for: each of their calls counts alike, up to what was held.
+ * The usage to charge after a disconnect: that of the whole answer if it was reported, else an estimate of all that
+ * arrived, with encrypted reasoning. The size of the results of the provider's tools is unknown then. Each of their
+ * calls counts PROVIDER_CALL_TOKENS, up to the hold.
  */
 export function disconnectUsage(admission: Admission, answer: AnswerFigures): BilledUsage {
   const { providerCalls = 0, encryptedReasoningBytes = 0 } = answer;
   const completionEstimate = textTokensOf(answer) + estimateTokens(encryptedReasoningBytes);
   const billed = billedUsage(admission, answer, completionEstimate);
   if (!billed.estimated || providerCalls === 0) return billed;
-  const brought = billed.tokens.promptTokens + providerCalls * PROVIDER_CALL_TOKENS;
-  const promptTokens = Math.min(brought, admission.tokenLimits.promptTokens);
+  const withCalls = billed.tokens.promptTokens + providerCalls * PROVIDER_CALL_TOKENS;
+  const promptTokens = Math.min(withCalls, admission.tokenLimits.promptTokens);
   return { tokens: { ...billed.tokens, promptTokens }, estimated: true };
 }
 
-/** The estimate of a prompt, and so many tokens of answer, up to what was held. */
+/** The estimate of the prompt and the given completion tokens, up to the hold. */
 export function estimatedUsage(admission: Admission, completionTokens: number): BilledUsage {
   const { promptEstimate, tokenLimits } = admission;
   const tokens = estimateUsage(promptEstimate, completionTokens, tokenLimits);
@@ -76,26 +75,25 @@ export function estimatedUsage(admission: Admission, completionTokens: number): 
 }
 
 /**
- * What a request that continues this answer has in its prompt before its own input: this prompt and what was said in
- * the answer. Thoughts, and what a tool of the provider's brought in, were paid for, and are not told again.
+ * The prompt tokens that a request which continues this answer has before its own input: the prompt and the text of this
+ * answer. Reasoning and results of the provider's tools are not part of the next prompt.
  */
 export function historyTokensOf({ promptEstimate }: Admission, answer: AnswerFigures): number {
   const { usage, providerCalls = 0, textBytes } = answer;
   const isUsable = usage !== undefined && !isImplausible(usage);
   const promptTokens = (isUsable && providerCalls === 0 && usage.promptTokens) || promptEstimate;
-  const saidTokens = estimateTokens(textBytes);
-  const completionTokens = isUsable ? Math.min(usage.completionTokens, saidTokens) : saidTokens;
+  const textTokens = estimateTokens(textBytes);
+  const completionTokens = isUsable ? Math.min(usage.completionTokens, textTokens) : textTokens;
   return promptTokens + completionTokens;
 }
 
 /**
- * What is billed of an answer whose last figure, `usage`, came before its end, behind `text`.
+ * The usage to charge if the last report, `usage`, came before the end of the answer, after `text`.
  *
- * The prompt is taken from the figure: a prompt always has tokens, so zero means unknown. The completion figure takes
- * the place of the estimate of the text before it, and the text after it is estimated. A larger figure may also count
- * reasoning that nobody sees, or text that is still to come, so it is never added to: the whole answer has at least so
- * many tokens. A figure that is too small for its text is a placeholder, or counts something else. As every estimate
- * this is cut to what was held.
+ * The prompt tokens are those reported. Zero means unknown, because no prompt is empty. The reported completion tokens
+ * replace the estimate of `text`, and the text after it is estimated. A report above the estimate of `text` may count
+ * hidden reasoning or text that follows, so nothing is added to it: it is a lower bound for the whole answer. A report
+ * that is too small for `text` is a placeholder, or counts something else. The result is cut to the hold.
  */
 function earlyUsage(
   { promptEstimate, tokenLimits }: Admission,
@@ -105,8 +103,8 @@ function earlyUsage(
   const promptTokens = usage.promptTokens || promptEstimate;
   const counted = usage.completionTokens;
   const countsText = text !== undefined && canCount(counted, text.bytes);
-  const excess = countsText ? Math.max(0, estimateGeneratedTokens(text) - counted) : 0;
-  const completionTokens = Math.max(counted, completionEstimate - excess);
+  const overestimate = countsText ? Math.max(0, estimateGeneratedTokens(text) - counted) : 0;
+  const completionTokens = Math.max(counted, completionEstimate - overestimate);
   const tokens = withinTokenLimits({ ...usage, promptTokens, completionTokens }, tokenLimits);
   return { tokens, estimated: true };
 }

@@ -41,7 +41,7 @@ import {
   EncryptedReasoning,
 } from "./generatedContent.ts";
 
-/** A chat stream: every chunk is read, brought into the public form and written anew. */
+/** Decodes a chat stream. It parses each chunk, makes it public and serializes it, except chunks that match a template. */
 export class ChatDecoder implements AnswerDecoder {
   isClosed = false;
   readonly reportsFailure = false;
@@ -53,21 +53,21 @@ export class ChatDecoder implements AnswerDecoder {
   readonly #identity: AnswerIdentity;
   readonly #choiceCount: number;
   readonly #includeUsage: boolean;
-  /** Undefined where the provider itself ends the answer. */
+  /** Undefined if the provider itself applies the stop sequences. */
   readonly #stops: ChatStops | undefined;
-  /** Undefined where an event means something else after others. */
+  /** Undefined if the meaning of an event depends on earlier ones. */
   readonly #templates: ChunkTemplates | undefined;
   readonly #splitter: SseSplitter = createSseSplitter({ eventBytesMax: ANSWER_BYTES_MAX });
-  /** Those of which content has come. */
+  /** The choices with content. */
   readonly #begunChoices = new Set<number>();
   readonly #finishedChoices = new Set<number>();
   readonly #callingChoices = new Set<number>();
-  /** Those that a stop sequence ended, as long as the provider goes on with them. */
+  /** The choices that a stop sequence ended while the provider continues them. */
   readonly #stoppedChoices = new Set<number>();
   readonly #heldBack = new TrailingChunks();
   readonly #reported = new ReportedUsage();
   readonly #passthrough = new PassthroughFields();
-  /** The usage in the provider's own form. */
+  /** The usage as the provider reported it. */
   #usageObject: unknown;
   #output = "";
 
@@ -76,9 +76,9 @@ export class ChatDecoder implements AnswerDecoder {
     identity: AnswerIdentity;
     choiceCount: number;
     includeUsage: boolean;
-    /** The stop sequences that are left to the gateway. */
+    /** The stop sequences that the gateway applies. */
     stop?: readonly string[];
-    /** Each event is read alike, whatever came before it. */
+    /** The meaning of an event does not depend on earlier ones. */
     eventsStandAlone?: boolean;
   }) {
     this.#readEvent = options.readEvent;
@@ -114,7 +114,7 @@ export class ChatDecoder implements AnswerDecoder {
     return this.#reported.isFinal(this.isFinished, this.textBytes);
   }
 
-  /** A provider may make fewer choices than it was asked for; one that began and has no end is cut. */
+  /** A provider may return fewer choices than requested. A choice that began must also end. */
   get isFinished(): boolean {
     if (this.#finishedChoices.size >= this.#choiceCount) return true;
     if (!this.isClosed || this.#finishedChoices.size === 0) return false;
@@ -127,9 +127,9 @@ export class ChatDecoder implements AnswerDecoder {
 
   push(bytes: Uint8Array): void {
     for (const event of this.#splitter.push(bytes)) {
-      const shown = this.#matchTemplate(spanOf(event.raw));
-      if (shown === undefined) this.#read(event);
-      else this.#output += shown;
+      const matched = this.#matchTemplate(spanOf(event.raw));
+      if (matched === undefined) this.#read(event);
+      else this.#output += matched;
     }
   }
 
@@ -138,10 +138,10 @@ export class ChatDecoder implements AnswerDecoder {
   }
 
   #matchTemplate(event: Span): string | undefined {
-    const filled =
+    const match =
       this.isClosed || !this.#passthrough.isEmpty ? undefined : this.#templates?.match(event);
-    if (filled) this.#countText(filled.textBytes);
-    return filled?.clientEvent;
+    if (match) this.#countText(match.textBytes);
+    return match?.clientEvent;
   }
 
   #countText(bytes: number): void {
@@ -150,7 +150,7 @@ export class ChatDecoder implements AnswerDecoder {
   }
 
   end(): void {
-    // An event that the end cut off is no event, as the standard says; a finished answer lacks nothing.
+    // The SSE standard says that an incomplete last event is dropped.
     this.#close();
   }
 
@@ -191,12 +191,11 @@ export class ChatDecoder implements AnswerDecoder {
     if (read.kind === "nothing" && read.ranTool) this.providerCalls += 1;
     if (read.kind !== "chunk") return;
     if (read.usage && this.#includeUsage) {
-      // Written once now, so that writing it at the end, after the charge, cannot fail.
+      // Serialized once here, so that it cannot fail after the charge.
       answerText(read.chunk["usage"]);
       this.#usageObject = read.chunk["usage"];
     }
     const chunk = publicChunk(read.chunk, this.#identity, this.#callingChoices);
-    // A chunk without choices bears the usage of the whole answer, and that is the gateway's to give.
     for (const { delta } of chunk.choices) {
       this.#reasoning.addText(reasoningBytes(delta));
       if (read.encryptedLength === undefined)
@@ -208,27 +207,27 @@ export class ChatDecoder implements AnswerDecoder {
     if (read.isLast) this.#close();
     if (!read.usage) return;
     const isAlone = chunk.choices.length === 0;
-    // With a finish reason, behind one, or by itself: other figures are early ones.
+    // A usage before any finish reason, in a chunk with choices, is an early one.
     const hasEnded = isAlone || this.#finishedChoices.size > 0;
     const mayBeWhole = hasEnded && !read.isUsageEarly;
     const text = { bytes: this.textBytes, deltas: this.textDeltas };
     this.#reported.add(read.usage, text, isAlone, mayBeWhole);
   }
 
-  /** What has no list of choices is no chunk: a provider keeps the connection awake with it, or speaks to itself. */
+  /** A value without a list of choices is not a chunk but a keep-alive, for example. */
   #isPassedThrough({ choices }: JsonFields): boolean {
     return this.#identity.unknownFields === "forward" && Array.isArray(choices);
   }
 
-  /** An event of a text and nothing else is what most of a stream is made of. */
-  #learn({ raw }: SseEvent, { choices }: ChatChunk, frames: ChunkTemplates): void {
+  /** Makes a template from a chunk with text and nothing else. */
+  #learn({ raw }: SseEvent, { choices }: ChatChunk, templates: ChunkTemplates): void {
     const [choice] = choices;
     if (choices.length !== 1 || !choice || choice.finish_reason !== null) return;
-    // A byte order mark is one only where it opens the stream.
+    // A byte order mark is only valid at the start of the stream.
     if (raw[0] === BYTE_ORDER_MARK[0]) return;
     const { content, ...others } = choice.delta;
     if (!content || Object.keys(others).length > 0) return;
-    frames.learn(raw, content, (bytes) => {
+    templates.learn(raw, content, (bytes) => {
       const [one] = createSseSplitter({ eventBytesMax: ANSWER_BYTES_MAX }).push(bytes);
       const read = this.#readEvent({ event: one?.event, data: one?.data ?? "" });
       if (read.kind !== "chunk") return undefined;
@@ -241,15 +240,15 @@ export class ChatDecoder implements AnswerDecoder {
     const choices = this.#stops?.apply(chunk.choices) ?? chunk.choices;
     const finishing = choices.filter(({ finish_reason }) => finish_reason !== null);
     const others = choices.filter(({ finish_reason }) => finish_reason === null);
-    const bearing = choices.length > 0 ? this.#passthrough.addTo(chunk) : chunk;
-    // What cannot be written throws here, before any of it counts as answered.
-    const text = this.#eventFor({ ...bearing, choices: others });
+    const extended = choices.length > 0 ? this.#passthrough.addTo(chunk) : chunk;
+    // Throws if it cannot be serialized, before any of it counts as answered.
+    const text = this.#eventFor({ ...extended, choices: others });
     if (finishing.length > 0) {
-      const last = { ...(others.length > 0 ? chunk : bearing), choices: finishing };
+      const last = { ...(others.length > 0 ? chunk : extended), choices: finishing };
       this.#heldBack.add(visibleChunk(last, this.#identity));
     }
     this.#output += text;
-    // All that the provider said was generated, and is counted, whether the client sees it or not.
+    // All generated text is counted, whether the client gets it or not.
     for (const choice of chunk.choices) {
       this.#countText(messageBytes(choice.delta));
       const { index } = choice;
@@ -271,7 +270,7 @@ export class ChatDecoder implements AnswerDecoder {
     }
   }
 
-  /** The provider says that its answer is whole: a choice of which it never said so is ended here. One that never began is none. */
+  /** The provider reports a complete answer. Ends each choice that began and has no finish reason. */
   #finishBegunChoices(): void {
     const unended = [...this.#begunChoices].filter((index) => !this.#finishedChoices.has(index));
     if (unended.length === 0) return;
@@ -288,7 +287,7 @@ export class ChatDecoder implements AnswerDecoder {
     this.#output += this.#releaseHeldText();
   }
 
-  /** The texts that were kept back for stop sequences which did not come. */
+  /** The text that was held back as the possible start of a stop sequence. */
   #releaseHeldText(): string {
     const choices = this.#stops?.release() ?? [];
     return this.#eventFor(this.#chunkOf(choices));
@@ -299,10 +298,10 @@ export class ChatDecoder implements AnswerDecoder {
     return { id, object: "chat.completion.chunk", created, model, choices };
   }
 
-  /** The event of a chunk; nothing where the client sees none of it. */
+  /** The event for the client. Empty if the client sees nothing of the chunk. */
   #eventFor(chunk: ChatChunk): string {
-    const shown = chunk.choices.length > 0 ? visibleChunk(chunk, this.#identity) : undefined;
-    return shown ? eventOf(shown) : "";
+    const visible = chunk.choices.length > 0 ? visibleChunk(chunk, this.#identity) : undefined;
+    return visible ? eventOf(visible) : "";
   }
 }
 
@@ -319,24 +318,21 @@ function eventOf(chunk: ChatChunk): string {
 }
 
 /**
- * What a provider reports of the usage of one chat stream. Some servers count in every chunk, or write zeros until the
- * end: a figure may be the whole answer's where the decoder says so, and is as long as no text follows.
+ * The usage that a provider reports in one chat stream. Some servers report in every chunk, or report zeros until the
+ * end. A report is final if it may be one of the whole answer and no text follows it.
  */
 class ReportedUsage {
   /** The largest figures so far. */
   usage: Usage | undefined;
-  /** The text that had come when the completion tokens of `usage` last grew. */
+  /** The text that had arrived when the completion tokens of `usage` last grew. */
   text: GeneratedText | undefined;
   problem: UsageProblem | undefined;
-  /** The bytes of text that had come when a usage came that may be the whole answer's. */
+  /** The bytes of text that had arrived at the last report that may count the whole answer. */
   #countedBytes: number | undefined;
-  /**
-   * The last report came in a chunk without choices and counts some completion: such a server means it, and does
-   * not fill a field with zeros.
-   */
+  /** The last report came in a chunk without choices and has completion tokens, so it is not a placeholder. */
   #isCountedAlone = false;
 
-  /** A report that came behind `text`; `isAlone`: in a chunk without choices. */
+  /** Adds a report that came after `text`. `isAlone`: in a chunk without choices. */
   add(reported: Usage, text: GeneratedText, isAlone: boolean, mayBeWhole: boolean): void {
     this.#isCountedAlone = isAlone && reported.completionTokens > 0;
     if (isImplausible(reported)) {
@@ -349,44 +345,43 @@ class ReportedUsage {
     if (mayBeWhole) this.#countedBytes = text.bytes;
   }
 
-  /** Whether `usage` is that of the whole answer, of which so much text was said. */
+  /** Whether `usage` counts the whole answer, which has this many bytes of text. */
   isFinal(isFinished: boolean, textBytes: number): boolean {
     if (!isFinished && !this.#isCountedAlone) return false;
     return this.#countedBytes === textBytes;
   }
 }
 
-/** What may be put by of a chat stream: of what comes before its content, and once more of its ends. */
+/** The limit for the output before the first content, and for the chunks that are held back. */
 const BUFFERED_CHARACTERS_MAX = 2 * ANSWER_BYTES_MAX;
 
-/** The chunks of a chat stream that bear a finish reason: they leave only after the charge. */
+/** The chunks with a finish reason. They are held back until the charge is committed. */
 class TrailingChunks {
   readonly #chunks: ChatChunk[] = [];
   #characters = 0;
 
-  /** Takes what a client sees of one. Throws AnswerError for what cannot be written, and for ends without end. */
-  add(shown: ChatChunk | undefined): void {
-    if (!shown) return;
-    // Written once now, so that writing it at the end, after the charge, cannot fail.
-    this.#characters += answerText(shown).length;
+  /** Adds the visible part of a chunk. Throws AnswerError if it cannot be serialized or there are too many. */
+  add(chunk: ChatChunk | undefined): void {
+    if (!chunk) return;
+    // Serialized once here, so that it cannot fail after the charge.
+    this.#characters += answerText(chunk).length;
     if (this.#characters > BUFFERED_CHARACTERS_MAX) {
-      throw new AnswerError("the answer has too many ends");
+      throw new AnswerError("the answer has too many final chunks");
     }
-    this.#chunks.push(shown);
+    this.#chunks.push(chunk);
   }
 
-  /** All of them, the last one as `complete` makes it. */
+  /** All chunks. `complete` replaces the last one. */
   completed(complete: (last: ChatChunk) => readonly ChatChunk[]): readonly ChatChunk[] {
     const last = this.#chunks.at(-1);
     return this.#chunks.flatMap((chunk) => (chunk === last ? complete(chunk) : chunk));
   }
 }
 
-/** Far more than any provider has. */
 const PASSTHROUGH_FIELDS_MAX = 64;
 const PASSTHROUGH_BYTES_MAX = 1024 * 1024;
 
-/** What every chunk says for itself, and what only makes it longer, so that its length tells nothing. */
+/** Fields of each single chunk. `obfuscation` is padding that hides the length of a chunk. */
 const NOT_PASSED_THROUGH: ReadonlySet<string> = new Set([
   "id",
   "object",
@@ -398,19 +393,18 @@ const NOT_PASSED_THROUGH: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * What the chunks without choices say of an answer, such as `prompt_filter_results` of Azure's: a client never sees
- * these chunks, and finds it on the next that has choices. Beyond 64 fields, or a megabyte, it is dropped.
+ * Passthrough fields of chunks without choices, such as `prompt_filter_results` of Azure. The client does not get these
+ * chunks. It gets the fields on the next chunk with choices. Fields above the two limits are dropped.
  */
 class PassthroughFields {
   #fields = new Map<string, unknown>();
   #bytes = 0;
 
-  /** Nothing is on its way. */
   get isEmpty(): boolean {
     return this.#fields.size === 0;
   }
 
-  /** Takes the fields of a chunk that has no choices. Throws AnswerError for what cannot be written. */
+  /** Adds the fields of a chunk without choices. Throws AnswerError if they cannot be serialized. */
   add(chunk: ChatChunk): void {
     for (const [name, value] of Object.entries(chunk)) {
       if (NOT_PASSED_THROUGH.has(name) || value === null) continue;
@@ -421,12 +415,12 @@ class PassthroughFields {
     }
   }
 
-  /** The chunk with what was taken so far, which is not given out again. What the chunk itself says counts. */
+  /** Returns the chunk with the fields so far, and removes them here. The chunk's own fields win. */
   addTo(chunk: ChatChunk): ChatChunk {
     if (this.isEmpty) return chunk;
-    const bearing = { ...Object.fromEntries(this.#fields), ...chunk };
+    const extended = { ...Object.fromEntries(this.#fields), ...chunk };
     this.#fields = new Map();
     this.#bytes = 0;
-    return bearing;
+    return extended;
   }
 }

@@ -133,7 +133,7 @@ describe("a provider cannot fill the memory with a stream that", () => {
     const end = { ...say(0, {}, "stop"), pad };
     const decoder = decoderOf([say(0, { content: "a" }), ...times(8, end)]);
     push(decoder, 8);
-    expect(() => push(decoder, 1)).toThrow(new AnswerError("the answer has too many ends"));
+    expect(() => push(decoder, 1)).toThrow(new AnswerError("the answer has too many final chunks"));
   });
 
   test("counts its choices up for ever", () => {
