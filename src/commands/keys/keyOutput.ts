@@ -99,7 +99,7 @@ function modelsText(models: KeyRow["models"]): string {
 }
 
 function limitText(limit: number | null): string {
-  if (limit === null) return "as the config says";
+  if (limit === null) return "limit of the config";
   return limit === 0 ? "no limit" : String(limit);
 }
 

@@ -41,7 +41,7 @@ describe("keys show", () => {
       "models +small, gi\\*",
       "requests per minute +60",
       "tokens per minute +no limit",
-      "concurrent requests +as the config says",
+      "concurrent requests +limit of the config",
       "spent, RUB +0",
       "budget, RUB +no limit",
     ])
