@@ -23,10 +23,10 @@ const saidInWords: readonly (readonly [message: RegExp, words: string])[] = [
 
 const saidOfChats: typeof saidInWords = [
   [/^\S*[A-Z\u212a]\S* is not supported$/, "a known field in other letters (`Model`)"],
-  [/\.text (?:is required|must be a string)$/, "required where the type is `text`"],
+  [/\.text (?:is required|must be a string)$/, "Required if the type is `text`"],
   [
     /^messages\[\d\]\.content (?:is required|must be a string or an array of parts)$/,
-    "Required, but that an assistant's message with `tool_calls`",
+    "Required, except in an assistant message with `tool_calls`",
   ],
 ];
 
