@@ -8,7 +8,7 @@ import {
   type GatewayProcess,
 } from "../support/binary/gatewayProcess.ts";
 
-/** A provider that nobody here wrote: what it says is in its fixtures, and it asks for a key. */
+/** An independent provider. Its answers are in its fixtures, and it demands a key. */
 const providerKey = "aimock-key";
 const fixtures = [
   {
@@ -37,7 +37,7 @@ let gateway: GatewayProcess;
 let key: string;
 
 beforeAll(async () => {
-  // Each gets options of its own: an instance writes its chaos into them.
+  // Each gets its own options, because an instance changes them.
   const create = () =>
     LLMock.create({ port: 0, host: "127.0.0.1", auth: { apiKeys: [providerKey] } });
   [sound, chaotic] = await Promise.all([create(), create()]);
@@ -74,7 +74,7 @@ function post(endpoint: string, body: object, apiKey = key): Promise<Response> {
   });
 }
 
-/** The two ways to ask for the same, in both forms. */
+/** The same request at both endpoints, in both forms. */
 const calls = [
   ["a chat in JSON", "chat/completions", false],
   ["a chat stream", "chat/completions", true],
@@ -93,25 +93,22 @@ async function recordOf(response: Response) {
 }
 
 describe("in front of aimock", () => {
-  test.each(calls)(
-    "%s arrives whole and is charged by the formula exactly",
-    async (_, endpoint, stream) => {
-      const response = await post(endpoint, bodyOf(endpoint, "plain", stream));
-      const text = await response.text();
-      expect(response.status).toBe(200);
-      expect(text).toContain("so be it");
-      expect(text.includes("[DONE]") || text.includes("response.completed")).toBe(stream);
-      if (!stream) expect(response.headers.get("x-tollgate-cost-rub")).toBe(charged);
-      expect(await recordOf(response)).toMatchObject({
-        status: "done",
-        provider: "sound",
-        prompt_tokens: 11,
-        completion_tokens: 7,
-        estimated: false,
-        cost_rub: charged,
-      });
-    },
-  );
+  test.each(calls)("%s arrives completely and is charged exactly", async (_, endpoint, stream) => {
+    const response = await post(endpoint, bodyOf(endpoint, "plain", stream));
+    const text = await response.text();
+    expect(response.status).toBe(200);
+    expect(text).toContain("so be it");
+    expect(text.includes("[DONE]") || text.includes("response.completed")).toBe(stream);
+    if (!stream) expect(response.headers.get("x-tollgate-cost-rub")).toBe(charged);
+    expect(await recordOf(response)).toMatchObject({
+      status: "done",
+      provider: "sound",
+      prompt_tokens: 11,
+      completion_tokens: 7,
+      estimated: false,
+      cost_rub: charged,
+    });
+  });
 
   test.each(calls)(
     "%s fails over from a provider that answers nonsense",
@@ -147,7 +144,7 @@ describe("in front of aimock", () => {
   ] as const;
 
   test.each(failures)(
-    "nothing is charged for a provider %s, and its words stay hidden",
+    "nothing is charged for a provider %s, and its message stays hidden",
     async (_, model, prepare) => {
       prepare();
       for (const [, endpoint, stream] of calls) {
@@ -161,7 +158,7 @@ describe("in front of aimock", () => {
     },
   );
 
-  test("a rate limit of the provider's is a 502 that says when to come again", async () => {
+  test("a rate limit of the provider is a 502 with retry-after", async () => {
     for (const [, endpoint, stream] of calls) {
       const response = await post(endpoint, bodyOf(endpoint, "limited", stream, "limit me"));
       expect(response.status).toBe(502);

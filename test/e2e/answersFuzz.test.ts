@@ -14,7 +14,7 @@ beforeAll(async () => {
 }, startTimeoutMs);
 afterAll(() => setup.close());
 
-/** Each must have been seen, or the run was blind for it. */
+/** Each must occur, or the run did not test it. */
 const allOutcomes = {
   chat: ["backup", "refused", "unavailable", "whole"],
   "chat stream": ["backup", "broken", "refused", "unavailable", "whole"],
@@ -22,7 +22,7 @@ const allOutcomes = {
   "responses stream": ["backup", "broken", "failed", "missing", "refused", "unavailable", "whole"],
 };
 
-// `bun scripts/fuzzAnswers.ts` has two million.
+// `bun scripts/fuzzAnswers.ts` runs two million.
 test(
   `${requests} answers of providers, sound, odd and broken, each end for their clients as the contract says, and leave nothing behind`,
   async () => {

@@ -9,7 +9,7 @@ import {
   type GatewayProcess,
 } from "../support/binary/gatewayProcess.ts";
 
-/** A provider that nobody here wrote; it speaks the Messages API, and it judges what becomes of thoughts. */
+/** An independent provider of the Messages API. It checks that reasoning is sent back correctly. */
 const providerKey = "aimock-key";
 const usage = { input_tokens: 11, output_tokens: 7 };
 const call = { id: "toolu_1", name: "weather", arguments: '{"city":"Paris"}' };
@@ -48,7 +48,7 @@ beforeAll(async () => {
       host: "127.0.0.1",
       auth: { apiKeys: [providerKey] },
       strict: true,
-      // What it complains of is what some tests provoke.
+      // Some tests provoke its complaints.
       logLevel: "silent",
     });
   [mock, chaotic] = await Promise.all([create(), create()]);
@@ -73,7 +73,7 @@ beforeAll(async () => {
       { id: "plain", routes: [route("sound")], settings: { max_output_tokens: 32_000 } },
       { id: "saved", routes: [route("chaotic"), route("sound")] },
       { id: "stranger", routes: [route("stranger")] },
-      // A route that was limited is passed over for a while, so each test has its own.
+      // A limited route has a cooldown, so each test has its own route.
       ...["limit-json", "limit-stream", "overload-json", "overload-stream"].map((id) => ({
         id,
         routes: [route("sound", id)],
@@ -107,7 +107,7 @@ const forms = [
 ] as const;
 
 describe.each(forms)("in front of aimock's Messages API, in %s", (_, stream) => {
-  test("a chat arrives whole, and is charged by the formula exactly", async () => {
+  test("a chat arrives completely, and is charged exactly", async () => {
     const answer = await post({ stream, stream_options: { include_usage: true } });
     expect(answer.response.status).toBe(200);
     const said = stream
@@ -165,7 +165,7 @@ test("the operator's key that is refused is no 401 of the client's", async () =>
   ]);
 });
 
-describe("a loop of calls, with thoughts", () => {
+describe("a loop of tool calls with reasoning", () => {
   interface Calling {
     readonly reasoning_content?: string;
     readonly thinking_blocks?: unknown;
@@ -181,9 +181,12 @@ describe("a loop of calls, with thoughts", () => {
   }
 
   test.each([
-    ["goes on with them where the client gives them back", (message: Calling): object => message],
     [
-      "goes on without them where the client does not",
+      "continues with reasoning when the client sends it back",
+      (message: Calling): object => message,
+    ],
+    [
+      "continues without reasoning when the client does not",
       ({ tool_calls }: Calling): object => ({ role: "assistant", content: null, tool_calls }),
     ],
   ])("%s", async (_, kept) => {

@@ -13,7 +13,7 @@ import {
 import { sendMixedLoad } from "../support/binary/mixedLoad.ts";
 import { until } from "../support/until.ts";
 
-// A word a millisecond: answers are under way all the time.
+// One word per millisecond, so that answers are always in flight.
 const provider = startDemoProvider({ wordDelayMs: 1 });
 let gateway: GatewayProcess;
 let key: string;
@@ -41,7 +41,7 @@ test("a backup under load has every charge that a client saw before, and is serv
   await until("answers come", () => answers.length >= atOnce, 10_000);
   let file = "";
   let before: SeenAnswer[] = [];
-  // A quick backup may be over before an answer is: then it is made again, under another name.
+  // A quick backup may end before an answer does. Then it is repeated under another name.
   for (let count = 0; answers.length === before.length || count === 0; count += 1) {
     before = [...answers];
     file = join(gateway.cli.folder, `load-${count}.db`);
@@ -66,7 +66,7 @@ test("a backup under load has every charge that a client saw before, and is serv
   );
   const since = gateway.log.length;
   await gateway.start();
-  // What was under way when the backup was made has no end in it.
+  // Requests that were open during the backup have no end in it.
   const line = await gateway.logged(
     "holds are released",
     ({ msg }) => msg.includes("interrupted"),

@@ -21,7 +21,7 @@ import {
 } from "../support/provider/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
-/** Begins a stream, and ends it when it is told. */
+/** Starts a stream, and ends it on demand. */
 const provider = startProvider(async (peer) => {
   await peer.send(Buffer.concat([Buffer.from(streamHead), piece(helloEvent)]));
   await goOn.promise;
@@ -73,7 +73,7 @@ describe.each(["tcp", "unix"])(
         ? { host: "127.0.0.1", port: Number(new URL(gateway.url).port) }
         : { path: gateway.url };
 
-    /** What a new connection is shown; undefined where there is none. */
+    /** The certificate of a new connection, or undefined when there is none. */
     function shownFingerprint(): Promise<string | undefined> {
       const { promise, resolve } = Promise.withResolvers<string | undefined>();
       const socket = connect({ ...where(), rejectUnauthorized: false }, () => {
@@ -109,7 +109,7 @@ describe.each(["tcp", "unix"])(
       expect(shown).toBe(expected);
     }
 
-    test("shows the certificate that its files hold now, and an open stream goes on to its end", async () => {
+    test("shows the certificate that its files hold now, and an open stream continues to its end", async () => {
       const key = await gateway.key("alice", "100");
       const response = await post(key, true);
       const id = response.headers.get("x-request-id") ?? "";
@@ -136,7 +136,7 @@ describe.each(["tcp", "unix"])(
       expect((await post(key, true)).status).toBe(200);
     }, 20_000);
 
-    test("leaves open connections alone where the certificate is the same", async () => {
+    test("leaves open connections alone when the certificate is the same", async () => {
       const { promise: connected, resolve } = Promise.withResolvers<void>();
       const socket = connect({ ...where(), rejectUnauthorized: false }, resolve);
       let text = "";
@@ -154,7 +154,7 @@ describe.each(["tcp", "unix"])(
 
     test.each([
       ["is damaged", async () => void (await Bun.write(at("first.pem"), "no certificate"))],
-      ["is gone", () => rm(at("first.pem"))],
+      ["is missing", () => rm(at("first.pem"))],
       ["is not its key's", async () => copyFile(at("second.pem"), at("first.pem"))],
       [
         "is followed by a damaged one",
@@ -164,7 +164,7 @@ describe.each(["tcp", "unix"])(
           await copyFile(at("second-key.pem"), at("first-key.pem"));
         },
       ],
-    ])("goes on with the old certificate where the new one %s", async (_, spoil) => {
+    ])("keeps the old certificate when the new one %s", async (_, spoil) => {
       await copyFile(at("first.pem"), at("kept.pem"));
       await spoil();
       await hangUp("config rejected, the old config stays in force");
@@ -176,7 +176,7 @@ describe.each(["tcp", "unix"])(
       await expectShown("second.pem");
     });
 
-    test("takes the files that the config names now, though the old ones are gone", async () => {
+    test("uses the files that the config names now, though the old ones are missing", async () => {
       await Bun.write(gateway.cli.config, configText(configOf(listen, "second")));
       await rm(at("first.pem"));
       await rm(at("first-key.pem"));

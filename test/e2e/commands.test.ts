@@ -84,7 +84,7 @@ describe("the running gateway obeys a command at its very next request", () => {
   });
 });
 
-test("a second gateway on the same database ends with status 1 and says why", async () => {
+test("a second gateway on the same database ends with status 1 and the reason", async () => {
   const { status, stderr } = await gateway.cli.run("serve");
   expect(status).toBe(1);
   expect(stderr).toContain("another gateway is running on this database");
@@ -104,7 +104,7 @@ test("only their owner can read the database's files", async () => {
 describe("SIGHUP", () => {
   const write = (next: GatewayConfig | string) =>
     Bun.write(gateway.cli.config, typeof next === "string" ? next : configText(next));
-  /** Sends the signal, and resolves when the log says what came of it. */
+  /** Sends the signal, and resolves when the log has its result. */
   const reload = async (message: string) => {
     const since = gateway.log.length;
     gateway.signal("SIGHUP");
@@ -115,7 +115,7 @@ describe("SIGHUP", () => {
     return (body as { data: { id: string }[] }).data.map(({ id }) => id);
   };
 
-  test("adds a model at a price of its own, and takes it away again", async () => {
+  test("adds a model with its own price, and removes it again", async () => {
     const key = await gateway.key("reloader", "1");
     const cheap = {
       rub_input_per_1m: 1,

@@ -4,21 +4,21 @@ import { runCrashCycle } from "../support/binary/crashCycle.ts";
 import { oneModel } from "../support/gateway/gatewayConfig.ts";
 import { openBinaryBefore } from "../support/binary/gatewayBefore.ts";
 
-// A word a millisecond: answers are under way all the time.
+// One word per millisecond, so that answers are always in flight.
 const provider = startDemoProvider({ wordDelayMs: 1 });
 const sections = { database: { path: "tollgate.db", durability: "power" } };
 const setup = openBinaryBefore(oneModel(provider.url, sections), provider);
 
 const cycles = 100;
-/** Of the 50 requests of a cycle; some must be under way when it comes. */
+/** A number of the 50 requests of a cycle. Some must be in flight at the kill. */
 const killAfterMax = 45;
 const cycleTimeoutMs = 30_000;
 
-/** Goes through all moments in an order that looks like none, and then again. */
+/** Visits all moments in a mixed order, and then again. */
 const killAfterIn = (cycle: number): number => 1 + ((cycle * 31) % killAfterMax);
 const everyCycle = Array.from({ length: cycles }, (_, at) => [at + 1, killAfterIn(at)] as const);
 
-// `bun scripts/crashLoop.ts` goes on for a thousand cycles.
+// `bun scripts/crashLoop.ts` runs a thousand cycles.
 test.each(everyCycle)(
   "cycle %i, kill -9 after %i whole answers: each was charged exactly once, no hold and no credit is lost",
   async (at, killAfter) => {

@@ -3,10 +3,10 @@ import { copyFile, link, rename, rm } from "node:fs/promises";
 import { oneModel } from "../support/gateway/gatewayConfig.ts";
 import { startGatewayProcess, startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 
-/** It looks every 5 s; the rest is for a busy machine. */
+/** The gateway checks every 5 s. The rest is for a busy machine. */
 const noticedWithinMs = 20_000;
 
-/** What happens to the file at this path; its true content lies aside afterwards. */
+/** Changes the file at this path, after a copy of its content. */
 const losses: readonly (readonly [string, (path: string, aside: string) => Promise<void>])[] = [
   ["removed", (path, aside) => rename(path, aside)],
   [
@@ -19,13 +19,13 @@ const losses: readonly (readonly [string, (path: string, aside: string) => Promi
   ],
 ];
 
-/** What is lost, and what follows the database's own name in the name of it. */
+/** The lost file, and the suffix of its name after the name of the database. */
 const files = [
   ["database file", ""],
   ["database's lock file", ".lock"],
 ] as const;
 
-describe("a gateway ends within seconds with status 1, and says why, when", () => {
+describe("a gateway ends within seconds with status 1 and the reason when", () => {
   test.concurrent.each(
     files.flatMap(([what, suffix]) => losses.map(([loss, lose]) => ({ what, suffix, loss, lose }))),
   )(

@@ -5,7 +5,7 @@ import { binaryPath } from "../support/binary/binary.ts";
 import { startTimeoutMs } from "../support/binary/gatewayProcess.ts";
 import { until } from "../support/until.ts";
 
-/** What `tollgate demo --json` prints. */
+/** The output of `tollgate demo --json`. */
 interface Welcome {
   readonly base_url: string;
   readonly key: string;
@@ -15,7 +15,7 @@ interface Welcome {
   >;
 }
 
-/** A demo that runs, with what it has printed so far. */
+/** A running demo, with its output so far. */
 interface Demo {
   readonly text: string;
   end(signal: NodeJS.Signals): Promise<number>;
@@ -30,7 +30,7 @@ beforeAll(async () => {
 
 async function startDemo(...flags: readonly string[]): Promise<Demo> {
   const child = Bun.spawn([binary, "demo", ...flags], {
-    // Any folder will do, and it is not the demo's own.
+    // Any folder that is not the demo's own.
     cwd: "/",
     env: { PATH: process.env["PATH"] ?? "" },
     stdio: ["ignore", "pipe", "inherit"],
@@ -55,7 +55,7 @@ async function startDemo(...flags: readonly string[]): Promise<Demo> {
   return demo;
 }
 
-/** Runs a line as it stands, the way a person would paste it. */
+/** Runs a line unchanged, as a person pastes it. */
 async function paste(line: string): Promise<{ status: number; stdout: string; stderr: string }> {
   const child = Bun.spawn(["bash", "-c", line], {
     cwd: "/",
@@ -70,13 +70,13 @@ async function paste(line: string): Promise<{ status: number; stdout: string; st
   return { status, stdout, stderr };
 }
 
-/** The words that bash makes of a line. */
+/** The arguments that bash splits a line into. */
 async function wordsOf(line: string): Promise<string[]> {
   const { stdout } = await paste(`printf '%s\\0' ${line}`);
   return stdout.split("\0").slice(0, -1);
 }
 
-/** Does what a printed curl line says. Where there is no curl, its words are carried out here. */
+/** Runs a printed curl line. Without curl, sends its request here. */
 async function curl(line: string): Promise<string> {
   if (Bun.which("curl") !== null) {
     const { status, stdout, stderr } = await paste(line);
@@ -109,7 +109,7 @@ describe("tollgate demo --json", () => {
   });
   afterAll(() => demo.end("SIGKILL"));
 
-  test("prints a curl line that streams an answer as it stands, from any folder", async () => {
+  test("prints a curl line that streams an answer unchanged, from any folder", async () => {
     const answer = await curl(welcome.commands.chat);
     expect(answer).toStartWith('data: {"id":"chatcmpl-');
     expect(answer).toEndWith("data: [DONE]\n\n");
@@ -138,14 +138,11 @@ describe("tollgate demo --json", () => {
     ["history", /charge.*-0\.\d+.*\n(?:.*\n)*.*credit.*100/],
     ["usage", /\b1\b/],
     ["audit", /^the ledger is consistent/],
-  ] as const)(
-    "prints a %s command that runs as it stands, from any folder",
-    async (name, shown) => {
-      const { status, stdout, stderr } = await paste(welcome.commands[name]);
-      expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
-      expect(stdout).toMatch(shown);
-    },
-  );
+  ] as const)("prints a %s command that runs unchanged, from any folder", async (name, shown) => {
+    const { status, stdout, stderr } = await paste(welcome.commands[name]);
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+    expect(stdout).toMatch(shown);
+  });
 
   test("prints nothing but its one document", () =>
     expect(() => JSON.parse(demo.text)).not.toThrow());
@@ -165,7 +162,7 @@ test("tollgate demo removes its folder too when its terminal is closed", async (
   expect(await exists(dirname(config))).toBe(false);
 });
 
-test("tollgate demo says what to do where it cannot make its folder", async () => {
+test("tollgate demo explains what to do when it cannot create its folder", async () => {
   const child = Bun.spawn([binary, "demo", ...anywhere], {
     env: { TMPDIR: "/nope" },
     stdio: ["ignore", "ignore", "pipe"],
@@ -176,7 +173,7 @@ test("tollgate demo says what to do where it cannot make its folder", async () =
   ]);
 });
 
-test("tollgate demo shows the key, and each command on a line of its own", async () => {
+test("tollgate demo shows the key, and each command on its own line", async () => {
   const demo = await startDemo(...anywhere);
   try {
     const { text } = demo;

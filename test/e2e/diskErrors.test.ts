@@ -37,7 +37,7 @@ function openBefore(providerUrl: string): { readonly on: GatewayOnDisk } {
   };
 }
 
-/** The numbers from `first` to `last`, every `step`th of them. */
+/** Every `step`th number from `first` to `last`. */
 function numbers(first: number, last: number, step: number): number[] {
   return Array.from(
     { length: Math.floor((last - first) / step) + 1 },
@@ -45,7 +45,7 @@ function numbers(first: number, last: number, step: number): number[] {
   );
 }
 
-/** Resolves when a request is running by what the file says; nobody has it open then. */
+/** Resolves when the database file has a running request. No process has it open then. */
 async function inTheBooks(path: string): Promise<void> {
   const storeFolder = new Database(path, { readonly: true });
   const running = storeFolder.query<{ id: number }, []>(
@@ -70,8 +70,8 @@ const passing: readonly Sweep[] = [
   ["the Nth write is cut short", { call: "write", error: "SHORT", count: 4 }, numbers(3, 50, 5)],
 ];
 
-// `bun scripts/diskErrors.ts` goes on for longer.
-describe.skipIf(!canRun)("no client saw the whole of an answer that is not in the books", () => {
+// `bun scripts/diskErrors.ts` runs longer.
+describe.skipIf(!canRun)("no client received a complete answer whose charge is missing", () => {
   const opened = openBefore(demo.url);
 
   test.each(fatal)(
@@ -86,7 +86,7 @@ describe.skipIf(!canRun)("no client saw the whole of an answer that is not in th
   );
 
   test.each(passing)(
-    "when %s: the gateway goes on by itself as soon as there is room",
+    "when %s: the gateway continues as soon as there is room",
     async (_, error, nths) => {
       for (const nth of nths) {
         const { exit, problems } = await failDisk(opened.on, { ...error, nth });
@@ -100,12 +100,12 @@ describe.skipIf(!canRun)("no client saw the whole of an answer that is not in th
 describe.skipIf(!canRun)("a disk without any room", () => {
   const opened = openBefore(demo.url);
 
-  test("makes /healthz unavailable until there is some, though nobody asks for anything else", async () => {
+  test("makes /healthz unavailable until there is room, without other requests", async () => {
     const { gateway, disk, key } = opened.on;
     const health = async () => (await call(gateway, undefined, { path: "/healthz" })).status;
     expect(await health()).toBe(200);
     await disk.tell("fail write 1 ENOSPC 0");
-    // Each of them tries again whether there is room.
+    // Each of them checks again whether there is room.
     for (let count = 0; count < tries; count += 1)
       expect((await chat(gateway, { key })).status).toBe(502);
     expect(await health()).toBe(503);
@@ -117,7 +117,7 @@ describe.skipIf(!canRun)("a disk without any room", () => {
   });
 });
 
-describe.skipIf(!canRun)("a start that finds open requests of an earlier life", () => {
+describe.skipIf(!canRun)("a start with open requests of an earlier process", () => {
   const opened = openBefore(`http://127.0.0.1:${silent.port}/v1`);
 
   test.each([
@@ -125,7 +125,7 @@ describe.skipIf(!canRun)("a start that finds open requests of an earlier life", 
     ["write", "ENOSPC"],
     ["sync", "EIO"],
   ])(
-    "fails where a %s fails with %s, and interrupts them when the disk is in order",
+    "fails when a %s fails with %s, and interrupts them when the disk works",
     async (call, error) => {
       const { gateway, disk, key } = opened.on;
       void chat(gateway, { key }).catch(() => {});

@@ -28,7 +28,7 @@ import { until } from "../support/until.ts";
 import { several } from "../support/several.ts";
 
 const drains = 20;
-/** Of each of the three kinds: chat streams, responses streams, and chats in JSON. */
+/** For each of the three kinds: chat streams, responses streams, and JSON chats. */
 const openOfEach = 3;
 const goesOnMsMax = 50;
 const timeoutMs = 180_000;
@@ -38,7 +38,7 @@ const random = seededRandom(seed);
 const chatEvents = [helloEvent, thereEvent, stopEvent, usageEvent, doneEvent];
 const responsesEvents = [created() + delta, terminal()];
 
-/** Begins at once, and goes on when it is told, an event now and then; JSON comes whole then. */
+/** Starts at once, and sends events on demand. A JSON answer is sent completely then. */
 const provider = startProvider(async (peer, request) => {
   asked += 1;
   const isResponse = request.requestLine.includes("/responses");
@@ -67,7 +67,7 @@ afterAll(async () => {
   provider.stop();
 });
 
-/** Ends the gateway amid answers of each kind, which go on only then; returns how many came whole. */
+/** Stops the gateway during answers of each kind, which continue only then. Returns how many arrived completely. */
 async function drain(): Promise<number> {
   goOn = Promise.withResolvers();
   asked = 0;

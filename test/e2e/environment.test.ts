@@ -13,7 +13,7 @@ beforeAll(async () => {
   binary = await binaryPath();
 }, startTimeoutMs);
 
-/** Lays traps into a folder that the runtime itself would walk into: `marker` is written by a preloaded script. */
+/** Writes files into a folder that the plain runtime would load: a preloaded script writes `marker`. */
 async function layTraps({ folder }: Pick<CliFolder, "folder">): Promise<string> {
   const marker = join(folder, "preloaded");
   await Bun.write(
@@ -51,7 +51,7 @@ describe("a .env and a bunfig.toml in the working directory", () => {
       expect((await fetch(`${gateway.url}/healthz`)).status).toBe(200);
       await gateway.key("alice", "1");
       expect(await exists(marker)).toBe(false);
-      // The traps are sharp: the runtime alone walks into them.
+      // The files work: the plain runtime loads them.
       await Bun.write(
         join(gateway.cli.folder, "plain.ts"),
         "console.log(process.env.TOLLGATE_CONFIG)",

@@ -14,7 +14,7 @@ const requests = 20_000;
 const seed = 1;
 const timeoutMs = 600_000;
 
-/** Each must have been seen, or the run was blind for it. */
+/** Each must occur, or the run did not test it. */
 const allStatuses = ["200", "400", "401", "402", "404", "429", "bare 400", "bare 431", "bare 505"];
 
 // `bun scripts/fuzzHttp.ts` sends ten million.

@@ -20,7 +20,7 @@ test(
     const { problems, answers, provider, ...seen } = await mixTenants(setup, { seed, requests });
     process.stdout.write(`${JSON.stringify({ ...seen, answers, provider })}\n`);
     expect(problems).toEqual([]);
-    // Else the run was blind for it.
+    // Otherwise the run did not test it.
     expect(Object.keys(answers)).toHaveLength(8);
     expect(Math.min(...Object.values(answers))).toBeGreaterThan(requests / 100);
     expect(seen.left).toBeGreaterThan(requests / 50);

@@ -44,7 +44,7 @@ const create = async (account: string, ...flags: readonly string[]): Promise<Key
   return made;
 };
 
-/** How many of so many requests at once, by turns of the keys, were served. */
+/** How many of this many requests at once, alternating between the keys, were served. */
 async function served(count: number, ...by: readonly KeyAnswer[]): Promise<number> {
   const replies = await Promise.all(
     Array.from({ length: count }, (_, at) => chat(gateway, by[at % by.length])),

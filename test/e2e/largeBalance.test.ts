@@ -8,7 +8,7 @@ import {
 } from "../support/binary/gatewayProcess.ts";
 import { startProvider } from "../support/provider/scriptedProvider.ts";
 
-/** The dearest prices there are; a token of an answer costs a rouble. */
+/** The highest possible prices. A completion token costs one rouble. */
 const prices = { rub_input_per_1m: 999_999_999, rub_output_per_1m: 1_000_000_000 };
 const usage = { prompt_tokens: 7, completion_tokens: 123_456_789 };
 /** 7 x 999,999,999 and 123,456,789 x 1,000,000,000 nano-roubles. */
@@ -72,7 +72,7 @@ describe("money beyond nine million roubles is exact to the nano-rouble", () => 
     expect(await json("balance", "debit", "alice", debit)).toMatchObject({ balance_rub: before });
   });
 
-  test("in a charge, and what the client is told of it", async () => {
+  test("in a charge, and in the client's cost header", async () => {
     const reply = await chat(gateway, { key });
     expect([reply.status, reply.headers.get("x-tollgate-cost-rub")]).toEqual([200, cost]);
     requestId = reply.id;

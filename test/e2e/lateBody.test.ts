@@ -8,7 +8,7 @@ import { chatBytes, connectRaw } from "../support/gateway/rawClient.ts";
 import { piece, startProvider, streamHead } from "../support/provider/scriptedProvider.ts";
 import { until } from "../support/until.ts";
 
-/** Begins a stream and leaves it open; answers all else at once. */
+/** Starts a stream and leaves it open. Answers all other requests at once. */
 const provider = startProvider(async (peer, request) => {
   if (request.json["stream"] !== true) return usual(peer, request);
   await peer.send(Buffer.concat([Buffer.from(streamHead), piece(roleEvent + helloEvent)]));
@@ -20,7 +20,7 @@ beforeAll(async () => {
 afterAll(() => provider.stop());
 
 test(
-  "a request whose body comes after the cut at shutdown is refused, and no provider is asked",
+  "a request whose body arrives after the cut at shutdown is refused, and no provider is asked",
   async () => {
     const url = `http://127.0.0.1:${provider.port}/v1`;
     const gateway = await startGatewayProcess(

@@ -41,7 +41,7 @@ describe("a gateway on a unix socket", () => {
     gateway = await startGatewayProcess(config());
   }, startTimeoutMs);
 
-  test("says what it runs on as it starts", () => {
+  test("logs its address at the start", () => {
     const sqlite = new Database(":memory:").query("SELECT sqlite_version() AS sqlite").get();
     expect(gateway.log.find(({ msg }) => msg === "listening")).toMatchObject({
       version: packageJson.version,
@@ -54,7 +54,7 @@ describe("a gateway on a unix socket", () => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  test("answers there, and lets its owner and group in only", async () => {
+  test("answers there, for its owner and group only", async () => {
     expect(gateway.url).toBe(socket);
     const key = await gateway.key("alice", "1");
     const answer = await fetch("http://localhost/v1/chat/completions", {
@@ -65,7 +65,7 @@ describe("a gateway on a unix socket", () => {
     expect(((await stat(socket)).mode & 0o777).toString(8)).toBe("660");
   });
 
-  test("finds the path behind a Host of any length", async () => {
+  test("finds the path with a Host of any length", async () => {
     const key = await gateway.key("alice", "1");
     const headers = { authorization: `Bearer ${key}` };
     for (const host of ["x", "gw", "a.b", "localhost"]) {
@@ -76,7 +76,7 @@ describe("a gateway on a unix socket", () => {
     }
   });
 
-  test("is not pushed aside by another on the same socket", async () => {
+  test("is not replaced by another gateway on the same socket", async () => {
     const path = join(folder, "other.toml");
     await Bun.write(
       path,
@@ -103,7 +103,7 @@ describe("a gateway on a unix socket", () => {
     expect(await Bun.file(precious).text()).toBe("of value");
   });
 
-  test("starts again over the socket that kill -9 left behind", async () => {
+  test("starts again over a socket that kill -9 left", async () => {
     await gateway.kill();
     expect(await exists(socket)).toBe(true);
     await gateway.start();
@@ -139,7 +139,7 @@ describe("a gateway with a certificate", () => {
     expect(answer.status).toBe(200);
   });
 
-  test.each(["x", "gw", "gw:1", "localhost"])("finds the path behind the Host %j", async (host) => {
+  test.each(["x", "gw", "gw:1", "localhost"])("finds the path with the Host %j", async (host) => {
     const key = await gateway.key("alice", "1");
     const headers = { authorization: `Bearer ${key}`, host };
     const statusOf = async (path: string): Promise<number> => {

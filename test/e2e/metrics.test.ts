@@ -58,7 +58,7 @@ describe("a gateway with metrics", () => {
     expect((await fetch(`${address}/healthz`)).status).toBe(404);
   });
 
-  test("whose address is taken does not start, and says so", async () => {
+  test("whose metrics address is in use does not start, and reports it", async () => {
     const listen = address.replace("http://", "");
     const sections = { metrics: { listen }, database: { path: "other.db" } };
     const file = join(gateway.cli.folder, "other.toml");
@@ -97,7 +97,7 @@ test(
 );
 
 test(
-  "metrics on a unix socket are their owner's alone, and a socket left behind is no obstacle",
+  "metrics on a unix socket are readable by their owner only, and an old socket is replaced",
   async () => {
     const folder = await mkdtemp(join(tmpdir(), "tollgate-metrics-"));
     const socket = join(folder, "metrics.sock");

@@ -11,7 +11,7 @@ const setup = openBinaryBefore(oneModel(provider.url, sections), provider);
 const rounds = 1000;
 const timeoutMs = 60_000;
 
-// `bun scripts/observeCharges.ts` looks a hundred thousand times.
+// `bun scripts/observeCharges.ts` checks a hundred thousand times.
 test(
   `in ${rounds} answers another process finds the charge committed in the moment that their end arrives`,
   async () => {

@@ -8,13 +8,13 @@ import { piece, startProvider, streamHead } from "../support/provider/scriptedPr
 import { until } from "../support/until.ts";
 
 const openStreams = 1000;
-/** Connections are begun in groups of this, so that none finds the listener's queue full. */
+/** Connections are opened in groups of this size, so that the listener's queue is never full. */
 const begunAtOnce = 50;
 const measurements = 9;
 const roundsMax = 4;
 const testTimeoutMs = 60_000;
 
-/** Says hello and then nothing, for as long as anybody listens. */
+/** Sends the first content and then stays silent. */
 const hanging = startProvider(async (peer) => {
   await peer.send(Buffer.concat([Buffer.from(streamHead), piece(roleEvent + helloEvent)]));
   await peer.closed;
@@ -33,14 +33,14 @@ const setup = openBinaryBefore(
   prompt,
 );
 
-/** On a socket of its own: Bun's `fetch` runs 256 requests at once at most, in the whole process. */
+/** Uses its own socket, because Bun's `fetch` runs at most 256 requests at once in a process. */
 async function open(model: string): Promise<RawClient> {
   const client = await connectRaw(Number(new URL(setup.gateway.url).port));
   client.send(chatBytes(setup.key, JSON.stringify(ask({ model, stream: true }))));
   return client;
 }
 
-/** The median time from the request to the first content of an answer of the prompt provider's. */
+/** The median time from the request to the first content of the fast provider. */
 async function firstContentMs(): Promise<number> {
   const times: number[] = [];
   for (let count = 0; count < measurements; count += 1) {
@@ -54,7 +54,7 @@ async function firstContentMs(): Promise<number> {
   return times.sort((a, b) => a - b)[Math.floor(measurements / 2)] ?? NaN;
 }
 
-/** The same in the first round that stays below a bound: what open streams slow down is slow in each. */
+/** The same in the first round below a bound. A slowdown by open streams shows in every round. */
 async function firstContentBelow(boundMs: number): Promise<number> {
   let ms = await firstContentMs();
   for (let more = 1; more < roundsMax && ms >= boundMs; more += 1) ms = await firstContentMs();

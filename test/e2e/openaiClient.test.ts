@@ -18,7 +18,7 @@ const setup = openBinaryBefore(
   provider,
 );
 
-/** The official client with nothing changed but the base URL and the key. */
+/** The official client. Only the base URL and the key are changed. */
 function client(): OpenAI {
   return new OpenAI({ baseURL: `${setup.gateway.url}/v1`, apiKey: setup.key, maxRetries: 0 });
 }
@@ -70,7 +70,7 @@ describe("the official client", () => {
     },
   );
 
-  test("gets a response, and goes on from it", async () => {
+  test("gets a response, and continues it", async () => {
     const first = await client().responses.create({ model: "demo", input: hello[0].content });
     expect(first).toMatchObject({ object: "response", status: "completed" });
     expect(first.output_text).toContain("demo provider");

@@ -11,13 +11,13 @@ import {
 } from "../support/binary/gatewayProcess.ts";
 import { refusal, startProvider } from "../support/provider/scriptedProvider.ts";
 
-/** Lines of a table, their columns one blank apart. */
+/** Lines of a table, with one space between columns. */
 const linesOf = (text: string): string[] =>
   text.split("\n").map((line) => line.trim().replace(/ +/g, " "));
 
 describe("tollgate check --live", () => {
   test(
-    "asks the demo provider, and says what is wrong with a broken one",
+    "asks the demo provider, and explains what is wrong with a broken one",
     async () => {
       const binary = await binaryPath();
       const demo = Bun.spawn(

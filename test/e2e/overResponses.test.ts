@@ -9,7 +9,7 @@ import {
   type GatewayProcess,
 } from "../support/binary/gatewayProcess.ts";
 
-/** A provider that nobody here wrote, asked over its responses interface by a client that nobody here wrote. */
+/** An independent provider, asked over its responses interface by an independent client. */
 const providerKey = "aimock-key";
 const usage = { input_tokens: 11, output_tokens: 7, total_tokens: 18 };
 const fixtures = [
@@ -73,7 +73,7 @@ async function expectCharged(requestId: string | null | undefined): Promise<void
   });
 }
 
-/** What the client has of a stream in the end. */
+/** What the client has received at the end of a stream. */
 async function streamed(fields: Partial<OpenAI.ChatCompletionCreateParamsStreaming>, text: string) {
   const { data, request_id: requestId } = await client.chat.completions
     .create({ ...asking(text), ...fields, stream: true })
@@ -97,7 +97,7 @@ async function streamed(fields: Partial<OpenAI.ChatCompletionCreateParamsStreami
 }
 
 describe("a chat over aimock's responses interface", () => {
-  test("arrives whole in JSON, and is charged by the formula exactly", async () => {
+  test("arrives completely in JSON, and is charged exactly", async () => {
     const { data, request_id: requestId } = await client.chat.completions
       .create(asking("bill me"))
       .withResponse();
@@ -109,7 +109,7 @@ describe("a chat over aimock's responses interface", () => {
     await expectCharged(requestId);
   });
 
-  test("arrives whole as a stream, and is charged by the formula exactly", async () => {
+  test("arrives completely as a stream, and is charged exactly", async () => {
     const { said, requestId } = await streamed({}, "bill me");
     expect(said).toEqual({
       content: "so be it, my friend, and more",
@@ -143,7 +143,7 @@ describe("a chat over aimock's responses interface", () => {
     await expectCharged(streamId);
   });
 
-  test("is a 502 where the provider has a rate limit", async () => {
+  test("is a 502 when the provider has a rate limit", async () => {
     const failure = await client.chat.completions
       .create(asking("limit me"))
       .catch((error) => error);

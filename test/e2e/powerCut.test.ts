@@ -28,7 +28,7 @@ function openBefore(durability: "power" | "process"): { readonly disk: GatewayOn
   };
 }
 
-/** What so many cuts at chance moments left, added up. */
+/** The sum of the results of this many cuts at random moments. */
 async function cuts(disk: GatewayOnDisk, count: number, seed: number) {
   const random = seededRandom(seed);
   const seen = { whole: 0, lost: [] as string[], problems: [] as string[] };
@@ -48,7 +48,7 @@ describe.skipIf(!canRun)("a power cut", () => {
   const careless = openBefore("process");
 
   test(
-    "takes no charge of an answer that a client saw whole, with durability power",
+    "loses no charge of a complete answer, with durability power",
     async () => {
       const seen = await cuts(powerful.disk, 20, 1);
       expect([seen.lost, seen.problems]).toEqual([[], []]);
@@ -58,7 +58,7 @@ describe.skipIf(!canRun)("a power cut", () => {
   );
 
   test(
-    "takes some with durability process: these cuts do cut; the books still add up",
+    "loses some with durability process, which proves that the cuts work; the audit finds no problem",
     async () => {
       const seen = await cuts(careless.disk, 5, 1);
       expect(seen.lost.length).toBeGreaterThan(0);

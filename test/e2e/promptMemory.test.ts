@@ -41,7 +41,7 @@ interface OpenStream {
   disconnect(): void;
 }
 
-/** Resolves with the first content. */
+/** Resolves at the first content. */
 async function open(key: string, content: string, model = "hanging"): Promise<OpenStream> {
   const leaving = new AbortController();
   saysHello = Promise.withResolvers();
@@ -57,7 +57,7 @@ async function open(key: string, content: string, model = "hanging"): Promise<Op
     const read = await reader?.read();
     if (!read || read.done) throw new Error("the stream ended before its content");
     seen += Buffer.from(read.value).toString();
-    // The head has left: what is late comes now.
+    // The head was sent. The late content comes now.
     saysHello.resolve();
   }
   return { reader, disconnect: () => leaving.abort() };
@@ -77,7 +77,7 @@ test.each(["hanging", "late"])(
       50,
     );
     try {
-      // Work makes the runtime collect what nobody refers to any more.
+      // Work makes the runtime collect unreferenced objects.
       const isLetGo = (): boolean =>
         residentBytes(gateway.pid) - before < (streams * promptBytes) / 2;
       await until("the prompts are let go", isLetGo, 20_000);

@@ -31,16 +31,16 @@ beforeAll(async () => {
   await binaryPath();
 }, startTimeoutMs);
 
-/** A gateway of a test's own, so that the tests can wait beside each other. */
+/** Each test has its own gateway, so that the tests can wait in parallel. */
 interface Setup {
   readonly gateway: GatewayProcess;
   readonly key: string;
   readonly provider: ScriptedProvider;
-  /** Lets the provider go on. */
+  /** Lets the provider continue. */
   readonly goOn: () => void;
 }
 
-/** Runs a test against a gateway with this grace, and ends the gateway whatever happens. */
+/** Runs a test against a gateway with this grace, and always stops the gateway. */
 async function withGateway(grace: string, work: (setup: Setup) => Promise<void>): Promise<void> {
   const gate = Promise.withResolvers<void>();
   const provider = startProvider(beginAndWait(gate.promise));
@@ -57,7 +57,7 @@ async function withGateway(grace: string, work: (setup: Setup) => Promise<void>)
   }
 }
 
-/** Begins a stream at once, and goes on when it is told; a JSON answer waits with all of it. */
+/** Starts a stream at once, and continues on demand. A JSON answer waits completely. */
 function beginAndWait(told: Promise<void>): ProviderAnswer {
   return async (peer, request) => {
     if (request.json["stream"] !== true) return;
@@ -86,7 +86,7 @@ function drains(gateway: GatewayProcess) {
 const over = (stream: OpenReply) => until("the stream is over", () => stream.isOver);
 
 describe.concurrent("SIGTERM", () => {
-  test("lets an open stream finish, refuses what comes meanwhile, and ends with status 0", () =>
+  test("lets an open stream finish, refuses new requests, and ends with status 0", () =>
     withGateway("30s", async ({ gateway, key, goOn }) => {
       const stream = await openStream(gateway, key);
       gateway.signal("SIGTERM");
@@ -159,7 +159,7 @@ describe.concurrent("SIGTERM", () => {
       expect(await gateway.request(id)).toMatchObject({ status: "failed", cost_rub: "0" });
     }));
 
-  test("lets a client read a whole answer to its end within the grace, however slowly", () =>
+  test("lets a slow client read a complete answer within the grace", () =>
     withGateway("30s", async ({ gateway, key, provider }) => {
       const words = "word ".repeat(6_000_000);
       provider.answer = json(completion({ choices: [choice({ content: words })] }));
@@ -169,7 +169,7 @@ describe.concurrent("SIGTERM", () => {
       await until("it is charged", () => gateway.log.some(({ outcome }) => outcome === "done"));
       gateway.signal("SIGTERM");
       await drains(gateway);
-      // Longer than what is cut off has for its last words.
+      // Longer than the time that aborted requests have to end.
       await Bun.sleep(3500);
       client.resume();
       const { body } = await client.response();
@@ -179,7 +179,7 @@ describe.concurrent("SIGTERM", () => {
 
   test("without anything under way ends at once", () =>
     withGateway("1h", async ({ gateway }) => {
-      // A connection that is kept for a next request is no request, and neither is half a head.
+      // An idle kept connection is not a request, and neither is half a head.
       const half = await connectRaw(Number(new URL(gateway.url).port));
       half.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n");
       const client = await connectRaw(Number(new URL(gateway.url).port));

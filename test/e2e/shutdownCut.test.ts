@@ -32,7 +32,7 @@ beforeAll(async () => {
 
 const timeoutMs = 60_000;
 
-/** A gateway of a test's own, so that the tests can wait beside each other. */
+/** Each test has its own gateway, so that the tests can wait in parallel. */
 interface Setup {
   readonly gateway: GatewayProcess;
   readonly provider: ScriptedProvider;
@@ -71,7 +71,7 @@ const recordsOf = async (gateway: GatewayProcess) =>
   (await gateway.cli.json("requests", "--limit", "100")) as RequestRecord[];
 
 test.concurrent(
-  "at SIGTERM a stream whose client does not read is cut off, and is in the books and in the log as failed when the gateway ends",
+  "at SIGTERM a stream whose client does not read is cut, and is recorded and logged as failed",
   () =>
     withGateway(async ({ gateway, provider, open }) => {
       const large = helloEvent.replace("Hello", "Hello".repeat(2000));
@@ -86,7 +86,7 @@ test.concurrent(
         await client.seen("Hello");
         client.pause();
       }
-      // Once all that lies between is full, nothing more of the provider's can leave.
+      // When all buffers are full, the provider can send nothing more.
       for (let before = -1; before < sent; await Bun.sleep(500)) before = sent;
       gateway.signal("SIGTERM");
       expect(await gateway.ended).toBe(0);
@@ -100,7 +100,7 @@ test.concurrent(
 );
 
 test.concurrent(
-  "at SIGTERM an answer that waits for a locked store is charged only where its client gets it",
+  "at SIGTERM an answer that waits for a locked store is charged only when its client gets it",
   () =>
     withGateway(async ({ gateway, provider, open }) => {
       const go = Promise.withResolvers<void>();
@@ -121,7 +121,7 @@ test.concurrent(
         await Bun.sleep(100);
         gateway.signal("SIGTERM");
         gateway.signal("SIGTERM");
-        // Longer than what is cut off has for its last words.
+        // Longer than the time that aborted requests have to end.
         await Bun.sleep(4000);
       } finally {
         other.run("ROLLBACK");

@@ -12,17 +12,17 @@ const provider = startDemoProvider({ wordDelayMs: 0 });
 afterAll(() => provider.stop());
 
 const syncMs = 500;
-/** How late the gateway may be with anything else, in 99 of 100 cases. */
+/** The allowed delay of other requests, in 99 of 100 cases. */
 const lagMsMax = 20;
 const roundsMax = 4;
 
-/** How late it was with 99 of 100 questions, and with the latest of all. */
+/** The delay of 99 of 100 requests, and the longest delay. */
 interface Lags {
   readonly mostMs: number;
   readonly lastMs: number;
 }
 
-/** Asks something that costs nothing again and again while eight answers are committed. */
+/** Sends free requests repeatedly while eight answers are committed. */
 async function lagsOfRound({ gateway, key }: GatewayOnDisk): Promise<Lags> {
   const startedMs = performance.now();
   const load = { isOver: false };
@@ -58,7 +58,7 @@ describe.skipIf(!canRun)("a commit that takes half a second", () => {
   test("delays the end of its answers, and nothing else", async () => {
     await on.disk.tell(`slow ${syncMs}`);
     let lags = await lagsOfRound(on);
-    // Who waits for the sync does so each time; whatever else this machine has to do passes.
+    // A wait for the sync repeats in every round. Other load of the machine does not.
     for (let more = 1; more < roundsMax && !isPrompt(lags); more += 1) lags = await lagsOfRound(on);
     expect(lags.mostMs).toBeLessThan(lagMsMax);
     expect(lags.lastMs).toBeLessThan(syncMs / 2);

@@ -7,7 +7,7 @@ import {
   type SlowReaders,
 } from "../support/binary/slowReaders.ts";
 
-/** So many that what they may take together is more than the memory of a runtime varies by. */
+/** So many that their total memory is more than the variation of the runtime. */
 const readers = 20;
 const seconds = 5;
 const readMin = 500_000;
@@ -19,7 +19,7 @@ beforeAll(async () => {
 }, startTimeoutMs);
 afterAll(() => slow.close());
 
-// `bun scripts/slowReaders.ts` has two hundred.
+// `bun scripts/slowReaders.ts` uses two hundred.
 test(
   `${readers} slow readers of 100 MB each hold their providers up, and less than a megabyte each of the gateway's memory`,
   async () => {

@@ -22,13 +22,13 @@ const growthMiBMax = 64;
  */
 const healthMsMax = 100;
 
-// `bun scripts/soak.ts` goes on for a day.
+// `bun scripts/soak.ts` runs for a day.
 test(
   `${seconds} seconds of use with faults, departures, reloads, credits and backups leave books, files, log and memory as they should be`,
   async () => {
     const { problems, ...seen } = await soak(setup, {
       seconds,
-      // Or what the machine carries.
+      // Or the limit of the machine.
       perSecond: 200,
       reloadEveryMs: 6000,
     });

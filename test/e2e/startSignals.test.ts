@@ -32,7 +32,7 @@ test(
         await until("it listens for SIGHUP", () => catches(gateway.pid, SIGHUP));
         gateway.signal("SIGHUP");
       } finally {
-        // Opening the pipe waits for its reader; what is read behind that is a plain file.
+        // Opening the pipe waits for its reader. The file read after it is a plain file.
         const hand = 'exec 3> "$0"; cp "$0.kept" "$0.next"; mv "$0.next" "$0"; cat "$0" >&3';
         await Bun.spawn(["sh", "-c", hand, config]).exited;
       }

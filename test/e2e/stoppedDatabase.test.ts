@@ -15,7 +15,7 @@ import { until } from "../support/until.ts";
 const provider = startDemoProvider({ wordDelayMs: 0 });
 let gateway: GatewayProcess;
 let key: string;
-/** Charges in all lives of the gateway. */
+/** Charges of all runs of the gateway. */
 let answered = 0;
 
 beforeAll(async () => {
@@ -30,7 +30,7 @@ afterAll(async () => {
 const stopsTimeoutMs = 120_000;
 const clients = 4;
 
-/** Clients ask one after another until the gateway answers no more. */
+/** Clients send requests in sequence until the gateway no longer answers. */
 async function askUntilStopped(): Promise<void> {
   const client = async () => {
     for (;;) {
@@ -42,11 +42,11 @@ async function askUntilStopped(): Promise<void> {
   await Promise.all(Array.from({ length: clients }, client));
 }
 
-/** Bytes of the log beside the database; 0 where there is none. */
+/** Bytes of the WAL file, or 0 when there is none. */
 const walBytes = () =>
   statSync(`${gateway.cli.database}-wal`, { throwIfNoEntry: false })?.size ?? 0;
 
-/** The charges in the file of the database, copied alone as an operator would move it. */
+/** The charges in the database file alone, as an operator would copy it. */
 function chargesOfFileAlone(): number {
   const alone = join(gateway.cli.folder, `alone-${++copies}.db`);
   copyFileSync(gateway.cli.database, alone);
@@ -74,7 +74,7 @@ describe("the file of the database alone has every charge, and its log nothing,"
         const status = await gateway.ended;
         await asking;
         expect({ status, log: walBytes() }).toEqual({ status: 0, log: 0 });
-        // What was charged may have been cut off on its way to the client.
+        // A charged answer may have been cut on its way to the client.
         const charged = chargesOfFileAlone();
         expect(charged).toBeGreaterThanOrEqual(answered);
         answered = charged;
@@ -87,7 +87,7 @@ describe("the file of the database alone has every charge, and its log nothing,"
   );
 
   test(
-    "but where another program reads meanwhile: the stop does not wait for it, and says so",
+    "unless another program reads: the stop does not wait for it, and logs that",
     async () => {
       const reader = new Database(gateway.cli.database, { readonly: true });
       reader.run("BEGIN");
@@ -114,7 +114,7 @@ describe("the file of the database alone has every charge, and its log nothing,"
     startTimeoutMs,
   );
 
-  test("after a command that writes, where a process that was killed left a log", async () => {
+  test("after a command that writes, when a killed process left a WAL", async () => {
     await gateway.start();
     await chat(gateway, { key });
     answered += 1;

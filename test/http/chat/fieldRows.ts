@@ -64,7 +64,7 @@ export const fields: readonly FieldRow[] = [
   [ask({ "max_to\u212aens": 4000 }), "max_to\u212aens is not supported"],
 ];
 
-/** What only `forward` knows. */
+/** Fields that only `forward` accepts. */
 export const openFields: readonly FieldRow[] = [
   [ask({ n: 0 }), "n must be between 1 and 8"],
   [ask({ n: 8 }), accepted],

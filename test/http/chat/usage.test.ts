@@ -448,7 +448,7 @@ test("usage inside the only choice of the last chunk is billed", async () => {
   ]);
 });
 
-describe("usage in a stream that was not asked for usage", () => {
+describe("usage in a stream whose client did not request it", () => {
   test.each([
     ["is used when it comes", [usageOnly(usage)], usage],
     ["is estimated when it does not come", [], { prompt_tokens: 2, completion_tokens: 3 }],

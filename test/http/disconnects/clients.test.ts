@@ -46,7 +46,7 @@ const promptOnly = costOf({ prompt: 2, completion: 0 });
 /** Sends a chat request. The test controls the provider's side. */
 const begin = (changes: object, options?: KeyOptions) => beginChat(at, changes, options);
 
-/** What the books say of the one request of this key: what is charged was had of somebody, and costs the operator there. */
+/** The record of the only request of this key. A charged request has a provider. */
 async function expectRecord(key: TestKey, charge: bigint, changes: object): Promise<void> {
   const [record] = await at.gateway.records(key, 1);
   expect(record).toMatchObject({ status: "cancelled", charge, writeOff: 0n, ...changes });

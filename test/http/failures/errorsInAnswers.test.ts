@@ -9,8 +9,8 @@ import { json, stream, type ProviderAnswer } from "../../support/provider/script
 import { chatEvent } from "../../support/provider/upstreamText.ts";
 
 /**
- * An `error` in an answer whose status is 200, where a chat's provider tells whose fault it is: what a caller brings
- * about as often as it likes must not put a route aside for everybody, nor be had for nothing.
+ * A chat provider reports an `error` with status 200. A fault that a caller can cause as often as it likes must not give
+ * the route a cooldown, and must not be free.
  */
 const at = openBefore(["one", "claude", "google", "two"], ({ one, claude, google, two }) => ({
   providers: {
@@ -79,7 +79,7 @@ function inItsPlace(kind: Kind, body: (error: object) => unknown): Way {
 }
 
 /** Sends as many requests as open a breaker, and then tests whether the route is skipped. */
-async function isPutAside({ kind, isStream, report }: Way, error: object): Promise<boolean> {
+async function isSkipped({ kind, isStream, report }: Way, error: object): Promise<boolean> {
   const key = at.gateway.key();
   at.providers[kind].answer = report(error);
   for (let time = 0; time < FAILURES_MAX; time += 1) {
@@ -109,14 +109,14 @@ async function expectCallers(way: Way, error: object, extra: object): Promise<vo
   expect(at.gateway.store.requests.attempts(reply.id)).toMatchObject([
     { outcome: "reported failure", status: 200 },
   ]);
-  expect(await isPutAside(way, error)).toBe(false);
+  expect(await isSkipped(way, error)).toBe(false);
 }
 
-async function expectNextRoutes(way: Way, error: object, putsAside: boolean): Promise<void> {
+async function expectNextRoutes(way: Way, error: object, skips: boolean): Promise<void> {
   const { reply, others } = await failover(way, error);
   expect([reply.status, others]).toEqual([200, 1]);
   at.gateway.forgetFailures();
-  expect(await isPutAside(way, error)).toBe(putsAside);
+  expect(await isSkipped(way, error)).toBe(skips);
 }
 
 async function expectAccount({ kind, isStream, report }: Way, error: object): Promise<void> {
@@ -178,9 +178,7 @@ describe("an error object in an event", () => {
     ["the same without a number", { type: "server_error", message }, true],
     ["an unknown code", { code: "some_code", message }, true],
     ["an impossible status", { code: 4000, message }, true],
-  ])("about %s goes to the next route", (_, error, putsAside) =>
-    expectNextRoutes(way, error, putsAside),
-  );
+  ])("about %s goes to the next route", (_, error, skips) => expectNextRoutes(way, error, skips));
 
   test.each<[string, object]>([
     ["key, by its type", { type: "authentication_error", message }],
@@ -230,7 +228,7 @@ describe("an error after content", () => {
         expect(at.gateway.balance(key)).toBe(started - (record?.charge ?? 0n));
         const attempts = at.gateway.store.requests.attempts(reply.id);
         expect(attempts).toMatchObject([{ outcome: "isolated failure" }]);
-        expect(await isPutAside(way, error)).toBe(false);
+        expect(await isSkipped(way, error)).toBe(false);
       },
     );
 

@@ -42,7 +42,7 @@ async function ask(model = "small"): Promise<Reply> {
 }
 
 /** The answer is a 502 with this retry-after. */
-function expectComeBack(reply: Reply, seconds: string): void {
+function expectRetryAfter(reply: Reply, seconds: string): void {
   const { headers } = reply;
   expect(headers.get("retry-after")).toBe(seconds);
   headers.delete("retry-after");
@@ -197,8 +197,8 @@ describe("a rate limit of the provider", () => {
   test("of all routes is a 502 with the shortest retry-after, and then no provider is called", async () => {
     at.providers.one.answer = limited("40");
     at.providers.two.answer = limited("7");
-    expectComeBack(await ask(), "7");
-    expectComeBack(await chat(at.gateway, at.gateway.key()), "7");
+    expectRetryAfter(await ask(), "7");
+    expectRetryAfter(await chat(at.gateway, at.gateway.key()), "7");
     expect(called()).toEqual([1, 1, 0, 0]);
   });
 
@@ -214,7 +214,7 @@ describe("a rate limit of the provider", () => {
   ])("with retry-after %j means a wait of %s s", async (header, seconds) => {
     at.providers.one.answer = limited(header);
     at.providers.two.answer = limited("60");
-    expectComeBack(await ask(), seconds);
+    expectRetryAfter(await ask(), seconds);
   });
 
   test.each([
@@ -227,7 +227,7 @@ describe("a rate limit of the provider", () => {
   ])("with %j, Azure's form, means a wait of %s s", async (headers, seconds) => {
     at.providers.one.answer = refusal(429, "slow down", headers);
     at.providers.two.answer = limited("60");
-    expectComeBack(await ask(), seconds);
+    expectRetryAfter(await ask(), seconds);
   });
 
   test("is also a 402 with a time: the route has a cooldown, and the account is not at fault", async () => {
@@ -256,14 +256,14 @@ describe("a rate limit of the provider", () => {
       at.providers.one.answer = limited(header);
       at.providers.two.answer = refusal(500);
       at.gateway.clock.advance(600_000);
-      expectComeBack(await chat(at.gateway, at.gateway.key(), { stream }), "1");
+      expectRetryAfter(await chat(at.gateway, at.gateway.key(), { stream }), "1");
     },
   );
 });
 
 describe("a provider with max_concurrent", () => {
   /** Occupies the provider's one slot during `work`. */
-  async function occupied<Result>(work: () => Promise<Result>): Promise<Result> {
+  async function withSlotTaken<Result>(work: () => Promise<Result>): Promise<Result> {
     const go = Promise.withResolvers<void>();
     at.providers.one.answer = async (peer, request) => {
       await go.promise;
@@ -280,7 +280,7 @@ describe("a provider with max_concurrent", () => {
   }
 
   test("without a free slot is a 429 when there is no other route", async () => {
-    await occupied(async () => {
+    await withSlotTaken(async () => {
       const key = at.gateway.key();
       const reply = await chat(at.gateway, key, { model: "narrow" });
       expectRefusal(reply, tooOften);
@@ -293,7 +293,7 @@ describe("a provider with max_concurrent", () => {
 
   test("without a free slot goes to the next route", async () => {
     at.providers.two.answer = usual;
-    await occupied(async () => {
+    await withSlotTaken(async () => {
       const reply = await chat(at.gateway, at.gateway.key(), { model: "relieved" });
       expect(reply.status).toBe(200);
     });
@@ -302,7 +302,7 @@ describe("a provider with max_concurrent", () => {
 
   test("without a free slot is a 502, not a 429, when the other route has failed", async () => {
     at.providers.two.answer = refusal(500);
-    await occupied(async () => {
+    await withSlotTaken(async () => {
       expectRefusal(await chat(at.gateway, at.gateway.key(), { model: "relieved" }), noProvider);
     });
   });

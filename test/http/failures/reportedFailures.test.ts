@@ -59,7 +59,7 @@ const ways: readonly (readonly [string, AdmissionRequest, (error: object) => Pro
 ];
 
 /** Sends as many requests as open a breaker, and then tests whether the route is skipped. */
-async function isPutAside(make: AdmissionRequest, answer: ProviderAnswer): Promise<boolean> {
+async function isSkipped(make: AdmissionRequest, answer: ProviderAnswer): Promise<boolean> {
   one.answer = answer;
   for (let time = 0; time < FAILURES_MAX; time += 1) await make("small");
   one.answer = responds();
@@ -78,7 +78,7 @@ describe.each(ways)("a failure in %s", (_, make, report) => {
     expect(two.requests).toHaveLength(0);
     const attempts = at.gateway.store.requests.attempts(reply.id);
     expect(attempts).toMatchObject([{ outcome: "reported failure" }]);
-    expect(await isPutAside(make, answer)).toBe(false);
+    expect(await isSkipped(make, answer)).toBe(false);
   });
 
   test.each([
@@ -90,7 +90,7 @@ describe.each(ways)("a failure in %s", (_, make, report) => {
     two.answer = responds();
     expect((await make("both")).status).toBe(200);
     expect([one.requests.length, two.requests.length]).toEqual([1, 1]);
-    expect(await isPutAside(make, answer)).toBe(false);
+    expect(await isSkipped(make, answer)).toBe(false);
   });
 
   test.each([
@@ -99,7 +99,7 @@ describe.each(ways)("a failure in %s", (_, make, report) => {
   ])(
     "of the provider itself, or of a limit without a time, counts for the breaker: %j",
     async (error) => {
-      expect(await isPutAside(make, report(error))).toBe(true);
+      expect(await isSkipped(make, report(error))).toBe(true);
     },
   );
 
@@ -116,17 +116,17 @@ describe.each(ways)("a failure in %s", (_, make, report) => {
 });
 
 test("a response that failed for an unknown reason does not count", async () => {
-  expect(await isPutAside(ask.chat, inJson({ code: "some_code" }))).toBe(false);
-  expect(await isPutAside(ask.chatStream, atItsEnd({}))).toBe(false);
+  expect(await isSkipped(ask.chat, inJson({ code: "some_code" }))).toBe(false);
+  expect(await isSkipped(ask.chatStream, atItsEnd({}))).toBe(false);
 });
 
 test("the type alone can show that the caller's server failed", async () => {
   const answer = inAnEvent({ type: "external_connector_error", code: null });
-  expect(await isPutAside(ask.chatStream, answer)).toBe(false);
+  expect(await isSkipped(ask.chatStream, answer)).toBe(false);
 });
 
 test("an unknown error is the provider's", async () => {
-  expect(await isPutAside(ask.chatStream, inAnEvent({ code: "some_code" }))).toBe(true);
+  expect(await isSkipped(ask.chatStream, inAnEvent({ code: "some_code" }))).toBe(true);
 });
 
 test.each([
@@ -169,6 +169,6 @@ test.each([
     const reply = await send(at.gateway, key, { stream: true });
     expect(reply.text).toContain("provider_error");
     expect(await at.gateway.records(key, 1)).toMatchObject([{ status: "failed", charge: 0n }]);
-    expect(await isPutAside(make, answer)).toBe(false);
+    expect(await isSkipped(make, answer)).toBe(false);
   },
 );

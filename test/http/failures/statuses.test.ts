@@ -199,13 +199,13 @@ describe("no client can cause a cooldown for all", () => {
 
 describe("a provider's error message", () => {
   /** The client's error message when the provider refuses with this body. */
-  async function told(body: string, type?: string): Promise<string> {
+  async function messageFor(body: string, type?: string): Promise<string> {
     at.providers.one.answer = text(body, { status: 400, ...(type === undefined ? {} : { type }) });
     const reply = await ask();
     expect(reply.status).toBe(400);
     return (reply.body as { error: { message: string } }).error.message;
   }
-  const error = (message: string) => told(JSON.stringify({ error: { message } }));
+  const error = (message: string) => messageFor(JSON.stringify({ error: { message } }));
   test("has at most 512 characters, on one line", async () => {
     expect(await error("a".repeat(5000))).toBe("a".repeat(512));
     expect(await error("one\r\ntwo\u0000\u001b[31m")).toBe("one two [31m");
@@ -219,7 +219,7 @@ describe("a provider's error message", () => {
     ["an error without a message", '{"error":{}}', undefined],
     ["a list", "[1]", undefined],
   ])("missing in %s becomes: invalid request", async (_, body, type) => {
-    expect(await told(body, type)).toBe("invalid request");
+    expect(await messageFor(body, type)).toBe("invalid request");
   });
 
   test.each([
@@ -228,7 +228,7 @@ describe("a provider's error message", () => {
     ['[{"error":{"message":"in a list"}}]', "in a list"],
     ['{"detail":"x","error":{"message":"ж"}}', "ж"],
   ])("is found in %s", async (body, message) => {
-    expect(await told(body)).toBe(message);
+    expect(await messageFor(body)).toBe(message);
   });
 
   test("in a huge body is read from its beginning only", async () => {

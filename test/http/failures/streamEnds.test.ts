@@ -25,7 +25,7 @@ const at = openOneModelBefore(
 );
 const cost = costOf({ prompt: 20, completion: 7, cached: 5, cacheWrite: 3 });
 
-interface Said {
+interface ChunkPart {
   readonly index: number;
   readonly delta: { readonly content?: string };
   readonly finish_reason: string | null;
@@ -45,7 +45,7 @@ function partsEvent(...parts: readonly (readonly [number, string, string | null]
 /** The parts of all chunks, in the order in which the client sees them. */
 function partsOf(seen: { text: string }): string[] {
   return chunksOf(seen)
-    .flatMap(({ choices }) => choices as readonly Said[])
+    .flatMap(({ choices }) => choices as readonly ChunkPart[])
     .map(({ index, delta, finish_reason: reason }) => `${index}:${delta.content ?? ""}:${reason}`);
 }
 

@@ -11,8 +11,8 @@ import { respond } from "../../support/gateway/responsesCalls.ts";
 import { text } from "../../support/provider/scriptedProvider.ts";
 
 /**
- * An answer in JSON that its caller made unreadable, such as by a tool whose input is nested without end: no other route
- * is asked for the same once more, and it is paid, as the same is in a stream.
+ * A caller can make a JSON answer unparsable, for example with a deeply nested tool input. There is no failover, and the
+ * answer is charged, as it is in a stream.
  */
 const outputTokensMax = 1000;
 const at = openBefore(["plain", "over", "claude", "google", "two"], (urls) => ({

@@ -8,7 +8,7 @@ import { respond } from "../../support/gateway/responsesCalls.ts";
 import { stream } from "../../support/provider/scriptedProvider.ts";
 import { chatEvent } from "../../support/provider/upstreamText.ts";
 
-/** A stream that its caller made unreadable before its first content: each route would do the whole work once more. */
+/** A caller can make a stream unparsable before its first content. A failover would repeat the whole work. */
 const ids = ["one", "two", "three"] as const;
 const at = openBefore(ids, (urls) => ({
   providers: {

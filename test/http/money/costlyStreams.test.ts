@@ -11,8 +11,7 @@ import { stream, type ProviderAnswer } from "../../support/provider/scriptedProv
 import { chatEvent } from "../../support/provider/upstreamText.ts";
 
 /**
- * What a caller can choose so that its answer cannot be read: it may not have what came before for nothing, and no
- * other tenant may suffer for it.
+ * A caller can make its answer too costly to parse. The content before that is not free, and other accounts do not suffer.
  */
 const at = openBefore(["one", "two", "three"], ({ one, two, three }) => ({
   providers: {

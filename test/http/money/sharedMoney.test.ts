@@ -149,7 +149,7 @@ describe("an operator's change applies at the next request", () => {
     expect((await chat(at.gateway, key)).status).toBe(402);
   });
 
-  test("a revoked key, whose open stream goes on to its end and is charged", async () => {
+  test("a revoked key, whose open stream continues to its end and is charged", async () => {
     const go = Promise.withResolvers<void>();
     at.providers.local.answer = async (peer, request) => {
       await raw(streamHead, piece(helloEvent))(peer, request);

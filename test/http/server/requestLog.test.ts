@@ -135,7 +135,7 @@ test("debug level logs each attempt that did not fail by its provider", async ()
 });
 
 describe("the log and the store never contain", () => {
-  test("a key, a prompt, an answer, or a provider's words", async () => {
+  test("a key, a prompt, an answer, or text of a provider", async () => {
     const key = at.gateway.key();
     const messages = [{ role: "user", content: "canary-of-the-prompt" }];
     const headers = { "user-agent": "canary-of-the-agent" };
