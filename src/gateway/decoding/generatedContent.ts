@@ -2,7 +2,7 @@ import { BYTES_PER_OTHER_PART } from "../../billing/estimate.ts";
 import { isJsonObject, type JsonFields, walk } from "../../lib/json.ts";
 import { AnswerError } from "../../providers/provider.ts";
 
-/** What stands under these says how an answer is put together, whatever the shape that they stand in. */
+/** Keys whose values describe the structure of an answer. The model does not generate them. */
 const ENVELOPE_KEYS: ReadonlySet<string> = new Set([
   "role",
   "id",
@@ -12,31 +12,31 @@ const ENVELOPE_KEYS: ReadonlySet<string> = new Set([
   "status",
   "call_id",
   "item_id",
-  // A message's thoughts once more, signed, for the provider that they came from; their text is in the reasoning.
+  // A signed copy of the reasoning.
   "thinking_blocks",
-  // What the text cites: a search brought it in.
+  // Citations of search results.
   "annotations",
-  // The signatures of thoughts, in which Google's interface gives them.
+  // Google's signatures of reasoning.
   "extra_content",
 ]);
 
-/** Under each of these a provider may give its thoughts, and some servers give the same ones under two. */
-const THOUGHT_FIELDS: ReadonlySet<string> = new Set([
+/** Fields for reasoning. Some servers send the same reasoning in two of them. */
+const REASONING_FIELDS: ReadonlySet<string> = new Set([
   "reasoning_content",
   "reasoning",
   "reasoning_details",
 ]);
 
 /**
- * Beside these a list of thoughts has their format, and what is encrypted of them, which is no text:
+ * A list of reasoning details also has keys for its format and for encrypted data, which are not text:
  * https://openrouter.ai/docs/guides/best-practices/reasoning-tokens#reasoning_details-array-structure
  */
-const THOUGHT_ENVELOPE_KEYS: ReadonlySet<string> = ENVELOPE_KEYS.union(
+const REASONING_ENVELOPE_KEYS: ReadonlySet<string> = ENVELOPE_KEYS.union(
   new Set(["format", "signature", "data"]),
 );
 
-/** Where the items of a response have what was generated. All else names, numbers or places it. */
-const SPOKEN_FIELDS: ReadonlySet<string> = new Set([
+/** The fields of response items that the model generates. */
+const GENERATED_FIELDS: ReadonlySet<string> = new Set([
   "text",
   "refusal",
   "arguments",
@@ -46,17 +46,16 @@ const SPOKEN_FIELDS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * UTF-8 bytes of what the model generated of a message or a delta: text, reasoning, refusals, the names and
- * arguments of calls. Ids, indexes and the like are not counted: no model made them, and in a stream they are twenty
- * times as long as the text. Sound counts by its transcript, and a picture as a part of a prompt that is no text: the
- * bytes of either tell nothing of tokens.
+ * Returns the UTF-8 bytes that the model generated in a message or a delta: text, reasoning, refusals, names and arguments
+ * of calls. Ids and indexes do not count; in a stream they are twenty times as long as the text. Audio counts by its
+ * transcript, and an image like a part of a prompt that is not text, because their bytes do not tell their tokens.
  */
 export function messageBytes(message: JsonFields): number {
   let bytes = 0;
   for (const name in message) {
     const value = message[name];
-    if (ENVELOPE_KEYS.has(name) || THOUGHT_FIELDS.has(name)) continue;
-    // Most of what is said is one text, for which nothing need be walked.
+    if (ENVELOPE_KEYS.has(name) || REASONING_FIELDS.has(name)) continue;
+    // The fast path: most deltas are one text.
     if (typeof value === "string") bytes += Buffer.byteLength(value);
     else if (name === "audio" && isJsonObject(value)) bytes += transcriptBytes(value);
     else if (name === "images" && Array.isArray(value))
@@ -66,25 +65,26 @@ export function messageBytes(message: JsonFields): number {
   return bytes + reasoningBytes(message);
 }
 
-/** The part of that which is thoughts: the same ones under another name are counted once. */
+/** The part of it that is reasoning. The same reasoning in two fields counts once. */
 export function reasoningBytes(message: JsonFields): number {
   let bytes = 0;
-  for (const name of THOUGHT_FIELDS) {
+  for (const name of REASONING_FIELDS) {
     const value = message[name];
-    if (value) bytes = Math.max(bytes, stringBytes(value, THOUGHT_ENVELOPE_KEYS));
+    if (value) bytes = Math.max(bytes, stringBytes(value, REASONING_ENVELOPE_KEYS));
   }
   return bytes;
 }
 
 /**
- * UTF-8 bytes of what the output of a response says: texts, reasoning, refusals, calls of tools. They are
- * the ones that come as deltas in a stream, so both forms of an answer are estimated alike.
+ * Returns the UTF-8 bytes that the model generated in the output of a response. A stream has the same bytes as deltas, so
+ * both forms of an answer have the same estimate.
  */
 export function outputBytes(output: unknown): number {
   let bytes = 0;
   walk(output, (found, name) => {
-    const isSpoken = typeof found === "string" && name !== undefined && SPOKEN_FIELDS.has(name);
-    if (isSpoken) bytes += Buffer.byteLength(found);
+    const isGenerated =
+      typeof found === "string" && name !== undefined && GENERATED_FIELDS.has(name);
+    if (isGenerated) bytes += Buffer.byteLength(found);
     return typeof found === "object";
   });
   return bytes;
@@ -94,7 +94,7 @@ function transcriptBytes({ transcript }: JsonFields): number {
   return typeof transcript === "string" ? Buffer.byteLength(transcript) : 0;
 }
 
-/** UTF-8 bytes of the strings in a value of any depth, without keys, and without what stands under the `envelopeKeys`. */
+/** UTF-8 bytes of all strings in a value, except keys and the values of `envelopeKeys`. */
 function stringBytes(value: unknown, envelopeKeys: ReadonlySet<string>): number {
   let bytes = 0;
   walk(value, (found, key) => {
@@ -105,28 +105,30 @@ function stringBytes(value: unknown, envelopeKeys: ReadonlySet<string>): number 
   return bytes;
 }
 
-/** What a message or a delta says in its content, in the fields that the convention has for it. */
+/** The content of a message or a delta, in the standard fields. */
 export interface DetectedContent {
   readonly content: string;
-  /** The thoughts that stand among the parts, unless the provider gives reasoning in this very field. */
+  /** The reasoning among the parts, unless the provider fills this field itself. */
   readonly reasoning_content?: string;
 }
 
 /**
- * Some providers give a list of parts where the convention has one text, and Mistral's has the thoughts of a model
- * among them: https://docs.mistral.ai/capabilities/reasoning/. Throws AnswerError.
+ * Some providers send a list of parts instead of one text. Mistral's list contains the reasoning:
+ * https://docs.mistral.ai/capabilities/reasoning/. Throws AnswerError if the content is neither text nor a list.
  */
 export function detectContent(message: JsonFields): DetectedContent {
   const { content, reasoning_content: reasoning } = message;
   if (typeof content === "string") return { content };
   if (content === null || content === undefined) return { content: "" };
   if (!Array.isArray(content)) throw new AnswerError("the content is not text");
-  const thoughts = (reasoning ?? "") === "" ? content.map(thoughtOf).join("") : "";
+  const thinkingText = (reasoning ?? "") === "" ? content.map(reasoningOf).join("") : "";
   const text = textOf(content);
-  return thoughts === "" ? { content: text } : { content: text, reasoning_content: thoughts };
+  return thinkingText === ""
+    ? { content: text }
+    : { content: text, reasoning_content: thinkingText };
 }
 
-function thoughtOf(part: unknown): string {
+function reasoningOf(part: unknown): string {
   if (!isJsonObject(part) || part["type"] !== "thinking") return "";
   const { thinking } = part;
   return typeof thinking === "string" ? thinking : textOf(thinking);
@@ -141,48 +143,52 @@ function textOf(parts: unknown): string {
     .join("");
 }
 
-/** Where a chat's message has signed or hidden thoughts, as Anthropic's, Google's and OpenRouter's are given, and under which names. */
-const SEALED_PLACES: ReadonlySet<string> = new Set([
+/** The fields in which Anthropic, Google and OpenRouter send signed or encrypted reasoning, and the keys of the data. */
+const ENCRYPTED_REASONING_FIELDS: ReadonlySet<string> = new Set([
   "thinking_blocks",
   "extra_content",
   "reasoning_details",
 ]);
-const SEALED_FIELDS: ReadonlySet<string> = new Set(["signature", "data", "thought_signature"]);
+const ENCRYPTED_DATA_KEYS: ReadonlySet<string> = new Set([
+  "signature",
+  "data",
+  "thought_signature",
+]);
 
 /**
- * Thoughts that came encrypted: what a client that leaves has of them is as much a part of the answer as its text. They
- * are given in base64, of which four characters are three bytes, and the text in them has no more bytes than those, so
- * that counts at most what was thought. What also came as text is in there once more: it is counted once.
+ * Counts reasoning that arrives encrypted, for the charge after a disconnect. It is base64: four characters are three
+ * bytes, and the text in them is not longer. Reasoning that also arrives as text counts once.
  */
 export class EncryptedReasoning {
   #encryptedLength = 0;
   #textBytes = 0;
 
-  /** So many characters of base64. */
+  /** Adds a number of base64 characters. */
   addEncrypted(characters: number): void {
     this.#encryptedLength += characters;
   }
 
-  /** So many UTF-8 bytes of thoughts, or of summaries of them, that came as text. */
+  /** Adds UTF-8 bytes of reasoning, or of its summaries, that arrived as text. */
   addText(bytes: number): void {
     this.#textBytes += bytes;
   }
 
-  /** UTF-8 bytes of what was thought and not shown, at most. */
+  /** The most UTF-8 bytes of reasoning that did not arrive as text. */
   get encryptedReasoningBytes(): number {
     return Math.max(0, Math.ceil((this.#encryptedLength * 3) / 4) - this.#textBytes);
   }
 }
 
-/** The characters of the encrypted thoughts that stand in a delta of a chat, where none of them counts as text. */
+/** Base64 characters of the encrypted reasoning in a delta. None of them counts as text. */
 export function encryptedLengthOf(delta: JsonFields): number {
   let characters = 0;
   walk(delta, (found, name) => {
-    if (name === undefined || !SEALED_PLACES.has(name)) return typeof found === "object";
-    walk(found, (sealed, field) => {
-      const isSealed = typeof sealed === "string" && field !== undefined;
-      if (isSealed && SEALED_FIELDS.has(field)) characters += sealed.length;
-      return typeof sealed === "object";
+    if (name === undefined || !ENCRYPTED_REASONING_FIELDS.has(name))
+      return typeof found === "object";
+    walk(found, (value, field) => {
+      const isEncrypted = typeof value === "string" && field !== undefined;
+      if (isEncrypted && ENCRYPTED_DATA_KEYS.has(field)) characters += value.length;
+      return typeof value === "object";
     });
     return false;
   });

@@ -14,24 +14,24 @@ import { usageObject, type Usage } from "../../contract/usage.ts";
 import { isJsonObject, type JsonFields } from "../../lib/json.ts";
 import { AnswerError, choiceIndex, choiceList } from "../../providers/provider.ts";
 import { reportedFailureOf } from "../../providers/upstream.ts";
-import { stopped } from "./stopSequences.ts";
+import { truncateChoice } from "./stopSequences.ts";
 import { messageBytes, detectContent } from "./generatedContent.ts";
 
-/** What an answer shows of itself, whichever provider made it. */
+/** The public properties of an answer. They do not depend on the provider. */
 export interface AnswerIdentity {
   readonly id: string;
   /** The model id that the client asked for. */
   readonly model: string;
-  /** Seconds since 1970, where the provider gives none. */
+  /** Unix time in seconds, used if the provider sends none. */
   readonly created: number;
   readonly unknownFields: "forward" | "reject";
-  /** Where a stream shows its usage: on the chunk of the last finish reason, or behind it in one without choices. */
+  /** Where a stream has its usage: on the chunk with the last finish reason, or in its own chunk after it. */
   readonly usageChunk?: "finish" | "own";
-  /** Told of a finish reason that is none of the convention's, which the client sees as one of them. */
+  /** Called for a non-standard finish reason. The client gets a standard one. */
   readonly unknownFinishReason?: (() => void) | undefined;
 }
 
-/** Clients that read strictly fail at any other, such as Groq's `on_demand`. */
+/** Strict clients reject any other value, such as Groq's `on_demand`. */
 const SERVICE_TIERS: ReadonlySet<unknown> = new Set([
   undefined,
   null,
@@ -43,32 +43,33 @@ const SERVICE_TIERS: ReadonlySet<unknown> = new Set([
 ]);
 
 /**
- * The public form of a provider's completion, whose text ends before any of the `stop` sequences that
- * are left to the gateway; without usage, for what is shown of that is what is billed. `textBytes` is all
- * that was generated. Throws AnswerError where it is no finished answer.
+ * The public form of a provider's completion, without usage. Its text ends before the first of the `stop` sequences.
+ * `textBytes` counts all generated text. Throws AnswerError if the reply is not a finished answer.
  */
 export function publicCompletion(
   reply: JsonFields,
   identity: AnswerIdentity,
   stop: readonly string[] = [],
 ): { completion: UnbilledCompletion; textBytes: number } {
-  const said = choiceList(reply["choices"]).map((choice, at) => publicChoice(choice, at, identity));
-  if (said.length === 0) throw new AnswerError("the answer has no choices");
-  // What comes behind a stop sequence was generated too: it is counted, though nobody sees it.
-  const textBytes = said.reduce((sum, { message }) => sum + messageBytes(message), 0);
+  const choices = choiceList(reply["choices"]).map((choice, at) =>
+    publicChoice(choice, at, identity),
+  );
+  if (choices.length === 0) throw new AnswerError("the answer has no choices");
+  // Text after a stop sequence was generated too, so it counts.
+  const textBytes = choices.reduce((sum, { message }) => sum + messageBytes(message), 0);
   const open: UnbilledCompletion = {
-    ...openFields(reply),
+    ...publicFields(reply),
     id: identity.id,
     object: "chat.completion",
     created: createdOf(reply, identity),
     model: identity.model,
-    choices: stop.length > 0 ? said.map((choice) => stopped(choice, stop)) : said,
+    choices: stop.length > 0 ? choices.map((choice) => truncateChoice(choice, stop)) : choices,
   };
   const completion = identity.unknownFields === "forward" ? open : onlyListedFields(open);
   return { completion, textBytes };
 }
 
-/** The usage that a client sees: what is billed, and what else the provider `reported` where that may be shown. */
+/** The usage for the client: the `billed` figures, and other `reported` fields if unknown fields are forwarded. */
 export function publicUsage(
   billed: Usage,
   reported: unknown,
@@ -78,9 +79,8 @@ export function publicUsage(
 }
 
 /**
- * The public form of a provider's chunk, without usage; its choices may be none. Fields that are not listed
- * are still there: also what the client does not see is content, and costs. `callingChoices` have called a
- * tool before. Throws AnswerError.
+ * The public form of a provider's chunk, without usage. It may have no choices. It still has the unlisted fields, because
+ * they count as content and cost money. `callingChoices`: the choices that have called a tool. Throws AnswerError.
  */
 export function publicChunk(
   reply: JsonFields,
@@ -88,7 +88,7 @@ export function publicChunk(
   callingChoices: ReadonlySet<number>,
 ): ChatChunk {
   return {
-    ...openFields(reply),
+    ...publicFields(reply),
     id: identity.id,
     object: "chat.completion.chunk",
     created: createdOf(reply, identity),
@@ -99,7 +99,7 @@ export function publicChunk(
   };
 }
 
-/** The last chunk of a stream with the usage, as `publicUsage` gives it, on it or in a chunk behind it. */
+/** The last chunk of a stream with its usage, in this chunk or in one more after it. */
 export function withUsage(
   last: ChatChunk,
   billed: Usage,
@@ -111,7 +111,7 @@ export function withUsage(
   return [last, { ...last, choices: [], usage }];
 }
 
-/** What a client sees of a chunk; undefined where that is nothing. */
+/** The part of a chunk that the client gets. Undefined if that is nothing. */
 export function visibleChunk(
   chunk: ChatChunk,
   { unknownFields }: Pick<AnswerIdentity, "unknownFields">,
@@ -129,16 +129,16 @@ function isEmpty(delta: Delta): boolean {
   return Object.keys(delta).length === 0;
 }
 
-export function callsTool(said: JsonFields): boolean {
-  const calls = said["tool_calls"];
-  return (Array.isArray(calls) && calls.length > 0) || isJsonObject(said["function_call"]);
+export function callsTool(message: JsonFields): boolean {
+  const calls = message["tool_calls"];
+  return (Array.isArray(calls) && calls.length > 0) || isJsonObject(message["function_call"]);
 }
 
 function publicChoice(choice: unknown, at: number, identity: AnswerIdentity): Choice {
   if (!isJsonObject(choice) || !isJsonObject(choice["message"])) {
     throw new AnswerError("a choice has no message");
   }
-  refuseError(choice);
+  throwIfError(choice);
   const message = choice["message"];
   return {
     ...choice,
@@ -155,7 +155,7 @@ function publicChunkChoice(
   callingChoices: ReadonlySet<number>,
 ): ChunkChoice {
   if (!isJsonObject(choice)) throw new AnswerError("a choice is not an object");
-  refuseError(choice);
+  throwIfError(choice);
   const index = choiceIndex(choice["index"], at);
   const delta = isJsonObject(choice["delta"]) ? publicDelta(choice["delta"]) : {};
   const reason = choice["finish_reason"];
@@ -169,18 +169,19 @@ function publicChunkChoice(
   };
 }
 
-/** A provider that hands on others' answers says so of one that broke off: https://openrouter.ai/docs/api/reference/errors-and-debugging */
-function refuseError(choice: JsonFields): void {
+/** OpenRouter reports an upstream failure in the choice: https://openrouter.ai/docs/api/reference/errors-and-debugging */
+function throwIfError(choice: JsonFields): void {
   if (isJsonObject(choice["error"])) throw reportedFailureOf(choice);
 }
 
 function publicDelta(delta: JsonFields): Delta {
   const { role, content, ...rest } = delta;
-  const said = role === undefined || role === null ? rest : { role: "assistant" as const, ...rest };
-  if (typeof content === "string") return { ...said, content };
-  const { content: text, ...thoughts } = detectContent(delta);
-  // Neither nothing nor parts without a text, such as thoughts, are a text.
-  return { ...said, ...(text === "" ? {} : { content: text }), ...thoughts };
+  const others =
+    role === undefined || role === null ? rest : { role: "assistant" as const, ...rest };
+  if (typeof content === "string") return { ...others, content };
+  const { content: text, ...reasoning } = detectContent(delta);
+  // Parts without text, such as reasoning, do not make a `content`.
+  return { ...others, ...(text === "" ? {} : { content: text }), ...reasoning };
 }
 
 function finishReason(
@@ -194,8 +195,8 @@ function finishReason(
   return reason;
 }
 
-/** The fields of a reply that a client may get as they are. */
-function openFields(reply: JsonFields): JsonFields {
+/** The fields of a reply without `usage`, and without a non-standard `service_tier`. */
+function publicFields(reply: JsonFields): JsonFields {
   const { usage: _, ...fields } = reply;
   if (SERVICE_TIERS.has(fields["service_tier"])) return fields;
   const { service_tier: __, ...others } = fields;

@@ -15,23 +15,23 @@ import { outputBytes, EncryptedReasoning } from "./generatedContent.ts";
 import { estimateTokens } from "../../billing/estimate.ts";
 import { sha256 } from "../../lib/sha256.ts";
 
-/** What the model says comes in these. All else but calls only opens the answer; another provider may still begin it anew. */
-const SAYING_EVENT = /\.(?:delta|done)$/;
-/** An item that is content as soon as it is there: the model has called a tool, its own or the provider's. */
+/** Events with content. Before them, and before calls, failover is still possible. */
+const CONTENT_EVENT = /\.(?:delta|done)$/;
+/** Items that are content as soon as they are added: calls of tools, also of the provider's. */
 const CALL_ITEM = /_call$/;
-/** What may open an answer: two events, each of which may say the whole request again. */
+/** The limit for the events before the content: two, and each may repeat the whole request. */
 const OPENING_BYTES_MAX = 2 * ANSWER_BYTES_MAX;
 const TERMINAL_EVENTS = new Set(["response.completed", "response.incomplete", "response.failed"]);
-/** Pieces of sound as base64, whose bytes tell nothing of tokens; their transcript has events of its own. */
-const SOUND = /audio\.delta$/;
-const THOUGHT = /^response\.reasoning/;
+/** Audio as base64. It does not count; its transcript has its own events. */
+const AUDIO = /audio\.delta$/;
+const REASONING_EVENT = /^response\.reasoning/;
 
-/** Ends an event behind any line, be that ended or not. */
+/** Ends an event, whether or not its last line has ended. */
 const BLANK_LINE = Buffer.from("\n\n");
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 
-/** A responses stream: the provider's own bytes, with the terminal event kept back until the charge. */
+/** Decodes a responses stream. It relays the provider's bytes and holds the terminal event back until the charge. */
 export class ResponsesDecoder implements AnswerDecoder {
   hasContent = false;
   isThinking = false;
@@ -48,10 +48,10 @@ export class ResponsesDecoder implements AnswerDecoder {
   readonly #objects = new StoredObjectCollector();
   #eventCount = 0;
   #openingBytes = 0;
-  /** One read ended in `data: {...}\r\n\r`, the end of the terminal event, and the next may begin with its `\n`. */
+  /** A read ended with the terminal event and `\r\n\r`. The next read may begin with the missing `\n`. */
   #lacksLineFeed = false;
 
-  /** A response bears its usage at its end only. */
+  /** A response reports its usage only at its end. */
   get isUsageFinal(): boolean {
     return this.usage !== undefined;
   }
@@ -77,12 +77,12 @@ export class ResponsesDecoder implements AnswerDecoder {
   end(): void {
     this.#lacksLineFeed = false;
     const last = this.#splitter.end();
-    // An event that the end cut off is no event, as the standard says; the answer's own end lacks nothing that matters.
+    // The SSE standard drops an incomplete last event. A terminal event is used if its data is complete.
     if (!last || this.isFinished) return;
     const fields = fieldsOf(last);
     if (!TERMINAL_EVENTS.has(eventType(last, fields) ?? "")) return;
     this.#read(last, fields);
-    // A client that follows the standard drops an event without a blank line behind it.
+    // A client that follows the standard drops an event without a blank line after it.
     this.#heldBack.push(BLANK_LINE);
   }
 
@@ -115,16 +115,16 @@ export class ResponsesDecoder implements AnswerDecoder {
       this.#finish(type, event.raw, fields());
       return;
     }
-    // What is too much throws here: it is not handed on, and begins no answer.
+    // Throws for an excessive event, before it is relayed or counts as content.
     if (type !== undefined) this.#readNamed(type, fields);
     this.#output.push(event.raw);
-    if (!this.hasContent) this.#open(event.raw, type, fields);
+    if (!this.hasContent) this.#detectContent(event.raw, type, fields);
   }
 
   #readNamed(type: string, fields: EventFields): void {
     if (type === "response.created") this.#objects.add(responseIn(fields()), { isWhole: false });
     else if (type === "response.output_item.done") this.#readItem(fields()["item"]);
-    else if (type.endsWith(".delta") && !SOUND.test(type)) this.#readDelta(type, fields());
+    else if (type.endsWith(".delta") && !AUDIO.test(type)) this.#readDelta(type, fields());
     this.#eventCount += 1;
   }
 
@@ -133,21 +133,21 @@ export class ResponsesDecoder implements AnswerDecoder {
     const bytes = Buffer.byteLength(delta);
     this.textBytes += bytes;
     if (bytes > 0) this.textDeltas += 1;
-    if (THOUGHT.test(type)) this.#reasoning.addText(bytes);
+    if (REASONING_EVENT.test(type)) this.#reasoning.addText(bytes);
   }
 
-  /** A whole item, known here of a client that leaves before the end. */
+  /** Counts a complete item, for the charge after a disconnect. */
   #readItem(item: unknown): void {
     if (!isJsonObject(item)) return;
     if (isProviderCall(item)) this.providerCalls += 1;
-    const { encrypted_content: sealed } = item;
-    if (typeof sealed === "string") this.#reasoning.addEncrypted(sealed.length);
+    const { encrypted_content: encrypted } = item;
+    if (typeof encrypted === "string") this.#reasoning.addEncrypted(encrypted.length);
   }
 
-  /** What comes before the content is kept until then, but not without end. */
-  #open(raw: Uint8Array, type: string | undefined, fields: EventFields): void {
+  /** Detects the first content, and limits the bytes before it. */
+  #detectContent(raw: Uint8Array, type: string | undefined, fields: EventFields): void {
     const item = type === "response.output_item.added" ? itemTypeIn(fields()) : "";
-    this.hasContent = CALL_ITEM.test(item) || SAYING_EVENT.test(type ?? "");
+    this.hasContent = CALL_ITEM.test(item) || CONTENT_EVENT.test(type ?? "");
     this.isThinking ||= item === "reasoning";
     this.#openingBytes += raw.byteLength;
     if (!this.hasContent && this.#openingBytes > OPENING_BYTES_MAX) {
@@ -155,7 +155,7 @@ export class ResponsesDecoder implements AnswerDecoder {
     }
   }
 
-  /** The network cut the last CRLF of the answer in two: the LF, if it was to come, comes first. */
+  /** Takes the LF if the network split the last CRLF of the answer. */
   #endLine(bytes: Uint8Array): void {
     this.#lacksLineFeed = false;
     if (bytes[0] === LINE_FEED) this.#heldBack.push(bytes.subarray(0, 1));
@@ -164,10 +164,10 @@ export class ResponsesDecoder implements AnswerDecoder {
   #finish(type: string, raw: Uint8Array, fields: JsonFields): void {
     const response = responseIn(fields);
     this.#heldBack.push(raw);
-    // First of all: it is paid for, even if the rest of the event is too much.
+    // The usage comes first: it is charged even if the rest of the event throws.
     this.usage = readResponsesUsage(response["usage"]);
     this.providerCalls = Math.max(this.providerCalls, providerCallsOf(response["output"]));
-    // A provider that sends no deltas has said all the same what stands here.
+    // Some providers send no deltas.
     if (!this.usage) this.textBytes = Math.max(this.textBytes, outputBytes(response["output"]));
     this.#objects.add(response, { isWhole: true });
     this.reportsFailure = type === "response.failed";
@@ -176,7 +176,7 @@ export class ResponsesDecoder implements AnswerDecoder {
   }
 }
 
-/** The event that ends a failed stream, in the interface's own form; `sequence` counts the events before it. */
+/** The event that ends a failed stream. `sequence` is the number of events before it. */
 export function responsesFailure(sequence: number, error: StreamFailure = upstreamFailure): string {
   const event = {
     type: "error",
@@ -188,15 +188,15 @@ export function responsesFailure(sequence: number, error: StreamFailure = upstre
   return `event: error\ndata: ${JSON.stringify(event)}\n\n`;
 }
 
-/** Whether an LF is to follow: the lines end with CRLF, and the last one with its CR. */
+/** Whether the event ends with `\n\r`, so that an LF may follow. */
 function endsInLineEnd(event: Uint8Array | undefined): boolean {
   return event?.at(-1) === CARRIAGE_RETURN && event.at(-2) === LINE_FEED;
 }
 
-/** What stands in an event's data, which is read when that is first asked for: most events pass by their name alone. */
+/** Parses an event's data at the first call. Most events only need their name. */
 type EventFields = () => JsonFields;
 
-/** The client gets the bytes whether they are UTF-8 or not, and the end must be found in any case. */
+/** Lenient: bytes that are not UTF-8, or not JSON, are relayed too, and must not hide the terminal event. */
 function fieldsOf(event: SseEvent): EventFields {
   return lazy(() => {
     const data = event.lenientData;
@@ -211,14 +211,14 @@ function fieldsOf(event: SseEvent): EventFields {
   });
 }
 
-/** The name of the event where it is one of this interface's; else its data says what it is. */
+/** The event's name if it is one of this interface, else the `type` in its data. */
 function eventType({ event: name }: SseEvent, fields: EventFields): string | undefined {
   if (name !== undefined && (name.startsWith("response.") || name === "error")) return name;
   const { type } = fields();
   return typeof type === "string" ? type : name;
 }
 
-/** Some imitators report a failure as in a chat, in an event without a type. */
+/** Some compatible servers report a failure as in a chat stream, in an event without a type. */
 function failureIn(type: string | undefined, fields: EventFields): AnswerError | undefined {
   if (type === "error") return reportedFailureOf(fields());
   return type === undefined ? reportedFailureIn(fields()) : undefined;
@@ -233,23 +233,23 @@ function responseIn({ response }: JsonFields): JsonFields {
   return response;
 }
 
-/** The only call whose output names it by `id`, and clients write its `call_id` there as with every other. */
+/** The output of this call names it by `id`, but clients put its `call_id` there, as for all other calls. */
 const LOCAL_SHELL_CALL = "local_shell_call";
 
-/** Far more than any answer needs: each is recorded as the account's own. */
+/** A limit far above any real answer. Each item is recorded for its account. */
 const OUTPUT_ITEMS_MAX = 1024;
-/** Of a whole stream: as many as one response can name, which is itself and four for each of its items. */
+/** The limit for one stream: the response, and four objects for each of its items. */
 const OBJECTS_MAX = 1 + 4 * OUTPUT_ITEMS_MAX;
 
-/** What a stream names: its events may say the same response, or another, again and again. */
+/** Collects the stored objects that the events of a stream name, each once. */
 class StoredObjectCollector {
-  /** SHA-256 of the ids so far: they themselves may be as long as an event, or all have one hash in the engine's sets. */
+  /** SHA-256 of the ids so far. The ids may be very long, or may collide in the engine's hash tables. */
   readonly #hashes = new Set<string>();
-  #untaken: StoredObject[] = [];
+  #pending: StoredObject[] = [];
 
   /**
-   * Takes what an event's response names, as far as no event before it did. With the last one, which `isWhole`, all
-   * comes once more: only then is known what each brings into a prompt. Throws ExcessiveAnswerError for too many, and takes none.
+   * Adds the objects of a response that are new. If the response `isWhole`, adds all of them again, because only now their
+   * tokens are known. Throws ExcessiveAnswerError for too many, and adds none.
    */
   add(response: JsonFields, { isWhole }: { isWhole: boolean }): void {
     const named = objectsOf(response).map((object) => ({
@@ -260,20 +260,20 @@ class StoredObjectCollector {
     for (const { hash } of added) this.#hashes.add(hash);
     if (this.#hashes.size > OBJECTS_MAX)
       throw new ExcessiveAnswerError("the answer names too many objects");
-    this.#untaken.push(...added.map(({ object }) => object));
+    this.#pending.push(...added.map(({ object }) => object));
   }
 
-  /** What was taken since the last call. */
+  /** Returns the objects that were added since the last call. */
   take(): readonly StoredObject[] {
-    const untaken = this.#untaken;
-    this.#untaken = [];
-    return untaken;
+    const pending = this.#pending;
+    this.#pending = [];
+    return pending;
   }
 }
 
 /**
- * A response, its output items and the containers that these ran in: what its account may name again. A client that
- * sends the items back names the containers too. Throws ExcessiveAnswerError for too many items.
+ * The stored objects of a response: itself, its output items and the containers of the items. A client that sends the
+ * items back also names the containers. Throws ExcessiveAnswerError for too many items.
  */
 export function objectsOf(response: JsonFields): StoredObject[] {
   const output: readonly unknown[] = Array.isArray(response["output"]) ? response["output"] : [];
@@ -294,7 +294,7 @@ export function objectsOf(response: JsonFields): StoredObject[] {
   return objects;
 }
 
-/** A reference to an item stands for all of it: it counts what the item itself would in its place. */
+/** A reference to an item counts as many tokens as the item itself. */
 function tokensOf(item: JsonFields): number {
   const { textBytes, nonTextParts } = measureItem(item);
   return estimateTokens(textBytes, nonTextParts);

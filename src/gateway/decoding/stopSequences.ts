@@ -2,26 +2,22 @@ import { bearsContent, type Choice, type ChunkChoice } from "../../contract/chat
 import type { JsonFields } from "../../lib/json.ts";
 
 /**
- * Watches one text, as it comes in pieces, for the sequences at which it is to end, none of them empty. The one that is
- * complete first ends the text, as it would end a model that writes one character after the other; of several that are
- * complete at once, the longest. How the text is cut into pieces changes nothing. Takes time linear in the text for each
- * sequence, whatever they are. Sequences are valid Unicode, so no pair of surrogates that came whole is parted.
+ * Searches one text, which arrives in pieces, for stop sequences. They must not be empty. The sequence that is complete
+ * first ends the text, and the longest one if several are complete at once. The result does not depend on how the text is
+ * split. The time is linear in the text for each sequence. Sequences are valid Unicode, so no surrogate pair is split.
  */
 export class StopSequenceScanner {
-  /** A sequence has come. */
+  /** A sequence was found. */
   hasStopped = false;
   readonly #matchers: readonly Matcher[];
-  /** How much of the end of the text is kept back. It is the beginning of a sequence, and need not be stored. */
+  /** The length of the text that is held back. It is the start of a sequence, so it is not stored. */
   #heldUnits = 0;
 
   constructor(sequences: readonly string[]) {
     this.#matchers = sequences.map((sequence) => new Matcher(sequence));
   }
 
-  /**
-   * What of the text so far may be shown now. What could be the beginning of a sequence is kept back;
-   * behind a whole one there is nothing more to show.
-   */
+  /** Returns the text that can be sent now. Holds back a possible start of a sequence, and drops text after a sequence. */
   push(piece: string): string {
     if (this.hasStopped) return "";
     const held = this.#held();
@@ -37,14 +33,14 @@ export class StopSequenceScanner {
     const keptUnits = hit
       ? piece.length - hit.end + hit.unitCount
       : (longestOf(this.#matchers)?.matched ?? 0);
-    // What was released may have been the beginning of a sequence all the same: that is out.
-    const shownUnits = Math.max(0, unitCount - keptUnits);
-    this.#heldUnits = hit ? 0 : unitCount - shownUnits;
-    if (shownUnits <= held.length) return held.slice(0, shownUnits);
-    return held + piece.slice(0, shownUnits - held.length);
+    // Text that was released before may be the start of this sequence. It is already sent.
+    const visibleUnits = Math.max(0, unitCount - keptUnits);
+    this.#heldUnits = hit ? 0 : unitCount - visibleUnits;
+    if (visibleUnits <= held.length) return held.slice(0, visibleUnits);
+    return held + piece.slice(0, visibleUnits - held.length);
   }
 
-  /** The text that is kept back: something else comes now, or nothing. */
+  /** Returns the text that is held back, because something other than text follows, or nothing. */
   release(): string {
     const held = this.#held();
     this.#heldUnits = 0;
@@ -58,14 +54,14 @@ export class StopSequenceScanner {
   }
 }
 
-/** The text before the first stop sequence; undefined where it has none. */
+/** The text before the first stop sequence. Undefined if there is none. */
 export function truncateAtStop(text: string, sequences: readonly string[]): string | undefined {
-  const watch = new StopSequenceScanner(sequences);
-  const shown = watch.push(text);
-  return watch.hasStopped ? shown : undefined;
+  const scanner = new StopSequenceScanner(sequences);
+  const visibleText = scanner.push(text);
+  return scanner.hasStopped ? visibleText : undefined;
 }
 
-/** The matcher that has the most of its sequence. */
+/** The matcher with the longest partial match. */
 function longestOf(matchers: readonly Matcher[]): Matcher | undefined {
   let longest: Matcher | undefined;
   for (const matcher of matchers) {
@@ -74,12 +70,12 @@ function longestOf(matchers: readonly Matcher[]): Matcher | undefined {
   return longest;
 }
 
-/** Finds one sequence by the method of Knuth, Morris and Pratt: https://doi.org/10.1137/0206024. Counts UTF-16 units. */
+/** Finds one sequence with the Knuth-Morris-Pratt algorithm: https://doi.org/10.1137/0206024. Counts UTF-16 units. */
 class Matcher {
   readonly sequence: string;
-  /** So much of the sequence's beginning is the end of the text. */
+  /** The length of the sequence's prefix that the text ends with. */
   matched = 0;
-  /** By the length of a beginning, how much of it is its own end too. Only as far as the text has needed it. */
+  /** For each prefix length, the longest proper prefix that is also its suffix. Computed when needed. */
   readonly #borders: number[] = [0, 0];
 
   constructor(sequence: string) {
@@ -90,7 +86,7 @@ class Matcher {
     return this.sequence.length;
   }
 
-  /** Reads on in the text; gives where in the piece, before or at `limit`, the first match ends. */
+  /** Reads the next piece. Returns where in it the first match ends, at or before `limit`. */
   find(piece: string, limit: number): number | undefined {
     const { sequence } = this;
     for (let at = 0; at < limit; at++) {
@@ -121,70 +117,69 @@ class Matcher {
   }
 }
 
-/** What may come before the text of an answer; everything else is said behind it, or instead of it. */
+/** The fields that may come before the text of an answer. All others come after it or instead of it. */
 const FIELDS_BEFORE_TEXT = ["role", "reasoning_content", "reasoning"];
 
 /**
- * Ends the choices of a stream at the client's stop sequences, where the provider's interface has none.
- * What the provider says behind a sequence is dropped, whatever it is: to the client it was never said.
- * It is billed all the same, for it was generated.
+ * Applies stop sequences to a stream, for providers whose interface has none. Everything that follows a sequence is
+ * dropped. It is charged, because it was generated.
  */
 export class ChatStops {
   readonly #sequences: readonly string[];
-  readonly #watches = new Map<number, StopSequenceScanner>();
+  readonly #scanners = new Map<number, StopSequenceScanner>();
 
   constructor(sequences: readonly string[]) {
     this.#sequences = sequences;
   }
 
-  /** The choices of a chunk as the client may see them: without what is dropped or kept back, with what no longer is. */
+  /** Returns the choices of a chunk for the client, with text that is no longer held back. */
   apply(choices: readonly ChunkChoice[]): readonly ChunkChoice[] {
     return choices.flatMap((choice) => this.#applyTo(choice));
   }
 
-  /** The texts that were kept back in choices that came to no end. */
+  /** Returns the text that is still held back, as choices. */
   release(): readonly ChunkChoice[] {
-    return [...this.#watches].flatMap(([index, watch]) => {
-      const text = watch.release();
+    return [...this.#scanners].flatMap(([index, scanner]) => {
+      const text = scanner.release();
       return text === "" ? [] : [textChoice(index, { content: text })];
     });
   }
 
   #applyTo(choice: ChunkChoice): readonly ChunkChoice[] {
     const { index, delta, finish_reason } = choice;
-    const watch = this.#watchOf(index);
-    if (watch.hasStopped) return [];
+    const scanner = this.#scannerOf(index);
+    if (scanner.hasStopped) return [];
     const { content, ...others } = delta;
-    const shown = content === undefined ? "" : watch.push(content);
-    if (watch.hasStopped) {
-      const before = { ...pickBefore(others), ...(shown === "" ? {} : { content: shown }) };
+    const visibleText = content === undefined ? "" : scanner.push(content);
+    if (scanner.hasStopped) {
+      const before = {
+        ...pickBefore(others),
+        ...(visibleText === "" ? {} : { content: visibleText }),
+      };
       const end: ChunkChoice = { index, delta: {}, finish_reason: "stop" };
-      // What came before need not wait for the charge; only the finish reason does.
+      // Only the finish reason waits for the charge.
       return Object.keys(before).length > 0 ? [textChoice(index, before), end] : [end];
     }
-    // The text goes on no further if something else comes: then it is no part of a sequence.
-    const goesOn = finish_reason === null && !bearsContent({ delta: others, finish_reason });
-    const text = goesOn ? shown : shown + watch.release();
+    // If something other than text follows, the held text is not part of a sequence.
+    const continues = finish_reason === null && !bearsContent({ delta: others, finish_reason });
+    const text = continues ? visibleText : visibleText + scanner.release();
     if (text !== "" || content === "") return [{ ...choice, delta: { ...delta, content: text } }];
-    if (content !== undefined && goesOn && Object.keys(others).length === 0) return [];
+    if (content !== undefined && continues && Object.keys(others).length === 0) return [];
     return [{ ...choice, delta: others }];
   }
 
-  #watchOf(index: number): StopSequenceScanner {
-    let watch = this.#watches.get(index);
-    if (!watch) {
-      watch = new StopSequenceScanner(this.#sequences);
-      this.#watches.set(index, watch);
+  #scannerOf(index: number): StopSequenceScanner {
+    let scanner = this.#scanners.get(index);
+    if (!scanner) {
+      scanner = new StopSequenceScanner(this.#sequences);
+      this.#scanners.set(index, scanner);
     }
-    return watch;
+    return scanner;
   }
 }
 
-/**
- * A whole choice as it is with the stop sequences kept. Nothing tells what was said before the text and
- * what behind it: reasoning counts as before, calls and refusals as behind.
- */
-export function stopped(choice: Choice, sequences: readonly string[]): Choice {
+/** Applies stop sequences to a complete choice. Keeps its reasoning. Drops calls and refusals, which come after the text. */
+export function truncateChoice(choice: Choice, sequences: readonly string[]): Choice {
   const text = truncateAtStop(choice.message.content, sequences);
   if (text === undefined) return choice;
   const message = { ...pickBefore(choice.message), role: "assistant", content: text } as const;
@@ -195,7 +190,7 @@ function textChoice(index: number, delta: ChunkChoice["delta"]): ChunkChoice {
   return { index, delta, finish_reason: null };
 }
 
-function pickBefore(said: JsonFields): Record<string, unknown> {
-  const fields = FIELDS_BEFORE_TEXT.filter((field) => Object.hasOwn(said, field));
-  return Object.fromEntries(fields.map((field) => [field, said[field]]));
+function pickBefore(message: JsonFields): Record<string, unknown> {
+  const fields = FIELDS_BEFORE_TEXT.filter((field) => Object.hasOwn(message, field));
+  return Object.fromEntries(fields.map((field) => [field, message[field]]));
 }
