@@ -3,10 +3,10 @@ import { Roubles } from "./answerFields.ts";
 import { errorTypes, type ErrorStatus, type ErrorType } from "./errors.ts";
 import { oneOf } from "./requestFields.ts";
 
-/** What a provider said beside its message. */
-const providersOwn = {
-  code: Type.Optional(Type.Union([Type.String(), Type.Number(), Type.Null()], providersOwnWords())),
-  param: Type.Optional(Type.Union([Type.String(), Type.Null()], providersOwnWords())),
+/** Fields of a provider's error that are forwarded. */
+const providerFields = {
+  code: Type.Optional(Type.Union([Type.String(), Type.Number(), Type.Null()], providerField())),
+  param: Type.Optional(Type.Union([Type.String(), Type.Null()], providerField())),
 };
 
 /** The form of every error. */
@@ -14,13 +14,13 @@ export const ErrorBody = Type.Object(
   {
     error: Type.Object({
       message: message(),
-      type: oneOf(errorTypes, { description: "What kind of error it is." }),
+      type: oneOf(errorTypes, { description: "The kind of error." }),
     }),
   },
   { description: "The form of every error." },
 );
 
-export const InvalidRequestError = errorOf("invalid_request_error", providersOwn);
+export const InvalidRequestError = errorOf("invalid_request_error", providerFields);
 export const AuthError = errorOf("auth_error", {});
 export const BillingError = errorOf("billing_error", {
   code: Type.Literal("insufficient_balance"),
@@ -31,7 +31,7 @@ export const RateLimitError = errorOf("rate_limit_error", {
   code: Type.Optional(
     Type.Literal("balance_held", {
       description:
-        "The account's other open requests hold the money that this request needs. Absent where a rate or another limit is the reason.",
+        "Other open requests of the account hold the money that this request needs. Absent if a rate or another limit is the reason.",
     }),
   ),
   required_rub: Type.Optional(Roubles),
@@ -39,10 +39,10 @@ export const RateLimitError = errorOf("rate_limit_error", {
 });
 export const ProviderError = errorOf("provider_error", {});
 
-/** What a stream says of the failure that ended it. */
+/** The error in a stream that failed. */
 export const StreamError = Type.Object({
   ...ErrorBody.properties.error.properties,
-  ...providersOwn,
+  ...providerFields,
 });
 
 /** The body of an error, by its status. */
@@ -55,7 +55,7 @@ export const errorSchemas = {
   502: ProviderError,
 } satisfies Record<ErrorStatus, unknown>;
 
-/** The errors that a route answers, as its `response` declares them. */
+/** The error answers of a route, for its `response`. */
 export function errorAnswers<Status extends ErrorStatus>(
   ...statuses: readonly Status[]
 ): Pick<typeof errorSchemas, Status> {
@@ -70,9 +70,9 @@ function errorOf<Name extends ErrorType, Extra extends TProperties>(type: Name, 
 }
 
 function message() {
-  return Type.String({ description: "What went wrong, in words." });
+  return Type.String({ description: "The reason, for people." });
 }
 
-function providersOwnWords() {
-  return { description: "The provider's own, where it gave one." };
+function providerField() {
+  return { description: "The value of the provider's error, if it has one." };
 }

@@ -7,10 +7,9 @@ export const Health = Type.Object({
   version: Type.String({ description: "The version of the gateway." }),
 });
 
-/** The answer of GET /healthz while it does not. */
+/** The answer of GET /healthz while the gateway does not serve. */
 export const HealthProblem = Type.Object({
   status: oneOf(["draining", "unavailable"], {
-    description:
-      "`draining`: it ends, and takes no new requests; `unavailable`: its store is not usable.",
+    description: "`draining`: the gateway shuts down; `unavailable`: it cannot use its database.",
   }),
 });

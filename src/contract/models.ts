@@ -5,26 +5,26 @@ import { price } from "./answerFields.ts";
 export type Model = Static<typeof Model>;
 export const Model = Type.Object(
   {
-    id: Type.String({ description: "What requests name as `model`. It may hold slashes." }),
+    id: Type.String({ description: "The `model` of a request. It may contain slashes." }),
     object: Type.Literal("model"),
     created: Type.Integer({
-      description:
-        "Since when it is offered as it is now, in seconds since 1970; the same for all.",
+      description: "The time at which the current config was loaded, in seconds since 1970.",
     }),
     owned_by: Type.String({
-      description: "Whose it is, as the operator says; else the id of its first route's provider.",
+      description:
+        "The owner that the operator configured, or else the id of the first route's provider.",
     }),
     rub_input_per_1m: price("input"),
     rub_output_per_1m: price("output"),
   },
-  { description: "A model and what it costs." },
+  { description: "A model and its prices." },
 );
 
 /** The answer of GET /v1/models. */
 export type ModelList = Static<typeof ModelList>;
 export const ModelList = Type.Object({ object: Type.Literal("list"), data: Type.Array(Model) });
 
-/** A model of the config; prices are nano-roubles for one token. */
+/** A model of the config. Prices are nano-roubles per token. */
 interface ShownModel {
   readonly id: string;
   readonly ownedBy: string;
@@ -36,7 +36,7 @@ export function modelForm({ id, ownedBy, price }: ShownModel, createdMs: number)
   return {
     id,
     object: "model",
-    // Strict clients require the field. The config has no such time, so it is the time of the last reload.
+    // Strict clients require the field.
     created: Math.floor(createdMs / 1000),
     owned_by: ownedBy,
     rub_input_per_1m: Number(price.input),

@@ -31,9 +31,9 @@ export const getAccount = declaredRoute({
   detail: {
     operationId: "getAccount",
     tags: ["account"],
-    summary: "Shows the key and what its account has",
+    summary: "Shows the key and the money of its account",
     description:
-      "Open requests hold a part of the balance. What is available may exceed the rest by an overdraft.",
+      "Open requests hold a part of the balance. The available money is the rest plus the overdraft.",
     responses: { 200: { description: "The account." } },
   },
   response: { 200: Account, ...errorAnswers(400, 401, 429, 502) },
@@ -44,12 +44,12 @@ export const getUsage = declaredRoute({
   detail: {
     operationId: "getUsage",
     tags: ["account"],
-    summary: "Sums up what the account used",
-    description: `Whole days in UTC, at most ${USAGE_DAYS_MAX} of them.`,
-    responses: { 200: { description: "The sums." } },
+    summary: "Reports the usage of the account",
+    description: `A report covers whole days in UTC, at most ${USAGE_DAYS_MAX}.`,
+    responses: { 200: { description: "The report." } },
   },
   query: UsageQuery,
-  // Runs behind the authentication and before Elysia checks the query.
+  // Runs after the authentication and before Elysia checks the query.
   transform: ({ request }: { request: Request }) => checkUsageParameters(queryOf(request)),
   response: { 200: UsageReport, ...errorAnswers(400, 401, 429, 502) },
 });
@@ -59,14 +59,14 @@ export const getReceipt = declaredRoute({
   detail: {
     operationId: "getReceipt",
     tags: ["account"],
-    summary: "Shows what became of one of the account's requests, and what it cost",
+    summary: "Shows the status and the cost of one request of the account",
     responses: { 200: { description: "The receipt." } },
   },
-  ...idParameter("The `x-request-id` of an answer."),
+  ...idParameter("The `x-request-id` header of an answer."),
   response: { 200: Receipt, ...errorAnswers(400, 401, 404, 429, 502) },
 });
 
-/** The caller's account and the key of the request, as the store has them now. */
+/** The caller's account and key, as the store has them now. */
 export function accountOf(app: App, caller: Caller): Account {
   const { accounts, keys } = app.gateway.store;
   const account = accounts.find(caller.account);
@@ -87,8 +87,8 @@ export function receiptOf(app: App, caller: Caller, id: string): Receipt {
 }
 
 /**
- * The usage of the caller's account. A report may have to read many days of many keys and models, so it takes turns
- * with other reports and requests. Throws ApiError.
+ * The usage of the caller's account. A report can read many rows, so it runs in steps, in turn with other reports.
+ * Throws ApiError.
  */
 export async function usageOf(
   app: App,
@@ -100,7 +100,7 @@ export async function usageOf(
   inFlight.startWaiting();
   const sums = usageSums(app, request, caller.accountId, { by, days });
   const rows = app.fairQueue.run(caller.accountId, sums);
-  // Another report of the account ends soon.
+  // Too many reports of this account are running.
   if (rows === undefined) throw rateLimitExceeded();
   return { object: "list", data: (await rows).map((row) => usageForm(by, row)) };
 }
@@ -116,7 +116,7 @@ function* usageSums(
   for (const { date, models } of app.gateway.store.usageOfAccount(accountId, days)) {
     for (const sums of models) {
       const group = by === "day" ? date : sums.group;
-      groups.set(group, { ...added(groups.get(group), sums), group });
+      groups.set(group, { ...sumOf(groups.get(group), sums), group });
     }
     yield;
     if (request.signal.aborted) throw incompleteRequest();
@@ -125,7 +125,7 @@ function* usageSums(
   return [...groups.values()].toSorted((a, b) => (a.group < b.group ? -1 : 1));
 }
 
-function added(before: UsageSums | undefined, sums: UsageSums): UsageSums {
+function sumOf(before: UsageSums | undefined, sums: UsageSums): UsageSums {
   if (before === undefined) return sums;
   return {
     group: before.group,
@@ -139,6 +139,7 @@ function added(before: UsageSums | undefined, sums: UsageSums): UsageSums {
     refunded: before.refunded + sums.refunded,
   };
 }
+
 function queryOf({ url }: Request): URLSearchParams {
   const start = url.indexOf("?");
   return new URLSearchParams(start < 0 ? "" : url.slice(start + 1));

@@ -28,10 +28,10 @@ import { eventStreamResponse, jsonResponse } from "./response.ts";
 import { streamBody } from "./streamBody.ts";
 
 /** An endpoint whose requests a provider answers. */
-interface Completion<Asked> {
+interface Completion<Checked> {
   readonly endpoint: Endpoint;
-  check(value: JsonFields, rules: Config["api"]): Asked;
-  answer(gateway: Gateway, context: RequestContext, body: CheckedBody<Asked>): Promise<Answer>;
+  check(value: JsonFields, rules: Config["api"]): Checked;
+  answer(gateway: Gateway, context: RequestContext, body: CheckedBody<Checked>): Promise<Answer>;
 }
 
 const chatCompletion: Completion<ChatRequest> = {
@@ -54,11 +54,11 @@ export function postResponses(app: App, admitted: AdmittedHttpRequest): Promise<
   return serve(app, admitted, response);
 }
 
-/** Reads the body and lets the gateway answer. On failure the errors plugin ends the request. */
-async function serve<Asked extends Pick<ChatRequest, "model" | "stream">>(
+/** Reads the body and lets the gateway answer it. If this throws, the errors plugin ends the request. */
+async function serve<Checked extends Pick<ChatRequest, "model" | "stream">>(
   app: App,
   admitted: AdmittedHttpRequest,
-  completion: Completion<Asked>,
+  completion: Completion<Checked>,
 ): Promise<Response> {
   const { request, log, caller, permit, inFlight } = admitted;
   const snapshot = app.gateway.current;
@@ -79,31 +79,31 @@ async function serve<Asked extends Pick<ChatRequest, "model" | "stream">>(
   const claim = app.bodies.claim(caller.accountId);
   let beginning: Promise<unknown> | undefined;
   try {
-    const body = await readWhole(request, server.maxBodyBytes, claim);
+    const body = await readCountedBody(request, server.maxBodyBytes, claim);
     inFlight.startWaiting();
-    const answered = await answer(app.gateway, context, completion, body);
-    if (answered.kind === "stream") {
+    const result = await answer(app.gateway, context, completion, body);
+    if (result.kind === "stream") {
       inFlight.startStreaming();
-      ({ beginning } = answered);
+      ({ beginning } = result);
       return eventStreamResponse(
         log,
-        streamBody(answered, app.gateway.clock, request.signal, server.sseKeepaliveMs),
+        streamBody(result, app.gateway.clock, request.signal, server.sseKeepaliveMs),
       );
     }
     inFlight.end();
-    return jsonResponse(log, 200, answered.text, { "x-tollgate-cost-rub": answered.costRub });
+    return jsonResponse(log, 200, result.text, { "x-tollgate-cost-rub": result.costRub });
   } finally {
-    // With its answer's beginning a body is let go; only a late stream has none yet.
+    // The body is no longer needed once the answer has begun. A stream with an early 200 begins later.
     if (beginning) void beginning.then(() => claim.release());
     else claim.release();
   }
 }
 
 /** Parses and checks the body, and lets the gateway answer it. */
-async function answer<Asked extends Pick<ChatRequest, "model" | "stream">>(
+async function answer<Checked extends Pick<ChatRequest, "model" | "stream">>(
   gateway: Gateway,
   context: RequestContext,
-  completion: Completion<Asked>,
+  completion: Completion<Checked>,
   body: BodyText,
 ): Promise<Answer> {
   const { value, object } = parseJsonObject(body);
@@ -113,15 +113,14 @@ async function answer<Asked extends Pick<ChatRequest, "model" | "stream">>(
   return completion.answer(gateway, context, { request, object, bodyBytes: body.bytes.length });
 }
 
-/** A client that goes away while it sends has made a request that is not whole; nobody hears of it but the log. */
-async function readWhole(
+/** Reads the body and counts its bytes against the memory of the account. Throws ApiError. */
+async function readCountedBody(
   request: Request,
   bytesMax: number,
   claim: BodyReservation,
 ): Promise<BodyText> {
   try {
     return await readBody(request, bytesMax, (bytes) => {
-      // There is room as soon as another body of the account is let go, or enough of the others'.
       if (!claim.take(bytes)) throw rateLimitExceeded();
     });
   } catch (error) {
@@ -130,16 +129,16 @@ async function readWhole(
   }
 }
 
-// Both routes declare their body for the types and for /openapi.json only. With `parse: "none"` Elysia neither reads a
-// body nor checks it: requestBody.ts and src/contract do. The client's own text has to be forwarded, and the first
-// problem has to be told in the contract's words.
+// Both routes declare their body only for the types and for /openapi.json. With `parse: "none"` Elysia neither reads nor
+// checks it. requestBody.ts and src/contract do, because the client's own text is forwarded.
 
-/** The refusals that no schema of one field can express. */
+/** The 400 answers that the schema of one field cannot express. */
 const refusals = [
-  "Refused with a 400 are also: a key that stands twice in any object, a known field in other letters (`Model`),",
-  "two different bounds of the answer's tokens, another server's name for a bound or for `n` (`n_predict`),",
-  "`background` and `deferred` other than false, `service_tier` other than `auto` and `default`,",
-  "a `cache_control` with a `ttl` beyond `5m`, further fields that the operator names, tools of a type that the operator refuses, an announced trailer, and a body over the operator's size limit.",
+  "These also get a 400: a key that appears twice in an object, a known field in other upper or lower case (`Model`),",
+  "two different limits for the answer's tokens, another server's name for such a limit or for `n` (`n_predict`),",
+  "`background` or `deferred` other than false, `service_tier` other than `auto` and `default`,",
+  "a `cache_control` with a `ttl` over `5m`, fields and types of tools that the operator refuses,",
+  "an announced trailer, and a body over the operator's size limit.",
 ].join(" ");
 
 /** POST /v1/chat/completions. */
@@ -148,26 +147,27 @@ export const createChatCompletion = declaredRoute({
   detail: {
     operationId: "createChatCompletion",
     tags: ["completions"],
-    summary: "Answers a conversation",
+    summary: "Creates a chat completion",
     description: [
-      "Checked in this order: the key, its request rate, the body, the model, its token rate, the balance.",
-      "Before the request leaves for a provider, the most that it can cost is held; what it did cost is charged",
-      "before the end of its answer leaves. Without a bound of its own an answer is bounded by what the account can pay.",
+      "The gateway checks in this order: the key, its request rate, the body, the model, the key's token rate, the balance.",
+      "It holds the most that the request can cost before it sends the request to a provider.",
+      "It charges the cost before it sends the end of the answer.",
+      "If the request sets no limit for the answer's tokens, the limit is what the account can pay.",
     ].join(" "),
     requestBody: {
       description: [
-        "By default fields that are not listed reach the provider as they are, at any depth.",
-        "A gateway may be set to refuse them instead (400, `<field> is not supported`); then `n`, `stream_options`",
+        "By default fields that are not listed are forwarded as they are, at any depth.",
+        "An operator can refuse them instead (400, `<field> is not supported`). Then `n`, `stream_options`",
         "and the other names of `max_tokens` are refused too, and the `content` of a message must be a string.",
         refusals,
       ].join(" "),
       content: {},
     },
     responses: {
-      200: answered("The answer.", {
+      200: paidAnswer("The answer.", {
         description: [
-          "With `stream`. Each event is a line `data: ` with a ChatChunk in JSON and a blank line;",
-          "the last one is `data: [DONE]`. Comment lines (`: keep-alive`) keep a quiet connection open.",
+          "The answer with `stream`. Each event is a line `data: ` with a ChatChunk in JSON, and a blank line.",
+          "The last event is `data: [DONE]`. Comment lines (`: keep-alive`) keep an idle connection open.",
         ].join(" "),
         example: chatStream(),
       }),
@@ -183,26 +183,27 @@ export const createResponse = declaredRoute({
   detail: {
     operationId: "createResponse",
     tags: ["completions"],
-    summary: "Passes a request through to a provider's own Responses interface",
+    summary: "Creates a response by a provider's own Responses interface",
     description: [
-      "The body reaches the provider as it is, but for the model's name, and the answer comes back byte for byte.",
-      "Checked, held and charged as a chat is. Only `max_output_tokens` bounds the answer here.",
+      "The gateway replaces the model's name in the body and forwards the rest as it is.",
+      "The client gets the bytes of the provider's answer.",
+      "Checks, hold and charge are those of a chat. Only `max_output_tokens` limits the answer's tokens.",
     ].join(" "),
     requestBody: {
       description: [
-        "Fields that are not listed are the provider's to judge.",
-        "Only `request_id` is refused (400): some providers would give the response that id.",
-        "Stored objects that the request names must come from responses of this account, or be shared by the operator.",
+        "The provider checks the fields that are not listed.",
+        "`request_id` gets a 400, because some providers would use it as the id of the response.",
+        "A stored object that the request names must come from a response of this account, or the operator must share it.",
         refusals,
       ].join(" "),
       content: {},
     },
     responses: {
-      200: answered("The provider's answer.", {
+      200: paidAnswer("The provider's answer.", {
         description: [
-          "With `stream`: the provider's events. The last one is `response.completed`, `response.incomplete` or",
-          "`response.failed`, or an `error` where the provider failed on the way.",
-          "Comment lines (`: keep-alive`) keep a quiet connection open.",
+          "The answer with `stream`: the provider's events. The last event is `response.completed`,",
+          "`response.incomplete`, `response.failed`, or `error` if the provider failed during the answer.",
+          "Comment lines (`: keep-alive`) keep an idle connection open.",
         ].join(" "),
       }),
     },
@@ -211,8 +212,8 @@ export const createResponse = declaredRoute({
   response: { 200: ResponsesAnswer, ...errorAnswers(400, 401, 402, 404, 429, 502) },
 });
 
-/** An answer that costs money, in JSON or as events. */
-function answered(
+/** Describes an answer that costs money, as JSON or as a stream. */
+function paidAnswer(
   description: string,
   { description: eventsDescription, ...example }: { description: string; example?: string },
 ) {
@@ -224,7 +225,6 @@ function answered(
   };
 }
 
-/** A short stream, as an example. */
 function chatStream(): string {
   const chunk = (delta: object, finish_reason: string | null): string => {
     const choices = [{ index: 0, delta, finish_reason }];

@@ -11,11 +11,11 @@ export const getHealth = declaredRoute({
   detail: {
     operationId: "getHealth",
     tags: ["service"],
-    summary: "Says whether the gateway serves",
+    summary: "Reports whether the gateway accepts requests",
     security: [],
     responses: {
-      200: { description: "It serves." },
-      503: { description: "It does not: send no requests." },
+      200: { description: "The gateway accepts requests." },
+      503: { description: "The gateway accepts no requests." },
     },
   },
   response: { 200: Health, 503: HealthProblem, ...errorAnswers(400) },
@@ -26,7 +26,7 @@ interface HealthAnswer {
   readonly body: string;
 }
 
-/** The answer of /healthz. It reads the store, because a gateway without one cannot serve. */
+/** The answer of /healthz. It checks that the store can be read and written. */
 export function health(app: App): HealthAnswer {
   if (app.isDraining) return { status: 503, body: JSON.stringify({ status: "draining" }) };
   const { store, writer } = app.gateway;

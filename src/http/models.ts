@@ -26,7 +26,7 @@ export const getModel = declaredRoute({
     summary: "Shows one model",
     responses: { 200: { description: "The model." } },
   },
-  ...idParameter("The id of a model. Its slashes may stand as they are, or as `%2F`."),
+  ...idParameter("The id of a model. A slash in it may be written as `/` or as `%2F`."),
   response: { 200: Model, ...errorAnswers(400, 401, 404, 429, 502) },
 });
 
@@ -40,7 +40,7 @@ export function modelsFor(app: App, caller: Caller): ModelList {
   return { object: "list", data };
 }
 
-/** One model. `pathId` is its id as it stands in the path. Throws ApiError 404. */
+/** One model. `pathId` is its percent-encoded id. Throws ApiError 404. */
 export function modelFor(app: App, caller: Caller, pathId: string): Model {
   const { catalog, loadedAt } = app.gateway.current;
   const { config } = findModel(catalog, caller.models, decoded(pathId));

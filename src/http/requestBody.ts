@@ -1,21 +1,21 @@
 import { invalidRequest, type ApiError } from "../contract/errors.ts";
 
-/** Keeps a byte order mark, which then is refused as what it is: no JSON. */
+/** Keeps a byte order mark, so that the JSON parser refuses it. */
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** A longer body is read in pieces, so that each can be counted as it comes. */
-const WHOLE_BYTES_MAX = 65_536;
+/** A longer body is read in chunks, so that each is counted when it arrives. */
+const ONE_READ_BYTES_MAX = 65_536;
 
-/** A request's body: its text, and that in UTF-8 as it came. */
+/** A request's body: its text, and its bytes in UTF-8. */
 export interface BodyText {
   readonly text: string;
   readonly bytes: Uint8Array;
 }
 
 /**
- * Reads the text of a request's body, of at most `bytesMax` bytes. Nothing is read where the headers refuse it already,
- * and no more than the limit is kept. `count` is told of bytes as they arrive, and may throw. Throws ApiError 400 for
- * what the client did wrong, and rejects with the runtime's own error when the client goes away while sending.
+ * Reads a request's body of at most `bytesMax` bytes. Checks the headers before it reads. Calls `count` with the number
+ * of bytes as they arrive; `count` may throw. Throws ApiError 400 for errors of the client, and the runtime's error if the
+ * client disconnects while it sends.
  */
 export async function readBody(
   request: Request,
@@ -26,9 +26,9 @@ export async function readBody(
   const declared = request.headers.get("content-length");
   if (declared !== null && Number(declared) > bytesMax) throw tooLarge();
   const isBounded = declared !== null && !request.headers.has("transfer-encoding");
-  // The server hands over no more bytes than were declared, and reading them in one piece is cheaper by half.
-  const isShort = isBounded && Number(declared) <= WHOLE_BYTES_MAX;
-  const bytes = isShort ? await request.bytes() : await readPieces(request, bytesMax, count);
+  // Bun never returns more bytes than declared. One read costs half as much as reading chunks.
+  const isShort = isBounded && Number(declared) <= ONE_READ_BYTES_MAX;
+  const bytes = isShort ? await request.bytes() : await readChunks(request, bytesMax, count);
   if (bytes.byteLength > bytesMax) throw tooLarge();
   if (isShort) count(bytes.byteLength);
   try {
@@ -38,22 +38,22 @@ export async function readBody(
   }
 }
 
-async function readPieces(
+async function readChunks(
   request: Request,
   bytesMax: number,
   count: (bytes: number) => void,
 ): Promise<Uint8Array> {
-  const pieces: Uint8Array[] = [];
+  const chunks: Uint8Array[] = [];
   let length = 0;
   if (request.body === null) return new Uint8Array(0);
-  // Leaving the loop by a throw cancels the body.
-  for await (const piece of request.body as ReadableStream<Uint8Array>) {
-    length += piece.byteLength;
+  // A throw inside the loop cancels the body.
+  for await (const chunk of request.body as ReadableStream<Uint8Array>) {
+    length += chunk.byteLength;
     if (length > bytesMax) throw tooLarge();
-    count(piece.byteLength);
-    pieces.push(piece);
+    count(chunk.byteLength);
+    chunks.push(chunk);
   }
-  return Buffer.concat(pieces, length);
+  return Buffer.concat(chunks, length);
 }
 
 function checkHeaders(headers: Headers): void {
@@ -69,14 +69,14 @@ function checkHeaders(headers: Headers): void {
   if (!["", "identity"].includes(encoding.trim().toLowerCase())) {
     throw invalidRequest("content-encoding not supported");
   }
-  // Bun 1.4.5 answers a trailer with a bare 400 once it comes to it, and by then the request may have been charged.
-  // Behind a body of a given length none can come.
+  // Bun 1.4.5 answers a trailer with an empty 400 when it arrives. The request may already be charged then. A body with a
+  // content-length cannot have a trailer.
   if (headers.has("transfer-encoding") && headers.get("trailer")) {
     throw invalidRequest("trailers are not supported");
   }
 }
 
-/** True for a charset that is UTF-8, quoted or not, and for every other parameter. */
+/** True for the charset UTF-8, quoted or not, and for every parameter other than charset. */
 function isUtf8Parameter(parameter: string): boolean {
   const [name, value] = parameter.toLowerCase().split("=", 2);
   if (name?.trim() !== "charset") return true;

@@ -1,13 +1,13 @@
 import type { StreamChunk, StreamedAnswer } from "../gateway/answer.ts";
 import { type Clock, Deadline } from "../lib/clock.ts";
 
-/** A comment that clients skip and that keeps the connection in use. */
+/** A comment. Clients ignore it, and it keeps the connection open. */
 const KEEP_ALIVE = ": keep-alive\n\n";
 
 /**
- * The body of a streamed answer: one piece of the relay for one write, and nothing is read of a provider
- * while its client does not read. A direct stream takes the pieces to the socket without a queue between,
- * which is a seventh of what an event costs. `keepaliveMs` 0 sends no comments.
+ * The body of a streamed answer. Each chunk of the relay is one write. Nothing is read from the provider while the
+ * client does not read. A direct stream has no queue before the socket, which saves a seventh of the cost of an event.
+ * `keepaliveMs` 0 sends no comments.
  */
 export function streamBody(
   answer: StreamedAnswer,
@@ -20,7 +20,7 @@ export function streamBody(
       type: "direct",
       pull: (sink) => new Delivery(answer, sink, { clock, signal, keepaliveMs }).run(),
     },
-    // Each write leaves by itself: nothing is gathered for a flush.
+    // Each write is sent at once.
     { highWaterMark: 1 },
   );
 }
@@ -31,16 +31,16 @@ interface DeliveryOptions {
   readonly keepaliveMs: number;
 }
 
-/** The way of one answer's pieces to the socket of its client. */
+/** Writes the chunks of one answer to the client's socket. */
 class Delivery {
   readonly #answer: StreamedAnswer;
   readonly #sink: ReadableStreamDirectController;
   readonly #options: DeliveryOptions;
-  /** When nothing has been written for so long that a comment is due. */
-  readonly #quiet: Deadline;
+  /** The time at which a comment is due, if nothing is written before. */
+  readonly #keepAlive: Deadline;
   #isWaiting = false;
-  /** What was written and is not taken yet. */
-  #pause = 0;
+  /** Writes that the client has not read yet. */
+  #pendingWrites = 0;
 
   constructor(
     answer: StreamedAnswer,
@@ -50,64 +50,64 @@ class Delivery {
     this.#answer = answer;
     this.#sink = sink;
     this.#options = options;
-    this.#quiet = new Deadline(options.clock, () => this.#breakSilence());
+    this.#keepAlive = new Deadline(options.clock, () => this.#sendKeepAlive());
   }
 
-  /** Resolves at the end of the stream. Where the relay rejects, the connection breaks off. */
+  /** Resolves at the end of the stream. If the relay rejects, the connection is closed. */
   async run(): Promise<void> {
     const { relay, beginning } = this.#answer;
-    const send = (piece: StreamChunk): boolean => this.#send(piece);
+    const send = (chunk: StreamChunk): boolean => this.#send(chunk);
     try {
       this.#expectWrite();
-      // The head leaves with the first byte, and a late answer's client has waited for that.
+      // Bun sends the status with the first byte. This client must get its 200 before the content.
       if (beginning && this.#options.keepaliveMs > 0) void this.#write(KEEP_ALIVE);
       for (;;) {
         this.#isWaiting = true;
         await relay.ready(send);
         this.#isWaiting = false;
-        const piece = relay.take();
-        if (piece === undefined) break;
-        const taken = this.#write(piece);
-        if (typeof taken !== "number") await this.#untilTaken(taken);
+        const chunk = relay.take();
+        if (chunk === undefined) break;
+        const written = this.#write(chunk);
+        if (typeof written !== "number") await this.#untilRead(written);
       }
       void this.#sink.end();
     } finally {
-      this.#quiet.clear();
+      this.#keepAlive.clear();
     }
   }
 
-  /** What the relay has while somebody waits for it. False: the client does not take it yet. */
-  #send(piece: StreamChunk): boolean {
-    const taken = this.#write(piece);
-    if (typeof taken === "number") return true;
-    void this.#untilTaken(taken);
+  /** Sends a chunk while `run` waits for the relay. Returns false if the client applies backpressure. */
+  #send(chunk: StreamChunk): boolean {
+    const written = this.#write(chunk);
+    if (typeof written === "number") return true;
+    void this.#untilRead(written);
     return false;
   }
 
-  #write(piece: StreamChunk): number | Promise<number> {
-    const taken = this.#sink.write(piece);
+  #write(chunk: StreamChunk): number | Promise<number> {
+    const written = this.#sink.write(chunk);
     this.#expectWrite();
-    return taken;
+    return written;
   }
 
-  async #untilTaken(taken: Promise<number>): Promise<void> {
+  async #untilRead(written: Promise<number>): Promise<void> {
     const { relay } = this.#answer;
-    this.#pause += 1;
+    this.#pendingWrites += 1;
     relay.pause();
-    await taken;
+    await written;
     relay.resume();
-    this.#pause -= 1;
+    this.#pendingWrites -= 1;
   }
 
   #expectWrite(): void {
     const { keepaliveMs } = this.#options;
-    if (keepaliveMs > 0) this.#quiet.set(keepaliveMs);
+    if (keepaliveMs > 0) this.#keepAlive.set(keepaliveMs);
   }
 
-  #breakSilence(): void {
+  #sendKeepAlive(): void {
     if (this.#options.signal.aborted) return;
-    // A client that does not read needs no comment either.
-    if (this.#isWaiting && this.#pause === 0) void this.#write(KEEP_ALIVE);
-    this.#quiet.set(this.#options.keepaliveMs);
+    // A client that does not read gets no comment.
+    if (this.#isWaiting && this.#pendingWrites === 0) void this.#write(KEEP_ALIVE);
+    this.#keepAlive.set(this.#options.keepaliveMs);
   }
 }

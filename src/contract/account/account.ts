@@ -15,35 +15,35 @@ export const Account = Type.Object(
       {
         id: Type.String(),
         label: orNull(Type.String()),
-        prefix: Type.String({ description: "How the key itself begins." }),
+        prefix: Type.String({ description: "The first characters of the key." }),
         expires_at: orNull(time()),
         budget_rub: orNull(Roubles),
         spent_rub: Roubles,
         limits: Type.Object({
-          requests_per_minute: limit("Requests in a minute"),
-          tokens_per_minute: limit("Tokens in a minute"),
-          concurrent_requests: limit("Requests at once"),
+          requests_per_minute: limit("Requests per minute"),
+          tokens_per_minute: limit("Tokens per minute"),
+          concurrent_requests: limit("Concurrent requests"),
         }),
       },
       {
         description:
-          "The key that asks. Its budget is for its lifetime; `spent_rub` is what was charged of it, less what was refunded, and more than the budget where a provider reported more than was held. Both are of the whole line of keys that it was rotated from and into.",
+          "The key of this request. `budget_rub` is for its lifetime. `spent_rub` is the sum of charges minus refunds. It exceeds the budget if a provider reported more tokens than were held. Keys that replaced each other by rotation share both values.",
       },
     ),
   },
   {
     description: [
       "`held_rub` is the most that open requests can still cost.",
-      "`available_rub` is what may still be spent: the balance without that, and the overdraft, if there is one.",
+      "`available_rub` is the balance minus `held_rub` plus the overdraft.",
     ].join(" "),
   },
 );
 
-function limit(of: string) {
-  return Type.Integer({ minimum: 0, description: `${of}; 0 is no limit.` });
+function limit(what: string) {
+  return Type.Integer({ minimum: 0, description: `${what}. 0 means no limit.` });
 }
 
-/** A key as its owner and the operator see it; amounts are nano-roubles, times milliseconds since 1970. */
+/** Amounts are nano-roubles. Times are milliseconds since 1970. */
 interface ShownKey {
   readonly publicId: string;
   readonly label: string | null;
@@ -53,14 +53,14 @@ interface ShownKey {
   readonly spent: bigint;
 }
 
-/** What a key may do; 0 is no limit, null the config's. */
+/** The limits of a key. 0 means no limit; null means the config's limit. */
 interface ShownLimits<Limit extends number | null> {
   readonly requestsPerMinute: Limit;
   readonly tokensPerMinute: Limit;
   readonly concurrentRequests: Limit;
 }
 
-/** What an account has, of which open requests hold a part; `available` is what it may still spend. Nano-roubles. */
+/** The money of an account. The arguments are nano-roubles. */
 export function balanceForm(account: { balance: bigint; held: bigint }, available: bigint) {
   return {
     balance_rub: formatRoubles(account.balance),
@@ -69,7 +69,7 @@ export function balanceForm(account: { balance: bigint; held: bigint }, availabl
   };
 }
 
-/** A key without its secret, and the limits given for it. */
+/** A key and its limits, without its secret. */
 export function keyForm<Limit extends number | null>(key: ShownKey, limits: ShownLimits<Limit>) {
   return {
     id: key.publicId,

@@ -11,7 +11,7 @@ const milliseconds = orNull(Type.Integer({ minimum: 0 }));
 /** The answer of GET /v1/requests/{id}. */
 export type Receipt = Static<typeof Receipt>;
 export const Receipt = Type.Object({
-  id: Type.String({ description: "The `x-request-id` of its answer." }),
+  id: Type.String({ description: "The `x-request-id` header of the answer." }),
   at: time(),
   key_id: Type.String(),
   endpoint: oneOf(endpoints),
@@ -19,10 +19,10 @@ export const Receipt = Type.Object({
   stream: Type.Boolean(),
   status: oneOf(requestStatuses, {
     description:
-      "`cancelled`: the client went away, or what it asked for ended in an answer that cannot be read; `interrupted`: the gateway crashed, and nothing was charged.",
+      "`cancelled`: the client disconnected, or the gateway could not read the end of the answer; `interrupted`: the gateway crashed, and nothing was charged.",
   }),
   ...tokenCountFields,
-  estimated: Type.Boolean({ description: "True where the provider reported no usable counts." }),
+  estimated: Type.Boolean({ description: "True if the provider reported no usable counts." }),
   cost_rub: Roubles,
   duration_ms: milliseconds,
   first_byte_ms: milliseconds,
@@ -33,7 +33,7 @@ export const Receipt = Type.Object({
   rub_cache_write_per_1m: price("cache-write"),
 });
 
-/** A request as its owner and the operator see it; `charge` is nano-roubles, `key` the key's id. */
+/** `charge` is nano-roubles. `key` is the key's id. */
 interface ShownRequest extends Usage {
   readonly id: string;
   readonly at: number;
@@ -48,7 +48,7 @@ interface ShownRequest extends Usage {
   readonly firstByteMs: number | null;
 }
 
-/** With the prices that it was admitted at, for one token, and what was given back of its charge so far: nano-roubles. */
+/** Prices are those at admission, in nano-roubles per token. `refunded` is nano-roubles. */
 interface ShownReceipt extends ShownRequest {
   readonly priceInput: bigint;
   readonly priceOutput: bigint;
@@ -57,7 +57,7 @@ interface ShownReceipt extends ShownRequest {
   readonly refunded: bigint;
 }
 
-/** What became of a request; nothing in it says which provider answered, or what that cost the operator. */
+/** A request without its provider and without the operator's cost. */
 export function requestForm(request: ShownRequest) {
   return {
     id: request.id,
@@ -75,7 +75,7 @@ export function requestForm(request: ShownRequest) {
   };
 }
 
-/** The same with its prices, and what was given back of its cost. */
+/** A request with its prices and refunds. */
 export function receiptForm(request: ShownReceipt): Receipt {
   return {
     ...requestForm(request),

@@ -1,12 +1,12 @@
-// The store and its Workers read these lists, so this file does not load TypeBox.
+// The store's Worker imports this file, so it must not import TypeBox.
 
-/** By which of the API's endpoints a request came. */
+/** The endpoints that providers answer. */
 export const endpoints = ["chat", "responses"] as const;
 export type Endpoint = (typeof endpoints)[number];
 
-/** `cancelled`: the client went away; `interrupted`: the gateway crashed. */
+/** `cancelled`: the client disconnected. `interrupted`: the gateway crashed. */
 export const requestStatuses = ["running", "done", "failed", "cancelled", "interrupted"] as const;
 export type RequestStatus = (typeof requestStatuses)[number];
 
-/** The statuses with which a request ends while the gateway runs. */
+/** The statuses that a settled request can have. */
 export type FinalStatus = Exclude<RequestStatus, "running" | "interrupted">;

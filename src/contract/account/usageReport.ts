@@ -19,22 +19,27 @@ const DAY_EXPECTED = "be a date such as 2026-11-01, or a number of days back fro
 /** The query of GET /v1/usage. */
 export type UsageQuery = Static<typeof UsageQuery>;
 export const UsageQuery = Type.Object({
-  by: Type.Optional(oneOf(groupings, { description: "What to sum up by.", default: "day" })),
-  since: day(`The first day; ${DAYS_DEFAULT} days before the end unless given.`),
-  until: day("The day after the last one; tomorrow unless given."),
+  by: Type.Optional(oneOf(groupings, { description: "The group of each row.", default: "day" })),
+  since: day(`The first day. The default is ${DAYS_DEFAULT} days before \`until\`.`),
+  until: day("The day after the last day. The default is tomorrow."),
 });
 
-/** One row of the report. It has `day` or `model`, whichever the report is by. */
+/** One row of the report. It has `day` or `model`, as the query asks. */
 const UsageRow = Type.Object({
   day: Type.Optional(
-    Type.String({ description: "A date in UTC, of a report by day.", format: "date" }),
+    Type.String({ description: "A date in UTC. Only in a report by day.", format: "date" }),
   ),
-  model: Type.Optional(Type.String({ description: "A model, of a report by model." })),
-  requests: Type.Integer({ minimum: 0, description: "All of them, the failed ones too." }),
+  model: Type.Optional(
+    Type.String({ description: "The id of a model. Only in a report by model." }),
+  ),
+  requests: Type.Integer({
+    minimum: 0,
+    description: "The number of requests, failed ones included.",
+  }),
   ...tokenCountFields,
   cost_rub: Roubles,
   refunded_rub: Roubles,
-  failed: Type.Integer({ minimum: 0, description: "Those of them that failed." }),
+  failed: Type.Integer({ minimum: 0, description: "The number of failed requests." }),
 });
 
 /** The answer of GET /v1/usage. */
@@ -44,17 +49,16 @@ export const UsageReport = Type.Object({
   data: Type.Array(UsageRow),
 });
 
-/** Sums over the requests of one group; amounts are nano-roubles. */
+/** Sums over the requests of one group. Amounts are nano-roubles. */
 export interface UsageSums extends Usage {
   group: string;
   requests: number;
   cost: bigint;
   failed: number;
-  /** What was given back of their cost so far. */
   refunded: bigint;
 }
 
-/** One row of a usage report, with its group under the name of what it was grouped by. */
+/** One row of a usage report. The field `by` names its group. */
 export function usageForm(by: string, sums: UsageSums) {
   return {
     [by]: sums.group,
@@ -67,8 +71,8 @@ export function usageForm(by: string, sums: UsageSums) {
 }
 
 /**
- * Refuses a parameter that `UsageQuery` does not list, and one that stands twice: Elysia's query parser keeps only the
- * last one. Throws ApiError 400.
+ * Refuses a parameter that `UsageQuery` does not list, and a parameter that appears twice: Elysia's query parser keeps
+ * only the last one. Throws ApiError 400.
  */
 export function checkUsageParameters(query: URLSearchParams): void {
   const accepted = Object.keys(UsageQuery.properties);
@@ -80,8 +84,8 @@ export function checkUsageParameters(query: URLSearchParams): void {
 }
 
 /**
- * The days that a query asks for, in UTC. Without `until` today is the last day. A report covers whole days only: the
- * store has sums of whole days. Throws ApiError 400.
+ * The days in UTC that a query asks for. A report covers whole days, because the store has sums of whole days.
+ * Throws ApiError 400.
  */
 export function usageDays(query: UsageQuery, nowMs: number): DaySpan {
   const today = Math.floor(nowMs / DAY_MS);
@@ -94,7 +98,7 @@ export function usageDays(query: UsageQuery, nowMs: number): DaySpan {
   return { from, to };
 }
 
-/** The day that a parameter names; undefined where it is absent. Throws ApiError 400 for a date that does not exist. */
+/** The day of a parameter; undefined if it is absent. Throws ApiError 400 for a date that does not exist. */
 function dayOf(name: "since" | "until", query: UsageQuery, today: number): number | undefined {
   const text = query[name];
   if (text === undefined) return undefined;
@@ -108,7 +112,7 @@ function dayOf(name: "since" | "until", query: UsageQuery, today: number): numbe
 function day(description: string) {
   return Type.Optional(
     Type.String({
-      description: `${description} A date in UTC, or whole days back from today.`,
+      description: `${description} A date in UTC, or a number of days back from today.`,
       pattern: String.raw`^(\d{4}-\d{2}-\d{2}|\d{1,5}d)$`,
       patternMessage: DAY_EXPECTED,
       examples: ["2026-11-01", "7d"],

@@ -9,18 +9,17 @@ const details = {
   cache_write_tokens: Type.Optional(tokens("Tokens written to the provider's cache.")),
 };
 
-/** The tokens of an answer as they were charged. */
 export const ChatUsage = Type.Object(
   {
-    prompt_tokens: tokens("Tokens of the prompt, the cached ones among them."),
-    completion_tokens: tokens("Tokens of the answer, those of reasoning among them."),
-    total_tokens: tokens("Both together."),
+    prompt_tokens: tokens("Tokens of the prompt, including cached tokens."),
+    completion_tokens: tokens("Tokens of the answer, including reasoning."),
+    total_tokens: tokens("The sum of both."),
     prompt_tokens_details: Type.Optional(Type.Object(details)),
   },
-  { description: "The tokens of an answer as they were charged." },
+  { description: "The tokens that were charged for an answer." },
 );
 
-/** A whole answer of POST /v1/chat/completions. */
+/** The JSON answer of POST /v1/chat/completions. */
 export const ChatAnswer = Type.Object(
   {
     ...envelope("chat.completion"),
@@ -36,9 +35,9 @@ export const ChatAnswer = Type.Object(
   },
   {
     description: [
-      "A whole answer. Fields that are not listed here (`tool_calls`, `reasoning_content`, `logprobs`, ...)",
-      "pass as the provider gave them, unless the gateway is set to leave them out. A `service_tier` that OpenAI does not",
-      "know never passes.",
+      "The answer without `stream`. Fields that are not listed here (`tool_calls`, `reasoning_content`, `logprobs`, ...)",
+      "are forwarded from the provider, unless the operator turned this off. A `service_tier` is left out if OpenAI does not",
+      "document its value.",
     ].join(" "),
   },
 );
@@ -57,27 +56,27 @@ export const ChatChunk = Type.Object(
           description: "Null until the choice ends.",
         }),
         logprobs: Type.Optional(
-          Type.Unknown({ description: "As the provider gave them; false after a failure." }),
+          Type.Unknown({ description: "The provider's value; false after a failure." }),
         ),
       }),
-      { description: "Empty only where the usage has a chunk of its own." },
+      { description: "Empty only if the usage has its own chunk." },
     ),
     usage: Type.Optional(ChatUsage),
     error: Type.Optional(StreamError),
   },
   {
     description: [
-      "One event of a stream. `usage` stands on the chunk that bears the `finish_reason`, for a client that asked for it,",
-      "or, where the gateway is set so, in the next one, which has no choices.",
-      "After a failure the last chunk has the `finish_reason` `error` and an `error`: a `provider_error`, or, where the head had",
-      "to leave before the answer came, whatever error the request would have got.",
+      "One event of a stream. If the client asked for usage, the chunk with the last `finish_reason` has it. An operator can",
+      "have it sent in the next chunk instead, which has no choices.",
+      "After a failure the last chunk has the `finish_reason` `error` and an `error` of the type `provider_error`. If the",
+      "status 200 was sent before any content, `error` is the error that the request would otherwise have got.",
     ].join(" "),
   },
 );
 
 function envelope<Name extends string>(object: Name) {
   return {
-    id: Type.String({ description: "The answer's own id." }),
+    id: Type.String({ description: "The id of the answer." }),
     object: Type.Literal(object),
     created: Type.Integer({ description: "Seconds since 1970." }),
     model: Type.String({ description: "The id that the client asked for." }),
@@ -85,7 +84,7 @@ function envelope<Name extends string>(object: Name) {
 }
 
 function index() {
-  return Type.Integer({ minimum: 0, description: "The choice's place in the list." });
+  return Type.Integer({ minimum: 0, description: "The index of the choice." });
 }
 
 function role() {
@@ -94,9 +93,9 @@ function role() {
 
 function finishReason() {
   const meanings = {
-    stop: "it was complete, or a stop sequence came",
-    length: "the bound of its tokens was reached",
-    content_filter: "content was left out by policy",
+    stop: "the answer is complete, or a stop sequence ended it",
+    length: "the limit of its tokens was reached",
+    content_filter: "a content policy removed content",
     tool_calls: "the model called a tool",
     error: "the provider failed",
   } satisfies Record<FinishReason, string>;

@@ -7,10 +7,10 @@ type Headers = Readonly<Record<string, { readonly $ref: string }>>;
 
 const header = (component: string) => ({ $ref: `#/components/headers/${component}` });
 
-/** The header of every answer. */
+/** The header of all answers. */
 const commonHeaders: Headers = { "x-request-id": header("RequestId") };
 
-/** The headers of every answer to a key. */
+/** The headers of all answers to a request with a key. */
 const keyHeaders: Headers = {
   ...commonHeaders,
   "x-ratelimit-limit-requests": header("LimitRequests"),
@@ -21,42 +21,45 @@ const keyHeaders: Headers = {
   "x-ratelimit-reset-tokens": header("ResetTokens"),
 };
 
-/** The further header of an answer that costs money. */
+/** The additional header of an answer that costs money. */
 export const costHeader: Headers = { "x-tollgate-cost-rub": header("CostOfJson") };
 
-/** The headers of the answers of a route. A public route asks for no key. */
+/** The headers of the answers of a route. A public route needs no key. */
 export function answerHeaders(isPublic: boolean): Headers {
   return isPublic ? commonHeaders : keyHeaders;
 }
 
-/** The headers of answers, as components by their names there. */
+/** The header components of the document. */
 export function headerComponents(schemas: SchemaWriter): Readonly<Record<string, object>> {
-  const reset = "Until the limit is whole again, such as `12s`.";
+  const reset = "The time until the limit is full again, such as `12s`.";
   return {
-    RequestId: always("The id of this request; logs and usage records bear it too.", {
+    RequestId: always("The id of this request. Logs and usage records have it too.", {
       type: "string",
       pattern: "^req_[0-9a-z]+$",
     }),
-    CostOfJson: sometimes("What the answer cost, where it is JSON.", schemas.show(Roubles)),
-    RetryAfter: always("Whole seconds until another try is worth while.", {
+    CostOfJson: sometimes(
+      "The charge for the answer. Only JSON answers have it.",
+      schemas.show(Roubles),
+    ),
+    RetryAfter: always("Whole seconds to wait before a retry.", {
       type: "integer",
       minimum: 1,
     }),
-    RetryAfterWhereKnown: sometimes(
-      "Whole seconds until another try is worth while, where known.",
-      { type: "integer", minimum: 1 },
-    ),
-    LimitRequests: sometimes("The key's requests in a minute, where that is limited.", whole()),
-    RemainingRequests: sometimes("What is left of them.", whole()),
+    RetryAfterWhereKnown: sometimes("Whole seconds to wait before a retry, if known.", {
+      type: "integer",
+      minimum: 1,
+    }),
+    LimitRequests: sometimes("The key's limit of requests per minute, if it has one.", whole()),
+    RemainingRequests: sometimes("The requests that remain of this limit.", whole()),
     ResetRequests: sometimes(reset, duration()),
-    LimitTokens: sometimes("The key's tokens in a minute, where that is limited.", whole()),
-    RemainingTokens: sometimes("What is left of them.", whole()),
+    LimitTokens: sometimes("The key's limit of tokens per minute, if it has one.", whole()),
+    RemainingTokens: sometimes("The tokens that remain of this limit.", whole()),
     ResetTokens: sometimes(reset, duration()),
   };
 }
 
 interface ErrorAnswer {
-  /** Its name as a component. */
+  /** The name of its component. */
   readonly name: string;
   readonly description: string;
   readonly headers: Headers;
@@ -66,42 +69,42 @@ const errors: Readonly<Record<ErrorStatus, ErrorAnswer>> = {
   400: {
     name: "InvalidRequest",
     description:
-      "The request itself is at fault: the first problem in words (`model is required`), or, where a provider refused it, the provider's message. On any path `invalid host header`. Asking again does not help.",
+      "The request is not valid. The message names the first problem (`model is required`). If a provider refused the request, it is the provider's message. Any path can answer `invalid host header`. A retry does not help.",
     headers: keyHeaders,
   },
   401: {
     name: "InvalidKey",
     description:
-      "`invalid api key`: it is missing, unknown, revoked or expired, or its account is disabled.",
+      "`invalid api key`: the key is missing, unknown, revoked or expired, or its account is disabled.",
     headers: commonHeaders,
   },
   402: {
     name: "InsufficientBalance",
     description:
-      "`insufficient balance`: the most that the request can cost is more than the account, or the key's budget, can pay. Nothing was sent to a provider.",
+      "`insufficient balance`: the account or the key's budget cannot pay the most that the request can cost. Nothing was sent to a provider.",
     headers: keyHeaders,
   },
   404: {
     name: "NotFound",
     description:
-      "`model not found`, `response not found`, `resource not found`, `request not found`: there is none of that name, or none for this key.",
+      "`model not found`, `response not found`, `resource not found` or `request not found`: it does not exist, or this key may not use it.",
     headers: keyHeaders,
   },
   429: {
     name: "RateLimitExceeded",
     description:
-      "`rate limit exceeded`: too many requests or tokens in this minute, or requests at once; or, with the code `balance_held`, the account's other open requests hold the money that this one needs: `required_rub` is the least that it needs, and `available_rub` is what it could have now.",
+      "`rate limit exceeded`: too many requests per minute, tokens per minute or concurrent requests. With the code `balance_held`, other open requests of the account hold the money that this request needs. `required_rub` is the least that this request needs. `available_rub` is what it can use now.",
     headers: { ...keyHeaders, "retry-after": header("RetryAfter") },
   },
   502: {
     name: "ProviderFailure",
     description:
-      "`all providers unavailable`, or `service temporarily unavailable` where the gateway itself is at fault or shuts down. Nothing was charged.",
+      "`all providers unavailable`: no provider could answer. `service temporarily unavailable`: the gateway failed or shuts down. Nothing was charged.",
     headers: { ...keyHeaders, "retry-after": header("RetryAfterWhereKnown") },
   },
 };
 
-/** The answers that are errors, as components by their names there. */
+/** The error components of the document. */
 export function errorComponents(schemas: SchemaWriter): Readonly<Record<string, object>> {
   return Object.fromEntries(
     Object.entries(errors).map(([status, { name, description, headers }]) => {
@@ -111,7 +114,7 @@ export function errorComponents(schemas: SchemaWriter): Readonly<Record<string, 
   );
 }
 
-/** The component of the error that has this status; undefined for another status. */
+/** The component of the error with this status; undefined if the status is not an error. */
 export function errorReference(status: string): { readonly $ref: string } | undefined {
   const error = Object.entries(errors).find(([known]) => known === status)?.[1];
   return error && { $ref: `#/components/responses/${error.name}` };

@@ -21,7 +21,7 @@ import { ResponsesRequestBody } from "../responses/responsesRequest.ts";
 import { answerHeaders, errorComponents, errorReference, headerComponents } from "./answers.ts";
 import { createSchemaWriter, type PlainSchema, type SchemaWriter } from "./plainSchema.ts";
 
-/** What a route says of itself beside its schemas: parts of an operation of the document. */
+/** Parts of an operation of the document that a route declares beside its schemas. */
 export interface RouteDetail {
   readonly operationId?: string;
   readonly security?: readonly unknown[];
@@ -29,7 +29,7 @@ export interface RouteDetail {
   readonly responses?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 }
 
-/** A route of the server, with the schemas that it declares. Its path ends in `*` where the id may hold slashes. */
+/** A route of the server with its schemas. Its path ends in `*` if its last parameter may contain slashes. */
 export interface DeclaredRoute {
   readonly method: string;
   readonly path: string;
@@ -42,7 +42,7 @@ export interface DeclaredRoute {
   };
 }
 
-/** The schemas that have a name in the document. All others stand where they are used. */
+/** The schemas that are components of the document. All others are written where they are used. */
 const namedSchemas = {
   ChatRequest: ChatRequestBody,
   ChatMessage: RequestMessage,
@@ -70,17 +70,17 @@ const namedSchemas = {
 
 const introduction = [
   "An OpenAI-compatible API over several providers, with prepaid accounts in roubles.",
-  "Client libraries for OpenAI work with this address, ending in `/v1`, and a key.",
-  "\n\nEvery answer bears `x-request-id`. HEAD answers as GET, without a body.",
-  'Every error is `{"error":{"message","type"}}`, that of an unknown path or method too (404, `not found`).',
-  "Money is a decimal string of roubles; prices are whole thousandths of a rouble per 1,000,000 tokens.",
-  "\n\nWhich models there are, what may be sent beside the listed fields, and which limits hold, is the operator's",
-  "to set, and does not stand here.",
+  "Client libraries for OpenAI work with this address, extended by `/v1`, and a key.",
+  "\n\nEvery answer has the header `x-request-id`. HEAD answers as GET does, without a body.",
+  'Every error is `{"error":{"message","type"}}`. An unknown path or method is a 404 with the message `not found`.',
+  "Money is a decimal string of roubles. Prices are whole thousandths of a rouble per 1,000,000 tokens.",
+  "\n\nThe operator sets the models, the limits and the fields that are accepted beside the listed ones.",
+  "This document does not list them.",
 ].join(" ");
 
 /**
- * The API's description in JSON: OpenAPI 3.1 (https://spec.openapis.org/oas/v3.1.1.html), because its schemas are the
- * JSON Schema that TypeBox writes. It is derived from the schemas that the routes declare. It does not depend on the config.
+ * The description of the API in JSON. It is derived from the schemas that the routes declare, and does not depend on the
+ * config. It uses OpenAPI 3.1 (https://spec.openapis.org/oas/v3.1.1.html), because TypeBox's schemas are valid there.
  */
 export function openapiText(routes: readonly DeclaredRoute[]): string {
   const schemas = createSchemaWriter(namedSchemas);
@@ -93,13 +93,13 @@ export function openapiText(routes: readonly DeclaredRoute[]): string {
       license: { name: "MIT", identifier: "MIT" },
       version: version(),
     },
-    servers: [{ url: "/", description: "The gateway that this document came from" }],
+    servers: [{ url: "/", description: "The gateway that sent this document" }],
     security: [{ bearer: [] }],
     tags: [
-      { name: "completions", description: "Ask a model" },
-      { name: "models", description: "What may be asked, and what it costs" },
-      { name: "account", description: "What the key's account has and used" },
-      { name: "service", description: "The gateway itself; no key is needed" },
+      { name: "completions", description: "Answers of models" },
+      { name: "models", description: "Models and their prices" },
+      { name: "account", description: "Balance, usage and requests of the key's account" },
+      { name: "service", description: "The gateway itself. No key is needed" },
     ],
     paths: paths(routes, schemas),
     components: {
@@ -117,7 +117,7 @@ export function openapiText(routes: readonly DeclaredRoute[]): string {
   });
 }
 
-/** Every path with its operations. HEAD answers as GET everywhere, which the introduction says once. */
+/** All paths with their operations. The introduction describes HEAD. */
 function paths(
   routes: readonly DeclaredRoute[],
   schemas: SchemaWriter,
@@ -151,7 +151,7 @@ function operation({ hooks }: DeclaredRoute, schemas: SchemaWriter): object {
     responses: Object.fromEntries(
       Object.entries(hooks.response).map(([status, schema]) => {
         const described = responses[status];
-        const whole = {
+        const answer = {
           ...described,
           headers: { ...headers, ...(described?.["headers"] as object | undefined) },
           content: {
@@ -159,22 +159,21 @@ function operation({ hooks }: DeclaredRoute, schemas: SchemaWriter): object {
             ...(described?.["content"] as object | undefined),
           },
         };
-        return [status, errorReference(status) ?? whole];
+        return [status, errorReference(status) ?? answer];
       }),
     ),
   };
 }
 
-/** The parameters of a path or a query. */
 function parametersOf(
-  place: "path" | "query",
+  location: "path" | "query",
   declared: TObject | undefined,
   schemas: SchemaWriter,
 ): readonly object[] {
   return Object.entries(declared?.properties ?? {}).map(([name, property]) => {
     const { description, ...schema } = schemas.show(property);
-    const parameter = { name, in: place, description, schema };
-    return place === "path" ? Object.assign(parameter, { required: true }) : parameter;
+    const parameter = { name, in: location, description, schema };
+    return location === "path" ? Object.assign(parameter, { required: true }) : parameter;
   });
 }
 

@@ -1,10 +1,10 @@
 import type { TSchema } from "@sinclair/typebox";
 import type { Annotations } from "../validationMessage.ts";
 
-/** A JSON Schema of the dialect of OpenAPI 3.1, as plain JSON. */
+/** A JSON Schema in the dialect of OpenAPI 3.1, as plain JSON. */
 export type PlainSchema = Readonly<Record<string, unknown>>;
 
-/** What a schema carries for our own messages only. */
+/** Keywords that schemas have for our own error messages. The document leaves them out. */
 const annotations: Readonly<Record<keyof Annotations, true>> = {
   described: true,
   range: true,
@@ -12,15 +12,15 @@ const annotations: Readonly<Record<keyof Annotations, true>> = {
   problem: true,
 };
 
-/** Writes TypeBox's schemas as plain JSON. TypeBox's schemas are JSON Schema already, so what is described is what is checked. */
+/** Writes TypeBox's schemas, which are JSON Schema, as plain JSON. */
 export interface SchemaWriter {
-  /** A schema as it stands in the document: a reference where it has a name there. */
+  /** A schema as the document has it: a reference if it is a component. */
   show(schema: TSchema): PlainSchema;
-  /** The named schemas themselves. One that stands within another is there by reference. */
+  /** The components. A component that contains another one refers to it. */
   components(): Readonly<Record<string, PlainSchema>>;
 }
 
-/** `named` are the schemas that get a name in the document. Our own annotations are left out. */
+/** `named` are the schemas that become components. */
 export function createSchemaWriter(named: Readonly<Record<string, TSchema>>): SchemaWriter {
   const names = new Map(Object.entries(named).map(([name, schema]) => [identity(schema), name]));
   const show = (schema: TSchema): PlainSchema => {
@@ -48,20 +48,20 @@ export function createSchemaWriter(named: Readonly<Record<string, TSchema>>): Sc
   return { show, components: () => mapValues(named, plain) };
 }
 
-/** TypeBox makes a copy of a schema that becomes optional; what an object's properties are is the same in both. */
+/** TypeBox copies a schema to make it optional. Both copies of an object schema share `properties`. */
 function identity(schema: TSchema): object {
   const { properties } = schema as { readonly properties?: object };
   return properties ?? schema;
 }
 
-/** A choice that is one of the options of another says no more than its own options there. */
+/** Flattens an `anyOf` inside an `anyOf`. */
 function optionsOf(option: PlainSchema): readonly PlainSchema[] {
   const { anyOf, ...others } = option;
   const isBare = Array.isArray(anyOf) && Object.keys(others).length === 0;
   return isBare ? (anyOf as readonly PlainSchema[]) : [option];
 }
 
-/** TypeBox writes one of a few strings as so many constants; readers and generators know it as an enum. */
+/** TypeBox writes a choice of strings as constants. Readers and code generators expect an enum. */
 function asEnum(schema: PlainSchema): PlainSchema {
   const { anyOf, ...others } = schema;
   if (!Array.isArray(anyOf)) return schema;
